@@ -26,43 +26,43 @@ const (
 // returns a list of its changes, in words.
 func (t *Table) Init(ctx context.Context, cfg Config) (did []string, err error) {
 	// A caller that shares no rate must configure a valid rate too, because sidecars take the rate from the table.
-	if err := cfg.shareable(); err != nil {
+	if err := cfg.validateBurst(); err != nil {
 		return nil, err
 	}
-	t = t.again()
+	t = t.withRetries()
 	for _, table := range slices.Compact([]string{t.slots, t.rate}) {
-		made, err := t.create(ctx, table)
+		made, err := t.createTable(ctx, table)
 		if err != nil {
 			return did, fmt.Errorf("table %s: %w", table, err)
 		}
 		did = append(did, made...)
 	}
-	agreed, err := t.agree(ctx, cfg)
+	agreed, err := t.applyInit(ctx, cfg)
 	return append(did, agreed...), err
 }
 
-// agree writes the settings of cfg, and makes the shards follow them. The tables exist already.
-func (t *Table) agree(ctx context.Context, cfg Config) (did []string, err error) {
-	if err := t.settle(ctx); err != nil {
+// applyInit writes the settings of cfg, and makes the shards follow them. The tables exist already.
+func (t *Table) applyInit(ctx context.Context, cfg Config) (did []string, err error) {
+	if err := t.resolveClusterName(ctx); err != nil {
 		return nil, err
 	}
-	var now intent
+	var now settingsRevision
 	for tries := 0; ; tries++ {
-		old, err := t.newestKnown(ctx)
+		old, err := t.newestKnownRevision(ctx)
 		if err != nil {
 			return did, err
 		}
-		want := cfg.settings()
+		want := cfg.tableSettings()
 		if old.Shards > 0 {
 			want.Shards, want.Format = old.Shards, old.Format
-		} else if want.Format, err = t.begin(ctx, want.Shards); err != nil {
+		} else if want.Format, err = t.prepareCluster(ctx, want.Shards); err != nil {
 			return did, err
 		}
 		if now = old; old.Settings == want {
 			break
 		}
 		var done bool
-		if now, done, err = t.declare(ctx, old, want); err != nil || done {
+		if now, done, err = t.declareRevision(ctx, old, want); err != nil || done {
 			if err != nil {
 				return did, err
 			}
@@ -78,7 +78,7 @@ func (t *Table) agree(ctx context.Context, cfg Config) (did []string, err error)
 	if now.Format < Format {
 		did = append(did, "the table keeps format 1, with all items under one partition key: see sluice lease migrate")
 	}
-	changed, err := t.follow(ctx, now)
+	changed, err := t.applyRevision(ctx, now)
 	if err != nil {
 		return did, fmt.Errorf("%w; sluice lease init or reset finishes it", err)
 	}
@@ -88,8 +88,8 @@ func (t *Table) agree(ctx context.Context, cfg Config) (did []string, err error)
 	return append(did, fmt.Sprintf("%d slots in %d shards, %d tickets per second, %d at once", now.Limit, now.Shards, now.Rate, now.Burst)), nil
 }
 
-// create creates a missing DynamoDB table and waits until the table is active.
-func (t *Table) create(ctx context.Context, table string) (did []string, err error) {
+// createTable creates a missing DynamoDB table and waits until the table is active.
+func (t *Table) createTable(ctx context.Context, table string) (did []string, err error) {
 	attribute := func(name string) types.AttributeDefinition {
 		return types.AttributeDefinition{AttributeName: aws.String(name), AttributeType: types.ScalarAttributeTypeS}
 	}
@@ -110,7 +110,7 @@ func (t *Table) create(ctx context.Context, table string) (did []string, err err
 	default:
 		return nil, err
 	}
-	if err := t.active(ctx, table); err != nil {
+	if err := t.waitUntilActive(ctx, table); err != nil {
 		return did, err
 	}
 	_, err = t.api.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{TableName: &table,
@@ -125,8 +125,8 @@ func (t *Table) create(ctx context.Context, table string) (did []string, err err
 	return append(did, "items expire by attribute "+attrExpiry), nil
 }
 
-// active waits until DynamoDB reports a table as active.
-func (t *Table) active(ctx context.Context, table string) error {
+// waitUntilActive waits until DynamoDB reports a table as active.
+func (t *Table) waitUntilActive(ctx context.Context, table string) error {
 	ctx, cancel := context.WithTimeout(ctx, activeLimit)
 	defer cancel()
 	for {

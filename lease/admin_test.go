@@ -27,13 +27,13 @@ func (t *Table) editLimit(tb testing.TB, shard, limit int) {
 
 func (t *Table) hand(tb testing.TB, shard int, expression, attribute string, n int) {
 	tb.Helper()
-	_, at, err := t.locate(tb.Context(), shard, true)
+	_, at, err := t.readShardItem(tb.Context(), shard, true)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	_, err = t.api.UpdateItem(tb.Context(), &dynamodb.UpdateItemInput{TableName: &t.slots, Key: at.key(),
+	_, err = t.api.UpdateItem(tb.Context(), &dynamodb.UpdateItemInput{TableName: &t.slots, Key: at.primaryKey(),
 		UpdateExpression: &expression, ExpressionAttributeNames: map[string]string{"#f": attribute},
-		ExpressionAttributeValues: map[string]types.AttributeValue{":n": number(int64(n))}})
+		ExpressionAttributeValues: map[string]types.AttributeValue{":n": numberAttr(int64(n))}})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestLimitChangesWhileSlotsAreHeld(t *testing.T) {
 	cfg := worldConfig()
 	table := newTable(t, cfg)
 	ctx := shortly(t)
-	if _, done, err := table.Change(ctx, Change{Shard: 1, Owner: "o", New: "1|15|15|1000|h", Take: 15}); !done || err != nil {
+	if _, done, err := table.Change(ctx, ShardChange{Shard: 1, Owner: "o", New: "1|15|15|1000|h", Take: 15}); !done || err != nil {
 		t.Fatal(done, err)
 	}
 	for _, limit := range []int{60, 31, 5, 100} {
@@ -76,7 +76,7 @@ func TestRepairs(t *testing.T) {
 	cfg := worldConfig()
 	table := newTable(t, cfg)
 	ctx := shortly(t)
-	_, _, err := table.Change(ctx, Change{Shard: 0, Owner: "o", New: "1|4|4|1000|h", Take: 4})
+	_, _, err := table.Change(ctx, ShardChange{Shard: 0, Owner: "o", New: "1|4|4|1000|h", Take: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestRepairs(t *testing.T) {
 		t.Fatalf("%d repairs, want 3: %+v", len(repairs), repairs)
 	}
 	// A sidecar goes on meanwhile; the repairs are right all the same.
-	if _, done, err := table.Change(ctx, Change{Shard: 2, Owner: "p", New: "1|1|1|1000|h", Take: 1}); !done || err != nil {
+	if _, done, err := table.Change(ctx, ShardChange{Shard: 2, Owner: "p", New: "1|1|1|1000|h", Take: 1}); !done || err != nil {
 		t.Fatal(done, err)
 	}
 	for _, r := range repairs {
@@ -111,7 +111,7 @@ func TestRepairs(t *testing.T) {
 		t.Errorf("not repaired: %+v", s)
 	}
 	// Another operator saw the same, and a release has made free what it was then.
-	if _, done, err := table.Change(ctx, Change{Shard: 0, Owner: "o", Old: "1|4|4|1000|h", New: "2|1|1|1000|h", Take: -3}); !done || err != nil {
+	if _, done, err := table.Change(ctx, ShardChange{Shard: 0, Owner: "o", Old: "1|4|4|1000|h", New: "2|1|1|1000|h", Take: -3}); !done || err != nil {
 		t.Fatal(done, err)
 	}
 	if free := mustStatus(t, table).Shards[0].Free; free != 19 {
@@ -127,7 +127,7 @@ func TestRepairs(t *testing.T) {
 	}
 	// An owner that was renewed since it was looked at is not dead.
 	repairs = table.Repairs(s, []string{"p"})
-	if _, done, err := table.Change(ctx, Change{Shard: 2, Owner: "p", Old: "1|1|1|1000|h", New: "2|1|1|1000|h"}); !done || err != nil {
+	if _, done, err := table.Change(ctx, ShardChange{Shard: 2, Owner: "p", Old: "1|1|1|1000|h", New: "2|1|1|1000|h"}); !done || err != nil {
 		t.Fatal(done, err)
 	}
 	if len(repairs) != 1 || table.Repair(ctx, repairs[0]) == nil {
@@ -150,7 +150,7 @@ func TestExpiredShardBeginsAnew(t *testing.T) {
 	cfg := worldConfig()
 	table := newTable(t, cfg)
 	for shard := range cfg.Shards {
-		if _, err := table.api.DeleteItem(shortly(t), &dynamodb.DeleteItemInput{TableName: &table.slots, Key: table.ownKey(shard).key()}); err != nil {
+		if _, err := table.api.DeleteItem(shortly(t), &dynamodb.DeleteItemInput{TableName: &table.slots, Key: table.ownKeyAddress(shard).primaryKey()}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -183,20 +183,20 @@ func TestTwoTables(t *testing.T) {
 	if err := w.heal(); err != nil {
 		t.Error(err)
 	}
-	found, _, err := table.read(shortly(t), "rates", table.address(itemTickets), true)
+	found, _, err := table.readItem(shortly(t), "rates", table.clusterItemAddress(itemTickets), true)
 	if err != nil || found.number(attrNext) == 0 {
 		t.Errorf("no tickets in the second table: %v, %v", found, err)
 	}
 
 	// The settings of both become those of another format together.
-	now, err := table.intent(shortly(t))
+	now, err := table.newestRevision(shortly(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := now
 	before.Format = formatOneKey
 	for _, name := range []string{table.slots, table.rate} {
-		if done, err := table.put(shortly(t), name, now, before); !done || err != nil {
+		if done, err := table.replaceSettings(shortly(t), name, now, before); !done || err != nil {
 			t.Fatal(name, done, err)
 		}
 	}
@@ -271,7 +271,7 @@ func TestInitWritesNothingThatSidecarsRefuse(t *testing.T) {
 		table.Close()
 		sidecar := cfg
 		sidecar.Slots, sidecar.Rate, sidecar.RateTable = true, true, cfg.Table
-		wrong := errors.Join(sidecar.Validate(), sidecar.usable(cfg.settings()))
+		wrong := errors.Join(sidecar.Validate(), sidecar.checkSettings(cfg.tableSettings()))
 		if wrong != nil {
 			refused++
 		}

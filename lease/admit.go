@@ -19,15 +19,15 @@ type Permit struct {
 // or tickets with one call of the table. Admit fails when ctx ends, or with ErrClosed. Admit can take seconds, so a
 // client's request must not wait for it.
 func (l *Lease) Admit(ctx context.Context, wanted int) (*Permit, error) {
-	w := waiter{lease: l, wanted: max(1, wanted)}
-	w.enter()
-	defer w.exit()
+	w := admitWaiter{lease: l, wanted: max(1, wanted)}
+	w.addDemand()
+	defer w.withdrawDemand()
 	for {
-		granted, wake, changed, err := w.try()
+		granted, wake, changed, err := w.tryGrant()
 		if granted || err != nil {
-			return w.permit(), err
+			return w.newPermit(), err
 		}
-		if err := await(ctx, wake, changed); err != nil {
+		if err := waitForChange(ctx, wake, changed); err != nil {
 			return nil, err
 		}
 	}
@@ -37,64 +37,64 @@ func (l *Lease) Admit(ctx context.Context, wanted int) (*Permit, error) {
 // panics: two backends would be open with one slot.
 func (p *Permit) Release() {
 	if p.lease == nil {
-		p.once()
+		p.markReleased()
 		return
 	}
 	l := p.lease
 	l.mu.Lock()
-	p.once()
-	l.core.release()
-	l.wakeLocked()
+	p.markReleased()
+	l.core.releasePermit()
+	l.wakeAdmitsLocked()
 	l.mu.Unlock()
-	l.poke()
+	l.wakeRun()
 }
 
-func (p *Permit) once() {
+func (p *Permit) markReleased() {
 	if p.released {
 		panic("lease: a permit was released twice")
 	}
 	p.released = true
 }
 
-// recheck is the longest sleep of a waiting Admit, because time alone may make a slot or a ticket usable.
-const recheck = time.Second
+// maxAdmitSleep is the longest sleep of a waiting Admit, because time alone may make a slot or a ticket usable.
+const maxAdmitSleep = time.Second
 
-// waiter is the state of one running Admit.
-type waiter struct {
+// admitWaiter is the state of one running Admit.
+type admitWaiter struct {
 	lease   *Lease
 	wanted  int
 	slot    bool // it has a slot
 	granted bool
 }
 
-func (w *waiter) enter() {
+func (w *admitWaiter) addDemand() {
 	l := w.lease
 	l.mu.Lock()
 	l.core.ledger.demand += w.wanted
 	l.core.tickets.demand += w.wanted
 	l.mu.Unlock()
-	l.poke()
+	l.wakeRun()
 }
 
-// exit withdraws the demand of an Admit that ends. Without a permit, exit also releases the waiter's slot.
-func (w *waiter) exit() {
+// withdrawDemand withdraws the demand of an Admit that ends. Without a permit, exit also releases the waiter's slot.
+func (w *admitWaiter) withdrawDemand() {
 	l := w.lease
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.core.tickets.demand -= w.wanted
 	if w.slot {
-		w.hold(false)
+		w.setSlot(false)
 		if !w.granted {
 			l.core.releaseSlot()
-			l.wakeLocked()
+			l.wakeAdmitsLocked()
 		}
 	}
 	l.core.ledger.demand -= w.wanted
 }
 
-// try takes a slot first and then a ticket, the right to dial once. try first gives up a slot that the lease lost while
-// the Admit waited.
-func (w *waiter) try() (granted bool, wake time.Duration, changed <-chan struct{}, err error) {
+// tryGrant takes a slot first and then a ticket, the right to dial once. try first gives up a slot that the lease lost
+// while the Admit waited.
+func (w *admitWaiter) tryGrant() (granted bool, wake time.Duration, changed <-chan struct{}, err error) {
 	l := w.lease
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,27 +102,27 @@ func (w *waiter) try() (granted bool, wake time.Duration, changed <-chan struct{
 		return false, 0, nil, ErrClosed
 	}
 	now := l.clock()
-	defer l.poke()
-	if w.slot && !l.core.valid(now) {
-		w.hold(false)
+	defer l.wakeRun()
+	if w.slot && !l.core.canStillDial(now) {
+		w.setSlot(false)
 		l.core.releaseSlot()
 	}
 	if !w.slot {
 		if !l.core.takeSlot(now) {
-			return false, recheck, l.changed, nil
+			return false, maxAdmitSleep, l.changed, nil
 		}
-		w.hold(true)
+		w.setSlot(true)
 	}
 	ok, at := l.core.takeTicket(now)
 	if !ok {
-		return false, min(recheck, at-now), l.changed, nil
+		return false, min(maxAdmitSleep, at-now), l.changed, nil
 	}
 	w.granted = true
 	return true, 0, nil, nil
 }
 
-// hold records that the waiter got its slot (true) or lost it (false).
-func (w *waiter) hold(slot bool) {
+// setSlot records that the waiter got its slot (true) or lost it (false).
+func (w *admitWaiter) setSlot(slot bool) {
 	n := 1
 	if !slot {
 		n = -1
@@ -132,15 +132,15 @@ func (w *waiter) hold(slot bool) {
 	w.lease.core.tickets.holders += n
 }
 
-func (w *waiter) permit() *Permit {
+func (w *admitWaiter) newPermit() *Permit {
 	if !w.granted {
 		return nil
 	}
 	return &Permit{lease: w.lease}
 }
 
-// await waits until the lease changes, until wake has passed, or until ctx ends.
-func await(ctx context.Context, wake time.Duration, changed <-chan struct{}) error {
+// waitForChange waits until the lease changes, until wake has passed, or until ctx ends.
+func waitForChange(ctx context.Context, wake time.Duration, changed <-chan struct{}) error {
 	timer := time.NewTimer(wake)
 	defer timer.Stop()
 	select {

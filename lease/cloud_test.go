@@ -17,15 +17,15 @@ import (
 // the expressions that Table writes, and panics at others.
 type cloud struct {
 	mu    sync.Mutex
-	items map[string]item
+	items map[string]itemAttrs
 }
 
-func newCloud() *cloud { return &cloud{items: map[string]item{}} }
+func newCloud() *cloud { return &cloud{items: map[string]itemAttrs{}} }
 
 var errOperand = errors.New("ValidationException: an operand has an incorrect data type")
 
 func spot(table string, key map[string]types.AttributeValue) string {
-	return table + " " + item(key).text(attrCluster) + " " + item(key).text(attrItem)
+	return table + " " + itemAttrs(key).text(attrCluster) + " " + itemAttrs(key).text(attrItem)
 }
 
 func (c *cloud) GetItem(_ context.Context, in *dynamodb.GetItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
@@ -57,7 +57,7 @@ func (c *cloud) UpdateItem(_ context.Context, in *dynamodb.UpdateItemInput, _ ..
 	}
 	after := maps.Clone(before)
 	if after == nil {
-		after = maps.Clone(item(in.Key))
+		after = maps.Clone(itemAttrs(in.Key))
 	}
 	e.tokens = lex(*in.UpdateExpression)
 	if err := e.update(after); err != nil {
@@ -71,7 +71,7 @@ func (c *cloud) UpdateItem(_ context.Context, in *dynamodb.UpdateItemInput, _ ..
 type expression struct {
 	names  map[string]string
 	values map[string]types.AttributeValue
-	item   item
+	item   itemAttrs
 	tokens []string
 }
 
@@ -199,7 +199,7 @@ func (e *expression) operand() types.AttributeValue {
 	panic("cloud: operand " + token)
 }
 
-func (e *expression) update(after item) error {
+func (e *expression) update(after itemAttrs) error {
 	for clause := e.take(); ; clause = e.take() {
 		for more := true; more; {
 			name := e.names[e.take()]
@@ -218,7 +218,7 @@ func (e *expression) update(after item) error {
 					if operator == "-" {
 						b = -b
 					}
-					value = number(a + b)
+					value = numberAttr(a + b)
 				}
 				after[name] = value
 			}

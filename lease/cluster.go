@@ -11,16 +11,16 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 )
 
-// privateForm matches a cluster's host name at a PrivateLink endpoint. The groups are the cluster's identifier and its
-// region.
-var privateForm = regexp.MustCompile(`^([a-z0-9-]+)\.dsql-[a-z0-9]+\.([a-z0-9-]+)\.on\.aws$`)
+// privateLinkPattern matches a cluster's host name at a PrivateLink endpoint. The groups are the cluster's identifier
+// and its region.
+var privateLinkPattern = regexp.MustCompile(`^([a-z0-9-]+)\.dsql-[a-z0-9]+\.([a-z0-9-]+)\.on\.aws$`)
 
-// Cluster returns the name that the DynamoDB table has for a cluster, in the form of the cluster's public endpoint. A
-// PrivateLink endpoint has the same name, because two names would make two ledgers with the whole limit each. earlier
-// is the name that older versions used for this endpoint, "" when it is the same.
-func Cluster(endpoint string, port int) (name, earlier string) {
+// ClusterNames returns the name that the DynamoDB table has for a cluster, in the form of the cluster's public
+// endpoint. A PrivateLink endpoint has the same name, because two names would make two ledgers with the whole limit
+// each. earlier is the name that older versions used for this endpoint, "" when it is the same.
+func ClusterNames(endpoint string, port int) (name, earlier string) {
 	name = strings.TrimSuffix(strings.ToLower(strings.TrimSpace(endpoint)), ".")
-	if found := privateForm.FindStringSubmatch(name); found != nil {
+	if found := privateLinkPattern.FindStringSubmatch(name); found != nil {
 		earlier = name
 		name = found[1] + ".dsql." + found[2] + ".on.aws"
 	}
@@ -33,20 +33,20 @@ func Cluster(endpoint string, port int) (name, earlier string) {
 	return name, earlier
 }
 
-// settle decides between t.cluster and t.earlier, two possible names of the cluster's ledger. A ledger that an older
-// version created keeps its name, so that sidecars of both versions share it. Two ledgers are an error, because their
-// sidecars would not count each other's slots. An IAM policy may allow reads of one name only. A ledger that must not
-// be read counts as absent.
-func (t *Table) settle(ctx context.Context) error {
+// resolveClusterName decides between t.cluster and t.earlier, two possible names of the cluster's ledger. A ledger that
+// an older version created keeps its name, so that sidecars of both versions share it. Two ledgers are an error,
+// because their sidecars would not count each other's slots. An IAM policy may allow reads of one name only. A ledger
+// that must not be read counts as absent.
+func (t *Table) resolveClusterName(ctx context.Context) error {
 	if t.earlier == "" {
 		return nil
 	}
-	now, _, err := t.read(ctx, t.slots, address{t.cluster, itemSettings}, true)
-	before, _, earlierErr := t.read(ctx, t.slots, address{t.earlier, itemSettings}, true)
+	now, _, err := t.readItem(ctx, t.slots, itemAddress{t.cluster, itemSettings}, true)
+	before, _, earlierErr := t.readItem(ctx, t.slots, itemAddress{t.earlier, itemSettings}, true)
 	switch {
-	case err != nil && !denied(err), err != nil && len(before) == 0:
+	case err != nil && !isAccessDenied(err), err != nil && len(before) == 0:
 		return err
-	case earlierErr != nil && !denied(earlierErr):
+	case earlierErr != nil && !isAccessDenied(earlierErr):
 		return earlierErr
 	case len(now) > 0 && len(before) > 0:
 		return &TableError{Cause: metrics.CauseTwoLedgers, Table: t.slots, Region: t.api.Options().Region,
@@ -59,7 +59,7 @@ func (t *Table) settle(ctx context.Context) error {
 	return nil
 }
 
-func denied(err error) bool {
+func isAccessDenied(err error) bool {
 	e, ok := errors.AsType[*TableError](err)
 	return ok && e.Cause == metrics.CauseAccessDenied
 }

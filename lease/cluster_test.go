@@ -30,7 +30,7 @@ func TestClusterName(t *testing.T) {
 		{"abc.dsql-fnh4.us-east-1.on.aws.example.com", 5432, "abc.dsql-fnh4.us-east-1.on.aws.example.com", ""},
 		{"localhost", 15432, "localhost:15432", ""},
 	} {
-		if got, earlier := Cluster(test.endpoint, test.port); got != test.want || earlier != test.earlier {
+		if got, earlier := ClusterNames(test.endpoint, test.port); got != test.want || earlier != test.earlier {
 			t.Errorf("Cluster(%q, %d) = %q, %q; want %q, %q", test.endpoint, test.port, got, earlier, test.want, test.earlier)
 		}
 	}
@@ -41,9 +41,9 @@ func TestClusterName(t *testing.T) {
 func names() (public, private, before Config) {
 	public = worldConfig()
 	id := fmt.Sprintf("id%d", clusters.Add(1))
-	public.Cluster, public.Earlier = Cluster(id+".dsql.us-east-1.on.aws", 5432)
+	public.Cluster, public.Earlier = ClusterNames(id+".dsql.us-east-1.on.aws", 5432)
 	private, before = public, public
-	private.Cluster, private.Earlier = Cluster(id+".dsql-fnh4.us-east-1.on.aws", 5432)
+	private.Cluster, private.Earlier = ClusterNames(id+".dsql-fnh4.us-east-1.on.aws", 5432)
 	before.Cluster = private.Earlier
 	return public, private, before
 }
@@ -55,7 +55,7 @@ func hold(t *testing.T, one, other *Table) int {
 	if _, _, err := one.Settings(shortly(t)); err != nil {
 		t.Fatal(err)
 	}
-	if _, done, err := one.Change(shortly(t), Change{Owner: "s.1", New: "1|5|5|1000|h", Take: 5}); !done || err != nil {
+	if _, done, err := one.Change(shortly(t), ShardChange{Owner: "s.1", New: "1|5|5|1000|h", Take: 5}); !done || err != nil {
 		t.Fatal(done, err)
 	}
 	free := 0
@@ -122,7 +122,7 @@ func TestOneClusterHasOneLedger(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if p := problemOf(&call{kind: callSettings}, err); p.Cause != metrics.CauseTwoLedgers || !p.lasting() {
+	if p := newProblem(&storeCall{kind: callSettings}, err); p.Cause != metrics.CauseTwoLedgers || !p.needsOperator() {
 		t.Errorf("%v", p)
 	}
 }
@@ -151,7 +151,7 @@ func TestPolicyForOneNameIsEnough(t *testing.T) {
 				if err != nil && made == "neither" && allowed == "public" && !errors.Is(err, ErrNoSettings) {
 					t.Errorf("settings: %v", err)
 				}
-				if err != nil && allowed == "before" && !denied(err) {
+				if err != nil && allowed == "before" && !isAccessDenied(err) {
 					t.Errorf("settings: %v", err)
 				}
 			})
@@ -203,7 +203,7 @@ func TestNoSettingsNamesTableAndKey(t *testing.T) {
 	table := tableAt(cfg, serverURL(t))
 	defer table.Close()
 	_, _, err := table.Settings(shortly(t))
-	p := problemOf(&call{kind: callSettings}, err)
+	p := newProblem(&storeCall{kind: callSettings}, err)
 	if !errors.Is(err, ErrNoSettings) || p.Cause != metrics.CauseNotInitialised || p.Table != cfg.Table || p.Region != "us-east-1" {
 		t.Errorf("%+v, %v", p, err)
 	}

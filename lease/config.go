@@ -113,8 +113,8 @@ func (c Config) Validate() error {
 	check(!c.Slots || c.Table != "", "conn_lease_table", "empty", "distributed.conn_lease_enabled needs a DynamoDB table")
 	check(!c.Rate || c.RateTable != "" || c.Table != "", "rate_limiter_table", "empty", "distributed.rate_limiter_enabled needs a DynamoDB table")
 	const tableName = "want the name of a DynamoDB table, 3 to 255 letters, digits, _, - and ., or its ARN"
-	check(c.Table == "" || isTable(c.Table), "conn_lease_table", strconv.Quote(c.Table), tableName)
-	check(c.RateTable == "" || isTable(c.RateTable), "rate_limiter_table", strconv.Quote(c.RateTable), tableName)
+	check(c.Table == "" || isTableName(c.Table), "conn_lease_table", strconv.Quote(c.Table), tableName)
+	check(c.RateTable == "" || isTableName(c.RateTable), "rate_limiter_table", strconv.Quote(c.RateTable), tableName)
 	check(c.Limit > 0, "conn_limit", c.Limit, "want at least 1")
 	check(c.Margin >= 0 && (c.Limit <= 0 || c.Margin < c.Limit), "conn_margin", c.Margin, "want 0 or more, and less than distributed.conn_limit")
 	check(c.Shards > 0 && c.Shards <= maxShards, "conn_shards", c.Shards, "want 1 to %d", maxShards)
@@ -137,18 +137,18 @@ func (c Config) Validate() error {
 	check(!c.Slots || c.drainAfter() > 3*c.Heartbeat, "reap_after", c.ReapAfter,
 		"backends would begin to close %v after a renewal failed: four fifths of it less distributed.guard, distributed.transaction_limit and a second must be more than three of distributed.heartbeat", c.drainAfter())
 	if c.Rate {
-		errs = append(errs, c.shareable())
+		errs = append(errs, c.validateBurst())
 	}
-	longest := c.MaxWait + ticketBatch*time.Second/time.Duration(c.tickets()) + 2*clockError
-	check(!c.Rate || longest < poisoned, "rate_limiter_max_wait", c.MaxWait,
-		"want at most %v: a queue of %v is taken for the mistake of some clock, and set back", (c.MaxWait-longest+poisoned).Truncate(time.Second)-time.Second, poisoned)
+	longest := c.MaxWait + ticketBatch*time.Second/time.Duration(c.ticketRate()) + 2*clockError
+	check(!c.Rate || longest < impossibleQueue, "rate_limiter_max_wait", c.MaxWait,
+		"want at most %v: a queue of %v is taken for the mistake of some clock, and set back", (c.MaxWait-longest+impossibleQueue).Truncate(time.Second)-time.Second, impossibleQueue)
 	return errors.Join(errs...)
 }
 
-// shareable returns an error if all sidecars together could dial more often than the cluster accepts at once. They can
-// use saved tickets (unused rights to dial), tickets that are early or late through clock errors, and the reserve.
-func (c Config) shareable() error {
-	late := int((ticketValidity+2*clockError)/time.Second) * c.tickets()
+// validateBurst returns an error if all sidecars together could dial more often than the cluster accepts at once. They
+// can use saved tickets (unused rights to dial), tickets that are early or late through clock errors, and the reserve.
+func (c Config) validateBurst() error {
+	late := int((ticketValidity+2*clockError)/time.Second) * c.ticketRate()
 	if c.Burst+late+c.Reserve <= burstQuota {
 		return nil
 	}
@@ -156,27 +156,27 @@ func (c Config) shareable() error {
 		c.Burst, late, c.Reserve, burstQuota)
 }
 
-// isTable reports whether DynamoDB may accept a name of a table. DynamoDB itself checks an ARN.
-func isTable(name string) bool {
+// isTableName reports whether DynamoDB may accept a name of a table. DynamoDB itself checks an ARN.
+func isTableName(name string) bool {
 	return strings.HasPrefix(name, "arn:") || len(name) >= 3 && len(name) <= 255 && !strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_-.", r)
 	})
 }
 
-// tickets returns the number of tickets (rights to dial once) per second.
-func (c Config) tickets() int { return c.RateLimit - c.Reserve }
+// ticketRate returns the number of tickets (rights to dial once) per second.
+func (c Config) ticketRate() int { return c.RateLimit - c.Reserve }
 
-// slots returns the number of slots that all sidecars share.
-func (c Config) slots() int { return c.Limit - c.Margin }
+// totalSlots returns the number of slots that all sidecars share.
+func (c Config) totalSlots() int { return c.Limit - c.Margin }
 
-// settings returns the settings that a table for this configuration should have.
-func (c Config) settings() Settings {
-	return Settings{Format: Format, Shards: c.Shards, Limit: c.slots(), Rate: c.tickets(), Burst: c.Burst}
+// tableSettings returns the settings that a table for this configuration should have.
+func (c Config) tableSettings() Settings {
+	return Settings{Format: Format, Shards: c.Shards, Limit: c.totalSlots(), Rate: c.ticketRate(), Burst: c.Burst}
 }
 
-// usable returns an error if this process cannot work with the settings in a table. Limit and rate may differ from the
-// configured ones, because the table's values apply to all sidecars.
-func (c Config) usable(s Settings) error {
+// checkSettings returns an error if this process cannot work with the settings in a table. Limit and rate may differ
+// from the configured ones, because the table's values apply to all sidecars.
+func (c Config) checkSettings(s Settings) error {
 	var errs []error
 	check := func(ok bool, key string, table, want int) {
 		if !ok {
@@ -185,8 +185,8 @@ func (c Config) usable(s Settings) error {
 	}
 	check(s.Format >= formatOneKey && s.Format <= Format, keyFormat, s.Format, Format)
 	check(s.Shards >= 1 && s.Shards <= maxShards, "shards", s.Shards, c.Shards)
-	check(!c.Slots || s.Limit >= 1, keyLimit, s.Limit, c.slots())
-	check(!c.Rate || s.Rate >= 1 && s.Rate <= mostRate, keyRate, s.Rate, c.tickets())
+	check(!c.Slots || s.Limit >= 1, keyLimit, s.Limit, c.totalSlots())
+	check(!c.Rate || s.Rate >= 1 && s.Rate <= mostRate, keyRate, s.Rate, c.ticketRate())
 	check(!c.Rate || s.Burst >= 1 && s.Burst <= burstQuota, keyBurst, s.Burst, c.Burst)
 	return errors.Join(errs...)
 }
@@ -200,31 +200,33 @@ const (
 )
 
 // A Difference is a setting whose value in the table differs from the configured value. The table's value applies.
-type Difference struct {
+type SettingDifference struct {
 	Setting           string // one of metrics.LeaseSettings
 	Key               string
 	Table, Configured int
 }
 
-// differences returns the settings whose values in the table differ from the configured ones. The number of shards is
-// not compared, because the table decides it.
-func (c Config) differences(s Settings) []Difference {
-	var found []Difference
+// settingDifferences returns the settings whose values in the table differ from the configured ones. The number of
+// shards is not compared, because the table decides it.
+func (c Config) settingDifferences(s Settings) []SettingDifference {
+	var found []SettingDifference
 	check := func(on bool, setting, key string, table, configured int) {
 		if on && table != configured {
-			found = append(found, Difference{setting, key, table, configured})
+			found = append(found, SettingDifference{setting, key, table, configured})
 		}
 	}
-	check(c.Slots, metrics.SettingLimit, keyLimit, s.Limit, c.slots())
-	check(c.Rate, metrics.SettingRate, keyRate, s.Rate, c.tickets())
+	check(c.Slots, metrics.SettingLimit, keyLimit, s.Limit, c.totalSlots())
+	check(c.Rate, metrics.SettingRate, keyRate, s.Rate, c.ticketRate())
 	check(c.Rate, metrics.SettingBurst, keyBurst, s.Burst, c.Burst)
 	return found
 }
 
 // The following functions return ages of a lease since its last renewal. From degradedAfter on, no slots are taken and
-// no backends are recycled. From drainAfter on, idle backends close, the last one at idleUntil. At lostAfter all
+// no backends are recycled. From drainAfter on, idle backends close, the last one at idleClosedAfter. At lostAfter all
 // backends are closed.
 func (c Config) degradedAfter() time.Duration { return 3 * c.Heartbeat }
-func (c Config) drainAfter() time.Duration    { return c.idleUntil() - c.ReapAfter/drainPart }
-func (c Config) idleUntil() time.Duration     { return c.lostAfter() - c.TransactionLimit - StateEvery }
-func (c Config) lostAfter() time.Duration     { return c.ReapAfter - c.Guard }
+func (c Config) drainAfter() time.Duration    { return c.idleClosedAfter() - c.ReapAfter/drainPart }
+func (c Config) idleClosedAfter() time.Duration {
+	return c.lostAfter() - c.TransactionLimit - StateEvery
+}
+func (c Config) lostAfter() time.Duration { return c.ReapAfter - c.Guard }

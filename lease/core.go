@@ -6,58 +6,58 @@ import (
 	"time"
 )
 
-// callKind names a method of Store, the interface of the DynamoDB table.
-type callKind int
+// storeCallKind names a method of Store, the interface of the DynamoDB table.
+type storeCallKind int
 
 const (
-	callSettings callKind = iota
+	callSettings storeCallKind = iota
 	callLook
 	callChange
 	callReserve
 )
 
-func (k callKind) String() string {
+func (k storeCallKind) String() string {
 	return [...]string{"settings", "look", "change", "reserve"}[k]
 }
 
-// call is a call of the Store that is to be made or is running.
-type call struct {
-	kind    callKind
-	look    int   // the shard
-	part    *part // the part that changes; nil for a record of another process
-	grave   bool  // the record belongs to a predecessor, whose process has ended
-	change  Change
-	reserve Reservation
-	first   bool // the ticket is for a process without backends, which may pass the queue
-	sent    time.Duration
+// storeCall is a call of the Store that is to be made or is running.
+type storeCall struct {
+	kind        storeCallKind
+	look        int        // the shard
+	part        *ownRecord // the part that changes; nil for a record of another process
+	predecessor bool       // the record belongs to a predecessor, whose process has ended
+	change      ShardChange
+	reserve     Reservation
+	first       bool // the ticket is for a process without backends, which may pass the queue
+	sent        time.Duration
 }
 
 // shard returns the number of the shard that a callLook or a callChange is about.
-func (c *call) shard() int {
+func (c *storeCall) shard() int {
 	if c.kind == callLook {
 		return c.look
 	}
 	return c.change.Shard
 }
 
-// answer is the result of a call of the Store.
-type answer struct {
+// storeAnswer is the result of a call of the Store.
+type storeAnswer struct {
 	settings Settings
-	follows  bool // Store.Follows, read with the settings
+	follows  bool // Store.FindsMovedShards, read with the settings
 	shard    Shard
 	next     int64
 	done     bool
-	at       Stamp
+	at       TableTime
 	err      error
 }
 
-// core makes all decisions of a Lease: core names the next call of the Store and handles its answer. The Lease's mutex
-// guards core.
-type core struct {
+// leaseState makes all decisions of a Lease: core names the next call of the Store and handles its answer. The Lease's
+// mutex guards core.
+type leaseState struct {
 	cfg     Config
 	rng     *rand.Rand
-	ledger  *ledger
-	tickets *tickets
+	ledger  *slotLedger
+	tickets *ticketLedger
 
 	open    int           // permits that led to a dial and were not released yet
 	known   bool          // the settings have been read
@@ -66,51 +66,51 @@ type core struct {
 	// problem says why the settings cannot be read, so that nothing is granted. fatal is set if this process cannot work
 	// with the settings.
 	problem, fatal error
-	differs        []Difference // between the settings and the configuration
-	unusable       error        // why the newest settings were refused, so that the earlier ones apply
-	troubles       troubles
+	differs        []SettingDifference // between the settings and the configuration
+	unusable       error               // why the newest settings were refused, so that the earlier ones apply
+	troubles       problemsByKind
 }
 
-func newCore(cfg Config, process string, rng *rand.Rand) *core {
-	return &core{cfg: cfg, rng: rng, ledger: newLedger(cfg, process, rng), tickets: newTickets(cfg, rng)}
+func newLeaseState(cfg Config, process string, rng *rand.Rand) *leaseState {
+	return &leaseState{cfg: cfg, rng: rng, ledger: newSlotLedger(cfg, process, rng), tickets: newTicketLedger(cfg, rng)}
 }
 
-// next returns the call of the Store to make now, or the time to ask again. Renewals come first, and requests for more
-// slots last. The caller passes the call's answer to done before it calls next again.
-func (c *core) next(now time.Duration) (*call, time.Duration) {
-	found, wake := c.decide(now)
+// nextCall returns the call of the Store to make now, or the time to ask again. Renewals come first, and requests for
+// more slots last. The caller passes the call's answer to done before it calls next again.
+func (c *leaseState) nextCall(now time.Duration) (*storeCall, time.Duration) {
+	found, wake := c.chooseCall(now)
 	if found != nil {
 		found.sent = now
 	}
 	return found, wake
 }
 
-func (c *core) decide(now time.Duration) (*call, time.Duration) {
+func (c *leaseState) chooseCall(now time.Duration) (*storeCall, time.Duration) {
 	if !c.known {
 		if now < c.pause || c.fatal != nil || c.ledger.leaving {
 			return nil, max(c.pause, now+time.Second)
 		}
-		return &call{kind: callSettings}, now
+		return &storeCall{kind: callSettings}, now
 	}
 	wake := now + c.cfg.Heartbeat
-	if c.cfg.Slots && c.ledger.urgent(now) {
-		return c.ledger.next(now)
+	if c.cfg.Slots && c.ledger.hasUrgentCall(now) {
+		return c.ledger.nextCall(now)
 	}
 	if !c.ledger.leaving {
 		if now >= c.pause {
-			return &call{kind: callSettings}, now
+			return &storeCall{kind: callSettings}, now
 		}
 		wake = min(wake, c.pause)
 	}
 	if c.cfg.Rate && !c.ledger.leaving {
-		found, at := c.tickets.next(now, c.atHand(now), c.open)
+		found, at := c.tickets.nextReservation(now, c.dialsWithSlots(now), c.open)
 		if found != nil {
 			return found, now
 		}
 		wake = min(wake, at)
 	}
 	if c.cfg.Slots {
-		found, at := c.ledger.next(now)
+		found, at := c.ledger.nextCall(now)
 		if found != nil {
 			return found, now
 		}
@@ -119,30 +119,30 @@ func (c *core) decide(now time.Duration) (*call, time.Duration) {
 	return nil, wake
 }
 
-// atHand returns the number of dials that have a slot and may need a ticket, the right to dial once: waiting Admits
-// with a slot, and unused slots.
-func (c *core) atHand(now time.Duration) int {
+// dialsWithSlots returns the number of dials that have a slot and may need a ticket, the right to dial once: waiting
+// Admits with a slot, and unused slots.
+func (c *leaseState) dialsWithSlots(now time.Duration) int {
 	if !c.cfg.Slots {
 		return ticketBatch
 	}
-	return c.tickets.holders + max(0, c.ledger.spare(now))
+	return c.tickets.holders + max(0, c.ledger.sparePermits(now))
 }
 
-func (c *core) done(k *call, a answer, now time.Duration) {
-	c.troubles.note(k, a.err, c.cfg.Table != "" && c.cfg.RateTable != "" && c.cfg.RateTable != c.cfg.Table)
+func (c *leaseState) handleAnswer(k *storeCall, a storeAnswer, now time.Duration) {
+	c.troubles.recordOutcome(k, a.err, c.cfg.Table != "" && c.cfg.RateTable != "" && c.cfg.RateTable != c.cfg.Table)
 	switch k.kind {
 	case callSettings:
-		c.learn(k, a, now)
+		c.handleSettings(k, a, now)
 	case callReserve:
-		c.tickets.done(k, a, now)
+		c.tickets.handleAnswer(k, a, now)
 	default:
-		c.ledger.done(k, a, now)
+		c.ledger.handleAnswer(k, a, now)
 	}
 }
 
-// learn handles an answer with the table's settings. The settings are read at the start and once a heartbeat, so that
-// changes by sluice lease init take effect.
-func (c *core) learn(k *call, a answer, now time.Duration) {
+// handleSettings handles an answer with the table's settings. The settings are read at the start and once a heartbeat,
+// so that changes by sluice lease init take effect.
+func (c *leaseState) handleSettings(k *storeCall, a storeAnswer, now time.Duration) {
 	if a.err != nil {
 		c.pause = now + backoff(c.rng, c.failing, c.cfg.Heartbeat)
 		c.failing++
@@ -151,13 +151,13 @@ func (c *core) learn(k *call, a answer, now time.Duration) {
 		}
 		c.problem = c.troubles[callSettings]
 		if !errors.Is(a.err, ErrNoSettings) { // without settings nobody may dial, not even by the local share
-			c.tickets.failed(now)
+			c.tickets.recordFailure(now)
 		}
 		return
 	}
 	c.failing, c.pause = 0, now+jittered(c.rng, c.cfg.Heartbeat)
 	s := a.settings
-	err := c.cfg.usable(s)
+	err := c.cfg.checkSettings(s)
 	if c.known && err == nil && s.Shards != c.ledger.settings.Shards {
 		err = &MismatchError{Key: "shards", Table: s.Shards, Configured: c.ledger.settings.Shards}
 	}
@@ -171,37 +171,37 @@ func (c *core) learn(k *call, a answer, now time.Duration) {
 	}
 	c.unusable = nil
 	c.ledger.follows = a.follows
-	c.differs = c.cfg.differences(s)
+	c.differs = c.cfg.settingDifferences(s)
 	c.tickets.clock.observe(k.sent, now, a.at)
 	if c.known {
-		c.tickets.adopt(s, now)
-		c.ledger.adopt(s, now)
+		c.tickets.replaceSettings(s, now)
+		c.ledger.replaceSettings(s, now)
 		return
 	}
 	c.known, c.problem = true, nil
 	c.tickets.failing = 0
-	c.tickets.start(s)
-	c.tickets.young = now + youngTime
-	c.ledger.start(s, now)
+	c.tickets.setRate(s)
+	c.tickets.startingUntil = now + youngTime
+	c.ledger.beginWithSettings(s, now)
 }
 
 // takeSlot takes the slot of a permit, and takeTicket its ticket, the right to dial once. If slots or the rate are not
 // shared, that part is always granted.
-func (c *core) takeSlot(now time.Duration) bool {
+func (c *leaseState) takeSlot(now time.Duration) bool {
 	if !c.cfg.Slots {
 		return !c.ledger.leaving
 	}
-	return c.known && c.ledger.take(now)
+	return c.known && c.ledger.takePermit(now)
 }
 
-func (c *core) takeTicket(now time.Duration) (ok bool, wake time.Duration) {
+func (c *leaseState) takeTicket(now time.Duration) (ok bool, wake time.Duration) {
 	switch {
 	case !c.cfg.Rate:
 		ok = true
 	case c.fatal != nil || errors.Is(c.problem, ErrNoSettings):
 		return false, never
 	default:
-		ok, wake = c.tickets.take(now)
+		ok, wake = c.tickets.takeTicket(now)
 	}
 	if ok {
 		c.open++
@@ -210,44 +210,44 @@ func (c *core) takeTicket(now time.Duration) (ok bool, wake time.Duration) {
 }
 
 // releaseSlot returns the slot of a permit that led to no dial. release ends a permit that led to a dial.
-func (c *core) releaseSlot() {
+func (c *leaseState) releaseSlot() {
 	if c.cfg.Slots {
-		c.ledger.release()
+		c.ledger.releasePermit()
 	}
 }
 
-func (c *core) release() {
+func (c *leaseState) releasePermit() {
 	c.open--
 	c.releaseSlot()
 }
 
-// valid reports whether a waiting Admit may still use its slot for a dial.
-func (c *core) valid(now time.Duration) bool {
-	return !c.cfg.Slots || c.ledger.valid(now)
+// canStillDial reports whether a waiting Admit may still use its slot for a dial.
+func (c *leaseState) canStillDial(now time.Duration) bool {
+	return !c.cfg.Slots || c.ledger.canStillDial(now)
 }
 
-func (c *core) state(now time.Duration) State {
+func (c *leaseState) state(now time.Duration) State {
 	s := State{Phase: OK, Reason: c.problem, Problem: c.troubles.worst(), Differences: c.differs, Unusable: c.unusable, Unticketed: c.tickets.holders}
 	if c.cfg.Rate {
-		s.Local = c.tickets.local()
+		s.Local = c.tickets.usesLocalShare()
 		s.Queue = c.tickets.queue
 	}
 	if !c.cfg.Slots {
 		return s
 	}
 	l := c.ledger
-	l.expire(now)
+	l.dropIfExpired(now)
 	s.Phase = l.phase(now)
 	if s.Phase == Lost && s.Problem == nil && s.Reason == nil {
-		s.Problem = suspended(l.unrenewed)
+		s.Problem = suspendedProblem(l.unrenewed)
 	}
-	s.Age, _ = l.age(now)
-	s.Held, s.InUse, s.Waiting = l.held(), l.used, l.demand
-	s.Excess = max(0, l.used-l.allowed(now))
+	s.Age, _ = l.renewalAge(now)
+	s.Held, s.InUse, s.Waiting = l.heldSlots(), l.used, l.demand
+	s.Excess = max(0, l.used-l.allowedPermits(now))
 	s.Postpone = s.Phase == Degraded || s.Phase == Draining
 	s.Revoked = max(0, l.used-s.Held)
 	if c.known {
-		s.Limit, s.Fair = l.settings.Limit, l.fair(now)
+		s.Limit, s.Fair = l.settings.Limit, l.fairShare(now)
 	}
 	return s
 }

@@ -9,7 +9,7 @@ import (
 // stores are the two tables that every crash is tried on.
 func stores(t *testing.T, cfg Config) map[string]func(*world) Store {
 	return map[string]func(*world) Store{
-		"memory": func(w *world) Store { return newMemory(cfg.settings(), w.clock) },
+		"memory": func(w *world) Store { return newMemory(cfg.tableSettings(), w.clock) },
 		"table":  func(*world) Store { return newTable(t, cfg) },
 	}
 }
@@ -29,14 +29,14 @@ var crashes = []struct {
 var operations = []struct {
 	name  string
 	reach func(w *world, p *proc)
-	is    func(*call) bool
+	is    func(*storeCall) bool
 }{
-	{"join", func(w *world, p *proc) {}, func(c *call) bool { return c.kind == callChange && c.change.Old == "" }},
-	{"acquire", func(w *world, p *proc) { p.want = 30 }, func(c *call) bool { return c.change.Old != "" && c.change.Take > 0 }},
-	{"renew", func(w *world, p *proc) {}, func(c *call) bool { return c.change.Old != "" && c.change.New != "" && c.change.Take == 0 }},
-	{"release", func(w *world, p *proc) { w.settle(2); p.want = 1 }, func(c *call) bool { return c.change.New != "" && c.change.Take < 0 }},
+	{"join", func(w *world, p *proc) {}, func(c *storeCall) bool { return c.kind == callChange && c.change.Old == "" }},
+	{"acquire", func(w *world, p *proc) { p.want = 30 }, func(c *storeCall) bool { return c.change.Old != "" && c.change.Take > 0 }},
+	{"renew", func(w *world, p *proc) {}, func(c *storeCall) bool { return c.change.Old != "" && c.change.New != "" && c.change.Take == 0 }},
+	{"release", func(w *world, p *proc) { w.settle(2); p.want = 1 }, func(c *storeCall) bool { return c.change.New != "" && c.change.Take < 0 }},
 	{"leave", func(w *world, p *proc) { w.settle(2); p.want = 0; p.core.ledger.leaving = true },
-		func(c *call) bool { return c.part != nil && c.change.Old != "" && c.change.New == "" }},
+		func(c *storeCall) bool { return c.part != nil && c.change.Old != "" && c.change.New == "" }},
 	{"reap", func(w *world, p *proc) {
 		w.settle(2)
 		w.kill(w.add(5))
@@ -46,10 +46,10 @@ var operations = []struct {
 			w.step()
 		}
 		w.kill(other)
-	}, func(c *call) bool { return c.kind == callChange && c.part == nil }},
-	{"reserve", func(w *world, p *proc) {}, func(c *call) bool { return c.kind == callReserve }},
-	{"look", func(w *world, p *proc) {}, func(c *call) bool { return c.kind == callLook }},
-	{"settings", func(w *world, p *proc) {}, func(c *call) bool { return c.kind == callSettings }},
+	}, func(c *storeCall) bool { return c.kind == callChange && c.part == nil }},
+	{"reserve", func(w *world, p *proc) {}, func(c *storeCall) bool { return c.kind == callReserve }},
+	{"look", func(w *world, p *proc) {}, func(c *storeCall) bool { return c.kind == callLook }},
+	{"settings", func(w *world, p *proc) {}, func(c *storeCall) bool { return c.kind == callSettings }},
 }
 
 // settle lets everything run without trouble for some heartbeats.
@@ -81,7 +81,7 @@ func TestCrashMatrix(t *testing.T) {
 							t.Fatal(a.err)
 						}
 						if crash.learns {
-							victim.core.done(c, a, w.at(victim))
+							victim.core.handleAnswer(c, a, w.at(victim))
 						}
 					}
 					w.kill(victim)
@@ -96,13 +96,13 @@ func TestCrashMatrix(t *testing.T) {
 }
 
 // reachCall lets a sidecar run until the call in question is its next one.
-func (w *world) reachCall(t *testing.T, p *proc, is func(*call) bool) *call {
+func (w *world) reachCall(t *testing.T, p *proc, is func(*storeCall) bool) *storeCall {
 	t.Helper()
 	for end := w.now + 4*w.cfg.ReapAfter; w.now < end; {
 		w.now += 20 * time.Millisecond
 		w.deliver()
 		if p.message != nil && p.message.answered {
-			p.core.done(p.message.call, p.message.answer, w.at(p))
+			p.core.handleAnswer(p.message.call, p.message.answer, w.at(p))
 			p.message = nil
 		}
 		if p.message != nil {
@@ -111,7 +111,7 @@ func (w *world) reachCall(t *testing.T, p *proc, is func(*call) bool) *call {
 		if err := w.dial(p); err != nil {
 			t.Fatal(err)
 		}
-		c, _ := p.core.next(w.at(p))
+		c, _ := p.core.nextCall(w.at(p))
 		switch {
 		case c == nil:
 		case is(c):

@@ -15,7 +15,7 @@ func TestMemoryAndTableAnswerAlike(t *testing.T) {
 	cfg := worldConfig()
 	cfg.Shards = 2
 	table := newTable(t, cfg)
-	model := newMemory(cfg.settings(), time.Now)
+	model := newMemory(cfg.tableSettings(), time.Now)
 	settings, _, err := table.Settings(shortly(t))
 	if want, _, _ := model.Settings(t.Context()); err != nil || settings != want {
 		t.Fatalf("settings %+v, %v; want %+v", settings, err, want)
@@ -36,7 +36,7 @@ func TestMemoryAndTableAnswerAlike(t *testing.T) {
 			kind = "look"
 			one, err := table.Look(t.Context(), shard)
 			model, _ := model.Look(t.Context(), shard)
-			got, want = answer{shard: normal(one), err: err}, answer{shard: normal(model)}
+			got, want = storeAnswer{shard: normal(one), err: err}, storeAnswer{shard: normal(model)}
 		case 1:
 			kind = "reserve"
 			r := Reservation{Tickets: 1 + rng.IntN(10), Interval: 1 + rng.Int64N(20), Floor: rng.Int64N(3000)}
@@ -47,9 +47,9 @@ func TestMemoryAndTableAnswerAlike(t *testing.T) {
 			next, done, _, err := table.Reserve(t.Context(), r)
 			wantNext, wantDone, _, _ := model.Reserve(t.Context(), r)
 			kind += fmt.Sprint(wantDone)
-			got, want = answer{next: next, done: done, err: err}, answer{next: wantNext, done: wantDone}
+			got, want = storeAnswer{next: next, done: done, err: err}, storeAnswer{next: wantNext, done: wantDone}
 		default:
-			c := Change{Shard: shard, Owner: owners[rng.IntN(len(owners))], Take: rng.IntN(12) - 4, Limit: 20}
+			c := ShardChange{Shard: shard, Owner: owners[rng.IntN(len(owners))], Take: rng.IntN(12) - 4, Limit: 20}
 			if s := model.shards[shard]; s != nil && rng.IntN(4) > 0 {
 				c.Old = s.Owners[c.Owner]
 			} else {
@@ -62,7 +62,7 @@ func TestMemoryAndTableAnswerAlike(t *testing.T) {
 			one, done, err := table.Change(t.Context(), c)
 			wantOne, wantDone, _ := model.Change(t.Context(), c)
 			kind = fmt.Sprint("change", wantDone)
-			got, want = answer{shard: normal(one), done: done, err: err}, answer{shard: normal(wantOne), done: wantDone}
+			got, want = storeAnswer{shard: normal(one), done: done, err: err}, storeAnswer{shard: normal(wantOne), done: wantDone}
 		}
 		counts[kind]++
 		if !reflect.DeepEqual(got, want) {

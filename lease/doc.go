@@ -29,10 +29,10 @@
 // creates no second ledger, because its shards are closed.
 //
 // An owner's name shows whether the owner can use a shard that was moved. It can if it runs this code, under a policy
-// that allows the new keys (Store.Follows). A table is not migrated while any owner cannot. If such an owner joins
-// while a shard is being closed, it could renew its old record while others reap the copy. So all records are renamed
-// before the item is copied. That owner finds its record gone and closes its backends at once. Its slots stay taken in
-// the copy and are reaped by time.
+// that allows the new keys (Store.FindsMovedShards). A table is not migrated while any owner cannot. If such an owner
+// joins while a shard is being closed, it could renew its old record while others reap the copy. So all records are
+// renamed before the item is copied. That owner finds its record gone and closes its backends at once. Its slots stay
+// taken in the copy and are reaped by time.
 //
 // # Time
 //

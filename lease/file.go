@@ -10,12 +10,12 @@ import (
 )
 
 // A place is the location of one record of a process: a shard and the owner's name there.
-type place struct {
+type recordPlace struct {
 	shard int
 	owner string
 }
 
-// File is a lock file that proves that a process has ended. The process locks the file before its first permit. The
+// LockFile is a lock file that proves that a process has ended. The process locks the file before its first permit. The
 // kernel releases the lock at the end of the process, together with the process's sockets. The file names the places of
 // the process's records. The next process that gets the lock may remove these records.
 //
@@ -23,7 +23,7 @@ type place struct {
 // time. The lock belongs to one file on one machine during one start, so the head of the file names all three. A copied
 // file proves nothing, because the original may be locked. A deleted or replaced file proves nothing either. The file
 // names a record before the record is created.
-type File struct {
+type LockFile struct {
 	path string
 
 	mu   sync.Mutex
@@ -40,12 +40,12 @@ const (
 
 var errFileHeld = errors.New("another process has its lock: it may be suspended, or use the same file for itself")
 
-// NewFile returns a File at path, which take opens and locks later.
-func NewFile(path string) *File { return &File{path: path, fd: -1} }
+// NewLockFile returns a File at path, which take opens and locks later.
+func NewLockFile(path string) *LockFile { return &LockFile{path: path, fd: -1} }
 
-// take locks the file without waiting, and returns the places of the records of ended processes. The descriptor is a
+// lock locks the file without waiting, and returns the places of the records of ended processes. The descriptor is a
 // plain number, so that no finalizer closes the file.
-func (f *File) take() ([]place, error) {
+func (f *LockFile) lock() ([]recordPlace, error) {
 	host := bootID()
 	if host == "" {
 		return nil, errors.New("this system does not tell its starts apart")
@@ -54,7 +54,7 @@ func (f *File) take() ([]place, error) {
 	if err != nil {
 		return nil, err
 	}
-	head, err := lockRegular(fd)
+	head, err := lockRegularFile(fd)
 	if err != nil {
 		syscall.Close(fd)
 		return nil, err
@@ -68,12 +68,12 @@ func (f *File) take() ([]place, error) {
 		f.Close()
 		return nil, err
 	}
-	return f.parse(string(text[:n])), nil
+	return f.parsePlaces(string(text[:n])), nil
 }
 
-// lockRegular locks the file with descriptor fd, which must be a regular file. It returns the file's device and inode
-// as text.
-func lockRegular(fd int) (name string, err error) {
+// lockRegularFile locks the file with descriptor fd, which must be a regular file. It returns the file's device and
+// inode as text.
+func lockRegularFile(fd int) (name string, err error) {
 	var stat syscall.Stat_t
 	if err := syscall.Fstat(fd, &stat); err != nil {
 		return "", err
@@ -88,9 +88,9 @@ func lockRegular(fd int) (name string, err error) {
 	return fmt.Sprintf("%d %d", stat.Dev, stat.Ino), err
 }
 
-// parse returns the places in the text of a File. parse returns none if the file is a copy of another one, or if its
-// text is incomplete.
-func (f *File) parse(text string) (places []place) {
+// parsePlaces returns the places in the text of a File. parse returns none if the file is a copy of another one, or if
+// its text is incomplete.
+func (f *LockFile) parsePlaces(text string) (places []recordPlace) {
 	rest, ours := strings.CutPrefix(text, f.head)
 	lines, _, whole := strings.Cut(rest, fileEnd)
 	if !ours || !whole {
@@ -100,15 +100,15 @@ func (f *File) parse(text string) (places []place) {
 		number, owner, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		shard, err := strconv.Atoi(number)
 		if ok && err == nil && shard >= 0 && owner != "" {
-			places = append(places, place{shard, owner})
+			places = append(places, recordPlace{shard, owner})
 		}
 	}
 	return places
 }
 
-// write replaces the places in the file. If there are more than mostPlaces, write drops the first ones. A process
+// writePlaces replaces the places in the file. If there are more than mostPlaces, write drops the first ones. A process
 // killed during the write leaves the old places or the new ones, because parse stops at the end marker.
-func (f *File) write(places []place) error {
+func (f *LockFile) writePlaces(places []recordPlace) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	text := f.head
@@ -126,8 +126,8 @@ func (f *File) write(places []place) error {
 	return syscall.Ftruncate(f.fd, int64(n))
 }
 
-// held reports whether this process holds the file's lock.
-func (f *File) held() bool {
+// isLocked reports whether this process holds the file's lock.
+func (f *LockFile) isLocked() bool {
 	if f == nil {
 		return false
 	}
@@ -138,7 +138,7 @@ func (f *File) held() bool {
 
 // Close releases the lock, as the end of the process does. Sluice never calls Close, because only the kernel knows when
 // the process's last socket is closed. Tests call Close to simulate the end of a process.
-func (f *File) Close() {
+func (f *LockFile) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.fd >= 0 {

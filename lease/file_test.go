@@ -14,7 +14,7 @@ import (
 // A file gives its places to whoever gets its lock after the one who wrote them has
 // ended, whatever became of it in between but its very self: else it gives none.
 func TestFileIsEvidenceOfItselfOnly(t *testing.T) {
-	written := []place{{3, "abc.1"}, {0, "abc.2"}}
+	written := []recordPlace{{3, "abc.1"}, {0, "abc.2"}}
 	rewrite := func(change func(string) string) func(*testing.T, string) {
 		return func(t *testing.T, path string) {
 			text, err := os.ReadFile(path)
@@ -29,7 +29,7 @@ func TestFileIsEvidenceOfItselfOnly(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(t *testing.T, path string)
 		lives  bool // the process that wrote it
-		want   []place
+		want   []recordPlace
 		held   bool // by another
 	}{
 		"dead":             {want: written},
@@ -48,14 +48,14 @@ func TestFileIsEvidenceOfItselfOnly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "lease")
-			first := NewFile(path)
-			if places, err := first.take(); err != nil || places != nil {
+			first := NewLockFile(path)
+			if places, err := first.lock(); err != nil || places != nil {
 				t.Fatalf("a new file has %v (%v)", places, err)
 			}
-			if err := first.write(append([]place{{7, "longer"}}, written...)); err != nil {
+			if err := first.writePlaces(append([]recordPlace{{7, "longer"}}, written...)); err != nil {
 				t.Fatal(err)
 			}
-			if err := first.write(written); err != nil {
+			if err := first.writePlaces(written); err != nil {
 				t.Fatal(err)
 			}
 			if !test.lives {
@@ -64,8 +64,8 @@ func TestFileIsEvidenceOfItselfOnly(t *testing.T) {
 			if test.change != nil {
 				test.change(t, path)
 			}
-			second := NewFile(path)
-			places, err := second.take()
+			second := NewLockFile(path)
+			places, err := second.lock()
 			if errors.Is(err, errFileHeld) != test.held || !reflect.DeepEqual(places, test.want) {
 				t.Errorf("got %v, %v", places, err)
 			}
@@ -103,24 +103,24 @@ func TestFileRefusalsAndBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, bad := range []string{folder, path, "/dev/null", filepath.Join(folder, "none", "x")} {
-		f := NewFile(bad)
-		if _, err := f.take(); err == nil || f.held() {
+		f := NewLockFile(bad)
+		if _, err := f.lock(); err == nil || f.isLocked() {
 			t.Errorf("%s was taken", bad)
 		}
 	}
-	f := NewFile(filepath.Join(folder, "full"))
-	if _, err := f.take(); err != nil {
+	f := NewLockFile(filepath.Join(folder, "full"))
+	if _, err := f.lock(); err != nil {
 		t.Fatal(err)
 	}
-	var places []place
+	var places []recordPlace
 	for i := range mostPlaces + 5 {
-		places = append(places, place{i, fmt.Sprintf("%064d", i)})
+		places = append(places, recordPlace{i, fmt.Sprintf("%064d", i)})
 	}
-	if err := f.write(places); err != nil {
+	if err := f.writePlaces(places); err != nil {
 		t.Fatal(err)
 	}
 	f.Close()
-	if got, err := f.take(); err != nil || len(got) != mostPlaces || got[mostPlaces-1] != places[len(places)-1] {
+	if got, err := f.lock(); err != nil || len(got) != mostPlaces || got[mostPlaces-1] != places[len(places)-1] {
 		t.Errorf("%d places (%v)", len(got), err)
 	}
 	f.Close()

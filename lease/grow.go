@@ -32,30 +32,30 @@ const (
 	refusedPause = 30 * time.Second
 )
 
-// hunt is a process's search for shards with free slots.
-type hunt struct {
+// slotSearch is a process's search for shards with free slots.
+type slotSearch struct {
 	looked []int         // shards read by this hunt
 	again  time.Duration // not before
 	failed int
 }
 
-// refuse records that the cluster had no room for a connection. The process then takes no slots for refusedPause.
-func (l *ledger) refuse(now time.Duration) {
-	l.full = now + refusedPause + upTo(l.rng, refusedPause/3)
+// pauseGrowth records that the cluster had no room for a connection. The process then takes no slots for refusedPause.
+func (l *slotLedger) pauseGrowth(now time.Duration) {
+	l.full = now + refusedPause + randomUpTo(l.rng, refusedPause/3)
 }
 
-// need returns the number of slots that waiting dials still lack.
-func (l *ledger) need(now time.Duration) int {
+// missingSlots returns the number of slots that waiting dials still lack.
+func (l *slotLedger) missingSlots(now time.Duration) int {
 	if l.leaving || l.demand == 0 {
 		return 0
 	}
-	return max(0, l.demand-max(0, l.spare(now)))
+	return max(0, l.demand-max(0, l.sparePermits(now)))
 }
 
-// grow returns a call that looks for missing slots or takes them. While the lease is not renewed in time, grow returns
-// none.
-func (l *ledger) grow(now time.Duration) (*call, time.Duration) {
-	need := l.need(now)
+// acquireMissing returns a call that looks for missing slots or takes them. While the lease is not renewed in time,
+// grow returns none.
+func (l *slotLedger) acquireMissing(now time.Duration) (*storeCall, time.Duration) {
+	need := l.missingSlots(now)
 	if phase := l.phase(now); need == 0 || phase == Degraded || phase == Draining || l.giving > 0 {
 		if need == 0 {
 			l.waiting = false
@@ -65,44 +65,44 @@ func (l *ledger) grow(now time.Duration) (*call, time.Duration) {
 	if until := max(l.hunt.again, l.full); now < until {
 		return nil, until
 	}
-	fair := l.fair(now)
+	fair := l.fairShare(now)
 	first := len(l.parts) == 0
 	if !first || len(l.hunt.looked) >= min(firstLooks, l.settings.Shards) {
-		if shard, slots := l.best(need, fair, now); slots > 0 {
-			if p := l.partIn(shard); p != nil {
-				return l.change(p, now, slots), now
+		if shard, slots := l.bestShard(need, fair, now); slots > 0 {
+			if p := l.recordIn(shard); p != nil {
+				return l.beginChange(p, now, slots), now
 			}
-			return l.join(shard, slots, now), now
+			return l.joinShard(shard, slots, now), now
 		}
 	}
-	if shard, ok := l.unseen(fair, now); ok {
-		return &call{kind: callLook, look: shard}, now
+	if shard, ok := l.nextUnreadShard(fair, now); ok {
+		return &storeCall{kind: callLook, look: shard}, now
 	}
 	// No shard has a free slot. This process waits, and asks processes that may return some.
-	c := l.wait(fair, now)
+	c := l.announceWaiting(fair, now)
 	l.hunt.looked = nil
 	l.hunt.failed++
 	pause := min(l.cfg.Heartbeat, huntPause<<min(l.hunt.failed, 10))
-	if l.poor(now) {
+	if l.isBelowHalfShare(now) {
 		pause = min(pause, l.cfg.Heartbeat/3)
 	}
-	l.hunt.again = now + pause/2 + upTo(l.rng, pause)
+	l.hunt.again = now + pause/2 + randomUpTo(l.rng, pause)
 	return c, l.hunt.again
 }
 
-// best returns the shard to take slots from and the number of slots, 0 for none. Shards with a record of this process
-// come first, because each further record costs a renewal per heartbeat.
-func (l *ledger) best(need, fair int, now time.Duration) (shard, slots int) {
+// bestShard returns the shard to take slots from and the number of slots, 0 for none. Shards with a record of this
+// process come first, because each further record costs a renewal per heartbeat.
+func (l *slotLedger) bestShard(need, fair int, now time.Duration) (shard, slots int) {
 	most := 0
 	for i, s := range l.sight {
-		if !s.fresh(now) {
+		if !s.isFresh(now) {
 			continue
 		}
-		own := l.partIn(i) != nil
+		own := l.recordIn(i) != nil
 		if !own && len(l.parts) >= maxParts {
 			continue
 		}
-		n := l.permitted(s, need, fair, now)
+		n := l.takeableSlots(s, need, fair, now)
 		rank := s.free
 		if own {
 			rank += 1 << 30
@@ -114,9 +114,9 @@ func (l *ledger) best(need, fair int, now time.Duration) (shard, slots int) {
 	return shard, slots
 }
 
-// permitted returns the number of slots that this process may take from a shard now, by the rules of fairness.
-func (l *ledger) permitted(s *sight, need, fair int, now time.Duration) int {
-	held := l.held()
+// takeableSlots returns the number of slots that this process may take from a shard now, by the rules of fairness.
+func (l *slotLedger) takeableSlots(s *shardImage, need, fair int, now time.Duration) int {
+	held := l.heldSlots()
 	if held >= block && now-l.began < settleTime && (s.limit-s.free)*settlePart > s.limit {
 		return 0
 	}
@@ -127,7 +127,7 @@ func (l *ledger) permitted(s *sight, need, fair int, now time.Duration) int {
 	if now < l.levelUntil {
 		return 0
 	}
-	lasting, new := l.owed(s, fair)
+	lasting, new := l.claimedSlots(s, fair)
 	kept := lasting + new
 	if now-l.began < reserveTime {
 		kept = max(kept, (s.limit+reservePart-1)/reservePart)
@@ -135,44 +135,46 @@ func (l *ledger) permitted(s *sight, need, fair int, now time.Duration) int {
 	return max(0, min(n, s.free-kept))
 }
 
-// found ends the pause between hunts when a read of a shard finds usable slots.
-func (l *ledger) found(shard int, now time.Duration) {
-	room := len(l.parts) < maxParts || l.partIn(shard) != nil
-	if need := l.need(now); room && need > 0 && l.permitted(l.sight[shard], need, l.fair(now), now) > 0 {
+// endPauseIfUsable ends the pause between hunts when a read of a shard finds usable slots.
+func (l *slotLedger) endPauseIfUsable(shard int, now time.Duration) {
+	room := len(l.parts) < maxParts || l.recordIn(shard) != nil
+	if need := l.missingSlots(now); room && need > 0 && l.takeableSlots(l.sight[shard], need, l.fairShare(now), now) > 0 {
 		l.hunt.again = now
 	}
 }
 
-func (l *ledger) poor(now time.Duration) bool { return 2*l.held() < l.fair(now) }
+func (l *slotLedger) isBelowHalfShare(now time.Duration) bool {
+	return 2*l.heldSlots() < l.fairShare(now)
+}
 
-func (s *sight) fresh(now time.Duration) bool { return s != nil && now-s.at <= freshTime }
+func (s *shardImage) isFresh(now time.Duration) bool { return s != nil && now-s.at <= freshTime }
 
-// unseen returns a shard that this hunt has not read: first shards with a record of this process, then any.
-func (l *ledger) unseen(fair int, now time.Duration) (int, bool) {
+// nextUnreadShard returns a shard that this hunt has not read: first shards with a record of this process, then any.
+func (l *slotLedger) nextUnreadShard(fair int, now time.Duration) (int, bool) {
 	for _, p := range l.parts {
 		if !slices.Contains(l.hunt.looked, p.shard) {
 			l.hunt.looked = append(l.hunt.looked, p.shard)
-			if !l.sight[p.shard].fresh(now) {
+			if !l.sight[p.shard].isFresh(now) {
 				return p.shard, true
 			}
 		}
 	}
 	looks := huntLooks >> min(l.hunt.failed, huntHalvings)
-	if l.poor(now) {
+	if l.isBelowHalfShare(now) {
 		looks = max(looks, huntLooks/2)
 	}
 	foreign := len(l.hunt.looked) - len(l.parts)
 	if foreign >= min(looks, l.settings.Shards-len(l.parts)) || len(l.parts) >= maxParts {
 		return 0, false
 	}
-	shard := l.promising(fair)
+	shard := l.promisingShard(fair)
 	l.hunt.looked = append(l.hunt.looked, shard)
 	return shard, true
 }
 
-// promising returns a shard that this hunt has not read. It prefers a shard that had free slots, or a process far above
-// the fair share, when last read.
-func (l *ledger) promising(fair int) int {
+// promisingShard returns a shard that this hunt has not read. It prefers a shard that had free slots, or a process far
+// above the fair share, when last read.
+func (l *slotLedger) promisingShard(fair int) int {
 	start, n := l.rng.IntN(l.settings.Shards), l.settings.Shards
 	any := -1
 	for i := range n {
@@ -180,7 +182,7 @@ func (l *ledger) promising(fair int) int {
 		if slices.Contains(l.hunt.looked, shard) {
 			continue
 		}
-		if s := l.sight[shard]; s != nil && (s.free > 0 || l.rich(s, fair)) {
+		if s := l.sight[shard]; s != nil && (s.free > 0 || l.hasRichPeer(s, fair)) {
 			return shard
 		}
 		if any < 0 {
@@ -190,41 +192,41 @@ func (l *ledger) promising(fair int) int {
 	return any
 }
 
-// wait announces in a record that this process waits below its fair share. If no process in its shards can return a
-// slot, wait joins another shard without taking slots.
-func (l *ledger) wait(fair int, now time.Duration) *call {
-	if l.held() >= fair {
+// announceWaiting announces in a record that this process waits below its fair share. If no process in its shards can
+// return a slot, wait joins another shard without taking slots.
+func (l *slotLedger) announceWaiting(fair int, now time.Duration) *storeCall {
+	if l.heldSlots() >= fair {
 		l.waiting = false
 		return nil
 	}
 	news := !l.waiting
 	l.waiting = true
 	for _, p := range l.parts {
-		if l.rich(l.sight[p.shard], fair) || len(l.parts) >= maxParts {
+		if l.hasRichPeer(l.sight[p.shard], fair) || len(l.parts) >= maxParts {
 			if news {
-				return l.change(p, now, 0)
+				return l.beginChange(p, now, 0)
 			}
 			return nil
 		}
 	}
 	for _, shard := range l.hunt.looked {
-		if l.partIn(shard) == nil && l.rich(l.sight[shard], fair) {
-			return l.join(shard, 0, now)
+		if l.recordIn(shard) == nil && l.hasRichPeer(l.sight[shard], fair) {
+			return l.joinShard(shard, 0, now)
 		}
 	}
 	if len(l.parts) == 0 {
-		return l.join(l.hunt.looked[0], 0, now)
+		return l.joinShard(l.hunt.looked[0], 0, now)
 	}
 	return nil
 }
 
-// looks returns the number of shards that this process reads per heartbeat.
+// readsPerHeartbeat returns the number of shards that this process reads per heartbeat.
 //
 // All living processes together read each shard once in two heartbeats, so that few processes find the slots of many
 // dead ones. The number of living processes is estimated from the shards of this process, which it sees with each
 // renewal. In other shards a dead process looks alive until the shard is read again. A process without a record reads
 // the least, because nobody counts it and thousands may be idle.
-func (l *ledger) looks() int {
+func (l *slotLedger) readsPerHeartbeat() int {
 	if len(l.parts) == 0 {
 		return looksPerBeat
 	}
@@ -238,17 +240,17 @@ func (l *ledger) looks() int {
 	return max(looksPerBeat, l.settings.Shards/(2*living))
 }
 
-// look reads the shards without a record of this process, one after another. Such a shard may hold records of dead
-// processes only, and the fair share is estimated from a sample of shards.
-func (l *ledger) look(now time.Duration) (*call, time.Duration) {
+// readOtherShard reads the shards without a record of this process, one after another. Such a shard may hold records of
+// dead processes only, and the fair share is estimated from a sample of shards.
+func (l *slotLedger) readOtherShard(now time.Duration) (*storeCall, time.Duration) {
 	if l.leaving || now < l.lookAt {
 		return nil, l.lookAt
 	}
-	l.lookAt = now + l.jittered(l.cfg.Heartbeat/time.Duration(l.looks()))
+	l.lookAt = now + l.jittered(l.cfg.Heartbeat/time.Duration(l.readsPerHeartbeat()))
 	for range l.settings.Shards {
 		l.cursor = (l.cursor + 1) % l.settings.Shards
-		if l.partIn(l.cursor) == nil {
-			return &call{kind: callLook, look: l.cursor}, now
+		if l.recordIn(l.cursor) == nil {
+			return &storeCall{kind: callLook, look: l.cursor}, now
 		}
 	}
 	return nil, l.lookAt

@@ -127,7 +127,7 @@ func (s *sidecar) take(t *testing.T, shard, n int) {
 		s.name = "s.1"
 	}
 	next := fmt.Sprintf("%d|%d|%d|1000|h", s.seq, s.held[shard]+n, s.held[shard]+n)
-	_, done, err := s.table.Change(shortly(t), Change{Shard: shard, Owner: s.name, Old: s.text[shard], New: next, Take: n, Limit: 20})
+	_, done, err := s.table.Change(shortly(t), ShardChange{Shard: shard, Owner: s.name, Old: s.text[shard], New: next, Take: n, Limit: 20})
 	if err != nil {
 		t.Error(err)
 	}
@@ -152,7 +152,7 @@ func TestUnfinishedInitIsFinishedByAnyCommand(t *testing.T) {
 	finish := map[string]func(*Table, Config) (limit int, err error){
 		"init": func(table *Table, cfg Config) (int, error) {
 			_, err := table.Init(context.Background(), cfg)
-			return cfg.slots(), err
+			return cfg.totalSlots(), err
 		},
 		"init with another limit": func(table *Table, cfg Config) (int, error) {
 			cfg.Limit = 77
@@ -376,16 +376,16 @@ func TestTableWithoutEpochs(t *testing.T) {
 				t.Parallel()
 				cfg := worldConfig()
 				table := bareTable(t, &cfg)
-				if _, err := table.create(shortly(t), table.slots); err != nil {
+				if _, err := table.createTable(shortly(t), table.slots); err != nil {
 					t.Fatal(err)
 				}
-				was := intent{cfg.settings(), 0}
+				was := settingsRevision{cfg.tableSettings(), 0}
 				was.Format = formatOneKey
-				if done, err := table.put(shortly(t), table.slots, intent{}, was); !done || err != nil {
+				if done, err := table.replaceSettings(shortly(t), table.slots, settingsRevision{}, was); !done || err != nil {
 					t.Fatal(done, err)
 				}
 				for shard := range cfg.Shards {
-					if _, err := table.relimit(shortly(t), was, shard); err != nil {
+					if _, err := table.applyShardLimit(shortly(t), was, shard); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -417,13 +417,13 @@ func TestTableWithoutEpochs(t *testing.T) {
 				}
 				whole(t, table, cfg.Limit, 4)
 				// The version before sets settings without an epoch over ours.
-				now, err := table.intent(shortly(t))
+				now, err := table.newestRevision(shortly(t))
 				if err != nil {
 					t.Fatal(err)
 				}
 				before := now
 				before.epoch, before.Limit = 0, 61
-				if done, err := table.put(shortly(t), table.slots, now, before); !done || err != nil {
+				if done, err := table.replaceSettings(shortly(t), table.slots, now, before); !done || err != nil {
 					t.Fatal(done, err)
 				}
 				if len(mustStatus(t, table).Problems()) == 0 {

@@ -20,7 +20,7 @@ import (
 func formatOne(t *testing.T, cfg *Config) *Table {
 	t.Helper()
 	table := bareTable(t, cfg)
-	if _, err := table.create(shortly(t), table.slots); err != nil {
+	if _, err := table.createTable(shortly(t), table.slots); err != nil {
 		t.Fatal(err)
 	}
 	if err := (versionBefore{table}).agree(shortly(t), *cfg); err != nil {
@@ -30,9 +30,9 @@ func formatOne(t *testing.T, cfg *Config) *Table {
 }
 
 // raw is an item as it stands.
-func raw(t *testing.T, table *Table, at address) item {
+func raw(t *testing.T, table *Table, at itemAddress) itemAttrs {
 	t.Helper()
-	found, _, err := table.read(shortly(t), table.slots, at, true)
+	found, _, err := table.readItem(shortly(t), table.slots, at, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,17 +48,17 @@ func TestNewTableIsNotForTheVersionBefore(t *testing.T) {
 	cfg.Cluster = strings.TrimPrefix(table.cluster, "L#")
 	whole(t, table, 60, 0)
 	before := versionBefore{table}
-	if s, _, err := before.Settings(shortly(t)); err != nil || cfg.usable(s) == nil {
+	if s, _, err := before.Settings(shortly(t)); err != nil || cfg.checkSettings(s) == nil {
 		t.Errorf("the version before starts: %+v, %v", s, err)
 	}
-	was := map[int]item{}
+	was := map[int]itemAttrs{}
 	for shard := range cfg.Shards {
-		was[shard] = raw(t, table, table.oneKey(shard))
-		if was[shard][attrExpiry] != nil || !was[shard].closed() || raw(t, table, table.ownKey(shard)).number(attrLimit) != 20 {
+		was[shard] = raw(t, table, table.sharedKeyAddress(shard))
+		if was[shard][attrExpiry] != nil || !was[shard].isClosed() || raw(t, table, table.ownKeyAddress(shard)).number(attrLimit) != 20 {
 			t.Errorf("shard %d: %v", shard, was[shard])
 		}
 	}
-	if _, done, err := table.Change(shortly(t), Change{Shard: 1, Owner: "n.1~", New: "1|7|7|1000|h", Take: 7}); !done || err != nil {
+	if _, done, err := table.Change(shortly(t), ShardChange{Shard: 1, Owner: "n.1~", New: "1|7|7|1000|h", Take: 7}); !done || err != nil {
 		t.Fatal(done, err)
 	}
 	for _, limit := range []int{60, 90} { // its operator sets the limits
@@ -67,7 +67,7 @@ func TestNewTableIsNotForTheVersionBefore(t *testing.T) {
 		if err := before.agree(shortly(t), old); err == nil {
 			t.Error("an init of the version before saw no error")
 		}
-		for _, c := range []Change{
+		for _, c := range []ShardChange{
 			{Shard: 1, Owner: "o.1", New: "1|5|5|1000|h", Take: 5, Limit: 20}, {Shard: 1, Owner: "o.1", New: "1|0|0|1000|hw", Limit: 20},
 			{Shard: 1, Owner: "n.1~", Old: "1|7|7|1000|h", Take: -7}, {Shard: 1, Owner: tombstone, Old: tombstoneText, Take: -1},
 		} {
@@ -96,7 +96,7 @@ func TestNewTableIsNotForTheVersionBefore(t *testing.T) {
 		}
 	}
 	for shard := range cfg.Shards {
-		if now := raw(t, table, table.oneKey(shard)); !reflect.DeepEqual(now, was[shard]) {
+		if now := raw(t, table, table.sharedKeyAddress(shard)); !reflect.DeepEqual(now, was[shard]) {
 			t.Errorf("shard %d: a closed item has changed: %v, then %v", shard, was[shard], now)
 		}
 	}
@@ -107,16 +107,16 @@ func TestLaterFormatIsRefused(t *testing.T) {
 	t.Parallel()
 	cfg := worldConfig()
 	table := newTable(t, cfg)
-	now, err := table.intent(shortly(t))
+	now, err := table.newestRevision(shortly(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	later := now
 	later.Format = Format + 1
-	if done, err := table.put(shortly(t), table.slots, now, later); !done || err != nil {
+	if done, err := table.replaceSettings(shortly(t), table.slots, now, later); !done || err != nil {
 		t.Fatal(done, err)
 	}
-	_, initErr := table.agree(shortly(t), cfg)
+	_, initErr := table.applyInit(shortly(t), cfg)
 	_, migrateErr := table.Migrate(shortly(t))
 	_, statusErr := table.Status(shortly(t))
 	for what, err := range map[string]error{"init": initErr, "migrate": migrateErr, "status": statusErr} {
@@ -195,7 +195,7 @@ func TestMigrationSendsAgain(t *testing.T) {
 			t.Parallel()
 			cfg := worldConfig()
 			direct := formatOne(t, &cfg)
-			if _, err := direct.api.DeleteItem(shortly(t), &dynamodb.DeleteItemInput{TableName: &direct.slots, Key: direct.oneKey(1).key()}); err != nil {
+			if _, err := direct.api.DeleteItem(shortly(t), &dynamodb.DeleteItemInput{TableName: &direct.slots, Key: direct.sharedKeyAddress(1).primaryKey()}); err != nil {
 				t.Fatal(err)
 			}
 			operator, _ := through(t, cfg, func(write int) fault {
@@ -224,7 +224,7 @@ func TestMigrationRefusesTheVersionBefore(t *testing.T) {
 	join := func(store Store, owner string) string {
 		t.Helper()
 		record := Record{Seq: 1, Slots: 1, Total: 1, ReapAfter: time.Minute}.String()
-		if _, done, err := store.Change(shortly(t), Change{Shard: 1, Owner: owner, New: record, Take: 1, Limit: 200}); !done || err != nil {
+		if _, done, err := store.Change(shortly(t), ShardChange{Shard: 1, Owner: owner, New: record, Take: 1, Limit: 200}); !done || err != nil {
 			t.Fatal(done, err)
 		}
 		return record
@@ -233,16 +233,16 @@ func TestMigrationRefusesTheVersionBefore(t *testing.T) {
 		join(table, fmt.Sprintf("new%d.1~", i))
 	}
 	join(versionBefore{table}, "old.1")
-	was := raw(t, table, table.oneKey(1))
+	was := raw(t, table, table.sharedKeyAddress(1))
 	_, err := table.Migrate(shortly(t))
-	strays, ok := errors.AsType[*StraysError](err)
+	strays, ok := errors.AsType[*StrandedOwnersError](err)
 	if !ok || len(strays.Owners) != 1 || !strings.Contains(err.Error(), ": old.1. They run an older version") {
 		t.Fatal(err)
 	}
-	if now := raw(t, table, table.oneKey(1)); !reflect.DeepEqual(was, now) || mustStatus(t, table).moved > 0 {
+	if now := raw(t, table, table.sharedKeyAddress(1)); !reflect.DeepEqual(was, now) || mustStatus(t, table).moved > 0 {
 		t.Errorf("it has changed something: %v", now)
 	}
-	if _, done, err := table.Change(shortly(t), Change{Shard: 1, Owner: "old.1", Old: was.text("oold.1"), Take: -1}); !done || err != nil {
+	if _, done, err := table.Change(shortly(t), ShardChange{Shard: 1, Owner: "old.1", Old: was.text("oold.1"), Take: -1}); !done || err != nil {
 		t.Fatal(done, err)
 	}
 
@@ -254,11 +254,11 @@ func TestMigrationRefusesTheVersionBefore(t *testing.T) {
 		return passes
 	})
 	_, err = operator.Migrate(shortly(t))
-	if strays, ok := errors.AsType[*StraysError](err); !ok || strays.Moved != 1 || strays.Owners[0] != "soon.1" || raw(t, table, table.oneKey(1)).closed() {
+	if strays, ok := errors.AsType[*StrandedOwnersError](err); !ok || strays.Moved != 1 || strays.Owners[0] != "soon.1" || raw(t, table, table.sharedKeyAddress(1)).isClosed() {
 		t.Fatal(err)
 	}
-	soon := raw(t, table, table.oneKey(1)).text("osoon.1")
-	if _, done, err := (versionBefore{table}).Change(shortly(t), Change{Shard: 1, Owner: "soon.1", Old: soon, Take: -1}); !done || err != nil {
+	soon := raw(t, table, table.sharedKeyAddress(1)).text("osoon.1")
+	if _, done, err := (versionBefore{table}).Change(shortly(t), ShardChange{Shard: 1, Owner: "soon.1", Old: soon, Take: -1}); !done || err != nil {
 		t.Fatal(done, err)
 	}
 
@@ -269,10 +269,10 @@ func TestMigrationRefusesTheVersionBefore(t *testing.T) {
 			late = join(versionBefore{table}, "late.1")
 		case 2: // it is closed: a heartbeat is the only thing that is still done
 			next := strings.Replace(late, "1|", "2|", 1)
-			if _, done, err := (versionBefore{table}).Change(shortly(t), Change{Shard: 1, Owner: "late.1", Old: late, New: next}); !done || err != nil {
+			if _, done, err := (versionBefore{table}).Change(shortly(t), ShardChange{Shard: 1, Owner: "late.1", Old: late, New: next}); !done || err != nil {
 				t.Error(done, err)
 			}
-			if _, done, err := (versionBefore{table}).Change(shortly(t), Change{Shard: 1, Owner: "late.1", Old: next, Take: -1}); done || err == nil {
+			if _, done, err := (versionBefore{table}).Change(shortly(t), ShardChange{Shard: 1, Owner: "late.1", Old: next, Take: -1}); done || err == nil {
 				t.Error("a closed item takes slots back")
 			}
 			late = next
@@ -283,14 +283,14 @@ func TestMigrationRefusesTheVersionBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole(t, table, 600, 121)
-	found, done, err := versionBefore{table}.Change(shortly(t), Change{Shard: 1, Owner: "late.1", Old: late, New: "3|1|1|1000|"})
+	found, done, err := versionBefore{table}.Change(shortly(t), ShardChange{Shard: 1, Owner: "late.1", Old: late, New: "3|1|1|1000|"})
 	if done || err != nil || found.Owners["late.1"] != "" {
 		t.Errorf("%+v, %v, %v: its owner does not see that the record is gone", found, done, err)
 	}
 	if shard, err := table.Look(shortly(t), 1); err != nil || shard.Owners["late.1"] != late {
 		t.Errorf("%q is not where it was moved to: %v", late, err)
 	}
-	if closed := raw(t, table, table.oneKey(1)); closed[attrExpiry] != nil {
+	if closed := raw(t, table, table.sharedKeyAddress(1)); closed[attrExpiry] != nil {
 		t.Error("the closed item expires")
 	}
 }
@@ -304,7 +304,7 @@ func TestCloudAndTableAnswerAlike(t *testing.T) {
 	cfg.Shards = 2
 	real := formatOne(t, &cfg)
 	model := *real
-	model.items, model.places = newCloud(), new(places)
+	model.items, model.places = newCloud(), new(shardLocations)
 	if err := (versionBefore{&model}).agree(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -321,12 +321,12 @@ func TestCloudAndTableAnswerAlike(t *testing.T) {
 			do = func(t *Table) string { return fmt.Sprint("close ", t.closeShard(context.Background(), shard)) }
 		case kind < 4 && i > 200:
 			do = func(table *Table) string {
-				found, moved, err := table.peek(context.Background(), shard)
+				found, moved, err := table.peekShardItem(context.Background(), shard)
 				return fmt.Sprint("peek ", found.shard(), moved, err)
 			}
 		default:
-			c := Change{Shard: shard, Owner: owners[rng.IntN(len(owners))], Take: rng.IntN(12) - 4, Limit: 30}
-			found, _, err := real.peek(t.Context(), shard)
+			c := ShardChange{Shard: shard, Owner: owners[rng.IntN(len(owners))], Take: rng.IntN(12) - 4, Limit: 30}
+			found, _, err := real.peekShardItem(t.Context(), shard)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -353,9 +353,9 @@ func TestCloudAndTableAnswerAlike(t *testing.T) {
 		counts[strings.Join(strings.Fields(got)[:min(3, len(strings.Fields(got)))], " ")]++
 	}
 	for _, shard := range []int{0, 1} {
-		for _, at := range []address{real.oneKey(shard), real.ownKey(shard)} {
+		for _, at := range []itemAddress{real.sharedKeyAddress(shard), real.ownKeyAddress(shard)} {
 			a, b := raw(t, real, at), raw(t, &model, at)
-			for _, found := range []item{a, b} {
+			for _, found := range []itemAttrs{a, b} {
 				maps.DeleteFunc(found, func(name string, _ types.AttributeValue) bool { return name == attrExpiry })
 			}
 			if !reflect.DeepEqual(a, b) || len(a) == 0 {
@@ -391,7 +391,7 @@ func TestMigrationRefusesThePolicyBefore(t *testing.T) {
 	}
 	owner := join(onlyKeys(t, `"`+direct.cluster+`"`))
 	_, err := direct.Migrate(shortly(t))
-	if strays, ok := errors.AsType[*StraysError](err); !ok || !slices.Equal(strays.Owners, []string{owner}) {
+	if strays, ok := errors.AsType[*StrandedOwnersError](err); !ok || !slices.Equal(strays.Owners, []string{owner}) {
 		t.Fatalf("%s joined: %v", owner, err)
 	}
 	for _, r := range direct.Repairs(mustStatus(t, direct), []string{owner}) {
@@ -445,7 +445,7 @@ func TestRollingUpgradeOnTable(t *testing.T) {
 	m.unharmed(t, Format)
 	open := 0
 	for _, p := range m.procs {
-		open += p.core.ledger.held()
+		open += p.core.ledger.heldSlots()
 	}
 	whole(t, m.newTable(m.items), 60, open)
 }
@@ -459,7 +459,7 @@ func TestHalfOfAShardIsNone(t *testing.T) {
 	table := formatOne(t, &cfg)
 	record := Record{Seq: 1, Slots: 1, Total: 1, ReapAfter: time.Minute}.String()
 	for i := range movedAtOnce + 10 {
-		if _, done, err := table.Change(shortly(t), Change{Shard: 0, Owner: fmt.Sprintf("n%d.1~", i), New: record, Take: 1}); !done || err != nil {
+		if _, done, err := table.Change(shortly(t), ShardChange{Shard: 0, Owner: fmt.Sprintf("n%d.1~", i), New: record, Take: 1}); !done || err != nil {
 			t.Fatal(done, err)
 		}
 	}
@@ -476,14 +476,14 @@ func TestHalfOfAShardIsNone(t *testing.T) {
 	if _, err := operator.Migrate(ctx); err == nil {
 		t.Error("the migrator was not cut off")
 	}
-	if half := raw(t, table, table.ownKey(0)); len(half) < movedAtOnce/2 || half.whole() {
+	if half := raw(t, table, table.ownKeyAddress(0)); len(half) < movedAtOnce/2 || half.isComplete() {
 		t.Fatalf("the test says nothing: %v", half)
 	}
 	whole := mustStatus(t, table).Shards[0]
 	if whole.Free != 200-movedAtOnce-10 || whole.Drift() != 0 {
 		t.Errorf("status: %+v", whole)
 	}
-	found, done, err := table.Change(shortly(t), Change{Shard: 0, Owner: "late.1~", New: record, Take: 1})
+	found, done, err := table.Change(shortly(t), ShardChange{Shard: 0, Owner: "late.1~", New: record, Take: 1})
 	if err != nil || !done || found.Free != 200-movedAtOnce-11 || found.Drift() != 0 || len(found.Owners) != movedAtOnce+11 {
 		t.Errorf("%v, %v: %+v", done, err, found)
 	}

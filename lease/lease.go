@@ -30,21 +30,21 @@ type Lease struct {
 	metrics *metrics.Lease
 	log     *slog.Logger
 	kick    chan struct{} // capacity 1: wakes Run
-	file    *File         // nil for none
+	file    *LockFile     // nil for none
 
-	mu        sync.Mutex
-	core      *core
-	changed   chan struct{} // closed and replaced when Admit should try again
-	closed    bool
-	phase     Phase    // as last logged
-	barred    bool     // logged that nothing can be granted
-	warned    *Problem // the last problem that was logged
-	warnedAt  time.Duration
-	differed  []Difference // as last logged
-	settings  Settings     // as last logged
-	unusable  bool         // logged
-	drifts    uint64
-	testified bool // the file is locked and names the places of this process's records
+	mu            sync.Mutex
+	core          *leaseState
+	changed       chan struct{} // closed and replaced when Admit should try again
+	closed        bool
+	phase         Phase    // as last logged
+	barred        bool     // logged that nothing can be granted
+	warned        *Problem // the last problem that was logged
+	warnedAt      time.Duration
+	differed      []SettingDifference // as last logged
+	settings      Settings            // as last logged
+	unusable      bool                // logged
+	drifts        uint64
+	placesWritten bool // the file is locked and names the places of this process's records
 }
 
 // New returns a Lease on the table that store accesses. m may be nil.
@@ -58,7 +58,7 @@ func New(cfg Config, store Store, clock Clock, m *metrics.Lease, log *slog.Logge
 	return &Lease{
 		cfg: cfg, store: store, clock: clock, metrics: m, log: log,
 		kick:    make(chan struct{}, 1),
-		core:    newCore(cfg, name, rand.New(rand.NewChaCha8(seed))),
+		core:    newLeaseState(cfg, name, rand.New(rand.NewChaCha8(seed))),
 		changed: make(chan struct{}),
 	}, nil
 }
@@ -67,57 +67,57 @@ func New(cfg Config, store Store, clock Clock, m *metrics.Lease, log *slog.Logge
 // every slot that no permit covers, and waits up to leaveWait for the other permits. When Run cannot work with the
 // table's settings, it returns a *MismatchError at once. Run is called once.
 func (l *Lease) Run(ctx context.Context) error {
-	l.takeFile()
+	l.acquireLockFile()
 	for ctx.Err() == nil {
-		wake, err := l.step(ctx)
+		wake, err := l.runStep(ctx)
 		if err != nil {
-			l.close()
+			l.failAdmits()
 			return err
 		}
 		if wake > 0 {
 			l.sleep(ctx, wake)
 		}
 	}
-	l.close()
-	l.leave()
-	l.bequeath()
+	l.failAdmits()
+	l.returnSlots()
+	l.writeRemainingPlaces()
 	return nil
 }
 
-// step makes one call of the Store. If no call is due, step returns the time until the next one.
-func (l *Lease) step(ctx context.Context) (pause time.Duration, err error) {
+// runStep makes one call of the Store. If no call is due, step returns the time until the next one.
+func (l *Lease) runStep(ctx context.Context) (pause time.Duration, err error) {
 	l.mu.Lock()
 	now := l.clock()
-	c, wake := l.core.next(now)
+	c, wake := l.core.nextCall(now)
 	fatal := l.core.fatal
 	l.mu.Unlock()
 	if fatal != nil {
 		return 0, fatal
 	}
 	if c == nil {
-		l.note()
+		l.logChanges()
 		return wake - now, nil
 	}
-	l.testify(c)
+	l.writeNewPlace(c)
 	// The end of ctx does not cancel a call of the Store, which may renew the lease and is short anyway.
-	a := l.call(context.WithoutCancel(ctx), c)
+	a := l.callStore(context.WithoutCancel(ctx), c)
 	l.mu.Lock()
-	l.core.done(c, a, l.clock())
-	l.wakeLocked()
+	l.core.handleAnswer(c, a, l.clock())
+	l.wakeAdmitsLocked()
 	l.mu.Unlock()
-	l.note()
+	l.logChanges()
 	return 0, nil
 }
 
-// call makes one call of the Store within Config.CallTimeout.
-func (l *Lease) call(ctx context.Context, c *call) (a answer) {
+// callStore makes one call of the Store within Config.CallTimeout.
+func (l *Lease) callStore(ctx context.Context, c *storeCall) (a storeAnswer) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
 	defer cancel()
 	began := l.clock()
 	switch c.kind {
 	case callSettings:
 		a.settings, a.at, a.err = l.store.Settings(ctx)
-		a.follows = l.store.Follows()
+		a.follows = l.store.FindsMovedShards()
 	case callLook:
 		a.shard, a.err = l.store.Look(ctx, c.look)
 	case callChange:
@@ -125,12 +125,12 @@ func (l *Lease) call(ctx context.Context, c *call) (a answer) {
 	case callReserve:
 		a.next, a.done, a.at, a.err = l.store.Reserve(ctx, c.reserve)
 	}
-	l.metrics.Called(c.kind.String(), outcome(a.err), l.clock()-began)
+	l.metrics.CountCall(c.kind.String(), callOutcome(a.err), l.clock()-began)
 	return a
 }
 
-// outcome returns the metrics label for the error of a call of the Store.
-func outcome(err error) string {
+// callOutcome returns the metrics label for the error of a call of the Store.
+func callOutcome(err error) string {
 	switch {
 	case err == nil:
 		return metrics.CallAnswered
@@ -156,15 +156,15 @@ func (l *Lease) sleep(ctx context.Context, pause time.Duration) {
 // leaveWait bounds the return of slots at the end of Run, including the wait for permits that are in use.
 const leaveWait = 5 * time.Second
 
-// leave returns this process's slots at the end of Run. Slots that are not returned within leaveWait are reaped by
-// other processes later.
-func (l *Lease) leave() {
+// returnSlots returns this process's slots at the end of Run. Slots that are not returned within leaveWait are reaped
+// by other processes later.
+func (l *Lease) returnSlots() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveWait)
 	defer cancel()
 	for ctx.Err() == nil {
 		l.mu.Lock()
 		now := l.clock()
-		c, wake := l.core.next(now)
+		c, wake := l.core.nextCall(now)
 		over := len(l.core.ledger.parts) == 0
 		l.mu.Unlock()
 		switch {
@@ -174,50 +174,50 @@ func (l *Lease) leave() {
 			l.sleep(ctx, wake-now)
 			continue
 		}
-		a := l.call(ctx, c)
+		a := l.callStore(ctx, c)
 		l.mu.Lock()
-		l.core.done(c, a, l.clock())
+		l.core.handleAnswer(c, a, l.clock())
 		l.mu.Unlock()
 	}
 }
 
-// close makes all waiting Admits fail with ErrClosed.
-func (l *Lease) close() {
+// failAdmits makes all waiting Admits fail with ErrClosed.
+func (l *Lease) failAdmits() {
 	l.mu.Lock()
 	l.closed = true
 	l.core.ledger.leaving = true
-	l.wakeLocked()
+	l.wakeAdmitsLocked()
 	l.mu.Unlock()
 }
 
-// wakeLocked makes all waiting Admits try again. The caller holds l.mu.
-func (l *Lease) wakeLocked() {
+// wakeAdmitsLocked makes all waiting Admits try again. The caller holds l.mu.
+func (l *Lease) wakeAdmitsLocked() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-// poke wakes Run, so that it looks for the next call of the Store.
-func (l *Lease) poke() {
+// wakeRun wakes Run, so that it looks for the next call of the Store.
+func (l *Lease) wakeRun() {
 	select {
 	case l.kick <- struct{}{}:
 	default:
 	}
 }
 
-// note logs changes of the lease's phase, and problems that an operator must solve. A problem that will close every
-// backend is logged as soon as it is known.
-func (l *Lease) note() {
+// logChanges logs changes of the lease's phase, and problems that an operator must solve. A problem that will close
+// every backend is logged as soon as it is known.
+func (l *Lease) logChanges() {
 	l.mu.Lock()
 	now := l.clock()
 	s := l.core.state(now)
 	before, drifts := l.phase, l.core.ledger.stats.Drifts-l.drifts
 	l.phase, l.drifts = s.Phase, l.core.ledger.stats.Drifts
 	if s.Phase != before {
-		l.wakeLocked()
+		l.wakeAdmitsLocked()
 	}
 	news := s.Reason != nil && !l.barred
 	l.barred = s.Reason != nil
-	warn := l.warnLocked(s, now)
+	warn := l.shouldWarnLocked(s, now)
 	unusable := l.unusable
 	l.unusable = s.Unusable != nil
 	differ := !slices.Equal(s.Differences, l.differed)
@@ -232,14 +232,14 @@ func (l *Lease) note() {
 	}
 	l.logSettings(s, settings, changed, differ)
 	if news {
-		l.log.Error("the lease grants nothing", append(trouble(s), reason(s)...)...)
+		l.log.Error("the lease grants nothing", append(problemAttrs(s), reasonAttrs(s)...)...)
 	}
 	switch {
 	case warn && l.cfg.Slots && s.Problem.kind == callChange:
-		l.log.Error("the lease table refuses this process: every backend will close unless somebody acts", append(trouble(s),
+		l.log.Error("the lease table refuses this process: every backend will close unless somebody acts", append(problemAttrs(s),
 			slog.Duration("closing_begins_in", max(0, l.cfg.drainAfter()-s.Age)), slog.Duration("all_closed_in", max(0, l.cfg.lostAfter()-s.Age)))...)
 	case warn:
-		l.log.Error("the lease table refuses this process", trouble(s)...)
+		l.log.Error("the lease table refuses this process", problemAttrs(s)...)
 	}
 	if drifts > 0 {
 		l.log.Error("the lease table's numbers disagree: see sluice lease status")
@@ -254,7 +254,7 @@ func (l *Lease) note() {
 	}
 	l.log.Log(context.Background(), severity, "lease", append([]any{slog.String("phase", s.Phase.String()),
 		slog.String("owner", l.core.ledger.process), slog.Int("held", s.Held),
-		slog.Int("in_use", s.InUse), slog.Duration("age", s.Age)}, trouble(s)...)...)
+		slog.Int("in_use", s.InUse), slog.Duration("age", s.Age)}, problemAttrs(s)...)...)
 }
 
 // logSettings logs changes of the table's limits, and limits that differ from the configured ones.
@@ -278,9 +278,9 @@ func (l *Lease) logSettings(s State, now Settings, changed, differ bool) {
 // but at most once a heartbeat. A problem that will close every backend is always logged at once.
 const warnEvery = 10 * time.Minute
 
-// warnLocked reports whether the state's problem lasts and should be logged now. The caller holds l.mu.
-func (l *Lease) warnLocked(s State, now time.Duration) bool {
-	if s.Reason != nil || s.Problem == nil || !s.Problem.lasting() {
+// shouldWarnLocked reports whether the state's problem lasts and should be logged now. The caller holds l.mu.
+func (l *Lease) shouldWarnLocked(s State, now time.Duration) bool {
+	if s.Reason != nil || s.Problem == nil || !s.Problem.needsOperator() {
 		return false
 	}
 	before, since := l.warned, now-l.warnedAt
@@ -292,17 +292,17 @@ func (l *Lease) warnLocked(s State, now time.Duration) bool {
 	return true
 }
 
-// trouble returns the state's problem, if any, as attributes of a log line.
-func trouble(s State) []any {
+// problemAttrs returns the state's problem, if any, as attributes of a log line.
+func problemAttrs(s State) []any {
 	if s.Problem == nil {
 		return nil
 	}
 	return []any{slog.Any("problem", s.Problem)}
 }
 
-// reason returns, as attributes of a log line, the reason that nothing is granted. reason returns none if the state's
-// problem is the reason.
-func reason(s State) []any {
+// reasonAttrs returns, as attributes of a log line, the reason that nothing is granted. reason returns none if the
+// state's problem is the reason.
+func reasonAttrs(s State) []any {
 	if p, ok := s.Reason.(*Problem); ok && p == s.Problem {
 		return nil
 	}
@@ -316,18 +316,20 @@ func (l *Lease) State() State {
 	return l.core.state(l.clock())
 }
 
-// Paced reports whether Admit limits the rate of dials to the cluster's rate. If not, the caller must limit its dials.
-func (l *Lease) Paced() bool { return l.cfg.Rate }
+// LimitsRate reports whether Admit limits the rate of dials to the cluster's rate. If not, the caller must limit its
+// dials.
+func (l *Lease) LimitsRate() bool { return l.cfg.Rate }
 
-// Refused records that the cluster refused a connection, for the number of connections (Count) or their rate (Rate).
-func (l *Lease) Refused(q Quota) {
+// RecordRefusal records that the cluster refused a connection, for the number of connections (Count) or their rate
+// (Rate).
+func (l *Lease) RecordRefusal(q ConnQuota) {
 	l.mu.Lock()
 	now := l.clock()
 	if q == Count {
-		l.core.ledger.refuse(now)
+		l.core.ledger.pauseGrowth(now)
 	} else {
-		l.core.tickets.slow(now)
+		l.core.tickets.delayAfterRefusal(now)
 	}
 	l.mu.Unlock()
-	l.poke()
+	l.wakeRun()
 }

@@ -49,9 +49,9 @@ func (f *flaky) reach(ctx context.Context) error {
 	return nil
 }
 
-func (f *flaky) Settings(ctx context.Context) (Settings, Stamp, error) {
+func (f *flaky) Settings(ctx context.Context) (Settings, TableTime, error) {
 	if err := f.reach(ctx); err != nil {
-		return Settings{}, Stamp{}, err
+		return Settings{}, TableTime{}, err
 	}
 	return f.memory.Settings(ctx)
 }
@@ -63,16 +63,16 @@ func (f *flaky) Look(ctx context.Context, shard int) (Shard, error) {
 	return f.memory.Look(ctx, shard)
 }
 
-func (f *flaky) Change(ctx context.Context, c Change) (Shard, bool, error) {
+func (f *flaky) Change(ctx context.Context, c ShardChange) (Shard, bool, error) {
 	if err := f.reach(ctx); err != nil {
 		return Shard{}, false, err
 	}
 	return f.memory.Change(ctx, c)
 }
 
-func (f *flaky) Reserve(ctx context.Context, r Reservation) (int64, bool, Stamp, error) {
+func (f *flaky) Reserve(ctx context.Context, r Reservation) (int64, bool, TableTime, error) {
 	if err := f.reach(ctx); err != nil {
-		return 0, false, Stamp{}, err
+		return 0, false, TableTime{}, err
 	}
 	return f.memory.Reserve(ctx, r)
 }
@@ -81,7 +81,7 @@ func (f *flaky) Reserve(ctx context.Context, r Reservation) (int64, bool, Stamp,
 func newRig(t *testing.T, cfg Config, table *flaky) *rig {
 	t.Helper()
 	if table == nil {
-		table = &flaky{memory: newMemory(cfg.settings(), time.Now)}
+		table = &flaky{memory: newMemory(cfg.tableSettings(), time.Now)}
 	}
 	r := newRigOn(t, cfg, table)
 	r.table = table
@@ -212,7 +212,7 @@ func TestLimitIsNeverExceeded(t *testing.T) {
 
 func TestDoubleReleasePanics(t *testing.T) {
 	t.Parallel()
-	p, err := Static{}.Admit(t.Context(), 1)
+	p, err := Unlimited{}.Admit(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,13 +256,13 @@ func TestTableAway(t *testing.T) {
 		if s := at(cfg.ReapAfter / 2); s.Excess != 0 {
 			t.Errorf("after half of the reap time backends must close: %+v", s)
 		}
-		if s := at(cfg.drainAfter() + (cfg.idleUntil()-cfg.drainAfter())/2); s.Phase != Draining || s.Excess < 10 || s.Excess > 11 || s.Revoked != 0 {
+		if s := at(cfg.drainAfter() + (cfg.idleClosedAfter()-cfg.drainAfter())/2); s.Phase != Draining || s.Excess < 10 || s.Excess > 11 || s.Revoked != 0 {
 			t.Errorf("half-way through the drain: %+v", s)
 		}
-		if left := cfg.lostAfter() - cfg.idleUntil(); left < cfg.TransactionLimit+StateEvery {
+		if left := cfg.lostAfter() - cfg.idleClosedAfter(); left < cfg.TransactionLimit+StateEvery {
 			t.Errorf("%v are left to the last transactions, which may begin %v later", left, StateEvery)
 		}
-		if s := at(cfg.idleUntil()); s.Excess != 20 || s.Revoked != 0 {
+		if s := at(cfg.idleClosedAfter()); s.Excess != 20 || s.Revoked != 0 {
 			t.Errorf("when the last transactions begin to end: %+v", s)
 		}
 		for r.State().Phase != Lost {
@@ -314,10 +314,10 @@ func TestOversleptLeaseIsLost(t *testing.T) {
 		if s.Phase != Lost || s.Revoked != 3 {
 			t.Errorf("%+v, want everything revoked", s)
 		}
-		if p := s.Problem; p == nil || p.Cause != metrics.CauseSuspended || !strings.Contains(s.Trouble().Error(), "renewing the lease failed: suspended") {
+		if p := s.Problem; p == nil || p.Cause != metrics.CauseSuspended || !strings.Contains(s.ShortfallReason().Error(), "renewing the lease failed: suspended") {
 			t.Errorf("the problem is %v, want that the process did not run", p)
 		}
-		r.note()
+		r.logChanges()
 		if line := r.log.String(); !strings.Contains(line, "phase=lost") || !strings.Contains(line, "problem.cause=suspended") {
 			t.Errorf("the log has %s", line)
 		}
@@ -345,7 +345,7 @@ func TestUnusableSettingsAreRefused(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				cfg := worldConfig()
-				table := &flaky{memory: newMemory(cfg.settings(), time.Now)}
+				table := &flaky{memory: newMemory(cfg.tableSettings(), time.Now)}
 				change(table.settings)
 				r := newRig(t, cfg, table)
 				select {
@@ -370,7 +370,7 @@ func TestTablesLimitsHold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cfg := worldConfig()
-		table := &flaky{memory: newMemory(cfg.settings(), time.Now)}
+		table := &flaky{memory: newMemory(cfg.tableSettings(), time.Now)}
 		configured := table.become(&Settings{Format: Format, Shards: cfg.Shards, Limit: 40, Rate: 50, Burst: 20})
 		r := newRig(t, cfg, table)
 		r.admit(t, 5)
@@ -433,7 +433,7 @@ func TestWithoutSettingsNothingIsGranted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cfg := worldConfig()
-		table := &flaky{memory: newMemory(cfg.settings(), time.Now)}
+		table := &flaky{memory: newMemory(cfg.tableSettings(), time.Now)}
 		settings := table.become(nil)
 		r := newRig(t, cfg, table)
 		r.refused(t)
@@ -460,7 +460,7 @@ func TestRateAlone(t *testing.T) {
 		const dials = 1000
 		permits := r.admit(t, dials)
 		// All but the burst come at the rate.
-		want := time.Duration(dials-cfg.Burst) * time.Second / time.Duration(cfg.tickets())
+		want := time.Duration(dials-cfg.Burst) * time.Second / time.Duration(cfg.ticketRate())
 		if took := time.Since(began); took < want*9/10 || took > want*12/10 {
 			t.Errorf("%d dials took %v, want %v", dials, took, want)
 		}
@@ -485,14 +485,14 @@ func TestRefusalsOfTheCluster(t *testing.T) {
 		cfg := worldConfig()
 		r := newRig(t, cfg, nil)
 		r.admit(t, 1)
-		r.Refused(Rate)
+		r.RecordRefusal(Rate)
 		began := time.Now()
 		r.admit(t, 1)
 		if waited := time.Since(began); waited < refusedRateLeast {
 			t.Errorf("a dial was admitted %v after the cluster refused one for the rate", waited)
 		}
 		held := r.State().Held
-		r.Refused(Count)
+		r.RecordRefusal(Count)
 		r.admit(t, held-2) // what is held may be used
 		ctx, cancel := context.WithTimeout(t.Context(), refusedPause)
 		defer cancel()

@@ -13,10 +13,10 @@ const (
 	maxParts = 8
 )
 
-// ledger is a process's part in the cluster's connection count: its slots in each shard, and its next write. The ledger
-// does no I/O and starts no goroutine. Its times are on a monotonic clock that advances while the machine sleeps. The
-// Lease's mutex guards the ledger.
-type ledger struct {
+// slotLedger is a process's part in the cluster's connection count: its slots in each shard, and its next write. The
+// ledger does no I/O and starts no goroutine. Its times are on a monotonic clock that advances while the machine
+// sleeps. The Lease's mutex guards the ledger.
+type slotLedger struct {
 	cfg      Config
 	rng      *rand.Rand
 	process  string // prefix of the owner names of its records
@@ -24,10 +24,10 @@ type ledger struct {
 	settings Settings
 	began    time.Duration // when the settings were known
 
-	parts []*part // the first one is the home
+	parts []*ownRecord // the first one is the home
 	joins int
 	seq   uint64
-	sight []*sight // by shard; nil for a shard that was not read yet
+	sight []*shardImage // by shard; nil for a shard that was not read yet
 	// heard is the time of the table's last answer. sightless is the time of the last answer that followed a long silence
 	// of the table. During the silence, dead processes could not be distinguished from living ones.
 	heard, sightless time.Duration
@@ -42,69 +42,69 @@ type ledger struct {
 	unrenewed      time.Duration // the age of the lost lease
 	leaving        bool
 
-	graves  []place       // possible places of ended predecessors' records
-	graveAt time.Duration // not before
+	predecessorPlaces []recordPlace // possible places of ended predecessors' records
+	predecessorsAt    time.Duration // not before
 
-	hunt hunt
+	hunt slotSearch
 	// levelUntil is the time until which no process takes more than the fair share, after a raised limit.
 	levelUntil time.Duration
 	full       time.Duration // no growth before: the cluster had no room
 	lookAt     time.Duration // time of the next look at a shard of others
 	cursor     int
-	idle       idle
+	idle       idleMinimum
 	pause      time.Duration // no call before: the last one failed
 	failing    int
 
-	stats ledgerCounts
+	stats slotCounts
 }
 
-// ledgerCounts holds counters of a ledger for metrics.
-type ledgerCounts struct {
+// slotCounts holds counters of a ledger for metrics.
+type slotCounts struct {
 	Granted, Returned      uint64 // slots
 	Refused                uint64 // changes whose condition was not met
 	Resolved               uint64 // changes whose outcome was unknown for a while
 	Reaped, ReapsLost      uint64 // records of others: removed, and found changed
-	Buried                 uint64 // removed records of predecessors
+	PredecessorsRemoved    uint64 // removed records of predecessors
 	ReapedSelf, Lapsed     uint64 // own records taken by others; leases not renewed in time
 	GivenBack              uint64 // slots returned to waiting processes
 	Drifts                 uint64 // shards whose numbers disagree
 	Renewals, Looks, Fails uint64
 }
 
-func newLedger(cfg Config, process string, rng *rand.Rand) *ledger {
-	return &ledger{cfg: cfg, rng: rng, process: process}
+func newSlotLedger(cfg Config, process string, rng *rand.Rand) *slotLedger {
+	return &slotLedger{cfg: cfg, rng: rng, process: process}
 }
 
-// start initialises the ledger with the first settings that were read. start is called once.
-func (l *ledger) start(s Settings, now time.Duration) {
+// beginWithSettings initialises the ledger with the first settings that were read. start is called once.
+func (l *slotLedger) beginWithSettings(s Settings, now time.Duration) {
 	l.settings, l.began, l.heard, l.sightless = s, now, now, now
-	l.sight = make([]*sight, s.Shards)
+	l.sight = make([]*shardImage, s.Shards)
 	l.cursor = l.rng.IntN(s.Shards)
 	l.lookAt = now + l.jittered(l.cfg.Heartbeat)
 }
 
-// adopt replaces the settings after sluice lease init changed them.
-func (l *ledger) adopt(s Settings, now time.Duration) {
+// replaceSettings replaces the settings after sluice lease init changed them.
+func (l *slotLedger) replaceSettings(s Settings, now time.Duration) {
 	if s.Limit > l.settings.Limit {
-		l.hunt = hunt{}
-		l.raised(now)
+		l.hunt = slotSearch{}
+		l.capAtFairShare(now)
 	}
 	l.settings = s
 }
 
-// raised starts a time in which no process takes more than the fair share, after the limit of the cluster or of a shard
-// has risen. Within that time all processes have read the new limit.
-func (l *ledger) raised(now time.Duration) { l.levelUntil = now + 2*l.cfg.Heartbeat }
+// capAtFairShare starts a time in which no process takes more than the fair share, after the limit of the cluster or of
+// a shard has risen. Within that time all processes have read the new limit.
+func (l *slotLedger) capAtFairShare(now time.Duration) { l.levelUntil = now + 2*l.cfg.Heartbeat }
 
-// next returns the call of the Store to make now, or the time to ask again.
-func (l *ledger) next(now time.Duration) (*call, time.Duration) {
-	l.expire(now)
+// nextCall returns the call of the Store to make now, or the time to ask again.
+func (l *slotLedger) nextCall(now time.Duration) (*storeCall, time.Duration) {
+	l.dropIfExpired(now)
 	if now < l.pause {
 		return nil, l.pause
 	}
 	wake := now + l.cfg.Heartbeat
-	for _, step := range []func(time.Duration) (*call, time.Duration){
-		l.renew, l.leave, l.bury, l.give, l.shrink, l.reap, l.grow, l.look,
+	for _, step := range []func(time.Duration) (*storeCall, time.Duration){
+		l.renewRecords, l.returnSlotsAtEnd, l.removePredecessors, l.returnPromised, l.returnIdleSlots, l.reapExpired, l.acquireMissing, l.readOtherShard,
 	} {
 		c, at := step(now)
 		if c != nil {
@@ -118,8 +118,8 @@ func (l *ledger) next(now time.Duration) (*call, time.Duration) {
 // never is a time later than any time at which something happens.
 const never = time.Duration(1<<63 - 1)
 
-// done handles the answer of a call that next returned.
-func (l *ledger) done(c *call, a answer, now time.Duration) {
+// handleAnswer handles the answer of a call that next returned.
+func (l *slotLedger) handleAnswer(c *storeCall, a storeAnswer, now time.Duration) {
 	if a.err != nil {
 		l.stats.Fails++
 		l.pause = now + backoff(l.rng, l.failing, l.cfg.Heartbeat/3)
@@ -131,28 +131,28 @@ func (l *ledger) done(c *call, a answer, now time.Duration) {
 		l.sightless = now
 	}
 	l.heard = now
-	l.see(c.shard(), a.shard, now)
+	l.recordImage(c.shard(), a.shard, now)
 	switch {
 	case c.kind == callLook:
 		l.stats.Looks++
-		l.found(c.look, now)
-	case c.grave && a.done:
-		l.stats.Buried++
-	case c.grave: // the record has changed: bury tries again
+		l.endPauseIfUsable(c.look, now)
+	case c.predecessor && a.done:
+		l.stats.PredecessorsRemoved++
+	case c.predecessor: // the record has changed: bury tries again
 	case c.part == nil && a.done:
 		l.stats.Reaped++
 	case c.part == nil:
 		l.stats.ReapsLost++
 	case slices.Contains(l.parts, c.part): // else the part was dropped meanwhile
-		l.settle(c.part, a, now)
-		l.asked(c.part, now)
+		l.resolvePending(c.part, a, now)
+		l.decideReturn(c.part, now)
 	}
 }
 
-func (l *ledger) jittered(d time.Duration) time.Duration { return jittered(l.rng, d) }
+func (l *slotLedger) jittered(d time.Duration) time.Duration { return jittered(l.rng, d) }
 
 // jittered returns d, made longer or shorter at random by up to a tenth.
-func jittered(rng *rand.Rand, d time.Duration) time.Duration { return d - d/10 + upTo(rng, d/5) }
+func jittered(rng *rand.Rand, d time.Duration) time.Duration { return d - d/10 + randomUpTo(rng, d/5) }
 
 // backoff returns a random pause after failures. The pause's bound starts at 100 ms and doubles with each failure, up
 // to the smaller of 5 s and most.
@@ -162,10 +162,10 @@ func backoff(rng *rand.Rand, failures int, most time.Duration) time.Duration {
 	if failures < 6 {
 		pause = min(most, 100*time.Millisecond<<failures)
 	}
-	return pause/2 + upTo(rng, pause/2)
+	return pause/2 + randomUpTo(rng, pause/2)
 }
 
-// upTo returns a random duration from 0 to most.
-func upTo(rng *rand.Rand, most time.Duration) time.Duration {
+// randomUpTo returns a random duration from 0 to most.
+func randomUpTo(rng *rand.Rand, most time.Duration) time.Duration {
 	return time.Duration(rng.Int64N(max(0, int64(most)) + 1))
 }

@@ -10,7 +10,7 @@ import (
 // bench is one core on a table in memory, a call at a time.
 type bench struct {
 	t     *testing.T
-	core  *core
+	core  *leaseState
 	table *memory
 	now   time.Duration
 }
@@ -20,31 +20,31 @@ func newBench(t *testing.T, limit, want int) *bench {
 	t.Helper()
 	cfg := worldConfig()
 	cfg.Rate, cfg.Limit, cfg.Shards = false, limit, 1
-	b := &bench{t: t, core: newCore(cfg, "p", rand.New(rand.NewPCG(1, 1)))}
-	b.table = newMemory(cfg.settings(), func() time.Time { return tableEpoch.Add(b.now) })
+	b := &bench{t: t, core: newLeaseState(cfg, "p", rand.New(rand.NewPCG(1, 1)))}
+	b.table = newMemory(cfg.tableSettings(), func() time.Time { return tableEpoch.Add(b.now) })
 	b.core.ledger.demand = want
 	return b
 }
 
 // until lets calls succeed until one is made that is asked for, and returns it.
-func (b *bench) until(is func(*call) bool) *call {
+func (b *bench) until(is func(*storeCall) bool) *storeCall {
 	b.t.Helper()
 	for range 1000 {
-		c, wake := b.core.next(b.now)
+		c, wake := b.core.nextCall(b.now)
 		switch {
 		case c == nil:
 			b.now = wake
 		case is(c):
 			return c
 		default:
-			b.core.done(c, b.perform(c), b.now)
+			b.core.handleAnswer(c, b.perform(c), b.now)
 		}
 	}
 	b.t.Fatal("the call was never made")
 	return nil
 }
 
-func (b *bench) perform(c *call) (a answer) {
+func (b *bench) perform(c *storeCall) (a storeAnswer) {
 	switch ctx := context.Background(); c.kind {
 	case callSettings:
 		a.settings, a.at, a.err = b.table.Settings(ctx)
@@ -56,8 +56,8 @@ func (b *bench) perform(c *call) (a answer) {
 	return a
 }
 
-func renewal(c *call) bool { return c.part != nil && c.change.Old != "" && c.change.Take == 0 }
-func growth(c *call) bool  { return c.part != nil && c.change.Old != "" && c.change.Take > 0 }
+func renewal(c *storeCall) bool { return c.part != nil && c.change.Old != "" && c.change.Take == 0 }
+func growth(c *storeCall) bool  { return c.part != nil && c.change.Old != "" && c.change.Take > 0 }
 
 // Others may have seen a record since it was first sent: the lease counts from
 // there, however often it was sent again until an answer came.
@@ -67,19 +67,19 @@ func TestLeaseCountsFromTheFirstSending(t *testing.T) {
 	first := b.until(renewal)
 	sent := b.now
 	b.perform(first) // applied, and nobody hears of it
-	b.core.done(first, answer{err: errLost}, b.now)
+	b.core.handleAnswer(first, storeAnswer{err: errLost}, b.now)
 	for range 3 {
 		b.now += time.Second
 		again := b.until(renewal)
 		if again.change != first.change {
 			t.Fatalf("sent again: %+v, first %+v", again.change, first.change)
 		}
-		b.core.done(again, answer{err: errLost}, b.now)
+		b.core.handleAnswer(again, storeAnswer{err: errLost}, b.now)
 	}
 	b.now += time.Second
 	last := b.until(renewal)
-	b.core.done(last, b.perform(last), b.now)
-	if age, _ := b.core.ledger.age(b.now); age != b.now-sent {
+	b.core.handleAnswer(last, b.perform(last), b.now)
+	if age, _ := b.core.ledger.renewalAge(b.now); age != b.now-sent {
 		t.Errorf("the lease is %v old, its record %v", age, b.now-sent)
 	}
 	if s := b.core.ledger.stats; s.Resolved != 1 || s.ReapedSelf != 0 {
@@ -93,9 +93,9 @@ func TestFullClusterEndsGrowth(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 50, 50)
 	c := b.until(growth)
-	b.core.ledger.refuse(b.now)
+	b.core.ledger.pauseGrowth(b.now)
 	refused := b.now
-	b.core.done(c, b.perform(c), b.now)
+	b.core.handleAnswer(c, b.perform(c), b.now)
 	b.until(growth)
 	if b.now < refused+refusedPause {
 		t.Errorf("it grows again %v after the refusal, want %v", b.now-refused, refusedPause)
@@ -111,34 +111,34 @@ func TestLateGrowthIsFencedOrCounted(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, 10, 10)
 			first := b.until(growth)
-			b.core.done(first, answer{err: errLost}, b.now) // it is still on its way
-			other := Change{Owner: "other.1", New: "1|5|5|12000|h", Take: 5}
-			b.perform(&call{kind: callChange, change: other})
+			b.core.handleAnswer(first, storeAnswer{err: errLost}, b.now) // it is still on its way
+			other := ShardChange{Owner: "other.1", New: "1|5|5|12000|h", Take: 5}
+			b.perform(&storeCall{kind: callChange, change: other})
 			again := b.until(growth)
-			b.core.done(again, b.perform(again), b.now) // nothing is free now
-			b.perform(&call{kind: callChange, change: Change{Owner: "other.1", Old: other.New, New: "2|0|0|12000|h", Take: -5}})
+			b.core.handleAnswer(again, b.perform(again), b.now) // nothing is free now
+			b.perform(&storeCall{kind: callChange, change: ShardChange{Owner: "other.1", Old: other.New, New: "2|0|0|12000|h", Take: -5}})
 
 			b.core.ledger.demand = 0
 			if arrives == "before the fence" {
 				b.perform(first)
 			}
-			fence := b.until(func(*call) bool { return true })
+			fence := b.until(func(*storeCall) bool { return true })
 			if !renewal(fence) {
 				t.Fatalf("the call after the refusal is %+v, want a fence", fence)
 			}
-			b.core.done(fence, b.perform(fence), b.now)
+			b.core.handleAnswer(fence, b.perform(fence), b.now)
 			if arrives == "after the fence" {
 				b.perform(first)
 			}
 			next := b.until(renewal)
-			b.core.done(next, b.perform(next), b.now)
+			b.core.handleAnswer(next, b.perform(next), b.now)
 
 			want := 5
 			if arrives == "before the fence" {
 				want = 10
 			}
 			shard := b.table.shards[0]
-			if got := b.core.ledger.held(); got != want || shard.Drift() != 0 || shard.Free != 10-want || b.core.ledger.stats.ReapedSelf != 0 {
+			if got := b.core.ledger.heldSlots(); got != want || shard.Drift() != 0 || shard.Free != 10-want || b.core.ledger.stats.ReapedSelf != 0 {
 				t.Errorf("held %d, want %d; %+v; %+v", got, want, *shard, b.core.ledger.stats)
 			}
 		})
@@ -215,10 +215,10 @@ func TestWhoHoldsNothingLooksLittle(t *testing.T) {
 	t.Parallel()
 	cfg := worldConfig()
 	cfg.Rate, cfg.Shards = false, 64
-	b := &bench{t: t, core: newCore(cfg, "p", rand.New(rand.NewPCG(1, 1)))}
-	b.table = newMemory(cfg.settings(), func() time.Time { return tableEpoch.Add(b.now) })
+	b := &bench{t: t, core: newLeaseState(cfg, "p", rand.New(rand.NewPCG(1, 1)))}
+	b.table = newMemory(cfg.tableSettings(), func() time.Time { return tableEpoch.Add(b.now) })
 	const beats = 10
-	b.until(func(*call) bool { return b.now >= beats*cfg.Heartbeat })
+	b.until(func(*storeCall) bool { return b.now >= beats*cfg.Heartbeat })
 	if looks := b.core.ledger.stats.Looks; looks < beats || looks > beats*looksPerBeat*5/4 {
 		t.Errorf("%d looks in %d heartbeats", looks, beats)
 	}

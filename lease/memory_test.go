@@ -23,9 +23,9 @@ func newMemory(s Settings, clock func() time.Time) *memory {
 	return m
 }
 
-func (m *memory) stamp() Stamp { return Stamp(m.clock().Truncate(time.Second)) }
+func (m *memory) stamp() TableTime { return TableTime(m.clock().Truncate(time.Second)) }
 
-func (m *memory) Settings(context.Context) (Settings, Stamp, error) {
+func (m *memory) Settings(context.Context) (Settings, TableTime, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.settings == nil {
@@ -66,7 +66,7 @@ func (m *memory) recorded() int {
 	return n
 }
 
-func (m *memory) Follows() bool { return true }
+func (m *memory) FindsMovedShards() bool { return true }
 
 func (m *memory) Look(_ context.Context, shard int) (Shard, error) {
 	m.mu.Lock()
@@ -77,7 +77,7 @@ func (m *memory) Look(_ context.Context, shard int) (Shard, error) {
 	return Shard{}, nil
 }
 
-func (m *memory) Change(_ context.Context, c Change) (Shard, bool, error) {
+func (m *memory) Change(_ context.Context, c ShardChange) (Shard, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	after, done := c.Apply(m.shards[c.Shard])
@@ -88,7 +88,7 @@ func (m *memory) Change(_ context.Context, c Change) (Shard, bool, error) {
 	return *after, done, nil
 }
 
-func (m *memory) Reserve(_ context.Context, r Reservation) (int64, bool, Stamp, error) {
+func (m *memory) Reserve(_ context.Context, r Reservation) (int64, bool, TableTime, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	next, done := r.Apply(m.next)

@@ -118,7 +118,7 @@ func newMixedOn(t *testing.T, seed uint64, cfg Config, first *Table, items itemA
 // newTable is a table of which nothing is known yet.
 func (m *mixed) newTable(items itemAPI) *Table {
 	table := *m.first
-	table.items, table.places, table.server = items, new(places), new(serverTime)
+	table.items, table.places, table.server = items, new(shardLocations), new(serverTime)
 	return &table
 }
 
@@ -132,8 +132,8 @@ func (m *mixed) on(table *Table, yield func(struct{}) bool) *Table {
 // met counts what the schedule has come to, before it is brought to an end.
 func (m *mixed) met() {
 	for shard := range m.cfg.Shards {
-		found, _, _ := m.newTable(m.items).read(context.Background(), m.cfg.Table, m.newTable(m.items).oneKey(shard), true)
-		if !found.closed() {
+		found, _, _ := m.newTable(m.items).readItem(context.Background(), m.cfg.Table, m.newTable(m.items).sharedKeyAddress(shard), true)
+		if !found.isClosed() {
 			continue
 		}
 		m.counts["closed"]++
@@ -150,7 +150,7 @@ func (m *mixed) met() {
 		if before && p.core.ledger.stats.ReapedSelf > 0 && p.core.unusable != nil {
 			m.counts["the version before lost its slots"]++
 		}
-		if !before && !p.dead && p.core.ledger.held() > 0 {
+		if !before && !p.dead && p.core.ledger.heldSlots() > 0 {
 			m.counts["this version has slots"]++
 		}
 	}
@@ -222,7 +222,7 @@ func (m *mixed) operate(heed bool) {
 			if before {
 				m.note("init before: %v", versionBefore{table}.agree(context.Background(), cfg))
 			} else {
-				did, err := table.agree(context.Background(), cfg)
+				did, err := table.applyInit(context.Background(), cfg)
 				m.note("init: %v %v", did, err)
 			}
 		})
@@ -234,7 +234,7 @@ func (m *mixed) operate(heed bool) {
 		}
 	case 6: // a process stands still, for less than its lease lasts
 		p := m.procs[m.rng.IntN(len(m.procs))]
-		age, _ := p.core.ledger.age(m.at(p))
+		age, _ := p.core.ledger.renewalAge(m.at(p))
 		if left := m.cfg.lostAfter() - age - 2*stepMost; left > 0 && p.frozen <= m.now {
 			p.frozen = m.now + time.Duration(m.rng.Int64N(int64(left)))
 			m.note("%s stands still until %v", p.name, p.frozen)
@@ -250,7 +250,7 @@ func (m *mixed) migrate(heed bool) {
 	m.start(true, func(yield func(struct{}) bool) {
 		did, err := m.on(m.newTable(nil), yield).migrate(context.Background(), heed)
 		m.note("migrate: %s %v", did, err)
-		if _, refused := errors.AsType[*StraysError](err); refused {
+		if _, refused := errors.AsType[*StrandedOwnersError](err); refused {
 			m.counts["refused"]++
 		}
 	})
@@ -315,7 +315,7 @@ func (m *mixed) end() error {
 		return err
 	}
 	cfg := configured(m.cfg, m.limit)
-	if _, err := operator.agree(context.Background(), cfg); err != nil {
+	if _, err := operator.applyInit(context.Background(), cfg); err != nil {
 		return err
 	}
 	if err := m.heal(); err != nil {
@@ -333,15 +333,15 @@ func (m *mixed) end() error {
 func (m *mixed) covered() error {
 	table, held, open := m.newTable(m.items), 0, 0
 	for shard := range m.cfg.Shards {
-		found, _, err := table.peek(context.Background(), shard)
+		found, _, err := table.peekShardItem(context.Background(), shard)
 		if err != nil {
 			return err
 		}
 		s := found.shard()
 		if s.Drift() != 0 {
-			return fmt.Errorf("shard %d: limit %d, free %d, held %d", shard, s.Limit, s.Free, s.Held())
+			return fmt.Errorf("shard %d: limit %d, free %d, held %d", shard, s.Limit, s.Free, s.HeldSlots())
 		}
-		held += s.Held()
+		held += s.HeldSlots()
 	}
 	for _, p := range m.procs {
 		open += p.open

@@ -35,14 +35,14 @@ const (
 
 var errNotMoved = errors.New("a shard's item is gone: sluice lease init makes it")
 
-// closed reports whether a migration closed this item of format 1. whole reports whether an item under a shard's own
+// isClosed reports whether a migration closed this item of format 1. whole reports whether an item under a shard's own
 // key is complete.
-func (i item) closed() bool { return i.number(attrClosed) != 0 }
-func (i item) whole() bool  { return i[attrFree] != nil }
+func (i itemAttrs) isClosed() bool   { return i.number(attrClosed) != 0 }
+func (i itemAttrs) isComplete() bool { return i[attrFree] != nil }
 
-// asMoved returns the content that a closed item of format 1 will have under the shard's own key.
-func (i item) asMoved() item {
-	moved := item{attrLimit: i[attrWasLimit], attrFree: i[attrWasFree]}
+// movedContent returns the content that a closed item of format 1 will have under the shard's own key.
+func (i itemAttrs) movedContent() itemAttrs {
+	moved := itemAttrs{attrLimit: i[attrWasLimit], attrFree: i[attrWasFree]}
 	for name, value := range i {
 		owner, aside := strings.CutPrefix(name, asidePrefix)
 		switch {
@@ -55,9 +55,9 @@ func (i item) asMoved() item {
 	return moved
 }
 
-// strays returns the owners that cannot use a shard moved to its own key. Such owners run an older version, or IAM
-// forbids them these keys.
-func (i item) strays() (owners []string) {
+// strandedOwners returns the owners that cannot use a shard moved to its own key. Such owners run an older version, or
+// IAM forbids them these keys.
+func (i itemAttrs) strandedOwners() (owners []string) {
 	for owner := range i.shard().Owners {
 		if owner != tombstone && !strings.Contains(owner, follower) {
 			owners = append(owners, owner)
@@ -70,28 +70,28 @@ func (i item) strays() (owners []string) {
 // closeShard closes a shard's item of format 1, so that no process takes or returns slots there. If the item is
 // missing, closeShard creates a closed one, so that older versions do not create an open one.
 func (t *Table) closeShard(ctx context.Context, shard int) error {
-	u := update{table: t.slots, at: t.oneKey(shard), forever: true}
-	u.require("attribute_not_exists(%s)", u.name(attrClosed))
-	nothing := u.number(0)
-	u.set("%s = if_not_exists(%s, %s)", u.name(attrWasFree), u.name(attrFree), nothing)
-	u.set("%s = if_not_exists(%s, %s)", u.name(attrWasLimit), u.name(attrLimit), nothing)
-	u.set("%s = %s", u.name(attrFree), u.text(closedFree))
-	u.set("%s = %s", u.name(attrLimit), u.number(closedLimit))
-	u.set("%s = %s", u.name(attrClosed), u.number(Format))
-	u.set("%s = %s", u.name(ownerPrefix+tombstone), u.text(tombstoneText))
-	_, _, _, err := t.write(ctx, &u) // a refused write means that it is closed already
+	u := itemUpdate{table: t.slots, at: t.sharedKeyAddress(shard), forever: true}
+	u.addCondition("attribute_not_exists(%s)", u.namePlaceholder(attrClosed))
+	nothing := u.numberPlaceholder(0)
+	u.addSetClause("%s = if_not_exists(%s, %s)", u.namePlaceholder(attrWasFree), u.namePlaceholder(attrFree), nothing)
+	u.addSetClause("%s = if_not_exists(%s, %s)", u.namePlaceholder(attrWasLimit), u.namePlaceholder(attrLimit), nothing)
+	u.addSetClause("%s = %s", u.namePlaceholder(attrFree), u.textPlaceholder(closedFree))
+	u.addSetClause("%s = %s", u.namePlaceholder(attrLimit), u.numberPlaceholder(closedLimit))
+	u.addSetClause("%s = %s", u.namePlaceholder(attrClosed), u.numberPlaceholder(Format))
+	u.addSetClause("%s = %s", u.namePlaceholder(ownerPrefix+tombstone), u.textPlaceholder(tombstoneText))
+	_, _, _, err := t.updateItem(ctx, &u) // a refused write means that it is closed already
 	return err
 }
 
-// move copies a closed item of format 1 to the shard's own key, unless another process has done so. Any process that
-// reads a closed item moves it, because the process that closed it may have ended.
-func (t *Table) move(ctx context.Context, shard int) error {
-	own, _, err := t.read(ctx, t.slots, t.ownKey(shard), true)
+// moveShard copies a closed item of format 1 to the shard's own key, unless another process has done so. Any process
+// that reads a closed item moves it, because the process that closed it may have ended.
+func (t *Table) moveShard(ctx context.Context, shard int) error {
+	own, _, err := t.readItem(ctx, t.slots, t.ownKeyAddress(shard), true)
 	if err != nil {
 		return err
 	}
-	if !own.whole() {
-		if err := t.carry(ctx, shard); err != nil {
+	if !own.isComplete() {
+		if err := t.renameAndCopy(ctx, shard); err != nil {
 			return err
 		}
 	}
@@ -99,27 +99,27 @@ func (t *Table) move(ctx context.Context, shard int) error {
 	return nil
 }
 
-// carry renames all records of a closed item and then copies the item. carry repeats the renaming when owners of older
-// versions renew records in between.
-func (t *Table) carry(ctx context.Context, shard int) error {
+// renameAndCopy renames all records of a closed item and then copies the item. carry repeats the renaming when owners
+// of older versions renew records in between.
+func (t *Table) renameAndCopy(ctx context.Context, shard int) error {
 	for tries := 0; tries < raceTries; {
-		found, _, err := t.read(ctx, t.slots, t.oneKey(shard), true)
+		found, _, err := t.readItem(ctx, t.slots, t.sharedKeyAddress(shard), true)
 		if err != nil {
 			return err
 		}
 		owners := slices.Sorted(maps.Keys(found.shard().Owners))
 		owners = slices.DeleteFunc(owners, func(owner string) bool { return owner == tombstone })
 		if len(owners) == 0 {
-			return t.copy(ctx, shard, found.asMoved())
+			return t.copyItem(ctx, shard, found.movedContent())
 		}
-		u := update{table: t.slots, at: t.oneKey(shard), forever: true}
+		u := itemUpdate{table: t.slots, at: t.sharedKeyAddress(shard), forever: true}
 		for _, owner := range owners[:min(len(owners), asideAtOnce)] {
-			record := u.text(found.text(ownerPrefix + owner))
-			u.require("%s = %s", u.name(ownerPrefix+owner), record)
-			u.set("%s = %s", u.name(asidePrefix+owner), record)
-			u.remove(u.name(ownerPrefix + owner))
+			record := u.textPlaceholder(found.text(ownerPrefix + owner))
+			u.addCondition("%s = %s", u.namePlaceholder(ownerPrefix+owner), record)
+			u.addSetClause("%s = %s", u.namePlaceholder(asidePrefix+owner), record)
+			u.addRemoveClause(u.namePlaceholder(ownerPrefix + owner))
 		}
-		_, done, _, err := t.write(ctx, &u)
+		_, done, _, err := t.updateItem(ctx, &u)
 		if err != nil {
 			return err
 		}
@@ -130,37 +130,37 @@ func (t *Table) carry(ctx context.Context, shard int) error {
 	return errRaced
 }
 
-// copy creates an item under a shard's own key. Several processes may copy the same item at once, since all write the
-// same. copy writes the free slots last, because an item without free slots counts as missing.
-func (t *Table) copy(ctx context.Context, shard int, what item) error {
+// copyItem creates an item under a shard's own key. Several processes may copy the same item at once, since all write
+// the same. copy writes the free slots last, because an item without free slots counts as missing.
+func (t *Table) copyItem(ctx context.Context, shard int, what itemAttrs) error {
 	free := what[attrFree]
 	delete(what, attrFree)
 	names := slices.Sorted(maps.Keys(what))
 	for {
 		some := names[:min(len(names), movedAtOnce)]
 		names = names[len(some):]
-		u := update{table: t.slots, at: t.ownKey(shard)}
-		u.require("attribute_not_exists(%s)", u.name(attrFree))
+		u := itemUpdate{table: t.slots, at: t.ownKeyAddress(shard)}
+		u.addCondition("attribute_not_exists(%s)", u.namePlaceholder(attrFree))
 		for _, name := range some {
-			u.set("%s = %s", u.name(name), u.value(what[name]))
+			u.addSetClause("%s = %s", u.namePlaceholder(name), u.valuePlaceholder(what[name]))
 		}
 		if len(names) == 0 {
-			u.set("%s = %s", u.name(attrFree), u.value(free))
+			u.addSetClause("%s = %s", u.namePlaceholder(attrFree), u.valuePlaceholder(free))
 		}
-		_, done, _, err := t.write(ctx, &u)
+		_, done, _, err := t.updateItem(ctx, &u)
 		if err != nil || !done || len(names) == 0 {
 			return err
 		}
 	}
 }
 
-// begin prepares the items for a cluster without settings, and returns the format to use. begin closes the items of
-// format 1 first, so that no older version creates a second ledger. If shards of format 1 are in use and only their
-// settings are gone, begin returns format 1.
-func (t *Table) begin(ctx context.Context, shards int) (format int, err error) {
+// prepareCluster prepares the items for a cluster without settings, and returns the format to use. begin closes the
+// items of format 1 first, so that no older version creates a second ledger. If shards of format 1 are in use and only
+// their settings are gone, begin returns format 1.
+func (t *Table) prepareCluster(ctx context.Context, shards int) (format int, err error) {
 	for shard := range shards {
-		found, _, err := t.read(ctx, t.slots, t.oneKey(shard), true)
-		if err != nil || len(found) > 0 && !found.closed() {
+		found, _, err := t.readItem(ctx, t.slots, t.sharedKeyAddress(shard), true)
+		if err != nil || len(found) > 0 && !found.isClosed() {
 			return formatOneKey, err
 		}
 	}
@@ -172,16 +172,16 @@ func (t *Table) begin(ctx context.Context, shards int) (format int, err error) {
 	return Format, nil
 }
 
-// A StraysError names the owners that would lose their records by a migration to format 2.
-type StraysError struct {
+// A StrandedOwnersError names the owners that would lose their records by a migration to format 2.
+type StrandedOwnersError struct {
 	Owners []string // as Status shows them
 	Moved  int      // shards that were moved already
 }
 
-func (e *StraysError) Error() string {
+func (e *StrandedOwnersError) Error() string {
 	which := strings.Join(e.Owners, ", ")
-	if len(e.Owners) > strayNames {
-		which = strings.Join(e.Owners[:strayNames], ", ") + fmt.Sprintf(" and %d more", len(e.Owners)-strayNames)
+	if len(e.Owners) > maxNamedOwners {
+		which = strings.Join(e.Owners[:maxNamedOwners], ", ") + fmt.Sprintf(" and %d more", len(e.Owners)-maxNamedOwners)
 	}
 	return fmt.Sprintf("lease: %d records are of sidecars that cannot follow, and would close all their backends: %s. They run an older version, or may not use "+
 		"the keys of format 2: give them the policy deploy/iam/lease-sidecar.json, upgrade and restart them (the log of each has its name: msg=lease, owner=). "+
@@ -189,15 +189,15 @@ func (e *StraysError) Error() string {
 		len(e.Owners), which, e.Moved)
 }
 
-// strayNames is the greatest number of owners that the text of a StraysError names.
-const strayNames = 20
+// maxNamedOwners is the greatest number of owners that the text of a StrandedOwnersError names.
+const maxNamedOwners = 20
 
 // Migrate brings a table of format 1 to format 2 while sidecars run, and returns its result in words. Migrate closes
 // and moves one shard after the other, and changes the settings at the end. Sidecars follow each shard and close no
 // backends. While some owners cannot follow, Migrate fails before its first change. Migrate may be interrupted,
 // repeated, or run twice at once, because a partly migrated table is usable.
 func (t *Table) Migrate(ctx context.Context) (did string, err error) {
-	patient, err := t.admin(ctx)
+	patient, err := t.forAdmin(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -205,37 +205,37 @@ func (t *Table) Migrate(ctx context.Context) (did string, err error) {
 }
 
 func (t *Table) migrate(ctx context.Context, heed bool) (did string, err error) {
-	now, err := t.newestKnown(ctx)
+	now, err := t.newestKnownRevision(ctx)
 	switch {
 	case err != nil:
 		return "", err
 	case now.Shards == 0:
-		return "", t.noSettings(t.slots)
+		return "", t.noSettingsError(t.slots)
 	case now.Format == Format:
 		return "the table is of format 2: nothing to migrate", nil
 	}
-	if err := t.strays(ctx, now.Shards); err != nil && heed {
+	if err := t.checkStrandedOwners(ctx, now.Shards); err != nil && heed {
 		return "", err
 	}
 	for shard := range now.Shards {
-		found, moved, err := t.peek(ctx, shard)
+		found, moved, err := t.peekShardItem(ctx, shard)
 		if err != nil {
 			return "", fmt.Errorf("shard %d: %w", shard, err)
 		}
-		if strays := found.strays(); !moved && heed && len(strays) > 0 { // they joined while other shards were moved
-			return "", &StraysError{strays, shard}
+		if strays := found.strandedOwners(); !moved && heed && len(strays) > 0 { // they joined while other shards were moved
+			return "", &StrandedOwnersError{strays, shard}
 		}
 		if err := t.closeShard(ctx, shard); err != nil {
 			return "", fmt.Errorf("shard %d: %w", shard, err)
 		}
-		if err := t.move(ctx, shard); err != nil {
+		if err := t.moveShard(ctx, shard); err != nil {
 			return "", fmt.Errorf("shard %d: %w", shard, err)
 		}
 	}
 	for tries := 0; now.Format != Format; tries++ {
 		want := now.Settings
 		want.Format = Format
-		next, done, err := t.declare(ctx, now, want)
+		next, done, err := t.declareRevision(ctx, now, want)
 		if now = next; err != nil {
 			return "", err
 		}
@@ -245,28 +245,29 @@ func (t *Table) migrate(ctx context.Context, heed bool) (did string, err error) 
 		if tries == raceTries {
 			return "", errOvertaken
 		}
-		if now, err = t.newestKnown(ctx); err != nil {
+		if now, err = t.newestKnownRevision(ctx); err != nil {
 			return "", err
 		}
 	}
-	if _, err := t.follow(ctx, now); err != nil {
+	if _, err := t.applyRevision(ctx, now); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%d shards have keys of their own now: the table is of format 2", now.Shards), nil
 }
 
-// strays returns a *StraysError if a shard that was not moved yet has an owner that cannot follow the move.
-func (t *Table) strays(ctx context.Context, shards int) error {
-	e := StraysError{}
+// checkStrandedOwners returns a *StrandedOwnersError if a shard that was not moved yet has an owner that cannot follow
+// the move.
+func (t *Table) checkStrandedOwners(ctx context.Context, shards int) error {
+	e := StrandedOwnersError{}
 	for shard := range shards {
-		found, moved, err := t.peek(ctx, shard)
+		found, moved, err := t.peekShardItem(ctx, shard)
 		if err != nil {
 			return fmt.Errorf("shard %d: %w", shard, err)
 		}
 		if moved {
 			e.Moved++
 		} else {
-			e.Owners = append(e.Owners, found.strays()...)
+			e.Owners = append(e.Owners, found.strandedOwners()...)
 		}
 	}
 	if len(e.Owners) == 0 {
@@ -275,10 +276,10 @@ func (t *Table) strays(ctx context.Context, shards int) error {
 	return &e
 }
 
-// newestKnown returns the newest intent (settings and epoch) in the table. An intent of a later version's format is an
-// error.
-func (t *Table) newestKnown(ctx context.Context) (intent, error) {
-	now, err := t.intent(ctx)
+// newestKnownRevision returns the newest intent (settings and epoch) in the table. An intent of a later version's
+// format is an error.
+func (t *Table) newestKnownRevision(ctx context.Context) (settingsRevision, error) {
+	now, err := t.newestRevision(ctx)
 	if err == nil && now.Format > Format {
 		err = &MismatchError{Key: keyFormat, Table: now.Format, Configured: Format}
 	}

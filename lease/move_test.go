@@ -175,12 +175,12 @@ func TestOneShardIsUnderWayAtATime(t *testing.T) {
 	table, most := m.newTable(m.items), 0
 	underWay := func() (n int) {
 		for shard := range m.cfg.Shards {
-			old, _, err := table.read(t.Context(), table.slots, table.oneKey(shard), true)
-			own, _, ownErr := table.read(t.Context(), table.slots, table.ownKey(shard), true)
+			old, _, err := table.readItem(t.Context(), table.slots, table.sharedKeyAddress(shard), true)
+			own, _, ownErr := table.readItem(t.Context(), table.slots, table.ownKeyAddress(shard), true)
 			if err := errors.Join(err, ownErr); err != nil {
 				t.Fatal(err)
 			}
-			if old.closed() && !own.whole() {
+			if old.isClosed() && !own.isComplete() {
 				n++
 			}
 		}
@@ -203,7 +203,7 @@ type counter struct {
 	calls atomic.Int64
 }
 
-func (c *counter) Settings(ctx context.Context) (Settings, Stamp, error) {
+func (c *counter) Settings(ctx context.Context) (Settings, TableTime, error) {
 	c.calls.Add(1)
 	return c.versionBefore.Settings(ctx)
 }
@@ -213,7 +213,7 @@ func (c *counter) Look(ctx context.Context, shard int) (Shard, error) {
 	return c.versionBefore.Look(ctx, shard)
 }
 
-func (c *counter) Change(ctx context.Context, change Change) (Shard, bool, error) {
+func (c *counter) Change(ctx context.Context, change ShardChange) (Shard, bool, error) {
 	c.calls.Add(1)
 	return c.versionBefore.Change(ctx, change)
 }
@@ -237,14 +237,14 @@ func TestVersionBeforeStops(t *testing.T) {
 			t.Errorf("a migration that was refused has harmed it: %+v", s)
 		}
 		table := m.newTable(m.items)
-		idle := Change{Shard: 1, Owner: "idle.1~", New: Record{Seq: 1, ReapAfter: cfg.ReapAfter}.String(), Limit: 20}
+		idle := ShardChange{Shard: 1, Owner: "idle.1~", New: Record{Seq: 1, ReapAfter: cfg.ReapAfter}.String(), Limit: 20}
 		if _, done, err := table.Change(t.Context(), idle); !done || err != nil {
 			t.Fatal(done, err)
 		}
 		if _, err := table.migrate(t.Context(), false); err != nil {
 			t.Fatal(err)
 		}
-		was := raw(t, table, table.oneKey(1))
+		was := raw(t, table, table.sharedKeyAddress(1))
 		time.Sleep(2 * cfg.Heartbeat)
 		if s := r.State(); s.Held != 0 || s.Revoked != 20 {
 			t.Errorf("it goes on: %+v", s)
@@ -262,7 +262,7 @@ func TestVersionBeforeStops(t *testing.T) {
 		}
 		time.Sleep(3 * cfg.ReapAfter)
 		synctest.Wait()
-		if now := raw(t, table, table.oneKey(1)); !reflect.DeepEqual(was, now) {
+		if now := raw(t, table, table.sharedKeyAddress(1)); !reflect.DeepEqual(was, now) {
 			t.Errorf("it has changed what was closed: %v, then %v", was, now)
 		}
 		late := newRigOn(t, cfg, store)
@@ -281,15 +281,15 @@ func TestClosedShardTakesNoChange(t *testing.T) {
 	table := formatOne(t, &cfg)
 	const owner = "n.1~"
 	old := Record{Seq: 1, Slots: 1, Total: 1, ReapAfter: time.Minute}.String()
-	if _, done, err := table.Change(shortly(t), Change{Shard: 0, Owner: owner, New: old, Take: 1}); !done || err != nil {
+	if _, done, err := table.Change(shortly(t), ShardChange{Shard: 0, Owner: owner, New: old, Take: 1}); !done || err != nil {
 		t.Fatal(done, err)
 	}
 	if err := table.closeShard(shortly(t), 0); err != nil {
 		t.Fatal(err)
 	}
 	renewed := Record{Seq: 2, Slots: 1, Total: 1, ReapAfter: time.Minute}.String()
-	for _, c := range []Change{{Owner: owner, Old: old, New: renewed}, {Owner: owner, Old: old}, {Owner: "late.1~", New: renewed}} {
-		found, done, err := table.change(shortly(t), c, table.oneKey(0), true)
+	for _, c := range []ShardChange{{Owner: owner, Old: old, New: renewed}, {Owner: owner, Old: old}, {Owner: "late.1~", New: renewed}} {
+		found, done, err := table.updateShardAt(shortly(t), c, table.sharedKeyAddress(0), true)
 		if done || err != nil || found.text(ownerPrefix+owner) != old {
 			t.Errorf("%+v: %v, %v; the item has %q", c, done, err, found.text(ownerPrefix+owner))
 		}

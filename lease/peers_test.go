@@ -7,15 +7,15 @@ import (
 )
 
 // watcher is a ledger that holds slots of the only shard and sees others come.
-func watcher(t *testing.T, held, limit int) (l *ledger, see func(now time.Duration, records map[string]Record)) {
+func watcher(t *testing.T, held, limit int) (l *slotLedger, see func(now time.Duration, records map[string]Record)) {
 	t.Helper()
 	cfg := worldConfig()
 	cfg.Limit, cfg.Shards = limit, 1
-	l = newLedger(cfg, "me", rand.New(rand.NewPCG(1, 1)))
-	l.start(cfg.settings(), 0)
+	l = newSlotLedger(cfg, "me", rand.New(rand.NewPCG(1, 1)))
+	l.beginWithSettings(cfg.tableSettings(), 0)
 	mine := Record{Seq: 1, Slots: held, Total: held, ReapAfter: cfg.ReapAfter, Home: true, Lasting: true}
-	p := &part{owner: "me.1", text: mine.String(), rec: mine}
-	l.parts, l.used = []*part{p}, held
+	p := &ownRecord{owner: "me.1", text: mine.String(), rec: mine}
+	l.parts, l.used = []*ownRecord{p}, held
 	return l, func(now time.Duration, records map[string]Record) {
 		image := Shard{Limit: limit, Free: limit - held, Owners: map[string]string{"me.1": p.text}}
 		for owner, r := range records {
@@ -24,8 +24,8 @@ func watcher(t *testing.T, held, limit int) (l *ledger, see func(now time.Durati
 			image.Free -= r.Slots
 		}
 		p.renewed = now
-		l.done(&call{kind: callLook}, answer{shard: image}, now)
-		l.asked(p, now)
+		l.handleAnswer(&storeCall{kind: callLook}, storeAnswer{shard: image}, now)
+		l.decideReturn(p, now)
 	}
 }
 
@@ -37,10 +37,10 @@ func TestSilentRecordsShareNothing(t *testing.T) {
 	beat := l.cfg.Heartbeat
 	waits := map[string]Record{"other.1": {Seq: 5, Home: true, Waiting: true, Lasting: true}, "other.2": {Seq: 6, Slots: 10, Total: 10, Home: true}}
 	see(0, waits)
-	if fair, due := l.fair(0), l.due(0); fair != 20 || due != 30 || l.giving != 20 {
+	if fair, due := l.fairShare(0), l.lastingShare(0); fair != 20 || due != 30 || l.giving != 20 {
 		t.Errorf("among the living: fair %d, due %d, giving %d; want 20, 30 and 20", fair, due, l.giving)
 	}
-	if n := l.permitted(l.sight[0], 5, 20, 0); n != 0 {
+	if n := l.takeableSlots(l.sight[0], 5, 20, 0); n != 0 {
 		t.Errorf("%d slots may be taken that somebody waits for", n)
 	}
 	see(2*beat, waits)
@@ -48,7 +48,7 @@ func TestSilentRecordsShareNothing(t *testing.T) {
 		t.Error("a record that may be late counts as dead")
 	}
 	see(2*beat+1, waits)
-	if fair := l.fair(2*beat + 1); fair != 60 || l.giving != 0 {
+	if fair := l.fairShare(2*beat + 1); fair != 60 || l.giving != 0 {
 		t.Errorf("among the dead: fair %d, giving %d; want 60 and 0", fair, l.giving)
 	}
 	if s := l.sight[0]; s.free != 0 || s.reapAt < l.cfg.ReapAfter {
@@ -69,7 +69,7 @@ func TestSilenceOfTheTableIsNobodysDeath(t *testing.T) {
 	see(0, waits)
 	back := 8 * l.cfg.Heartbeat
 	see(back, waits)
-	if fair := l.fair(back); fair != 30 || l.giving == 0 {
+	if fair := l.fairShare(back); fair != 30 || l.giving == 0 {
 		t.Errorf("after an outage: fair %d, giving %d", fair, l.giving)
 	}
 	for _, at := range []time.Duration{back + l.cfg.Heartbeat, back + 2*l.cfg.Heartbeat + 1} {
@@ -119,7 +119,7 @@ func TestLookThatFindsSlotsIsUsed(t *testing.T) {
 	l.demand, l.used, l.hunt.again = 5, 10, time.Hour
 	now := 2 * settleTime
 	see(now, nil)
-	if c, _ := l.grow(now); c == nil || c.change.Take != 5 {
+	if c, _ := l.acquireMissing(now); c == nil || c.change.Take != 5 {
 		t.Errorf("nothing is taken: %+v", c)
 	}
 }

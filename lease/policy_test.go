@@ -112,7 +112,7 @@ func TestPoliciesAreTheLeastThatWorks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Queue = 2 * poisoned
+	s.Queue = 2 * impossibleQueue
 	for _, repair := range table.Repairs(s, nil) {
 		_ = table.Repair(ctx, repair) // there is no ticket time yet
 	}
@@ -198,10 +198,10 @@ func TestCallsAreSentOnceAndEndInTime(t *testing.T) {
 		if path == "/hang/" {
 			ctx = hanging
 		}
-		_, _, err := table.Change(ctx, Change{Owner: "o", New: "n"})
+		_, _, err := table.Change(ctx, ShardChange{Owner: "o", New: "n"})
 		table.Close()
-		if err == nil || outcome(err) != want {
-			t.Errorf("%s: %v is counted as %s, want %s", path, err, outcome(err), want)
+		if err == nil || callOutcome(err) != want {
+			t.Errorf("%s: %v is counted as %s, want %s", path, err, callOutcome(err), want)
 		}
 		mu.Lock()
 		if calls[path] != 1 {

@@ -6,60 +6,60 @@ import (
 	"time"
 )
 
-// gravePause is the time between getting the lock of the lease file and the first removal of an ended process's record.
-// The kernel closes the descriptors of an ended process one by one, so the lock may end before the last socket.
-const gravePause = time.Second
+// predecessorPause is the time between getting the lock of the lease file and the first removal of an ended process's
+// record. The kernel closes the descriptors of an ended process one by one, so the lock may end before the last socket.
+const predecessorPause = time.Second
 
-// inherit sets the places where records of ended processes may be. inherit is called before the first call of the
-// Store.
-func (l *ledger) inherit(graves []place, now time.Duration) {
-	l.graves, l.graveAt = graves, now+gravePause
+// setPredecessors sets the places where records of ended processes may be. inherit is called before the first call of
+// the Store.
+func (l *slotLedger) setPredecessors(graves []recordPlace, now time.Duration) {
+	l.predecessorPlaces, l.predecessorsAt = graves, now+predecessorPause
 }
 
-// bury returns calls that remove the records of ended processes and free their slots. bury never takes over a record,
-// because a late request of the ended process may still change it. If an even later request creates the record again,
-// the record is reaped by time.
-func (l *ledger) bury(now time.Duration) (*call, time.Duration) {
-	if len(l.graves) == 0 || l.leaving {
+// removePredecessors returns calls that remove the records of ended processes and free their slots. bury never takes
+// over a record, because a late request of the ended process may still change it. If an even later request creates the
+// record again, the record is reaped by time.
+func (l *slotLedger) removePredecessors(now time.Duration) (*storeCall, time.Duration) {
+	if len(l.predecessorPlaces) == 0 || l.leaving {
 		return nil, never
 	}
-	if now < l.graveAt {
-		return nil, l.graveAt
+	if now < l.predecessorsAt {
+		return nil, l.predecessorsAt
 	}
-	for len(l.graves) > 0 {
-		g := l.graves[0]
+	for len(l.predecessorPlaces) > 0 {
+		g := l.predecessorPlaces[0]
 		if g.shard < l.settings.Shards {
 			s := l.sight[g.shard]
-			if !s.fresh(now) {
-				return &call{kind: callLook, look: g.shard}, now
+			if !s.isFresh(now) {
+				return &storeCall{kind: callLook, look: g.shard}, now
 			}
 			if p := s.peers[g.owner]; p != nil {
-				return &call{kind: callChange, grave: true, change: Change{Shard: g.shard, Owner: g.owner, Old: p.text, Take: -p.rec.Slots}}, now
+				return &storeCall{kind: callChange, predecessor: true, change: ShardChange{Shard: g.shard, Owner: g.owner, Old: p.text, Take: -p.rec.Slots}}, now
 			}
 		}
-		l.graves = slices.Delete(l.graves, 0, 1) // gone, or in another table
+		l.predecessorPlaces = slices.Delete(l.predecessorPlaces, 0, 1) // gone, or in another table
 	}
 	return nil, never
 }
 
-// estate returns the places where records of this process and of ended processes may be.
-func (l *ledger) estate() []place {
-	places := slices.Clone(l.graves)
+// recordPlaces returns the places where records of this process and of ended processes may be.
+func (l *slotLedger) recordPlaces() []recordPlace {
+	places := slices.Clone(l.predecessorPlaces)
 	for _, p := range l.parts {
-		places = append(places, place{p.shard, p.owner})
+		places = append(places, recordPlace{p.shard, p.owner})
 	}
 	return places
 }
 
-// Hold sets the lock file that proves the end of this process to the next one. Hold is called before Run.
-func (l *Lease) Hold(f *File) { l.file = f }
+// UseLockFile sets the lock file that proves the end of this process to the next one. Hold is called before Run.
+func (l *Lease) UseLockFile(f *LockFile) { l.file = f }
 
-// takeFile locks the lease file until this process ends, and reads the places of ended processes' records.
-func (l *Lease) takeFile() {
+// acquireLockFile locks the lease file until this process ends, and reads the places of ended processes' records.
+func (l *Lease) acquireLockFile() {
 	if l.file == nil || !l.cfg.Slots {
 		return
 	}
-	graves, err := l.file.take()
+	graves, err := l.file.lock()
 	if err != nil {
 		l.log.Error("distributed.conn_lease_file: should this process be killed, its slots stay blocked for distributed.reap_after",
 			"file", l.file.path, "error", err)
@@ -70,34 +70,35 @@ func (l *Lease) takeFile() {
 			"file", l.file.path, slog.Int("records", len(graves)))
 	}
 	l.mu.Lock()
-	l.core.ledger.inherit(graves, l.clock())
-	l.testified = true
+	l.core.ledger.setPredecessors(graves, l.clock())
+	l.placesWritten = true
 	l.mu.Unlock()
 }
 
-// bequeath writes, at the end of Run, the places of records that could not be removed. Mostly there are none.
-func (l *Lease) bequeath() {
-	if !l.file.held() {
+// writeRemainingPlaces writes, at the end of Run, the places of records that could not be removed. Mostly there are
+// none.
+func (l *Lease) writeRemainingPlaces() {
+	if !l.file.isLocked() {
 		return
 	}
 	l.mu.Lock()
-	places := l.core.ledger.estate()
+	places := l.core.ledger.recordPlaces()
 	l.mu.Unlock()
-	_ = l.file.write(places) // on failure the file keeps its earlier content, which is harmless
+	_ = l.file.writePlaces(places) // on failure the file keeps its earlier content, which is harmless
 }
 
-// testify writes the place of a new record to the lease file before the record is created.
-func (l *Lease) testify(c *call) {
-	if !l.file.held() || c.kind != callChange || c.part == nil || c.change.Old != "" {
+// writeNewPlace writes the place of a new record to the lease file before the record is created.
+func (l *Lease) writeNewPlace(c *storeCall) {
+	if !l.file.isLocked() || c.kind != callChange || c.part == nil || c.change.Old != "" {
 		return
 	}
 	l.mu.Lock()
-	places := l.core.ledger.estate()
-	before := l.testified
+	places := l.core.ledger.recordPlaces()
+	before := l.placesWritten
 	l.mu.Unlock()
-	err := l.file.write(places)
+	err := l.file.writePlaces(places)
 	l.mu.Lock()
-	l.testified = err == nil
+	l.placesWritten = err == nil
 	l.mu.Unlock()
 	if err != nil && before {
 		l.log.Error("distributed.conn_lease_file: should this process be killed, some of its slots stay blocked for distributed.reap_after",

@@ -20,7 +20,7 @@ type witness struct {
 	path string
 }
 
-func (w *witness) Change(ctx context.Context, c Change) (Shard, bool, error) {
+func (w *witness) Change(ctx context.Context, c ShardChange) (Shard, bool, error) {
 	if text, err := os.ReadFile(w.path); c.Old == "" && (err != nil || !bytes.Contains(text, []byte(" "+c.Owner+"\n"))) {
 		w.t.Errorf("the record %s is made before the file names it: %q, %v", c.Owner, text, err)
 	}
@@ -30,7 +30,7 @@ func (w *witness) Change(ctx context.Context, c Change) (Shard, bool, error) {
 // process is a Lease with a file, which lives until it is ended in one way or another.
 type process struct {
 	*Lease
-	file  *File
+	file  *LockFile
 	away  *atomic.Bool // nothing of it reaches the table
 	log   *bubbleLog
 	stop  context.CancelFunc
@@ -46,8 +46,8 @@ func startProcess(t *testing.T, table *memory, path string) *process {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	p := &process{l, NewFile(path), &way.away, log, stop, make(chan struct{})}
-	l.Hold(p.file)
+	p := &process{l, NewLockFile(path), &way.away, log, stop, make(chan struct{})}
+	l.UseLockFile(p.file)
 	go func() {
 		_ = l.Run(ctx)
 		close(p.ended)
@@ -90,7 +90,7 @@ func TestProcessesOnOneFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := worldConfig()
 		path := filepath.Join(t.TempDir(), "lease")
-		table := newMemory(cfg.settings(), time.Now)
+		table := newMemory(cfg.tableSettings(), time.Now)
 
 		first := startProcess(t, table, path)
 		for _, permit := range first.take(t, 20) {
@@ -99,26 +99,26 @@ func TestProcessesOnOneFile(t *testing.T) {
 		first.end()
 		second := startProcess(t, table, path)
 		second.take(t, 20)
-		if strings.Contains(second.log.String(), "predecessor") || second.Gauges().Buried != 0 || !second.Gauges().Testified {
+		if strings.Contains(second.log.String(), "predecessor") || second.Gauges().PredecessorsRemoved != 0 || !second.Gauges().PlacesWritten {
 			t.Errorf("after a clean end: %+v\n%s", second.Gauges(), second.log)
 		}
 
 		second.kill()
 		before := table.recorded()
 		third := startProcess(t, table, path)
-		time.Sleep(gravePause / 2)
+		time.Sleep(predecessorPause / 2)
 		if table.recorded() != before {
 			t.Error("it gave back the slots of a process whose sockets may be closing still")
 		}
-		time.Sleep(gravePause)
-		if g := third.Gauges(); table.recorded() != 0 || g.Buried == 0 || !strings.Contains(third.log.String(), "a predecessor of this process is gone") {
+		time.Sleep(predecessorPause)
+		if g := third.Gauges(); table.recorded() != 0 || g.PredecessorsRemoved == 0 || !strings.Contains(third.log.String(), "a predecessor of this process is gone") {
 			t.Errorf("after a kill %d slots are held: %+v\n%s", table.recorded(), g, third.log)
 		}
 		third.take(t, 5)
 
 		fourth := startProcess(t, table, path) // and the third is suspended, for all that is known
-		time.Sleep(2 * gravePause)
-		if g := fourth.Gauges(); g.Buried != 0 || g.Testified || third.Gauges().ReapedSelf != 0 || !strings.Contains(fourth.log.String(), "another process has its lock") {
+		time.Sleep(2 * predecessorPause)
+		if g := fourth.Gauges(); g.PredecessorsRemoved != 0 || g.PlacesWritten || third.Gauges().ReapedSelf != 0 || !strings.Contains(fourth.log.String(), "another process has its lock") {
 			t.Errorf("on a file that is locked: %+v\n%s", g, fourth.log)
 		}
 		fourth.end()
@@ -132,19 +132,19 @@ func TestProcessesOnOneFile(t *testing.T) {
 func TestProcessesKilledOneAfterTheOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "lease")
-		table := newMemory(worldConfig().settings(), time.Now)
+		table := newMemory(worldConfig().tableSettings(), time.Now)
 		var killed []*process
 		for range 3 {
 			p := startProcess(t, table, path)
 			p.take(t, block)
-			if p.Gauges().Buried != 0 {
+			if p.Gauges().PredecessorsRemoved != 0 {
 				t.Fatal("it had time for what its predecessor held")
 			}
 			p.kill()
 			killed = append(killed, p)
 		}
 		last := startProcess(t, table, path)
-		time.Sleep(2 * gravePause)
+		time.Sleep(2 * predecessorPause)
 		if n := table.recorded(); n != 0 {
 			t.Errorf("%d slots of the dead are held: %+v", n, last.Gauges())
 		}

@@ -40,8 +40,8 @@ func (e *TableError) Is(target error) bool {
 	return target == ErrThrottled && e.Cause == metrics.CauseThrottled
 }
 
-// codes maps AWS error codes to causes. Codes of throttling that are not listed are known to the SDK.
-var codes = map[string]string{
+// causesByCode maps AWS error codes to causes. Codes of throttling that are not listed are known to the SDK.
+var causesByCode = map[string]string{
 	"ResourceNotFoundException":       metrics.CauseTableMissing,
 	"AccessDeniedException":           metrics.CauseAccessDenied,
 	"AccessDenied":                    metrics.CauseAccessDenied,
@@ -93,7 +93,7 @@ func tableError(table, region string, err error) *TableError {
 		HTTPStatusCode() int
 	}](err)
 	_, network := errors.AsType[net.Error](err)
-	known, isKnown := codes[e.Code]
+	known, isKnown := causesByCode[e.Code]
 	switch {
 	case isKnown:
 		e.Cause = known
@@ -127,7 +127,7 @@ type Problem struct {
 	Remedy        string
 	Err           error // what the call returned
 
-	kind callKind
+	kind storeCallKind
 }
 
 func (p *Problem) Error() string {
@@ -152,9 +152,9 @@ func (p *Problem) LogValue() slog.Value {
 		slog.String("region", p.Region), slog.String("remedy", p.Remedy), slog.String("error", p.Err.Error()))
 }
 
-// lasting reports whether only an operator can end the problem. A lasting problem of callChange, which renews the
+// needsOperator reports whether only an operator can end the problem. A lasting problem of callChange, which renews the
 // lease, closes every backend in time.
-func (p *Problem) lasting() bool {
+func (p *Problem) needsOperator() bool {
 	switch p.Cause {
 	case metrics.CauseAccessDenied, metrics.CauseCredentials, metrics.CauseTableMissing, metrics.CauseNotInitialised, metrics.CauseTwoLedgers:
 		return true
@@ -162,9 +162,9 @@ func (p *Problem) lasting() bool {
 	return false
 }
 
-// problemOf returns the Problem for the error of a call of the Store.
-func problemOf(k *call, err error) *Problem {
-	p := &Problem{Step: k.step(), Cause: metrics.CauseOther, Err: err, kind: k.kind}
+// newProblem returns the Problem for the error of a call of the Store.
+func newProblem(k *storeCall, err error) *Problem {
+	p := &Problem{Step: k.description(), Cause: metrics.CauseOther, Err: err, kind: k.kind}
 	e, ok := errors.AsType[*TableError](err)
 	switch {
 	case ok:
@@ -180,14 +180,14 @@ func problemOf(k *call, err error) *Problem {
 	return p
 }
 
-// suspended returns the problem of a lease that ran out although no call of the table failed.
-func suspended(unrenewed time.Duration) *Problem {
-	return &Problem{Step: (&call{kind: callChange, part: &part{}}).step(), Cause: metrics.CauseSuspended, Remedy: remedies[metrics.CauseSuspended],
+// suspendedProblem returns the problem of a lease that ran out although no call of the table failed.
+func suspendedProblem(unrenewed time.Duration) *Problem {
+	return &Problem{Step: (&storeCall{kind: callChange, part: &ownRecord{}}).description(), Cause: metrics.CauseSuspended, Remedy: remedies[metrics.CauseSuspended],
 		Err: fmt.Errorf("nothing was renewed for %v", unrenewed.Round(time.Millisecond)), kind: callChange}
 }
 
-// step returns the purpose of a call of the Store in words.
-func (c *call) step() string {
+// description returns the purpose of a call of the Store in words.
+func (c *storeCall) description() string {
 	switch {
 	case c.kind == callSettings:
 		return "reading the settings of the lease"
@@ -205,17 +205,18 @@ func (c *call) step() string {
 	return "renewing the lease"
 }
 
-// troubles holds, for each kind of call of the Store, the problem of its last call, or nil after a success.
-type troubles [callReserve + 1]*Problem
+// problemsByKind holds, for each kind of call of the Store, the problem of its last call, or nil after a success.
+type problemsByKind [callReserve + 1]*Problem
 
-// note records the outcome of a call of the Store. apart says that tickets (rights to dial) have their own table.
+// recordOutcome records the outcome of a call of the Store. apart says that tickets (rights to dial) have their own
+// table.
 //
 // A success ends problems whose cause concerns all calls. A missing right may concern reads or writes alone, and a
 // missing table one of two tables. So only a write ends such problems, and only those of its own table. A problem that
 // persists comes back with the next call of its kind.
-func (t *troubles) note(k *call, err error, apart bool) {
+func (t *problemsByKind) recordOutcome(k *storeCall, err error, apart bool) {
 	if err != nil {
-		t[k.kind] = problemOf(k, err)
+		t[k.kind] = newProblem(k, err)
 		return
 	}
 	t[k.kind] = nil
@@ -225,7 +226,7 @@ func (t *troubles) note(k *call, err error, apart bool) {
 		}
 		own := p.Cause == metrics.CauseAccessDenied || p.Cause == metrics.CauseTableMissing
 		wrote := k.kind == callChange || k.kind == callReserve
-		sameTable := !apart || (k.kind == callReserve) == (callKind(kind) == callReserve)
+		sameTable := !apart || (k.kind == callReserve) == (storeCallKind(kind) == callReserve)
 		if !own || wrote && sameTable {
 			t[kind] = nil
 		}
@@ -233,8 +234,8 @@ func (t *troubles) note(k *call, err error, apart bool) {
 }
 
 // worst returns the most important problem for a report, or nil. Problems of the calls that renew the lease come first.
-func (t *troubles) worst() *Problem {
-	for _, kind := range []callKind{callChange, callSettings, callReserve, callLook} {
+func (t *problemsByKind) worst() *Problem {
+	for _, kind := range []storeCallKind{callChange, callSettings, callReserve, callLook} {
 		if t[kind] != nil {
 			return t[kind]
 		}

@@ -77,7 +77,7 @@ func TestCauseOfAFailedCall(t *testing.T) {
 		calls := map[string]func(ctx context.Context) error{
 			"read": func(ctx context.Context) error { _, err := table.Look(ctx, 0); return err },
 			"write": func(ctx context.Context) error {
-				_, _, err := table.Change(ctx, Change{Owner: "o", New: "n"})
+				_, _, err := table.Change(ctx, ShardChange{Owner: "o", New: "n"})
 				return err
 			},
 		}
@@ -96,7 +96,7 @@ func TestCauseOfAFailedCall(t *testing.T) {
 				t.Errorf("%s of %s: %+v; want cause %s, code %s", kind, name, e, cause, code)
 				continue
 			}
-			if p := problemOf(&call{kind: callLook}, e); p.Remedy == "" || strings.Contains(p.Error(), "123456789012") {
+			if p := newProblem(&storeCall{kind: callLook}, e); p.Remedy == "" || strings.Contains(p.Error(), "123456789012") {
 				t.Errorf("%s of %s: %q", kind, name, p)
 			}
 		}
@@ -134,7 +134,7 @@ func TestDeletedTableIsNamed(t *testing.T) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	p := problemOf(&call{kind: callLook}, err)
+	p := newProblem(&storeCall{kind: callLook}, err)
 	if want := "looking at slots of others failed: ResourceNotFoundException, table deleted in us-east-1: run sluice lease init"; !strings.HasPrefix(p.Error(), want) {
 		t.Errorf("got %q, want %q", p, want)
 	}
@@ -154,9 +154,9 @@ func (b *broken) fault() error {
 	return nil
 }
 
-func (b *broken) Settings(ctx context.Context) (Settings, Stamp, error) {
+func (b *broken) Settings(ctx context.Context) (Settings, TableTime, error) {
 	if err := b.fault(); err != nil {
-		return Settings{}, Stamp{}, err
+		return Settings{}, TableTime{}, err
 	}
 	return b.memory.Settings(ctx)
 }
@@ -168,16 +168,16 @@ func (b *broken) Look(ctx context.Context, shard int) (Shard, error) {
 	return b.memory.Look(ctx, shard)
 }
 
-func (b *broken) Change(ctx context.Context, c Change) (Shard, bool, error) {
+func (b *broken) Change(ctx context.Context, c ShardChange) (Shard, bool, error) {
 	if err := b.fault(); err != nil {
 		return Shard{}, false, err
 	}
 	return b.memory.Change(ctx, c)
 }
 
-func (b *broken) Reserve(ctx context.Context, r Reservation) (int64, bool, Stamp, error) {
+func (b *broken) Reserve(ctx context.Context, r Reservation) (int64, bool, TableTime, error) {
 	if err := b.fault(); err != nil {
-		return 0, false, Stamp{}, err
+		return 0, false, TableTime{}, err
 	}
 	return b.memory.Reserve(ctx, r)
 }
@@ -206,17 +206,17 @@ func TestCauseIsToldWhileTheLeaseFails(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				cfg := worldConfig()
-				table := &broken{memory: newMemory(cfg.settings(), time.Now)}
+				table := &broken{memory: newMemory(cfg.tableSettings(), time.Now)}
 				r := newRigOn(t, cfg, table)
 				permits := r.admit(t, 10)
 				time.Sleep(cfg.Heartbeat)
-				if p := r.State().Problem; p != nil || r.State().Trouble() != nil || r.Gauges().Problem != "" {
+				if p := r.State().Problem; p != nil || r.State().ShortfallReason() != nil || r.Gauges().Problem != "" {
 					t.Fatalf("before: %v", p)
 				}
 				table.err.Store(&test.err)
 				time.Sleep(cfg.Heartbeat * 3 / 2)
 				if s := r.State(); s.Phase != OK || s.Problem == nil || s.Problem.Cause != test.cause || s.Problem.Step != "renewing the lease" ||
-					s.Trouble() != nil || r.Gauges().Problem != test.cause {
+					s.ShortfallReason() != nil || r.Gauges().Problem != test.cause {
 					t.Errorf("after a heartbeat and a half: %+v", s)
 				}
 				if got := strings.Count(r.log.String(), "every backend will close unless somebody acts"); got != map[bool]int{true: 1}[test.atOnce] {
@@ -226,7 +226,7 @@ func TestCauseIsToldWhileTheLeaseFails(t *testing.T) {
 					time.Sleep(10 * time.Millisecond)
 				}
 				time.Sleep(2 * time.Second)
-				if err := r.State().Trouble(); err == nil || !errors.Is(err, test.err) {
+				if err := r.State().ShortfallReason(); err == nil || !errors.Is(err, test.err) {
 					t.Errorf("lost, and the trouble is %v", err)
 				}
 				for _, phase := range []string{"phase=degraded", "phase=draining", "phase=lost"} {
@@ -262,7 +262,7 @@ func TestWarningOfALeaseOfTheRateAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := worldConfig()
 		cfg.Slots = false
-		table := &broken{memory: newMemory(cfg.settings(), time.Now)}
+		table := &broken{memory: newMemory(cfg.tableSettings(), time.Now)}
 		r := newRigOn(t, cfg, table)
 		r.admit(t, 1)
 		errs := []error{&TableError{Cause: metrics.CauseAccessDenied, Err: errLost}, &TableError{Cause: metrics.CauseCredentials, Err: errLost}}
@@ -297,7 +297,7 @@ func TestTroubles(t *testing.T) {
 	t.Parallel()
 	denied := &TableError{Cause: metrics.CauseAccessDenied, Err: errLost}
 	for _, test := range []struct {
-		failed, succeeded callKind
+		failed, succeeded storeCallKind
 		err               error
 		apart, left       bool
 	}{
@@ -311,19 +311,19 @@ func TestTroubles(t *testing.T) {
 		{callChange, callLook, context.DeadlineExceeded, false, false},
 		{callReserve, callChange, context.DeadlineExceeded, true, false},
 	} {
-		var ts troubles
-		ts.note(&call{kind: test.failed, part: &part{}}, test.err, test.apart)
+		var ts problemsByKind
+		ts.recordOutcome(&storeCall{kind: test.failed, part: &ownRecord{}}, test.err, test.apart)
 		if ts.worst() == nil {
 			t.Fatal("no trouble")
 		}
-		ts.note(&call{kind: test.succeeded, part: &part{}}, nil, test.apart)
+		ts.recordOutcome(&storeCall{kind: test.succeeded, part: &ownRecord{}}, nil, test.apart)
 		if left := ts.worst() != nil; left != test.left {
 			t.Errorf("%+v: trouble left: %v", test, left)
 		}
 	}
-	var ts troubles
-	ts.note(&call{kind: callLook}, context.DeadlineExceeded, false)
-	ts.note(&call{kind: callChange, part: &part{}}, denied, false)
+	var ts problemsByKind
+	ts.recordOutcome(&storeCall{kind: callLook}, context.DeadlineExceeded, false)
+	ts.recordOutcome(&storeCall{kind: callChange, part: &ownRecord{}}, denied, false)
 	if p := ts.worst(); p.Cause != metrics.CauseAccessDenied {
 		t.Errorf("%v is the worst", p)
 	}
@@ -337,7 +337,7 @@ func TestCausesAreBounded(t *testing.T) {
 			t.Errorf("no remedy for %s", cause)
 		}
 	}
-	for code, cause := range codes {
+	for code, cause := range causesByCode {
 		if !slices.Contains(metrics.LeaseCauses, cause) {
 			t.Errorf("%s has the cause %s", code, cause)
 		}

@@ -81,8 +81,8 @@ type Shard struct {
 	Owners map[string]string
 }
 
-// Held returns the sum of the slots of all records in the shard. An unreadable record counts as 0.
-func (s Shard) Held() int {
+// HeldSlots returns the sum of the slots of all records in the shard. An unreadable record counts as 0.
+func (s Shard) HeldSlots() int {
 	held := 0
 	for _, text := range s.Owners {
 		if r, err := ParseRecord(text); err == nil {
@@ -94,11 +94,11 @@ func (s Shard) Held() int {
 
 // Drift returns by how many slots the shard's limit differs from free plus held slots. Drift is 0 unless somebody
 // edited the table.
-func (s Shard) Drift() int { return s.Limit - s.Free - s.Held() }
+func (s Shard) Drift() int { return s.Limit - s.Free - s.HeldSlots() }
 
 // A Change is one conditional write of one shard. The Change happens if the owner's record is Old and, when it takes
 // slots, enough of them are free. The record then becomes New, and Take slots move from free to the record.
-type Change struct {
+type ShardChange struct {
 	Shard    int
 	Owner    string
 	Old, New string // "" for no record
@@ -110,7 +110,7 @@ type Change struct {
 
 // Apply defines the effect of a Change on a shard; s is nil for a shard that does not exist. Apply returns the shard
 // afterwards, and whether the Change happened.
-func (c Change) Apply(s *Shard) (*Shard, bool) {
+func (c ShardChange) Apply(s *Shard) (*Shard, bool) {
 	if s == nil {
 		if c.Old != "" {
 			return nil, false

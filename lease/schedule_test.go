@@ -50,7 +50,7 @@ func repeat(t *testing.T, n, steps int, cfg Config, open func(t *testing.T, w *w
 func TestRandomSchedules(t *testing.T) {
 	t.Parallel()
 	cfg := worldConfig()
-	repeat(t, *schedules, 100, cfg, func(_ *testing.T, w *world) Store { return newMemory(cfg.settings(), w.clock) })
+	repeat(t, *schedules, 100, cfg, func(_ *testing.T, w *world) Store { return newMemory(cfg.tableSettings(), w.clock) })
 }
 
 // The same on a table that is not ours.

@@ -28,12 +28,12 @@ func (p Phase) String() string {
 	return [...]string{"starting", "ok", "degraded", "draining", "lost"}[p]
 }
 
-// Quota is one of the cluster's two quotas of connections.
-type Quota int
+// ConnQuota is one of the cluster's two quotas of connections.
+type ConnQuota int
 
 const (
-	Count Quota = iota // number of connections, SQLSTATE 53300
-	Rate               // rate of new connections, SQLSTATE 53400
+	Count ConnQuota = iota // number of connections, SQLSTATE 53300
+	Rate                   // rate of new connections, SQLSTATE 53400
 )
 
 // State is a snapshot of a Lease. The zero State is Starting.
@@ -65,7 +65,7 @@ type State struct {
 	// Reason is the error because of which nothing can be granted, or nil.
 	Reason error
 	// Differences are the settings whose values in the table, which apply, differ from the configured ones.
-	Differences []Difference
+	Differences []SettingDifference
 	// Unusable says why this process cannot use the table's newest settings and works with earlier ones, or is nil.
 	Unusable error
 	// Problem is the problem of failing calls of the table, or nil. In the phase Lost, Problem may say that this process
@@ -73,9 +73,9 @@ type State struct {
 	Problem *Problem
 }
 
-// Trouble returns the error that explains to a client why the lease grants less than it should. Trouble returns nil
-// while the lease is well, or where no call of the table fails.
-func (s State) Trouble() error {
+// ShortfallReason returns the error that explains to a client why the lease grants less than it should. Trouble returns
+// nil while the lease is well, or where no call of the table fails.
+func (s State) ShortfallReason() error {
 	switch {
 	case s.Reason != nil:
 		return s.Reason
@@ -103,7 +103,7 @@ func (l *Lease) Gauges() metrics.LeaseGauges {
 		Phase: s.Phase.String(), Held: s.Held, InUse: s.InUse, Waiting: s.Waiting, Excess: s.Excess,
 		Limit: s.Limit, Fair: s.Fair, Age: s.Age, Queue: s.Queue, Local: s.Local,
 		Granted: c.Granted, Returned: c.Returned, Refused: c.Refused, Resolved: c.Resolved,
-		Buried: c.Buried, Testified: l.testified,
+		PredecessorsRemoved: c.PredecessorsRemoved, PlacesWritten: l.placesWritten,
 		Reaped: c.Reaped, ReapsLost: c.ReapsLost, ReapedSelf: c.ReapedSelf, Lapsed: c.Lapsed,
 		GivenBack: c.GivenBack, Drifts: c.Drifts,
 		Tickets: t.Reserved, Stale: t.Stale, LocalDials: t.Local, Resets: t.Resets,

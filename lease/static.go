@@ -2,23 +2,23 @@ package lease
 
 import "context"
 
-// Static replaces a Lease where nothing is shared among sidecars: every dial is admitted. The caller must limit its
+// Unlimited replaces a Lease where nothing is shared among sidecars: every dial is admitted. The caller must limit its
 // dials. The zero Static is ready for use.
-type Static struct{}
+type Unlimited struct{}
 
 // Admit returns a permit without waiting, or an error if ctx has ended.
-func (Static) Admit(ctx context.Context, _ int) (*Permit, error) {
+func (Unlimited) Admit(ctx context.Context, _ int) (*Permit, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	return &Permit{}, nil
 }
 
-// Paced returns false: Admit does not wait for a rate.
-func (Static) Paced() bool { return false }
+// LimitsRate returns false: Admit does not wait for a rate.
+func (Unlimited) LimitsRate() bool { return false }
 
-// Refused does nothing: a Static ignores refusals by the cluster.
-func (Static) Refused(Quota) {}
+// RecordRefusal does nothing: a Static ignores refusals by the cluster.
+func (Unlimited) RecordRefusal(ConnQuota) {}
 
 // State returns the phase OK, in which no backend must close.
-func (Static) State() State { return State{Phase: OK} }
+func (Unlimited) State() State { return State{Phase: OK} }

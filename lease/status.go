@@ -17,15 +17,15 @@ type Status struct {
 	// Queue is how far ahead of now tickets (rights to dial once) are reserved, by DynamoDB's clock.
 	Queue time.Duration
 
-	intent     intent
-	rateIntent intent // the intent in the table of tickets
-	moved      int    // shards that are under their own keys
-	next       int64  // time of the next ticket
+	intent     settingsRevision
+	rateIntent settingsRevision // the intent in the table of tickets
+	moved      int              // shards that are under their own keys
+	next       int64            // time of the next ticket
 }
 
 // Status reads all items of a cluster from the table.
 func (t *Table) Status(ctx context.Context) (Status, error) {
-	t, err := t.admin(ctx)
+	t, err := t.forAdmin(ctx)
 	if err != nil {
 		return Status{}, err
 	}
@@ -34,14 +34,14 @@ func (t *Table) Status(ctx context.Context) (Status, error) {
 		return Status{}, err
 	}
 	s := Status{Settings: settings}
-	if s.intent, err = t.newestKnown(ctx); err != nil {
+	if s.intent, err = t.newestKnownRevision(ctx); err != nil {
 		return Status{}, err
 	}
 	if settings.Shards < 1 || settings.Shards > maxShards {
 		return Status{}, fmt.Errorf("lease: the settings in the table name %d shards, which cannot be", settings.Shards)
 	}
 	for shard := range settings.Shards {
-		found, moved, err := t.peek(ctx, shard)
+		found, moved, err := t.peekShardItem(ctx, shard)
 		if err != nil {
 			return Status{}, err
 		}
@@ -55,27 +55,27 @@ func (t *Table) Status(ctx context.Context) (Status, error) {
 		}
 		s.Shards = append(s.Shards, one)
 	}
-	rateIntent, _, err := t.read(ctx, t.rate, t.address(itemSettings), true)
+	rateIntent, _, err := t.readItem(ctx, t.rate, t.clusterItemAddress(itemSettings), true)
 	if err != nil {
 		return Status{}, err
 	}
-	s.rateIntent = rateIntent.intent()
-	found, _, err := t.read(ctx, t.rate, t.address(itemTickets), true)
+	s.rateIntent = rateIntent.revision()
+	found, _, err := t.readItem(ctx, t.rate, t.clusterItemAddress(itemTickets), true)
 	if s.next = found.number(attrNext); s.next > 0 {
 		s.Queue = time.Duration(s.next-time.Time(at).UnixMicro()) * time.Microsecond
 	}
 	return s, err
 }
 
-// half reports whether some shards are moved to the keys of format 2 while the settings still have format 1.
-func (s Status) half() bool { return s.Settings.Format < Format && s.moved > 0 }
+// isHalfMigrated reports whether some shards are moved to the keys of format 2 while the settings still have format 1.
+func (s Status) isHalfMigrated() bool { return s.Settings.Format < Format && s.moved > 0 }
 
 // Problems returns the faults of the table, one line each. Faults are limits that differ from the settings, as after an
 // interrupted Init, and shards whose numbers disagree.
 func (s Status) Problems() []string {
 	var problems []string
 	sum := 0
-	if s.half() {
+	if s.isHalfMigrated() {
 		problems = append(problems, fmt.Sprintf("the settings are of format 1, and %d of %d shards are moved to the keys of format 2: a migration was not finished, or an older version has written the settings", s.moved, len(s.Shards)))
 	}
 	for shard, one := range s.Shards {
@@ -84,7 +84,7 @@ func (s Status) Problems() []string {
 			problems = append(problems, fmt.Sprintf("shard %d has a limit of %d slots, by the settings it is %d: a change of the limit was not finished", shard, one.Limit, want))
 		}
 		if d := one.Drift(); d != 0 {
-			problems = append(problems, fmt.Sprintf("shard %d has %d of %d slots free and %d held, which is wrong by %d", shard, one.Free, one.Limit, one.Held(), d))
+			problems = append(problems, fmt.Sprintf("shard %d has %d of %d slots free and %d held, which is wrong by %d", shard, one.Free, one.Limit, one.HeldSlots(), d))
 		}
 	}
 	if sum != s.Settings.Limit {
@@ -97,9 +97,9 @@ func (s Status) Problems() []string {
 	return problems
 }
 
-// Unchanged returns the owners whose records are the same in both Statuses. An unchanged record does not prove its
-// owner dead, because some owners renew rarely or cannot renew.
-func (s Status) Unchanged(before Status) (owners []string) {
+// UnchangedOwners returns the owners whose records are the same in both Statuses. An unchanged record does not prove
+// its owner dead, because some owners renew rarely or cannot renew.
+func (s Status) UnchangedOwners(before Status) (owners []string) {
 	for shard, one := range s.Shards {
 		if shard >= len(before.Shards) {
 			break
@@ -130,33 +130,33 @@ func (t *Table) Repairs(s Status, owners []string) []Repair {
 		if want := s.Settings.shardLimit(shard); one.Limit != want {
 			repairs = append(repairs, Repair{fmt.Sprintf("shard %d: its limit of %d slots becomes %d, as the settings have it", shard, one.Limit, want),
 				func(ctx context.Context, t *Table) error {
-					_, err := t.relimit(ctx, s.intent, shard)
+					_, err := t.applyShardLimit(ctx, s.intent, shard)
 					return err
 				}})
 		}
 		for _, owner := range slices.Sorted(maps.Keys(one.Owners)) {
 			if slices.Contains(owners, owner) {
-				repairs = append(repairs, removal(shard, owner, one.Owners[owner]))
+				repairs = append(repairs, removalRepair(shard, owner, one.Owners[owner]))
 			}
 		}
 		if d := one.Drift(); d != 0 {
 			text := fmt.Sprintf("shard %d: free %d becomes %d, so that free and held make %d", shard, one.Free, one.Free+d, one.Limit)
 			repairs = append(repairs, Repair{text, func(ctx context.Context, t *Table) error {
-				return t.level(ctx, shard, d)
+				return t.repairDrift(ctx, shard, d)
 			}})
 		}
 	}
 	if s.rateIntent.Settings != s.intent.Settings {
 		repairs = append(repairs, Repair{"the table of the tickets gets the settings", func(ctx context.Context, t *Table) error {
-			_, err := t.followRate(ctx, s.intent)
+			_, err := t.applyRateSettings(ctx, s.intent)
 			return err
 		}})
 	}
-	if s.Queue > poisoned {
+	if s.Queue > impossibleQueue {
 		repairs = append(repairs, Repair{fmt.Sprintf("tickets: given out %v ahead, which cannot be; begin anew", s.Queue),
-			func(ctx context.Context, t *Table) error { return t.rewind(ctx, s.next) }})
+			func(ctx context.Context, t *Table) error { return t.resetTickets(ctx, s.next) }})
 	}
-	if s.half() { // the last one, because it makes a new intent
+	if s.isHalfMigrated() { // the last one, because it makes a new intent
 		repairs = append(repairs, Repair{"the migration to format 2 is finished", func(ctx context.Context, t *Table) error {
 			_, err := t.migrate(ctx, true)
 			return err
@@ -167,7 +167,7 @@ func (t *Table) Repairs(s Status, owners []string) []Repair {
 
 // Repair performs a correction. If the item has changed since Status, Repair changes nothing and returns an error.
 func (t *Table) Repair(ctx context.Context, r Repair) error {
-	patient, err := t.admin(ctx)
+	patient, err := t.forAdmin(ctx)
 	if err != nil {
 		return err
 	}
@@ -180,22 +180,22 @@ const namedRecords = 100
 
 var errChanged = errors.New("it has changed meanwhile: look again")
 
-// removal returns the Repair that removes a record and frees its slots. The text of a record never occurs twice, so the
-// condition on the text is met at most once.
-func removal(shard int, owner, text string) Repair {
+// removalRepair returns the Repair that removes a record and frees its slots. The text of a record never occurs twice,
+// so the condition on the text is met at most once.
+func removalRepair(shard int, owner, text string) Repair {
 	record, _ := ParseRecord(text) // an unreadable record holds nothing
 	return Repair{fmt.Sprintf("shard %d: remove owner %s, which frees %d slots", shard, owner, record.Slots),
 		func(ctx context.Context, t *Table) error {
-			_, at, err := t.locate(ctx, shard, true)
+			_, at, err := t.readShardItem(ctx, shard, true)
 			if err != nil {
 				return err
 			}
-			u := update{table: t.slots, at: at}
-			u.require("attribute_not_exists(%s)", u.name(attrClosed))
-			u.require("%s = %s", u.name(ownerPrefix+owner), u.text(text))
-			u.set("%s = %s + %s", u.name(attrFree), u.name(attrFree), u.number(int64(record.Slots)))
-			u.remove(u.name(ownerPrefix + owner))
-			after, done, _, err := t.write(ctx, &u)
+			u := itemUpdate{table: t.slots, at: at}
+			u.addCondition("attribute_not_exists(%s)", u.namePlaceholder(attrClosed))
+			u.addCondition("%s = %s", u.namePlaceholder(ownerPrefix+owner), u.textPlaceholder(text))
+			u.addSetClause("%s = %s + %s", u.namePlaceholder(attrFree), u.namePlaceholder(attrFree), u.numberPlaceholder(int64(record.Slots)))
+			u.addRemoveClause(u.namePlaceholder(ownerPrefix + owner))
+			after, done, _, err := t.updateItem(ctx, &u)
 			if _, there := after[ownerPrefix+owner]; err == nil && !done && there {
 				err = errChanged
 			}
@@ -203,15 +203,15 @@ func removal(shard int, owner, text string) Repair {
 		}}
 }
 
-// level adds drift to a shard's free slots, if its numbers still disagree by drift.
+// repairDrift adds drift to a shard's free slots, if its numbers still disagree by drift.
 //
 // Changes of sidecars and of the limit move two of the numbers together and leave the drift as it is. Only another
 // repair could make drift wrong, even one that restores the same number of free slots. Hence each repair writes a
 // unique name, which the next repair requires. Older versions write no name, so the records must be unchanged as well.
-func (t *Table) level(ctx context.Context, shard, drift int) error {
+func (t *Table) repairDrift(ctx context.Context, shard, drift int) error {
 	name := crand.Text()
 	for range raceTries {
-		found, at, err := t.locate(ctx, shard, true)
+		found, at, err := t.readShardItem(ctx, shard, true)
 		seen := found.shard()
 		switch {
 		case err != nil:
@@ -221,34 +221,34 @@ func (t *Table) level(ctx context.Context, shard, drift int) error {
 		case seen.Drift() != drift:
 			return errChanged
 		}
-		u := update{table: t.slots, at: at}
-		u.require("%s = %s AND %s = %s", u.name(attrFree), u.number(int64(seen.Free)), u.name(attrLimit), u.number(int64(seen.Limit)))
+		u := itemUpdate{table: t.slots, at: at}
+		u.addCondition("%s = %s AND %s = %s", u.namePlaceholder(attrFree), u.numberPlaceholder(int64(seen.Free)), u.namePlaceholder(attrLimit), u.numberPlaceholder(int64(seen.Limit)))
 		if last := found.text(attrRepair); last != "" {
-			u.require("%s = %s", u.name(attrRepair), u.text(last))
+			u.addCondition("%s = %s", u.namePlaceholder(attrRepair), u.textPlaceholder(last))
 		} else {
-			u.require("attribute_not_exists(%s)", u.name(attrRepair))
+			u.addCondition("attribute_not_exists(%s)", u.namePlaceholder(attrRepair))
 		}
 		if len(seen.Owners) <= namedRecords {
 			for owner, record := range seen.Owners {
-				u.require("%s = %s", u.name(ownerPrefix+owner), u.text(record))
+				u.addCondition("%s = %s", u.namePlaceholder(ownerPrefix+owner), u.textPlaceholder(record))
 			}
 		}
-		u.set("%s = %s", u.name(attrFree), u.number(int64(seen.Free+drift)))
-		u.set("%s = %s", u.name(attrRepair), u.text(name))
-		if _, done, _, err := t.write(ctx, &u); err != nil || done {
+		u.addSetClause("%s = %s", u.namePlaceholder(attrFree), u.numberPlaceholder(int64(seen.Free+drift)))
+		u.addSetClause("%s = %s", u.namePlaceholder(attrRepair), u.textPlaceholder(name))
+		if _, done, _, err := t.updateItem(ctx, &u); err != nil || done {
 			return err
 		}
 	}
 	return errRaced
 }
 
-// rewind makes the tickets, rights to dial once, start again from now. It returns an error if the time of the next
-// ticket has changed since next was read.
-func (t *Table) rewind(ctx context.Context, next int64) error {
-	u := update{table: t.rate, at: t.address(itemTickets)}
-	u.require("%s = %s", u.name(attrNext), u.number(next))
-	u.set("%s = %s", u.name(attrNext), u.number(0))
-	after, done, _, err := t.write(ctx, &u)
+// resetTickets makes the tickets, rights to dial once, start again from now. It returns an error if the time of the
+// next ticket has changed since next was read.
+func (t *Table) resetTickets(ctx context.Context, next int64) error {
+	u := itemUpdate{table: t.rate, at: t.clusterItemAddress(itemTickets)}
+	u.addCondition("%s = %s", u.namePlaceholder(attrNext), u.numberPlaceholder(next))
+	u.addSetClause("%s = %s", u.namePlaceholder(attrNext), u.numberPlaceholder(0))
+	after, done, _, err := t.updateItem(ctx, &u)
 	if err == nil && !done && after.number(attrNext) != 0 {
 		err = errChanged
 	}

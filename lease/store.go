@@ -11,23 +11,23 @@ import (
 // Each call returns in bounded time. Change.Apply and Reservation.Apply define the effects of calls.
 type Store interface {
 	// Settings returns the cluster's settings in the table, or ErrNoSettings if the table has none.
-	Settings(ctx context.Context) (Settings, Stamp, error)
+	Settings(ctx context.Context) (Settings, TableTime, error)
 	// Look returns a shard, perhaps not in its newest state. A shard that is missing in the table is empty.
 	Look(ctx context.Context, shard int) (Shard, error)
 	// Change makes a conditional write of a shard. Change returns the shard after the write, or as it was found when the
 	// condition was not met.
-	Change(ctx context.Context, c Change) (after Shard, done bool, err error)
+	Change(ctx context.Context, c ShardChange) (after Shard, done bool, err error)
 	// Reserve reserves tickets, rights to dial once. Reserve returns the time of the next ticket after the reservation, or
 	// as it was found when the reservation was refused.
-	Reserve(ctx context.Context, r Reservation) (next int64, done bool, at Stamp, err error)
-	// Follows reports whether this process can use shards that were moved to their own keys, as of the last Settings.
-	// Follows makes no call of the table.
-	Follows() bool
+	Reserve(ctx context.Context, r Reservation) (next int64, done bool, at TableTime, err error)
+	// FindsMovedShards reports whether this process can use shards that were moved to their own keys, as of the last
+	// Settings. FindsMovedShards makes no call of the table.
+	FindsMovedShards() bool
 }
 
-// Stamp is the time of the table's clock in an answer, in whole seconds. The zero Stamp means that the answer had no
-// time.
-type Stamp time.Time
+// TableTime is the time of the table's clock in an answer, in whole seconds. The zero Stamp means that the answer had
+// no time.
+type TableTime time.Time
 
 // Settings are a cluster's limits. They are stored in the table and apply to all sidecars, whatever
 // their configuration.

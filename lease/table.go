@@ -61,14 +61,14 @@ const (
 // Table is a Store in DynamoDB. Table sends each call once, because the ledger resolves a call without an answer, and a
 // hidden retry could deceive the ledger.
 type Table struct {
-	api, patient *dynamodb.Client // patient retries, for administration
-	items        itemAPI          // api or patient
-	slots, rate  string           // names of tables
-	cluster      string           // partition key of the ledger
-	earlier      string           // the key that older versions used, "" once that is settled
-	transport    *http.Transport
-	server       *serverTime
-	places       *places
+	api, retryingAPI *dynamodb.Client // retryingAPI retries, for administration
+	items            itemAPI          // api or patient
+	slots, rate      string           // names of tables
+	cluster          string           // partition key of the ledger
+	earlier          string           // the key that older versions used, "" once that is settled
+	transport        *http.Transport
+	server           *serverTime
+	places           *shardLocations
 }
 
 // itemAPI is the part of DynamoDB's API that reads and changes items.
@@ -93,7 +93,7 @@ func NewTable(cfg Config, chain aws.Config) *Table {
 	}
 	transport := base.WithDialerOptions(func(d *net.Dialer) { d.Timeout = connectTimeout }).GetTransport()
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = idleConns, idleConns
-	t := &Table{slots: cfg.Table, rate: cfg.RateTable, cluster: "L#" + cfg.Cluster, transport: transport, server: new(serverTime), places: new(places)}
+	t := &Table{slots: cfg.Table, rate: cfg.RateTable, cluster: "L#" + cfg.Cluster, transport: transport, server: new(serverTime), places: new(shardLocations)}
 	if cfg.Earlier != "" {
 		t.earlier = "L#" + cfg.Earlier
 	}
@@ -118,7 +118,7 @@ func NewTable(cfg Config, chain aws.Config) *Table {
 			o.HTTPClient = &http.Client{Transport: transport, Timeout: maxCallTimeout, CheckRedirect: noRedirect}
 		})
 	}
-	t.api, t.patient = client(aws.NopRetryer{}), client(retry.NewStandard(func(o *retry.StandardOptions) {
+	t.api, t.retryingAPI = client(aws.NopRetryer{}), client(retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts, o.RateLimiter = adminAttempts, ratelimit.None
 		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, _ error) (time.Duration, error) {
 			pause := adminPause << min(attempt, 10)
@@ -129,19 +129,19 @@ func NewTable(cfg Config, chain aws.Config) *Table {
 	return t
 }
 
-// admin returns a copy of the table for administration, which repeats throttled or failed calls for some 20 seconds. So
-// every write of an administrator may be sent twice. Two ledgers for the cluster are an error.
-func (t *Table) admin(ctx context.Context) (*Table, error) {
-	patient := t.again()
-	return patient, patient.settle(ctx)
+// forAdmin returns a copy of the table for administration, which repeats throttled or failed calls for some 20 seconds.
+// So every write of an administrator may be sent twice. Two ledgers for the cluster are an error.
+func (t *Table) forAdmin(ctx context.Context) (*Table, error) {
+	patient := t.withRetries()
+	return patient, patient.resolveClusterName(ctx)
 }
 
-func (t *Table) again() *Table {
+func (t *Table) withRetries() *Table {
 	patient := *t
 	if t.items == itemAPI(t.api) {
-		patient.items = t.patient
+		patient.items = t.retryingAPI
 	}
-	patient.api = t.patient
+	patient.api = t.retryingAPI
 	return &patient
 }
 
@@ -152,17 +152,17 @@ func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastRe
 // Close closes the idle connections to DynamoDB.
 func (t *Table) Close() { t.transport.CloseIdleConnections() }
 
-func number(n int64) types.AttributeValue {
+func numberAttr(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
-func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+func textAttr(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 
-// item holds the attributes of an item in DynamoDB.
-type item map[string]types.AttributeValue
+// itemAttrs holds the attributes of an item in DynamoDB.
+type itemAttrs map[string]types.AttributeValue
 
 // number returns an attribute of the item as an integer, or 0 if the attribute is missing or no integer.
-func (i item) number(name string) int64 {
+func (i itemAttrs) number(name string) int64 {
 	if a, ok := i[name].(*types.AttributeValueMemberN); ok {
 		n, _ := strconv.ParseInt(a.Value, 10, 64)
 		return n
@@ -171,7 +171,7 @@ func (i item) number(name string) int64 {
 }
 
 // text returns an attribute of the item as text, or "" if the attribute is missing or no text.
-func (i item) text(name string) string {
+func (i itemAttrs) text(name string) string {
 	if a, ok := i[name].(*types.AttributeValueMemberS); ok {
 		return a.Value
 	}
@@ -179,7 +179,7 @@ func (i item) text(name string) string {
 }
 
 // settings returns a cluster's settings from the item that holds them.
-func (i item) settings() Settings {
+func (i itemAttrs) settings() Settings {
 	return Settings{
 		Format: int(i.number(attrFormat)), Shards: int(i.number(attrShards)), Limit: int(i.number(attrLimit)),
 		Rate: int(i.number(attrRate)), Burst: int(i.number(attrBurst)),
@@ -187,7 +187,7 @@ func (i item) settings() Settings {
 }
 
 // shard returns a Shard from the item that holds it.
-func (i item) shard() Shard {
+func (i itemAttrs) shard() Shard {
 	s := Shard{Limit: int(i.number(attrLimit)), Free: int(i.number(attrFree)), Owners: make(map[string]string)}
 	for name, value := range i {
 		owner, isOwner := strings.CutPrefix(name, ownerPrefix)
@@ -200,122 +200,122 @@ func (i item) shard() Shard {
 
 // Settings implements Store: it reads the cluster's settings. The rate comes from the table of tickets, if that is
 // another table.
-func (t *Table) Settings(ctx context.Context) (Settings, Stamp, error) {
-	if err := t.settle(ctx); err != nil {
-		return Settings{}, Stamp{}, err
+func (t *Table) Settings(ctx context.Context) (Settings, TableTime, error) {
+	if err := t.resolveClusterName(ctx); err != nil {
+		return Settings{}, TableTime{}, err
 	}
-	slots, at, err := t.settings(ctx, t.slots)
+	slots, at, err := t.readSettings(ctx, t.slots)
 	if err == nil {
-		t.learn(ctx, slots.Format)
+		t.recordFormat(ctx, slots.Format)
 	}
 	if err != nil || t.rate == t.slots {
 		return slots, at, err
 	}
-	rate, at, err := t.settings(ctx, t.rate)
+	rate, at, err := t.readSettings(ctx, t.rate)
 	slots.Rate, slots.Burst = rate.Rate, rate.Burst
 	return slots, at, err
 }
 
-func (t *Table) settings(ctx context.Context, table string) (Settings, Stamp, error) {
-	found, at, err := t.read(ctx, table, t.address(itemSettings), true)
+func (t *Table) readSettings(ctx context.Context, table string) (Settings, TableTime, error) {
+	found, at, err := t.readItem(ctx, table, t.clusterItemAddress(itemSettings), true)
 	if err == nil && len(found) == 0 {
-		err = t.noSettings(table)
+		err = t.noSettingsError(table)
 	}
 	return found.settings(), at, err
 }
 
-// noSettings returns ErrNoSettings with the key under which no settings were found. An init for another endpoint or
-// port would create another ledger.
-func (t *Table) noSettings(table string) error {
+// noSettingsError returns ErrNoSettings with the key under which no settings were found. An init for another endpoint
+// or port would create another ledger.
+func (t *Table) noSettingsError(table string) error {
 	return &TableError{Cause: metrics.CauseNotInitialised, Table: table, Region: t.api.Options().Region,
-		Err: fmt.Errorf("no settings under the key %s: %w", t.address(itemSettings).partition, ErrNoSettings)}
+		Err: fmt.Errorf("no settings under the key %s: %w", t.clusterItemAddress(itemSettings).partition, ErrNoSettings)}
 }
 
 // Reserve implements Store: it reserves tickets, rights to dial once. If unused tickets have been saved, a second write
 // is needed.
-func (t *Table) Reserve(ctx context.Context, r Reservation) (int64, bool, Stamp, error) {
-	u := update{table: t.rate, at: t.address(itemTickets)}
+func (t *Table) Reserve(ctx context.Context, r Reservation) (int64, bool, TableTime, error) {
+	u := itemUpdate{table: t.rate, at: t.clusterItemAddress(itemTickets)}
 	tickets := int64(r.Tickets) * r.Interval
 	if r.Wrong != 0 {
-		u.require("%s = %s", u.name(attrNext), u.number(r.Wrong))
-		u.set("%s = %s", u.name(attrNext), u.number(r.Floor+tickets))
-		return t.reserve(ctx, &u)
+		u.addCondition("%s = %s", u.namePlaceholder(attrNext), u.numberPlaceholder(r.Wrong))
+		u.addSetClause("%s = %s", u.namePlaceholder(attrNext), u.numberPlaceholder(r.Floor+tickets))
+		return t.writeReservation(ctx, &u)
 	}
-	u.require("%s BETWEEN %s AND %s", u.name(attrNext), u.number(r.Floor), u.number(r.Ceiling))
-	u.set("%s = %s + %s", u.name(attrNext), u.name(attrNext), u.number(tickets))
-	next, done, at, err := t.reserve(ctx, &u)
+	u.addCondition("%s BETWEEN %s AND %s", u.namePlaceholder(attrNext), u.numberPlaceholder(r.Floor), u.numberPlaceholder(r.Ceiling))
+	u.addSetClause("%s = %s + %s", u.namePlaceholder(attrNext), u.namePlaceholder(attrNext), u.numberPlaceholder(tickets))
+	next, done, at, err := t.writeReservation(ctx, &u)
 	if err != nil || done || next >= r.Floor {
 		return next, done, at, err
 	}
-	idle := update{table: t.rate, at: t.address(itemTickets)}
-	idle.require("attribute_not_exists(%s) OR %s < %s", idle.name(attrNext), idle.name(attrNext), idle.number(r.Floor))
-	idle.set("%s = %s", idle.name(attrNext), idle.number(r.Floor+tickets))
-	return t.reserve(ctx, &idle)
+	idle := itemUpdate{table: t.rate, at: t.clusterItemAddress(itemTickets)}
+	idle.addCondition("attribute_not_exists(%s) OR %s < %s", idle.namePlaceholder(attrNext), idle.namePlaceholder(attrNext), idle.numberPlaceholder(r.Floor))
+	idle.addSetClause("%s = %s", idle.namePlaceholder(attrNext), idle.numberPlaceholder(r.Floor+tickets))
+	return t.writeReservation(ctx, &idle)
 }
 
-func (t *Table) reserve(ctx context.Context, u *update) (int64, bool, Stamp, error) {
-	found, done, at, err := t.write(ctx, u)
+func (t *Table) writeReservation(ctx context.Context, u *itemUpdate) (int64, bool, TableTime, error) {
+	found, done, at, err := t.updateItem(ctx, u)
 	return found.number(attrNext), done, at, err
 }
 
-// read returns an item of a DynamoDB table, or nil if it is missing.
-func (t *Table) read(ctx context.Context, table string, from address, consistent bool) (item, Stamp, error) {
-	out, err := t.items.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: from.key(), ConsistentRead: &consistent})
+// readItem returns an item of a DynamoDB table, or nil if it is missing.
+func (t *Table) readItem(ctx context.Context, table string, from itemAddress, consistent bool) (itemAttrs, TableTime, error) {
+	out, err := t.items.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: from.primaryKey(), ConsistentRead: &consistent})
 	if err != nil {
-		return nil, Stamp{}, t.explain(table, err)
+		return nil, TableTime{}, t.wrapError(table, err)
 	}
 	at, _ := middleware.GetServerTime(out.ResultMetadata)
-	t.heard(at)
-	return out.Item, Stamp(at), nil
+	t.recordServerTime(at)
+	return out.Item, TableTime(at), nil
 }
 
-// write makes a conditional update of an item. write returns the item afterwards, or as it was found when the condition
-// was not met.
-func (t *Table) write(ctx context.Context, u *update) (item, bool, Stamp, error) {
-	if now := t.time(); u.forever {
-		u.remove(u.name(attrExpiry))
+// updateItem makes a conditional update of an item. write returns the item afterwards, or as it was found when the
+// condition was not met.
+func (t *Table) updateItem(ctx context.Context, u *itemUpdate) (itemAttrs, bool, TableTime, error) {
+	if now := t.serverSeconds(); u.forever {
+		u.addRemoveClause(u.namePlaceholder(attrExpiry))
 	} else if now > 0 {
-		u.set("%s = %s", u.name(attrExpiry), u.number(now+int64(expiry/time.Second)))
+		u.addSetClause("%s = %s", u.namePlaceholder(attrExpiry), u.numberPlaceholder(now+int64(expiry/time.Second)))
 	}
 	out, err := t.items.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: &u.table, Key: u.at.key(),
-		UpdateExpression: aws.String(u.expression()), ConditionExpression: &u.condition,
+		TableName: &u.table, Key: u.at.primaryKey(),
+		UpdateExpression: aws.String(u.updateExpression()), ConditionExpression: &u.condition,
 		ExpressionAttributeNames: u.names, ExpressionAttributeValues: u.values,
 		ReturnValues:                        types.ReturnValueAllNew,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	})
 	if err == nil {
 		at, _ := middleware.GetServerTime(out.ResultMetadata)
-		t.heard(at)
-		return out.Attributes, true, Stamp(at), nil
+		t.recordServerTime(at)
+		return out.Attributes, true, TableTime(at), nil
 	}
 	failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
 	if !ok {
-		return nil, false, Stamp{}, t.explain(u.table, err)
+		return nil, false, TableTime{}, t.wrapError(u.table, err)
 	}
 	if failed.Item != nil {
-		return failed.Item, false, Stamp{}, nil
+		return failed.Item, false, TableTime{}, nil
 	}
 	// The answer has no item: the item is missing, or this server does not return it.
-	found, at, err := t.read(ctx, u.table, u.at, true)
+	found, at, err := t.readItem(ctx, u.table, u.at, true)
 	return found, false, at, err
 }
 
-// explain returns a *TableError with the cause of a failed call of DynamoDB.
-func (t *Table) explain(table string, err error) error {
+// wrapError returns a *TableError with the cause of a failed call of DynamoDB.
+func (t *Table) wrapError(table string, err error) error {
 	return tableError(table, t.api.Options().Region, err)
 }
 
-// heard records the time of DynamoDB's clock in an answer.
-func (t *Table) heard(at time.Time) {
+// recordServerTime records the time of DynamoDB's clock in an answer.
+func (t *Table) recordServerTime(at time.Time) {
 	if !at.IsZero() {
 		t.server.now.Store(at.Unix())
 		t.server.known.Store(int64(MachineClock()))
 	}
 }
 
-// time returns DynamoDB's time in seconds, or 0 before DynamoDB's first answer.
-func (t *Table) time() int64 {
+// serverSeconds returns DynamoDB's time in seconds, or 0 before DynamoDB's first answer.
+func (t *Table) serverSeconds() int64 {
 	now := t.server.now.Load()
 	if now == 0 {
 		return 0

@@ -35,9 +35,9 @@ const (
 	// refusal.
 	retryLeast   = 100 * time.Millisecond
 	mostRefusals = 4
-	// poisoned is a distance of the next dial's time in the table from now that cannot be right. A clock or a person was
-	// wrong, and the time is reset.
-	poisoned = 10 * time.Minute
+	// impossibleQueue is a distance of the next dial's time in the table from now that cannot be right. A clock or a person
+	// was wrong, and the time is reset.
+	impossibleQueue = 10 * time.Minute
 	// localAfter is the number of consecutive failed calls after which the table counts as out of reach.
 	localAfter = 2
 	// raceMost is the longest pause after another process was faster to reserve saved tickets, unused rights to dial.
@@ -47,34 +47,34 @@ const (
 	refusedRateMost  = 5 * time.Second
 )
 
-// tickets is a process's part in the cluster's connection rate. A ticket is the right to dial once. Like ledger,
-// tickets does no I/O and receives the time as a parameter.
-type tickets struct {
-	cfg      Config
-	rng      *rand.Rand
-	rate     int // per second; 0 while the settings are not known
-	burst    int
-	clock    tableClock
-	due      []time.Duration // times of the reserved tickets, ascending
-	demand   int             // tickets that callers wait for
-	holders  int             // callers that have a slot and wait for a ticket
-	batch    int
-	keep     time.Duration // how long a due ticket stays valid
-	pause    time.Duration // no reservation before
-	refused  time.Duration // no dial before: the cluster refused one for the rate
-	wrong    int64
-	queue    time.Duration // how far ahead the next ticket was at the last answer
-	failing  int
-	localAt  time.Duration // time of the next dial without a ticket
-	refusals int           // recent refusals of a reservation
-	young    time.Duration // until then this process counts as just started
-	last     int64         // time of the next ticket at the last answer; 0 for none yet
-	others   bool          // other processes took tickets while it was young
-	firstAt  time.Duration // no ticket ahead of the queue before
-	modest   time.Duration // until then this process reserves no more than modestMost
-	// thrifty is the time until which no saved ticket (unused right to dial) is used, because the rate changed.
-	thrifty time.Duration
-	stats   ticketCounts
+// ticketLedger is a process's part in the cluster's connection rate. A ticket is the right to dial once. Like ledger,
+// ticketLedger does no I/O and receives the time as a parameter.
+type ticketLedger struct {
+	cfg             Config
+	rng             *rand.Rand
+	rate            int // per second; 0 while the settings are not known
+	burst           int
+	clock           tableClock
+	due             []time.Duration // times of the reserved tickets, ascending
+	demand          int             // tickets that callers wait for
+	holders         int             // callers that have a slot and wait for a ticket
+	batch           int
+	keep            time.Duration // how long a due ticket stays valid
+	pause           time.Duration // no reservation before
+	refused         time.Duration // no dial before: the cluster refused one for the rate
+	wrong           int64
+	queue           time.Duration // how far ahead the next ticket was at the last answer
+	failing         int
+	localAt         time.Duration // time of the next dial without a ticket
+	refusals        int           // recent refusals of a reservation
+	startingUntil   time.Duration // until then this process counts as just started
+	last            int64         // time of the next ticket at the last answer; 0 for none yet
+	others          bool          // other processes took tickets while it was young
+	firstAt         time.Duration // no ticket ahead of the queue before
+	smallBatchUntil time.Duration // until then this process reserves no more than modestMost
+	// noSavedUntil is the time until which no saved ticket (unused right to dial) is used, because the rate changed.
+	noSavedUntil time.Duration
+	stats        ticketCounts
 }
 
 // ticketCounts holds counters of tickets, rights to dial once, for metrics.
@@ -87,53 +87,53 @@ type ticketCounts struct {
 	Fails, Refusals uint64 // calls that failed; refusals by the cluster
 }
 
-func newTickets(cfg Config, rng *rand.Rand) *tickets {
-	return &tickets{cfg: cfg, rng: rng, batch: ticketBatch}
+func newTicketLedger(cfg Config, rng *rand.Rand) *ticketLedger {
+	return &ticketLedger{cfg: cfg, rng: rng, batch: ticketBatch}
 }
 
-func (t *tickets) start(s Settings) { t.rate, t.burst = s.Rate, s.Burst }
+func (t *ticketLedger) setRate(s Settings) { t.rate, t.burst = s.Rate, s.Burst }
 
 // thriftyBeats is the number of heartbeats after a change of the rate in which no saved ticket (unused right to dial)
 // is used. All processes read the change within that time.
 const thriftyBeats = 3
 
-// adopt replaces the settings. A process that has not read the new settings may still use tickets (rights to dial) that
-// it counts as saved. So this process uses no saved tickets for a while, because the processes together could exceed
-// the cluster's burst.
-func (t *tickets) adopt(s Settings, now time.Duration) {
+// replaceSettings replaces the settings. A process that has not read the new settings may still use tickets (rights to
+// dial) that it counts as saved. So this process uses no saved tickets for a while, because the processes together
+// could exceed the cluster's burst.
+func (t *ticketLedger) replaceSettings(s Settings, now time.Duration) {
 	if t.rate != s.Rate || t.burst != s.Burst {
-		t.start(s)
-		t.thrifty = now + thriftyBeats*t.cfg.Heartbeat
+		t.setRate(s)
+		t.noSavedUntil = now + thriftyBeats*t.cfg.Heartbeat
 	}
 }
 
-// saved returns the number of unused tickets (rights to dial once) of the past that may still be reserved.
-func (t *tickets) saved(now time.Duration) int64 {
-	if now < t.thrifty {
+// savedTickets returns the number of unused tickets (rights to dial once) of the past that may still be reserved.
+func (t *ticketLedger) savedTickets(now time.Duration) int64 {
+	if now < t.noSavedUntil {
 		return 0
 	}
 	return int64(t.burst)
 }
 
 // interval returns the time between two tickets (rights to dial once), in microseconds of the table's clock.
-func (t *tickets) interval() int64 { return int64(time.Second/time.Microsecond) / int64(t.rate) }
+func (t *ticketLedger) interval() int64 { return int64(time.Second/time.Microsecond) / int64(t.rate) }
 
 // burstTime returns the time for which unused tickets (rights to dial) are saved, in which the burst accumulates.
-func (t *tickets) burstTime() time.Duration {
+func (t *ticketLedger) burstTime() time.Duration {
 	return time.Duration(int64(t.burst)*t.interval()) * time.Microsecond
 }
 
-// local reports whether the table is out of reach, so that dials use the reserved part of the rate.
-func (t *tickets) local() bool { return t.failing >= localAfter }
+// usesLocalShare reports whether the table is out of reach, so that dials use the reserved part of the rate.
+func (t *ticketLedger) usesLocalShare() bool { return t.failing >= localAfter }
 
 // localInterval returns the time between two dials of one process while the table is out of reach.
-func (t *tickets) localInterval() time.Duration {
+func (t *ticketLedger) localInterval() time.Duration {
 	return time.Second * time.Duration(t.cfg.MaxInstances) / time.Duration(max(1, t.cfg.Reserve))
 }
 
-// take uses a ticket (right to dial once) that is due. Without such a ticket, take returns the time to ask again if
-// nothing happens until then.
-func (t *tickets) take(now time.Duration) (ok bool, wake time.Duration) {
+// takeTicket uses a ticket (right to dial once) that is due. Without such a ticket, take returns the time to ask again
+// if nothing happens until then.
+func (t *ticketLedger) takeTicket(now time.Duration) (ok bool, wake time.Duration) {
 	if now < t.refused {
 		return false, t.refused
 	}
@@ -150,7 +150,7 @@ func (t *tickets) take(now time.Duration) (ok bool, wake time.Duration) {
 		}
 		wake = t.due[0]
 	}
-	if t.local() && t.cfg.Reserve > 0 {
+	if t.usesLocalShare() && t.cfg.Reserve > 0 {
 		if t.localAt <= now {
 			t.localAt = now + t.localInterval()
 			t.stats.Local++
@@ -161,12 +161,12 @@ func (t *tickets) take(now time.Duration) (ok bool, wake time.Duration) {
 	return false, wake
 }
 
-// next returns the reservation to make now, or the time to ask again. A reservation follows when the last batch is used
-// up, for at most as many dials as have slots.
+// nextReservation returns the reservation to make now, or the time to ask again. A reservation follows when the last
+// batch is used up, for at most as many dials as have slots.
 //
 // A process without backends reserves one ticket however long the queue is. Other processes reserve only while the
 // queue is short. A process whose backends fail at once may pass the queue once a heartbeat.
-func (t *tickets) next(now time.Duration, most, open int) (*call, time.Duration) {
+func (t *ticketLedger) nextReservation(now time.Duration, most, open int) (*storeCall, time.Duration) {
 	want := min(t.demand, t.batch, most)
 	if t.rate == 0 || want <= 0 || len(t.due) > 0 {
 		return nil, never
@@ -174,17 +174,17 @@ func (t *tickets) next(now time.Duration, most, open int) (*call, time.Duration)
 	if until := max(t.pause, t.refused); now < until {
 		return nil, until
 	}
-	at := t.clock.read(now)
-	r := Reservation{Tickets: 1, Interval: t.interval(), Floor: at - t.saved(now)*t.interval(), Wrong: t.wrong}
+	at := t.clock.tableMicros(now)
+	r := Reservation{Tickets: 1, Interval: t.interval(), Floor: at - t.savedTickets(now)*t.interval(), Wrong: t.wrong}
 	r.Ceiling = at + t.maxWait().Microseconds()
 	first := open == 0 && now >= t.firstAt
 	tenth := open >= modestMost
 	if !tenth {
 		want = min(want, modestMost-open)
-	} else if now < t.modest {
-		return nil, t.modest
+	} else if now < t.smallBatchUntil {
+		return nil, t.smallBatchUntil
 	}
-	switch left := t.young - now; {
+	switch left := t.startingUntil - now; {
 	case first:
 	case left > 0:
 		part := float64(left) / float64(youngTime)
@@ -200,29 +200,30 @@ func (t *tickets) next(now time.Duration, most, open int) (*call, time.Duration)
 		r.Ceiling = at + max(most, min(queueLeast, t.maxWait())).Microseconds()
 	}
 	t.stats.Reservations++
-	return &call{kind: callReserve, reserve: r, first: first}, now
+	return &storeCall{kind: callReserve, reserve: r, first: first}, now
 }
 
 // maxWait returns how far ahead a ticket, the right to dial once, may be reserved. The table's rate may be lower than
 // the rate for which MaxWait was configured. The queue must not grow so long that it counts as poisoned.
-func (t *tickets) maxWait() time.Duration {
-	longest := poisoned - ticketBatch*time.Duration(t.interval())*time.Microsecond - 2*clockError - time.Second
+func (t *ticketLedger) maxWait() time.Duration {
+	longest := impossibleQueue - ticketBatch*time.Duration(t.interval())*time.Microsecond - 2*clockError - time.Second
 	return min(t.cfg.MaxWait, longest)
 }
 
-// done handles the answer of a reservation. A lost answer only costs the tickets (rights to dial) of that reservation.
-func (t *tickets) done(c *call, a answer, now time.Duration) {
+// handleAnswer handles the answer of a reservation. A lost answer only costs the tickets (rights to dial) of that
+// reservation.
+func (t *ticketLedger) handleAnswer(c *storeCall, a storeAnswer, now time.Duration) {
 	if a.err != nil {
-		t.failed(now)
+		t.recordFailure(now)
 		return
 	}
 	t.failing = 0
 	t.clock.observe(c.sent, now, a.at)
 	r := c.reserve
-	if t.queue = time.Duration(a.next-t.clock.read(now)) * time.Microsecond; t.queue < 0 {
+	if t.queue = time.Duration(a.next-t.clock.tableMicros(now)) * time.Microsecond; t.queue < 0 {
 		t.queue = 0
 	}
-	t.notice(r, a, now)
+	t.observeQueue(r, a, now)
 	switch {
 	case a.done:
 		if r.Wrong != 0 {
@@ -238,57 +239,57 @@ func (t *tickets) done(c *call, a answer, now time.Duration) {
 		t.keep = t.burstTime() + ticketValidity
 		first := a.next - int64(r.Tickets)*r.Interval
 		for i := range r.Tickets {
-			t.due = append(t.due, t.clock.when(first+int64(i)*r.Interval))
+			t.due = append(t.due, t.clock.processTime(first+int64(i)*r.Interval))
 		}
-	case t.queue > poisoned:
+	case t.queue > impossibleQueue:
 		t.wrong = a.next
 	case r.Wrong != 0: // another process was faster
 		t.wrong = 0
 	case a.next <= r.Ceiling:
-		t.pause = now + upTo(t.rng, raceMost)
+		t.pause = now + randomUpTo(t.rng, raceMost)
 	default:
 		t.stats.Refused++
 		wait := time.Duration(a.next-r.Ceiling) * time.Microsecond
-		if left := t.young - now; left > 0 {
+		if left := t.startingUntil - now; left > 0 {
 			wait = min(wait, left) // the ceiling rises then
 		}
 		spread := max(wait, retryLeast<<(2*t.refusals))
-		t.pause = now + wait + upTo(t.rng, min(spread, t.maxWait()/2))
+		t.pause = now + wait + randomUpTo(t.rng, min(spread, t.maxWait()/2))
 		t.refusals = min(t.refusals+1, mostRefusals)
 	}
 }
 
-// notice records, while this process is young, whether other processes reserve dials and whether there is a queue of
-// reserved dials.
-func (t *tickets) notice(r Reservation, a answer, now time.Duration) {
+// observeQueue records, while this process is young, whether other processes reserve dials and whether there is a queue
+// of reserved dials.
+func (t *ticketLedger) observeQueue(r Reservation, a storeAnswer, now time.Duration) {
 	alone := t.last
 	if a.done {
 		alone = max(t.last, r.Floor) + int64(r.Tickets)*r.Interval
 	}
-	if now < t.young {
+	if now < t.startingUntil {
 		t.others = t.others || t.last != 0 && a.next != alone
 		if t.queue > 0 {
-			t.modest = max(t.modest, t.young, now+t.queue+firstDial)
+			t.smallBatchUntil = max(t.smallBatchUntil, t.startingUntil, now+t.queue+firstDial)
 		}
 	}
 	t.last = a.next
 }
 
-// failed records a failed call for the settings or for a reservation. When the table gets out of reach, the first dial
-// comes at a random time, because all other processes may have lost the table as well.
-func (t *tickets) failed(now time.Duration) {
+// recordFailure records a failed call for the settings or for a reservation. When the table gets out of reach, the
+// first dial comes at a random time, because all other processes may have lost the table as well.
+func (t *ticketLedger) recordFailure(now time.Duration) {
 	t.stats.Fails++
 	t.pause = now + backoff(t.rng, t.failing, 5*time.Second)
 	if t.failing++; t.failing == localAfter && t.localAt <= now {
-		t.localAt = now + upTo(t.rng, t.localInterval())
+		t.localAt = now + randomUpTo(t.rng, t.localInterval())
 	}
 }
 
-// slow delays dials after the cluster refused a connection for the rate. Some program without tickets uses the rate
-// too.
-func (t *tickets) slow(now time.Duration) {
+// delayAfterRefusal delays dials after the cluster refused a connection for the rate. Some program without tickets uses
+// the rate too.
+func (t *ticketLedger) delayAfterRefusal(now time.Duration) {
 	t.stats.Refusals++
-	t.refused = max(t.refused, now+refusedRateLeast+upTo(t.rng, refusedRateMost-refusedRateLeast))
+	t.refused = max(t.refused, now+refusedRateLeast+randomUpTo(t.rng, refusedRateMost-refusedRateLeast))
 	t.batch = max(1, t.batch/2)
 }
 
@@ -302,7 +303,7 @@ type tableClock struct {
 // drift is a bound for the speed of clocks: two clocks diverge by at most 1/drift.
 const drift = 1000
 
-func (c *tableClock) observe(sent, received time.Duration, at Stamp) {
+func (c *tableClock) observe(sent, received time.Duration, at TableTime) {
 	second := time.Time(at)
 	if second.IsZero() {
 		return
@@ -319,11 +320,13 @@ func (c *tableClock) observe(sent, received time.Duration, at Stamp) {
 	c.low, c.high, c.at = low, high, max(received, 1)
 }
 
-// read returns DynamoDB's time at the process's time now, in microseconds. when is the reverse.
-func (c *tableClock) read(now time.Duration) int64 { return (now + c.ahead()).Microseconds() }
-
-func (c *tableClock) when(micros int64) time.Duration {
-	return time.Duration(micros)*time.Microsecond - c.ahead()
+// tableMicros returns DynamoDB's time at the process's time now, in microseconds. when is the reverse.
+func (c *tableClock) tableMicros(now time.Duration) int64 {
+	return (now + c.clockOffset()).Microseconds()
 }
 
-func (c *tableClock) ahead() time.Duration { return c.low + (c.high-c.low)/2 }
+func (c *tableClock) processTime(micros int64) time.Duration {
+	return time.Duration(micros)*time.Microsecond - c.clockOffset()
+}
+
+func (c *tableClock) clockOffset() time.Duration { return c.low + (c.high-c.low)/2 }

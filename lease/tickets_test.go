@@ -14,28 +14,28 @@ type queue struct {
 	now  time.Duration // true time
 }
 
-func (q *queue) stamp() Stamp { return Stamp(tableEpoch.Add(q.now).Truncate(time.Second)) }
+func (q *queue) stamp() TableTime { return TableTime(tableEpoch.Add(q.now).Truncate(time.Second)) }
 
 // process returns tickets whose own clock differs by skew.
-func (q *queue) process(skew time.Duration) (*tickets, func() time.Duration) {
+func (q *queue) process(skew time.Duration) (*ticketLedger, func() time.Duration) {
 	cfg := worldConfig()
-	tk := newTickets(cfg, rand.New(rand.NewPCG(1, uint64(skew))))
-	tk.start(cfg.settings())
+	tk := newTicketLedger(cfg, rand.New(rand.NewPCG(1, uint64(skew))))
+	tk.setRate(cfg.tableSettings())
 	at := func() time.Duration { return q.now + skew }
 	tk.clock.observe(at(), at(), q.stamp())
 	return tk, at
 }
 
 // reserve lets the process make the reservation it wants, if any.
-func (q *queue) reserve(tk *tickets, now time.Duration) bool {
-	c, _ := tk.next(now, 100, q.open)
+func (q *queue) reserve(tk *ticketLedger, now time.Duration) bool {
+	c, _ := tk.nextReservation(now, 100, q.open)
 	if c == nil {
 		return false
 	}
 	c.sent = now
 	next, done := c.reserve.Apply(q.next)
 	q.next = next
-	tk.done(c, answer{next: next, done: done, at: q.stamp()}, now)
+	tk.handleAnswer(c, storeAnswer{next: next, done: done, at: q.stamp()}, now)
 	return true
 }
 
@@ -53,7 +53,7 @@ func TestLongestQueueIsNotSetBack(t *testing.T) {
 		q := &queue{t: t}
 		for i := range 300 {
 			tk, at := q.process(time.Duration(i) * 17 * time.Minute)
-			tk.start(Settings{Rate: 1, Burst: 5})
+			tk.setRate(Settings{Rate: 1, Burst: 5})
 			tk.cfg.MaxWait, tk.demand = wait, 10_000
 			for range 30 {
 				tk.due, tk.firstAt, tk.pause = nil, 0, 0
@@ -76,7 +76,7 @@ func TestFirstTicketGoesAhead(t *testing.T) {
 	rich, at := q.process(0)
 	rich.demand = 50
 	const ahead = 5 * time.Second
-	q.next = rich.clock.read(at()) + ahead.Microseconds()
+	q.next = rich.clock.tableMicros(at()) + ahead.Microseconds()
 	if q.reserve(rich, at()); len(rich.due) != 0 {
 		t.Errorf("%d tickets behind a queue for who has 20 backends", len(rich.due))
 	}
@@ -92,13 +92,14 @@ func TestFirstTicketGoesAhead(t *testing.T) {
 	}
 	q.now += poor.cfg.Heartbeat + ahead
 	poor.pause, poor.due = 0, nil
-	if q.next = poor.clock.read(at()) + (poor.cfg.MaxWait - time.Second).Microseconds(); !q.reserve(poor, at()) || len(poor.due) != 1 {
+	if q.next = poor.clock.tableMicros(at()) + (poor.cfg.MaxWait - time.Second).Microseconds(); !q.reserve(poor, at()) || len(poor.due) != 1 {
 		t.Errorf("%d tickets a heartbeat later", len(poor.due))
 	}
 }
 
-// The tenth backend is reserved by itself. Who met a queue when it was young waits for it until it is not, however empty
-// the queue is by then; who is young and not alone, until there has been no queue for a while; who is alone does not wait.
+// The tenth backend is reserved by itself. Who met a queue when it was young waits for it until it is not, however
+// empty the queue is by then; who is young and not alone, until there has been no queue for a while; who is alone does
+// not wait.
 func TestNoTenthWhileOthersHaveNone(t *testing.T) {
 	t.Parallel()
 	const late, soon = youngTime - time.Second, firstDial - 100*time.Millisecond
@@ -121,9 +122,9 @@ func TestNoTenthWhileOthersHaveNone(t *testing.T) {
 	} {
 		q := &queue{t: t, now: time.Hour, open: 1}
 		tk, at := q.process(time.Minute)
-		tk.demand, tk.young = 50, at()+youngTime
+		tk.demand, tk.startingUntil = 50, at()+youngTime
 		if q.next = 1; test.queue > 0 {
-			q.next = tk.clock.read(at()) + test.queue.Microseconds()
+			q.next = tk.clock.tableMicros(at()) + test.queue.Microseconds()
 		}
 		if q.reserve(tk, at()); (len(tk.due) == 0) != (test.queue > 0) {
 			t.Fatalf("%s: %d tickets at first", test.name, len(tk.due))
@@ -134,7 +135,7 @@ func TestNoTenthWhileOthersHaveNone(t *testing.T) {
 		}
 		q.now, q.open, tk.due, tk.pause = time.Hour+test.after, test.open, nil, 0
 		if test.others {
-			q.next = tk.clock.read(at()) - test.idle.Microseconds()
+			q.next = tk.clock.tableMicros(at()) - test.idle.Microseconds()
 		}
 		if q.reserve(tk, at()); len(tk.due) != test.reserved {
 			t.Errorf("%s: %d tickets, want %d", test.name, len(tk.due), test.reserved)
@@ -153,11 +154,11 @@ func TestNothingSavedIsUsedTwiceWhenTheRateChanges(t *testing.T) {
 		tk, at := q.process(time.Duration(i) * time.Minute)
 		tk.demand = 50
 		if i < 35 { // they know of it, and of more saved-up time than others
-			tk.adopt(slow, at())
+			tk.replaceSettings(slow, at())
 		}
 		q.reserve(tk, at())
 		for ok := true; ok; {
-			if ok, _ = tk.take(at()); ok {
+			if ok, _ = tk.takeTicket(at()); ok {
 				used++
 			}
 		}
@@ -174,7 +175,7 @@ func TestTicketsFitTheClustersBucket(t *testing.T) {
 	q := &queue{t: t, open: 1}
 	rng := rand.New(rand.NewPCG(5, 5))
 	type process struct {
-		tk *tickets
+		tk *ticketLedger
 		at func() time.Duration
 	}
 	var processes []process
@@ -193,7 +194,7 @@ func TestTicketsFitTheClustersBucket(t *testing.T) {
 		}
 		q.reserve(p.tk, p.at())
 		for {
-			ok, _ := p.tk.take(p.at())
+			ok, _ := p.tk.takeTicket(p.at())
 			if !ok {
 				break
 			}
@@ -215,7 +216,7 @@ func TestStaleTicketsAreNotUsed(t *testing.T) {
 	tk.demand = 5
 	q.reserve(tk, at())
 	q.now += tk.burstTime()*2 + ticketValidity + time.Second
-	if ok, _ := tk.take(at()); ok {
+	if ok, _ := tk.takeTicket(at()); ok {
 		t.Error("a ticket of long ago was used")
 	}
 	if tk.stats.Stale != 5 {
@@ -228,13 +229,13 @@ func TestQueueIsNotJoinedBeyondMaxWait(t *testing.T) {
 	q := &queue{t: t, now: time.Hour, open: 1}
 	tk, at := q.process(0)
 	tk.demand = 5
-	far := tk.clock.read(at()) + 2*tk.cfg.MaxWait.Microseconds()
+	far := tk.clock.tableMicros(at()) + 2*tk.cfg.MaxWait.Microseconds()
 	q.next = far
 	q.reserve(tk, at())
 	if q.next != far || len(tk.due) != 0 {
 		t.Fatal("a ticket was reserved beyond max_wait")
 	}
-	_, again := tk.next(at(), 100, 1)
+	_, again := tk.nextReservation(at(), 100, 1)
 	if wait := again - at(); wait < tk.cfg.MaxWait || wait > tk.cfg.MaxWait*5/2 {
 		t.Errorf("it comes back after %v", wait)
 	}
@@ -249,10 +250,10 @@ func TestImpossibleTicketTimeIsSetBack(t *testing.T) {
 	q := &queue{t: t, now: time.Hour}
 	tk, at := q.process(0)
 	tk.demand = 5
-	q.next = tk.clock.read(at()) + 2*poisoned.Microseconds()
+	q.next = tk.clock.tableMicros(at()) + 2*impossibleQueue.Microseconds()
 	q.reserve(tk, at())
 	q.reserve(tk, at())
-	if ok, _ := tk.take(at()); !ok || tk.stats.Resets != 1 {
+	if ok, _ := tk.takeTicket(at()); !ok || tk.stats.Resets != 1 {
 		t.Errorf("no ticket after a reset: %+v", tk.stats)
 	}
 }
@@ -267,21 +268,21 @@ func TestLocalShare(t *testing.T) {
 	for i := range processes {
 		cfg := Defaults()
 		cfg.Rate, cfg.Table, cfg.MaxInstances = true, "t", processes
-		tk := newTickets(cfg, rand.New(rand.NewPCG(9, uint64(i))))
-		tk.start(cfg.settings())
+		tk := newTicketLedger(cfg, rand.New(rand.NewPCG(9, uint64(i))))
+		tk.setRate(cfg.tableSettings())
 		tk.demand = 10
 		for range localAfter {
-			tk.failed(0)
+			tk.recordFailure(0)
 		}
 		for now := time.Duration(0); now < seconds*time.Second; now += 100 * time.Millisecond {
-			if ok, _ := tk.take(now); ok {
+			if ok, _ := tk.takeTicket(now); ok {
 				dials++
 				bySecond[now/time.Second]++
 			}
 			if now%(7*time.Second) == 0 { // it flaps
 				tk.failing = 0
-				tk.failed(now)
-				tk.failed(now)
+				tk.recordFailure(now)
+				tk.recordFailure(now)
 			}
 		}
 	}
@@ -305,7 +306,7 @@ func TestTableClock(t *testing.T) {
 	check := func(most time.Duration) {
 		t.Helper()
 		truth := tableEpoch.Add(now + skew).UnixMicro()
-		if off := time.Duration(c.read(now)-truth) * time.Microsecond; off.Abs() > most {
+		if off := time.Duration(c.tableMicros(now)-truth) * time.Microsecond; off.Abs() > most {
 			t.Errorf("the clock is off by %v", off)
 		}
 	}
@@ -313,16 +314,16 @@ func TestTableClock(t *testing.T) {
 		now += time.Duration(rng.Int64N(int64(5 * time.Second)))
 		sent := now
 		now += 10 * time.Millisecond
-		c.observe(sent, now, Stamp(tableEpoch.Add(now-5*time.Millisecond+skew).Truncate(time.Second)))
+		c.observe(sent, now, TableTime(tableEpoch.Add(now-5*time.Millisecond+skew).Truncate(time.Second)))
 		check(clockError)
 	}
 	check(100 * time.Millisecond) // each answer narrowed it down
-	c.observe(now, now, Stamp(tableEpoch.Add(now+skew+time.Hour).Truncate(time.Second)))
-	if c.ahead() < skew+50*time.Minute {
+	c.observe(now, now, TableTime(tableEpoch.Add(now+skew+time.Hour).Truncate(time.Second)))
+	if c.clockOffset() < skew+50*time.Minute {
 		t.Error("a step of the table's clock went unnoticed")
 	}
 	before := c
-	c.observe(now, now, Stamp{})
+	c.observe(now, now, TableTime{})
 	if c != before {
 		t.Error("an answer without a time moved the clock")
 	}

@@ -7,11 +7,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// update builds a conditional UpdateItem of DynamoDB. All names and values are placeholders in its expressions, because
-// some names are reserved words.
-type update struct {
+// itemUpdate builds a conditional UpdateItem of DynamoDB. All names and values are placeholders in its expressions,
+// because some names are reserved words.
+type itemUpdate struct {
 	table     string
-	at        address
+	at        itemAddress
 	forever   bool // the item does not expire
 	condition string
 	sets      []string
@@ -20,8 +20,8 @@ type update struct {
 	values    map[string]types.AttributeValue
 }
 
-// name returns the placeholder of an attribute in the update's expressions.
-func (u *update) name(attribute string) string {
+// namePlaceholder returns the placeholder of an attribute in the update's expressions.
+func (u *itemUpdate) namePlaceholder(attribute string) string {
 	for placeholder, name := range u.names {
 		if name == attribute {
 			return placeholder
@@ -35,7 +35,7 @@ func (u *update) name(attribute string) string {
 	return placeholder
 }
 
-func (u *update) value(v types.AttributeValue) string {
+func (u *itemUpdate) valuePlaceholder(v types.AttributeValue) string {
 	if u.values == nil {
 		u.values = make(map[string]types.AttributeValue)
 	}
@@ -44,33 +44,33 @@ func (u *update) value(v types.AttributeValue) string {
 	return placeholder
 }
 
-func (u *update) number(n int64) string { return u.value(number(n)) }
-func (u *update) text(s string) string  { return u.value(text(s)) }
+func (u *itemUpdate) numberPlaceholder(n int64) string { return u.valuePlaceholder(numberAttr(n)) }
+func (u *itemUpdate) textPlaceholder(s string) string  { return u.valuePlaceholder(textAttr(s)) }
 
-// require adds a condition to the update, joined by AND.
-func (u *update) require(format string, args ...any) {
+// addCondition adds a condition to the update, joined by AND.
+func (u *itemUpdate) addCondition(format string, args ...any) {
 	if u.condition != "" {
 		u.condition += " AND "
 	}
 	u.condition += fmt.Sprintf(format, args...)
 }
 
-// demand adds the condition that an attribute is still the number n. n is 0 for a missing attribute.
-func (u *update) demand(attribute string, n int64) {
+// requireUnchanged adds the condition that an attribute is still the number n. n is 0 for a missing attribute.
+func (u *itemUpdate) requireUnchanged(attribute string, n int64) {
 	if n == 0 {
-		u.require("attribute_not_exists(%s)", u.name(attribute))
+		u.addCondition("attribute_not_exists(%s)", u.namePlaceholder(attribute))
 	} else {
-		u.require("%s = %s", u.name(attribute), u.number(n))
+		u.addCondition("%s = %s", u.namePlaceholder(attribute), u.numberPlaceholder(n))
 	}
 }
 
-func (u *update) set(format string, args ...any) {
+func (u *itemUpdate) addSetClause(format string, args ...any) {
 	u.sets = append(u.sets, fmt.Sprintf(format, args...))
 }
 
-func (u *update) remove(name string) { u.removes = append(u.removes, name) }
+func (u *itemUpdate) addRemoveClause(name string) { u.removes = append(u.removes, name) }
 
-func (u *update) expression() string {
+func (u *itemUpdate) updateExpression() string {
 	var clauses []string
 	if len(u.sets) > 0 {
 		clauses = append(clauses, "SET "+strings.Join(u.sets, ", "))

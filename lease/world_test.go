@@ -34,7 +34,7 @@ type world struct {
 // proc is one sidecar: a core, its clock, and its backends.
 type proc struct {
 	name   string
-	core   *core
+	core   *leaseState
 	speed  float64 // of its clock
 	offset time.Duration
 	dead   bool
@@ -43,20 +43,20 @@ type proc struct {
 	// cutUntil is when its way to the table is whole again.
 	cutUntil time.Duration
 	want     int
-	file     []place // what a file of its would say
-	slots    int     // permits that wait for a ticket
-	open     int     // backends
+	file     []recordPlace // what a file of its would say
+	slots    int           // permits that wait for a ticket
+	open     int           // backends
 	message  *message
 }
 
 // message is a call on its way.
 type message struct {
 	proc     *proc
-	call     *call
+	call     *storeCall
 	arrive   time.Duration // at the table; never: lost
 	back     time.Duration // the answer at its sender; never: lost
 	give     time.Duration // when its sender stops waiting
-	answer   answer
+	answer   storeAnswer
 	answered bool
 }
 
@@ -85,7 +85,7 @@ func worldConfig() Config {
 }
 
 func newWorld(seed uint64, cfg Config, table Store) *world {
-	return &world{rng: rand.New(rand.NewPCG(seed, 1)), cfg: cfg, table: table, limit: cfg.slots(), bucket: burstQuota, faulty: true}
+	return &world{rng: rand.New(rand.NewPCG(seed, 1)), cfg: cfg, table: table, limit: cfg.totalSlots(), bucket: burstQuota, faulty: true}
 }
 
 // clock is the table's.
@@ -98,7 +98,7 @@ func (w *world) add(want int) *proc {
 		speed:  1 + (w.rng.Float64()-0.5)/drift, // two of them differ by less than 1/drift
 		offset: time.Duration(w.rng.Int64N(int64(time.Hour))),
 	}
-	p.core = newCore(w.cfg, p.name, rand.New(rand.NewPCG(w.rng.Uint64(), 2)))
+	p.core = newLeaseState(w.cfg, p.name, rand.New(rand.NewPCG(w.rng.Uint64(), 2)))
 	w.procs = append(w.procs, p)
 	return p
 }
@@ -153,7 +153,7 @@ func (w *world) trouble() {
 			w.add(w.rng.IntN(40))
 		}
 	case 7:
-		p.core.tickets.slow(w.at(p))
+		p.core.tickets.delayAfterRefusal(w.at(p))
 	case 8, 9: // another process starts in its place, and knows that it is gone
 		if !p.dead {
 			w.kill(p)
@@ -172,7 +172,7 @@ func (w *world) adopt() {
 	}
 	w.ever = max(w.ever, w.limit)
 	w.limit = 20 + w.rng.IntN(80)
-	s := w.cfg.settings()
+	s := w.cfg.tableSettings()
 	s.Limit, s.Rate, s.Burst = w.limit, s.Rate/2+w.rng.IntN(s.Rate/2), 1+w.rng.IntN(s.Burst)
 	m.adopt(s)
 	w.note("the limits are %+v", s)
@@ -185,8 +185,8 @@ func (w *world) kill(p *proc) {
 }
 
 // inherit gives a new sidecar the file of one that is gone.
-func (p *proc) inherit(w *world, file []place) {
-	p.core.ledger.inherit(slices.Clone(file), w.at(p))
+func (p *proc) inherit(w *world, file []recordPlace) {
+	p.core.ledger.setPredecessors(slices.Clone(file), w.at(p))
 	p.file = file
 	w.note("%s comes after another: %v", p.name, file)
 }
@@ -206,32 +206,32 @@ func (w *world) deliver() {
 }
 
 // answer is what a message has come to.
-func (w *world) answer(m *message, a answer) {
+func (w *world) answer(m *message, a storeAnswer) {
 	if !m.answered {
 		m.answer, m.answered = a, true
 	}
 	w.note("%s: %s %+v: %v %v", m.proc.name, m.call.kind, m.call.change, a.done, a.err)
 }
 
-func (w *world) perform(c *call) (a answer) { return w.performOn(w.table, c) }
+func (w *world) perform(c *storeCall) (a storeAnswer) { return w.performOn(w.table, c) }
 
-func (w *world) performOn(table Store, c *call) (a answer) {
+func (w *world) performOn(table Store, c *storeCall) (a storeAnswer) {
 	ctx := context.Background()
 	switch c.kind {
 	case callSettings:
 		a.settings, _, a.err = table.Settings(ctx)
-		a.follows = table.Follows()
+		a.follows = table.FindsMovedShards()
 	case callLook:
 		a.shard, a.err = table.Look(ctx, c.look)
 	case callChange:
 		a.shard, a.done, a.err = table.Change(ctx, c.change)
 		if s := a.shard; s.Limit >= 0 && (s.Drift() != 0 || s.Free < 0 && a.done && c.change.Take > 0) && w.broken == nil {
-			w.broken = fmt.Errorf("shard %d: limit %d, free %d, held %d", c.change.Shard, s.Limit, s.Free, s.Held())
+			w.broken = fmt.Errorf("shard %d: limit %d, free %d, held %d", c.change.Shard, s.Limit, s.Free, s.HeldSlots())
 		}
 	case callReserve:
 		a.next, a.done, _, a.err = table.Reserve(ctx, c.reserve)
 	}
-	a.at = Stamp(w.clock().Truncate(time.Second)) // a table of another time
+	a.at = TableTime(w.clock().Truncate(time.Second)) // a table of another time
 	return a
 }
 
@@ -241,10 +241,10 @@ func (w *world) act(p *proc) error {
 	if m := p.message; m != nil {
 		switch {
 		case m.answered && m.back <= w.now:
-			p.core.done(m.call, m.answer, now)
+			p.core.handleAnswer(m.call, m.answer, now)
 			p.message = nil
 		case m.give <= w.now:
-			p.core.done(m.call, answer{err: errLost}, now)
+			p.core.handleAnswer(m.call, storeAnswer{err: errLost}, now)
 			p.message = nil
 		}
 	}
@@ -252,7 +252,7 @@ func (w *world) act(p *proc) error {
 		return err
 	}
 	if p.message == nil {
-		if c, _ := p.core.next(now); c != nil {
+		if c, _ := p.core.nextCall(now); c != nil {
 			p.message = w.send(p, c)
 		}
 	}
@@ -279,7 +279,7 @@ func (w *world) dial(p *proc) error {
 	for p.open > p.want {
 		w.drop(p)
 	}
-	for p.slots > 0 && !p.core.valid(now) {
+	for p.slots > 0 && !p.core.canStillDial(now) {
 		p.slots--
 		p.core.tickets.holders--
 		p.core.releaseSlot()
@@ -316,16 +316,16 @@ func (w *world) drop(p *proc) {
 		p.core.releaseSlot()
 	case p.open > 0:
 		p.open--
-		p.core.release()
+		p.core.releasePermit()
 	}
 }
 
 // send puts a call on its way and draws its fate.
-func (w *world) send(p *proc, c *call) *message {
+func (w *world) send(p *proc, c *storeCall) *message {
 	some := func(most time.Duration) time.Duration { return time.Duration(w.rng.Int64N(int64(most))) }
 	m := &message{proc: p, call: c, give: w.now + w.cfg.CallTimeout}
 	if c.part != nil && c.change.Old == "" {
-		p.file = p.core.ledger.estate()
+		p.file = p.core.ledger.recordPlaces()
 	}
 	m.arrive = w.now + some(w.cfg.CallTimeout/8)
 	m.back = m.arrive + some(w.cfg.CallTimeout/8)
@@ -392,7 +392,7 @@ func (w *world) heal() error {
 	for _, p := range w.procs {
 		if !p.dead {
 			kept += block // each may keep one unused
-			held += p.core.ledger.held()
+			held += p.core.ledger.heldSlots()
 			open += p.open
 		}
 	}
@@ -401,7 +401,7 @@ func (w *world) heal() error {
 		if err != nil {
 			return err
 		}
-		recorded += s.Held()
+		recorded += s.HeldSlots()
 	}
 	if held != recorded {
 		return fmt.Errorf("after all trouble the table records %d slots, the living hold %d", recorded, held)

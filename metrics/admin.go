@@ -16,8 +16,8 @@ func NewAdmin(reg prometheus.Registerer) *Admin {
 	return a
 }
 
-// ConnectionClosed counts a connection of the admin listener that was closed because too many were open.
-func (a *Admin) ConnectionClosed() {
+// CountConnectionClosed counts a connection of the admin listener that was closed because too many were open.
+func (a *Admin) CountConnectionClosed() {
 	if a != nil {
 		a.closed.Inc()
 	}

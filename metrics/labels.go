@@ -167,23 +167,24 @@ var (
 	dialSteps = []string{"dns", "tcp", "tls", "credentials", "token", "startup", "total"}
 )
 
-// closedCounter is a counter with one label, whose values are fixed. Counting takes one look-up in a map and no lock.
-type closedCounter struct {
+// fixedLabelCounter is a counter with one label, whose values are fixed. Counting takes one look-up in a map and no
+// lock.
+type fixedLabelCounter struct {
 	counters map[string]prometheus.Counter
 	other    prometheus.Counter
 }
 
-func newClosedCounter(reg prometheus.Registerer, name, help, label string, values []string) closedCounter {
+func newFixedLabelCounter(reg prometheus.Registerer, name, help, label string, values []string) fixedLabelCounter {
 	vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
 	reg.MustRegister(vec)
-	c := closedCounter{counters: make(map[string]prometheus.Counter, len(values)), other: vec.WithLabelValues(Other)}
+	c := fixedLabelCounter{counters: make(map[string]prometheus.Counter, len(values)), other: vec.WithLabelValues(Other)}
 	for _, v := range values {
 		c.counters[v] = vec.WithLabelValues(v)
 	}
 	return c
 }
 
-func (c closedCounter) inc(value string) {
+func (c fixedLabelCounter) inc(value string) {
 	if counter, ok := c.counters[value]; ok {
 		counter.Inc()
 		return

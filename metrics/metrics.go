@@ -11,8 +11,8 @@ type Options struct {
 	Version string
 	// IgnoredSettings are the label values of dsql_settings_ignored_total. Other names are counted together.
 	IgnoredSettings []string
-	// ChoiceKeys are the label values of dsql_choices_total: configuration keys that clients may set.
-	ChoiceKeys []string
+	// ClientOptionKeys are the label values of dsql_choices_total: configuration keys that clients may set.
+	ClientOptionKeys []string
 }
 
 // Set holds all metrics of one process. The parts of a Set are never nil.
@@ -38,7 +38,7 @@ func New(o Options) *Set {
 	)
 	return &Set{
 		Registry:  reg,
-		Proxy:     newProxy(reg, o.IgnoredSettings, o.ChoiceKeys),
+		Proxy:     newProxy(reg, o.IgnoredSettings, o.ClientOptionKeys),
 		Reservoir: newReservoir(reg),
 		Lease:     newLease(reg),
 		Rewrite:   newRewrite(reg),

@@ -140,28 +140,28 @@ func TestVerbsCount(t *testing.T) {
 		labels []string
 		count  func()
 	}{
-		{"dsql_sessions_started_total", nil, p.SessionStarted},
-		{"dsql_sessions_ended_total", []string{"cause", "drained"}, func() { p.SessionEnded(metrics.EndDrained) }},
-		{"dsql_startups_refused_total", []string{"reason", "auth"}, func() { p.StartupRefused(metrics.RefusedAuth) }},
-		{"dsql_turns_total", nil, p.Turn},
-		{"dsql_serializable_weakened_total", nil, p.Weakened},
-		{"dsql_pins_total", []string{"reason", "listen"}, func() { p.Pinned(metrics.PinListen) }},
-		{"dsql_local_answers_total", []string{"kind", "begin"}, func() { p.LocalAnswer(metrics.LocalBegin) }},
-		{"dsql_settings_ignored_total", []string{"name", "jit"}, func() { p.SettingIgnored("jit") }},
+		{"dsql_sessions_started_total", nil, p.CountSessionStart},
+		{"dsql_sessions_ended_total", []string{"cause", "drained"}, func() { p.CountSessionEnd(metrics.EndDrained) }},
+		{"dsql_startups_refused_total", []string{"reason", "auth"}, func() { p.CountStartupRefusal(metrics.RefusedAuth) }},
+		{"dsql_turns_total", nil, p.CountTurn},
+		{"dsql_serializable_weakened_total", nil, p.CountWeakenedIsolation},
+		{"dsql_pins_total", []string{"reason", "listen"}, func() { p.CountPin(metrics.PinListen) }},
+		{"dsql_local_answers_total", []string{"kind", "begin"}, func() { p.CountLocalAnswer(metrics.LocalBegin) }},
+		{"dsql_settings_ignored_total", []string{"name", "jit"}, func() { p.CountIgnoredSetting("jit") }},
 		{"dsql_settings_ignored_total", []string{"name", "standard_conforming_strings"},
-			func() { p.SettingIgnored("standard_conforming_strings") }},
-		{"dsql_errors_sent_total", []string{"sqlstate", "53300"}, func() { p.ErrorSent("53300") }},
-		{"dsql_cancels_total", []string{"outcome", "dropped"}, func() { p.Cancel(metrics.CancelDropped) }},
-		{"dsql_backends_lost_total", []string{"when", "transaction"}, func() { p.BackendLost(metrics.LostTransaction) }},
-		{"dsql_indexes_left_total", []string{"cause", "client_gone"}, func() { p.IndexLeft(metrics.IndexClientGone) }},
-		{"dsql_prepared_statements_total", []string{"outcome", "miss"}, func() { p.Prepared(metrics.PreparedMiss) }},
-		{"dsql_statements_refused_total", []string{"feature", "pins"}, func() { p.Refused(metrics.FeaturePins) }},
-		{"dsql_schema_loads_total", []string{"cause", "missing"}, func() { p.SchemaLoaded(metrics.LoadMissing) }},
-		{"dsql_reservoir_discards_total", []string{"reason", "aged"}, func() { r.Discarded("aged") }},
-		{"dsql_reservoir_refills_total", nil, func() { r.Dialed(time.Millisecond) }},
-		{"dsql_reservoir_refill_failures_total", []string{"reason", "rate_exceeded"}, func() { r.DialFailed("rate_exceeded") }},
-		{"dsql_reservoir_dial_seconds", []string{"step", "tls"}, func() { r.DialStep("tls", time.Millisecond) }},
-		{"dsql_reservoir_checkout_latency_seconds", nil, func() { r.Waited(time.Millisecond) }},
+			func() { p.CountIgnoredSetting("standard_conforming_strings") }},
+		{"dsql_errors_sent_total", []string{"sqlstate", "53300"}, func() { p.CountErrorSent("53300") }},
+		{"dsql_cancels_total", []string{"outcome", "dropped"}, func() { p.CountCancel(metrics.CancelDropped) }},
+		{"dsql_backends_lost_total", []string{"when", "transaction"}, func() { p.CountBackendLost(metrics.LostTransaction) }},
+		{"dsql_indexes_left_total", []string{"cause", "client_gone"}, func() { p.CountIndexLeft(metrics.IndexClientGone) }},
+		{"dsql_prepared_statements_total", []string{"outcome", "miss"}, func() { p.CountPreparedUse(metrics.PreparedMiss) }},
+		{"dsql_statements_refused_total", []string{"feature", "pins"}, func() { p.CountRefusal(metrics.FeaturePins) }},
+		{"dsql_schema_loads_total", []string{"cause", "missing"}, func() { p.CountSchemaLoad(metrics.LoadMissing) }},
+		{"dsql_reservoir_discards_total", []string{"reason", "aged"}, func() { r.CountDiscard("aged") }},
+		{"dsql_reservoir_refills_total", nil, func() { r.CountDial(time.Millisecond) }},
+		{"dsql_reservoir_refill_failures_total", []string{"reason", "rate_exceeded"}, func() { r.CountDialFailure("rate_exceeded") }},
+		{"dsql_reservoir_dial_seconds", []string{"step", "tls"}, func() { r.ObserveDialStep("tls", time.Millisecond) }},
+		{"dsql_reservoir_checkout_latency_seconds", nil, func() { r.ObserveWait(time.Millisecond) }},
 	}
 	for _, tt := range tests {
 		before := value(t, set.Registry, tt.name, tt.labels...)
@@ -185,9 +185,9 @@ func TestValuesOutsideTheirSetAreCountedTogether(t *testing.T) {
 		return n
 	}
 	before := series()
-	for _, count := range []func(string){p.SessionEnded, p.StartupRefused, p.Pinned, p.LocalAnswer, p.SettingIgnored,
-		p.ErrorSent, p.Cancel, p.BackendLost, p.IndexLeft, p.Prepared, p.Refused, p.SchemaLoaded, r.Discarded, r.DialFailed,
-		func(s string) { r.DialStep(s, time.Second) }} {
+	for _, count := range []func(string){p.CountSessionEnd, p.CountStartupRefusal, p.CountPin, p.CountLocalAnswer, p.CountIgnoredSetting,
+		p.CountErrorSent, p.CountCancel, p.CountBackendLost, p.CountIndexLeft, p.CountPreparedUse, p.CountRefusal, p.CountSchemaLoad, r.CountDiscard, r.CountDialFailure,
+		func(s string) { r.ObserveDialStep(s, time.Second) }} {
 		count("10.0.0.1")
 		count("10.0.0.2")
 	}
@@ -206,11 +206,11 @@ func TestGaugesArePulledAtScrape(t *testing.T) {
 	t.Parallel()
 	set := metrics.New(metrics.Options{})
 	clients := 0
-	set.Proxy.Pull(func() metrics.ProxyGauges { return metrics.ProxyGauges{Clients: clients, Pinned: 2} })
-	set.Reservoir.Pull(func() metrics.ReservoirGauges {
+	set.Proxy.SetSource(func() metrics.ProxyGauges { return metrics.ProxyGauges{Clients: clients, Pinned: 2} })
+	set.Reservoir.SetSource(func() metrics.ReservoirGauges {
 		return metrics.ReservoirGauges{Ready: 7, Checkouts: 12, Immediate: 10}
 	})
-	set.Rewrite.Pull(func() metrics.RewriteCounts {
+	set.Rewrite.SetSource(func() metrics.RewriteCounts {
 		return metrics.RewriteCounts{Parsed: 5, GuardedBytes: 2, GuardedNesting: 3, GuardedText: 4}
 	})
 	for range 2 {
@@ -234,9 +234,9 @@ func TestGaugesArePulledAtScrape(t *testing.T) {
 func TestCheckoutLatencyCountsThoseThatDidNotWait(t *testing.T) {
 	t.Parallel()
 	set := metrics.New(metrics.Options{})
-	set.Reservoir.Pull(func() metrics.ReservoirGauges { return metrics.ReservoirGauges{Checkouts: 102, Immediate: 100} })
-	set.Reservoir.Waited(20 * time.Millisecond)
-	set.Reservoir.Waited(time.Minute)
+	set.Reservoir.SetSource(func() metrics.ReservoirGauges { return metrics.ReservoirGauges{Checkouts: 102, Immediate: 100} })
+	set.Reservoir.ObserveWait(20 * time.Millisecond)
+	set.Reservoir.ObserveWait(time.Minute)
 	const want = `# HELP dsql_reservoir_checkout_latency_seconds Time from the request for a backend to its checkout; checkouts that did not wait count as 0.
 # TYPE dsql_reservoir_checkout_latency_seconds histogram
 dsql_reservoir_checkout_latency_seconds_bucket{le="0.0001"} 100
@@ -290,9 +290,9 @@ func TestBuildInfoTellsTheVersion(t *testing.T) {
 func TestCountingDoesNotAllocate(t *testing.T) {
 	set := metrics.New(metrics.Options{})
 	if n := testing.AllocsPerRun(100, func() {
-		set.Proxy.Turn()
-		set.Proxy.LocalAnswer(metrics.LocalBegin)
-		set.Proxy.Prepared(metrics.PreparedHit)
+		set.Proxy.CountTurn()
+		set.Proxy.CountLocalAnswer(metrics.LocalBegin)
+		set.Proxy.CountPreparedUse(metrics.PreparedHit)
 	}); n != 0 {
 		t.Errorf("%v allocations, want 0", n)
 	}
@@ -304,14 +304,14 @@ func TestOperationsAreBounded(t *testing.T) {
 	set := metrics.New(metrics.Options{})
 	for i := range 1000 {
 		op := fmt.Sprintf("select_%d", i)
-		r := set.Proxy.TxBegan(metrics.Running{}, op)
-		set.Proxy.OperationSucceeded(op)
-		set.Proxy.TxConflict(op)
-		set.Proxy.TxRetried(op, "OC000", 1)
-		set.Proxy.TxError(op, "conflict")
-		set.Proxy.TxConditionFailed(op)
-		set.Proxy.TxExhausted(op)
-		set.Proxy.TxEnded(r, op, time.Second, 1)
+		r := set.Proxy.CountTxStart(metrics.ActiveTx{}, op)
+		set.Proxy.CountOperationSuccess(op)
+		set.Proxy.CountTxConflict(op)
+		set.Proxy.CountTxRetry(op, "OC000", 1)
+		set.Proxy.CountTxError(op, "conflict")
+		set.Proxy.CountConditionFailed(op)
+		set.Proxy.CountTxExhausted(op)
+		set.Proxy.CountTxEnd(r, op, time.Second, 1)
 	}
 	families, err := set.Registry.Gather()
 	if err != nil {

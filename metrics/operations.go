@@ -20,8 +20,8 @@ const (
 	halfLife = 10 * time.Minute
 )
 
-// operation holds the series of all transactions with one operation name.
-type operation struct {
+// operationSeries holds the series of all transactions with one operation name.
+type operationSeries struct {
 	name      string
 	uses      atomic.Uint64 // successful statements; older ones count less
 	active    prometheus.Gauge
@@ -29,13 +29,13 @@ type operation struct {
 	durations prometheus.Observer
 }
 
-// operations holds the operation names with their own series. Finding a name takes no lock and allocates nothing. The
-// names are few, so a change may copy the whole map.
-type operations struct {
-	known atomic.Pointer[map[string]*operation]
-	make  func(name string) *operation
+// operationTable holds the operation names with their own series. Finding a name takes no lock and allocates nothing.
+// The names are few, so a change may copy the whole map.
+type operationTable struct {
+	known atomic.Pointer[map[string]*operationSeries]
+	make  func(name string) *operationSeries
 	// vectors are all metrics with the label operation.
-	vectors []vector
+	vectors []labelDeleter
 	now     func() time.Time
 
 	// mu guards the fields below. It also prevents that a name which is being removed gets new series.
@@ -47,18 +47,18 @@ type operations struct {
 	aged  time.Time
 }
 
-// vector is a Prometheus metric with the label operation.
-type vector interface {
+// labelDeleter is a Prometheus metric with the label operation.
+type labelDeleter interface {
 	DeletePartialMatch(labels prometheus.Labels) int
 }
 
-func (o *operations) init(now func() time.Time, makes func(name string) *operation, vectors ...vector) {
+func (o *operationTable) init(now func() time.Time, makes func(name string) *operationSeries, vectors ...labelDeleter) {
 	o.make, o.vectors, o.now, o.aged, o.waiting = makes, vectors, now, now(), map[string]uint64{}
-	o.known.Store(&map[string]*operation{Other: makes(Other)})
+	o.known.Store(&map[string]*operationSeries{Other: makes(Other)})
 }
 
-// of returns an operation's series, or the series of Other if the operation has none.
-func (o *operations) of(name string) *operation {
+// seriesOf returns an operation's series, or the series of Other if the operation has none.
+func (o *operationTable) seriesOf(name string) *operationSeries {
 	known := *o.known.Load()
 	if found := known[name]; found != nil {
 		return found
@@ -66,25 +66,25 @@ func (o *operations) of(name string) *operation {
 	return known[Other]
 }
 
-// count calls f with the label value of an operation. The label's series are not deleted during the call.
-func (o *operations) count(name string, f func(label string)) {
+// withLabel calls f with the label value of an operation. The label's series are not deleted during the call.
+func (o *operationTable) withLabel(name string, f func(label string)) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	f(o.of(name).name)
+	f(o.seriesOf(name).name)
 }
 
-// used counts a successful statement of an operation.
-func (o *operations) used(name string) {
+// countUse counts a successful statement of an operation.
+func (o *operationTable) countUse(name string) {
 	if found := (*o.known.Load())[name]; found != nil {
 		found.uses.Add(1)
 	} else if name != "" {
-		o.admit(name)
+		o.admitName(name)
 	}
 }
 
-// admit gives an operation its own series if there is room, or if it is used more than twice as much as the least used
-// one. So two operations with equal use do not alternate.
-func (o *operations) admit(name string) {
+// admitName gives an operation its own series if there is room, or if it is used more than twice as much as the least
+// used one. So two operations with equal use do not alternate.
+func (o *operationTable) admitName(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	known := *o.known.Load()
@@ -93,10 +93,10 @@ func (o *operations) admit(name string) {
 		return
 	}
 	if len(known) <= maxOperations {
-		o.add(name, 1)
+		o.addName(name, 1)
 		return
 	}
-	o.age()
+	o.decayUses()
 	if len(o.waiting) >= maxOperations && o.waiting[name] == 0 {
 		halve(o.waiting, 1)
 	}
@@ -108,16 +108,16 @@ func (o *operations) admit(name string) {
 	if uses <= 2*o.least {
 		return
 	}
-	last := o.last()
+	last := o.leastUsed()
 	if o.least = last.uses.Load(); uses > 2*o.least {
-		o.remove(last.name)
-		o.add(name, uses)
+		o.removeName(last.name)
+		o.addName(name, uses)
 		delete(o.waiting, name)
 	}
 }
 
-// last returns the operation that is used least, except Other.
-func (o *operations) last() (last *operation) {
+// leastUsed returns the operation that is used least, except Other.
+func (o *operationTable) leastUsed() (last *operationSeries) {
 	for name, each := range *o.known.Load() {
 		if name != Other && (last == nil || each.uses.Load() < last.uses.Load()) {
 			last = each
@@ -126,8 +126,8 @@ func (o *operations) last() (last *operation) {
 	return last
 }
 
-// age halves the uses of all operations for each halfLife that has passed. Concurrent uses may be lost.
-func (o *operations) age() {
+// decayUses halves the uses of all operations for each halfLife that has passed. Concurrent uses may be lost.
+func (o *operationTable) decayUses() {
 	times := o.now().Sub(o.aged) / halfLife
 	if times == 0 {
 		return
@@ -147,16 +147,16 @@ func halve(uses map[string]uint64, times uint) {
 	maps.DeleteFunc(uses, func(_ string, n uint64) bool { return n == 0 })
 }
 
-func (o *operations) add(name string, uses uint64) {
+func (o *operationTable) addName(name string, uses uint64) {
 	grown := maps.Clone(*o.known.Load())
 	grown[name] = o.make(name)
 	grown[name].uses.Store(uses)
 	o.known.Store(&grown)
 }
 
-// remove deletes an operation with all its series. A transaction that still holds the operation's gauge then changes a
-// deleted series.
-func (o *operations) remove(name string) {
+// removeName deletes an operation with all its series. A transaction that still holds the operation's gauge then
+// changes a deleted series.
+func (o *operationTable) removeName(name string) {
 	left := maps.Clone(*o.known.Load())
 	delete(left, name)
 	o.known.Store(&left)
@@ -165,40 +165,40 @@ func (o *operations) remove(name string) {
 	}
 }
 
-// Running is a transaction that is counted as active. The zero Running is no transaction.
-type Running struct{ active prometheus.Gauge }
+// ActiveTx is a transaction that is counted as active. The zero Running is no transaction.
+type ActiveTx struct{ active prometheus.Gauge }
 
-// TxBegan counts a replayable transaction as active under an operation. was is the transaction's earlier count, under
-// another operation, or the zero Running.
-func (p *Proxy) TxBegan(was Running, operation string) Running {
+// CountTxStart counts a replayable transaction as active under an operation. was is the transaction's earlier count,
+// under another operation, or the zero Running.
+func (p *Proxy) CountTxStart(was ActiveTx, operation string) ActiveTx {
 	if p == nil {
-		return Running{}
+		return ActiveTx{}
 	}
-	is := Running{p.tx.operations.of(operation).active}
+	is := ActiveTx{p.tx.operations.seriesOf(operation).active}
 	is.active.Inc()
-	was.end()
+	was.decrement()
 	return is
 }
 
-func (r Running) end() {
+func (r ActiveTx) decrement() {
 	if r.active != nil {
 		r.active.Dec()
 	}
 }
 
-// TxEnded counts the end of a transaction, its time and its number of replays.
-func (p *Proxy) TxEnded(r Running, operation string, took time.Duration, replays int) {
+// CountTxEnd counts the end of a transaction, its time and its number of replays.
+func (p *Proxy) CountTxEnd(r ActiveTx, operation string, took time.Duration, replays int) {
 	if p != nil {
-		r.end()
-		o := p.tx.operations.of(operation)
+		r.decrement()
+		o := p.tx.operations.seriesOf(operation)
 		o.durations.Observe(took.Seconds())
 		o.attempts.Observe(float64(replays))
 	}
 }
 
-// OperationSucceeded counts a successful statement of an operation.
-func (p *Proxy) OperationSucceeded(operation string) {
+// CountOperationSuccess counts a successful statement of an operation.
+func (p *Proxy) CountOperationSuccess(operation string) {
 	if p != nil {
-		p.tx.operations.used(operation)
+		p.tx.operations.countUse(operation)
 	}
 }

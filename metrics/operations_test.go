@@ -40,16 +40,16 @@ func operationLabels(t *testing.T, reg prometheus.Gatherer) map[string]int {
 
 // does has a transaction of a name run; ok says that its statement succeeded.
 func (p *Proxy) does(name string, ok bool) {
-	r := p.TxBegan(Running{}, "")
-	r = p.TxBegan(r, name)
+	r := p.CountTxStart(ActiveTx{}, "")
+	r = p.CountTxStart(r, name)
 	if ok {
-		p.OperationSucceeded(name)
+		p.CountOperationSuccess(name)
 	}
-	p.Unsupported(name, "truncate")
-	p.TxError(name, "conflict")
-	p.TxConflict(name)
-	p.TxRetried(name, "OC000", 1)
-	p.TxEnded(r, name, time.Second, 0)
+	p.CountUnsupported(name, "truncate")
+	p.CountTxError(name, "conflict")
+	p.CountTxConflict(name)
+	p.CountTxRetry(name, "OC000", 1)
+	p.CountTxEnd(r, name, time.Second, 0)
 }
 
 // Names of statements that fail take no place, however many they are.
@@ -71,7 +71,7 @@ func TestOperationsGiveWay(t *testing.T) {
 	for i := range maxOperations {
 		p.does(fmt.Sprint("select_fill", i), true)
 	}
-	running := p.TxBegan(Running{}, "select_fill0")
+	running := p.CountTxStart(ActiveTx{}, "select_fill0")
 	used := func(n int) {
 		for range n {
 			for i := range 10 {
@@ -96,7 +96,7 @@ func TestOperationsGiveWay(t *testing.T) {
 			t.Fatalf("round %d: %d names, %d of 10 in steady use", round, len(got), orders)
 		}
 	}
-	p.TxEnded(running, "select_fill0", time.Second, 0)
+	p.CountTxEnd(running, "select_fill0", time.Second, 0)
 	got := labels()
 	if got["select_fill0"] != 0 {
 		t.Errorf("a name that gave way has %d series again", got["select_fill0"])
@@ -124,7 +124,7 @@ func TestOldOperationsGiveWay(t *testing.T) {
 	p, pass, labels := hours(t)
 	for i := range maxOperations {
 		for range 1000 {
-			p.OperationSucceeded(fmt.Sprint("select_old", i))
+			p.CountOperationSuccess(fmt.Sprint("select_old", i))
 		}
 	}
 	p.does("select_new", true)

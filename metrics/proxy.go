@@ -14,22 +14,22 @@ type Proxy struct {
 	started                   prometheus.Counter
 	batches, backfills, early prometheus.Counter
 	copies                    prometheus.Counter
-	ended                     closedCounter
-	startups                  closedCounter
+	ended                     fixedLabelCounter
+	startups                  fixedLabelCounter
 	turns                     atomic.Uint64
 	weakened                  prometheus.Counter
-	pins                      closedCounter
-	local                     closedCounter
-	settings, choices         closedCounter
-	errors                    closedCounter
-	cancels                   closedCounter
-	lost, indexes             closedCounter
-	prepared                  closedCounter
-	refused                   closedCounter
-	locks                     closedCounter
-	loads                     closedCounter
-	tx                        *transactions
-	gauges                    pulled[ProxyGauges]
+	pins                      fixedLabelCounter
+	local                     fixedLabelCounter
+	settings, choices         fixedLabelCounter
+	errors                    fixedLabelCounter
+	cancels                   fixedLabelCounter
+	lost, indexes             fixedLabelCounter
+	prepared                  fixedLabelCounter
+	refused                   fixedLabelCounter
+	locks                     fixedLabelCounter
+	loads                     fixedLabelCounter
+	tx                        *txMetrics
+	gauges                    snapshotMetrics[ProxyGauges]
 
 	unsupported *prometheus.CounterVec
 }
@@ -56,73 +56,73 @@ func newProxy(reg prometheus.Registerer, ignoredSettings, choiceKeys []string) *
 	unsupported.WithLabelValues(Other, Other) // so that the metric exists from the start
 	p := &Proxy{
 		unsupported: unsupported,
-		tx:          newTransactions(reg, time.Now, unsupported),
+		tx:          newTxMetrics(reg, time.Now, unsupported),
 		started: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "dsql_sessions_started_total", Help: "Sessions whose startup was answered."}),
-		weakened: newWeakened(),
-		ended:    newClosedCounter(reg, "dsql_sessions_ended_total", "Sessions that ended, by cause.", "cause", endCauses),
-		startups: newClosedCounter(reg, "dsql_startups_refused_total",
+		weakened: newWeakenedCounter(),
+		ended:    newFixedLabelCounter(reg, "dsql_sessions_ended_total", "Sessions that ended, by cause.", "cause", endCauses),
+		startups: newFixedLabelCounter(reg, "dsql_startups_refused_total",
 			"Connections that did not become sessions, by reason.", "reason", refusedReasons),
-		pins: newClosedCounter(reg, "dsql_pins_total",
+		pins: newFixedLabelCounter(reg, "dsql_pins_total",
 			"Sessions that began to keep a backend, by reason.", "reason", pinReasons),
-		local: newClosedCounter(reg, "dsql_local_answers_total", "Requests answered without a backend, by kind.", "kind", localKinds),
-		settings: newClosedCounter(reg, "dsql_settings_ignored_total",
+		local: newFixedLabelCounter(reg, "dsql_local_answers_total", "Requests answered without a backend, by kind.", "kind", localKinds),
+		settings: newFixedLabelCounter(reg, "dsql_settings_ignored_total",
 			"SETs and startup parameters answered without effect because DSQL refuses them, by name.", "name",
 			settingNames(ignoredSettings)),
-		errors: newClosedCounter(reg, "dsql_errors_sent_total",
+		errors: newFixedLabelCounter(reg, "dsql_errors_sent_total",
 			"Errors that Sluice itself sent to clients, by SQLSTATE.", "sqlstate", sqlStates),
-		cancels: newClosedCounter(reg, "dsql_cancels_total",
+		cancels: newFixedLabelCounter(reg, "dsql_cancels_total",
 			"Cancel requests, by outcome.", "outcome", cancelOutcomes),
-		lost: newClosedCounter(reg, "dsql_backends_lost_total",
+		lost: newFixedLabelCounter(reg, "dsql_backends_lost_total",
 			"Backends that were found dead, by their use at that time.", "when", lostWhens),
-		prepared: newClosedCounter(reg, "dsql_prepared_statements_total",
+		prepared: newFixedLabelCounter(reg, "dsql_prepared_statements_total",
 			"Uses of prepared statements, by outcome.", "outcome", preparedResults),
-		refused: newClosedCounter(reg, "dsql_statements_refused_total",
+		refused: newFixedLabelCounter(reg, "dsql_statements_refused_total",
 			"Requests that Sluice itself refused, by feature.", "feature", features),
-		loads: newClosedCounter(reg, "dsql_schema_loads_total",
+		loads: newFixedLabelCounter(reg, "dsql_schema_loads_total",
 			"Reads of the database's relations, by cause.", "cause", loadCauses),
 	}
-	ownTransactions := p.ownTransactions(reg, choiceKeys)
+	ownTransactions := p.addOwnTxCounters(reg, choiceKeys)
 	turns := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "dsql_turns_total", Help: "Turns: requests answered up to a ReadyForQuery.",
 	}, func() float64 { return float64(p.turns.Load()) })
-	p.gauges.rows = []row[ProxyGauges]{
-		gauge("dsql_advisory_locks_held", "Advisory locks of open sessions, in a table.", func(g ProxyGauges) float64 { return float64(g.Locks) }),
-		gauge("dsql_clients", "Open client sessions.", func(g ProxyGauges) float64 { return float64(g.Clients) }),
-		gauge("dsql_clients_idle", "Client sessions idle outside a transaction.", func(g ProxyGauges) float64 { return float64(g.Idle) }),
-		gauge("dsql_clients_pinned", "Client sessions that keep a backend.",
+	p.gauges.rows = []seriesRow[ProxyGauges]{
+		gaugeRow("dsql_advisory_locks_held", "Advisory locks of open sessions, in a table.", func(g ProxyGauges) float64 { return float64(g.Locks) }),
+		gaugeRow("dsql_clients", "Open client sessions.", func(g ProxyGauges) float64 { return float64(g.Clients) }),
+		gaugeRow("dsql_clients_idle", "Client sessions idle outside a transaction.", func(g ProxyGauges) float64 { return float64(g.Idle) }),
+		gaugeRow("dsql_clients_pinned", "Client sessions that keep a backend.",
 			func(g ProxyGauges) float64 { return float64(g.Pinned) }),
-		gauge("dsql_clients_waiting", "Client sessions that wait for a backend.",
+		gaugeRow("dsql_clients_waiting", "Client sessions that wait for a backend.",
 			func(g ProxyGauges) float64 { return float64(g.Waiting) }),
-		gauge("dsql_tx_gate_waiting", "Transactions that wait at the gate for others that want the same rows.",
+		gaugeRow("dsql_tx_gate_waiting", "Transactions that wait at the gate for others that want the same rows.",
 			func(g ProxyGauges) float64 { return float64(g.AtGate) }),
-		gauge("dsql_tx_log_bytes", "Bytes of the logs for replays of open transactions; retry.log_total_bytes bounds them.",
+		gaugeRow("dsql_tx_log_bytes", "Bytes of the logs for replays of open transactions; retry.log_total_bytes bounds them.",
 			func(g ProxyGauges) float64 { return float64(g.LogBytes) }),
-		gauge("dsql_tx_held_bytes", "Bytes of answers held back while their turn may be replayed; retry.held_total_bytes bounds them.",
+		gaugeRow("dsql_tx_held_bytes", "Bytes of answers held back while their turn may be replayed; retry.held_total_bytes bounds them.",
 			func(g ProxyGauges) float64 { return float64(g.HeldBytes) }),
-		gauge("dsql_prepared_text_bytes", "Bytes of the texts of prepared statements, clients' and remembered ones; prepared.total_bytes bounds them.",
+		gaugeRow("dsql_prepared_text_bytes", "Bytes of the texts of prepared statements, clients' and remembered ones; prepared.total_bytes bounds them.",
 			func(g ProxyGauges) float64 { return float64(g.TextBytes) }),
 	}
-	p.locks = newClosedCounter(reg, "dsql_advisory_locks_total", "Advisory locks in a table (rewrite.advisory_locks), by outcome.", "outcome", lockOutcomes)
+	p.locks = newFixedLabelCounter(reg, "dsql_advisory_locks_total", "Advisory locks in a table (rewrite.advisory_locks), by outcome.", "outcome", lockOutcomes)
 	reg.MustRegister(ownTransactions...)
 	reg.MustRegister(p.started, p.weakened, turns, &p.gauges, p.unsupported)
 	return p
 }
 
-// Unsupported counts one use of a feature that DSQL lacks or has differently. The statement planner bounds the values
-// of feature.
-func (p *Proxy) Unsupported(operation, feature string) {
+// CountUnsupported counts one use of a feature that DSQL lacks or has differently. The statement planner bounds the
+// values of feature.
+func (p *Proxy) CountUnsupported(operation, feature string) {
 	if p != nil {
-		p.tx.operations.count(operation, func(label string) { p.unsupported.WithLabelValues(label, feature).Inc() })
+		p.tx.operations.withLabel(operation, func(label string) { p.unsupported.WithLabelValues(label, feature).Inc() })
 	}
 }
 
-// ownTransactions creates the counters of transactions that Sluice itself makes, and the counter of options that
+// addOwnTxCounters creates the counters of transactions that Sluice itself makes, and the counter of options that
 // clients set.
-func (p *Proxy) ownTransactions(reg prometheus.Registerer, choiceKeys []string) []prometheus.Collector {
-	p.choices = newClosedCounter(reg, "dsql_choices_total",
+func (p *Proxy) addOwnTxCounters(reg prometheus.Registerer, choiceKeys []string) []prometheus.Collector {
+	p.choices = newFixedLabelCounter(reg, "dsql_choices_total",
 		"Values that clients chose at their startup or by SET (client.may_set), or got by user (client.users), by configuration key.", "key", choiceKeys)
-	p.indexes = newClosedCounter(reg, "dsql_indexes_left_total",
+	p.indexes = newFixedLabelCounter(reg, "dsql_indexes_left_total",
 		"Indexes of a failed CREATE INDEX that may exist, not valid, because Sluice could not drop them, by the reason of the failure.", "cause", indexCauses)
 	p.batches = newCounter("dsql_delete_batches_total", "Transactions that ran a DELETE of too many rows in batches (rewrite.chunked_delete, rewrite.truncate).")
 	p.backfills = newCounter("dsql_backfill_batches_total", "Transactions that gave rows a value in an added column (ddl.add_column_default, ddl.alter_column_type).")
@@ -136,43 +136,43 @@ func newCounter(name, help string) prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 }
 
-// DeleteBatch counts one batch of a DELETE that Sluice runs in several transactions.
-func (p *Proxy) DeleteBatch() {
+// CountDeleteBatch counts one batch of a DELETE that Sluice runs in several transactions.
+func (p *Proxy) CountDeleteBatch() {
 	if p != nil {
 		p.batches.Inc()
 	}
 }
 
-// CopyBatch counts one batch of INSERTs that Sluice makes from a COPY FROM STDIN.
-func (p *Proxy) CopyBatch() {
+// CountCopyBatch counts one batch of INSERTs that Sluice makes from a COPY FROM STDIN.
+func (p *Proxy) CountCopyBatch() {
 	if p != nil {
 		p.copies.Inc()
 	}
 }
 
-// BackfillBatch counts one batch of rows that got values in an added column.
-func (p *Proxy) BackfillBatch() {
+// CountBackfillBatch counts one batch of rows that got values in an added column.
+func (p *Proxy) CountBackfillBatch() {
 	if p != nil {
 		p.backfills.Inc()
 	}
 }
 
-// AdvisoryLock counts an event of an advisory lock. outcome is one of Lock….
-func (p *Proxy) AdvisoryLock(outcome string) {
+// CountAdvisoryLock counts an event of an advisory lock. outcome is one of Lock….
+func (p *Proxy) CountAdvisoryLock(outcome string) {
 	if p != nil {
 		p.locks.inc(outcome)
 	}
 }
 
-// EarlyCommit counts a part of a transaction that was committed before the client's COMMIT.
-func (p *Proxy) EarlyCommit() {
+// CountEarlyCommit counts a part of a transaction that was committed before the client's COMMIT.
+func (p *Proxy) CountEarlyCommit() {
 	if p != nil {
 		p.early.Inc()
 	}
 }
 
-// Choice counts an option that a client or its user has set. key is one of Options.ChoiceKeys.
-func (p *Proxy) Choice(key string) {
+// CountClientOption counts an option that a client or its user has set. key is one of Options.ClientOptionKeys.
+func (p *Proxy) CountClientOption(key string) {
 	if p != nil {
 		p.choices.inc(key)
 	}
@@ -189,120 +189,120 @@ func settingNames(configured []string) []string {
 	return slices.Compact(names)
 }
 
-// Pull sets f as the source of the sessions' gauges, which is called at each scrape.
-func (p *Proxy) Pull(f func() ProxyGauges) {
+// SetSource sets f as the source of the sessions' gauges, which is called at each scrape.
+func (p *Proxy) SetSource(f func() ProxyGauges) {
 	if p != nil {
-		p.gauges.connect(f)
+		p.gauges.setSource(f)
 	}
 }
 
-// SessionStarted counts a session whose startup was answered with success.
-func (p *Proxy) SessionStarted() {
+// CountSessionStart counts a session whose startup was answered with success.
+func (p *Proxy) CountSessionStart() {
 	if p != nil {
 		p.started.Inc()
 	}
 }
 
-// SessionEnded counts the end of a started session. cause is one of End….
-func (p *Proxy) SessionEnded(cause string) {
+// CountSessionEnd counts the end of a started session. cause is one of End….
+func (p *Proxy) CountSessionEnd(cause string) {
 	if p != nil {
 		p.ended.inc(cause)
 	}
 }
 
-// StartupRefused counts a connection that did not become a session. reason is one of Refused….
-func (p *Proxy) StartupRefused(reason string) {
+// CountStartupRefusal counts a connection that did not become a session. reason is one of Refused….
+func (p *Proxy) CountStartupRefusal(reason string) {
 	if p != nil {
 		p.startups.inc(reason)
 	}
 }
 
-// Turn counts a turn, from a request to its ReadyForQuery, by one atomic addition.
-func (p *Proxy) Turn() {
+// CountTurn counts a turn, from a request to its ReadyForQuery, by one atomic addition.
+func (p *Proxy) CountTurn() {
 	if p != nil {
 		p.turns.Add(1)
 	}
 }
 
-// Pinned counts a session that began to keep its backend. reason is one of Pin….
-func (p *Proxy) Pinned(reason string) {
+// CountPin counts a session that began to keep its backend. reason is one of Pin….
+func (p *Proxy) CountPin(reason string) {
 	if p != nil {
 		p.pins.inc(reason)
 	}
 }
 
-// LocalAnswer counts a request that Sluice answered without a backend. kind is one of Local….
-func (p *Proxy) LocalAnswer(kind string) {
+// CountLocalAnswer counts a request that Sluice answered without a backend. kind is one of Local….
+func (p *Proxy) CountLocalAnswer(kind string) {
 	if p != nil {
 		p.local.inc(kind)
 	}
 }
 
-// newWeakened returns the counter for Proxy.Weakened.
-func newWeakened() prometheus.Counter {
+// newWeakenedCounter returns the counter for Proxy.CountWeakenedIsolation.
+func newWeakenedCounter() prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "dsql_serializable_weakened_total", Help: "Times that SERIALIZABLE was treated as REPEATABLE READ (rewrite.serializable)."})
 }
 
-// Weakened counts a lowered isolation level, of a transaction or of a setting for later transactions.
-func (p *Proxy) Weakened() {
+// CountWeakenedIsolation counts a lowered isolation level, of a transaction or of a setting for later transactions.
+func (p *Proxy) CountWeakenedIsolation() {
 	if p != nil {
 		p.weakened.Inc()
 	}
 }
 
-// SettingIgnored counts a setting that Sluice accepted without effect. Names outside Options.IgnoredSettings are
+// CountIgnoredSetting counts a setting that Sluice accepted without effect. Names outside Options.IgnoredSettings are
 // counted together.
-func (p *Proxy) SettingIgnored(name string) {
+func (p *Proxy) CountIgnoredSetting(name string) {
 	if p != nil {
 		p.settings.inc(name)
 	}
 }
 
-// ErrorSent counts an error that Sluice itself sent to a client.
-func (p *Proxy) ErrorSent(sqlstate string) {
+// CountErrorSent counts an error that Sluice itself sent to a client.
+func (p *Proxy) CountErrorSent(sqlstate string) {
 	if p != nil {
 		p.errors.inc(sqlstate)
 	}
 }
 
-// Cancel counts a cancel request. outcome is one of Cancel….
-func (p *Proxy) Cancel(outcome string) {
+// CountCancel counts a cancel request. outcome is one of Cancel….
+func (p *Proxy) CountCancel(outcome string) {
 	if p != nil {
 		p.cancels.inc(outcome)
 	}
 }
 
-// BackendLost counts a backend whose connection was lost. when is one of Lost….
-func (p *Proxy) BackendLost(when string) {
+// CountBackendLost counts a backend whose connection was lost. when is one of Lost….
+func (p *Proxy) CountBackendLost(when string) {
 	if p != nil {
 		p.lost.inc(when)
 	}
 }
 
-// IndexLeft counts an index that a failed CREATE INDEX may have left in an invalid state. cause is one of Index….
-func (p *Proxy) IndexLeft(cause string) {
+// CountIndexLeft counts an index that a failed CREATE INDEX may have left in an invalid state. cause is one of Index….
+func (p *Proxy) CountIndexLeft(cause string) {
 	if p != nil {
 		p.indexes.inc(cause)
 	}
 }
 
-// Prepared counts a use of a prepared statement. outcome is one of Prepared….
-func (p *Proxy) Prepared(outcome string) {
+// CountPreparedUse counts a use of a prepared statement. outcome is one of Prepared….
+func (p *Proxy) CountPreparedUse(outcome string) {
 	if p != nil {
 		p.prepared.inc(outcome)
 	}
 }
 
-// Refused counts a request that Sluice refused. feature is one of Feature….
-func (p *Proxy) Refused(feature string) {
+// CountRefusal counts a request that Sluice refused. feature is one of Feature….
+func (p *Proxy) CountRefusal(feature string) {
 	if p != nil {
 		p.refused.inc(feature)
 	}
 }
 
-// SchemaLoaded counts a read of the database's schema. cause is one of Load….
-func (p *Proxy) SchemaLoaded(cause string) {
+// CountSchemaLoad counts a read of the database's schema. cause is one of Load….
+func (p *Proxy) CountSchemaLoad(cause string) {
 	if p != nil {
 		p.loads.inc(cause)
 	}

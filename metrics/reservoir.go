@@ -9,12 +9,12 @@ import (
 
 // Reservoir counts events of backends, the connections to the server. Its methods may be called on nil.
 type Reservoir struct {
-	discards closedCounter
-	failures closedCounter
+	discards fixedLabelCounter
+	failures fixedLabelCounter
 	refills  prometheus.Counter
 	dials    map[string]prometheus.Observer
-	waits    waits
-	gauges   pulled[ReservoirGauges]
+	waits    waitHistogram
+	gauges   snapshotMetrics[ReservoirGauges]
 }
 
 // ReservoirGauges is a snapshot of the reservoir, with counts since the process started.
@@ -32,9 +32,9 @@ type ReservoirGauges struct {
 
 func newReservoir(reg prometheus.Registerer) *Reservoir {
 	r := &Reservoir{
-		discards: newClosedCounter(reg, "dsql_reservoir_discards_total",
+		discards: newFixedLabelCounter(reg, "dsql_reservoir_discards_total",
 			"Backends closed, by reason.", "reason", discardReasons),
-		failures: newClosedCounter(reg, "dsql_reservoir_refill_failures_total",
+		failures: newFixedLabelCounter(reg, "dsql_reservoir_refill_failures_total",
 			"Dials that failed, by step or by the quota that refused them.", "reason", refillFailures),
 		refills: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "dsql_reservoir_refills_total", Help: "Dials that succeeded."}),
@@ -48,57 +48,57 @@ func newReservoir(reg prometheus.Registerer) *Reservoir {
 	for _, step := range dialSteps {
 		r.dials[step] = dials.WithLabelValues(step)
 	}
-	r.gauges.rows = []row[ReservoirGauges]{
-		gauge("dsql_reservoir_size", "Backends ready to be lent.",
+	r.gauges.rows = []seriesRow[ReservoirGauges]{
+		gaugeRow("dsql_reservoir_size", "Backends ready to be lent.",
 			func(g ReservoirGauges) float64 { return float64(g.Ready) }),
-		gauge("dsql_reservoir_target", "Backends, in use and ready, that the reservoir tries to have.",
+		gaugeRow("dsql_reservoir_target", "Backends, in use and ready, that the reservoir tries to have.",
 			func(g ReservoirGauges) float64 { return float64(g.Target) }),
-		gauge("dsql_reservoir_in_use", "Backends lent.",
+		gaugeRow("dsql_reservoir_in_use", "Backends lent.",
 			func(g ReservoirGauges) float64 { return float64(g.InUse) }),
-		gauge("dsql_reservoir_dialing", "Backends being dialled.",
+		gaugeRow("dsql_reservoir_dialing", "Backends being dialled.",
 			func(g ReservoirGauges) float64 { return float64(g.Dialing) }),
-		gauge("dsql_reservoir_waiting_clients", "Callers that wait for a backend.",
+		gaugeRow("dsql_reservoir_waiting_clients", "Callers that wait for a backend.",
 			func(g ReservoirGauges) float64 { return float64(g.Waiting) }),
-		counter("dsql_reservoir_checkouts_total", "Backends lent.",
+		counterRow("dsql_reservoir_checkouts_total", "Backends lent.",
 			func(g ReservoirGauges) float64 { return float64(g.Checkouts) }),
-		counter("dsql_reservoir_empty_total", "Checkouts that found no backend ready.",
+		counterRow("dsql_reservoir_empty_total", "Checkouts that found no backend ready.",
 			func(g ReservoirGauges) float64 { return float64(g.Empty) }),
 	}
 	reg.MustRegister(r.refills, dials, &reservoirCollector{r})
 	return r
 }
 
-// Pull sets f as the source of the reservoir's gauges and counts, which is called at each scrape.
-func (r *Reservoir) Pull(f func() ReservoirGauges) {
+// SetSource sets f as the source of the reservoir's gauges and counts, which is called at each scrape.
+func (r *Reservoir) SetSource(f func() ReservoirGauges) {
 	if r != nil {
-		r.gauges.connect(f)
+		r.gauges.setSource(f)
 	}
 }
 
-// Discarded counts a backend that was closed, by its reason.
-func (r *Reservoir) Discarded(reason string) {
+// CountDiscard counts a backend that was closed, by its reason.
+func (r *Reservoir) CountDiscard(reason string) {
 	if r != nil {
 		r.discards.inc(reason)
 	}
 }
 
-// Dialed counts a successful dial of a backend, and the time d it took.
-func (r *Reservoir) Dialed(d time.Duration) {
+// CountDial counts a successful dial of a backend, and the time d it took.
+func (r *Reservoir) CountDial(d time.Duration) {
 	if r != nil {
 		r.refills.Inc()
 		r.dials["total"].Observe(d.Seconds())
 	}
 }
 
-// DialFailed counts a failed dial of a backend, by its reason.
-func (r *Reservoir) DialFailed(reason string) {
+// CountDialFailure counts a failed dial of a backend, by its reason.
+func (r *Reservoir) CountDialFailure(reason string) {
 	if r != nil {
 		r.failures.inc(reason)
 	}
 }
 
-// DialStep observes the time of one step of a dial. Steps without a label are ignored.
-func (r *Reservoir) DialStep(step string, d time.Duration) {
+// ObserveDialStep observes the time of one step of a dial. Steps without a label are ignored.
+func (r *Reservoir) ObserveDialStep(step string, d time.Duration) {
 	if r == nil {
 		return
 	}
@@ -107,8 +107,8 @@ func (r *Reservoir) DialStep(step string, d time.Duration) {
 	}
 }
 
-// Waited observes the wait of a checkout that did not get its backend at once.
-func (r *Reservoir) Waited(d time.Duration) {
+// ObserveWait observes the wait of a checkout that did not get its backend at once.
+func (r *Reservoir) ObserveWait(d time.Duration) {
 	if r != nil {
 		r.waits.observe(d)
 	}
@@ -122,15 +122,15 @@ var dialBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2
 // checkout that did not wait.
 var waitBuckets = [...]float64{.0001, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
-// waits is the histogram of checkouts that had to wait. The reservoir counts immediate checkouts under its own lock, so
-// that the usual checkout reads no clock and touches no metric. At scrape, immediate checkouts are added to the first
-// bucket, with a time of 0.
-type waits struct {
+// waitHistogram is the histogram of checkouts that had to wait. The reservoir counts immediate checkouts under its own
+// lock, so that the usual checkout reads no clock and touches no metric. At scrape, immediate checkouts are added to
+// the first bucket, with a time of 0.
+type waitHistogram struct {
 	buckets [len(waitBuckets) + 1]atomic.Uint64
 	nanos   atomic.Int64
 }
 
-func (w *waits) observe(d time.Duration) {
+func (w *waitHistogram) observe(d time.Duration) {
 	i := 0
 	for i < len(waitBuckets) && d.Seconds() > waitBuckets[i] {
 		i++
@@ -139,7 +139,7 @@ func (w *waits) observe(d time.Duration) {
 	w.nanos.Add(int64(d))
 }
 
-func (w *waits) metric(immediate uint64) prometheus.Metric {
+func (w *waitHistogram) metric(immediate uint64) prometheus.Metric {
 	cumulative := make(map[float64]uint64, len(waitBuckets))
 	count := immediate
 	for i, bound := range waitBuckets {

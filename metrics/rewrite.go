@@ -5,7 +5,7 @@ import "github.com/prometheus/client_golang/prometheus"
 // Rewrite shows the counts of the statement planner. Rewrite has only Pull, because the planner does not import
 // metrics.
 type Rewrite struct {
-	counts pulled[RewriteCounts]
+	counts snapshotMetrics[RewriteCounts]
 }
 
 // RewriteCounts is a snapshot of the statement planner's counts since the process started.
@@ -24,24 +24,24 @@ type RewriteCounts struct {
 
 func newRewrite(reg prometheus.Registerer) *Rewrite {
 	r := &Rewrite{}
-	r.counts.rows = []row[RewriteCounts]{
-		counter("dsql_rewrite_parsed_total", "Statement texts that were parsed.",
+	r.counts.rows = []seriesRow[RewriteCounts]{
+		counterRow("dsql_rewrite_parsed_total", "Statement texts that were parsed.",
 			func(c RewriteCounts) float64 { return float64(c.Parsed) }),
-		counter("dsql_rewrite_cache_hits_total", "Statement texts whose plan was remembered.",
+		counterRow("dsql_rewrite_cache_hits_total", "Statement texts whose plan was remembered.",
 			func(c RewriteCounts) float64 { return float64(c.CacheHits) }),
-		counter("dsql_rewrite_scanned_total", "Statement texts that needed no parse because none of their words concerns a rule.",
+		counterRow("dsql_rewrite_scanned_total", "Statement texts that needed no parse because none of their words concerns a rule.",
 			func(c RewriteCounts) float64 { return float64(c.Scanned) }),
-		counter("dsql_rewrite_unparsable_total", "Statement texts outside PostgreSQL's grammar; they pass unchanged.",
+		counterRow("dsql_rewrite_unparsable_total", "Statement texts outside PostgreSQL's grammar; they pass unchanged.",
 			func(c RewriteCounts) float64 { return float64(c.Unparsable) }),
-		counter("dsql_rewrite_rewritten_total", "Parsed statement texts that Sluice replaced by another.",
+		counterRow("dsql_rewrite_rewritten_total", "Parsed statement texts that Sluice replaced by another.",
 			func(c RewriteCounts) float64 { return float64(c.Rewritten) }),
-		counter("dsql_rewrite_unverified_total", "Parsed statement texts that pass unchanged because the rewritten text had another meaning than intended.",
+		counterRow("dsql_rewrite_unverified_total", "Parsed statement texts that pass unchanged because the rewritten text had another meaning than intended.",
 			func(c RewriteCounts) float64 { return float64(c.Unverified) }),
 	}
 	guarded := prometheus.NewDesc("dsql_rewrite_guarded_total",
 		"Statement texts that a guard withheld from the parser, by guard; they pass unchanged and pin.", []string{"reason"}, nil)
-	guard := func(reason string, value func(RewriteCounts) float64) row[RewriteCounts] {
-		return row[RewriteCounts]{desc: guarded, kind: prometheus.CounterValue, value: value, labels: []string{reason}}
+	guard := func(reason string, value func(RewriteCounts) float64) seriesRow[RewriteCounts] {
+		return seriesRow[RewriteCounts]{desc: guarded, kind: prometheus.CounterValue, value: value, labels: []string{reason}}
 	}
 	r.counts.rows = append(r.counts.rows,
 		guard("bytes", func(c RewriteCounts) float64 { return float64(c.GuardedBytes) }),
@@ -52,9 +52,9 @@ func newRewrite(reg prometheus.Registerer) *Rewrite {
 	return r
 }
 
-// Pull sets f as the source of the planner's counts, which is called at each scrape.
-func (r *Rewrite) Pull(f func() RewriteCounts) {
+// SetSource sets f as the source of the planner's counts, which is called at each scrape.
+func (r *Rewrite) SetSource(f func() RewriteCounts) {
 	if r != nil {
-		r.counts.connect(f)
+		r.counts.setSource(f)
 	}
 }

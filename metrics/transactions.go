@@ -31,9 +31,9 @@ const (
 	PartFailed  = "failed" // a conflict, a loss, a cancel
 )
 
-// transactions holds the metrics of transactions. It is a part of Proxy.
-type transactions struct {
-	operations operations
+// txMetrics holds the metrics of transactions. It is a part of Proxy.
+type txMetrics struct {
+	operations operationTable
 	retries    *prometheus.CounterVec
 	conflicts  *prometheus.CounterVec
 	conditions *prometheus.CounterVec
@@ -42,21 +42,21 @@ type transactions struct {
 	attempts   *prometheus.HistogramVec
 	durations  *prometheus.HistogramVec
 	active     *prometheus.GaugeVec
-	refused    closedCounter
-	parts      closedCounter
+	refused    fixedLabelCounter
+	parts      fixedLabelCounter
 	backoff    prometheus.Histogram
 }
 
 // operationHelp explains the label operation. It is appended to the help of metrics with that label.
 const operationHelp = " The label operation has verb and first table, as in select_shards, of the transaction's first statement that locks or writes, else of its first that reads; or the name from a policy. It is other for names without a successful statement, and for the least used of more than 250."
 
-func newTransactions(reg prometheus.Registerer, now func() time.Time, unsupported vector) *transactions {
+func newTxMetrics(reg prometheus.Registerer, now func() time.Time, unsupported labelDeleter) *txMetrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"operation"}, labels...))
 		reg.MustRegister(c)
 		return c
 	}
-	t := &transactions{
+	t := &txMetrics{
 		retries: counter("dsql_tx_retries_total", "Replays of transactions, by cause."+operationHelp, "sqlstate", "attempt"),
 		conflicts: counter("dsql_tx_conflicts_total",
 			"Conflicts (SQLSTATE 40001) that the server reported, replayed or not, by transaction."),
@@ -64,10 +64,10 @@ func newTransactions(reg prometheus.Registerer, now func() time.Time, unsupporte
 		errors:     counter("dsql_errors_total", "Errors of the server, by transaction and by outcome.", "error_type"),
 		exhausted: counter("dsql_tx_exhausted_total",
 			"Transactions that Sluice stopped replaying because all attempts or the time were used up."),
-		refused: newClosedCounter(reg, "dsql_tx_replay_refused_total",
+		refused: newFixedLabelCounter(reg, "dsql_tx_replay_refused_total",
 			"Conflicts and lost backends that reached the client because its transaction was not replayed, by reason.",
 			"reason", refusedReplays),
-		parts: newClosedCounter(reg, "dsql_discarded_parts_total",
+		parts: newFixedLabelCounter(reg, "dsql_discarded_parts_total",
 			"Parts of transactions discarded by ROLLBACK TO that ran again on a second connection (retry.savepoints strict), by whether their answers were the same.",
 			"outcome", partOutcomes),
 		attempts: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "dsql_retry_attempts_histogram",
@@ -81,8 +81,8 @@ func newTransactions(reg prometheus.Registerer, now func() time.Time, unsupporte
 			Help: "Wait before a replay, with the wait at the gate.", Buckets: []float64{.01, .05, .1, .2, .5, 1, 2, 4}}),
 	}
 	reg.MustRegister(t.attempts, t.durations, t.active, t.backoff)
-	t.operations.init(now, func(name string) *operation { // with Other every metric exists from the start
-		return &operation{name: name, active: t.active.WithLabelValues(name), attempts: t.attempts.WithLabelValues(name),
+	t.operations.init(now, func(name string) *operationSeries { // with Other every metric exists from the start
+		return &operationSeries{name: name, active: t.active.WithLabelValues(name), attempts: t.attempts.WithLabelValues(name),
 			durations: t.durations.WithLabelValues(name)}
 	}, t.retries, t.conflicts, t.conditions, t.errors, t.exhausted, t.attempts, t.durations, t.active, unsupported)
 	for _, c := range []*prometheus.CounterVec{t.conflicts, t.conditions, t.exhausted} {
@@ -100,17 +100,17 @@ func newTransactions(reg prometheus.Registerer, now func() time.Time, unsupporte
 	return t
 }
 
-// TxConflict counts a conflict (40001) that the server reported.
-func (p *Proxy) TxConflict(operation string) {
+// CountTxConflict counts a conflict (40001) that the server reported.
+func (p *Proxy) CountTxConflict(operation string) {
 	if p != nil {
-		p.tx.operations.count(operation, func(label string) { p.tx.conflicts.WithLabelValues(label).Inc() })
+		p.tx.operations.withLabel(operation, func(label string) { p.tx.conflicts.WithLabelValues(label).Inc() })
 	}
 }
 
-// TxRetried counts a replay, which is the attempt-th of its transaction. cause is OC000, OC001, backend_lost, 0A000
+// CountTxRetry counts a replay, which is the attempt-th of its transaction. cause is OC000, OC001, backend_lost, 0A000
 // (the server refused a statement that has another form), or unknown_name (a statement has a new plan by the current
 // schema). Any other cause counts as 40001.
-func (p *Proxy) TxRetried(operation, cause string, attempt int) {
+func (p *Proxy) CountTxRetry(operation, cause string, attempt int) {
 	if p == nil {
 		return
 	}
@@ -121,52 +121,52 @@ func (p *Proxy) TxRetried(operation, cause string, attempt int) {
 	if attempt >= 1 && attempt <= maxAttempt {
 		which = strconv.Itoa(attempt)
 	}
-	p.tx.operations.count(operation, func(label string) { p.tx.retries.WithLabelValues(label, cause, which).Inc() })
+	p.tx.operations.withLabel(operation, func(label string) { p.tx.retries.WithLabelValues(label, cause, which).Inc() })
 }
 
-// TxReplayRefused counts a transaction that was not run again. reason is the label of a retry.Reason.
-func (p *Proxy) TxReplayRefused(reason string) {
+// CountReplayRefusal counts a transaction that was not run again. reason is the label of a retry.RefusalReason.
+func (p *Proxy) CountReplayRefusal(reason string) {
 	if p != nil {
 		p.tx.refused.inc(reason)
 	}
 }
 
-// DiscardedPart counts a part after a savepoint that was run again before ROLLBACK TO discarded it. outcome is
+// CountDiscardedPart counts a part after a savepoint that was run again before ROLLBACK TO discarded it. outcome is
 // PartSame, PartDiffers or PartFailed.
-func (p *Proxy) DiscardedPart(outcome string) {
+func (p *Proxy) CountDiscardedPart(outcome string) {
 	if p != nil {
 		p.tx.parts.inc(outcome)
 	}
 }
 
-// TxExhausted counts a transaction that has used up its replays.
-func (p *Proxy) TxExhausted(operation string) {
+// CountTxExhausted counts a transaction that has used up its replays.
+func (p *Proxy) CountTxExhausted(operation string) {
 	if p != nil {
-		p.tx.operations.count(operation, func(label string) { p.tx.exhausted.WithLabelValues(label).Inc() })
+		p.tx.operations.withLabel(operation, func(label string) { p.tx.exhausted.WithLabelValues(label).Inc() })
 	}
 }
 
-// TxBackoff observes the pause before a replay of a transaction.
-func (p *Proxy) TxBackoff(d time.Duration) {
+// ObserveTxBackoff observes the pause before a replay of a transaction.
+func (p *Proxy) ObserveTxBackoff(d time.Duration) {
 	if p != nil {
 		p.tx.backoff.Observe(d.Seconds())
 	}
 }
 
-// TxError counts an error of the server. class is the label of a retry.Class.
-func (p *Proxy) TxError(operation, class string) {
+// CountTxError counts an error of the server. class is the label of a retry.ResultClass.
+func (p *Proxy) CountTxError(operation, class string) {
 	if p == nil {
 		return
 	}
 	if !slices.Contains(errorTypes, class) {
 		class = errorTypes[0]
 	}
-	p.tx.operations.count(operation, func(label string) { p.tx.errors.WithLabelValues(label, class).Inc() })
+	p.tx.operations.withLabel(operation, func(label string) { p.tx.errors.WithLabelValues(label, class).Inc() })
 }
 
-// TxConditionFailed counts an UPDATE or DELETE that matched no row.
-func (p *Proxy) TxConditionFailed(operation string) {
+// CountConditionFailed counts an UPDATE or DELETE that matched no row.
+func (p *Proxy) CountConditionFailed(operation string) {
 	if p != nil {
-		p.tx.operations.count(operation, func(label string) { p.tx.conditions.WithLabelValues(label).Inc() })
+		p.tx.operations.withLabel(operation, func(label string) { p.tx.conditions.WithLabelValues(label).Inc() })
 	}
 }

@@ -71,7 +71,7 @@ func (s *session) abortAttempt() error {
 func (s *session) mightSyncCommit() bool {
 	t, q := s.t, &s.t.owed
 	synced := !q.empty() && q.items[len(q.items)-1].endsWithReady()
-	return t.outcome.SyncCommits() && t.serverAt == midTurn && !synced
+	return t.outcome.WouldSyncCommit() && t.serverAt == midTurn && !synced
 }
 
 // syncToReady sends the missing Sync and reads up to ReadyForQuery. The client gets no answers. After failed frames the

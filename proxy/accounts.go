@@ -17,7 +17,7 @@ import (
 //	names       of prepared statements; their texts and descriptions are charged to the texts
 //	portals     names, values, formats, and long texts of their statements (portal.go)
 //	frames      that are read whole, and deferred Closes; until the turn has ended
-//	feature     bytes that a feature holds for its statement (feature.Client.Hold); until the turn has ended
+//	feature     bytes that a feature holds for its statement (feature.Client.ChargeMemory); until the turn has ended
 //	locks       advisory locks
 //
 // Package retry bounds the logs of transactions and answers that are held back.
@@ -80,16 +80,16 @@ func (s *session) checkSettingsMemory(plan *rewrite.Plan) error {
 			n += savepointBytes
 		}
 		for j := range st.Changes {
-			n += s.settings.Needs(&st.Changes[j], s.inBlock())
+			n += s.settings.ExtraBytes(&st.Changes[j], s.inBlock())
 		}
 	}
 	if n <= 0 {
 		return nil
 	}
-	if !s.settings.Takes(plan.Statements) {
+	if !s.settings.HasRoomFor(plan.Statements) {
 		return errTooManySettings
 	}
-	if full := s.account.Full(account.Own, s.settingsMemory()-s.settingsCharge.Bytes()+n); full != nil {
+	if full := s.account.ExceededBound(account.Own, s.settingsMemory()-s.settingsCharge.Bytes()+n); full != nil {
 		return errOutOfMemory(full)
 	}
 	return nil
@@ -109,7 +109,7 @@ func pendingSettingsWeight(plan *rewrite.Plan) (n int) {
 	return n
 }
 
-var errTooManySettings = &wire.Error{Code: "53200", Message: fmt.Sprintf("too many settings: a session has at most %d", settings.Most),
+var errTooManySettings = &wire.Error{Code: "53200", Message: fmt.Sprintf("too many settings: a session has at most %d", settings.MaxSettings),
 	Hint: "RESET what is not used any more, or keep such values in a table."}
 
 // settingsMemory returns the memory of the session's settings and savepoints, in bytes.
@@ -134,8 +134,8 @@ func (s *session) chargeLockMemory() {
 
 // dropLongSettings drops long values of the client from the recorded settings of a backend that is returned.
 func (s *session) dropLongSettings() {
-	if of := s.b.applied; of != nil && of.Bytes() > settings.MostBare {
-		s.b.applied = s.srv.interned.Share(of.Bared())
+	if of := s.b.applied; of != nil && of.Bytes() > settings.MaxBareValue {
+		s.b.applied = s.srv.interned.Intern(of.WithoutLongValues())
 	}
 }
 

@@ -64,13 +64,13 @@ func TestSettingsOfAClient(t *testing.T) {
 		}
 		// Short ones too: no frame of theirs is charged.
 		names := 0
-		for got := ""; names < settings.Most && !strings.Contains(got, "E S="); names++ {
+		for got := ""; names < settings.MaxSettings && !strings.Contains(got, "E S="); names++ {
 			got = c.sends(t, &pgproto3.Query{String: fmt.Sprintf("SET app.name_%d = '%s'", names, strings.Repeat("x", 20_000))})
 			if strings.Contains(got, "E S=") && !refusalError(got, account.ClientKey) {
 				t.Errorf("%s: one SET too many: %s", kind, got)
 			}
 		}
-		if names < 20 || names == settings.Most {
+		if names < 20 || names == settings.MaxSettings {
 			t.Errorf("%s: %d settings of 20 kB, of 4 MiB", kind, names)
 		}
 	}
@@ -96,13 +96,13 @@ func TestNumberOfSettings(t *testing.T) {
 			}
 			return strings.Join(all, "; ")
 		}
-		for i := 0; i < settings.Most; i += 100 {
+		for i := 0; i < settings.MaxSettings; i += 100 {
 			if refused(set(i, i+100)) {
 				t.Fatalf("%s: %d settings are too many", kind, i+100)
 			}
 		}
 		for text, want := range map[string]bool{
-			set(settings.Most, settings.Most+1): true, "SET app.name_7 = 'y'": false, set(0, 300): false, "SELECT 1": false,
+			set(settings.MaxSettings, settings.MaxSettings+1): true, "SET app.name_7 = 'y'": false, set(0, 300): false, "SELECT 1": false,
 		} {
 			if got := refused(text); got != want {
 				t.Errorf("%s: refused %v: %.60s", kind, got, text)
@@ -126,7 +126,7 @@ func TestPipelineOfSettings(t *testing.T) {
 			s := startSluice(t, sharedPostgres(t), options...)
 			c := dialRaw(t, s.addr)
 			var frames, executes []pgproto3.FrontendMessage
-			for i := range 2 * settings.Most {
+			for i := range 2 * settings.MaxSettings {
 				portal := fmt.Sprint("p", i)
 				frames = append(frames, &pgproto3.Parse{Query: fmt.Sprintf("SET app.name_%d = 'x'", i)}, &pgproto3.Bind{DestinationPortal: portal})
 				if execute := (&pgproto3.Execute{Portal: portal}); bindsFirst {
@@ -136,7 +136,7 @@ func TestPipelineOfSettings(t *testing.T) {
 				}
 			}
 			got := c.sends(t, append(append(frames, executes...), &pgproto3.Sync{})...)
-			if n := strings.Count(got, "C SET"); !refusalError(got, "too many settings") || n < settings.Most || n > settings.Most+128 {
+			if n := strings.Count(got, "C SET"); !refusalError(got, "too many settings") || n < settings.MaxSettings || n > settings.MaxSettings+128 {
 				t.Errorf("%s, binds first %v: %d SETs of one pipeline, then %s", kind, bindsFirst, n, got[max(0, len(got)-200):])
 			}
 		}

@@ -109,7 +109,7 @@ func (s *session) prepareForClient(cs *clientStatement) (*serverStatement, error
 
 // templateForSettings returns the template of cs under the current settings, since a text may mean something else under
 // others. epoch is the oldest epoch of a statement on the backend that may be used.
-func (s *session) templateForSettings(cs *clientStatement, p settings.Parsing) (tmpl *statementTemplate, epoch uint64) {
+func (s *session) templateForSettings(cs *clientStatement, p settings.ParsingHashes) (tmpl *statementTemplate, epoch uint64) {
 	if tmpl = cs.tmpl; tmpl.parsing != p {
 		tmpl = s.srv.cachedTemplate(&s.t.scratch, []byte(tmpl.sql), []byte(tmpl.oids), p, tmpl.names, tmpl.plannerNumber, tmpl.plan)
 		if cs.tmpl.split != nil {
@@ -130,7 +130,7 @@ func (s *session) wouldReparseDifferently(cs *clientStatement, tmpl *statementTe
 
 // serverParsesDifferently reports whether the backend would parse the text otherwise than the planner.
 func (s *session) serverParsesDifferently(tmpl *statementTemplate) bool {
-	return s.b.reading != 0 && s.b.reading.Misleads([]byte(tmpl.sql))
+	return s.b.reading != 0 && s.b.reading.MayMislead([]byte(tmpl.sql))
 }
 
 // templateWithParamTypes returns tmpl with the parameter types in promise, the client's description, if the server
@@ -158,7 +158,7 @@ func (s *session) prepareAndCompare(tmpl *statementTemplate, epoch uint64, promi
 	if fresh {
 		st = s.prepareOnBackend(tmpl, true)
 	} else {
-		s.srv.metrics.Prepared(metrics.PreparedHit)
+		s.srv.metrics.CountPreparedUse(metrics.PreparedHit)
 	}
 	// A query that is sent as two statements needs its parameter types.
 	for promise != nil || tmpl.split != nil {

@@ -40,7 +40,7 @@ func (s *session) applySettings(inBlock bool) error {
 	refusal, err := s.syncSettingsAndSchema()
 	clientErr := error(errBackendLost)
 	for losses := 1; err != nil && !isBackendUsableAfter(err) && !s.pinned && losses < maxSettingLosses; losses++ {
-		s.srv.metrics.BackendLost(metrics.LostIdle)
+		s.srv.metrics.CountBackendLost(metrics.LostIdle)
 		s.dropBackend(reservoir.Broken)
 		conn, berr := s.borrowBackend()
 		if berr != nil {
@@ -123,13 +123,13 @@ func (s *session) failApplySettings(e sessionEvent, inBlock bool, refusal []byte
 
 // startupSettingsToRestore returns SETs of startup values, for settings that the transaction has RESET to the server's
 // own values. They are sorted by name. A reset for the transaction becomes SET LOCAL.
-func (s *session) startupSettingsToRestore() (sets []rewrite.Change) {
+func (s *session) startupSettingsToRestore() (sets []rewrite.SettingChange) {
 	for _, name := range slices.Sorted(maps.Keys(s.settings.Startup.SQL)) {
-		last := s.settings.Staged.Last(name)
+		last := s.settings.Staged.LastChange(name)
 		if last == nil || last.SQL != "" || last.Action == rewrite.SetLocal && !last.Default {
 			continue
 		}
-		c := rewrite.Change{Action: rewrite.Set, Name: name, SQL: s.settings.Startup.SQL[name], Text: s.settings.Startup.Shown[name]}
+		c := rewrite.SettingChange{Action: rewrite.Set, Name: name, SQL: s.settings.Startup.SQL[name], Text: s.settings.Startup.Shown[name]}
 		if last.Action == rewrite.SetLocal {
 			c.Action = rewrite.SetLocal
 		}
@@ -166,15 +166,15 @@ func (s *session) restoreStartupSettings() error {
 
 // recordRestoredSettings records settings that a backend got without the log. The transaction cannot be replayed from
 // then on.
-func (s *session) recordRestoredSettings(sets []rewrite.Change) {
+func (s *session) recordRestoredSettings(sets []rewrite.SettingChange) {
 	s.txParsing = s.newTxParsing(changedConstantSettings(sets))
 	if s.tx.log != nil {
-		s.tx.log.Refuse(retry.Pinned)
+		s.tx.log.RefuseReplay(retry.Pinned)
 	}
 }
 
 // setStatementSQL returns the SQL of a Set or SetLocal with a value.
-func setStatementSQL(c rewrite.Change) string {
+func setStatementSQL(c rewrite.SettingChange) string {
 	verb := "SET "
 	if c.Action == rewrite.SetLocal {
 		verb = "SET LOCAL "
@@ -188,7 +188,7 @@ func (s *session) resetsStartupSetting(st *rewrite.Statement) bool {
 	if st == nil || s.dedicated || len(s.settings.Startup.SQL) == 0 {
 		return false
 	}
-	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool {
+	return slices.ContainsFunc(st.Changes, func(c rewrite.SettingChange) bool {
 		switch c.Action {
 		case rewrite.ResetAll:
 			return true
@@ -217,7 +217,7 @@ func (s *session) restoreStartupInGroup() error {
 		frames := wire.AppendParse(nil, "", setStatementSQL(c), wire.NoOIDs) // clients' statements never use the unnamed one there
 		frames = append(wire.AppendBindHead(frames, []byte(ownershipQueryName), "", 6), 0, 0, 0, 0, 0, 0)
 		frames = append(append(wire.AppendHeader(frames, wire.Execute, len(ownershipQueryName)+1+4), ownershipQueryName...), 0, 0, 0, 0, 0)
-		s.addToBatch(wire.AppendNamed(frames, wire.Close, 'P', ownershipQueryName))
+		s.addToBatch(wire.AppendDescribeOrClose(frames, wire.Close, 'P', ownershipQueryName))
 		s.settings.Stage(c)
 	}
 	if len(sets) > 0 {
@@ -258,8 +258,8 @@ func (s *session) ignoresStartupSettings(st *rewrite.Statement, sql []byte) bool
 	case st.End > len(sql):
 		return false
 	case st.Kind == rewrite.Setting:
-		return s.settings.Startup.SQL["datestyle"] == "" || !slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool {
-			return c.SQL != "" && settings.Merges(c.Name, c.SQL)
+		return s.settings.Startup.SQL["datestyle"] == "" || !slices.ContainsFunc(st.Changes, func(c rewrite.SettingChange) bool {
+			return c.SQL != "" && settings.IsMergedByServer(c.Name, c.SQL)
 		})
 	case st.Kind == rewrite.Control:
 		return true
@@ -288,7 +288,7 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 	reset := ""
 	if b.mayHaveUnseenSettings && !s.keepsBackend() {
 		reset = s.srv.resetSQL()
-		b.applied = s.srv.interned.None()
+		b.applied = s.srv.interned.NoSettings()
 	}
 	if reset == "" && b.applied == s.settings.InForce {
 		return nil, nil
@@ -298,15 +298,15 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 		return nil, nil
 	}
 	if b.applied == nil {
-		b.applied = s.srv.interned.None() // only on a pinned backend, after DISCARD ALL
+		b.applied = s.srv.interned.NoSettings() // only on a pinned backend, after DISCARD ALL
 	}
-	refusal, err = s.sendSettings(wire.AppendStrings(nil, wire.Query, reset+settings.Diff(b.applied, s.settings.InForce)))
+	refusal, err = s.sendSettings(wire.AppendStrings(nil, wire.Query, reset+settings.DiffSQL(b.applied, s.settings.InForce)))
 	if err == nil && refusal == nil {
 		b.mayHaveUnseenSettings = b.mayHaveUnseenSettings && reset == ""
 		b.applied = s.settings.InForce
 		// The reported parameters now belong to these settings. Later changes by a transaction are compared with them
 		// (believe).
-		b.reported = s.srv.sharedReports.Share(b.reported)
+		b.reported = s.srv.sharedReports.Intern(b.reported)
 		b.idle = b.reported
 		err = s.checkInterruption()
 	}
@@ -322,9 +322,9 @@ func (s *session) sendSettings(msg []byte) (refusal []byte, err error) {
 		exchange = s.b.exchange
 	}
 	for range mostCatalogTries {
-		question.Asked(func() (string, error) {
+		question.RetryInterrupted(func() (string, error) {
 			refusal, err = exchange(msg)
-			return string(retry.Field(refusal, 'C')), err
+			return string(retry.ErrorField(refusal, 'C')), err
 		})
 		if err != nil || refusal == nil || classifyFault(refusal) != question.Conflict {
 			break
@@ -340,7 +340,7 @@ func (s *session) sendSettings(msg []byte) (refusal []byte, err error) {
 // the transaction commits (commitSettings).
 func (s *session) stageUnseenSettings(st *rewrite.Statement) {
 	if st.Calls && s.srv.resetsAuto {
-		s.settings.Stage(settings.Unseen)
+		s.settings.Stage(settings.UnseenChange)
 	}
 }
 
@@ -357,7 +357,7 @@ func (srv *Server) resetSQL() string {
 		return "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; "
 	}
 	var b strings.Builder
-	for _, name := range settings.ByRole(dsqlResets, -1) {
+	for _, name := range settings.OrderByRole(dsqlResets, -1) {
 		b.WriteString("RESET " + name + "; ")
 	}
 	return b.String()

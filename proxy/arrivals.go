@@ -52,7 +52,7 @@ func (srv *Server) startClient(conn net.Conn, keptAlive bool) bool {
 		conn.Close()
 		return false
 	case in == nil:
-		srv.metrics.StartupRefused(metrics.RefusedClients)
+		srv.metrics.CountStartupRefusal(metrics.RefusedClients)
 		// The socket's buffer has room for the error, unless the kernel is short of memory. A client that has already
 		// sent something may not receive it.
 		conn.SetWriteDeadline(time.Now().Add(refusalWriteTimeout))
@@ -61,7 +61,7 @@ func (srv *Server) startClient(conn net.Conn, keptAlive bool) bool {
 	case displaced != nil:
 		displaced.Net.Close() // the startup ends with an error, and is counted
 	}
-	if refused, displaced := srv.arrivals.TurnedAway(now); refused+displaced > 0 {
+	if refused, displaced := srv.arrivals.TakeRefusalCounts(now); refused+displaced > 0 {
 		srv.log.Warn("connections turned away: as many as listen.max_clients allows are open, and more that do not say who they are",
 			"max_clients", srv.cfg.MaxClients, "newcomers", refused, "silent", displaced)
 	}
@@ -110,20 +110,20 @@ func (srv *Server) serveClients(in *clientConn) {
 // An idle session continues without this goroutine (linger). welcome closes the connection.
 func (srv *Server) serveConn(in *clientConn) {
 	if tcp, ok := in.Net.(*net.TCPConn); ok && !in.KeptAlive {
-		tcp.SetKeepAliveConfig(reservoir.KeepAlive(srv.cfg.ClientPathLimit))
+		tcp.SetKeepAliveConfig(reservoir.KeepAliveSettings(srv.cfg.ClientPathLimit))
 	}
 	raw := rawconn.Wrap(in.Net)
 	if srv.cfg.PlainConn {
-		raw = rawconn.Plain(in.Net)
+		raw = rawconn.WrapPlain(in.Net)
 	}
 	s := srv.admitRecovering(in, raw)
 	if s == nil {
-		srv.arrivals.Left(&in.Conn)
+		srv.arrivals.ReleasePlace(&in.Conn)
 		return
 	}
 	s.logStart()
 	if s.guest = true; !s.run() {
-		srv.arrivals.Left(&in.Conn)
+		srv.arrivals.ReleasePlace(&in.Conn)
 		return
 	}
 	s.guest = false

@@ -14,7 +14,7 @@ import (
 // This file asks the server for the transaction's time, which a return to a savepoint must repeat. Usually Sluice takes
 // it from rows with now(). It cannot if the client's rows have only an expression of it (now()::date), may be missing,
 // or were stored and read back. After an error the server answers no question. So after a savepoint Sluice asks before
-// the first statement that hides the time (rewrite.Planner.HidesTime, values.StoredTimes), or after one before the
+// the first statement that hides the time (rewrite.Planner.HidesTime, values.StoredTxTimes), or after one before the
 // savepoint. The question is sent with that statement, as extended frames without a Sync, and costs no round trip. It
 // is not in the log. Without a savepoint Sluice asks only before the COMMIT of a part (parttime.go).
 
@@ -25,7 +25,7 @@ type queriedTxTime struct {
 	searchedTurns int          // number of the log's turns that were searched and hide no time
 	// stored records where the searched texts have stored the time. A return to a savepoint removes nothing from it: at
 	// worst Sluice asks once too often.
-	stored values.StoredTimes
+	stored values.StoredTxTimes
 }
 
 // timePortal is the portal of the question, and timeQuery its statement. Clients' names may not have this prefix.
@@ -48,10 +48,10 @@ func (s *session) queryTxTime(sql string) {
 		return
 	}
 	if !part && !s.earlierTurnHidesTime() && !s.textHidesTime(sql, s.mapped.planned, &a.stored) {
-		a.searchedTurns = s.tx.log.Turns() + 1
+		a.searchedTurns = s.tx.log.TurnCount() + 1
 		return
 	}
-	plan := s.srv.planner.PlanIn([]byte(timeQuery), noNames)
+	plan := s.srv.planner.PlanWithNames([]byte(timeQuery), noNames)
 	st := s.prepareOnBackend(s.srv.cachedTemplate(&s.t.scratch, []byte(timeQuery), wire.NoOIDs, s.parsingKey(), noNames.ID(), 0, plan), false)
 	a.sent, s.t.fenced = true, true
 	s.t.owed.push(wire.Bind).swallow = true
@@ -63,13 +63,13 @@ func (s *session) queryTxTime(sql string) {
 	s.t.scratch = append(append(run, timePortal...), 0, 0, 0, 0, 0)
 	s.addToBatch(s.t.scratch)
 	s.t.owed.push(wire.Close).swallow = true
-	s.addToBatch(wire.AppendNamed(s.t.scratch[:0], wire.Close, 'P', timePortal))
+	s.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Close, 'P', timePortal))
 }
 
 // earlierTurnHidesTime reports whether a settled turn of the log that was not searched yet hides the time.
 func (s *session) earlierTurnHidesTime() bool {
-	for a := &s.tx.asked; a.searchedTurns < s.tx.log.Turns(); a.searchedTurns++ {
-		frames := s.tx.log.Frames(a.searchedTurns)
+	for a := &s.tx.asked; a.searchedTurns < s.tx.log.TurnCount(); a.searchedTurns++ {
+		frames := s.tx.log.TurnFrames(a.searchedTurns)
 		for i := range frames {
 			f := &frames[i]
 			if (f.Type == wire.Query || f.Type == wire.Bind) && !f.Note.fence && s.textHidesTime(s.clientText(f), f.Note.names, &a.stored) {
@@ -82,13 +82,13 @@ func (s *session) earlierTurnHidesTime() bool {
 
 // textHidesTime reports whether a text hides the time that it returns, given what earlier texts have stored. It records
 // what the text itself stores. Most texts contain no word for the time, and are not parsed.
-func (s *session) textHidesTime(text string, names *schema.Names, stored *values.StoredTimes) bool {
-	hides := stored.Read(s.srv.planner, text, names)
-	if !values.MayUseTime([]byte(text)) {
+func (s *session) textHidesTime(text string, names *schema.NameResolver, stored *values.StoredTxTimes) bool {
+	hides := stored.MayReturnStored(s.srv.planner, text, names)
+	if !values.MayUseTxTime([]byte(text)) {
 		return hides
 	}
-	stored.Note(s.srv.planner, text, names)
-	return hides || values.HidesTime(s.srv.planner, text, names)
+	stored.RecordText(s.srv.planner, text, names)
+	return hides || values.MayHideTxTime(s.srv.planner, text, names)
 }
 
 // txTimeReply handles the answer to the question.
@@ -96,7 +96,7 @@ type txTimeReply struct{ *expectedTagReply }
 
 // handleFrame records the time in the row, unless the attempt has failed.
 func (r txTimeReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
-	if part := s.t.nestedTurn.asksTime; f.Row() && len(wire.First(f.Bytes)) > 0 && (s.isRecording() || part && s.t.phase != phaseAborting) {
+	if part := s.t.nestedTurn.asksTime; f.IsRow() && len(wire.FirstRow(f.Bytes)) > 0 && (s.isRecording() || part && s.t.phase != phaseAborting) {
 		s.recordTxTime(f.Bytes, part)
 	}
 	return r.expectedTagReply.handleFrame(s, o, f)
@@ -104,7 +104,7 @@ func (r txTimeReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (f
 
 // recordTxTime records the time in a row. part is set for a part of the transaction.
 func (s *session) recordTxTime(row []byte, part bool) {
-	if rows := wire.Rows(row, 1); len(rows) == 1 && len(rows[0][0]) == 8 {
+	if rows := wire.SplitRows(row, 1); len(rows) == 1 && len(rows[0][0]) == 8 {
 		s.tx.asked.instant = txtime.Value{Format: 1, Bytes: bytes.Clone(rows[0][0]), IsInstant: true}
 		if part {
 			s.parts.asked = s.tx.asked.instant

@@ -24,9 +24,9 @@ const acceptedAge = 10 * time.Minute
 // addUncertainSetting adds to doubts a setting of the startup that a server may refuse. The error is of one that Sluice
 // itself refuses.
 func (s *session) addUncertainSetting(doubts map[string]string, name, value string) error {
-	sure, refusal := settings.Sure(name, value)
+	sure, refusal := settings.IsAlwaysAccepted(name, value)
 	if refusal != nil {
-		s.srv.metrics.Refused(metrics.FeatureSetting)
+		s.srv.metrics.CountRefusal(metrics.FeatureSetting)
 		return refusal
 	}
 	if !sure {
@@ -58,10 +58,10 @@ func (srv *Server) tryStartupSettings(doubts, shown map[string]string) error {
 // seen yet, it waits for one even without settings: the client must get the server's parameters. If no backend is
 // available, an older acceptance counts.
 func (srv *Server) trySettings(doubts map[string]string, local string, shown map[string]string) error {
-	of := settings.New(doubts)
-	sql := settings.Diff(srv.interned.None(), of) + local
+	of := settings.NewValues(doubts)
+	sql := settings.DiffSQL(srv.interned.NoSettings(), of) + local
 	unknown := srv.cfg.Kind == Postgres && srv.backends.Params() == nil
-	var taken settings.Taken
+	var taken settings.AcceptedEntry
 	if sql != "" {
 		taken = srv.accepted.Find(sql)
 	}
@@ -71,7 +71,7 @@ func (srv *Server) trySettings(doubts map[string]string, local string, shown map
 		case refusal != nil:
 			return refusal
 		case err == nil:
-			taken = settings.Taken{At: time.Now(), Shown: now}
+			taken = settings.AcceptedEntry{At: time.Now(), Shown: now}
 			srv.accepted.Add(sql, taken)
 		case unknown || taken.At.IsZero():
 			return errNoBackend(err)
@@ -141,11 +141,11 @@ func (srv *Server) trySettingsOnBackend(of *settings.Values, local string) (show
 		}
 		var told []byte
 		if told, err = srv.applyToIdleBackend(ctx, b, of, local); err != nil {
-			b.src.Drop()
+			b.src.DropBuffer()
 			conn.Discard(reservoir.Broken)
 			continue
 		}
-		shown = b.reported.News(b.dialled)
+		shown = b.reported.ChangedSince(b.dialled)
 		b.release()
 		if told == nil {
 			return shown, nil, nil
@@ -163,14 +163,14 @@ func (srv *Server) trySettingsOnBackend(of *settings.Values, local string) (show
 // it.
 func (srv *Server) applyToIdleBackend(ctx context.Context, b *backend, of *settings.Values, local string) (refusal []byte, err error) {
 	if b.applied == nil {
-		b.applied = srv.interned.None() // as in syncSettings
+		b.applied = srv.interned.NoSettings() // as in syncSettings
 	}
 	reset := ""
 	from := b.applied
 	if b.mayHaveUnseenSettings {
-		reset, from = srv.resetSQL(), srv.interned.None()
+		reset, from = srv.resetSQL(), srv.interned.NoSettings()
 	}
-	sql := reset + settings.Diff(from, of) + local
+	sql := reset + settings.DiffSQL(from, of) + local
 	if sql == "" {
 		return nil, nil
 	}
@@ -181,7 +181,7 @@ func (srv *Server) applyToIdleBackend(ctx context.Context, b *backend, of *setti
 	}
 	if err == nil && refusal == nil {
 		b.applied, b.mayHaveUnseenSettings = of, false
-		b.reported = srv.sharedReports.Share(b.reported)
+		b.reported = srv.sharedReports.Intern(b.reported)
 		b.idle = b.reported
 	}
 	return refusal, err

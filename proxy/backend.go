@@ -36,7 +36,7 @@ type backend struct {
 	// mayHaveUnseenSettings is set when a function may have changed a setting that the server does not report.
 	mayHaveUnseenSettings bool
 	// leftState records whether functions may have left other state on the server (see leftbehind.go).
-	leftState remains.Trace
+	leftState remains.StateTrace
 	// reported holds the server's parameters by its latest reports. dialled holds those at the start of the connection,
 	// and idle those at the end of the last transaction.
 	reported, dialled, idle *settings.Reports
@@ -44,13 +44,13 @@ type backend struct {
 	status byte
 	// reading is how the server parses texts now, by the settings that it reports (standard_conforming_strings, say);
 	// usual is how the server parsed them when the connection was dialled.
-	reading, usual rewrite.Reading
+	reading, usual rewrite.ReadingMode
 	// sequences records the sequences that clients may have used on this backend.
-	sequences sequence.Backend
+	sequences sequence.BackendRecord
 	// suspect is set when the server's state may differ from what Sluice has recorded.
 	suspect bool
 	// trips counts round trips of Sluice itself. While one has not ended, no client's frame is sent.
-	trips trip.Trips
+	trips trip.RoundTrips
 	// answerTimeout bounds the server's answer to a request of Sluice itself.
 	answerTimeout time.Duration
 	// closingError is the server's reason for closing the connection, if it came between turns. After it the server answers
@@ -82,10 +82,10 @@ func (srv *Server) backendOf(c *reservoir.Conn) *backend {
 	if b, ok := c.Attachment.(*backend); ok {
 		return b
 	}
-	b := &backend{conn: c, src: wire.NewReader(c.Net, unwrapRawConn(c.Net)), applied: srv.interned.None(), status: 'I'}
-	b.reported = settings.Completed(c.Params)
+	b := &backend{conn: c, src: wire.NewReader(c.Net, unwrapRawConn(c.Net)), applied: srv.interned.NoSettings(), status: 'I'}
+	b.reported = settings.WithDefaults(c.Params)
 	b.dialled, b.idle = b.reported, b.reported
-	b.sequences, b.catalogCurrentAt = sequence.NewBackend(), time.Now()
+	b.sequences, b.catalogCurrentAt = sequence.NewBackendRecord(), time.Now()
 	b.usual = readingModeOf(c.Params)
 	b.answerTimeout = cmp.Or(srv.cfg.AnswerTimeout, exchangeTimeout)
 	b.reading = b.usual
@@ -113,7 +113,7 @@ func (b *backend) isUsable() bool {
 		switch b.src.Raw.Peek() {
 		case rawconn.Quiet:
 			ok := b.src.Buffered() == 0
-			b.src.Release()
+			b.src.ReleaseBuffer()
 			return ok
 		case rawconn.Closed:
 			return false
@@ -122,7 +122,7 @@ func (b *backend) isUsable() bool {
 			return false
 		}
 		for {
-			typ, total, err := b.src.Header()
+			typ, total, err := b.src.NextHeader()
 			if err != nil || total > 0 && typ != wire.ParameterStatus && typ != wire.NoticeResponse {
 				return false
 			}
@@ -149,7 +149,7 @@ func (b *backend) readAvailable() error {
 	if err := b.trips.Err(); err != nil {
 		return err
 	}
-	if !b.src.Plain() {
+	if !b.src.IsPlain() {
 		b.conn.Net.SetReadDeadline(time.Unix(1, 0))
 		defer b.conn.Net.SetReadDeadline(time.Time{})
 		if err := b.src.Fill(); !isTimeout(err) {
@@ -185,7 +185,7 @@ func (b *backend) exchangeUntil(msg []byte, at time.Time, stop func() error) (re
 // doExchange implements exchange, exchangeRows and exchangeUntil. It bounds the answer by patience (0: no bound); stop
 // may be nil. A read deadline that the client's turn has set does not end the exchange: only the clock and a dead path
 // do. Parameters are recorded, notifications saved for the client, notices dropped. An answer that does not fit msg is
-// an error (silent.Exchange). After an error the round trip has no end, and the backend is broken.
+// an error (silent.ExchangeCheck). After an error the round trip has no end, and the backend is broken.
 func (b *backend) doExchange(msg []byte, row func(payload []byte), patience time.Duration, at time.Time, stop func() error) (refusal []byte, err error) {
 	if b.groupOpen {
 		return nil, errOpenGroup
@@ -211,11 +211,11 @@ func (b *backend) doExchange(msg []byte, row func(payload []byte), patience time
 	if _, err := b.conn.Net.Write(msg); err != nil {
 		return nil, err
 	}
-	return b.readAnswer(silent.NewExchange(msg, b.status), row, end, look)
+	return b.readAnswer(silent.NewExchangeCheck(msg, b.status), row, end, look)
 }
 
 // readAnswer reads the server's answer to an exchange, up to ReadyForQuery.
-func (b *backend) readAnswer(answer silent.Exchange, row func(payload []byte), end time.Time, look func() error) (refusal []byte, err error) {
+func (b *backend) readAnswer(answer silent.ExchangeCheck, row func(payload []byte), end time.Time, look func() error) (refusal []byte, err error) {
 	for {
 		typ, frame, err := b.readAnswerFrame(end, look)
 		if err != nil {
@@ -249,15 +249,15 @@ func (b *backend) readAnswer(answer silent.Exchange, row func(payload []byte), e
 		case wire.CommandComplete:
 			b.tag = append(b.tag[:0], payload[:len(payload)-1]...)
 		case wire.ReadyForQuery:
-			if err := answer.End(payload[0]); err != nil {
+			if err := answer.CheckEnd(payload[0]); err != nil {
 				return nil, fmt.Errorf("the server did not answer Sluice as asked: %w", err)
 			}
 			b.status = payload[0]
 			b.trips.End()
-			b.src.Release()
+			b.src.ReleaseBuffer()
 			return refusal, nil
 		}
-		answer.Frame(typ, payload)
+		answer.CheckFrame(typ, payload)
 	}
 }
 
@@ -265,14 +265,14 @@ func (b *backend) readAnswer(answer silent.Exchange, row func(payload []byte), e
 // that is woken before end (zero: no end) continues if look returns nil.
 func (b *backend) readAnswerFrame(end time.Time, look func() error) (typ byte, frame []byte, err error) {
 	for {
-		typ, total, err := b.src.Header()
+		typ, total, err := b.src.NextHeader()
 		switch {
 		case err != nil:
 			return 0, nil, err
 		case total > wire.BufferSize:
 			return 0, nil, fmt.Errorf("answer of %d bytes to a request of our own: %w", total, wire.ErrMalformed)
 		case total > 0 && total <= b.src.Buffered():
-			if frame = b.src.Peek(total); !wire.Sound(frame, true) {
+			if frame = b.src.Peek(total); !wire.HasMinimumPayload(frame, true) {
 				return 0, nil, errMalformedFrame(typ, total)
 			}
 			b.src.Advance(total)
@@ -300,7 +300,7 @@ func (b *backend) isBroken() bool { return b.suspect || b.trips.Err() != nil }
 // session.
 func (b *backend) release() {
 	if b.isBroken() {
-		b.src.Drop()
+		b.src.DropBuffer()
 		b.conn.Discard(reservoir.Unclean)
 		return
 	}

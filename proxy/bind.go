@@ -132,7 +132,7 @@ func (s *session) bindInFailedBlock(b *pendingBind) error {
 // have parameters.
 func (s *session) bindLocally(b *pendingBind) error {
 	p := portal{plan: b.cs.tmpl.plan, local: true, open: true, text: b.cs.tmpl.sql}
-	lock := p.plan.Single().Advisory
+	lock := p.plan.SingleStatement().Advisory
 	if lock != nil || s.client.Buffered() < b.total {
 		if err := s.readWholeBind(b); err != nil {
 			return err
@@ -146,7 +146,7 @@ func (s *session) bindLocally(b *pendingBind) error {
 	} else if err := validateBind(b.rest, declaredParamCount(b.cs.tmpl), b.stmt); err != nil {
 		return err
 	}
-	if p.plan.Single().Cursor != nil {
+	if p.plan.SingleStatement().Cursor != nil {
 		if err := s.readWholeBind(b); err != nil {
 			return err
 		}
@@ -224,7 +224,7 @@ func (s *session) bindOnBackend(b *pendingBind) error {
 		return err
 	}
 	if s.t.unreadPin && plan.Pin == rewrite.PinUnparsed {
-		s.t.left.Read([]byte(cs.tmpl.sql))
+		s.t.left.ScanPiece([]byte(cs.tmpl.sql))
 	}
 	if plan, err = s.planBind(b, bound); err != nil {
 		return err
@@ -300,7 +300,7 @@ func (s *session) replanBind(b *pendingBind, bound portal) (*rewrite.Plan, error
 	}
 	plan := b.cs.tmpl.plan
 	if plan != bound.plan {
-		if bound.split != nil || bound.bound != nil || plan.InSplit() != nil {
+		if bound.split != nil || bound.bound != nil || plan.ActiveSplit() != nil {
 			return nil, errSchemaChanged // the frame was taken apart by the old plan
 		}
 		s.setPortalPlan(b.portal, plan)
@@ -327,13 +327,13 @@ func (s *session) sendBind(b *pendingBind, st *serverStatement) error {
 			p.kept = kept
 			s.updatePortal(b.portal, p)
 		}
-		s.tx.log.Sent(wire.Bind, logEntry{tmpl: b.cs.tmpl, names: s.mapped.planned, described: b.cs.described, name: string(b.portal), kept: kept, silent: b.cursor != nil, first: s.countInFirstTx(b.cs.tmpl.plan)}, params+len(b.portal))
+		s.tx.log.RecordFrame(wire.Bind, logEntry{tmpl: b.cs.tmpl, names: s.mapped.planned, described: b.cs.described, name: string(b.portal), kept: kept, silent: b.cursor != nil, first: s.countInFirstTx(b.cs.tmpl.plan)}, params+len(b.portal))
 	}
 	o := t.owed.push(wire.Bind)
 	o.tmpl, o.clientStmt, o.swallow, o.mayUseTempTables = b.cs.tmpl, b.cs, b.cursor != nil, s.mayHaveTempTables()
 	t.scratch = wire.AppendBindHead(t.scratch[:0], b.portal, st.name, params)
 	if b.whole && t.logs {
-		s.tx.log.Write(b.rest)
+		s.tx.log.AppendPayload(b.rest)
 	}
 	s.addToBatch(t.scratch)
 	if b.whole {
@@ -348,29 +348,29 @@ func (s *session) sendBind(b *pendingBind, st *serverStatement) error {
 // splitBindNames splits a Bind's payload into its two names and the rest. The rest may be incomplete; ok is false if a
 // name has no terminating zero.
 func splitBindNames(payload []byte) (portalName, statement, rest []byte, ok bool) {
-	portalName, rest, ok = wire.CString(payload)
+	portalName, rest, ok = wire.CutCString(payload)
 	if !ok {
 		return nil, nil, nil, false
 	}
-	statement, rest, ok = wire.CString(rest)
+	statement, rest, ok = wire.CutCString(rest)
 	return portalName, statement, rest, ok
 }
 
 // bindParamCount returns the number of parameters in rest, the part of a Bind after its names. The error is
 // PostgreSQL's.
 func bindParamCount(rest []byte) (n int, err error) {
-	m := wire.NewMessage(rest)
+	m := wire.NewBodyReader(rest)
 	return readParamCount(&m)
 }
 
 // readParamCount reads a Bind's format codes and the number of its parameters.
-func readParamCount(m *wire.Message) (n int, err error) {
+func readParamCount(m *wire.BodyReader) (n int, err error) {
 	codes := m.Uint16()
 	m.Bytes(2 * codes)
 	if n = m.Uint16(); m.Err == nil && codes > 1 && codes != n {
 		return n, &wire.Error{Code: "08P01", Message: fmt.Sprintf("bind message has %d parameter formats but %d parameters", codes, n)}
 	}
-	return n, m.Failed()
+	return n, m.AsError()
 }
 
 // declaredParamCount returns how many parameter types the client's Parse declared. A text that Sluice answers uses
@@ -380,7 +380,7 @@ func declaredParamCount(tmpl *statementTemplate) int { return max(0, len(tmpl.oi
 // validateBind returns PostgreSQL's error for rest, the complete part of a Bind after its names, if the statement has n
 // parameters. It returns nil if there is no error.
 func validateBind(rest []byte, n int, statement []byte) error {
-	m := wire.NewMessage(rest)
+	m := wire.NewBodyReader(rest)
 	given, err := readParamCount(&m)
 	if err == nil && given != n {
 		err = errParameterCount(given, n, statement)
@@ -388,7 +388,7 @@ func validateBind(rest []byte, n int, statement []byte) error {
 	if err != nil {
 		return err
 	}
-	codes := wire.NewMessage(rest)
+	codes := wire.NewBodyReader(rest)
 	formats := codes.Uint16()
 	format := 0
 	for i := range n {
@@ -403,5 +403,5 @@ func validateBind(rest []byte, n int, statement []byte) error {
 		}
 	}
 	m.Bytes(2 * m.Uint16())
-	return m.End()
+	return m.CheckEnd()
 }

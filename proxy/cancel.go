@@ -31,7 +31,7 @@ type cancelState struct {
 	// questionedBackend is a backend that answers a question of Sluice's before the session gets it; else nil.
 	questionedBackend *backend
 	stopWait          context.CancelCauseFunc // ends a wait inside Sluice; nil: there is no such wait
-	queuePlace        *reservoir.Place        // in the queue for a backend; nil: the session is not queued
+	queuePlace        *reservoir.WaitPlace    // in the queue for a backend; nil: the session is not queued
 	requestedAt       time.Time               // time of the turn's first cancel, zero if none; see restartCancelGrace
 	delivered         chan struct{}           // closed when flying becomes false
 	inFlight          bool                    // a cancel connection to the backend is not yet at EOF
@@ -165,7 +165,7 @@ func (s *session) handleCancelRequest(ctx context.Context) string {
 			c.stopWait(errCanceled)
 		}
 		if c.queuePlace != nil {
-			c.queuePlace.Leave(errCanceled)
+			c.queuePlace.EndWait(errCanceled)
 		}
 		s.mu.Unlock()
 		return "waiting"
@@ -270,7 +270,7 @@ func (s *session) awaitCancelDelivery(landed <-chan struct{}) bool {
 // encodeStopError returns the frame of an error that ends a turn without a backend, and counts the error in the
 // metrics.
 func (s *session) encodeStopError(e *wire.Error) []byte {
-	s.srv.metrics.ErrorSent(e.Code)
+	s.srv.metrics.CountErrorSent(e.Code)
 	return e.Append(nil)
 }
 
@@ -363,7 +363,7 @@ func (s *session) giveUpStatement(e *wire.Error) error {
 	s.cancel.requestedAt = time.Time{}
 	s.mu.Unlock()
 	if t.outcome.MayCommit() || s.dedicated || s.pinned {
-		s.srv.metrics.Cancel(metrics.CancelIneffective)
+		s.srv.metrics.CountCancel(metrics.CancelIneffective)
 		t.pendingCancel = e
 		s.armReadDeadline()
 		return nil
@@ -379,7 +379,7 @@ func (s *session) giveUpStatement(e *wire.Error) error {
 
 // stopAndDiscardBackend asks the server to stop, discards the backend and sends the client e.
 func (s *session) stopAndDiscardBackend(e *wire.Error) error {
-	s.srv.metrics.Cancel(metrics.CancelDiscarded)
+	s.srv.metrics.CountCancel(metrics.CancelDiscarded)
 	s.cancelOnBackend()
 	return s.abandonTurn(e, reservoir.Cancelled)
 }

@@ -13,9 +13,9 @@ import (
 )
 
 // A choice is a configuration key that one client has changed for itself, as by SET sluice.ddl.in_transactions =
-// 'commit' (rewrite.Choices). SET overrides the startup packet, which overrides the user's values (Config.Users). No
-// server gets these settings. Package settings stores them, with transactions, savepoints and resets as of any setting.
-// Most sessions have none.
+// 'commit' (rewrite.ClientOptions). SET overrides the startup packet, which overrides the user's values (Config.Users).
+// No server gets these settings. Package settings stores them, with transactions, savepoints and resets as of any
+// setting. Most sessions have none.
 //
 // Sluice plans a text by the current choices. A prepared statement is planned again if they differ at its Bind. A
 // multi-statement query that contains choices is run in pieces, each planned when the pieces before it have run.
@@ -31,22 +31,22 @@ type sessionOptions struct {
 	// planner plans the session's texts; never nil.
 	planner *rewrite.Planner
 	// options has the client's choices at the time the planner was made; nil for none.
-	options *rewrite.Choices
+	options *rewrite.ClientOptions
 	// userOptions has the choices in Config.Users for the client's user; never nil. Sessions share it.
-	userOptions *rewrite.Choices
+	userOptions *rewrite.ClientOptions
 }
 
 // noUserOptions is chosen.userOptions of a user who is not in Config.Users.
-var noUserOptions rewrite.Choices
+var noUserOptions rewrite.ClientOptions
 
 // currentOptions returns the client's current choices, nil for none. Callers compare the pointers.
-func (s *session) currentOptions() *rewrite.Choices {
+func (s *session) currentOptions() *rewrite.ClientOptions {
 	if s.parts != nil && s.parts.options != nil {
 		if s.inBlock() || s.t != nil && s.t.outsideBlock {
 			return s.parts.options
 		}
 	}
-	return s.settings.Chosen()
+	return s.settings.Options()
 }
 
 // planner returns the planner for the session's next text, usually after two comparisons. If ddl.in_transactions has
@@ -59,7 +59,7 @@ func (s *session) planner() *rewrite.Planner {
 }
 
 // applyOptions changes the session's planner to the choices by, and its parts too if canChangeDDLPolicy allows.
-func (s *session) applyOptions(by *rewrite.Choices) {
+func (s *session) applyOptions(by *rewrite.ClientOptions) {
 	c := &s.chosen
 	if by != c.options || c.planner == nil {
 		c.options, c.planner = by, s.plannerForOptions(by)
@@ -70,12 +70,12 @@ func (s *session) applyOptions(by *rewrite.Choices) {
 }
 
 // plannerForOptions returns the planner for a client's choices over those of its user.
-func (s *session) plannerForOptions(by *rewrite.Choices) *rewrite.Planner {
+func (s *session) plannerForOptions(by *rewrite.ClientOptions) *rewrite.Planner {
 	all := *s.chosen.userOptions
 	if by != nil {
-		all = by.Over(all)
+		all = by.WithDefaults(all)
 	}
-	return s.srv.planner.Under(all)
+	return s.srv.planner.ForOptions(all)
 }
 
 // canChangeDDLPolicy reports whether the session may now change how transactions with DDL are committed. It may outside
@@ -106,14 +106,14 @@ func (tx *transaction) trackStatementsRun(plan *rewrite.Plan) {
 		switch st := &plan.Statements[i]; {
 		case endsBlock(st.Tx.Verb):
 			tx.ran = false
-		case st.Tx.Verb != rewrite.Begin && (len(st.Changes) != 1 || !settings.IsOwn(st.Changes[0].Name)):
+		case st.Tx.Verb != rewrite.Begin && (len(st.Changes) != 1 || !settings.IsProxySetting(st.Changes[0].Name)):
 			tx.ran = true
 		}
 	}
 }
 
 // partsForPolicy returns the state for a block that may be committed in parts; nil if how refuses DDL in blocks.
-func (s *session) partsForPolicy(how rewrite.InTransactions) *blockParts {
+func (s *session) partsForPolicy(how rewrite.DDLInTransactions) *blockParts {
 	if how == rewrite.RefuseDDL || s.srv.cfg.hasDedicatedBackends() {
 		return nil
 	}
@@ -123,7 +123,7 @@ func (s *session) partsForPolicy(how rewrite.InTransactions) *blockParts {
 // optionsChanged reports whether the statement was planned under other choices, and its plan may depend on them. Each
 // Bind calls it, so that it allocates nothing.
 func (s *session) optionsChanged(t *statementTemplate) bool {
-	return t.plannerNumber != t.plan.Choosable(s.planner())
+	return t.plannerNumber != t.plan.VariantNumberIn(s.planner())
 }
 
 // queryWithOptions runs a multi-statement query that contains choices (queryWithLeadingOptions, queryWithInnerOptions).
@@ -145,7 +145,7 @@ func (s *session) queryWithLeadingOptions(plan *rewrite.Plan, text []byte) (done
 		return false, nil
 	}
 	sql, block, before := string(text), s.inBlock(), s.settings.Snapshot()
-	how := nestedTurn{optsOut: s.t.optsOut || s.srv.replays != nil && retry.OptsOut(text), shift: s.t.shift}
+	how := nestedTurn{optsOut: s.t.optsOut || s.srv.replays != nil && retry.HasNoRetryComment(text), shift: s.t.shift}
 	// Each choice is a turn. The rest is one turn, as if the client had sent it alone, except that positions in errors
 	// count from the whole text's start.
 	at := 0
@@ -163,7 +163,7 @@ func (s *session) queryWithLeadingOptions(plan *rewrite.Plan, text []byte) (done
 		stopped := ran.Stopped != nil && i < n
 		// In a block the client's ROLLBACK takes the choices back, as it does other settings.
 		if (ran.Failed || stopped) && !block {
-			s.settings.Restore(before)
+			s.settings.RestoreLocal(before)
 		}
 		switch {
 		case ran.Failed:
@@ -189,7 +189,9 @@ func countLeadingOptions(plan *rewrite.Plan) (n int, ends bool) {
 	}
 	for i := n; i < len(plan.Statements); i++ {
 		ends = ends || plan.Statements[i].Tx.Verb != rewrite.NoVerb
-		if slices.ContainsFunc(plan.Statements[i].Changes, func(c rewrite.Change) bool { return settings.IsOwn(c.Name) || c.Action == rewrite.ResetAll }) {
+		if slices.ContainsFunc(plan.Statements[i].Changes, func(c rewrite.SettingChange) bool {
+			return settings.IsProxySetting(c.Name) || c.Action == rewrite.ResetAll
+		}) {
 			return 0, false
 		}
 	}
@@ -201,16 +203,16 @@ func countLeadingOptions(plan *rewrite.Plan) (n int, ends bool) {
 
 // isOptionChange reports whether a statement is SET or RESET of a setting of Sluice (sluice.*), other than SET LOCAL.
 func isOptionChange(st *rewrite.Statement) bool {
-	return st.Told == nil && len(st.Changes) == 1 && settings.IsOwn(st.Changes[0].Name) && (st.Changes[0].Action == rewrite.Set || st.Changes[0].Action == rewrite.Reset)
+	return st.SetConfigColumns == nil && len(st.Changes) == 1 && settings.IsProxySetting(st.Changes[0].Name) && (st.Changes[0].Action == rewrite.Set || st.Changes[0].Action == rewrite.Reset)
 }
 
 // hasStartupOptions reports whether RESET ALL would leave the client's choices unchanged.
 func (s *session) hasStartupOptions() bool {
-	return sameOptions(s.currentOptions(), s.settings.ChosenAtStart())
+	return sameOptions(s.currentOptions(), s.settings.StartupOptions())
 }
 
 // sameOptions compares choices by value. nil means the configuration's values.
-func sameOptions(a, b *rewrite.Choices) bool { return a == b || a != nil && b != nil && *a == *b }
+func sameOptions(a, b *rewrite.ClientOptions) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // recordOptionsReset records a RESET ALL or DISCARD ALL in a block that has choices of its own (parts.by).
 func recordOptionsReset(s *session, _ *pendingReply, st *rewrite.Statement, tag []byte) {
@@ -218,8 +220,8 @@ func recordOptionsReset(s *session, _ *pendingReply, st *rewrite.Statement, tag 
 		return
 	}
 	if s.parts != nil && s.parts.options != nil {
-		s.parts.options = &rewrite.Choices{}
-		if start := s.settings.ChosenAtStart(); start != nil {
+		s.parts.options = &rewrite.ClientOptions{}
+		if start := s.settings.StartupOptions(); start != nil {
 			s.parts.options = start
 		}
 	}
@@ -228,41 +230,41 @@ func recordOptionsReset(s *session, _ *pendingReply, st *rewrite.Statement, tag 
 // setOption carries out SET, RESET or SET TO DEFAULT of a setting of Sluice, which the next text is planned by. frame
 // goes before the command tag: a warning of SET LOCAL without a block, or the notice of a weaker guarantee. After an
 // error, which is for the client, nothing has changed.
-func (s *session) setOption(c *rewrite.Change, several bool) (frame []byte, err error) {
+func (s *session) setOption(c *rewrite.SettingChange, several bool) (frame []byte, err error) {
 	value, err := s.validateOptionChange(c)
 	if err != nil {
 		return nil, err
 	}
-	key, _ := settings.OwnKey(c.Name)
+	key, _ := settings.ProxySettingKey(c.Name)
 	txOnly := c.Action == rewrite.SetLocal
 	if txOnly && !several && !s.inBlock() {
 		frame = warnNoTransaction.AppendNotice(nil, "WARNING")
 	}
 	if resetsToStartup(c) {
-		err = s.settings.KeepStartup(c.Name, txOnly)
+		err = s.settings.ResetLocalToStartup(c.Name, txOnly)
 	} else {
-		err = s.settings.Keep(c.Name, value, txOnly)
+		err = s.settings.StoreLocal(c.Name, value, txOnly)
 		frame = s.appendOptionNotice(frame, key, value)
 	}
 	if err == nil && s.parts != nil && s.parts.options != nil {
-		by := s.parts.options.With(key, value)
+		by := s.parts.options.WithOption(key, value)
 		s.parts.options = &by
 	}
 	return frame, err
 }
 
 // resetsToStartup reports whether a change restores the value from the startup packet.
-func resetsToStartup(c *rewrite.Change) bool { return c.Action == rewrite.Reset || c.Default }
+func resetsToStartup(c *rewrite.SettingChange) bool { return c.Action == rewrite.Reset || c.Default }
 
 // validateOptionChange returns the value that a change gives a setting of Sluice, in normal form; "" means the default.
 // It changes nothing. division calls it before the statement's turn, and must get the same result then. An error is for
 // the client.
-func (s *session) validateOptionChange(c *rewrite.Change) (value string, err error) {
-	key, _ := settings.OwnKey(c.Name)
+func (s *session) validateOptionChange(c *rewrite.SettingChange) (value string, err error) {
+	key, _ := settings.ProxySettingKey(c.Name)
 	text := c.Text
 	switch {
 	case resetsToStartup(c):
-		text = s.settings.Startup.Kept[c.Name]
+		text = s.settings.Startup.StartupLocal[c.Name]
 	case c.Text == "" && c.SQL != "''":
 		err := s.srv.checkOptionAllowed(c.Name)
 		if err == nil {
@@ -279,11 +281,11 @@ func (s *session) validateOptionChange(c *rewrite.Change) (value string, err err
 	} else if err := s.srv.checkOptionAllowed(c.Name); err != nil {
 		return "", err
 	}
-	after := rewrite.Choices{}
+	after := rewrite.ClientOptions{}
 	if by := s.currentOptions(); by != nil {
 		after = *by
 	}
-	after = after.With(key, text)
+	after = after.WithOption(key, text)
 	if s.plannerForOptions(&after).InTransactions() != s.parts.commitPolicy() && s.inBlock() && !s.isBlockEmpty() {
 		return "", errOptionTooLate(c.Name)
 	}
@@ -296,23 +298,23 @@ func (srv *Server) normalizeOption(name, value string) (string, error) {
 	if err := srv.checkOptionAllowed(name); err != nil {
 		return "", err
 	}
-	key, _ := settings.OwnKey(name)
-	normal, ok := rewrite.ReadChoice(key, value)
+	key, _ := settings.ProxySettingKey(name)
+	normal, ok := rewrite.ParseClientOption(key, value)
 	if !ok {
 		return "", &wire.Error{Code: "22023", Message: fmt.Sprintf("invalid value for parameter \"%s\": \"%s\"", name, value),
-			Hint: "Available values: " + strings.Join(rewrite.ChoiceValues(key), ", ") + "."}
+			Hint: "Available values: " + strings.Join(rewrite.ClientOptionValues(key), ", ") + "."}
 	}
 	return normal, nil
 }
 
 // checkOptionAllowed returns the error of a setting of Sluice that clients may not SET, or nil.
 func (srv *Server) checkOptionAllowed(name string) *wire.Error {
-	key, _ := settings.OwnKey(name)
+	key, _ := settings.ProxySettingKey(name)
 	switch {
 	case name == retryOption:
 		return &wire.Error{Code: "55P02", Message: "parameter \"" + name + "\" cannot be set after connection start",
 			Hint: "Give it at the startup, options=-c " + name + "=off, or write /* sluice: no-retry */ in a statement of the transaction."}
-	case !rewrite.IsChoice(key):
+	case !rewrite.IsClientOption(key):
 		return errUnknownOption(name)
 	case !slices.Contains(srv.cfg.MaySet, key):
 		return &wire.Error{Code: "42501", Message: "permission denied to set parameter \"" + name + "\"",
@@ -324,38 +326,38 @@ func (srv *Server) checkOptionAllowed(name string) *wire.Error {
 // optionValue returns the value that SHOW answers for a setting of Sluice. The value may be the client's, its user's or
 // the configuration's. An error is for the client.
 func (s *session) optionValue(name string) (string, *wire.Error) {
-	key, _ := settings.OwnKey(name)
+	key, _ := settings.ProxySettingKey(name)
 	switch {
 	case name == retryOption && s.srv.replays != nil && !s.optedOut:
 		return "on", nil
 	case name == retryOption:
 		return "off", nil
-	case !rewrite.IsChoice(key):
+	case !rewrite.IsClientOption(key):
 		return "", errUnknownOption(name)
 	}
 	all := *s.chosen.userOptions
 	if by := s.currentOptions(); by != nil {
-		all = by.Over(all)
+		all = by.WithDefaults(all)
 	}
-	return s.srv.planner.Shown(key, all), nil
+	return s.srv.planner.OptionValue(key, all), nil
 }
 
 // localShowValue returns the value that SHOW answers for a setting without a server. An error is for the client.
 func (s *session) localShowValue(name string) (string, *wire.Error) {
-	if settings.IsOwn(name) {
+	if settings.IsProxySetting(name) {
 		return s.optionValue(name)
 	}
 	if name == transactionReadOnly {
 		return "on", nil
 	}
-	return s.settings.Shown(name), nil
+	return s.settings.ShownValue(name), nil
 }
 
 // appendOptionNotice counts a choice in the metrics. If it weakens a guarantee, appendOptionNotice appends a NOTICE,
 // unless the client's client_min_messages excludes notices.
 func (s *session) appendOptionNotice(frames []byte, key, value string) []byte {
-	s.srv.metrics.Choice(key)
-	if gives := rewrite.GivenUp(key, value); gives != "" && s.wantsNotices() {
+	s.srv.metrics.CountClientOption(key)
+	if gives := rewrite.OptionLoss(key, value); gives != "" && s.wantsNotices() {
 		e := wire.Error{Code: codeNotice, Message: key + " is " + value + " for this client: " + gives}
 		return e.AppendNotice(frames, "NOTICE")
 	}
@@ -365,15 +367,15 @@ func (s *session) appendOptionNotice(frames []byte, key, value string) []byte {
 // appendStartupOptionNotices appends one NOTICE per weaker choice in the startup packet, and counts those of
 // Config.Users too.
 func (s *session) appendStartupOptionNotices(frames []byte) []byte {
-	by := s.settings.Chosen()
+	by := s.settings.Options()
 	if by == nil && s.chosen.userOptions == &noUserOptions {
 		return frames
 	}
-	for i, key := range rewrite.ChoiceKeys() {
+	for i, key := range rewrite.ClientOptionKeys() {
 		if by != nil && by[i] != "" {
 			frames = s.appendOptionNotice(frames, key, by[i])
 		} else if s.chosen.userOptions[i] != "" {
-			s.srv.metrics.Choice(key)
+			s.srv.metrics.CountClientOption(key)
 		}
 	}
 	return frames
@@ -382,7 +384,7 @@ func (s *session) appendStartupOptionNotices(frames []byte) []byte {
 // errUnknownOption is the error of an unknown setting sluice.*.
 func errUnknownOption(name string) *wire.Error {
 	return &wire.Error{Code: "42704", Message: "unrecognized configuration parameter \"" + name + "\"",
-		Hint: "Clients may choose, where client.may_set lists the key: sluice." + strings.Join(rewrite.ChoiceKeys(), ", sluice.") + "."}
+		Hint: "Clients may choose, where client.may_set lists the key: sluice." + strings.Join(rewrite.ClientOptionKeys(), ", sluice.") + "."}
 }
 
 // errOptionTooLate refuses to change how a block is committed after the block has run a statement.

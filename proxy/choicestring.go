@@ -54,7 +54,7 @@ func (s *session) queryWithInnerOptions(plan *rewrite.Plan, sql []byte) (done bo
 		return false, errOptionInScript
 	}
 	c := piecewiseScript{s: s, plan: plan, sql: string(sql)}
-	c.how = nestedTurn{optsOut: s.t.optsOut || s.srv.replays != nil && retry.OptsOut(sql), shift: s.t.shift}
+	c.how = nestedTurn{optsOut: s.t.optsOut || s.srv.replays != nil && retry.HasNoRetryComment(sql), shift: s.t.shift}
 	// Adjacent statements other than choices and transaction commands stay one multi-statement query for the server.
 	joins := false
 	for i := range plan.Statements {
@@ -75,14 +75,16 @@ func (s *session) queryWithInnerOptions(plan *rewrite.Plan, sql []byte) (done bo
 
 // changesOptions reports whether a statement changes the client's choices.
 func (s *session) changesOptions(st rewrite.Statement) bool {
-	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool {
-		return settings.IsOwn(c.Name) || c.Action == rewrite.ResetAll && !s.hasStartupOptions()
+	return slices.ContainsFunc(st.Changes, func(c rewrite.SettingChange) bool {
+		return settings.IsProxySetting(c.Name) || c.Action == rewrite.ResetAll && !s.hasStartupOptions()
 	})
 }
 
 // namesOptions reports whether a statement sets a choice, or may reset one (RESET ALL).
 func namesOptions(st *rewrite.Statement) bool {
-	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool { return settings.IsOwn(c.Name) || c.Action == rewrite.ResetAll })
+	return slices.ContainsFunc(st.Changes, func(c rewrite.SettingChange) bool {
+		return settings.IsProxySetting(c.Name) || c.Action == rewrite.ResetAll
+	})
 }
 
 // canRunPiecewise reports whether Sluice's block can follow the transaction commands in a multi-statement query. at is
@@ -94,13 +96,13 @@ func canRunPiecewise(plan *rewrite.Plan, at block.Block, free bool) bool {
 		switch st, tx := &plan.Statements[i], &plan.Statements[i].Tx; {
 		case tx.Verb == rewrite.NoVerb:
 			fresh = fresh && isOptionChange(st)
-		case tx.Verb == rewrite.PrepareTransaction, !at.In() && (tx.Chain || tx.Verb > rewrite.Rollback):
+		case tx.Verb == rewrite.PrepareTransaction, !at.IsOpen() && (tx.Chain || tx.Verb > rewrite.Rollback):
 			return false
-		case tx.Verb != rewrite.Begin || !at.Began() || at.In():
+		case tx.Verb != rewrite.Begin || !at.HasBegun() || at.IsOpen():
 		case tx.Deferrable, tx.Isolation == rewrite.Serializable, !(fresh && free) && (tx.ReadOnly || tx.ReadWrite):
 			return false
 		}
-		if at.Step(&plan.Statements[i]) != block.GoesOn {
+		if at.RecordStatement(&plan.Statements[i]) != block.GoesOn {
 			fresh, free = true, false
 		}
 	}
@@ -160,7 +162,7 @@ func (c *piecewiseScript) firstStatement(i int) *rewrite.Statement {
 }
 
 // runPiece runs a piece as a nested turn. Positions in its errors count from the start of the whole text.
-func (c *piecewiseScript) runPiece(i int) (feature.Result, error) {
+func (c *piecewiseScript) runPiece(i int) (feature.NestedResult, error) {
 	from, to := groupBounds(c.plan, c.pieces, i)
 	c.how.shift += utf8.RuneCountInString(c.sql[c.ranBytes:from])
 	c.ranBytes = from
@@ -174,12 +176,12 @@ func (c *piecewiseScript) openOwnBlockFor(i int, last bool) error {
 	if c.s.inBlock() || st.Tx.Verb != rewrite.NoVerb || last && (!namesOptions(st) || isOptionChange(st)) {
 		return nil
 	}
-	end, err := c.runSilently("BEGIN", silent.Begin)
+	end, err := c.runSilently("BEGIN", silent.ExpectBegin)
 	if err != nil {
 		return err
 	}
 	c.inOwnBlock = c.s.inBlock()
-	if why := end.Why(); why != nil {
+	if why := end.Cause(); why != nil {
 		return cmp.Or(c.endOwnBlock("ROLLBACK"), why)
 	}
 	return nil
@@ -213,7 +215,7 @@ func (s *session) giveBlockToClient(st *rewrite.Statement, sql []byte) (err erro
 			return err
 		}
 	}
-	s.srv.metrics.LocalAnswer(metrics.LocalBegin)
+	s.srv.metrics.CountLocalAnswer(metrics.LocalBegin)
 	return s.answerWithWeakenedWarning(st, beginTag(st, sql))
 }
 
@@ -223,9 +225,9 @@ func (c *piecewiseScript) endOwnBlock(sql string) error {
 		return nil
 	}
 	c.inOwnBlock = false
-	want := silent.Commit
+	want := silent.ExpectCommit
 	if sql == "ROLLBACK" {
-		want = silent.Rollback
+		want = silent.ExpectRollback
 	}
 	end, err := c.runSilently(sql, want)
 	if err == nil && end.Err != nil {
@@ -235,9 +237,9 @@ func (c *piecewiseScript) endOwnBlock(sql string) error {
 }
 
 // runSilently runs BEGIN, COMMIT or ROLLBACK of Sluice's block. The client gets only warnings.
-func (c *piecewiseScript) runSilently(sql string, want silent.Want) (feature.Result, error) {
+func (c *piecewiseScript) runSilently(sql string, want silent.ExpectedAnswer) (feature.NestedResult, error) {
 	c.s.startStatementTimeout()
-	return c.s.runNestedQuery(sql, nestedTurn{hiddenAnswer: silent.New(want), optsOut: c.how.optsOut})
+	return c.s.runNestedQuery(sql, nestedTurn{hiddenAnswer: silent.NewAnswer(want), optsOut: c.how.optsOut})
 }
 
 var warnNoOpenTransaction = &wire.Error{Code: "25P01", Message: "there is no transaction in progress"}

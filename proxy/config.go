@@ -155,16 +155,16 @@ type Config struct {
 	// WatchMapped refuses texts that name a table with mapped columns, if the planner itself maps none.
 	WatchMapped bool
 
-	// MaySet lists the configuration keys that a client may set for itself, at startup or by SET (rewrite.Choices).
+	// MaySet lists the configuration keys that a client may set for itself, at startup or by SET (rewrite.ClientOptions).
 	// Other keys are refused.
 	MaySet []string
 	// Users holds the options of each login name. They need no entry in MaySet, and a client's own options override
 	// them.
-	Users map[string]rewrite.Choices
+	Users map[string]rewrite.ClientOptions
 
 	// Locks has the lease terms of advisory locks, which are rows of a table; rewrite.Rules.Advisory turns such locks
 	// on. LockClock measures leases, and must run on while the machine is suspended; nil: Go's clock.
-	Locks     advisory.Terms
+	Locks     advisory.LeaseTerms
 	LockClock func() time.Duration
 
 	// Replay runs transactions again that met a conflict, by the rules in Retry. It has no effect if each client has a
@@ -240,8 +240,8 @@ func (c Config) Validate() error {
 	check(c.PreparedTotalBytes >= c.PreparedBytesPerClient, "prepared.total_bytes", "%d: want at least prepared.bytes_per_client, %d", c.PreparedTotalBytes, c.PreparedBytesPerClient)
 	check(c.MemoryBytesPerClient >= max(c.PreparedBytesPerClient, c.StoredBytes), account.ClientKey, "%d: want at least prepared.bytes_per_client, %d, and cursor.stored_bytes, %d", c.MemoryBytesPerClient, c.PreparedBytesPerClient, c.StoredBytes)
 	check(c.MemoryTotalBytes >= c.MemoryBytesPerClient, account.TotalKey, "%d: want at least %s, %d", c.MemoryTotalBytes, account.ClientKey, c.MemoryBytesPerClient)
-	check(c.Locks == (advisory.Terms{}) || c.Locks.Lease >= leastLockLease, rewrite.AdvisoryKey+"_lease", "%s: want at least %s", c.Locks.Lease, leastLockLease)
-	check(c.Locks.Longest >= 0, rewrite.AdvisoryKey+"_longest", "%s: want 0 or more", c.Locks.Longest)
+	check(c.Locks == (advisory.LeaseTerms{}) || c.Locks.Lease >= leastLockLease, rewrite.AdvisoryKey+"_lease", "%s: want at least %s", c.Locks.Lease, leastLockLease)
+	check(c.Locks.LongestDDL >= 0, rewrite.AdvisoryKey+"_longest", "%s: want 0 or more", c.Locks.LongestDDL)
 	check(c.StoredBytes >= 0, "cursor.stored_bytes", "%d: want 0 (none) or more", c.StoredBytes)
 	check(c.StoredTotalBytes >= c.StoredBytes, "cursor.stored_total_bytes", "%d: want at least cursor.stored_bytes, %d", c.StoredTotalBytes, c.StoredBytes)
 	check(c.PreparedTexts > 0, "prepared.texts", "%d: want at least 1", c.PreparedTexts)
@@ -284,5 +284,5 @@ func (c Config) weakensGuarantee(entry string) (allowed string, weakens bool) {
 		return "", false
 	}
 	return name + "=" + strings.Join(harmless, ", "+name+"="),
-		!slices.ContainsFunc(harmless, func(v string) bool { return settings.SameValue(v, value) })
+		!slices.ContainsFunc(harmless, func(v string) bool { return settings.EqualValues(v, value) })
 }

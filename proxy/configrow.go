@@ -21,22 +21,22 @@ import (
 // Several settings become several SETs, before any other frame of the request has been sent. In a block each is a
 // silent nested turn (nested.go). Outside a block Sluice records the values for the session, and the next backend gets
 // them. A failed transaction takes them back. All values are checked before one is set, by the table of displayed
-// values (settings.Told). Settings outside that table are refused, as for a single set_config.
+// values (settings.SetConfigResult). Settings outside that table are refused, as for a single set_config.
 
 // runsMultiSetConfig reports whether Sluice now carries out SELECT set_config(...), set_config(...). If frames of the
 // turn have been sent, the server gets the statement, and refuses it. Roles, and settings that no server accepts, get
 // better errors as single statements. Choices are handled earlier (choices.go).
 func (s *session) runsMultiSetConfig(st *rewrite.Statement) bool {
-	if len(st.Told) < 2 || s.srv.cfg.Kind != DSQL || s.dedicated || s.t.touched {
+	if len(st.SetConfigColumns) < 2 || s.srv.cfg.Kind != DSQL || s.dedicated || s.t.touched {
 		return false
 	}
 	for i := range st.Changes {
 		c := &st.Changes[i]
-		if s.srv.treat.To(c.Name, c.Text) == settings.Foreign || isRoleChange(c) || settings.IsOwn(c.Name) {
+		if s.srv.treat.ForSet(c.Name, c.Text) == settings.Foreign || isRoleChange(c) || settings.IsProxySetting(c.Name) {
 			return false
 		}
 	}
-	return st.Values() == 0
+	return st.SetConfigParams() == 0
 }
 
 // runMultiSetConfig sets the settings and returns the row. Each value is as displayed after its own change, because
@@ -46,10 +46,10 @@ func (s *session) runMultiSetConfig(st *rewrite.Statement) (frames [][]byte, err
 	values := make([]string, len(st.Changes))
 	for i := range st.Changes {
 		c, bad := &st.Changes[i], (*wire.Error)(nil)
-		if s.srv.treat.Of(c.Name) != settings.Carried {
-			_, bad = settings.ValueOf(c)
+		if s.srv.treat.ForName(c.Name) != settings.Carried {
+			_, bad = settings.CheckedValue(c)
 		} else {
-			values[i], bad = settings.Told(st.Told[i].Name, st.Told[i].Value)
+			values[i], bad = settings.SetConfigResult(st.SetConfigColumns[i].Name, st.SetConfigColumns[i].Value)
 		}
 		if bad != nil {
 			return nil, bad
@@ -60,30 +60,30 @@ func (s *session) runMultiSetConfig(st *rewrite.Statement) (frames [][]byte, err
 	}
 	for i := range st.Changes {
 		c := &st.Changes[i]
-		if s.srv.treat.Of(c.Name) != settings.Carried {
+		if s.srv.treat.ForName(c.Name) != settings.Carried {
 			if _, err := s.changeSetting(c, true); err != nil {
 				return nil, err
 			}
-			values[i] = s.settings.Shown(c.Name)
+			values[i] = s.settings.ShownValue(c.Name)
 		} else if err := s.setServerSetting(c, values[i]); err != nil {
 			return nil, err
 		}
 	}
-	return [][]byte{result.Row(values...)}, nil
+	return [][]byte{result.TextRow(values...)}, nil
 }
 
 // setServerSetting sets a setting of the server, which will display it as shown. Outside a block, a value for the
 // transaction lasts until the Sync and is not sent: no other statement may follow.
-func (s *session) setServerSetting(c *rewrite.Change, shown string) error {
+func (s *session) setServerSetting(c *rewrite.SettingChange, shown string) error {
 	switch {
 	case s.inBlock():
-		ran, err := s.runNestedQuery(setStatementSQL(*c), nestedTurn{hiddenAnswer: silent.New(silent.Within("SET")), optsOut: s.t.optsOut})
+		ran, err := s.runNestedQuery(setStatementSQL(*c), nestedTurn{hiddenAnswer: silent.NewAnswer(silent.ExpectInBlock("SET")), optsOut: s.t.optsOut})
 		if err != nil {
 			return err
 		}
-		return ran.Why()
+		return ran.Cause()
 	case c.Action == rewrite.Set:
-		s.settings.Give(rewrite.Change{Name: c.Name, SQL: rewrite.SettingSQL(c.Name, shown), Text: shown})
+		s.settings.SetCarried(rewrite.SettingChange{Name: c.Name, SQL: rewrite.SettingSQL(c.Name, shown), Text: shown})
 	case !s.t.ended:
 		s.t.last = errAfterLocalMultiSet
 	}
@@ -107,8 +107,8 @@ func bindsConfigLocally(s *session, _ *rewrite.Statement) bool { return !s.t.end
 // Bind. Earlier frames are answered first. After an error, or with t.skip set, the Bind must not continue. The new
 // statement belongs to the portal alone, so that the next Bind can have other values.
 func (s *session) bindConfigValues(b *pendingBind) error {
-	st := b.cs.tmpl.plan.Single()
-	if st == nil || st.Values() == 0 || s.txStatus() == 'E' {
+	st := b.cs.tmpl.plan.SingleStatement()
+	if st == nil || st.SetConfigParams() == 0 || s.txStatus() == 'E' {
 		return nil
 	}
 	if !s.t.owed.empty() {
@@ -119,11 +119,11 @@ func (s *session) bindConfigValues(b *pendingBind) error {
 	if err := s.readWholeBind(b); err != nil {
 		return err
 	}
-	values, formats, err := decodeTextParams(b.rest, st.Values(), b.stmt)
+	values, formats, err := decodeTextParams(b.rest, st.SetConfigParams(), b.stmt)
 	if err != nil {
 		return err
 	}
-	tmpl, err := s.templateFor([]byte(st.WithValues(values)), wire.NoOIDs)
+	tmpl, err := s.templateFor([]byte(st.SetConfigSQL(values)), wire.NoOIDs)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func decodeTextParams(rest []byte, n int, statement []byte) (values []string, fo
 	if err := validateBind(rest, n, statement); err != nil {
 		return nil, nil, err
 	}
-	m := wire.NewMessage(rest)
+	m := wire.NewBodyReader(rest)
 	m.Bytes(2*m.Uint16() + 2)
 	for range n {
 		size := m.Int32()

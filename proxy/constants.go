@@ -21,12 +21,12 @@ var errConstantsChanged = &wire.Error{Code: errPlanChanged.Code, Message: errPla
 
 // constantsChangeUnder reports whether constants of the text, such as '1/2/2000'::date, would mean something else under
 // the settings p. It looks at the text only if such a setting has changed.
-func (t *statementTemplate) constantsChangeUnder(p settings.Parsing) bool {
-	others := t.parsing.Constants.Unlike(p.Constants)
+func (t *statementTemplate) constantsChangeUnder(p settings.ParsingHashes) bool {
+	others := t.parsing.Constants.Differing(p.Constants)
 	if others == 0 || t.plan.Kind == rewrite.Setting || t.plan.Kind == rewrite.Control {
 		return false
 	}
-	return parse.ReadBy([]byte(t.sql))&others != 0
+	return parse.InputSettingsOfText([]byte(t.sql))&others != 0
 }
 
 // reuseParsedStatement does prepareForClient's work for a statement whose constants would change their meaning. Only a
@@ -53,8 +53,8 @@ func (s *session) reuseParsedStatement(cs *clientStatement) (*serverStatement, e
 	if cs.described != nil && st.desc != cs.described && (st.desc == nil || !st.desc.isCompatible(cs.described)) {
 		return nil, errPlanChanged
 	}
-	s.srv.metrics.Prepared(metrics.PreparedHit)
-	s.tx.log.Refuse(retry.Pinned) // no other backend would have it
+	s.srv.metrics.CountPreparedUse(metrics.PreparedHit)
+	s.tx.log.RefuseReplay(retry.Pinned) // no other backend would have it
 	if !cs.tmpl.unshared {
 		cs.tmpl = cs.tmpl.privateCopy()
 	}

@@ -23,7 +23,7 @@ func (s *session) mustAnswerInFailedBlock(plan *rewrite.Plan) bool {
 // answerInFailedBlock answers a Query in a block that failed on Sluice's side, and AND CHAIN in any failed block of
 // DSQL. The end of the block succeeds; other texts get an error. With nil the turn is over.
 func (s *session) answerInFailedBlock(plan *rewrite.Plan) error {
-	switch st := plan.Single(); {
+	switch st := plan.SingleStatement(); {
 	case plan.Kind == rewrite.Empty:
 		if err := s.queueReply(wire.FrameEmptyQuery); err != nil {
 			return err
@@ -93,8 +93,8 @@ func (s *session) errRollbackToInFailed(st *rewrite.Statement) *wire.Error {
 func (s *session) endFailedBlock(st *rewrite.Statement) error {
 	s.endTransaction(false)
 	s.settings.Staged.Rollback()
-	s.txParsing = settings.Parsing{}
-	s.settings.EndKept(true)
+	s.txParsing = settings.ParsingHashes{}
+	s.settings.EndLocalChanges(true)
 	s.resetAccessMode()
 	if err := s.applyEvent(endAnswered); err != nil {
 		return err
@@ -107,18 +107,18 @@ func (s *session) endFailedBlock(st *rewrite.Statement) error {
 	}
 	s.failedBegin = nil
 	s.srv.observers.notifyEnded(s, false)
-	return s.queueReply(wire.AppendCommand(nil, "ROLLBACK"))
+	return s.queueReply(wire.AppendCommandComplete(nil, "ROLLBACK"))
 }
 
 // answerTxControl answers BEGIN, and the end of a block that no server has seen. With done false the server must
 // answer, as it must for every command while the session has a backend.
 func (s *session) answerTxControl(plan *rewrite.Plan, sql []byte) (done bool, err error) {
-	st := plan.Single()
+	st := plan.SingleStatement()
 	if st == nil || s.b != nil {
 		return false, nil
 	}
 	switch {
-	case st.Tx.DeferrableBegin():
+	case st.Tx.IsDeferrableBegin():
 		if s.state == begun {
 			if err := s.answerSecondBegin(st, sql); err != nil {
 				return true, err
@@ -129,11 +129,11 @@ func (s *session) answerTxControl(plan *rewrite.Plan, sql []byte) (done bool, er
 			return true, err
 		}
 	case s.state == begun && !st.Tx.Chain && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.Rollback):
-		s.srv.metrics.LocalAnswer(metrics.LocalEnd)
+		s.srv.metrics.CountLocalAnswer(metrics.LocalEnd)
 		s.deferredBegin = nil
 		s.endTransaction(false)
 		s.srv.observers.notifyEnded(s, false)
-		s.settings.EndKept(st.Tx.Verb == rewrite.Rollback)
+		s.settings.EndLocalChanges(st.Tx.Verb == rewrite.Rollback)
 		s.resetAccessMode()
 		if err := s.applyEvent(endAnswered); err != nil {
 			return true, err
@@ -170,7 +170,7 @@ func (s *session) answerSecondBegin(st *rewrite.Statement, sql []byte) (err erro
 			return err
 		}
 	}
-	s.srv.metrics.LocalAnswer(metrics.LocalBegin)
+	s.srv.metrics.CountLocalAnswer(metrics.LocalBegin)
 	return s.answerWithWeakenedWarning(st, beginTag(st, sql))
 }
 
@@ -183,7 +183,7 @@ func (s *session) deferBegin(st *rewrite.Statement, sql []byte) (err error) {
 	if s.deferredBegin, err = s.templateFor(text, wire.NoOIDs); err != nil {
 		return err
 	}
-	s.srv.metrics.LocalAnswer(metrics.LocalBegin)
+	s.srv.metrics.CountLocalAnswer(metrics.LocalBegin)
 	if err := s.applyEvent(beginAnswered); err != nil {
 		return err
 	}
@@ -201,9 +201,9 @@ func (s *session) answerWithWeakenedWarning(st *rewrite.Statement, tag []byte) e
 // weakenedWarning returns the warning that a transaction asked for SERIALIZABLE and gets REPEATABLE READ
 // (rewrite.serializable), and counts the transaction.
 func (s *session) weakenedWarning() []byte {
-	s.srv.metrics.Weakened()
+	s.srv.metrics.CountWeakenedIsolation()
 	const level = "client_min_messages"
-	if s.settings.Shows(level) && s.settings.Shown(level) == "error" {
+	if s.settings.AnswersShow(level) && s.settings.ShownValue(level) == "error" {
 		return nil
 	}
 	return warnWeakened.AppendNotice(nil, "WARNING")
@@ -211,7 +211,7 @@ func (s *session) weakenedWarning() []byte {
 
 // beginTag returns the client's own word as a tag: BEGIN or START TRANSACTION.
 func beginTag(st *rewrite.Statement, sql []byte) []byte {
-	return wire.AppendCommand(nil, beginWord(st, sql))
+	return wire.AppendCommandComplete(nil, beginWord(st, sql))
 }
 
 func beginWord(st *rewrite.Statement, sql []byte) string {
@@ -245,7 +245,7 @@ func (s *session) foldModesIntoBegin(st *rewrite.Statement) (err error) {
 	if s.deferredBegin, err = s.templateFor([]byte(text), wire.NoOIDs); err != nil {
 		return err
 	}
-	s.srv.metrics.LocalAnswer(metrics.LocalBegin)
+	s.srv.metrics.CountLocalAnswer(metrics.LocalBegin)
 	return s.answerWithWeakenedWarning(st, frameSet)
 }
 
@@ -254,19 +254,19 @@ const beginReadWrite = "BEGIN READ WRITE"
 // answerModesOutsideBlock answers SET TRANSACTION outside a block, in a Query of its own. As in PostgreSQL it has no
 // effect but a warning.
 func (s *session) answerModesOutsideBlock() error {
-	s.srv.metrics.LocalAnswer(metrics.LocalSetting)
+	s.srv.metrics.CountLocalAnswer(metrics.LocalSetting)
 	return s.queueReply(warnModesOutside.AppendNotice(nil, "WARNING"), frameSet)
 }
 
 var (
-	frameCommit   = wire.AppendCommand(nil, "COMMIT")
-	frameRollback = wire.AppendCommand(nil, "ROLLBACK")
+	frameCommit   = wire.AppendCommandComplete(nil, "COMMIT")
+	frameRollback = wire.AppendCommandComplete(nil, "ROLLBACK")
 )
 
 // isAllowedInFailedBlock reports whether a failed block accepts the statement, as PostgreSQL's accepts COMMIT, ROLLBACK
 // and ROLLBACK TO. If the block failed on Sluice's side, AND CHAIN must also be possible (chains).
 func (s *session) isAllowedInFailedBlock(plan *rewrite.Plan) bool {
-	st := plan.Single()
+	st := plan.SingleStatement()
 	if st == nil || s.state == failed && !s.canEndWithChain(st) || s.chainsInFailedBlock(plan) {
 		return false
 	}
@@ -274,6 +274,6 @@ func (s *session) isAllowedInFailedBlock(plan *rewrite.Plan) bool {
 }
 
 // endsBlock reports whether a verb ends the whole block. In a failed block each of them rolls back.
-func endsBlock(v rewrite.Verb) bool {
+func endsBlock(v rewrite.TxVerb) bool {
 	return v == rewrite.Commit || v == rewrite.Rollback || v == rewrite.PrepareTransaction
 }

@@ -30,12 +30,12 @@ func (s *session) startCopyIn() {
 	t := s.t
 	t.copying = true
 	if t.logs {
-		s.tx.log.Refuse(retry.CopyFrom)
+		s.tx.log.RefuseReplay(retry.CopyFrom)
 	}
 	if t.owed.first().kind == wire.Execute && t.owed.len() == 2 && t.owed.items[len(t.owed.items)-1].kind == wire.Sync {
 		t.owed.items = t.owed.items[:len(t.owed.items)-1]
 		t.owed.seq--
-		t.outcome.Unsync()
+		t.outcome.RemoveSync()
 		t.ended = false
 	}
 }
@@ -102,7 +102,7 @@ func (s *session) sendEarlySync() bool {
 	t.earlySyncs--
 	t.ended, t.skip = true, false
 	t.owed.push(wire.Sync)
-	t.outcome.Sync()
+	t.outcome.RecordSync()
 	s.addToBatch(wire.FrameSync)
 	return true
 }
@@ -112,7 +112,7 @@ func (s *session) sendEarlySync() bool {
 func (s *session) answerExtraSyncs() error {
 	t := s.t
 	for ; t.settled && t.earlySyncs > 0; t.earlySyncs-- {
-		if err := s.sendOrWithhold(wire.AppendReady(nil, s.txStatus())); err != nil {
+		if err := s.sendOrWithhold(wire.AppendReadyForQuery(nil, s.txStatus())); err != nil {
 			return err
 		}
 	}
@@ -121,7 +121,7 @@ func (s *session) answerExtraSyncs() error {
 
 // isCopyFromStdin reports whether a plan is COPY FROM STDIN. Frames after it in its group are its data, or an error.
 func isCopyFromStdin(plan *rewrite.Plan) bool {
-	st := plan.Single()
+	st := plan.SingleStatement()
 	return st != nil && st.Copy == rewrite.CopyFromClient
 }
 
@@ -164,7 +164,7 @@ func (s *session) endOnProtocolError(e *wire.Error) error {
 func (s *session) fillClientWhileRelaying() error {
 	c := &s.client
 	had := c.Buffered()
-	if c.Plain() && c.Raw.Peek() != rawconn.Quiet {
+	if c.IsPlain() && c.Raw.Peek() != rawconn.Quiet {
 		if err := c.Fill(); !isTimeout(err) {
 			return err
 		}
@@ -246,9 +246,9 @@ func (s *session) awaitClientOrServer() error {
 		return err
 	}
 	if s.b == nil {
-		return s.client.Idle()
+		return s.client.WaitIdle()
 	}
-	return s.readWatchingBackend(s.client.Idle)
+	return s.readWatchingBackend(s.client.WaitIdle)
 }
 
 // relayIdleFrames relays frames that an idle backend has sent. Parameters are only recorded, unless each client has a
@@ -272,7 +272,7 @@ func (s *session) relayIdleFrames() error {
 		}
 		src := &s.b.src
 		for {
-			typ, total, err := src.Header()
+			typ, total, err := src.NextHeader()
 			if err != nil || total > wire.BufferSize {
 				return s.handleIdleLoss()
 			}
@@ -298,7 +298,7 @@ func (s *session) relayIdleFrames() error {
 				return err
 			}
 		}
-		src.Release()
+		src.ReleaseBuffer()
 	}
 }
 
@@ -330,7 +330,7 @@ func (s *session) handleIdleLoss() error {
 	if s.pinned || s.dedicated {
 		return errPinLost
 	}
-	s.srv.metrics.BackendLost(metrics.LostIdle)
+	s.srv.metrics.CountBackendLost(metrics.LostIdle)
 	s.dropBackend(reservoir.Broken)
 	return s.applyEvent(lost)
 }

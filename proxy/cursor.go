@@ -12,10 +12,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// DSQL has no cursors in SQL (rewrite.Cursor). Sluice makes one from a portal of the cursor's query, under the cursor's
-// name: DECLARE becomes a Bind, FETCH and MOVE an Execute with a row limit, CLOSE a Close. So clients can also describe
-// and close cursors by the protocol, and the server checks that names are unique. A replay's log has these frames too.
-// Replies that PostgreSQL would not send are swallowed, and tags rewritten (cursorReply.end).
+// DSQL has no cursors in SQL (rewrite.CursorStatement). Sluice makes one from a portal of the cursor's query, under the
+// cursor's name: DECLARE becomes a Bind, FETCH and MOVE an Execute with a row limit, CLOSE a Close. So clients can also
+// describe and close cursors by the protocol, and the server checks that names are unique. A replay's log has these
+// frames too. Replies that PostgreSQL would not send are swallowed, and tags rewritten (cursorReply.end).
 //
 // A statement arrives by a simple Query (runCursorQuery) or by the extended protocol (cursorextended.go). A cursor is
 // one of the session's portals (openPortals), which end with their transaction. It shows the transaction's rows as of
@@ -124,7 +124,7 @@ var noParameters = []byte{0, 0, 0, 0}
 // declareCursor opens a cursor in a block, or one WITH HOLD outside. cs is the statement of its query, values is as in
 // cursor, and simple means a simple Query. An error is for the client; with t.skip set the client has the server's.
 // Only Sluice has the names of stored cursors, so it reports a duplicate itself, after all other errors.
-func (s *session) declareCursor(c *rewrite.Cursor, cs *clientStatement, values []byte, simple bool) error {
+func (s *session) declareCursor(c *rewrite.CursorStatement, cs *clientStatement, values []byte, simple bool) error {
 	switch {
 	case s.stored[c.Name] != nil:
 		return s.failDeclare(cs, errPortalExists([]byte(c.Name)))
@@ -136,7 +136,7 @@ func (s *session) declareCursor(c *rewrite.Cursor, cs *clientStatement, values [
 		return err
 	}
 	if s.t.logs {
-		s.tx.log.Wrote() // a return to an earlier savepoint closes the cursor
+		s.tx.log.RecordWrite() // a return to an earlier savepoint closes the cursor
 	}
 	if c.Hold && !s.inBlock() && (simple || !c.NoScroll) {
 		return s.declareStoredCursor(c, simple)
@@ -144,7 +144,7 @@ func (s *session) declareCursor(c *rewrite.Cursor, cs *clientStatement, values [
 	return s.queueReply(frameDeclared)
 }
 
-var frameDeclared = wire.AppendCommand(nil, "DECLARE CURSOR")
+var frameDeclared = wire.AppendCommandComplete(nil, "DECLARE CURSOR")
 
 // bindCursor binds a cursor's portal. The client gets no BindComplete. bindOnBackend does the rest as for a client's
 // Bind: gate, backend, preparing, logging. It also finds out that the query may write.
@@ -154,7 +154,7 @@ func (s *session) bindCursor(name string, c *cursor) error {
 }
 
 // cursorQueryTemplate returns the template of a cursor's query. It refuses a query that needs more than one portal.
-func (s *session) cursorQueryTemplate(c *rewrite.Cursor, oids []byte) (*statementTemplate, error) {
+func (s *session) cursorQueryTemplate(c *rewrite.CursorStatement, oids []byte) (*statementTemplate, error) {
 	tmpl, err := s.templateFor([]byte(c.Query), oids)
 	if err == nil {
 		err = planRefusal(tmpl.plan)
@@ -173,7 +173,7 @@ func (s *session) cursorQueryTemplate(c *rewrite.Cursor, oids []byte) (*statemen
 }
 
 // findOpenCursor returns the portal of the cursor that FETCH, MOVE or CLOSE names. An error is for the client.
-func (s *session) findOpenCursor(c *rewrite.Cursor) (portal, error) {
+func (s *session) findOpenCursor(c *rewrite.CursorStatement) (portal, error) {
 	p := s.portals[c.Name]
 	switch {
 	case s.txStatus() == 'E':
@@ -191,11 +191,11 @@ func (s *session) findOpenCursor(c *rewrite.Cursor) (portal, error) {
 // failUnsupportedFetch returns the error of a FETCH or MOVE that does not go forward. In PostgreSQL the failed portal
 // stays unusable even after a return to a savepoint. Here the server's portal has not failed, so that Sluice refuses to
 // return to an earlier savepoint.
-func (s *session) failUnsupportedFetch(c *rewrite.Cursor, p portal) error {
+func (s *session) failUnsupportedFetch(c *rewrite.CursorStatement, p portal) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	if s.trackPortalRun(p); s.t.logs && s.tx.moved == s.tx.log.Turns()+1 {
+	if s.trackPortalRun(p); s.t.logs && s.tx.moved == s.tx.log.TurnCount()+1 {
 		s.tx.moved++ // cut the log's turn before the refusal
 	}
 	if c.Backward && p.cursor.noScroll {
@@ -206,7 +206,7 @@ func (s *session) failUnsupportedFetch(c *rewrite.Cursor, p portal) error {
 
 // runCursorCommand runs FETCH, MOVE or CLOSE. With describe set, the rows' description is sent too; formats is as in
 // cursor. An error is for the client. After nil the frames are on their way, or t.skip is set.
-func (s *session) runCursorCommand(c *rewrite.Cursor, formats []byte, describe bool) error {
+func (s *session) runCursorCommand(c *rewrite.CursorStatement, formats []byte, describe bool) error {
 	if s.stored[c.Name] != nil {
 		return s.runStoredCursor(c, formats, describe)
 	}
@@ -221,7 +221,7 @@ func (s *session) runCursorCommand(c *rewrite.Cursor, formats []byte, describe b
 		if err := s.closeCursor(c.Name); err != nil {
 			return err
 		}
-		return s.queueReply(wire.AppendCommand(nil, "CLOSE CURSOR"))
+		return s.queueReply(wire.AppendCommandComplete(nil, "CLOSE CURSOR"))
 	case rewrite.FetchCursor: // MOVE returns no rows: any format will do
 		if err := s.setCursorFormats(c.Name, formats); err != nil || s.t.skip || s.t.settled {
 			return err
@@ -268,7 +268,7 @@ func (s *session) markFetchReply(o *pendingReply, run *cursorFetch) {
 
 // describeCursor has the server describe a cursor's portal to the client. The session must have its backend.
 func (s *session) describeCursor(name string, p portal) {
-	frame := wire.AppendNamed(nil, wire.Describe, 'P', name)
+	frame := wire.AppendDescribeOrClose(nil, wire.Describe, 'P', name)
 	s.logFrame(wire.Describe, logEntry{plan: p.plan}, frame[wire.HeaderLen:])
 	s.pushStatementReply(wire.Describe, p.plan)
 	s.addToBatch(frame)
@@ -301,7 +301,7 @@ func (s *session) closeCursor(name string) error {
 	}
 	s.trackPortalRun(s.portals[name])
 	s.drop(name)
-	frame := wire.AppendNamed(nil, wire.Close, 'P', name)
+	frame := wire.AppendDescribeOrClose(nil, wire.Close, 'P', name)
 	s.logFrame(wire.Close, logEntry{silent: true}, frame[wire.HeaderLen:])
 	s.t.owed.push(wire.Close).swallow = true
 	s.addToBatch(frame)
@@ -329,7 +329,7 @@ func (s *session) closeAllCursors() error {
 			return err
 		}
 	}
-	return s.queueReply(wire.AppendCommand(nil, "CLOSE CURSOR ALL"))
+	return s.queueReply(wire.AppendCommandComplete(nil, "CLOSE CURSOR ALL"))
 }
 
 // cursorReply handles the server's answer to FETCH, MOVE, or the storing of a cursor's rows.
@@ -339,7 +339,7 @@ type cursorReply struct {
 
 // handleFrame stores rows for a stored cursor, drops those of MOVE, and replaces the tag at the end.
 func (c cursorReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
-	row := f.Row()
+	row := f.IsRow()
 	switch {
 	case c.run.into != nil && (row || f.Type == wire.RowDescription):
 		s.storeRow(c.run.into, f)
@@ -373,7 +373,7 @@ func (c cursorReply) completeFetch(s *session, o *pendingReply, typ byte, frame 
 	if run.move {
 		verb = "MOVE "
 	}
-	tag := wire.AppendCommand(nil, verb+strconv.Itoa(rows))
+	tag := wire.AppendCommandComplete(nil, verb+strconv.Itoa(rows))
 	if s.isRecording() && s.recordReply(wire.CommandComplete, tag) > 0 {
 		return nil
 	}

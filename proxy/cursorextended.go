@@ -22,14 +22,14 @@ import (
 
 // boundDeclare is a bound DECLARE, which its Execute carries out.
 type boundDeclare struct {
-	cursor *rewrite.Cursor
+	cursor *rewrite.CursorStatement
 	cs     clientStatement // a copy from the time of the Bind
 	values []byte          // as in cursor
 }
 
 // checkParse checks whether a text may be prepared under a name. For a DECLARE it returns the template of the cursor's
 // query, and the cursor. An error is for the client, and leaves the name unused.
-func (s *session) checkParse(name []byte, tmpl *statementTemplate, oids []byte) (*statementTemplate, *rewrite.Cursor, error) {
+func (s *session) checkParse(name []byte, tmpl *statementTemplate, oids []byte) (*statementTemplate, *rewrite.CursorStatement, error) {
 	if err := s.checkStatementName(name); err != nil {
 		return nil, nil, err
 	}
@@ -49,10 +49,10 @@ func (s *session) checkParse(name []byte, tmpl *statementTemplate, oids []byte) 
 
 // recordDeclare records that the statement name, prepared from sql, is a DECLARE; c is nil for other statements. A
 // comment before the query that opts out of replay counts too.
-func (s *session) recordDeclare(name []byte, c *rewrite.Cursor, sql []byte) {
+func (s *session) recordDeclare(name []byte, c *rewrite.CursorStatement, sql []byte) {
 	if c != nil {
 		cs := s.findStatement(name)
-		cs.declares, cs.optsOut = c, retry.OptsOut(sql)
+		cs.declares, cs.optsOut = c, retry.HasNoRetryComment(sql)
 	}
 }
 
@@ -60,8 +60,8 @@ func (s *session) recordDeclare(name []byte, c *rewrite.Cursor, sql []byte) {
 func (cs *clientStatement) optsOutOfReplay() bool { return cs.tmpl.optsOut || cs.optsOut }
 
 // declaredCursor returns the cursor of a DECLARE that Sluice carries out, or nil.
-func declaredCursor(plan *rewrite.Plan) *rewrite.Cursor {
-	if st := plan.Single(); st != nil && st.Refusal == nil && st.Cursor != nil && st.Cursor.Verb == rewrite.DeclareCursor {
+func declaredCursor(plan *rewrite.Plan) *rewrite.CursorStatement {
+	if st := plan.SingleStatement(); st != nil && st.Refusal == nil && st.Cursor != nil && st.Cursor.Verb == rewrite.DeclareCursor {
 		return st.Cursor
 	}
 	return nil
@@ -81,8 +81,7 @@ func (b *pendingBind) saveDeclare() *boundDeclare {
 }
 
 // executeDeclare runs the Execute of a DECLARE. An error is for the client; after nil the frame is answered or skipped.
-// The client may have closed or replaced the prepared statement since the Bind, so that the copy in p.declares is
-// used.
+// The client may have closed or replaced the prepared statement since the Bind, so that the copy in p.declares is used.
 func (s *session) executeDeclare(name []byte, p portal) error {
 	switch {
 	case s.txStatus() == 'E':
@@ -125,7 +124,7 @@ func (s *session) executeCursor(st *rewrite.Statement, formats []byte, limit uin
 // portal before its Execute. rest is the Bind after its names. An error is for the client; with t.skip set the client
 // has the server's.
 func (s *session) bindFetch(p *portal, rest []byte) error {
-	c := p.plan.Single().Cursor
+	c := p.plan.SingleStatement().Cursor
 	if c == nil || c.Verb != rewrite.FetchCursor {
 		return nil
 	}
@@ -143,12 +142,12 @@ func (s *session) bindFetch(p *portal, rest []byte) error {
 // of a stored cursor, the server the rows of another. FETCH from an unknown cursor returns no rows, as in PostgreSQL,
 // where only its Execute fails.
 func (s *session) describeLocally(plan *rewrite.Plan, formats []byte) error {
-	c := plan.Single().Cursor
+	c := plan.SingleStatement().Cursor
 	if c != nil && c.Verb == rewrite.FetchCursor && s.stored[c.Name] != nil {
-		return s.queueReply(s.stored[c.Name].Describe(formats))
+		return s.queueReply(s.stored[c.Name].RowDescription(formats))
 	}
 	if c == nil || c.Verb != rewrite.FetchCursor || s.portals[c.Name].cursor == nil || s.b == nil {
-		return s.queueReply(result.Described(s.srv.handlers[plan.Single().Does].columns, plan.Single()))
+		return s.queueReply(result.DescribeOrNoData(s.srv.handlers[plan.SingleStatement().Does].columns, plan.SingleStatement()))
 	}
 	if err := s.ensureBackend(); err != nil {
 		return err
@@ -186,12 +185,12 @@ func (s *session) describeDeclare(cs *clientStatement) error {
 
 // replaceError adds a hint to the error 0A000 of a limited Execute, until the cluster has first suspended a portal.
 // From then on the error is the query's own.
-func (c cursorReply) replaceError(s *session, o *pendingReply, payload []byte) *answer.Error {
-	if o.plan == nil || c.run.limit == 0 || s.srv.suspends.Load() || string(retry.Field(payload, 'C')) != "0A000" {
+func (c cursorReply) replaceError(s *session, o *pendingReply, payload []byte) *answer.ErrorHandling {
+	if o.plan == nil || c.run.limit == 0 || s.srv.suspends.Load() || string(retry.ErrorField(payload, 'C')) != "0A000" {
 		return nil
 	}
-	s.srv.log.Warn("a FETCH was refused: this cluster may not suspend portals", append(s.logAttrs(), "message", string(retry.Field(payload, 'M')))...)
-	return &answer.Error{Hint: "Sluice carries FETCH out by a portal that is read in parts, which this cluster may not support: then FETCH ALL, or do without a cursor and page by key."}
+	s.srv.log.Warn("a FETCH was refused: this cluster may not suspend portals", append(s.logAttrs(), "message", string(retry.ErrorField(payload, 'M')))...)
+	return &answer.ErrorHandling{Hint: "Sluice carries FETCH out by a portal that is read in parts, which this cluster may not support: then FETCH ALL, or do without a cursor and page by key."}
 }
 
 var (

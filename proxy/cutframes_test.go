@@ -58,7 +58,7 @@ func (s *shortener) frame(b []byte) []byte {
 
 // option has connections pass through the shortener.
 func (s *shortener) option(set *setup) {
-	set.dial.Wrap = func(c net.Conn) net.Conn { return rawconn.Plain(&shortened{Conn: c, s: s}) }
+	set.dial.Wrap = func(c net.Conn) net.Conn { return rawconn.WrapPlain(&shortened{Conn: c, s: s}) }
 }
 
 // shortened is a connection whose server's frames pass one by one.

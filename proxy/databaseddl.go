@@ -31,7 +31,7 @@ func errDatabaseInPipeline(st *rewrite.Statement) *wire.Error {
 // createOrDropDatabase creates or drops the schema of a statement. It returns the notices that precede the tag.
 // Afterwards the session is outside any transaction. An error is for the client, or ends the session.
 func (s *session) createOrDropDatabase(st *rewrite.Statement) (notices [][]byte, err error) {
-	d := ddl.Database{Database: st.Database, Server: stoppableServer{s}, Cascades: s.srv.cfg.Kind == Postgres, Current: s.inSchema,
+	d := ddl.Database{DatabaseChange: st.Database, Server: stoppableServer{s}, Cascades: s.srv.cfg.Kind == Postgres, Current: s.inSchema,
 		Sessions: func() int { return s.srv.inSchema(st.Database.Schema) }}
 	switch {
 	case s.inBlock():
@@ -51,7 +51,7 @@ func (s *session) createOrDropDatabase(st *rewrite.Statement) (notices [][]byte,
 	}
 	err = d.Run()
 	s.srv.catalog.beginEpoch()
-	return d.Notices, s.settleOwnStatements(err, d.Partly)
+	return d.Notices, s.settleOwnStatements(err, d.WithPartialResult)
 }
 
 // inSchema returns the number of sessions whose database name maps to the schema.
@@ -74,8 +74,8 @@ const (
 // errClientGone, and *lostError. The backend is idle after a refusal only.
 type stoppableServer struct{ s *session }
 
-func (d stoppableServer) Refused(err error) *wire.Error { return refusalFrom(err) }
-func (d stoppableServer) Pause(p time.Duration) error   { return d.s.sleepUnlessStopped(p) }
+func (d stoppableServer) RefusalFrom(err error) *wire.Error { return refusalFrom(err) }
+func (d stoppableServer) Pause(p time.Duration) error       { return d.s.sleepUnlessStopped(p) }
 
 func (d stoppableServer) Ask(sql string, row func(values []string)) error {
 	s, query := d.s, wire.AppendStrings(nil, wire.Query, sql)

@@ -97,10 +97,10 @@ func (s *session) startStatementTimeout() {
 // that wait. It returns zero if there is no timeout, or an unknown one.
 func (s *session) serverTimeoutDeadline() time.Time {
 	value := s.settings.InForce.SQL["statement_timeout"]
-	if value == "" || s.srv.treat.Of("statement_timeout") != settings.Carried {
+	if value == "" || s.srv.treat.ForName("statement_timeout") != settings.Carried {
 		return time.Time{}
 	}
-	d, refused := settings.Timeout("statement_timeout", strings.Trim(value, "' "))
+	d, refused := settings.ParseTimeout("statement_timeout", strings.Trim(value, "' "))
 	if refused != nil || d == 0 {
 		return time.Time{}
 	}

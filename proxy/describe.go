@@ -49,9 +49,9 @@ func (s *session) handleDescribe(frame []byte) error {
 	case cs.declares != nil:
 		return s.describeDeclare(cs)
 	case here:
-		s.srv.metrics.LocalAnswer(metrics.LocalDescribe)
+		s.srv.metrics.CountLocalAnswer(metrics.LocalDescribe)
 		params := declaredParamsFrame(cs.tmpl)
-		if st := plan.Single(); s.srv.handlers[st.Does].params != nil {
+		if st := plan.SingleStatement(); s.srv.handlers[st.Does].params != nil {
 			var err error
 			if params, err = s.srv.handlers[st.Does].params(st, cs.tmpl.oids); err != nil {
 				return err
@@ -70,8 +70,8 @@ func (s *session) handleDescribe(frame []byte) error {
 func (s *session) describePortal(name, frame []byte) error {
 	p := s.findPortal(name)
 	switch {
-	case p.local && p.plan.Single().Advisory != nil:
-		return s.queueReply(result.LockRow(p.plan.Single().Advisory, p.binary))
+	case p.local && p.plan.SingleStatement().Advisory != nil:
+		return s.queueReply(result.DescribeLockFormat(p.plan.SingleStatement().Advisory, p.binary))
 	case p.local:
 		return s.describeLocally(p.plan, p.formats)
 	case !p.open && s.stored[string(name)] != nil:
@@ -105,7 +105,7 @@ func (s *session) describeInFailedBlock(cs *clientStatement) error {
 	}
 	switch cs.tmpl.plan.Kind {
 	case rewrite.Empty, rewrite.Setting, rewrite.Control:
-		if st := cs.tmpl.plan.Single(); st == nil || st.Told == nil {
+		if st := cs.tmpl.plan.SingleStatement(); st == nil || st.SetConfigColumns == nil {
 			return s.queueReply(declaredParamsFrame(cs.tmpl), wire.FrameNoData)
 		}
 		return errAborted
@@ -122,7 +122,7 @@ func (s *session) describeInFailedBlock(cs *clientStatement) error {
 // paramsFrameIfRowless returns the ParameterDescription of a text that certainly returns no rows, if the client has
 // declared each parameter's type. For any other text it returns nil.
 func paramsFrameIfRowless(tmpl *statementTemplate) []byte {
-	n, ok := rewrite.ReturnsNothing([]byte(tmpl.sql))
+	n, ok := rewrite.ReturnsNoRows([]byte(tmpl.sql))
 	oids := tmpl.oids[min(2, len(tmpl.oids)):]
 	if !ok || n > len(oids)/4 {
 		return nil
@@ -150,7 +150,7 @@ func declaredParamsFrame(tmpl *statementTemplate) []byte {
 // match the answer (clientStatement.cachedDescription).
 func (s *session) describeStatement(cs *clientStatement) error {
 	if d := s.cachedDescription(cs.tmpl); d != nil && cs.epoch == d.epoch && cs.tmpl.parsing == s.parsingKey() && s.srv.isRecentlyConfirmed(d) {
-		s.srv.metrics.LocalAnswer(metrics.LocalDescribe)
+		s.srv.metrics.CountLocalAnswer(metrics.LocalDescribe)
 		s.recordDescription(cs, d)
 		if err := s.releaseParseComplete(); err != nil {
 			return err
@@ -205,7 +205,7 @@ func (s *session) describeOnBackend(cs *clientStatement, st *serverStatement) er
 		s.logUndo(first.name, first.prev)
 		s.t.owed.addNameUndo(first.name, first.prev)
 	}
-	s.addToBatch(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
+	s.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Describe, 'S', st.name))
 	return nil
 }
 
@@ -226,7 +226,7 @@ func (parseDescribeReply) handleFrame(s *session, o *pendingReply, f answer.Fram
 	switch {
 	case f.Means == answer.Parameters:
 		s.t.capture = append(s.t.capture[:0], f.Bytes...)
-		if o.done = !f.Cut(); o.done {
+		if o.done = !f.IsCut(); o.done {
 			return swallow, nil
 		}
 		return pass, s.sendSynthetic(wire.FrameParseComplete)
@@ -247,7 +247,7 @@ func (parseDescribeReply) handleFrame(s *session, o *pendingReply, f answer.Fram
 // Parse made.
 func (s *session) isDescribeNext(name []byte) bool {
 	c := &s.client
-	typ, total, err := c.Header()
+	typ, total, err := c.NextHeader()
 	if err != nil || typ != wire.Describe || total == 0 || total > c.Buffered() || len(name) == 0 || s.txStatus() == 'E' || s.t.nestedTurn.on {
 		return false
 	}

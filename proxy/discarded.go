@@ -16,10 +16,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
-// This file verifies parts of a transaction that ROLLBACK TO has discarded (retry.savepoints strict). The client
-// may remember rows that it read there. So they must hold in the snapshot of the transaction that commits, but the
-// part's writes must not be made. saveDiscardedPart saves a log of the part and of everything before it, until the
-// transaction ends. Each replay runs that log on a second backend, the witness, compares the answers, and rolls back
+// This file verifies parts of a transaction that ROLLBACK TO has discarded (retry.savepoints strict). The client may
+// remember rows that it read there. So they must hold in the snapshot of the transaction that commits, but the part's
+// writes must not be made. saveDiscardedPart saves a log of the part and of everything before it, until the transaction
+// ends. Each replay runs that log on a second backend, the witness, compares the answers, and rolls back
 // (verifyDiscardedParts). The answers then held both before and after the snapshot of the transaction.
 
 // A replay of a transaction with discarded parts has these steps:
@@ -47,10 +47,10 @@ const verifyTimeLimit = 20 * time.Second
 // nothing about data. It reports false if there is no room.
 func (s *session) saveDiscardedPart(i int) bool {
 	l := s.tx.log
-	from := l.Kept(i)
+	from := l.TurnsKeptByRollback(i)
 	blind := func(turn int) bool { return turn >= from && !s.turnObservesData(turn) }
 	// Turns at the end that say nothing about data are not verified, for example a failed INSERT (23505).
-	last := l.Turns()
+	last := l.TurnCount()
 	for last > from && blind(last-1) {
 		last--
 	}
@@ -70,7 +70,7 @@ func (s *session) saveDiscardedPart(i int) bool {
 
 // turnObservesData reports whether the answer to a settled turn says anything about data.
 func (s *session) turnObservesData(turn int) bool {
-	frames, bound := s.tx.log.Frames(turn), map[string]bool{}
+	frames, bound := s.tx.log.TurnFrames(turn), map[string]bool{}
 	for i := range frames {
 		switch f := &frames[i]; f.Type {
 		case wire.Query, wire.Bind:
@@ -80,7 +80,7 @@ func (s *session) turnObservesData(turn int) bool {
 			if isUnparsedFrame(f) { // the server has refused the text: see forbidReplayOfUnparsed
 				continue
 			}
-			if values.Observes(s.srv.planner, s.clientText(f), f.Note.names) {
+			if values.DependsOnData(s.srv.planner, s.clientText(f), f.Note.names) {
 				return true
 			}
 		case wire.Execute: // a portal of another turn: its text is not looked up
@@ -97,7 +97,7 @@ func (s *session) turnObservesData(turn int) bool {
 
 // isUnparsedFrame reports whether Sluice's parser could not parse the text of a Query or Bind. Texts of which it has
 // scanned the words only are not foreign: a newer server may support them.
-func isUnparsedFrame(f *retry.Frame[logEntry]) bool {
+func isUnparsedFrame(f *retry.LoggedFrame[logEntry]) bool {
 	plan := f.Note.plan
 	if f.Note.tmpl != nil {
 		plan = f.Note.tmpl.plan
@@ -169,7 +169,7 @@ func (s *session) acquireVerifyConn() (*reservoir.Conn, error) {
 		if s.srv.backendOf(conn).isUsable() {
 			return conn, nil
 		}
-		s.srv.metrics.BackendLost(metrics.LostIdle)
+		s.srv.metrics.CountBackendLost(metrics.LostIdle)
 		conn.Discard(reservoir.PeekFailed)
 	}
 }
@@ -256,7 +256,7 @@ func (s *session) verifyDiscardedParts() error {
 // forceSnapshot makes the server take the transaction's snapshot, if it has not yet, and answer all pending requests.
 func (s *session) forceSnapshot() error {
 	const text = "SELECT 1 WHERE false"
-	plan := s.srv.planner.PlanIn([]byte(text), noNames)
+	plan := s.srv.planner.PlanWithNames([]byte(text), noNames)
 	name := s.prepareOnBackend(s.srv.cachedTemplate(&s.t.scratch, []byte(text), wire.NoOIDs, s.parsingKey(), noNames.ID(), 0, plan), false).name
 	s.t.owed.push(wire.Bind).swallow = true
 	s.addToBatch(appendBindWithoutParams(nil, name))
@@ -289,23 +289,23 @@ func (s *session) verifyPart() error {
 	case t.phase == phaseAborting:
 		outcome = metrics.PartFailed
 	}
-	s.srv.metrics.DiscardedPart(outcome)
+	s.srv.metrics.CountDiscardedPart(outcome)
 	return nil
 }
 
 // tryVerifyPart runs one part once.
 func (s *session) tryVerifyPart() error {
 	t := s.t
-	s.tx.log.Rewind()
+	s.tx.log.BeginReplay()
 	t.phase, t.refusal, t.renewed = phaseRepeating, retry.Replayable, false
-	t.serverProgress, t.undos = serverProgress{outcome: outcome.At(block.At('I'))}, nil
+	t.serverProgress, t.undos = serverProgress{outcome: outcome.FromBlock(block.FromStatus('I'))}, nil
 	done, err := s.replanLog()
 	if !done && err == nil {
 		if s.tx.begin != nil { // else BEGIN is a frame of the log
 			s.deferredBegin = s.tx.begin
 			s.sendDeferredBegin()
 		}
-		s.sequences.Use(s.id, &s.b.sequences)
+		s.sequences.RecordUse(s.id, &s.b.sequences)
 		err = s.rerunSettledTurns()
 	}
 	var gone *lostError
@@ -341,6 +341,6 @@ func (s *session) tryVerifyPart() error {
 
 // discardedDiff describes how a discarded part's answers differ from the first ones; see mayRegenerateValues.
 type discardedDiff struct {
-	diff retry.Difference
+	diff retry.ReplayDifference
 	drew bool
 }

@@ -19,7 +19,7 @@ import (
 // nil if the server answers all. divide changes nothing: effects come with the answers (scriptReply).
 func (s *session) planScript(plan *rewrite.Plan, sql []byte) *scriptPlan {
 	d := scriptPlanner{s: s, plan: plan, sql: sql, currentBlock: s.blockForNextStatement(), places: make([]scriptStep, len(plan.Statements)), prepares: s.pinned || plan.Pin == rewrite.PinPrepare}
-	d.ends = d.currentBlock.Ends()
+	d.ends = d.currentBlock.EndedTxCount()
 	for i := range plan.Statements {
 		d.at = i
 		if st := &plan.Statements[i]; st.Refusal != nil && st.Refusal.Unsent {
@@ -75,11 +75,11 @@ type scriptPlanner struct {
 }
 
 // inClientBlock reports whether the current statement is in a block that the client has begun.
-func (d *scriptPlanner) inClientBlock() bool { return d.currentBlock.In() && !d.s.t.internalTx.on }
+func (d *scriptPlanner) inClientBlock() bool { return d.currentBlock.IsOpen() && !d.s.t.internalTx.on }
 
 // inAnyTransaction reports whether the current statement is in a block, or in the implicit transaction of a pipeline.
 func (d *scriptPlanner) inAnyTransaction() bool {
-	return d.currentBlock.In() || d.s.t.touched && d.currentBlock.Ends() == d.ends
+	return d.currentBlock.IsOpen() || d.s.t.touched && d.currentBlock.EndedTxCount() == d.ends
 }
 
 // Each of the following methods decides for one statement. The zero place means that the server answers.
@@ -126,7 +126,7 @@ func (d *scriptPlanner) planSetConfig(st *rewrite.Statement) scriptStep {
 	if d.s.answersSettingChange(st) && !(d.roleChanged && onlyResetsRole(st)) {
 		return d.planSettingChanges(st)
 	}
-	if err := d.s.checkSetConfig(st); err != nil || len(st.Told) != 1 {
+	if err := d.s.checkSetConfig(st); err != nil || len(st.SetConfigColumns) != 1 {
 		return scriptStep{err: err}
 	}
 	return scriptStep{configReply: &setConfigReply{}}
@@ -154,7 +154,7 @@ func (d *scriptPlanner) planSetTransaction(st *rewrite.Statement) scriptStep {
 // place. The server refuses a SET TRANSACTION elsewhere.
 func (d *scriptPlanner) planBlockBegin(st *rewrite.Statement) scriptStep {
 	p := scriptStep{warn: st.Weakened}
-	modes := rewrite.Transaction{ReadOnly: d.enforcedMode() == readOnly && lacksAccessMode(&st.Tx)}
+	modes := rewrite.TxControl{ReadOnly: d.enforcedMode() == readOnly && lacksAccessMode(&st.Tx)}
 	if !st.Tx.Deferrable && st.Tx.Isolation != rewrite.Serializable {
 		late := d.at > 0 || d.s.t.touched || d.s.t.ranLocal // for READ WRITE, as in PostgreSQL
 		for i := d.at + 1; i < len(d.places) && d.s.canFoldModes(&d.plan.Statements[i]) && !(late && d.plan.Statements[i].Tx.ReadWrite); i++ {
@@ -170,7 +170,7 @@ func (d *scriptPlanner) planBlockBegin(st *rewrite.Statement) scriptStep {
 	case modes.ReadWrite:
 		p.sql = beginWithModeSQL(st, d.sql, &st.Tx, "READ WRITE")
 	default:
-		p.begin, p.tx = false, rewrite.Transaction{}
+		p.begin, p.tx = false, rewrite.TxControl{}
 	}
 	return p
 }
@@ -197,11 +197,11 @@ func (d *scriptPlanner) planSettingChanges(st *rewrite.Statement) scriptStep {
 
 // checkSettingChange returns the error of a change of settings that Sluice would make. A choice is checked here and
 // made in its place. In a pipeline it is the query's only statement, so that nothing comes between.
-func (d *scriptPlanner) checkSettingChange(c *rewrite.Change) *wire.Error {
+func (d *scriptPlanner) checkSettingChange(c *rewrite.SettingChange) *wire.Error {
 	var err error
 	switch {
-	case !settings.IsOwn(c.Name):
-		_, bad := settings.ValueOf(c)
+	case !settings.IsProxySetting(c.Name):
+		_, bad := settings.CheckedValue(c)
 		return bad
 	case len(d.places) > 1:
 		return errOptionInScript
@@ -238,7 +238,7 @@ func (d *scriptPlanner) planDiscardAll(st *rewrite.Statement) scriptStep {
 // or will have: the server would return its own.
 func (d *scriptPlanner) planSettingQuery(st *rewrite.Statement) scriptStep {
 	for _, name := range st.Asks {
-		if d.answersAccessMode(name) || d.s.settings.Misleads(name) || d.s.settings.Keeps(name) && slices.Contains(d.set, name) {
+		if d.answersAccessMode(name) || d.s.settings.ServerShowsOther(name) || d.s.settings.IsLocal(name) && slices.Contains(d.set, name) {
 			return scriptStep{err: errLocalSettingQueried(name)}
 		}
 	}
@@ -265,19 +265,19 @@ func (d *scriptPlanner) planDeallocateAll(*rewrite.Statement) scriptStep {
 
 // mayOpenBlock reports whether the query may leave a block open, in which portals would stay open.
 func (d *scriptPlanner) mayOpenBlock() bool {
-	return d.plan.Any(func(st *rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || st.Tx.Chain })
+	return d.plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || st.Tx.Chain })
 }
 
 // planShow decides for SHOW. It is refused for an ignored setting that an earlier transaction of the query has set: the
 // value depends on whether that transaction commits.
 func (d *scriptPlanner) planShow(st *rewrite.Statement) scriptStep {
 	name := st.Show
-	how := d.s.srv.treat.Of(name)
+	how := d.s.srv.treat.ForName(name)
 	if _, bad := d.s.localShowValue(name); how == settings.Own && bad != nil {
 		return scriptStep{err: bad}
 	}
 	switch {
-	case d.answersAccessMode(name), d.s.settings.Shows(name), how == settings.Ignored && slices.Contains(d.set, name):
+	case d.answersAccessMode(name), d.s.settings.AnswersShow(name), how == settings.Ignored && slices.Contains(d.set, name):
 		return scriptStep{local: true}
 	case how == settings.Ignored && slices.Contains(d.unsure, name):
 		return scriptStep{err: errSettingUncertain(name)}
@@ -300,7 +300,7 @@ func (d *scriptPlanner) answersAccessMode(name string) bool {
 
 // trackEffects records the effects of a statement for later ones.
 func (d *scriptPlanner) trackEffects(st *rewrite.Statement, p *scriptStep) {
-	if d.currentBlock.Step(st) != block.GoesOn {
+	if d.currentBlock.RecordStatement(st) != block.GoesOn {
 		d.changed = false
 		d.unsure, d.set = append(d.unsure, d.set...), nil
 	}
@@ -340,9 +340,9 @@ func (d *scriptPlanner) planResets() {
 			continue
 		case len(st.Changes) == 1 && st.Changes[0].Action == rewrite.Reset:
 			name := st.Changes[0].Name
-			if value, ok := s.settings.Startup.SQL[name]; ok && !settings.Merges(name, value) {
-				p.set = rewrite.Change{Action: rewrite.Set, Name: name, SQL: value, Text: s.settings.Startup.Shown[name]}
-				p.sql, p.tag = setStatementSQL(p.set), wire.AppendCommand(nil, result.ChangeTag(st))
+			if value, ok := s.settings.Startup.SQL[name]; ok && !settings.IsMergedByServer(name, value) {
+				p.set = rewrite.SettingChange{Action: rewrite.Set, Name: name, SQL: value, Text: s.settings.Startup.Shown[name]}
+				p.sql, p.tag = setStatementSQL(p.set), wire.AppendCommandComplete(nil, result.SettingTag(st))
 			}
 		}
 		follows = true
@@ -366,7 +366,7 @@ func (s *session) onlyResetsServerSettings(st *rewrite.Statement) bool {
 	}
 	for i := range st.Changes {
 		c := &st.Changes[i]
-		if c.Action != rewrite.ResetAll && (c.Action != rewrite.Reset || s.srv.treat.Of(c.Name) != settings.Carried) {
+		if c.Action != rewrite.ResetAll && (c.Action != rewrite.Reset || s.srv.treat.ForName(c.Name) != settings.Carried) {
 			return false
 		}
 	}

@@ -158,7 +158,7 @@ func (s *session) relayBuffered() error {
 				break
 			}
 		}
-		typ, total, err := src.Header()
+		typ, total, err := src.NextHeader()
 		if err != nil {
 			return s.passFramesBefore(&r, &lostError{err: fmt.Errorf("frame of type %q from the backend: %w", typ, err)})
 		}
@@ -219,7 +219,7 @@ func (s *session) relayFrameRest(r *relaySpan) error {
 		return err
 	}
 	if t.restInto != nil {
-		t.restInto.TakeRest(src.Peek(n))
+		t.restInto.AddFrameRest(src.Peek(n))
 		if t.rest == 0 {
 			t.restInto = nil
 		}
@@ -231,7 +231,7 @@ func (s *session) relayFrameRest(r *relaySpan) error {
 
 // passRelaySpan passes the bytes up to the read position, before output from elsewhere.
 func (s *session) passRelaySpan(r *relaySpan) error {
-	if err := s.sendOrWithhold(s.b.src.Since(r.span)); err != nil {
+	if err := s.sendOrWithhold(s.b.src.BytesSince(r.span)); err != nil {
 		return err
 	}
 	r.span = s.b.src.Pos()
@@ -315,7 +315,7 @@ func (s *session) hasFramesBeforeReady() bool {
 // mayReplaceReply reports whether the first pending reply may be replaced or dropped instead of passed.
 func (s *session) mayReplaceReply() bool {
 	q := &s.t.owed
-	return q.empty() || q.first().swallow || q.first().reply != nil || s.tx.job.Open() || s.t.batches != nil || s.t.internalTx.on
+	return q.empty() || q.first().swallow || q.first().reply != nil || s.tx.job.IsOpen() || s.t.batches != nil || s.t.internalTx.on
 }
 
 // finishSpan sends the span that relay has left, up to the read position. If the turn has settled, the backend is first
@@ -324,12 +324,12 @@ func (s *session) mayReplaceReply() bool {
 func (s *session) finishSpan(span int) error {
 	t := s.t
 	src := &s.b.src
-	data := src.Since(span)
+	data := src.BytesSince(span)
 	switch {
 	case t.settled && t.phase != phaseLive:
 		t.settled, t.serverAt = false, atReady // an attempt of the replay has ended, not the client's turn
 		return nil
-	case t.settled && s.tx.job.Waits():
+	case t.settled && s.tx.job.IsWaiting():
 		if err := s.sendOrWithhold(data); err != nil {
 			return err
 		}

@@ -57,7 +57,7 @@ var (
 		Hint:    "Connect again and rebuild the session's state."}
 	errMessageFormat = &wire.Error{Code: "08P01", Message: "invalid message format"}
 	errPlanChanged   = &wire.Error{Code: "0A000", Message: "cached plan must not change result type",
-		Origin: wire.Origin{File: "plancache.c", Line: "722", Routine: "RevalidateCachedQuery"}}
+		Origin: wire.SourceLocation{File: "plancache.c", Line: "722", Routine: "RevalidateCachedQuery"}}
 	errInternal = feature.ErrInternal
 	// errLowMemory refuses new transactions while the process is close to its memory limit. It is FATAL for new clients.
 	errLowMemory = &wire.Error{Code: "53200", Message: "Sluice is short of memory and begins no new transaction",
@@ -92,7 +92,7 @@ func errDatabaseNotListed(name string) *wire.Error {
 // errNoBackend says that no backend became free in time, and what the wait was for. The client may try again.
 func errNoBackend(cause error) *wire.Error {
 	hint := "Retry."
-	if empty, ok := errors.AsType[*reservoir.EmptyError](cause); ok {
+	if empty, ok := errors.AsType[*reservoir.NoBackendError](cause); ok {
 		hint = empty.Remedy()
 	}
 	return &wire.Error{Code: "53300", Message: "no backend connection became free in time", Detail: cause.Error(), Hint: hint}
@@ -106,8 +106,8 @@ func isSyntaxErrorInUnparsed(head *pendingReply, payload []byte) bool {
 	if head.kind == wire.Parse && head.tmpl != nil {
 		plan = head.tmpl.plan
 	}
-	return (head.kind == wire.Parse || head.kind == wire.Query) && plan != nil && plan.Kind == rewrite.Unknown && string(retry.Field(payload, 'R')) == "scanner_yyerror" &&
-		retry.Field(payload, 'P') != nil && retry.Field(payload, 'q') == nil && retry.Field(payload, 'W') == nil
+	return (head.kind == wire.Parse || head.kind == wire.Query) && plan != nil && plan.Kind == rewrite.Unknown && string(retry.ErrorField(payload, 'R')) == "scanner_yyerror" &&
+		retry.ErrorField(payload, 'P') != nil && retry.ErrorField(payload, 'q') == nil && retry.ErrorField(payload, 'W') == nil
 }
 
 // errTooManyPins refuses a statement that would pin the session. why names the pin's reason.
@@ -120,8 +120,8 @@ func errTooManyPins(limit int, why string) *wire.Error {
 // errSettingNotApplied is the server's error for an earlier setting of the client, which Sluice applied to a new
 // backend.
 func errSettingNotApplied(refusal []byte) *wire.Error {
-	return &wire.Error{Code: string(retry.Field(refusal, 'C')), Message: string(retry.Field(refusal, 'M')),
-		Detail: "A setting of this session was refused by the server.", Hint: string(retry.Field(refusal, 'H'))}
+	return &wire.Error{Code: string(retry.ErrorField(refusal, 'C')), Message: string(retry.ErrorField(refusal, 'M')),
+		Detail: "A setting of this session was refused by the server.", Hint: string(retry.ErrorField(refusal, 'H'))}
 }
 
 // errMultipleCommands is PostgreSQL's error for a Parse of several statements. It comes before any other error except a
@@ -140,7 +140,7 @@ func errNoStatement(name []byte) *wire.Error {
 		return &wire.Error{Code: "26000", Message: "unnamed prepared statement does not exist"}
 	}
 	return &wire.Error{Code: "26000", Message: fmt.Sprintf("prepared statement \"%s\" does not exist", name),
-		Origin: wire.Origin{File: "prepare.c", Line: "451", Routine: "FetchPreparedStatement"}}
+		Origin: wire.SourceLocation{File: "prepare.c", Line: "451", Routine: "FetchPreparedStatement"}}
 }
 
 // errParameterCount refuses a Bind with n parameters for a statement that takes want.

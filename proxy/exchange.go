@@ -26,7 +26,7 @@ func (s *session) runTurn(step func() error) error {
 		s.cancelOnConn(conn)
 	}
 	if !s.t.nestedTurn.on {
-		s.client.Release()
+		s.client.ReleaseBuffer()
 		if s.t.read != nil {
 			wire.PutBuffer(s.t.read) // the uplink writes from this buffer no longer
 			s.t.read = nil

@@ -49,7 +49,7 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 	if refused && (s.state == failed || s.chainsInFailedBlock(tmpl.plan)) {
 		return s.errInFailedBlock(tmpl.plan)
 	}
-	var declared *rewrite.Cursor
+	var declared *rewrite.CursorStatement
 	if !refused {
 		if tmpl, declared, err = s.checkParse(name, tmpl, oids); err != nil {
 			return err
@@ -58,7 +58,7 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 	// If a block has failed at the server, the server gets the refused text too: the client expects the server's error.
 	prev, since := s.findStatement(name), uint64(0)
 	if s.state == failed || !refused && s.hasEmulatedSavepoint(tmpl.plan) || s.txStatus() != 'E' && (s.answersParse(tmpl.plan) || s.isParseAccepted(tmpl)) {
-		s.srv.metrics.LocalAnswer(metrics.LocalParse)
+		s.srv.metrics.CountLocalAnswer(metrics.LocalParse)
 		since = s.deliveries + 1
 		// At the server, a Parse makes rows visible that earlier statements of the group wrote. increment replaces that
 		// effect.
@@ -84,7 +84,7 @@ func (s *session) checkPreparable(t *statementTemplate) error {
 	if len(t.plan.Statements) > 1 { // as in PostgreSQL it comes first
 		return errMultipleCommands
 	}
-	if st := t.plan.Single(); st != nil && s.srv.handlers[st.Does].params != nil {
+	if st := t.plan.SingleStatement(); st != nil && s.srv.handlers[st.Does].params != nil {
 		if _, err := s.srv.handlers[st.Does].params(st, t.oids); err != nil {
 			return err
 		}
@@ -95,11 +95,11 @@ func (s *session) checkPreparable(t *statementTemplate) error {
 // splitParse returns the statement's name, its text, and the parameter types (their count included) of a Parse frame.
 // The error says that the frame is malformed.
 func splitParse(frame []byte) (name, sql, oids []byte, err error) {
-	m := wire.NewMessage(frame[wire.HeaderLen:])
+	m := wire.NewBodyReader(frame[wire.HeaderLen:])
 	name, sql = m.String(), m.String()
 	oids = m.Rest()
 	m.Bytes(4 * m.Uint16())
-	return name, sql, oids, m.End()
+	return name, sql, oids, m.CheckEnd()
 }
 
 // checkStatementName returns an error if a Parse reuses a name, or if the client has too many prepared statements. The
@@ -112,7 +112,7 @@ func (s *session) checkStatementName(name []byte) error {
 	case len(s.stmts) >= s.srv.cfg.PreparedPerClient:
 		return errTooManyStatements(s.srv.cfg.PreparedPerClient)
 	default:
-		if full := s.account.Full(account.Own, nameBytes+len(name)); full != nil {
+		if full := s.account.ExceededBound(account.Own, nameBytes+len(name)); full != nil {
 			return errOutOfMemory(full)
 		}
 	}
@@ -121,7 +121,7 @@ func (s *session) checkStatementName(name []byte) error {
 
 // parseBeforeDescribe calls parseOnServer for the client's name. If the next frame describes the same statement,
 // ParseComplete is sent together with the description. prev is the statement that had the name before.
-func (s *session) parseBeforeDescribe(name []byte, tmpl *statementTemplate, declared *rewrite.Cursor, prev *clientStatement) (*statementTemplate, error) {
+func (s *session) parseBeforeDescribe(name []byte, tmpl *statementTemplate, declared *rewrite.CursorStatement, prev *clientStatement) (*statementTemplate, error) {
 	waits := declared == nil && s.isDescribeNext(name)
 	tmpl, err := s.parseOnServer(tmpl, declared, waits)
 	if err == nil && waits {
@@ -134,7 +134,7 @@ func (s *session) parseBeforeDescribe(name []byte, tmpl *statementTemplate, decl
 // borrows a backend first, and does not wait for the answer. If the server refuses the text, the client's name is
 // undone (undoable). declared is the cursor whose query the text is, or nil. With waits, the client gets a
 // ParseComplete with the description instead (parsed), and a replay sends the Describe for both.
-func (s *session) parseOnServer(tmpl *statementTemplate, declared *rewrite.Cursor, waits bool) (*statementTemplate, error) {
+func (s *session) parseOnServer(tmpl *statementTemplate, declared *rewrite.CursorStatement, waits bool) (*statementTemplate, error) {
 	if err := s.ensureBackend(); err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func (s *session) parseOnServer(tmpl *statementTemplate, declared *rewrite.Curso
 	if st := s.b.prepared.find(tmpl); st != nil {
 		s.closeOnBackend(st) // prepared under an older schema
 	}
-	s.srv.metrics.Prepared(metrics.PreparedPrepared)
+	s.srv.metrics.CountPreparedUse(metrics.PreparedPrepared)
 	s.queryTxTime("") // must come first: after a text that fails, the server does not answer
 	switch {
 	case !waits:
@@ -160,8 +160,8 @@ func (s *session) parseOnServer(tmpl *statementTemplate, declared *rewrite.Curso
 
 // templateForBackend returns the template of a text for the backend that was borrowed. That backend may know a newer
 // schema, or may read string literals in another way. Arguments and results are those of parseOnServer.
-func (s *session) templateForBackend(tmpl *statementTemplate, declared *rewrite.Cursor) (*statementTemplate, error) {
-	misleads := s.b.reading != 0 && tmpl.plan.Pin != rewrite.PinUnparsed && s.b.reading.Misleads([]byte(tmpl.sql)) // unknown before the backend was borrowed
+func (s *session) templateForBackend(tmpl *statementTemplate, declared *rewrite.CursorStatement) (*statementTemplate, error) {
+	misleads := s.b.reading != 0 && tmpl.plan.Pin != rewrite.PinUnparsed && s.b.reading.MayMislead([]byte(tmpl.sql)) // unknown before the backend was borrowed
 	if !misleads && !s.isPlanStale() {
 		return tmpl, nil
 	}
@@ -211,9 +211,9 @@ func (s *session) handleExecute(frame []byte) error {
 			return err
 		}
 	}
-	m := wire.NewMessage(frame[wire.HeaderLen:])
+	m := wire.NewBodyReader(frame[wire.HeaderLen:])
 	name, limit := m.String(), m.Int32()
-	if err := m.End(); err != nil {
+	if err := m.CheckEnd(); err != nil {
 		return err
 	}
 	p := s.findPortal(name)
@@ -227,7 +227,7 @@ func (s *session) handleExecute(frame []byte) error {
 	case s.b == nil, len(name) == 0 && !p.open: // the backend may still have an unnamed portal that Sluice opened
 		return errNoPortal(name)
 	case p.done:
-		return s.executeDonePortal(name, p.plan.Single())
+		return s.executeDonePortal(name, p.plan.SingleStatement())
 	}
 	if p.plan == nil {
 		p.plan = functionPlan // a cursor that SQL opened, say in a function
@@ -250,7 +250,7 @@ func (s *session) handleExecute(frame []byte) error {
 // executeOnServer sends the client's Execute frame to the server; a backend is lent. It waits for the answer only in
 // the cases that execute lists.
 func (s *session) executeOnServer(p portal, frame []byte) error {
-	if bad := s.discardAllError(p.plan.Single()); s.t.ranLocal && bad != nil {
+	if bad := s.discardAllError(p.plan.SingleStatement()); s.t.ranLocal && bad != nil {
 		return bad
 	}
 	s.trackPortalRun(p)
@@ -264,7 +264,7 @@ func (s *session) executeOnServer(p portal, frame []byte) error {
 	s.recordPortalRun(&p, o.bound, frame)
 	revives := s.b.status == 'E' && s.isAllowedInFailedBlock(p.plan)
 	s.addToBatch(frame)
-	if s.resetsStartupSetting(p.plan.Single()) {
+	if s.resetsStartupSetting(p.plan.SingleStatement()) {
 		if err := s.restoreStartupInGroup(); err != nil || s.t.skip {
 			return err
 		}
@@ -284,7 +284,7 @@ func (s *session) awaitExecuteAnswer(p *portal, revives bool) error {
 	}
 	// The server sends no ReadyForQuery before the Sync, but the frames before it are judged by this status.
 	s.b.status = 'I'
-	if tx := p.plan.Single().Tx; tx.Chain || tx.Verb == rewrite.RollbackTo {
+	if tx := p.plan.SingleStatement().Tx; tx.Chain || tx.Verb == rewrite.RollbackTo {
 		s.b.status = 'T'
 	}
 	return nil
@@ -297,12 +297,12 @@ func (s *session) recordPortalRun(p *portal, bound *batch.Params, frame []byte) 
 	t.trackExecuteLimit(plan.Kind, binary.BigEndian.Uint32(frame[len(frame)-4:]))
 	if plan.Kind != rewrite.Read {
 		s.recordParsingChange(plan)
-		t.rereads = t.rereads || plan.Rereads()
+		t.rereads = t.rereads || plan.MayChangeReading()
 	}
 	first := s.countInFirstTx(plan)
 	s.trackExecute(plan)
 	s.logFrame(wire.Execute, logEntry{plan: plan, bound: bound, commits: t.outcome.MayCommit(), kept: p.kept, cursor: p.run, told: p.told, first: first}, frame[wire.HeaderLen:])
-	st := plan.Single()
+	st := plan.SingleStatement()
 	if st == nil {
 		return
 	}
@@ -321,7 +321,7 @@ func (s *session) recordPortalRun(p *portal, bound *batch.Params, frame []byte) 
 // isDeallocateAll reports whether a statement drops all prepared statements of the backend, those of other clients
 // included.
 func isDeallocateAll(plan *rewrite.Plan) bool {
-	st := plan.Single()
+	st := plan.SingleStatement()
 	return st != nil && (st.Does == rewrite.DeallocatesAll || isDiscardAll(st))
 }
 

@@ -20,11 +20,11 @@ const maxFatalMessage = 300
 
 // parseServerFatal returns the error in an ErrorResponse's payload if it ends the connection, else nil.
 func parseServerFatal(payload []byte) *serverFatalError {
-	if sev := string(retry.Field(payload, 'V')); sev != "FATAL" && sev != "PANIC" {
+	if sev := string(retry.ErrorField(payload, 'V')); sev != "FATAL" && sev != "PANIC" {
 		return nil
 	}
-	message := retry.Field(payload, 'M')
-	return &serverFatalError{string(retry.Field(payload, 'C')), strings.ToValidUTF8(string(message[:min(len(message), maxFatalMessage)]), "")}
+	message := retry.ErrorField(payload, 'M')
+	return &serverFatalError{string(retry.ErrorField(payload, 'C')), strings.ToValidUTF8(string(message[:min(len(message), maxFatalMessage)]), "")}
 }
 
 // Error returns the text for the log.
@@ -61,7 +61,7 @@ func (s *session) readServerFatal(gone *lostError) {
 	src := &s.b.src
 	for range maxFatalReads {
 		for {
-			typ, total, err := src.Header()
+			typ, total, err := src.NextHeader()
 			if err != nil || total > wire.BufferSize {
 				return
 			}

@@ -16,17 +16,19 @@ import (
 type featureSession struct{ s *session }
 
 func (f featureSession) InBlock() bool { return f.s.inBlock() }
-func (f featureSession) First() bool   { return !f.s.t.touched && !f.s.t.executed && !f.s.t.ranLocal }
+func (f featureSession) IsFirstStatement() bool {
+	return !f.s.t.touched && !f.s.t.executed && !f.s.t.ranLocal
+}
 
 func (f featureSession) RefusesWrite(st *rewrite.Statement) *wire.Error {
-	if at := f.s.blockForNextStatement(); !at.ReadOnly() {
+	if at := f.s.blockForNextStatement(); !at.IsReadOnly() {
 		return nil
 	}
 	return writeRefusal(st, readOnly)
 }
 
 func (f featureSession) OptsOut(sql []byte) bool {
-	return f.s.optedOut || f.s.t.optsOut || f.s.srv.replays != nil && retry.OptsOut(sql)
+	return f.s.optedOut || f.s.t.optsOut || f.s.srv.replays != nil && retry.HasNoRetryComment(sql)
 }
 
 func (f featureSession) Setting(name string) string {
@@ -39,8 +41,8 @@ func (f featureSession) Setting(name string) string {
 	return value
 }
 
-func (f featureSession) Reading() rewrite.Reading      { return f.s.textReadingMode() }
-func (f featureSession) Names() (*schema.Names, error) { return f.s.namesForNextText() }
+func (f featureSession) Reading() rewrite.ReadingMode         { return f.s.textReadingMode() }
+func (f featureSession) Names() (*schema.NameResolver, error) { return f.s.namesForNextText() }
 
 func (f featureSession) Reply(frames ...[]byte) error { return f.s.queueReply(frames...) }
 func (f featureSession) Flush() error                 { return f.s.flushToClient() }
@@ -66,7 +68,7 @@ func (f featureSession) beginFeatureRead() (end func()) {
 	return func() { t.featureReads = false }
 }
 
-func (f featureSession) Whole(total int) ([]byte, error) {
+func (f featureSession) ReadWhole(total int) ([]byte, error) {
 	defer f.beginFeatureRead()()
 	return f.s.readWholeFrame(total)
 }
@@ -76,8 +78,8 @@ func (f featureSession) Discard(n int) error {
 	return f.s.discardBytes(n)
 }
 
-// Payload sets midClient while take runs, so that nested turns know that the unread bytes begin inside a frame.
-func (f featureSession) Payload(total int, take func(piece []byte) error) error {
+// ReadPayload sets midClient while take runs, so that nested turns know that the unread bytes begin inside a frame.
+func (f featureSession) ReadPayload(total int, take func(piece []byte) error) error {
 	s := f.s
 	s.client.Advance(wire.HeaderLen)
 	defer f.beginFeatureRead()()
@@ -108,18 +110,18 @@ func (f featureSession) Payload(total int, take func(piece []byte) error) error 
 
 func (f featureSession) ProtocolError(e *wire.Error) error { return f.s.endOnProtocolError(e) }
 
-func (f featureSession) Hold(bytes int) error {
+func (f featureSession) ChargeMemory(bytes int) error {
 	if full := f.s.charge.feature.TrySet(&f.s.account, bytes); full != nil {
 		return errOutOfMemory(full)
 	}
 	return nil
 }
 
-func (f featureSession) Nested(sql string, how feature.Nested) (feature.Result, error) {
-	return f.s.runNestedQuery(sql, nestedTurn{hiddenAnswer: silent.New(how.Want), outsideBlock: how.Outside, optsOut: how.OptsOut})
+func (f featureSession) RunNested(sql string, how feature.NestedOptions) (feature.NestedResult, error) {
+	return f.s.runNestedQuery(sql, nestedTurn{hiddenAnswer: silent.NewAnswer(how.Want), outsideBlock: how.Outside, optsOut: how.OptsOut})
 }
 
-func (f featureSession) Command(sql string, want silent.Want) (feature.Result, error) {
+func (f featureSession) RunTxCommand(sql string, want silent.ExpectedAnswer) (feature.NestedResult, error) {
 	end, err := f.s.runSilentCommand(sql, want)
 	if end.Err == nil && end.Stopped != nil {
 		f.s.t.pendingCancel, end.Stopped = end.Stopped, nil
@@ -127,10 +129,10 @@ func (f featureSession) Command(sql string, want silent.Want) (feature.Result, e
 	return end, err
 }
 
-func (f featureSession) Start()    { f.s.beginCancellable() }
-func (f featureSession) Finished() { f.s.clearWaitAndCancel() }
+func (f featureSession) BeginStatement() { f.s.beginCancellable() }
+func (f featureSession) EndStatement()   { f.s.clearWaitAndCancel() }
 
-func (f featureSession) Proceed() error {
+func (f featureSession) CheckMayContinue() error {
 	err := f.s.checkMayContinue()
 	f.s.consumeCancel(err)
 	return err

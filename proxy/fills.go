@@ -66,8 +66,8 @@ func (srv *Server) readColumnDefaults(ask queryFunc, relations []schema.Relation
 		case row[3] != "":
 			c.Fill = schema.Drawn
 		case !c.Computed:
-			if c.Fill = schema.FillOf(row[7]); c.Fill == schema.Clock {
-				c.Time = schema.TimeOf(row[6], row[7])
+			if c.Fill = schema.ClassifyDefault(row[7]); c.Fill == schema.Clock {
+				c.Time = schema.TimeOfDefault(row[6], row[7])
 			}
 		}
 		fills[at] = c
@@ -88,7 +88,7 @@ func (srv *Server) readColumnDefaults(ask queryFunc, relations []schema.Relation
 		r.View, r.Sequence, r.ID = views[whole], sequences[whole], ids[whole]
 		for j := range r.Columns {
 			c := &r.Columns[j]
-			known := fills[column{r.Schema, r.Name, c.Physical()}]
+			known := fills[column{r.Schema, r.Name, c.ServerName()}]
 			c.Fill, c.Time, c.Kind, c.Always, c.Computed = known.Fill, known.Time, known.Kind, known.Always, known.Computed
 		}
 	}

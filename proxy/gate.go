@@ -20,14 +20,14 @@ func waitAtGate[T string | []byte](s *session, plan *rewrite.Plan, sql T, params
 	if r == nil || !plan.Contends || s.tx.keyed || s.optedOut || s.txStatus() == 'E' {
 		return nil
 	}
-	s.tx.key, s.tx.keyed = retry.KeyOf(r.gate, sql, params), true
+	s.tx.key, s.tx.keyed = retry.NewContentionKey(r.gate, sql, params), true
 	// A replay of this transaction needs the key even if the gate is idle now.
 	if r.gate.Idle() {
 		return nil
 	}
-	ctx, over := s.waitContext(time.Now().Add(r.cfg.Policy.Patience()), lookEvery)
+	ctx, over := s.waitContext(time.Now().Add(r.cfg.Policy.QueueTimeout()), lookEvery)
 	defer over()
-	pass, _ := r.gate.Follow(ctx, s.tx.key)
+	pass, _ := r.gate.WaitIfContended(ctx, s.tx.key)
 	// After the longest wait the transaction runs. It is then no worse off than one that arrived earlier.
 	if err := s.waitError(ctx); err != nil && err != errWaitedEnough {
 		pass.Release()
@@ -40,10 +40,10 @@ func waitAtGate[T string | []byte](s *session, plan *rewrite.Plan, sql T, params
 // recordOperation records that a statement of the plan succeeded with the given tag. From then on metrics may show its
 // name.
 func (s *session) recordOperation(plan *rewrite.Plan, st *rewrite.Statement, tag []byte) {
-	s.srv.planner.Succeeded(plan)
-	s.srv.metrics.OperationSucceeded(st.Operation)
-	if retry.Missed(tag) {
-		s.srv.metrics.TxConditionFailed(st.Operation)
+	s.srv.planner.RecordSuccess(plan)
+	s.srv.metrics.CountOperationSuccess(st.Operation)
+	if retry.MatchedNoRows(tag) {
+		s.srv.metrics.CountConditionFailed(st.Operation)
 	}
 }
 
@@ -65,6 +65,6 @@ func (s *session) trackOperationName(plan *rewrite.Plan) {
 		}
 	}
 	if s.tx.log != nil {
-		s.tx.running = s.srv.metrics.TxBegan(s.tx.running, s.tx.operation)
+		s.tx.running = s.srv.metrics.CountTxStart(s.tx.running, s.tx.operation)
 	}
 }

@@ -56,13 +56,13 @@ func (srv *Server) buildGreeting(of greetingKey) *startupGreeting {
 	for _, p := range of.params.All {
 		if v, ok := of.startup.Shown[p.Lower]; ok {
 			p.Value = valueAsReported(of.params, p.Lower, v)
-			if was, _ := told.Get(p.Lower); was != p.Value && srv.treat.Of(p.Lower) == settings.Carried {
+			if was, _ := told.Get(p.Lower); was != p.Value && srv.treat.ForName(p.Lower) == settings.Carried {
 				told = told.With(p.Name, p.Value)
 			}
 		}
 		frames = wire.AppendStrings(frames, wire.ParameterStatus, p.Name, p.Value)
 	}
-	return &startupGreeting{frames, srv.sharedReports.Share(told)}
+	return &startupGreeting{frames, srv.sharedReports.Intern(told)}
 }
 
 // valueAsReported returns a client's value as a server with the given parameters would report it. For example, a server
@@ -70,8 +70,8 @@ func (srv *Server) buildGreeting(of greetingKey) *startupGreeting {
 func valueAsReported(params *settings.Reports, name, value string) string {
 	if name == "datestyle" {
 		reset, _ := params.Get(name)
-		usual := settings.ReadDateStyle(settings.DateStyle{}, reset, settings.DateStyle{})
-		return settings.ReadDateStyle(usual, value, usual).String()
+		usual := settings.MergeDateStyle(settings.DateStyle{}, reset, settings.DateStyle{})
+		return settings.MergeDateStyle(usual, value, usual).String()
 	}
-	return settings.Reported(name, value)
+	return settings.ReportedSpelling(name, value)
 }

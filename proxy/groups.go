@@ -17,7 +17,7 @@ import (
 // PostgreSQL they are. Other servers are asked, and asked again when the answer is old.
 type pipelineProbe struct {
 	state atomic.Int32
-	pace  question.Pace
+	pace  question.Schedule
 }
 
 const (
@@ -35,7 +35,7 @@ func (g *pipelineProbe) isOneTransaction() bool { return g.state.Load() == pipel
 
 // isPipelineProbeDue reports whether the server must be asked. Without replay nobody needs the answer.
 func (srv *Server) isPipelineProbeDue(now time.Time) bool {
-	return srv.replays != nil && srv.groups.pace.Due(now)
+	return srv.replays != nil && srv.groups.pace.IsDue(now)
 }
 
 // probePipeline asks the idle backend b if that is due. The error is stop's, or means that b is broken. After a fault
@@ -57,10 +57,10 @@ func (srv *Server) probePipeline(b *backend, at time.Time, stop func() error) er
 	}
 	switch {
 	case isInterruption(err):
-		g.pace.Unasked()
+		g.pace.Unclaim()
 		return err
 	case err != nil, refusal != nil, len(times) != 2:
-		pause := g.pace.Failed(time.Now())
+		pause := g.pace.RecordFault(time.Now())
 		srv.log.Warn("whether the statements of a pipeline are one transaction here could not be asked", "error", cmp.Or(err, refusalError(refusal)), "asked_again_in", pause)
 		return err
 	}
@@ -71,7 +71,7 @@ func (srv *Server) probePipeline(b *backend, at time.Time, stop func() error) er
 	if was := g.state.Swap(state); was != state && state == pipelineSeveral {
 		srv.log.Warn("pipelines of several statements outside a block are not run again: they are more than one transaction here")
 	}
-	g.pace.Answered(time.Now(), question.Age)
+	g.pace.RecordAnswer(time.Now(), question.Age)
 	return nil
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// statementHandler defines how Sluice handles the statements of one rewrite.Does value. If a function is nil, the
+// statementHandler defines how Sluice handles the statements of one rewrite.LocalWork value. If a function is nil, the
 // server does that part. All functions are called during a turn.
 type statementHandler struct {
 	// server means that the server always runs the statement.
@@ -43,66 +43,66 @@ type statementHandler struct {
 	planInScript func(*scriptPlanner, *rewrite.Statement) scriptStep
 }
 
-// handlers maps each rewrite.Does value to its handler. rewrite picks one value for each statement. Rules that answer
-// or carry it out come first, then values by its first word, then Executes. Statement.Asks may be set with any value,
-// and matters only if the server gets the statement (division.planOnServer). These cases precede the table:
+// handlers maps each rewrite.LocalWork value to its handler. rewrite picks one value for each statement. Rules that
+// answer or carry it out come first, then values by its first word, then Executes. Statement.Asks may be set with any
+// value, and matters only if the server gets the statement (division.planOnServer). These cases precede the table:
 //
 //	savepoints    emulated savepoints in any text (emulates)
 //	failed block  if no server has it, only its end is accepted (mustAnswerInFailedBlock)
 //	cursors       UsesCursor, and ClosesAll while a portal is open (isCursorStatement)
 //	early         a Query whose handler runs before the parts of a transaction (hasEarlyQuery)
 //	after frames of a group: the Query is handled like a multi-statement query, by place (substituted)
-var handlers = [rewrite.DoesCount]statementHandler{
+var handlers = [rewrite.LocalWorkCount]statementHandler{
 	rewrite.ServerOnly:   {server: true, planInScript: (*scriptPlanner).planOnServer},
 	rewrite.Executes:     {server: true, planInScript: (*scriptPlanner).planExecute},
 	rewrite.ChecksTables: {server: true, planInScript: (*scriptPlanner).planLockTable}, // maskedReply hides the rows
 
-	rewrite.Answers: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, query: queryLocally, run: runTagOnly, tag: result.OwnTag, planInScript: planLocalAnswer},
+	rewrite.Answers: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, query: queryLocally, run: runTagOnly, tag: result.RuleTag, planInScript: planLocalAnswer},
 	rewrite.AnswersVoid: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, query: queryLocally,
-		run: runVoidQuery, columns: result.VoidColumn, tag: result.OwnTag, againTag: result.Tag("SELECT 0"), planInScript: planLocalAnswer},
-	rewrite.ClosesAll: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, query: queryLocally, run: runCloseAll, tag: result.OwnTag, planInScript: (*scriptPlanner).planCloseAll},
+		run: runVoidQuery, columns: result.DescribeVoid, tag: result.RuleTag, againTag: result.ConstantTag("SELECT 0"), planInScript: planLocalAnswer},
+	rewrite.ClosesAll: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, query: queryLocally, run: runCloseAll, tag: result.RuleTag, planInScript: (*scriptPlanner).planCloseAll},
 	rewrite.DiscardsSequences: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, query: queryLocally,
-		run: runDiscardSequences, tag: result.OwnTag, planInScript: planLocalAnswer},
+		run: runDiscardSequences, tag: result.RuleTag, planInScript: planLocalAnswer},
 
 	rewrite.Locks: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, query: queryLocally, params: lockParamsFrame,
-		run: withStatementCount(runAdvisoryStatement), columns: result.LockColumn, tag: result.OwnTag, againTag: result.Tag("SELECT 0"), planInScript: planAdvisoryLock},
+		run: withStatementCount(runAdvisoryStatement), columns: result.DescribeLock, tag: result.RuleTag, againTag: result.ConstantTag("SELECT 0"), planInScript: planAdvisoryLock},
 	rewrite.ChangesDatabase: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, query: queryLocally, execute: executeUncounted,
 		run: withStatementCount((*session).createOrDropDatabase), tag: result.DatabaseTag, planInScript: refuseDatabaseInScript},
 	rewrite.Alters: {parsesLocally: alwaysLocal, runsLocally: canRunSteppedDDL, query: querySteppedDDL, execute: executeSteppedDDL,
-		run: withStatementCount((*session).runSteppedDDL), tag: result.AlteredTag, planInScript: (*scriptPlanner).planOnServer},
-	rewrite.UsesCursor: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, againTag: result.FetchedTag, planInScript: (*scriptPlanner).planOnServer}, // see executeSavepointOrCursor
+		run: withStatementCount((*session).runSteppedDDL), tag: result.AlterationTag, planInScript: (*scriptPlanner).planOnServer},
+	rewrite.UsesCursor: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, againTag: result.RepeatedFetchTag, planInScript: (*scriptPlanner).planOnServer}, // see executeSavepointOrCursor
 	rewrite.CopiesIn:   {parsesLocally: alwaysLocal, runsLocally: emulatesCopyIn, earlyQuery: queryCopyIn, execute: executeCopyIn, planInScript: (*scriptPlanner).planOnServer},
 
 	rewrite.Shows: {parsesLocally: (*session).canShowLocally, runsLocally: (*session).canShowLocally, query: queryLocally, changesNothing: true,
-		run: runShow, columns: result.ShownColumn, tag: result.Tag("SHOW"), againTag: result.Tag("SHOW"), planInScript: (*scriptPlanner).planShow},
+		run: runShow, columns: result.DescribeShow, tag: result.ConstantTag("SHOW"), againTag: result.ConstantTag("SHOW"), planInScript: (*scriptPlanner).planShow},
 	rewrite.ShowsInQuery: {parsesLocally: (*session).canShowLocally, runsLocally: (*session).canShowLocally, query: queryLocally, changesNothing: true,
-		run: runShow, columns: result.QueriedColumn, tag: result.Tag("SELECT 1"), againTag: result.Tag("SELECT 0"), planInScript: (*scriptPlanner).planShow},
+		run: runShow, columns: result.DescribeTextColumn, tag: result.ConstantTag("SELECT 1"), againTag: result.ConstantTag("SELECT 0"), planInScript: (*scriptPlanner).planShow},
 
 	rewrite.Sets: {parsesLocally: alwaysLocal, runsLocally: changesSettingsLocally, query: queryLocally,
-		run: (*session).runSettingChanges, tag: result.ChangeTag, planInScript: (*scriptPlanner).planSet},
+		run: (*session).runSettingChanges, tag: result.SettingTag, planInScript: (*scriptPlanner).planSet},
 	rewrite.DiscardsAll: {parsesLocally: alwaysLocal, runsLocally: changesSettingsLocally, query: queryLocally, execute: executeDiscardAll,
-		run: (*session).runSettingChanges, tag: result.ChangeTag, planInScript: (*scriptPlanner).planDiscardAll},
+		run: (*session).runSettingChanges, tag: result.SettingTag, planInScript: (*scriptPlanner).planDiscardAll},
 	rewrite.SetsConfig: {parsesLocally: alwaysLocal, runsLocally: changesSettingsLocally, query: queryLocally,
-		run: (*session).runSettingChanges, columns: result.ConfigColumns, tag: result.Tag("SELECT 1"), againTag: result.Tag("SELECT 0"), planInScript: (*scriptPlanner).planSetConfig},
+		run: (*session).runSettingChanges, columns: result.DescribeConfig, tag: result.ConstantTag("SELECT 1"), againTag: result.ConstantTag("SELECT 0"), planInScript: (*scriptPlanner).planSetConfig},
 	rewrite.SetsRow: {parsesLocally: alwaysLocal, runsLocally: changesSettingsLocally, query: queryLocally,
-		run: (*session).runSettingChanges, columns: result.ConfigColumns, tag: result.Tag("SELECT 1"), againTag: result.Tag("SELECT 0"), planInScript: (*scriptPlanner).planSetConfig},
+		run: (*session).runSettingChanges, columns: result.DescribeConfig, tag: result.ConstantTag("SELECT 1"), againTag: result.ConstantTag("SELECT 0"), planInScript: (*scriptPlanner).planSetConfig},
 	// bindConfigValues turns a bound statement of this kind into one with constants. A simple Query has no values to bind.
-	rewrite.BindsConfig: {parsesLocally: alwaysLocal, runsLocally: bindsConfigLocally, query: queryLocally, params: result.ValueParams,
-		run: (*session).runSettingChanges, columns: result.ConfigColumns, tag: result.Tag("SELECT 1"), againTag: result.Tag("SELECT 0"), planInScript: (*scriptPlanner).planSetConfig},
+	rewrite.BindsConfig: {parsesLocally: alwaysLocal, runsLocally: bindsConfigLocally, query: queryLocally, params: result.DescribeConfigParams,
+		run: (*session).runSettingChanges, columns: result.DescribeConfig, tag: result.ConstantTag("SELECT 1"), againTag: result.ConstantTag("SELECT 0"), planInScript: (*scriptPlanner).planSetConfig},
 	rewrite.Deallocates: {parsesLocally: alwaysLocal, runsLocally: deallocatesLocally, query: queryLocally,
-		run: runDeallocate, tag: result.Tag("DEALLOCATE"), planInScript: (*scriptPlanner).planDeallocate},
+		run: runDeallocate, tag: result.ConstantTag("DEALLOCATE"), planInScript: (*scriptPlanner).planDeallocate},
 	rewrite.DeallocatesAll: {parsesLocally: alwaysLocal, runsLocally: deallocatesLocally, query: queryLocally,
 		run: func(s *session, _ *rewrite.Statement, _ bool) ([][]byte, error) {
 			s.forgetStatements()
 			return nil, nil
 		},
-		tag: result.Tag("DEALLOCATE ALL"), planInScript: (*scriptPlanner).planDeallocateAll},
+		tag: result.ConstantTag("DEALLOCATE ALL"), planInScript: (*scriptPlanner).planDeallocateAll},
 
 	rewrite.Begins: {parsesLocally: (*session).mustDelayBegin, runsLocally: mustDelayBeginNow, query: (*session).answerTxControl,
 		execute: (*session).executeTxControl, planInScript: (*scriptPlanner).planBegin},
 	rewrite.SetsModes: {parsesLocally: (*session).canFoldModes, runsLocally: (*session).canFoldModesNow, query: (*session).answerTxControl,
 		execute: (*session).executeTxControl, planInScript: (*scriptPlanner).planSetTransaction,
-		run: (*session).runSettingChanges, tag: result.Tag("SET")}, // run where it follows a BEGIN in one Query (division.begin)
+		run: (*session).runSettingChanges, tag: result.ConstantTag("SET")}, // run where it follows a BEGIN in one Query (division.begin)
 	rewrite.Saves: {query: (*session).answerTxControl, execute: (*session).executeTxControl, planInScript: (*scriptPlanner).planOnServer},
 	rewrite.Ends:  {query: (*session).answerTxControl, execute: (*session).executeTxControl, planInScript: (*scriptPlanner).planOnServer},
 }
@@ -112,10 +112,10 @@ func alwaysLocal(*session, *rewrite.Statement) bool { return true }
 // queryLocally runs a simple Query in Sluice if the session's state allows. If not, sendResetAsSet may replace a RESET
 // by another statement for the server.
 func queryLocally(s *session, plan *rewrite.Plan, _ []byte) (done bool, err error) {
-	if !s.canAnswerStatement(plan.Single()) {
+	if !s.canAnswerStatement(plan.SingleStatement()) {
 		return s.sendResetAsSet(plan)
 	}
-	if err := s.answerLocalStatement(plan.Single(), true, false); err != nil {
+	if err := s.answerLocalStatement(plan.SingleStatement(), true, false); err != nil {
 		return true, err
 	}
 	return true, s.endTurnLocally()
@@ -124,12 +124,12 @@ func queryLocally(s *session, plan *rewrite.Plan, _ []byte) (done bool, err erro
 // withStatementCount wraps do so that metrics count the statements that do runs.
 func withStatementCount(do func(*session, *rewrite.Statement) ([][]byte, error)) func(*session, *rewrite.Statement, bool) ([][]byte, error) {
 	return func(s *session, st *rewrite.Statement, _ bool) ([][]byte, error) {
-		s.srv.metrics.LocalAnswer(metrics.LocalStatement)
+		s.srv.metrics.CountLocalAnswer(metrics.LocalStatement)
 		frames, err := do(s, st)
 		if err != nil {
 			return nil, err
 		}
-		s.srv.metrics.OperationSucceeded(st.Operation)
+		s.srv.metrics.CountOperationSuccess(st.Operation)
 		return frames, nil
 	}
 }
@@ -149,7 +149,7 @@ func (s *session) hasEarlyQuery(st *rewrite.Statement) bool {
 func emulatesCopyIn(s *session, _ *rewrite.Statement) bool { return s.srv.cfg.Kind == DSQL }
 
 func newCopyInConfig(srv *Server) copyin.Config {
-	return copyin.Config{MaxStatementBytes: srv.cfg.MaxStatementBytes, MaxMessageBytes: srv.cfg.MaxMessageBytes, Retry: &srv.cfg.Retry.Policy, Committed: srv.metrics.CopyBatch}
+	return copyin.Config{MaxStatementBytes: srv.cfg.MaxStatementBytes, MaxMessageBytes: srv.cfg.MaxMessageBytes, Retry: &srv.cfg.Retry.Policy, Committed: srv.metrics.CountCopyBatch}
 }
 
 // queryCopyIn runs a COPY FROM STDIN that came in a simple Query.

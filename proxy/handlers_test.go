@@ -6,11 +6,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// TestHandlers holds that each value of rewrite.Does is either the server's, or has what it takes to be done
+// TestHandlers holds that each value of rewrite.LocalWork is either the server's, or has what it takes to be done
 // here.
 func TestHandlers(t *testing.T) {
 	t.Parallel()
-	for does := range rewrite.DoesCount {
+	for does := range rewrite.LocalWorkCount {
 		h := &handlers[does]
 		if ours := h.runsLocally != nil || h.query != nil || h.execute != nil; ours == h.server {
 			t.Errorf("value %d: the server's %v, done here %v", does, h.server, ours)
@@ -35,7 +35,7 @@ func TestHandlers(t *testing.T) {
 }
 
 // LeaveOut takes rows from the table of handlers, before Serve.
-func (srv *Server) LeaveOut(all ...rewrite.Does) {
+func (srv *Server) LeaveOut(all ...rewrite.LocalWork) {
 	table := *srv.handlers
 	for _, does := range all {
 		table[does] = statementHandler{}

@@ -101,14 +101,14 @@ type setup struct {
 	wrap     func(reservoir.DialFunc) reservoir.DialFunc
 	log      slog.Handler
 	rules    rewrite.Rules
-	without  []rewrite.Does // handlers that are left out
+	without  []rewrite.LocalWork // handlers that are left out
 }
 
 type option func(*setup)
 
 func plainConn(s *setup) {
 	s.proxy.PlainConn = true
-	s.dial.Wrap = func(c net.Conn) net.Conn { return rawconn.Plain(c) }
+	s.dial.Wrap = func(c net.Conn) net.Conn { return rawconn.WrapPlain(c) }
 }
 func sessionPairing(s *setup) { s.proxy.Pairing = proxy.Session }
 func maxOpen(n int) option {
@@ -119,7 +119,7 @@ func maxOpen(n int) option {
 func withReplay(s *setup) { s.proxy.Replay, s.proxy.Retry = true, retry.Defaults() }
 
 // mayChoose lets clients choose all that they can.
-func mayChoose(s *setup) { s.proxy.MaySet = rewrite.ChoiceKeys() }
+func mayChoose(s *setup) { s.proxy.MaySet = rewrite.ClientOptionKeys() }
 
 func backendTLS(s *setup)                    { s.dial.SSLMode = "require" }
 func asDSQL(s *setup)                        { s.proxy.Kind, s.proxy.ForwardCancel = proxy.DSQL, false }
@@ -152,7 +152,7 @@ func startSluice(t testing.TB, pg postgres, opts ...option) *sluice {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := metrics.New(metrics.Options{Version: "test", ChoiceKeys: rewrite.ChoiceKeys()})
+	set := metrics.New(metrics.Options{Version: "test", ClientOptionKeys: rewrite.ClientOptionKeys()})
 	backends, err := reservoir.New(s.backends, s.wrap(dialer.Dial), set.Reservoir, log)
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 )
 
 // This file delays the answer to CREATE INDEX until its background job is done. The wait begins after the ReadyForQuery
-// of the statement's transaction: only then has the server started the job. constraint.Pending knows which tag to
+// of the statement's transaction: only then has the server started the job. constraint.PendingJob knows which tag to
 // delay, and constraint.IndexJob follows the job.
 //
 // A cancelled or timed out statement leaves no index, as in PostgreSQL. If the client leaves, Sluice waits for the job
@@ -21,9 +21,9 @@ import (
 
 // sendDelayedTag sends the delayed tag without waiting for the job, because other answers of the turn follow.
 func (s *session) sendDelayedTag() error {
-	ends := s.tx.job.Ends()
-	now := s.tx.job.Follows()
-	if ends && !s.tx.job.Ends() {
+	ends := s.tx.job.IsCommitted()
+	now := s.tx.job.ReleaseTag()
+	if ends && !s.tx.job.IsCommitted() {
 		s.commitAllSettings()
 	}
 	return s.sendOrWithhold(now)
@@ -32,7 +32,7 @@ func (s *session) sendDelayedTag() error {
 // delayTag decides about a statement's tag while a job is pending: the tag of the COMMIT is delayed. v is the verdict
 // so far.
 func (s *session) delayTag(v frameVerdict, tag []byte) (frameVerdict, error) {
-	holds, now := s.tx.job.Holds(tag, s.t.outcome.InBlock())
+	holds, now := s.tx.job.HoldTag(tag, s.t.outcome.InBlock())
 	if holds {
 		s.t.inspectsFrames = true // if another answer follows, the tag must be sent before it
 		return swallow, nil
@@ -44,15 +44,15 @@ func (s *session) delayTag(v frameVerdict, tag []byte) (frameVerdict, error) {
 }
 
 // recordIndexTxEnd records that the transaction of a CREATE INDEX has ended.
-func recordIndexTxEnd(s *session, committed bool) { s.tx.job.Ended(committed) }
+func recordIndexTxEnd(s *session, committed bool) { s.tx.job.RecordTxEnd(committed) }
 
 // recordIndexTxStatement records another statement of the transaction of a CREATE INDEX.
 func recordIndexTxStatement(s *session, o *pendingReply, st *rewrite.Statement, _ []byte) {
 	switch {
 	case st == nil:
-		s.tx.job.Ran(o.plan.Kind)
+		s.tx.job.RecordStatement(o.plan.Kind)
 	case st.Job == rewrite.NoJob:
-		s.tx.job.Ran(st.Kind)
+		s.tx.job.RecordStatement(st.Kind)
 	}
 }
 
@@ -61,12 +61,12 @@ func (s *session) prepareIndexJobWait(status byte) error {
 	if s.t.phase != phaseLive {
 		return nil
 	}
-	return s.sendOrWithhold(s.tx.job.Ready(status))
+	return s.sendOrWithhold(s.tx.job.RecordReady(status))
 }
 
 // verdictForReady returns swallow for a ReadyForQuery that must wait for an index job or for batches, else v.
 func (s *session) verdictForReady(v frameVerdict) frameVerdict {
-	if s.tx.job.Waits() || s.t.batches != nil || s.t.restoresSettings {
+	if s.tx.job.IsWaiting() || s.t.batches != nil || s.t.restoresSettings {
 		return swallow
 	}
 	return v
@@ -81,9 +81,9 @@ func (s *session) settleIndexJob() error {
 	}
 	if told != nil {
 		s.t.errorTold = true
-		s.srv.metrics.ErrorSent(told.Code)
+		s.srv.metrics.CountErrorSent(told.Code)
 		// The server has committed the transaction's settings, although the client gets an error.
-		s.b.suspect = s.b.suspect || slices.ContainsFunc(s.settings.Staged.Changes, func(c rewrite.Change) bool { return c.Action != rewrite.SetLocal })
+		s.b.suspect = s.b.suspect || slices.ContainsFunc(s.settings.Staged.Changes, func(c rewrite.SettingChange) bool { return c.Action != rewrite.SetLocal })
 	}
 	if err := s.sendOrWithhold(answer); err != nil {
 		return err
@@ -95,15 +95,15 @@ func (s *session) settleIndexJob() error {
 	if err := s.settleTurn(status); err != nil {
 		return err
 	}
-	return s.sendOrWithhold(wire.AppendReady(s.appendParameterStatus(nil, status), status))
+	return s.sendOrWithhold(wire.AppendReadyForQuery(s.appendParameterStatus(nil, status), status))
 }
 
 // awaitIndexJob polls the job of a CREATE INDEX on the idle backend until the job is done. It returns the frames of the
 // answer: the tag, or the error of a failed job. A cancel, the statement timeout and the client's leaving end the wait.
 // err is a lost backend, or ends the session.
 func (s *session) awaitIndexJob() (answer []byte, refusal *wire.Error, err error) {
-	held := s.tx.job.Take()
-	work := held.Job(ddlConn{s})
+	held := s.tx.job.TakeJob()
+	work := held.FollowJob(ddlConn{s})
 	err = work.Await()
 	if err != nil && refusalFrom(err) == nil {
 		err = s.withdrawIndex(work, err)
@@ -112,7 +112,7 @@ func (s *session) awaitIndexJob() (answer []byte, refusal *wire.Error, err error
 	told, _ := err.(*wire.Error)
 	switch {
 	case err == nil:
-		return append(slices.Concat(work.Notices...), held.Tag()...), nil, nil
+		return append(slices.Concat(work.Notices...), held.HeldTag()...), nil, nil
 	case told == nil || told.Fatal:
 		return nil, nil, err
 	}
@@ -134,7 +134,7 @@ func (s *session) withdrawIndex(work *constraint.IndexJob, why error) error {
 		valid, err = work.Withdraw(server)
 	case errClientGone:
 		cause = metrics.IndexClientGone
-		if err = work.Outlast(server); err == errTooLate {
+		if err = work.FinishWithoutClient(server); err == errTooLate {
 			server.end = time.Now().Add(exchangeTimeout)
 			_, err = work.WithdrawUnique(server)
 		}
@@ -160,10 +160,10 @@ func (s *session) withdrawIndex(work *constraint.IndexJob, why error) error {
 
 // recordInvalidIndex counts and logs an index that may remain invalid after its statement failed.
 func (s *session) recordInvalidIndex(work *constraint.IndexJob, cause string, err error) {
-	if !work.Own() {
+	if !work.IsOwn() {
 		return
 	}
-	s.srv.metrics.IndexLeft(cause)
+	s.srv.metrics.CountIndexLeft(cause)
 	s.srv.log.Warn("an index is left to its background job, and may never be valid", append(s.logAttrs(), "job", work.ID(), "cause", cause, "error", err)...)
 }
 
@@ -184,7 +184,7 @@ func (w withdrawConn) Ask(sql string, row func(values []string)) error {
 		if err != errClientGone && err != errCanceled && err != errTimedOut { // one of these ended the pause after a conflict
 			return err
 		}
-		w.Heed(err)
+		w.ConsumeCancel(err)
 		if err := w.Pause(jobPauseFirst); err != nil {
 			return err
 		}
@@ -205,5 +205,5 @@ func (w withdrawConn) Pause(d time.Duration) error {
 	return w.s.checkCut()
 }
 
-// More returns an error if the time is over.
-func (w withdrawConn) More() error { return w.Pause(0) }
+// CheckMayContinue returns an error if the time is over.
+func (w withdrawConn) CheckMayContinue() error { return w.Pause(0) }

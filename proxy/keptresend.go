@@ -30,7 +30,7 @@ type resentText struct {
 // substituteRecorded puts the answer's values and the transaction's time into the client's text, for each statement of
 // the text. told writes the value of an answer's column, timed writes a time. last: the statement belongs to the
 // unfinished turn. The values of its answer are then needed only if the client has received some output of it.
-func (s *session) substituteRecorded(f *retry.Frame[logEntry], last bool, told func(column int, v []byte) string, timed func(txtime.Value) string) (a resentText) {
+func (s *session) substituteRecorded(f *retry.LoggedFrame[logEntry], last bool, told func(column int, v []byte) string, timed func(txtime.Value) string) (a resentText) {
 	kept, k := f.Note.kept, &s.t.keeping
 	if last && !s.t.keepsLast || kept != nil && !kept.whole {
 		kept = nil
@@ -38,7 +38,7 @@ func (s *session) substituteRecorded(f *retry.Frame[logEntry], last bool, told f
 	if !k.drawnValues || f.Note.first == 0 || f.Note.names == nil || kept == nil && !(k.clock && k.tells) {
 		return a
 	}
-	pieces := s.srv.planner.Pieces(s.clientText(f))
+	pieces := s.srv.planner.SplitStatements(s.clientText(f))
 	for i, sql := range pieces[:min(int(f.Note.first), len(pieces))] { // later statements belong to another transaction
 		one := s.substituteInStatement(sql, f.Note.names, kept.statementAnswer(i, len(pieces)), told, timed)
 		a.cannotGiveTime, a.hasTime, a.hasValues = a.cannotGiveTime || one.cannotGiveTime, a.hasTime || one.hasTime, a.hasValues || one.hasValues
@@ -54,33 +54,33 @@ func (s *session) substituteRecorded(f *retry.Frame[logEntry], last bool, told f
 
 // substituteInStatement does the work of substituteRecorded for one statement, which was planned under the names in
 // under. kept is its answer, or nil to give no values. The result's text is "" if the statement does not change.
-func (s *session) substituteInStatement(sql string, under *schema.Names, kept *recordedAnswer, told func(column int, v []byte) string, timed func(txtime.Value) string) (a resentText) {
+func (s *session) substituteInStatement(sql string, under *schema.NameResolver, kept *recordedAnswer, told func(column int, v []byte) string, timed func(txtime.Value) string) (a resentText) {
 	k := &s.t.keeping
 	times := k.clock && k.tells
-	ok, names := true, under.Renewed(k.now)
+	ok, names := true, under.ForSnapshot(k.now)
 	if times {
 		a.text = k.time.ReplaceNow(s.srv.planner, sql, &ok, timed)
 		a.hasTime = a.text != ""
 	}
-	in := values.TimedOf(s.srv.planner, cmp.Or(a.text, sql), names)
-	if in == nil || !in.Same(under) { // or a name now means another sequence
+	in := values.ParseTimed(s.srv.planner, cmp.Or(a.text, sql), names)
+	if in == nil || !in.ResolvesSame(under) { // or a name now means another sequence
 		a.cannotGiveTime = !ok || in != nil && times
 		return a
 	}
-	var g values.Given
+	var g values.FirstRunValues
 	if times {
 		g.Knows, g.Time = k.time.Knows, k.time.Writer(s.replayTimeSettings(), &ok, timed)
 	}
 	if rows, plain := in.(*values.Insertion); kept != nil && kept.whole && plain && rows.Width > 0 {
-		cells := wire.Rows(kept.rows, rows.Width)
+		cells := wire.SplitRows(kept.rows, rows.Width)
 		if len(cells) != rows.Rows {
 			return resentText{cannotGiveTime: times}
 		}
 		g.Clock, a.hasValues = k.clock, true
-		g.Value = func(c values.Cell) string { return told(c.Column, cells[c.Row][c.Column]) }
+		g.Value = func(c values.AnswerCell) string { return told(c.Column, cells[c.Row][c.Column]) }
 	}
-	a.hasTime = a.hasTime || in.GivesTime(g)
-	a.text = cmp.Or(in.With(g), a.text)
+	a.hasTime = a.hasTime || in.TakesTxTime(g)
+	a.text = cmp.Or(in.WithFirstRun(g), a.text)
 	a.cannotGiveTime = !ok
 	return a
 }
@@ -89,7 +89,7 @@ func (s *session) substituteInStatement(sql string, under *schema.Names, kept *r
 // changed text is refused, or has another kind. The statement is then sent unchanged, and its answer will differ.
 
 // replayQueryText returns the text that a replay sends for a Query, or "" for the unchanged text.
-func (s *session) replayQueryText(f *retry.Frame[logEntry], last bool) (text string, ok bool) {
+func (s *session) replayQueryText(f *retry.LoggedFrame[logEntry], last bool) (text string, ok bool) {
 	a := s.substituteRecorded(f, last, func(_ int, v []byte) string {
 		if v == nil {
 			return "NULL"
@@ -99,12 +99,12 @@ func (s *session) replayQueryText(f *retry.Frame[logEntry], last bool) (text str
 	if a.text == "" || a.cannotGiveTime {
 		return "", !a.cannotGiveTime
 	}
-	plan := s.srv.planner.PlanIn([]byte(a.text), f.Note.names.Renewed(s.t.keeping.now))
+	plan := s.srv.planner.PlanWithNames([]byte(a.text), f.Note.names.ForSnapshot(s.t.keeping.now))
 	if was := cmp.Or(f.Note.asked, f.Note.plan); planRefusal(plan) != nil || plan.Kind != was.Kind { // compare with the kind that the planner gave
 		return "", !a.hasTime
 	}
 	if a.hasValues {
-		s.b.sequences.Outdate()
+		s.b.sequences.MarkOutdated()
 	}
 	return cmp.Or(plan.Text, a.text), true
 }
@@ -112,26 +112,26 @@ func (s *session) replayQueryText(f *retry.Frame[logEntry], last bool) (text str
 // replayBind returns the statement and the Bind payload (after the names) that a replay sends, or nil for the unchanged
 // ones. Values are appended as parameters, in the formats in which they came. The server takes their types from the
 // columns.
-func (s *session) replayBind(f *retry.Frame[logEntry], last bool) (tmpl *statementTemplate, payload []byte, ok bool) {
+func (s *session) replayBind(f *retry.LoggedFrame[logEntry], last bool) (tmpl *statementTemplate, payload []byte, ok bool) {
 	if k := f.Note.kept; !(s.t.keeping.clock && s.t.keeping.tells) && (k == nil || !k.whole) {
 		return nil, nil, true
 	}
-	p, whole := wire.ParseParams(s.loggedPayload(f))
+	p, whole := wire.ParseBindParams(s.loggedPayload(f))
 	if !whole { // the Bind failed before, and fails again
 		return nil, nil, true
 	}
-	a := s.substituteRecorded(f, last, func(column int, v []byte) string { return "$" + strconv.Itoa(p.Add(column, v)) }, txtime.ParamWriter(&p))
+	a := s.substituteRecorded(f, last, func(column int, v []byte) string { return "$" + strconv.Itoa(p.AddResultValue(column, v)) }, txtime.ParamWriter(&p))
 	if a.text == "" || a.cannotGiveTime {
 		return nil, nil, !a.cannotGiveTime
 	}
 	t := f.Note.tmpl
-	names := f.Note.names.Renewed(s.t.keeping.now)
-	plan := s.srv.planner.PlanIn([]byte(a.text), names)
+	names := f.Note.names.ForSnapshot(s.t.keeping.now)
+	plan := s.srv.planner.PlanWithNames([]byte(a.text), names)
 	if p.Len() > wire.MaxParams || planRefusal(plan) != nil || plan.Kind != t.plan.Kind || t.unshared {
 		return nil, nil, !a.hasTime
 	}
 	if a.hasValues {
-		s.b.sequences.Outdate()
+		s.b.sequences.MarkOutdated()
 	}
 	return s.srv.cachedTemplate(&s.t.scratch, []byte(a.text), []byte(t.oids), t.parsing, names.ID(), t.plannerNumber, plan), p.Bytes(), true
 }
@@ -149,7 +149,7 @@ func (s *session) mustRecordAgain(n *logEntry, last, given bool) bool {
 // replayTimeSettings returns nextTimeSettingsKey for a replayed frame, or "" if a statement of its turn changes
 // settings that times depend on.
 func (s *session) replayTimeSettings() string {
-	for _, f := range s.tx.log.Frames(s.tx.log.At()) {
+	for _, f := range s.tx.log.TurnFrames(s.tx.log.CurrentTurn()) {
 		n := &f.Note
 		if !changesNoSetting(n.plan) || !changesNoSetting(n.asked) || n.tmpl != nil && !changesNoSetting(n.tmpl.plan) {
 			return ""

@@ -16,9 +16,9 @@ import (
 // setLocalSetting runs a SET of a setting that is never sent to the server. notice is PostgreSQL's warning for a SET
 // LOCAL outside a block. several: the statement is part of a multi-statement query, which is one transaction. The error
 // is for the client: PostgreSQL would refuse the value too.
-func (s *session) setLocalSetting(c *rewrite.Change, several bool) (notice []byte, err error) {
+func (s *session) setLocalSetting(c *rewrite.SettingChange, several bool) (notice []byte, err error) {
 	txOnly := c.Action == rewrite.SetLocal
-	value, bad := settings.ValueOf(c)
+	value, bad := settings.CheckedValue(c)
 	if txOnly && !several && !s.inBlock() { // lasts until the Sync, or until the end of the block if a BEGIN follows
 		notice = warnNoTransaction.AppendNotice(nil, "WARNING")
 	}
@@ -26,23 +26,23 @@ func (s *session) setLocalSetting(c *rewrite.Change, several bool) (notice []byt
 	case bad != nil:
 		return nil, bad
 	case c.Default:
-		return notice, s.settings.KeepStartup(c.Name, txOnly)
+		return notice, s.settings.ResetLocalToStartup(c.Name, txOnly)
 	}
-	if s.srv.treat.Of(c.Name) == settings.Ignored {
-		s.srv.metrics.SettingIgnored(c.Name)
+	if s.srv.treat.ForName(c.Name) == settings.Ignored {
+		s.srv.metrics.CountIgnoredSetting(c.Name)
 	}
-	return notice, s.settings.Keep(c.Name, value, txOnly)
+	return notice, s.settings.StoreLocal(c.Name, value, txOnly)
 }
 
 // refuseLocalSettingQuery returns an error if a statement asks the server for a setting that Sluice stores, else nil.
 // In a failed block it returns nil: the server's own error comes first.
 func (s *session) refuseLocalSettingQuery(plan *rewrite.Plan) error {
-	st := plan.Single()
+	st := plan.SingleStatement()
 	if st == nil || st.Asks == nil || s.txStatus() == 'E' {
 		return nil
 	}
 	for _, name := range st.Asks {
-		if s.settings.Misleads(name) || s.answersAccessMode(name) {
+		if s.settings.ServerShowsOther(name) || s.answersAccessMode(name) {
 			return errLocalSettingQueried(name)
 		}
 	}
@@ -59,23 +59,23 @@ func errLocalSettingQueried(name string) *wire.Error {
 // false for any other statement. Otherwise the turn is settled, or the error is for the client. The client gets the tag
 // RESET, also in a replay (logEntry.tag).
 func (s *session) sendResetAsSet(plan *rewrite.Plan) (bool, error) {
-	st := plan.Single()
+	st := plan.SingleStatement()
 	if st == nil || len(st.Changes) != 1 || st.Changes[0].Action != rewrite.Reset || s.txStatus() == 'E' {
 		return false, nil
 	}
 	name := st.Changes[0].Name
 	value, ok := s.settings.Startup.SQL[name]
-	if !ok || settings.Merges(name, value) { // see restoreStartupSettings
+	if !ok || settings.IsMergedByServer(name, value) { // see restoreStartupSettings
 		return false, nil
 	}
 	set := &rewrite.Plan{Kind: rewrite.Setting, Statements: []rewrite.Statement{{Kind: rewrite.Setting,
-		Changes: []rewrite.Change{{Action: rewrite.Set, Name: name, SQL: value, Text: s.settings.Startup.Shown[name]}}}}}
+		Changes: []rewrite.SettingChange{{Action: rewrite.Set, Name: name, SQL: value, Text: s.settings.Startup.Shown[name]}}}}}
 	if err := s.admitPlan(set); err != nil {
 		return true, err
 	}
 	s.recordParsingChange(set)
 	o := s.t.owed.push(wire.Query)
-	tag := wire.AppendCommand(nil, result.ChangeTag(st))
+	tag := wire.AppendCommandComplete(nil, result.SettingTag(st))
 	o.plan, o.reply = set, resetAsSetReply{expectSet, tag}
 	frame := wire.AppendStrings(nil, wire.Query, "SET "+settings.QuoteName(name)+" TO "+value)
 	s.logPlan(set)
@@ -92,7 +92,7 @@ type resetAsSetReply struct {
 
 func (r resetAsSetReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
 	v, err := r.expectedTagReply.handleFrame(s, o, f)
-	if v != undecided || !f.Ends() {
+	if v != undecided || !f.EndsStatement() {
 		return v, err
 	}
 	if v, _, err = s.handleStatementEnd(o, f.Means, f.Type, f.Bytes, v); err != nil {

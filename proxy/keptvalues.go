@@ -65,7 +65,7 @@ func (o *pendingReply) recordAnswerInto(k *recordedAnswer) {
 
 // handleFrame records the end of a statement. A frame in pieces makes the answer void, since its rest looks like rows.
 func (k *recordedAnswer) handleFrame(s *session, _ *pendingReply, f answer.Frame) (frameVerdict, error) {
-	if k.unusable = k.unusable || f.Cut(); f.Ends() {
+	if k.unusable = k.unusable || f.IsCut(); f.EndsStatement() {
 		k.endAnswer(f.Type, f.Bytes, s.b.reported)
 	}
 	return undecided, nil
@@ -80,7 +80,7 @@ func (s *session) recordsAnswers() bool {
 }
 
 // newRecordedAnswer returns a recordedAnswer for one statement, or nil if none is needed. inserts is
-// rewrite.InsertsReturning of its text, and tells is values.MayTellInstant.
+// rewrite.IsInsertReturning of its text, and tells is values.MayReturnTxTime.
 func newRecordedAnswer(inserts, tells bool) *recordedAnswer {
 	if inserts || tells {
 		return &recordedAnswer{first: !inserts}
@@ -96,8 +96,8 @@ const answerCost = int(unsafe.Sizeof(recordedAnswer{}))
 func (s *session) newTextAnswer(sql []byte, statements int) *recordedAnswer {
 	switch {
 	case statements < 2:
-		return newRecordedAnswer(rewrite.InsertsReturning(sql), values.MayTellInstant(sql))
-	case values.MayTell(sql) && s.tx.log.Keep(statements*answerCost):
+		return newRecordedAnswer(rewrite.IsInsertReturning(sql), values.MayReturnTxTime(sql))
+	case values.MayReturnTimeOrRows(sql) && s.tx.log.ReserveBytes(statements*answerCost):
 		return &recordedAnswer{several: statements}
 	}
 	return nil
@@ -118,14 +118,14 @@ func (k *recordedAnswer) statementAnswer(i, statements int) *recordedAnswer {
 
 // addRows records bytes of rows before the client gets them, in pieces of any length. If they are too long, or the log
 // has no room, the answer becomes void.
-func (k *recordedAnswer) addRows(log *retry.Log[logEntry], span []byte) {
+func (k *recordedAnswer) addRows(log *retry.ReplayLog[logEntry], span []byte) {
 	if k.unusable || len(span) == 0 || k.first && k.hasFirstRow() {
 		return
 	}
 	if k.first {
 		span = span[:min(len(span), maxRecordedFirstRow-len(k.rows))]
 	}
-	if len(k.rows)+len(span) > maxRecordedAnswer || !log.Keep(len(span)) {
+	if len(k.rows)+len(span) > maxRecordedAnswer || !log.ReserveBytes(len(span)) {
 		k.rows, k.unusable = nil, true
 		return
 	}
@@ -135,7 +135,7 @@ func (k *recordedAnswer) addRows(log *retry.Log[logEntry], span []byte) {
 }
 
 // hasFirstRow reports whether the whole first row is stored.
-func (k *recordedAnswer) hasFirstRow() bool { return len(wire.First(k.rows)) > 0 }
+func (k *recordedAnswer) hasFirstRow() bool { return len(wire.FirstRow(k.rows)) > 0 }
 
 // endAnswer records the last frame of an answer. The answer is usable only if the tag's row count matches the stored
 // rows. An answer of a suspended portal is not usable. In a multi-statement query each statement's answer ends
@@ -186,7 +186,7 @@ type repeatableValues struct {
 // from it before a snapshot had it.
 func (s *session) surveyRepeatable() (k repeatableValues) {
 	l := s.tx.log
-	if !s.srv.keeper.enabled || l.Turns() == 0 && !l.Begun() && len(s.tx.parts) == 0 || !s.hasRepeatableValues() {
+	if !s.srv.keeper.enabled || l.TurnCount() == 0 && !l.HasDeliveredPart() && len(s.tx.parts) == 0 || !s.hasRepeatableValues() {
 		return k
 	}
 	k = repeatableValues{drawnValues: true, clock: true, now: s.srv.keeper.current.Load().Schema}
@@ -194,13 +194,13 @@ func (s *session) surveyRepeatable() (k repeatableValues) {
 		k.time, k.tells = s.collectTxTime(k.now)
 	}
 	ends := false // the unfinished turn ends the block; if not, a later statement may read the clock
-	for turn := range l.Turns() + 1 {
-		frames := l.Frames(turn)
+	for turn := range l.TurnCount() + 1 {
+		frames := l.TurnFrames(turn)
 		for i := range frames {
 			f := &frames[i]
-			ends = turn == l.Turns() && (ends || f.Note.commitsBlock())
+			ends = turn == l.TurnCount() && (ends || f.Note.commitsBlock())
 			// A statement that the server did not accept had no effect (forbidReplayOfUnparsed).
-			if !(turn < l.Turns() && isUnparsedFrame(f)) && !k.surveyFrame(s, f) {
+			if !(turn < l.TurnCount() && isUnparsedFrame(f)) && !k.surveyFrame(s, f) {
 				return repeatableValues{}
 			}
 		}
@@ -235,7 +235,7 @@ func (n *logEntry) changesCatalog() bool {
 }
 
 // surveyFrame adds a logged frame to the survey, and reports whether values can still be repeated.
-func (k *repeatableValues) surveyFrame(s *session, f *retry.Frame[logEntry]) bool {
+func (k *repeatableValues) surveyFrame(s *session, f *retry.LoggedFrame[logEntry]) bool {
 	n := &f.Note
 	switch {
 	case n.changesCatalog():
@@ -250,7 +250,7 @@ func (k *repeatableValues) surveyFrame(s *session, f *retry.Frame[logEntry]) boo
 		}
 	}
 	// Statements of the unfinished turn count too: they may read the repeated values. A parameter may be the string "now".
-	k.clock = k.clock && (f.Type != wire.Bind || !parse.TimeText(s.loggedPayload(f)))
+	k.clock = k.clock && (f.Type != wire.Bind || !parse.MayReadAsNow(s.loggedPayload(f)))
 	text := s.clientText(f)
 	if s.drawnValueKind(text) != schema.Settled {
 		return true // its answer is repeated, or drawn again
@@ -282,39 +282,39 @@ func (s *session) hasRepeatableValues() bool {
 // it cannot get them, the replay's answer differs, and the replay is refused.
 
 // surveyText returns what else a logged text of the client does, apart from the values that the replay gives it.
-func (k *repeatableValues) surveyText(s *session, f *retry.Frame[logEntry], text string) (does values.Survey) {
-	names := f.Note.names.Renewed(k.now)
-	pieces := s.srv.planner.Pieces(text)
+func (k *repeatableValues) surveyText(s *session, f *retry.LoggedFrame[logEntry], text string) (does values.Effects) {
+	names := f.Note.names.ForSnapshot(k.now)
+	pieces := s.srv.planner.SplitStatements(text)
 	for i, sql := range pieces[:min(int(f.Note.first), len(pieces))] {
 		if k.tells {
 			ok := true
 			sql = cmp.Or(k.time.ReplaceNow(s.srv.planner, sql, &ok, func(txtime.Value) string { return "'T'" }), sql)
 		}
-		in := values.TimedOf(s.srv.planner, sql, names)
+		in := values.ParseTimed(s.srv.planner, sql, names)
 		if in == nil {
-			does = does.Or(values.SurveyOf(s.srv.planner, sql, names))
+			does = does.Union(values.EffectsOf(s.srv.planner, sql, names))
 			continue
 		}
-		var g values.Given
+		var g values.FirstRunValues
 		if k.tells {
 			g.Knows = k.time.Knows
 		}
 		if kept := f.Note.kept.statementAnswer(i, len(pieces)); kept != nil && kept.whole {
-			g.Value = func(values.Cell) string { return "told" }
+			g.Value = func(values.AnswerCell) string { return "told" }
 		}
-		does = does.Or(in.Survey(g))
+		does = does.Union(in.EffectsWith(g))
 	}
 	return does
 }
 
 // clientText returns the text of a Query or Bind as the client sent it.
-func (s *session) clientText(f *retry.Frame[logEntry]) string {
+func (s *session) clientText(f *retry.LoggedFrame[logEntry]) string {
 	n := &f.Note
 	switch {
 	case n.tmpl != nil:
 		return n.tmpl.sql
 	case n.asked != nil && n.asked.Text != "":
-		return n.asked.Source()
+		return n.asked.ClientText()
 	case n.text != "":
 		return n.text
 	}
@@ -324,11 +324,11 @@ func (s *session) clientText(f *retry.Frame[logEntry]) string {
 
 // drawnValueKind returns what a text draws if it does nothing else, such as SELECT nextval('s'). A replay may then skip
 // it and repeat its answer. For all other texts it returns Settled.
-func (s *session) drawnValueKind(text string) schema.Fill {
-	if !rewrite.Generates([]byte(text)) {
+func (s *session) drawnValueKind(text string) schema.DefaultKind {
+	if !rewrite.MayGenerateValues([]byte(text)) {
 		return schema.Settled
 	}
-	return values.Draws(s.srv.planner, text)
+	return values.ClassifyGenerated(s.srv.planner, text)
 }
 
 // canSkipTurn reports whether a replay can skip a settled turn: every statement in the turn only drew values that the
@@ -340,7 +340,7 @@ func (s *session) canSkipTurn(turn int) bool {
 	}
 	// A turn that ran nothing, such as one with only a Parse, is sent again, which costs little.
 	ran := false
-	frames := s.tx.log.Frames(turn)
+	frames := s.tx.log.TurnFrames(turn)
 	for i := range frames {
 		switch f := &frames[i]; f.Type {
 		case wire.Query, wire.Bind:

@@ -22,7 +22,7 @@ const maxSavedBind = 64 << 10
 // saveDeleteParams reads the whole Bind of a DELETE that may be run in batches, and returns its parameters; nil for
 // other statements.
 func (s *session) saveDeleteParams(b *pendingBind) (*batch.Params, error) {
-	if !b.cs.tmpl.plan.Listed() || s.srv.cfg.Kind != DSQL || s.inBlock() || b.whole || b.total > min(maxSavedBind, s.srv.cfg.MaxStatementBytes) {
+	if !b.cs.tmpl.plan.MayRunInBatches() || s.srv.cfg.Kind != DSQL || s.inBlock() || b.whole || b.total > min(maxSavedBind, s.srv.cfg.MaxStatementBytes) {
 		return nil, nil
 	}
 	if err := s.readWholeBind(b); err != nil {
@@ -53,36 +53,36 @@ func (s *session) deferToBatches(head *pendingReply, payload []byte) bool {
 	switch {
 	case head.kind == wire.Query && t.owed.len() == 1 && t.script == nil && s.runsAloneInGroup():
 	case head.kind == wire.Execute && t.owed.len() == 2 && t.owed.items[len(t.owed.items)-1].kind == wire.Sync &&
-		head.bound != nil && !rewrite.Momentary(head.bound.Values):
+		head.bound != nil && !rewrite.ContainsTimeWord(head.bound.Values):
 	default:
 		return false
 	}
-	form := s.srv.planner.Chunked(head.plan)
+	form := s.srv.planner.BatchedDelete(head.plan)
 	if form == nil {
 		return false
 	}
 	t.batches = batch.NewDelete(form, head.bound, decodeErrorResponse(payload))
-	s.tx.log.Refuse(retry.Failed)
+	s.tx.log.RefuseReplay(retry.Failed)
 	t.owed.dropSkipped(s.forgetSkipped)
-	s.srv.metrics.Unsupported(head.plan.Operation, string(rewrite.ChunkedDelete))
+	s.srv.metrics.CountUnsupported(head.plan.Operation, string(rewrite.ChunkedDelete))
 	return true
 }
 
 // isRowLimitError reports whether an error says that a transaction changes too many rows.
 func isRowLimitError(payload []byte) bool {
-	return rewrite.LimitsRows(string(retry.Field(payload, 'C')), retry.Field(payload, 'M'))
+	return rewrite.IsRowLimitError(string(retry.ErrorField(payload, 'C')), retry.ErrorField(payload, 'M'))
 }
 
 // rowLimitHint returns the hint for the error that a DELETE changes too many rows; "" for other errors.
 func (s *session) rowLimitHint(o *pendingReply, plan *rewrite.Plan, st *rewrite.Statement, payload []byte) string {
 	switch {
-	case st == nil || !st.Deletes() || !isRowLimitError(payload):
+	case st == nil || !st.IsDelete() || !isRowLimitError(payload):
 		return ""
-	case plan.Single() == nil:
+	case plan.SingleStatement() == nil:
 		return rewrite.ChunkedAloneHint
-	case !plan.Listed():
+	case !plan.MayRunInBatches():
 		return rewrite.ChunkedUnlistedHint
-	case s.srv.planner.Chunked(plan) == nil, o.bound != nil && rewrite.Momentary(o.bound.Values):
+	case s.srv.planner.BatchedDelete(plan) == nil, o.bound != nil && rewrite.ContainsTimeWord(o.bound.Values):
 		return rewrite.ChunkedOtherHint
 	}
 	return rewrite.ChunkedAloneHint
@@ -91,7 +91,7 @@ func (s *session) rowLimitHint(o *pendingReply, plan *rewrite.Plan, st *rewrite.
 // settleBatches runs the batches of a DELETE after the server's ReadyForQuery, which the client has not got, and ends
 // the turn. An error ends the session or is a loss, which lossError reports.
 func (s *session) settleBatches() error {
-	err := s.t.batches.Run(ddlConn{s}, s.srv.metrics.DeleteBatch)
+	err := s.t.batches.Run(ddlConn{s}, s.srv.metrics.CountDeleteBatch)
 	if isInterruption(err) && err != errCut {
 		s.consumeCancel(err)
 	}
@@ -104,14 +104,14 @@ func (s *session) settleBatches() error {
 	default:
 		answer = s.t.batches.Described(told).Append(nil)
 		s.t.errorTold = true
-		s.srv.metrics.ErrorSent(string(retry.Field(answer[wire.HeaderLen:], 'C')))
+		s.srv.metrics.CountErrorSent(string(retry.ErrorField(answer[wire.HeaderLen:], 'C')))
 	}
 	s.t.batches = nil
 	status := s.b.status
 	if err := s.settleTurn(status); err != nil {
 		return err
 	}
-	return s.sendOrWithhold(wire.AppendReady(s.appendParameterStatus(answer, status), status))
+	return s.sendOrWithhold(wire.AppendReadyForQuery(s.appendParameterStatus(answer, status), status))
 }
 
 // checkMayContinue returns an error if no further batch may begin: a cancel, a timeout, the end of a drain, or a client
@@ -151,11 +151,11 @@ func (s *session) runOwnTransaction(msg []byte, row func([]byte)) error {
 		case refusal == nil:
 			return nil
 		}
-		class, cause := retry.Classify(retry.Field(refusal, 'C'), retry.Field(refusal, 'M'))
+		class, cause := retry.Classify(retry.ErrorField(refusal, 'C'), retry.ErrorField(refusal, 'M'))
 		if class != retry.Conflict {
 			return decodeErrorResponse(refusal)
 		}
-		pause, reason := attempts.Next(&s.srv.cfg.Retry.Policy, cause, time.Now(), rand.Float64(), 0)
+		pause, reason := attempts.NextDelay(&s.srv.cfg.Retry.Policy, cause, time.Now(), rand.Float64(), 0)
 		if reason != retry.Replayable {
 			return decodeErrorResponse(refusal)
 		}

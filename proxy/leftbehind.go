@@ -21,7 +21,7 @@ func (c *Config) checksLeftState() bool { return c.Kind == Postgres && c.Reset !
 
 // isHiddenCheckDue reports whether checkHiddenFunctions must ask now. After a fault it returns false for a while.
 func (srv *Server) isHiddenCheckDue(now time.Time) bool {
-	return srv.asksBehind && !srv.hiddenPace.Rests(now) && srv.hidden.Stale(srv.catalog.epoch.Load(), now, purityAge, question.FirstPause)
+	return srv.asksBehind && !srv.hiddenPace.IsPausing(now) && srv.hidden.IsStale(srv.catalog.epoch.Load(), now, purityAge, question.FirstPause)
 }
 
 // checkHiddenFunctions asks an idle backend whether any function that statements call unseen (a trigger's, say) may
@@ -30,27 +30,27 @@ func (srv *Server) isHiddenCheckDue(now time.Time) bool {
 // lost.
 func (srv *Server) checkHiddenFunctions(b *backend, at time.Time, stop func() error) error {
 	epoch := srv.catalog.epoch.Load()
-	if now := time.Now(); !srv.isHiddenCheckDue(now) || !srv.hidden.Asks(epoch, now, purityAge, question.FirstPause) {
+	if now := time.Now(); !srv.isHiddenCheckDue(now) || !srv.hidden.ClaimQuestion(epoch, now, purityAge, question.FirstPause) {
 		return nil
 	}
 	may, answered := false, false
 	var refusal []byte
 	var err error
-	question.Asked(func() (string, error) {
-		refusal, err = b.doExchange(srv.internalQuery(remains.Unseen), func(row []byte) {
+	question.RetryInterrupted(func() (string, error) {
+		refusal, err = b.doExchange(srv.internalQuery(remains.HiddenCallsQuery), func(row []byte) {
 			if columns := textColumns(row); len(columns) == 1 {
 				may, answered = columns[0] == "t", true
 			}
 		}, b.answerTimeout, at, stop)
-		return string(retry.Field(refusal, 'C')), err
+		return string(retry.ErrorField(refusal, 'C')), err
 	})
 	switch {
 	case isInterruption(err):
 	case err == nil && refusal == nil && answered:
-		srv.hidden.Told(epoch, may)
-		srv.hiddenPace.Answered(time.Now(), purityAge)
+		srv.hidden.RecordAnswer(epoch, may)
+		srv.hiddenPace.RecordAnswer(time.Now(), purityAge)
 	default:
-		srv.hiddenPace.Failed(time.Now())
+		srv.hiddenPace.RecordFault(time.Now())
 	}
 	return err
 }
@@ -60,7 +60,7 @@ func (s *session) trackLeftState(plan *rewrite.Plan) {
 	if !s.srv.asksBehind || s.b == nil {
 		return
 	}
-	s.b.leftState.Note(plan)
+	s.b.leftState.RecordPlan(plan)
 	if plan.Kind == rewrite.Read || plan.Kind == rewrite.Write || plan.Kind == rewrite.Unknown {
 		s.markUnseenCalls()
 	}
@@ -68,8 +68,8 @@ func (s *session) trackLeftState(plan *rewrite.Plan) {
 
 // markUnseenCalls marks the backend if functions that statements call unseen may leave state there.
 func (s *session) markUnseenCalls() {
-	if s.srv.hidden.May(s.srv.catalog.epoch.Load()) {
-		s.b.leftState.Mark()
+	if s.srv.hidden.MayLeaveState(s.srv.catalog.epoch.Load()) {
+		s.b.leftState.RequireQuery()
 	}
 }
 
@@ -77,7 +77,7 @@ func (s *session) markUnseenCalls() {
 // function does.
 func (s *session) markFunctionCall() {
 	if s.srv.asksBehind {
-		s.b.leftState.Call()
+		s.b.leftState.RecordCall()
 	}
 	s.markSettingsReset()
 }
@@ -85,7 +85,7 @@ func (s *session) markFunctionCall() {
 // markStateLeft marks the backend regardless of plans.
 func (s *session) markStateLeft() {
 	if s.srv.asksBehind {
-		s.b.leftState.Mark()
+		s.b.leftState.RequireQuery()
 	}
 }
 
@@ -95,10 +95,10 @@ func (s *session) mayHaveLeftState() bool {
 		return false
 	}
 	if s.srv.cfg.Reset == ResetAlways && s.t.touched {
-		s.b.leftState.Mark()
+		s.b.leftState.RequireQuery()
 	}
 	s.markUnseenCalls()
-	return s.b.leftState.Due()
+	return s.b.leftState.NeedsQuery()
 }
 
 // checkLeftState asks the idle backend what the session's functions have left there, if it is marked. If there is
@@ -118,13 +118,13 @@ func (s *session) checkLeftState() {
 	}
 	if !ok {
 		s.recordPinLoss()
-		s.pinLost = s.pinLost || b.leftState.Called()
+		s.pinLost = s.pinLost || b.leftState.HasCalled()
 		s.dropBackend(reservoir.Unclean)
 		return
 	}
 	b.leftState.Clear()
 	b.applied, b.mayHaveUnseenSettings = s.settings.InForce, false
-	b.reported = s.srv.sharedReports.Share(b.reported)
+	b.reported = s.srv.sharedReports.Intern(b.reported)
 	b.idle = b.reported
 	switch {
 	case role != "":
@@ -139,13 +139,13 @@ func (s *session) checkLeftState() {
 
 // queryLeftState asks the question of checkLeftState. reason says why the session must be pinned, and role is the role
 // that a function has set, or "". Afterwards the backend has the session's settings. ok is false if no answer came.
-func (s *session) queryLeftState() (reason rewrite.Pin, role string, ok bool) {
+func (s *session) queryLeftState() (reason rewrite.PinReason, role string, ok bool) {
 	if !s.finishBackendWrite(exchangeTimeout) { // the writer of an oversized turn may still be finishing
 		return rewrite.NoPin, "", false
 	}
 	var answers []string // of Role, Question and Role
 	reset := s.srv.resetSQL()
-	ask := wire.AppendStrings(nil, wire.Query, remains.Role+"; "+reset+remains.Question+"; "+settings.Diff(s.srv.interned.None(), s.settings.InForce)+remains.Role)
+	ask := wire.AppendStrings(nil, wire.Query, remains.RoleQuery+"; "+reset+remains.StateQuery+"; "+settings.DiffSQL(s.srv.interned.NoSettings(), s.settings.InForce)+remains.RoleQuery)
 	row := func(payload []byte) {
 		if columns := textColumns(payload); len(columns) == 1 {
 			answers = append(answers, columns[0])
@@ -154,7 +154,7 @@ func (s *session) queryLeftState() (reason rewrite.Pin, role string, ok bool) {
 	refusal, err := s.b.exchangeRows(ask, row)
 	if err == nil && refusal != nil { // such as a timeout of the client's, which the reset removes
 		answers = nil
-		if refusal, err = s.b.exchangeRows(wire.AppendStrings(nil, wire.Query, remains.Role+"; "+reset), row); err == nil && refusal == nil && len(answers) == 1 {
+		if refusal, err = s.b.exchangeRows(wire.AppendStrings(nil, wire.Query, remains.RoleQuery+"; "+reset), row); err == nil && refusal == nil && len(answers) == 1 {
 			was := answers[0]
 			answers = nil
 			refusal, err = s.b.exchangeRows(ask, row)
@@ -170,6 +170,6 @@ func (s *session) queryLeftState() (reason rewrite.Pin, role string, ok bool) {
 	if answers[0] != answers[2] && (answers[0] != "none" || s.settings.Startup.SQL["role"] == "") {
 		role = answers[0]
 	}
-	reason, ok = remains.Reason(answers[1])
+	reason, ok = remains.PinReason(answers[1])
 	return reason, role, ok
 }

@@ -25,7 +25,7 @@ func inLine(t *testing.T, run func(lineUp func(timeout time.Duration, before fun
 		}
 		srv := &Server{backends: backends}
 		run(func(timeout time.Duration, before func(*session)) error {
-			s := &session{srv: srv, settings: settings.NewClient(srv.treat, new(settings.Interned)), backendPairing: backendPairing{t: new(turn)}}
+			s := &session{srv: srv, settings: settings.NewClient(srv.treat, new(settings.InternTable)), backendPairing: backendPairing{t: new(turn)}}
 			if timeout > 0 {
 				s.t.deadline = time.Now().Add(timeout)
 			}

@@ -6,8 +6,8 @@ import (
 )
 
 // This file parks sessions whose clients are silent for long, as most clients of a pool are. A parked session has no
-// goroutine (rawconn.Parking). A new goroutine continues it when its client sends something or when nudge is called. A
-// parked session still counts in sessions and running.
+// goroutine (rawconn.ParkedConns). A new goroutine continues it when its client sends something or when nudge is
+// called. A parked session still counts in sessions and running.
 
 // requestPark asks a session to park after sweepsBeforePark looks of the sweeper without a change of its tick. It does
 // not nudge: the session may already be parked, and must not be woken. A session that did something else meanwhile is
@@ -75,10 +75,10 @@ func (srv *Server) tryPark(s *session) bool {
 // resumeSession runs a parked session until it ends or parks again. await finds the reason to continue.
 func (srv *Server) resumeSession(s *session) {
 	defer srv.running.Done()
-	srv.parking.Leave(s.client.Raw)
+	srv.parking.Unregister(s.client.Raw)
 	if s.run() {
 		srv.parkOrResume(s)
 		return
 	}
-	srv.arrivals.Left(&s.arrival.Conn)
+	srv.arrivals.ReleasePlace(&s.arrival.Conn)
 }

@@ -28,17 +28,17 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 	if s.mustAnswerInFailedBlock(plan) {
 		return true, s.answerInFailedBlock(plan)
 	}
-	if st := plan.Single(); s.isCursorStatement(st) {
+	if st := plan.SingleStatement(); s.isCursorStatement(st) {
 		return true, s.runCursorQuery(plan, st)
 	}
 	// After frames of an open Sync group the answer must keep its place among the server's answers: see substituted.
 	if t.touched {
 		return false, nil
 	}
-	st := plan.Single()
+	st := plan.SingleStatement()
 	switch {
 	case plan.Kind == rewrite.Empty:
-		s.srv.metrics.LocalAnswer(metrics.LocalEmpty)
+		s.srv.metrics.CountLocalAnswer(metrics.LocalEmpty)
 		if err := s.queueReply(wire.FrameEmptyQuery); err != nil {
 			return true, err
 		}
@@ -47,7 +47,7 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 		if query := s.srv.handlers[st.Does].query; query != nil {
 			return query(s, plan, sql)
 		}
-	case (plan.Kind <= rewrite.Setting || plan.Kind == rewrite.DDL) && plan.Substitutable():
+	case (plan.Kind <= rewrite.Setting || plan.Kind == rewrite.DDL) && plan.MayNeedSubstitutes():
 		return s.answerScriptLocally(plan, sql)
 	}
 	return false, nil
@@ -55,7 +55,7 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 
 // answersParse reports whether Sluice answers the Parse of a plan's statement.
 func (s *session) answersParse(plan *rewrite.Plan) bool {
-	st := plan.Single()
+	st := plan.SingleStatement()
 	if st == nil {
 		return false
 	}
@@ -65,13 +65,13 @@ func (s *session) answersParse(plan *rewrite.Plan) bool {
 
 // canShowLocally reports whether a statement is a SHOW of a parameter whose value Sluice knows.
 func (s *session) canShowLocally(st *rewrite.Statement) bool {
-	return s.settings.Shows(st.Show) || s.answersAccessMode(st.Show)
+	return s.settings.AnswersShow(st.Show) || s.answersAccessMode(st.Show)
 }
 
 // canAnswerPlan reports whether Sluice would answer the plan's single statement in the session's current state. A later
 // frame may change the result.
 func (s *session) canAnswerPlan(plan *rewrite.Plan) bool {
-	return s.answersParse(plan) && s.canAnswerStatement(plan.Single())
+	return s.answersParse(plan) && s.canAnswerStatement(plan.SingleStatement())
 }
 
 // canAnswerStatement reports whether Sluice answers st now. In a failed block it never does: the server has to refuse
@@ -112,7 +112,7 @@ func (s *session) canRecordReset(st *rewrite.Statement) bool {
 				return false
 			}
 		case rewrite.Reset:
-			if s.srv.treat.Of(c.Name) != settings.Carried || s.hasTransactionDefaults() {
+			if s.srv.treat.ForName(c.Name) != settings.Carried || s.hasTransactionDefaults() {
 				return false
 			}
 		default:
@@ -159,9 +159,9 @@ func (s *session) emulatesDiscardAll(st *rewrite.Statement) bool {
 // has set no role cannot change anything by RESET ROLE or RESET SESSION AUTHORIZATION. Sluice then answers these too.
 func (s *session) answersSettingChange(st *rewrite.Statement) bool {
 	if !onlyResetsRole(st) {
-		return st.Values() == 0 && s.srv.treat.Local(st)
+		return st.SetConfigParams() == 0 && s.srv.treat.AnswersLocally(st)
 	}
-	return s.srv.cfg.Kind == DSQL && s.settings.InForce.SQL["role"] == "" && !s.settings.Staged.MayHave("role") &&
+	return s.srv.cfg.Kind == DSQL && s.settings.InForce.SQL["role"] == "" && !s.settings.Staged.MayHaveChanged("role") &&
 		!slices.ContainsFunc(s.t.owed.items[s.t.owed.head:], func(o pendingReply) bool { return o.plan != nil && slices.ContainsFunc(o.plan.Statements, setsRole) })
 }
 
@@ -173,12 +173,12 @@ func onlyResetsRole(st *rewrite.Statement) bool {
 // setsRole reports whether a statement sets another role, for its transaction or longer. While its answer is awaited, a
 // RESET ROLE after it goes to the server, since nobody knows whether the role was set.
 func setsRole(st rewrite.Statement) bool {
-	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool { return c.Action <= rewrite.SetLocal && isRoleChange(&c) })
+	return slices.ContainsFunc(st.Changes, func(c rewrite.SettingChange) bool { return c.Action <= rewrite.SetLocal && isRoleChange(&c) })
 }
 
 // isRoleChange reports whether a change sets or resets the role or the session authorization. In PostgreSQL, RESET
 // SESSION AUTHORIZATION resets the role too, so both resets undo a SET LOCAL ROLE.
-func isRoleChange(c *rewrite.Change) bool {
+func isRoleChange(c *rewrite.SettingChange) bool {
 	return c.Name == "role" || c.Name == "session_authorization"
 }
 
@@ -213,12 +213,12 @@ func (s *session) runLocalStatement(st *rewrite.Statement, describe, several boo
 	if h.columns != nil && describe {
 		frames = append([][]byte{h.columns(st)}, frames...)
 	}
-	return append(frames, wire.AppendCommand(nil, h.tag(st))), nil
+	return append(frames, wire.AppendCommandComplete(nil, h.tag(st))), nil
 }
 
 // runTagOnly answers a statement with the command tag that a rewrite rule chose, and with its notices and warnings.
 func runTagOnly(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error) {
-	s.srv.metrics.LocalAnswer(metrics.LocalStatement)
+	s.srv.metrics.CountLocalAnswer(metrics.LocalStatement)
 	frames = s.noticeFrames(st)
 	switch {
 	case st.OfBlock && !several && !s.inBlock():
@@ -231,8 +231,8 @@ func runTagOnly(s *session, st *rewrite.Statement, several bool) (frames [][]byt
 
 // runVoidQuery answers a query that calls a function returning void, such as SELECT pg_advisory_unlock_all().
 func runVoidQuery(s *session, _ *rewrite.Statement, _ bool) (frames [][]byte, err error) {
-	s.srv.metrics.LocalAnswer(metrics.LocalStatement)
-	return [][]byte{result.Row("")}, nil
+	s.srv.metrics.CountLocalAnswer(metrics.LocalStatement)
+	return [][]byte{result.TextRow("")}, nil
 }
 
 // runCloseAll and runDiscardSequences release what Sluice holds for the session. As in PostgreSQL, a rollback undoes
@@ -244,7 +244,7 @@ func runCloseAll(s *session, st *rewrite.Statement, several bool) (frames [][]by
 
 func runDiscardSequences(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error) {
 	s.recordLocalDiscard()
-	if s.sequences.IsVoid() && s.state == inTransaction && s.b.status == 'I' {
+	if s.sequences.MustGiveUpBackend() && s.state == inTransaction && s.b.status == 'I' {
 		s.releasePinned()
 		if err := s.applyEvent(settledIdle); err != nil {
 			return nil, err
@@ -255,12 +255,12 @@ func runDiscardSequences(s *session, st *rewrite.Statement, several bool) (frame
 
 // runShow answers with the value of a setting.
 func runShow(s *session, st *rewrite.Statement, _ bool) (frames [][]byte, err error) {
-	s.srv.metrics.LocalAnswer(metrics.LocalShow)
+	s.srv.metrics.CountLocalAnswer(metrics.LocalShow)
 	value, bad := s.localShowValue(st.Show)
 	if bad != nil {
 		return nil, bad
 	}
-	return [][]byte{result.Row(value)}, nil
+	return [][]byte{result.TextRow(value)}, nil
 }
 
 // runSettingChanges makes a statement's changes of settings and returns its warnings. For set_config it returns the row
@@ -269,23 +269,23 @@ func (s *session) runSettingChanges(st *rewrite.Statement, several bool) (frames
 	if err := s.discardAllError(st); err != nil {
 		return nil, err
 	}
-	s.srv.metrics.LocalAnswer(metrics.LocalSetting)
+	s.srv.metrics.CountLocalAnswer(metrics.LocalSetting)
 	var values []string
 	if onlyResetsRole(st) { // onlyResetsRole statements name their answer in Told
-		if len(st.Told) == 0 {
+		if len(st.SetConfigColumns) == 0 {
 			return nil, nil
 		}
-		return [][]byte{result.Row(st.Told[0].Value)}, nil
+		return [][]byte{result.TextRow(st.SetConfigColumns[0].Value)}, nil
 	}
-	if len(st.Told) > 1 && !s.answersSettingChange(st) {
+	if len(st.SetConfigColumns) > 1 && !s.answersSettingChange(st) {
 		return s.runMultiSetConfig(st)
 	}
 	for i := range st.Changes {
-		frame, err := s.changeSetting(&st.Changes[i], several || st.Told != nil)
+		frame, err := s.changeSetting(&st.Changes[i], several || st.SetConfigColumns != nil)
 		switch {
 		case err != nil:
 			return nil, err
-		case st.Told != nil:
+		case st.SetConfigColumns != nil:
 			value, bad := s.localShowValue(st.Changes[i].Name)
 			if bad != nil {
 				return nil, bad
@@ -293,12 +293,12 @@ func (s *session) runSettingChanges(st *rewrite.Statement, several bool) (frames
 			values = append(values, value)
 		}
 		// set_config returns no warnings, except about Sluice's own options: those are sent however the client sets them.
-		if frame != nil && (st.Told == nil || settings.IsOwn(st.Changes[i].Name)) {
+		if frame != nil && (st.SetConfigColumns == nil || settings.IsProxySetting(st.Changes[i].Name)) {
 			frames = append(frames, frame)
 		}
 	}
-	if st.Told != nil {
-		frames = append(frames, result.Row(values...))
+	if st.SetConfigColumns != nil {
+		frames = append(frames, result.TextRow(values...))
 	}
 	return frames, nil
 }
@@ -319,22 +319,22 @@ func runDeallocate(s *session, st *rewrite.Statement, _ bool) (frames [][]byte, 
 
 // changeSetting makes one change of a setting, or runs DISCARD ALL. The frame, a warning or nil, precedes the command
 // tag. DISCARD ALL also releases a backend that the session was pinned to.
-func (s *session) changeSetting(c *rewrite.Change, several bool) (frame []byte, err error) {
-	if settings.IsOwn(c.Name) {
+func (s *session) changeSetting(c *rewrite.SettingChange, several bool) (frame []byte, err error) {
+	if settings.IsProxySetting(c.Name) {
 		return s.setOption(c, several)
 	}
 	switch c.Action {
 	case rewrite.Set, rewrite.SetLocal:
 		return s.setLocalSetting(c, several)
 	case rewrite.Reset:
-		return nil, s.settings.Reset(c.Name)
+		return nil, s.settings.ResetSetting(c.Name)
 	case rewrite.DiscardAll:
 		s.srv.observers.notifyDiscarded(s)
 		switch {
 		case s.b == nil:
 		case s.t.touched: // the session returns its backend at the end of the turn
 			if s.keepsBackend() {
-				s.sequences.Void()
+				s.sequences.GiveUpBackendAtEnd()
 			}
 		default:
 			s.releasePinned()
@@ -374,10 +374,10 @@ func (s *session) wantsWarnings() bool { return s.clientMinMessages() != "error"
 // clientMinMessages returns the client's client_min_messages in lower case, or "" if Sluice does not know the value.
 func (s *session) clientMinMessages() string {
 	const level = "client_min_messages"
-	if !s.settings.Shows(level) {
+	if !s.settings.AnswersShow(level) {
 		return ""
 	}
-	return strings.ToLower(s.settings.Shown(level))
+	return strings.ToLower(s.settings.ShownValue(level))
 }
 
 // codeNotice is the SQLSTATE that PostgreSQL gives a notice without a code of its own.

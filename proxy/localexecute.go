@@ -8,12 +8,11 @@ import (
 
 // Executes of the extended protocol that Sluice answers.
 
-// executeLocalPortal runs a local portal up to that many rows; 0 is all. An error is for the
-// client; with nil its frame is answered or skipped. Where the statement changes something,
-// all that went before in the group is answered first: behind an error the statement would
-// not have run.
+// executeLocalPortal runs a local portal up to that many rows; 0 is all. An error is for the client; with nil its frame
+// is answered or skipped. Where the statement changes something, all that went before in the group is answered first:
+// behind an error the statement would not have run.
 func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error {
-	st := p.plan.Single()
+	st := p.plan.SingleStatement()
 	h := &s.srv.handlers[st.Does]
 	switch {
 	case s.txStatus() == 'E' && !s.isAllowedInFailedBlock(p.plan):
@@ -35,7 +34,7 @@ func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error 
 		}
 	}
 	if !h.changesNothing && s.t.logs {
-		s.tx.log.Refuse(retry.Pinned) // what it changes here is not undone
+		s.tx.log.RefuseReplay(retry.Pinned) // what it changes here is not undone
 	}
 	p.done = true
 	s.updatePortal(name, p)
@@ -56,11 +55,11 @@ func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error 
 	return s.answerLocalStatement(st, false, false)
 }
 
-// executeSavepointOrCursor is Execute of what a replay does again, and what is undone with its transaction:
-// a savepoint, which ends the turn of the log by itself (cutLogTurn), and what is done to cursors.
-// done is false for any other portal.
+// executeSavepointOrCursor is Execute of what a replay does again, and what is undone with its transaction: a
+// savepoint, which ends the turn of the log by itself (cutLogTurn), and what is done to cursors. done is false for any
+// other portal.
 func (s *session) executeSavepointOrCursor(name []byte, p portal, limit uint32) (done bool, err error) {
-	st := p.plan.Single()
+	st := p.plan.SingleStatement()
 	savepoint := s.hasEmulatedSavepoint(p.plan)
 	if !savepoint && !s.isCursorStatement(st) {
 		return false, nil
@@ -80,7 +79,7 @@ func executeDiscardAll(s *session, st *rewrite.Statement, _ string) error {
 	if err := s.answerLocalStatement(st, false, false); err != nil {
 		return err
 	}
-	s.settings.EndKept(false) // it commits at once
+	s.settings.EndLocalChanges(false) // it commits at once
 	s.resetAccessMode()
 	s.t.executed, s.t.ranLocal = false, false
 	return nil
@@ -91,7 +90,7 @@ func executeDiscardAll(s *session, st *rewrite.Statement, _ string) error {
 func (s *session) executeDonePortal(name []byte, st *rewrite.Statement) error {
 	if again := s.srv.handlers[st.Does].againTag; again != nil {
 		if tag := again(st); tag != "" {
-			return s.queueReply(wire.AppendCommand(nil, tag))
+			return s.queueReply(wire.AppendCommandComplete(nil, tag))
 		}
 	}
 	return errPortalDone(name)

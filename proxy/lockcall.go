@@ -20,7 +20,7 @@ func leaseExtensionDeadline() time.Time { return time.Now().Add(lockReleaseTimeo
 // lockParamsFrame returns the ParameterDescription that the server would send. Types that the client left open are
 // those of the function's parameters.
 func lockParamsFrame(st *rewrite.Statement, oids string) ([]byte, error) {
-	types, err := advisory.ParamTypes(st.Advisory, oids)
+	types, err := advisory.ResolveParamTypes(st.Advisory, oids)
 	if err != nil {
 		return nil, err
 	}
@@ -34,22 +34,22 @@ func lockParamsFrame(st *rewrite.Statement, oids string) ([]byte, error) {
 
 // bindAdvisoryKey reads the part of a Bind after the names, and sets the portal's key and answer format. The errors are
 // PostgreSQL's.
-func (p *portal) bindAdvisoryKey(a *rewrite.Advisory, oids string, statement, rest []byte) error {
-	types, err := advisory.ParamTypes(a, oids)
+func (p *portal) bindAdvisoryKey(a *rewrite.AdvisoryCall, oids string, statement, rest []byte) error {
+	types, err := advisory.ResolveParamTypes(a, oids)
 	if err != nil {
 		return err
 	}
 	if err := validateBind(rest, len(types), statement); err != nil {
 		return err
 	}
-	values, formats, ok := advisory.Values(rest)
+	values, formats, ok := advisory.ParseBindValues(rest)
 	if !ok {
 		return wire.ErrFormat
 	}
-	if p.binary, err = advisory.Binary(formats); err != nil {
+	if p.binary, err = advisory.IsBinaryResult(formats); err != nil {
 		return err
 	}
-	p.key, err = advisory.BoundKey(a, types, values)
+	p.key, err = advisory.BoundLockKey(a, types, values)
 	return err
 }
 
@@ -60,11 +60,11 @@ func runAdvisoryStatement(s *session, st *rewrite.Statement) ([][]byte, error) {
 // runLockStatement runs a statement about advisory locks and returns its answer without the tag: notices, then the row.
 // p is the portal with the key, or nil if the key is in the text. The error is for the client or ends the session; the
 // statement then had no effect.
-func (s *session) runLockStatement(a *rewrite.Advisory, p *portal) (frames [][]byte, err error) {
+func (s *session) runLockStatement(a *rewrite.AdvisoryCall, p *portal) (frames [][]byte, err error) {
 	key, binaryForm := []int64(nil), false
 	if p != nil {
 		key, binaryForm = p.key, p.binary
-	} else if key, err = advisory.KeyOf(a, nil); err != nil {
+	} else if key, err = advisory.LockKey(a, nil); err != nil {
 		return nil, err
 	}
 	ok, frames, err := s.runAdvisoryLock(a, key)
@@ -73,15 +73,15 @@ func (s *session) runLockStatement(a *rewrite.Advisory, p *portal) (frames [][]b
 	}
 	switch {
 	case key == nil && a.Verb != rewrite.UnlockAllAdvisory:
-		return append(frames, result.Null()), nil
+		return append(frames, result.NullRow()), nil
 	case a.Verb == rewrite.LockAdvisory, a.Verb == rewrite.UnlockAllAdvisory:
-		return append(frames, result.Row("")), nil
+		return append(frames, result.TextRow("")), nil
 	case binaryForm && ok:
-		return append(frames, result.Row("\x01")), nil
+		return append(frames, result.TextRow("\x01")), nil
 	case binaryForm:
-		return append(frames, result.Row("\x00")), nil
+		return append(frames, result.TextRow("\x00")), nil
 	case ok:
-		return append(frames, result.Row("t")), nil
+		return append(frames, result.TextRow("t")), nil
 	}
-	return append(frames, result.Row("f")), nil
+	return append(frames, result.TextRow("f")), nil
 }

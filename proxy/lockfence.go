@@ -10,10 +10,10 @@ import (
 
 // This file decides what a session that holds advisory locks may send, and guards each of its transactions.
 //
-// A fence precedes each write, in the same transaction (advisory.Fence). Its first query reads the rows of the locks
-// FOR KEY SHARE, and its second fails if a row is gone. Both are frames of the extended protocol without a Sync, and
-// are in the transaction's log. A session that takes a lock over deletes the row, so that either its own COMMIT or the
-// writer's COMMIT fails. A replay starts with the fence, which fails if the lock is gone.
+// A fence precedes each write, in the same transaction (advisory.FenceQueries). Its first query reads the rows of the
+// locks FOR KEY SHARE, and its second fails if a row is gone. Both are frames of the extended protocol without a Sync,
+// and are in the transaction's log. A session that takes a lock over deletes the row, so that either its own COMMIT or
+// the writer's COMMIT fails. A replay starts with the fence, which fails if the lock is gone.
 //
 // Nothing conflicts with DDL. Sluice therefore renews the locks with a longer lease before DDL, and before the end of a
 // transaction with DDL (heldAdvisoryLocks.extendForDDL).
@@ -162,7 +162,7 @@ func (s *session) sendFenceBefore(plan *rewrite.Plan) error {
 	if len(l.fence) == 0 || l.fence[0].parsing != s.parsingKey() {
 		held, _ := l.copyHolders()
 		l.fence = l.fence[:0]
-		for _, query := range append([]string{"BEGIN"}, advisory.Fence(held)...) {
+		for _, query := range append([]string{"BEGIN"}, advisory.FenceQueries(held)...) {
 			sql := []byte(query)
 			tmpl := s.srv.newTemplate(sql, wire.NoOIDs, s.srv.planner.Plan(sql), s.parsingKey())
 			tmpl.unshared = true
@@ -194,7 +194,7 @@ func (s *session) admitReplanned(plan *rewrite.Plan) error {
 
 // hasTxControl reports whether a text has a transaction control statement, such as BEGIN, COMMIT or SAVEPOINT.
 func hasTxControl(plan *rewrite.Plan) bool {
-	return plan.Any(func(st *rewrite.Statement) bool { return st.Tx.Verb != rewrite.NoVerb })
+	return plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Tx.Verb != rewrite.NoVerb })
 }
 
 // fencePlan is the plan of the fence's queries. As a read it does not affect the outcome of the client's transaction.
@@ -206,8 +206,8 @@ var fencePlan = &rewrite.Plan{Kind: rewrite.Read}
 func (s *session) sendFenceQuery(tmpl *statementTemplate, run logEntry) {
 	st := s.prepareOnBackend(tmpl, false)
 	params := []byte{0, 0, 0, 0, 0, 0}
-	if s.t.logs && s.tx.log.Sent(wire.Bind, logEntry{tmpl: tmpl, names: s.mapped.planned, name: fencePortal, silent: true, fence: true}, len(params)) {
-		s.tx.log.Write(params)
+	if s.t.logs && s.tx.log.RecordFrame(wire.Bind, logEntry{tmpl: tmpl, names: s.mapped.planned, name: fencePortal, silent: true, fence: true}, len(params)) {
+		s.tx.log.AppendPayload(params)
 	}
 	o := s.t.owed.push(wire.Bind)
 	o.tmpl, o.swallow = tmpl, true
@@ -221,7 +221,7 @@ func (s *session) sendFenceQuery(tmpl *statementTemplate, run logEntry) {
 	o.swallow, o.reply = true, run.own
 	s.addToBatch(frame)
 
-	end := wire.AppendNamed(nil, wire.Close, 'P', fencePortal)
+	end := wire.AppendDescribeOrClose(nil, wire.Close, 'P', fencePortal)
 	s.logFrame(wire.Close, logEntry{silent: true}, end[wire.HeaderLen:])
 	s.t.owed.push(wire.Close).swallow = true
 	s.addToBatch(end)
@@ -236,12 +236,12 @@ type fenceCheckReply struct{ *expectedTagReply }
 
 // replaceError replaces the server's error by errLockLost if the check failed, which shows as a division by zero. All
 // other errors, such as conflicts, pass.
-func (fenceCheckReply) replaceError(s *session, _ *pendingReply, payload []byte) *answer.Error {
-	if string(retry.Field(payload, 'C')) != advisory.FenceCode {
+func (fenceCheckReply) replaceError(s *session, _ *pendingReply, payload []byte) *answer.ErrorHandling {
+	if string(retry.ErrorField(payload, 'C')) != advisory.FenceCode {
 		return nil
 	}
 	s.advisory.markLost()
-	return &answer.Error{Instead: s.replacePartialConflict(errLockLost).Append(nil), Final: true}
+	return &answer.ErrorHandling{Instead: s.replacePartialConflict(errLockLost).Append(nil), Final: true}
 }
 
 // locksAllowReplay reports whether a transaction of a session with locks may be replayed. Its locks must not be lost.

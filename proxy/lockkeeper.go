@@ -44,7 +44,7 @@ type heldAdvisoryLocks struct {
 
 	mu sync.Mutex
 	// held has the rows; leaving names those to release after the transaction. Guarded by mu.
-	held         []advisory.Holder
+	held         []advisory.LockHolder
 	releaseLater map[string]bool
 	// ddl: DDL is running or about to run; guarded by mu. Until doubt, on the table's clock, DDL may be running on a
 	// backend that was lost or dropped.
@@ -55,16 +55,16 @@ type heldAdvisoryLocks struct {
 }
 
 // copyHolders returns a copy of the rows, and the lease for the next renewal.
-func (l *heldAdvisoryLocks) copyHolders() (held []advisory.Holder, promise time.Duration) {
+func (l *heldAdvisoryLocks) copyHolders() (held []advisory.LockHolder, promise time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.srv.locks
-	return slices.Clone(l.held), t.terms.Promise(l.ddl || t.clock() < l.doubtUntil)
+	return slices.Clone(l.held), t.terms.LeaseLength(l.ddl || t.clock() < l.doubtUntil)
 }
 
 // addLock adds a row and starts the renewing goroutine if there is none. The first renewal is due after a third of a
 // lease.
-func (l *heldAdvisoryLocks) addLock(h advisory.Holder) {
+func (l *heldAdvisoryLocks) addLock(h advisory.LockHolder) {
 	l.srv.locks.held.Add(1)
 	l.fence = nil
 	l.mu.Lock()
@@ -79,10 +79,10 @@ func (l *heldAdvisoryLocks) addLock(h advisory.Holder) {
 
 // removeLocks removes the rows whose names gone accepts, and returns them. It does not change the table. With the last
 // row the goroutine ends. Only the session's goroutine may call it.
-func (l *heldAdvisoryLocks) removeLocks(gone func(name string) bool) (dropped []advisory.Holder) {
+func (l *heldAdvisoryLocks) removeLocks(gone func(name string) bool) (dropped []advisory.LockHolder) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.held = slices.DeleteFunc(l.held, func(h advisory.Holder) bool {
+	l.held = slices.DeleteFunc(l.held, func(h advisory.LockHolder) bool {
 		if gone(h.Name) {
 			dropped = append(dropped, h)
 			delete(l.releaseLater, h.Name)
@@ -102,7 +102,7 @@ func (l *heldAdvisoryLocks) removeLocks(gone func(name string) bool) (dropped []
 // renewPeriodically renews the locks until ctx ends. After a failure it tries again soon, since one renewal must
 // succeed per lease.
 func (l *heldAdvisoryLocks) renewPeriodically(ctx context.Context) {
-	every := l.srv.locks.terms.RenewEvery()
+	every := l.srv.locks.terms.RenewInterval()
 	for pause := every; ; {
 		if sleepContext(ctx, pause*9/10+rand.N(pause/10+1)) != nil {
 			return
@@ -139,7 +139,7 @@ func (l *heldAdvisoryLocks) renewAllLocked(ctx context.Context) (err error) {
 }
 
 // renewBatch renews some of the locks by one statement.
-func (l *heldAdvisoryLocks) renewBatch(ctx context.Context, some []advisory.Holder, promise time.Duration) (err error) {
+func (l *heldAdvisoryLocks) renewBatch(ctx context.Context, some []advisory.LockHolder, promise time.Duration) (err error) {
 	for range mostCatalogTries {
 		held := l.stillHeld(some)
 		if len(held) == 0 || l.lost.Load() {
@@ -147,12 +147,12 @@ func (l *heldAdvisoryLocks) renewBatch(ctx context.Context, some []advisory.Hold
 		}
 		sent := l.srv.locks.clock()
 		var tag string
-		tag, err = l.srv.queryLockTable(ctx, advisory.Renew(held, promise), nil)
+		tag, err = l.srv.queryLockTable(ctx, advisory.RenewSQL(held, promise), nil)
 		_, unsent := errors.AsType[*notSentError](err)
 		_, unchanged := errors.AsType[*serverRefusal](err)
 		switch {
 		case err == nil && updatedRowCount(tag) == len(held):
-			l.updateRows(held, func(h advisory.Holder) (advisory.Holder, bool) { return h.Renewed(promise, sent), true })
+			l.updateRows(held, func(h advisory.LockHolder) (advisory.LockHolder, bool) { return h.WithRenewal(promise, sent), true })
 			return nil
 		case isMissingTable(err):
 			l.markLost()
@@ -165,7 +165,7 @@ func (l *heldAdvisoryLocks) renewBatch(ctx context.Context, some []advisory.Hold
 		case unsent, unchanged:
 			return err
 		default:
-			l.updateRows(held, func(h advisory.Holder) (advisory.Holder, bool) { return h.Doubted(), true })
+			l.updateRows(held, func(h advisory.LockHolder) (advisory.LockHolder, bool) { return h.WithDoubt(), true })
 			return err
 		}
 	}
@@ -173,7 +173,7 @@ func (l *heldAdvisoryLocks) renewBatch(ctx context.Context, some []advisory.Hold
 }
 
 // stillHeld returns those of some locks that are still held, with their latest rows.
-func (l *heldAdvisoryLocks) stillHeld(some []advisory.Holder) (held []advisory.Holder) {
+func (l *heldAdvisoryLocks) stillHeld(some []advisory.LockHolder) (held []advisory.LockHolder) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, h := range some {
@@ -186,21 +186,21 @@ func (l *heldAdvisoryLocks) stillHeld(some []advisory.Holder) (held []advisory.H
 
 // indexOfHolder returns the index of a lock with the same name and owner, or -1. A lock that was taken again has a new
 // owner. The caller holds mu.
-func (l *heldAdvisoryLocks) indexOfHolder(h advisory.Holder) int {
-	return slices.IndexFunc(l.held, func(o advisory.Holder) bool { return o.Name == h.Name && o.Row.Owner == h.Row.Owner })
+func (l *heldAdvisoryLocks) indexOfHolder(h advisory.LockHolder) int {
+	return slices.IndexFunc(l.held, func(o advisory.LockHolder) bool { return o.Name == h.Name && o.Row.Owner == h.Row.Owner })
 }
 
 // rereadRows reads the rows of locks. If a row is no longer the session's, its lock is lost. Otherwise the row's number
 // is used from now on, with the lease as last confirmed.
-func (l *heldAdvisoryLocks) rereadRows(ctx context.Context, held []advisory.Holder) error {
+func (l *heldAdvisoryLocks) rereadRows(ctx context.Context, held []advisory.LockHolder) error {
 	names := make([]string, len(held))
 	for i, h := range held {
 		names[i] = h.Name
 	}
-	rows := map[string]*advisory.Row{}
+	rows := map[string]*advisory.LockRow{}
 	var unreadable error
-	_, err := l.srv.queryLockTable(ctx, advisory.Look(names...), func(columns []string) {
-		name, row, err := advisory.Read(columns)
+	_, err := l.srv.queryLockTable(ctx, advisory.SelectRowsSQL(names...), func(columns []string) {
+		name, row, err := advisory.ParseRow(columns)
 		if rows[name] = &row; err != nil {
 			unreadable = err
 		}
@@ -211,13 +211,13 @@ func (l *heldAdvisoryLocks) rereadRows(ctx context.Context, held []advisory.Hold
 	if err != nil {
 		return err
 	}
-	l.updateRows(held, func(h advisory.Holder) (advisory.Holder, bool) { return h.Found(rows[h.Name]) })
+	l.updateRows(held, func(h advisory.LockHolder) (advisory.LockHolder, bool) { return h.WithRow(rows[h.Name]) })
 	return nil
 }
 
 // updateRows updates rows by what found returns for them. It skips locks that were released meanwhile, even if the
 // session has taken them again with a new owner.
-func (l *heldAdvisoryLocks) updateRows(of []advisory.Holder, found func(advisory.Holder) (advisory.Holder, bool)) {
+func (l *heldAdvisoryLocks) updateRows(of []advisory.LockHolder, found func(advisory.LockHolder) (advisory.LockHolder, bool)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, h := range of {
@@ -243,7 +243,7 @@ func (l *heldAdvisoryLocks) markLost() {
 // markLostLocked does the work of lose; the caller holds mu. It counts and logs once a session.
 func (l *heldAdvisoryLocks) markLostLocked() {
 	if !l.lost.Swap(true) {
-		l.srv.metrics.AdvisoryLock(metrics.LockLost)
+		l.srv.metrics.CountAdvisoryLock(metrics.LockLost)
 		l.srv.log.Warn("an advisory lock was taken over by another session", "lease", l.srv.locks.terms.Lease)
 	}
 }
@@ -254,7 +254,7 @@ func (l *heldAdvisoryLocks) hasLongLeases() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.srv.locks
-	return !slices.ContainsFunc(l.held, func(h advisory.Holder) bool { return !h.Promises(t.terms, t.clock()) })
+	return !slices.ContainsFunc(l.held, func(h advisory.LockHolder) bool { return !h.CoversDDL(t.terms, t.clock()) })
 }
 
 // extendForDDL renews the locks with a lease that is long enough for DDL, and reports success. settled ends the long
@@ -285,14 +285,14 @@ func (l *heldAdvisoryLocks) recordBackendGivenUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ddl {
-		l.doubtUntil = l.srv.locks.clock() + l.srv.locks.terms.Longest
+		l.doubtUntil = l.srv.locks.clock() + l.srv.locks.terms.LongestDDL
 	}
 }
 
 // endDDLAndTakeReleases records that the session's backend runs no statement any more. It returns the locks to release
 // now. The next renewal has the ordinary lease, so that a crash between two statements of a migration blocks others
 // only briefly.
-func (l *heldAdvisoryLocks) endDDLAndTakeReleases() (over []advisory.Holder) {
+func (l *heldAdvisoryLocks) endDDLAndTakeReleases() (over []advisory.LockHolder) {
 	l.mu.Lock()
 	l.ddl = false
 	none := len(l.releaseLater) == 0

@@ -16,9 +16,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file takes and releases a session's advisory locks (rewrite.Advisory). Each lock is a table row with a lease:
-// see package advisory. perform (local.go) calls runAdvisoryLock. lockcall.go has arguments and answers, lockkeeper.go
-// the rows, lockfence.go what a session with locks may send.
+// This file takes and releases a session's advisory locks (rewrite.AdvisoryCall). Each lock is a table row with a
+// lease: see package advisory. perform (local.go) calls runAdvisoryLock. lockcall.go has arguments and answers,
+// lockkeeper.go the rows, lockfence.go what a session with locks may send.
 //
 // Locks are taken on a separate backend, even if the session has one. A lock therefore needs no pin and survives
 // rollbacks, as in PostgreSQL. No lock can be taken in a transaction that the server has begun, which would not see the
@@ -32,12 +32,12 @@ import (
 // of the waiting sessions polls.
 
 // lockPause is the pause after a look failed or another session was faster. While somebody holds the lock,
-// advisory.Patience sets the pause.
+// advisory.PollPacer sets the pause.
 const lockPause = 50 * time.Millisecond
 
 // runAdvisoryLock runs a statement on the lock with the given key; nil stands for NULL. ok is the result of a boolean
 // function. notices precede the answer. The error is for the client, or ends the session.
-func (s *session) runAdvisoryLock(a *rewrite.Advisory, key []int64) (ok bool, notices [][]byte, err error) {
+func (s *session) runAdvisoryLock(a *rewrite.AdvisoryCall, key []int64) (ok bool, notices [][]byte, err error) {
 	switch {
 	case a.Verb == rewrite.UnlockAllAdvisory:
 		s.releaseAllAdvisoryLocks()
@@ -45,7 +45,7 @@ func (s *session) runAdvisoryLock(a *rewrite.Advisory, key []int64) (ok bool, no
 	case key == nil:
 		return false, nil, nil // the functions return NULL for NULL
 	}
-	name := advisory.NameOf(s.inSchema, key)
+	name := advisory.LockName(s.inSchema, key)
 	if a.Verb == rewrite.UnlockAdvisory {
 		ok, notices = s.releaseAdvisoryLock(name)
 		return ok, notices, nil
@@ -74,7 +74,7 @@ func (s *session) takeAdvisoryLock(name string, waits bool) (ok bool, err error)
 	if s.t.touched || s.state != idle && s.state != begun && !(s.state == inTransaction && s.b.status == 'I') {
 		return false, errLockInBlock
 	}
-	if full := s.account.Full(account.Own, lockBytes); full != nil {
+	if full := s.account.ExceededBound(account.Own, lockBytes); full != nil {
 		return false, errOutOfMemory(full)
 	}
 	if s.advisory == nil {
@@ -85,10 +85,10 @@ func (s *session) takeAdvisoryLock(name string, waits bool) (ok bool, err error)
 	case err != nil:
 		return false, err
 	case !ok:
-		s.srv.metrics.AdvisoryLock(metrics.LockRefused)
+		s.srv.metrics.CountAdvisoryLock(metrics.LockRefused)
 		return false, nil
 	}
-	s.srv.metrics.AdvisoryLock(metrics.LockTaken)
+	s.srv.metrics.CountAdvisoryLock(metrics.LockTaken)
 	s.advisory.times[name] = 1
 	s.advisory.addLock(h)
 	s.chargeLockMemory()
@@ -103,7 +103,7 @@ var errLockInBlock = &wire.Error{Code: retry.StateUnsupported, Message: "an advi
 // awaitAdvisoryLock takes a lock. ok is false if another session has it and waits is false. A cancel, timeouts,
 // lock_timeout and the client's leaving end the wait. If the lock is taken in the same moment as a cancel, the cancel
 // is too late, as may happen in PostgreSQL.
-func (s *session) awaitAdvisoryLock(name string, waits bool) (h advisory.Holder, ok bool, err error) {
+func (s *session) awaitAdvisoryLock(name string, waits bool) (h advisory.LockHolder, ok bool, err error) {
 	var limit time.Time
 	if d := s.lockTimeout(); d > 0 && waits {
 		limit = time.Now().Add(d)
@@ -137,10 +137,10 @@ func (s *session) awaitAdvisoryLock(name string, waits bool) (h advisory.Holder,
 // server knows it.
 func (s *session) lockTimeout() time.Duration {
 	const name = "lock_timeout"
-	if !s.settings.Shows(name) {
+	if !s.settings.AnswersShow(name) {
 		return 0
 	}
-	d, refused := settings.Timeout(name, s.settings.Shown(name))
+	d, refused := settings.ParseTimeout(name, s.settings.ShownValue(name))
 	if refused != nil {
 		return 0
 	}
@@ -184,7 +184,7 @@ type lockAttempt struct {
 // renewed. If waits is false, run stops when another session has the lock, but tries again while nobody has it.
 //
 // A look without a backend is repeated. Its error ends the wait only if looks have failed for lockReleaseTimeout.
-func (w *lockAttempt) pollUntilTaken(ctx context.Context) (h advisory.Holder, ok bool, err error) {
+func (w *lockAttempt) pollUntilTaken(ctx context.Context) (h advisory.LockHolder, ok bool, err error) {
 	if w.waits {
 		leave, err := w.srv.locks.queue.Join(ctx, w.name)
 		if err != nil {
@@ -192,7 +192,7 @@ func (w *lockAttempt) pollUntilTaken(ctx context.Context) (h advisory.Holder, ok
 		}
 		defer leave()
 	}
-	var pace advisory.Patience
+	var pace advisory.PollPacer
 	var failing time.Time // when looks began to fail; zero: the last one succeeded
 	for {
 		h, ok, pause, err := w.tryOnce(ctx, &pace)
@@ -222,26 +222,26 @@ func (w *lockAttempt) pollUntilTaken(ctx context.Context) (h advisory.Holder, ok
 
 // tryOnce reads the row once, and takes the lock if nobody has it or its owner's lease is over. If it does neither,
 // pause is the time before the next look, or below zero if none should follow.
-func (w *lockAttempt) tryOnce(ctx context.Context, pace *advisory.Patience) (h advisory.Holder, ok bool, pause time.Duration, err error) {
+func (w *lockAttempt) tryOnce(ctx context.Context, pace *advisory.PollPacer) (h advisory.LockHolder, ok bool, pause time.Duration, err error) {
 	asked := w.srv.locks.clock()
 	row, err := w.srv.readLockRow(ctx, w.name)
 	if err != nil {
 		return h, false, 0, err
 	}
 	if row != nil && row.Owner == w.owner {
-		return advisory.Holder{Name: w.name, Row: *row, Confirmed: w.firstUnansweredAt, Doubt: true}, true, 0, nil
+		return advisory.LockHolder{Name: w.name, Row: *row, Confirmed: w.firstUnansweredAt, Doubt: true}, true, 0, nil
 	}
 	step, left := w.srv.locks.observeRow(w.name, row, asked)
 	if step != advisory.Take {
 		if !w.waits {
 			return h, false, -1, nil
 		}
-		return h, false, min(pace.Pause(row.Epoch), max(left, lockPause/10)), nil
+		return h, false, min(pace.NextPause(row.Epoch), max(left, lockPause/10)), nil
 	}
 	sent := w.srv.locks.clock()
 	h, ok, err = w.srv.takeLockRow(ctx, w.name, row, w.owner)
 	if ok && row != nil && row.Owner != "" {
-		w.srv.metrics.AdvisoryLock(metrics.LockTakenOver)
+		w.srv.metrics.CountAdvisoryLock(metrics.LockTakenOver)
 	}
 	_, unsent := errors.AsType[*notSentError](err)
 	if isUnanswered(err) && !unsent && !w.mayHaveTaken {
@@ -270,7 +270,7 @@ func (w *lockAttempt) releaseIfTaken() {
 		ctx, stop := context.WithTimeout(w.srv.ctx, lockReleaseTimeout)
 		defer stop()
 		if row, err := w.srv.readLockRow(ctx, w.name); err == nil && row != nil && row.Owner == w.owner {
-			w.srv.deleteLockRows(ctx, []advisory.Holder{{Name: w.name, Row: *row}})
+			w.srv.deleteLockRows(ctx, []advisory.LockHolder{{Name: w.name, Row: *row}})
 		}
 	})
 }
@@ -334,11 +334,11 @@ func (s *session) releaseOrDeferLocks(names []string) {
 
 // releaseLockRows deletes rows of locks. With later, a goroutine does so: the caller is in the middle of answers and
 // cannot wait.
-func (s *session) releaseLockRows(held []advisory.Holder, later bool) {
+func (s *session) releaseLockRows(held []advisory.LockHolder, later bool) {
 	if len(held) == 0 {
 		return
 	}
-	s.srv.metrics.AdvisoryLock(metrics.LockReleased)
+	s.srv.metrics.CountAdvisoryLock(metrics.LockReleased)
 	do := func() {
 		ctx, stop := context.WithTimeout(context.WithoutCancel(s.srv.ctx), lockReleaseTimeout)
 		defer stop()
@@ -376,7 +376,7 @@ func (s *session) releaseLocksAtEnd() {
 	if s.cutOff.Load() {
 		limit = lastRequestWait
 	}
-	s.srv.metrics.AdvisoryLock(metrics.LockReleased)
+	s.srv.metrics.CountAdvisoryLock(metrics.LockReleased)
 	ctx, stop := context.WithTimeout(context.WithoutCancel(s.srv.ctx), limit)
 	defer stop()
 	s.srv.deleteLockRows(ctx, held)

@@ -19,7 +19,7 @@ func withLocks(s *setup) {
 	s.rules = rewrite.Rules{Session: true, Cursors: true, Advisory: true}
 	s.proxy.Kind, s.proxy.ForwardCancel = proxy.DSQL, false
 	s.proxy.IgnoredSettings = []string{"lock_timeout", "client_min_messages"}
-	s.proxy.Locks = advisory.Terms{Lease: proxy.DefaultLockLease, Longest: proxy.DefaultLockLongest}
+	s.proxy.Locks = advisory.LeaseTerms{Lease: proxy.DefaultLockLease, LongestDDL: proxy.DefaultLockLongest}
 }
 
 // lockRoutes are servers that keep locks, in each way that matters.
@@ -434,7 +434,7 @@ func TestAdvisoryRenewed(t *testing.T) {
 	t.Parallel()
 	pg := newPostgres(t)
 	pg.SQL(t, "postgres", lockedTables)
-	short := configure(func(c *proxy.Config) { c.Locks = advisory.Terms{Lease: time.Second, Longest: time.Second} })
+	short := configure(func(c *proxy.Config) { c.Locks = advisory.LeaseTerms{Lease: time.Second, LongestDDL: time.Second} })
 	holder := dialRaw(t, startSluice(t, pg, withLocks, withReplay, short).addr)
 	other := dialRaw(t, startSluice(t, pg, withLocks, short).addr)
 	holder.say(t, heldLock)

@@ -29,14 +29,14 @@ import (
 
 // advisoryLockTable is what a Server's sessions share about the table of locks.
 type advisoryLockTable struct {
-	terms advisory.Terms
+	terms advisory.LeaseTerms
 	// clock continues while the machine sleeps. Otherwise a holder could believe in a lease that others have seen end.
 	clock func() time.Duration
 	held  atomic.Int64 // number of locks of all sessions
-	queue advisory.Queue
+	queue advisory.WaitQueue
 
 	mu   sync.Mutex
-	seen map[string]*advisory.Observer // guarded by mu; what was seen of locks that other sessions hold
+	seen map[string]*advisory.LockObserver // guarded by mu; what was seen of locks that other sessions hold
 }
 
 // maxObservedLocks limits the entries of seen. At the limit all are dropped, and waiting sessions begin to observe
@@ -45,17 +45,17 @@ const maxObservedLocks = 10_000
 
 // newAdvisoryLockTable returns a advisoryLockTable. Tests pass no clock, and get Go's, which stops while a machine
 // sleeps.
-func newAdvisoryLockTable(terms advisory.Terms, clock func() time.Duration) *advisoryLockTable {
+func newAdvisoryLockTable(terms advisory.LeaseTerms, clock func() time.Duration) *advisoryLockTable {
 	if clock == nil {
 		began := time.Now()
 		clock = func() time.Duration { return time.Since(began) }
 	}
-	return &advisoryLockTable{terms: terms, clock: clock, seen: map[string]*advisory.Observer{}}
+	return &advisoryLockTable{terms: terms, clock: clock, seen: map[string]*advisory.LockObserver{}}
 }
 
 // observeRow records the row of a lock as seen at the time asked. It returns the next step for a session that wants the
 // lock, and how long the row must remain unchanged before. All sessions of the process share the observations.
-func (t *advisoryLockTable) observeRow(name string, row *advisory.Row, asked time.Duration) (advisory.Step, time.Duration) {
+func (t *advisoryLockTable) observeRow(name string, row *advisory.LockRow, asked time.Duration) (advisory.NextStep, time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := t.seen[name]
@@ -63,15 +63,15 @@ func (t *advisoryLockTable) observeRow(name string, row *advisory.Row, asked tim
 		if len(t.seen) >= maxObservedLocks {
 			clear(t.seen)
 		}
-		o = &advisory.Observer{}
+		o = &advisory.LockObserver{}
 		t.seen[name] = o
 	}
 	now := t.clock()
-	step := o.Saw(row, asked, now)
+	step := o.RecordRow(row, asked, now)
 	if step == advisory.Take {
 		delete(t.seen, name)
 	}
-	return step, o.Left(now)
+	return step, o.TimeLeft(now)
 }
 
 // queryLockTable sends statements about locks on a backend borrowed for them. It calls row for each row, and returns
@@ -101,14 +101,14 @@ func (srv *Server) queryLockTable(ctx context.Context, sql string, row func(colu
 			err = errors.New("a transaction was left open")
 		}
 		if err != nil {
-			b.src.Drop()
+			b.src.DropBuffer()
 			conn.Discard(reservoir.Broken)
 			return "", err
 		}
 		tag = string(b.tag)
 		b.release()
 		if refusal != nil {
-			return "", &serverRefusal{code: string(retry.Field(refusal, 'C')), message: string(retry.Field(refusal, 'M'))}
+			return "", &serverRefusal{code: string(retry.ErrorField(refusal, 'C')), message: string(retry.ErrorField(refusal, 'M'))}
 		}
 		return tag, nil
 	}
@@ -145,12 +145,12 @@ func isLostRace(err error) bool {
 }
 
 // readLockRow reads the row of a lock, or returns nil for none. It creates the table if necessary.
-func (srv *Server) readLockRow(ctx context.Context, name string) (row *advisory.Row, err error) {
+func (srv *Server) readLockRow(ctx context.Context, name string) (row *advisory.LockRow, err error) {
 	for range mostCatalogTries {
 		row = nil
 		var unreadable error
-		_, err = srv.queryLockTable(ctx, advisory.Look(name), func(columns []string) {
-			_, r, err := advisory.Read(columns)
+		_, err = srv.queryLockTable(ctx, advisory.SelectRowsSQL(name), func(columns []string) {
+			_, r, err := advisory.ParseRow(columns)
 			row, unreadable = &r, errors.Join(unreadable, err)
 		})
 		switch {
@@ -173,7 +173,7 @@ func (srv *Server) readLockRow(ctx context.Context, name string) (row *advisory.
 // flushed afterwards, since a cluster reports the schema change to every session.
 func (srv *Server) createLockTable(ctx context.Context) (err error) {
 	defer srv.catalog.beginEpoch()
-	for _, sql := range advisory.Make {
+	for _, sql := range advisory.CreateStatements {
 		for range mostCatalogTries {
 			if _, err = srv.queryLockTable(ctx, sql, nil); !isLostRace(err) {
 				break
@@ -196,13 +196,13 @@ func (srv *Server) createLockTable(ctx context.Context) (err error) {
 // since few roles of a cluster may create a schema.
 func errNoLockTable(why *serverRefusal) *wire.Error {
 	return &wire.Error{Code: why.code, Message: "the table of advisory locks, " + advisory.Table + ", is not there and cannot be made", Detail: why.Error(),
-		Hint: "Have a role that may do so send: " + strings.Join(advisory.Make, "; ") + ". The role that Sluice connects as needs USAGE of the schema, and SELECT, INSERT, UPDATE and DELETE."}
+		Hint: "Have a role that may do so send: " + strings.Join(advisory.CreateStatements, "; ") + ". The role that Sluice connects as needs USAGE of the schema, and SELECT, INSERT, UPDATE and DELETE."}
 }
 
 // takeLockRow takes a lock whose row is still as seen; ok is false if another session was faster. The lease counts from
 // before the statement is sent, so that no observer sees it end later than the holder.
-func (srv *Server) takeLockRow(ctx context.Context, name string, seen *advisory.Row, owner string) (h advisory.Holder, ok bool, err error) {
-	sql, made := advisory.Taking(name, seen, owner, srv.locks.terms.Promise(false))
+func (srv *Server) takeLockRow(ctx context.Context, name string, seen *advisory.LockRow, owner string) (h advisory.LockHolder, ok bool, err error) {
+	sql, made := advisory.TakeSQL(name, seen, owner, srv.locks.terms.LeaseLength(false))
 	sent := srv.locks.clock()
 	tag, err := srv.queryLockTable(ctx, sql, nil)
 	switch {
@@ -211,7 +211,7 @@ func (srv *Server) takeLockRow(ctx context.Context, name string, seen *advisory.
 	case err != nil:
 		return h, false, err
 	}
-	return advisory.Holder{Name: name, Row: made, Confirmed: sent}, tag == advisory.TakeTag, nil
+	return advisory.LockHolder{Name: name, Row: made, Confirmed: sent}, tag == advisory.TakeTag, nil
 }
 
 // lockReleaseTimeout limits the release of locks, for which a client's unlock waits, and the wait for a longer lease.
@@ -219,14 +219,14 @@ const lockReleaseTimeout = 5 * time.Second
 
 // deleteLockRows deletes rows of locks. If that fails, their leases end, since nobody renews them. The statement names
 // epoch and owner but no sequence number, so that a late renewal does not prevent it. A renewal after it finds no row.
-func (srv *Server) deleteLockRows(ctx context.Context, held []advisory.Holder) {
+func (srv *Server) deleteLockRows(ctx context.Context, held []advisory.LockHolder) {
 	if len(held) == 0 {
 		return
 	}
 	for some := range slices.Chunk(held, advisory.Batch) {
 		var err error
 		for range mostCatalogTries {
-			if _, err = srv.queryLockTable(ctx, advisory.Release(some), nil); err == nil || isMissingTable(err) || sleepContext(ctx, jobPauseFirst) != nil {
+			if _, err = srv.queryLockTable(ctx, advisory.ReleaseSQL(some), nil); err == nil || isMissingTable(err) || sleepContext(ctx, jobPauseFirst) != nil {
 				break
 			}
 		}

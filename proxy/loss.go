@@ -50,7 +50,7 @@ func (e *lostError) endedWithoutMessage() bool {
 }
 
 // discardReason returns why the backend is discarded.
-func (e *lostError) discardReason() reservoir.Reason {
+func (e *lostError) discardReason() reservoir.CloseReason {
 	if e.silent {
 		return reservoir.Silent
 	}
@@ -64,15 +64,15 @@ func (s *session) lossError() *wire.Error {
 	switch o := &t.outcome; {
 	case t.batches != nil:
 		return t.batches.Lost(errUnknownOutcome)
-	case o.Unknown() || s.tx.job.Held() || t.settled: // a job: see settleIndexJob
+	case o.IsUnknown() || s.tx.job.HasHeldTag() || t.settled: // a job: see settleIndexJob
 		return errUnknownOutcome
 	case t.refused != nil && !t.owed.empty() && t.owed.first().reply == t.refused: // all earlier replies have arrived
 		return t.refused.err
 	case s.needsNothingMore():
 		return nil
-	case o.Ended():
+	case o.HasEnded():
 		return errRestLost
-	case s.inBlock() || o.Loses():
+	case s.inBlock() || o.WouldLoseWork():
 		return errBackendLost
 	}
 	return errReadLost
@@ -97,7 +97,7 @@ func (s *session) awaitsOnlyReady() bool {
 		return false
 	}
 	kind := t.owed.first().kind
-	return kind == wire.Sync || kind == wire.Query && t.outcome.Concluded()
+	return kind == wire.Sync || kind == wire.Query && t.outcome.IsConcluded()
 }
 
 // lossDuringReplay is the metric's name for a loss during a replay, of which the client learns nothing.
@@ -107,17 +107,17 @@ const lossDuringReplay = metrics.LostReplaying
 // when names the turn's outcome in the metric.
 func (s *session) recordLoss(gone *lostError, when string) {
 	if gone.endedWithoutMessage() {
-		s.srv.backends.Suspect()
+		s.srv.backends.ProbeAllReady()
 	}
 	s.recordServerFatal(gone.err)
-	s.srv.metrics.BackendLost(when)
+	s.srv.metrics.CountBackendLost(when)
 	s.srv.log.Warn("backend lost in a turn", append(s.logAttrs(), "outcome", when, "error", gone.err)...)
 }
 
 // abandonTurn drops the backend during a turn and sends the client e; nil means that the turn succeeded. The turn is
 // then over, or its other frames are skipped, and the client's block has failed. After half a row no error can be sent,
 // and the session ends instead.
-func (s *session) abandonTurn(e *wire.Error, why reservoir.Reason) error {
+func (s *session) abandonTurn(e *wire.Error, why reservoir.CloseReason) error {
 	t := s.t
 	if s.isMidRow() {
 		return fmt.Errorf("%w: %w", errClientGone, errHalfRow)
@@ -169,7 +169,9 @@ func (s *session) isMidRow() bool {
 
 // hasHalfFrame reports whether the client has half of a frame. The answer of a silent nested turn never reaches the
 // client.
-func (n *nestedTurn) hasHalfFrame() bool { return n.hiddenAnswer == nil || n.hiddenAnswer.Cut() }
+func (n *nestedTurn) hasHalfFrame() bool {
+	return n.hiddenAnswer == nil || n.hiddenAnswer.DropIncomplete()
+}
 
 // endTurnOnCut ends a turn when Sluice closes the session, as at the end of a drain. If the transaction may have
 // committed, the client must not get FATAL, after which database/sql resends the statement. It gets the error of a lost

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// This file resolves the names in a session's texts (schema.Names) by the snapshot of mapping.go and the session's
-// search path. Every text is planned with these names.
+// This file resolves the names in a session's texts (schema.NameResolver) by the snapshot of mapping.go and the
+// session's search path. Every text is planned with these names.
 //
 // The search path is the one that the next statement will have. Staged settings count, and so do statements that are
 // not answered yet. If the path cannot be known, names are resolved for an unknown path.
@@ -21,9 +21,9 @@ import (
 type nameCache struct {
 	schema *schema.Schema
 	values *settings.Values
-	names  *schema.Names
+	names  *schema.NameResolver
 	// planned are the names with which the current text was planned; nil: nothing is mapped.
-	planned *schema.Names
+	planned *schema.NameResolver
 	// pathLost: a statement on the pinned backend may have changed the search path unseen.
 	pathLost bool
 	// pathMayHaveChanged: a function that the transaction called may have changed the search path.
@@ -36,12 +36,12 @@ type nameCache struct {
 func clearPathDoubt(s *session, _ bool) { s.mapped.pathMayHaveChanged = false }
 
 // pinsHidingPath lists the reasons for a pin after which Sluice does not know the search path, or what is found by it.
-var pinsHidingPath = map[rewrite.Pin]bool{rewrite.PinTemp: true, rewrite.PinSetConfig: true, rewrite.PinProcedural: true,
+var pinsHidingPath = map[rewrite.PinReason]bool{rewrite.PinTemp: true, rewrite.PinSetConfig: true, rewrite.PinProcedural: true,
 	rewrite.PinUnparsed: true, rewrite.PinRole: true}
 
 // namesForNextText returns the names for the session's next text, or nil if nothing is mapped. It may wait until the
 // schema is read. The error is for the client, or ends the session.
-func (s *session) namesForNextText() (*schema.Names, error) {
+func (s *session) namesForNextText() (*schema.NameResolver, error) {
 	k := &s.srv.keeper
 	if !k.enabled {
 		return nil, nil
@@ -58,11 +58,11 @@ func (s *session) namesForNextText() (*schema.Names, error) {
 }
 
 // namesBySnapshot returns the session's names by the given snapshot.
-func (s *session) namesBySnapshot(now *schemaSnapshot) *schema.Names {
+func (s *session) namesBySnapshot(now *schemaSnapshot) *schema.NameResolver {
 	m := &s.mapped
 	switch {
 	case s.pinned && m.pathLost, m.pathMayHaveChanged, s.isPathPending():
-		return now.InUnknown()
+		return now.ResolverForUnknownPath()
 	case len(s.settings.Staged.Changes) > 0:
 		return s.resolveNames(now)
 	case m.schema != now.Schema || m.values != s.settings.InForce:
@@ -72,11 +72,11 @@ func (s *session) namesBySnapshot(now *schemaSnapshot) *schema.Names {
 }
 
 // resolveNames resolves the session's names by the current settings, without the cache.
-func (s *session) resolveNames(now *schemaSnapshot) *schema.Names {
+func (s *session) resolveNames(now *schemaSnapshot) *schema.NameResolver {
 	if path, ok := effectiveSearchPath(&s.settings, now.base.role, now.base.path); ok {
-		return now.In(path)
+		return now.ResolverFor(path)
 	}
-	return now.InUnknown()
+	return now.ResolverForUnknownPath()
 }
 
 // isPathPending reports whether a pending reply may change the search path. It may answer a change of settings, or the
@@ -98,7 +98,7 @@ func (s *session) namesMayChangeWithin(plan *rewrite.Plan) bool {
 		return false
 	}
 	staged := mayChangeResolution(s.settings.Staged.Changes)
-	return plan.Any(func(st *rewrite.Statement) bool {
+	return plan.AnyStatement(func(st *rewrite.Statement) bool {
 		return st.Calls || mayChangeResolution(st.Changes) || staged && st.Kind == rewrite.Control
 	})
 }
@@ -106,7 +106,7 @@ func (s *session) namesMayChangeWithin(plan *rewrite.Plan) bool {
 // isSchemaIndependent reports whether a text has no names that depend on the schema, such as SET or BEGIN. Clients send
 // such texts first, when perhaps no backend is available to read the schema.
 func isSchemaIndependent(plan *rewrite.Plan) bool {
-	return plan.Kind != rewrite.Unknown && !plan.Any(func(st *rewrite.Statement) bool {
+	return plan.Kind != rewrite.Unknown && !plan.AnyStatement(func(st *rewrite.Statement) bool {
 		return st.Kind != rewrite.Setting && st.Kind != rewrite.Control
 	})
 }
@@ -118,7 +118,7 @@ func (s *session) planIgnoresSchema(plan *rewrite.Plan) bool {
 }
 
 // noNames resolves no relation: a text that names one has Plan.Lacks set.
-var noNames = schema.New(nil).InUnknown()
+var noNames = schema.New(nil).ResolverForUnknownPath()
 
 // planWithoutNames returns the plan of a text whose meaning does not depend on names, after names failed with err. For
 // all other texts it returns nil. If no backend was available, only isSchemaIndependent texts qualify.
@@ -129,14 +129,14 @@ func (s *session) planWithoutNames(sql []byte, err error) *rewrite.Plan {
 		return nil
 	case isSchemaIndependent(plan):
 		return plan
-	case isRefusedSchemaLoad(err) && plan.Kind <= rewrite.Read && !s.srv.planner.PlanIn(sql, noNames).Lacks:
+	case isRefusedSchemaLoad(err) && plan.Kind <= rewrite.Read && !s.srv.planner.PlanWithNames(sql, noNames).Lacks:
 		return plan
 	}
 	return nil
 }
 
 // planTextByNames returns the plan of a text by the session's names, and those names.
-func (s *session) planTextByNames(sql []byte) (*rewrite.Plan, *schema.Names, error) {
+func (s *session) planTextByNames(sql []byte) (*rewrite.Plan, *schema.NameResolver, error) {
 	names, err := s.namesForNextText()
 	if err != nil {
 		if plan := s.planWithoutNames(sql, err); plan != nil {
@@ -144,22 +144,22 @@ func (s *session) planTextByNames(sql []byte) (*rewrite.Plan, *schema.Names, err
 		}
 		return nil, nil, err
 	}
-	plan := s.planner().PlanIn(sql, names)
+	plan := s.planner().PlanWithNames(sql, names)
 	if s.mustLoadSchema(plan) {
 		if err := s.loadForMissingRelation(); err != nil {
 			return nil, nil, err
 		}
 		names = s.namesBySnapshot(s.srv.keeper.current.Load())
-		plan = s.planner().PlanIn(sql, names)
+		plan = s.planner().PlanWithNames(sql, names)
 	} else if names != nil && planRefusal(plan) != nil && planRefusal(s.srv.planner.Plan(sql)) == nil {
 		if names, err = s.reloadBeforeRefusal(names); err != nil {
 			return nil, nil, err
 		}
-		plan = s.planner().PlanIn(sql, names)
+		plan = s.planner().PlanWithNames(sql, names)
 	}
 	if names != nil && s.namesMayChangeWithin(plan) {
-		names = names.Schema().InUnknown()
-		plan = s.planner().PlanIn(sql, names)
+		names = names.Schema().ResolverForUnknownPath()
+		plan = s.planner().PlanWithNames(sql, names)
 	}
 	s.mapped.planned = names
 	return plan, names, nil
@@ -167,7 +167,7 @@ func (s *session) planTextByNames(sql []byte) (*rewrite.Plan, *schema.Names, err
 
 // reloadBeforeRefusal returns newer names for a text that Sluice would refuse because of its names. The schema is read
 // again first, unless it was just read, since the server cannot report a schema change for such a text.
-func (s *session) reloadBeforeRefusal(names *schema.Names) (*schema.Names, error) {
+func (s *session) reloadBeforeRefusal(names *schema.NameResolver) (*schema.NameResolver, error) {
 	if s.txStatus() == 'E' {
 		return names, nil
 	}
@@ -217,7 +217,7 @@ func (s *session) replanByNames(cs *clientStatement) error {
 	case !same && t.unshared:
 		return errConstantsChanged // the backend has prepared the older text
 	case !same || t.plan.Lacks && !plan.Lacks:
-		cs.tmpl = s.srv.cachedTemplate(&s.t.scratch, []byte(t.sql), []byte(t.oids), t.parsing, names.ID(), plan.Choosable(s.planner()), plan).currentForm()
+		cs.tmpl = s.srv.cachedTemplate(&s.t.scratch, []byte(t.sql), []byte(t.oids), t.parsing, names.ID(), plan.VariantNumberIn(s.planner()), plan).currentForm()
 	}
 	cs.names = names.ID()
 	return nil
@@ -227,10 +227,10 @@ func (s *session) replanByNames(cs *clientStatement) error {
 // might name.
 func (s *session) refuseUnparsedMapped() error {
 	names, err := s.namesForNextText()
-	if err != nil || !names.Mentions(nil) {
+	if err != nil || !names.MayMentionMapped(nil) {
 		return err
 	}
-	r := rewrite.UnreadMapped()
+	r := rewrite.UnparsedMappedRefusal()
 	return &wire.Error{Code: r.Code, Message: r.Message, Detail: r.Detail, Hint: r.Hint}
 }
 
@@ -252,7 +252,7 @@ func (s *session) refuseUnmapped(sql []byte) error {
 	if now == nil {
 		return nil // without a backend the text is not sent either
 	}
-	r := s.srv.planner.Unmapped(sql, now.InUnknown())
+	r := s.srv.planner.UnmappedRefusal(sql, now.ResolverForUnknownPath())
 	if r == nil || s.txStatus() == 'E' {
 		return nil
 	}

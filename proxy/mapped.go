@@ -18,7 +18,7 @@ import (
 
 // clientErrorFor returns the error that the client gets instead of the server's, or nil to pass the server's. hint is
 // the hint to add; "" adds the statement's. at is the block's state before the statement.
-func (s *session) clientErrorFor(o *pendingReply, made *answer.Error, frame []byte, hint string, at *block.Block) []byte {
+func (s *session) clientErrorFor(o *pendingReply, made *answer.ErrorHandling, frame []byte, hint string, at *block.Block) []byte {
 	if made.Instead != nil {
 		return made.Instead
 	}
@@ -40,10 +40,10 @@ func (s *session) clientErrorFor(o *pendingReply, made *answer.Error, frame []by
 	if hint == "" {
 		hint = s.hintForError(o, plan, st, payload)
 	}
-	if retry.Field(payload, 'H') != nil && hint != hintHexCast && hint != hintNoBytea && !isUnknownFunction(payload) {
+	if retry.ErrorField(payload, 'H') != nil && hint != hintHexCast && hint != hintNoBytea && !isUnknownFunction(payload) {
 		hint = ""
 	}
-	moved := retry.Field(payload, 'P') != nil && (plan.Text != "" || split != nil || o.shift > 0)
+	moved := retry.ErrorField(payload, 'P') != nil && (plan.Text != "" || split != nil || o.shift > 0)
 	dress := s.srv.errorRenamerFor(plan, payload)
 	if !moved && hint == "" && !dress.on {
 		return nil
@@ -54,10 +54,10 @@ func (s *session) clientErrorFor(o *pendingReply, made *answer.Error, frame []by
 // hintForError returns the hint for a server's error about a text with the given plan, or "". st is the statement that
 // failed, or nil if unknown.
 func (s *session) hintForError(o *pendingReply, plan *rewrite.Plan, st *rewrite.Statement, payload []byte) string {
-	code := string(retry.Field(payload, 'C'))
-	if code == retry.StateUnsupported && s.srv.cfg.Kind == DSQL && isMixedDDLRefusal(retry.Field(payload, 'M')) {
+	code := string(retry.ErrorField(payload, 'C'))
+	if code == retry.StateUnsupported && s.srv.cfg.Kind == DSQL && isMixedDDLRefusal(retry.ErrorField(payload, 'M')) {
 		if s.mayCommitInParts() {
-			return plan.WholeHint()
+			return plan.SingleTxHint()
 		}
 		return rewrite.InTransactionsHint
 	}
@@ -65,18 +65,18 @@ func (s *session) hintForError(o *pendingReply, plan *rewrite.Plan, st *rewrite.
 		return st.Hint
 	}
 	if plan.Mapped && code == unknownFunction {
-		if hint := conversionHint(retry.Field(payload, 'M')); hint != "" {
+		if hint := conversionHint(retry.ErrorField(payload, 'M')); hint != "" {
 			return hint
 		}
 	}
-	if plan.Mapped && isUnknownName(payload) && bytes.Contains(retry.Field(payload, 'M'), []byte(schema.MappedSuffix)) {
+	if plan.Mapped && isUnknownName(payload) && bytes.Contains(retry.ErrorField(payload, 'M'), []byte(schema.MappedSuffix)) {
 		return hintSchemaChanged
 	}
 	if s.srv.cfg.Kind != DSQL {
 		return ""
 	}
 	if code == unknownFunction {
-		return rewrite.MissingFunction(string(retry.Field(payload, 'M')))
+		return rewrite.MissingFunctionHint(string(retry.ErrorField(payload, 'M')))
 	}
 	return cmp.Or(truncateHint(plan, st, payload), s.rowLimitHint(o, plan, st, payload), answer.LimitHint(payload))
 }
@@ -93,7 +93,7 @@ const unknownFunction = "42883"
 
 // isUnknownFunction reports whether the server's error says that a function does not exist.
 func isUnknownFunction(payload []byte) bool {
-	return string(retry.Field(payload, 'C')) == unknownFunction
+	return string(retry.ErrorField(payload, 'C')) == unknownFunction
 }
 
 // rewriteErrorFields returns the error with a mapped position (if moved), the client's names (by dress), and hint
@@ -128,14 +128,14 @@ func (o *pendingReply) clientPosition(n int) (mapped int, ok bool) {
 	switch {
 	case split == nil:
 	case o.kind == wire.Query:
-		if n, ok = split.TextPosition(n); !ok {
+		if n, ok = split.RefusedTextPosition(n); !ok {
 			return 0, false
 		}
 	case o.isLockReply():
 		return 0, false
 	default:
-		n = split.Position(n)
+		n = split.RefusedPosition(n)
 	}
-	n = plan.Position(n)
-	return n + o.shift, !plan.OfOurs(n)
+	n = plan.ClientPosition(n)
+	return n + o.shift, !plan.IsLockTableStart(n)
 }

@@ -56,7 +56,7 @@ func (srv *Server) errorRenamerFor(plan *rewrite.Plan, payload []byte) errorRena
 	}
 	d := errorRenamer{on: true}
 	if now := srv.keeper.current.Load(); now != nil {
-		d.relation = now.Relation(string(retry.Field(payload, 's')), string(retry.Field(payload, 't')))
+		d.relation = now.Relation(string(retry.ErrorField(payload, 's')), string(retry.ErrorField(payload, 't')))
 	}
 	return d
 }
@@ -197,7 +197,7 @@ func (s *session) clientNoticeFor(frame []byte) []byte {
 // which that returns false, and returns nil for a malformed payload.
 func appendErrorFields(dst, payload []byte, field func(code byte, value []byte) ([]byte, bool)) []byte {
 	for len(payload) > 1 && payload[0] != 0 {
-		value, rest, ok := wire.CString(payload[1:])
+		value, rest, ok := wire.CutCString(payload[1:])
 		if !ok {
 			return nil
 		}

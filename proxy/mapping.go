@@ -248,7 +248,7 @@ func (srv *Server) replaceSnapshot(cause string, ask func() (schemaLoad, error))
 	k := &srv.keeper
 	k.sawNameError.Store(false)
 	epoch := srv.catalog.epoch.Load()
-	srv.metrics.SchemaLoaded(cause)
+	srv.metrics.CountSchemaLoad(cause)
 	read, err := ask()
 	if err != nil {
 		srv.log.Warn("the relations of the database could not be read", "cause", cause, "error", err)
@@ -269,7 +269,7 @@ func (srv *Server) replaceSnapshot(cause string, ask func() (schemaLoad, error))
 		made.epoch = srv.catalog.epoch.Load()
 	}
 	k.current.Store(made)
-	if mapped := made.Mapped(); k.refusesMapped && len(mapped) > 0 && (was == nil || made.Schema != was.Schema) {
+	if mapped := made.MappedRelations(); k.refusesMapped && len(mapped) > 0 && (was == nil || made.Schema != was.Schema) {
 		srv.log.Warn("the database has tables with bytea columns that are stored as text, which this process does not map: statements over them are refused",
 			"tables", len(mapped), "first", mapped[0].Schema+"."+mapped[0].Name, "remedy", "set rewrite.bytea: hex")
 	}
@@ -283,7 +283,7 @@ func (srv *Server) UnmappedTables() (tables int, first string) {
 	if !srv.keeper.refusesMapped || now == nil {
 		return 0, ""
 	}
-	mapped := now.Mapped()
+	mapped := now.MappedRelations()
 	if len(mapped) == 0 {
 		return 0, ""
 	}
@@ -311,7 +311,7 @@ func (srv *Server) querySchema() (read schemaLoad, err error) {
 		})
 		var refused *serverRefusal
 		if err != nil && !errors.As(err, &refused) {
-			b.src.Drop()
+			b.src.DropBuffer()
 			conn.Discard(reservoir.Broken)
 			continue
 		}

@@ -19,7 +19,7 @@ type appNames struct {
 
 // canAdoptAppName reports whether a name that the server reports may become the session's.
 func (s *session) canAdoptAppName() bool {
-	return s.srv.cfg.Kind == Postgres && !s.dedicated && s.srv.treat.Of(appName) == settings.Kept
+	return s.srv.cfg.Kind == Postgres && !s.dedicated && s.srv.treat.ForName(appName) == settings.LocalOnly
 }
 
 // adoptAppName makes a name that the backend reports within a block the session's. A failed block has no effect, since
@@ -33,12 +33,12 @@ func (s *session) adoptAppName() {
 	is, _ := b.reported.Get(appName)
 	switch {
 	case is == was && n.lastReported != nil: // a function or ROLLBACK TO SAVEPOINT has restored the name
-		if s.settings.Shown(appName) == *n.lastReported {
-			s.settings.KeepStartup(appName, true)
+		if s.settings.ShownValue(appName) == *n.lastReported {
+			s.settings.ResetLocalToStartup(appName, true)
 		}
 		n.lastReported = nil
 	case is != was && (n.lastReported == nil || *n.lastReported != is):
-		s.settings.Keep(appName, is, true) // a function has set the name
+		s.settings.StoreLocal(appName, is, true) // a function has set the name
 		n.lastReported = &is
 	}
 }
@@ -46,27 +46,27 @@ func (s *session) adoptAppName() {
 // commitAppName must be called at a COMMIT before endLocalSettings. It forgets the name that the block's functions set,
 // if that is still the session's name.
 func (s *session) commitAppName() {
-	if n := &s.tx.names; n.lastReported != nil && *n.lastReported == s.settings.Shown(appName) {
+	if n := &s.tx.names; n.lastReported != nil && *n.lastReported == s.settings.ShownValue(appName) {
 		n.lastReported = nil
 	}
 }
 
 // recordAppName records that a transaction left the name value at the backend, and returns the change that sets it. If
 // the client's own SET came after the function's, the function's name still wins.
-func (s *session) recordAppName(value string) rewrite.Change {
+func (s *session) recordAppName(value string) rewrite.SettingChange {
 	if n := &s.tx.names; n.lastReported == nil || *n.lastReported != value {
 		n.leftAtBackend = &value
 	}
-	return rewrite.Change{Action: rewrite.Set, Name: appName, SQL: settings.QuoteLiteral(value), Text: value}
+	return rewrite.SettingChange{Action: rewrite.Set, Name: appName, SQL: settings.QuoteLiteral(value), Text: value}
 }
 
 // endLocalSettings ends the transaction for settings that Sluice stores. A name that it left at the backend becomes the
 // session's. settleSettings must be called before.
 func (s *session) endLocalSettings(failed bool) {
 	lasts := s.tx.names.leftAtBackend
-	s.settings.EndKept(failed)
+	s.settings.EndLocalChanges(failed)
 	if s.tx.names = (appNames{}); lasts != nil {
-		s.settings.Keep(appName, *lasts, false)
-		s.settings.EndKept(false)
+		s.settings.StoreLocal(appName, *lasts, false)
+		s.settings.EndLocalChanges(false)
 	}
 }

@@ -36,7 +36,7 @@ var literalQueryPattern = func() *regexp.Regexp {
 // literalQueryTemplate does for a Parse what planLiteralQuery does for a Query. The rest of the request, up to the
 // Sync, must have arrived and must use only this statement.
 func (s *session) literalQueryTemplate(name, sql, oids []byte) *statementTemplate {
-	if r := s.textReadingMode(); r != 0 && r.Misleads(sql) {
+	if r := s.textReadingMode(); r != 0 && r.MayMislead(sql) {
 		return nil
 	}
 	plan := s.planLiteralQuery(sql)
@@ -47,7 +47,7 @@ func (s *session) literalQueryTemplate(name, sql, oids []byte) *statementTemplat
 		s.mapped.namesNoRelation = false
 		return nil
 	}
-	return s.srv.cachedTemplate(&s.t.scratch, sql, oids, s.parsingKey(), 0, plan.Choosable(s.planner()), plan).currentForm()
+	return s.srv.cachedTemplate(&s.t.scratch, sql, oids, s.parsingKey(), 0, plan.VariantNumberIn(s.planner()), plan).currentForm()
 }
 
 // templateForParse returns the template for a Parse. The error is that of template.
@@ -75,7 +75,7 @@ func (s *session) bindsLiteralQuery(cs *clientStatement) bool {
 func (s *session) requestUsesOnly(is func(name []byte) bool) bool {
 	rest := s.client.Peek(s.client.Buffered())
 	for {
-		typ, total, err := wire.FrameAt(rest)
+		typ, total, err := wire.ParseHeader(rest)
 		if err != nil || total == 0 || total > len(rest) {
 			return false
 		}

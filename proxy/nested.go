@@ -47,13 +47,13 @@ func (n *nestedTurn) stripReady(b []byte) []byte {
 }
 
 // frameReadyHead is a ReadyForQuery without its status.
-var frameReadyHead = wire.AppendReady(nil, 'I')[:wire.HeaderLen]
+var frameReadyHead = wire.AppendReadyForQuery(nil, 'I')[:wire.HeaderLen]
 
 // runNestedTurn runs a turn within the current one, which must not have sent anything to its backend. step handles its
 // frames. An error ends the session. If a server's error caused it, the client gets that error even from a silent turn.
-func (s *session) runNestedTurn(how nestedTurn, step func() error) (feature.Result, error) {
+func (s *session) runNestedTurn(how nestedTurn, step func() error) (feature.NestedResult, error) {
 	if err := s.flushToClient(); err != nil {
-		return feature.Result{}, err
+		return feature.NestedResult{}, err
 	}
 	outer := s.t
 	s.t = turnPool.Get().(*turn)
@@ -67,16 +67,16 @@ func (s *session) runNestedTurn(how nestedTurn, step func() error) (feature.Resu
 		s.t.statementTimer = outer.statementTimer
 	}
 	err := s.runTurn(step)
-	end := feature.Result{Failed: s.t.errorTold, Stopped: s.t.pendingCancel, Answer: how.hiddenAnswer}
+	end := feature.NestedResult{Failed: s.t.errorTold, Stopped: s.t.pendingCancel, Answer: how.hiddenAnswer}
 	ended := s.t.ended
 	s.t.returnToPool()
 	s.t = outer
 	var said *wire.Error // an error of the server, or its replacement
 	if how.hiddenAnswer != nil {
-		said, end.Err = how.hiddenAnswer.Told(), how.hiddenAnswer.Outcome()
+		said, end.Err = how.hiddenAnswer.LastError(), how.hiddenAnswer.CheckOutcome()
 	}
 	if end.Err != nil && said == nil && err == nil {
-		s.srv.log.Error("backend answered otherwise than asked", append(s.logAttrs(), "asked", how.hiddenAnswer.Asked(), "said", how.hiddenAnswer.Said())...)
+		s.srv.log.Error("backend answered otherwise than asked", append(s.logAttrs(), "asked", how.hiddenAnswer.ExpectedWord(), "said", how.hiddenAnswer.DescribeActual())...)
 	}
 	if err == nil && s.pinLost && said == nil { // otherwise the client already has the reason
 		err = s.pinLostError()
@@ -93,9 +93,9 @@ func (s *session) runNestedTurn(how nestedTurn, step func() error) (feature.Resu
 
 // runSilentCommand runs a COMMIT, BEGIN or the like, whose answer the client does not get. want is the expected answer.
 // The client's statement timeout starts again.
-func (s *session) runSilentCommand(sql string, want silent.Want) (feature.Result, error) {
+func (s *session) runSilentCommand(sql string, want silent.ExpectedAnswer) (feature.NestedResult, error) {
 	s.startStatementTimeout()
-	return s.runNestedQuery(sql, nestedTurn{hiddenAnswer: silent.New(want), outsideBlock: true})
+	return s.runNestedQuery(sql, nestedTurn{hiddenAnswer: silent.NewAnswer(want), outsideBlock: true})
 }
 
 // runAsQuery handles a text as if the client had sent it as a simple Query.
@@ -112,7 +112,7 @@ func (s *session) runAsQuery(sql string) error {
 // failBlock makes the client's block fail at the server, after an error that the server does not know. The error of
 // failBlock ends the session.
 func (s *session) failBlock() error {
-	end, err := s.runNestedTurn(nestedTurn{hiddenAnswer: silent.New(silent.Refused)}, func() error {
+	end, err := s.runNestedTurn(nestedTurn{hiddenAnswer: silent.NewAnswer(silent.ExpectFailure)}, func() error {
 		s.t.ended = true
 		return errAborted
 	})

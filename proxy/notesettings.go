@@ -10,25 +10,25 @@ import "github.com/sluice-proxy/sluice/rewrite"
 func recordSettings(s *session, _ *pendingReply, st *rewrite.Statement, tag []byte) {
 	switch string(tag) {
 	case "COMMIT", "PREPARE TRANSACTION":
-		if !s.tx.job.Ends() { // else the index job's result decides
+		if !s.tx.job.IsCommitted() { // else the index job's result decides
 			s.commitAllSettings()
 		}
 		return
 	case "ROLLBACK":
 		if st != nil && st.Tx.Verb == rewrite.RollbackTo {
-			s.settings.Return(st.Tx.Name)
+			s.settings.RollBackTo(st.Tx.Name)
 			return
 		}
 		s.settings.Rollback()
 		return
 	case "SAVEPOINT":
 		if st != nil {
-			s.settings.Mark(st.Tx.Name)
+			s.settings.SetSavepoint(st.Tx.Name)
 		}
 		return
 	case "RELEASE":
 		if st != nil {
-			s.settings.Release(st.Tx.Name)
+			s.settings.ReleaseSavepoint(st.Tx.Name)
 		}
 		return
 	}
@@ -42,7 +42,7 @@ func recordSettings(s *session, _ *pendingReply, st *rewrite.Statement, tag []by
 		}
 	}
 	if hasChange(st, rewrite.ResetAll, rewrite.DiscardAll) {
-		s.settings.ResetKept()
+		s.settings.ResetAllLocal()
 	}
 }
 
@@ -50,17 +50,17 @@ func recordSettings(s *session, _ *pendingReply, st *rewrite.Statement, tag []by
 func (s *session) commitAllSettings() {
 	s.commitSettings()
 	s.commitAppName()
-	s.settings.EndKept(false)
+	s.settings.EndLocalChanges(false)
 }
 
 // commitSettings makes the staged settings the session's own and returns their changes. The backend already has them.
-func (s *session) commitSettings() (done []rewrite.Change) {
+func (s *session) commitSettings() (done []rewrite.SettingChange) {
 	done, unseen := s.settings.Commit()
 	if s.b != nil && unseen {
 		s.b.mayHaveUnseenSettings = true
 	}
 	if s.b != nil && s.b.applied != nil && len(done) > 0 {
-		s.b.applied = s.srv.interned.Share(s.b.applied.With(done, s.srv.interned.None()))
+		s.b.applied = s.srv.interned.Intern(s.b.applied.WithChanges(done, s.srv.interned.NoSettings()))
 	}
 	return done
 }
@@ -69,7 +69,7 @@ func (s *session) commitSettings() (done []rewrite.Change) {
 // implicit transaction. failed: an error was sent to the client. The session must still have its backend, whose
 // reported parameters are used. A second call in the same turn does nothing.
 func (s *session) settleSettings(failed bool) {
-	var done []rewrite.Change
+	var done []rewrite.SettingChange
 	if failed {
 		s.settings.Staged.Rollback()
 	} else {

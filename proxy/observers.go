@@ -104,6 +104,6 @@ func (table observerTable) notifyEachEnd(s *session, committed bool, point func(
 }
 
 // hasChange reports whether a statement makes a change of one of the kinds.
-func hasChange(st *rewrite.Statement, kinds ...rewrite.Action) bool {
-	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool { return slices.Contains(kinds, c.Action) })
+func hasChange(st *rewrite.Statement, kinds ...rewrite.SettingAction) bool {
+	return slices.ContainsFunc(st.Changes, func(c rewrite.SettingChange) bool { return slices.Contains(kinds, c.Action) })
 }

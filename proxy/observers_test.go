@@ -41,7 +41,7 @@ func TestOrderOfObservers(t *testing.T) {
 func TestPlainStatementsAreNotObserved(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		kind       rewrite.Kind
+		kind       rewrite.StatementKind
 		statements int
 		want       bool
 	}{

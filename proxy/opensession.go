@@ -44,14 +44,14 @@ func (srv *Server) admitRecovering(in *clientConn, raw rawconn.Conn) (s *session
 // admitClient runs a client's startup. It returns a session that the caller must run, and whose client may send
 // queries. It returns nil after it closed the connection: for a cancel request, a refusal, or a client that left.
 func (srv *Server) admitClient(in *clientConn, raw rawconn.Conn) *session {
-	// During the startup, Close ends the connection (admission.Conns.Cut). From then on interrupt wakes the session.
-	defer srv.arrivals.Opened(&in.Conn)
+	// During the startup, Close ends the connection (admission.ConnLimiter.Cut). From then on interrupt wakes the session.
+	defer srv.arrivals.FinishOpening(&in.Conn)
 	// If Run fails, it has sent the error to the client. If openSession fails, the error is sent below.
 	h, err := srv.startup.Run(raw)
-	srv.arrivals.Started(&in.Conn)
+	srv.arrivals.FinishStartup(&in.Conn)
 	switch {
 	case err != nil:
-		srv.metrics.StartupRefused(startupRefusalLabel(err))
+		srv.metrics.CountStartupRefusal(startupRefusalLabel(err))
 		if !errors.Is(err, io.EOF) {
 			srv.log.Info("startup refused", "client", raw.RemoteAddr().String(), "error", err)
 		}
@@ -62,7 +62,7 @@ func (srv *Server) admitClient(in *clientConn, raw rawconn.Conn) *session {
 		if err == nil {
 			return s
 		}
-		srv.metrics.StartupRefused(startupRefusalLabel(err))
+		srv.metrics.CountStartupRefusal(startupRefusalLabel(err))
 		srv.log.Info("startup refused", "client", raw.RemoteAddr().String(), "error", err)
 		var clientErr *wire.Error
 		if errors.As(err, &clientErr) {
@@ -89,7 +89,7 @@ func (srv *Server) openSession(h *startup.Client, in *clientConn) (*session, err
 	if srv.draining.Load() {
 		return nil, errDraining
 	}
-	if srv.memory.Short() {
+	if srv.memory.IsShort() {
 		fatal := *errLowMemory
 		fatal.Fatal = true
 		return nil, &fatal
@@ -126,7 +126,7 @@ func (srv *Server) openSession(h *startup.Client, in *clientConn) (*session, err
 	out = wire.AppendHeader(out, wire.BackendKeyData, 4+n)
 	out = binary.BigEndian.AppendUint32(out, s.key.pid)
 	out = append(out, s.key.secret...)
-	out = wire.AppendReady(out, 'I')
+	out = wire.AppendReadyForQuery(out, 'I')
 	// A client may send its first frames together with the startup packet.
 	if len(h.Rest) > 0 {
 		s.client.PutBack(h.Rest)
@@ -142,14 +142,14 @@ func (srv *Server) openSession(h *startup.Client, in *clientConn) (*session, err
 		return nil, err
 	}
 	h.Raw.SetDeadline(time.Time{}) // await checks why it should wake before it reads, so no wake-up is lost here
-	srv.metrics.SessionStarted()
+	srv.metrics.CountSessionStart()
 	return s, nil
 }
 
 // resolveDatabase replaces the client's database name by its meaning in the configuration. That is a database, or a
 // schema: then it adds startup values to the client's, and returns the schema. The error is for the client.
 func (srv *Server) resolveDatabase(h *startup.Client) (schema string, err error) {
-	means, ok := srv.names.Find(h.Database)
+	means, ok := srv.names.Resolve(h.Database)
 	switch {
 	case !ok:
 		return "", errDatabaseNotListed(h.Database)
@@ -158,7 +158,7 @@ func (srv *Server) resolveDatabase(h *startup.Client) (schema string, err error)
 		return "", nil
 	}
 	if h.Params, err = startupParamsInSchema(h.Params, means.Schema); err != nil {
-		srv.metrics.Refused(metrics.FeatureSetting)
+		srv.metrics.CountRefusal(metrics.FeatureSetting)
 	}
 	return means.Schema, err
 }
@@ -233,19 +233,19 @@ const retryOption = "sluice.retry"
 // refuse. The error refuses the startup, and is for the client.
 func (s *session) storeStartupSettings(params map[string]string) error {
 	doubts := map[string]string{}
-	made := &settings.Values{SQL: map[string]string{}, Kept: map[string]string{}, Shown: map[string]string{}}
+	made := &settings.Values{SQL: map[string]string{}, StartupLocal: map[string]string{}, Shown: map[string]string{}}
 	for name, value := range params {
 		if taken, err := s.takeSpecialParameter(name, value); err != nil {
 			return err
 		} else if taken {
 			continue
 		}
-		switch s.srv.treat.To(name, value) {
+		switch s.srv.treat.ForSet(name, value) {
 		case settings.Own:
 			if value, err := s.srv.normalizeOption(name, value); err != nil {
 				return err
 			} else {
-				made.Kept[name] = value
+				made.StartupLocal[name] = value
 			}
 			continue
 		case settings.Carried:
@@ -256,20 +256,20 @@ func (s *session) storeStartupSettings(params map[string]string) error {
 				continue
 			}
 			if made.SQL[name] = settings.StartupSQL(name, value); name == "datestyle" { // in the form of merged values
-				if d := settings.ReadDateStyle(settings.DateStyle{}, value, settings.DateStyle{}); d != (settings.DateStyle{}) {
+				if d := settings.MergeDateStyle(settings.DateStyle{}, value, settings.DateStyle{}); d != (settings.DateStyle{}) {
 					made.SQL[name] = d.SQL()
 				}
 			}
-		case settings.Kept, settings.Ignored:
-			made.Kept[name] = value
+		case settings.LocalOnly, settings.Ignored:
+			made.StartupLocal[name] = value
 		case settings.Foreign:
 			if name == "default_transaction_isolation" && s.srv.acceptsIsolationLevel(value) {
 				continue
 			}
-			s.srv.metrics.Refused(metrics.FeatureSetting)
+			s.srv.metrics.CountRefusal(metrics.FeatureSetting)
 			return errSettingRefused(name)
 		}
-		made.Shown[name] = settings.Reported(name, value)
+		made.Shown[name] = settings.ReportedSpelling(name, value)
 	}
 	if err := s.srv.tryStartupSettings(doubts, made.Shown); err != nil {
 		return err
@@ -278,14 +278,14 @@ func (s *session) storeStartupSettings(params map[string]string) error {
 	if len(params) == 0 {
 		return nil
 	}
-	base := settings.New(made.SQL)
-	base.Kept, base.Shown = made.Kept, made.Shown
-	for name := range base.Kept {
-		if s.srv.treat.Of(name) == settings.Ignored {
-			s.srv.metrics.SettingIgnored(name)
+	base := settings.NewValues(made.SQL)
+	base.StartupLocal, base.Shown = made.StartupLocal, made.Shown
+	for name := range base.StartupLocal {
+		if s.srv.treat.ForName(name) == settings.Ignored {
+			s.srv.metrics.CountIgnoredSetting(name)
 		}
 	}
-	return s.settings.Start(base)
+	return s.settings.ApplyStartup(base)
 }
 
 // takeSpecialParameter handles startup parameters that are not the server's, or whose values are restricted. taken
@@ -293,14 +293,14 @@ func (s *session) storeStartupSettings(params map[string]string) error {
 func (s *session) takeSpecialParameter(name, value string) (taken bool, err error) {
 	switch {
 	case name == retryOption: // Sluice's own; the server does not know it
-		if !settings.SameValue(value, "on") && !settings.SameValue(value, "off") {
+		if !settings.EqualValues(value, "on") && !settings.EqualValues(value, "off") {
 			return false, &wire.Error{Fatal: true, Code: "22023", Message: "invalid value for parameter \"" + name + "\": \"" + value + "\"",
 				Hint: "Available values: on, off."}
 		}
-		s.optedOut = s.optedOut || settings.SameValue(value, "off")
+		s.optedOut = s.optedOut || settings.EqualValues(value, "off")
 		return true, nil
 	case name == "standard_conforming_strings":
-		shown, refusal := settings.Normal(name, value)
+		shown, refusal := settings.Normalize(name, value)
 		if refusal != nil {
 			return false, refusal
 		}
@@ -308,16 +308,16 @@ func (s *session) takeSpecialParameter(name, value string) (taken bool, err erro
 			return false, nil
 		}
 		// A plan would misread backslashes in string literals.
-		s.srv.metrics.Refused(metrics.FeatureSetting)
+		s.srv.metrics.CountRefusal(metrics.FeatureSetting)
 		return false, &wire.Error{Fatal: true, Code: "0A000", Message: "standard_conforming_strings must be on",
 			Hint: "Write strings with backslashes as E'...'."}
 	case name == "role" && s.srv.cfg.Kind == DSQL:
 		if !s.srv.isSessionRole(value) {
-			s.srv.metrics.Refused(metrics.FeatureSetting)
+			s.srv.metrics.CountRefusal(metrics.FeatureSetting)
 			return false, errSettingRefused(name)
 		}
 		return true, nil
-	case s.srv.cfg.Kind == Postgres && !settings.IsOwn(name):
+	case s.srv.cfg.Kind == Postgres && !settings.IsProxySetting(name):
 		return false, startupSettingError(name, value)
 	}
 	return false, nil
@@ -325,7 +325,7 @@ func (s *session) takeSpecialParameter(name, value string) (taken bool, err erro
 
 // isSessionRole reports whether name is the role that all sessions have, or "none".
 func (srv *Server) isSessionRole(name string) bool {
-	st := srv.planner.Plan([]byte("SET role TO " + settings.QuoteLiteral(name))).Single()
+	st := srv.planner.Plan([]byte("SET role TO " + settings.QuoteLiteral(name))).SingleStatement()
 	return name == "none" || st != nil && onlyResetsRole(st)
 }
 
@@ -333,7 +333,7 @@ func (srv *Server) isSessionRole(name string) bool {
 // that level or a stronger one. A weaker result is refused here, because a startup cannot send the warning that a SET
 // sends.
 func (srv *Server) acceptsIsolationLevel(level string) bool {
-	st := srv.planner.Plan([]byte("SET default_transaction_isolation TO " + settings.QuoteLiteral(level))).Single()
+	st := srv.planner.Plan([]byte("SET default_transaction_isolation TO " + settings.QuoteLiteral(level))).SingleStatement()
 	return st != nil && st.Tag != "" && !st.Weakened
 }
 
@@ -342,25 +342,25 @@ func (srv *Server) acceptsIsolationLevel(level string) bool {
 // connection.
 func (srv *Server) serveCancelRequest(r *startup.CancelRequest, from net.Addr) {
 	var s *session
-	known, heard := srv.keyGuesses.Try(from, time.Now(), func() bool {
+	known, heard := srv.keyGuesses.CheckGuess(from, time.Now(), func() bool {
 		s = srv.keys.find(r.PID, r.Secret)
 		return s != nil
 	})
 	switch {
 	case !heard:
-		srv.metrics.Cancel(metrics.CancelGuesses)
+		srv.metrics.CountCancel(metrics.CancelGuesses)
 		return
 	case !known:
-		srv.metrics.Cancel(metrics.CancelUnknownKey)
+		srv.metrics.CountCancel(metrics.CancelUnknownKey)
 		return
 	}
 	ctx, stop := context.WithTimeout(srv.ctx, exchangeTimeout)
 	defer stop()
 	switch s.handleCancelRequest(ctx) {
 	case "forwarded":
-		srv.metrics.Cancel(metrics.CancelForwarded)
+		srv.metrics.CountCancel(metrics.CancelForwarded)
 	case "dropped":
-		srv.metrics.Cancel(metrics.CancelDropped)
+		srv.metrics.CountCancel(metrics.CancelDropped)
 	}
 }
 

@@ -145,7 +145,7 @@ func (w *cutWorker) play(turn cutTurn, cut relayCut) (answered int, lost string,
 
 // cuts plays a turn with every cut there is.
 func (w *cutWorker) cuts(turn cutTurn) bool {
-	applied, status := txmodel.Turn(turn.start, turn.commands, turn.executes)
+	applied, status := txmodel.PlayTurn(turn.start, turn.commands, turn.executes)
 	for cut := (relayCut{}); ; {
 		w.runs += w.step
 		answered, lost, got, ok := w.play(turn, cut)

@@ -16,7 +16,7 @@ import (
 // Sluice stores. data is not changed; the result may be data itself.
 func (s *session) insertParameterStatus(data []byte) []byte {
 	n := len(data) - wire.HeaderLen - 1
-	if !s.settings.MayRename() || n < 0 || data[n] != wire.ReadyForQuery {
+	if !s.settings.MayHaveReports() || n < 0 || data[n] != wire.ReadyForQuery {
 		return data
 	}
 	return append(s.appendParameterStatus(data[:n:n], data[n+wire.HeaderLen]), data[n:]...)
@@ -25,7 +25,7 @@ func (s *session) insertParameterStatus(data []byte) []byte {
 // appendParameterStatus appends ParameterStatus frames for settings that Sluice stores and whose values have changed.
 // status is the status of the ReadyForQuery that follows.
 func (s *session) appendParameterStatus(dst []byte, status byte) []byte {
-	for _, p := range s.settings.News(status) {
+	for _, p := range s.settings.TakeReports(status) {
 		dst = append(dst, wire.AppendStrings(nil, wire.ParameterStatus, p.Name, p.Value)...)
 	}
 	return dst
@@ -58,20 +58,20 @@ func (s *session) sendOrWithhold(b []byte) error {
 // bufferOutput sends bytes to the client without withholding them. In a nested turn, t.own takes the bytes first.
 func (s *session) bufferOutput(b []byte) error {
 	if s.t.hiddenAnswer != nil {
-		b = s.t.hiddenAnswer.Take(b)
+		b = s.t.hiddenAnswer.Feed(b)
 	}
 	if len(b) == 0 {
 		return nil
 	}
 	k := &s.t.down
-	if k.Empty() && (len(b) >= wire.BufferSize/2 || s.t.settled) {
+	if k.IsEmpty() && (len(b) >= wire.BufferSize/2 || s.t.settled) {
 		return s.writeClient(b)
 	}
 	for len(b) > 0 {
-		n := min(len(b), k.Room())
+		n := min(len(b), k.FreeBytes())
 		k.Add(b[:n])
 		b = b[n:]
-		if k.Room() == 0 {
+		if k.FreeBytes() == 0 {
 			if err := s.flushBuffered(); err != nil {
 				return err
 			}
@@ -83,7 +83,7 @@ func (s *session) bufferOutput(b []byte) error {
 // flushBuffered writes gathered output to the client. Withheld output remains withheld.
 func (s *session) flushBuffered() error {
 	k := &s.t.down
-	if k.Empty() {
+	if k.IsEmpty() {
 		return nil
 	}
 	err := s.writeClient(k.Bytes())

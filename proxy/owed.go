@@ -27,7 +27,7 @@ type pendingReply struct {
 	done bool
 	tags int32 // Q: number of statements that have ended
 	// split is the two-statement form in which the statement was sent, or nil.
-	split *rewrite.Split
+	split *rewrite.SplitQuery
 	// shift, for Q: number of characters of the client's text in front of the text that was sent.
 	shift      int
 	tmpl       *statementTemplate // P: to prepare; B: to bind; D: to describe
@@ -50,7 +50,7 @@ type replyHandler interface {
 	// The error is a lost backend, or ends the session.
 	handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error)
 	// replaceError is called for the payload of an ErrorResponse instead. nil: the error passes unchanged.
-	replaceError(s *session, o *pendingReply, payload []byte) *answer.Error
+	replaceError(s *session, o *pendingReply, payload []byte) *answer.ErrorHandling
 }
 
 // A rowHandler also gets the bytes of the answer's rows, in pieces of any length.
@@ -62,7 +62,7 @@ type defaultHandler struct{}
 func (defaultHandler) handleFrame(*session, *pendingReply, answer.Frame) (frameVerdict, error) {
 	return undecided, nil
 }
-func (defaultHandler) replaceError(*session, *pendingReply, []byte) *answer.Error { return nil }
+func (defaultHandler) replaceError(*session, *pendingReply, []byte) *answer.ErrorHandling { return nil }
 
 // handlerPair combines two replies of one entry: next gets the frames for which first returns undecided.
 type handlerPair struct{ first, next replyHandler }
@@ -93,7 +93,7 @@ func (b *handlerPair) handleRows(s *session, rows []byte) {
 	}
 }
 
-func (b *handlerPair) replaceError(s *session, o *pendingReply, payload []byte) *answer.Error {
+func (b *handlerPair) replaceError(s *session, o *pendingReply, payload []byte) *answer.ErrorHandling {
 	if e := b.first.replaceError(s, o, payload); e != nil {
 		return e
 	}
@@ -101,13 +101,13 @@ func (b *handlerPair) replaceError(s *session, o *pendingReply, payload []byte) 
 }
 
 // replacementError returns how the entry's reply changes an error, or the zero value if the error passes unchanged.
-func (o *pendingReply) replacementError(s *session, payload []byte) answer.Error {
+func (o *pendingReply) replacementError(s *session, payload []byte) answer.ErrorHandling {
 	if o.reply != nil {
 		if f := o.reply.replaceError(s, o, payload); f != nil {
 			return *f
 		}
 	}
-	return answer.Error{}
+	return answer.ErrorHandling{}
 }
 
 // defaultVerdict returns the verdict on a frame that no reply handled: swallow or pass.
@@ -137,7 +137,7 @@ type expectedTagReply struct {
 var expectBegin, expectStart, expectSelect, expectSet = &expectedTagReply{word: "begin"}, &expectedTagReply{word: "start"}, &expectedTagReply{word: "select"}, &expectedTagReply{word: "set"}
 
 func (e *expectedTagReply) handleFrame(s *session, _ *pendingReply, f answer.Frame) (frameVerdict, error) {
-	if f.Ends() && (f.Type != wire.CommandComplete || !silent.Fits(e.word, f.Tag(), s.t.rows)) {
+	if f.EndsStatement() && (f.Type != wire.CommandComplete || !silent.TagFits(e.word, f.CommandTag(), s.t.rows)) {
 		return swallow, s.unexpectedFrameError(f.Type)
 	}
 	return undecided, nil

@@ -125,11 +125,11 @@ func (r takes) handleFrame(_ *session, _ *pendingReply, f answer.Frame) (frameVe
 	return undecided, nil
 }
 
-func (r takes) replaceError(*session, *pendingReply, []byte) *answer.Error {
+func (r takes) replaceError(*session, *pendingReply, []byte) *answer.ErrorHandling {
 	if r.hint == "" {
 		return nil
 	}
-	return &answer.Error{Hint: r.hint}
+	return &answer.ErrorHandling{Hint: r.hint}
 }
 
 // Of chained replies the first decides, and the next about what the first leaves.

@@ -41,8 +41,8 @@ var (
 )
 
 // txControlPlan returns the plan of a transaction control statement that consists of verb alone.
-func txControlPlan(verb rewrite.Verb) *rewrite.Plan {
-	return &rewrite.Plan{Kind: rewrite.Control, Statements: []rewrite.Statement{{Kind: rewrite.Control, Tx: rewrite.Transaction{Verb: verb}}}}
+func txControlPlan(verb rewrite.TxVerb) *rewrite.Plan {
+	return &rewrite.Plan{Kind: rewrite.Control, Statements: []rewrite.Statement{{Kind: rewrite.Control, Tx: rewrite.TxControl{Verb: verb}}}}
 }
 
 // tryWithholdTag reports whether a tag must wait for the COMMIT, because it ends the last statement of a simple Query.
@@ -83,7 +83,7 @@ func (t *turn) awaitsInternalRollback() bool {
 func (s *session) beginInternalBlock(begin *statementTemplate) {
 	s.sendFenceQuery(begin, logEntry{plan: internalBeginPlan, silent: true, own: internalBeginReply{expectBegin}})
 	s.t.internalTx.on = true
-	s.t.outcome.Execute(internalBeginPlan, false)
+	s.t.outcome.RecordExecute(internalBeginPlan, false)
 }
 
 // internalBeginReply handles the answer to the Execute of that BEGIN.
@@ -96,7 +96,7 @@ func (r internalBeginReply) handleFrame(s *session, o *pendingReply, f answer.Fr
 	}
 	if v, err = s.handleAnswer(f.Means, f.Type, f.Bytes, f.Total); err == nil {
 		s.t.internalTx.open = true
-		s.t.outcome.Executed(internalBeginPlan, false, nil)
+		s.t.outcome.RecordExecuted(internalBeginPlan, false, nil)
 	}
 	return v, err
 }
@@ -112,9 +112,9 @@ func (s *session) mustEndInternalBlock(status byte) bool {
 func (s *session) endInternalBlock(status byte) error {
 	t := s.t
 	t.owed.pop()
-	t.outcome.Ready(status)
+	t.outcome.RecordReady(status)
 	t.copying, t.statement = false, 0
-	if s.isRecording() && s.tx.log.Behind() {
+	if s.isRecording() && s.tx.log.IsReplayBehind() {
 		s.b.status = status
 		t.abandonAttempt(retry.Delivered)
 		t.serverAt = atReady
@@ -126,7 +126,7 @@ func (s *session) endInternalBlock(status byte) error {
 	}
 	o := t.owed.push(wire.Query)
 	o.plan, o.swallow, o.reply = plan, true, internalEndReply{}
-	t.outcome.Query(plan)
+	t.outcome.RecordQuery(plan)
 	s.addToBatch(wire.AppendStrings(nil, wire.Query, sql))
 	return s.flushToBackend()
 }

@@ -22,7 +22,7 @@ import (
 
 // errSteppedDDLNotAlone refuses another frame in the group of DDL that Sluice carries out in steps.
 func errSteppedDDLNotAlone(st *rewrite.Statement) *wire.Error {
-	return &wire.Error{Code: retry.StateUnsupported, Message: result.AlteredTag(st) + " cannot be carried out together with other statements",
+	return &wire.Error{Code: retry.StateUnsupported, Message: result.AlterationTag(st) + " cannot be carried out together with other statements",
 		Detail: "DSQL refuses the statement as it is, and Sluice would carry it out in several transactions.", Hint: "Send it in a request of its own."}
 }
 
@@ -72,7 +72,7 @@ func (s *session) runAndSettleDDL(st *rewrite.Statement, c ddl.SteppedDDL) error
 		s.consumeCancel(err)
 	}
 	s.srv.catalog.beginEpoch()
-	return s.settleOwnStatements(err, c.Partly)
+	return s.settleOwnStatements(err, c.WithPartialResult)
 }
 
 // ddlConn sends statements of Sluice to a session's backend. It implements ddl.Server, constraint.Server and
@@ -106,27 +106,27 @@ func (a ddlConn) Count(frames []byte, verb string) (rows int, err error) {
 	return rows, nil
 }
 
-// Refused returns the server's error in err; nil for a lost backend or the end of the session.
-func (a ddlConn) Refused(err error) *wire.Error { return refusalFrom(err) }
-func (a ddlConn) Pause(d time.Duration) error   { return a.s.sleepUnlessStopped(d) }
-func (a ddlConn) More() error                   { return a.s.checkMayContinue() }
+// RefusalFrom returns the server's error in err; nil for a lost backend or the end of the session.
+func (a ddlConn) RefusalFrom(err error) *wire.Error { return refusalFrom(err) }
+func (a ddlConn) Pause(d time.Duration) error       { return a.s.sleepUnlessStopped(d) }
+func (a ddlConn) CheckMayContinue() error           { return a.s.checkMayContinue() }
 
-// Batches runs batch.Update.
-func (a ddlConn) Batches(table string, update func(key []string, rows int) string) (rows int, err error) {
-	return batch.Update(a, table, update, a.s.srv.metrics.BackfillBatch)
+// UpdateInBatches runs batch.Update.
+func (a ddlConn) UpdateInBatches(table string, update func(key []string, rows int) string) (rows int, err error) {
+	return batch.Update(a, table, update, a.s.srv.metrics.CountBackfillBatch)
 }
 
-// Undone reports whether the failed statement has changed nothing. Cancel, timeout and a client that has left take
-// effect only between two round trips. A cut ends even a running one.
-func (a ddlConn) Undone(err error) bool {
+// ChangedNothing reports whether the failed statement has changed nothing. Cancel, timeout and a client that has left
+// take effect only between two round trips. A cut ends even a running one.
+func (a ddlConn) ChangedNothing(err error) bool {
 	return refusalFrom(err) != nil || err == errClientGone || isInterruption(err) && err != errCut
 }
 
-// Heed marks a cancel or timeout as handled: it has stopped a step, and ends the whole statement.
-func (a ddlConn) Heed(err error) { a.s.consumeCancel(err) }
+// ConsumeCancel marks a cancel or timeout as handled: it has stopped a step, and ends the whole statement.
+func (a ddlConn) ConsumeCancel(err error) { a.s.consumeCancel(err) }
 
 func (a ddlConn) Warnings(st *rewrite.Statement) [][]byte { return a.s.tagWarning(st) }
-func (a ddlConn) EarlyCommit()                            { a.s.srv.metrics.EarlyCommit() }
+func (a ddlConn) EarlyCommit()                            { a.s.srv.metrics.CountEarlyCommit() }
 
 // settleOwnStatements ends a turn at the backend after statements of Sluice, and returns the client's error for err.
 // partly adds what remains in the database.

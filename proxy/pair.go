@@ -41,7 +41,7 @@ func (s *session) ensureBackend() error {
 	s.t.statement = 0
 	// In a block the server already has the settings.
 	if s.b.status == 'I' && !s.dedicated {
-		s.b.sequences.History.Begin()
+		s.b.sequences.History.StartTransaction()
 		if err := s.applySettings(inBlock); err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func (s *session) ensureBackend() error {
 	s.t.reported = s.b.reported
 	// The log starts after the settings. A replay applies them to its backend without the log (reborrowBackend).
 	s.startLogging()
-	s.t.outcome.Start(s.blockAtStatus(s.b.status))
+	s.t.outcome.ResetTo(s.blockAtStatus(s.b.status))
 	if inBlock {
 		s.sendDeferredBegin()
 	}
@@ -73,7 +73,7 @@ func (s *session) acquireBackend(inBlock bool) (asked bool, err error) {
 	conn := s.acquireForSequences()
 	switch {
 	case conn != nil:
-	case s.srv.memory.Short() && s.state != replaying:
+	case s.srv.memory.IsShort() && s.state != replaying:
 		err = errLowMemory
 	default:
 		conn, err = s.borrowBackend()
@@ -132,9 +132,9 @@ func (s *session) borrowBackend() (*reservoir.Conn, error) {
 				s.consumeCancel(err)
 				return nil, err
 			}
-			s.srv.backends.Suspect() // the backend looked alive but did not answer
+			s.srv.backends.ProbeAllReady() // the backend looked alive but did not answer
 		}
-		s.srv.metrics.BackendLost(metrics.LostIdle)
+		s.srv.metrics.CountBackendLost(metrics.LostIdle)
 		conn.Discard(reservoir.PeekFailed)
 	}
 }
@@ -161,7 +161,7 @@ func (s *session) replaceBackend(cause error) error {
 	if err := s.applySettings(false); err != nil {
 		return err
 	}
-	s.t.reported, s.t.outcome = s.b.reported, outcome.At(s.blockAtStatus(s.b.status))
+	s.t.reported, s.t.outcome = s.b.reported, outcome.FromBlock(s.blockAtStatus(s.b.status))
 	if asked {
 		s.consumeCancel(errCanceled)
 		return errCanceled
@@ -216,13 +216,13 @@ func (s *session) refreshServerFacts(b *backend) error {
 // fails, the server skips the frames after it. The client sees its error, but not its success. It is not in the log's
 // frames: a replay sends transaction.begin.
 func (s *session) sendDeferredBegin() {
-	s.t.outcome.Begin(&s.deferredBegin.plan.Single().Tx)
+	s.t.outcome.RecordBegin(&s.deferredBegin.plan.SingleStatement().Tx)
 	name := s.prepareOnBackend(s.deferredBegin, false).name
 	o := s.t.owed.push(wire.Bind)
 	o.swallow = true
 	s.addToBatch(appendBindWithoutParams(nil, name))
 	o = s.t.owed.push(wire.Execute)
-	if o.swallow, o.reply = true, expectBegin; beginWord(s.deferredBegin.plan.Single(), []byte(s.deferredBegin.sql)) != "BEGIN" {
+	if o.swallow, o.reply = true, expectBegin; beginWord(s.deferredBegin.plan.SingleStatement(), []byte(s.deferredBegin.sql)) != "BEGIN" {
 		o.reply = expectStart
 	}
 	s.addToBatch(wire.FrameExecuteAll)
@@ -249,7 +249,7 @@ func (s *session) settleTurn(status byte) error {
 		s.settleTransaction()
 		defer s.releaseDeferredLocks() // after the backend is returned, since it borrows another
 	} else {
-		s.tx.at = t.outcome.Seen()
+		s.tx.at = t.outcome.SeenBlock()
 	}
 	// Settings come first: values that the backend reported are part of them, and the backend may be dropped below.
 	if t.midFrame && !s.dedicated { // the server waits for the rest of a frame
@@ -269,14 +269,14 @@ func (s *session) settleTurn(status byte) error {
 	}
 	// The statement that pinned the session has failed and left nothing: see pin.
 	if status == 'E' && s.tx.log != nil {
-		s.tx.log.Refuse(retry.Failed)
+		s.tx.log.RefuseReplay(retry.Failed)
 	}
 	// The request that began the open block may have committed a transaction before it. A replay would run that one twice.
 	if status != 'I' && t.outcome.MayCommit() {
-		s.tx.log.Refuse(retry.InnerCommit)
+		s.tx.log.RefuseReplay(retry.InnerCommit)
 	}
 	switch {
-	case status == 'I' && s.sequences.IsVoid():
+	case status == 'I' && s.sequences.MustGiveUpBackend():
 		s.releasePinned()
 		return s.applyEvent(settledIdle)
 	case status != 'I' || s.keepsBackend():
@@ -309,10 +309,10 @@ func (s *session) settleTransaction() {
 		s.settleSettings(t.errorTold)
 	}
 	s.endLocalSettings(t.errorTold)
-	committed := !t.errorTold && !t.outcome.RolledBack()
+	committed := !t.errorTold && !t.outcome.IsRolledBack()
 	s.endTransaction(committed)
 	s.closePortals()
-	s.txParsing = settings.Parsing{}
+	s.txParsing = settings.ParsingHashes{}
 	s.endSchemaChange(committed)
 }
 
@@ -322,7 +322,7 @@ func (s *session) releaseBackend() {
 	s.dropLongSettings()
 	b.prepared.dropLongTexts()
 	// A backend that was not asked yet what functions have left there cannot serve another session.
-	if b.leftState.Due() || !s.finishBackendWrite(b.answerTimeout) || b.isBroken() { // all replies are read by now
+	if b.leftState.NeedsQuery() || !s.finishBackendWrite(b.answerTimeout) || b.isBroken() { // all replies are read by now
 		s.dropBackend(reservoir.Unclean)
 		return
 	}
@@ -345,12 +345,12 @@ func (s *session) releaseOrDropBackend() {
 }
 
 // dropBackend discards the backend in any state, without waiting for an unfinished write.
-func (s *session) dropBackend(why reservoir.Reason) {
+func (s *session) dropBackend(why reservoir.CloseReason) {
 	b := s.b
 	s.srv.observers.notifyDetaching(s)
 	s.finishBackendWrite(0)
 	s.detachBackend()
-	b.src.Drop()
+	b.src.DropBuffer()
 	b.conn.Discard(why)
 }
 
@@ -360,7 +360,7 @@ func (s *session) detachBackend() {
 	s.mu.Lock()
 	s.cancel.backend = nil
 	s.mu.Unlock()
-	s.b.sequences.History.Forget()
+	s.b.sequences.History.Clear()
 	s.b = nil
 }
 
@@ -372,7 +372,7 @@ func (s *session) inBlock() bool {
 	case begun, failed:
 		return true
 	case inTransaction, busy, replaying:
-		if s.t != nil && s.t.outcome.Started() {
+		if s.t != nil && s.t.outcome.HasStarted() {
 			return s.t.outcome.InBlock() && !s.t.internalTx.on
 		}
 		return s.b != nil && s.b.status != 'I'

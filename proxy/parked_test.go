@@ -328,7 +328,7 @@ func TestParkedOrNot(t *testing.T) {
 			s := startSluice(t, sharedPostgres(t), c.opts...)
 			address := "127.0.0.1:0"
 			if c.network == "unix" {
-				address = filepath.Join(sockets.Dir(t), "s")
+				address = filepath.Join(sockets.SocketDir(t), "s")
 			}
 			ln, err := net.Listen(c.network, address)
 			if err != nil {

@@ -17,7 +17,7 @@ func TestNudgeMeetsParking(t *testing.T) {
 	client, server := accepted(t, "tcp", "127.0.0.1:0")
 	raw := rawconn.Wrap(server)
 	resumed := make(chan *session, 10)
-	parking, err := rawconn.NewParking(func(s *session) { resumed <- s })
+	parking, err := rawconn.NewParkedConns(func(s *session) { resumed <- s })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,13 +66,13 @@ func TestNudgeMeetsParking(t *testing.T) {
 				case <-time.After(10 * time.Second):
 					t.Fatalf("%s: nobody is resumed in round %d", name, round)
 				}
-				parking.Leave(raw)
+				parking.Unregister(raw)
 			}
 			<-done
 			if name == "bytes" {
 				raw.Read(make([]byte, 1))
 			}
-			if n := parking.Parked(); n != 0 || len(resumed) != 0 {
+			if n := parking.Count(); n != 0 || len(resumed) != 0 {
 				t.Fatalf("%s: %d are parked, %d resumed again", name, n, len(resumed))
 			}
 		}

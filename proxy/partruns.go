@@ -16,15 +16,15 @@ import (
 // transactions, or if its index job is awaited while the block contains anything else.
 func (s *session) mustRunOutsideBlock(st *rewrite.Statement) bool {
 	p := s.parts
-	return !s.mustStayWhole() && (st.Alters() && !(st.Numbered != nil && st.Numbered.MayStay()) ||
-		st.Job == rewrite.AwaitedJob && (p.openDemand.DDL || p.openDemand.Rows || !p.committedStatements.Empty()))
+	return !s.mustStayWhole() && (st.MayRunInSteps() && !(st.Numbered != nil && st.Numbered.MayPassUnchanged()) ||
+		st.Job == rewrite.AwaitedJob && (p.openDemand.DDL || p.openDemand.Rows || !p.committedStatements.IsEmpty()))
 }
 
 // mustDelayBegin reports whether Sluice delays a BEGIN until the next statement, also in the extended protocol. The
 // next statement may then run outside the block, and SET TRANSACTION may change the BEGIN. JDBC sends BEGIN in the
 // first statement's group.
 func (s *session) mustDelayBegin(st *rewrite.Statement) bool {
-	return s.srv.cfg.Kind == DSQL && !s.dedicated && st.Tx.DeferrableBegin()
+	return s.srv.cfg.Kind == DSQL && !s.dedicated && st.Tx.IsDeferrableBegin()
 }
 
 // mustDelayBeginNow reports whether such a BEGIN is delayed in the session's current state.
@@ -40,15 +40,15 @@ func (s *session) portalRunsOutsideBlock(st *rewrite.Statement) bool {
 
 // queryRunsOutsideBlock reports whether a text is a single statement that must run outside its block.
 func (s *session) queryRunsOutsideBlock(plan *rewrite.Plan) bool {
-	st := plan.Single()
-	return st != nil && st.Alters() && s.portalRunsOutsideBlock(st)
+	st := plan.SingleStatement()
+	return st != nil && st.MayRunInSteps() && s.portalRunsOutsideBlock(st)
 }
 
 // runOutsideAtSync runs such a portal's statement at the Sync.
 func (s *session) runOutsideAtSync(st *rewrite.Statement) error {
 	closing := s.t.closing
-	text, _ := st.Altered()
-	return s.runOutsideBlock(st, text, func() (feature.Result, error) {
+	text, _ := st.StepTextAndTag()
+	return s.runOutsideBlock(st, text, func() (feature.NestedResult, error) {
 		return s.runNestedTurn(nestedTurn{outsideBlock: true}, func() error {
 			s.t.ended = true
 			if err := s.runDeferredAlter(st, closing); err != nil {
@@ -61,7 +61,7 @@ func (s *session) runOutsideAtSync(st *rewrite.Statement) error {
 
 // runOutsideBlock commits the open part, runs st as if no block were open by calling run, and begins the block again.
 // Then the turn is over. sql is the text of st.
-func (s *session) runOutsideBlock(st *rewrite.Statement, sql string, run func() (feature.Result, error)) error {
+func (s *session) runOutsideBlock(st *rewrite.Statement, sql string, run func() (feature.NestedResult, error)) error {
 	p := s.parts
 	if err := s.checkEarlyCommit(); err != nil {
 		return err
@@ -77,13 +77,13 @@ func (s *session) runOutsideBlock(st *rewrite.Statement, sql string, run func() 
 	if err != nil {
 		return err
 	}
-	stopped := left.Why()
-	if left.Err == nil && !lists.Empty() {
+	stopped := left.Cause()
+	if left.Err == nil && !lists.IsEmpty() {
 		if err := s.warnPartCommitted(&lists); err != nil {
 			return err
 		}
 	}
-	var ran feature.Result
+	var ran feature.NestedResult
 	if stopped == nil {
 		if ran, err = run(); err != nil {
 			return err
@@ -104,7 +104,7 @@ func (s *session) runOutsideBlock(st *rewrite.Statement, sql string, run func() 
 	}
 	var own listing.Statements
 	own.Add(sql)
-	p.committedStatements.Join(own)
+	p.committedStatements.AppendAll(own)
 	if err := s.warnPartCommitted(&own); err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (s *session) runStatementGroups(plan *rewrite.Plan, sql string, groups [][2
 	if err := s.checkSplittable(plan, sql, groups); err != nil {
 		return err
 	}
-	how := nestedTurn{optsOut: s.t.optsOut || s.srv.replays != nil && retry.OptsOut([]byte(sql)), shift: s.t.shift}
+	how := nestedTurn{optsOut: s.t.optsOut || s.srv.replays != nil && retry.HasNoRetryComment([]byte(sql)), shift: s.t.shift}
 	var done listing.Statements // groups committed outside a block
 	begins := true
 	for i, g := range groups {
@@ -146,14 +146,14 @@ func (s *session) runStatementGroups(plan *rewrite.Plan, sql string, groups [][2
 			return s.stopStatementGroups(&done)
 		}
 		if first.Tx.Verb == rewrite.Begin { // in PostgreSQL the block includes the query's earlier statements
-			s.parts.committedStatements.Join(done)
+			s.parts.committedStatements.AppendAll(done)
 			done = listing.Statements{}
 			s.adoptQueryTime(how.timed)
 		}
 		if !s.inBlock() && first.Tx.Verb == rewrite.NoVerb {
 			var group listing.Statements
 			group.Add(sql[from:to])
-			done.Join(group)
+			done.AppendAll(group)
 			if i+1 < len(groups) {
 				err = s.warnPartCommitted(&group)
 			}
@@ -170,7 +170,7 @@ func (s *session) runStatementGroups(plan *rewrite.Plan, sql string, groups [][2
 
 // stopStatementGroups ends the turn of a multi-statement query after a group has failed.
 func (s *session) stopStatementGroups(done *listing.Statements) error {
-	if !done.Empty() && !s.inBlock() {
+	if !done.IsEmpty() && !s.inBlock() {
 		if err := s.queueReply(partsRemainWarning(done).AppendNotice(nil, "WARNING")); err != nil {
 			return err
 		}
@@ -188,17 +188,17 @@ func groupBounds(plan *rewrite.Plan, groups [][2]int, i int) (from, to int) {
 func (s *session) checkSplittable(plan *rewrite.Plan, sql string, groups [][2]int) error {
 	at, local := s.blockForNextStatement(), false
 	for i, g := range groups {
-		first, ends := &plan.Statements[g[0]], at.Ends()
-		if at.Step(first); first.Tx.Verb == rewrite.Begin || at.Ends() != ends {
+		first, ends := &plan.Statements[g[0]], at.EndedTxCount()
+		if at.RecordStatement(first); first.Tx.Verb == rewrite.Begin || at.EndedTxCount() != ends {
 			local = false
 			continue
 		}
-		if at.In() {
+		if at.IsOpen() {
 			continue
 		}
-		var want rewrite.Demand
+		var want rewrite.TxDemand
 		for n := g[0]; n < g[1]; n++ {
-			want = want.And(plan.Statements[n].Demand())
+			want = want.Union(plan.Statements[n].Demand())
 		}
 		local = local || want.Local
 		switch last := i+1 == len(groups); {
@@ -216,6 +216,6 @@ func (s *session) checkSplittable(plan *rewrite.Plan, sql string, groups [][2]in
 }
 
 // runNestedQuery runs a text in a nested turn.
-func (s *session) runNestedQuery(sql string, how nestedTurn) (feature.Result, error) {
+func (s *session) runNestedQuery(sql string, how nestedTurn) (feature.NestedResult, error) {
 	return s.runNestedTurn(how, func() error { return s.runAsQuery(sql) })
 }

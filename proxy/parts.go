@@ -35,13 +35,13 @@ import (
 // blockParts is the state of a session's block that may be committed in parts.
 type blockParts struct {
 	// inTransactions is the client's choice of ddl.in_transactions, never RefuseDDL. It does not change during a block.
-	inTransactions rewrite.InTransactions
+	inTransactions rewrite.DDLInTransactions
 	// options holds the client's options since an early commit, which ended SET LOCAL for package settings. nil: no part is
 	// committed.
-	options *rewrite.Choices
+	options *rewrite.ClientOptions
 	// openDemand describes what the uncommitted part contains, lists its statements. stays lists the statements of the
 	// committed parts.
-	openDemand          rewrite.Demand
+	openDemand          rewrite.TxDemand
 	openStatements      listing.Statements
 	committedStatements listing.Statements
 	// savepoints are those of committed parts, to which no rollback is possible; the newest is last.
@@ -55,7 +55,7 @@ type blockParts struct {
 }
 
 // commitPolicy returns how the session's transactions are committed. p may be nil.
-func (p *blockParts) commitPolicy() rewrite.InTransactions {
+func (p *blockParts) commitPolicy() rewrite.DDLInTransactions {
 	if p == nil {
 		return rewrite.RefuseDDL
 	}
@@ -75,7 +75,7 @@ func forgetCommittedParts(s *session, _ bool) {
 
 // hasCommittedPart reports whether a part of the block is committed. p may be nil.
 func (p *blockParts) hasCommittedPart() bool {
-	return p != nil && (p.options != nil || !p.committedStatements.Empty() || len(p.savepoints) > 0)
+	return p != nil && (p.options != nil || !p.committedStatements.IsEmpty() || len(p.savepoints) > 0)
 }
 
 // isPartialEndPending reports whether the end of a partly committed block was sent but is not answered yet. Until the
@@ -89,7 +89,7 @@ func (s *session) mayCommitInParts() bool { return s.parts != nil }
 
 // hasCommittedStatements reports whether a part of the transaction is committed.
 func (s *session) hasCommittedStatements() bool {
-	return s.parts != nil && !s.parts.committedStatements.Empty()
+	return s.parts != nil && !s.parts.committedStatements.IsEmpty()
 }
 
 // snapshot copies the state of the uncommitted part, for a later ROLLBACK TO SAVEPOINT.
@@ -120,7 +120,7 @@ func (s *session) concernsBlockParts(plan *rewrite.Plan) bool {
 	if !s.mayCommitInParts() {
 		return false
 	}
-	st := plan.Single()
+	st := plan.SingleStatement()
 	return st == nil || st.Tx.Verb != rewrite.NoVerb || s.inBlock()
 }
 
@@ -132,7 +132,7 @@ func (s *session) prepareForBlockParts(plan *rewrite.Plan, sql []byte) (done boo
 		return false, nil
 	}
 	if s.mustSplitFailedBlock(plan) {
-		return true, s.runStatementGroups(plan, string(sql), plan.Cut())
+		return true, s.runStatementGroups(plan, string(sql), plan.CutIntoGroups())
 	}
 	if s.t.outsideBlock || s.t.touched || s.state == failed || s.txStatus() == 'E' {
 		return false, s.commitPartIfNeeded(plan, string(sql), true)
@@ -145,9 +145,9 @@ func (s *session) prepareForBlockParts(plan *rewrite.Plan, sql []byte) (done boo
 	if groups := s.statementGroups(plan); groups != nil {
 		return true, s.runStatementGroups(plan, string(sql), groups)
 	}
-	if st := plan.Single(); st != nil && s.inBlock() && s.mustRunOutsideBlock(st) { // a READ ONLY block never gets here
+	if st := plan.SingleStatement(); st != nil && s.inBlock() && s.mustRunOutsideBlock(st) { // a READ ONLY block never gets here
 		text := string(sql)
-		return true, s.runOutsideBlock(st, text[st.Start:], func() (feature.Result, error) {
+		return true, s.runOutsideBlock(st, text[st.Start:], func() (feature.NestedResult, error) {
 			return s.runNestedQuery(text, nestedTurn{outsideBlock: true, shift: s.t.shift})
 		})
 	}
@@ -160,25 +160,25 @@ func (s *session) mustSplitFailedBlock(plan *rewrite.Plan) bool {
 	if s.t.outsideBlock || s.t.touched || s.state == failed || s.txStatus() != 'E' {
 		return false
 	}
-	return len(plan.Statements) > 1 && (s.parts.hasCommittedPart() && hasTxBoundary(plan) || plan.TooMuch() && endsBlock(plan.Statements[0].Tx.Verb))
+	return len(plan.Statements) > 1 && (s.parts.hasCommittedPart() && hasTxBoundary(plan) || plan.ExceedsTransaction() && endsBlock(plan.Statements[0].Tx.Verb))
 }
 
 // statementGroups returns the groups in which a text must run, or nil if it runs as a whole. If a part of the block is
 // or may become committed, the block's end is a group of its own, with its own warnings.
 func (s *session) statementGroups(plan *rewrite.Plan) [][2]int {
-	groups := plan.Groups()
+	groups := plan.TxGroups()
 	switch inBlock := s.inBlock(); {
-	case groups != nil && (inBlock || plan.TooMuch()):
+	case groups != nil && (inBlock || plan.ExceedsTransaction()):
 		return groups
 	case len(plan.Statements) > 1 && inBlock && (s.parts.hasCommittedPart() || s.parts.openDemand.DDL) && hasTxBoundary(plan):
-		return plan.Cut()
+		return plan.CutIntoGroups()
 	}
 	return nil
 }
 
 // hasTxBoundary reports whether a text begins or ends a transaction.
 func hasTxBoundary(plan *rewrite.Plan) bool {
-	return plan.Any(func(st *rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || endsBlock(st.Tx.Verb) })
+	return plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || endsBlock(st.Tx.Verb) })
 }
 
 // commitPartIfNeeded commits the open part if a text cannot be in the same transaction, before anything of the text is
@@ -189,7 +189,7 @@ func (s *session) commitPartIfNeeded(plan *rewrite.Plan, sql string, runs bool) 
 		return nil
 	}
 	at := s.blockForNextStatement()
-	if st := plan.Single(); st != nil && runs {
+	if st := plan.SingleStatement(); st != nil && runs {
 		if err := s.checkPartStatement(st, &at); err != nil {
 			return err
 		}
@@ -220,7 +220,7 @@ func (s *session) checkPartStatement(st *rewrite.Statement, at *block.Block) err
 	switch {
 	case endsBlock(st.Tx.Verb):
 		return s.warnPartsRemain(st)
-	case st.Alters() && at.Status() == 'T' && at.ReadOnly():
+	case st.MayRunInSteps() && at.Status() == 'T' && at.IsReadOnly():
 		return writeRefusal(st, readOnly)
 	}
 	return nil
@@ -228,14 +228,14 @@ func (s *session) checkPartStatement(st *rewrite.Statement, at *block.Block) err
 
 // demandOfCurrentTx returns what a text's statements need from the current transaction. at is the block's state before
 // the text.
-func demandOfCurrentTx(at block.Block, plan *rewrite.Plan) (want rewrite.Demand) {
-	ends := at.Ends()
+func demandOfCurrentTx(at block.Block, plan *rewrite.Plan) (want rewrite.TxDemand) {
+	ends := at.EndedTxCount()
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
-		if at.Step(st); at.Ends() != ends {
+		if at.RecordStatement(st); at.EndedTxCount() != ends {
 			break
 		}
-		want = want.And(st.Demand())
+		want = want.Union(st.Demand())
 	}
 	return want
 }
@@ -243,11 +243,11 @@ func demandOfCurrentTx(at block.Block, plan *rewrite.Plan) (want rewrite.Demand)
 // addStatements adds a text's statements to the open part. If the text ends a transaction, only what follows counts. A
 // BEGIN also includes earlier statements of its pipeline. at is the block's state before the text.
 func (p *blockParts) addStatements(at block.Block, plan *rewrite.Plan, sql string) {
-	ends := at.Ends()
+	ends := at.EndedTxCount()
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
-		if at.Step(st); at.Ends() != ends {
-			ends, p.openDemand, p.openStatements = at.Ends(), rewrite.Demand{}, listing.Statements{}
+		if at.RecordStatement(st); at.EndedTxCount() != ends {
+			ends, p.openDemand, p.openStatements = at.EndedTxCount(), rewrite.TxDemand{}, listing.Statements{}
 			continue
 		}
 		text := sql
@@ -259,15 +259,15 @@ func (p *blockParts) addStatements(at block.Block, plan *rewrite.Plan, sql strin
 }
 
 // canAdd reports whether a text can be in the open part.
-func (p *blockParts) canAdd(want rewrite.Demand) bool {
+func (p *blockParts) canAdd(want rewrite.TxDemand) bool {
 	return !(want.DDL && (p.openDemand.DDL || p.openDemand.Rows)) && !(want.Rows && p.openDemand.DDL)
 }
 
 // addStatement adds a text to the open part, even if it fails later: a failed block commits no further part. mayWrite:
 // the text looks like a read, but functions or views may change rows. It may be in one transaction with DDL
 // nonetheless.
-func (p *blockParts) addStatement(want rewrite.Demand, sql string, mayWrite bool) {
-	p.openDemand = p.openDemand.And(want)
+func (p *blockParts) addStatement(want rewrite.TxDemand, sql string, mayWrite bool) {
+	p.openDemand = p.openDemand.Union(want)
 	switch {
 	case want.DDL || want.Rows || want.Sets:
 		p.openStatements.Add(sql)
@@ -288,7 +288,7 @@ func (p *blockParts) changingStatements(reads bool) listing.Statements {
 // warnPartsRemain warns the client at a rollback that earlier parts remain committed.
 func (s *session) warnPartsRemain(st *rewrite.Statement) error {
 	rollsBack := st.Tx.Verb == rewrite.Rollback || s.txStatus() == 'E'
-	if stays := &s.parts.committedStatements; rollsBack && !stays.Empty() {
+	if stays := &s.parts.committedStatements; rollsBack && !stays.IsEmpty() {
 		return s.queueReply(partsRemainWarning(stays).AppendNotice(nil, "WARNING"))
 	}
 	return nil
@@ -299,7 +299,7 @@ func (s *session) warnPartsRemain(st *rewrite.Statement) error {
 func (s *session) mustStayWhole() bool {
 	at := s.blockForNextStatement()
 	m := at.Modes()
-	return !at.Known() || m.Access == block.ReadOnly || m.Deferrable || m.Snapshot || m.Isolation == rewrite.Serializable
+	return !at.HasSeenBegin() || m.Access == block.ReadOnly || m.Deferrable || m.Snapshot || m.Isolation == rewrite.Serializable
 }
 
 // checkEarlyCommit returns an error if an early commit would do more than the client asked for.
@@ -333,30 +333,30 @@ func (s *session) commitPart() error {
 			err = s.warnPartCommitted(&lists)
 		}
 	}
-	return cmp.Or(err, left.Why())
+	return cmp.Or(err, left.Cause())
 }
 
 // warnPartCommitted counts an early commit and warns the client that the statements in l are committed.
 func (s *session) warnPartCommitted(l *listing.Statements) error {
-	s.srv.metrics.EarlyCommit()
+	s.srv.metrics.CountEarlyCommit()
 	return s.queueReply(partCommittedWarning(l).AppendNotice(nil, "WARNING"))
 }
 
 // commitOpenPart commits the open part. If the result has an error, the part is not committed, or the outcome is
 // unknown (08007).
-func (s *session) commitOpenPart() (feature.Result, error) {
+func (s *session) commitOpenPart() (feature.NestedResult, error) {
 	p := s.parts
-	p.keepSavepoints(s.tx.log.Names())
+	p.keepSavepoints(s.tx.log.SavepointNames())
 	optedOut := s.tx.optedOut
 	p.options = s.currentOptions()
 	left, err := s.commitPartWithTime()
 	if err == nil && s.b != nil && s.b.status != 'I' { // the COMMIT was skipped
-		_, err = s.runSilentCommand("ROLLBACK", silent.Rollback) // if it fails, so does beginNextPart
+		_, err = s.runSilentCommand("ROLLBACK", silent.ExpectRollback) // if it fails, so does beginNextPart
 	}
 	if err == nil && left.Err == nil {
-		p.committedStatements.Join(p.changingStatements(s.srv.purity.wasPure()))
+		p.committedStatements.AppendAll(p.changingStatements(s.srv.purity.wasPure()))
 	}
-	p.openDemand, p.openStatements, p.optedOut = rewrite.Demand{}, listing.Statements{}, optedOut
+	p.openDemand, p.openStatements, p.optedOut = rewrite.TxDemand{}, listing.Statements{}, optedOut
 	return left, err
 }
 
@@ -367,7 +367,7 @@ func (s *session) beginNextPart() error {
 	if s.pinLost {
 		return nil
 	}
-	begun, err := s.runSilentCommand("BEGIN", silent.Begin)
+	begun, err := s.runSilentCommand("BEGIN", silent.ExpectBegin)
 	s.optOutOfReplay(s.parts.optedOut)
 	if err == nil && begun.Err != nil {
 		err = errNotBegun(begun.Err)

@@ -34,15 +34,15 @@ func (s *session) emptySavepoints() []string {
 	if !l.Replayable() {
 		return nil
 	}
-	i := l.Savepoints()
+	i := l.SavepointCount()
 	for ; i > 0; i-- {
 		m := &s.tx.marks[i-1]
-		if l.Since(i-1) != l.Turns() || m.cursors != s.tx.cursors || m.txParsing != s.txParsing ||
-			len(m.staged.Changes) != len(s.settings.Staged.Changes) || !s.settings.Stands(m.stood) {
+		if l.FirstTurnAfter(i-1) != l.TurnCount() || m.cursors != s.tx.cursors || m.txParsing != s.txParsing ||
+			len(m.staged.Changes) != len(s.settings.Staged.Changes) || !s.settings.IsUnchangedSince(m.stood) {
 			break
 		}
 	}
-	return l.Names()[i:]
+	return l.SavepointNames()[i:]
 }
 
 // restoreSavepoints sets savepoints again at the beginning of a new part, and removes them from the savepoints of
@@ -50,7 +50,7 @@ func (s *session) emptySavepoints() []string {
 func (s *session) restoreSavepoints(fresh []string) error {
 	p := s.parts
 	for _, name := range fresh {
-		set, err := s.runSilentCommand("SAVEPOINT "+parse.Identifier(name), silent.Within("SAVEPOINT"))
+		set, err := s.runSilentCommand("SAVEPOINT "+parse.QuoteIdent(name), silent.ExpectInBlock("SAVEPOINT"))
 		if err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func lastIndexOf(names []string, name string) int {
 
 // handleCommittedSavepoint answers RELEASE of a savepoint of a committed part, and refuses ROLLBACK TO such a
 // savepoint. done is false for other names.
-func (s *session) handleCommittedSavepoint(verb rewrite.Verb, name string) (done bool, err error) {
+func (s *session) handleCommittedSavepoint(verb rewrite.TxVerb, name string) (done bool, err error) {
 	if s.parts == nil {
 		return false, nil
 	}
@@ -88,9 +88,9 @@ func (s *session) handleCommittedSavepoint(verb rewrite.Verb, name string) (done
 		return true, errCannotReturn(name, "What the transaction did before is committed ("+rewrite.InTransactionsKey+"): "+s.parts.committedStatements.String()+".")
 	}
 	s.parts.savepoints = s.parts.savepoints[:i]
-	if s.tx.log.Savepoints() > 0 { // these are later savepoints
-		s.tx.log.Release(0)
+	if s.tx.log.SavepointCount() > 0 { // these are later savepoints
+		s.tx.log.ReleaseSavepoint(0)
 		s.tx.marks = nil
 	}
-	return true, s.queueReply(wire.AppendCommand(nil, "RELEASE"))
+	return true, s.queueReply(wire.AppendCommandComplete(nil, "RELEASE"))
 }

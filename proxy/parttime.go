@@ -22,7 +22,7 @@ import (
 // query outside a block has the time at which its first group begins.
 
 // commitPartWithTime commits the open part. If that part read the clock, parts.timed is set to its time.
-func (s *session) commitPartWithTime() (feature.Result, error) {
+func (s *session) commitPartWithTime() (feature.NestedResult, error) {
 	p := s.parts
 	if s.tx.earlierTime != nil {
 		p.timed = s.tx.earlierTime
@@ -30,7 +30,7 @@ func (s *session) commitPartWithTime() (feature.Result, error) {
 	asks := p.timed == nil && s.partReadsClock()
 	p.asked = s.tx.asked.instant
 	s.startStatementTimeout()
-	end, err := s.runNestedQuery("COMMIT", nestedTurn{hiddenAnswer: silent.New(silent.Commit), outsideBlock: true, asksTime: asks})
+	end, err := s.runNestedQuery("COMMIT", nestedTurn{hiddenAnswer: silent.NewAnswer(silent.ExpectCommit), outsideBlock: true, asksTime: asks})
 	if asks {
 		p.timed = &txtime.Time{Instant: p.asked, Committed: true}
 	}
@@ -49,7 +49,7 @@ func (s *session) partReadsClock() bool {
 		if f.Type != wire.Query && f.Type != wire.Bind || f.Note.fence {
 			continue
 		}
-		if f.Type == wire.Bind && parse.TimeText(s.loggedPayload(f)) || values.NamesTime(s.srv.planner, s.clientText(f), f.Note.names, nil) {
+		if f.Type == wire.Bind && parse.MayReadAsNow(s.loggedPayload(f)) || values.PlainlyReadsTxTime(s.srv.planner, s.clientText(f), f.Note.names, nil) {
 			return true
 		}
 	}
@@ -103,8 +103,8 @@ func (s *session) askTimeForGroups(plan *rewrite.Plan, groups [][2]int) (*txtime
 	if readers < 2 {
 		return nil, nil
 	}
-	asked, err := s.runSilentCommand(selectTxMicroseconds, silent.Select)
-	if why := asked.Why(); err != nil || why != nil {
+	asked, err := s.runSilentCommand(selectTxMicroseconds, silent.ExpectSelect)
+	if why := asked.Cause(); err != nil || why != nil {
 		if err == nil {
 			err = why
 		}

@@ -11,11 +11,11 @@ import (
 
 // partialCommitError returns the error that replaces a conflict if a part of the transaction is committed. To send the
 // whole transaction again would apply that part twice. For any other error it returns nil.
-func (s *session) partialCommitError(class retry.Class, payload []byte) []byte {
+func (s *session) partialCommitError(class retry.ResultClass, payload []byte) []byte {
 	if class != retry.Conflict {
 		return nil
 	}
-	if done := s.committedStatements(); !done.Empty() {
+	if done := s.committedStatements(); !done.IsEmpty() {
 		return errPartialCommit(decodeErrorResponse(payload), done).Append(nil)
 	}
 	return nil
@@ -35,7 +35,7 @@ func (s *session) committedStatements() *listing.Statements {
 
 // retryHint returns the hint for a conflict, or "" if errPartialCommit has its own.
 func (s *session) retryHint() string {
-	if s.committedStatements().Empty() {
+	if s.committedStatements().IsEmpty() {
 		return retry.Hint
 	}
 	return ""
@@ -46,7 +46,7 @@ func (s *session) replacePartialConflict(e *wire.Error) *wire.Error {
 	if e.Code != retry.StateConflict {
 		return e
 	}
-	if done := s.committedStatements(); !done.Empty() {
+	if done := s.committedStatements(); !done.IsEmpty() {
 		return errPartialCommit(e, done)
 	}
 	return e

@@ -18,13 +18,13 @@ func TestPartsAreBounded(t *testing.T) {
 	if n := len(p.savepoints); n != maxKeptSavepoints || p.savepoints[n-1] != fmt.Sprint("b", 3*maxKeptSavepoints-1) {
 		t.Errorf("%d names, the last is %s", n, p.savepoints[n-1])
 	}
-	p.addStatement(rewrite.Demand{DDL: true}, "one", false)
+	p.addStatement(rewrite.TxDemand{DDL: true}, "one", false)
 	mark := p.snapshot()
-	p.addStatement(rewrite.Demand{Rows: true}, "two", false)
+	p.addStatement(rewrite.TxDemand{Rows: true}, "two", false)
 	p.restore(mark)
-	p.addStatement(rewrite.Demand{}, "nothing", false)
-	p.addStatement(rewrite.Demand{Sets: true}, "three", false)
-	if got := p.openStatements.String(); got != "one; three" || p.openDemand != (rewrite.Demand{DDL: true, Sets: true}) || mark.openStatements.String() != "one" {
+	p.addStatement(rewrite.TxDemand{}, "nothing", false)
+	p.addStatement(rewrite.TxDemand{Sets: true}, "three", false)
+	if got := p.openStatements.String(); got != "one; three" || p.openDemand != (rewrite.TxDemand{DDL: true, Sets: true}) || mark.openStatements.String() != "one" {
 		t.Errorf("%s, %+v, %s", got, p.openDemand, mark.openStatements.String())
 	}
 }

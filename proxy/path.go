@@ -71,7 +71,7 @@ func (s *session) checkBackendSilence() error {
 // mayTakeLong reports whether a reply may take any time: that of a procedure or a COPY.
 func mayTakeLong(o pendingReply) bool {
 	return o.plan != nil && (o.plan.Pin == rewrite.PinProcedural ||
-		o.plan.Any(func(st *rewrite.Statement) bool { return st.Copy != rewrite.NoCopy }))
+		o.plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Copy != rewrite.NoCopy }))
 }
 
 // sweepState is what the sweeper stores about a session between its looks.

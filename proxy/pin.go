@@ -23,7 +23,7 @@ func (s *session) pinBackend(plan *rewrite.Plan) error {
 		return nil
 	}
 	s.foundState = false
-	s.sequences.ClearOwn() // the backend now holds more than sequence numbers
+	s.sequences.ForgetOwnBackend() // the backend now holds more than sequence numbers
 	s.mapped.pathLost = s.mapped.pathLost && s.pinned || pinsHidingPath[why]
 	// A PREPARE remains when another statement of its Sync group fails.
 	nothing := pinLeavesNothing[why] || why == rewrite.PinAdvisory && s.srv.cfg.Kind != Postgres // DSQL refuses advisory locks
@@ -38,7 +38,7 @@ func (s *session) pinBackend(plan *rewrite.Plan) error {
 	}
 	s.pinned = true
 	s.t.pinnedByTurn, s.t.unreadPin, s.t.freshPin = undone, why == rewrite.PinUnparsed, true
-	s.srv.metrics.Pinned(pinLabels[why])
+	s.srv.metrics.CountPin(pinLabels[why])
 	s.srv.log.Info("session keeps its backend", append(s.logAttrs(), "reason", pinLabels[why])...)
 	return nil
 }
@@ -54,7 +54,7 @@ func (srv *Server) reservePin() bool {
 
 // pinLeavesNothing lists the reasons for a pin whose statement leaves nothing if it fails, because the rollback removes
 // it. A session lock, for example, is not listed: the lock remains after an error.
-var pinLeavesNothing = map[rewrite.Pin]bool{rewrite.PinPrepare: true, rewrite.PinListen: true,
+var pinLeavesNothing = map[rewrite.PinReason]bool{rewrite.PinPrepare: true, rewrite.PinListen: true,
 	rewrite.PinHoldCursor: true, rewrite.PinTemp: true, rewrite.PinSetConfig: true, rewrite.PinRole: true}
 
 // unpinAfterError removes the pin if the error shows that the statement left nothing on the backend. head is the entry
@@ -65,7 +65,7 @@ func (s *session) unpinAfterError(head *pendingReply, payload []byte) {
 	}
 	if s.t.unreadPin {
 		// A text that the server cannot parse either has left nothing on the backend.
-		if left := &s.t.left; left.Tags() == 0 && isSyntaxErrorInUnparsed(head, payload) || isErrorOfStatement(payload) && left.LeavesNothing() {
+		if left := &s.t.left; left.TagCount() == 0 && isSyntaxErrorInUnparsed(head, payload) || isErrorOfStatement(payload) && left.LeavesNothing() {
 			s.unpin()
 		}
 		s.t.unreadPin = false // a function may have failed after it left something
@@ -101,21 +101,21 @@ func (s *session) failedPinStatement(head *pendingReply) *rewrite.Statement {
 // (0A000), or the server found a wrong name or type at a position in the text. This also covers DO, CALL and LOAD,
 // which may leave something if they fail halfway.
 func (s *session) showsStatementNotRun(payload []byte) bool {
-	code := string(retry.Field(payload, 'C'))
+	code := string(retry.ErrorField(payload, 'C'))
 	return s.srv.cfg.Kind == DSQL && code == retry.StateUnsupported ||
-		strings.HasPrefix(code, "42") && retry.Field(payload, 'P') != nil && isErrorOfStatement(payload)
+		strings.HasPrefix(code, "42") && retry.ErrorField(payload, 'P') != nil && isErrorOfStatement(payload)
 }
 
 // isErrorOfStatement reports whether an error comes from the client's statement itself, not from a function that it
 // calls.
 func isErrorOfStatement(payload []byte) bool {
-	return retry.Field(payload, 'q') == nil && retry.Field(payload, 'W') == nil
+	return retry.ErrorField(payload, 'q') == nil && retry.ErrorField(payload, 'W') == nil
 }
 
 // recordUnparsedTag records the command tag of a statement whose text Sluice could not parse.
 func recordUnparsedTag(s *session, o *pendingReply, _ *rewrite.Statement, tag []byte) {
 	if s.t.unreadPin && o.plan.Pin == rewrite.PinUnparsed {
-		s.t.left.Ran(tag)
+		s.t.left.RecordTag(tag)
 	}
 }
 
@@ -166,7 +166,7 @@ func (s *session) repinForReplay(plan *rewrite.Plan) {
 func (s *session) forbidReplayAfterPin(plan *rewrite.Plan) {
 	if s.tx.pins && plan.Pin != rewrite.NoPin {
 		s.tx.pins = false
-		s.tx.log.Refuse(retry.Pinned)
+		s.tx.log.RefuseReplay(retry.Pinned)
 	}
 }
 
@@ -238,7 +238,7 @@ func (s *session) forbidReplayAfterTag(tag []byte) {
 	word, _, _ := bytes.Cut(tag, []byte(" "))
 	switch string(word) {
 	case "FETCH", "MOVE", "CLOSE", "DEALLOCATE", "DISCARD":
-		s.tx.log.Refuse(retry.Pinned)
+		s.tx.log.RefuseReplay(retry.Pinned)
 	}
 }
 
@@ -247,13 +247,13 @@ func (s *session) forbidReplayAfterTag(tag []byte) {
 func (s *session) recordPinLoss() {
 	if s.pinned {
 		s.pinned, s.foundState, s.pinLost = false, false, true
-		s.sequences.ClearOwn()
+		s.sequences.ForgetOwnBackend()
 		s.srv.pinned.Add(-1)
 	}
 }
 
 // pinLabels maps reasons for a pin to their names in metrics and log.
-var pinLabels = map[rewrite.Pin]string{
+var pinLabels = map[rewrite.PinReason]string{
 	rewrite.PinPrepare: metrics.PinPrepare, rewrite.PinListen: metrics.PinListen,
 	rewrite.PinHoldCursor: metrics.PinHoldCursor, rewrite.PinTemp: metrics.PinTemporary,
 	rewrite.PinAdvisory: metrics.PinAdvisoryLock, rewrite.PinSetConfig: metrics.PinSetConfig,

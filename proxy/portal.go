@@ -18,13 +18,13 @@ type portal struct {
 	plan  *rewrite.Plan
 	local bool
 	open  bool
-	done  bool             // it has run, and Sluice answered
-	split *rewrite.Split   // the two-statement form that was bound, or nil
-	stmt  *clientStatement // the statement it was bound to; nil: closed or replaced since
-	seq   uint64           // its number among the transaction's Binds
-	text  string           // of the statement
-	bound *batch.Params    // for running it in batches; nil: not possible
-	kept  *recordedAnswer  // the answer that Sluice stores for a replay; nil: none
+	done  bool                // it has run, and Sluice answered
+	split *rewrite.SplitQuery // the two-statement form that was bound, or nil
+	stmt  *clientStatement    // the statement it was bound to; nil: closed or replaced since
+	seq   uint64              // its number among the transaction's Binds
+	text  string              // of the statement
+	bound *batch.Params       // for running it in batches; nil: not possible
+	kept  *recordedAnswer     // the answer that Sluice stores for a replay; nil: none
 	// cursor is set if DECLARE opened the portal; nil: Bind did. declares is set if the portal is bound to a DECLARE
 	// statement, which Execute will carry out. See cursor.go.
 	cursor   *cursor
@@ -168,9 +168,9 @@ func (s *session) findPortal(name []byte) portal {
 // parseTarget parses a Describe or Close. what is 'S' for a statement or 'P' for a portal. message is "DESCRIBE" or
 // "CLOSE", for the error.
 func parseTarget(frame []byte, message string) (what byte, name []byte, err error) {
-	m := wire.NewMessage(frame[wire.HeaderLen:])
+	m := wire.NewBodyReader(frame[wire.HeaderLen:])
 	what, name = m.Byte(), m.String()
-	if err := m.End(); err != nil {
+	if err := m.CheckEnd(); err != nil {
 		return 0, nil, err
 	}
 	if what != 'S' && what != 'P' {

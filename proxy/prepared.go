@@ -27,7 +27,7 @@ type statementTemplate struct {
 	plan *rewrite.Plan
 	// parsing is the hash of the settings that affect parsing. names is the number of the snapshot by which the text's
 	// table names were resolved.
-	parsing settings.Parsing
+	parsing settings.ParsingHashes
 	names   uint64
 	// plannerNumber is the number of the planner that the plan depends on (rewrite.Planner.Under). 0 is the configuration's
 	// planner, or means that all planners make the same plan.
@@ -41,7 +41,7 @@ type statementTemplate struct {
 	mayShowTxTime bool // may return now() or the like, the time of its transaction
 	// split is set in the template of the two-statement form, whose prepared statement is the one that answers. splitForm
 	// is that template, in the one it was made from, once it exists.
-	split     *rewrite.Split
+	split     *rewrite.SplitQuery
 	splitForm atomic.Pointer[statementTemplate]
 	// unsplitForm, in a template with split, is the one it was made from. Both texts are counted while whole exists.
 	unsplitForm *statementTemplate
@@ -62,7 +62,7 @@ type clientStatements struct {
 	unnamedSlot  clientStatement    // the struct that unnamed usually points to
 	lastTemplate *statementTemplate // the template of the last Parse
 	// txParsing replaces the hashes of the settings while a transaction has changed them; zero otherwise.
-	txParsing settings.Parsing
+	txParsing settings.ParsingHashes
 }
 
 // statementDescription is the server's answer to a Describe. Sessions share it. Only seen changes.
@@ -162,7 +162,7 @@ func isCacheable(sql, oids []byte) bool { return len(sql)+len(oids) <= maxCached
 
 // templateKey appends a text's key to dst. oids begins with the number of types, so that different texts never share a
 // key.
-func templateKey(dst, sql, oids []byte, parsing settings.Parsing, names, by uint64) []byte {
+func templateKey(dst, sql, oids []byte, parsing settings.ParsingHashes, names, by uint64) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, parsing.All)
 	dst = binary.BigEndian.AppendUint64(dst, names)
 	dst = append(dst, byte(by)) // there are fewer than 256 planners
@@ -231,7 +231,7 @@ type clientStatement struct {
 	since uint64
 	// declares is the cursor that the statement declares, if tmpl is the cursor's query; else nil. optsOut: a comment
 	// before the query asks for no replay.
-	declares *rewrite.Cursor
+	declares *rewrite.CursorStatement
 	optsOut  bool
 	// listed: the statement has a name, and its cost is charged.
 	listed bool

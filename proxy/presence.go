@@ -38,12 +38,12 @@ func (s *session) readClientState() clientState {
 	// Within a frame, data bytes could look like a Terminate.
 	for !s.t.midClient {
 		if c.Buffered() > 0 {
-			if first, some := c.Terminates(); first {
+			if first, some := c.HasTerminate(); first {
 				return clientLeaving
 			} else if some {
 				return clientHere
 			}
-			if c.Full() {
+			if c.IsFull() {
 				break
 			}
 		}
@@ -101,10 +101,10 @@ func (t *turn) isMidFrameProbeDue() bool {
 // arrived, or that there is no room.
 func (s *session) readAhead() (n int, err error) {
 	c := &s.client
-	if !c.MayExtend() {
+	if !c.EnsureRoom() {
 		return 0, nil
 	}
-	if c.Plain() && c.Raw.Peek() == rawconn.Quiet {
+	if c.IsPlain() && c.Raw.Peek() == rawconn.Quiet {
 		return 0, nil
 	}
 	defer func() {
@@ -113,16 +113,16 @@ func (s *session) readAhead() (n int, err error) {
 			c.Conn.SetReadDeadline(time.Unix(1, 0))
 		}
 	}()
-	if c.Plain() {
+	if c.IsPlain() {
 		c.Conn.SetReadDeadline(time.Time{})
-		return c.Extend()
+		return c.ReadMore()
 	}
 	// As in backend.readAvailable, TLS may hold bytes that the socket does not show.
 	c.Conn.SetReadDeadline(time.Unix(1, 0))
-	n, err = c.Extend()
+	n, err = c.ReadMore()
 	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.Raw.Peek() != rawconn.Quiet {
 		c.Conn.SetReadDeadline(time.Now().Add(partialRecordWait))
-		n, err = c.Extend()
+		n, err = c.ReadMore()
 	}
 	return n, err
 }

@@ -22,7 +22,7 @@ import (
 // PostgreSQL prevents writes by functions that are not VOLATILE. If no user's VOLATILE function can be reached in these
 // ways, all texts that look like reads only read. purity stores the database's answer to that question.
 type readPurity struct {
-	pace question.Pace
+	pace question.Schedule
 	// answer is 0 for none. Otherwise it is twice 1 + the schema's epoch, plus 1 if nothing may write. at is when the
 	// question was asked, in Unix nanoseconds.
 	answer atomic.Uint64
@@ -39,7 +39,7 @@ const mostPurityAge = 2 * purityAge
 // recordFault records a failed question and returns the pause before the next. The old answer remains until it is too
 // old. changed: the server has reported another schema, so that the old answer is dropped.
 func (p *readPurity) recordFault(now time.Time, changed bool) (pause time.Duration) {
-	pause = p.pace.Failed(now)
+	pause = p.pace.RecordFault(now)
 	if changed || now.Add(pause).Sub(time.Unix(0, p.at.Load())) > mostPurityAge {
 		p.answer.Store(0)
 	}
@@ -133,9 +133,9 @@ func (srv *Server) isPurityKnown() bool {
 func (srv *Server) isPurityDue(now time.Time) bool {
 	p := &srv.purity
 	if srv.isPurityKnown() {
-		return p.pace.Due(now)
+		return p.pace.IsDue(now)
 	}
-	return !p.pace.Rests(now)
+	return !p.pace.IsPausing(now)
 }
 
 // mostPurityTries limits repetitions of a question during which the schema changes. While four clients create and drop
@@ -155,13 +155,13 @@ func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() er
 	asked := time.Now()
 	for range mostPurityTries { // the first try may meet a schema change
 		epoch = srv.catalog.epoch.Load()
-		question.Asked(func() (string, error) {
+		question.RetryInterrupted(func() (string, error) {
 			refusal, err = b.doExchange(srv.internalQuery(selectPurity), func(row []byte) {
 				if columns := textColumns(row); len(columns) == 2 {
 					pure, asks = columns[0], columns[1]
 				}
 			}, b.answerTimeout, at, stop)
-			return string(retry.Field(refusal, 'C')), err
+			return string(retry.ErrorField(refusal, 'C')), err
 		})
 		conflict := refusal != nil && classifyFault(refusal) == question.Conflict
 		changed = changed || conflict
@@ -171,7 +171,7 @@ func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() er
 	}
 	switch {
 	case isInterruption(err):
-		p.pace.Unasked()
+		p.pace.Unclaim()
 		return false, err
 	case err != nil, refusal != nil, pure == "":
 		pause := p.recordFault(time.Now(), changed)
@@ -182,7 +182,7 @@ func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() er
 	if asks == "t" {
 		srv.watched.Store(true) // discardForeignSequences
 	}
-	p.pace.Answered(time.Now(), purityAge)
+	p.pace.RecordAnswer(time.Now(), purityAge)
 	answer := (epoch + 1) << 1
 	if pure == "t" {
 		answer |= 1
@@ -196,14 +196,14 @@ func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() er
 // from the client's settings. On a cluster clients can set no timeout and create no operators.
 func (srv *Server) internalQuery(sql string) []byte {
 	if srv.cfg.Kind == Postgres {
-		sql = question.OnPostgres + sql
+		sql = question.PostgresPrefix + sql
 	}
 	return wire.AppendStrings(nil, wire.Query, sql)
 }
 
 // classifyFault classifies the server's error for a question of Sluice's own.
 func classifyFault(refusal []byte) question.Fault {
-	return question.Classify(string(retry.Field(refusal, 'C')))
+	return question.Classify(string(retry.ErrorField(refusal, 'C')))
 }
 
 // refusalError returns the server's error for a question of Sluice's own, or errNoAnswer if refusal is nil.
@@ -211,7 +211,7 @@ func refusalError(refusal []byte) error {
 	if refusal == nil {
 		return errNoAnswer
 	}
-	return &serverRefusal{code: string(retry.Field(refusal, 'C')), message: string(retry.Field(refusal, 'M'))}
+	return &serverRefusal{code: string(retry.ErrorField(refusal, 'C')), message: string(retry.ErrorField(refusal, 'M'))}
 }
 
 // errNoAnswer means that the server's answer did not fit the question.

@@ -38,7 +38,7 @@ func (s *session) markSettingsReset() {
 // anyway.
 func (s *session) mayHaveResetSettings() bool {
 	t, b := s.t, s.b
-	if s.dedicated || t.phase != phaseLive || s.tx.job.Open() || t.batches != nil || !s.tx.resets || b.status == 'E' || b.status == 'T' && !t.resets {
+	if s.dedicated || t.phase != phaseLive || s.tx.job.IsOpen() || t.batches != nil || !s.tx.resets || b.status == 'E' || b.status == 'T' && !t.resets {
 		return false
 	}
 	for name := range s.settings.Startup.SQL {
@@ -92,7 +92,7 @@ func (s *session) findResetSettings() (names []string, refusal []byte, err error
 func (s *session) unlistedSettings() (names []string) {
 	for name := range s.settings.Startup.SQL {
 		value := s.settings.InForce.Shown[name]
-		if last := s.settings.Staged.Last(name); last != nil && last.SQL != "" {
+		if last := s.settings.Staged.LastChange(name); last != nil && last.SQL != "" {
 			value = last.Text
 		}
 		if strings.Contains(name, ".") && value != "" || name == "role" && !strings.EqualFold(value, "none") {
@@ -121,7 +121,7 @@ func (s *session) settleRestoringSettings() error {
 	was := b.status
 	s.endCancellable() // a cancel must not hit Sluice's own statements
 	if was == 'T' && s.t.logs && s.tx.log != nil {
-		s.tx.log.Refuse(retry.Pinned) // the log has no ReadyForQuery of this turn
+		s.tx.log.RefuseReplay(retry.Pinned) // the log has no ReadyForQuery of this turn
 	}
 	names, refusal, err := s.findResetSettings()
 	if err == nil && refusal == nil && was == 'T' {
@@ -149,16 +149,16 @@ func (s *session) settleRestoringSettings() error {
 	if err := s.settleTurn(status); err != nil {
 		return err
 	}
-	return s.sendOrWithhold(wire.AppendReady(s.appendParameterStatus(nil, status), status))
+	return s.sendOrWithhold(wire.AppendReadyForQuery(s.appendParameterStatus(nil, status), status))
 }
 
 // restoreSettingsInBlock restores startup values by SET LOCAL for the rest of the block. The end of the block shows
 // whether the reset was to last longer.
 func (s *session) restoreSettingsInBlock(names []string) (refusal []byte, err error) {
-	var sets []rewrite.Change
+	var sets []rewrite.SettingChange
 	var sql strings.Builder
 	for _, name := range names {
-		c := rewrite.Change{Action: rewrite.SetLocal, Name: name, SQL: s.settings.Startup.SQL[name], Text: s.settings.Startup.Shown[name]}
+		c := rewrite.SettingChange{Action: rewrite.SetLocal, Name: name, SQL: s.settings.Startup.SQL[name], Text: s.settings.Startup.Shown[name]}
 		sets = append(sets, c)
 		sql.WriteString(setStatementSQL(c) + "; ")
 	}
@@ -190,12 +190,12 @@ func (s *session) adoptResetSettings(names []string, known bool) {
 	if b.applied == nil { // DISCARD ALL ran
 		return
 	}
-	var resets []rewrite.Change
+	var resets []rewrite.SettingChange
 	for _, name := range names {
-		resets = append(resets, rewrite.Change{Action: rewrite.Reset, Name: name})
+		resets = append(resets, rewrite.SettingChange{Action: rewrite.Reset, Name: name})
 	}
 	if len(resets) > 0 {
-		s.settings.Adopt(resets)
-		b.applied = s.srv.interned.Share(b.applied.With(resets, s.srv.interned.None()))
+		s.settings.ApplyCommitted(resets)
+		b.applied = s.srv.interned.Intern(b.applied.WithChanges(resets, s.srv.interned.NoSettings()))
 	}
 }

@@ -50,9 +50,9 @@ func (s *session) handleQuery(total int) error {
 	}
 	s.t.ended = true
 	if q.frame != nil {
-		m := wire.NewMessage(q.frame[wire.HeaderLen:])
+		m := wire.NewBodyReader(q.frame[wire.HeaderLen:])
 		m.String()
-		if err := m.End(); err != nil {
+		if err := m.CheckEnd(); err != nil {
 			return err
 		}
 	}
@@ -142,11 +142,11 @@ func (s *session) planQuery(q *simpleQuery) (done bool, err error) {
 		return false, err
 	}
 	// The opt-out comment also counts in a statement that Sluice answers locally, such as BEGIN.
-	s.optOutOfReplay(s.srv.replays != nil && (s.t.optsOut || retry.OptsOut(sql)))
+	s.optOutOfReplay(s.srv.replays != nil && (s.t.optsOut || retry.HasNoRetryComment(sql)))
 	if err := s.checkReadOnly(q.plan); err != nil {
 		return false, err
 	}
-	if st := q.plan.Single(); s.hasEarlyQuery(st) {
+	if st := q.plan.SingleStatement(); s.hasEarlyQuery(st) {
 		return true, s.srv.handlers[st.Does].earlyQuery(s, st, sql)
 	}
 	if done, err := s.prepareForBlockParts(q.plan, sql); done || err != nil {
@@ -167,8 +167,8 @@ func (s *session) planQuery(q *simpleQuery) (done bool, err error) {
 }
 
 // endFailedBlockFirst handles a multi-statement query such as "ROLLBACK; SELECT 1" in a failed block. It ends the block
-// and returns the rest, which q then holds as a text of its own. Any other text is returned unchanged. An error is
-// for the client.
+// and returns the rest, which q then holds as a text of its own. Any other text is returned unchanged. An error is for
+// the client.
 func (s *session) endFailedBlockFirst(q *simpleQuery, sql []byte) ([]byte, error) {
 	behind := s.textAfterEnd(q.plan, sql)
 	if behind == nil {
@@ -197,7 +197,7 @@ func (s *session) queryRefusal(q *simpleQuery) error {
 		if err = s.currentPlanRefusal(q.plan); err == nil {
 			err = s.refuseLocalSettingQuery(q.plan)
 		}
-		if bad := s.discardAllError(q.plan.Single()); err == nil && s.t.ranLocal && bad != nil {
+		if bad := s.discardAllError(q.plan.SingleStatement()); err == nil && s.t.ranLocal && bad != nil {
 			err = bad
 		}
 		if err == nil && s.locksOutsideBlock(q.plan) {
@@ -233,7 +233,7 @@ func (s *session) admitQuery(q *simpleQuery) error {
 	if err := s.admitPlan(q.plan); err != nil {
 		return err
 	}
-	misled := q.frame != nil && q.plan.Pin != rewrite.PinUnparsed && s.b.reading.Misleads(q.sql())
+	misled := q.frame != nil && q.plan.Pin != rewrite.PinUnparsed && s.b.reading.MayMislead(q.sql())
 	if !misled && (q.frame == nil || !s.isPlanStale()) {
 		return nil
 	}
@@ -250,8 +250,8 @@ func (s *session) admitQuery(q *simpleQuery) error {
 }
 
 // replanQuery plans the text again after the session got its backend, because the schema may have changed. If the
-// backend is lost while Sluice reads the schema, the client gets an error and the turn has settled. An error is for
-// the client, or ends the session.
+// backend is lost while Sluice reads the schema, the client gets an error and the turn has settled. An error is for the
+// client, or ends the session.
 func (s *session) replanQuery(q *simpleQuery) (err error) {
 	if q.plan, err = s.planNextText(q.sql()); err == nil {
 		return planRefusal(q.plan)
@@ -321,13 +321,13 @@ func (s *session) sendQuery(q *simpleQuery) error {
 	o.shift = t.shift
 	// After a statement in a block, currval and lastval depend on the block's texts, so that the text is recorded.
 	if h := &s.b.sequences.History; q.frame != nil && plan.Kind == rewrite.Write && s.inBlock() {
-		h.Query(q.sql())
+		h.RecordQuery(q.sql())
 	} else {
-		h.Unrecorded()
+		h.SkipQuery()
 	}
 	s.forbidReplayAfterCommit()
 	first := s.countInFirstTx(plan)
-	t.outcome.Query(plan)
+	t.outcome.RecordQuery(plan)
 	if q.frame == nil {
 		if err := s.forwardBytes(q.total); err != nil {
 			return err
@@ -336,9 +336,9 @@ func (s *session) sendQuery(q *simpleQuery) error {
 	}
 	frame := q.frame
 	if t.unreadPin {
-		t.left.Read(q.sql())
+		t.left.ScanPiece(q.sql())
 	}
-	if split := plan.InSplit(); split != nil {
+	if split := plan.ActiveSplit(); split != nil {
 		frame = s.markSplitQuery(o, split)
 	} else if plan.Text != "" {
 		t.scratch = wire.AppendStrings(t.scratch[:0], wire.Query, plan.Text)

@@ -10,8 +10,8 @@ func (srv *Server) Quieten() {
 	}
 }
 
-// Parked is how many sessions have no goroutine now.
-func (srv *Server) Parked() int { return srv.parking.Parked() }
+// Count is how many sessions have no goroutine now.
+func (srv *Server) Parked() int { return srv.parking.Count() }
 
 // NudgeAll wakes every session without a reason.
 func (srv *Server) NudgeAll() { srv.eachSession((*session).wake) }

@@ -18,7 +18,7 @@ func (s *session) reacquireBackend() error {
 	if err := s.applyEvent(conflictMet); err != nil {
 		return err
 	}
-	queued := s.tx.hadRowConflict && s.tx.keyed && !t.forRollbackTo && !s.tx.pass.Held()
+	queued := s.tx.hadRowConflict && s.tx.keyed && !t.forRollbackTo && !s.tx.pass.IsHeld()
 	if s.b != nil {
 		if err := s.rollBackOrDrop(s.exchangeInTurn); err != nil {
 			return s.recordNoReplay(err)
@@ -37,7 +37,7 @@ func (s *session) reacquireBackend() error {
 		return s.recordNoReplay(err)
 	}
 	if !t.forRollbackTo {
-		s.srv.metrics.TxBackoff(time.Since(began))
+		s.srv.metrics.ObserveTxBackoff(time.Since(began))
 	}
 	t.forRollbackTo = false
 	if again, err := s.reborrowBackend(); !again {
@@ -107,8 +107,7 @@ func (s *session) recordNoReplay(err error) error {
 }
 
 // rollBackOrDrop ends the transaction on the backend, or drops the backend. It returns a cancel or timeout that arrived
-// meanwhile, and clears it. exchange makes the round trip: either one that a cancel ends, or one that runs to its
-// end.
+// meanwhile, and clears it. exchange makes the round trip: either one that a cancel ends, or one that runs to its end.
 func (s *session) rollBackOrDrop(exchange func([]byte) ([]byte, error)) (stop error) {
 	if s.b.status != 'I' {
 		refusal, err := exchange(wire.AppendStrings(nil, wire.Query, "ROLLBACK"))

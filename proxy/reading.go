@@ -6,8 +6,8 @@ import (
 )
 
 // A text is planned as UTF-8 with standard_conforming_strings on. If the server would read the text differently, a
-// statement could be hidden from the plan, so that such a text is not parsed at all. The server reports both
-// settings. Before a session has a backend, the session's settings and the last dialled backend decide.
+// statement could be hidden from the plan, so that such a text is not parsed at all. The server reports both settings.
+// Before a session has a backend, the session's settings and the last dialled backend decide.
 
 // planNextText returns the plan of the next text for the server. It is an Unread plan if the server may read the text
 // differently. Without an error it is never nil. An error is that of names.
@@ -15,9 +15,9 @@ func (s *session) planNextText(sql []byte) (*rewrite.Plan, error) {
 	if err := s.refuseUnmapped(sql); err != nil {
 		return nil, err
 	}
-	if r := s.textReadingMode(); r != 0 && r.Misleads(sql) {
+	if r := s.textReadingMode(); r != 0 && r.MayMislead(sql) {
 		names, err := s.namesForNextText()
-		return s.srv.planner.UnreadIn(sql, names), err
+		return s.srv.planner.UnparsedPlanFor(sql, names), err
 	}
 	if plan := s.planLiteralQuery(sql); plan != nil {
 		return plan, nil
@@ -33,14 +33,14 @@ func (s *session) unparsedTemplate(sql, oids []byte) (*statementTemplate, error)
 	if err != nil {
 		return nil, err
 	}
-	t := s.srv.newTemplate(sql, oids, s.srv.planner.UnreadIn(sql, names), s.parsingKey())
+	t := s.srv.newTemplate(sql, oids, s.srv.planner.UnparsedPlanFor(sql, names), s.parsingKey())
 	t.unshared = true
 	return t, planRefusal(t.plan)
 }
 
 // textReadingMode returns how the server will read the session's next text. In a turn that may have changed this, it
 // returns the worst case.
-func (s *session) textReadingMode() rewrite.Reading {
+func (s *session) textReadingMode() rewrite.ReadingMode {
 	switch {
 	case s.t.rereads:
 		return rewrite.Recoded | rewrite.Escaping
@@ -49,23 +49,23 @@ func (s *session) textReadingMode() rewrite.Reading {
 	case s.b != nil:
 		return s.b.reading
 	case s.settings.InForce.Recodes:
-		return s.settings.InForce.Reading | rewrite.Reading(s.srv.usual.Load())&^rewrite.Recoded
+		return s.settings.InForce.Reading | rewrite.ReadingMode(s.srv.usual.Load())&^rewrite.Recoded
 	}
-	return rewrite.Reading(s.srv.usual.Load())
+	return rewrite.ReadingMode(s.srv.usual.Load())
 }
 
 // recordReadingMode records how a backend read texts when it was dialled. All backends of one server are assumed to be
 // alike. Most calls find no change and write nothing.
-func (srv *Server) recordReadingMode(usual rewrite.Reading) {
-	if rewrite.Reading(srv.usual.Load()) != usual {
+func (srv *Server) recordReadingMode(usual rewrite.ReadingMode) {
+	if rewrite.ReadingMode(srv.usual.Load()) != usual {
 		srv.usual.Store(uint32(usual))
 	}
 }
 
 // readingModeOf returns how a server reads texts that reports params when it is dialled.
-func readingModeOf(params map[string]string) (r rewrite.Reading) {
+func readingModeOf(params map[string]string) (r rewrite.ReadingMode) {
 	for name, value := range params {
-		r |= rewrite.ReadingOf(name, value)
+		r |= rewrite.ReadingModeFor(name, value)
 	}
 	return r
 }
@@ -80,7 +80,7 @@ func (b *backend) updateReadingMode(name, value string) {
 	default:
 		return
 	}
-	b.reading |= rewrite.ReadingOf(name, value)
+	b.reading |= rewrite.ReadingModeFor(name, value)
 }
 
 // errOtherReading refuses a statement that must be prepared on another backend but would mean something else there.

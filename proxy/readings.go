@@ -56,8 +56,8 @@ func (s *session) loadForMissingRelation() error {
 }
 
 // loadSchema loads the schema, by the session's own backend if that is idle, because there may be no other. mine is
-// false if another session's load was in progress, or if no load is possible now. An error is for the client, ends
-// the session, or is a lost backend.
+// false if another session's load was in progress, or if no load is possible now. An error is for the client, ends the
+// session, or is a lost backend.
 func (s *session) loadSchema(cause string) (mine bool, err error) {
 	if s.b != nil && s.canQueryBackend() {
 		return s.loadByOwnBackend(cause, s.b.exchangeRows)
@@ -102,9 +102,9 @@ func (s *session) loadByOwnBackend(cause string, exchange func(msg []byte, row f
 	}
 	r.err = s.srv.replaceSnapshot(cause, func() (schemaLoad, error) {
 		return s.srv.loadSchemaWith(func(query string, row func([]byte)) (refusal []byte, err error) {
-			question.Asked(func() (string, error) {
+			question.RetryInterrupted(func() (string, error) {
 				refusal, err = exchange(s.srv.internalQuery(query), row)
-				return string(retry.Field(refusal, 'C')), err
+				return string(retry.ErrorField(refusal, 'C')), err
 			})
 			return refusal, err
 		})
@@ -123,8 +123,8 @@ func (s *session) loadByOwnBackend(cause string, exchange func(msg []byte, row f
 }
 
 // refreshSchema loads the schema by the session's idle backend if that backend may know a newer one than the snapshot.
-// So no text planned by an older schema is sent there. erred means that a server did not know a name. Call it when
-// the session gets a backend, and before a replay. An error is one of s.exchangeInTurn or errSchemaNotRead.
+// So no text planned by an older schema is sent there. erred means that a server did not know a name. Call it when the
+// session gets a backend, and before a replay. An error is one of s.exchangeInTurn or errSchemaNotRead.
 func (s *session) refreshSchema(erred bool) error {
 	if !s.srv.keeper.enabled || s.dedicated || s.srv.keeper.current.Load() == nil { // no text was planned by a schema
 		return nil
@@ -176,8 +176,7 @@ func (s *session) isPlanStale() bool {
 
 // awaitSchemaLoad waits up to schemaWait for another session's load. A session with a backend waits only
 // schemaWaitInBlock, and longer while a query of a load is running: a load without a backend may be waiting for this
-// session's. A cancel, a timeout and the client's end stop the wait. The error is for the client, or ends the
-// session.
+// session's. A cancel, a timeout and the client's end stop the wait. The error is for the client, or ends the session.
 func (s *session) awaitSchemaLoad(r *pendingSchemaLoad) error {
 	end := time.Now().Add(schemaWait)
 	tick := s.tick.Load()
@@ -227,7 +226,7 @@ var (
 // server has not answered.
 func (srv *Server) lateLoadCause(began time.Time) error {
 	if srv.keeper.pendingLoads.Load() == 0 {
-		return srv.backends.WhyEmpty(began)
+		return srv.backends.EmptyReason(began)
 	}
 	return errSchemaLate
 }
@@ -238,7 +237,7 @@ const schemaUnreadMessage = "the relations of the database could not be read"
 // errSchemaNotRead refuses a text because Sluice does not know which relations its names refer to.
 func errSchemaNotRead(cause error) *wire.Error {
 	e := &wire.Error{Code: "53300", Message: schemaUnreadMessage, Detail: cause.Error(), Hint: "Retry."}
-	if empty, ok := errors.AsType[*reservoir.EmptyError](cause); ok {
+	if empty, ok := errors.AsType[*reservoir.NoBackendError](cause); ok {
 		e.Hint = empty.Remedy()
 	}
 	e.Hint += " Columns are mapped (rewrite.bytea), and what a name stands for must be known before the text is sent."

@@ -43,9 +43,9 @@ const transactionReadOnly = "transaction_read_only"
 func (s *session) nextAccessMode() accessMode {
 	switch {
 	case s.dedicated || s.srv.cfg.Kind != DSQL:
-	case s.settings.ReadOnlyUnsettled():
+	case s.settings.IsReadOnlyPending():
 		return unsureMode
-	case s.settings.ReadOnly():
+	case s.settings.IsReadOnlyByDefault():
 		return readOnly
 	}
 	return readWrite
@@ -56,12 +56,12 @@ func (s *session) resetAccessMode() { s.t.mode = s.nextAccessMode() }
 
 // mustBeginReadOnly reports whether a BEGIN is sent as BEGIN READ ONLY. Inside a block it is not, because a second
 // BEGIN does not change the mode, as in PostgreSQL.
-func (s *session) mustBeginReadOnly(tx *rewrite.Transaction) bool {
+func (s *session) mustBeginReadOnly(tx *rewrite.TxControl) bool {
 	return s.t.mode == readOnly && lacksAccessMode(tx) && !s.inBlock()
 }
 
 // lacksAccessMode reports whether a BEGIN names neither READ ONLY nor READ WRITE.
-func lacksAccessMode(tx *rewrite.Transaction) bool {
+func lacksAccessMode(tx *rewrite.TxControl) bool {
 	return tx.Verb == rewrite.Begin && !tx.ReadOnly && !tx.ReadWrite
 }
 
@@ -72,7 +72,7 @@ func beginReadOnlySQL(st *rewrite.Statement, sql []byte) string {
 
 // beginWithModeSQL returns a BEGIN with the modes of tx and with mode, READ ONLY or READ WRITE. REPEATABLE READ is left
 // out, because DSQL has no other level.
-func beginWithModeSQL(st *rewrite.Statement, sql []byte, tx *rewrite.Transaction, mode string) string {
+func beginWithModeSQL(st *rewrite.Statement, sql []byte, tx *rewrite.TxControl, mode string) string {
 	text := beginWord(st, sql)
 	if tx.Isolation != rewrite.DefaultIsolation && tx.Isolation != rewrite.RepeatableRead {
 		text += " ISOLATION LEVEL " + tx.Isolation.String()
@@ -87,8 +87,8 @@ func beginWithModeSQL(st *rewrite.Statement, sql []byte, tx *rewrite.Transaction
 }
 
 // bindBeginReadOnly replaces the statement of a Bind of BEGIN by BEGIN READ ONLY, if the BEGIN is sent at once. The
-// server has the client's text as it was parsed, so that the new text is prepared. The client's own prepared name
-// stays unchanged. For other statements it does nothing. An error is for the client.
+// server has the client's text as it was parsed, so that the new text is prepared. The client's own prepared name stays
+// unchanged. For other statements it does nothing. An error is for the client.
 func (s *session) bindBeginReadOnly(b *pendingBind) error {
 	if !s.t.beginReadOnly {
 		return nil
@@ -96,7 +96,7 @@ func (s *session) bindBeginReadOnly(b *pendingBind) error {
 	if err := s.readWholeBind(b); err != nil {
 		return err
 	}
-	st, sql := b.cs.tmpl.plan.Single(), []byte(b.cs.tmpl.sql)
+	st, sql := b.cs.tmpl.plan.SingleStatement(), []byte(b.cs.tmpl.sql)
 	says := st.Tx
 	if st.Weakened { // the client gets its warning again
 		says.Isolation = rewrite.Serializable
@@ -118,14 +118,14 @@ func (s *session) checkReadOnly(plan *rewrite.Plan) error {
 		return nil
 	}
 	s.t.denied, s.t.beginReadOnly = nil, false
-	if st := plan.Single(); s.t.mode == readWrite && len(plan.Statements) < 2 && (st == nil || st.Tx.Verb != rewrite.Begin) { // most statements end here
+	if st := plan.SingleStatement(); s.t.mode == readWrite && len(plan.Statements) < 2 && (st == nil || st.Tx.Verb != rewrite.Begin) { // most statements end here
 		return nil
 	}
 	if s.txStatus() == 'E' && (len(plan.Statements) == 0 || !endsBlock(plan.Statements[0].Tx.Verb)) {
 		return nil // any statement fails in a failed block
 	}
 	j := readOnlyCheck{s: s, mode: s.t.mode, at: s.blockForNextStatement(), first: !s.t.touched && !s.t.ranLocal}
-	if len(plan.Statements) == 0 && plan.Kind == rewrite.Unknown && j.mode != readWrite && !j.at.In() {
+	if len(plan.Statements) == 0 && plan.Kind == rewrite.Unknown && j.mode != readWrite && !j.at.IsOpen() {
 		return errMayWrite
 	}
 	return j.checkAll(plan.Statements)
@@ -172,23 +172,23 @@ func (j *readOnlyCheck) checkStatement(st *rewrite.Statement, several bool) *wir
 		j.mode, j.unknown = j.s.nextAccessMode(), j.changed
 	case several && isDDLInReadOnly(&j.at, st):
 		err = writeRefusal(st, readOnly)
-	case j.at.In() || j.mode == readWrite:
+	case j.at.IsOpen() || j.mode == readWrite:
 	case several && tx.Verb == rewrite.SetTransaction && tx.ReadWrite:
 		err = errModeInString // READ WRITE would count for later statements, and DSQL does not accept it
 	default:
 		err = writeRefusal(st, j.mode)
 	}
-	j.at.Step(st)
+	j.at.RecordStatement(st)
 	j.changed, j.first = j.changed || j.s.mayChangeAccessMode(st), false
 	return err
 }
 
 // checkBegin does what judge does, for a BEGIN. READ WRITE after other statements is too late, as in PostgreSQL.
-func (j *readOnlyCheck) checkBegin(tx *rewrite.Transaction) *wire.Error {
+func (j *readOnlyCheck) checkBegin(tx *rewrite.TxControl) *wire.Error {
 	switch {
 	case isModeTooLate(&j.at, tx):
 		return errModesLate
-	case j.at.In() || j.mode == readWrite:
+	case j.at.IsOpen() || j.mode == readWrite:
 	case j.mode == unsureMode && lacksAccessMode(tx):
 		return errModeUnsure
 	case j.mode == readOnly && tx.ReadWrite && !j.first:
@@ -202,19 +202,21 @@ func (j *readOnlyCheck) checkBegin(tx *rewrite.Transaction) *wire.Error {
 // isModeTooLate reports whether PostgreSQL refuses a BEGIN READ ONLY with an isolation level, because a query of the
 // same text or pipeline precedes it. DSQL would accept it and commit the earlier writes together with a READ ONLY
 // block.
-func isModeTooLate(at *block.Block, tx *rewrite.Transaction) bool {
-	return tx.Verb == rewrite.Begin && !at.In() && tx.ReadOnly && tx.Isolation != rewrite.DefaultIsolation && at.Refuses(tx) == block.CodeActive
+func isModeTooLate(at *block.Block, tx *rewrite.TxControl) bool {
+	return tx.Verb == rewrite.Begin && !at.IsOpen() && tx.ReadOnly && tx.Isolation != rewrite.DefaultIsolation && at.RefusalCode(tx) == block.CodeActive
 }
 
 // isDDLInReadOnly reports whether a statement is DDL in a READ ONLY block of a multi-statement query. PostgreSQL
 // refuses such DDL before it checks anything else. DSQL would first refuse a type or form that it lacks.
 func isDDLInReadOnly(at *block.Block, st *rewrite.Statement) bool {
-	command, _ := st.InReadOnly()
-	return st.Kind == rewrite.DDL && command != "" && at.In() && at.ReadOnly()
+	command, _ := st.ReadOnlyViolation()
+	return st.Kind == rewrite.DDL && command != "" && at.IsOpen() && at.IsReadOnly()
 }
 
 // isReadOnlyBlock reports whether a block is certainly READ ONLY.
-func isReadOnlyBlock(at *block.Block) bool { return at.In() && at.Known() && at.ReadOnly() }
+func isReadOnlyBlock(at *block.Block) bool {
+	return at.IsOpen() && at.HasSeenBegin() && at.IsReadOnly()
+}
 
 // unknownType is the SQLSTATE of an unknown type.
 const unknownType = "42704"
@@ -226,10 +228,10 @@ func readOnlyFormError(st *rewrite.Statement, payload []byte, at *block.Block) *
 	if st == nil || !isReadOnlyBlock(at) {
 		return nil
 	}
-	if code := string(retry.Field(payload, 'C')); code != retry.StateUnsupported && code != unknownType {
+	if code := string(retry.ErrorField(payload, 'C')); code != retry.StateUnsupported && code != unknownType {
 		return nil
 	}
-	if command, _ := st.InReadOnly(); command == "" {
+	if command, _ := st.ReadOnlyViolation(); command == "" {
 		return nil
 	}
 	return writeRefusal(st, readOnly)
@@ -238,7 +240,7 @@ func readOnlyFormError(st *rewrite.Statement, payload []byte, at *block.Block) *
 // currentPlanRefusal returns the error with which Sluice refuses a text now, or nil.
 func (s *session) currentPlanRefusal(plan *rewrite.Plan) error {
 	err := planRefusal(plan)
-	if st := plan.Single(); err != nil && st != nil {
+	if st := plan.SingleStatement(); err != nil && st != nil {
 		return cmp.Or(s.readOnlyRefusal(st), err)
 	}
 	return err
@@ -246,7 +248,7 @@ func (s *session) currentPlanRefusal(plan *rewrite.Plan) error {
 
 // readOnlyRefusal returns 25006 for a statement that Sluice answers locally in a READ ONLY block, or nil.
 func (s *session) readOnlyRefusal(st *rewrite.Statement) error {
-	if command, _ := st.InReadOnly(); command != "" && s.isInReadOnlyBlock() {
+	if command, _ := st.ReadOnlyViolation(); command != "" && s.isInReadOnlyBlock() {
 		return writeRefusal(st, readOnly)
 	}
 	return nil
@@ -254,7 +256,7 @@ func (s *session) readOnlyRefusal(st *rewrite.Statement) error {
 
 // writeRefusal returns the error of one statement outside a block that begins in mode, or nil.
 func writeRefusal(st *rewrite.Statement, mode accessMode) *wire.Error {
-	switch command, known := st.InReadOnly(); {
+	switch command, known := st.ReadOnlyViolation(); {
 	case mode == readWrite:
 		return nil
 	case mode == unsureMode && (command != "" || !known):
@@ -285,10 +287,10 @@ func (s *session) planForServer(plan *rewrite.Plan, sql []byte) (*rewrite.Plan, 
 // mayChangeAccessMode reports whether a statement may change the mode of later transactions. RESET ALL does if the
 // setting is on, or if the startup set it. A set_config of another setting does not.
 func (s *session) mayChangeAccessMode(st *rewrite.Statement) bool {
-	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool {
+	return slices.ContainsFunc(st.Changes, func(c rewrite.SettingChange) bool {
 		switch c.Action {
 		case rewrite.ResetAll, rewrite.DiscardAll:
-			return s.settings.ReadOnly() || s.settings.Startup.Kept[rewrite.ReadOnlyDefault] != ""
+			return s.settings.IsReadOnlyByDefault() || s.settings.Startup.StartupLocal[rewrite.ReadOnlyDefault] != ""
 		}
 		return c.Name == rewrite.ReadOnlyDefault
 	})

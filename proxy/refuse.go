@@ -33,7 +33,7 @@ func (s *session) sendRefusal(e *wire.Error) error {
 		}
 	}
 	e = s.replacePartialConflict(e)
-	s.srv.metrics.ErrorSent(e.Code)
+	s.srv.metrics.CountErrorSent(e.Code)
 	t.deadline = time.Time{} // the turn has failed already
 	if s.state == busy || s.state == inTransaction && s.b.status == 'T' {
 		// In a block between two turns the server's block must fail too. A startup value may have failed it already:
@@ -43,11 +43,11 @@ func (s *session) sendRefusal(e *wire.Error) error {
 		}
 		// A transaction with a failed statement is not replayed.
 		if t.logs {
-			s.tx.log.Refuse(retry.Failed)
+			s.tx.log.RefuseReplay(retry.Failed)
 		}
 		t.refused = &forcedErrorReply{err: e}
 		t.owed.push(wire.Bind).reply = t.refused
-		t.outcome.ForceError()
+		t.outcome.RecordForcedError()
 		s.addToBatch(appendBindWithoutParams(nil, missingStatementName))
 		if !t.ended {
 			t.skip = true
@@ -64,7 +64,7 @@ func (s *session) sendRefusal(e *wire.Error) error {
 		}
 		// The server has not seen the block, which fails in Sluice alone. Its BEGIN is recorded for AND CHAIN.
 		s.failedBegin, s.deferredBegin = s.deferredBegin, nil
-		s.tx.log.Refuse(retry.Failed)
+		s.tx.log.RefuseReplay(retry.Failed)
 	}
 	t.errorTold = true
 	if err := s.sendOrWithhold(e.Append(nil)); err != nil {
@@ -83,19 +83,19 @@ type forcedErrorReply struct {
 	err *wire.Error
 }
 
-func (r *forcedErrorReply) replaceError(*session, *pendingReply, []byte) *answer.Error {
-	return &answer.Error{Instead: r.err.Append(nil), Forced: true}
+func (r *forcedErrorReply) replaceError(*session, *pendingReply, []byte) *answer.ErrorHandling {
+	return &answer.ErrorHandling{Instead: r.err.Append(nil), Forced: true}
 }
 
 // sendErrorNow sends the client an error outside the order of pending replies. The caller handles what follows.
 func (s *session) sendErrorNow(e *wire.Error) {
-	s.srv.metrics.ErrorSent(e.Code)
+	s.srv.metrics.CountErrorSent(e.Code)
 	s.sendOrWithhold(e.Append(nil)) // the next write reports a write error again
 }
 
-// refuseFrame reads and drops a client's frame, and returns why or the error of the drop. An error of an earlier
-// frame may arrive meanwhile: then this frame is only skipped. A lost backend that the transaction survives is
-// replaced here, because later code does not know of the frame.
+// refuseFrame reads and drops a client's frame, and returns why or the error of the drop. An error of an earlier frame
+// may arrive meanwhile: then this frame is only skipped. A lost backend that the transaction survives is replaced here,
+// because later code does not know of the frame.
 func (s *session) refuseFrame(total int, why *wire.Error) error {
 	err := s.discardBytes(total)
 	var gone *lostError

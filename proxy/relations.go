@@ -173,7 +173,7 @@ func (srv *Server) queryRows(ask queryFunc, query string, row func(columns []str
 	case err != nil:
 		return err
 	case refusal != nil:
-		return &serverRefusal{string(retry.Field(refusal, 'C')), string(retry.Field(refusal, 'M'))}
+		return &serverRefusal{string(retry.ErrorField(refusal, 'C')), string(retry.ErrorField(refusal, 'M'))}
 	case bad != nil:
 		return &serverRefusal{"54000", bad.Error()}
 	}

@@ -41,8 +41,8 @@ func (s *session) replanLog() (done bool, err error) {
 	}
 	r := logReplanner{s: s, now: s.srv.keeper.current.Load()}
 	l := s.tx.log
-	for turn := range l.Turns() + 1 {
-		frames := l.Frames(turn)
+	for turn := range l.TurnCount() + 1 {
+		frames := l.TurnFrames(turn)
 		for i := range frames {
 			r.replanFrame(&frames[i])
 		}
@@ -81,7 +81,7 @@ func (s *session) refreshPurity() error {
 func (s *session) canReplanAndResend(o *pendingReply) bool {
 	plan, _ := o.sentPlan()
 	return s.srv.keeper.enabled && plan != nil && !s.tx.renamed && s.t.phase == phaseLive && s.t.originalError == nil &&
-		s.canReplayAnywhere() && s.tx.log.Untold() && len(s.tx.marks) == 0 && s.srv.keeper.mayLoadForNames()
+		s.canReplayAnywhere() && s.tx.log.HasDeliveredNothing() && len(s.tx.marks) == 0 && s.srv.keeper.mayLoadForNames()
 }
 
 // logReplanner plans the texts of a log by a snapshot of the schema. frame must be called for each frame in order,
@@ -97,7 +97,7 @@ type logReplanner struct {
 }
 
 // replanFrame plans one frame: the template of a Parse or Bind, the text of a Query.
-func (r *logReplanner) replanFrame(f *retry.Frame[logEntry]) {
+func (r *logReplanner) replanFrame(f *retry.LoggedFrame[logEntry]) {
 	n := &f.Note
 	switch {
 	case n.tmpl != nil:
@@ -115,16 +115,16 @@ func (r *logReplanner) replanFrame(f *retry.Frame[logEntry]) {
 // replanText returns the plan of a text by the snapshot, or nil if nothing has changed. was is the plan by names.
 //
 // The search path stays that of the time when the text was sent. Only the schemas' contents are newer.
-func (r *logReplanner) replanText(sql []byte, names *schema.Names, was *rewrite.Plan) (*rewrite.Plan, *schema.Names) {
+func (r *logReplanner) replanText(sql []byte, names *schema.NameResolver, was *rewrite.Plan) (*rewrite.Plan, *schema.NameResolver) {
 	if names == nil || names.Schema() == r.now.Schema || was.Pin == rewrite.PinUnparsed || isSchemaIndependent(was) {
 		return nil, nil
 	}
-	names = names.Renewed(r.now.Schema)
-	plan := r.s.chosen.planner.PlanIn(sql, names)
+	names = names.ForSnapshot(r.now.Schema)
+	plan := r.s.chosen.planner.PlanWithNames(sql, names)
 	if plan.Text == was.Text && planRefusal(plan) == nil {
 		return nil, nil
 	}
-	r.lost = r.lost || planRefusal(plan) != nil || plan.Kind != was.Kind || plan.InSplit() != nil || was.InSplit() != nil
+	r.lost = r.lost || planRefusal(plan) != nil || plan.Kind != was.Kind || plan.ActiveSplit() != nil || was.ActiveSplit() != nil
 	if r.plans == nil {
 		r.plans = map[*rewrite.Plan]*rewrite.Plan{}
 	}
@@ -150,9 +150,9 @@ func (r *logReplanner) replanTemplate(n *logEntry) {
 }
 
 // replanQuery plans the text of a simple Query.
-func (r *logReplanner) replanQuery(f *retry.Frame[logEntry]) {
+func (r *logReplanner) replanQuery(f *retry.LoggedFrame[logEntry]) {
 	n := &f.Note
-	sql := []byte(n.asked.Source())
+	sql := []byte(n.asked.ClientText())
 	if n.asked.Text == "" {
 		if sql = []byte(n.text); n.text == "" {
 			payload := r.s.loggedPayload(f)

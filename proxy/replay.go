@@ -15,8 +15,8 @@ import (
 )
 
 // Replay decides whether a transaction that met a conflict or lost its backend runs again (judge, conflicted,
-// replayAfterLoss). resolve loops over the attempts; refuseReplay sends the error. abort.go, reacquire.go and
-// resend.go have the steps of an attempt, replaylog.go the log. docs/replay.md states the guarantees.
+// replayAfterLoss). resolve loops over the attempts; refuseReplay sends the error. abort.go, reacquire.go and resend.go
+// have the steps of an attempt, replaylog.go the log. docs/replay.md states the guarantees.
 
 // keepBackendUnder bounds the pause in which a replay keeps its backend. In a longer pause another session may use the
 // backend.
@@ -55,7 +55,7 @@ type replayAttempt struct {
 	// answers in ahead, as acknowledgements does.
 	answersBefore []byte
 	acksBefore    int
-	refusal       retry.Reason // why no further attempt is made
+	refusal       retry.RefusalReason // why no further attempt is made
 	// renewed means that the last attempt failed because of a schema change that its backend now knows.
 	renewed bool
 	pause   time.Duration
@@ -78,18 +78,18 @@ type replayAttempt struct {
 
 // abandonAttempt ends the attempt. A reason other than retry.Replayable forbids further attempts. resolve does what
 // follows.
-func (a *replayAttempt) abandonAttempt(reason retry.Reason) {
+func (a *replayAttempt) abandonAttempt(reason retry.RefusalReason) {
 	a.phase, a.refusal = phaseAborting, reason
 }
 
 // decideReplay decides whether the transaction may be replayed, and charges the attempt to its policy and to the
-// process's budget. It sets t.pause. For any result but retry.Replayable there is no replay; the caller
-// counts that. crowd is how many transactions of this process wait for the same rows.
-func (s *session) decideReplay(cause retry.Cause, crowd int) retry.Reason {
+// process's budget. It sets t.pause. For any result but retry.Replayable there is no replay; the caller counts that.
+// crowd is how many transactions of this process wait for the same rows.
+func (s *session) decideReplay(cause retry.ReplayCause, crowd int) retry.RefusalReason {
 	r, l := s.srv.replays, s.tx.log
 	switch {
 	case !l.Replayable():
-		return l.Refused()
+		return l.RefusalReason()
 	case s.replaysOnlyForSchema() && cause != retry.SchemaConflict:
 		return retry.Pinned
 	case s.isCancelRequested():
@@ -97,15 +97,15 @@ func (s *session) decideReplay(cause retry.Cause, crowd int) retry.Reason {
 	case s.srv.draining.Load():
 		return retry.Draining
 	// The log's digest lacks masked parts of answers, so that the turn cannot be compared.
-	case s.t.hidesAnswers && !l.Untold():
+	case s.t.hidesAnswers && !l.HasDeliveredNothing():
 		return retry.Masked
 	}
-	pause, reason := s.tx.attempts.Next(&r.cfg.Policy, cause, time.Now(), rand.Float64(), crowd)
-	// A statement that is sent in another form or prepared again does not charge the budget, because no other
-	// transaction is in the way. Nor does a transaction with a pass: the gate limits those, and one that read before
-	// it waited there always loses.
-	gated := s.tx.gated && cause.Contended()
-	if reason == retry.Replayable && cause.Conflicts() && !gated && !r.budget.Take() {
+	pause, reason := s.tx.attempts.NextDelay(&r.cfg.Policy, cause, time.Now(), rand.Float64(), crowd)
+	// A statement that is sent in another form or prepared again does not charge the budget, because no other transaction
+	// is in the way. Nor does a transaction with a pass: the gate limits those, and one that read before it waited there
+	// always loses.
+	gated := s.tx.gated && cause.IsRowContention()
+	if reason == retry.Replayable && cause.MayConflict() && !gated && !r.budget.Take() {
 		reason = retry.OverBudget
 	}
 	s.t.pause = pause
@@ -115,16 +115,16 @@ func (s *session) decideReplay(cause retry.Cause, crowd int) retry.Reason {
 // handleConflict handles an error that reports a conflict, or that the server wants a statement in another form. frame
 // is the error; whole means that frame is complete. again reports that the attempt has failed and that resolve goes on.
 // Otherwise the client has been sent the error, with the reason for no replay.
-func (s *session) handleConflict(cause retry.Cause, frame []byte, whole bool) (again bool, err error) {
+func (s *session) handleConflict(cause retry.ReplayCause, frame []byte, whole bool) (again bool, err error) {
 	t, r := s.t, s.srv.replays
 	crowd := 0
-	if cause.Contended() {
-		s.tx.hadRowConflict, s.tx.gated = true, s.tx.pass.Held()
-		crowd = s.tx.pass.Conflicted()
+	if cause.IsRowContention() {
+		s.tx.hadRowConflict, s.tx.gated = true, s.tx.pass.IsHeld()
+		crowd = s.tx.pass.RecordConflict()
 	}
-	if cause.Conflicts() && cause != retry.BackendLost {
-		s.srv.metrics.TxConflict(s.tx.operation)
-		if n, over := r.alert.Conflict(time.Now()); over {
+	if cause.MayConflict() && cause != retry.BackendLost {
+		s.srv.metrics.CountTxConflict(s.tx.operation)
+		if n, over := r.alert.RecordConflict(time.Now()); over {
 			s.srv.log.Warn("many conflicts", "in_a_minute", n, "alert_threshold_conflicts_per_minute", s.srv.cfg.AlertConflictsPerMinute)
 		}
 	}
@@ -138,19 +138,19 @@ func (s *session) handleConflict(cause retry.Cause, frame []byte, whole bool) (a
 				return false, err
 			}
 			if whole {
-				frame = retry.AppendRefusal(nil, frame, reason.Detail(retry.Difference{}), s.retryHint())
+				frame = retry.AppendErrorWithHint(nil, frame, reason.Detail(retry.ReplayDifference{}), s.retryHint())
 			}
 			return false, s.sendOrWithhold(frame)
 		}
 		t.originalError = bytes.Clone(frame)
 		if cause == retry.UnknownName {
-			t.answersBefore, t.acksBefore = s.withheld.Bytes(), s.tx.log.Acknowledging()
+			t.answersBefore, t.acksBefore = s.withheld.Bytes(), s.tx.log.UnhashedReceived()
 		}
 	}
 	s.countReplay(cause, reason)
 	s.unpinForReplay()
 	t.abandonAttempt(reason)
-	s.tx.job.Failed()
+	s.tx.job.Clear()
 	t.serverAt, t.renewed = skippingToSync, cause == retry.SchemaConflict
 	return true, nil
 }
@@ -163,7 +163,7 @@ func (s *session) failOnDifference() {
 	if t.serverAt == skippingToSync {
 		t.serverAt = midTurn
 	}
-	if why := s.tx.log.Refused(); why != retry.Replayable {
+	if why := s.tx.log.RefusalReason(); why != retry.Replayable {
 		t.refusal = why
 	}
 	if s.isCancelRequested() { // the cancel's error is the answer that differs
@@ -172,17 +172,17 @@ func (s *session) failOnDifference() {
 }
 
 // countReplay counts a replay in the metrics.
-func (s *session) countReplay(cause retry.Cause, reason retry.Reason) {
+func (s *session) countReplay(cause retry.ReplayCause, reason retry.RefusalReason) {
 	if reason == retry.Replayable {
-		s.srv.metrics.TxRetried(s.tx.operation, cause.String(), s.tx.attempts.Count())
+		s.srv.metrics.CountTxRetry(s.tx.operation, cause.String(), s.tx.attempts.Count())
 	}
 }
 
 // countReplayRefusal counts a refused replay in the metrics.
-func (s *session) countReplayRefusal(reason retry.Reason) {
-	s.srv.metrics.TxReplayRefused(reason.String())
+func (s *session) countReplayRefusal(reason retry.RefusalReason) {
+	s.srv.metrics.CountReplayRefusal(reason.String())
 	if reason == retry.Exhausted {
-		s.srv.metrics.TxExhausted(s.tx.operation)
+		s.srv.metrics.CountTxExhausted(s.tx.operation)
 	}
 }
 
@@ -195,7 +195,7 @@ func (s *session) canReplayAfterLoss() bool {
 
 // replayAfterLoss drops the lost backend and replays the transaction. If reason is not retry.Replayable, or no
 // attempt succeeds, the client gets clientErr with the reason.
-func (s *session) replayAfterLoss(clientErr *wire.Error, reason retry.Reason) error {
+func (s *session) replayAfterLoss(clientErr *wire.Error, reason retry.RefusalReason) error {
 	t := s.t
 	if t.originalError == nil {
 		t.originalError, t.statusAfter = clientErr.Append(nil), 'I'
@@ -213,8 +213,8 @@ func (s *session) replayAfterLoss(clientErr *wire.Error, reason retry.Reason) er
 }
 
 // runAttempts makes attempts until one has come as far as the client has, or sends the client why there are no more.
-// t.phase must be aborting. With nil there are three results: the turn goes on with a backend in the state that
-// the client expects, the turn has settled, or its frames are skipped. t.originalError holds the first error for later
+// t.phase must be aborting. With nil there are three results: the turn goes on with a backend in the state that the
+// client expects, the turn has settled, or its frames are skipped. t.originalError holds the first error for later
 // attempts.
 func (s *session) runAttempts() error {
 	t := s.t
@@ -226,7 +226,7 @@ func (s *session) runAttempts() error {
 			if err := s.flushBuffered(); err != nil {
 				return err
 			}
-			s.tx.log.Delivered()
+			s.tx.log.RecordDelivered()
 		}
 		s.withheld.Drop() // withheld output of the failed attempt
 		if err := s.abortAttempt(); err != nil {
@@ -246,8 +246,8 @@ func (s *session) runAttempts() error {
 				return err
 			}
 		}
-		if t.refusal == retry.Replayable && !s.tx.log.Rewind() {
-			t.refusal = s.tx.log.Refused()
+		if t.refusal == retry.Replayable && !s.tx.log.BeginReplay() {
+			t.refusal = s.tx.log.RefusalReason()
 		}
 		if t.refusal != retry.Replayable {
 			return s.refuseReplay()
@@ -296,7 +296,7 @@ func (s *session) refuseReplay() error {
 	case t.refusal == retry.Unchanged:
 		told = t.originalError
 	default:
-		told = retry.AppendRefusal(nil, t.originalError, t.refusal.Detail(diff), s.retryHint())
+		told = retry.AppendErrorWithHint(nil, t.originalError, t.refusal.Detail(diff), s.retryHint())
 	}
 	told = append(t.answersBefore, told...)
 	s.unpinForReplay()
@@ -336,7 +336,7 @@ func (s *session) refuseReplay() error {
 
 // replayDifference returns where a refused replay answered differently, in the transaction or in a discarded part. drew
 // is the result of mayRegenerateValues for a ROLLBACK TO.
-func (s *session) replayDifference() (diff retry.Difference, drew bool) {
+func (s *session) replayDifference() (diff retry.ReplayDifference, drew bool) {
 	t := s.t
 	switch {
 	case t.refusal != retry.Differs:
@@ -357,7 +357,7 @@ func (s *session) dropFailedTurn() {
 	s.invalidateSchemaCache() // unknown, so assume that it was
 	s.endSchemaChange(false)
 	s.settings.Staged.Rollback()
-	s.txParsing = settings.Parsing{}
+	s.txParsing = settings.ParsingHashes{}
 	s.closePortals()
 	t.owed.reset()
 	t.up.Reset()

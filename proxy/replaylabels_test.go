@@ -15,8 +15,8 @@ import (
 func TestEveryReasonHasALabel(t *testing.T) {
 	t.Parallel()
 	set := metrics.New(metrics.Options{})
-	for _, reason := range retry.Reasons() {
-		set.Proxy.TxReplayRefused(reason)
+	for _, reason := range retry.RefusalReasons() {
+		set.Proxy.CountReplayRefusal(reason)
 	}
 	families, err := set.Registry.Gather()
 	if err != nil {
@@ -60,7 +60,7 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 			}
 		}
 	}
-	want := retry.Reasons()
+	want := retry.RefusalReasons()
 	slices.Sort(want)
 	slices.Sort(documented)
 	if !slices.Equal(documented, want) {

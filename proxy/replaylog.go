@@ -14,18 +14,18 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// The log of a transaction, and withheld output. A session records frames before it sends them (logFrame), and
-// answers as they arrive (recordRows, recordReply, synthesize), so that the transaction can be replayed. Package retry
-// holds the log and counts how much of each answer the client has.
+// The log of a transaction, and withheld output. A session records frames before it sends them (logFrame), and answers
+// as they arrive (recordRows, recordReply, synthesize), so that the transaction can be replayed. Package retry holds
+// the log and counts how much of each answer the client has.
 
 // replayShared holds what the replays of all sessions share. A Server without replay has none.
 type replayShared struct {
 	cfg    retry.Config
-	logs   *retry.Logs[logEntry]
-	held   *retry.Quota
+	logs   *retry.ReplayLogPool[logEntry]
+	held   *retry.ByteQuota
 	budget *retry.Budget
-	gate   *retry.Gate
-	alert  *retry.Alert
+	gate   *retry.ConflictGate
+	alert  *retry.ConflictAlert
 }
 
 // newReplayShared returns the replays of a Server, or nil if replay is off or has no use.
@@ -33,31 +33,31 @@ func newReplayShared(cfg Config) (*replayShared, error) {
 	if !cfg.Replay || cfg.hasDedicatedBackends() {
 		return nil, nil
 	}
-	logs, err := retry.NewLogs[logEntry](cfg.Retry)
+	logs, err := retry.NewReplayLogPool[logEntry](cfg.Retry)
 	if err != nil {
 		return nil, err
 	}
-	return &replayShared{cfg: cfg.Retry, logs: logs, held: retry.NewQuota(cfg.Retry.HeldTotalBytes),
-		budget: retry.NewBudget(cfg.Retry, time.Now), gate: retry.NewGate(cfg.Retry),
-		alert: retry.NewAlert(cfg.AlertConflictsPerMinute)}, nil
+	return &replayShared{cfg: cfg.Retry, logs: logs, held: retry.NewByteQuota(cfg.Retry.HeldTotalBytes),
+		budget: retry.NewBudget(cfg.Retry, time.Now), gate: retry.NewConflictGate(cfg.Retry),
+		alert: retry.NewConflictAlert(cfg.AlertConflictsPerMinute)}, nil
 }
 
 // transaction is the session's record of its current transaction, for a replay and for metrics. endTransaction resets
 // it.
 type transaction struct {
-	log *retry.Log[logEntry] // nil: no transaction, or replay is off
+	log *retry.ReplayLog[logEntry] // nil: no transaction, or replay is off
 	// whole is the transaction's log while log is that of a discarded part, else nil.
-	whole *retry.Log[logEntry]
+	whole *retry.ReplayLog[logEntry]
 	// begin is the deferred BEGIN that preceded the first frame, or nil.
 	begin          *statementTemplate
 	attempts       retry.Attempts
-	pass           *retry.Pass
-	key            retry.Key // of its first statement that locks or changes existing rows
+	pass           *retry.GatePass
+	key            retry.ContentionKey // of its first statement that locks or changes existing rows
 	keyed          bool
 	hadRowConflict bool   // it lost a conflict over rows
 	gated          bool   // it had a pass at its last conflict
 	operation      string // see trackOperationName
-	running        metrics.Running
+	running        metrics.ActiveTx
 	writes         bool // operation names a statement that locks or writes
 	optedOut       bool // by a comment in the SQL
 	pins           bool // its current statement pins the session
@@ -77,7 +77,7 @@ type transaction struct {
 	resets  bool
 	putBack []string // settings that were restored since
 	// job is the index job that a CREATE INDEX of the transaction started.
-	job   constraint.Pending
+	job   constraint.PendingJob
 	names appNames // given by functions: named.go
 	// watched means that observers see the end of the transaction (observer.settled).
 	watched bool
@@ -86,14 +86,14 @@ type transaction struct {
 }
 
 // logEntry is what a replay needs of a logged frame besides its payload. Q (Query), E, S, and D and C of portals have
-// their payload as sent. B has the payload after its two names. P, and D of statements, have none. Type 0 is an
-// answer that Sluice wrote itself. Each field names its frames.
+// their payload as sent. B has the payload after its two names. P, and D of statements, have none. Type 0 is an answer
+// that Sluice wrote itself. Each field names its frames.
 type logEntry struct {
 	plan      *rewrite.Plan         // Q, E: the statement
 	asked     *rewrite.Plan         // Q: the client's text, if Sluice answers part of it
 	text      string                // Q: sent instead of the payload; "" sends the payload
 	tmpl      *statementTemplate    // P, B, D of a statement
-	names     *schema.Names         // Q, P, B, D of a statement: the names that it was planned with
+	names     *schema.NameResolver  // Q, P, B, D of a statement: the names that it was planned with
 	described *statementDescription // B: the description that the client was sent
 	bound     *batch.Params         // E: runs as batches
 	stmt      *clientStatement      // D: the client's statement that the answer describes
@@ -136,17 +136,17 @@ func (s *session) startLogging() {
 		s.openLog()
 	}
 	s.t.logs = true
-	s.t.progress = s.settings.Progress()
+	s.t.progress = s.settings.TxProgress()
 }
 
 // openLog starts the log of a transaction. A transaction that has opted out has a log that is refused from the start.
 func (s *session) openLog() {
 	s.tx.log, s.tx.begin = s.srv.replays.logs.Open(), s.deferredBegin
 	s.tx.began = time.Now()
-	s.tx.running = s.srv.metrics.TxBegan(s.tx.running, s.tx.operation)
+	s.tx.running = s.srv.metrics.CountTxStart(s.tx.running, s.tx.operation)
 	switch {
 	case s.optedOut, s.tx.optedOut:
-		s.tx.log.Refuse(retry.OptedOut)
+		s.tx.log.RefuseReplay(retry.OptedOut)
 	case s.pinned:
 		s.tx.held = true
 	}
@@ -157,7 +157,7 @@ func (s *session) openLog() {
 func (s *session) optOutOfReplay(asked bool) {
 	if asked {
 		s.tx.optedOut = true
-		s.tx.log.Refuse(retry.OptedOut)
+		s.tx.log.RefuseReplay(retry.OptedOut)
 	}
 }
 
@@ -178,24 +178,24 @@ func (s *session) endTransaction(committed bool) {
 	s.tx.closeDiscardedParts()
 	s.tx.log.Close()
 	if committed {
-		s.srv.replays.budget.Committed()
+		s.srv.replays.budget.RecordCommit()
 	}
-	s.srv.metrics.TxEnded(s.tx.running, s.tx.operation, time.Since(s.tx.began), s.tx.attempts.Count())
+	s.srv.metrics.CountTxEnd(s.tx.running, s.tx.operation, time.Since(s.tx.began), s.tx.attempts.Count())
 	s.tx = transaction{}
 }
 
 // logFrame records a client's frame before it is sent. If the log is full, the log is refused, and the frame is sent
 // nevertheless.
 func (s *session) logFrame(typ byte, n logEntry, payload []byte) {
-	if s.t.logs && s.tx.log.Sent(typ, n, len(payload)) {
-		s.tx.log.Write(payload)
+	if s.t.logs && s.tx.log.RecordFrame(typ, n, len(payload)) {
+		s.tx.log.AppendPayload(payload)
 	}
 }
 
 // chargeLongText charges the log for a long text, which the catalog does not hold.
 func (s *session) chargeLongText(tmpl *statementTemplate, cost int) {
-	if s.t.logs && tmpl.isLong() && !s.tx.log.Keep(cost) {
-		s.tx.log.Refuse(retry.LogFull)
+	if s.t.logs && tmpl.isLong() && !s.tx.log.ReserveBytes(cost) {
+		s.tx.log.RefuseReplay(retry.LogFull)
 	}
 }
 
@@ -205,11 +205,11 @@ func (s *session) logUndo(name string, prev *clientStatement) {
 	if !s.t.logs || !l.Replayable() {
 		return
 	}
-	if frames := l.Frames(l.Turns()); len(frames) > 0 {
+	if frames := l.TurnFrames(l.TurnCount()); len(frames) > 0 {
 		n := &frames[len(frames)-1].Note
 		n.undoes, n.name, n.prev = true, name, prev
-		if !l.Keep(len(name)) {
-			l.Refuse(retry.LogFull)
+		if !l.ReserveBytes(len(name)) {
+			l.RefuseReplay(retry.LogFull)
 		} else if prev != nil {
 			s.chargeLongText(prev.tmpl, int(prev.cost))
 		}
@@ -225,21 +225,21 @@ func (s *session) logPlan(plan *rewrite.Plan) {
 	}
 	switch {
 	case plan == unreadPlan: // too long: the log has no copy
-		l.Refuse(retry.Unread)
+		l.RefuseReplay(retry.Unread)
 	case plan.Kind == rewrite.Unknown, plan.Pin == rewrite.PinUnparsed:
 		s.t.unreadRuns = true // see forbidReplayOfUnparsed
 	case plan.Sequence == "" && s.isSolePinStatement(plan):
 		s.tx.pins = true // it may be replayed after a schema change: see unpinForReplay
-		l.Wrote()
+		l.RecordWrite()
 	case plan.Pin != rewrite.NoPin, plan.Sequence != "":
-		l.Refuse(retry.Pinned)
+		l.RefuseReplay(retry.Pinned)
 	case hasMaskedAnswer(plan) && !s.isMaskedAutocommit(plan):
-		l.Refuse(retry.Masked)
+		l.RefuseReplay(retry.Masked)
 	case plan.Kind > rewrite.Read:
-		l.Wrote()
+		l.RecordWrite()
 		for i := range plan.Statements {
 			if st := &plan.Statements[i]; st.Does == rewrite.DeallocatesAll || isDiscardAll(st) {
-				l.Refuse(retry.Pinned) // it drops the session's prepared statements
+				l.RefuseReplay(retry.Pinned) // it drops the session's prepared statements
 			}
 		}
 	}
@@ -252,7 +252,7 @@ func (s *session) logPlan(plan *rewrite.Plan) {
 // replay as partial_group.
 func (s *session) forbidReplayOfUnparsed() {
 	if s.t.unreadRuns {
-		s.tx.log.Refuse(retry.Unread)
+		s.tx.log.RefuseReplay(retry.Unread)
 	}
 }
 
@@ -275,15 +275,15 @@ func (s *session) recordRows(r *relaySpan) error {
 	if s.isRecording() {
 		if q := &s.t.owed; !q.empty() && q.first().reply != nil {
 			if taker, ok := q.first().reply.(rowHandler); ok {
-				taker.handleRows(s, src.Since(r.noted))
+				taker.handleRows(s, src.BytesSince(r.noted))
 			}
 		}
-		drop, ok := s.tx.log.Rows(src.Since(r.noted))
+		drop, ok := s.tx.log.RecordRows(src.BytesSince(r.noted))
 		if !ok {
 			s.failOnDifference()
 		}
 		if drop > 0 {
-			if err := s.sendOrWithhold(src.Between(r.span, r.noted)); err != nil {
+			if err := s.sendOrWithhold(src.BytesBetween(r.span, r.noted)); err != nil {
 				return err
 			}
 			r.span = r.noted + drop
@@ -297,24 +297,24 @@ func (s *session) recordRows(r *relaySpan) error {
 // error or notice all or none. After a difference the attempt has failed, and the client gets nothing.
 func (s *session) recordReply(typ byte, frame []byte) int {
 	l := s.tx.log
-	if typ == wire.ReadyForQuery && s.b.status == 'I' && s.t.phase != phaseRepeating && !l.Behind() {
+	if typ == wire.ReadyForQuery && s.b.status == 'I' && s.t.phase != phaseRepeating && !l.IsReplayBehind() {
 		return 0 // the transaction has ended: no replay will compare this
 	}
-	drop, ok := l.Reply(typ, frame)
+	drop, ok := l.RecordReply(typ, frame)
 	if !ok {
 		s.failOnDifference()
 		return len(frame)
 	}
 	// After an error that the client got, only a ROLLBACK can follow.
 	if typ == wire.ErrorResponse && drop == 0 && s.t.phase != phaseRepeating {
-		l.Refuse(retry.Failed)
+		l.RefuseReplay(retry.Failed)
 	}
 	return drop
 }
 
 // sendSynthetic sends the client an answer of Sluice's own, unless the client has that answer from an earlier attempt.
 func (s *session) sendSynthetic(b []byte) error {
-	if s.isRecording() && s.tx.log.Made(len(b)) > 0 {
+	if s.isRecording() && s.tx.log.RecordLocalReply(len(b)) > 0 {
 		return nil
 	}
 	return s.sendOrWithhold(b)
@@ -341,7 +341,7 @@ func (s *session) flushToClient() error {
 		return err
 	}
 	if s.isRecording() {
-		s.tx.log.Delivered()
+		s.tx.log.RecordDelivered()
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 // end.
 func (s *session) handleBackendFrame(typ byte, frame []byte, total int) (frameVerdict, error) {
 	t := s.t
-	if !wire.Sound(frame, len(frame) == total) {
+	if !wire.HasMinimumPayload(frame, len(frame) == total) {
 		return swallow, s.malformedFrameError(typ, total)
 	}
 	switch typ {
@@ -39,7 +39,7 @@ func (s *session) handleBackendFrame(typ byte, frame []byte, total int) (frameVe
 		}
 	}
 	o := t.owed.first()
-	a := answer.To(o.kind, typ)
+	a := answer.MeaningOf(o.kind, typ)
 	if a == answer.CompletesOne {
 		o.tags++
 	}
@@ -190,7 +190,7 @@ func (s *session) handleReadyForQuery(frame []byte) error {
 	}
 	s.t.owed.pop()
 	s.b.status, s.b.groupOpen = frame[wire.HeaderLen], false
-	s.t.outcome.Ready(s.b.status)
+	s.t.outcome.RecordReady(s.b.status)
 	s.t.settled = true
 	s.t.copying = false
 	if s.b.status == 'T' && s.t.phase == phaseLive {
@@ -199,7 +199,7 @@ func (s *session) handleReadyForQuery(frame []byte) error {
 	if s.t.phase == phaseLive {
 		s.adoptAppName()
 	}
-	if s.t.restoresSettings = s.mayHaveResetSettings(); s.t.restoresSettings || s.tx.job.Waits() {
+	if s.t.restoresSettings = s.mayHaveResetSettings(); s.t.restoresSettings || s.tx.job.IsWaiting() {
 		return nil
 	}
 	return s.reportParametersAtReady()

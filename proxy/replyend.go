@@ -18,7 +18,7 @@ func (s *session) handleStatementEnd(o *pendingReply, a answer.Meaning, typ byte
 	if a == answer.CompletesOne && s.isSurplusTag(o) {
 		return v, true, s.unexpectedFrameError(typ)
 	}
-	if s.recordCompletion(o, typ, frame); s.tx.job.Open() {
+	if s.recordCompletion(o, typ, frame); s.tx.job.IsOpen() {
 		if v, err = s.delayTag(v, frame); err != nil {
 			return v, true, err
 		}
@@ -38,7 +38,7 @@ func (s *session) isSurplusTag(o *pendingReply) bool {
 // lacksTags reports whether a ReadyForQuery ends the simple Query o before its last CommandComplete and without an
 // error.
 func (s *session) lacksTags(o *pendingReply) bool {
-	return o.kind == wire.Query && o.plan != nil && o.plan.Kind != rewrite.Unknown && !s.t.outcome.Concluded()
+	return o.kind == wire.Query && o.plan != nil && o.plan.Kind != rewrite.Unknown && !s.t.outcome.IsConcluded()
 }
 
 // recordCompletion records the effects of a statement that has ended, or whose portal was suspended. When a settled
@@ -80,17 +80,17 @@ func (s *session) recordCompletion(o *pendingReply, typ byte, frame []byte) {
 // request may go on in another one; the log covers only the first and is refused.
 func (s *session) recordStatementEnd(o *pendingReply, tag []byte) {
 	t := s.t
-	var did block.Ending
+	var did block.TxEffect
 	if o.kind == wire.Query {
-		did = t.outcome.Answered(o.plan, t.statement, tag)
+		did = t.outcome.RecordTag(o.plan, t.statement, tag)
 	} else {
-		did = t.outcome.Executed(o.plan, s.mayAutocommit(), tag)
+		did = t.outcome.RecordExecuted(o.plan, s.mayAutocommit(), tag)
 	}
 	if did == block.GoesOn {
 		return
 	}
 	if t.logs {
-		s.tx.log.Refuse(retry.InnerCommit)
+		s.tx.log.RefuseReplay(retry.InnerCommit)
 	}
 	if o.kind == wire.Query {
 		s.closePortals() // an Execute closed the portals when it was sent

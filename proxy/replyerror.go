@@ -14,8 +14,8 @@ import (
 
 // serverError is what an ErrorResponse means for the turn.
 type serverError struct {
-	class retry.Class
-	cause retry.Cause
+	class retry.ResultClass
+	cause retry.ReplayCause
 	// mapped is the ErrorResponse that replaces the server's for the client; nil keeps the server's.
 	mapped []byte
 	// original is the ErrorResponse for the client if a replay is refused.
@@ -26,8 +26,8 @@ type serverError struct {
 
 // handleErrorResponse handles an ErrorResponse. frame holds its first bytes, total is its length. The server will not
 // answer the pending replies up to the next Sync. If a replay may get another answer, the error is withheld, the
-// attempt has failed (t.phase), and resolve goes on. Prepared names that the skipped frames changed are
-// restored, in the case of a replay once that is given up.
+// attempt has failed (t.phase), and resolve goes on. Prepared names that the skipped frames changed are restored, in
+// the case of a replay once that is given up.
 func (s *session) handleErrorResponse(frame []byte, total int) (frameVerdict, error) {
 	t := s.t
 	payload := frame[wire.HeaderLen:]
@@ -54,7 +54,7 @@ func (s *session) handleErrorResponse(frame []byte, total int) (frameVerdict, er
 	}
 	t.unreadRuns = false
 	// The repeated part of a transaction is expected to end in this error.
-	awaited := s.tx.whole != nil && s.tx.log.AwaitsError() && !e.cause.Conflicts()
+	awaited := s.tx.whole != nil && s.tx.log.AwaitsError() && !e.cause.MayConflict()
 	if e.replays && s.isRecording() && !made.Forced && !awaited {
 		s.tx.unknown = e.cause == retry.UnknownName
 		s.tx.renamed = s.tx.renamed || s.tx.unknown
@@ -96,7 +96,7 @@ func (s *session) handleFatalError(said *serverFatalError) (frameVerdict, error)
 
 // classifyError classifies the error that answers head, and records in the outcome that the statement has failed. It
 // drops what the error disproves: a cached schema, or prepared statements that the backend was believed to have.
-func (s *session) classifyError(head *pendingReply, made *answer.Error, frame []byte) (e serverError) {
+func (s *session) classifyError(head *pendingReply, made *answer.ErrorHandling, frame []byte) (e serverError) {
 	payload := frame[wire.HeaderLen:]
 	hint, otherForm := s.checkFormRefusal(head, made, payload)
 	stale, deallocated := s.isStaleStatement(head, payload), s.isDeallocated(head, made, payload)
@@ -111,10 +111,10 @@ func (s *session) classifyError(head *pendingReply, made *answer.Error, frame []
 		s.srv.keeper.sawNameError.Store(true)
 		unknown = s.canReplanAndResend(head)
 	}
-	at := s.t.outcome.Seen()
-	s.t.outcome.Failed(s.endsBlockOnError(head))
-	e.class, e.cause = retry.Classify(retry.Field(payload, 'C'), retry.Field(payload, 'M'))
-	s.srv.metrics.TxError(s.tx.operation, e.class.String())
+	at := s.t.outcome.SeenBlock()
+	s.t.outcome.RecordFailure(s.endsBlockOnError(head))
+	e.class, e.cause = retry.Classify(retry.ErrorField(payload, 'C'), retry.ErrorField(payload, 'M'))
+	s.srv.metrics.CountTxError(s.tx.operation, e.class.String())
 	e.mapped, e.original = s.clientErrorFor(head, made, frame, hint, &at), frame
 	switch {
 	case otherForm:
@@ -139,7 +139,7 @@ func (s *session) classifyError(head *pendingReply, made *answer.Error, frame []
 // isUnknownName reports whether the server does not know a table or column that the statement names. Then the cached
 // schema may be out of date.
 func isUnknownName(payload []byte) bool {
-	switch string(retry.Field(payload, 'C')) {
+	switch string(retry.ErrorField(payload, 'C')) {
 	case "42703", "42P01":
 		return true
 	}
@@ -149,12 +149,12 @@ func isUnknownName(payload []byte) bool {
 // isSchemaConflict reports whether an error is DSQL's OC001: the schema has changed, and the cached schema is out of
 // date.
 func isSchemaConflict(payload []byte) bool {
-	return string(retry.Field(payload, 'C')) == "40001" && bytes.Contains(retry.Field(payload, 'M'), []byte("(OC001)"))
+	return string(retry.ErrorField(payload, 'C')) == "40001" && bytes.Contains(retry.ErrorField(payload, 'M'), []byte("(OC001)"))
 }
 
 // sendError sends the client the error or its replacement. v is the verdict so far; the result says whether frame
 // itself still passes. A CommandComplete that waited for an index job is sent first.
-func (s *session) sendError(head *pendingReply, made *answer.Error, e *serverError, frame []byte, v frameVerdict) (frameVerdict, error) {
+func (s *session) sendError(head *pendingReply, made *answer.ErrorHandling, e *serverError, frame []byte, v frameVerdict) (frameVerdict, error) {
 	if made.Forced {
 		v = swallow
 		if err := s.sendOrWithhold(made.Instead); err != nil {
@@ -164,7 +164,7 @@ func (s *session) sendError(head *pendingReply, made *answer.Error, e *serverErr
 	if err := s.sendDelayedTag(); err != nil {
 		return v, err
 	}
-	s.tx.job.Failed()
+	s.tx.job.Clear()
 	if v == pass && made.Front != nil {
 		if err := s.sendSynthetic(made.Front); err != nil {
 			return v, err

@@ -16,8 +16,8 @@ import (
 // recordParameter records a ParameterStatus on the backend. Only reportParameters sends it to a client. A Reports value
 // is immutable: a new parameter value makes a new one.
 func (b *backend) recordParameter(frame []byte) {
-	name, rest, ok := wire.CString(frame[wire.HeaderLen:])
-	value, _, ok2 := wire.CString(rest)
+	name, rest, ok := wire.CutCString(frame[wire.HeaderLen:])
+	value, _, ok2 := wire.CutCString(rest)
 	if ok && ok2 {
 		b.updateReadingMode(string(name), string(value))
 	}
@@ -29,7 +29,7 @@ func (b *backend) recordParameter(frame []byte) {
 // mayReportParameters reports whether a parameter may have changed for the client in this turn. It runs at every
 // ReadyForQuery and mostly compares two pointers. The session must have a backend.
 func (s *session) mayReportParameters() bool {
-	return s.b.reported != s.settings.Reported || s.settings.InForce != s.settings.ReportedFor || s.settings.Unsettled()
+	return s.b.reported != s.settings.Reported || s.settings.InForce != s.settings.ReportedFor || s.settings.HasPendingChanges()
 }
 
 // reportParameters sends the client a ParameterStatus for each parameter whose value the client does not know yet. Call
@@ -41,7 +41,7 @@ func (s *session) mayReportParameters() bool {
 //   - Otherwise: the session's settings, as a backend with these settings reports them.
 func (s *session) reportParameters() error {
 	now := s.settings.Reported
-	if undone := s.settings.Undone(); undone != nil && s.txStatus() == 'E' {
+	if undone := s.settings.ValuesIfFailed(); undone != nil && s.txStatus() == 'E' {
 		now, s.settings.ReportedFor = s.reportsUnder(undone), undone
 	} else if s.isBlockUndone() {
 		now, s.settings.ReportedFor = s.reportsBeforeBlock(), nil
@@ -53,8 +53,8 @@ func (s *session) reportParameters() error {
 	if now == s.settings.Reported {
 		return nil
 	}
-	for _, p := range now.News(s.settings.Reported) {
-		if s.settings.TellsNews(p.Lower) {
+	for _, p := range now.ChangedSince(s.settings.Reported) {
+		if s.settings.IsReportedLocal(p.Lower) {
 			continue // sent when the setting was set
 		}
 		if err := s.sendOrWithhold(wire.AppendStrings(nil, wire.ParameterStatus, p.Name, p.Value)); err != nil {
@@ -68,7 +68,7 @@ func (s *session) reportParameters() error {
 // isBlockUndone reports whether a block has failed on a cluster without a savepoint of the server. All settings of the
 // block are undone there by then, even if the cluster reports this only after the ROLLBACK.
 func (s *session) isBlockUndone() bool {
-	return s.srv.cfg.Kind == DSQL && s.b != nil && s.b.status == 'E' && s.txStatus() == 'E' && !s.settings.Marked()
+	return s.srv.cfg.Kind == DSQL && s.b != nil && s.b.status == 'E' && s.txStatus() == 'E' && !s.settings.HasSavepoint()
 }
 
 // reportsBeforeBlock returns the backend's reports from before the failed block, or from the newest savepoint that
@@ -78,7 +78,7 @@ func (s *session) reportsBeforeBlock() *settings.Reports {
 		return s.tx.marks[n-1].reports
 	}
 	if s.tx.settingsAtBegin == s.settings.InForce {
-		return s.srv.sharedReports.Share(s.b.idle)
+		return s.srv.sharedReports.Intern(s.b.idle)
 	}
 	return s.deriveReports(s.settings.InForce) // a part of the request has committed
 }
@@ -88,7 +88,7 @@ func (s *session) reportsBeforeBlock() *settings.Reports {
 // client's settings.
 func (s *session) reportsUnder(of *settings.Values) *settings.Reports {
 	if b := s.b; b != nil && b.applied != nil && b.applied.Equal(of) {
-		b.reported = s.srv.sharedReports.Share(b.reported)
+		b.reported = s.srv.sharedReports.Intern(b.reported)
 		of.Seen.Store(b.reported)
 		return b.reported
 	}
@@ -109,14 +109,14 @@ func (s *session) deriveReports(of *settings.Values) *settings.Reports {
 			r = r.With(name, value)
 		}
 	}
-	return s.srv.sharedReports.Share(r)
+	return s.srv.sharedReports.Intern(r)
 }
 
 // effectiveReports returns the backend's reports, with the client's startup values where a RESET has set the server's
 // own: see restoreStartupSettings. Outside a transaction it adds settings that the server gets with the next statement,
 // because the client must see them as in force already.
 func (s *session) effectiveReports() *settings.Reports {
-	s.b.reported = s.srv.sharedReports.Share(s.b.reported)
+	s.b.reported = s.srv.sharedReports.Intern(s.b.reported)
 	now := s.b.reported
 	if len(s.settings.Staged.Changes) == 0 && (s.b.applied == nil || s.b.applied.Equal(s.settings.InForce)) {
 		return now
@@ -126,21 +126,21 @@ func (s *session) effectiveReports() *settings.Reports {
 		if is, _ := now.Get(c.Name); is != reset {
 			continue // a failed block has undone the RESET
 		}
-		now = now.Showing(c.Name, valueAsReported(s.srv.serverParameters(), c.Name, s.settings.Startup.Shown[c.Name]))
+		now = now.WithExisting(c.Name, valueAsReported(s.srv.serverParameters(), c.Name, s.settings.Startup.Shown[c.Name]))
 	}
 	if len(s.settings.Staged.Changes) == 0 && s.b.status == 'I' { // the next statement sends the session's settings
 		for name := range s.b.applied.SQL {
 			if usual, ok := s.b.dialled.Get(name); ok && s.settings.InForce.SQL[name] == "" {
-				now = now.Showing(name, usual)
+				now = now.WithExisting(name, usual)
 			}
 		}
 		for name, sql := range s.settings.InForce.SQL {
 			if value := s.settings.InForce.Shown[name]; value != "" && s.b.applied.SQL[name] != sql {
-				now = now.Showing(name, valueAsReported(s.srv.serverParameters(), name, value))
+				now = now.WithExisting(name, valueAsReported(s.srv.serverParameters(), name, value))
 			}
 		}
 	}
-	return s.srv.sharedReports.Share(now)
+	return s.srv.sharedReports.Intern(now)
 }
 
 // fixedParameters are reported parameters that no client can set.
@@ -151,7 +151,7 @@ var fixedParameters = []string{"in_hot_standby", "integer_datetimes", "is_superu
 // comparison starts from these reports.
 //
 // done was set in that transaction. For such a setting the server does not report the same value a second time.
-func (s *session) adoptReportedSettings(done []rewrite.Change) {
+func (s *session) adoptReportedSettings(done []rewrite.SettingChange) {
 	b := s.b
 	if b.reported == b.idle && len(done) == 0 || b.applied == nil {
 		return
@@ -160,14 +160,14 @@ func (s *session) adoptReportedSettings(done []rewrite.Change) {
 	for _, c := range done {
 		was = was.Without(c.Name)
 	}
-	var of, ofSession []rewrite.Change
-	for _, p := range b.reported.News(was) {
+	var of, ofSession []rewrite.SettingChange
+	for _, p := range b.reported.ChangedSince(was) {
 		if p.Lower == appName && s.canAdoptAppName() {
 			of = append(of, s.recordAppName(p.Value)) // the next transaction resets the name
 			continue
 		}
 		// The report of a list is not text for a SET. The server does not decide about settings that Sluice enforces.
-		if slices.Contains(fixedParameters, p.Lower) || rewrite.ListSettings[p.Lower] || s.srv.treat.Of(p.Lower) != settings.Carried {
+		if slices.Contains(fixedParameters, p.Lower) || rewrite.ListSettings[p.Lower] || s.srv.treat.ForName(p.Lower) != settings.Carried {
 			continue
 		}
 		sql, given := b.applied.SQL[p.Lower]
@@ -178,7 +178,7 @@ func (s *session) adoptReportedSettings(done []rewrite.Change) {
 		if p.Value == expected {
 			continue
 		}
-		c := rewrite.Change{Action: rewrite.Set, Name: p.Lower, SQL: settings.QuoteLiteral(p.Value), Text: p.Value}
+		c := rewrite.SettingChange{Action: rewrite.Set, Name: p.Lower, SQL: settings.QuoteLiteral(p.Value), Text: p.Value}
 		of = append(of, c)
 		// The session may have set another value that the backend does not have yet. That value stays.
 		if s.settings.InForce.SQL[p.Lower] == sql {
@@ -186,8 +186,8 @@ func (s *session) adoptReportedSettings(done []rewrite.Change) {
 		}
 	}
 	if len(of) > 0 {
-		b.applied = s.srv.interned.Share(b.applied.With(of, s.srv.interned.None()))
-		s.settings.Adopt(ofSession)
+		b.applied = s.srv.interned.Intern(b.applied.WithChanges(of, s.srv.interned.NoSettings()))
+		s.settings.ApplyCommitted(ofSession)
 	}
 	s.pinForRole()
 	b.idle = b.reported
@@ -202,7 +202,7 @@ func (s *session) pinForRole() {
 	}
 	for _, name := range []string{"is_superuser", "session_authorization"} {
 		was, _ := b.idle.Get(name)
-		if is, _ := b.reported.Get(name); is == was || name == "is_superuser" && s.srv.asksBehind && b.leftState.Due() {
+		if is, _ := b.reported.Get(name); is == was || name == "is_superuser" && s.srv.asksBehind && b.leftState.NeedsQuery() {
 			continue // checkLeftState queries the role
 		}
 		s.pinForFoundState(rewrite.PinRole)
@@ -212,11 +212,11 @@ func (s *session) pinForRole() {
 
 // pinForFoundState pins the session for state that a query found after a transaction. It returns false if no pin is
 // allowed: the session then ends after its turn, and its backend is closed.
-func (s *session) pinForFoundState(why rewrite.Pin) bool {
+func (s *session) pinForFoundState(why rewrite.PinReason) bool {
 	// With two statements in its plan, no failure removes the pin: see pin.
 	if s.pinBackend(&rewrite.Plan{Pin: why, Statements: make([]rewrite.Statement, 2)}) != nil {
 		s.b.suspect, s.pinLost = true, true
-		s.srv.metrics.Refused(metrics.FeatureSetting)
+		s.srv.metrics.CountRefusal(metrics.FeatureSetting)
 		return false
 	}
 	return true
@@ -230,7 +230,7 @@ func (srv *Server) serverParameters() *settings.Reports {
 	if r != nil && reflect.ValueOf(r.From).Pointer() == reflect.ValueOf(seen).Pointer() {
 		return r
 	}
-	r = settings.Completed(seen)
+	r = settings.WithDefaults(seen)
 	srv.reports.Store(r)
 	return r
 }

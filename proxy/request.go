@@ -123,7 +123,7 @@ func (s *session) finishEarlierFrames(typ byte) error {
 
 // isNextTextUnsettled reports whether a pending reply decides what the next text means.
 func (s *session) isNextTextUnsettled() bool {
-	return s.settings.ChoiceUnsettled() || s.isPartialEndPending()
+	return s.settings.AreOptionsPending() || s.isPartialEndPending()
 }
 
 // notAloneError returns the error for work that waits for the Sync and must be the last before it, if another frame
@@ -206,7 +206,7 @@ func (s *session) handleSync(total int) error {
 	}
 	// t.outcome comes first: the log entry says whether this Sync may commit.
 	t.owed.push(wire.Sync)
-	t.outcome.Sync()
+	t.outcome.RecordSync()
 	s.logFrame(wire.Sync, logEntry{commits: t.outcome.MayCommit()}, nil)
 	s.addToBatch(wire.FrameSync)
 	return s.finishTurn()
@@ -237,9 +237,8 @@ func (s *session) flushAndRelay() error {
 // unreadPlan is the plan of a text too long to read. The text may do anything, so that the session is pinned.
 var unreadPlan = &rewrite.Plan{Kind: rewrite.Unknown, Pin: rewrite.PinUnparsed}
 
-// admitPlan gets a backend for a plan that is about to be sent, and pins it where the plan
-// needs that. With an error the plan must not be sent; the error is for the client, or
-// ensureBackend's.
+// admitPlan gets a backend for a plan that is about to be sent, and pins it where the plan needs that. With an error
+// the plan must not be sent; the error is for the client, or ensureBackend's.
 func (s *session) admitPlan(plan *rewrite.Plan) error {
 	if s.state == failed {
 		return errAborted
@@ -256,12 +255,12 @@ func (s *session) admitPlan(plan *rewrite.Plan) error {
 			return err
 		}
 	}
-	if st := plan.Single(); st != nil && st.Executes != "" && s.b.status != 'E' && (!s.pinned || s.b.prepared.hasName(st.Executes)) {
+	if st := plan.SingleStatement(); st != nil && st.Executes != "" && s.b.status != 'E' && (!s.pinned || s.b.prepared.hasName(st.Executes)) {
 		return errNoStatement([]byte(st.Executes)) // a name of Sluice's own, which no client has prepared
 	}
 	// Recorded before the statement runs: a failed statement does not take a number back.
-	if plan.MayAdvance() {
-		s.sequences.Use(s.id, &s.b.sequences)
+	if plan.MayAdvanceSequence() {
+		s.sequences.RecordUse(s.id, &s.b.sequences)
 	}
 	if plan.Pin != rewrite.NoPin {
 		if err := s.pinBackend(plan); err != nil {
@@ -319,14 +318,14 @@ func (s *session) handleFunctionCall(total int) error {
 	}
 	s.logPlan(unreadPlan)
 	s.recordSchemaChange(functionPlan)
-	s.b.sequences.History.Moved()
+	s.b.sequences.History.InvalidateNames()
 	s.tx.ran = true
 	s.markFunctionCall()
 	t.owed.push(wire.FunctionCall)
 	if s.srv.resetsAuto {
-		s.settings.Stage(settings.Unseen)
+		s.settings.Stage(settings.UnseenChange)
 	}
-	t.outcome.Call()
+	t.outcome.RecordFunctionCall()
 	if err := s.forwardBytes(total); err != nil {
 		return err
 	}
@@ -344,7 +343,7 @@ func (s *session) endTurnLocally() error {
 	if status == 'I' {
 		s.endTransaction(false)
 		s.closePortals()
-		s.settings.EndKept(s.t.errorTold)
+		s.settings.EndLocalChanges(s.t.errorTold)
 		s.releaseDeferredLocks()
 	}
 	if !s.dedicated {
@@ -352,5 +351,5 @@ func (s *session) endTurnLocally() error {
 			return err
 		}
 	}
-	return s.sendOrWithhold(wire.AppendReady(s.appendParameterStatus(nil, status), status))
+	return s.sendOrWithhold(wire.AppendReadyForQuery(s.appendParameterStatus(nil, status), status))
 }

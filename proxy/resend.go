@@ -11,9 +11,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// rerun sends the log of a transaction again, turn by turn, through the queue and relay that a client's frames use.
-// The log compares the answers. The last functions decide whether a group outside a block is more than one
-// transaction.
+// rerun sends the log of a transaction again, turn by turn, through the queue and relay that a client's frames use. The
+// log compares the answers. The last functions decide whether a group outside a block is more than one transaction.
 
 // rerunTransaction sends the logged transaction again. First it sends every settled turn, whose answers must not
 // differ, then the frames of the turn in progress that the client has sent so far. Answers to those are relayed. The
@@ -21,7 +20,7 @@ import (
 // as the client had, it is over (isAttemptOver), or the turn has settled.
 func (s *session) rerunTransaction() error {
 	t := s.t
-	t.serverProgress = serverProgress{outcome: outcome.At(block.At('I'))}
+	t.serverProgress = serverProgress{outcome: outcome.FromBlock(block.FromStatus('I'))}
 	if done, err := s.replanLog(); done || err != nil {
 		return err // the undos of the last attempt are still needed
 	}
@@ -31,7 +30,7 @@ func (s *session) rerunTransaction() error {
 		s.sendDeferredBegin()
 	}
 	// The transaction's statements may draw numbers again.
-	s.sequences.Use(s.id, &s.b.sequences)
+	s.sequences.RecordUse(s.id, &s.b.sequences)
 	if err := s.rerunSettledTurns(); err != nil || t.isAttemptOver() {
 		return err
 	}
@@ -40,7 +39,7 @@ func (s *session) rerunTransaction() error {
 	}
 	t.phase, t.serverAt, t.statement = phaseLive, midTurn, 0
 	// The turn in progress changes the session again, so that the session returns to its state from before the turn.
-	s.settings.Resume(t.progress)
+	s.settings.RestoreProgress(t.progress)
 	s.restoreBeforeScript()
 	if t.nestedTurn.asksTime {
 		s.queryTxTime("")
@@ -65,21 +64,21 @@ func (s *session) rerunTransaction() error {
 // as before.
 func (s *session) rerunSettledTurns() error {
 	t, l := s.t, s.tx.log
-	t.keeping, t.keepsLast = s.surveyRepeatable(), l.Begun()
+	t.keeping, t.keepsLast = s.surveyRepeatable(), l.HasDeliveredPart()
 	if s.tx.whole == nil {
 		if t.keepingWhole = t.keeping; !t.keeping.clock || !t.keeping.tells {
 			s.forgetAskedTime() // the server's transaction is a new one, with another time
 		}
 	}
 	t.phase = phaseRepeating
-	for l.At() < l.Turns() {
+	for l.CurrentTurn() < l.TurnCount() {
 		t.serverAt = midTurn
-		if s.canSkipTurn(l.At()) {
-			s.b.sequences.Outdate()
-			l.Stands()
+		if s.canSkipTurn(l.CurrentTurn()) {
+			s.b.sequences.MarkOutdated()
+			l.SkipValidTurn()
 			continue
 		}
-		if l.IsCut(l.At()) {
+		if l.IsCutTurn(l.CurrentTurn()) {
 			if err := s.resendCutTurn(); err != nil || t.isAttemptOver() {
 				return err
 			}
@@ -88,7 +87,7 @@ func (s *session) rerunSettledTurns() error {
 		if err := s.resendTurn(false); err != nil {
 			return err
 		}
-		if q := &t.owed; l.At() < l.Turns() && l.IsBroken(l.At()) && t.serverAt != atReady && (q.empty() || !q.items[len(q.items)-1].endsWithReady()) {
+		if q := &t.owed; l.CurrentTurn() < l.TurnCount() && l.EndedWithError(l.CurrentTurn()) && t.serverAt != atReady && (q.empty() || !q.items[len(q.items)-1].endsWithReady()) {
 			q.push(wire.Sync) // the frame that ended the turn is skipped now
 			s.addToBatch(wire.FrameSync)
 		}
@@ -103,7 +102,7 @@ func (s *session) rerunSettledTurns() error {
 		if t.isAttemptOver() {
 			return nil
 		}
-		t.serverProgress = serverProgress{outcome: outcome.At(s.blockAtStatus(s.b.status))}
+		t.serverProgress = serverProgress{outcome: outcome.FromBlock(s.blockAtStatus(s.b.status))}
 	}
 	return nil
 }
@@ -113,13 +112,13 @@ func (s *session) rerunSettledTurns() error {
 func (s *session) resendTurn(last bool) error {
 	t := s.t
 	// An error for the client empties the log, but a Sync must still be sent.
-	frames := slices.Clone(s.tx.log.Frames(s.tx.log.At()))
+	frames := slices.Clone(s.tx.log.TurnFrames(s.tx.log.CurrentTurn()))
 	acks := 0
 	t.unseen = false
 	for i := range frames {
 		f := &frames[i]
 		if n := countAcknowledgements(f); n > 0 {
-			if acks += n; last && acks <= s.tx.log.Acknowledged() {
+			if acks += n; last && acks <= s.tx.log.UnhashedDelivered() {
 				f.Note.undoes = false // the client got the answer: the name keeps its meaning
 			}
 		}
@@ -153,9 +152,9 @@ func (s *session) resendTurn(last bool) error {
 }
 
 // countAcknowledgements returns how many answers without a digest the client gets for a frame, as
-// retry.Log.Acknowledged counts. A Describe has one for a ParseComplete before it, and one for an answer that Sluice
-// writes.
-func countAcknowledgements(f *retry.Frame[logEntry]) int {
+// retry.ReplayLog.Acknowledged counts. A Describe has one for a ParseComplete before it, and one for an answer that
+// Sluice writes.
+func countAcknowledgements(f *retry.LoggedFrame[logEntry]) int {
 	n := &f.Note
 	if n.silent {
 		return 0
@@ -193,11 +192,11 @@ func (s *session) unansweredNameUndos(taken []nameUndo) (undos []nameUndo) {
 		return nil
 	}
 	destroyed := slices.ContainsFunc(taken, func(u nameUndo) bool { return u.name == "" })
-	told := l.Acknowledged()
+	told := l.UnhashedDelivered()
 	if s.t.answersBefore != nil {
 		told = max(told, s.t.acksBefore)
 	}
-	acks, frames := 0, l.Frames(l.Turns())
+	acks, frames := 0, l.TurnFrames(l.TurnCount())
 	for i := range frames {
 		acks += countAcknowledgements(&frames[i])
 		if n := &frames[i].Note; n.undoes && acks > told && (n.name != "" || !destroyed) {
@@ -210,7 +209,7 @@ func (s *session) unansweredNameUndos(taken []nameUndo) (undos []nameUndo) {
 
 // undoNameChanges undoes the changes of prepared names by frames that the server skips this time. It goes from the
 // newest to the oldest, so that the oldest meaning stays.
-func (s *session) undoNameChanges(frames []retry.Frame[logEntry]) {
+func (s *session) undoNameChanges(frames []retry.LoggedFrame[logEntry]) {
 	for i := len(frames) - 1; i >= 0; i-- {
 		if n := &frames[i].Note; n.undoes {
 			s.setStatement(n.name, n.prev)
@@ -222,13 +221,13 @@ func (s *session) undoNameChanges(frames []retry.Frame[logEntry]) {
 // the server has not repeated all that the client has, the attempt fails and nothing is committed.
 func (s *session) awaitReplayedAnswers() error {
 	t, l := s.t, s.tx.log
-	if !l.Behind() {
+	if !l.IsReplayBehind() {
 		return nil
 	}
 	if err := s.flushPendingReplies(); err != nil || t.isAttemptOver() {
 		return err
 	}
-	if l.Behind() {
+	if l.IsReplayBehind() {
 		t.abandonAttempt(retry.Delivered)
 	}
 	return nil
@@ -259,19 +258,19 @@ func (s *session) trackExecute(plan *rewrite.Plan) {
 	t := s.t
 	outside := !t.outcome.InBlock()
 	s.forbidReplayAfterCommit()
-	t.outcome.Execute(plan, s.mayAutocommit())
+	t.outcome.RecordExecute(plan, s.mayAutocommit())
 	if !t.logs || !outside || t.outcome.InBlock() {
 		return
 	}
 	if t.executes++; t.executes > 1 && !s.srv.groups.isOneTransaction() {
-		s.tx.log.Refuse(retry.PartialGroup)
+		s.tx.log.RefuseReplay(retry.PartialGroup)
 	}
 }
 
 // forbidReplayAfterCommit refuses a replay if a frame follows a statement that may have committed by itself.
 func (s *session) forbidReplayAfterCommit() {
-	if s.t.logs && s.t.outcome.Apart() {
-		s.tx.log.Refuse(retry.PartialGroup)
+	if s.t.logs && s.t.outcome.MayStartNewTx() {
+		s.tx.log.RefuseReplay(retry.PartialGroup)
 	}
 }
 

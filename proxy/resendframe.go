@@ -12,7 +12,7 @@ import (
 
 // resendFrame sends one logged frame. Its effects on the session are repeated only in the turn in progress, which
 // last reports.
-func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
+func (s *session) resendFrame(f *retry.LoggedFrame[logEntry], last bool) error {
 	n := &f.Note
 	switch f.Type {
 	case 0:
@@ -50,12 +50,12 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 			}
 			o.recordAnswerInto(n.kept)
 		}
-		s.t.outcome.Execute(n.plan, s.mayAutocommit())
+		s.t.outcome.RecordExecute(n.plan, s.mayAutocommit())
 	case wire.Sync:
-		s.t.outcome.Sync()
+		s.t.outcome.RecordSync()
 	}
 	if plan != nil {
-		o.split, o.bound = plan.InSplit(), n.bound
+		o.split, o.bound = plan.ActiveSplit(), n.bound
 	}
 	s.resendUnchanged(f)
 	return nil
@@ -94,7 +94,7 @@ func (s *session) resendParse(n *logEntry, last bool) error {
 
 // resendDescribe sends a Describe of a portal unchanged, or of a statement by its name on this backend. Only in the
 // turn in progress does the client get the answer.
-func (s *session) resendDescribe(f *retry.Frame[logEntry], last bool) {
+func (s *session) resendDescribe(f *retry.LoggedFrame[logEntry], last bool) {
 	n := &f.Note
 	plan, stmt := n.plan, n.stmt
 	if !last {
@@ -105,7 +105,7 @@ func (s *session) resendDescribe(f *retry.Frame[logEntry], last bool) {
 		o.addSetConfigReply(n.plan)
 		o.clientStmt, o.swallow = stmt, n.silent
 		if s.markFetchReply(o, n.cursor); n.cursor != nil {
-			n.cursor.into.Begin()
+			n.cursor.into.Restart()
 		}
 		s.resendUnchanged(f)
 		return
@@ -118,11 +118,11 @@ func (s *session) resendDescribe(f *retry.Frame[logEntry], last bool) {
 		o.reply = chainHandlers(parseDescribeReply{}, o.reply)
 		s.addReplayNameUndo(n, last)
 	}
-	s.addToBatch(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
+	s.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Describe, 'S', st.name))
 }
 
 // resendQuery sends a simple Query again, in the form that the server needs now.
-func (s *session) resendQuery(f *retry.Frame[logEntry], last bool) {
+func (s *session) resendQuery(f *retry.LoggedFrame[logEntry], last bool) {
 	n := &f.Note
 	var plan *rewrite.Plan
 	if last {
@@ -137,14 +137,14 @@ func (s *session) resendQuery(f *retry.Frame[logEntry], last bool) {
 	if plan == nil {
 		o.setRetagReply(n.plan)
 	}
-	s.t.outcome.Query(n.plan)
+	s.t.outcome.RecordQuery(n.plan)
 	if n.answered != nil {
 		if n.answered.tag != nil {
 			o.reply = resetAsSetReply{expectSet, n.answered.tag}
 		}
 		s.setScriptReply(o, n.answered.strung)
 	}
-	if split := n.plan.InSplit(); split != nil {
+	if split := n.plan.ActiveSplit(); split != nil {
 		s.addToBatch(s.markSplitQuery(o, split))
 		return
 	}
@@ -191,23 +191,23 @@ func (s *session) remakeAnswer(b []byte) error {
 }
 
 // resendUnchanged sends a frame unchanged from the log.
-func (s *session) resendUnchanged(f *retry.Frame[logEntry]) {
+func (s *session) resendUnchanged(f *retry.LoggedFrame[logEntry]) {
 	s.addToBatch(wire.AppendHeader(s.t.scratch[:0], f.Type, f.Len()))
 	s.addLoggedPayload(f)
 }
 
 // addLoggedPayload sends the payload of a frame whose header was added.
-func (s *session) addLoggedPayload(f *retry.Frame[logEntry]) {
-	s.tx.log.Payload(f, func(piece []byte) error { // it returns no error
+func (s *session) addLoggedPayload(f *retry.LoggedFrame[logEntry]) {
+	s.tx.log.EachPayloadPiece(f, func(piece []byte) error { // it returns no error
 		s.addToBatch(piece)
 		return nil
 	})
 }
 
 // loggedPayload returns a short payload. It is valid until the next use of the turn's scratch buffer.
-func (s *session) loggedPayload(f *retry.Frame[logEntry]) []byte {
+func (s *session) loggedPayload(f *retry.LoggedFrame[logEntry]) []byte {
 	b := s.t.scratch[:0]
-	s.tx.log.Payload(f, func(piece []byte) error { // it returns no error
+	s.tx.log.EachPayloadPiece(f, func(piece []byte) error { // it returns no error
 		b = append(b, piece...)
 		return nil
 	})
@@ -217,7 +217,7 @@ func (s *session) loggedPayload(f *retry.Frame[logEntry]) []byte {
 
 // resendBind sends a Bind, and first prepares the statement if this backend lacks it. If the statement's result columns
 // differ from those that the client was sent, the attempt fails.
-func (s *session) resendBind(f *retry.Frame[logEntry], last bool) error {
+func (s *session) resendBind(f *retry.LoggedFrame[logEntry], last bool) error {
 	t, n := s.t, &f.Note
 	tmpl := n.tmpl.currentForm()
 	st, ok, err := s.prepareAndCompare(tmpl, s.schemaEpoch(), n.described, func() (bool, error) {

@@ -26,7 +26,7 @@ func (o *pendingReply) setRetagReply(plan *rewrite.Plan) {
 		return
 	}
 	for i := range plan.Statements {
-		if plan.Statements[i].Retag != "" {
+		if plan.Statements[i].ReplacementTag != "" {
 			o.reply = retagReply{plan: plan}
 			return
 		}
@@ -45,10 +45,10 @@ func (r retagReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (fr
 	default:
 		i = int(o.tags) - 1
 	}
-	if i >= len(r.plan.Statements) || r.plan.Statements[i].Retag == "" {
+	if i >= len(r.plan.Statements) || r.plan.Statements[i].ReplacementTag == "" {
 		return undecided, nil
 	}
-	if st := &r.plan.Statements[i]; isTagOfSent(f.Verb(), st) {
+	if st := &r.plan.Statements[i]; isTagOfSent(f.TagVerb(), st) {
 		return swallow, s.replaceTag(o, st)
 	}
 	return swallow, s.unexpectedFrameError(f.Type)
@@ -59,14 +59,14 @@ func isTagOfSent(verb string, st *rewrite.Statement) bool {
 	if st.Truncation != nil { // for several tables a SELECT is sent
 		return verb == "DELETE" || verb == "SELECT"
 	}
-	own, _, _ := strings.Cut(st.Retag, " ")
+	own, _, _ := strings.Cut(st.ReplacementTag, " ")
 	return verb == own
 }
 
 // replaceTag handles the server's tag for such a statement. The client, the log and the session's records get the
 // statement's own tag. If the client has the tag from an earlier attempt, nothing is sent, not even a warning.
 func (s *session) replaceTag(o *pendingReply, st *rewrite.Statement) error {
-	tag := wire.AppendCommand(nil, st.Retag)
+	tag := wire.AppendCommandComplete(nil, st.ReplacementTag)
 	s.recordCompletion(o, wire.CommandComplete, tag)
 	if o.kind == wire.Query {
 		s.t.statement++
@@ -100,13 +100,13 @@ func (s *session) tagWarning(st *rewrite.Statement) [][]byte {
 // retaggedError returns the error that replaces the server's for a statement that was sent as another one. nil keeps
 // the server's error. st may be nil.
 func retaggedError(st *rewrite.Statement, payload []byte) *wire.Error {
-	switch message := retry.Field(payload, 'M'); {
-	case st == nil || st.Retag == "":
+	switch message := retry.ErrorField(payload, 'M'); {
+	case st == nil || st.ReplacementTag == "":
 		return nil
 	case st.Truncation != nil:
 		return truncateError(st, payload)
-	case string(retry.Field(payload, 'C')) == codeReadOnly && bytes.HasPrefix(message, []byte("cannot execute ")):
-		return &wire.Error{Code: codeReadOnly, Message: "cannot execute " + st.Retag + " in a read-only transaction"}
+	case string(retry.ErrorField(payload, 'C')) == codeReadOnly && bytes.HasPrefix(message, []byte("cannot execute ")):
+		return &wire.Error{Code: codeReadOnly, Message: "cannot execute " + st.ReplacementTag + " in a read-only transaction"}
 	}
 	return nil
 }

@@ -31,12 +31,12 @@ func (t *statementTemplate) serverText() string {
 func (s *session) countFindings(plan *rewrite.Plan) {
 	for i := range plan.Findings {
 		f := &plan.Findings[i]
-		s.srv.metrics.Unsupported(f.Operation, string(f.Feature))
+		s.srv.metrics.CountUnsupported(f.Operation, string(f.Feature))
 	}
-	if plan.InSplit() != nil {
-		s.srv.metrics.Unsupported(plan.Operation, string(rewrite.JoinForUpdate))
+	if plan.ActiveSplit() != nil {
+		s.srv.metrics.CountUnsupported(plan.Operation, string(rewrite.JoinForUpdate))
 	}
-	if !plan.Note() {
+	if !plan.ShouldLogFindings() {
 		return
 	}
 	for i := range plan.Findings {
@@ -49,7 +49,7 @@ func (s *session) countFindings(plan *rewrite.Plan) {
 // planRefusal returns the error with which Sluice refuses the only statement of a text, or nil. In a multi-statement
 // query the server gets the statement, and its error is replaced: see clientErrorFor.
 func planRefusal(plan *rewrite.Plan) error {
-	if st := plan.Single(); st != nil && st.Refusal != nil {
+	if st := plan.SingleStatement(); st != nil && st.Refusal != nil {
 		return statementRefusal(st)
 	}
 	for i := range plan.Statements {
@@ -86,7 +86,7 @@ func hasMaskedRows(st *rewrite.Statement) bool { return st.Tag != "" || st.Job !
 // isMaskedAutocommit reports whether the masked part is one CREATE INDEX in autocommit. Until the client gets its
 // answer, a replay has nothing to compare. In other cases the log would lack the masked part.
 func (s *session) isMaskedAutocommit(plan *rewrite.Plan) bool {
-	return plan.Single() != nil && !s.inBlock()
+	return plan.SingleStatement() != nil && !s.inBlock()
 }
 
 // pushStatementReply adds a pending reply for a statement. plan is nil if the reply needs no inspection. If part of the
@@ -127,7 +127,7 @@ func (maskedReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (fra
 		}
 		return swallow, s.sendOrWithhold(wire.FrameNoData)
 	case wire.DataRow:
-		if st.Job != rewrite.NoJob && !f.Cut() {
+		if st.Job != rewrite.NoJob && !f.IsCut() {
 			s.t.job = firstColumn(f.Bytes)
 		}
 		return swallow, nil
@@ -142,13 +142,13 @@ func (maskedReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (fra
 func (s *session) endMaskedStatement(o *pendingReply, st *rewrite.Statement, f answer.Frame) error {
 	t, tag := s.t, f.Bytes
 	var notices []byte
-	if st.Tag != "" && f.Verb() != "SELECT" {
+	if st.Tag != "" && f.TagVerb() != "SELECT" {
 		return s.unexpectedFrameError(f.Type)
 	}
 	if st.Tag != "" {
-		tag, notices = wire.AppendCommand(nil, st.Tag), slices.Concat(s.noticeFrames(st)...)
+		tag, notices = wire.AppendCommandComplete(nil, st.Tag), slices.Concat(s.noticeFrames(st)...)
 	} else if f.Type == wire.PortalSuspended { // after the one row, which the client did not get
-		tag = wire.AppendCommand(nil, "CREATE INDEX")
+		tag = wire.AppendCommandComplete(nil, "CREATE INDEX")
 	}
 	s.recordCompletion(o, wire.CommandComplete, tag)
 	alone := len(o.plan.Statements) == 1
@@ -158,7 +158,7 @@ func (s *session) endMaskedStatement(o *pendingReply, st *rewrite.Statement, f a
 		t.owed.pop()
 	}
 	if st.Job == rewrite.AwaitedJob {
-		tag = s.tx.job.Begun(t.job, st.IfNoIndex, tag, alone && !t.outcome.InBlock())
+		tag = s.tx.job.RecordBegun(t.job, st.IfNoIndex, tag, alone && !t.outcome.InBlock())
 	}
 	t.job = ""
 	return s.sendOrWithhold(append(notices, tag...))
@@ -194,4 +194,4 @@ func (s *session) sleepUnlessStopped(d time.Duration) error {
 }
 
 // textColumns returns the values of a row as text.
-func textColumns(row []byte) []string { return silent.Values(row) }
+func textColumns(row []byte) []string { return silent.RowValues(row) }

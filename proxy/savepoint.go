@@ -26,7 +26,7 @@ type savepointState struct {
 	// cursor older than the last savepoint; 0 if none did.
 	cursors bool
 	moved   int
-	parts   []*retry.Log[logEntry] // discarded parts: discarded.go
+	parts   []*retry.ReplayLog[logEntry] // discarded parts: discarded.go
 	// earlierTime is the time that the client was sent before a ROLLBACK TO. It is nil if the client was sent none, or if
 	// the server's transaction still has that time.
 	earlierTime *txtime.Time
@@ -38,7 +38,7 @@ type savepointMark struct {
 	staged    settings.Staged
 	parts     *blockParts
 	stood     *settings.Snapshot
-	txParsing settings.Parsing
+	txParsing settings.ParsingHashes
 	binds     uint64
 	cursors   bool
 	reports   *settings.Reports // parameters that the client had been sent
@@ -59,7 +59,7 @@ func (srv *Server) emulatesSavepoints() bool {
 func isSavepoint(st rewrite.Statement) bool { return savepointNames[st.Tx.Verb] != "" }
 
 // savepointNames are the names of the commands in PostgreSQL's errors.
-var savepointNames = map[rewrite.Verb]string{rewrite.Savepoint: "SAVEPOINT",
+var savepointNames = map[rewrite.TxVerb]string{rewrite.Savepoint: "SAVEPOINT",
 	rewrite.ReleaseSavepoint: "RELEASE SAVEPOINT", rewrite.RollbackTo: "ROLLBACK TO SAVEPOINT"}
 
 // runSavepointQuery carries out a simple Query of savepoint commands alone. It refuses a mix with other statements: a
@@ -87,7 +87,7 @@ func (s *session) endSimpleQuery() error {
 		return s.endTurnLocally()
 	}
 	t.owed.push(wire.Sync)
-	t.outcome.Sync()
+	t.outcome.RecordSync()
 	s.logFrame(wire.Sync, logEntry{commits: t.outcome.MayCommit()}, nil)
 	s.addToBatch(wire.FrameSync)
 	return s.finishTurn()
@@ -106,8 +106,8 @@ func (s *session) runSavepointCommand(st *rewrite.Statement) error {
 	case s.txStatus() == 'E' && verb != rewrite.RollbackTo:
 		return errAborted
 	}
-	s.srv.metrics.LocalAnswer(metrics.LocalSavepoint)
-	if l.Find(name) < 0 {
+	s.srv.metrics.CountLocalAnswer(metrics.LocalSavepoint)
+	if l.FindSavepoint(name) < 0 {
 		if done, err := s.handleCommittedSavepoint(verb, name); done {
 			return err
 		}
@@ -116,13 +116,13 @@ func (s *session) runSavepointCommand(st *rewrite.Statement) error {
 	case rewrite.Savepoint:
 		return s.setSavepoint(name)
 	case rewrite.ReleaseSavepoint:
-		i := l.Find(name)
+		i := l.FindSavepoint(name)
 		if i < 0 {
 			return errNoSavepoint(name)
 		}
-		l.Release(i)
+		l.ReleaseSavepoint(i)
 		s.tx.marks = s.tx.marks[:i]
-		return s.queueReply(wire.AppendCommand(nil, "RELEASE"))
+		return s.queueReply(wire.AppendCommandComplete(nil, "RELEASE"))
 	}
 	return s.rollBackToSavepoint(name)
 }
@@ -141,7 +141,7 @@ func (s *session) cutLogTurn() error {
 		return err
 	}
 	t.ended = ended
-	if err := s.flushToClient(); err != nil || s.tx.log.Cut() {
+	if err := s.flushToClient(); err != nil || s.tx.log.CutTurn() {
 		return err
 	}
 	s.failOnDifference()
@@ -154,15 +154,15 @@ func (s *session) setSavepoint(name string) error {
 		s.openLog() // the server has seen nothing yet
 	}
 	if s.tx.held {
-		s.tx.log.Refuse(retry.Pinned)
+		s.tx.log.RefuseReplay(retry.Pinned)
 	}
-	if l := s.tx.log; !l.Savepoint(name) {
+	if l := s.tx.log; !l.AddSavepoint(name) {
 		return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("savepoint \"%s\" is not possible in this transaction", name),
-			Detail: l.Refused().Detail(retry.Difference{}), Hint: "Sluice returns to a savepoint by running the transaction again: see retry.savepoints."}
+			Detail: l.RefusalReason().Detail(retry.ReplayDifference{}), Hint: "Sluice returns to a savepoint by running the transaction again: see retry.savepoints."}
 	}
 	s.tx.marks = append(s.tx.marks, savepointMark{staged: s.settings.Staged.Snapshot(), parts: s.parts.snapshot(), stood: s.settings.Snapshot(), txParsing: s.txParsing,
 		binds: s.tx.binds, cursors: s.tx.cursors, reports: s.settings.Reported})
-	return s.queueReply(wire.AppendCommand(nil, "SAVEPOINT"))
+	return s.queueReply(wire.AppendCommandComplete(nil, "SAVEPOINT"))
 }
 
 // rollBackToSavepoint carries out ROLLBACK TO SAVEPOINT. It undoes in the session what the client has set and opened
@@ -170,23 +170,23 @@ func (s *session) setSavepoint(name string) error {
 // transaction. An error is for the client: the transaction is unchanged, or has failed.
 func (s *session) rollBackToSavepoint(name string) error {
 	l := s.tx.log
-	i := l.Find(name)
+	i := l.FindSavepoint(name)
 	switch {
 	case i < 0: // or the log is gone with a lost backend
 		return errNoSavepoint(name)
-	case !l.Recoverable():
-		return errCannotReturn(name, l.Refused().Detail(retry.Difference{}))
+	case !l.CanRollbackTo():
+		return errCannotReturn(name, l.RefusalReason().Detail(retry.ReplayDifference{}))
 	case s.pinned:
-		return errCannotReturn(name, retry.Pinned.Detail(retry.Difference{}))
-	case s.tx.moved > 0 && l.Discards(i, s.tx.moved-1):
+		return errCannotReturn(name, retry.Pinned.Detail(retry.ReplayDifference{}))
+	case s.tx.moved > 0 && l.RollbackDropsTurn(i, s.tx.moved-1):
 		return errCannotReturn(name, "A cursor or portal that was open at the savepoint was run since.")
 	case s.srv.replays.cfg.Savepoints == retry.Strict && !s.saveDiscardedPart(i):
-		return errCannotReturn(name, retry.LogFull.Detail(retry.Difference{}))
+		return errCannotReturn(name, retry.LogFull.Detail(retry.ReplayDifference{}))
 	}
 	m := &s.tx.marks[i]
 	// Staged has the settings that the server was sent since. Settings that Sluice itself enforces never reach the
 	// server.
-	onlyRead := l.Kept(i) == l.Turns() && len(s.settings.Staged.Changes) == len(m.staged.Changes) && s.hasOnlyReadSince(l.Since(i))
+	onlyRead := l.TurnsKeptByRollback(i) == l.TurnCount() && len(s.settings.Staged.Changes) == len(m.staged.Changes) && s.hasOnlyReadSince(l.FirstTurnAfter(i))
 	l.RollbackTo(i)
 	s.tx.marks = s.tx.marks[:i+1]
 	s.settings.Staged, s.txParsing = m.staged.Snapshot(), m.txParsing
@@ -203,15 +203,15 @@ func (s *session) rollBackToSavepoint(name string) error {
 	if done, err := s.returnToSavepoint(name, onlyRead); done || err != nil {
 		return err
 	}
-	s.settings.Restore(m.stood)
-	return s.queueReply(wire.AppendCommand(nil, "ROLLBACK"))
+	s.settings.RestoreLocal(m.stood)
+	return s.queueReply(wire.AppendCommandComplete(nil, "ROLLBACK"))
 }
 
 // returnToSavepoint makes the backend, if there is one, return to the savepoint. onlyRead means that nothing has to be
 // undone there: a replay would only take a newer snapshot. done means that the turn has its answer.
 func (s *session) returnToSavepoint(name string, onlyRead bool) (done bool, err error) {
 	if s.b != nil {
-		s.b.sequences.History.Ended(rewrite.RollbackTo)
+		s.b.sequences.History.RecordTxControl(rewrite.RollbackTo)
 		if onlyRead {
 			return false, nil
 		}
@@ -235,8 +235,8 @@ func (s *session) hasOnlyReadSince(turn int) bool {
 	if !l.Replayable() || s.txStatus() != 'T' {
 		return false
 	}
-	for ; turn < l.Turns(); turn++ {
-		frames := l.Frames(turn)
+	for ; turn < l.TurnCount(); turn++ {
+		frames := l.TurnFrames(turn)
 		for i := range frames {
 			if !isReadFrame(&frames[i]) {
 				return false
@@ -247,7 +247,7 @@ func (s *session) hasOnlyReadSince(turn int) bool {
 }
 
 // isReadFrame reports whether a logged frame runs at most a read.
-func isReadFrame(f *retry.Frame[logEntry]) bool {
+func isReadFrame(f *retry.LoggedFrame[logEntry]) bool {
 	plan := f.Note.plan
 	switch f.Type {
 	case wire.Query:
@@ -269,7 +269,7 @@ func (s *session) replayToSavepoint(name string) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	t.progress = s.settings.Progress()
+	t.progress = s.settings.TxProgress()
 	t.abandonAttempt(retry.Replayable)
 	if t.serverAt = midTurn; fresh {
 		t.serverAt = atReady
@@ -288,19 +288,19 @@ func (s *session) replayToSavepoint(name string) error {
 
 // mayRegenerateValues reports whether the replay may differ because of values that the server generates, such as
 // sequence numbers. Such a replay differs each time. The SQL of the turn that differs decides.
-func (s *session) mayRegenerateValues(diff retry.Difference) bool {
-	if diff.What == retry.Outcome {
+func (s *session) mayRegenerateValues(diff retry.ReplayDifference) bool {
+	if diff.Kind == retry.Outcome {
 		return false
 	}
-	frames := s.tx.log.Frames(s.tx.log.At())
+	frames := s.tx.log.TurnFrames(s.tx.log.CurrentTurn())
 	for i := range frames {
 		switch f := &frames[i]; f.Type {
 		case wire.Query:
-			if rewrite.Generates(s.loggedPayload(f)) {
+			if rewrite.MayGenerateValues(s.loggedPayload(f)) {
 				return true
 			}
 		case wire.Bind:
-			if rewrite.Generates([]byte(f.Note.tmpl.sql)) {
+			if rewrite.MayGenerateValues([]byte(f.Note.tmpl.sql)) {
 				return true
 			}
 		}
@@ -318,10 +318,10 @@ func (s *session) resendCutTurn() error {
 	if err := s.flushPendingReplies(); err != nil || t.isAttemptOver() {
 		return err
 	}
-	if !s.tx.log.Cut() {
+	if !s.tx.log.CutTurn() {
 		s.failOnDifference()
 	}
-	t.outcome.CaughtUp()
+	t.outcome.RecordCaughtUp()
 	return nil
 }
 
@@ -336,16 +336,16 @@ func (s *session) trackSavepointTag(tag []byte) {
 	switch string(word) {
 	case "COMMIT", "ROLLBACK":
 		if s.tx.log != nil {
-			s.tx.log.Release(0)
+			s.tx.log.ReleaseSavepoint(0)
 		}
 		s.tx.closeDiscardedParts()
 		s.tx.savepointState = savepointState{binds: s.tx.binds}
 	case "DECLARE":
 		s.tx.cursors = true
-		s.tx.log.Wrote() // ROLLBACK TO closes the cursor
+		s.tx.log.RecordWrite() // ROLLBACK TO closes the cursor
 	case "FETCH", "MOVE", "CLOSE":
 		if n := len(s.tx.marks); n > 0 && s.tx.marks[n-1].cursors {
-			s.tx.moved = s.tx.log.Turns() + 1
+			s.tx.moved = s.tx.log.TurnCount() + 1
 		}
 	}
 }
@@ -353,7 +353,7 @@ func (s *session) trackSavepointTag(tag []byte) {
 // trackPortalRun records that a portal runs. A portal older than the last savepoint counts as moved, as a cursor does.
 func (s *session) trackPortalRun(p portal) {
 	if n := len(s.tx.marks); n > 0 && p.seq <= s.tx.marks[n-1].binds && s.t.logs {
-		s.tx.moved = s.tx.log.Turns() + 1
+		s.tx.moved = s.tx.log.TurnCount() + 1
 	}
 }
 
@@ -379,8 +379,8 @@ func errRollbackToDiffers(name string) *wire.Error {
 }
 
 // errValuesRegenerated is the error for a ROLLBACK TO whose replay cannot generate the same values again.
-func errValuesRegenerated(name string, diff retry.Difference) *wire.Error {
+func errValuesRegenerated(name string, diff retry.ReplayDifference) *wire.Error {
 	return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("cannot return to savepoint \"%s\"", name),
-		Detail: "The client has the result of " + diff.Statement() + ", which may hold what the server generates anew each time: a number of a sequence, a time, a random value.",
+		Detail: "The client has the result of " + diff.DescribeStatement() + ", which may hold what the server generates anew each time: a number of a sequence, a time, a random value.",
 		Hint:   "Roll the whole transaction back. Make such values in the application, or do not have them returned."}
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // What Sluice caches about statements is valid for one epoch of the server's schema. A transaction that may have
-// changed the schema has epochs of its own, so that other sessions see nothing of it. extended.go and describe.go
-// read the cache, reply.go fills it, and settle ends the transaction's epochs.
+// changed the schema has epochs of its own, so that other sessions see nothing of it. extended.go and describe.go read
+// the cache, reply.go fills it, and settle ends the transaction's epochs.
 
 // txEpochBit is the bit of an epoch that belongs to one transaction.
 const txEpochBit = 1 << 63
@@ -113,7 +113,7 @@ func (s *session) endSchemaChange(committed bool) {
 // mayHaveTempTables reports whether names may mean something else to this session than to others: it is pinned, or a
 // function may have made a temporary table on its backend. Such a session does not use the catalog of templates.
 func (s *session) mayHaveTempTables() bool {
-	return s.pinned || s.b != nil && s.b.leftState.Due()
+	return s.pinned || s.b != nil && s.b.leftState.NeedsQuery()
 }
 
 // isParseAccepted reports whether the server certainly accepts a Parse of tmpl.
@@ -193,8 +193,8 @@ func (c *templateCache) publishDescription(t *statementTemplate, d *statementDes
 // isPlanChanged reports whether the server refused a prepared statement because its result columns have changed.
 // Servers that send no routine are recognized by the message.
 func isPlanChanged(payload []byte) bool {
-	return string(retry.Field(payload, 'C')) == errPlanChanged.Code &&
-		(string(retry.Field(payload, 'R')) == errPlanChanged.Origin.Routine || string(retry.Field(payload, 'M')) == errPlanChanged.Message)
+	return string(retry.ErrorField(payload, 'C')) == errPlanChanged.Code &&
+		(string(retry.ErrorField(payload, 'R')) == errPlanChanged.Origin.Routine || string(retry.ErrorField(payload, 'M')) == errPlanChanged.Message)
 }
 
 // hasCurrent reports whether anything cached about t is of the current epoch. If not, an error about t is no news.
@@ -213,6 +213,6 @@ func (s *session) isStaleStatement(o *pendingReply, payload []byte) bool {
 
 // isDeallocated reports whether the backend has lost a statement that Sluice prepared, because a client deallocated it.
 // A dedicated backend has none of these.
-func (s *session) isDeallocated(o *pendingReply, made *answer.Error, payload []byte) bool {
-	return (o.kind == wire.Bind || o.kind == wire.Describe) && !made.Forced && !s.dedicated && string(retry.Field(payload, 'C')) == "26000"
+func (s *session) isDeallocated(o *pendingReply, made *answer.ErrorHandling, payload []byte) bool {
+	return (o.kind == wire.Bind || o.kind == wire.Describe) && !made.Forced && !s.dedicated && string(retry.ErrorField(payload, 'C')) == "26000"
 }

@@ -24,7 +24,7 @@ func startupParamsInSchema(params map[string]string, schema string) (map[string]
 	name := settings.QuoteIdentifier(schema)
 	if own, given := params["search_path"]; given {
 		own = strings.TrimSpace(own)
-		if own != parse.Identifier(schema) && (name != schema || strings.ToLower(own) != schema) {
+		if own != parse.QuoteIdent(schema) && (name != schema || strings.ToLower(own) != schema) {
 			return nil, errStartupSearchPath(schema)
 		}
 	}
@@ -43,10 +43,10 @@ func (s *session) replacePublicSchema(sql []byte) (own []byte, changed bool) {
 	if s.inSchema == "" {
 		return sql, false
 	}
-	if r := s.textReadingMode(); r != 0 && r.Misleads(sql) {
+	if r := s.textReadingMode(); r != 0 && r.MayMislead(sql) {
 		return sql, false
 	}
-	return s.srv.planner.InSchema(sql, s.inSchema)
+	return s.srv.planner.AdaptToSchema(sql, s.inSchema)
 }
 
 // errStartupSearchPath refuses a startup whose search_path is not the schema of its database.
@@ -80,7 +80,7 @@ func (srv *Server) schemaExists(schema string) (there bool, err error) {
 		var refusal []byte
 		refusal, err = srv.queryUnheldBackend(ctx, b, "SELECT 1"+schemaCondition(schema), func([]byte) { there = true })
 		if err != nil {
-			b.src.Drop()
+			b.src.DropBuffer()
 			conn.Discard(reservoir.Broken)
 			continue
 		}
@@ -105,7 +105,7 @@ func schemaCondition(schema string) string {
 // queryUnheldBackend runs a catalog query on a backend that no session holds. On PostgreSQL it first resets the last
 // client's settings, such as statement_timeout. DSQL's settings do not affect the answer. The query ends with ctx.
 func (srv *Server) queryUnheldBackend(ctx context.Context, b *backend, query string, row func([]byte)) (refusal []byte, err error) {
-	resets := srv.cfg.Kind == Postgres && (b.mayHaveUnseenSettings || b.applied != srv.interned.None())
+	resets := srv.cfg.Kind == Postgres && (b.mayHaveUnseenSettings || b.applied != srv.interned.NoSettings())
 	if resets {
 		query = srv.resetSQL() + query
 	}
@@ -115,8 +115,8 @@ func (srv *Server) queryUnheldBackend(ctx context.Context, b *backend, query str
 		err = ctx.Err()
 	}
 	if resets && err == nil && refusal == nil {
-		b.applied, b.mayHaveUnseenSettings = srv.interned.None(), false
-		b.reported = srv.sharedReports.Share(b.reported)
+		b.applied, b.mayHaveUnseenSettings = srv.interned.NoSettings(), false
+		b.reported = srv.sharedReports.Intern(b.reported)
 		b.idle = b.reported
 	}
 	return refusal, err
@@ -125,7 +125,7 @@ func (srv *Server) queryUnheldBackend(ctx context.Context, b *backend, query str
 // decodeErrorResponse returns the error of an ErrorResponse's payload, for a client whose statement Sluice has
 // replaced.
 func decodeErrorResponse(refusal []byte) *wire.Error {
-	field := func(f byte) string { return string(retry.Field(refusal, f)) }
+	field := func(f byte) string { return string(retry.ErrorField(refusal, f)) }
 	return &wire.Error{Code: field('C'), Message: field('M'), Detail: field('D'), Hint: field('H'),
 		Schema: field('s'), Table: field('t'), Column: field('c'), Constraint: field('n')}
 }

@@ -47,8 +47,7 @@ func parsePathConstants(sql string) (path []string, ok bool) {
 }
 
 // cutStringConstant parses the string constant at the start of a text, in the form of settings.QuoteLiteral and the
-// planner. rest is the text after it. ok is false for any other start, or for an escape other than a doubled
-// backslash.
+// planner. rest is the text after it. ok is false for any other start, or for an escape other than a doubled backslash.
 func cutStringConstant(text string) (value, rest string, ok bool) {
 	escapes := strings.HasPrefix(text, "E'")
 	if escapes {
@@ -77,10 +76,10 @@ func cutStringConstant(text string) (value, rest string, ok bool) {
 
 // mayChangeResolution reports whether changes of settings may make names refer to other relations. A change without a
 // name may be of any setting.
-func mayChangeResolution(changes []rewrite.Change) bool {
-	return slices.ContainsFunc(changes, func(c rewrite.Change) bool {
+func mayChangeResolution(changes []rewrite.SettingChange) bool {
+	return slices.ContainsFunc(changes, func(c rewrite.SettingChange) bool {
 		switch c.Name {
-		case "", "search_path", "role", "session_authorization", settings.Unseen.Name:
+		case "", "search_path", "role", "session_authorization", settings.UnseenChange.Name:
 			return true
 		}
 		return c.Action == rewrite.ResetAll || c.Action == rewrite.DiscardAll
@@ -103,7 +102,7 @@ func effectiveSearchPath(c *settings.Client, user string, usual []string) (path 
 	if !slices.Contains(path, ownSchema) {
 		return path, true
 	}
-	if c.InForce.SQL["role"] != "" || c.Staged.MayHave("role") || c.Staged.MayHave("session_authorization") {
+	if c.InForce.SQL["role"] != "" || c.Staged.MayHaveChanged("role") || c.Staged.MayHaveChanged("session_authorization") {
 		return nil, false
 	}
 	path = slices.Clone(path)
@@ -120,7 +119,7 @@ func effectiveSearchPath(c *settings.Client, user string, usual []string) (path 
 func searchPathSQL(c *settings.Client) (sql string, ok bool) {
 	for _, change := range slices.Backward(c.Staged.Changes) {
 		switch {
-		case change.Name == "" && change.Action <= rewrite.SetLocal, change.Name == settings.Unseen.Name:
+		case change.Name == "" && change.Action <= rewrite.SetLocal, change.Name == settings.UnseenChange.Name:
 			return "", false
 		case change.Action == rewrite.ResetAll, change.Action == rewrite.DiscardAll, change.Name == "search_path" && (change.Action == rewrite.Reset || change.Default):
 			return c.Startup.SQL["search_path"], true

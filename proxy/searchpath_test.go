@@ -49,30 +49,30 @@ func TestConstantPath(t *testing.T) {
 func TestPathInForce(t *testing.T) {
 	t.Parallel()
 	usual := []string{"$user", "public"}
-	set := func(name, sql string) rewrite.Change { return rewrite.Change{Name: name, SQL: sql} }
+	set := func(name, sql string) rewrite.SettingChange { return rewrite.SettingChange{Name: name, SQL: sql} }
 	for name, c := range map[string]struct {
 		startup, inForce map[string]string
-		staged           []rewrite.Change
+		staged           []rewrite.SettingChange
 		want             []string // nil: unknown
 	}{
 		"nothing set":      {want: []string{"me", "public"}},
 		"set":              {inForce: map[string]string{"search_path": "'a', 'b'"}, want: []string{"a", "b"}},
 		"set empty":        {inForce: map[string]string{"search_path": "''"}, want: []string{}},
-		"staged":           {inForce: map[string]string{"search_path": "'a'"}, staged: []rewrite.Change{set("search_path", "'b'")}, want: []string{"b"}},
-		"staged, local":    {staged: []rewrite.Change{{Action: rewrite.SetLocal, Name: "search_path", SQL: "'b'"}}, want: []string{"b"}},
-		"local, computed":  {staged: []rewrite.Change{{Action: rewrite.SetLocal, Name: "search_path"}}},
-		"reset":            {startup: map[string]string{"search_path": "'s'"}, inForce: map[string]string{"search_path": "'a'"}, staged: []rewrite.Change{{Action: rewrite.Reset, Name: "search_path"}}, want: []string{"s"}},
-		"local to default": {inForce: map[string]string{"search_path": "'a'"}, staged: []rewrite.Change{{Action: rewrite.SetLocal, Name: "search_path", Default: true}}, want: []string{"me", "public"}},
-		"reset all":        {inForce: map[string]string{"search_path": "'a'"}, staged: []rewrite.Change{{Action: rewrite.ResetAll}}, want: []string{"me", "public"}},
-		"a function":       {inForce: map[string]string{"search_path": "'a'"}, staged: []rewrite.Change{settings.Unseen}},
-		"a function, set":  {staged: []rewrite.Change{settings.Unseen, set("search_path", "'b'")}, want: []string{"b"}},
-		"set_config":       {inForce: map[string]string{"search_path": "'a'"}, staged: []rewrite.Change{{Action: rewrite.SetLocal}}},
-		"another setting":  {staged: []rewrite.Change{set("timezone", "'UTC'")}, want: []string{"me", "public"}},
+		"staged":           {inForce: map[string]string{"search_path": "'a'"}, staged: []rewrite.SettingChange{set("search_path", "'b'")}, want: []string{"b"}},
+		"staged, local":    {staged: []rewrite.SettingChange{{Action: rewrite.SetLocal, Name: "search_path", SQL: "'b'"}}, want: []string{"b"}},
+		"local, computed":  {staged: []rewrite.SettingChange{{Action: rewrite.SetLocal, Name: "search_path"}}},
+		"reset":            {startup: map[string]string{"search_path": "'s'"}, inForce: map[string]string{"search_path": "'a'"}, staged: []rewrite.SettingChange{{Action: rewrite.Reset, Name: "search_path"}}, want: []string{"s"}},
+		"local to default": {inForce: map[string]string{"search_path": "'a'"}, staged: []rewrite.SettingChange{{Action: rewrite.SetLocal, Name: "search_path", Default: true}}, want: []string{"me", "public"}},
+		"reset all":        {inForce: map[string]string{"search_path": "'a'"}, staged: []rewrite.SettingChange{{Action: rewrite.ResetAll}}, want: []string{"me", "public"}},
+		"a function":       {inForce: map[string]string{"search_path": "'a'"}, staged: []rewrite.SettingChange{settings.UnseenChange}},
+		"a function, set":  {staged: []rewrite.SettingChange{settings.UnseenChange, set("search_path", "'b'")}, want: []string{"b"}},
+		"set_config":       {inForce: map[string]string{"search_path": "'a'"}, staged: []rewrite.SettingChange{{Action: rewrite.SetLocal}}},
+		"another setting":  {staged: []rewrite.SettingChange{set("timezone", "'UTC'")}, want: []string{"me", "public"}},
 		"a role":           {inForce: map[string]string{"role": "'r'"}},
 		"a role, named":    {inForce: map[string]string{"role": "'r'", "search_path": "'a'"}, want: []string{"a"}},
-		"a role, staged":   {staged: []rewrite.Change{set("role", "'r'")}},
+		"a role, staged":   {staged: []rewrite.SettingChange{set("role", "'r'")}},
 	} {
-		client := settings.Client{InForce: settings.New(c.inForce), Startup: settings.New(c.startup)}
+		client := settings.Client{InForce: settings.NewValues(c.inForce), Startup: settings.NewValues(c.startup)}
 		for _, change := range c.staged {
 			client.Staged.Stage(change)
 		}

@@ -12,16 +12,16 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// currval and lastval return numbers of the server's session. On a shared backend these may be another client's. So
-// the server gets such a call only in two cases: all numbers of the backend are this session's, or the server
-// confirms that the current transaction has drawn the number. Otherwise the call fails as in a session that has drawn
-// none. Package sequence decides; this file queries the server.
+// currval and lastval return numbers of the server's session. On a shared backend these may be another client's. So the
+// server gets such a call only in two cases: all numbers of the backend are this session's, or the server confirms that
+// the current transaction has drawn the number. Otherwise the call fails as in a session that has drawn none. Package
+// sequence decides; this file queries the server.
 
 // checkSequenceCall decides whether a text with currval or lastval may run on its backend; nil means yes. The error is
 // PostgreSQL's with a hint. The session's next transaction then gets a backend of its own.
 func (s *session) checkSequenceCall(plan *rewrite.Plan) error {
 	s.srv.watched.Store(true) // from now on numbers of other sessions are discarded before a transaction
-	if s.dedicated || s.sequences.Believes(s.id, &s.b.sequences) {
+	if s.dedicated || s.sequences.CanTrust(s.id, &s.b.sequences) {
 		return nil
 	}
 	if s.b.status == 'E' && !mayEndFailedBlock(plan) {
@@ -30,7 +30,7 @@ func (s *session) checkSequenceCall(plan *rewrite.Plan) error {
 	if own, err := s.provesOwnership(); own || err != nil {
 		return err
 	}
-	s.sequences.WantOwn()
+	s.sequences.RequestOwnBackend()
 	return &wire.Error{Code: "55000", Message: plan.Sequence + " is not yet defined in this session",
 		Detail: "Its transactions share backends with other sessions, whose numbers it must not see.",
 		Hint:   "Have the number returned: INSERT ... RETURNING, or SELECT nextval(...). From its next transaction on this session keeps a backend of its own, where it can ask."}
@@ -38,7 +38,7 @@ func (s *session) checkSequenceCall(plan *rewrite.Plan) error {
 
 // mayEndFailedBlock reports whether a text may end a failed block.
 func mayEndFailedBlock(plan *rewrite.Plan) bool {
-	return plan.Any(func(st *rewrite.Statement) bool { return st.Kind == rewrite.Control })
+	return plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Kind == rewrite.Control })
 }
 
 // discardForeignSequences sends DISCARD SEQUENCES to an idle backend with numbers of other sessions, before a
@@ -46,7 +46,7 @@ func mayEndFailedBlock(plan *rewrite.Plan) bool {
 // lost backend.
 func discardForeignSequences(s *session) error {
 	pace := &s.srv.sequences
-	if !s.sequences.Others(s.id, &s.b.sequences) || !pace.Due(time.Now()) {
+	if !s.sequences.HasForeignNumbers(s.id, &s.b.sequences) || !pace.IsDue(time.Now()) {
 		return nil
 	}
 	for range mostCatalogTries {
@@ -55,35 +55,35 @@ func discardForeignSequences(s *session) error {
 		case err != nil:
 			return err
 		case refusal == nil:
-			s.b.sequences.Cleared()
+			s.b.sequences.RecordCleared()
 			return nil
 		case fault == question.Refusal:
-			pace.Answered(time.Now(), question.Age)
+			pace.RecordAnswer(time.Now(), question.Age)
 			return nil
 		case fault != question.Conflict:
-			pace.Failed(time.Now())
+			pace.RecordFault(time.Now())
 			return nil
 		}
 	}
-	pace.Failed(time.Now())
+	pace.RecordFault(time.Now())
 	return nil
 }
 
 // recordLocalDiscard records a client's DISCARD that Sluice answers.
 func (s *session) recordLocalDiscard() {
 	if s.b == nil {
-		s.sequences.Discard(sequence.Here, nil)
+		s.sequences.RecordDiscard(sequence.Here, nil)
 		return
 	}
-	s.sequences.Discard(sequence.Here, &s.b.sequences)
+	s.sequences.RecordDiscard(sequence.Here, &s.b.sequences)
 }
 
 // recordSequenceUse records which numbers a statement has drawn, after the server ran it.
 func recordSequenceUse(s *session, o *pendingReply, st *rewrite.Statement, tag []byte) {
 	if h := &s.b.sequences.History; o.kind == wire.Query {
-		h.RanQuery(st, s.t.statement, tag)
+		h.RecordQueryRun(st, s.t.statement, tag)
 	} else {
-		h.RanPrepared(st, o.text, tag)
+		h.RecordPreparedRun(st, o.text, tag)
 	}
 	if string(tag) != "DISCARD SEQUENCES" && string(tag) != "DISCARD ALL" {
 		return
@@ -92,7 +92,7 @@ func recordSequenceUse(s *session, o *pendingReply, st *rewrite.Statement, tag [
 	if len(o.plan.Statements) > 1 || o.kind == wire.Execute && (!s.t.ended || s.t.owed.len() > 2) {
 		place = sequence.AmidOthers
 	}
-	s.sequences.Discard(place, &s.b.sequences)
+	s.sequences.RecordDiscard(place, &s.b.sequences)
 }
 
 // releasePinned drops the session's own backend if the server cannot discard the state that the session left there.
@@ -103,14 +103,14 @@ func (s *session) releasePinned() {
 		s.srv.pinned.Add(-1)
 	}
 	s.pinned, s.foundState = false, false
-	s.sequences.ClearOwn()
+	s.sequences.ForgetOwnBackend()
 	s.dropBackend(reservoir.Pinned)
 }
 
 // acquireForSequences dials a backend of its own for a session whose currval or lastval was refused. It counts as a
 // pin. nil means that none is available; the session then shares backends.
 func (s *session) acquireForSequences() *reservoir.Conn {
-	if !s.sequences.WantsOwn() || s.pinned || !s.srv.reservePin() {
+	if !s.sequences.WantsOwnBackend() || s.pinned || !s.srv.reservePin() {
 		return nil
 	}
 	ctx, stop := s.waitContext(time.Time{}, lookInLineEvery) // the next step handles what ended the wait
@@ -121,8 +121,8 @@ func (s *session) acquireForSequences() *reservoir.Conn {
 		return nil
 	}
 	s.pinned = true
-	s.sequences.GotOwn()
-	s.srv.metrics.Pinned(metrics.PinSequence)
+	s.sequences.RecordOwnBackend()
+	s.srv.metrics.CountPin(metrics.PinSequence)
 	s.srv.log.Info("session keeps its backend", append(s.logAttrs(), "reason", metrics.PinSequence)...)
 	return conn
 }
@@ -130,33 +130,33 @@ func (s *session) acquireForSequences() *reservoir.Conn {
 // canAskOwnership reports whether the server can be queried about its numbers: in a block, on a backend that no writer
 // goroutine uses.
 func (s *session) canAskOwnership() bool {
-	return s.b != nil && s.state != failed && !s.sequences.Owns(s.id, &s.b.sequences) && s.inBlock() && s.t.uplink == nil
+	return s.b != nil && s.state != failed && !s.sequences.OwnsNumbers(s.id, &s.b.sequences) && s.inBlock() && s.t.uplink == nil
 }
 
 // ownershipQueryName names the statement and portal of provesOwnership's query, and the portal of
 // restoreStartupInGroup. They are closed after each use.
 const ownershipQueryName = "sluice_own"
 
-// provesOwnership queries the server whether the block's statements have drawn all numbers that the current text
-// wants. It takes one round trip; if replies are pending the answer is false. An error is for the client if a
-// conflict or cancel has ended the block. Otherwise the backend is lost.
+// provesOwnership queries the server whether the block's statements have drawn all numbers that the current text wants.
+// It takes one round trip; if replies are pending the answer is false. An error is for the client if a conflict or
+// cancel has ended the block. Otherwise the backend is lost.
 func (s *session) provesOwnership() (bool, error) {
 	if s.t.sequenceText == "" || !s.canAskOwnership() || !s.t.owed.empty() {
 		return false, nil
 	}
-	sql := s.srv.planner.OwnNumbers(s.t.sequenceText, s.b.sequences.History.Runs())
+	sql := s.srv.planner.OwnSequenceQuery(s.t.sequenceText, s.b.sequences.History.PlannerRuns())
 	if sql == "" {
 		return false, nil
 	}
 	if err := s.flushToBackend(); err != nil {
 		return false, err
 	}
-	ask := wire.AppendNamed(nil, wire.Close, 'S', ownershipQueryName) // an earlier query that failed may have left it
+	ask := wire.AppendDescribeOrClose(nil, wire.Close, 'S', ownershipQueryName) // an earlier query that failed may have left it
 	ask = wire.AppendParse(ask, ownershipQueryName, sql, wire.NoOIDs)
 	ask = append(wire.AppendBindHead(ask, []byte(ownershipQueryName), ownershipQueryName, 6), 0, 0, 0, 0, 0, 0)
 	ask = append(append(wire.AppendHeader(ask, wire.Execute, len(ownershipQueryName)+1+4), ownershipQueryName...), 0, 0, 0, 0, 0)
-	ask = wire.AppendNamed(ask, wire.Close, 'P', ownershipQueryName)
-	ask = wire.AppendNamed(ask, wire.Close, 'S', ownershipQueryName)
+	ask = wire.AppendDescribeOrClose(ask, wire.Close, 'P', ownershipQueryName)
+	ask = wire.AppendDescribeOrClose(ask, wire.Close, 'S', ownershipQueryName)
 	own := false
 	refusal, err := s.b.exchangeRows(append(ask, wire.FrameSync...), func(row []byte) {
 		columns := textColumns(row)
@@ -166,15 +166,15 @@ func (s *session) provesOwnership() (bool, error) {
 	switch {
 	case err != nil:
 		if s.tx.log != nil {
-			s.tx.log.Refuse(retry.Pinned) // the log does not have the current statement yet
+			s.tx.log.RefuseReplay(retry.Pinned) // the log does not have the current statement yet
 		}
 		return false, &lostError{err: err}
 	case refusal == nil:
 		return own, nil
 	}
-	switch code := string(retry.Field(refusal, 'C')); code[:min(2, len(code))] {
+	switch code := string(retry.ErrorField(refusal, 'C')); code[:min(2, len(code))] {
 	case "40", "57":
-		return false, &wire.Error{Code: code, Message: string(retry.Field(refusal, 'M')), Detail: string(retry.Field(refusal, 'D'))}
+		return false, &wire.Error{Code: code, Message: string(retry.ErrorField(refusal, 'M')), Detail: string(retry.ErrorField(refusal, 'D'))}
 	}
 	return false, nil
 }

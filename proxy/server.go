@@ -26,7 +26,7 @@ import (
 )
 
 // The Server, its listeners, its sessions' goroutines and the sweeper. Package cmd/sluice/daemon uses the exported
-// names. Lock order: Server.mu, then session.mu. Only methods of rawconn.Parking take that type's lock.
+// names. Lock order: Server.mu, then session.mu. Only methods of rawconn.ParkedConns take that type's lock.
 
 // ErrServerClosed is returned by Serve after Shutdown or Close.
 var ErrServerClosed = errors.New("proxy: server closed")
@@ -35,9 +35,9 @@ var ErrServerClosed = errors.New("proxy: server closed")
 // vanished client after one to two periods.
 const sweepEvery = time.Second
 
-// lastWordsWait bounds how long a session that is cut may write to a client that does not read. lastRequestWait
-// bounds a cancel request to the server, which needs a connection of its own. With the reservoir's Terminates a drain
-// then ends within a second of its limit.
+// lastWordsWait bounds how long a session that is cut may write to a client that does not read. lastRequestWait bounds
+// a cancel request to the server, which needs a connection of its own. With the reservoir's Terminates a drain then
+// ends within a second of its limit.
 const (
 	lastWordsWait   = 250 * time.Millisecond
 	lastRequestWait = 600 * time.Millisecond
@@ -50,12 +50,12 @@ type Server struct {
 	backends *reservoir.Reservoir
 	names    database.Names
 	planner  *rewrite.Planner
-	handlers *[rewrite.DoesCount]statementHandler
+	handlers *[rewrite.LocalWorkCount]statementHandler
 	// observers are the functions of features that are called at fixed points of a session.
 	observers observerTable
 	// watched means that a feature observes backends before a transaction (observer.attached). It is never reset.
 	watched atomic.Bool
-	users   map[string]*rewrite.Choices // Config.Users
+	users   map[string]*rewrite.ClientOptions // Config.Users
 	// choosesParts means that clients may choose whether their transactions are committed in parts.
 	choosesParts bool
 	metrics      *metrics.Proxy
@@ -66,13 +66,13 @@ type Server struct {
 	texts   *textBudget // allocated by itself: a template's cleanup refers to it and must not keep the Server in memory
 	// textsOfBackend bounds the bytes of prepared texts and descriptions that one backend holds.
 	textsOfBackend int
-	memory         admission.Memory
-	interned       settings.Interned
-	resetsAuto     bool              // see Config.mustResetAfterCalls
-	asksBehind     bool              // see Config.checksLeftState
-	accepted       settings.Accepted // startup options that the server has accepted
-	hidden         remains.Hidden
-	hiddenPace     question.Pace // limits how often the query behind hidden is sent
+	memory         admission.MemoryMonitor
+	interned       settings.InternTable
+	resetsAuto     bool                   // see Config.mustResetAfterCalls
+	asksBehind     bool                   // see Config.checksLeftState
+	accepted       settings.AcceptedCache // startup options that the server has accepted
+	hidden         remains.HiddenCallsAnswer
+	hiddenPace     question.Schedule // limits how often the query behind hidden is sent
 	sharedReports  settings.SharedReports
 	// reports caches the result of params. greetings caches the frames that answer a startup. startup does the
 	// handshake of new connections.
@@ -82,7 +82,7 @@ type Server struct {
 	replays   *replayShared // nil: replay is off
 	groups    pipelineProbe
 	purity    readPurity
-	sequences question.Pace // limits how often a server gets another DISCARD SEQUENCES after one failed
+	sequences question.Schedule // limits how often a server gets another DISCARD SEQUENCES after one failed
 	keeper    schemaCache
 	locks     *advisoryLockTable
 	accounts  *account.Process // memory that all sessions have accounted for
@@ -93,21 +93,21 @@ type Server struct {
 
 	// ids counts all sessions so far. txParsings counts transactions that changed how SQL is parsed (newTxParsing).
 	keys       cancelKeyRegistry
-	keyGuesses *startup.Guesses
+	keyGuesses *startup.GuessLimiter
 	cancelling chan struct{} // one element for each cancel request on its way to a server
 	ids        atomic.Uint64
 	txParsings atomic.Uint64
-	usual      atomic.Uint32 // rewrite.Reading of the last assigned backend, from the time it was dialled
+	usual      atomic.Uint32 // rewrite.ReadingMode of the last assigned backend, from the time it was dialled
 	// pinned counts sessions with a pin, up to Config.MaxPins. clients counts sessions, up to Config.MaxClients.
 	pinned   atomic.Int64
 	clients  atomic.Int64
-	arrivals *admission.Conns
+	arrivals *admission.ConnLimiter
 	guests   chan *clientConn // hands new connections to waiting goroutines, which spare counts
 	spare    atomic.Int32
 	draining atomic.Bool
 	swept    admission.Heartbeat // marked after each round of the sweeper
 	running  sync.WaitGroup      // sessions (parked ones too), cancel requests, the sweeper
-	parking  *rawconn.Parking[*session]
+	parking  *rawconn.ParkedConns[*session]
 
 	mu        sync.Mutex
 	sessions  map[*session]*sweepState // guarded by mu; the values belong to the sweeper
@@ -123,7 +123,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	}
 	// A replication connection needs a dedicated backend.
 	cfg.Startup.Replication = cfg.hasDedicatedBackends()
-	handshaker, err := startup.New(cfg.Startup)
+	handshaker, err := startup.NewHandshaker(cfg.Startup)
 	if err != nil {
 		return nil, err
 	}
@@ -131,14 +131,14 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	if err != nil {
 		return nil, err
 	}
-	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker, keyGuesses: startup.NewGuesses(cancelKeyBurst, cancelKeyInterval), cancelling: make(chan struct{}, CancelsAtOnce),
+	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker, keyGuesses: startup.NewGuessLimiter(cancelKeyBurst, cancelKeyInterval), cancelling: make(chan struct{}, CancelsAtOnce),
 		treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.mustResetAfterCalls(), asksBehind: cfg.checksLeftState(), catalog: newTemplateCache(cfg.PreparedTexts, cfg.PreparedTotalBytes/rememberedShare),
-		users: make(map[string]*rewrite.Choices, len(cfg.Users)), guests: make(chan *clientConn), sessions: map[*session]*sweepState{}, listeners: map[net.Listener]struct{}{}}
+		users: make(map[string]*rewrite.ClientOptions, len(cfg.Users)), guests: make(chan *clientConn), sessions: map[*session]*sweepState{}, listeners: map[net.Listener]struct{}{}}
 	for name, chosen := range cfg.Users {
 		srv.users[name] = &chosen
 	}
-	srv.arrivals = admission.NewConns(cfg.MaxClients + SpareConns)
-	if how, checked := planner.Mapping(); how != rewrite.ByteaOff && !cfg.hasDedicatedBackends() {
+	srv.arrivals = admission.NewConnLimiter(cfg.MaxClients + SpareConns)
+	if how, checked := planner.ByteaMapping(); how != rewrite.ByteaOff && !cfg.hasDedicatedBackends() {
 		srv.keeper.enabled, srv.keeper.checked = true, checked
 	} else {
 		srv.keeper.refusesMapped = cfg.WatchMapped && !cfg.hasDedicatedBackends()
@@ -152,7 +152,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	if srv.replays, err = newReplayShared(cfg); err != nil {
 		return nil, err
 	}
-	if srv.parking, err = rawconn.NewParking(func(s *session) { go srv.resumeSession(s) }); err != nil {
+	if srv.parking, err = rawconn.NewParkedConns(func(s *session) { go srv.resumeSession(s) }); err != nil {
 		return nil, err
 	}
 	srv.ctx, srv.stop = context.WithCancel(context.Background())
@@ -166,7 +166,7 @@ func (srv *Server) ReloadUsers() error { return srv.startup.ReloadUsers() }
 // Listen opens a TCP listener for Serve. Its connections inherit the configured TCP keepalive, which saves a system
 // call for each connection.
 func (c Config) Listen(address string) (net.Listener, error) {
-	return rawconn.Listen(address, reservoir.KeepAlive(c.ClientPathLimit))
+	return rawconn.Listen(address, reservoir.KeepAliveSettings(c.ClientPathLimit))
 }
 
 // Serve accepts clients from ln until the Server is closed, and returns ErrServerClosed. It closes ln before it
@@ -319,7 +319,7 @@ func (srv *Server) Close() error {
 // caller has called closeListeners, so that no more startups arrive.
 func (srv *Server) cutSessions() {
 	srv.stop()
-	srv.arrivals.Cut()
+	srv.arrivals.CloseUnopened()
 }
 
 // closeListeners makes every Serve return, and every later Serve fail.
@@ -351,7 +351,7 @@ func (s *session) interrupt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cancel.queuePlace != nil {
-		s.cancel.queuePlace.Leave(errCut)
+		s.cancel.queuePlace.EndWait(errCut)
 	}
 }
 
@@ -368,16 +368,16 @@ func (s *session) wakeBackendRead() (inLine bool) {
 }
 
 // Alive returns nil if the sweeper has finished a round within the last two periods, or does so before ctx ends.
-func (srv *Server) Alive(ctx context.Context) error { return srv.swept.Alive(ctx, 2*sweepEvery) }
+func (srv *Server) Alive(ctx context.Context) error { return srv.swept.CheckAlive(ctx, 2*sweepEvery) }
 
 // sweepSessions wakes sessions that have waited for their backend for a whole period. They then check whether their
 // client is still connected. One goroutine for all sessions costs a query nothing; a deadline per query would cost two
 // timer operations.
 //
-// A session's tick is odd while it waits, and each wait has another value. An odd tick that is unchanged after a
-// period means that the wait has lasted all of it. For a session in line for a backend, checkClientInLine checks the
-// client. A session that reads its backend checks all its reasons when it is woken (woken). So a timeout, a cancel or
-// the end of hold_time whose deadline was overwritten is at most two periods late.
+// A session's tick is odd while it waits, and each wait has another value. An odd tick that is unchanged after a period
+// means that the wait has lasted all of it. For a session in line for a backend, checkClientInLine checks the client. A
+// session that reads its backend checks all its reasons when it is woken (woken). So a timeout, a cancel or the end of
+// hold_time whose deadline was overwritten is at most two periods late.
 func (srv *Server) sweepSessions() {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -388,7 +388,7 @@ func (srv *Server) sweepSessions() {
 			return
 		case <-tick.C:
 		}
-		srv.memory.Look(srv.cfg.MemoryLimit, srv.log)
+		srv.memory.Measure(srv.cfg.MemoryLimit, srv.log)
 		srv.mu.Lock()
 		for s, seen := range srv.sessions {
 			now := s.tick.Load()
@@ -403,7 +403,7 @@ func (srv *Server) sweepSessions() {
 			srv.closeDeadClient(s, seen)
 		}
 		srv.mu.Unlock()
-		srv.swept.Mark()
+		srv.swept.Beat()
 	}
 }
 

@@ -56,14 +56,14 @@ type session struct {
 	clientStatements // prepared.go
 	memoryAccounts   // accounts.go
 	storedCursors
-	sequences sequence.Client // sequences.go
+	sequences sequence.ClientRecord // sequences.go
 	schema    schemaChange
 	mapped    nameCache // mapnames.go
 	// advisory are the session's advisory locks (lockkeeper.go); nil until the client asks for a lock.
 	advisory *heldAdvisoryLocks
 
 	// withheld is output of the turn that the client has not been sent yet.
-	withheld         retry.Held
+	withheld         retry.HeldOutput
 	bufferOutputFunc func([]byte) error // bufferOutput as a value, allocated once
 	// inSchema is the schema that the client's database name maps to, or "". It is constant after the startup.
 	inSchema string
@@ -85,8 +85,8 @@ type session struct {
 	// idleEnds is when the idle limit ends the session, in ns after began. 0 means no limit, or a client that is not
 	// idle. The sweeper reads it.
 	idleEnds atomic.Int64
-	arrival  *clientConn  // the connection's place in the limit of connections, released at the end
-	spot     rawconn.Spot // where the session is or was parked; see nudge
+	arrival  *clientConn         // the connection's place in the limit of connections, released at the end
+	spot     rawconn.ParkingSpot // where the session is or was parked; see nudge
 
 	// broken means that the session met a bug, so that the state of its backend is unknown.
 	broken bool
@@ -111,9 +111,8 @@ type backendPairing struct {
 	// dedicated means that the client has a backend of its own from startup to end, and frames pass unread (backend
 	// kind postgres, session pairing).
 	dedicated bool
-	// pinned means that the session left state on its backend that no other backend has. pinLost means that the
-	// pinned backend is gone, and the state with it. found means that only a query to the backend has found the
-	// state.
+	// pinned means that the session left state on its backend that no other backend has. pinLost means that the pinned
+	// backend is gone, and the state with it. found means that only a query to the backend has found the state.
 	pinned, pinLost, foundState bool
 }
 
@@ -141,13 +140,13 @@ func newSession(srv *Server, id uint64, h *startup.Client) *session {
 	s.client = wire.NewReader(h.Conn, h.Raw)
 	s.settings = settings.NewClient(srv.treat, &srv.interned)
 	s.activate()
-	s.account = srv.accounts.New()
+	s.account = srv.accounts.NewClient()
 	if s.chosen.userOptions = srv.users[h.User]; s.chosen.userOptions == nil {
 		s.chosen.userOptions = &noUserOptions
 	}
 	s.applyOptions(nil)
 	if r := srv.replays; r != nil {
-		s.withheld = retry.NewHeld(r.cfg.HeldBytes, r.held)
+		s.withheld = retry.NewHeldOutput(r.cfg.HeldBytes, r.held)
 		s.bufferOutputFunc = s.bufferOutput
 		s.optedOut = srv.cfg.disablesReplayFor(h.User)
 	}
@@ -204,7 +203,7 @@ func (s *session) serve() error {
 		s.turns++
 		// The client has been sent everything that there was: see revalidateStatement.
 		s.deliveries++
-		s.srv.metrics.Turn()
+		s.srv.metrics.CountTurn()
 		if s.pinLost {
 			return s.pinLostError()
 		}
@@ -218,8 +217,8 @@ func (s *session) serve() error {
 // backend that broke.
 //
 // A read deadline serves five purposes: the idle limit, the limit for a guest, a drain, a cut, and the sweeper's
-// request to park. After the read ends, the clock and the flags tell which one it was. If none was, the read goes on
-// or the session is parked. A flag is always set before the deadline, and await looks at the flags after it sets a
+// request to park. After the read ends, the clock and the flags tell which one it was. If none was, the read goes on or
+// the session is parked. A flag is always set before the deadline, and await looks at the flags after it sets a
 // deadline. So a flag is never missed.
 func (s *session) awaitClient() error {
 	if err := s.reasonToEnd(); err != nil || s.client.Buffered() > 0 {
@@ -237,7 +236,7 @@ func (s *session) awaitClient() error {
 		if s.b != nil && (s.dedicated || s.pinned || s.b.status == 'I') {
 			err = s.awaitClientOrServer()
 		} else {
-			err = s.client.Idle()
+			err = s.client.WaitIdle()
 		}
 		switch {
 		case err == nil:
@@ -288,9 +287,9 @@ func (s *session) reasonToEnd() error {
 	return nil
 }
 
-// idleLimit returns how long the client may be silent now (0: for ever) and the error after that time. In a
-// transaction the shorter of the configured and the client's own limit counts. The client's own limit is set here
-// only if Sluice enforces that setting; otherwise the server does.
+// idleLimit returns how long the client may be silent now (0: for ever) and the error after that time. In a transaction
+// the shorter of the configured and the client's own limit counts. The client's own limit is set here only if Sluice
+// enforces that setting; otherwise the server does.
 func (s *session) idleLimit() (time.Duration, error) {
 	switch s.state {
 	case begun, inTransaction, failed:
@@ -306,9 +305,9 @@ func (s *session) idleLimit() (time.Duration, error) {
 	return s.srv.cfg.ClientIdleTimeout, errIdleClient
 }
 
-// run is a session's life after its startup. end releases the backend before forget removes the session, since
-// Shutdown returns after the last forget. lingers reports that the session was parked; another goroutine will call
-// run again (resumeSession).
+// run is a session's life after its startup. end releases the backend before forget removes the session, since Shutdown
+// returns after the last forget. lingers reports that the session was parked; another goroutine will call run again
+// (resumeSession).
 func (s *session) run() (lingers bool) {
 	s.activate()
 	defer s.deactivate()
@@ -320,7 +319,7 @@ func (s *session) run() (lingers bool) {
 	usual := s.isOrderlyEnd(cause)
 	s.end(cause)
 	s.srv.removeSession(s)
-	s.srv.metrics.SessionEnded(sessionEndLabel(cause))
+	s.srv.metrics.CountSessionEnd(sessionEndLabel(cause))
 	s.logEnd(cause, usual)
 	return false
 }
@@ -348,7 +347,7 @@ func unwrapRawConn(conn net.Conn) rawconn.Conn {
 		case interface{ NetConn() net.Conn }:
 			conn = c.NetConn()
 		default:
-			return rawconn.Plain(conn)
+			return rawconn.WrapPlain(conn)
 		}
 	}
 }

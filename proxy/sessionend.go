@@ -30,7 +30,7 @@ func (s *session) end(cause error) {
 		clientErr = errDraining
 	}
 	if clientErr != nil && !errors.Is(cause, errHalfRow) && !s.clientBroken {
-		s.srv.metrics.ErrorSent(clientErr.Code)
+		s.srv.metrics.CountErrorSent(clientErr.Code)
 		fatal := *clientErr
 		fatal.Fatal = true
 		// A client that does not read must not keep the session from ending.
@@ -39,7 +39,7 @@ func (s *session) end(cause error) {
 		s.drainClient(clientErr)
 	}
 	s.client.Conn.Close()
-	s.client.Drop()
+	s.client.DropBuffer()
 	s.withheld.Drop()
 	s.dropStoredCursors()
 	s.endTransaction(false)

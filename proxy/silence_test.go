@@ -22,7 +22,7 @@ func TestUnreadAnswerIsNoSilence(t *testing.T) {
 	if s.checkBackendSilence() == nil {
 		t.Error("a server that has sent nothing for an hour is waited for")
 	}
-	server.Write(wire.AppendReady(nil, 'I'))
+	server.Write(wire.AppendReadyForQuery(nil, 'I'))
 	for end := time.Now().Add(10 * time.Second); raw.Peek() == rawconn.Quiet && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
@@ -41,7 +41,7 @@ func (unacked) Unacked() (owed bool, last time.Duration) { return true, time.Hou
 func TestQuestionsEndWithThePath(t *testing.T) {
 	here, there := net.Pipe()
 	defer there.Close()
-	raw := unacked{rawconn.Plain(here)}
+	raw := unacked{rawconn.WrapPlain(here)}
 	defer raw.Close()
 	go io.Copy(io.Discard, there)
 	b := &backend{conn: &reservoir.Conn{Net: raw}, src: wire.NewReader(raw, raw), path: networkPath{limit: 50 * time.Millisecond}}

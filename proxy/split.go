@@ -17,7 +17,7 @@ import (
 // currentForm returns the template with the form that the server gets now. All users of the text share it. A template
 // that is a split form already is returned unchanged.
 func (t *statementTemplate) currentForm() *statementTemplate {
-	split := t.plan.InSplit()
+	split := t.plan.ActiveSplit()
 	if split == nil || t.split != nil {
 		return t
 	}
@@ -30,7 +30,7 @@ func (t *statementTemplate) currentForm() *statementTemplate {
 
 // sentPlan returns the plan that a reply is about, and the split form if one was sent; nil if the reply is about no
 // text.
-func (o *pendingReply) sentPlan() (*rewrite.Plan, *rewrite.Split) {
+func (o *pendingReply) sentPlan() (*rewrite.Plan, *rewrite.SplitQuery) {
 	if o.tmpl != nil && o.split == nil {
 		return o.tmpl.plan, o.tmpl.split
 	}
@@ -39,16 +39,16 @@ func (o *pendingReply) sentPlan() (*rewrite.Plan, *rewrite.Split) {
 
 // checkFormRefusal checks every error for a refusal of the form that was sent. hint is for the client. again reports
 // that another form can be sent.
-func (s *session) checkFormRefusal(o *pendingReply, made *answer.Error, payload []byte) (hint string, again bool) {
+func (s *session) checkFormRefusal(o *pendingReply, made *answer.ErrorHandling, payload []byte) (hint string, again bool) {
 	plan, split := o.sentPlan()
 	if plan == nil {
 		return "", false
 	}
-	hint, again = s.srv.planner.Refused(plan, split, string(retry.Field(payload, 'C')), retry.Field(payload, 'M'))
+	hint, again = s.srv.planner.HandleRefusal(plan, split, string(retry.ErrorField(payload, 'C')), retry.ErrorField(payload, 'M'))
 	if hint == "" {
 		hint = made.Hint
 	} else {
-		s.srv.metrics.Unsupported(plan.Operation, string(rewrite.JoinForUpdate))
+		s.srv.metrics.CountUnsupported(plan.Operation, string(rewrite.JoinForUpdate))
 	}
 	if again {
 		s.srv.log.Info("query is locked by a statement of its own from now on: this cluster takes FOR UPDATE on one table only",
@@ -59,7 +59,7 @@ func (s *session) checkFormRefusal(o *pendingReply, made *answer.Error, payload 
 
 // markSplitQuery marks the reply to a simple Query that is sent as two queries, and returns the frame to send. The
 // first tag of the answer is the companion's.
-func (s *session) markSplitQuery(o *pendingReply, split *rewrite.Split) []byte {
+func (s *session) markSplitQuery(o *pendingReply, split *rewrite.SplitQuery) []byte {
 	o.split, s.t.hidesAnswers, s.t.inspectsFrames = split, true, true
 	o.reply = chainHandlers(&lockReply{}, o.reply)
 	return wire.AppendStrings(nil, wire.Query, split.Text())
@@ -87,7 +87,7 @@ func (s *session) sendLockStatement(tmpl *statementTemplate, d *statementDescrip
 	mark(t.owed.push(wire.Execute))
 	s.addToBatch(append(wire.AppendHeader(nil, wire.Execute, len(lockPortal)+5), lockPortal+"\x00\x00\x00\x00\x00"...))
 	mark(t.owed.push(wire.Close))
-	s.addToBatch(wire.AppendNamed(nil, wire.Close, 'P', lockPortal))
+	s.addToBatch(wire.AppendDescribeOrClose(nil, wire.Close, 'P', lockPortal))
 	t.hidesAnswers, t.inspectsFrames = true, true
 }
 
@@ -134,11 +134,11 @@ func (l *lockReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (fr
 	case l.over && (l.described || f.Type != wire.CommandComplete):
 		l.described = l.described || f.Type == wire.RowDescription
 		return undecided, nil
-	case f.Type == wire.RowDescription, f.Row():
+	case f.Type == wire.RowDescription, f.IsRow():
 		return swallow, nil
 	case f.Type != wire.CommandComplete:
 		return undecided, nil
-	case l.over, f.Verb() != "SELECT":
+	case l.over, f.TagVerb() != "SELECT":
 		return swallow, s.unexpectedFrameError(f.Type)
 	}
 	if l.over = true; o.kind != wire.Query {

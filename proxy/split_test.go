@@ -45,7 +45,7 @@ func inTwo(t *testing.T, s *sluice, texts []string) {
 	n := 0
 	for _, text := range texts {
 		for _, spelling := range []string{text, strings.ReplaceAll(text, "$1", "1")} {
-			if _, again := s.planner.Refused(s.planner.Plan([]byte(spelling)), nil, "0A000", []byte(tooMuch)); again {
+			if _, again := s.planner.HandleRefusal(s.planner.Plan([]byte(spelling)), nil, "0A000", []byte(tooMuch)); again {
 				n++
 			}
 		}

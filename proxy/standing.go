@@ -14,12 +14,12 @@ import (
 // blockAtStatus returns the session's block for a backend with that status, if the turn has sent nothing.
 func (s *session) blockAtStatus(status byte) block.Block {
 	at := s.tx.at
-	at.Ready(status)
-	return at.Turn().Usual(s.defaultModes())
+	at.RecordReady(status)
+	return at.AtRequestStart().WithDefaults(s.defaultModes())
 }
 
 // defaultModes returns the modes of a transaction for which the client names none.
-func (s *session) defaultModes() (m block.Modes) {
+func (s *session) defaultModes() (m block.TxModes) {
 	if s.t != nil && s.t.mode == readOnly {
 		m.Access = block.ReadOnly
 	}
@@ -29,11 +29,11 @@ func (s *session) defaultModes() (m block.Modes) {
 // blockForNextStatement returns the state of the block for the next statement.
 func (s *session) blockForNextStatement() block.Block {
 	switch {
-	case s.t != nil && s.t.outcome.Started():
-		return s.t.outcome.Sent()
+	case s.t != nil && s.t.outcome.HasStarted():
+		return s.t.outcome.SentBlock()
 	case s.state == begun && s.deferredBegin != nil:
 		at := s.blockAtStatus('I')
-		at.Run(&s.deferredBegin.plan.Single().Tx, false)
+		at.RecordCommand(&s.deferredBegin.plan.SingleStatement().Tx, false)
 		return at
 	case s.state == begun:
 		return s.blockAtStatus('T')
@@ -52,7 +52,7 @@ func (s *session) isInReadOnlyBlock() bool {
 // hasFirstTxEnded reports whether the turn's first transaction has ended in this turn, so that the next statement
 // belongs to another one.
 func (s *session) hasFirstTxEnded() bool {
-	return s.t.outcome.Started() && s.t.outcome.Ends() > 0
+	return s.t.outcome.HasStarted() && s.t.outcome.SentTxEnds() > 0
 }
 
 // countInFirstTx counts the first statements of a text that belong to the turn's first transaction, up to its COMMIT
@@ -68,7 +68,7 @@ func (s *session) countInFirstTx(plan *rewrite.Plan) uint16 {
 	}
 	at := s.blockForNextStatement()
 	for i := range plan.Statements {
-		if at.Step(&plan.Statements[i]); at.Ends() > 0 {
+		if at.RecordStatement(&plan.Statements[i]); at.EndedTxCount() > 0 {
 			return uint16(min(i+1, math.MaxUint16))
 		}
 	}

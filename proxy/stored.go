@@ -13,12 +13,12 @@ import (
 )
 
 // Cursors WITH HOLD, which outlive their transaction. Their rows are in Sluice's memory, so that the session needs no
-// backend for them. PostgreSQL runs the query of such a cursor to its end at COMMIT, and Sluice does too
-// (storing.go): outside a block at once, in a block before the COMMIT.
+// backend for them. PostgreSQL runs the query of such a cursor to its end at COMMIT, and Sluice does too (storing.go):
+// outside a block at once, in a block before the COMMIT.
 //
-// This file answers FETCH, MOVE and CLOSE from then on. As in PostgreSQL, neither a rollback nor a replay moves such
-// a cursor back. Its bytes count against the limit per session and for all sessions (cursor.stored_bytes). CLOSE,
-// DISCARD ALL and the end of the session remove it.
+// This file answers FETCH, MOVE and CLOSE from then on. As in PostgreSQL, neither a rollback nor a replay moves such a
+// cursor back. Its bytes count against the limit per session and for all sessions (cursor.stored_bytes). CLOSE, DISCARD
+// ALL and the end of the session remove it.
 
 // storedCursors holds a session's stored cursors by name.
 type storedCursors struct {
@@ -55,23 +55,23 @@ func endStoredCursors(s *session, committed bool) {
 // runStoredCursor answers FETCH, MOVE or CLOSE of a stored cursor. describe adds a RowDescription; rows come in
 // formats. An error is for the client. With nil the answer was sent, or frames are skipped. As in PostgreSQL, a failed
 // or rolled back block does not move the cursor back, and a failed FETCH makes it unusable.
-func (s *session) runStoredCursor(c *rewrite.Cursor, formats []byte, describe bool) error {
+func (s *session) runStoredCursor(c *rewrite.CursorStatement, formats []byte, describe bool) error {
 	x, err := s.findStoredCursor(c.Name)
 	if x == nil || err != nil {
 		return err
 	}
 	if c.Verb == rewrite.CloseCursor {
 		s.dropStoredCursor(c.Name)
-		return s.sendStoredFrames(wire.AppendCommand(nil, "CLOSE CURSOR"))
+		return s.sendStoredFrames(wire.AppendCommandComplete(nil, "CLOSE CURSOR"))
 	}
-	s.srv.metrics.LocalAnswer(metrics.LocalStatement)
+	s.srv.metrics.CountLocalAnswer(metrics.LocalStatement)
 	move := c.Verb == rewrite.MoveCursor
 	switch {
 	case x.Failed:
 		return errPortalDone([]byte(c.Name))
-	case x.Rest && c.Elsewhere && !c.Backward:
+	case x.MissesRows && c.Elsewhere && !c.Backward:
 		return errFetchElsewhere // the rows in front are on the server
-	case !move && !x.Gives(formats):
+	case !move && !x.CanReturn(formats):
 		return storedFormatsError(x)
 	}
 	stood := x.Rows
@@ -81,23 +81,23 @@ func (s *session) runStoredCursor(c *rewrite.Cursor, formats []byte, describe bo
 		return errForwardOnly
 	}
 	if move {
-		return s.sendStoredFrames(wire.AppendCommand(nil, "MOVE "+strconv.Itoa(f.Len())))
+		return s.sendStoredFrames(wire.AppendCommandComplete(nil, "MOVE "+strconv.Itoa(f.Len())))
 	}
 	var frames [][]byte
 	if describe {
-		frames = append(frames, x.Describe(formats))
+		frames = append(frames, x.RowDescription(formats))
 	}
-	rows, ok := x.Passed(f, formats)
+	rows, ok := x.FormatPassed(f, formats)
 	if !ok {
 		x.Rows = stood
 		return errStoredFormats
 	}
-	return s.sendStoredFrames(append(frames, rows, wire.AppendCommand(nil, "FETCH "+strconv.Itoa(f.Len())))...)
+	return s.sendStoredFrames(append(frames, rows, wire.AppendCommandComplete(nil, "FETCH "+strconv.Itoa(f.Len())))...)
 }
 
 // storedFormatsError returns the error of a FETCH in formats that the cursor cannot give.
 func storedFormatsError(x *stored.Cursor) error {
-	if x.Came != nil {
+	if x.ArrivedFormats != nil {
 		return errCursorFormats
 	}
 	return errStoredFormats
@@ -119,10 +119,10 @@ func (s *session) findStoredCursor(name string) (*stored.Cursor, error) {
 	switch {
 	case x == nil:
 		return nil, s.errUnknownCursor(name)
-	case x.Over():
+	case x.ExceedsQuota():
 		return nil, errStoredFull(s.srv.cfg)
 	case x.Pending:
-		s.tx.log.Refuse(retry.Pinned)
+		s.tx.log.RefuseReplay(retry.Pinned)
 	}
 	return x, nil
 }
@@ -172,7 +172,7 @@ func (s *session) describeStoredCursor(name string) error {
 	if x == nil || err != nil {
 		return err
 	}
-	return s.queueReply(x.Describe(nil))
+	return s.queueReply(x.RowDescription(nil))
 }
 
 // executeStoredCursor answers an Execute of the cursor's portal. The last four bytes of frame are the row limit. As in
@@ -189,15 +189,15 @@ func (s *session) executeStoredCursor(name string, frame []byte) error {
 	if count <= 0 {
 		count = rewrite.CursorAll
 	}
-	if !x.Gives(nil) {
+	if !x.CanReturn(nil) {
 		return errCursorFormats
 	}
-	f := x.Forward(count)
+	f := x.MoveForward(count)
 	end := wire.FramePortalSuspended
 	if x.AtEnd() {
-		end = wire.AppendCommand(nil, "SELECT "+strconv.Itoa(f.Len()))
+		end = wire.AppendCommandComplete(nil, "SELECT "+strconv.Itoa(f.Len()))
 	}
-	rows, _ := x.Passed(f, nil)
+	rows, _ := x.FormatPassed(f, nil)
 	return s.sendStoredFrames(rows, end)
 }
 

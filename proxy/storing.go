@@ -17,9 +17,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// How the rows of a cursor WITH HOLD get into memory. Sluice describes and executes the cursor's portal to its end,
-// and storedReply passes the answer to the cursor instead of the client. The frames are in the log. A replay starts
-// the cursor again, and its rows may differ, because no client has seen them.
+// How the rows of a cursor WITH HOLD get into memory. Sluice describes and executes the cursor's portal to its end, and
+// storedReply passes the answer to the cursor instead of the client. The frames are in the log. A replay starts the
+// cursor again, and its rows may differ, because no client has seen them.
 //
 // Outside a block DECLARE stores the rows itself (declareStoredCursor). In a block, or in a group of several
 // statements, DECLARE opens a portal. The rows that were not fetched are stored before the COMMIT (storeBeforeCommit)
@@ -28,19 +28,18 @@ import (
 // because a portal does not move back.
 //
 // A stored cursor is pending until its transaction has committed. A rollback removes it (endStoredCursors), and so does
-// the Sync of a failed group. A FETCH from a pending cursor forbids a replay of its transaction, because the client
-// has rows that might differ.
+// the Sync of a failed group. A FETCH from a pending cursor forbids a replay of its transaction, because the client has
+// rows that might differ.
 //
 // Too many rows end the query at once if nothing else depends on it. Before a COMMIT they are read to the end and
-// dropped, because the backend is needed for the ROLLBACK. After that the client is outside a block, as in
-// PostgreSQL.
+// dropped, because the backend is needed for the ROLLBACK. After that the client is outside a block, as in PostgreSQL.
 
 // A FETCH before the rows are in memory goes to the portal (cursor.go), as for any other cursor. ROLLBACK TO closes
 // that portal, and so removes the cursor.
 
 // declareStoredCursor stores a cursor and answers its DECLARE. As in PostgreSQL, on a failure the client of a simple
 // Query gets only the error. The client of a group gets the error after the tag.
-func (s *session) declareStoredCursor(c *rewrite.Cursor, simple bool) error {
+func (s *session) declareStoredCursor(c *rewrite.CursorStatement, simple bool) error {
 	if simple {
 		if err := s.storeDeclaredCursor(c); err != nil || s.t.skip || s.t.settled {
 			return err
@@ -56,18 +55,18 @@ func (s *session) declareStoredCursor(c *rewrite.Cursor, simple bool) error {
 // storeDeclaredCursor executes a cursor that was just declared outside a block to its end, and closes its portal. Later
 // FETCHes of the group read from memory. An error is for the client. With nil the cursor is stored, or frames are
 // skipped.
-func (s *session) storeDeclaredCursor(c *rewrite.Cursor) error {
-	x := stored.NewCursor(account.RowsOf{Client: &s.account}, c.NoScroll)
+func (s *session) storeDeclaredCursor(c *rewrite.CursorStatement) error {
+	x := stored.NewCursor(account.RowsAccount{Client: &s.account}, c.NoScroll)
 	s.requestCursorRows(c.Name, x)
 	if err := s.flushAndRelay(); err != nil || s.t.skip || s.t.settled {
 		x.Drop()
 		return err
 	}
-	if x.Over() {
+	if x.ExceedsQuota() {
 		x.Drop()
 		return errStoredFull(s.srv.cfg)
 	}
-	x.Exact = s.writesExactFloats()
+	x.ExactFloats = s.writesExactFloats()
 	s.registerStoredCursor(c.Name, x)
 	return s.closeCursor(c.Name)
 }
@@ -86,7 +85,7 @@ func (s *session) registerStoredCursor(name string, x *stored.Cursor) {
 func (s *session) requestCursorRows(name string, x *stored.Cursor) {
 	p := s.portals[name]
 	run := &cursorFetch{into: x}
-	frame := wire.AppendNamed(nil, wire.Describe, 'P', name)
+	frame := wire.AppendDescribeOrClose(nil, wire.Describe, 'P', name)
 	s.logFrame(wire.Describe, logEntry{plan: p.plan, silent: true, cursor: run}, frame[wire.HeaderLen:])
 	o := s.pushStatementReply(wire.Describe, p.plan)
 	o.swallow = true
@@ -107,13 +106,13 @@ func (s *session) requestCursorRows(name string, x *stored.Cursor) {
 
 // storeRow passes a frame to a stored cursor. For a frame longer than a buffer relayFrameRest passes the rest.
 func (s *session) storeRow(x *stored.Cursor, f answer.Frame) {
-	x.Take(f.Type, f.Bytes, f.Total)
-	if s.t.restInto = nil; f.Cut() {
+	x.AddFrame(f.Type, f.Bytes, f.Total)
+	if s.t.restInto = nil; f.IsCut() {
 		s.t.restInto = x
 	}
 	// Nobody needs the remaining rows. A backend that must not be dropped (giveUpStatement) is read to the end: the session
 	// has state there, or its statement may have committed. Before a COMMIT the ROLLBACK needs the backend.
-	if x.Over() && !s.t.committing && s.t.phase == phaseLive && s.t.stop == nil && !s.pinned && !s.t.outcome.MayCommit() {
+	if x.ExceedsQuota() && !s.t.committing && s.t.phase == phaseLive && s.t.stop == nil && !s.pinned && !s.t.outcome.MayCommit() {
 		s.t.stop = errStoredFull(s.srv.cfg)
 	}
 	if f.Type == wire.RowDescription {
@@ -139,11 +138,11 @@ func (s *session) storeBeforeCommit(plan *rewrite.Plan) (done bool, err error) {
 	if len(s.portals) == 0 || s.txStatus() == 'E' || !s.hasUnstoredHoldCursor() {
 		return false, nil
 	}
-	commits := plan.Any(func(st *rewrite.Statement) bool { return st.Tx.Verb == rewrite.Commit })
+	commits := plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Tx.Verb == rewrite.Commit })
 	switch {
 	case !commits:
 		return false, nil
-	case plan.Single() == nil:
+	case plan.SingleStatement() == nil:
 		return false, errHoldInString
 	}
 	t := s.t
@@ -188,8 +187,8 @@ func (s *session) storeHoldCursors() (full bool, err error) {
 	names := slices.SortedFunc(maps.Keys(s.portals), func(a, b string) int { return cmp.Compare(s.portals[a].seq, s.portals[b].seq) })
 	for _, name := range names {
 		if c := s.portals[name].cursor; c != nil && c.hold {
-			held[name] = stored.NewCursor(account.RowsOf{Client: &s.account}, c.wasFetched || c.noScroll)
-			held[name].Rest, held[name].Came = c.wasFetched, c.formats
+			held[name] = stored.NewCursor(account.RowsAccount{Client: &s.account}, c.wasFetched || c.noScroll)
+			held[name].MissesRows, held[name].ArrivedFormats = c.wasFetched, c.formats
 			s.requestCursorRows(name, held[name])
 		}
 	}
@@ -199,13 +198,13 @@ func (s *session) storeHoldCursors() (full bool, err error) {
 	err = s.flushAndRelay()
 	t.ended, t.committing = ended, false
 	for _, x := range held {
-		full = full || x.Over()
+		full = full || x.ExceedsQuota()
 	}
 	for name, x := range held {
 		if err != nil || t.skip || full {
 			x.Drop()
 		} else {
-			x.Exact = s.writesExactFloats()
+			x.ExactFloats = s.writesExactFloats()
 			s.registerStoredCursor(name, x)
 		}
 	}
@@ -216,7 +215,7 @@ func (s *session) storeHoldCursors() (full bool, err error) {
 // extra_float_digits below 1, and no unparsed text has run. Call it when no reply is pending.
 func (s *session) writesExactFloats() bool {
 	const name = "extra_float_digits"
-	if s.b != nil && s.b.mayHaveUnseenSettings || s.settings.Staged.MayHave(name) {
+	if s.b != nil && s.b.mayHaveUnseenSettings || s.settings.Staged.MayHaveChanged(name) {
 		return false
 	}
 	for _, of := range []*settings.Values{s.settings.InForce, s.settings.Startup} { // a RESET may be staged
@@ -255,7 +254,7 @@ func (s *session) rollBackFailedCommit(full bool) error {
 	}
 	s.clearWaitAndCancel()
 	s.dropFailedTurn()
-	s.settings.EndKept(true)
+	s.settings.EndLocalChanges(true)
 	if s.failedBegin = nil; s.state != idle {
 		if err := s.applyEvent(e); err != nil {
 			return err

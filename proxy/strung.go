@@ -21,37 +21,37 @@ type scriptPlan struct {
 
 // scriptStep says what happens to one statement. The zero value sends it to the server.
 type scriptStep struct {
-	local       bool                // Sluice answers it
-	err         *wire.Error         // Sluice answers it, with this error
-	sql         string              // SQL that the server gets instead
-	tag         []byte              // tag for the client instead of the tag of sql
-	set         rewrite.Change      // setting that sql sets
-	begin       bool                // a BEGIN that is sent with other modes
-	tx          rewrite.Transaction // these modes
-	only        bool                // tx says READ ONLY
-	warn        bool                // warn of a weaker isolation level before the server's answer
-	configReply *setConfigReply     // answer for the client instead of the server's; nil for the server's
+	local       bool                  // Sluice answers it
+	err         *wire.Error           // Sluice answers it, with this error
+	sql         string                // SQL that the server gets instead
+	tag         []byte                // tag for the client instead of the tag of sql
+	set         rewrite.SettingChange // setting that sql sets
+	begin       bool                  // a BEGIN that is sent with other modes
+	tx          rewrite.TxControl     // these modes
+	only        bool                  // tx says READ ONLY
+	warn        bool                  // warn of a weaker isolation level before the server's answer
+	configReply *setConfigReply       // answer for the client instead of the server's; nil for the server's
 }
 
 // isUnsent reports whether the server gets nothing of the statement.
 func (p *scriptStep) isUnsent() bool { return p.local || p.err != nil }
 
-// substitute returns what the server gets instead of the statement. For an error it is a query that fails, so that
-// the server skips the rest. For a statement that Sluice answers it is a query without effect. Otherwise it is
-// another statement.
+// substitute returns what the server gets instead of the statement. For an error it is a query that fails, so that the
+// server skips the rest. For a statement that Sluice answers it is a query without effect. Otherwise it is another
+// statement.
 func (p *scriptStep) substitute() rewrite.Substitute {
 	switch {
 	case p.err != nil:
-		return rewrite.Fault
+		return rewrite.FailingSubstitute
 	case p.local:
-		return rewrite.Place
+		return rewrite.AnsweredSubstitute
 	}
 	return rewrite.Substitute{SQL: p.sql, Tx: p.tx}
 }
 
 // locksOutsideBlock reports whether a text is a LOCK TABLE outside a block, which PostgreSQL refuses.
 func (s *session) locksOutsideBlock(plan *rewrite.Plan) bool {
-	st := plan.Single()
+	st := plan.SingleStatement()
 	return st != nil && st.Does == rewrite.ChecksTables && !s.inBlock() && !s.t.outcome.InBlock() && s.txStatus() != 'E'
 }
 
@@ -78,13 +78,13 @@ func (s *session) answerScriptLocally(plan *rewrite.Plan, sql []byte) (done bool
 }
 
 // planWithSubstitutes returns the plan of a multi-statement query as the server gets it, if Sluice answers some of its
-// statements. Any other plan is returned unchanged. After frames without a Sync it does so for a single statement
-// too, because the answer must come in the server's order. The session's state is recorded for a replay
+// statements. Any other plan is returned unchanged. After frames without a Sync it does so for a single statement too,
+// because the answer must come in the server's order. The session's state is recorded for a replay
 // (restoreBeforeScript).
 func (s *session) planWithSubstitutes(plan *rewrite.Plan, sql []byte) *rewrite.Plan {
-	st := plan.Single()
-	if alone := st != nil && (len(st.Told) == 1 || st.Weakened); !alone && s.t.denied == nil && !s.t.beginReadOnly && !plan.Substitutable() &&
-		(st == nil || !s.t.touched || st.End == 0 || isDiscardAll(st) && !s.emulatesDiscardAll(st) || !plan.Answerable()) {
+	st := plan.SingleStatement()
+	if alone := st != nil && (len(st.SetConfigColumns) == 1 || st.Weakened); !alone && s.t.denied == nil && !s.t.beginReadOnly && !plan.MayNeedSubstitutes() &&
+		(st == nil || !s.t.touched || st.End == 0 || isDiscardAll(st) && !s.emulatesDiscardAll(st) || !plan.MayAnswerStatement()) {
 		return plan
 	}
 	d := s.planScript(plan, sql)
@@ -105,7 +105,7 @@ func (s *session) planWithSubstitutes(plan *rewrite.Plan, sql []byte) *rewrite.P
 }
 
 var (
-	frameSet             = wire.AppendCommand(nil, "SET")
+	frameSet             = wire.AppendCommandComplete(nil, "SET")
 	errDiscardInBlock    = &wire.Error{Code: "25001", Message: "DISCARD ALL cannot run inside a transaction block"}
 	errLockOutside       = &wire.Error{Code: "25P01", Message: "LOCK TABLE can only be used in transaction blocks"}
 	errDiscardInPipeline = &wire.Error{Code: "25001", Message: "DISCARD ALL cannot be executed within a pipeline"}

@@ -45,11 +45,11 @@ func (r scriptReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (f
 	p := r.stepAt(n)
 	switch {
 	case p == nil:
-	case ends && !p.matchesTag(f.Verb()):
+	case ends && !p.matchesTag(f.TagVerb()):
 		return swallow, s.unexpectedFrameError(f.Type)
 	case p.local && ends:
 		return swallow, s.runScriptStep(o, &r.plan.Statements[n], len(r.steps) > 1, f.Type)
-	case p.isUnsent() && (f.Type == wire.RowDescription || f.Row()):
+	case p.isUnsent() && (f.Type == wire.RowDescription || f.IsRow()):
 		return swallow, nil
 	case p.warn && ends:
 		return undecided, s.sendSynthetic(s.weakenedWarning())
@@ -66,20 +66,20 @@ func (r scriptReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (f
 	return undecided, nil
 }
 
-// replaceError replaces the error of rewrite.Fault by the error of the client's statement. As in PostgreSQL, the row of
-// a failing set_config is described first.
-func (r scriptReply) replaceError(_ *session, o *pendingReply, payload []byte) *answer.Error {
+// replaceError replaces the error of rewrite.FailingSubstitute by the error of the client's statement. As in
+// PostgreSQL, the row of a failing set_config is described first.
+func (r scriptReply) replaceError(_ *session, o *pendingReply, payload []byte) *answer.ErrorHandling {
 	p := r.stepAt(int(o.tags))
 	if p == nil {
 		return nil
 	}
-	var e answer.Error
-	code := string(retry.Field(payload, 'C'))
-	if code == rewrite.FaultCode && p.err != nil {
+	var e answer.ErrorHandling
+	code := string(retry.ErrorField(payload, 'C'))
+	if code == rewrite.FailingSubstituteCode && p.err != nil {
 		e.Instead = p.err.Append(nil)
 	}
-	if st := &r.plan.Statements[o.tags]; st.Told != nil && code != errAborted.Code && (p.configReply != nil || p.err != nil) {
-		e.Front = result.ConfigColumns(st)
+	if st := &r.plan.Statements[o.tags]; st.SetConfigColumns != nil && code != errAborted.Code && (p.configReply != nil || p.err != nil) {
+		e.Front = result.DescribeConfig(st)
 	}
 	return &e
 }
@@ -104,7 +104,7 @@ func (p *scriptStep) matchesTag(verb string) bool {
 	case p.err != nil: // the server should have failed
 		return false
 	case p.local:
-		return verb == "SHOW" // rewrite.Place
+		return verb == "SHOW" // rewrite.AnsweredSubstitute
 	case p.configReply != nil, p.tag != nil:
 		return verb == "SET"
 	}

@@ -17,13 +17,13 @@ import (
 const maxCachedText = 64 << 10
 
 // templateFor returns the shared template of a text under the current settings, in the form that the server gets now. A
-// text that the server would read differently gets a template of its own. The session caches its last template,
-// because drivers prepare the same text repeatedly. An error is that of names.
+// text that the server would read differently gets a template of its own. The session caches its last template, because
+// drivers prepare the same text repeatedly. An error is that of names.
 func (s *session) templateFor(sql, oids []byte) (*statementTemplate, error) {
 	if err := s.refuseUnmapped(sql); err != nil {
 		return nil, err
 	}
-	if r := s.textReadingMode(); r != 0 && r.Misleads(sql) {
+	if r := s.textReadingMode(); r != 0 && r.MayMislead(sql) {
 		return s.unparsedTemplate(sql, oids)
 	}
 	names, err := s.namesForNextText()
@@ -38,7 +38,7 @@ func (s *session) templateFor(sql, oids []byte) (*statementTemplate, error) {
 		if plan, names, err = s.planTextByNames(sql); err != nil {
 			return nil, err
 		}
-		t = s.srv.cachedTemplate(&s.t.scratch, sql, oids, s.parsingKey(), names.ID(), plan.Choosable(s.planner()), plan)
+		t = s.srv.cachedTemplate(&s.t.scratch, sql, oids, s.parsingKey(), names.ID(), plan.VariantNumberIn(s.planner()), plan)
 	}
 	if s.lastTemplate = t; len(t.sql) > maxCachedText {
 		s.lastTemplate = nil // only its name may hold a long text
@@ -55,7 +55,7 @@ func (s *session) templateFromCache(sql, oids []byte, names uint64, plan *rewrit
 		t = s.srv.findTemplate(&s.t.scratch, sql, oids, parsing, names, 0)
 	}
 	if t != nil && s.optionsChanged(t) {
-		t = s.srv.findTemplate(&s.t.scratch, sql, oids, parsing, names, s.planner().Number())
+		t = s.srv.findTemplate(&s.t.scratch, sql, oids, parsing, names, s.planner().VariantNumber())
 	}
 	switch {
 	case t != nil && s.mustLoadSchema(t.plan):
@@ -66,13 +66,13 @@ func (s *session) templateFromCache(sql, oids []byte, names uint64, plan *rewrit
 		if plan == nil {
 			plan = s.planner().Plan(sql)
 		}
-		return s.srv.cachedTemplate(&s.t.scratch, sql, oids, parsing, names, plan.Choosable(s.planner()), plan)
+		return s.srv.cachedTemplate(&s.t.scratch, sql, oids, parsing, names, plan.VariantNumberIn(s.planner()), plan)
 	}
 	return t
 }
 
 // findTemplate returns a template from the catalog, or nil. scratch is a buffer for the key.
-func (srv *Server) findTemplate(scratch *[]byte, sql, oids []byte, parsing settings.Parsing, names, by uint64) *statementTemplate {
+func (srv *Server) findTemplate(scratch *[]byte, sql, oids []byte, parsing settings.ParsingHashes, names, by uint64) *statementTemplate {
 	if !isCacheable(sql, oids) {
 		return nil
 	}
@@ -84,7 +84,7 @@ func (srv *Server) findTemplate(scratch *[]byte, sql, oids []byte, parsing setti
 // cachedTemplate returns a template from the catalog, or makes one. plan is the text's plan by these names and by the
 // planner with number by; nil if any planner gives the same. scratch is a buffer for the key. A template that is not
 // cached belongs to the caller alone.
-func (srv *Server) cachedTemplate(scratch *[]byte, sql, oids []byte, parsing settings.Parsing, names, by uint64, plan *rewrite.Plan) *statementTemplate {
+func (srv *Server) cachedTemplate(scratch *[]byte, sql, oids []byte, parsing settings.ParsingHashes, names, by uint64, plan *rewrite.Plan) *statementTemplate {
 	if t := srv.findTemplate(scratch, sql, oids, parsing, names, by); t != nil {
 		return t
 	}
@@ -100,8 +100,8 @@ func (srv *Server) cachedTemplate(scratch *[]byte, sql, oids []byte, parsing set
 }
 
 // newTemplate makes a template and counts its memory.
-func (srv *Server) newTemplate(sql, oids []byte, plan *rewrite.Plan, parsing settings.Parsing) *statementTemplate {
-	t := &statementTemplate{sql: string(sql), oids: string(oids), plan: plan, parsing: parsing, optsOut: retry.OptsOut(sql), inserts: rewrite.InsertsReturning(sql), mayShowTxTime: values.MayTellInstant(sql)}
+func (srv *Server) newTemplate(sql, oids []byte, plan *rewrite.Plan, parsing settings.ParsingHashes) *statementTemplate {
+	t := &statementTemplate{sql: string(sql), oids: string(oids), plan: plan, parsing: parsing, optsOut: retry.HasNoRetryComment(sql), inserts: rewrite.IsInsertReturning(sql), mayShowTxTime: values.MayReturnTxTime(sql)}
 	return srv.texts.countTemplate(t, textCost(sql, oids))
 }
 
@@ -114,13 +114,13 @@ func (s *session) parseOnBackend(tmpl *statementTemplate, silent bool) *serverSt
 	st := p.add(tmpl, s.schemaEpoch())
 	for _, name := range p.orphans {
 		s.t.owed.push(wire.Close).swallow = true
-		s.addToBatch(wire.AppendNamed(s.t.scratch[:0], wire.Close, 'S', name))
+		s.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Close, 'S', name))
 	}
 	p.orphans = nil
 	if len(s.portals) == 0 { // closing a statement may close its portals
 		limit, most := s.srv.cfg.PreparedPerBackend, s.srv.textsOfBackend
 		for old := p.evictionCandidate(limit, most); old != nil && old != st; old = p.evictionCandidate(limit, most) {
-			s.srv.metrics.Prepared(metrics.PreparedEvicted)
+			s.srv.metrics.CountPreparedUse(metrics.PreparedEvicted)
 			s.closeOnBackend(old)
 		}
 	}
@@ -136,7 +136,7 @@ func (s *session) closeOnBackend(st *serverStatement) {
 	s.b.prepared.remove(st)
 	o := s.t.owed.push(wire.Close)
 	o.swallow, o.stmt = true, st
-	s.addToBatch(wire.AppendNamed(s.t.scratch[:0], wire.Close, 'S', st.name))
+	s.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Close, 'S', st.name))
 }
 
 // prepareOnBackend makes sure that the backend has prepared tmpl in the current epoch. A statement of an older epoch is
@@ -147,10 +147,10 @@ func (s *session) prepareOnBackend(tmpl *statementTemplate, describe bool) *serv
 		if st.epoch == s.schemaEpoch() {
 			return st
 		}
-		s.srv.metrics.Prepared(metrics.PreparedInvalidated)
+		s.srv.metrics.CountPreparedUse(metrics.PreparedInvalidated)
 		s.closeOnBackend(st)
 	}
-	s.srv.metrics.Prepared(metrics.PreparedMiss)
+	s.srv.metrics.CountPreparedUse(metrics.PreparedMiss)
 	st := s.parseOnBackend(tmpl, true)
 	if describe {
 		s.describeSilently(st)
@@ -163,5 +163,5 @@ func (s *session) prepareOnBackend(tmpl *statementTemplate, describe bool) *serv
 func (s *session) describeSilently(st *serverStatement) {
 	o := s.pushStatementReply(wire.Describe, st.tmpl.plan)
 	o.swallow, o.mayUseTempTables, o.tmpl, o.stmt = true, s.mayHaveTempTables(), st.tmpl, st
-	s.addToBatch(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
+	s.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Describe, 'S', st.name))
 }

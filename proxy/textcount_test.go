@@ -27,12 +27,12 @@ func TestTextOfASplitForm(t *testing.T) {
 	}
 	sql := []byte("SELECT a.v FROM split_a a, split_b b WHERE a.id = 77 FOR UPDATE")
 	plan := planner.Plan(sql)
-	if _, again := planner.Refused(plan, nil, "0A000", []byte("locking clause such as FOR UPDATE can be applied on a single table")); !again {
+	if _, again := planner.HandleRefusal(plan, nil, "0A000", []byte("locking clause such as FOR UPDATE can be applied on a single table")); !again {
 		t.Fatal("the text has no split form")
 	}
 	srv := &Server{planner: planner, catalog: newTemplateCache(10, 1<<20), texts: new(textBudget)}
-	form := srv.newTemplate(sql, []byte{0, 0}, plan, settings.Parsing{}).currentForm()
-	free := srv.newTemplate(sql, []byte{0, 0}, plan, settings.Parsing{}).cost
+	form := srv.newTemplate(sql, []byte{0, 0}, plan, settings.ParsingHashes{}).currentForm()
+	free := srv.newTemplate(sql, []byte{0, 0}, plan, settings.ParsingHashes{}).cost
 	if !collected(func() bool { return srv.texts.used.Load() <= int64(free) }) {
 		t.Fatal("a text that nobody has still counts")
 	}
@@ -52,7 +52,7 @@ func TestServerIsFreed(t *testing.T) {
 	func() {
 		srv := &Server{catalog: newTemplateCache(10, 1<<20), texts: new(textBudget)}
 		runtime.AddCleanup(srv, func(freed chan bool) { freed <- true }, freed)
-		srv.catalog.add([]byte("k"), srv.newTemplate([]byte("SELECT 1"), []byte{0, 0}, nil, settings.Parsing{}))
+		srv.catalog.add([]byte("k"), srv.newTemplate([]byte("SELECT 1"), []byte{0, 0}, nil, settings.ParsingHashes{}))
 	}()
 	if !collected(func() bool { return len(freed) > 0 }) {
 		t.Error("it is still there")

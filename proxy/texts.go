@@ -92,10 +92,10 @@ func (x *textBudget) ensureRoom(c *templateCache) bool {
 // to end. A text that ends a block always fits.
 func (s *session) checkTextFits(name []byte, t *statementTemplate) error {
 	ends := s.inBlock() && s.isAllowedInFailedBlock(t.plan) && t.cost <= 2*templateCost
-	if s.state == idle && s.srv.memory.Short() {
+	if s.state == idle && s.srv.memory.IsShort() {
 		return errLowMemory
 	}
-	if full := s.account.Full(account.Texts, t.cost); len(name) > 0 && full != nil {
+	if full := s.account.ExceededBound(account.Texts, t.cost); len(name) > 0 && full != nil {
 		if full.Key == textsKey {
 			return errClientTextsTooLong(full.Limit)
 		}
@@ -109,7 +109,7 @@ func (s *session) checkTextFits(name []byte, t *statementTemplate) error {
 
 // checkDescribeFits returns the error of a Describe whose answer does not fit. have is the answer in the cache, or nil.
 func (s *session) checkDescribeFits(t *statementTemplate, have *statementDescription) error {
-	switch full := s.account.Full(account.Texts, 1); {
+	switch full := s.account.ExceededBound(account.Texts, 1); {
 	case have != nil, s.isAllowedInFailedBlock(t.plan):
 		return nil
 	case full != nil && full.Key == textsKey:

@@ -16,8 +16,8 @@ import (
 // (perform).
 //
 // Sluice writes the value in the row itself, from the client's value and the way in which servers show such values
-// (settings.Told), because a SET returns no value. A value that Sluice cannot show for certain is refused before
-// anything is sent. A value that a server would refuse gets PostgreSQL's error.
+// (settings.SetConfigResult), because a SET returns no value. A value that Sluice cannot show for certain is refused
+// before anything is sent. A value that a server would refuse gets PostgreSQL's error.
 //
 // Otherwise the statement is handled as a SET: the log has the SET, its tag stages the change, and the client gets an
 // error of the server. In a simple Query it is a place of a strung (strung.go), even as the only statement. In the
@@ -40,7 +40,7 @@ func setConfigStatement(plan *rewrite.Plan) *rewrite.Statement {
 	if plan == nil {
 		return nil
 	}
-	if st := plan.Single(); st != nil && len(st.Told) == 1 {
+	if st := plan.SingleStatement(); st != nil && len(st.SetConfigColumns) == 1 {
 		return st
 	}
 	return nil
@@ -49,17 +49,17 @@ func setConfigStatement(plan *rewrite.Plan) *rewrite.Statement {
 // checkSetConfig returns the error of such a statement whose value Sluice cannot show, or nil. It is nil for settings
 // that Sluice answers.
 func (s *session) checkSetConfig(st *rewrite.Statement) *wire.Error {
-	if st == nil || len(st.Told) != 1 || s.answersSettingChange(st) {
+	if st == nil || len(st.SetConfigColumns) != 1 || s.answersSettingChange(st) {
 		return nil
 	}
-	_, err := settings.Told(st.Told[0].Name, st.Told[0].Value)
+	_, err := settings.SetConfigResult(st.SetConfigColumns[0].Name, st.SetConfigColumns[0].Value)
 	return err
 }
 
 // prepareLocalAnswer prepares the Execute of a portal whose answer is partly Sluice's: a warning before the answer, or
 // a row instead of the tag. An error is for the client; the server must not get the statement.
 func (s *session) prepareLocalAnswer(name []byte, p *portal) error {
-	st := p.plan.Single()
+	st := p.plan.SingleStatement()
 	switch {
 	case st == nil || s.txStatus() == 'E':
 		return nil
@@ -94,7 +94,7 @@ func (o *pendingReply) addSetConfigReply(plan *rewrite.Plan) {
 	}
 	d := &setConfigReply{}
 	if o.reply = d; o.kind == wire.Describe {
-		d.frames = result.ConfigColumns(st)
+		d.frames = result.DescribeConfig(st)
 	}
 }
 
@@ -121,7 +121,7 @@ func (d *setConfigReply) sendAnswer(s *session, o *pendingReply, f answer.Frame)
 	switch {
 	case f.Means == answer.Describes:
 		s.cacheDescription(o, d.frames, true)
-	case f.Verb() != "SET":
+	case f.TagVerb() != "SET":
 		return s.unexpectedFrameError(f.Type)
 	default:
 		st := setConfigStatement(o.plan) // nil in a settled turn of a replay
@@ -131,7 +131,7 @@ func (d *setConfigReply) sendAnswer(s *session, o *pendingReply, f answer.Frame)
 			if d.one {
 				d.frames = append(d.frames, wire.FramePortalSuspended...)
 			} else {
-				d.frames = wire.AppendCommand(d.frames, "SELECT 1")
+				d.frames = wire.AppendCommandComplete(d.frames, "SELECT 1")
 			}
 		}
 	}
@@ -145,8 +145,8 @@ func (d *setConfigReply) sendAnswer(s *session, o *pendingReply, f answer.Frame)
 
 // setConfigRow returns the row of such a statement. checkSetConfig has checked the value.
 func (s *session) setConfigRow(st *rewrite.Statement) []byte {
-	value, _ := settings.Told(st.Told[0].Name, st.Told[0].Value)
-	return result.Row(value)
+	value, _ := settings.SetConfigResult(st.SetConfigColumns[0].Name, st.SetConfigColumns[0].Value)
+	return result.TextRow(value)
 }
 
 // answerSetConfigStep answers such a statement of a multi-statement query at the server's tag, with the description
@@ -157,21 +157,21 @@ func (s *session) answerSetConfigStep(o *pendingReply, st *rewrite.Statement, d 
 	if s.t.phase != phaseLive {
 		return s.sendSynthetic(d.frames)
 	}
-	row, tag := append(result.ConfigColumns(st), s.setConfigRow(st)...), wire.AppendCommand(nil, "SELECT 1")
+	row, tag := append(result.DescribeConfig(st), s.setConfigRow(st)...), wire.AppendCommandComplete(nil, "SELECT 1")
 	d.frames = slices.Concat(row, tag)
 	return s.sendLocalAnswer(o, row, tag)
 }
 
 // describeFailedConfig sends the description of such a statement's row before its error.
 func (s *session) describeFailedConfig(st *rewrite.Statement) error {
-	if st.Told == nil {
+	if st.SetConfigColumns == nil {
 		return nil
 	}
-	return s.queueReply(result.ConfigColumns(st))
+	return s.queueReply(result.DescribeConfig(st))
 }
 
 // isSetLocalWarning reports whether a notice is the warning about SET LOCAL outside a block. The client sent a
 // set_config, which gives no warning in PostgreSQL; its value ends with the statement in both cases.
 func isSetLocalWarning(frame []byte) bool {
-	return string(retry.Field(frame[wire.HeaderLen:], 'C')) == warnNoTransaction.Code
+	return string(retry.ErrorField(frame[wire.HeaderLen:], 'C')) == warnNoTransaction.Code
 }

@@ -19,10 +19,10 @@ import (
 // time may compare it with later answers and stored rows.
 //
 // So Sluice writes the client's time into the SQL wherever the replay would show another. An INSERT with columns that
-// default to now() gets the value that the client has seen (values.Given), in the replay and in later statements. A
-// statement that returns only the time, such as SELECT now(), is not sent again. If anything else reads the clock,
-// the answers differ and the replay is refused. After a ROLLBACK TO that has preserved the time, such a statement is
-// refused.
+// default to now() gets the value that the client has seen (values.FirstRunValues), in the replay and in later
+// statements. A statement that returns only the time, such as SELECT now(), is not sent again. If anything else reads
+// the clock, the answers differ and the replay is refused. After a ROLLBACK TO that has preserved the time, such a
+// statement is refused.
 //
 // If no answer has the time itself, Sluice may have queried it (askedtime.go).
 //
@@ -38,7 +38,7 @@ import (
 func (s *session) collectTxTime(now *schema.Schema) (of *txtime.Time, tells bool) {
 	of = &txtime.Time{}
 	asked := s.tx.asked.instant
-	var stored values.StoredTimes
+	var stored values.StoredTxTimes
 	for f := range s.loggedFrames() {
 		n := &f.Note
 		if f.Type != wire.Query && f.Type != wire.Bind || n.fence || n.names == nil || n.first == 0 {
@@ -49,7 +49,7 @@ func (s *session) collectTxTime(now *schema.Schema) (of *txtime.Time, tells bool
 		if n.kept == nil {
 			continue
 		}
-		pieces := s.srv.planner.Pieces(text)
+		pieces := s.srv.planner.SplitStatements(text)
 		for i, sql := range pieces[:min(int(n.first), len(pieces))] {
 			if kept := n.kept.statementAnswer(i, len(pieces)); kept != nil {
 				tells = addAnswerTime(s, of, f, sql, kept, now) || tells
@@ -64,21 +64,21 @@ func (s *session) collectTxTime(now *schema.Schema) (of *txtime.Time, tells bool
 
 // addAnswerTime adds the time in the answer to one statement of a logged text. It reports whether that answer shows the
 // time.
-func addAnswerTime(s *session, of *txtime.Time, f *retry.Frame[logEntry], sql string, kept *recordedAnswer, now *schema.Schema) (tells bool) {
+func addAnswerTime(s *session, of *txtime.Time, f *retry.LoggedFrame[logEntry], sql string, kept *recordedAnswer, now *schema.Schema) (tells bool) {
 	formats, under := s.resultFormats(f), txtime.SettingsKey(kept.reports)
 	tells = addFirstRowTime(s, of, sql, kept, formats)
 	if !kept.whole {
 		return tells
 	}
-	in := values.InsertionOf(s.srv.planner, sql, f.Note.names.Renewed(now))
-	if in == nil || in.Width == 0 || !in.Same(f.Note.names) { // the column had another default
+	in := values.ParseInsertion(s.srv.planner, sql, f.Note.names.ForSnapshot(now))
+	if in == nil || in.Width == 0 || !in.ResolvesSame(f.Note.names) { // the column had another default
 		return tells
 	}
-	rows := wire.Rows(kept.rows, in.Width)
+	rows := wire.SplitRows(kept.rows, in.Width)
 	if len(rows) != in.Rows {
 		return tells
 	}
-	in.Times(func(kind string, c values.Cell) {
+	in.EachTxTime(func(kind string, c values.AnswerCell) {
 		tells = true
 		of.Add(txtime.Key{Kind: kind, Under: under}, txtime.Value{Format: formats(c.Column), Bytes: rows[c.Row][c.Column]})
 	})
@@ -87,14 +87,14 @@ func addAnswerTime(s *session, of *txtime.Time, f *retry.Frame[logEntry], sql st
 
 // addFirstRowTime adds the time itself if the recorded first row of an answer has it, and reports whether it does.
 func addFirstRowTime(s *session, of *txtime.Time, sql string, k *recordedAnswer, formats func(column int) uint16) (tells bool) {
-	row := wire.First(k.rows)
+	row := wire.FirstRow(k.rows)
 	if row == nil || !k.first && !k.whole {
 		return false
 	}
-	cells := wire.Rows(row, wire.Columns(row))
-	for _, column := range values.Instants(s.srv.planner, sql) {
+	cells := wire.SplitRows(row, wire.ColumnCount(row))
+	for _, column := range values.TxTimeColumns(s.srv.planner, sql) {
 		if len(cells) == 1 && column < len(cells[0]) && cells[0][column] != nil {
-			of.Add(txtime.Key{Kind: values.InstantKind, Under: txtime.SettingsKey(k.reports)}, txtime.Value{Format: formats(column), Bytes: cells[0][column]})
+			of.Add(txtime.Key{Kind: values.ExactTxTimeKind, Under: txtime.SettingsKey(k.reports)}, txtime.Value{Format: formats(column), Bytes: cells[0][column]})
 			tells = true
 		}
 	}
@@ -102,10 +102,10 @@ func addFirstRowTime(s *session, of *txtime.Time, sql string, k *recordedAnswer,
 }
 
 // resultFormats returns the result formats of a logged Query or Bind by column.
-func (s *session) resultFormats(f *retry.Frame[logEntry]) func(column int) uint16 {
+func (s *session) resultFormats(f *retry.LoggedFrame[logEntry]) func(column int) uint16 {
 	if f.Type == wire.Bind {
-		if p, ok := wire.ParseParams(s.loggedPayload(f)); ok {
-			return p.Format
+		if p, ok := wire.ParseBindParams(s.loggedPayload(f)); ok {
+			return p.ResultFormat
 		}
 	}
 	return func(int) uint16 { return 0 }
@@ -113,14 +113,14 @@ func (s *session) resultFormats(f *retry.Frame[logEntry]) func(column int) uint1
 
 // loggedFrames iterates over the frames of the transaction's log, the turn in progress included, and over those of
 // its discarded parts.
-func (s *session) loggedFrames() func(yield func(*retry.Frame[logEntry]) bool) {
-	return func(yield func(*retry.Frame[logEntry]) bool) {
+func (s *session) loggedFrames() func(yield func(*retry.LoggedFrame[logEntry]) bool) {
+	return func(yield func(*retry.LoggedFrame[logEntry]) bool) {
 		own := s.tx.log
 		defer func() { s.tx.log = own }() // clientText reads the log in s.tx.log
-		for _, l := range append([]*retry.Log[logEntry]{own}, s.tx.parts...) {
+		for _, l := range append([]*retry.ReplayLog[logEntry]{own}, s.tx.parts...) {
 			s.tx.log = l
-			for turn := range l.Turns() + 1 {
-				frames := l.Frames(turn)
+			for turn := range l.TurnCount() + 1 {
+				frames := l.TurnFrames(turn)
 				for i := range frames {
 					if !yield(&frames[i]) {
 						return
@@ -135,8 +135,8 @@ func (s *session) loggedFrames() func(yield func(*retry.Frame[logEntry]) bool) {
 // An error is for the client: a statement reads the clock in a way that cannot be replaced.
 //
 // Only the first own statements belong to the transaction. After its end another time counts.
-func (s *session) fixTextTime(sql []byte, own int, names *schema.Names, value func(txtime.Value) string) (text string, err error) {
-	pieces := s.srv.planner.Pieces(string(sql))
+func (s *session) fixTextTime(sql []byte, own int, names *schema.NameResolver, value func(txtime.Value) string) (text string, err error) {
+	pieces := s.srv.planner.SplitStatements(string(sql))
 	for i, piece := range pieces[:min(own, len(pieces))] {
 		made, ok := s.fixStatementTime(piece, names, value)
 		if !ok {
@@ -154,22 +154,22 @@ func (s *session) fixTextTime(sql []byte, own int, names *schema.Names, value fu
 
 // fixStatementTime does what fixTextTime does for one statement. ok is false if the statement reads the clock
 // otherwise, or if the time cannot be written under the current settings.
-func (s *session) fixStatementTime(sql string, names *schema.Names, value func(txtime.Value) string) (text string, ok bool) {
+func (s *session) fixStatementTime(sql string, names *schema.NameResolver, value func(txtime.Value) string) (text string, ok bool) {
 	of := s.fixedTxTime()
 	ok = true
 	text = of.ReplaceNow(s.srv.planner, sql, &ok, value)
-	in := values.TimedOf(s.srv.planner, cmp.Or(text, sql), names)
-	var survey values.Survey
+	in := values.ParseTimed(s.srv.planner, cmp.Or(text, sql), names)
+	var survey values.Effects
 	switch {
 	case of.Committed:
-		survey.Time = values.NamesTime(s.srv.planner, cmp.Or(text, sql), names, in)
+		survey.Time = values.PlainlyReadsTxTime(s.srv.planner, cmp.Or(text, sql), names, in)
 	case in != nil:
-		survey = in.Survey(values.Given{Knows: of.Knows})
+		survey = in.EffectsWith(values.FirstRunValues{Knows: of.Knows})
 	default:
-		survey = values.SurveyOf(s.srv.planner, cmp.Or(text, sql), names)
+		survey = values.EffectsOf(s.srv.planner, cmp.Or(text, sql), names)
 	}
 	if ok = ok && !survey.Time; ok && in != nil {
-		text = cmp.Or(in.With(values.Given{Knows: of.Knows, Time: of.Writer(s.nextTimeSettingsKey(), &ok, value)}), text)
+		text = cmp.Or(in.WithFirstRun(values.FirstRunValues{Knows: of.Knows, Time: of.Writer(s.nextTimeSettingsKey(), &ok, value)}), text)
 	}
 	return text, ok
 }
@@ -190,7 +190,7 @@ func changesNoSetting(plan *rewrite.Plan) bool {
 
 // refuseClockRead counts a statement that is refused because it reads the clock, and returns the error.
 func (s *session) refuseClockRead() error {
-	s.srv.metrics.Refused(metrics.FeatureToldTime)
+	s.srv.metrics.CountRefusal(metrics.FeatureToldTime)
 	return errClockRead
 }
 
@@ -215,7 +215,7 @@ func (s *session) hasFixedTxTime() bool { return s.fixedTxTime() != nil }
 // fixQueryTime writes the time of timed into a simple Query, and returns the text that q then has. The answer is what
 // the client's text would give. An error is for the client.
 func (s *session) fixQueryTime(q *simpleQuery, sql []byte) ([]byte, error) {
-	if !s.hasFixedTxTime() || isSchemaIndependent(q.plan) || s.hasEarlyQuery(q.plan.Single()) { // its nested turns come here too
+	if !s.hasFixedTxTime() || isSchemaIndependent(q.plan) || s.hasEarlyQuery(q.plan.SingleStatement()) { // its nested turns come here too
 		return sql, nil
 	}
 	made, err := s.fixTextTime(sql, int(s.countInFirstTx(q.plan)), s.mapped.planned, txtime.Literal)
@@ -239,15 +239,15 @@ func (s *session) fixBindTime(b *pendingBind, st *serverStatement) (*serverState
 		return nil, err
 	}
 	t, names := b.cs.tmpl, s.mapped.planned
-	p, ok := wire.ParseParams(b.rest)
-	if !ok || t.unshared || parse.TimeText(b.rest) {
+	p, ok := wire.ParseBindParams(b.rest)
+	if !ok || t.unshared || parse.MayReadAsNow(b.rest) {
 		return nil, s.refuseClockRead()
 	}
 	made, err := s.fixTextTime([]byte(t.sql), 1, names, txtime.ParamWriter(&p))
 	if err != nil || made == "" {
 		return st, err
 	}
-	plan := s.srv.planner.PlanIn([]byte(made), names)
+	plan := s.srv.planner.PlanWithNames([]byte(made), names)
 	cursor := b.cs.declares != nil || b.cursor != nil
 	if cursor || p.Len() > wire.MaxParams || planRefusal(plan) != nil || plan.Kind != t.plan.Kind {
 		return nil, s.refuseClockRead()

@@ -10,15 +10,15 @@ import (
 // (retag.go). It never sees the number of rows, which may differ in a replay.
 //
 // The DELETE itself checks, in its own snapshot, whether the tables may be truncated. So Sluice caches nothing of a
-// catalog that others may change, and sends no query first. It works in blocks, multi-statement queries and
-// pipelines. An error of the check contains the reason, and becomes PostgreSQL's error here.
+// catalog that others may change, and sends no query first. It works in blocks, multi-statement queries and pipelines.
+// An error of the check contains the reason, and becomes PostgreSQL's error here.
 //
 // If a transaction cannot delete that many rows and batches are allowed, package batch deletes them table by table.
 // Tables that refer to others of the statement come first.
 
 // truncateError returns the error that replaces an error of the DELETE for the client; nil keeps it.
 func truncateError(st *rewrite.Statement, payload []byte) *wire.Error {
-	r := st.Truncation.TruncationRefusal(string(retry.Field(payload, 'C')), string(retry.Field(payload, 'M')))
+	r := st.Truncation.TruncationRefusal(string(retry.ErrorField(payload, 'C')), string(retry.ErrorField(payload, 'M')))
 	if r == nil {
 		return nil
 	}
@@ -28,19 +28,19 @@ func truncateError(st *rewrite.Statement, payload []byte) *wire.Error {
 // isTruncateTooLarge reports whether a TRUNCATE that is alone in its text failed because it changes too many rows for
 // one transaction.
 func isTruncateTooLarge(plan *rewrite.Plan, payload []byte) bool {
-	if plan == nil || plan.Single() == nil || plan.Single().Truncation == nil {
+	if plan == nil || plan.SingleStatement() == nil || plan.SingleStatement().Truncation == nil {
 		return false
 	}
-	return rewrite.LimitsSize(string(retry.Field(payload, 'C')), retry.Field(payload, 'M'))
+	return rewrite.IsSizeLimitError(string(retry.ErrorField(payload, 'C')), retry.ErrorField(payload, 'M'))
 }
 
 // truncateHint returns the hint for such an error, or "". st may be nil. In a block, and next to other statements,
 // no batch may commit.
 func truncateHint(plan *rewrite.Plan, st *rewrite.Statement, payload []byte) string {
 	switch {
-	case st == nil || st.Truncation == nil || !rewrite.LimitsSize(string(retry.Field(payload, 'C')), retry.Field(payload, 'M')):
+	case st == nil || st.Truncation == nil || !rewrite.IsSizeLimitError(string(retry.ErrorField(payload, 'C')), retry.ErrorField(payload, 'M')):
 		return ""
-	case plan.Listed():
+	case plan.MayRunInBatches():
 		return "Send TRUNCATE alone outside of a transaction: more rows than one may change are then deleted in batches (" + rewrite.TruncateKey + ")."
 	}
 	return "Set " + rewrite.TruncateKey + " to batches: a TRUNCATE that is sent alone outside of a transaction is then carried out in several. Or DELETE at most 3,000 rows at a time."

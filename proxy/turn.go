@@ -71,7 +71,7 @@ type turn struct {
 	// unseen means that rows written by a suspended portal are not visible yet; increment makes them visible.
 	unseen bool
 	// progress is the transaction's progress with settings at the start of the turn.
-	progress settings.Progress
+	progress settings.TxProgress
 }
 
 // clientRequest is what the client has sent in this turn.
@@ -116,7 +116,7 @@ type clientRequest struct {
 	// unreadPin means that only unparsed text pinned the session, in this turn. left decides which state that text
 	// may have left.
 	unreadPin bool
-	left      leftover.Text
+	left      leftover.Scanner
 	// unreadRuns means that unparsed text was sent and a replay would send it again.
 	unreadRuns bool
 }
@@ -200,14 +200,13 @@ type statementTimer struct {
 type parseSettings struct {
 	// rereads means that a statement of the turn may have changed how the server parses SQL.
 	rereads bool
-	// reported are the parameters that the backend had reported when the turn got it. parsingChanged means that a
-	// statement changed parsing; guessed means that a function may have. txParsingWas is txParsing from before that
-	// change.
+	// reported are the parameters that the backend had reported when the turn got it. parsingChanged means that a statement
+	// changed parsing; guessed means that a function may have. txParsingWas is txParsing from before that change.
 	reported                *settings.Reports
 	parsingChanged, guessed bool
 	// movesNames means that a statement may have changed which tables names refer to.
 	movesNames   bool
-	txParsingWas settings.Parsing
+	txParsingWas settings.ParsingHashes
 }
 
 // turnPool saves an allocation per query.

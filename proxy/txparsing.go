@@ -8,38 +8,38 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// The settings that a text is parsed under, as part of the template's key (settings.Parsing). A transaction that has
-// changed such a setting gets keys of its own. These are odd and never used again, so that its templates are neither
-// shared nor cached.
+// The settings that a text is parsed under, as part of the template's key (settings.ParsingHashes). A transaction that
+// has changed such a setting gets keys of its own. These are odd and never used again, so that its templates are
+// neither shared nor cached.
 
 // newTxParsing returns a new key for the transaction's next texts, after it changed settings. constants names the
 // changed settings that affect constants.
-func (s *session) newTxParsing(constants parse.Readers) settings.Parsing {
+func (s *session) newTxParsing(constants parse.InputSettings) settings.ParsingHashes {
 	p, n := s.parsingKey(), s.srv.txParsings.Add(1)<<1|1
 	p.All = n
-	p.Constants.Set(constants, n)
+	p.Constants.SetHashes(constants, n)
 	return p
 }
 
 // changedConstantSettings returns which settings that affect constants may have changed. A change without a name may be
 // of any setting.
-func changedConstantSettings(changes []rewrite.Change) (by parse.Readers) {
+func changedConstantSettings(changes []rewrite.SettingChange) (by parse.InputSettings) {
 	for i := range changes {
 		c := &changes[i]
 		if c.Action == rewrite.ResetAll || c.Action == rewrite.DiscardAll || c.Name == "" {
 			return allConstantSettings
 		}
-		by |= parse.ReadersOf(c.Name)
+		by |= parse.InputSettingsNamed(c.Name)
 	}
 	return by
 }
 
 // allConstantSettings are all settings that affect constants.
-var allConstantSettings = parse.ReadersOf(settings.ConstantSettings...)
+var allConstantSettings = parse.InputSettingsNamed(settings.ConstantSettings...)
 
 // parsingKey returns the key of the settings for the session's next Parse. A transaction that has changed one has a key
 // of its own until its end.
-func (s *session) parsingKey() settings.Parsing {
+func (s *session) parsingKey() settings.ParsingHashes {
 	if s.txParsing.All != 0 {
 		return s.txParsing
 	}
@@ -55,7 +55,7 @@ func (s *session) recordParsingChange(plan *rewrite.Plan) {
 	if plan.Kind == rewrite.Read || len(plan.Statements) == 1 && len(plan.Statements[0].Changes) == 0 && !plan.Statements[0].Calls {
 		return
 	}
-	calls, changes, constants := false, false, parse.Readers(0)
+	calls, changes, constants := false, false, parse.InputSettings(0)
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
 		s.t.movesNames = s.t.movesNames || st.Calls || mayChangeResolution(st.Changes)
@@ -79,8 +79,8 @@ func (s *session) recordParsingChange(plan *rewrite.Plan) {
 }
 
 // settleParsing compares the backend's reports in a block with those before the turn, because a function may have
-// changed how SQL is parsed. A guess that no report confirms is undone. If the text itself changed settings, nothing
-// is left to find out.
+// changed how SQL is parsed. A guess that no report confirms is undone. If the text itself changed settings, nothing is
+// left to find out.
 func (s *session) settleParsing() {
 	t := s.t
 	if t.parsingChanged || t.reported == s.b.reported && !t.guessed {
@@ -90,7 +90,7 @@ func (s *session) settleParsing() {
 		s.txParsing = t.txParsingWas
 	}
 	if t.reported != nil && t.reported != s.b.reported {
-		for _, p := range s.b.reported.News(t.reported) {
+		for _, p := range s.b.reported.ChangedSince(t.reported) {
 			if slices.Contains(settings.ParsingSettings, p.Lower) {
 				s.txParsing = s.newTxParsing(allConstantSettings)
 				return

@@ -29,7 +29,7 @@ const (
 func (s *session) nextFrame() (typ byte, total int, err error) {
 	c := &s.client
 	for {
-		typ, total, err = c.Header()
+		typ, total, err = c.NextHeader()
 		switch {
 		case err != nil:
 			return 0, 0, wire.ProtocolViolation("invalid message length")
@@ -105,16 +105,16 @@ func (s *session) forwardBytes(n int) error {
 		}
 		k := min(n, c.Buffered())
 		// A piece fills the batch's buffer, which is then written.
-		if room := s.t.up.Room(); inPieces && room > 0 {
+		if room := s.t.up.FreeBytes(); inPieces && room > 0 {
 			k = min(k, room)
 		}
 		// A backend that has a part of a frame accepts nothing but the rest: see settle.
 		s.t.midFrame = k < n
 		if s.t.logs {
-			s.tx.log.Write(c.Peek(k))
+			s.tx.log.AppendPayload(c.Peek(k))
 		}
 		if s.t.unreadPin {
-			s.t.left.Read(c.Peek(k))
+			s.t.left.ScanPiece(c.Peek(k))
 		}
 		s.addToBatch(c.Peek(k))
 		c.Advance(k)
@@ -149,7 +149,7 @@ func (s *session) readIntoLog(n int) error {
 		}
 		k := min(n, c.Buffered())
 		if s.t.logs {
-			s.tx.log.Write(c.Peek(k))
+			s.tx.log.AppendPayload(c.Peek(k))
 		}
 		c.Advance(k)
 		n -= k
@@ -203,9 +203,9 @@ func (s *session) addToBatch(b []byte) {
 // over the read buffer, unless that buffer holds more input of the client.
 func (s *session) addQueryFrame(frame []byte) {
 	if len(frame) > wire.BufferSize {
-		if buf := s.client.Yield(frame); buf != nil {
+		if buf := s.client.DetachFrame(frame); buf != nil {
 			s.t.read = buf
-			s.t.up.Refer(frame)
+			s.t.up.AddReference(frame)
 			s.t.touched = true
 			return
 		}
@@ -223,7 +223,7 @@ func (s *session) addParse(name string, tmpl *statementTemplate) {
 	}
 	t.scratch = wire.AppendParseHead(t.scratch[:0], name, len(text), len(tmpl.oids))
 	s.addToBatch(t.scratch)
-	t.up.ReferText(text)
+	t.up.AddTextReference(text)
 	t.scratch = append(append(t.scratch[:0], 0), tmpl.oids...)
 	s.addToBatch(t.scratch)
 }
@@ -231,7 +231,7 @@ func (s *session) addParse(name string, tmpl *statementTemplate) {
 // flushIfFull calls flushToBackend if the batch has a buffer or more. With nil the backend may be lost or dropped, or
 // an error may have been relayed, as with flushToBackend.
 func (s *session) flushIfFull() error {
-	if !s.t.up.Full() {
+	if !s.t.up.IsFull() {
 		return nil
 	}
 	return s.flushToBackend()
@@ -242,7 +242,7 @@ func (s *session) flushIfFull() error {
 func (s *session) flushToBackend() error {
 	t := s.t
 	k := &t.up
-	if k.Empty() {
+	if k.IsEmpty() {
 		return nil
 	}
 	if err := s.b.trips.Err(); err != nil {
@@ -280,7 +280,7 @@ func (s *session) flushByWriter() error {
 	if err := s.awaitWriter(); err != nil {
 		return err
 	}
-	if t.up.Empty() {
+	if t.up.IsEmpty() {
 		return nil // the backend was dropped meanwhile
 	}
 	t.uplink.busy = true

@@ -64,16 +64,16 @@ func (s *session) waitContext(limit time.Time, every time.Duration) (ctx context
 // statement timeout, a timer does too.
 func (s *session) acquireInLine() (*reservoir.Conn, error) {
 	s.beginCancellable()
-	place := s.srv.backends.NewPlace()
+	place := s.srv.backends.NewWaitPlace()
 	var timer *time.Timer
 	if limit := earlierDeadline(s.t.deadline, s.serverTimeoutDeadline()); !limit.IsZero() {
-		timer = time.AfterFunc(time.Until(limit), func() { place.Leave(errTimedOut) })
+		timer = time.AfterFunc(time.Until(limit), func() { place.EndWait(errTimedOut) })
 	}
 	s.publishQueuePlace(place)
 	conn, err := place.Acquire()
 	s.withdrawQueuePlace()
 	if timer == nil || timer.Stop() {
-		place.Free() // else the timer may still use the place
+		place.Recycle() // else the timer may still use the place
 	}
 	s.consumeCancel(err)
 	return conn, err
@@ -81,7 +81,7 @@ func (s *session) acquireInLine() (*reservoir.Conn, error) {
 
 // publishQueuePlace publishes the session's place in line. A cancel or cut from before ends the wait: interrupt stores
 // cutOff first and looks for a place then.
-func (s *session) publishQueuePlace(place *reservoir.Place) {
+func (s *session) publishQueuePlace(place *reservoir.WaitPlace) {
 	s.clientCheckMu.Lock()
 	defer s.clientCheckMu.Unlock()
 	s.mu.Lock()
@@ -89,9 +89,9 @@ func (s *session) publishQueuePlace(place *reservoir.Place) {
 	s.cancel.queuePlace = place
 	switch {
 	case !s.cancel.requestedAt.IsZero():
-		place.Leave(errCanceled)
+		place.EndWait(errCanceled)
 	case s.cutOff.Load():
-		place.Leave(errCut)
+		place.EndWait(errCut)
 	}
 }
 
@@ -119,7 +119,7 @@ func (s *session) checkClientInLine() {
 		return
 	}
 	if err := s.checkClientWaits(); err != nil {
-		place.Leave(err)
+		place.EndWait(err)
 	}
 }
 
@@ -169,7 +169,7 @@ func (s *session) waitBeforeReplay(pause time.Duration, queued bool) error {
 	if !queued {
 		return nil
 	}
-	pass, err := r.gate.Enter(ctx, s.tx.key, s.tx.attempts.Alone(&r.cfg.Policy))
+	pass, err := r.gate.AcquireForReplay(ctx, s.tx.key, s.tx.attempts.NeedsExclusivePass(&r.cfg.Policy))
 	s.tx.pass = pass
 	if ended := s.waitError(ctx); err != nil || ended != errWaitedEnough {
 		return ended
@@ -222,7 +222,7 @@ func (s *session) checkInterruption() error {
 }
 
 // noReplayReason returns the reason for no replay that err, from a wait or borrow, stands for.
-func noReplayReason(err error) retry.Reason {
+func noReplayReason(err error) retry.RefusalReason {
 	switch err {
 	case errCanceled:
 		return retry.Cancelled
@@ -297,5 +297,5 @@ func (s *session) mayCommitWithoutClient() bool {
 		return st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.PrepareTransaction
 	}
 	inBlock := s.deferredBegin != nil || s.b != nil && s.b.status != 'I'
-	return !inBlock || plan.Kind == rewrite.Unknown || plan.Any(ends)
+	return !inBlock || plan.Kind == rewrite.Unknown || plan.AnyStatement(ends)
 }

@@ -67,7 +67,7 @@ func TestNothingIsLentInsideTheGuardWindow(t *testing.T) {
 			sleep(250 * time.Millisecond)
 			var loans []*Conn
 			for c := r.TryAcquire(); c != nil; c = r.TryAcquire() {
-				if left := c.endAt - r.age(); left <= cfg.GuardWindow {
+				if left := c.endAt - r.elapsed(); left <= cfg.GuardWindow {
 					t.Fatalf("lent %v before its end", left)
 				}
 				lends++
@@ -97,12 +97,12 @@ func TestCrowdIsReplacedWithoutADip(t *testing.T) {
 		for range 60 * 60 {
 			sleep(time.Second)
 			if got := r.Stats(); got.Ready+got.Dialing+got.Closing < 45 || got.Ready < 45 {
-				t.Fatalf("at %v only %d of 50 are ready", r.age(), got.Ready)
+				t.Fatalf("at %v only %d of 50 are ready", r.elapsed(), got.Ready)
 			}
 			r.mu.Lock()
 			for _, c := range r.shelf.ready {
-				if c.guardAt <= r.age() {
-					t.Fatalf("at %v a backend is %v inside its guard window", r.age(), r.age()-c.guardAt)
+				if c.guardAt <= r.elapsed() {
+					t.Fatalf("at %v a backend is %v inside its guard window", r.elapsed(), r.elapsed()-c.guardAt)
 				}
 			}
 			r.mu.Unlock()
@@ -126,7 +126,7 @@ func TestBelowMaxOpenTheReplacementComesFirst(t *testing.T) {
 		for range 30 * 60 {
 			sleep(time.Second)
 			if got := r.Stats(); got.Ready < 10 || got.Ready > 12 {
-				t.Fatalf("at %v %d are ready, want 10 to 12", r.age(), got.Ready)
+				t.Fatalf("at %v %d are ready, want 10 to 12", r.elapsed(), got.Ready)
 			}
 			r.verify()
 		}
@@ -215,26 +215,26 @@ func TestLifetimesAreJittered(t *testing.T) {
 
 func TestCalendarGivesEachHourOnce(t *testing.T) {
 	t.Parallel()
-	c := newCalendar(100 * time.Millisecond)
+	c := newRetirementCalendar(100 * time.Millisecond)
 	seen := map[int64]bool{}
 	for range 50 {
-		hour := c.book(10*time.Second + 70*time.Millisecond)
-		if seen[hour] || c.time(hour) > 10*time.Second {
-			t.Errorf("hour %d at %v, seen %v", hour, c.time(hour), seen[hour])
+		hour := c.bookHour(10*time.Second + 70*time.Millisecond)
+		if seen[hour] || c.hourStart(hour) > 10*time.Second {
+			t.Errorf("hour %d at %v, seen %v", hour, c.hourStart(hour), seen[hour])
 		}
 		seen[hour] = true
 	}
-	if got := c.time(c.book(10 * time.Second)); got != 5*time.Second {
+	if got := c.hourStart(c.bookHour(10 * time.Second)); got != 5*time.Second {
 		t.Errorf("the 51st is at %v, want 5s", got)
 	}
-	c.free(100)
-	if got := c.book(20 * time.Second); got != 200 {
+	c.freeHour(100)
+	if got := c.bookHour(20 * time.Second); got != 200 {
 		t.Errorf("hour %d, want 200", got)
 	}
-	if got := c.book(11 * time.Second); got != 110 {
+	if got := c.bookHour(11 * time.Second); got != 110 {
 		t.Errorf("hour %d, want 110", got)
 	}
-	if got := c.book(10 * time.Second); got != 100 {
+	if got := c.bookHour(10 * time.Second); got != 100 {
 		t.Errorf("hour %d, want 100, which was freed", got)
 	}
 }

@@ -18,9 +18,9 @@ const (
 	mostWaitedPause = 500 * time.Millisecond
 )
 
-// backoff paces dials after failures. Until a dial succeeds, dials for the shelf (ready backends) are made one at a
+// dialBackoff paces dials after failures. Until a dial succeeds, dials for the shelf (ready backends) are made one at a
 // time. The Reservoir's mutex guards backoff.
-type backoff struct {
+type dialBackoff struct {
 	failures   int
 	generation int // failures of dials that began in an earlier generation do not count
 	until      time.Time
@@ -32,17 +32,17 @@ type backoff struct {
 	since, last time.Time
 }
 
-// next returns the time at which the next dial may be made. waited says that a borrower waits for a backend.
-func (b *backoff) next(waited bool) time.Time {
+// nextDialTime returns the time at which the next dial may be made. waited says that a borrower waits for a backend.
+func (b *dialBackoff) nextDialTime(waited bool) time.Time {
 	if waited {
 		return b.soon
 	}
 	return b.until
 }
 
-// failed records the failure of a dial that began in a generation. It returns the pause before the next dial. news is
-// false if another dial of the same generation has failed before, so that this failure does not count.
-func (b *backoff) failed(generation int, now time.Time, quota bool) (pause time.Duration, news bool) {
+// recordFailure records the failure of a dial that began in a generation. It returns the pause before the next dial.
+// news is false if another dial of the same generation has failed before, so that this failure does not count.
+func (b *dialBackoff) recordFailure(generation int, now time.Time, quota bool) (pause time.Duration, news bool) {
 	if b.last = now; b.count == 0 {
 		b.since = now
 	}
@@ -68,8 +68,8 @@ func (b *backoff) failed(generation int, now time.Time, quota bool) (pause time.
 	return pause, true
 }
 
-// succeeded records a successful dial. It reports whether the success ends a time of failures.
-func (b *backoff) succeeded(generation int) (recovered bool) {
+// recordSuccess records a successful dial. It reports whether the success ends a time of failures.
+func (b *dialBackoff) recordSuccess(generation int) (recovered bool) {
 	b.count = 0
 	if generation != b.generation || b.failures == 0 {
 		return false

@@ -86,9 +86,9 @@ func BenchmarkWait(b *testing.B) {
 	for i := range borrowers {
 		all.Go(func() {
 			for range b.N/borrowers + i%2 {
-				p := r.NewPlace()
+				p := r.NewWaitPlace()
 				c, err := p.Acquire()
-				p.Free()
+				p.Recycle()
 				if err != nil {
 					b.Error(err)
 					return
@@ -106,7 +106,7 @@ func BenchmarkWait(b *testing.B) {
 func BenchmarkScan(b *testing.B) {
 	r := fullShelf(b, 1000)
 	for b.Loop() {
-		r.retire()
+		r.retireDue()
 	}
 }
 
@@ -141,7 +141,7 @@ func BenchmarkScanAllDue(b *testing.B) {
 				r := aged(b, n, bench.age)
 				r.lease.(*share).state.Postpone = bench.postpone
 				b.StartTimer()
-				r.retire()
+				r.retireDue()
 				b.StopTimer()
 				if got := len(r.shelf.ready); got != bench.left {
 					b.Fatalf("%d are left, want %d", got, bench.left)
@@ -168,7 +168,7 @@ func aged(b *testing.B, n int, age time.Duration) *Reservoir {
 		if c.permit, err = permits.Admit(b.Context(), 1); err != nil {
 			b.Fatal(err)
 		}
-		r.addLocked(c, 0)
+		r.shelveNewLocked(c, 0)
 	}
 	r.born = r.born.Add(-age)
 	return r

@@ -6,21 +6,21 @@ import "time"
 // that replace all backends by tenths, and two more scans for late ones.
 const retireMargin = (replacedPart + 2) * scanEvery
 
-// calendar spreads the retirements of backends. So backends that were dialled together are not replaced together.
-// calendar divides the time since New into hours of equal width, and assigns each hour to one backend. The Reservoir's
-// mutex guards calendar.
-type calendar struct {
+// retirementCalendar spreads the retirements of backends. So backends that were dialled together are not replaced
+// together. retirementCalendar divides the time since New into hours of equal width, and assigns each hour to one
+// backend. The Reservoir's mutex guards calendar.
+type retirementCalendar struct {
 	width time.Duration
 	taken map[int64]struct{}
 }
 
-func newCalendar(width time.Duration) calendar {
-	return calendar{width: width, taken: make(map[int64]struct{})}
+func newRetirementCalendar(width time.Duration) retirementCalendar {
+	return retirementCalendar{width: width, taken: make(map[int64]struct{})}
 }
 
-// book assigns the latest free hour that is not after the given time. Config.Validate ensures that there are as many
-// earlier hours as backends.
-func (c *calendar) book(latest time.Duration) (hour int64) {
+// bookHour assigns the latest free hour that is not after the given time. Config.Validate ensures that there are as
+// many earlier hours as backends.
+func (c *retirementCalendar) bookHour(latest time.Duration) (hour int64) {
 	hour = int64(latest / c.width)
 	for {
 		if _, taken := c.taken[hour]; !taken {
@@ -31,6 +31,8 @@ func (c *calendar) book(latest time.Duration) (hour int64) {
 	}
 }
 
-func (c *calendar) free(hour int64) { delete(c.taken, hour) }
+func (c *retirementCalendar) freeHour(hour int64) { delete(c.taken, hour) }
 
-func (c *calendar) time(hour int64) time.Duration { return time.Duration(hour) * c.width }
+func (c *retirementCalendar) hourStart(hour int64) time.Duration {
+	return time.Duration(hour) * c.width
+}

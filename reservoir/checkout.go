@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-proxy/sluice/lease"
 )
 
-// EmptyError says why no backend was available within Config.CheckoutWait.
-type EmptyError struct {
+// NoBackendError says why no backend was available within Config.CheckoutWait.
+type NoBackendError struct {
 	Waited    time.Duration
 	InUse     int
 	Dialing   int
@@ -30,7 +30,7 @@ type EmptyError struct {
 	FailedFor, LastFailed time.Duration
 }
 
-func (e *EmptyError) Error() string {
+func (e *NoBackendError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "no backend within %v: %d of %d in use", e.Waited.Round(time.Millisecond), e.InUse, e.MaxOpen)
 	if e.Dialing > 0 {
@@ -58,7 +58,7 @@ func (e *EmptyError) Error() string {
 }
 
 // Remedy returns what the client's operator should do, in one or two sentences.
-func (e *EmptyError) Remedy() string {
+func (e *NoBackendError) Remedy() string {
 	// A lease in the phase Degraded closes no backend, so the lease is not the cause while all backends are in use.
 	granting := e.Lease == "" && e.Reason == nil
 	full := e.InUse >= e.MaxOpen && (granting || e.Lease == lease.Degraded.String())
@@ -79,7 +79,7 @@ func (e *EmptyError) Remedy() string {
 	return "Retry; if it stays so, look at the reservoir's metrics."
 }
 
-func (e *EmptyError) Unwrap() []error {
+func (e *NoBackendError) Unwrap() []error {
 	return slices.DeleteFunc([]error{e.LastDialErr, e.Reason}, func(err error) bool { return err == nil })
 }
 
@@ -94,7 +94,7 @@ func (r *Reservoir) TryAcquire() *Conn {
 }
 
 // Acquire lends a backend. When none is ready, Acquire waits in line, up to Config.CheckoutWait, and then returns an
-// *EmptyError. Acquire returns ctx's error when ctx ends. The borrower ends the loan with exactly one Release or
+// *NoBackendError. Acquire returns ctx's error when ctx ends. The borrower ends the loan with exactly one Release or
 // Discard.
 func (r *Reservoir) Acquire(ctx context.Context) (*Conn, error) { return r.acquire(ctx, false) }
 
@@ -106,18 +106,18 @@ func (r *Reservoir) acquire(ctx context.Context, ahead bool) (*Conn, error) {
 	if c := r.TryAcquire(); c != nil {
 		return c, nil
 	}
-	p := r.NewPlace() // not freed for reuse: the end of ctx may still call Leave
-	defer context.AfterFunc(ctx, func() { p.Leave(ctx.Err()) })()
-	return r.wait(p, ahead)
+	p := r.NewWaitPlace() // not freed for reuse: the end of ctx may still call Leave
+	defer context.AfterFunc(ctx, func() { p.EndWait(ctx.Err()) })()
+	return r.waitInLine(p, ahead)
 }
 
 // DialDedicated dials a backend for one session, with that session's startup parameters, on the caller's goroutine.
 // DialDedicated waits for a slot, for the rate limit, and for the end of a pause after a refusal by quota. If there is
-// no room, a ready backend is closed. After Config.CheckoutWait, DialDedicated returns an *EmptyError, otherwise the
-// dial's own error. Release closes a dedicated backend.
+// no room, a ready backend is closed. After Config.CheckoutWait, DialDedicated returns an *NoBackendError, otherwise
+// the dial's own error. Release closes a dedicated backend.
 func (r *Reservoir) DialDedicated(ctx context.Context, s Startup) (*Conn, error) {
 	began := time.Now()
-	if err := r.claim(ctx, began); err != nil {
+	if err := r.claimSlot(ctx, began); err != nil {
 		return nil, err
 	}
 	c, permit, err := r.dialDedicated(ctx, &s, began)
@@ -129,16 +129,16 @@ func (r *Reservoir) DialDedicated(ctx context.Context, s Startup) (*Conn, error)
 		if permit != nil {
 			permit.Release()
 		}
-		r.slotFreedLocked()
+		r.serveClaimLocked()
 		return nil, err
 	}
 	c.owner, c.permit, c.dedicated, c.state = r, permit, true, lent
 	r.alive[c] = struct{}{}
 	r.shelf.inUse++
-	r.heedLocked()
+	r.obeyLeaseLocked()
 	if r.closed {
-		r.unlendLocked(c)
-		r.endLocked(c, Shutdown)
+		r.endLoanLocked(c)
+		r.closeConnLocked(c, Shutdown)
 		return nil, ErrClosed
 	}
 	return c, nil
@@ -149,11 +149,11 @@ func (r *Reservoir) DialDedicated(ctx context.Context, s Startup) (*Conn, error)
 func (r *Reservoir) dialDedicated(ctx context.Context, s *Startup, began time.Time) (*Conn, *lease.Permit, error) {
 	waiting, cancel := context.WithTimeout(ctx, r.cfg.CheckoutWait-time.Since(began))
 	defer cancel()
-	if !r.rest(waiting) {
+	if !r.waitQuotaPause(waiting) {
 		if ctx.Err() != nil {
 			return nil, nil, ctx.Err()
 		}
-		return nil, nil, r.WhyEmpty(began)
+		return nil, nil, r.EmptyReason(began)
 	}
 	permit, err := r.admit(waiting, 1)
 	switch {
@@ -162,22 +162,22 @@ func (r *Reservoir) dialDedicated(ctx context.Context, s *Startup, began time.Ti
 		generation := r.backoff.generation
 		r.mu.Unlock()
 		c, err := r.timedDial(ctx, s)
-		r.heedRefusal(generation, err)
+		r.recordQuotaRefusal(generation, err)
 		return c, permit, err
 	case ctx.Err() != nil:
 		return nil, nil, ctx.Err()
 	case errors.Is(err, lease.ErrClosed):
 		return nil, nil, ErrClosed
 	}
-	empty := r.WhyEmpty(began)
+	empty := r.EmptyReason(began)
 	l := r.lease.State()
 	empty.Throttled = errors.Is(err, errThrottled) || l.InUse < l.Held || l.Limit == 0 && l.Phase == lease.OK
 	empty.Unleased = !empty.Throttled
 	return nil, nil, empty
 }
 
-// rest waits out a pause after the cluster refused a dial by quota. rest returns false when ctx ends first.
-func (r *Reservoir) rest(ctx context.Context) bool {
+// waitQuotaPause waits out a pause after the cluster refused a dial by quota. rest returns false when ctx ends first.
+func (r *Reservoir) waitQuotaPause(ctx context.Context) bool {
 	for {
 		r.mu.Lock()
 		pause := time.Until(r.backoff.until)
@@ -198,58 +198,58 @@ func (r *Reservoir) rest(ctx context.Context) bool {
 	}
 }
 
-// heedRefusal records that the cluster refused a dedicated dial by quota, because quotas concern all dials. Other
-// failures of a dedicated dial concern its session only.
-func (r *Reservoir) heedRefusal(generation int, err error) {
+// recordQuotaRefusal records that the cluster refused a dedicated dial by quota, because quotas concern all dials.
+// Other failures of a dedicated dial concern its session only.
+func (r *Reservoir) recordQuotaRefusal(generation int, err error) {
 	_, refused := quotaRefusal(err)
 	var pause time.Duration
 	var news, recovered bool
 	r.mu.Lock()
 	switch {
 	case refused:
-		pause, news = r.failedLocked(generation, err)
+		pause, news = r.recordFailureLocked(generation, err)
 	case err == nil && r.backoff.quota:
-		if recovered = r.backoff.succeeded(generation); recovered {
+		if recovered = r.backoff.recordSuccess(generation); recovered {
 			r.lastErr = nil
 		}
 	}
 	r.mu.Unlock()
-	r.warn(news, err, pause)
+	r.logDialFailure(news, err, pause)
 	if recovered {
 		r.log.Info("dials succeed again")
 	}
 }
 
-// claim takes a slot for a dedicated backend and counts the slot as a dial in progress.
-func (r *Reservoir) claim(ctx context.Context, began time.Time) error {
+// claimSlot takes a slot for a dedicated backend and counts the slot as a dial in progress.
+func (r *Reservoir) claimSlot(ctx context.Context, began time.Time) error {
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
 		return ErrClosed
 	}
-	if r.shelf.claimed == 0 && r.shelf.open() < r.shelf.maxOpen {
+	if r.shelf.claimed == 0 && r.shelf.openCount() < r.shelf.maxOpen {
 		r.shelf.dialing++
 		r.mu.Unlock()
 		return nil
 	}
 	if len(r.shelf.ready) > 0 {
-		r.endLocked(r.shelf.take(0), Surplus)
+		r.closeConnLocked(r.shelf.takeAt(0), Surplus)
 	}
 	r.shelf.claimed++
 	w := newWaiter[struct{}]()
-	r.claims.join(w, false, r.expireLocked(time.Now()))
+	r.claims.enqueue(w, false, r.waitDeadlineLocked(time.Now()))
 	r.mu.Unlock()
 
 	defer context.AfterFunc(ctx, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.claims.refuse(w, ctx.Err()) {
+		if r.claims.refuseWaiter(w, ctx.Err()) {
 			r.shelf.claimed--
 		}
 	})()
 	a := <-w.answer
 	if a.err == errExpired {
-		return r.WhyEmpty(began)
+		return r.EmptyReason(began)
 	}
 	return a.err
 }
@@ -260,8 +260,8 @@ func (r *Reservoir) lendLocked() *Conn {
 	if n == 0 {
 		return nil
 	}
-	c := r.shelf.take(n - 1)
-	r.shelf.lend(c)
+	c := r.shelf.takeAt(n - 1)
+	r.shelf.markLent(c)
 	r.stats.checkouts++
 	r.stats.immediate++
 	return c
@@ -271,10 +271,10 @@ func (r *Reservoir) lendLocked() *Conn {
 func (r *Reservoir) release(c *Conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.unlendLocked(c)
+	r.endLoanLocked(c)
 	c.provenAt = r.shelf.horizon // up to a second late, without reading a clock
 	r.provenAt = max(r.provenAt, c.provenAt)
-	r.returnLocked(c, r.shelf.put)
+	r.returnLocked(c, r.shelf.putReturned)
 }
 
 // returnLocked decides whether a returned backend is closed or put on the shelf. The function put places the backend on
@@ -282,47 +282,47 @@ func (r *Reservoir) release(c *Conn) {
 func (r *Reservoir) returnLocked(c *Conn, put func(*Conn)) {
 	switch {
 	case c.dedicated:
-		r.endLocked(c, Dedicated)
+		r.closeConnLocked(c, Dedicated)
 	case r.closed:
-		r.endLocked(c, Shutdown)
-	case c.severed:
-		r.endLocked(c, Revoked)
-	case r.shelf.owed > 0:
-		r.endLocked(c, Unleased)
+		r.closeConnLocked(c, Shutdown)
+	case c.socketClosed:
+		r.closeConnLocked(c, Revoked)
+	case r.shelf.mustEnd > 0:
+		r.closeConnLocked(c, Unleased)
 	default:
 		put(c)
-		r.offerLocked(c)
+		r.lendOrShelveLocked(c)
 	}
 }
 
-// offerLocked decides about a backend that has just come to the shelf: it ends, is lent to a waiting borrower, or
-// remains ready.
-func (r *Reservoir) offerLocked(c *Conn) {
-	if !r.putOffLocked(c) {
-		if reason, due := r.shelf.due(c); due {
-			r.endLocked(r.shelf.remove(c), reason)
-			r.wake()
+// lendOrShelveLocked decides about a backend that has just come to the shelf: it ends, is lent to a waiting borrower,
+// or remains ready.
+func (r *Reservoir) lendOrShelveLocked(c *Conn) {
+	if !r.postponeRetirementLocked(c) {
+		if reason, due := r.shelf.shouldRetire(c); due {
+			r.closeConnLocked(r.shelf.remove(c), reason)
+			r.wakeFill()
 			return
 		}
 	}
 	switch {
 	case r.shelf.waiting > 0:
-		r.shelf.lend(r.shelf.remove(c))
+		r.shelf.markLent(r.shelf.remove(c))
 		r.shelf.waiting--
 		r.stats.checkouts++
-		r.waiters.serve(c)
+		r.waiters.serveFirst(c)
 	case r.shelf.claimed > r.shelf.closing:
-		r.endLocked(r.shelf.remove(c), Surplus)
+		r.closeConnLocked(r.shelf.remove(c), Surplus)
 	case c.replacing:
-		r.wake()
+		r.wakeFill()
 	}
 }
 
-// WhyEmpty returns the error for a borrower that has waited since began and gives up now.
-func (r *Reservoir) WhyEmpty(began time.Time) *EmptyError {
+// EmptyReason returns the error for a borrower that has waited since began and gives up now.
+func (r *Reservoir) EmptyReason(began time.Time) *NoBackendError {
 	s, l := r.Stats(), r.lease.State()
-	e := &EmptyError{Waited: time.Since(began), InUse: s.InUse, Dialing: s.Dialing, MaxOpen: s.MaxOpen,
-		Throttled: s.Throttled, Unleased: s.Unleased, Reason: l.Trouble(), LastDialErr: s.LastDialErr}
+	e := &NoBackendError{Waited: time.Since(began), InUse: s.InUse, Dialing: s.Dialing, MaxOpen: s.MaxOpen,
+		Throttled: s.Throttled, Unleased: s.Unleased, Reason: l.ShortfallReason(), LastDialErr: s.LastDialErr}
 	r.mu.Lock()
 	if f := &r.backoff; f.count > 0 {
 		e.FailedDials, e.FailedFor, e.LastFailed = f.count, time.Since(f.since), time.Since(f.last)

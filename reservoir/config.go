@@ -122,20 +122,20 @@ func (c Config) Validate() error {
 			c.LifetimeJitter, maxLifetime))
 	if len(errs) == 0 {
 		// A backend's lifetime before its guard window must suffice to replace every backend.
-		least := c.GuardWindow + retireMargin + time.Duration(c.MaxOpen)*c.replaceEvery()
+		least := c.GuardWindow + retireMargin + time.Duration(c.MaxOpen)*c.retireInterval()
 		check(c.BaseLifetime > least, "reservoir.base_lifetime", c.BaseLifetime,
 			fmt.Sprintf("want more than %v: reservoir.guard_window plus the time to replace reservoir.max_open backends at connection.rate_limit", least))
 	}
 	return errors.Join(errs...)
 }
 
-// batch returns how many backends may be missing at once because they are being replaced.
-func (c Config) batch() int { return max(1, c.MaxOpen/replacedPart) }
+// maxMissing returns how many backends may be missing at once because they are being replaced.
+func (c Config) maxMissing() int { return max(1, c.MaxOpen/replacedPart) }
 
-// replaceEvery returns the least time between two retirements of backends. The interval follows the rate of dials. No
+// retireInterval returns the least time between two retirements of backends. The interval follows the rate of dials. No
 // scan may retire more backends than batch.
-func (c Config) replaceEvery() time.Duration {
-	every := max(time.Second/time.Duration(c.RateLimit), scanEvery/time.Duration(c.batch()))
+func (c Config) retireInterval() time.Duration {
+	every := max(time.Second/time.Duration(c.RateLimit), scanEvery/time.Duration(c.maxMissing()))
 	if c.LowWatermark < c.TargetReady {
 		every = max(every, trickleEvery)
 	}

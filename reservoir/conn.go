@@ -10,47 +10,47 @@ import (
 	"github.com/sluice-proxy/sluice/lease"
 )
 
-// Reason says why a backend was closed. The constants below are all values of a Reason.
-type Reason string
+// CloseReason says why a backend was closed. The constants below are all values of a Reason.
+type CloseReason string
 
 const (
 	// Aged means that the backend's time of retirement has come.
-	Aged Reason = "aged"
+	Aged CloseReason = "aged"
 	// Guarded means that the backend was found in the guard window, the last part of its lifetime.
-	Guarded Reason = "guarded"
+	Guarded CloseReason = "guarded"
 	// Broken means that the backend's socket failed, or that the server ended the connection.
-	Broken Reason = "broken"
+	Broken CloseReason = "broken"
 	// PeekFailed means that the borrower found the backend dead before its first use.
-	PeekFailed Reason = "peek_failed"
+	PeekFailed CloseReason = "peek_failed"
 	// Pinned means that the backend carries the state of a session that has ended.
-	Pinned Reason = "pinned"
+	Pinned CloseReason = "pinned"
 	// Dedicated means that the session of a dedicated backend has ended.
-	Dedicated Reason = "dedicated"
+	Dedicated CloseReason = "dedicated"
 	// Cancelled means that the backend was closed to end a statement that was cancelled or timed out.
-	Cancelled Reason = "cancelled"
+	Cancelled CloseReason = "cancelled"
 	// ClientGone means that the client left in the middle of a turn or a transaction.
-	ClientGone Reason = "client_gone"
+	ClientGone CloseReason = "client_gone"
 	// ClientLeft means that the client sent Terminate, and that its last request did not end in time. The server was not
 	// asked to cancel the request, which may commit.
-	ClientLeft Reason = "client_left"
+	ClientLeft CloseReason = "client_left"
 	// Unclean means that the state of the server's session is unknown.
-	Unclean Reason = "unclean"
+	Unclean CloseReason = "unclean"
 	// Shutdown means that the reservoir is closing.
-	Shutdown Reason = "shutdown"
+	Shutdown CloseReason = "shutdown"
 	// Surplus means that the backend was closed to make room for a dedicated backend.
-	Surplus Reason = "surplus"
+	Surplus CloseReason = "surplus"
 	// Unleased means that another sidecar has a claim to the backend's slot, or that the lease runs out.
-	Unleased Reason = "unleased"
+	Unleased CloseReason = "unleased"
 	// Revoked means that the backend's slot was lost, and that its socket was closed during a loan.
-	Revoked Reason = "revoked"
+	Revoked CloseReason = "revoked"
 	// Silent means that the backend sent nothing for too long while an answer was due.
-	Silent Reason = "silent"
+	Silent CloseReason = "silent"
 	// ProbeFailed means that a probe found the ready backend dead.
-	ProbeFailed Reason = "probe_failed"
+	ProbeFailed CloseReason = "probe_failed"
 )
 
-// Reasons lists all reasons for which a backend is closed.
-var Reasons = []Reason{Aged, Guarded, Broken, PeekFailed, Pinned, Dedicated, Cancelled, ClientGone, ClientLeft, Unclean, Shutdown, Surplus,
+// CloseReasons lists all reasons for which a backend is closed.
+var CloseReasons = []CloseReason{Aged, Guarded, Broken, PeekFailed, Pinned, Dedicated, Cancelled, ClientGone, ClientLeft, Unclean, Shutdown, Surplus,
 	Unleased, Revoked, Silent, ProbeFailed}
 
 const (
@@ -85,17 +85,17 @@ type Conn struct {
 	owner  *Reservoir
 	permit *lease.Permit // released when the socket is closed
 	// owner.mu guards the following fields.
-	state     connState
-	dedicated bool
-	severed   bool // its socket was closed during a loan
-	replacing bool // counted in shelf.replacing
-	hour      int64
-	began     time.Duration // when its dial began
-	provenAt  time.Duration // when it last answered
-	patience  time.Duration // the time after provenAt in which it needs no probe
-	retireAt  time.Duration // when the calendar retires it
-	guardAt   time.Duration // when it may no longer be lent
-	endAt     time.Duration // the end of its lifetime
+	state        connState
+	dedicated    bool
+	socketClosed bool // its socket was closed during a loan
+	replacing    bool // counted in shelf.replacing
+	hour         int64
+	began        time.Duration // when its dial began
+	provenAt     time.Duration // when it last answered
+	probeFreeFor time.Duration // the time after provenAt in which it needs no probe
+	retireAt     time.Duration // when the calendar retires it
+	guardAt      time.Duration // when it may no longer be lent
+	endAt        time.Duration // the end of its lifetime
 }
 
 // connState is the state of a backend between its dial and its end.
@@ -118,7 +118,7 @@ func (c *Conn) Release() { c.owner.release(c) }
 
 // Discard ends the loan and closes the backend. Discard sends Terminate first if that does not block. Discard never
 // blocks.
-func (c *Conn) Discard(reason Reason) { c.owner.discard(c, reason) }
+func (c *Conn) Discard(reason CloseReason) { c.owner.discard(c, reason) }
 
 // Cancel asks the server, on a separate connection, to cancel this backend's statement. Cancel returns nil when the
 // server has closed that connection, because the server has then handled the request. Cancel returns ctx's error when
@@ -130,8 +130,8 @@ func (c *Conn) Cancel(ctx context.Context) error {
 	return c.SendCancel(ctx)
 }
 
-// sever closes the backend's socket during a loan, without a Terminate.
-func (c *Conn) sever() {
+// closeSocket closes the backend's socket during a loan, without a Terminate.
+func (c *Conn) closeSocket() {
 	socket := c.Net
 	if secured, ok := socket.(interface{ NetConn() net.Conn }); ok {
 		socket = secured.NetConn()
@@ -139,8 +139,8 @@ func (c *Conn) sever() {
 	socket.Close() // its borrower sees the error
 }
 
-// expire bounds the time of terminate, by a deadline of the socket. The deadline also ends a concurrent read.
-func (c *Conn) expire(wait time.Duration) {
+// setCloseDeadline bounds the time of terminate, by a deadline of the socket. The deadline also ends a concurrent read.
+func (c *Conn) setCloseDeadline(wait time.Duration) {
 	_ = c.Net.SetDeadline(time.Now().Add(wait)) // a closed connection needs no bound
 }
 

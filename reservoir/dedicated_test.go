@@ -60,7 +60,7 @@ func TestDedicatedBackendsKeepToMaxOpen(t *testing.T) {
 		}
 		began := time.Now()
 		_, err = r.DialDedicated(t.Context(), Startup{})
-		if _, ok := errors.AsType[*EmptyError](err); !ok || time.Since(began) != DefaultCheckoutWait {
+		if _, ok := errors.AsType[*NoBackendError](err); !ok || time.Since(began) != DefaultCheckoutWait {
 			t.Errorf("the third got %v after %v", err, time.Since(began))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -239,7 +239,7 @@ func TestDedicatedDialsKeepToTheRateLimit(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		_, err := r.DialDedicated(ctx, Startup{})
-		if empty, ok := errors.AsType[*EmptyError](err); !ok || !empty.Throttled {
+		if empty, ok := errors.AsType[*NoBackendError](err); !ok || !empty.Throttled {
 			t.Errorf("got %v, want an EmptyError that names the rate limit", err)
 		}
 	})

@@ -55,7 +55,7 @@ func (d *Dialer) ReloadCA() error {
 	if err != nil {
 		return err
 	}
-	base, err := bareConfig()
+	base, err := configWithoutEnv()
 	if err != nil {
 		return err
 	}
@@ -77,44 +77,44 @@ func (d *Dialer) ReloadCA() error {
 func (d *Dialer) Dial(ctx context.Context, s *Startup) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timeout)
 	defer cancel()
-	a := &attempt{dialer: d, address: net.JoinHostPort(d.cfg.host(), strconv.Itoa(d.cfg.Port)), last: time.Now()}
+	a := &dialAttempt{dialer: d, address: net.JoinHostPort(d.cfg.host(), strconv.Itoa(d.cfg.Port)), last: time.Now()}
 	ctx = context.WithValue(ctx, attemptKey{}, a)
 	cfg, err := a.config(ctx, s)
 	if err != nil {
-		return nil, a.fail(ctx, err)
+		return nil, a.newDialError(ctx, err)
 	}
 	pg, err := pgconn.ConnectConfig(ctx, cfg)
 	if err != nil {
-		return nil, a.fail(ctx, err)
+		return nil, a.newDialError(ctx, err)
 	}
-	c, err := a.take(ctx, pg)
+	c, err := a.takeConn(ctx, pg)
 	if err != nil {
-		return nil, a.fail(ctx, err)
+		return nil, a.newDialError(ctx, err)
 	}
-	a.done(StepStartup)
+	a.recordStep(StepStartup)
 	return c, nil
 }
 
-// Check creates an IAM token as a dial would, and does not use it. An error is a *DialError with StepCredentials or
-// StepToken.
-func (d *Dialer) Check(ctx context.Context) error {
+// CheckCredentials creates an IAM token as a dial would, and does not use it. An error is a *DialError with
+// StepCredentials or StepToken.
+func (d *Dialer) CheckCredentials(ctx context.Context) error {
 	if d.cfg.Kind != KindDSQL {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timeout)
 	defer cancel()
-	a := &attempt{dialer: d, address: net.JoinHostPort(d.cfg.host(), strconv.Itoa(d.cfg.Port)), last: time.Now()}
+	a := &dialAttempt{dialer: d, address: net.JoinHostPort(d.cfg.host(), strconv.Itoa(d.cfg.Port)), last: time.Now()}
 	if _, err := a.token(ctx); err != nil {
-		return a.fail(ctx, err)
+		return a.newDialError(ctx, err)
 	}
 	return nil
 }
 
-// attempt is one dial in progress. pgconn calls the hooks of an attempt on Dial's goroutine.
-type attempt struct {
+// dialAttempt is one dial in progress. pgconn calls the hooks of an attempt on Dial's goroutine.
+type dialAttempt struct {
 	dialer  *Dialer
 	address string
-	step    Step // the current step
+	step    DialStep // the current step
 	last    time.Time
 	err     error // the error of a hook, before pgconn wrapped it
 	notices []*Notice
@@ -124,7 +124,7 @@ type attempt struct {
 type attemptKey struct{}
 
 // config returns the pgconn configuration of this dial, with a new IAM token for DSQL.
-func (a *attempt) config(ctx context.Context, s *Startup) (*pgconn.Config, error) {
+func (a *dialAttempt) config(ctx context.Context, s *Startup) (*pgconn.Config, error) {
 	cfg := a.dialer.base.Load().Copy()
 	if s != nil {
 		if a.dialer.cfg.Kind != KindPostgres {
@@ -146,7 +146,7 @@ func (a *attempt) config(ctx context.Context, s *Startup) (*pgconn.Config, error
 	// pgconn tries all addresses of a name from start to end, and would repeat a refused startup for each. So pgconn gets
 	// one address, the name, and open tries the name's addresses.
 	cfg.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }
-	cfg.DialFunc = a.open
+	cfg.DialFunc = a.dialNetwork
 	cfg.AfterNetConnect = a.handshake
 	cfg.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { a.notices = append(a.notices, (*Notice)(n)) }
 	return cfg, nil
@@ -154,7 +154,7 @@ func (a *attempt) config(ctx context.Context, s *Startup) (*pgconn.Config, error
 
 // token returns the IAM token that is the password of a DSQL connection. The token is signed locally, and used for this
 // dial only.
-func (a *attempt) token(ctx context.Context) (string, error) {
+func (a *dialAttempt) token(ctx context.Context) (string, error) {
 	cfg := a.dialer.cfg
 	a.step = StepCredentials
 	credentials, err := cfg.Credentials.Retrieve(ctx)
@@ -167,7 +167,7 @@ func (a *attempt) token(ctx context.Context) (string, error) {
 	if credentials.Expired() {
 		return "", fmt.Errorf("AWS credentials expired at %s", credentials.Expires.UTC().Format(time.RFC3339))
 	}
-	a.done(StepCredentials)
+	a.recordStep(StepCredentials)
 
 	a.step = StepToken
 	generate := auth.GenerateDbConnectAuthToken
@@ -179,18 +179,18 @@ func (a *attempt) token(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	a.done(StepToken)
+	a.recordStep(StepToken)
 	return token, nil
 }
 
-// open resolves the server's name and connects to the first address that answers.
-func (a *attempt) open(ctx context.Context, network, address string) (net.Conn, error) {
+// dialNetwork resolves the server's name and connects to the first address that answers.
+func (a *dialAttempt) dialNetwork(ctx context.Context, network, address string) (net.Conn, error) {
 	if ctx.Value(attemptKey{}) != a {
 		// After an interrupted startup pgconn connects again, in a goroutine, to cancel a statement that never began. That
 		// connection is refused here.
 		return nil, errors.New("not part of the dial")
 	}
-	conn, err := a.connect(ctx, network, address)
+	conn, err := a.resolveAndConnect(ctx, network, address)
 	a.err = err
 	if err != nil {
 		return nil, err
@@ -202,7 +202,7 @@ func (a *attempt) open(ctx context.Context, network, address string) (net.Conn, 
 	return conn, nil
 }
 
-func (a *attempt) connect(ctx context.Context, network, address string) (net.Conn, error) {
+func (a *dialAttempt) resolveAndConnect(ctx context.Context, network, address string) (net.Conn, error) {
 	a.step = StepDNS
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -212,21 +212,21 @@ func (a *attempt) connect(ctx context.Context, network, address string) (net.Con
 	if err != nil {
 		return nil, err
 	}
-	a.done(StepDNS)
+	a.recordStep(StepDNS)
 
 	a.step = StepTCP
 	var errs []error
 	for i, ip := range addresses {
 		// Each address gets an equal part of the remaining time.
 		deadline, _ := ctx.Deadline()
-		dialer := net.Dialer{Timeout: time.Until(deadline) / time.Duration(len(addresses)-i), KeepAlive: -1, KeepAliveConfig: KeepAlive(a.dialer.cfg.KeepAlive)}
+		dialer := net.Dialer{Timeout: time.Until(deadline) / time.Duration(len(addresses)-i), KeepAlive: -1, KeepAliveConfig: KeepAliveSettings(a.dialer.cfg.KeepAlive)}
 		// The dial sets no option for TCP_NODELAY, because Go sets it by default.
 		conn, err := dialer.DialContext(ctx, network, net.JoinHostPort(ip, port))
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		a.done(StepTCP)
+		a.recordStep(StepTCP)
 		return conn, nil
 	}
 	return nil, errors.Join(errs...)
@@ -234,19 +234,19 @@ func (a *attempt) connect(ctx context.Context, network, address string) (net.Con
 
 // handshake performs the TLS handshake before pgconn's first write, because pgconn would report a failed handshake as a
 // failed write. handshake must return conn.
-func (a *attempt) handshake(ctx context.Context, _ *pgconn.Config, conn net.Conn) (net.Conn, error) {
+func (a *dialAttempt) handshake(ctx context.Context, _ *pgconn.Config, conn net.Conn) (net.Conn, error) {
 	if secured, ok := conn.(*tls.Conn); ok {
 		if a.err = secured.HandshakeContext(ctx); a.err != nil {
 			return conn, a.err
 		}
-		a.done(StepTLS)
+		a.recordStep(StepTLS)
 	}
 	a.step = StepStartup
 	return conn, nil
 }
 
-// take turns pgconn's connection into a Conn, which has no buffered byte, no goroutine and no deadline.
-func (a *attempt) take(ctx context.Context, pg *pgconn.PgConn) (*Conn, error) {
+// takeConn turns pgconn's connection into a Conn, which has no buffered byte, no goroutine and no deadline.
+func (a *dialAttempt) takeConn(ctx context.Context, pg *pgconn.PgConn) (*Conn, error) {
 	if err := pg.SyncConn(ctx); err != nil {
 		pg.Conn().Close()
 		return nil, err
@@ -267,15 +267,15 @@ func (a *attempt) take(ctx context.Context, pg *pgconn.PgConn) (*Conn, error) {
 	return c, nil
 }
 
-// done records in the metrics how long a successful step of the dial took.
-func (a *attempt) done(step Step) {
+// recordStep records in the metrics how long a successful step of the dial took.
+func (a *dialAttempt) recordStep(step DialStep) {
 	now := time.Now()
-	a.dialer.cfg.Metrics.DialStep(string(step), now.Sub(a.last))
+	a.dialer.cfg.Metrics.ObserveDialStep(string(step), now.Sub(a.last))
 	a.last = now
 }
 
-// fail returns a DialError for err with the step of the dial that failed.
-func (a *attempt) fail(ctx context.Context, err error) *DialError {
+// newDialError returns a DialError for err with the step of the dial that failed.
+func (a *dialAttempt) newDialError(ctx context.Context, err error) *DialError {
 	if connect, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		err = connect.Unwrap() // the ConnectError holds the token
 	}
@@ -289,7 +289,7 @@ func (a *attempt) fail(ctx context.Context, err error) *DialError {
 	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok {
 		server := ServerError(*refusal)
 		e.Server, e.SQLState, e.Err = &server, server.Code, &server
-		e.Step = server.step()
+		e.Step = server.dialStep()
 	} else if ctx.Err() != nil {
 		e.Err = context.Cause(ctx)
 	}

@@ -40,16 +40,16 @@ func dial(t *testing.T, cfg DialConfig, s *Startup) *Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.expire(terminateWait); c.terminate() })
+	t.Cleanup(func() { c.setCloseDeadline(terminateWait); c.terminate() })
 	return c
 }
 
 // refused returns why a dial failed, which must be at the given step.
-func refused(t *testing.T, cfg DialConfig, step Step) *DialError {
+func refused(t *testing.T, cfg DialConfig, step DialStep) *DialError {
 	t.Helper()
 	c, err := dialer(t, cfg).Dial(t.Context(), nil)
 	if err == nil {
-		c.expire(terminateWait)
+		c.setCloseDeadline(terminateWait)
 		c.terminate()
 		t.Fatal("the dial succeeded")
 	}
@@ -201,7 +201,7 @@ func TestChannelBinding(t *testing.T) {
 		name, binding string
 		srv           *pgtest.Server
 		mode          string
-		refused       Step // "": it is not
+		refused       DialStep // "": it is not
 	}{
 		{"required", "require", asks, "prefer", ""},
 		{"required, server trusts", "require", trusts, "require", StepStartup},
@@ -234,7 +234,7 @@ func TestStrippable(t *testing.T) {
 		{"127.0.0.1", "prefer", "prefer", false}, {"localhost", "prefer", "", false}, {"::1", "prefer", "", false}, {"10.0.0.1", "prefer", "", true},
 	} {
 		cfg := DialConfig{Kind: KindPostgres, Address: c.host, SSLMode: c.mode, ChannelBinding: c.binding}
-		if got := cfg.Strippable(); got != c.want {
+		if got := cfg.AllowsTLSDowngrade(); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
@@ -278,7 +278,7 @@ func TestDialErrorNamesTheStep(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(*DialConfig)
-		step   Step
+		step   DialStep
 		state  string
 		text   string
 	}{

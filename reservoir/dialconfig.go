@@ -56,15 +56,15 @@ type DialConfig struct {
 	// Timeout bounds the time of a dial.
 	Timeout time.Duration
 	// KeepAlive is the time for which the server's host may be silent on an idle connection, or 0 for no limit. The
-	// function KeepAlive gives the kernel's settings.
+	// function KeepAliveSettings gives the kernel's settings.
 	KeepAlive time.Duration
 	// Metrics may be nil. Otherwise it counts the steps of dials.
 	Metrics *metrics.Reservoir
 }
 
-// Strippable reports whether an attacker on the network could remove TLS unnoticed. That is possible if the server is
-// on another host, and a connection without TLS is tried as well.
-func (c DialConfig) Strippable() bool {
+// AllowsTLSDowngrade reports whether an attacker on the network could remove TLS unnoticed. That is possible if the
+// server is on another host, and a connection without TLS is tried as well.
+func (c DialConfig) AllowsTLSDowngrade() bool {
 	host := c.host()
 	near := host == "localhost" || net.ParseIP(host).IsLoopback()
 	return c.Kind == KindPostgres && !near && (c.SSLMode == "allow" || c.SSLMode == "prefer") && c.ChannelBinding != "require"
@@ -110,8 +110,8 @@ func (c DialConfig) host() string {
 	return c.Endpoint
 }
 
-// name returns the server name that a certificate must contain.
-func (c DialConfig) name() string {
+// certificateName returns the server name that a certificate must contain.
+func (c DialConfig) certificateName() string {
 	if c.Endpoint != "" {
 		return c.Endpoint
 	}
@@ -144,7 +144,7 @@ func (c DialConfig) tlsConfigs() ([]*tls.Config, error) {
 			return nil, fmt.Errorf("backend.ca_file: %s: no PEM certificate in it", c.CAFile)
 		}
 	}
-	full := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.name(), RootCAs: roots}
+	full := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.certificateName(), RootCAs: roots}
 	if c.Kind == KindDSQL {
 		return []*tls.Config{full}, nil
 	}

@@ -110,7 +110,7 @@ func TestDSQLRefusals(t *testing.T) {
 	certificate, ca := newCertificate(t, cluster)
 	tests := []struct {
 		code, message string
-		step          Step
+		step          DialStep
 		reason        string
 	}{
 		{"08006", "unable to accept connection, access denied", StepAuth, "auth"},
@@ -121,8 +121,8 @@ func TestDSQLRefusals(t *testing.T) {
 	for _, tt := range tests {
 		f := (&fakeServer{certificate: certificate, refuse: errorResponse(tt.code, tt.message, "Signature expired: long ago")}).start(t)
 		got := refused(t, toDSQL(f, ca), tt.step)
-		if got.SQLState != tt.code || got.Server.Message != tt.message || failure(got) != tt.reason {
-			t.Errorf("got %+v, counted as %s", got, failure(got))
+		if got.SQLState != tt.code || got.Server.Message != tt.message || failureLabel(got) != tt.reason {
+			t.Errorf("got %+v, counted as %s", got, failureLabel(got))
 		}
 		if text := got.Error(); !strings.Contains(text, tt.message) || !strings.Contains(text, "Signature expired") ||
 			strings.Contains(text, "X-Amz") || strings.Contains(text, "very secret") {
@@ -175,7 +175,7 @@ func TestEachDialSignsItsOwnToken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { c.expire(terminateWait); c.terminate() }()
+		defer func() { c.setCloseDeadline(terminateWait); c.terminate() }()
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -209,7 +209,7 @@ func TestOtherAuthorities(t *testing.T) {
 	dial := func() error {
 		c, err := d.Dial(t.Context(), nil)
 		if err == nil {
-			c.expire(terminateWait)
+			c.setCloseDeadline(terminateWait)
 			c.terminate()
 		}
 		return err
@@ -256,24 +256,24 @@ func TestOtherAuthorities(t *testing.T) {
 // The remedy is about the cause.
 func TestRemedies(t *testing.T) {
 	t.Parallel()
-	full := EmptyError{InUse: 40, MaxOpen: 40}
-	undialled := EmptyError{MaxOpen: 40, LastDialErr: errors.New("no route to host")}
+	full := NoBackendError{InUse: 40, MaxOpen: 40}
+	undialled := NoBackendError{MaxOpen: 40, LastDialErr: errors.New("no route to host")}
 	for _, tt := range []struct {
 		name string
-		err  EmptyError
+		err  NoBackendError
 		want string
 	}{
 		{"full", full, "raise reservoir.max_open"},
-		{"full while the table is away", EmptyError{InUse: 40, MaxOpen: 40, Lease: lease.Degraded.String()}, "raise reservoir.max_open"},
-		{"full while the lease runs out", EmptyError{InUse: 40, MaxOpen: 40, Lease: lease.Draining.String()}, "sluice lease status"},
-		{"full while dials fail", EmptyError{InUse: 40, MaxOpen: 40, LastDialErr: undialled.LastDialErr}, "cannot open others"},
-		{"full while dials fail and the table is away", EmptyError{InUse: 40, MaxOpen: 40, Lease: lease.Degraded.String(), LastDialErr: undialled.LastDialErr}, "cannot open others"},
+		{"full while the table is away", NoBackendError{InUse: 40, MaxOpen: 40, Lease: lease.Degraded.String()}, "raise reservoir.max_open"},
+		{"full while the lease runs out", NoBackendError{InUse: 40, MaxOpen: 40, Lease: lease.Draining.String()}, "sluice lease status"},
+		{"full while dials fail", NoBackendError{InUse: 40, MaxOpen: 40, LastDialErr: undialled.LastDialErr}, "cannot open others"},
+		{"full while dials fail and the table is away", NoBackendError{InUse: 40, MaxOpen: 40, Lease: lease.Degraded.String(), LastDialErr: undialled.LastDialErr}, "cannot open others"},
 		{"dials fail", undialled, "cannot open connections"},
-		{"dials fail while some are in use", EmptyError{InUse: 3, MaxOpen: 40, LastDialErr: undialled.LastDialErr}, "cannot open connections"},
-		{"no slot", EmptyError{InUse: 3, MaxOpen: 40, Unleased: true}, "raise the lease's limit"},
-		{"no rate", EmptyError{InUse: 3, MaxOpen: 40, Throttled: true}, "connection rate"},
-		{"lease", EmptyError{MaxOpen: 40, Lease: "lost"}, "sluice lease status"},
-		{"nothing known", EmptyError{MaxOpen: 40}, "look at"},
+		{"dials fail while some are in use", NoBackendError{InUse: 3, MaxOpen: 40, LastDialErr: undialled.LastDialErr}, "cannot open connections"},
+		{"no slot", NoBackendError{InUse: 3, MaxOpen: 40, Unleased: true}, "raise the lease's limit"},
+		{"no rate", NoBackendError{InUse: 3, MaxOpen: 40, Throttled: true}, "connection rate"},
+		{"lease", NoBackendError{MaxOpen: 40, Lease: "lost"}, "sluice lease status"},
+		{"nothing known", NoBackendError{MaxOpen: 40}, "look at"},
 	} {
 		if got := tt.err.Remedy(); !strings.Contains(got, tt.want) || !strings.Contains(got, "Retry") {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)

@@ -5,23 +5,23 @@ import (
 	"strings"
 )
 
-// Step is a part of a dial, at which the dial may fail. The constants below are all steps.
-type Step string
+// DialStep is a part of a dial, at which the dial may fail. The constants below are all steps.
+type DialStep string
 
 // These are the steps of a dial, in their order.
 const (
-	StepCredentials Step = "credentials" // AWS credentials
-	StepToken       Step = "token"       // IAM token
-	StepDNS         Step = "dns"
-	StepTCP         Step = "tcp"
-	StepTLS         Step = "tls"
-	StepAuth        Step = "auth"    // the server refused the password, the token or the role
-	StepStartup     Step = "startup" // all else up to ReadyForQuery
+	StepCredentials DialStep = "credentials" // AWS credentials
+	StepToken       DialStep = "token"       // IAM token
+	StepDNS         DialStep = "dns"
+	StepTCP         DialStep = "tcp"
+	StepTLS         DialStep = "tls"
+	StepAuth        DialStep = "auth"    // the server refused the password, the token or the role
+	StepStartup     DialStep = "startup" // all else up to ReadyForQuery
 )
 
 // DialError is the error of a dial, with the step that failed.
 type DialError struct {
-	Step    Step
+	Step    DialStep
 	Address string // host:port
 	// Server is the ErrorResponse of the server, and SQLState its code. They are nil and "" when the server sent no error.
 	Server   *ServerError
@@ -70,9 +70,9 @@ func (e *ServerError) Error() string {
 	return b.String()
 }
 
-// step returns StepAuth when the server refused the identity, otherwise StepStartup. PostgreSQL reports a refused
+// dialStep returns StepAuth when the server refused the identity, otherwise StepStartup. PostgreSQL reports a refused
 // identity by class 28. DSQL sends 08006 "unable to accept connection, access denied".
-func (e *ServerError) step() Step {
+func (e *ServerError) dialStep() DialStep {
 	denied := e.Code == "08006" && strings.Contains(strings.ToLower(e.Message), "access denied")
 	if denied || strings.HasPrefix(e.Code, "28") {
 		return StepAuth

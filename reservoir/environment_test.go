@@ -97,10 +97,10 @@ func TestBareConfigHoldsNothingOfTheUsersWorld(t *testing.T) {
 	}
 }
 
-// fields prints the fields of a bareConfig; of functions, whether there is one.
+// fields prints the fields of a configWithoutEnv; of functions, whether there is one.
 func fields(t *testing.T) map[string]string {
 	t.Helper()
-	cfg, err := bareConfig()
+	cfg, err := configWithoutEnv()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -147,6 +147,6 @@ func errorResponse(code, message, hint string) []byte {
 func newCertificate(t *testing.T, name string) (*tls.Certificate, string) {
 	t.Helper()
 	cert := certs.SelfSigned("test", name)
-	file, _ := certs.Files(t, cert)
+	file, _ := certs.WriteTestFiles(t, cert)
 	return &cert, file
 }

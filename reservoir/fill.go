@@ -21,7 +21,7 @@ func (r *Reservoir) fill(ctx context.Context) {
 			}
 			continue
 		}
-		if !r.prechecked(ctx) {
+		if !r.passesPrecheck(ctx) {
 			continue
 		}
 		permit, err := r.admit(ctx, wanted)
@@ -29,7 +29,7 @@ func (r *Reservoir) fill(ctx context.Context) {
 			return
 		}
 		if generation, ok := r.beginDial(); ok {
-			r.work.Go(func() { r.dialReady(ctx, generation, permit) })
+			r.work.Go(func() { r.dialForShelf(ctx, generation, permit) })
 		} else {
 			permit.Release()
 		}
@@ -40,21 +40,21 @@ func (r *Reservoir) fill(ctx context.Context) {
 func (r *Reservoir) nextDial() (pause time.Duration, wanted int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if wanted = r.wantedLocked(); wanted == 0 {
+	if wanted = r.wantedDialsLocked(); wanted == 0 {
 		return 0, 0
 	}
-	until := r.backoff.next(r.shelf.waiting > 0)
-	if r.trickling() && r.trickle.After(until) {
+	until := r.backoff.nextDialTime(r.shelf.waiting > 0)
+	if r.isTrickling() && r.trickle.After(until) {
 		until = r.trickle
 	}
 	return time.Until(until), wanted
 }
 
-// wantedLocked returns how many dials for the shelf should begin now. After a failure, and above Config.LowWatermark,
-// at most one dial runs at a time.
-func (r *Reservoir) wantedLocked() int {
-	most, parallel := r.shelf.need(), maxDials
-	if r.backoff.failures > 0 || r.trickling() {
+// wantedDialsLocked returns how many dials for the shelf should begin now. After a failure, and above
+// Config.LowWatermark, at most one dial runs at a time.
+func (r *Reservoir) wantedDialsLocked() int {
+	most, parallel := r.shelf.missingDials(), maxDials
+	if r.backoff.failures > 0 || r.isTrickling() {
 		most, parallel = min(most, 1), 1
 	}
 	if r.filling >= parallel {
@@ -63,17 +63,17 @@ func (r *Reservoir) wantedLocked() int {
 	return most
 }
 
-// trickling reports whether Config.LowWatermark is reached and no borrower waits. Dials are slow then, so that sidecars
-// do not race for the cluster's last slots. The caller holds mu.
-func (r *Reservoir) trickling() bool {
-	return r.shelf.waiting == 0 && r.shelf.held()+r.shelf.dialing >= r.cfg.LowWatermark
+// isTrickling reports whether Config.LowWatermark is reached and no borrower waits. Dials are slow then, so that
+// sidecars do not race for the cluster's last slots. The caller holds mu.
+func (r *Reservoir) isTrickling() bool {
+	return r.shelf.waiting == 0 && r.shelf.heldCount()+r.shelf.dialing >= r.cfg.LowWatermark
 }
 
-// prechecked reports whether a dial may be made. After a dial that could not reach the network, Config.Precheck
+// passesPrecheck reports whether a dial may be made. After a dial that could not reach the network, Config.Precheck
 // decides. So a hopeless dial uses no slot and no part of the rate.
-func (r *Reservoir) prechecked(ctx context.Context) bool {
+func (r *Reservoir) passesPrecheck(ctx context.Context) bool {
 	r.mu.Lock()
-	failed, generation := offline(r.lastErr), r.backoff.generation
+	failed, generation := failedBeforeNetwork(r.lastErr), r.backoff.generation
 	r.mu.Unlock()
 	if r.cfg.Precheck == nil || !failed {
 		return true
@@ -82,11 +82,11 @@ func (r *Reservoir) prechecked(ctx context.Context) bool {
 	if err == nil || ctx.Err() != nil {
 		return err == nil
 	}
-	r.metrics.DialFailed(failure(err))
+	r.metrics.CountDialFailure(failureLabel(err))
 	r.mu.Lock()
-	pause, news := r.failedLocked(generation, err)
+	pause, news := r.recordFailureLocked(generation, err)
 	r.mu.Unlock()
-	r.warn(news, err, pause)
+	r.logDialFailure(news, err, pause)
 	return false
 }
 
@@ -112,10 +112,10 @@ func (r *Reservoir) sleep(ctx context.Context, pause time.Duration) bool {
 func (r *Reservoir) beginDial() (generation int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.wantedLocked() == 0 || time.Until(r.backoff.next(r.shelf.waiting > 0)) > 0 {
+	if r.wantedDialsLocked() == 0 || time.Until(r.backoff.nextDialTime(r.shelf.waiting > 0)) > 0 {
 		return 0, false
 	}
-	if r.trickling() {
+	if r.isTrickling() {
 		r.trickle = time.Now().Add(trickleEvery)
 	}
 	r.filling++
@@ -123,9 +123,9 @@ func (r *Reservoir) beginDial() (generation int, ok bool) {
 	return r.backoff.generation, true
 }
 
-// dialReady dials a backend and puts it on the shelf. permit is the right to this dial.
-func (r *Reservoir) dialReady(ctx context.Context, generation int, permit *lease.Permit) {
-	began := r.age()
+// dialForShelf dials a backend and puts it on the shelf. permit is the right to this dial.
+func (r *Reservoir) dialForShelf(ctx context.Context, generation int, permit *lease.Permit) {
+	began := r.elapsed()
 	c, err := r.timedDial(ctx, nil)
 
 	r.mu.Lock()
@@ -137,90 +137,91 @@ func (r *Reservoir) dialReady(ctx context.Context, generation int, permit *lease
 	case r.closed || (err != nil && ctx.Err() != nil):
 		// Run ended before the dial did, so the dial's failure does not count.
 	case err != nil:
-		pause, news = r.failedLocked(generation, err)
-		r.slotFreedLocked()
+		pause, news = r.recordFailureLocked(generation, err)
+		r.serveClaimLocked()
 	default:
 		r.lastErr = nil
-		recovered = r.backoff.succeeded(generation)
+		recovered = r.backoff.recordSuccess(generation)
 		c.permit = permit
-		r.addLocked(c, began)
+		r.shelveNewLocked(c, began)
 	}
 	late := r.closed && c != nil
 	if c == nil {
 		permit.Release()
 	}
 	r.mu.Unlock()
-	r.wake()
+	r.wakeFill()
 
-	r.warn(news, err, pause)
+	r.logDialFailure(news, err, pause)
 	switch {
 	case late:
-		c.expire(closingWait)
+		c.setCloseDeadline(closingWait)
 		c.terminate()
 		permit.Release()
-		r.metrics.Discarded(string(Shutdown))
+		r.metrics.CountDiscard(string(Shutdown))
 	case recovered:
 		r.log.Info("dials succeed again")
 	}
 }
 
-// failedLocked records the failure of a dial that concerns all dials. The results are those of backoff.failed.
-func (r *Reservoir) failedLocked(generation int, err error) (pause time.Duration, news bool) {
+// recordFailureLocked records the failure of a dial that concerns all dials. The results are those of backoff.failed.
+func (r *Reservoir) recordFailureLocked(generation int, err error) (pause time.Duration, news bool) {
 	r.lastErr = err
-	if refusedByServer(err) {
-		r.provenAt = max(r.provenAt, r.age()) // a refusal proves that the server answers
+	if isServerRefusal(err) {
+		r.provenAt = max(r.provenAt, r.elapsed()) // a refusal proves that the server answers
 	} else {
-		r.failedAt = r.age()
+		r.failedAt = r.elapsed()
 	}
 	_, refused := quotaRefusal(err)
-	return r.backoff.failed(generation, time.Now(), refused)
+	return r.backoff.recordFailure(generation, time.Now(), refused)
 }
 
-func (r *Reservoir) warn(news bool, err error, pause time.Duration) {
+func (r *Reservoir) logDialFailure(news bool, err error, pause time.Duration) {
 	if news {
 		r.log.Warn("dial failed", slog.Any("error", err), slog.Duration("retry_in", pause))
 	}
 }
 
-// addLocked puts a new backend on the shelf, with a random lifetime. The lifetime counts from the start of its dial.
-func (r *Reservoir) addLocked(c *Conn, began time.Duration) {
+// shelveNewLocked puts a new backend on the shelf, with a random lifetime. The lifetime counts from the start of its
+// dial.
+func (r *Reservoir) shelveNewLocked(c *Conn, began time.Duration) {
 	life := r.cfg.BaseLifetime
 	if r.cfg.LifetimeJitter > 0 {
 		life += rand.N(r.cfg.LifetimeJitter)
 	}
 	c.owner = r
 	c.began = began
-	r.provenLocked(c, began)
-	r.scheduleLocked(c, began+life)
+	r.recordAnswerLocked(c, began)
+	r.scheduleRetirementLocked(c, began+life)
 	r.params = c.Params
 	r.alive[c] = struct{}{}
 	r.shelf.putNew(c)
-	r.heedLocked()
+	r.obeyLeaseLocked()
 	if c.state == ready {
-		r.offerLocked(c)
+		r.lendOrShelveLocked(c)
 	}
-	r.judgeFillLocked(r.age())
+	r.checkInitialFillLocked(r.elapsed())
 }
 
-// scheduleLocked sets the end of a backend's lifetime, and its earlier time of retirement.
-func (r *Reservoir) scheduleLocked(c *Conn, end time.Duration) {
+// scheduleRetirementLocked sets the end of a backend's lifetime, and its earlier time of retirement.
+func (r *Reservoir) scheduleRetirementLocked(c *Conn, end time.Duration) {
 	c.endAt = end
 	c.guardAt = end - r.cfg.GuardWindow
-	c.hour = r.calendar.book(c.guardAt - retireMargin)
-	c.retireAt = r.calendar.time(c.hour)
+	c.hour = r.calendar.bookHour(c.guardAt - retireMargin)
+	c.retireAt = r.calendar.hourStart(c.hour)
 }
 
-// judgeFillLocked sets filled once the initial fill has opened enough backends, or after InitialFillTimeout.
-func (r *Reservoir) judgeFillLocked(now time.Duration) {
+// checkInitialFillLocked sets filled once the initial fill has opened enough backends, or after InitialFillTimeout.
+func (r *Reservoir) checkInitialFillLocked(now time.Duration) {
 	goal := min(r.cfg.LowWatermark, r.cfg.TargetReady)
 	switch {
 	case r.filled:
-	case r.shelf.held() >= goal:
+	case r.shelf.heldCount() >= goal:
 		r.filled = true
 	case now >= r.cfg.InitialFillTimeout:
 		r.filled = true
 		if r.cfg.InitialFillTimeout > 0 {
-			r.log.Warn("the initial fill goes on after its time", slog.Int("open", r.shelf.held()), slog.Int("wanted", goal),
+			r.log.Warn("the initial fill goes on after its time", slog.Int("open", r.shelf.heldCount()), slog.Int("wanted", goal),
 				slog.String("lease", r.lease.State().Phase.String()), slog.Any("last_dial_error", r.lastErr))
 		}
 	}
@@ -232,12 +233,12 @@ func (r *Reservoir) timedDial(ctx context.Context, s *Startup) (*Conn, error) {
 	c, err := r.dial(ctx, s)
 	switch {
 	case err == nil:
-		r.metrics.Dialed(time.Since(began))
+		r.metrics.CountDial(time.Since(began))
 	case ctx.Err() == nil:
-		r.metrics.DialFailed(failure(err))
+		r.metrics.CountDialFailure(failureLabel(err))
 	}
 	if quota, refused := quotaRefusal(err); refused {
-		r.lease.Refused(quota)
+		r.lease.RecordRefusal(quota)
 	}
 	return c, err
 }
@@ -251,7 +252,7 @@ const (
 
 // quotaRefusal returns the quota because of which the cluster refused a dial. The result is false if err is no such
 // refusal.
-func quotaRefusal(err error) (lease.Quota, bool) {
+func quotaRefusal(err error) (lease.ConnQuota, bool) {
 	e, ok := errors.AsType[*DialError](err)
 	switch {
 	case ok && e.SQLState == tooManyConnections:
@@ -262,20 +263,20 @@ func quotaRefusal(err error) (lease.Quota, bool) {
 	return 0, false
 }
 
-// refusedByServer reports whether err is the server's refusal of a dial.
-func refusedByServer(err error) bool {
+// isServerRefusal reports whether err is the server's refusal of a dial.
+func isServerRefusal(err error) bool {
 	e, ok := errors.AsType[*DialError](err)
 	return ok && e.SQLState != ""
 }
 
-// offline reports whether err is that of a dial that failed before it used the network.
-func offline(err error) bool {
+// failedBeforeNetwork reports whether err is that of a dial that failed before it used the network.
+func failedBeforeNetwork(err error) bool {
 	e, ok := errors.AsType[*DialError](err)
 	return ok && (e.Step == StepCredentials || e.Step == StepToken)
 }
 
-// failure returns the metrics label for the error of a dial.
-func failure(err error) string {
+// failureLabel returns the metrics label for the error of a dial.
+func failureLabel(err error) string {
 	e, ok := errors.AsType[*DialError](err)
 	switch {
 	case !ok:

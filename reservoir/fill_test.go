@@ -165,23 +165,23 @@ func TestWhoWaitsIsDialledForSoon(t *testing.T) {
 
 func TestBackoffIgnoresOldNews(t *testing.T) {
 	t.Parallel()
-	var b backoff
+	var b dialBackoff
 	now := time.Now()
 	generation := b.generation
-	if _, news := b.failed(generation, now, false); !news {
+	if _, news := b.recordFailure(generation, now, false); !news {
 		t.Error("the first failure is no news")
 	}
-	if _, news := b.failed(generation, now, false); news {
+	if _, news := b.recordFailure(generation, now, false); news {
 		t.Error("the failure of a dial that began before the first failure is news")
 	}
-	if b.succeeded(generation) || b.failures != 1 {
+	if b.recordSuccess(generation) || b.failures != 1 {
 		t.Error("the success of a dial that began before the failure ends it")
 	}
-	if !b.succeeded(b.generation) || b.failures != 0 {
+	if !b.recordSuccess(b.generation) || b.failures != 0 {
 		t.Error("a success after the failure does not end it")
 	}
 	for range 100 {
-		if pause, _ := b.failed(b.generation, now, true); pause > mostQuotaPause {
+		if pause, _ := b.recordFailure(b.generation, now, true); pause > mostQuotaPause {
 			t.Fatalf("pause %v", pause)
 		}
 	}
@@ -194,14 +194,14 @@ func TestBackoffIgnoresOldNews(t *testing.T) {
 func TestReasonsAndStepsAreLabels(t *testing.T) {
 	t.Parallel()
 	set := metrics.New(metrics.Options{})
-	for _, reason := range Reasons {
-		set.Reservoir.Discarded(string(reason))
+	for _, reason := range CloseReasons {
+		set.Reservoir.CountDiscard(string(reason))
 	}
-	for _, step := range []Step{StepCredentials, StepToken, StepDNS, StepTCP, StepTLS, StepAuth, StepStartup} {
-		set.Reservoir.DialFailed(failure(&DialError{Step: step}))
+	for _, step := range []DialStep{StepCredentials, StepToken, StepDNS, StepTCP, StepTLS, StepAuth, StepStartup} {
+		set.Reservoir.CountDialFailure(failureLabel(&DialError{Step: step}))
 	}
 	for _, state := range []string{"53300", "53400"} {
-		set.Reservoir.DialFailed(failure(&DialError{Step: StepStartup, SQLState: state}))
+		set.Reservoir.CountDialFailure(failureLabel(&DialError{Step: StepStartup, SQLState: state}))
 	}
 	families, err := set.Registry.Gather()
 	if err != nil {
@@ -223,7 +223,7 @@ func TestReasonsAndStepsAreLabels(t *testing.T) {
 			}
 		}
 	}
-	if want := len(Reasons) + 1 + 9 + 1; checked != want {
+	if want := len(CloseReasons) + 1 + 9 + 1; checked != want {
 		t.Errorf("%d series, want %d", checked, want)
 	}
 }

@@ -204,14 +204,14 @@ func (r *Reservoir) verify() {
 }
 
 // verify panics when the books are wrong.
-func (s *shelf) verify() {
+func (s *poolState) verify() {
 	for name, n := range map[string]int{"in use": s.inUse, "dialling": s.dialing, "closing": s.closing,
 		"waiting": s.waiting, "claimed": s.claimed, "replacing": s.replacing} {
 		if n < 0 {
 			panic(fmt.Sprintf("%s is %d", name, n))
 		}
 	}
-	if s.open() > s.maxOpen {
+	if s.openCount() > s.maxOpen {
 		panic(fmt.Sprintf("%d in use + %d ready + %d dialling + %d closing > %d",
 			s.inUse, len(s.ready), s.dialing, s.closing, s.maxOpen))
 	}

@@ -29,7 +29,7 @@ func TestFillTricklesAboveTheLowWatermark(t *testing.T) {
 		for range 20 {
 			mustAcquire(t, r)
 		}
-		if got := r.age(); got > 6*time.Second {
+		if got := r.elapsed(); got > 6*time.Second {
 			t.Errorf("20 were lent after %v", got)
 		}
 	})

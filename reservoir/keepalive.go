@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// mostKeepAlive is the largest limit for KeepAlive, near Linux's limit of 32,767 s until the first probe.
+// mostKeepAlive is the largest limit for KeepAliveSettings, near Linux's limit of 32,767 s until the first probe.
 const mostKeepAlive = 18 * time.Hour
 
-// KeepAlive returns TCP settings with which the kernel detects a lost host within about limit. After half of limit in
-// silence, the kernel sends probes. A limit of 0 turns probes off.
-func KeepAlive(limit time.Duration) net.KeepAliveConfig {
+// KeepAliveSettings returns TCP settings with which the kernel detects a lost host within about limit. After half of
+// limit in silence, the kernel sends probes. A limit of 0 turns probes off.
+func KeepAliveSettings(limit time.Duration) net.KeepAliveConfig {
 	if limit <= 0 {
 		return net.KeepAliveConfig{Enable: false}
 	}

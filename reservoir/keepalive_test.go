@@ -20,7 +20,7 @@ func TestKeepAlive(t *testing.T) {
 	}
 	defer conn.Close()
 	for _, limit := range []time.Duration{time.Millisecond, 2 * time.Second, 5 * time.Second, 20 * time.Second, 30 * time.Second, time.Hour, 48 * time.Hour} {
-		c := KeepAlive(limit)
+		c := KeepAliveSettings(limit)
 		limit = min(limit, mostKeepAlive)
 		if got := c.Idle + time.Duration(c.Count)*c.Interval; got < limit*9/10 || got > max(limit*11/10, 2*time.Second) {
 			t.Errorf("%v: a dead peer is found after %v: %+v", limit, got, c)
@@ -29,7 +29,7 @@ func TestKeepAlive(t *testing.T) {
 			t.Errorf("%v: %v", limit, err)
 		}
 	}
-	if c := KeepAlive(0); c.Enable {
+	if c := KeepAliveSettings(0); c.Enable {
 		t.Errorf("0: %+v", c)
 	}
 }

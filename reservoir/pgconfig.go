@@ -11,24 +11,24 @@ import (
 // parameters.
 const maxStartupBody = 1 << 20
 
-// explicit is a connection string with every parameter that pgconn would otherwise take from a PG* variable, ~/.pgpass
-// or ~/.postgresql. Because of the password, pgconn reads no password file.
-const explicit = "host=none port=1 user=none database=none password=none passfile='' connect_timeout=0 " +
+// explicitSettings is a connection string with every parameter that pgconn would otherwise take from a PG* variable,
+// ~/.pgpass or ~/.postgresql. Because of the password, pgconn reads no password file.
+const explicitSettings = "host=none port=1 user=none database=none password=none passfile='' connect_timeout=0 " +
 	"sslmode=disable sslrootcert='' sslcert='' sslkey='' sslpassword='' sslcertmode=allow sslsni=1 sslnegotiation=postgres " +
 	"target_session_attrs=any min_protocol_version=3.0 max_protocol_version=3.0 channel_binding=prefer require_auth='' " +
 	"options='' application_name='' timezone=''"
 
-// bareConfig returns a pgconn.Config without any setting of the environment. Sluice's configuration alone decides:
-// PGOPTIONS, for example, would become a startup parameter, which is fatal on DSQL.
+// configWithoutEnv returns a pgconn.Config without any setting of the environment. Sluice's configuration alone
+// decides: PGOPTIONS, for example, would become a startup parameter, which is fatal on DSQL.
 //
-// pgconn accepts only a result of its ParseConfig, which reads the environment. So bareConfig sets every field again
-// that can come from the environment.
-func bareConfig() (*pgconn.Config, error) {
-	cfg, err := pgconn.ParseConfig(explicit)
+// pgconn accepts only a result of its ParseConfig, which reads the environment. So configWithoutEnv sets every field
+// again that can come from the environment.
+func configWithoutEnv() (*pgconn.Config, error) {
+	cfg, err := pgconn.ParseConfig(explicitSettings)
 	if err != nil {
 		// The variable PGSERVICE names a missing service. A connection string cannot unset PGSERVICE, but can name another
 		// service.
-		cfg, err = parseWithService()
+		cfg, err = parseWithEmptyService()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("prepare pgconn: %w", err)
@@ -46,9 +46,9 @@ func bareConfig() (*pgconn.Config, error) {
 	return cfg, nil
 }
 
-// parseWithService parses explicit with an empty service that replaces PGSERVICE. The service file is a pipe, because a
-// container may have no writable place.
-func parseWithService() (*pgconn.Config, error) {
+// parseWithEmptyService parses explicit with an empty service that replaces PGSERVICE. The service file is a pipe,
+// because a container may have no writable place.
+func parseWithEmptyService() (*pgconn.Config, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -61,5 +61,5 @@ func parseWithService() (*pgconn.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pgconn.ParseConfig(fmt.Sprintf("%s service=none servicefile=/dev/fd/%d", explicit, r.Fd()))
+	return pgconn.ParseConfig(fmt.Sprintf("%s service=none servicefile=/dev/fd/%d", explicitSettings, r.Fd()))
 }

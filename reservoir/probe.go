@@ -18,23 +18,23 @@ var (
 	readyFrame = []byte{'Z', 0, 0, 0, 5, 'I'}
 )
 
-// Suspect reports that a backend failed without a message, so that other backends may have failed too. Suspect removes
-// all ready backends from the shelf and has them probed at once. None of them is lent before it has answered. While
-// these probes run, further calls do nothing.
-func (r *Reservoir) Suspect() {
+// ProbeAllReady reports that a backend failed without a message, so that other backends may have failed too. Suspect
+// removes all ready backends from the shelf and has them probed at once. None of them is lent before it has answered.
+// While these probes run, further calls do nothing.
+func (r *Reservoir) ProbeAllReady() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.suspecting || r.closed {
 		return
 	}
 	r.suspecting = true
-	r.suspects = r.takeToAskLocked(func(*Conn) bool { return true })
+	r.suspects = r.lendToProberLocked(func(*Conn) bool { return true })
 	r.suspected <- struct{}{} // at most one, because suspecting is set
 }
 
-// probe probes ready backends until ctx ends: backends that have not answered for long, and all backends after a call
-// of Suspect. The latter do not wait for other probes.
-func (r *Reservoir) probe(ctx context.Context) {
+// runProber probes ready backends until ctx ends: backends that have not answered for long, and all backends after a
+// call of Suspect. The latter do not wait for other probes.
+func (r *Reservoir) runProber(ctx context.Context) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	ticker := time.NewTicker(scanEvery)
@@ -49,7 +49,7 @@ func (r *Reservoir) probe(ctx context.Context) {
 			r.suspects = nil
 			r.mu.Unlock()
 			asking.Go(func() {
-				r.ask(ctx, asked)
+				r.probeConns(ctx, asked)
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				r.suspecting = false
@@ -57,34 +57,34 @@ func (r *Reservoir) probe(ctx context.Context) {
 		case <-ticker.C:
 			if r.cfg.ProbeInterval > 0 {
 				r.mu.Lock()
-				now := r.age()
-				asked := r.takeToAskLocked(func(c *Conn) bool { return now-c.provenAt >= c.patience })
+				now := r.elapsed()
+				asked := r.lendToProberLocked(func(c *Conn) bool { return now-c.provenAt >= c.probeFreeFor })
 				r.mu.Unlock()
-				asking.Go(func() { r.ask(ctx, asked) })
+				asking.Go(func() { r.probeConns(ctx, asked) })
 			}
 		}
 	}
 }
 
-// takeToAskLocked takes the ready backends for which due holds off the shelf, and lends them to the prober.
-func (r *Reservoir) takeToAskLocked(due func(*Conn) bool) (asked []*Conn) {
+// lendToProberLocked takes the ready backends for which due holds off the shelf, and lends them to the prober.
+func (r *Reservoir) lendToProberLocked(due func(*Conn) bool) (asked []*Conn) {
 	for i := len(r.shelf.ready) - 1; i >= 0; i-- {
 		if c := r.shelf.ready[i]; due(c) {
-			r.shelf.take(i)
-			r.shelf.lend(c)
+			r.shelf.takeAt(i)
+			r.shelf.markLent(c)
 			asked = append(asked, c)
 		}
 	}
 	return asked
 }
 
-// ask makes a round trip on each backend, in parallel. A backend that answers returns to the shelf at once, and any
-// other backend is closed. ask returns when all have answered or ended, or when ctx ends.
-func (r *Reservoir) ask(ctx context.Context, asked []*Conn) {
+// probeConns makes a round trip on each backend, in parallel. A backend that answers returns to the shelf at once, and
+// any other backend is closed. ask returns when all have answered or ended, or when ctx ends.
+func (r *Reservoir) probeConns(ctx context.Context, asked []*Conn) {
 	var asking sync.WaitGroup
 	for _, c := range asked {
 		asking.Go(func() {
-			alive := c.answers(ctx)
+			alive := c.answersProbe(ctx)
 			switch {
 			case ctx.Err() != nil:
 				r.discard(c, Shutdown)
@@ -95,27 +95,27 @@ func (r *Reservoir) ask(ctx context.Context, asked []*Conn) {
 			}
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			r.provenLocked(c, r.age())
-			r.unlendLocked(c)
+			r.recordAnswerLocked(c, r.elapsed())
+			r.endLoanLocked(c)
 			r.returnLocked(c, r.shelf.putNew)
 		})
 	}
 	asking.Wait()
 }
 
-// provenLocked records that a backend answered at a time. The time to its next probe varies by half an interval, so
-// that the probes of many sidecars spread.
-func (r *Reservoir) provenLocked(c *Conn, at time.Duration) {
+// recordAnswerLocked records that a backend answered at a time. The time to its next probe varies by half an interval,
+// so that the probes of many sidecars spread.
+func (r *Reservoir) recordAnswerLocked(c *Conn, at time.Duration) {
 	c.provenAt = at
 	r.provenAt = max(r.provenAt, at)
 	if r.cfg.ProbeInterval > 0 {
-		c.patience = r.cfg.ProbeInterval*3/4 + rand.N(r.cfg.ProbeInterval/2+1)
+		c.probeFreeFor = r.cfg.ProbeInterval*3/4 + rand.N(r.cfg.ProbeInterval/2+1)
 	}
 }
 
-// answers makes a round trip to the server and reports whether the backend is usable. Only a ReadyForQuery before the
-// end of ctx counts as an answer.
-func (c *Conn) answers(ctx context.Context) bool {
+// answersProbe makes a round trip to the server and reports whether the backend is usable. Only a ReadyForQuery before
+// the end of ctx counts as an answer.
+func (c *Conn) answersProbe(ctx context.Context) bool {
 	answer := make([]byte, len(readyFrame))
 	if c.Net.SetDeadline(time.Now().Add(probeWait)) != nil {
 		return false

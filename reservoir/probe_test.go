@@ -101,11 +101,11 @@ func TestSuspicion(t *testing.T) {
 			for _, a := range dialled()[:(n+1)/2] {
 				a.says("silence")
 			}
-			r.Suspect()
+			r.ProbeAllReady()
 			if r.TryAcquire() != nil {
 				t.Errorf("of %d, one is lent that has given no sign of life", n)
 			}
-			r.Suspect()
+			r.ProbeAllReady()
 			synctest.Wait()
 			if got, want := r.Stats().Ready, n-(n+1)/2; got != want {
 				t.Errorf("of %d, %d are ready while the others are asked, want %d", n, got, want)
@@ -138,7 +138,7 @@ func TestSuspicionBesideAProbe(t *testing.T) {
 			sleep(100 * time.Millisecond)
 		}
 		before := []int32{others[0].asked.Load(), others[1].asked.Load()}
-		r.Suspect()
+		r.ProbeAllReady()
 		synctest.Wait()
 		for i, a := range others {
 			if n := a.asked.Load() - before[i]; n != 1 {
@@ -163,7 +163,7 @@ func TestProbeEndsWithRun(t *testing.T) {
 				close(ended)
 			}()
 			sleep(2 * time.Second)
-			r.Suspect()
+			r.ProbeAllReady()
 			if s := r.Stats(); s.Ready != 0 || s.InUse != 3 {
 				t.Fatalf("%d ready, %d suspected, want 0 and 3", s.Ready, s.InUse)
 			}

@@ -55,7 +55,7 @@ func (b *teller) carry(ctx context.Context, do func()) error {
 	return ctx.Err()
 }
 
-func (b *teller) Settings(ctx context.Context) (lease.Settings, lease.Stamp, error) {
+func (b *teller) Settings(ctx context.Context) (lease.Settings, lease.TableTime, error) {
 	err := b.carry(ctx, func() {})
 	return b.settings, stamp(), err
 }
@@ -65,7 +65,7 @@ func (b *teller) Look(ctx context.Context, shard int) (found lease.Shard, err er
 	return found, err
 }
 
-func (b *teller) Change(ctx context.Context, c lease.Change) (after lease.Shard, done bool, err error) {
+func (b *teller) Change(ctx context.Context, c lease.ShardChange) (after lease.Shard, done bool, err error) {
 	err = b.carry(ctx, func() {
 		b.shards[c.Shard], done = c.Apply(b.shards[c.Shard])
 		after = *b.shards[c.Shard]
@@ -73,9 +73,9 @@ func (b *teller) Change(ctx context.Context, c lease.Change) (after lease.Shard,
 	return after, done, err
 }
 
-func (b *teller) Follows() bool { return true }
+func (b *teller) FindsMovedShards() bool { return true }
 
-func (b *teller) Reserve(ctx context.Context, r lease.Reservation) (next int64, done bool, at lease.Stamp, err error) {
+func (b *teller) Reserve(ctx context.Context, r lease.Reservation) (next int64, done bool, at lease.TableTime, err error) {
 	err = b.carry(ctx, func() {
 		b.next, done = r.Apply(b.next)
 		next = b.next
@@ -83,7 +83,7 @@ func (b *teller) Reserve(ctx context.Context, r lease.Reservation) (next int64, 
 	return next, done, stamp(), err
 }
 
-func stamp() lease.Stamp { return lease.Stamp(time.Now().Truncate(time.Second)) }
+func stamp() lease.TableTime { return lease.TableTime(time.Now().Truncate(time.Second)) }
 
 // quarter is what the reservoir shares with a rival: the cluster's slots, at a
 // bank. Its methods do nothing on nil.
@@ -212,9 +212,9 @@ func (b *bank) snapshot() []lease.Shard {
 	return all
 }
 
-// end ends our lease, with the table in reach, and says what it did not give
-// back. No call is lost meanwhile: a lease has 5 s to leave, which two lost calls of 2 s and their pauses take. What was lost before stays in the table until the rival reaps it. A
-// second time it does nothing.
+// end ends our lease, with the table in reach, and says what it did not give back. No call is lost meanwhile: a lease
+// has 5 s to leave, which two lost calls of 2 s and their pauses take. What was lost before stays in the table until
+// the rival reaps it. A second time it does nothing.
 func (q *quarter) end() error {
 	if q == nil {
 		return nil

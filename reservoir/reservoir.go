@@ -52,13 +52,13 @@ type Reservoir struct {
 	work sync.WaitGroup
 
 	mu       sync.Mutex
-	shelf    shelf
-	calendar calendar
-	waiters  waiters[*Conn]
-	claims   waiters[struct{}] // waits for slots
-	expiry   *time.Timer       // ends waits in both; nil before the first wait
-	expiring bool              // expiry is set
-	backoff  backoff
+	shelf    poolState
+	calendar retirementCalendar
+	waiters  waitQueue[*Conn]
+	claims   waitQueue[struct{}] // waits for slots
+	expiry   *time.Timer         // ends waits in both; nil before the first wait
+	expiring bool                // expiry is set
+	backoff  dialBackoff
 	filling  int                // dials in flight for the shelf
 	trickle  time.Time          // no dial above the low watermark before
 	alive    map[*Conn]struct{} // dialled and not ended, with dedicated ones
@@ -73,11 +73,11 @@ type Reservoir struct {
 	lastErr    error
 	failedAt   time.Duration // when a dial last failed without an answer of the server
 	provenAt   time.Duration // when the server last answered, up to a second late
-	stats      counts
+	stats      checkoutCounts
 }
 
-// counts holds counters of checkouts for metrics.
-type counts struct{ checkouts, immediate, empty uint64 }
+// checkoutCounts holds counters of checkouts for metrics.
+type checkoutCounts struct{ checkouts, immediate, empty uint64 }
 
 // New returns a Reservoir that opens backends with the function dial. m may be nil.
 func New(cfg Config, dial DialFunc, m *metrics.Reservoir, log *slog.Logger) (*Reservoir, error) {
@@ -86,7 +86,7 @@ func New(cfg Config, dial DialFunc, m *metrics.Reservoir, log *slog.Logger) (*Re
 	}
 	shared := cfg.Lease
 	if shared == nil {
-		shared = lease.Static{}
+		shared = lease.Unlimited{}
 	}
 	return &Reservoir{
 		cfg:       cfg,
@@ -98,8 +98,8 @@ func New(cfg Config, dial DialFunc, m *metrics.Reservoir, log *slog.Logger) (*Re
 		limiter:   rate.NewLimiter(rate.Limit(cfg.RateLimit), cfg.BurstLimit),
 		kick:      make(chan struct{}, 1),
 		suspected: make(chan struct{}, 1),
-		shelf:     shelf{maxOpen: cfg.MaxOpen, target: cfg.TargetReady, batch: cfg.batch(), horizon: scanEvery},
-		calendar:  newCalendar(cfg.replaceEvery()),
+		shelf:     poolState{maxOpen: cfg.MaxOpen, target: cfg.TargetReady, batch: cfg.maxMissing(), horizon: scanEvery},
+		calendar:  newRetirementCalendar(cfg.retireInterval()),
 		alive:     make(map[*Conn]struct{}, cfg.MaxOpen),
 		ending:    map[*Conn]struct{}{},
 	}, nil
@@ -109,8 +109,8 @@ func New(cfg Config, dial DialFunc, m *metrics.Reservoir, log *slog.Logger) (*Re
 // goroutines have ended. Lent backends stay open until they are returned. Run is called once.
 func (r *Reservoir) Run(ctx context.Context) error {
 	r.work.Go(func() { r.fill(ctx) })
-	r.work.Go(func() { r.probe(ctx) })
-	r.scan(ctx)
+	r.work.Go(func() { r.runProber(ctx) })
+	r.retireUntilDone(ctx)
 	r.close()
 	r.work.Wait()
 	return nil
@@ -133,7 +133,7 @@ type Stats struct {
 
 // Stats returns a snapshot of the Reservoir's counters and state.
 func (r *Reservoir) Stats() Stats {
-	throttled, unleased := r.waitsFor(r.lease.State())
+	throttled, unleased := r.waitReasons(r.lease.State())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return Stats{
@@ -163,15 +163,15 @@ func (r *Reservoir) Params() map[string]string {
 	return r.params
 }
 
-// age returns the time since New created the Reservoir.
-func (r *Reservoir) age() time.Duration { return time.Since(r.born) }
+// elapsed returns the time since New created the Reservoir.
+func (r *Reservoir) elapsed() time.Duration { return time.Since(r.born) }
 
-// scan retires old backends every scanEvery, until ctx ends.
-func (r *Reservoir) scan(ctx context.Context) {
+// retireUntilDone retires old backends every scanEvery, until ctx ends.
+func (r *Reservoir) retireUntilDone(ctx context.Context) {
 	ticker := time.NewTicker(scanEvery)
 	defer ticker.Stop()
 	for {
-		r.retire()
+		r.retireDue()
 		select {
 		case <-ctx.Done():
 			return
@@ -180,76 +180,76 @@ func (r *Reservoir) scan(ctx context.Context) {
 	}
 }
 
-// retire sets the shelf's time and ends the ready backends that are due for retirement.
-func (r *Reservoir) retire() {
-	now := r.age()
+// retireDue sets the shelf's time and ends the ready backends that are due for retirement.
+func (r *Reservoir) retireDue() {
+	now := r.elapsed()
 	r.mu.Lock()
 	r.shelf.horizon = now + scanEvery
-	r.heedLocked()
-	r.judgeFillLocked(now)
-	for _, c := range r.shelf.ripe() {
-		if r.putOffLocked(c) {
+	r.obeyLeaseLocked()
+	r.checkInitialFillLocked(now)
+	for _, c := range r.shelf.dueForRetirement() {
+		if r.postponeRetirementLocked(c) {
 			continue
 		}
-		if reason, due := r.shelf.due(c); due {
-			r.endLocked(r.shelf.remove(c), reason)
+		if reason, due := r.shelf.shouldRetire(c); due {
+			r.closeConnLocked(r.shelf.remove(c), reason)
 		}
 	}
 	r.mu.Unlock()
-	r.wake()
+	r.wakeFill()
 }
 
 // discard ends a loan by closing the backend. A severed backend always gets the Reason Revoked.
-func (r *Reservoir) discard(c *Conn, reason Reason) {
+func (r *Reservoir) discard(c *Conn, reason CloseReason) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.unlendLocked(c)
-	if c.severed {
+	r.endLoanLocked(c)
+	if c.socketClosed {
 		reason = Revoked
 	}
-	r.endLocked(c, reason)
+	r.closeConnLocked(c, reason)
 }
 
-// unlendLocked ends a loan. The caller decides whether c is shelved or closed.
-func (r *Reservoir) unlendLocked(c *Conn) {
+// endLoanLocked ends a loan. The caller decides whether c is shelved or closed.
+func (r *Reservoir) endLoanLocked(c *Conn) {
 	if c.state != lent {
 		panic("reservoir: a backend that is not lent was released or discarded")
 	}
 	r.shelf.inUse--
 }
 
-// endLocked closes a backend that is neither lent nor on the shelf. The backend's slot becomes free when its socket is
-// closed.
-func (r *Reservoir) endLocked(c *Conn, reason Reason) {
+// closeConnLocked closes a backend that is neither lent nor on the shelf. The backend's slot becomes free when its
+// socket is closed.
+func (r *Reservoir) closeConnLocked(c *Conn, reason CloseReason) {
 	if !c.dedicated {
-		r.calendar.free(c.hour)
+		r.calendar.freeHour(c.hour)
 	}
 	delete(r.alive, c)
-	r.shelf.end(c)
-	r.metrics.Discarded(string(reason))
+	r.shelf.recordEnd(c)
+	r.metrics.CountDiscard(string(reason))
 	r.ending[c] = struct{}{}
-	r.startLocked(func() {
+	r.goLocked(func() {
 		// The deadline is set after the end of the probe or loan, which may set deadlines until then.
 		r.mu.Lock()
 		wait := terminateWait
 		if r.closed {
 			wait = closingWait
 		}
-		c.expire(wait)
+		c.setCloseDeadline(wait)
 		r.mu.Unlock()
 		c.terminate()
 		r.mu.Lock()
 		delete(r.ending, c)
 		r.shelf.closing--
 		c.permit.Release()
-		r.slotFreedLocked()
+		r.serveClaimLocked()
 		r.mu.Unlock()
 	})
 }
 
-// startLocked runs f, which ends in bounded time, in a goroutine. Run waits for the goroutine, unless Run may have
+// goLocked runs f, which ends in bounded time, in a goroutine. Run waits for the goroutine, unless Run may have
 // returned already.
-func (r *Reservoir) startLocked(f func()) {
+func (r *Reservoir) goLocked(f func()) {
 	if r.closed {
 		go f()
 	} else {
@@ -257,18 +257,18 @@ func (r *Reservoir) startLocked(f func()) {
 	}
 }
 
-// slotFreedLocked gives a free slot to a waiting dial of a dedicated backend, if there is one.
-func (r *Reservoir) slotFreedLocked() {
-	if r.shelf.claimed > 0 && r.shelf.open() < r.shelf.maxOpen {
+// serveClaimLocked gives a free slot to a waiting dial of a dedicated backend, if there is one.
+func (r *Reservoir) serveClaimLocked() {
+	if r.shelf.claimed > 0 && r.shelf.openCount() < r.shelf.maxOpen {
 		r.shelf.claimed--
 		r.shelf.dialing++
-		r.claims.serve(struct{}{})
+		r.claims.serveFirst(struct{}{})
 	}
-	r.wake()
+	r.wakeFill()
 }
 
-// wake makes fill check again whether backends should be dialled.
-func (r *Reservoir) wake() {
+// wakeFill makes fill check again whether backends should be dialled.
+func (r *Reservoir) wakeFill() {
 	select {
 	case r.kick <- struct{}{}:
 	default:
@@ -281,20 +281,20 @@ func (r *Reservoir) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for c := range r.ending {
-		c.expire(closingWait)
+		c.setCloseDeadline(closingWait)
 	}
 	for len(r.shelf.ready) > 0 {
-		r.endLocked(r.shelf.take(len(r.shelf.ready)-1), Shutdown)
+		r.closeConnLocked(r.shelf.takeAt(len(r.shelf.ready)-1), Shutdown)
 	}
 	for _, c := range r.suspects { // the prober may have ended without asking them
-		r.unlendLocked(c)
-		r.endLocked(c, Shutdown)
+		r.endLoanLocked(c)
+		r.closeConnLocked(c, Shutdown)
 	}
 	r.suspects = nil
 	r.closed = true
 	r.shelf.waiting, r.shelf.claimed = 0, 0
-	r.waiters.dismiss(ErrClosed)
-	r.claims.dismiss(ErrClosed)
+	r.waiters.refuseAll(ErrClosed)
+	r.claims.refuseAll(ErrClosed)
 	if r.expiry != nil {
 		r.expiry.Stop()
 	}

@@ -173,7 +173,7 @@ func TestAcquireSaysWhatItWaitedFor(t *testing.T) {
 				if got := time.Since(began); got != cfg.CheckoutWait {
 					t.Errorf("waited %v, want %v", got, cfg.CheckoutWait)
 				}
-				empty, ok := errors.AsType[*EmptyError](err)
+				empty, ok := errors.AsType[*NoBackendError](err)
 				if said := failedDials.ReplaceAllString(err.Error(), "; dials have failed"); !ok || said != tt.want {
 					t.Errorf("got %v, want %s", err, tt.want)
 				}

@@ -10,16 +10,16 @@ import (
 	"github.com/sluice-proxy/sluice/lease"
 )
 
-// Lease is this process's part in the cluster's quotas: a *lease.Lease, or a lease.Static where nothing is shared. A
+// Lease is this process's part in the cluster's quotas: a *lease.Lease, or a lease.Unlimited where nothing is shared. A
 // Lease must not call the Reservoir.
 type Lease interface {
 	// Admit waits until one backend may be dialled. wanted is the number of dials that the caller
 	// would make now.
 	Admit(ctx context.Context, wanted int) (*lease.Permit, error)
-	// Paced reports whether Admit waits for the cluster's connection rate.
-	Paced() bool
-	// Refused records that the cluster refused a connection because of a quota.
-	Refused(lease.Quota)
+	// LimitsRate reports whether Admit waits for the cluster's connection rate.
+	LimitsRate() bool
+	// RecordRefusal records that the cluster refused a connection because of a quota.
+	RecordRefusal(lease.ConnQuota)
 	// State returns the lease's state, and with it how many backends must close.
 	State() lease.State
 }
@@ -34,7 +34,7 @@ func (r *Reservoir) admit(ctx context.Context, wanted int) (*lease.Permit, error
 		r.admitting.Add(1)
 		permit, err := r.lease.Admit(ctx, wanted)
 		r.admitting.Add(-1)
-		if err != nil || r.lease.Paced() || r.limiter.Allow() {
+		if err != nil || r.lease.LimitsRate() || r.limiter.Allow() {
 			return permit, err
 		}
 		r.throttled.Add(1)
@@ -51,38 +51,38 @@ func (r *Reservoir) admit(ctx context.Context, wanted int) (*lease.Permit, error
 	}
 }
 
-// waitsFor reports whether dials wait for the connection rate, and whether they wait for a slot.
-func (r *Reservoir) waitsFor(s lease.State) (throttled, unleased bool) {
+// waitReasons reports whether dials wait for the connection rate, and whether they wait for a slot.
+func (r *Reservoir) waitReasons(s lease.State) (throttled, unleased bool) {
 	admitting := r.admitting.Load() > 0
 	unleased = admitting && s.Waiting > 0 && s.Unticketed == 0
 	return r.throttled.Load() > 0 || admitting && !unleased, unleased
 }
 
-// heedLocked closes backends as the lease asks. Backends that are already closing count. Until heedLocked is called
-// again, release uses shelf.owed, so that no request asks the lease.
-func (r *Reservoir) heedLocked() {
+// obeyLeaseLocked closes backends as the lease asks. Backends that are already closing count. Until obeyLeaseLocked is
+// called again, release uses shelf.owed, so that no request asks the lease.
+func (r *Reservoir) obeyLeaseLocked() {
 	s := r.lease.State()
 	r.shelf.leased = 0
 	if s.Limit > 0 {
 		r.shelf.leased = s.Held
 	}
-	r.shelf.owed = max(0, s.Excess-r.shelf.closing)
-	for r.shelf.owed > 0 && len(r.shelf.ready) > 0 {
+	r.shelf.mustEnd = max(0, s.Excess-r.shelf.closing)
+	for r.shelf.mustEnd > 0 && len(r.shelf.ready) > 0 {
 		oldest := slices.MinFunc(r.shelf.ready, func(a, b *Conn) int { return cmp.Compare(a.endAt, b.endAt) })
-		r.endLocked(r.shelf.remove(oldest), Unleased)
+		r.closeConnLocked(r.shelf.remove(oldest), Unleased)
 	}
 	if s.Revoked > r.shelf.closing {
-		r.severLocked(s.Revoked - r.shelf.closing)
+		r.closeLentLocked(s.Revoked - r.shelf.closing)
 	}
 }
 
-// severLocked closes the sockets of lent backends until n are closed. Their borrowers get an error and discard the
+// closeLentLocked closes the sockets of lent backends until n are closed. Their borrowers get an error and discard the
 // backends.
-func (r *Reservoir) severLocked(n int) {
+func (r *Reservoir) closeLentLocked(n int) {
 	var cut []*Conn
 	for c := range r.alive {
 		switch {
-		case c.state == lent && c.severed:
+		case c.state == lent && c.socketClosed:
 			n-- // its borrower has not noticed yet
 		case c.state == lent:
 			cut = append(cut, c)
@@ -93,19 +93,19 @@ func (r *Reservoir) severLocked(n int) {
 		return
 	}
 	for _, c := range cut {
-		c.severed = true
+		c.socketClosed = true
 	}
-	r.startLocked(func() {
+	r.goLocked(func() {
 		for _, c := range cut {
-			c.sever()
+			c.closeSocket()
 		}
 	})
 }
 
-// putOffLocked postpones the retirement of a backend, if the lease asks for that and the server's own age limit is far.
-// The new times are spread, for the time when backends can be replaced again. putOffLocked asks the lease only about a
-// backend that is due.
-func (r *Reservoir) putOffLocked(c *Conn) bool {
+// postponeRetirementLocked postpones the retirement of a backend, if the lease asks for that and the server's own age
+// limit is far. The new times are spread, for the time when backends can be replaced again. postponeRetirementLocked
+// asks the lease only about a backend that is due.
+func (r *Reservoir) postponeRetirementLocked(c *Conn) bool {
 	if c.dedicated || r.shelf.horizon < c.retireAt || !r.lease.State().Postpone {
 		return false
 	}
@@ -114,8 +114,8 @@ func (r *Reservoir) putOffLocked(c *Conn) bool {
 	if end < least {
 		return false
 	}
-	r.shelf.unmark(c)
-	r.calendar.free(c.hour)
-	r.scheduleLocked(c, end)
+	r.shelf.unmarkReplacing(c)
+	r.calendar.freeHour(c.hour)
+	r.scheduleRetirementLocked(c, end)
 	return true
 }

@@ -20,7 +20,7 @@ type share struct {
 	paced   bool
 	granted int
 	wanted  []int
-	refused []lease.Quota
+	refused []lease.ConnQuota
 	changed chan struct{}
 }
 
@@ -36,7 +36,7 @@ func (s *share) Admit(ctx context.Context, wanted int) (*lease.Permit, error) {
 			s.state.InUse++
 			s.wanted = append(s.wanted, wanted)
 			s.mu.Unlock()
-			return lease.Static{}.Admit(ctx, wanted)
+			return lease.Unlimited{}.Admit(ctx, wanted)
 		}
 		s.state.Waiting = wanted
 		changed := s.changed
@@ -49,9 +49,9 @@ func (s *share) Admit(ctx context.Context, wanted int) (*lease.Permit, error) {
 	}
 }
 
-func (s *share) Paced() bool { return s.paced }
+func (s *share) LimitsRate() bool { return s.paced }
 
-func (s *share) Refused(q lease.Quota) {
+func (s *share) RecordRefusal(q lease.ConnQuota) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refused = append(s.refused, q)
@@ -158,7 +158,7 @@ func TestExcessCloses(t *testing.T) {
 			loans = append(loans, mustAcquire(t, r))
 		}
 		l.set(func(s *lease.State) { s.Excess = 6 })
-		r.retire()
+		r.retireDue()
 		if got := r.Stats(); got.Ready != 0 || got.InUse != 6 || r.TryAcquire() != nil {
 			t.Fatalf("%d ready, %d in use, want 0 and 6", got.Ready, got.InUse)
 		}
@@ -245,7 +245,7 @@ func TestRecyclingIsPostponed(t *testing.T) {
 		for range 15 * 60 {
 			sleep(time.Second)
 			if got := r.Stats(); got.Ready < 45 {
-				t.Fatalf("at %v only %d of 50 are ready", r.age(), got.Ready)
+				t.Fatalf("at %v only %d of 50 are ready", r.elapsed(), got.Ready)
 			}
 		}
 		if attempts, _, _ := s.counts(); attempts < 95 {
@@ -330,7 +330,7 @@ func TestCrowdIsReplacedInTheLeasesSlots(t *testing.T) {
 			for range 60 * 60 {
 				sleep(time.Second)
 				if got := r.Stats(); got.Ready < slots-max(1, slots/10) {
-					t.Fatalf("at %v only %d of %d are ready", r.age(), got.Ready, slots)
+					t.Fatalf("at %v only %d of %d are ready", r.elapsed(), got.Ready, slots)
 				}
 			}
 			// That a dial waits until the old socket is closed is the lease's part.
@@ -376,7 +376,7 @@ func TestDedicatedDialIsAdmitted(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = r.DialDedicated(t.Context(), Startup{})
-		if empty, ok := errors.AsType[*EmptyError](err); !ok || !empty.Unleased {
+		if empty, ok := errors.AsType[*NoBackendError](err); !ok || !empty.Unleased {
 			t.Errorf("got %v", err)
 		}
 		permit := c.permit

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// shelf counts the backends in each state, holds the ready ones, and decides how many to dial or retire. The shelf does
-// no I/O, reads no clock and starts no goroutine. The Reservoir's mutex guards the shelf.
-type shelf struct {
+// poolState counts the backends in each state, holds the ready ones, and decides how many to dial or retire. The shelf
+// does no I/O, reads no clock and starts no goroutine. The Reservoir's mutex guards the shelf.
+type poolState struct {
 	maxOpen int
 	target  int
 	batch   int // most backends that may be missing at once for replacement
@@ -24,75 +24,75 @@ type shelf struct {
 	replacing int // backends that stay until their replacement is dialled
 
 	// leased and owed are from the last state of the lease.
-	leased int // held slots, 0 when none are counted
-	owed   int // backends that must end besides the closing ones
+	leased  int // held slots, 0 when none are counted
+	mustEnd int // backends that must end besides the closing ones
 
 	// horizon is the time of the next scan, counted from New. A backend that is due for retirement by then is due now.
 	horizon time.Duration
 }
 
-// held returns the number of backends that count for Config.TargetReady: in use and ready.
-func (s *shelf) held() int { return s.inUse + len(s.ready) }
+// heldCount returns the number of backends that count for Config.TargetReady: in use and ready.
+func (s *poolState) heldCount() int { return s.inUse + len(s.ready) }
 
-// open returns the number of backends that count for Config.MaxOpen.
-func (s *shelf) open() int { return s.held() + s.dialing + s.closing }
+// openCount returns the number of backends that count for Config.MaxOpen.
+func (s *poolState) openCount() int { return s.heldCount() + s.dialing + s.closing }
 
-// wanted returns how many backends should be in use or ready.
-func (s *shelf) wanted() int { return min(max(s.target, s.inUse+s.waiting), s.maxOpen) }
+// wantedCount returns how many backends should be in use or ready.
+func (s *poolState) wantedCount() int { return min(max(s.target, s.inUse+s.waiting), s.maxOpen) }
 
-// slots returns how many backends may be open, by the lease and by Config.MaxOpen.
-func (s *shelf) slots() int {
+// slotLimit returns how many backends may be open, by the lease and by Config.MaxOpen.
+func (s *poolState) slotLimit() int {
 	if s.leased > 0 {
 		return min(s.leased, s.maxOpen)
 	}
 	return s.maxOpen
 }
 
-// need returns how many dials of backends that are not dedicated should begin now.
-func (s *shelf) need() int {
-	missing := s.wanted() + s.replacing - s.held() - s.dialing
-	room := s.maxOpen - s.open() - s.claimed
+// missingDials returns how many dials of backends that are not dedicated should begin now.
+func (s *poolState) missingDials() int {
+	missing := s.wantedCount() + s.replacing - s.heldCount() - s.dialing
+	room := s.maxOpen - s.openCount() - s.claimed
 	return max(0, min(missing, room))
 }
 
-// lend records the loan of a backend that was taken off the shelf. When the backend returns, the shelf decides again
-// whether to replace it.
-func (s *shelf) lend(c *Conn) {
-	s.unmark(c)
+// markLent records the loan of a backend that was taken off the shelf. When the backend returns, the shelf decides
+// again whether to replace it.
+func (s *poolState) markLent(c *Conn) {
+	s.unmarkReplacing(c)
 	c.state = lent
 	s.inUse++
 }
 
-// put places a returned backend at the end of ready, so that it is lent first.
-func (s *shelf) put(c *Conn) {
+// putReturned places a returned backend at the end of ready, so that it is lent first.
+func (s *poolState) putReturned(c *Conn) {
 	c.state = ready
 	s.ready = append(s.ready, c)
 }
 
 // putNew places a new backend at the start of ready, so that it is lent last: backends that were in use are warm.
-func (s *shelf) putNew(c *Conn) {
+func (s *poolState) putNew(c *Conn) {
 	c.state = ready
 	s.ready = slices.Insert(s.ready, 0, c)
 }
 
-// take removes the i-th ready backend from the shelf. The caller sets the backend's state.
-func (s *shelf) take(i int) *Conn {
+// takeAt removes the i-th ready backend from the shelf. The caller sets the backend's state.
+func (s *poolState) takeAt(i int) *Conn {
 	c := s.ready[i]
 	s.ready = slices.Delete(s.ready, i, i+1)
 	return c
 }
 
 // remove removes c from the ready backends. The search begins at the end, where c usually is.
-func (s *shelf) remove(c *Conn) *Conn {
+func (s *poolState) remove(c *Conn) *Conn {
 	i := len(s.ready) - 1
 	for s.ready[i] != c {
 		i--
 	}
-	return s.take(i)
+	return s.takeAt(i)
 }
 
-// ripe returns the ready backends that are due for retirement. The backend nearest to its end comes first.
-func (s *shelf) ripe() []*Conn {
+// dueForRetirement returns the ready backends that are due for retirement. The backend nearest to its end comes first.
+func (s *poolState) dueForRetirement() []*Conn {
 	var ripe []*Conn
 	for _, c := range s.ready {
 		if c.retireAt <= s.horizon {
@@ -103,16 +103,16 @@ func (s *shelf) ripe() []*Conn {
 	return ripe
 }
 
-// due reports whether a ready backend should be retired now, and why. due may mark the backend as waiting for its
-// replacement.
+// shouldRetire reports whether a ready backend should be retired now, and why. due may mark the backend as waiting for
+// its replacement.
 //
 // With free slots, the replacement is dialled first. Without one, the old backend is closed first, but no more than
 // batch may be missing. When dials fail, the other backends stay until their guard window. Slots of the lease count
 // here.
-func (s *shelf) due(c *Conn) (Reason, bool) {
-	goal, batch := s.wanted(), s.batch
-	if s.slots() <= goal {
-		goal = s.slots()
+func (s *poolState) shouldRetire(c *Conn) (CloseReason, bool) {
+	goal, batch := s.wantedCount(), s.batch
+	if s.slotLimit() <= goal {
+		goal = s.slotLimit()
 		batch = min(batch, (goal+replacedPart-1)/replacedPart)
 	}
 	switch {
@@ -122,11 +122,11 @@ func (s *shelf) due(c *Conn) (Reason, bool) {
 		return Aged, true
 	case s.horizon >= c.guardAt:
 		return Guarded, true
-	case s.held() > goal:
+	case s.heldCount() > goal:
 		return Aged, true // its replacement is ready, or it needs none
-	case goal-s.held() >= batch:
+	case goal-s.heldCount() >= batch:
 		return "", false
-	case s.open() < s.slots():
+	case s.openCount() < s.slotLimit():
 		if !c.replacing && s.replacing < batch {
 			c.replacing = true
 			s.replacing++
@@ -136,15 +136,15 @@ func (s *shelf) due(c *Conn) (Reason, bool) {
 	return Aged, true
 }
 
-// end records that a backend that is neither ready nor lent is being closed.
-func (s *shelf) end(c *Conn) {
-	s.unmark(c)
+// recordEnd records that a backend that is neither ready nor lent is being closed.
+func (s *poolState) recordEnd(c *Conn) {
+	s.unmarkReplacing(c)
 	c.state = ended
 	s.closing++
-	s.owed = max(0, s.owed-1)
+	s.mustEnd = max(0, s.mustEnd-1)
 }
 
-func (s *shelf) unmark(c *Conn) {
+func (s *poolState) unmarkReplacing(c *Conn) {
 	if c.replacing {
 		c.replacing = false
 		s.replacing--

@@ -15,7 +15,7 @@ func TestWhatIsDue(t *testing.T) {
 		target  int
 		dialing int
 		marked  int // others that wait for their replacement
-		reason  Reason
+		reason  CloseReason
 		marks   bool
 	}{
 		{name: "young", now: 99, ready: 10, target: 10},
@@ -32,13 +32,13 @@ func TestWhatIsDue(t *testing.T) {
 		{name: "at its end", now: 150, ready: 8, target: 10, reason: Aged},
 	}
 	for _, tt := range tests {
-		s := shelf{maxOpen: 20, target: tt.target, batch: 2, dialing: tt.dialing, replacing: tt.marked, horizon: tt.now}
+		s := poolState{maxOpen: 20, target: tt.target, batch: 2, dialing: tt.dialing, replacing: tt.marked, horizon: tt.now}
 		c := &Conn{retireAt: 100, guardAt: 110, endAt: 150}
-		s.put(c)
+		s.putReturned(c)
 		for range tt.ready - 1 {
-			s.put(&Conn{})
+			s.putReturned(&Conn{})
 		}
-		reason, due := s.due(c)
+		reason, due := s.shouldRetire(c)
 		if reason != tt.reason || due != (tt.reason != "") || c.replacing != tt.marks {
 			t.Errorf("%s: %q, due %v, marked %v, want %q, marked %v", tt.name, reason, due, c.replacing, tt.reason, tt.marks)
 		}

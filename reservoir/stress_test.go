@@ -89,17 +89,17 @@ func TestManyBorrowers(t *testing.T) {
 
 // atPlace waits at a place, which somebody may have it leave.
 func atPlace(r *Reservoir, random *rand.Rand) (*Conn, error) {
-	p := r.NewPlace()
+	p := r.NewWaitPlace()
 	var leaving sync.WaitGroup
 	if random.IntN(4) == 0 {
 		leaving.Go(func() {
 			time.Sleep(time.Duration(random.IntN(1000)) * time.Microsecond)
-			p.Leave(errLeft)
+			p.EndWait(errLeft)
 		})
 	}
 	c, err := p.Acquire()
 	leaving.Wait()
-	p.Free()
+	p.Recycle()
 	return c, err
 }
 

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// waiters is a first-come queue of borrowers that wait for a T. Borrowers that go ahead form a part of their own at its
-// head. The Reservoir's mutex guards waiters.
+// waitQueue is a first-come queue of borrowers that wait for a T. Borrowers that go ahead form a part of their own at
+// its head. The Reservoir's mutex guards waiters.
 //
 // A wait allocates neither a channel nor a timer: channels are reused, and one timer (Reservoir.expiry) ends all waits.
 // All waits are equally long, so in each part of the queue the first ends first.
-type waiters[T any] struct {
+type waitQueue[T any] struct {
 	first, last *waiter[T]
 	ahead       *waiter[T] // the last one that goes ahead; nil for none
 	count       int
@@ -18,24 +18,24 @@ type waiters[T any] struct {
 
 // waiter is one wait of a borrower. It ends with one answer.
 type waiter[T any] struct {
-	answer     chan ending[T] // capacity 1: the sender never waits
+	answer     chan waitResult[T] // capacity 1: the sender never waits
 	queued     bool
 	until      time.Time // when the wait ends
 	prev, next *waiter[T]
 }
 
-// ending is the result of a wait: a T, or an error.
-type ending[T any] struct {
+// waitResult is the result of a wait: a T, or an error.
+type waitResult[T any] struct {
 	served T
 	err    error
 }
 
-// errExpired is the error of a wait that reached its bound. The caller returns an EmptyError to the borrower.
+// errExpired is the error of a wait that reached its bound. The caller returns an NoBackendError to the borrower.
 var errExpired = errors.New("waited for too long")
 
-func newWaiter[T any]() *waiter[T] { return &waiter[T]{answer: make(chan ending[T], 1)} }
+func newWaiter[T any]() *waiter[T] { return &waiter[T]{answer: make(chan waitResult[T], 1)} }
 
-func (q *waiters[T]) join(w *waiter[T], ahead bool, until time.Time) {
+func (q *waitQueue[T]) enqueue(w *waiter[T], ahead bool, until time.Time) {
 	w.queued, w.until = true, until
 	w.prev = q.last
 	if ahead {
@@ -55,8 +55,8 @@ func (q *waiters[T]) join(w *waiter[T], ahead bool, until time.Time) {
 	q.count++
 }
 
-// leave removes w from the queue. leave returns false if w has been answered already.
-func (q *waiters[T]) leave(w *waiter[T]) bool {
+// removeWaiter removes w from the queue. leave returns false if w has been answered already.
+func (q *waitQueue[T]) removeWaiter(w *waiter[T]) bool {
 	if !w.queued {
 		return false
 	}
@@ -78,40 +78,40 @@ func (q *waiters[T]) leave(w *waiter[T]) bool {
 	return true
 }
 
-// serve gives v to the first waiter in the queue. The queue must not be empty.
-func (q *waiters[T]) serve(v T) {
+// serveFirst gives v to the first waiter in the queue. The queue must not be empty.
+func (q *waitQueue[T]) serveFirst(v T) {
 	w := q.first
-	q.leave(w)
-	w.answer <- ending[T]{served: v}
+	q.removeWaiter(w)
+	w.answer <- waitResult[T]{served: v}
 }
 
-// refuse ends w's wait with an error. refuse returns false if the wait is over already.
-func (q *waiters[T]) refuse(w *waiter[T], err error) bool {
-	left := q.leave(w)
+// refuseWaiter ends w's wait with an error. refuse returns false if the wait is over already.
+func (q *waitQueue[T]) refuseWaiter(w *waiter[T], err error) bool {
+	left := q.removeWaiter(w)
 	if left {
-		w.answer <- ending[T]{err: err}
+		w.answer <- waitResult[T]{err: err}
 	}
 	return left
 }
 
-// dismiss ends all waits in the queue with an error.
-func (q *waiters[T]) dismiss(err error) {
+// refuseAll ends all waits in the queue with an error.
+func (q *waitQueue[T]) refuseAll(err error) {
 	for q.first != nil {
-		q.refuse(q.first, err)
+		q.refuseWaiter(q.first, err)
 	}
 }
 
-// expire ends the waits whose time has passed. expire returns their number, and the time when the next wait ends, zero
-// for none.
-func (q *waiters[T]) expire(now time.Time) (ended int, next time.Time) {
+// expireWaits ends the waits whose time has passed. expire returns their number, and the time when the next wait ends,
+// zero for none.
+func (q *waitQueue[T]) expireWaits(now time.Time) (ended int, next time.Time) {
 	due := func(w *waiter[T]) bool { return w != nil && !now.Before(w.until) }
 	for ; due(q.first); ended++ {
-		q.refuse(q.first, errExpired)
+		q.refuseWaiter(q.first, errExpired)
 	}
-	for ; due(q.behind()); ended++ {
-		q.refuse(q.behind(), errExpired)
+	for ; due(q.firstNotAhead()); ended++ {
+		q.refuseWaiter(q.firstNotAhead(), errExpired)
 	}
-	for _, w := range []*waiter[T]{q.first, q.behind()} {
+	for _, w := range []*waiter[T]{q.first, q.firstNotAhead()} {
 		if w != nil && (next.IsZero() || w.until.Before(next)) {
 			next = w.until
 		}
@@ -119,8 +119,8 @@ func (q *waiters[T]) expire(now time.Time) (ended int, next time.Time) {
 	return ended, next
 }
 
-// behind returns the first waiter in the queue that does not go ahead of others, or nil.
-func (q *waiters[T]) behind() *waiter[T] {
+// firstNotAhead returns the first waiter in the queue that does not go ahead of others, or nil.
+func (q *waitQueue[T]) firstNotAhead() *waiter[T] {
 	if q.ahead != nil {
 		return q.ahead.next
 	}

@@ -20,12 +20,12 @@ func TestWaitersAgainstTwoLines(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		const long = 10 * time.Second
-		var q waiters[int]
+		var q waitQueue[int]
 		var lines [2][]*waiter[int] // those who go ahead, the others
 		var idle []*waiter[int]
 		now := time.Unix(1, 0)
 		left := errors.New("left")
-		answers := func(w *waiter[int], want ending[int]) {
+		answers := func(w *waiter[int], want waitResult[int]) {
 			t.Helper()
 			for i, line := range lines {
 				lines[i] = slices.DeleteFunc(slices.Clone(line), func(x *waiter[int]) bool { return x == w })
@@ -48,7 +48,7 @@ func TestWaitersAgainstTwoLines(t *testing.T) {
 				if n := len(idle); n > 0 && rapid.Bool().Draw(t, "again") {
 					w, idle = idle[n-1], idle[:n-1]
 				}
-				q.join(w, step == 0, now.Add(long))
+				q.enqueue(w, step == 0, now.Add(long))
 				lines[step] = append(lines[step], w)
 			case step == 2:
 				now = now.Add(time.Duration(rapid.IntRange(0, 6000).Draw(t, "ms")) * time.Millisecond)
@@ -61,30 +61,30 @@ func TestWaitersAgainstTwoLines(t *testing.T) {
 						next = w.until
 					}
 				}
-				if ended, then := q.expire(now); ended != len(due) || then != next {
+				if ended, then := q.expireWaits(now); ended != len(due) || then != next {
 					t.Fatalf("%d waits ended and the next at %v, want %d and %v", ended, then, len(due), next)
 				}
 				for _, w := range due {
-					answers(w, ending[int]{err: errExpired})
+					answers(w, waitResult[int]{err: errExpired})
 				}
 			case len(waiting) == 0:
 			case step == 3:
 				w := rapid.SampledFrom(waiting).Draw(t, "who leaves")
-				if !q.refuse(w, left) || q.refuse(w, left) {
+				if !q.refuseWaiter(w, left) || q.refuseWaiter(w, left) {
 					t.Fatal("left otherwise than once")
 				}
-				answers(w, ending[int]{err: left})
+				answers(w, waitResult[int]{err: left})
 			default:
-				q.serve(i)
-				answers(waiting[0], ending[int]{served: i})
+				q.serveFirst(i)
+				answers(waiting[0], waitResult[int]{served: i})
 			}
 			if q.count != len(lines[0])+len(lines[1]) {
 				t.Fatalf("%d wait, want %d and %d", q.count, len(lines[0]), len(lines[1]))
 			}
 		}
-		q.dismiss(ErrClosed)
+		q.refuseAll(ErrClosed)
 		for _, w := range slices.Concat(lines[0], lines[1]) {
-			answers(w, ending[int]{err: ErrClosed})
+			answers(w, waitResult[int]{err: ErrClosed})
 		}
 		if q.count != 0 || q.first != nil || q.last != nil || q.ahead != nil {
 			t.Fatalf("an empty queue is %+v", q)
@@ -105,7 +105,7 @@ func TestEachWaitEnds(t *testing.T) {
 		waits := map[string]func() error{
 			"in line":    func() error { _, err := r.Acquire(ctx); return err },
 			"ahead":      func() error { _, err := r.AcquireAhead(ctx); return err },
-			"at a place": func() error { _, err := r.NewPlace().Acquire(); return err },
+			"at a place": func() error { _, err := r.NewWaitPlace().Acquire(); return err },
 			"for a slot": func() error { _, err := r.DialDedicated(ctx, Startup{}); return err },
 		}
 		var all sync.WaitGroup
@@ -114,7 +114,7 @@ func TestEachWaitEnds(t *testing.T) {
 				all.Go(func() {
 					time.Sleep(came)
 					began := time.Now()
-					var empty *EmptyError
+					var empty *NoBackendError
 					if err := wait(); !errors.As(err, &empty) || time.Since(began) != r.cfg.CheckoutWait {
 						t.Errorf("%s, since %s: %v after %s", how, came, err, time.Since(began))
 					}

@@ -52,7 +52,7 @@ type walk struct {
 	quarter *quarter   // nil: nothing is shared
 	fault   atomic.Pointer[string]
 	mu      sync.Mutex
-	places  map[*Place]bool // of those who wait at one, and whether somebody had them leave; guarded by mu
+	places  map[*WaitPlace]bool // of those who wait at one, and whether somebody had them leave; guarded by mu
 }
 
 func (w *walk) run(t *rapid.T) {
@@ -166,13 +166,13 @@ func (w *walk) wait(*rapid.T) {
 
 // place waits at a place that others may have had, and leave ends the wait of somebody.
 func (w *walk) place(t *rapid.T) {
-	p, left := w.r.NewPlace(), rapid.IntRange(0, 9).Draw(t, "left before") == 0
+	p, left := w.r.NewWaitPlace(), rapid.IntRange(0, 9).Draw(t, "left before") == 0
 	if left {
-		p.Leave(errLeft)
+		p.EndWait(errLeft)
 	}
 	w.mu.Lock()
 	if w.places == nil {
-		w.places = map[*Place]bool{}
+		w.places = map[*WaitPlace]bool{}
 	}
 	w.places[p] = left
 	w.mu.Unlock()
@@ -185,7 +185,7 @@ func (w *walk) place(t *rapid.T) {
 		}
 		delete(w.places, p)
 		w.mu.Unlock()
-		p.Free()
+		p.Recycle()
 		if err == nil {
 			w.served <- w.lent(c)
 		}
@@ -199,7 +199,7 @@ func (w *walk) leave(*rapid.T) {
 	defer w.mu.Unlock()
 	for p := range w.places { // whoever it is
 		w.places[p] = true
-		p.Leave(errLeft)
+		p.EndWait(errLeft)
 		break
 	}
 }
@@ -233,7 +233,7 @@ func (w *walk) hour(*rapid.T) {
 		}
 	}
 	w.r.mu.Unlock()
-	if now := w.r.age(); next > now {
+	if now := w.r.elapsed(); next > now {
 		time.Sleep(next - now)
 	}
 }
@@ -267,7 +267,7 @@ func (w *walk) check(t *rapid.T) {
 	}
 	w.r.verify()
 	for _, c := range w.r.shelf.ready {
-		if c.guardAt <= w.r.age() {
+		if c.guardAt <= w.r.elapsed() {
 			t.Fatal("a backend inside its guard window is on the shelf")
 		}
 	}

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Alert counts the conflicts of a minute, so that a process with many conflicts can log them. Alert is safe for
+// ConflictAlert counts the conflicts of a minute, so that a process with many conflicts can log them. Alert is safe for
 // concurrent use.
-type Alert struct {
+type ConflictAlert struct {
 	threshold int // 0: never
 
 	mu    sync.Mutex
@@ -15,12 +15,12 @@ type Alert struct {
 	n     int
 }
 
-// NewAlert returns an Alert for more than threshold conflicts in a minute. With 0, the Alert is never over.
-func NewAlert(threshold int) *Alert { return &Alert{threshold: threshold} }
+// NewConflictAlert returns an Alert for more than threshold conflicts in a minute. With 0, the Alert is never over.
+func NewConflictAlert(threshold int) *ConflictAlert { return &ConflictAlert{threshold: threshold} }
 
-// Conflict counts a conflict, and returns the number of conflicts in the current minute. over is true only for the
-// conflict that passes the threshold. A minute begins with the first conflict after the last minute.
-func (a *Alert) Conflict(now time.Time) (n int, over bool) {
+// RecordConflict counts a conflict, and returns the number of conflicts in the current minute. over is true only for
+// the conflict that passes the threshold. A minute begins with the first conflict after the last minute.
+func (a *ConflictAlert) RecordConflict(now time.Time) (n int, over bool) {
 	if a.threshold == 0 {
 		return 0, false
 	}

@@ -11,9 +11,9 @@ import (
 func TestAlert(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
-	a, raised := retry.NewAlert(2), []int(nil)
+	a, raised := retry.NewConflictAlert(2), []int(nil)
 	for i, after := range []time.Duration{0, 1, 2, 3, 59, 60, 61, 62, 63, 200} {
-		if n, over := a.Conflict(began.Add(after * time.Second)); over {
+		if n, over := a.RecordConflict(began.Add(after * time.Second)); over {
 			raised = append(raised, i)
 			if n != 3 {
 				t.Errorf("raised at %d conflicts", n)
@@ -23,9 +23,9 @@ func TestAlert(t *testing.T) {
 	if len(raised) != 2 || raised[0] != 2 || raised[1] != 7 {
 		t.Errorf("raised at conflicts %v, want 2 and 7", raised)
 	}
-	off := retry.NewAlert(0)
+	off := retry.NewConflictAlert(0)
 	for range 10 {
-		if _, over := off.Conflict(began); over {
+		if _, over := off.RecordConflict(began); over {
 			t.Error("raised, though it is off")
 		}
 	}

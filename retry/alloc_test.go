@@ -9,13 +9,13 @@ import "testing"
 // random.)
 func TestNoAllocations(t *testing.T) {
 	c := Defaults()
-	logs, err := NewLogs[int](c)
+	logs, err := NewReplayLogPool[int](c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	turn := newUsualTurn()
-	held := NewHeld(c.HeldBytes, NewQuota(c.HeldTotalBytes))
-	budget, gate := NewBudget(c, new(clock).now), NewGate(c)
+	held := NewHeldOutput(c.HeldBytes, NewByteQuota(c.HeldTotalBytes))
+	budget, gate := NewBudget(c, new(clock).now), NewConflictGate(c)
 	sent := 0
 	count := func(piece []byte) error { sent += len(piece); return nil }
 	for name, work := range map[string]func(){
@@ -24,12 +24,12 @@ func TestNoAllocations(t *testing.T) {
 			for range 8 {
 				turn.play(l)
 			}
-			l.Delivered()
-			l.Rewind()
-			for i := range l.Turns() {
-				frames := l.Frames(i)
+			l.RecordDelivered()
+			l.BeginReplay()
+			for i := range l.TurnCount() {
+				frames := l.TurnFrames(i)
 				for j := range frames {
-					l.Payload(&frames[j], count)
+					l.EachPayloadPiece(&frames[j], count)
 				}
 			}
 			turn.play(l)
@@ -42,12 +42,12 @@ func TestNoAllocations(t *testing.T) {
 		},
 		"the rest": func() {
 			Classify([]byte("40001"), []byte("change conflicts with another transaction (OC000)"))
-			OptsOut(turn.bind)
-			KeyOf(gate, "UPDATE t", turn.bind)
-			KeyOf(gate, turn.bind, turn.bind)
-			gate.Follow(t.Context(), 1)
+			HasNoRetryComment(turn.bind)
+			NewContentionKey(gate, "UPDATE t", turn.bind)
+			NewContentionKey(gate, turn.bind, turn.bind)
+			gate.WaitIfContended(t.Context(), 1)
 			budget.Take()
-			budget.Committed()
+			budget.RecordCommit()
 		},
 	} {
 		if n := testing.AllocsPerRun(200, work); n != 0 {

@@ -7,8 +7,8 @@ import "time"
 type Attempts struct {
 	count  int
 	pauses int       // attempts with a pause, without the quick ones
-	quick  int       // attempts after a short pause, up to quickMost
-	schema int       // attempts after a change of the schema, up to schemaMost for each of MaxRetries
+	quick  int       // attempts after a short pause, up to maxQuickRetries
+	schema int       // attempts after a change of the schema, up to maxSchemaRetries for each of MaxRetries
 	first  time.Time // time of the first conflict; zero for none
 	lost   bool      // a backend was lost before
 }
@@ -24,56 +24,56 @@ func (a *Attempts) Deadline(p *Policy) time.Time {
 	return a.first.Add(p.MaxElapsed)
 }
 
-// patience is a factor: a transaction without a conflict waits at the gate for up to patience times MaxElapsed. The
-// wait costs the transaction nothing. Without its turn, it would meet a conflict and cause others. 64 clients of one
-// row with 100 ms each are served in 1.6 times MaxElapsed.
-const patience = 8
+// queueTimeoutFactor is a factor: a transaction without a conflict waits at the gate for up to patience times
+// MaxElapsed. The wait costs the transaction nothing. Without its turn, it would meet a conflict and cause others. 64
+// clients of one row with 100 ms each are served in 1.6 times MaxElapsed.
+const queueTimeoutFactor = 8
 
-// Patience returns how long a transaction without a conflict waits at the gate for transactions that had one.
-func (p *Policy) Patience() time.Duration { return patience * p.MaxElapsed }
+// QueueTimeout returns how long a transaction without a conflict waits at the gate for transactions that had one.
+func (p *Policy) QueueTimeout() time.Duration { return queueTimeoutFactor * p.MaxElapsed }
 
 const (
-	// quickMost is the number of replays with a short pause. They are made while no other transaction waits for the same
-	// rows.
-	quickMost = 2
-	// quickGrows is a number of bits: the second short pause is FirstDelay << quickGrows.
-	quickGrows = 3
-	// schemaMost is a factor: replays after changes of the schema are bounded by schemaMost times MaxRetries.
-	schemaMost = 3
+	// maxQuickRetries is the number of replays with a short pause. They are made while no other transaction waits for the
+	// same rows.
+	maxQuickRetries = 2
+	// quickDelayShift is a number of bits: the second short pause is FirstDelay << quickDelayShift.
+	quickDelayShift = 3
+	// maxSchemaRetries is a factor: replays after changes of the schema are bounded by maxSchemaRetries times MaxRetries.
+	maxSchemaRetries = 3
 )
 
-// Next counts one more replay and returns the pause before it, or the Reason Exhausted. random is in [0, 1). The replay
-// after the first loss of a backend has no pause, since no other transaction caused it. Neither has a replay that sends
-// a statement in another form.
+// NextDelay counts one more replay and returns the pause before it, or the Reason Exhausted. random is in [0, 1). The
+// replay after the first loss of a backend has no pause, since no other transaction caused it. Neither has a replay
+// that sends a statement in another form.
 //
 // A schema conflict has renewed the backend's catalog, and does not show contention. A pause would make the catalog old
 // again where others change the schema all the time. So the first replay after a schema conflict has no pause, and the
-// next ones wait for FirstDelay. These replays count separately: up to schemaMost for each of MaxRetries.
+// next ones wait for FirstDelay. These replays count separately: up to maxSchemaRetries for each of MaxRetries.
 //
 // The first two other replays are quick and do not count as retries: they wait for FirstDelay, and for eight times
 // that. crowd is the number of transactions of this process that wait for this one's rows. Each of them takes one quick
 // replay away. Where many want a row, transactions of other processes do too, and a longer pause lets them commit.
-func (a *Attempts) Next(p *Policy, cause Cause, now time.Time, random float64, crowd int) (time.Duration, Reason) {
+func (a *Attempts) NextDelay(p *Policy, cause ReplayCause, now time.Time, random float64, crowd int) (time.Duration, RefusalReason) {
 	if a.first.IsZero() {
 		a.first = now
 	}
 	next := *a
 	var pause time.Duration
-	exhausted := a.fought() >= p.MaxRetries
+	exhausted := a.countedRetries() >= p.MaxRetries
 	switch {
 	case cause == SchemaConflict:
-		if exhausted = a.schema >= schemaMost*p.MaxRetries; a.schema > 0 {
-			pause = p.vary(min(p.FirstDelay, p.BaseDelay), random)
+		if exhausted = a.schema >= maxSchemaRetries*p.MaxRetries; a.schema > 0 {
+			pause = p.addJitter(min(p.FirstDelay, p.BaseDelay), random)
 		}
 		next.schema++
-	case cause.Conflicts() && (cause != BackendLost || a.lost):
-		short := p.FirstDelay << (quickGrows * a.quick)
-		if a.pauses == 0 && a.quick < quickMost-crowd && short < p.BaseDelay && p.MaxRetries > 0 {
-			pause = p.vary(short, random)
+	case cause.MayConflict() && (cause != BackendLost || a.lost):
+		short := p.FirstDelay << (quickDelayShift * a.quick)
+		if a.pauses == 0 && a.quick < maxQuickRetries-crowd && short < p.BaseDelay && p.MaxRetries > 0 {
+			pause = p.addJitter(short, random)
 			next.quick++
-			exhausted = next.fought() >= p.MaxRetries
+			exhausted = next.countedRetries() >= p.MaxRetries
 		} else {
-			pause = p.pause(a.pauses, random)
+			pause = p.backoffDelay(a.pauses, random)
 			next.pauses++
 		}
 	}
@@ -86,23 +86,25 @@ func (a *Attempts) Next(p *Policy, cause Cause, now time.Time, random float64, c
 	return pause, Replayable
 }
 
-// fought returns how many replays count as retries, up to MaxRetries.
-func (a *Attempts) fought() int { return a.count - a.quick - a.schema }
+// countedRetries returns how many replays count as retries, up to MaxRetries.
+func (a *Attempts) countedRetries() int { return a.count - a.quick - a.schema }
 
-// Alone reports whether the replay that Next counted last must run while no other transaction with its key runs.
-// That holds from the third counted replay on, and for the last one.
-func (a *Attempts) Alone(p *Policy) bool { return a.fought() >= min(3, p.MaxRetries) }
+// NeedsExclusivePass reports whether the replay that Next counted last must run while no other transaction with its key
+// runs. That holds from the third counted replay on, and for the last one.
+func (a *Attempts) NeedsExclusivePass(p *Policy) bool {
+	return a.countedRetries() >= min(3, p.MaxRetries)
+}
 
-// pause returns the n-th pause (from 0) before replays that are not quick.
-func (p *Policy) pause(n int, random float64) time.Duration {
+// backoffDelay returns the n-th pause (from 0) before replays that are not quick.
+func (p *Policy) backoffDelay(n int, random float64) time.Duration {
 	d := p.MaxDelay
 	if n < 62 && p.BaseDelay <= p.MaxDelay>>n {
 		d = p.BaseDelay << n
 	}
-	return min(p.vary(d, random), p.MaxDelay)
+	return min(p.addJitter(d, random), p.MaxDelay)
 }
 
-// vary returns d, made longer or shorter at random by JitterFactor.
-func (p *Policy) vary(d time.Duration, random float64) time.Duration {
+// addJitter returns d, made longer or shorter at random by JitterFactor.
+func (p *Policy) addJitter(d time.Duration, random float64) time.Duration {
 	return d + time.Duration(float64(d)*p.JitterFactor*(2*random-1))
 }

@@ -30,9 +30,9 @@ func TestAttempts(t *testing.T) {
 		want := float64(p.BaseDelay) // without jitter
 		short, quick, paused := p.FirstDelay, 0, false
 		for n := 0; ; n++ {
-			cause := rapid.SampledFrom([]Cause{UnknownConflict, DataConflict, SchemaConflict, BackendLost, FormRefused}).Draw(t, "cause")
+			cause := rapid.SampledFrom([]ReplayCause{UnknownConflict, DataConflict, SchemaConflict, BackendLost, FormRefused}).Draw(t, "cause")
 			crowd := rapid.IntRange(0, 3).Draw(t, "crowd")
-			pause, why := a.Next(&p, cause, now, rapid.Float64Range(0, 0.999).Draw(t, "random"), crowd)
+			pause, why := a.NextDelay(&p, cause, now, rapid.Float64Range(0, 0.999).Draw(t, "random"), crowd)
 			if why != Replayable {
 				if why != Exhausted || a.Count() != n {
 					t.Fatalf("refused for %v after %d attempts, counted %d", why, n, a.Count())
@@ -99,13 +99,13 @@ func TestDefaultsFit(t *testing.T) {
 		t.Fatal("a deadline before the first conflict")
 	}
 	for range 2 + DefaultMaxRetries {
-		pause, why := a.Next(&c.Policy, DataConflict, now, math.Nextafter(1, 0), 0)
+		pause, why := a.NextDelay(&c.Policy, DataConflict, now, math.Nextafter(1, 0), 0)
 		if why != Replayable {
 			t.Fatalf("%v after %d attempts", why, a.Count())
 		}
 		now = now.Add(pause)
 	}
-	if _, why := a.Next(&c.Policy, DataConflict, now, 0, 0); why != Exhausted {
+	if _, why := a.NextDelay(&c.Policy, DataConflict, now, 0, 0); why != Exhausted {
 		t.Fatalf("an eighth attempt: %v", why)
 	}
 }
@@ -122,7 +122,7 @@ func TestPause(t *testing.T) {
 		{2, 0.5, 400 * time.Millisecond}, {3, 1, time.Second}, {4, 0.5, time.Second}, {4, 0, 750 * time.Millisecond},
 		{4, 1, time.Second}, {1000, 0.5, time.Second},
 	} {
-		if got := p.pause(test.n, test.random); got != test.want {
+		if got := p.backoffDelay(test.n, test.random); got != test.want {
 			t.Errorf("pause %d at %v: %v, want %v", test.n, test.random, got, test.want)
 		}
 	}

@@ -23,21 +23,21 @@ func newUsualTurn() usualTurn {
 // turnFrames is how many frames play notes, both ways.
 const turnFrames = 8
 
-func (u *usualTurn) play(l *Log[int]) {
+func (u *usualTurn) play(l *ReplayLog[int]) {
 	u.send(l)
-	l.Reply('2', u.ready[:5])
-	l.Reply('T', u.description)
-	l.Rows(u.row)
-	l.Reply('C', u.tag)
-	l.Reply('Z', u.ready)
+	l.RecordReply('2', u.ready[:5])
+	l.RecordReply('T', u.description)
+	l.RecordRows(u.row)
+	l.RecordReply('C', u.tag)
+	l.RecordReply('Z', u.ready)
 }
 
-func (u *usualTurn) send(l *Log[int]) {
-	l.Sent('B', 1, len(u.bind))
-	l.Write(u.bind)
-	l.Sent('E', 1, len(u.execute))
-	l.Write(u.execute)
-	l.Sent('S', 0, 0)
+func (u *usualTurn) send(l *ReplayLog[int]) {
+	l.RecordFrame('B', 1, len(u.bind))
+	l.AppendPayload(u.bind)
+	l.RecordFrame('E', 1, len(u.execute))
+	l.AppendPayload(u.execute)
+	l.RecordFrame('S', 0, 0)
 }
 
 // perFrame reports nanoseconds for each frame.
@@ -85,7 +85,7 @@ func BenchmarkRows(b *testing.B) {
 	}
 	b.SetBytes(int64(len(span)))
 	for b.Loop() {
-		l.Rows(span)
+		l.RecordRows(span)
 	}
 	perFrame(b, len(span)/len(rows))
 }
@@ -101,7 +101,7 @@ func BenchmarkDigest(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	d := &digest{h: h}
+	d := &runningDigest{h: h}
 	for _, size := range []int{64, 256, 1 << 10, 32 << 10} {
 		data := make([]byte, size)
 		for name, run := range map[string]func(){
@@ -120,7 +120,7 @@ func BenchmarkDigest(b *testing.B) {
 }
 
 func BenchmarkGate(b *testing.B) {
-	g := NewGate(Defaults())
+	g := NewConflictGate(Defaults())
 	params := make([]byte, 40)
 	b.Run("idle", func(b *testing.B) {
 		for b.Loop() {
@@ -129,7 +129,7 @@ func BenchmarkGate(b *testing.B) {
 	})
 	b.Run("key", func(b *testing.B) {
 		for b.Loop() {
-			KeyOf(g, "UPDATE executions SET range_id = $1 WHERE shard_id = $2", params)
+			NewContentionKey(g, "UPDATE executions SET range_id = $1 WHERE shard_id = $2", params)
 		}
 	})
 }

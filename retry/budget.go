@@ -45,8 +45,9 @@ func (b *Budget) Take() bool {
 	}
 }
 
-// Committed records that a transaction committed, which refills the budget. Without debt, Committed is one atomic load.
-func (b *Budget) Committed() {
+// RecordCommit records that a transaction committed, which refills the budget. Without debt, Committed is one atomic
+// load.
+func (b *Budget) RecordCommit() {
 	for {
 		paid := b.paid.Load()
 		if paid == 0 {

@@ -35,7 +35,7 @@ func TestBudgetIsATokenBucket(t *testing.T) {
 				clock.advance(d)
 				tokens = min(burst, tokens+d.Seconds()*c.BudgetPerSecond)
 			case 1:
-				b.Committed()
+				b.RecordCommit()
 				tokens = min(burst, tokens+c.BudgetPerCommit)
 			default:
 				got := b.Take()
@@ -73,7 +73,7 @@ func TestBudgetInParallel(t *testing.T) {
 		t.Fatalf("%d tokens taken of %d", got, c.BudgetBurst)
 	}
 	for range 2 * c.BudgetBurst {
-		b.Committed()
+		b.RecordCommit()
 	}
 	for range c.BudgetBurst {
 		if !b.Take() {
@@ -84,7 +84,7 @@ func TestBudgetInParallel(t *testing.T) {
 
 func TestQuota(t *testing.T) {
 	t.Parallel()
-	q := NewQuota(100)
+	q := NewByteQuota(100)
 	if !q.Take(60) || q.Take(41) || !q.Take(40) || q.Used() != 100 {
 		t.Fatalf("%d of 100 used", q.Used())
 	}
@@ -95,8 +95,8 @@ func TestQuota(t *testing.T) {
 
 func TestHeld(t *testing.T) {
 	t.Parallel()
-	q := NewQuota(3 * chunkSize)
-	a, b := NewHeld(2*chunkSize, q), NewHeld(2*chunkSize, q)
+	q := NewByteQuota(3 * chunkSize)
+	a, b := NewHeldOutput(2*chunkSize, q), NewHeldOutput(2*chunkSize, q)
 	var want []byte
 	for i := range 2*chunkSize - 1 {
 		want = append(want, byte(i))

@@ -8,14 +8,14 @@ const chunkSize = 4 << 10
 
 var chunkPool = sync.Pool{New: func() any { return new([chunkSize]byte) }}
 
-// chain is a sequence of bytes that is stored in pooled chunks.
-type chain struct {
+// chunkedBuffer is a sequence of bytes that is stored in pooled chunks.
+type chunkedBuffer struct {
 	chunks []*[chunkSize]byte
 	n      int
 }
 
 // append appends a copy of b to the chain.
-func (c *chain) append(b []byte) {
+func (c *chunkedBuffer) append(b []byte) {
 	for len(b) > 0 {
 		if c.n == len(c.chunks)*chunkSize {
 			c.chunks = append(c.chunks, chunkPool.Get().(*[chunkSize]byte))
@@ -28,7 +28,7 @@ func (c *chain) append(b []byte) {
 
 // each calls f with the bytes from start to end, in pieces and in order. each stops when f returns an error, and
 // returns the error.
-func (c *chain) each(start, end int, f func(piece []byte) error) error {
+func (c *chunkedBuffer) each(start, end int, f func(piece []byte) error) error {
 	for start < end {
 		chunk := c.chunks[start/chunkSize]
 		from := start % chunkSize
@@ -42,7 +42,7 @@ func (c *chain) each(start, end int, f func(piece []byte) error) error {
 }
 
 // truncate drops all bytes of the chain but the first n.
-func (c *chain) truncate(n int) {
+func (c *chunkedBuffer) truncate(n int) {
 	keep := (n + chunkSize - 1) / chunkSize
 	for i := keep; i < len(c.chunks); i++ {
 		chunkPool.Put(c.chunks[i])

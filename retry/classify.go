@@ -8,12 +8,12 @@ const (
 	StateUnsupported = "0A000"
 )
 
-// Class is the class of an error or of a result of the server.
-type Class uint8
+// ResultClass is the class of an error or of a result of the server.
+type ResultClass uint8
 
 const (
 	// Permanent is the class of every other error. The error goes to the client.
-	Permanent Class = iota
+	Permanent ResultClass = iota
 	// ConditionFailed is the class of an UPDATE or DELETE whose condition matched no row. The client must see this result,
 	// which is no error and is never retried.
 	ConditionFailed
@@ -26,21 +26,21 @@ const (
 )
 
 // String returns the class as a value of the metrics label error_type.
-func (c Class) String() string {
+func (c ResultClass) String() string {
 	return [classCount]string{"permanent", "condition_failed", "conflict", "unsupported"}[c]
 }
 
 // Retryable reports whether a transaction with an error of class c may be run again.
-func (c Class) Retryable() bool { return c == Conflict }
+func (c ResultClass) Retryable() bool { return c == Conflict }
 
-// Cause is the reason for a replay of a transaction.
-type Cause uint8
+// ReplayCause is the reason for a replay of a transaction.
+type ReplayCause uint8
 
 const (
 	// UnknownConflict is the cause of a replay after a 40001 without a known code.
-	UnknownConflict Cause = iota
-	DataConflict          // OC000: another transaction wrote the same rows
-	SchemaConflict        // OC001: the backend's catalog was out of date
+	UnknownConflict ReplayCause = iota
+	DataConflict                // OC000: another transaction wrote the same rows
+	SchemaConflict              // OC001: the backend's catalog was out of date
 	// BackendLost is the cause of a replay after the loss of the backend, before a frame that commits was sent.
 	BackendLost
 	// FormRefused is the cause of a replay after the server refused a statement. The next attempt sends the statement in
@@ -52,31 +52,31 @@ const (
 	causeCount
 )
 
-// Conflicts reports whether a replay for c has met a conflict or may meet one. Other transactions then wait for the
+// MayConflict reports whether a replay for c has met a conflict or may meet one. Other transactions then wait for the
 // replay, which uses the budget.
-func (c Cause) Conflicts() bool { return c < FormRefused }
+func (c ReplayCause) MayConflict() bool { return c < FormRefused }
 
-// Contended reports whether another transaction wanted the same rows, as far as the server reported.
-func (c Cause) Contended() bool { return c == DataConflict || c == UnknownConflict }
+// IsRowContention reports whether another transaction wanted the same rows, as far as the server reported.
+func (c ReplayCause) IsRowContention() bool { return c == DataConflict || c == UnknownConflict }
 
 // String returns the cause as a metrics label: the OC code, the SQLSTATE, or a name.
-func (c Cause) String() string {
+func (c ReplayCause) String() string {
 	return [causeCount]string{"unknown", "OC000", "OC001", "backend_lost", StateUnsupported, "unknown_name"}[c]
 }
 
 // Classify returns the class of an error by its SQLSTATE alone. The cause comes from the code that DSQL writes into the
 // message, for example "(OC000)". The cause is used for labels and pauses, not for the decision to replay.
-func Classify(sqlstate, message []byte) (Class, Cause) {
+func Classify(sqlstate, message []byte) (ResultClass, ReplayCause) {
 	switch string(sqlstate) {
 	case StateConflict:
-		return Conflict, causeOf(message)
+		return Conflict, conflictCause(message)
 	case StateUnsupported:
 		return Unsupported, UnknownConflict
 	}
 	return Permanent, UnknownConflict
 }
 
-func causeOf(message []byte) Cause {
+func conflictCause(message []byte) ReplayCause {
 	i := bytes.Index(message, []byte("(OC00"))
 	if i < 0 || len(message) < i+7 || message[i+6] != ')' {
 		return UnknownConflict
@@ -90,9 +90,9 @@ func causeOf(message []byte) Cause {
 	return UnknownConflict
 }
 
-// Missed reports whether a command tag says that an UPDATE or DELETE matched no row. The result is a ConditionFailed if
-// the statement's condition was a key and a version.
-func Missed(tag []byte) bool {
+// MatchedNoRows reports whether a command tag says that an UPDATE or DELETE matched no row. The result is a
+// ConditionFailed if the statement's condition was a key and a version.
+func MatchedNoRows(tag []byte) bool {
 	switch string(tag) {
 	case "UPDATE 0", "DELETE 0":
 		return true
@@ -100,11 +100,11 @@ func Missed(tag []byte) bool {
 	return false
 }
 
-// Verb is the kind of a statement: the first word of its command tag.
-type Verb uint8
+// CommandVerb is the kind of a statement: the first word of its command tag.
+type CommandVerb uint8
 
 const (
-	OtherVerb Verb = iota
+	OtherVerb CommandVerb = iota
 	Select
 	Insert
 	Update
@@ -115,13 +115,13 @@ const (
 	verbCount
 )
 
-// String returns the verb as Difference.Statement shows it.
-func (v Verb) String() string {
+// String returns the verb as Difference.DescribeStatement shows it.
+func (v CommandVerb) String() string {
 	return [verbCount]string{"other", "select", "insert", "update", "delete", "merge", "copy", "fetch"}[v]
 }
 
 // VerbOf returns the verb of a command tag.
-func VerbOf(tag []byte) Verb {
+func VerbOf(tag []byte) CommandVerb {
 	if i := bytes.IndexByte(tag, ' '); i >= 0 {
 		tag = tag[:i]
 	}

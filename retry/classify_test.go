@@ -12,8 +12,8 @@ func TestClassify(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		state, message string
-		class          Class
-		cause          Cause
+		class          ResultClass
+		cause          ReplayCause
 	}{
 		{"40001", "change conflicts with another transaction (OC000)", Conflict, DataConflict},
 		{"40001", "change conflicts with another transaction, please retry: (OC000)", Conflict, DataConflict},
@@ -67,7 +67,7 @@ func TestMissedWrite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		verb := rapid.SampledFrom([]string{"UPDATE ", "DELETE ", "INSERT 0 ", "SELECT ", "MERGE "}).Draw(t, "verb")
 		rows := rapid.SampledFrom([]string{"0", "1", "10", "00"}).Draw(t, "rows")
-		if got, want := Missed([]byte(verb+rows)), rows == "0" && (verb == "UPDATE " || verb == "DELETE "); got != want {
+		if got, want := MatchedNoRows([]byte(verb+rows)), rows == "0" && (verb == "UPDATE " || verb == "DELETE "); got != want {
 			t.Fatalf("%s%s: %v", verb, rows, got)
 		}
 	})
@@ -100,10 +100,10 @@ func TestLabels(t *testing.T) {
 	for v := range verbCount {
 		labels = append(labels, "verb "+v.String())
 	}
-	if len(Reasons()) != int(reasonCount)-1 {
-		t.Errorf("%d reasons, want %d", len(Reasons()), reasonCount-1)
+	if len(RefusalReasons()) != int(reasonCount)-1 {
+		t.Errorf("%d reasons, want %d", len(RefusalReasons()), reasonCount-1)
 	}
-	labels = append(labels, Reasons()...)
+	labels = append(labels, RefusalReasons()...)
 	for i, label := range labels {
 		if strings.HasSuffix(label, " ") || label == "" || slices.Contains(labels[:i], label) {
 			t.Errorf("label %q is empty or not alone", label)
@@ -114,16 +114,16 @@ func TestLabels(t *testing.T) {
 func TestDetail(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		why  Reason
-		d    Difference
+		why  RefusalReason
+		d    ReplayDifference
 		want string
 	}{
-		{Exhausted, Difference{}, "Replay refused: every attempt met a conflict again, or time ran out."},
-		{Differs, Difference{First: 3, Last: 3, Verb: Select, What: Values},
+		{Exhausted, ReplayDifference{}, "Replay refused: every attempt met a conflict again, or time ran out."},
+		{Differs, ReplayDifference{First: 3, Last: 3, Verb: Select, Kind: Values},
 			"Replay refused: the result of statement 3 (select) differs in its values."},
-		{Differs, Difference{}, "Replay refused: a statement would answer, or store, otherwise than before, and was not sent again."},
-		{Differs, Difference{First: 2, Last: 2, What: Outcome}, "Replay refused: the result of statement 2 differs in its outcome."},
-		{Differs, Difference{First: 2, Last: 5, Verb: Update, What: Size},
+		{Differs, ReplayDifference{}, "Replay refused: a statement would answer, or store, otherwise than before, and was not sent again."},
+		{Differs, ReplayDifference{First: 2, Last: 2, Kind: Outcome}, "Replay refused: the result of statement 2 differs in its outcome."},
+		{Differs, ReplayDifference{First: 2, Last: 5, Verb: Update, Kind: Size},
 			"Replay refused: the result of one of the statements 2 to 5 differs in its size."},
 	} {
 		if got := test.why.Detail(test.d); got != test.want {
@@ -131,7 +131,7 @@ func TestDetail(t *testing.T) {
 		}
 	}
 	for why := OptedOut; why < reasonCount; why++ {
-		if detail := why.Detail(Difference{First: 1, Last: 1}); !strings.HasSuffix(detail, ".") || strings.Contains(detail, ": .") {
+		if detail := why.Detail(ReplayDifference{First: 1, Last: 1}); !strings.HasSuffix(detail, ".") || strings.Contains(detail, ": .") {
 			t.Errorf("%v: %q", why, detail)
 		}
 	}
@@ -154,7 +154,7 @@ func TestOptsOut(t *testing.T) {
 		"/*":                                          false,
 		"":                                            false,
 	} {
-		if got := OptsOut([]byte(sql)); got != want {
+		if got := HasNoRetryComment([]byte(sql)); got != want {
 			t.Errorf("%q: %v, want %v", sql, got, want)
 		}
 	}

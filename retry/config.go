@@ -73,16 +73,16 @@ type Config struct {
 	// turns, and HoldTime its time.
 	HeldBytes, HeldTotalBytes int
 	HoldTime                  time.Duration
-	Savepoints                Savepoints
+	Savepoints                SavepointMode
 }
 
-// Savepoints says how ROLLBACK TO is emulated: by a replay up to the savepoint, or not at all. It also says which
+// SavepointMode says how ROLLBACK TO is emulated: by a replay up to the savepoint, or not at all. It also says which
 // answers of the discarded part are compared.
-type Savepoints uint8
+type SavepointMode uint8
 
 const (
 	// NoSavepoints means that savepoints are left to the server.
-	NoSavepoints Savepoints = iota
+	NoSavepoints SavepointMode = iota
 	// Relaxed means that only the reads before the discarded part's first write are compared.
 	Relaxed
 	// Strict means that all answers that were sent to the client are compared.
@@ -90,11 +90,11 @@ const (
 )
 
 // String returns s as a value of the setting retry.savepoints.
-func (s Savepoints) String() string { return [...]string{"off", "relaxed", "strict"}[s] }
+func (s SavepointMode) String() string { return [...]string{"off", "relaxed", "strict"}[s] }
 
-// ParseSavepoints returns the Savepoints for a value of retry.savepoints, the inverse of String. Any other text means
-// NoSavepoints.
-func ParseSavepoints(value string) Savepoints {
+// ParseSavepointMode returns the Savepoints for a value of retry.savepoints, the inverse of String. Any other text
+// means NoSavepoints.
+func ParseSavepointMode(value string) SavepointMode {
 	for s := Relaxed; s <= Strict; s++ {
 		if s.String() == value {
 			return s

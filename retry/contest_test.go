@@ -14,13 +14,13 @@ import (
 type contest struct {
 	processes, clients int // clients of each process
 	ungated            bool
-	lasts              func() time.Duration                // how long a transaction lasts
-	row                func(client int) int                // what a transaction changes
-	key                func(row int) Key                   // of its statement
-	injected           func() bool                         // a conflict that is nobody's
-	apart              time.Duration                       // between the first transactions of two clients
-	watch              func(stop context.Context, g *Gate) // nil: nobody looks
-	policy             func(*Policy)                       // nil: the defaults
+	lasts              func() time.Duration                        // how long a transaction lasts
+	row                func(client int) int                        // what a transaction changes
+	key                func(row int) ContentionKey                 // of its statement
+	injected           func() bool                                 // a conflict that is nobody's
+	apart              time.Duration                               // between the first transactions of two clients
+	watch              func(stop context.Context, g *ConflictGate) // nil: nobody looks
+	policy             func(*Policy)                               // nil: the defaults
 	// before is how long a transaction lasts before it comes to the gate: what waits there has an
 	// older snapshot then. nil: it begins there.
 	before func() time.Duration
@@ -54,19 +54,19 @@ func (c *contest) attempt(row, snapshot int) bool {
 }
 
 // transact does what a session does for a client.
-func (c *contest) transact(ctx context.Context, g *Gate, b *Budget, row int) bool {
+func (c *contest) transact(ctx context.Context, g *ConflictGate, b *Budget, row int) bool {
 	policy := Defaults().Policy
 	if c.policy != nil {
 		c.policy(&policy)
 	}
-	var pass *Pass
+	var pass *GatePass
 	snapshot := c.snapshot(row)
 	if c.before != nil {
 		time.Sleep(c.before())
 	}
 	if !c.ungated {
-		waits, cancel := context.WithTimeout(ctx, policy.Patience())
-		pass, _ = g.Follow(waits, c.key(row))
+		waits, cancel := context.WithTimeout(ctx, policy.QueueTimeout())
+		pass, _ = g.WaitIfContended(waits, c.key(row))
 		cancel()
 	}
 	if c.before == nil {
@@ -75,15 +75,15 @@ func (c *contest) transact(ctx context.Context, g *Gate, b *Budget, row int) boo
 	defer func() { pass.Release() }()
 	var a Attempts
 	for !c.attempt(row, snapshot) {
-		gated := pass.Held()
-		pause, why := a.Next(&policy, DataConflict, time.Now(), rand.Float64(), pass.Conflicted())
+		gated := pass.IsHeld()
+		pause, why := a.NextDelay(&policy, DataConflict, time.Now(), rand.Float64(), pass.RecordConflict())
 		if why != Replayable || !gated && !b.Take() {
 			return false
 		}
 		time.Sleep(pause)
-		if !c.ungated && !pass.Held() {
+		if !c.ungated && !pass.IsHeld() {
 			waits, cancel := context.WithDeadline(ctx, a.Deadline(&policy))
-			next, err := g.Enter(waits, c.key(row), a.Alone(&policy))
+			next, err := g.AcquireForReplay(waits, c.key(row), a.NeedsExclusivePass(&policy))
 			cancel()
 			if err != nil {
 				return false
@@ -94,7 +94,7 @@ func (c *contest) transact(ctx context.Context, g *Gate, b *Budget, row int) boo
 			time.Sleep(c.before())
 		}
 	}
-	b.Committed()
+	b.RecordCommit()
 	return true
 }
 
@@ -109,7 +109,7 @@ func (c *contest) run(t *testing.T, lasts time.Duration) outcome {
 	defer stop()
 	var all sync.WaitGroup
 	for range c.processes {
-		g, b := NewGate(Defaults()), NewBudget(Defaults(), time.Now)
+		g, b := NewConflictGate(Defaults()), NewBudget(Defaults(), time.Now)
 		if c.watch != nil {
 			all.Go(func() { c.watch(ctx, g) })
 		}
@@ -141,8 +141,8 @@ var (
 	steady  = func() time.Duration { return 20 * time.Millisecond }
 	oneRow  = func(int) int { return 0 }
 	ownRow  = func(client int) int { return client }
-	oneKey  = func(int) Key { return 1 }
-	keyEach = func(row int) Key { return Key(row) }
+	oneKey  = func(int) ContentionKey { return 1 }
+	keyEach = func(row int) ContentionKey { return ContentionKey(row) }
 )
 
 // sometimes is true for that share of its calls.
@@ -231,7 +231,7 @@ func TestSnapshotBeforeTheGate(t *testing.T) {
 func TestGateForgetsConflicts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		key func(int) Key
+		key func(int) ContentionKey
 		row func() func(int) int
 	}{
 		"one key":       {oneKey, func() func(int) int { return ownRow }},
@@ -250,7 +250,7 @@ func TestGateForgetsConflicts(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := &contest{processes: 1, clients: clients, lasts: steady, row: test.row(), key: test.key, injected: once(10 * time.Second)}
 				var late, slowest int
-				c.watch = func(stop context.Context, g *Gate) {
+				c.watch = func(stop context.Context, g *ConflictGate) {
 					time.Sleep(20 * time.Second) // at the load of one client about 500 commits after the conflict
 					c.mu.Lock()
 					before := c.committed

@@ -36,15 +36,15 @@ func newHasher() (*hasher, error) {
 	return &hasher{mac: mac}, nil
 }
 
-// sum is a digest of a stream of bytes, with the stream's length.
-type sum struct {
+// digestSum is a digest of a stream of bytes, with the stream's length.
+type digestSum struct {
 	tag   [16]byte
 	bytes int64
 }
 
-// digest is the running hash of a stream. It does not depend on how the stream was cut into writes. The first 16 bytes
-// of a block are the tag of the preceding blocks, so the hash of a stream is one polynomial in the key.
-type digest struct {
+// runningDigest is the running hash of a stream. It does not depend on how the stream was cut into writes. The first 16
+// bytes of a block are the tag of the preceding blocks, so the hash of a stream is one polynomial in the key.
+type runningDigest struct {
 	h     *hasher
 	bytes int64
 	n     int // used bytes of block
@@ -53,12 +53,12 @@ type digest struct {
 }
 
 // reset starts a new stream.
-func (d *digest) reset() {
+func (d *runningDigest) reset() {
 	d.bytes, d.n = 0, len(d.tag)
 	clear(d.block[:len(d.tag)])
 }
 
-func (d *digest) write(p []byte) {
+func (d *runningDigest) write(p []byte) {
 	d.bytes += int64(len(p))
 	for {
 		k := copy(d.block[d.n:], p)
@@ -66,16 +66,16 @@ func (d *digest) write(p []byte) {
 		if p = p[k:]; len(p) == 0 {
 			return
 		}
-		d.seal()
+		d.hashBlock()
 		d.n = copy(d.block[:], d.tag[:])
 	}
 }
 
-// seal sets the digest's tag to the hash of the current block.
-func (d *digest) seal() { d.h.mac.Seal(d.tag[:0], d.h.nonce[:], nil, d.block[:d.n]) }
+// hashBlock sets the digest's tag to the hash of the current block.
+func (d *runningDigest) hashBlock() { d.h.mac.Seal(d.tag[:0], d.h.nonce[:], nil, d.block[:d.n]) }
 
 // sum returns the digest of all bytes written so far. More bytes may follow.
-func (d *digest) sum() sum {
-	d.seal()
-	return sum{tag: d.tag, bytes: d.bytes}
+func (d *runningDigest) sum() digestSum {
+	d.hashBlock()
+	return digestSum{tag: d.tag, bytes: d.bytes}
 }

@@ -7,19 +7,19 @@ import (
 	"pgregory.net/rapid"
 )
 
-func newDigest(t testing.TB) *digest {
+func newDigest(t testing.TB) *runningDigest {
 	t.Helper()
 	h, err := newHasher()
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &digest{h: h}
+	d := &runningDigest{h: h}
 	d.reset()
 	return d
 }
 
 // writeCut writes data in pieces that t chooses.
-func writeCut(t *rapid.T, d *digest, data []byte) {
+func writeCut(t *rapid.T, d *runningDigest, data []byte) {
 	for len(data) > 0 {
 		n := rapid.IntRange(1, len(data)).Draw(t, "piece")
 		d.write(data[:n])
@@ -63,7 +63,7 @@ func TestDigestTellsApart(t *testing.T) {
 	t.Parallel()
 	d := newDigest(t)
 	zeros := make([]byte, 4*blockSize)
-	seen := map[sum]int{}
+	seen := map[digestSum]int{}
 	for n := range zeros {
 		d.reset()
 		d.write(zeros[:n])

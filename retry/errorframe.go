@@ -8,9 +8,9 @@ import (
 // headerLen is the length of a protocol frame's type and length fields.
 const headerLen = 5
 
-// Field returns the field with a code from the payload of an ErrorResponse or NoticeResponse, or nil. In a truncated
-// payload, Field finds complete fields only.
-func Field(payload []byte, code byte) []byte {
+// ErrorField returns the field with a code from the payload of an ErrorResponse or NoticeResponse, or nil. In a
+// truncated payload, Field finds complete fields only.
+func ErrorField(payload []byte, code byte) []byte {
 	for len(payload) > 1 && payload[0] != 0 {
 		i := bytes.IndexByte(payload[1:], 0)
 		if i < 0 {
@@ -24,9 +24,9 @@ func Field(payload []byte, code byte) []byte {
 	return nil
 }
 
-// AppendRefusal appends the server's ErrorResponse to dst, with detail and hint added. The server's own fields remain,
-// and our text follows its DETAIL or HINT in the same field. A malformed frame is appended unchanged.
-func AppendRefusal(dst, frame []byte, detail, hint string) []byte {
+// AppendErrorWithHint appends the server's ErrorResponse to dst, with detail and hint added. The server's own fields
+// remain, and our text follows its DETAIL or HINT in the same field. A malformed frame is appended unchanged.
+func AppendErrorWithHint(dst, frame []byte, detail, hint string) []byte {
 	start := len(dst)
 	if len(frame) < headerLen {
 		return append(dst, frame...)

@@ -10,7 +10,7 @@ func errorFrame(payload string) []byte { return reply{typ: 'E', payload: []byte(
 
 func TestAppendRefusal(t *testing.T) {
 	t.Parallel()
-	if got := AppendRefusal(nil, errorFrame("Hx\x00Dy\x00\x00"), "", ""); !bytes.Equal(got, errorFrame("Hx\x00Dy\x00\x00")) {
+	if got := AppendErrorWithHint(nil, errorFrame("Hx\x00Dy\x00\x00"), "", ""); !bytes.Equal(got, errorFrame("Hx\x00Dy\x00\x00")) {
 		t.Errorf("nothing was to be added: %q", got)
 	}
 	for _, test := range []struct{ name, payload, want string }{
@@ -24,7 +24,7 @@ func TestAppendRefusal(t *testing.T) {
 		{"empty", "", ""},
 	} {
 		before := []byte("before")
-		got := AppendRefusal(before, errorFrame(test.payload), "why", "how")
+		got := AppendErrorWithHint(before, errorFrame(test.payload), "why", "how")
 		if want := append(before, errorFrame(test.want)...); !bytes.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", test.name, got, want)
 		}
@@ -40,19 +40,19 @@ func FuzzErrorFrame(f *testing.F) {
 	f.Add("")
 	f.Fuzz(func(t *testing.T, payload string) {
 		frame := errorFrame(payload)
-		got := AppendRefusal(nil, frame, "why", "how")
+		got := AppendErrorWithHint(nil, frame, "why", "how")
 		if n := binary.BigEndian.Uint32(got[1:]); int(n)+1 != len(got) || got[0] != 'E' {
 			t.Fatalf("%q is no frame", got)
 		}
 		for _, code := range []byte("SVCM") {
-			if want := Field(frame[headerLen:], code); !bytes.Equal(Field(got[headerLen:], code), want) {
+			if want := ErrorField(frame[headerLen:], code); !bytes.Equal(ErrorField(got[headerLen:], code), want) {
 				t.Fatalf("field %c of %q was changed in %q", code, frame, got)
 			}
 		}
-		if !bytes.Equal(got, frame) && (Field(got[headerLen:], 'D') == nil || Field(got[headerLen:], 'H') == nil) {
+		if !bytes.Equal(got, frame) && (ErrorField(got[headerLen:], 'D') == nil || ErrorField(got[headerLen:], 'H') == nil) {
 			t.Fatalf("no DETAIL or HINT in %q", got)
 		}
-		Classify(Field(frame[headerLen:], 'C'), Field(frame[headerLen:], 'M'))
+		Classify(ErrorField(frame[headerLen:], 'C'), ErrorField(frame[headerLen:], 'M'))
 	})
 }
 
@@ -69,13 +69,13 @@ func FuzzReplies(f *testing.F) {
 			for rest := stream; len(rest) >= headerLen; {
 				n := headerLen + int(binary.BigEndian.Uint32(rest[1:])%64)
 				n = min(n, len(rest))
-				drop, ok := l.Reply(rest[0], rest[:n])
+				drop, ok := l.RecordReply(rest[0], rest[:n])
 				if !ok || drop < 0 || drop > n || !again && drop != 0 {
 					t.Fatalf("frame %q: drop %d, ok %v, %+v", rest[:n], drop, ok, l.Difference())
 				}
 				rest = rest[n:]
 				if cut--; cut == 0 && !again {
-					l.Delivered()
+					l.RecordDelivered()
 				}
 			}
 		}
@@ -83,7 +83,7 @@ func FuzzReplies(f *testing.F) {
 		if !l.Replayable() {
 			return
 		}
-		if !l.Rewind() {
+		if !l.BeginReplay() {
 			t.Fatal("not replayable")
 		}
 		play(true)

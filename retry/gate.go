@@ -10,67 +10,67 @@ import (
 )
 
 const (
-	// keyedBytes is the number of bytes of a statement's parameters that count for its Key.
-	keyedBytes = 1 << 10
+	// keyParamBytes is the number of bytes of a statement's parameters that count for its Key.
+	keyParamBytes = 1 << 10
 	// maxPasses bounds the transactions that have a Pass or wait for one.
 	maxPasses = 8 << 10
 )
 
-// Key identifies the rows that a transaction competes for. It is a hash of the transaction's first statement that locks
-// or changes existing rows.
-type Key uint64
+// ContentionKey identifies the rows that a transaction competes for. It is a hash of the transaction's first statement
+// that locks or changes existing rows.
+type ContentionKey uint64
 
-// Gate orders the transactions of a process that want the same rows. Without a Gate, new transactions could make a
-// replay conflict for ever.
+// ConflictGate orders the transactions of a process that want the same rows. Without a Gate, new transactions could
+// make a replay conflict for ever.
 //
 // A replay takes a pass for its key. From then on every transaction with that key takes a pass too, and waits in line
 // while a full window of passes is out. The window is one transaction wide at first, and widens while transactions end
 // without a conflict. The queue closes when the window is so wide that none waits. So a contended key is served one
 // transaction after the other, and transactions with other keys are not slowed.
-type Gate struct {
+type ConflictGate struct {
 	// keys is the number of keys that have a queue.
 	keys atomic.Int64
 	seed maphash.Seed
 	hold time.Duration
 
 	mu     sync.Mutex
-	queues map[Key]*queue
+	queues map[ContentionKey]*keyQueue
 	passes int // out or in line
 }
 
-// queue is the line of transactions for one key. It closes when no pass is out and no transaction waits.
-type queue struct {
-	window
-	key    Key
+// keyQueue is the line of transactions for one key. It closes when no pass is out and no transaction waits.
+type keyQueue struct {
+	concurrencyWindow
+	key    ContentionKey
 	out    int
 	closed bool // passes may still be out
 	// sole is a pass that excludes all other passes of its key, or nil.
-	sole *Pass
+	sole *GatePass
 	// replays are the waiting replays, which go before newcomers, transactions without a conflict. Both lists hold *Pass.
 	replays, newcomers list.List
 }
 
-// NewGate returns a Gate whose passes expire after c.GateHold. A client that pauses within its transaction delays
-// others no longer than that.
-func NewGate(c Config) *Gate {
-	return &Gate{seed: maphash.MakeSeed(), hold: c.GateHold, queues: map[Key]*queue{}}
+// NewConflictGate returns a Gate whose passes expire after c.GateHold. A client that pauses within its transaction
+// delays others no longer than that.
+func NewConflictGate(c Config) *ConflictGate {
+	return &ConflictGate{seed: maphash.MakeSeed(), hold: c.GateHold, queues: map[ContentionKey]*keyQueue{}}
 }
 
-// KeyOf returns the Key of a statement with its parameters in wire format. Only the first keyedBytes of the parameters
-// count.
-func KeyOf[T string | []byte](g *Gate, text T, params []byte) Key {
-	parts := [2]uint64{1: maphash.Bytes(g.seed, params[:min(len(params), keyedBytes)])}
+// NewContentionKey returns the Key of a statement with its parameters in wire format. Only the first keyParamBytes of
+// the parameters count.
+func NewContentionKey[T string | []byte](g *ConflictGate, text T, params []byte) ContentionKey {
+	parts := [2]uint64{1: maphash.Bytes(g.seed, params[:min(len(params), keyParamBytes)])}
 	switch text := any(text).(type) {
 	case string:
 		parts[0] = maphash.String(g.seed, text)
 	case []byte:
 		parts[0] = maphash.Bytes(g.seed, text)
 	}
-	return Key(maphash.Comparable(g.seed, parts))
+	return ContentionKey(maphash.Comparable(g.seed, parts))
 }
 
 // Idle reports whether no key has a queue.
-func (g *Gate) Idle() bool { return g.keys.Load() == 0 }
+func (g *ConflictGate) Idle() bool { return g.keys.Load() == 0 }
 
 // GateStats is a snapshot of a Gate.
 type GateStats struct {
@@ -79,7 +79,7 @@ type GateStats struct {
 }
 
 // Stats returns a snapshot of the Gate.
-func (g *Gate) Stats() GateStats {
+func (g *ConflictGate) Stats() GateStats {
 	if g.Idle() {
 		return GateStats{}
 	}
@@ -87,15 +87,15 @@ func (g *Gate) Stats() GateStats {
 	defer g.mu.Unlock()
 	s := GateStats{Keys: len(g.queues)}
 	for _, q := range g.queues {
-		s.Waiting += q.waiting()
+		s.Waiting += q.waitingCount()
 	}
 	return s
 }
 
-// Pass is the right of a transaction to compete for a key while others wait. A nil Pass is no right.
-type Pass struct {
-	gate    *Gate
-	queue   *queue
+// GatePass is the right of a transaction to compete for a key while others wait. A nil Pass is no right.
+type GatePass struct {
+	gate    *ConflictGate
+	queue   *keyQueue
 	alone   bool
 	out     bool
 	lost    bool          // it met a conflict
@@ -105,10 +105,10 @@ type Pass struct {
 	lapse   *time.Timer
 }
 
-// Enter gets a pass for a replay after a conflict. Enter waits for the replay's turn, ahead of newcomers, and returns a
-// pass, or the cause of ctx's end. With alone, Enter waits until no other pass for the key is out, and no other pass is
-// granted meanwhile. The pass is nil if the gate has reached maxPasses.
-func (g *Gate) Enter(ctx context.Context, key Key, alone bool) (*Pass, error) {
+// AcquireForReplay gets a pass for a replay after a conflict. Enter waits for the replay's turn, ahead of newcomers,
+// and returns a pass, or the cause of ctx's end. With alone, Enter waits until no other pass for the key is out, and no
+// other pass is granted meanwhile. The pass is nil if the gate has reached maxPasses.
+func (g *ConflictGate) AcquireForReplay(ctx context.Context, key ContentionKey, alone bool) (*GatePass, error) {
 	g.mu.Lock()
 	q := g.queues[key]
 	if g.passes == maxPasses {
@@ -116,17 +116,17 @@ func (g *Gate) Enter(ctx context.Context, key Key, alone bool) (*Pass, error) {
 		return nil, nil
 	}
 	if q == nil {
-		q = &queue{window: newWindow(), key: key}
+		q = &keyQueue{concurrencyWindow: newConcurrencyWindow(), key: key}
 		g.queues[key] = q
 		g.keys.Add(1)
 	}
-	return g.await(ctx, &Pass{gate: g, queue: q, alone: alone}, &q.replays)
+	return g.enqueueAndWait(ctx, &GatePass{gate: g, queue: q, alone: alone}, &q.replays)
 }
 
-// Follow gets a pass for a transaction that is about to send its key's statement for the first time. If the key has no
-// queue, Follow returns at once, without a pass. Otherwise Follow waits for the transaction's turn. A caller that gives
-// up may go on without a pass, as if it had come earlier.
-func (g *Gate) Follow(ctx context.Context, key Key) (*Pass, error) {
+// WaitIfContended gets a pass for a transaction that is about to send its key's statement for the first time. If the
+// key has no queue, Follow returns at once, without a pass. Otherwise Follow waits for the transaction's turn. A caller
+// that gives up may go on without a pass, as if it had come earlier.
+func (g *ConflictGate) WaitIfContended(ctx context.Context, key ContentionKey) (*GatePass, error) {
 	if g.Idle() {
 		return nil, nil
 	}
@@ -136,14 +136,14 @@ func (g *Gate) Follow(ctx context.Context, key Key) (*Pass, error) {
 		g.mu.Unlock()
 		return nil, nil
 	}
-	return g.await(ctx, &Pass{gate: g, queue: q}, &q.newcomers)
+	return g.enqueueAndWait(ctx, &GatePass{gate: g, queue: q}, &q.newcomers)
 }
 
-// await puts p in line and waits until p is granted. The caller holds g.mu, which await unlocks.
-func (g *Gate) await(ctx context.Context, p *Pass, line *list.List) (*Pass, error) {
+// enqueueAndWait puts p in line and waits until p is granted. The caller holds g.mu, which await unlocks.
+func (g *ConflictGate) enqueueAndWait(ctx context.Context, p *GatePass, line *list.List) (*GatePass, error) {
 	g.passes++
 	place := line.PushBack(p)
-	g.serveLocked(p.queue)
+	g.grantPassesLocked(p.queue)
 	if p.out {
 		g.mu.Unlock()
 		return p, nil
@@ -166,14 +166,14 @@ func (g *Gate) await(ctx context.Context, p *Pass, line *list.List) (*Pass, erro
 	}
 	line.Remove(place)
 	g.passes--
-	g.serveLocked(p.queue) // those behind it, if it excluded others
+	g.grantPassesLocked(p.queue) // those behind it, if it excluded others
 	return nil, context.Cause(ctx)
 }
 
-func (q *queue) waiting() int { return q.replays.Len() + q.newcomers.Len() }
+func (q *keyQueue) waitingCount() int { return q.replays.Len() + q.newcomers.Len() }
 
-// serveLocked grants passes while the key's window has room. It closes a queue that is no longer needed.
-func (g *Gate) serveLocked(q *queue) {
+// grantPassesLocked grants passes while the key's window has room. It closes a queue that is no longer needed.
+func (g *ConflictGate) grantPassesLocked(q *keyQueue) {
 	for q.out < q.width && q.sole == nil {
 		line := &q.replays
 		if line.Len() == 0 {
@@ -183,14 +183,14 @@ func (g *Gate) serveLocked(q *queue) {
 		if first == nil {
 			break
 		}
-		p := first.Value.(*Pass)
+		p := first.Value.(*GatePass)
 		if p.alone && q.out > 0 {
 			break
 		}
 		line.Remove(first)
 		g.grantLocked(q, p)
 	}
-	if !q.closed && q.waiting() == 0 && (q.out == 0 || q.calm >= calmEnough) {
+	if !q.closed && q.waitingCount() == 0 && (q.out == 0 || q.calm >= cleanEndsToClose) {
 		q.closed = true
 		delete(g.queues, q.key)
 		g.keys.Add(-1)
@@ -198,7 +198,7 @@ func (g *Gate) serveLocked(q *queue) {
 }
 
 // grantLocked grants the pass p, which expires after the gate's hold.
-func (g *Gate) grantLocked(q *queue, p *Pass) {
+func (g *ConflictGate) grantLocked(q *keyQueue, p *GatePass) {
 	q.out++
 	p.out, p.version = true, q.version
 	if p.alone {
@@ -215,7 +215,7 @@ func (g *Gate) grantLocked(q *queue, p *Pass) {
 }
 
 // returnLocked takes back a pass that is out, and grants passes to waiting transactions.
-func (p *Pass) returnLocked() {
+func (p *GatePass) returnLocked() {
 	if !p.out {
 		return
 	}
@@ -227,11 +227,11 @@ func (p *Pass) returnLocked() {
 	if q.sole == p {
 		q.sole = nil
 	}
-	p.gate.serveLocked(q)
+	p.gate.grantPassesLocked(q)
 }
 
-// Held reports whether the pass is still out. A pass expires after GateHold, and a conflict may end it.
-func (p *Pass) Held() bool {
+// IsHeld reports whether the pass is still out. A pass expires after GateHold, and a conflict may end it.
+func (p *GatePass) IsHeld() bool {
 	if p == nil {
 		return false
 	}
@@ -240,25 +240,25 @@ func (p *Pass) Held() bool {
 	return p.out
 }
 
-// Conflicted records that the pass's holder met a conflict, and returns the number of transactions in line for the key.
-// If other passes for the key are out, the pass is taken back and the replay takes a new one. Otherwise the winner is
-// in another process, and the replay retains its pass, so that no transaction of this process delays it.
-func (p *Pass) Conflicted() (waiting int) {
+// RecordConflict records that the pass's holder met a conflict, and returns the number of transactions in line for the
+// key. If other passes for the key are out, the pass is taken back and the replay takes a new one. Otherwise the winner
+// is in another process, and the replay retains its pass, so that no transaction of this process delays it.
+func (p *GatePass) RecordConflict() (waiting int) {
 	if p == nil {
 		return 0
 	}
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
 	p.lost = true
-	p.queue.conflicted(p.version)
+	p.queue.recordConflictAt(p.version)
 	if p.queue.out > 1 {
 		p.returnLocked()
 	}
-	return p.queue.waiting()
+	return p.queue.waitingCount()
 }
 
 // Release ends the pass at the end of its transaction. Repeated calls have no effect.
-func (p *Pass) Release() {
+func (p *GatePass) Release() {
 	if p == nil {
 		return
 	}
@@ -269,9 +269,9 @@ func (p *Pass) Release() {
 	}
 	p.ended = true
 	if !p.lost {
-		p.queue.ended(p.version) // an expired pass counts too: a slow transaction is not a conflict
+		p.queue.recordCleanEnd(p.version) // an expired pass counts too: a slow transaction is not a conflict
 		if !p.out {
-			p.gate.serveLocked(p.queue)
+			p.gate.grantPassesLocked(p.queue)
 		}
 	}
 	p.returnLocked()

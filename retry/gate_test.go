@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-func newGate(t testing.TB) *Gate {
+func newGate(t testing.TB) *ConflictGate {
 	t.Helper()
-	return NewGate(Defaults())
+	return NewConflictGate(Defaults())
 }
 
 // empty fails the test when the gate still knows somebody.
-func (g *Gate) empty(t *testing.T) {
+func (g *ConflictGate) empty(t *testing.T) {
 	t.Helper()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -29,18 +29,18 @@ func (g *Gate) empty(t *testing.T) {
 func TestGateKeys(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
-	same := KeyOf(g, "UPDATE t", []byte("1"))
-	if KeyOf(g, []byte("UPDATE t"), []byte("1")) != same {
+	same := NewContentionKey(g, "UPDATE t", []byte("1"))
+	if NewContentionKey(g, []byte("UPDATE t"), []byte("1")) != same {
 		t.Error("the key depends on the type of the text")
 	}
-	for _, other := range []Key{KeyOf(g, "UPDATE t", []byte("2")), KeyOf(g, "UPDATE t1", nil), KeyOf(g, "UPDATE t", nil),
-		KeyOf(g, "1", []byte("UPDATE t"))} {
+	for _, other := range []ContentionKey{NewContentionKey(g, "UPDATE t", []byte("2")), NewContentionKey(g, "UPDATE t1", nil), NewContentionKey(g, "UPDATE t", nil),
+		NewContentionKey(g, "1", []byte("UPDATE t"))} {
 		if other == same {
 			t.Error("two statements have one key")
 		}
 	}
-	long := make([]byte, keyedBytes+5)
-	if KeyOf(g, "", long) != KeyOf(g, "", long[:keyedBytes]) {
+	long := make([]byte, keyParamBytes+5)
+	if NewContentionKey(g, "", long) != NewContentionKey(g, "", long[:keyParamBytes]) {
 		t.Error("more than the first bytes count")
 	}
 }
@@ -50,23 +50,25 @@ func TestGateIsFirstInFirstOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t)
 		ctx := t.Context()
-		if p, err := g.Follow(ctx, 1); p != nil || err != nil {
+		if p, err := g.WaitIfContended(ctx, 1); p != nil || err != nil {
 			t.Fatalf("a newcomer at an idle gate: %v, %v", p, err)
 		}
-		first, err := g.Enter(ctx, 1, false)
-		if err != nil || !first.Held() {
+		first, err := g.AcquireForReplay(ctx, 1, false)
+		if err != nil || !first.IsHeld() {
 			t.Fatal(err)
 		}
-		if p, err := g.Follow(ctx, 2); p != nil || err != nil {
+		if p, err := g.WaitIfContended(ctx, 2); p != nil || err != nil {
 			t.Fatalf("a newcomer with another key: %v, %v", p, err)
 		}
 		var order []int // each writes it while it holds the pass
 		var all sync.WaitGroup
 		for i := range 9 {
 			all.Go(func() {
-				enter := g.Follow
+				enter := g.WaitIfContended
 				if i >= 6 { // replays go first
-					enter = func(ctx context.Context, key Key) (*Pass, error) { return g.Enter(ctx, key, i == 8) }
+					enter = func(ctx context.Context, key ContentionKey) (*GatePass, error) {
+						return g.AcquireForReplay(ctx, key, i == 8)
+					}
 				}
 				p, err := enter(ctx, 1)
 				if err != nil {
@@ -74,7 +76,7 @@ func TestGateIsFirstInFirstOut(t *testing.T) {
 				}
 				order = append(order, i)
 				time.Sleep(10 * time.Millisecond)
-				if p.Conflicted(); !p.Held() { // of another process: the window stays
+				if p.RecordConflict(); !p.IsHeld() { // of another process: the window stays
 					t.Error("a pass is gone although no other is out")
 				}
 				p.Release()
@@ -87,7 +89,7 @@ func TestGateIsFirstInFirstOut(t *testing.T) {
 		if s := g.Stats(); s != (GateStats{Keys: 1, Waiting: 9}) {
 			t.Errorf("%+v", s)
 		}
-		first.Conflicted()
+		first.RecordConflict()
 		first.Release()
 		first.Release()
 		all.Wait()
@@ -102,35 +104,35 @@ func TestGateGivingUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t)
-		holder, _ := g.Enter(t.Context(), 1, false)
+		holder, _ := g.AcquireForReplay(t.Context(), 1, false)
 		why := errors.New("cancelled by the client")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		var gone sync.WaitGroup
 		for range 10 {
 			gone.Go(func() {
-				if p, err := g.Enter(ctx, 1, true); p != nil || err != why {
+				if p, err := g.AcquireForReplay(ctx, 1, true); p != nil || err != why {
 					t.Errorf("%v, %v", p, err)
 				}
 			})
 		}
-		patient := make(chan *Pass)
+		patient := make(chan *GatePass)
 		go func() {
-			p, _ := g.Follow(t.Context(), 1)
+			p, _ := g.WaitIfContended(t.Context(), 1)
 			patient <- p
 		}()
 		synctest.Wait()
 		cancel(why)
 		gone.Wait()
-		holder.Conflicted()
+		holder.RecordConflict()
 		holder.Release()
 		p := <-patient
-		if !p.Held() || holder.Held() {
+		if !p.IsHeld() || holder.IsHeld() {
 			t.Fatal("the pass did not go to the one that waited on")
 		}
 		// Its turn comes in the moment in which it gives up: the pass must not be lost.
 		ctx, cancel = context.WithCancelCause(t.Context())
 		go func() {
-			p, _ := g.Enter(ctx, 1, false)
+			p, _ := g.AcquireForReplay(ctx, 1, false)
 			patient <- p
 		}()
 		synctest.Wait()
@@ -138,12 +140,12 @@ func TestGateGivingUp(t *testing.T) {
 		cancel(why)
 		p.returnLocked()
 		g.mu.Unlock()
-		if p = <-patient; !p.Held() {
+		if p = <-patient; !p.IsHeld() {
 			t.Fatal("the pass is lost")
 		}
 		ctx, cancel = context.WithCancelCause(t.Context())
 		cancel(why)
-		if q, err := g.Enter(ctx, 1, false); q != nil || err != why {
+		if q, err := g.AcquireForReplay(ctx, 1, false); q != nil || err != why {
 			t.Fatalf("%v, %v", q, err)
 		}
 		p.Release()
@@ -162,12 +164,12 @@ func TestGateStorm(t *testing.T) {
 				random := rand.New(rand.NewPCG(uint64(i), 1))
 				for range 20 {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(5))*time.Millisecond)
-					key := Key(random.IntN(3))
-					p, _ := g.Follow(ctx, key)
+					key := ContentionKey(random.IntN(3))
+					p, _ := g.WaitIfContended(ctx, key)
 					for range random.IntN(3) {
 						time.Sleep(time.Duration(random.IntN(3)) * time.Millisecond)
-						if p.Conflicted(); !p.Held() {
-							p, _ = g.Enter(ctx, key, random.IntN(2) == 0)
+						if p.RecordConflict(); !p.IsHeld() {
+							p, _ = g.AcquireForReplay(ctx, key, random.IntN(2) == 0)
 						}
 					}
 					time.Sleep(time.Duration(random.IntN(3)) * time.Millisecond)
@@ -186,13 +188,13 @@ func TestGatePassLapses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t)
 		start := time.Now()
-		stopped, _ := g.Enter(t.Context(), 1, false)
-		next, err := g.Enter(t.Context(), 1, false)
+		stopped, _ := g.AcquireForReplay(t.Context(), 1, false)
+		next, err := g.AcquireForReplay(t.Context(), 1, false)
 		if waited := time.Since(start); err != nil || waited != DefaultGateHold {
 			t.Fatalf("waited %v for a client that stopped, want %v: %v", waited, DefaultGateHold, err)
 		}
 		stopped.Release() // too late: not its pass any more, but an end without a conflict
-		if stopped.Held() || !next.Held() {
+		if stopped.IsHeld() || !next.IsHeld() {
 			t.Fatal("a lapsed pass ends another's")
 		}
 		if w := next.queue.width; w != 2 {
@@ -207,20 +209,20 @@ func TestGateIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t)
-		passes := make([]*Pass, maxPasses)
+		passes := make([]*GatePass, maxPasses)
 		for i := range passes {
-			passes[i], _ = g.Enter(t.Context(), Key(i), false)
+			passes[i], _ = g.AcquireForReplay(t.Context(), ContentionKey(i), false)
 		}
-		if p, err := g.Enter(t.Context(), 0, true); p != nil || err != nil || p.Held() {
+		if p, err := g.AcquireForReplay(t.Context(), 0, true); p != nil || err != nil || p.IsHeld() {
 			t.Fatalf("one more: %v, %v", p, err)
 		}
-		if p, err := g.Follow(t.Context(), 0); p != nil || err != nil {
+		if p, err := g.WaitIfContended(t.Context(), 0); p != nil || err != nil {
 			t.Fatalf("one more: %v, %v", p, err)
 		}
 		for _, p := range passes {
 			p.Release()
 		}
-		(*Pass)(nil).Release()
+		(*GatePass)(nil).Release()
 		g.empty(t)
 	})
 }
@@ -232,11 +234,11 @@ func TestGateWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t)
 		var mu sync.Mutex // several are let in at once
-		var passes []*Pass
-		var alone *Pass
+		var passes []*GatePass
+		var alone *GatePass
 		follow := func() {
 			go func() {
-				if p, err := g.Follow(t.Context(), 1); err == nil {
+				if p, err := g.WaitIfContended(t.Context(), 1); err == nil {
 					mu.Lock()
 					passes = append(passes, p)
 					mu.Unlock()
@@ -244,7 +246,7 @@ func TestGateWindow(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		first, _ := g.Enter(t.Context(), 1, false)
+		first, _ := g.AcquireForReplay(t.Context(), 1, false)
 		for range 5 {
 			follow()
 		}
@@ -253,17 +255,17 @@ func TestGateWindow(t *testing.T) {
 		if len(passes) != 2 || g.Stats().Waiting != 3 {
 			t.Fatalf("%d have a pass, %d wait", len(passes), g.Stats().Waiting)
 		}
-		passes[0].Conflicted()
-		passes[0].Conflicted() // once is enough
+		passes[0].RecordConflict()
+		passes[0].RecordConflict() // once is enough
 		synctest.Wait()
-		if passes[0].Held() || !passes[1].Held() || len(passes) != 2 {
+		if passes[0].IsHeld() || !passes[1].IsHeld() || len(passes) != 2 {
 			t.Fatal("with a conflict the window is one wide again")
 		}
-		go func() { alone, _ = g.Enter(t.Context(), 1, true) }()
+		go func() { alone, _ = g.AcquireForReplay(t.Context(), 1, true) }()
 		synctest.Wait()
 		passes[1].Release()
 		synctest.Wait()
-		if !alone.Held() || len(passes) != 2 {
+		if !alone.IsHeld() || len(passes) != 2 {
 			t.Fatal("a replay that is alone does not go first")
 		}
 		alone.queue.width = 8
@@ -289,23 +291,23 @@ func TestGateCloses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t)
-		p, _ := g.Enter(t.Context(), 1, false)
+		p, _ := g.AcquireForReplay(t.Context(), 1, false)
 		p.queue.width = 2
 		for n := 0; !g.Idle(); n++ {
-			next, err := g.Follow(t.Context(), 1)
-			if err != nil || n > calmEnough {
+			next, err := g.WaitIfContended(t.Context(), 1)
+			if err != nil || n > cleanEndsToClose {
 				t.Fatal("still open", n, err)
 			}
 			p.Release()
 			p = next
 		}
-		if !p.Held() {
+		if !p.IsHeld() {
 			t.Fatal("the pass that is out is lost")
 		}
-		if next, err := g.Follow(t.Context(), 1); next != nil || err != nil {
+		if next, err := g.WaitIfContended(t.Context(), 1); next != nil || err != nil {
 			t.Fatal(next, err)
 		}
-		p.Conflicted()
+		p.RecordConflict()
 		p.Release()
 		g.empty(t)
 	})

@@ -63,7 +63,7 @@ func (x *transaction) run(sql string) []reply {
 // server's own arithmetic, through a relay that replays.
 type counter struct {
 	store    *store
-	logs     *Logs[int]
+	logs     *ReplayLogPool[int]
 	random   *rand.Rand
 	sabotage bool // let replays that differ pass
 
@@ -72,7 +72,7 @@ type counter struct {
 	step      int // of the program: read or nothing, write, commit
 	read      int
 	x         *transaction
-	log       *Log[int]
+	log       *ReplayLog[int]
 	replaying bool
 	attempts  Attempts
 	acked     [3]int
@@ -105,14 +105,14 @@ func (c *counter) turn() {
 	}
 	if !c.replaying {
 		sql := c.next()
-		c.log.Sent('Q', c.step, len(sql))
-		c.log.Write([]byte(sql))
+		c.log.RecordFrame('Q', c.step, len(sql))
+		c.log.AppendPayload([]byte(sql))
 	}
-	at := c.log.At()
-	catchingUp := at < c.log.Turns()
+	at := c.log.CurrentTurn()
+	catchingUp := at < c.log.TurnCount()
 	var sql []byte
-	for i := range c.log.Frames(at) {
-		c.log.Payload(&c.log.Frames(at)[i], func(b []byte) error { sql = append(sql, b...); return nil })
+	for i := range c.log.TurnFrames(at) {
+		c.log.EachPayloadPiece(&c.log.TurnFrames(at)[i], func(b []byte) error { sql = append(sql, b...); return nil })
 	}
 	replies := c.x.run(string(sql))
 	if replies == nil {
@@ -122,7 +122,7 @@ func (c *counter) turn() {
 	var told []byte
 	for _, r := range replies {
 		frame := r.frame()
-		drop, ok := c.log.Reply(r.typ, frame)
+		drop, ok := c.log.RecordReply(r.typ, frame)
 		if !ok && !c.sabotage {
 			c.leaked++
 			c.end()
@@ -130,7 +130,7 @@ func (c *counter) turn() {
 		}
 		told = append(told, frame[drop:]...)
 	}
-	if c.sabotage && catchingUp && c.log.At() == at {
+	if c.sabotage && catchingUp && c.log.CurrentTurn() == at {
 		c.log.at++ // as if it had been the same
 		c.log.out.reset()
 	}
@@ -155,7 +155,7 @@ func (c *counter) turn() {
 
 func (c *counter) conflict() {
 	p := Defaults().Policy
-	if _, why := c.attempts.Next(&p, DataConflict, time.Unix(1, 0), 0, 0); why != Replayable || !c.log.Rewind() {
+	if _, why := c.attempts.NextDelay(&p, DataConflict, time.Unix(1, 0), 0, 0); why != Replayable || !c.log.BeginReplay() {
 		c.leaked++
 		c.end()
 		return
@@ -171,7 +171,7 @@ func (c *counter) end() {
 
 // race lets counters run in an order drawn from a seed and reports whether each
 // row holds what was acknowledged.
-func race(logs *Logs[int], seed uint64, sabotage bool) (right bool, replays, leaked int) {
+func race(logs *ReplayLogPool[int], seed uint64, sabotage bool) (right bool, replays, leaked int) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	s := &store{}
 	clients := make([]*counter, 4)
@@ -196,7 +196,7 @@ func race(logs *Logs[int], seed uint64, sabotage bool) (right bool, replays, lea
 // lost learns it.
 func TestNoUpdateIsLost(t *testing.T) {
 	t.Parallel()
-	logs, err := NewLogs[int](Defaults())
+	logs, err := NewReplayLogPool[int](Defaults())
 	if err != nil {
 		t.Fatal(err)
 	}

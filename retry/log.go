@@ -7,47 +7,47 @@ import (
 
 // turnCost and savepointCost are the bytes that a turn and a savepoint count for in a log, without names.
 const (
-	turnCost      = int(unsafe.Sizeof(turn{}))
+	turnCost      = int(unsafe.Sizeof(loggedTurn{}))
 	savepointCost = 256 // with the caller's own record of it, rounded up
 )
 
-// frameCost returns the bytes that a frame counts for in a log, without its payload.
-func frameCost[R any]() int { return int(unsafe.Sizeof(Frame[R]{})) }
+// frameOverhead returns the bytes that a frame counts for in a log, without its payload.
+func frameOverhead[R any]() int { return int(unsafe.Sizeof(LoggedFrame[R]{})) }
 
-// Logs creates the logs of a process's transactions and enforces their bounds. R is the caller's data with each frame,
-// which the caller needs to send the frame again.
-type Logs[R any] struct {
+// ReplayLogPool creates the logs of a process's transactions and enforces their bounds. R is the caller's data with
+// each frame, which the caller needs to send the frame again.
+type ReplayLogPool[R any] struct {
 	limit  int
-	quota  *Quota
+	quota  *ByteQuota
 	hasher *hasher
 	pool   sync.Pool
 }
 
-// NewLogs returns Logs within the bounds that c sets.
-func NewLogs[R any](c Config) (*Logs[R], error) {
+// NewReplayLogPool returns Logs within the bounds that c sets.
+func NewReplayLogPool[R any](c Config) (*ReplayLogPool[R], error) {
 	h, err := newHasher()
 	if err != nil {
 		return nil, err
 	}
-	return &Logs[R]{limit: c.LogBytes, quota: NewQuota(c.LogTotalBytes), hasher: h}, nil
+	return &ReplayLogPool[R]{limit: c.LogBytes, quota: NewByteQuota(c.LogTotalBytes), hasher: h}, nil
 }
 
 // Used returns the bytes of all open logs together, in whole chunks.
-func (l *Logs[R]) Used() int64 { return l.quota.Used() }
+func (l *ReplayLogPool[R]) Used() int64 { return l.quota.Used() }
 
 // Open returns the log of a new transaction. The caller ends the log with Close.
-func (l *Logs[R]) Open() *Log[R] {
-	log, ok := l.pool.Get().(*Log[R])
+func (l *ReplayLogPool[R]) Open() *ReplayLog[R] {
+	log, ok := l.pool.Get().(*ReplayLog[R])
 	if !ok {
-		log = &Log[R]{logs: l}
+		log = &ReplayLog[R]{logs: l}
 		log.out.digest.h = l.hasher
 	}
 	log.out.reset()
 	return log
 }
 
-// Frame is a frame that was sent to the backend, or a mark for an answer that Sluice made itself.
-type Frame[R any] struct {
+// LoggedFrame is a frame that was sent to the backend, or a mark for an answer that Sluice made itself.
+type LoggedFrame[R any] struct {
 	Type byte // the frame's type
 	Note R
 	// start and end are the position of the frame's payload in the log's data.
@@ -55,19 +55,19 @@ type Frame[R any] struct {
 }
 
 // Len returns the length of the frame's payload.
-func (f *Frame[R]) Len() int { return f.end - f.start }
+func (f *LoggedFrame[R]) Len() int { return f.end - f.start }
 
-// Log records one transaction: the frames of each of its turns, and digests of the answers to its client.
+// ReplayLog records one transaction: the frames of each of its turns, and digests of the answers to its client.
 //
 // A nil Log, and a refused one, records nothing and accepts all answers. A Log that was refused in the middle of a
 // replay accepts no answers. The methods that a replay uses (Turns, At, Untold, Frames, Payload, Difference) need a Log
 // that is Replayable.
-type Log[R any] struct {
-	logs    *Logs[R]
-	refused Reason
-	data    chain
-	frames  []Frame[R] // of all turns
-	turns   []turn     // settled turns
+type ReplayLog[R any] struct {
+	logs    *ReplayLogPool[R]
+	refused RefusalReason
+	data    chunkedBuffer
+	frames  []LoggedFrame[R] // of all turns
+	turns   []loggedTurn     // settled turns
 	saves   []savepoint
 	// charged is the number of bytes that the log counts for. reserved is the number of bytes that the quota has granted
 	// to the log.
@@ -75,20 +75,20 @@ type Log[R any] struct {
 
 	// at is the index of the turn whose replies are due: len(turns), except in a replay.
 	at        int
-	out       output // its replies so far
-	delivered mark   // how much of the turn in progress was sent to the client
-	wrote     bool   // the turn in progress may write
-	diff      Difference
-	// stuck is set if the log was refused during a replay that had not reached the client's position.
-	stuck bool
+	out       turnOutput     // its replies so far
+	delivered outputPosition // how much of the turn in progress was sent to the client
+	wrote     bool           // the turn in progress may write
+	diff      ReplayDifference
+	// refusedMidReplay is set if the log was refused during a replay that had not reached the client's position.
+	refusedMidReplay bool
 }
 
-// turn is one settled turn in a log.
-type turn struct {
+// loggedTurn is one settled turn in a log.
+type loggedTurn struct {
 	frames     int // end of its frames
-	sum        sum
+	sum        digestSum
 	statements int
-	verb       Verb
+	verb       CommandVerb
 	failed     bool
 	wrote      bool
 	cut        bool // Cut ended it, not a ReadyForQuery
@@ -98,39 +98,39 @@ type turn struct {
 }
 
 // Replayable reports whether the log allows a replay of the transaction.
-func (l *Log[R]) Replayable() bool { return l != nil && l.refused == Replayable }
+func (l *ReplayLog[R]) Replayable() bool { return l != nil && l.refused == Replayable }
 
-// Refused returns the Reason why the transaction cannot be run again.
-func (l *Log[R]) Refused() Reason {
+// RefusalReason returns the Reason why the transaction cannot be run again.
+func (l *ReplayLog[R]) RefusalReason() RefusalReason {
 	if l == nil {
 		return OptedOut
 	}
 	return l.refused
 }
 
-// Refuse makes the transaction unreplayable and frees the log. The first reason stays. If a statement failed after a
-// savepoint, the log stays for Fork and RollbackTo.
-func (l *Log[R]) Refuse(why Reason) {
+// RefuseReplay makes the transaction unreplayable and frees the log. The first reason stays. If a statement failed
+// after a savepoint, the log stays for Fork and RollbackTo.
+func (l *ReplayLog[R]) RefuseReplay(why RefusalReason) {
 	if l == nil || l.refused != Replayable {
 		return
 	}
-	l.refused, l.stuck = why, l.behind()
-	if l.Recoverable() && !l.stuck {
-		l.breakOff()
+	l.refused, l.refusedMidReplay = why, l.isBehindClient()
+	if l.CanRollbackTo() && !l.refusedMidReplay {
+		l.endTurnWithError()
 		return
 	}
-	l.free()
+	l.releaseMemory()
 	l.at = 0
 }
 
 // Close ends the log and returns its memory.
-func (l *Log[R]) Close() {
+func (l *ReplayLog[R]) Close() {
 	if l == nil {
 		return
 	}
 	clear(l.saves)
 	l.saves = l.saves[:0]
-	l.free()
+	l.releaseMemory()
 	logs, frames, turns, saves, out := l.logs, l.frames[:0], l.turns[:0], l.saves[:0], &l.out
 	if cap(frames) > 512 {
 		frames = nil
@@ -139,13 +139,13 @@ func (l *Log[R]) Close() {
 		turns = nil
 	}
 	out.reset()
-	l.refused, l.at, l.delivered, l.wrote, l.stuck, l.diff = Replayable, 0, mark{}, false, false, Difference{}
+	l.refused, l.at, l.delivered, l.wrote, l.refusedMidReplay, l.diff = Replayable, 0, outputPosition{}, false, false, ReplayDifference{}
 	l.frames, l.turns, l.saves = frames, turns, saves
 	logs.pool.Put(l)
 }
 
-// free releases the log's memory, except the names of its savepoints.
-func (l *Log[R]) free() {
+// releaseMemory releases the log's memory, except the names of its savepoints.
+func (l *ReplayLog[R]) releaseMemory() {
 	l.data.truncate(0)
 	clear(l.frames)
 	l.frames, l.turns = l.frames[:0], l.turns[:0]
@@ -153,24 +153,24 @@ func (l *Log[R]) free() {
 	for _, s := range l.saves {
 		l.charged += savepointCost + len(s.name)
 	}
-	keep := inChunks(l.charged)
+	keep := roundUpToChunks(l.charged)
 	l.logs.quota.Give(l.reserved - keep)
 	l.reserved = keep
 }
 
-// inChunks returns n bytes, rounded up to whole chunks.
-func inChunks(n int) int { return (n + chunkSize - 1) / chunkSize * chunkSize }
+// roundUpToChunks returns n bytes, rounded up to whole chunks.
+func roundUpToChunks(n int) int { return (n + chunkSize - 1) / chunkSize * chunkSize }
 
-// charge counts n more bytes for the log. If they exceed a bound, charge refuses the log and returns false.
-func (l *Log[R]) charge(n int) bool {
+// chargeOrRefuse counts n more bytes for the log. If they exceed a bound, charge refuses the log and returns false.
+func (l *ReplayLog[R]) chargeOrRefuse(n int) bool {
 	if n > l.logs.limit-l.charged {
-		l.Refuse(LogFull)
+		l.RefuseReplay(LogFull)
 		return false
 	}
 	if need := l.charged + n - l.reserved; need > 0 {
-		need = inChunks(need)
+		need = roundUpToChunks(need)
 		if !l.logs.quota.Take(need) {
-			l.Refuse(MemoryFull)
+			l.RefuseReplay(MemoryFull)
 			return false
 		}
 		l.reserved += need
@@ -179,14 +179,14 @@ func (l *Log[R]) charge(n int) bool {
 	return true
 }
 
-// Keep counts n bytes of the caller's own data for the log until the log is closed. If they do not fit, Keep counts
-// nothing and returns false.
-func (l *Log[R]) Keep(n int) bool {
+// ReserveBytes counts n bytes of the caller's own data for the log until the log is closed. If they do not fit, Keep
+// counts nothing and returns false.
+func (l *ReplayLog[R]) ReserveBytes(n int) bool {
 	if l == nil || l.refused != Replayable || n > l.logs.limit-l.charged {
 		return false
 	}
 	if need := l.charged + n - l.reserved; need > 0 {
-		need = inChunks(need)
+		need = roundUpToChunks(need)
 		if !l.logs.quota.Take(need) {
 			return false
 		}
@@ -196,19 +196,19 @@ func (l *Log[R]) Keep(n int) bool {
 	return true
 }
 
-// Sent records the next frame of the turn in progress, before the frame is sent. The frame's payload of size bytes
-// follows by Write. Sent also records frames without an answer that a replay must send. Sent returns false when the
-// transaction is not replayable, or no longer.
-func (l *Log[R]) Sent(typ byte, note R, size int) bool {
-	if l == nil || l.refused != Replayable || !l.charge(size+frameCost[R]()) {
+// RecordFrame records the next frame of the turn in progress, before the frame is sent. The frame's payload of size
+// bytes follows by Write. Sent also records frames without an answer that a replay must send. Sent returns false when
+// the transaction is not replayable, or no longer.
+func (l *ReplayLog[R]) RecordFrame(typ byte, note R, size int) bool {
+	if l == nil || l.refused != Replayable || !l.chargeOrRefuse(size+frameOverhead[R]()) {
 		return false
 	}
-	l.frames = append(l.frames, Frame[R]{Type: typ, Note: note, start: l.data.n, end: l.data.n})
+	l.frames = append(l.frames, LoggedFrame[R]{Type: typ, Note: note, start: l.data.n, end: l.data.n})
 	return true
 }
 
-// Write adds a piece to the payload of the last frame that Sent recorded.
-func (l *Log[R]) Write(piece []byte) {
+// AppendPayload adds a piece to the payload of the last frame that Sent recorded.
+func (l *ReplayLog[R]) AppendPayload(piece []byte) {
 	if l == nil || l.refused != Replayable {
 		return
 	}
@@ -216,19 +216,19 @@ func (l *Log[R]) Write(piece []byte) {
 	l.frames[len(l.frames)-1].end = l.data.n
 }
 
-// Wrote records that the turn in progress may do more than read data.
-func (l *Log[R]) Wrote() {
+// RecordWrite records that the turn in progress may do more than read data.
+func (l *ReplayLog[R]) RecordWrite() {
 	if l != nil {
 		l.wrote = true
 	}
 }
 
-// Turns returns the number of settled turns in the log.
-func (l *Log[R]) Turns() int { return len(l.turns) }
+// TurnCount returns the number of settled turns in the log.
+func (l *ReplayLog[R]) TurnCount() int { return len(l.turns) }
 
-// Frames returns the frames of turn i. The turn in progress has the index Turns(). The frames are valid until the next
-// Sent.
-func (l *Log[R]) Frames(i int) []Frame[R] {
+// TurnFrames returns the frames of turn i. The turn in progress has the index Turns(). The frames are valid until the
+// next Sent.
+func (l *ReplayLog[R]) TurnFrames(i int) []LoggedFrame[R] {
 	from, to := 0, len(l.frames)
 	if i > 0 {
 		from = l.turns[i-1].frames
@@ -239,8 +239,8 @@ func (l *Log[R]) Frames(i int) []Frame[R] {
 	return l.frames[from:to]
 }
 
-// Payload calls f with the payload of a frame, in pieces, until f returns an error. The pieces are valid until the log
-// is closed or refused.
-func (l *Log[R]) Payload(frame *Frame[R], f func(piece []byte) error) error {
+// EachPayloadPiece calls f with the payload of a frame, in pieces, until f returns an error. The pieces are valid until
+// the log is closed or refused.
+func (l *ReplayLog[R]) EachPayloadPiece(frame *LoggedFrame[R], f func(piece []byte) error) error {
 	return l.data.each(frame.start, frame.end, f)
 }

@@ -10,11 +10,11 @@ import (
 )
 
 // content is what a log holds of turn i, in plain form.
-func content(l *Log[int], i int) (got []string) {
-	frames := l.Frames(i)
+func content(l *ReplayLog[int], i int) (got []string) {
+	frames := l.TurnFrames(i)
 	for j := range frames {
 		payload := []byte{}
-		l.Payload(&frames[j], func(piece []byte) error { payload = append(payload, piece...); return nil })
+		l.EachPayloadPiece(&frames[j], func(piece []byte) error { payload = append(payload, piece...); return nil })
 		if len(payload) != frames[j].Len() {
 			return []string{"length"}
 		}
@@ -48,24 +48,24 @@ func TestLogKeepsFramesAndSavepoints(t *testing.T) {
 			}
 			switch rapid.IntRange(0, 5).Draw(t, "step") {
 			case 0:
-				if !l.Savepoint(name) {
+				if !l.AddSavepoint(name) {
 					t.Fatal("no savepoint")
 				}
 				names, positions = append(names, name), append(positions, len(turns))
 			case 1:
-				if l.Find(name) != last {
+				if l.FindSavepoint(name) != last {
 					t.Fatal("release")
 				}
 				if last >= 0 {
-					l.Release(last)
+					l.ReleaseSavepoint(last)
 					names, positions = names[:last], positions[:last]
 				}
 			case 2:
 				if rapid.Bool().Draw(t, "failed") {
-					l.Sent('Q', 0, 10)
-					l.Write(make([]byte, 10))
-					l.Refuse(Failed) // what was sent last is forgotten, with all if there is no savepoint
-					if l.Recoverable() != (len(names) > 0) || l.Sent('Q', 0, 10) || l.Savepoint("c") {
+					l.RecordFrame('Q', 0, 10)
+					l.AppendPayload(make([]byte, 10))
+					l.RefuseReplay(Failed) // what was sent last is forgotten, with all if there is no savepoint
+					if l.CanRollbackTo() != (len(names) > 0) || l.RecordFrame('Q', 0, 10) || l.AddSavepoint("c") {
 						t.Fatal("after a failure")
 					}
 					if len(names) == 0 {
@@ -88,24 +88,24 @@ func TestLogKeepsFramesAndSavepoints(t *testing.T) {
 				var new turn
 				for i := range rapid.IntRange(0, 4).Draw(t, "frames") {
 					payload := drawPayload(t, 2*chunkSize)
-					if !l.Sent('Q', i, len(payload)) {
-						t.Fatalf("refused: %v", l.Refused())
+					if !l.RecordFrame('Q', i, len(payload)) {
+						t.Fatalf("refused: %v", l.RefusalReason())
 					}
 					half := rapid.IntRange(0, len(payload)).Draw(t, "half")
-					l.Write(payload[:half])
-					l.Write(payload[half:])
+					l.AppendPayload(payload[:half])
+					l.AppendPayload(payload[half:])
 					new.frames = append(new.frames, "Q"+strconv.Itoa(i)+string(payload))
 				}
 				if new.wrote = rapid.Bool().Draw(t, "wrote"); new.wrote {
-					l.Wrote()
+					l.RecordWrite()
 				}
-				if !slices.Equal(content(l, l.Turns()), new.frames) {
+				if !slices.Equal(content(l, l.TurnCount()), new.frames) {
 					t.Fatal("the turn in progress is not what was sent")
 				}
 				if new.failed = rapid.Bool().Draw(t, "failed"); new.failed {
-					l.Reply('E', errorFrame("C23505\x00\x00"))
+					l.RecordReply('E', errorFrame("C23505\x00\x00"))
 				}
-				l.Reply('Z', readyInBlock)
+				l.RecordReply('Z', readyInBlock)
 				turns = append(turns, new)
 			}
 			charged := 0
@@ -115,14 +115,14 @@ func TestLogKeepsFramesAndSavepoints(t *testing.T) {
 				}
 				charged += turnCost
 				for _, f := range turn.frames {
-					charged += len(f) - 2 + frameCost[int]()
+					charged += len(f) - 2 + frameOverhead[int]()
 				}
 			}
 			for _, name := range names {
 				charged += savepointCost + len(name)
 			}
-			if l.Turns() != len(turns) || l.At() != len(turns) || l.charged != charged || l.data.n > charged || l.Savepoints() != len(names) {
-				t.Fatalf("%d turns and %d bytes charged, want %d and %d", l.Turns(), l.charged, len(turns), charged)
+			if l.TurnCount() != len(turns) || l.CurrentTurn() != len(turns) || l.charged != charged || l.data.n > charged || l.SavepointCount() != len(names) {
+				t.Fatalf("%d turns and %d bytes charged, want %d and %d", l.TurnCount(), l.charged, len(turns), charged)
 			}
 			if used := logs.Used(); used < int64(charged) || used%chunkSize != 0 {
 				t.Fatalf("%d bytes used of %d charged", used, charged)
@@ -138,61 +138,61 @@ func TestLogBounds(t *testing.T) {
 	t.Parallel()
 	c := Defaults()
 	c.LogBytes, c.LogTotalBytes = 2*chunkSize, 3*chunkSize
-	logs, err := NewLogs[int](c)
+	logs, err := NewReplayLogPool[int](c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
 		name string
-		fill func(l *Log[int])
+		fill func(l *ReplayLog[int])
 	}{
-		{"one large frame", func(l *Log[int]) { l.Sent('B', 0, 2*chunkSize) }},
-		{"many small frames", func(l *Log[int]) {
-			for range 2 * chunkSize / frameCost[int]() {
-				l.Sent('S', 0, 0)
+		{"one large frame", func(l *ReplayLog[int]) { l.RecordFrame('B', 0, 2*chunkSize) }},
+		{"many small frames", func(l *ReplayLog[int]) {
+			for range 2 * chunkSize / frameOverhead[int]() {
+				l.RecordFrame('S', 0, 0)
 			}
-			l.Sent('S', 0, 0)
+			l.RecordFrame('S', 0, 0)
 		}},
-		{"many turns", func(l *Log[int]) {
+		{"many turns", func(l *ReplayLog[int]) {
 			for range 2*chunkSize/turnCost + 1 {
-				if _, ok := l.Reply('Z', readyInBlock); !ok {
+				if _, ok := l.RecordReply('Z', readyInBlock); !ok {
 					t.Error("differs outside a replay")
 				}
 			}
 		}},
-		{"many savepoints", func(l *Log[int]) {
+		{"many savepoints", func(l *ReplayLog[int]) {
 			for range 2 * chunkSize / savepointCost {
-				l.Savepoint("s")
+				l.AddSavepoint("s")
 			}
 		}},
 	} {
 		l := logs.Open()
 		names := test.name == "many savepoints" // they are kept
-		if test.fill(l); l.Refused() != LogFull || l.Replayable() || l.Recoverable() || l.Rewind() || (logs.Used() != 0) != names {
-			t.Errorf("%s: refused for %q, %d bytes still held", test.name, l.Refused(), logs.Used())
+		if test.fill(l); l.RefusalReason() != LogFull || l.Replayable() || l.CanRollbackTo() || l.BeginReplay() || (logs.Used() != 0) != names {
+			t.Errorf("%s: refused for %q, %d bytes still held", test.name, l.RefusalReason(), logs.Used())
 		}
 		// From now on it notes nothing and lets everything pass.
-		if l.Sent('Q', 0, 1) || l.Savepoint("a") {
+		if l.RecordFrame('Q', 0, 1) || l.AddSavepoint("a") {
 			t.Errorf("%s: goes on logging", test.name)
 		}
-		l.Write([]byte("x"))
-		if drop, ok := l.Reply('Z', readyInBlock); drop != 0 || !ok || l.Turns() != 0 || l.At() != 0 {
+		l.AppendPayload([]byte("x"))
+		if drop, ok := l.RecordReply('Z', readyInBlock); drop != 0 || !ok || l.TurnCount() != 0 || l.CurrentTurn() != 0 {
 			t.Errorf("%s: drop %d, ok %v", test.name, drop, ok)
 		}
-		if names && l.Find("s") != l.Savepoints()-1 {
-			t.Errorf("%s: %d", test.name, l.Savepoints())
+		if names && l.FindSavepoint("s") != l.SavepointCount()-1 {
+			t.Errorf("%s: %d", test.name, l.SavepointCount())
 		}
 		l.Close()
 	}
 	a, b := logs.Open(), logs.Open()
-	a.Sent('Q', 0, chunkSize)
-	if b.Sent('Q', 0, chunkSize) || b.Refused() != MemoryFull {
-		t.Errorf("the bound of all logs: refused for %q", b.Refused())
+	a.RecordFrame('Q', 0, chunkSize)
+	if b.RecordFrame('Q', 0, chunkSize) || b.RefusalReason() != MemoryFull {
+		t.Errorf("the bound of all logs: refused for %q", b.RefusalReason())
 	}
 	a.Close()
 	b.Close()
-	if c := logs.Open(); !c.Replayable() || !c.Untold() || c.Turns() != 0 || len(c.Frames(0)) != 0 || logs.Used() != 0 {
-		t.Errorf("a log is not as new: %v", c.Refused())
+	if c := logs.Open(); !c.Replayable() || !c.HasDeliveredNothing() || c.TurnCount() != 0 || len(c.TurnFrames(0)) != 0 || logs.Used() != 0 {
+		t.Errorf("a log is not as new: %v", c.RefusalReason())
 	}
 }
 
@@ -201,7 +201,7 @@ func TestLogsInParallel(t *testing.T) {
 	t.Parallel()
 	c := Defaults()
 	c.LogTotalBytes = c.LogBytes
-	logs, err := NewLogs[int](c)
+	logs, err := NewReplayLogPool[int](c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,12 +211,12 @@ func TestLogsInParallel(t *testing.T) {
 			payload := slices.Repeat([]byte{byte(i)}, 3*chunkSize)
 			for range 500 {
 				l := logs.Open()
-				for j := 0; j < 8 && l.Sent('Q', j, len(payload)); j++ {
-					l.Write(payload)
+				for j := 0; j < 8 && l.RecordFrame('Q', j, len(payload)); j++ {
+					l.AppendPayload(payload)
 				}
-				frames := l.Frames(0)
+				frames := l.TurnFrames(0)
 				for j := range frames {
-					l.Payload(&frames[j], func(piece []byte) error {
+					l.EachPayloadPiece(&frames[j], func(piece []byte) error {
 						if piece[0] != byte(i) || piece[len(piece)-1] != byte(i) {
 							t.Error("another's bytes")
 						}
@@ -238,18 +238,18 @@ func TestLogsInParallel(t *testing.T) {
 
 func TestNoLog(t *testing.T) {
 	t.Parallel()
-	var l *Log[int]
-	l.Refuse(Pinned)
-	l.Write(nil)
-	l.Wrote()
-	l.Delivered()
-	if drop, ok := l.Rows([]byte("D")); drop != 0 || !ok {
+	var l *ReplayLog[int]
+	l.RefuseReplay(Pinned)
+	l.AppendPayload(nil)
+	l.RecordWrite()
+	l.RecordDelivered()
+	if drop, ok := l.RecordRows([]byte("D")); drop != 0 || !ok {
 		t.Error("rows do not pass")
 	}
-	if drop, ok := l.Reply('Z', readyInBlock); drop != 0 || !ok || l.Made(5) != 0 {
+	if drop, ok := l.RecordReply('Z', readyInBlock); drop != 0 || !ok || l.RecordLocalReply(5) != 0 {
 		t.Error("replies do not pass")
 	}
-	if l.Sent('Q', 0, 1) || l.Replayable() || l.Rewind() || l.Refused() == Replayable {
+	if l.RecordFrame('Q', 0, 1) || l.Replayable() || l.BeginReplay() || l.RefusalReason() == Replayable {
 		t.Error("it can be replayed")
 	}
 	l.Close()
@@ -262,19 +262,19 @@ func TestRefusedInAReplay(t *testing.T) {
 	row := reply{typ: 'D', payload: []byte("1")}.frame()
 	for _, settled := range []bool{true, false} {
 		l := newLogs(t).Open()
-		l.Rows(row)
+		l.RecordRows(row)
 		if settled {
-			l.Reply('Z', readyInBlock)
+			l.RecordReply('Z', readyInBlock)
 		} else {
-			l.Delivered()
+			l.RecordDelivered()
 		}
-		l.Rewind()
-		l.Refuse(Cancelled)
-		l.Refuse(TimedOut)
-		if _, ok := l.Rows(row); ok || l.Refused() != Cancelled {
-			t.Errorf("settled %v: rows pass, refused for %q", settled, l.Refused())
+		l.BeginReplay()
+		l.RefuseReplay(Cancelled)
+		l.RefuseReplay(TimedOut)
+		if _, ok := l.RecordRows(row); ok || l.RefusalReason() != Cancelled {
+			t.Errorf("settled %v: rows pass, refused for %q", settled, l.RefusalReason())
 		}
-		if _, ok := l.Reply('C', errorFrame("")); ok || l.Made(5) != 5 {
+		if _, ok := l.RecordReply('C', errorFrame("")); ok || l.RecordLocalReply(5) != 5 {
 			t.Errorf("settled %v: replies pass", settled)
 		}
 		l.Close()
@@ -291,26 +291,26 @@ func TestDifferenceNamesTheStatement(t *testing.T) {
 	for _, test := range []struct {
 		name        string
 		told, again []reply
-		want        Difference
+		want        ReplayDifference
 	}{
-		{"a value", []reply{row("1"), tag("SELECT 1"), ready}, []reply{row("2"), tag("SELECT 1"), ready}, Difference{2, 2, Select, Values}},
-		{"a row more", []reply{row("1"), tag("SELECT 1"), ready}, []reply{row("1"), row("1"), tag("SELECT 2"), ready}, Difference{2, 2, Select, Size}},
-		{"an error", []reply{tag("INSERT 0 1"), ready}, []reply{failure, ready}, Difference{2, 2, Insert, Outcome}},
-		{"another error", []reply{failure, ready}, []reply{{typ: 'E', payload: errorPayload("ERROR", "23503", "")}, ready}, Difference{2, 2, OtherVerb, Values}},
+		{"a value", []reply{row("1"), tag("SELECT 1"), ready}, []reply{row("2"), tag("SELECT 1"), ready}, ReplayDifference{2, 2, Select, Values}},
+		{"a row more", []reply{row("1"), tag("SELECT 1"), ready}, []reply{row("1"), row("1"), tag("SELECT 2"), ready}, ReplayDifference{2, 2, Select, Size}},
+		{"an error", []reply{tag("INSERT 0 1"), ready}, []reply{failure, ready}, ReplayDifference{2, 2, Insert, Outcome}},
+		{"another error", []reply{failure, ready}, []reply{{typ: 'E', payload: errorPayload("ERROR", "23503", "")}, ready}, ReplayDifference{2, 2, OtherVerb, Values}},
 		{"another severity", []reply{{typ: 'N', payload: errorPayload("WARNING", "01000", "")}, ready},
-			[]reply{{typ: 'N', payload: errorPayload("CAUTION", "01000", "")}, ready}, Difference{2, 2, OtherVerb, Values}},
-		{"another text", []reply{failure, ready}, []reply{{typ: 'E', payload: errorPayload("ERROR", "23505", "line 2")}, ready}, Difference{}},
+			[]reply{{typ: 'N', payload: errorPayload("CAUTION", "01000", "")}, ready}, ReplayDifference{2, 2, OtherVerb, Values}},
+		{"another text", []reply{failure, ready}, []reply{{typ: 'E', payload: errorPayload("ERROR", "23505", "line 2")}, ready}, ReplayDifference{}},
 		{"what does not count", []reply{{typ: '1'}, {typ: '2'}, {typ: '3'}, {typ: 'S', payload: []byte("a\x00b\x00")}, {typ: 'A'}, row("1"), ready},
-			[]reply{row("1"), ready}, Difference{}},
+			[]reply{row("1"), ready}, ReplayDifference{}},
 		{"several", []reply{tag("UPDATE 1"), tag("DELETE 1"), tag("DELETE 1"), ready},
-			[]reply{tag("UPDATE 1"), tag("DELETE 1"), tag("DELETE 2"), ready}, Difference{2, 4, Update, Values}},
-		{"no statement", []reply{{typ: 'n'}, ready}, []reply{{typ: 'T'}, ready}, Difference{2, 2, OtherVerb, Values}},
-		{"the status", []reply{ready}, []reply{{typ: 'Z', payload: []byte("E")}}, Difference{2, 2, OtherVerb, Values}},
+			[]reply{tag("UPDATE 1"), tag("DELETE 1"), tag("DELETE 2"), ready}, ReplayDifference{2, 4, Update, Values}},
+		{"no statement", []reply{{typ: 'n'}, ready}, []reply{{typ: 'T'}, ready}, ReplayDifference{2, 2, OtherVerb, Values}},
+		{"the status", []reply{ready}, []reply{{typ: 'Z', payload: []byte("E")}}, ReplayDifference{2, 2, OtherVerb, Values}},
 	} {
 		l := newLogs(t).Open()
 		play := func(turn []reply) (ok bool) {
 			for _, r := range turn {
-				if _, ok = l.Reply(r.typ, r.frame()); !ok {
+				if _, ok = l.RecordReply(r.typ, r.frame()); !ok {
 					return false
 				}
 			}
@@ -318,8 +318,8 @@ func TestDifferenceNamesTheStatement(t *testing.T) {
 		}
 		play(first)
 		play(test.told)
-		l.Rewind()
-		if !play(first) || play(test.again) != (test.want == Difference{}) || l.Difference() != test.want {
+		l.BeginReplay()
+		if !play(first) || play(test.again) != (test.want == ReplayDifference{}) || l.Difference() != test.want {
 			t.Errorf("%s: %+v, want %+v", test.name, l.Difference(), test.want)
 		}
 		l.Close()
@@ -332,19 +332,19 @@ func TestCut(t *testing.T) {
 	row := func(value string) []byte { return reply{typ: 'D', payload: []byte(value)}.frame() }
 	for _, again := range []string{"1", "2", "12", ""} {
 		l := newLogs(t).Open()
-		l.Sent('E', 0, 0)
-		l.Rows(row("1"))
-		if !l.Cut() || l.Turns() != 1 || !l.IsCut(0) || !l.Savepoint("a") {
+		l.RecordFrame('E', 0, 0)
+		l.RecordRows(row("1"))
+		if !l.CutTurn() || l.TurnCount() != 1 || !l.IsCutTurn(0) || !l.AddSavepoint("a") {
 			t.Fatal("not cut")
 		}
-		l.Sent('E', 1, 0)
-		if l.Discards(0, 1) != true || l.Discards(0, 0) {
+		l.RecordFrame('E', 1, 0)
+		if l.RollbackDropsTurn(0, 1) != true || l.RollbackDropsTurn(0, 0) {
 			t.Error("what a rollback forgets")
 		}
 		l.RollbackTo(0)
-		l.Rewind()
-		l.Rows(row(again))
-		if ok := l.Cut(); ok != (again == "1") || ok != (l.At() == l.Turns()) || !ok && l.Difference().First != 1 {
+		l.BeginReplay()
+		l.RecordRows(row(again))
+		if ok := l.CutTurn(); ok != (again == "1") || ok != (l.CurrentTurn() == l.TurnCount()) || !ok && l.Difference().First != 1 {
 			t.Errorf("again %q: %v, %+v", again, ok, l.Difference())
 		}
 		l.Close()

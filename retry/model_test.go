@@ -32,7 +32,7 @@ func (r reply) counts() string {
 	case r.made || bytes.IndexByte([]byte("SA123"), r.typ) >= 0:
 		return ""
 	case r.typ == 'E' || r.typ == 'N':
-		return string(r.typ) + string(Field(r.payload, 'V')) + "/" + string(Field(r.payload, 'C'))
+		return string(r.typ) + string(ErrorField(r.payload, 'V')) + "/" + string(ErrorField(r.payload, 'C'))
 	}
 	return string(r.frame())
 }
@@ -68,7 +68,7 @@ func drawTurn(t *rapid.T) []reply {
 
 // feed gives replies to a log as a relay does, cut where t likes, and returns
 // what the client was sent. ok is false when the replay differs.
-func feed(t *rapid.T, l *Log[int], replies []reply, flush bool) (sent []byte, ok bool) {
+func feed(t *rapid.T, l *ReplayLog[int], replies []reply, flush bool) (sent []byte, ok bool) {
 	pass := func(b []byte, drop int, ok bool) bool {
 		if drop < 0 || drop > len(b) {
 			t.Fatalf("drop %d of %d bytes", drop, len(b))
@@ -76,7 +76,7 @@ func feed(t *rapid.T, l *Log[int], replies []reply, flush bool) (sent []byte, ok
 		if ok {
 			sent = append(sent, b[drop:]...)
 			if flush && rapid.Bool().Draw(t, "flush") {
-				l.Delivered()
+				l.RecordDelivered()
 			}
 		}
 		return ok
@@ -90,31 +90,31 @@ func feed(t *rapid.T, l *Log[int], replies []reply, flush bool) (sent []byte, ok
 		}
 		for len(rows) > 0 {
 			n := rapid.IntRange(1, len(rows)).Draw(t, "span")
-			if drop, ok := l.Rows(rows[:n]); !pass(rows[:n], drop, ok) {
+			if drop, ok := l.RecordRows(rows[:n]); !pass(rows[:n], drop, ok) {
 				return sent, false
 			}
 			rows = rows[n:]
 		}
 		if r.made {
-			pass(frame, l.Made(len(frame)), true)
+			pass(frame, l.RecordLocalReply(len(frame)), true)
 			continue
 		}
 		first := len(frame) // of a frame too long for a buffer
 		if len(frame) > 100 && (r.typ == 'T' || r.typ == 't' || r.typ == 'H') {
 			first = rapid.IntRange(50, len(frame)).Draw(t, "first")
 		}
-		if drop, ok := l.Reply(r.typ, frame[:first]); !pass(frame[:first], drop, ok) {
+		if drop, ok := l.RecordReply(r.typ, frame[:first]); !pass(frame[:first], drop, ok) {
 			return sent, false
 		}
 		if rest := frame[first:]; len(rest) > 0 {
-			if drop, ok := l.Rows(rest); !pass(rest, drop, ok) {
+			if drop, ok := l.RecordRows(rest); !pass(rest, drop, ok) {
 				return sent, false
 			}
 		}
 	}
 	for len(rows) > 0 {
 		n := rapid.IntRange(1, len(rows)).Draw(t, "span")
-		if drop, ok := l.Rows(rows[:n]); !pass(rows[:n], drop, ok) {
+		if drop, ok := l.RecordRows(rows[:n]); !pass(rows[:n], drop, ok) {
 			return sent, false
 		}
 		rows = rows[n:]
@@ -123,11 +123,11 @@ func feed(t *rapid.T, l *Log[int], replies []reply, flush bool) (sent []byte, ok
 }
 
 // newLogs returns logs with room for everything.
-func newLogs(t testing.TB) *Logs[int] {
+func newLogs(t testing.TB) *ReplayLogPool[int] {
 	t.Helper()
 	c := Defaults()
 	c.LogBytes, c.LogTotalBytes = mostLogBytes, mostLogBytes
-	logs, err := NewLogs[int](c)
+	logs, err := NewReplayLogPool[int](c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,17 +232,17 @@ func TestEqualReplayIsInvisible(t *testing.T) {
 		got, _ := feed(t, l, last[:seen], false)
 		if r := last[seen]; r.typ == 'D' || r.typ == 'd' { // a row that came in part
 			part := r.frame()[:rapid.IntRange(0, len(r.payload)).Draw(t, "part")]
-			l.Rows(part)
+			l.RecordRows(part)
 			got = append(got, part...)
 		}
-		l.Delivered()
+		l.RecordDelivered()
 		for range rapid.IntRange(1, 2).Draw(t, "conflicts") {
-			if !l.Rewind() {
-				t.Fatalf("not replayable: %v", l.Refused())
+			if !l.BeginReplay() {
+				t.Fatalf("not replayable: %v", l.RefusalReason())
 			}
 			for i, turn := range told {
-				if l.At() != i {
-					t.Fatalf("at turn %d, want %d", l.At(), i)
+				if l.CurrentTurn() != i {
+					t.Fatalf("at turn %d, want %d", l.CurrentTurn(), i)
 				}
 				if sent, ok := feed(t, l, turn, false); !ok || len(sent) > 0 {
 					t.Fatalf("turn %d again: sent %q, ok %v, %+v", i, sent, ok, l.Difference())
@@ -256,8 +256,8 @@ func TestEqualReplayIsInvisible(t *testing.T) {
 		if got = withoutParameters(append(got, sent...)); !bytes.Equal(got, withoutParameters(join(last))) {
 			t.Fatalf("the client was sent %q, want %q", got, join(last))
 		}
-		if l.Turns() != len(told)+1 {
-			t.Fatalf("%d turns settled, want %d", l.Turns(), len(told)+1)
+		if l.TurnCount() != len(told)+1 {
+			t.Fatalf("%d turns settled, want %d", l.TurnCount(), len(told)+1)
 		}
 	})
 }
@@ -296,8 +296,8 @@ func TestReplayAgreesWithTheNaiveRule(t *testing.T) {
 		}
 		seen := rapid.IntRange(0, len(last)-1).Draw(t, "seen")
 		before, _ := feed(t, l, last[:seen], false)
-		l.Delivered()
-		l.Rewind()
+		l.RecordDelivered()
+		l.BeginReplay()
 		var sent []byte
 		ok := true
 		for _, turn := range again {

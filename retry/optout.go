@@ -2,9 +2,10 @@ package retry
 
 import "bytes"
 
-// OptsOut reports whether a text has the comment that turns replay off for its transaction: /* sluice: no-retry */,
-// with any blanks. OptsOut does not parse the text. A match inside a string constant counts too, which is safe.
-func OptsOut(sql []byte) bool {
+// HasNoRetryComment reports whether a text has the comment that turns replay off for its transaction: /* sluice:
+// no-retry */, with any blanks. HasNoRetryComment does not parse the text. A match inside a string constant counts too,
+// which is safe.
+func HasNoRetryComment(sql []byte) bool {
 	for {
 		i := bytes.Index(sql, []byte("/*"))
 		if i < 0 {

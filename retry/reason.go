@@ -2,32 +2,32 @@ package retry
 
 import "strconv"
 
-// Reason says why a transaction is not run again.
-type Reason uint8
+// RefusalReason says why a transaction is not run again.
+type RefusalReason uint8
 
 const (
-	Replayable   Reason = iota // none: it can be run again
-	OptedOut                   // the client opted out
-	LogFull                    // its frames exceed retry.log_bytes
-	MemoryFull                 // all logs together have reached retry.log_total_bytes
-	CopyFrom                   // COPY FROM, whose data are not recorded
-	Cancelled                  // a statement was cancelled
-	TimedOut                   // a statement was timed out
-	InnerCommit                // a transaction of the same request has ended already
-	Pinned                     // the session has state that a replay cannot restore
-	Unread                     // a text that was not parsed because it exceeds a bound
-	Masked                     // a statement whose answer is partly Sluice's own
-	PartialGroup               // a Sync group that may be more than one transaction
-	Failed                     // a statement failed, so that only a rollback can follow
-	Differs                    // the replay answered differently
-	Delivered                  // it would commit before its answers can be compared with those delivered
-	Exhausted                  // retry.max_retries or retry.max_elapsed is used up
-	OverBudget                 // the process replays too much already
-	NoBackend                  // no backend was free in time
-	ClientGone                 // the client has left
-	Draining                   // the process is about to stop
-	Renamed                    // a statement has another meaning by the current schema
-	Unchanged                  // the current schema does not know a name either
+	Replayable   RefusalReason = iota // none: it can be run again
+	OptedOut                          // the client opted out
+	LogFull                           // its frames exceed retry.log_bytes
+	MemoryFull                        // all logs together have reached retry.log_total_bytes
+	CopyFrom                          // COPY FROM, whose data are not recorded
+	Cancelled                         // a statement was cancelled
+	TimedOut                          // a statement was timed out
+	InnerCommit                       // a transaction of the same request has ended already
+	Pinned                            // the session has state that a replay cannot restore
+	Unread                            // a text that was not parsed because it exceeds a bound
+	Masked                            // a statement whose answer is partly Sluice's own
+	PartialGroup                      // a Sync group that may be more than one transaction
+	Failed                            // a statement failed, so that only a rollback can follow
+	Differs                           // the replay answered differently
+	Delivered                         // it would commit before its answers can be compared with those delivered
+	Exhausted                         // retry.max_retries or retry.max_elapsed is used up
+	OverBudget                        // the process replays too much already
+	NoBackend                         // no backend was free in time
+	ClientGone                        // the client has left
+	Draining                          // the process is about to stop
+	Renamed                           // a statement has another meaning by the current schema
+	Unchanged                         // the current schema does not know a name either
 	reasonCount
 )
 
@@ -57,10 +57,10 @@ var reasonTexts = [reasonCount]struct{ label, detail string }{
 }
 
 // String returns the reason as a value of the label reason of dsql_tx_replay_refused_total.
-func (r Reason) String() string { return reasonTexts[r].label }
+func (r RefusalReason) String() string { return reasonTexts[r].label }
 
-// Reasons returns all values of the label reason of dsql_tx_replay_refused_total.
-func Reasons() []string {
+// RefusalReasons returns all values of the label reason of dsql_tx_replay_refused_total.
+func RefusalReasons() []string {
 	labels := make([]string, 0, reasonCount)
 	for r := OptedOut; r < reasonCount; r++ {
 		labels = append(labels, r.String())
@@ -73,7 +73,7 @@ const Hint = "Retry the whole transaction in the application."
 
 // Detail returns one sentence for the client that says why the transaction was not run again. d matters for the Reason
 // Differs only. The zero d means that a statement was not sent because its answer would differ.
-func (r Reason) Detail(d Difference) string {
+func (r RefusalReason) Detail(d ReplayDifference) string {
 	const refused = "Replay refused: "
 	switch {
 	case r != Differs:
@@ -81,34 +81,34 @@ func (r Reason) Detail(d Difference) string {
 	case d.First == 0: // the server was not asked
 		return refused + "a statement would answer, or store, otherwise than before, and was not sent again."
 	}
-	return refused + "the result of " + d.Statement() + " differs in " + d.What.String() + "."
+	return refused + "the result of " + d.DescribeStatement() + " differs in " + d.Kind.String() + "."
 }
 
-// What names the kind of difference between a transaction's answers and those of its replay.
-type What uint8
+// DifferenceKind names the kind of difference between a transaction's answers and those of its replay.
+type DifferenceKind uint8
 
 const (
-	Values  What = iota // as much output, with other bytes
-	Size                // more or fewer, longer or shorter rows
-	Outcome             // an error instead of a result, or the reverse
+	Values  DifferenceKind = iota // as much output, with other bytes
+	Size                          // more or fewer, longer or shorter rows
+	Outcome                       // an error instead of a result, or the reverse
 	whatCount
 )
 
-func (w What) String() string {
+func (w DifferenceKind) String() string {
 	return [whatCount]string{"its values", "its size", "its outcome"}[w]
 }
 
-// Difference locates the first answer of a replay that differs. It holds no data of the answer.
-type Difference struct {
+// ReplayDifference locates the first answer of a replay that differs. It holds no data of the answer.
+type ReplayDifference struct {
 	// First and Last are ordinals, from 1, of the statements that the server answered. A BEGIN sent ahead is not counted.
 	// First and Last are not equal where several statements were answered together.
 	First, Last int
-	Verb        Verb // of the first statement
-	What        What
+	Verb        CommandVerb // of the first statement
+	Kind        DifferenceKind
 }
 
-// Statement returns a name for the differing statement, for example "statement 1 (insert)".
-func (d Difference) Statement() string {
+// DescribeStatement returns a name for the differing statement, for example "statement 1 (insert)".
+func (d ReplayDifference) DescribeStatement() string {
 	s := "statement " + strconv.Itoa(d.First)
 	if d.Last > d.First {
 		return "one of the statements " + strconv.Itoa(d.First) + " to " + strconv.Itoa(d.Last)

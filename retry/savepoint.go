@@ -6,36 +6,36 @@ type savepoint struct {
 	turns int
 }
 
-// Savepoint marks the current position of the log, between two turns. If several savepoints have one name, the last one
-// counts. Savepoint returns false when the log has no room.
-func (l *Log[R]) Savepoint(name string) bool {
-	if !l.Replayable() || !l.charge(savepointCost+len(name)) {
+// AddSavepoint marks the current position of the log, between two turns. If several savepoints have one name, the last
+// one counts. Savepoint returns false when the log has no room.
+func (l *ReplayLog[R]) AddSavepoint(name string) bool {
+	if !l.Replayable() || !l.chargeOrRefuse(savepointCost+len(name)) {
 		return false
 	}
 	l.saves = append(l.saves, savepoint{name: name, turns: len(l.turns)})
 	return true
 }
 
-// Savepoints returns the number of savepoints in the log. A refused log still knows their names, because RELEASE needs
-// no replay.
-func (l *Log[R]) Savepoints() int {
+// SavepointCount returns the number of savepoints in the log. A refused log still knows their names, because RELEASE
+// needs no replay.
+func (l *ReplayLog[R]) SavepointCount() int {
 	if l == nil {
 		return 0
 	}
 	return len(l.saves)
 }
 
-// Names returns the names of the log's savepoints, in their order.
-func (l *Log[R]) Names() (names []string) {
-	for i := range l.Savepoints() {
+// SavepointNames returns the names of the log's savepoints, in their order.
+func (l *ReplayLog[R]) SavepointNames() (names []string) {
+	for i := range l.SavepointCount() {
 		names = append(names, l.saves[i].name)
 	}
 	return names
 }
 
-// Find returns the index of the last savepoint with a name, or -1.
-func (l *Log[R]) Find(name string) int {
-	for i := l.Savepoints() - 1; i >= 0; i-- {
+// FindSavepoint returns the index of the last savepoint with a name, or -1.
+func (l *ReplayLog[R]) FindSavepoint(name string) int {
+	for i := l.SavepointCount() - 1; i >= 0; i-- {
 		if l.saves[i].name == name {
 			return i
 		}
@@ -43,8 +43,8 @@ func (l *Log[R]) Find(name string) int {
 	return -1
 }
 
-// Release drops the i-th savepoint and all later savepoints, as RELEASE SAVEPOINT does.
-func (l *Log[R]) Release(i int) {
+// ReleaseSavepoint drops the i-th savepoint and all later savepoints, as RELEASE SAVEPOINT does.
+func (l *ReplayLog[R]) ReleaseSavepoint(i int) {
 	for _, s := range l.saves[i:] {
 		l.charged -= savepointCost + len(s.name)
 	}
@@ -52,8 +52,9 @@ func (l *Log[R]) Release(i int) {
 	l.saves = l.saves[:i]
 }
 
-// Recoverable reports whether RollbackTo may be called: the log is Replayable, or a statement failed after a savepoint.
-func (l *Log[R]) Recoverable() bool {
+// CanRollbackTo reports whether RollbackTo may be called: the log is Replayable, or a statement failed after a
+// savepoint.
+func (l *ReplayLog[R]) CanRollbackTo() bool {
 	return l.Replayable() || l != nil && l.refused == Failed && len(l.saves) > 0
 }
 
@@ -61,18 +62,18 @@ func (l *Log[R]) Recoverable() bool {
 // of a statement. The backend then gets a real ROLLBACK, a BEGIN, and a replay of the turns that are left. The client
 // remembers its reads after the savepoint. So turns up to the first that wrote or failed stay in the log, and are
 // compared.
-func (l *Log[R]) RollbackTo(i int) {
-	keep := l.Kept(i)
-	l.Release(i + 1)
+func (l *ReplayLog[R]) RollbackTo(i int) {
+	keep := l.TurnsKeptByRollback(i)
+	l.ReleaseSavepoint(i + 1)
 	l.refused = Replayable
-	l.truncate(keep)
+	l.truncateTurns(keep)
 }
 
-// Since returns the index of the first turn after the i-th savepoint.
-func (l *Log[R]) Since(i int) int { return l.saves[i].turns }
+// FirstTurnAfter returns the index of the first turn after the i-th savepoint.
+func (l *ReplayLog[R]) FirstTurnAfter(i int) int { return l.saves[i].turns }
 
-// Kept returns how many turns of the log RollbackTo(i) would leave.
-func (l *Log[R]) Kept(i int) int {
+// TurnsKeptByRollback returns how many turns of the log RollbackTo(i) would leave.
+func (l *ReplayLog[R]) TurnsKeptByRollback(i int) int {
 	keep := l.saves[i].turns
 	for keep < len(l.turns) && !l.turns[keep].wrote && !l.turns[keep].failed {
 		keep++
@@ -80,30 +81,30 @@ func (l *Log[R]) Kept(i int) int {
 	return keep
 }
 
-// breakOff ends the turn in progress, whose last frame is an error, as a broken turn.
-func (l *Log[R]) breakOff() {
+// endTurnWithError ends the turn in progress, whose last frame is an error, as a broken turn.
+func (l *ReplayLog[R]) endTurnWithError() {
 	o, logged := &l.out, 0
 	if n := len(l.turns); n > 0 {
 		logged = l.turns[n-1].frames
 	}
-	if len(l.frames) == logged || !o.failed || !l.charge(turnCost) {
-		l.truncate(len(l.turns))
+	if len(l.frames) == logged || !o.failed || !l.chargeOrRefuse(turnCost) {
+		l.truncateTurns(len(l.turns))
 		return
 	}
-	l.turns = append(l.turns, turn{frames: len(l.frames), sum: o.digest.sum(), statements: o.statements,
+	l.turns = append(l.turns, loggedTurn{frames: len(l.frames), sum: o.digest.sum(), statements: o.statements,
 		verb: o.verb, failed: true, wrote: l.wrote, broken: true})
 	l.at++
 	o.reset()
-	l.delivered, l.wrote = mark{}, false
+	l.delivered, l.wrote = outputPosition{}, false
 }
 
 // Fork returns a Replayable log with the turns of a Recoverable log. The caller runs the fork in another transaction,
 // to compare the answers that RollbackTo is about to discard. The answers of blind turns do not count. The fork shares
 // the frames' notes, and ends with its own Close. beside is the size of other forks: if all together exceed one
 // transaction's log, ok is false.
-func (l *Log[R]) Fork(beside int, blind func(turn int) bool) (fork *Log[R], ok bool) {
+func (l *ReplayLog[R]) Fork(beside int, blind func(turn int) bool) (fork *ReplayLog[R], ok bool) {
 	fork = l.logs.Open()
-	if beside+l.charged > l.logs.limit || !fork.charge(l.charged) {
+	if beside+l.charged > l.logs.limit || !fork.chargeOrRefuse(l.charged) {
 		fork.Close()
 		return nil, false
 	}
@@ -121,10 +122,10 @@ func (l *Log[R]) Fork(beside int, blind func(turn int) bool) (fork *Log[R], ok b
 }
 
 // Bytes returns the number of bytes that the log counts for.
-func (l *Log[R]) Bytes() int { return l.charged }
+func (l *ReplayLog[R]) Bytes() int { return l.charged }
 
-// Discards reports whether RollbackTo(i) would drop turn n, which is settled or in progress.
-func (l *Log[R]) Discards(i, n int) bool {
+// RollbackDropsTurn reports whether RollbackTo(i) would drop turn n, which is settled or in progress.
+func (l *ReplayLog[R]) RollbackDropsTurn(i, n int) bool {
 	for at := l.saves[i].turns; at <= n; at++ {
 		if at >= len(l.turns) || l.turns[at].wrote || l.turns[at].failed {
 			return true
@@ -133,8 +134,8 @@ func (l *Log[R]) Discards(i, n int) bool {
 	return false
 }
 
-// truncate drops all turns of the log after the first ones. It also drops the turn in progress.
-func (l *Log[R]) truncate(turns int) {
+// truncateTurns drops all turns of the log after the first ones. It also drops the turn in progress.
+func (l *ReplayLog[R]) truncateTurns(turns int) {
 	frames, end := 0, 0
 	if turns > 0 {
 		frames = l.turns[turns-1].frames
@@ -142,31 +143,31 @@ func (l *Log[R]) truncate(turns int) {
 	if frames > 0 {
 		end = l.frames[frames-1].end
 	}
-	l.charged -= l.data.n - end + frameCost[R]()*(len(l.frames)-frames) + turnCost*(len(l.turns)-turns)
+	l.charged -= l.data.n - end + frameOverhead[R]()*(len(l.frames)-frames) + turnCost*(len(l.turns)-turns)
 	l.data.truncate(end)
 	clear(l.frames[frames:])
 	l.frames, l.turns = l.frames[:frames], l.turns[:turns]
 	l.at = turns
 	l.out.reset()
-	l.delivered, l.wrote = mark{}, false
+	l.delivered, l.wrote = outputPosition{}, false
 }
 
-// Cut ends the turn in progress at its current position, as a ReadyForQuery would. Cut is for a savepoint that is set,
-// or rolled back to, before the request's Sync. The caller has relayed and delivered all replies that the server owes.
-// In a replay, Cut compares the turn, and returns false when the replay differs.
-func (l *Log[R]) Cut() bool {
+// CutTurn ends the turn in progress at its current position, as a ReadyForQuery would. Cut is for a savepoint that is
+// set, or rolled back to, before the request's Sync. The caller has relayed and delivered all replies that the server
+// owes. In a replay, Cut compares the turn, and returns false when the replay differs.
+func (l *ReplayLog[R]) CutTurn() bool {
 	if l == nil || l.refused != Replayable {
-		return l == nil || !l.stuck
+		return l == nil || !l.refusedMidReplay
 	}
-	_, ok := l.settle(nil, 0, true)
+	_, ok := l.endTurn(nil, 0, true)
 	return ok
 }
 
-// IsCut reports whether Cut ended the settled turn i.
-func (l *Log[R]) IsCut(i int) bool { return l.turns[i].cut }
+// IsCutTurn reports whether Cut ended the settled turn i.
+func (l *ReplayLog[R]) IsCutTurn(i int) bool { return l.turns[i].cut }
 
-// IsBroken reports whether an error ended the settled turn i.
-func (l *Log[R]) IsBroken(i int) bool { return l.turns[i].broken }
+// EndedWithError reports whether an error ended the settled turn i.
+func (l *ReplayLog[R]) EndedWithError(i int) bool { return l.turns[i].broken }
 
 // AwaitsError reports whether a replay is at a turn that ended with an error.
-func (l *Log[R]) AwaitsError() bool { return l.at < len(l.turns) && l.turns[l.at].broken }
+func (l *ReplayLog[R]) AwaitsError() bool { return l.at < len(l.turns) && l.turns[l.at].broken }

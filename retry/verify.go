@@ -2,95 +2,98 @@ package retry
 
 import "encoding/binary"
 
-// output is the answer of a turn so far. A position in it is the number of hashed bytes and the number of frames that
-// are not hashed. Equal requests have their answers in the same order, so both counts together give a client's
+// turnOutput is the answer of a turn so far. A position in it is the number of hashed bytes and the number of frames
+// that are not hashed. Equal requests have their answers in the same order, so both counts together give a client's
 // position.
-type output struct {
-	digest     digest
+type turnOutput struct {
+	digest     runningDigest
 	others     int // frames for the client that are not hashed
 	statements int // completed statements
-	verb       Verb
+	verb       CommandVerb
 	failed     bool
 }
 
-func (o *output) reset() {
+func (o *turnOutput) reset() {
 	o.digest.reset()
 	o.others, o.statements, o.verb, o.failed = 0, 0, OtherVerb, false
 }
 
-// mark is a position in the output of a turn.
-type mark struct {
-	sum
+// outputPosition is a position in the output of a turn.
+type outputPosition struct {
+	digestSum
 	others     int
 	statements int
 }
 
-// Delivered records that all answers so far were sent to the client. The caller sends held output completely or not at
-// all.
-func (l *Log[R]) Delivered() {
-	if l == nil || l.refused != Replayable || l.behind() {
+// RecordDelivered records that all answers so far were sent to the client. The caller sends held output completely or
+// not at all.
+func (l *ReplayLog[R]) RecordDelivered() {
+	if l == nil || l.refused != Replayable || l.isBehindClient() {
 		return
 	}
 	if o := &l.out; o.digest.bytes != l.delivered.bytes || o.others != l.delivered.others {
-		l.delivered = mark{sum: o.digest.sum(), others: o.others, statements: o.statements}
+		l.delivered = outputPosition{digestSum: o.digest.sum(), others: o.others, statements: o.statements}
 	}
 }
 
-// Untold reports whether the client has no answer of any turn, so that a replay need not match any answer.
-func (l *Log[R]) Untold() bool { return len(l.turns) == 0 && l.delivered == mark{} }
+// HasDeliveredNothing reports whether the client has no answer of any turn, so that a replay need not match any answer.
+func (l *ReplayLog[R]) HasDeliveredNothing() bool {
+	return len(l.turns) == 0 && l.delivered == outputPosition{}
+}
 
-// Rewind begins a replay: the next replies answer the first turn's frames again. Rewind returns false when the
+// BeginReplay begins a replay: the next replies answer the first turn's frames again. Rewind returns false when the
 // transaction is not replayable. A replay that meets a conflict begins again with Rewind.
-func (l *Log[R]) Rewind() bool {
+func (l *ReplayLog[R]) BeginReplay() bool {
 	if !l.Replayable() {
 		return false
 	}
 	l.at = 0
 	l.out.reset()
-	l.diff = Difference{}
+	l.diff = ReplayDifference{}
 	return true
 }
 
-// At returns the index of the turn whose replies are due. In a replay, At is below Turns until every settled turn has
-// been answered again.
-func (l *Log[R]) At() int { return l.at }
+// CurrentTurn returns the index of the turn whose replies are due. In a replay, At is below Turns until every settled
+// turn has been answered again.
+func (l *ReplayLog[R]) CurrentTurn() int { return l.at }
 
 // Difference returns the first difference between the transaction's answers and its replay.
-func (l *Log[R]) Difference() Difference { return l.diff }
+func (l *ReplayLog[R]) Difference() ReplayDifference { return l.diff }
 
-// Acknowledged returns how many answers of the turn in progress that are not hashed the client has. These are
+// UnhashedDelivered returns how many answers of the turn in progress that are not hashed the client has. These are
 // acknowledgements such as ParseComplete, and answers that Sluice made itself.
-func (l *Log[R]) Acknowledged() int { return l.delivered.others }
+func (l *ReplayLog[R]) UnhashedDelivered() int { return l.delivered.others }
 
-// Acknowledging returns how many answers of the current turn that are not hashed have arrived so far, delivered or not.
-func (l *Log[R]) Acknowledging() int { return l.out.others }
+// UnhashedReceived returns how many answers of the current turn that are not hashed have arrived so far, delivered or
+// not.
+func (l *ReplayLog[R]) UnhashedReceived() int { return l.out.others }
 
-// Behind reports whether a replay has not reached the client's position yet. A frame that commits must not be sent
-// before the replay has.
-func (l *Log[R]) Behind() bool { return l.Replayable() && l.behind() }
+// IsReplayBehind reports whether a replay has not reached the client's position yet. A frame that commits must not be
+// sent before the replay has.
+func (l *ReplayLog[R]) IsReplayBehind() bool { return l.Replayable() && l.isBehindClient() }
 
-// Begun reports whether a hashed part of the current turn's answer was sent to the client.
-func (l *Log[R]) Begun() bool { return l.delivered.bytes > 0 }
+// HasDeliveredPart reports whether a hashed part of the current turn's answer was sent to the client.
+func (l *ReplayLog[R]) HasDeliveredPart() bool { return l.delivered.bytes > 0 }
 
-// Stands skips a settled turn whose answer remains valid. None of the turn's frames is sent again.
-func (l *Log[R]) Stands() {
+// SkipValidTurn skips a settled turn whose answer remains valid. None of the turn's frames is sent again.
+func (l *ReplayLog[R]) SkipValidTurn() {
 	l.at++
 	l.out.reset()
 }
 
-// behind reports whether the client already has the answer that is due next.
-func (l *Log[R]) behind() bool {
+// isBehindClient reports whether the client already has the answer that is due next.
+func (l *ReplayLog[R]) isBehindClient() bool {
 	return l.at < len(l.turns) || l.out.digest.bytes < l.delivered.bytes || l.out.others < l.delivered.others
 }
 
-// Rows records bytes of whole frames that are hashed as they are: any number of DataRow and CopyData frames, and the
-// rest of a frame that began in Rows or Reply. A span may end anywhere.
+// RecordRows records bytes of whole frames that are hashed as they are: any number of DataRow and CopyData frames, and
+// the rest of a frame that began in Rows or Reply. A span may end anywhere.
 //
 // drop is the number of leading bytes that the client already has. The caller sends the other bytes. ok is false when
 // the replay differs: the caller sends nothing, and the transaction has failed. Outside a replay drop is 0 and ok true.
-func (l *Log[R]) Rows(span []byte) (drop int, ok bool) {
+func (l *ReplayLog[R]) RecordRows(span []byte) (drop int, ok bool) {
 	if l == nil || l.refused != Replayable {
-		return 0, l == nil || !l.stuck
+		return 0, l == nil || !l.refusedMidReplay
 	}
 	o := &l.out
 	if l.at < len(l.turns) {
@@ -107,44 +110,44 @@ func (l *Log[R]) Rows(span []byte) (drop int, ok bool) {
 		return len(span), true
 	}
 	o.digest.write(span[:left])
-	if o.digest.sum() != l.delivered.sum {
-		return len(span), l.differs(o.statements+1, Values)
+	if o.digest.sum() != l.delivered.digestSum {
+		return len(span), l.recordDifference(o.statements+1, Values)
 	}
 	o.digest.write(span[left:])
 	return int(left), true
 }
 
-// Reply records one frame of the server for the client. Of a frame that is too long for a buffer, Reply gets the
+// RecordReply records one frame of the server for the client. Of a frame that is too long for a buffer, Reply gets the
 // beginning, at least one kilobyte, and Rows the rest. The rest of an error or a notice does not count. The results are
 // those of Rows.
 //
 // The caller does not pass answers to Sluice's own statements, an error that reports a conflict, or the ReadyForQuery
 // after such an error.
-func (l *Log[R]) Reply(typ byte, frame []byte) (drop int, ok bool) {
+func (l *ReplayLog[R]) RecordReply(typ byte, frame []byte) (drop int, ok bool) {
 	if l == nil || l.refused != Replayable {
-		return 0, l == nil || !l.stuck
+		return 0, l == nil || !l.refusedMidReplay
 	}
 	o := &l.out
 	switch typ {
 	case 'S', 'A':
 		// ParameterStatus and NotificationResponse may arrive at any time. Parameters are compared as a map, elsewhere.
-		if l.behind() {
+		if l.isBehindClient() {
 			return len(frame), true
 		}
 		return 0, true
 	case '1', '2', '3':
-		return l.Made(len(frame)), true
+		return l.RecordLocalReply(len(frame)), true
 	case 'E', 'N':
 		if typ == 'E' {
 			o.failed = true
 			o.statements++
 		}
-		return l.reply(typ, frame, typ == 'E' && l.AwaitsError())
+		return l.recordKeyFields(typ, frame, typ == 'E' && l.AwaitsError())
 	case 'Z':
 		if l.at > 0 && l.at == len(l.turns) && l.turns[l.at-1].broken {
 			return len(frame), true // the turn has ended already
 		}
-		return l.reply(typ, frame, true)
+		return l.recordKeyFields(typ, frame, true)
 	case 'C':
 		if o.verb == OtherVerb && len(frame) > headerLen {
 			o.verb = VerbOf(frame[headerLen : len(frame)-1])
@@ -153,14 +156,14 @@ func (l *Log[R]) Reply(typ byte, frame []byte) (drop int, ok bool) {
 	case 'I', 's':
 		o.statements++
 	}
-	return l.Rows(frame)
+	return l.RecordRows(frame)
 }
 
-// Made records one answer of size bytes, of any number of frames, that Sluice made itself. A replay must produce the
-// answer again. Made returns how many bytes to drop: all or none.
-func (l *Log[R]) Made(size int) (drop int) {
+// RecordLocalReply records one answer of size bytes, of any number of frames, that Sluice made itself. A replay must
+// produce the answer again. Made returns how many bytes to drop: all or none.
+func (l *ReplayLog[R]) RecordLocalReply(size int) (drop int) {
 	if l == nil || l.refused != Replayable {
-		if l != nil && l.stuck {
+		if l != nil && l.refusedMidReplay {
 			return size
 		}
 		return 0
@@ -173,40 +176,40 @@ func (l *Log[R]) Made(size int) (drop int) {
 	return 0
 }
 
-// reply records the relevant part of a frame: severity and SQLSTATE of an error or notice, or the status of a
+// recordKeyFields records the relevant part of a frame: severity and SQLSTATE of an error or notice, or the status of a
 // ReadyForQuery. ends says that the frame ends the turn.
-func (l *Log[R]) reply(typ byte, frame []byte, ends bool) (drop int, ok bool) {
+func (l *ReplayLog[R]) recordKeyFields(typ byte, frame []byte, ends bool) (drop int, ok bool) {
 	var buf [64]byte
 	short := append(buf[:0], typ, 0, 0, 0, 0)
 	if len(frame) > headerLen {
 		if payload := frame[headerLen:]; typ == 'Z' {
 			short = append(short, payload...)
 		} else {
-			short = appendCounted(short, Field(payload, 'V'))
-			short = appendCounted(short, Field(payload, 'C'))
+			short = appendLengthPrefixed(short, ErrorField(payload, 'V'))
+			short = appendLengthPrefixed(short, ErrorField(payload, 'C'))
 		}
 	}
 	binary.BigEndian.PutUint32(short[1:], uint32(len(short)-1))
 	if ends {
-		return l.settle(short, len(frame), false)
+		return l.endTurn(short, len(frame), false)
 	}
 	// A client has such a frame completely or not at all.
-	n, ok := l.Rows(short)
+	n, ok := l.RecordRows(short)
 	if n > 0 {
 		n = len(frame)
 	}
 	return n, ok
 }
 
-// appendCounted appends the length of b and then b, cut off after 16 bytes.
-func appendCounted(dst, b []byte) []byte {
+// appendLengthPrefixed appends the length of b and then b, cut off after 16 bytes.
+func appendLengthPrefixed(dst, b []byte) []byte {
 	b = b[:min(len(b), 16)]
 	return append(append(dst, byte(len(b))), b...)
 }
 
-// settle ends a turn. short is the relevant part of the frame that ends the turn, and size the frame's length. cut says
-// that Cut ends the turn, without a frame.
-func (l *Log[R]) settle(short []byte, size int, cut bool) (drop int, ok bool) {
+// endTurn ends a turn. short is the relevant part of the frame that ends the turn, and size the frame's length. cut
+// says that Cut ends the turn, without a frame.
+func (l *ReplayLog[R]) endTurn(short []byte, size int, cut bool) (drop int, ok bool) {
 	o := &l.out
 	if l.at < len(l.turns) {
 		o.digest.write(short)
@@ -219,29 +222,29 @@ func (l *Log[R]) settle(short []byte, size int, cut bool) (drop int, ok bool) {
 			case got.bytes != t.sum.bytes:
 				what = Size
 			}
-			return size, l.differs(t.statements, what)
+			return size, l.recordDifference(t.statements, what)
 		}
 		l.at++
 		o.reset()
 		return size, true
 	}
-	if l.behind() {
-		return size, l.differs(max(l.delivered.statements, o.statements), Size)
+	if l.isBehindClient() {
+		return size, l.recordDifference(max(l.delivered.statements, o.statements), Size)
 	}
 	o.digest.write(short)
-	if !l.charge(turnCost) {
+	if !l.chargeOrRefuse(turnCost) {
 		return 0, true
 	}
-	l.turns = append(l.turns, turn{frames: len(l.frames), sum: o.digest.sum(), statements: o.statements,
+	l.turns = append(l.turns, loggedTurn{frames: len(l.frames), sum: o.digest.sum(), statements: o.statements,
 		verb: o.verb, failed: o.failed, wrote: l.wrote, cut: cut})
 	l.at++
 	o.reset()
-	l.delivered, l.wrote = mark{}, false
+	l.delivered, l.wrote = outputPosition{}, false
 	return 0, true
 }
 
-// differs records that the current turn of a replay differs within its first statements. It returns false.
-func (l *Log[R]) differs(statements int, what What) bool {
+// recordDifference records that the current turn of a replay differs within its first statements. It returns false.
+func (l *ReplayLog[R]) recordDifference(statements int, what DifferenceKind) bool {
 	before := 0
 	for i := range l.turns[:l.at] {
 		before += l.turns[i].statements
@@ -250,6 +253,6 @@ func (l *Log[R]) differs(statements int, what What) bool {
 	if l.at < len(l.turns) {
 		verb = l.turns[l.at].verb
 	}
-	l.diff = Difference{First: before + 1, Last: before + max(1, statements), Verb: verb, What: what}
+	l.diff = ReplayDifference{First: before + 1, Last: before + max(1, statements), Verb: verb, Kind: what}
 	return false
 }

@@ -1,22 +1,22 @@
 package retry
 
 const (
-	// mostPatience bounds a window's patience, the number of clean ends after which the window widens. A clean end is that
-	// of a transaction without a conflict.
-	mostPatience = 64
+	// maxWindowPatience bounds a window's patience, the number of clean ends after which the window widens. A clean end is
+	// that of a transaction without a conflict.
+	maxWindowPatience = 64
 	// conflictCost is the number of transactions without a conflict that outweigh one conflict.
 	conflictCost = 3
-	// calmEnough is the number of transactions without a conflict and without a wait after which a queue closes.
-	calmEnough = 256
+	// cleanEndsToClose is the number of transactions without a conflict and without a wait after which a queue closes.
+	cleanEndsToClose = 256
 )
 
-// window is the number of transactions that may compete for one key at a time. It begins at one. A clean end is that of
-// a transaction without a conflict. The window doubles after as many clean ends as it is wide, and at least as many as
-// its patience. When conflicts outweigh clean ends, the window is halved and its patience doubled.
+// concurrencyWindow is the number of transactions that may compete for one key at a time. It begins at one. A clean end
+// is that of a transaction without a conflict. The window doubles after as many clean ends as it is wide, and at least
+// as many as its patience. When conflicts outweigh clean ends, the window is halved and its patience doubled.
 //
 // So a key with one conflict is free again after a few commits, and a key with few conflicts stays free. A key that all
-// transactions want is tried with two at a time once in mostPatience commits.
-type window struct {
+// transactions want is tried with two at a time once in maxWindowPatience commits.
+type concurrencyWindow struct {
 	width    int
 	patience int
 	score    int // clean ends at this width, less the cost of conflicts
@@ -25,11 +25,11 @@ type window struct {
 	version, narrowed int
 }
 
-func newWindow() window { return window{width: 1, patience: 1} }
+func newConcurrencyWindow() concurrencyWindow { return concurrencyWindow{width: 1, patience: 1} }
 
-// ended records the end of a transaction without a conflict. version is that of the window when the transaction was
-// admitted. A transaction that was admitted at another width does not count.
-func (w *window) ended(version int) {
+// recordCleanEnd records the end of a transaction without a conflict. version is that of the window when the
+// transaction was admitted. A transaction that was admitted at another width does not count.
+func (w *concurrencyWindow) recordCleanEnd(version int) {
 	w.calm++
 	if version != w.version || w.width >= maxPasses {
 		return
@@ -45,9 +45,9 @@ func (w *window) ended(version int) {
 	w.version++
 }
 
-// conflicted records a conflict of a transaction. version is that of the window when the transaction was admitted. A
-// transaction that was admitted before the last halving does not halve the window again.
-func (w *window) conflicted(version int) {
+// recordConflictAt records a conflict of a transaction. version is that of the window when the transaction was
+// admitted. A transaction that was admitted before the last halving does not halve the window again.
+func (w *concurrencyWindow) recordConflictAt(version int) {
 	w.calm = 0
 	if version < w.narrowed {
 		return
@@ -56,7 +56,7 @@ func (w *window) conflicted(version int) {
 		return
 	}
 	if w.width > 1 {
-		w.patience = min(2*w.patience, mostPatience)
+		w.patience = min(2*w.patience, maxWindowPatience)
 		w.width /= 2
 	}
 	w.score = w.width / 2 // the old width was good enough before

@@ -18,19 +18,19 @@ const AddColumnDefaultKey = "ddl.add_column_default"
 // backfillPolicy is the value of AddColumnDefaultKey that enables Rules.Backfill.
 const backfillPolicy = "backfill"
 
-// adds completes the Alteration of an ADD COLUMN with a constant DEFAULT, possibly with other constraints. It
-// returns nil if Sluice cannot carry the command out.
-func (a *Alteration) adds(cmd parse.Message, reader *constraintReader, at int, constraints bool) *Alteration {
+// completeAddColumn completes the Alteration of an ADD COLUMN with a constant DEFAULT, possibly with other constraints.
+// It returns nil if Sluice cannot carry the command out.
+func (a *Alteration) completeAddColumn(cmd parse.TreeNode, reader *constraintReader, at int, constraints bool) *Alteration {
 	column, ph := cmd.Child("def"), reader.ph
-	if refusedAlter(cmd) != AddColumn || !plainColumn(column) {
+	if refusedAlterFeature(cmd) != AddColumn || !isPlainColumn(column) {
 		return nil
 	}
 	a.Column, a.IfNotExists, a.kind = column.Text("colname"), cmd.Flag("missing_ok"), column.Child("type_name")
-	spans, until, ok := reader.spans(column, a.Column, len(ph.Tokens)-1)
+	spans, until, ok := reader.constraintSpans(column, a.Column, len(ph.Tokens)-1)
 	if !ok {
 		return nil
 	}
-	a.Type = ph.Span(at+1, until)
+	a.Type = ph.TextBetween(at+1, until)
 	null := false
 	var others []constraintSpan
 	for _, span := range spans {
@@ -43,72 +43,72 @@ func (a *Alteration) adds(cmd parse.Message, reader *constraintReader, at int, c
 		case parse.CONSTR_NULL:
 			null = true
 		case parse.CONSTR_DEFAULT:
-			if a.Default != "" || !ph.Word(span.first, "default") || !isFixed(span.constraint.Child("raw_expr")) {
+			if a.Default != "" || !ph.IsKeyword(span.first, "default") || !isTimelessConstant(span.constraint.Child("raw_expr")) {
 				return nil
 			}
-			a.Default = ph.Span(span.first+1, span.last+1)
+			a.Default = ph.TextBetween(span.first+1, span.last+1)
 		default:
 			others = append(others, span)
 		}
 	}
-	if a.Default == "" || null && a.NotNull || len(a.Column) > maxAdded || len(others) > 0 && !(constraints && a.holds(reader, others)) {
+	if a.Default == "" || null && a.NotNull || len(a.Column) > maxAddedColumnName || len(others) > 0 && !(constraints && a.setHeldConstraints(reader, others)) {
 		return nil
 	}
 	return a
 }
 
-// plainColumn reports whether a column has no collation, storage, compression or foreign-table option.
-func plainColumn(column parse.Message) bool {
+// isPlainColumn reports whether a column has no collation, storage, compression or foreign-table option.
+func isPlainColumn(column parse.TreeNode) bool {
 	return column.Child("coll_clause").Shape == nil && column.Text("storage_name") == "" && column.Text("compression") == "" && column.Child("fdwoptions").Shape == nil
 }
 
-// holds sets Held to the column's other constraints. Sluice adds them while the column has its temporary name, so that
-// no other session has written the column before. It returns false for a constraint that cannot be added.
-func (a *Alteration) holds(reader *constraintReader, spans []constraintSpan) bool {
-	var adds []Addition
+// setHeldConstraints sets Held to the column's other constraints. Sluice adds them while the column has its temporary
+// name, so that no other session has written the column before. It returns false for a constraint that cannot be added.
+func (a *Alteration) setHeldConstraints(reader *constraintReader, spans []constraintSpan) bool {
+	var adds []AddedConstraint
 	for _, span := range spans {
-		a.heldText += " " + reader.ph.Span(span.first, span.last+1)
+		a.heldText += " " + reader.ph.TextBetween(span.first, span.last+1)
 	}
 	for _, span := range spans {
 		n := len(adds)
 		if parse.ConstraintIs(span.constraint, parse.CONSTR_NOTNULL) {
-			adds = append(adds, holdsNotNull(a.table, a.relation, a.Adding()))
-		} else if span.column = a.Adding(); !reader.add(&adds, span) {
+			adds = append(adds, newNotNullCheck(a.table, a.relation, a.TemporaryName()))
+		} else if span.column = a.TemporaryName(); !reader.addConstraint(&adds, span) {
 			return false
 		}
 		hold := &adds[n]
-		if hold.Kind == Check && !a.names(hold, span, reader.ph) {
+		if hold.Kind == Check && !a.renameInCheck(hold, span, reader.ph) {
 			return false
 		}
 		if hold.Kind != Check {
 			hold.nameColumns = a.Column
 		}
 	}
-	a.Held = &Constraints{Table: a.Table, Relation: a.relation, Adds: adds, table: a.table}
-	a.Held.sort()
+	a.Held = &AddedConstraints{Table: a.Table, Relation: a.relation, Adds: adds, table: a.table}
+	a.Held.sortAdditions()
 	return true
 }
 
-// names sets the text of a CHECK, with the temporary name of the column. It returns false if a reference to the
+// renameInCheck sets the text of a CHECK, with the temporary name of the column. It returns false if a reference to the
 // column is not a plain name.
-func (a *Alteration) names(hold *Addition, span constraintSpan, ph *parse.Phrase) bool {
+func (a *Alteration) renameInCheck(hold *AddedConstraint, span constraintSpan, ph *parse.TokenList) bool {
 	var edits []parse.Edit
 	refs := columnRefs(span.constraint.Child("raw_expr"), nil)
-	slices.SortFunc(refs, func(a, b parse.Message) int { return a.Integer("location") - b.Integer("location") })
+	slices.SortFunc(refs, func(a, b parse.TreeNode) int { return a.Integer("location") - b.Integer("location") })
 	for _, ref := range refs {
 		names := ref.Names("fields")
-		i := ph.At(ref.Integer("location"))
+		i := ph.TokenAt(ref.Integer("location"))
 		switch {
 		case i < 0 || len(names) != len(ref.Values("fields")):
 			return false
 		case len(names) == 1 && names[0] == a.Column:
-			edits = append(edits, parse.Edit{Start: int(ph.Tokens[i].Start), End: int(ph.Tokens[i].End), Text: parse.Identifier(a.Adding())})
+			edits = append(edits, parse.Edit{Start: int(ph.Tokens[i].Start), End: int(ph.Tokens[i].End), Text: parse.QuoteIdent(a.TemporaryName())})
 		case names[len(names)-1] == a.Column:
 			return false
 		}
 	}
 	first := span.first
-	if ph.Word(first, "constraint") {
+	if ph.IsKeyword(first, "constraint") {
 		first += 2
 	}
 	from, to := int(ph.Tokens[first].Start), int(ph.Tokens[span.last].End)
@@ -122,64 +122,65 @@ func (a *Alteration) names(hold *Addition, span constraintSpan, ph *parse.Phrase
 }
 
 // columnRefs appends the column references in an expression to refs.
-func columnRefs(expr parse.Message, refs []parse.Message) []parse.Message {
+func columnRefs(expr parse.TreeNode, refs []parse.TreeNode) []parse.TreeNode {
 	if expr.Is("ColumnRef") {
 		return append(refs, expr)
 	}
-	for child := range expr.Nodes() {
+	for child := range expr.Children() {
 		refs = columnRefs(child, refs)
 	}
 	return refs
 }
 
-// isFixed reports whether m is a constant other than NULL whose value does not depend on the time. Casts are allowed.
-func isFixed(m parse.Message) bool {
+// isTimelessConstant reports whether m is a constant other than NULL whose value does not depend on the time. Casts are
+// allowed.
+func isTimelessConstant(m parse.TreeNode) bool {
 	for m.Is("TypeCast") {
 		m = m.Child("arg")
 	}
-	return m.Is("A_Const") && !m.Flag("isnull") && isLasting(m)
+	return m.Is("A_Const") && !m.Flag("isnull") && isStableConstant(m)
 }
 
-// verified reports whether the steps have the type and the default of the client's statement.
-func (a *Alteration) verified() bool {
+// verifiesSteps reports whether the steps have the type and the default of the client's statement.
+func (a *Alteration) verifiesSteps() bool {
 	if a.Own != nil {
-		return a.ownVerified()
+		return a.verifiesSerialSteps()
 	}
 	client, err := parse.Tree(a.Text)
 	if err != nil {
 		return false
 	}
 	was := client.Child("stmts").Child("stmt").Child("cmds").Child("def")
-	add, err := parse.Tree(a.Add())
+	add, err := parse.Tree(a.AddColumnSQL())
 	if err != nil {
 		return false
 	}
 	column := add.Child("stmts").Child("stmt").Child("cmds").Child("def")
-	if column.Child("constraints").Shape != nil || !(parse.Intents{}).Equal(was.Child("type_name"), column.Child("type_name")) {
+	if column.Child("constraints").Shape != nil || !(parse.TreeChanges{}).Equal(was.Child("type_name"), column.Child("type_name")) {
 		return false
 	}
-	set, err := parse.Tree(a.SetDefault())
+	set, err := parse.Tree(a.SetDefaultSQL())
 	if err != nil || len(set.Values("stmts")) != 1 {
 		return false
 	}
 	value := set.Child("stmts").Child("stmt").Child("cmds").Child("def")
 	for constraint := range was.List("constraints") {
 		if parse.ConstraintIs(constraint, parse.CONSTR_DEFAULT) {
-			return (parse.Intents{}).Equal(constraint.Child("raw_expr"), value)
+			return (parse.TreeChanges{}).Equal(constraint.Child("raw_expr"), value)
 		}
 	}
 	return false
 }
 
-// maxAdded is the longest column name, in bytes, that leaves room for the suffix of Adding.
-const maxAdded = parse.MaxName - len(addingSuffix) - 8
+// maxAddedColumnName is the longest column name, in bytes, that leaves room for the suffix of Adding.
+const maxAddedColumnName = parse.MaxName - len(addingSuffix) - 8
 
-// addingSuffix is part of a column's temporary name, before a hash of its type, default and constraints. A
-// repeated statement thereby finds the column of an interrupted one.
+// addingSuffix is part of a column's temporary name, before a hash of its type, default and constraints. A repeated
+// statement thereby finds the column of an interrupted one.
 const addingSuffix = "__adding_"
 
-// Adding returns the column's temporary name, which it has until all rows have the default.
-func (a *Alteration) Adding() string {
+// TemporaryName returns the column's temporary name, which it has until all rows have the default.
+func (a *Alteration) TemporaryName() string {
 	h := fnv.New32a()
 	by := a.Default
 	if a.Own != nil { // the sequence's name is not known yet
@@ -192,38 +193,38 @@ func (a *Alteration) Adding() string {
 	return fmt.Sprintf("%s%s%08x", a.Column, addingSuffix, h.Sum32())
 }
 
-// Add returns the statement that adds the column under its temporary name.
-func (a *Alteration) Add() string {
-	return fmt.Sprintf("ALTER TABLE %s ADD COLUMN %s %s", a.table, parse.Identifier(a.Adding()), a.Type)
+// AddColumnSQL returns the statement that adds the column under its temporary name.
+func (a *Alteration) AddColumnSQL() string {
+	return fmt.Sprintf("ALTER TABLE %s ADD COLUMN %s %s", a.table, parse.QuoteIdent(a.TemporaryName()), a.Type)
 }
 
-// SetDefault returns the statement that sets the default for new rows.
-func (a *Alteration) SetDefault() string {
-	return fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s SET DEFAULT %s", a.table, parse.Identifier(a.Adding()), a.Default)
+// SetDefaultSQL returns the statement that sets the default for new rows.
+func (a *Alteration) SetDefaultSQL() string {
+	return fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s SET DEFAULT %s", a.table, parse.QuoteIdent(a.TemporaryName()), a.Default)
 }
 
-// Fill returns the UPDATE that sets the default where it is missing, in the order of key. rows is the maximum
+// BackfillSQL returns the UPDATE that sets the default where it is missing, in the order of key. rows is the maximum
 // number of rows, but an empty key updates all of them.
-func (a *Alteration) Fill(key []string, rows int) string {
-	name := parse.Identifier(a.Adding())
+func (a *Alteration) BackfillSQL(key []string, rows int) string {
+	name := parse.QuoteIdent(a.TemporaryName())
 	if len(key) == 0 {
 		return fmt.Sprintf("UPDATE %s SET %s = DEFAULT WHERE %s IS NULL", a.table, name, name)
 	}
 	columns := make([]string, len(key))
 	for i, column := range key {
-		columns[i] = parse.Identifier(column)
+		columns[i] = parse.QuoteIdent(column)
 	}
 	list := strings.Join(columns, ", ")
 	return fmt.Sprintf("UPDATE %s SET %s = DEFAULT WHERE (%s) IN (SELECT %s FROM %s WHERE %s IS NULL ORDER BY %s LIMIT %d)",
 		a.table, name, list, list, a.table, name, list, rows)
 }
 
-// Rename returns the statement that gives the column its final name.
-func (a *Alteration) Rename() string {
-	return fmt.Sprintf("ALTER TABLE %s RENAME COLUMN %s TO %s", a.table, parse.Identifier(a.Adding()), a.column)
+// RenameSQL returns the statement that gives the column its final name.
+func (a *Alteration) RenameSQL() string {
+	return fmt.Sprintf("ALTER TABLE %s RENAME COLUMN %s TO %s", a.table, parse.QuoteIdent(a.TemporaryName()), a.column)
 }
 
-// Undo returns the statement that drops the column before it has its final name.
-func (a *Alteration) Undo() string {
-	return fmt.Sprintf("ALTER TABLE %s DROP COLUMN %s", a.table, parse.Identifier(a.Adding()))
+// DropColumnSQL returns the statement that drops the column before it has its final name.
+func (a *Alteration) DropColumnSQL() string {
+	return fmt.Sprintf("ALTER TABLE %s DROP COLUMN %s", a.table, parse.QuoteIdent(a.TemporaryName()))
 }

@@ -9,34 +9,34 @@ import (
 // ALTER TABLE ... ADD COLUMN of a serial or identity column is carried out like that of a column with a DEFAULT
 // (addeddefault.go). The default draws from a sequence that the column owns.
 
-// addsSerial completes the Alteration of an ADD COLUMN with a serial type or an identity BY DEFAULT. It returns
+// completeAddSerial completes the Alteration of an ADD COLUMN with a serial type or an identity BY DEFAULT. It returns
 // nil if Sluice cannot carry the command out.
-func (r *rewriter) addsSerial(a *Alteration, cmd parse.Message, reader *constraintReader, at int) *Alteration {
+func (r *rewriter) completeAddSerial(a *Alteration, cmd parse.TreeNode, reader *constraintReader, at int) *Alteration {
 	column, ph := cmd.Child("def"), reader.ph
-	if r.rules.SerialForm == SerialIdentity || !plainColumn(column) {
+	if r.rules.SerialForm == SerialIdentity || !isPlainColumn(column) {
 		return nil
 	}
 	a.Column, a.IfNotExists = column.Text("colname"), cmd.Flag("missing_ok")
-	spans, until, ok := reader.spans(column, a.Column, len(ph.Tokens)-1)
-	if !ok || len(a.Column) > maxAdded {
+	spans, until, ok := reader.constraintSpans(column, a.Column, len(ph.Tokens)-1)
+	if !ok || len(a.Column) > maxAddedColumnName {
 		return nil
 	}
 	options := ""
-	of, isSerial := serialOf(column)
+	of, isSerial := serialType(column)
 	if !isSerial {
-		if of, options, ok = identityAdded(column, spans, ph); !ok {
+		if of, options, ok = identityTypeAndOptions(column, spans, ph); !ok {
 			return nil
 		}
 	}
 	own := &OwnedSequence{Column: a.Column}
-	if own.options, ok = r.optionsOfOwn("AS " + of + " " + options); !ok {
+	if own.options, ok = r.adaptSequenceOptions("AS " + of + " " + options); !ok {
 		return nil
 	}
 	a.Type = of
 	if !isSerial {
-		a.Type = ph.Span(at+1, until)
+		a.Type = ph.TextBetween(at+1, until)
 	}
-	a.Own, a.NotNull, a.kind, a.Default = own, true, columnOf(of).Child("type_name"), "nextval"
+	a.Own, a.NotNull, a.kind, a.Default = own, true, columnTree(of).Child("type_name"), "nextval"
 	var others []constraintSpan
 	holdsNull := false
 	for _, span := range spans {
@@ -52,37 +52,37 @@ func (r *rewriter) addsSerial(a *Alteration, cmd parse.Message, reader *constrai
 			others = append(others, span)
 		}
 	}
-	if len(others) > 0 && !(r.rules.Constraints && a.holds(reader, others)) {
+	if len(others) > 0 && !(r.rules.Constraints && a.setHeldConstraints(reader, others)) {
 		return nil
 	}
 	if reader.notNull && !holdsNull {
-		a.holdNotNull()
+		a.addNotNullCheck()
 	}
 	return a
 }
 
-// holdNotNull adds the CHECK for NOT NULL to Held. A serial column is NOT NULL without these words.
-func (a *Alteration) holdNotNull() {
+// addNotNullCheck adds the CHECK for NOT NULL to Held. A serial column is NOT NULL without these words.
+func (a *Alteration) addNotNullCheck() {
 	if a.Held == nil {
-		a.Held = &Constraints{Table: a.Table, Relation: a.relation, table: a.table}
+		a.Held = &AddedConstraints{Table: a.Table, Relation: a.relation, table: a.table}
 	}
-	hold := holdsNotNull(a.table, a.relation, a.Adding())
+	hold := newNotNullCheck(a.table, a.relation, a.TemporaryName())
 	hold.nameColumns = a.Column
 	a.Held.Adds = append(a.Held.Adds, hold)
-	a.Held.sort()
+	a.Held.sortAdditions()
 }
 
-// identityAdded returns the integer type and the sequence options of an added identity column BY DEFAULT.
-func identityAdded(column parse.Message, spans []constraintSpan, ph *parse.Phrase) (of, options string, ok bool) {
+// identityTypeAndOptions returns the integer type and the sequence options of an added identity column BY DEFAULT.
+func identityTypeAndOptions(column parse.TreeNode, spans []constraintSpan, ph *parse.TokenList) (of, options string, ok bool) {
 	kind := column.Child("type_name")
-	bits, small := narrowOf(kind)
+	bits, small := narrowIntBits(kind)
 	switch {
 	case parse.IsType(kind, "int8"):
 		of = "bigint"
 	case !small:
 		return "", "", false
 	default:
-		of = map[narrow]string{32: "integer", 16: "smallint"}[bits]
+		of = map[intBits]string{32: "integer", 16: "smallint"}[bits]
 	}
 	i := slices.IndexFunc(spans, func(s constraintSpan) bool { return parse.ConstraintIs(s.constraint, parse.CONSTR_IDENTITY) })
 	if i < 0 || spans[i].constraint.Text("generated_when") != "d" {
@@ -93,36 +93,36 @@ func identityAdded(column parse.Message, spans []constraintSpan, ph *parse.Phras
 			return "", "", false
 		}
 	}
-	at := ph.Next(spans[i].first, "identity")
+	at := ph.NextKeyword(spans[i].first, "identity")
 	if at < 0 || at > spans[i].last {
 		return "", "", false
 	}
 	if at < spans[i].last {
-		options = ph.Span(at+2, spans[i].last)
+		options = ph.TextBetween(at+2, spans[i].last)
 	}
 	return of, options, true
 }
 
-// ownVerified reports whether the statements that add the column parse, and give it the client's type.
-func (a *Alteration) ownVerified() bool {
-	add, err := parse.Tree(a.Add())
+// verifiesSerialSteps reports whether the statements that add the column parse, and give it the client's type.
+func (a *Alteration) verifiesSerialSteps() bool {
+	add, err := parse.Tree(a.AddColumnSQL())
 	if err != nil || len(add.Values("stmts")) != 1 {
 		return false
 	}
 	column := add.Child("stmts").Child("stmt").Child("cmds").Child("def")
-	if column.Text("colname") != a.Adding() || column.Child("constraints").Shape != nil || !(parse.Intents{}).Equal(column.Child("type_name"), a.kind) {
+	if column.Text("colname") != a.TemporaryName() || column.Child("constraints").Shape != nil || !(parse.TreeChanges{}).Equal(column.Child("type_name"), a.kind) {
 		return false
 	}
-	set, err := parse.Tree(a.Drawing("s").SetDefault())
+	set, err := parse.Tree(a.WithSequence("s").SetDefaultSQL())
 	return err == nil && len(set.Values("stmts")) == 1
 }
 
-// Drawing returns a copy of a whose default draws from the sequence name, which is SQL.
-func (a *Alteration) Drawing(name string) *Alteration {
+// WithSequence returns a copy of a whose default draws from the sequence name, which is SQL.
+func (a *Alteration) WithSequence(name string) *Alteration {
 	drawing := *a
-	drawing.Default = "nextval(" + parse.Literal(name) + "::regclass)"
+	drawing.Default = "nextval(" + parse.QuoteLiteral(name) + "::regclass)"
 	return &drawing
 }
 
-// OnTable returns the name of the altered table as SQL, as the statement writes the name.
-func (a *Alteration) OnTable() string { return a.table }
+// TableSQL returns the name of the altered table as SQL, as the statement writes the name.
+func (a *Alteration) TableSQL() string { return a.table }

@@ -8,26 +8,26 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DSQL has no advisory locks. Sluice stores those of a session as rows of a table (Rules.Advisory). It handles
-// a SELECT of exactly one lock function, as tools send it, without the server. Locks of a transaction, shared
-// locks, and calls within expressions are refused.
+// DSQL has no advisory locks. Sluice stores those of a session as rows of a table (Rules.AdvisoryCall). It handles a
+// SELECT of exactly one lock function, as tools send it, without the server. Locks of a transaction, shared locks, and
+// calls within expressions are refused.
 
-// AdvisoryKey is the configuration key of Rules.Advisory.
+// AdvisoryKey is the configuration key of Rules.AdvisoryCall.
 const AdvisoryKey = "rewrite.advisory_locks"
 
-// AdvisoryVerb is the effect of an advisory lock function.
-type AdvisoryVerb uint8
+// AdvisoryAction is the effect of an advisory lock function.
+type AdvisoryAction uint8
 
 const (
-	LockAdvisory AdvisoryVerb = iota
+	LockAdvisory AdvisoryAction = iota
 	TryAdvisory
 	UnlockAdvisory
 	UnlockAllAdvisory
 )
 
-// Advisory is a SELECT of one advisory lock function, which Sluice carries out.
-type Advisory struct {
-	Verb AdvisoryVerb
+// AdvisoryCall is a SELECT of one advisory lock function, which Sluice carries out.
+type AdvisoryCall struct {
+	Verb AdvisoryAction
 	// Column is the name of the result column.
 	Column string
 	// Args holds one bigint argument or two integer arguments. It is empty for UnlockAllAdvisory.
@@ -44,8 +44,8 @@ type AdvisoryArg struct {
 	Type uint32
 }
 
-// Params returns the highest parameter number in the statement.
-func (a *Advisory) Params() (n int) {
+// MaxParam returns the highest parameter number in the statement.
+func (a *AdvisoryCall) MaxParam() (n int) {
 	for _, arg := range a.Args {
 		n = max(n, arg.Param)
 	}
@@ -59,8 +59,8 @@ const (
 	Int4OID = 23
 )
 
-// ArgType returns the OID of the argument type: integer for two arguments, otherwise bigint.
-func (a *Advisory) ArgType() uint32 {
+// ArgTypeOID returns the OID of the argument type: integer for two arguments, otherwise bigint.
+func (a *AdvisoryCall) ArgTypeOID() uint32 {
 	if len(a.Args) == 2 {
 		return Int4OID
 	}
@@ -68,33 +68,33 @@ func (a *Advisory) ArgType() uint32 {
 }
 
 // advisoryVerbs are the lock functions that Sluice carries out.
-var advisoryVerbs = map[string]AdvisoryVerb{"pg_advisory_lock": LockAdvisory, "pg_try_advisory_lock": TryAdvisory,
+var advisoryVerbs = map[string]AdvisoryAction{"pg_advisory_lock": LockAdvisory, "pg_try_advisory_lock": TryAdvisory,
 	"pg_advisory_unlock": UnlockAdvisory, "pg_advisory_unlock_all": UnlockAllAdvisory}
 
-// inTable is Finding.Action for locks that Sluice carries out.
+// inTable is Finding.SettingAction for locks that Sluice carries out.
 const inTable = "carried out by a row of the table sluice.advisory_locks, with a lease"
 
-// advisory marks a call of a lock function for Sluice, or refuses other uses of advisory locks. It returns
+// planAdvisoryLock marks a call of a lock function for Sluice, or refuses other uses of advisory locks. It returns
 // false for any other statement. After true, no other rule applies to the statement.
-func (r *rewriter) advisory(p *part) bool {
+func (r *rewriter) planAdvisoryLock(p *statementPart) bool {
 	if !p.advisory || !r.rules.Advisory {
 		return false
 	}
-	a := advisoryCall(p.node)
+	a := parseAdvisoryCall(p.node)
 	p.advisory = false
 	if a == nil || a.Verb != UnlockAllAdvisory && len(r.parts) > 1 {
 		p.st.Refusal, p.st.Pin = refusedAdvisory, NoPin
 		if a != nil {
 			p.st.Refusal = refusedAdvisoryInString
 		}
-		f := handled(AdvisoryLock, Rejected, Error, "refused: only session locks are kept in a table, each by a SELECT of its own", p.st.Start)
+		f := handledFinding(AdvisoryLock, Rejected, Error, "refused: only session locks are kept in a table, each by a SELECT of its own", p.st.Start)
 		f.Remedy = strings.ToLower(p.st.Refusal.Hint[:1]) + strings.TrimSuffix(p.st.Refusal.Hint[1:], ".")
-		r.find(f)
+		r.addFinding(f)
 		return true
 	}
-	r.answer(p, Locks, "SELECT 1")
+	r.answerLocally(p, Locks, "SELECT 1")
 	p.st.Advisory = a
-	r.find(handled(AdvisoryLock, Answered, Info, inTable, p.st.Start))
+	r.addFinding(handledFinding(AdvisoryLock, Answered, Info, inTable, p.st.Start))
 	return true
 }
 
@@ -107,23 +107,23 @@ var (
 		Detail: "Sluice keeps advisory locks itself (" + AdvisoryKey + "), and DSQL has none.", Hint: "Send the statement by itself."}
 )
 
-// advisoryCall returns the lock call of a SELECT, or nil if Sluice does not carry the statement out.
-func advisoryCall(m parse.Message) *Advisory {
+// parseAdvisoryCall returns the lock call of a SELECT, or nil if Sluice does not carry the statement out.
+func parseAdvisoryCall(m parse.TreeNode) *AdvisoryCall {
 	if !m.Is("SelectStmt") {
 		return nil
 	}
-	call, column := loneCall(m)
-	verb, ok := advisoryVerbs[parse.FunctionOf(call)]
+	call, column := soleCall(m)
+	verb, ok := advisoryVerbs[parse.CalledFunction(call)]
 	if !ok {
 		return nil
 	}
-	a := &Advisory{Verb: verb, Column: column}
-	n := len(call.ValuesOf("args"))
+	a := &AdvisoryCall{Verb: verb, Column: column}
+	n := len(call.ValuesIfPresent("args"))
 	if (n == 0) != (verb == UnlockAllAdvisory) || n > 2 {
 		return nil
 	}
 	for node := range call.List("args") {
-		arg, ok := advisoryArg(node, n == 2)
+		arg, ok := parseAdvisoryArg(node, n == 2)
 		if !ok {
 			return nil
 		}
@@ -137,8 +137,8 @@ func advisoryCall(m parse.Message) *Advisory {
 	return a
 }
 
-// advisoryArg reads one argument. Its type is integer if narrow, otherwise bigint.
-func advisoryArg(node parse.Message, narrow bool) (arg AdvisoryArg, ok bool) {
+// parseAdvisoryArg reads one argument. Its type is integer if narrow, otherwise bigint.
+func parseAdvisoryArg(node parse.TreeNode, narrow bool) (arg AdvisoryArg, ok bool) {
 	least, most := int64(math.MinInt64), int64(math.MaxInt64)
 	if narrow {
 		least, most = math.MinInt32, math.MaxInt32
@@ -149,9 +149,9 @@ func advisoryArg(node parse.Message, narrow bool) (arg AdvisoryArg, ok bool) {
 			return arg, false
 		}
 		switch names := kind.Names("names"); {
-		case isBuiltin(names, "int8") && !narrow:
+		case isBuiltinTypeName(names, "int8") && !narrow:
 			arg.Type = Int8OID
-		case isBuiltin(names, "int4"):
+		case isBuiltinTypeName(names, "int4"):
 			arg.Type, least, most = Int4OID, math.MinInt32, math.MaxInt32
 		default:
 			return arg, false
@@ -179,7 +179,7 @@ func advisoryArg(node parse.Message, narrow bool) (arg AdvisoryArg, ok bool) {
 }
 
 // constantNumber returns the text of a number constant, or of a string constant without blanks around it.
-func constantNumber(node parse.Message) string {
+func constantNumber(node parse.TreeNode) string {
 	switch {
 	case node.Child("ival").Shape != nil:
 		return strconv.Itoa(node.Child("ival").Integer("ival"))
@@ -189,8 +189,8 @@ func constantNumber(node parse.Message) string {
 	return strings.Trim(node.Child("sval").Text("sval"), " \t\n\r\f\v")
 }
 
-// isBuiltin reports whether names denotes the type want of pg_catalog.
-func isBuiltin(names []string, want string) bool {
+// isBuiltinTypeName reports whether names denotes the type want of pg_catalog.
+func isBuiltinTypeName(names []string, want string) bool {
 	switch len(names) {
 	case 1:
 		return names[0] == want

@@ -106,7 +106,7 @@ func TestAdvisory(t *testing.T) {
 		{"SELECT 'pg_advisory_lock(1)'", "none"},
 		{"SELECT pg_advisory_lock FROM t", "none"},
 	} {
-		st := p.Plan([]byte(test.sql)).Single()
+		st := p.Plan([]byte(test.sql)).SingleStatement()
 		if got := showAdvisory(st); got != test.want {
 			t.Errorf("%s: %s, want %s", test.sql, got, test.want)
 		}
@@ -131,7 +131,7 @@ func TestAdvisoryOff(t *testing.T) {
 	p := advisoryPlanner(t, false)
 	for _, sql := range []string{"SELECT pg_advisory_lock(1)", "SELECT pg_advisory_xact_lock(1)", "SELECT pg_try_advisory_lock($1)"} {
 		plan := p.Plan([]byte(sql))
-		if st := plan.Single(); st.Advisory != nil || st.Refusal != nil || plan.Text != "" || st.Tag != "" {
+		if st := plan.SingleStatement(); st.Advisory != nil || st.Refusal != nil || plan.Text != "" || st.Tag != "" {
 			t.Errorf("%s: %+v", sql, st)
 		}
 	}

@@ -6,9 +6,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// addColumn removes NULL and DEFAULT NULL from columns that ALTER TABLE adds. DSQL refuses them as constraints,
+// removeAddedNull removes NULL and DEFAULT NULL from columns that ALTER TABLE adds. DSQL refuses them as constraints,
 // although they have no effect.
-func (r *rewriter) addColumn(p *part) {
+func (r *rewriter) removeAddedNull(p *statementPart) {
 	if !r.rules.AddColumn && !r.rules.Dialect {
 		return
 	}
@@ -19,38 +19,38 @@ func (r *rewriter) addColumn(p *part) {
 		}
 		at := column.Integer("location")
 		if !r.rules.AddColumn {
-			r.find(off(AddNull, at))
+			r.addFinding(disabledFinding(AddNull, at))
 			continue
 		}
-		ph := r.phrase(p)
+		ph := r.statementTokens(p)
 		for constraint := range column.List("constraints") {
-			i := ph.At(constraint.Integer("location"))
-			if ph.Word(i, "constraint") {
-				r.edit(ph.Remove(i), ph.Remove(i+1))
+			i := ph.TokenAt(constraint.Integer("location"))
+			if ph.IsKeyword(i, "constraint") {
+				r.addEdits(ph.Remove(i), ph.Remove(i+1))
 				i += 2
 			}
-			if ph.Word(i, "default") {
-				r.edit(ph.Remove(i))
+			if ph.IsKeyword(i, "default") {
+				r.addEdits(ph.Remove(i))
 				i++
 			}
 			if i >= 0 {
-				r.edit(ph.Remove(i))
+				r.addEdits(ph.Remove(i))
 			}
 		}
 		r.meant.Set(column, "constraints")
-		r.find(handled(AddNull, Rewritten, Info, "NULL is taken out: it is so without", at))
+		r.addFinding(handledFinding(AddNull, Rewritten, Info, "NULL is taken out: it is so without", at))
 	}
 }
 
 // onlyNullConstraints reports whether a column has constraints and all of them are NULL or DEFAULT NULL. For a domain
 // DEFAULT NULL has an effect, because it overrides the domain's default.
-func onlyNullConstraints(column parse.Message) bool {
+func onlyNullConstraints(column parse.TreeNode) bool {
 	any := false
 	for constraint := range column.List("constraints") {
 		any = true
 		switch {
 		case parse.ConstraintIs(constraint, parse.CONSTR_NULL):
-		case parse.ConstraintIs(constraint, parse.CONSTR_DEFAULT) && isNull(constraint.Child("raw_expr")) && isNoDomain(column.Child("type_name")):
+		case parse.ConstraintIs(constraint, parse.CONSTR_DEFAULT) && isNull(constraint.Child("raw_expr")) && isBuiltinType(column.Child("type_name")):
 		default:
 			return false
 		}
@@ -61,11 +61,11 @@ func onlyNullConstraints(column parse.Message) bool {
 // plainTypes are types of PostgreSQL that its grammar does not qualify with pg_catalog.
 var plainTypes = []string{"text", "bytea", "uuid", "date", "json", "jsonb", "int2", "int4", "int8", "float4", "float8", "bool", "timestamptz", "timetz"}
 
-// isNoDomain reports whether a type is builtin, judged by its name.
-func isNoDomain(kind parse.Message) bool {
+// isBuiltinType reports whether a type is builtin, judged by its name.
+func isBuiltinType(kind parse.TreeNode) bool {
 	names := kind.Names("names")
 	return len(names) == 2 && names[0] == "pg_catalog" || len(names) == 1 && slices.Contains(plainTypes, names[0])
 }
 
 // isNull reports whether m is the constant NULL.
-func isNull(m parse.Message) bool { return m.Is("A_Const") && m.Flag("isnull") }
+func isNull(m parse.TreeNode) bool { return m.Is("A_Const") && m.Flag("isnull") }

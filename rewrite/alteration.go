@@ -7,11 +7,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Some ALTER TABLE statements that DSQL refuses depend on the catalog or need several transactions. Sluice
-// first sends the statement as it is, because a newer cluster may take it, and then carries it out in steps.
+// Some ALTER TABLE statements that DSQL refuses depend on the catalog or need several transactions. Sluice first sends
+// the statement as it is, because a newer cluster may take it, and then carries it out in steps.
 
-// Alteration is an ALTER TABLE with one command that Sluice can carry out. The command changes a column's type,
-// or adds a column with a DEFAULT. A change to the type that the column already has needs no step.
+// Alteration is an ALTER TABLE with one command that Sluice can carry out. The command changes a column's type, or adds
+// a column with a DEFAULT. A change to the type that the column already has needs no step.
 type Alteration struct {
 	Text   string // the client's statement
 	Table  string // the table as SQL, for a cast to regclass
@@ -22,37 +22,37 @@ type Alteration struct {
 	NotNull, IfNotExists bool
 	// Own is the sequence of an added serial column; nil for other columns.
 	Own *OwnedSequence
-	// Held are the constraints that the column gets before its final name; nil for none. If Held has no CHECK
-	// for NotNull, Sluice reports that NOT NULL is missing.
-	Held *Constraints
-	// Retypes means that Sluice carries out the change of type, by Apart. Checks allows this for a NOT NULL
-	// column, whose NOT NULL then becomes a CHECK.
+	// Held are the constraints that the column gets before its final name; nil for none. If Held has no CHECK for
+	// NotNullCheck, Sluice reports that NOT NULL is missing.
+	Held *AddedConstraints
+	// Retypes means that Sluice carries out the change of type, by Apart. Checks allows this for a NOT NULL column, whose
+	// NOT NULL then becomes a CHECK.
 	Retypes, Checks bool
 
-	table, column string        // table and column as the client's text spells them
-	relation      string        // the table's name without its schema
-	kind          parse.Message // the tree of the type in Type
-	casts         bool          // USING casts the column to the type
-	heldText      string        // the text of the constraints that Held adds
-	declared      string        // the client's type, if Type differs from it
+	table, column string         // table and column as the client's text spells them
+	relation      string         // the table's name without its schema
+	kind          parse.TreeNode // the tree of the type in Type
+	casts         bool           // USING casts the column to the type
+	heldText      string         // the text of the constraints that Held adds
+	declared      string         // the client's type, if Type differs from it
 }
 
-// alteration plans an ALTER TABLE with one command. It sets Alteration if Sluice can carry the command out, and
+// planAlteration plans an ALTER TABLE with one command. It sets Alteration if Sluice can carry the command out, and
 // otherwise the hint of the server's refusal.
-func (r *rewriter) alteration(p *part) {
-	a := r.alterationOf(p)
+func (r *rewriter) planAlteration(p *statementPart) {
+	a := r.parseAlteration(p)
 	switch {
 	case a == nil || !r.rules.Dialect:
 		return
 	case a.Default == "":
-		r.retypes(p, a)
-	case a.Own != nil && (!r.rules.Backfill || len(r.parts) > 1 || !a.verified()):
-		p.st.Hint = "Set " + AddColumnDefaultKey + " to backfill, and send the statement alone: the column is then added with a sequence. Or: " + hint(catalogue[AddSerial].remedy)
+		r.planRetype(p, a)
+	case a.Own != nil && (!r.rules.Backfill || len(r.parts) > 1 || !a.verifiesSteps()):
+		p.st.Hint = "Set " + AddColumnDefaultKey + " to backfill, and send the statement alone: the column is then added with a sequence. Or: " + remedySentence(catalogue[AddSerial].remedy)
 		return
 	case !r.rules.Backfill:
 		p.st.Hint = a.addHint()
 		return
-	case len(r.parts) > 1 || !a.verified():
+	case len(r.parts) > 1 || !a.verifiesSteps():
 		p.st.Hint = a.addHint() + " It must be sent alone."
 		return
 	default:
@@ -68,17 +68,17 @@ func (r *rewriter) alteration(p *part) {
 		if a.Own != nil {
 			feature, action = AddSerial, action+"; it draws from a sequence that it owns"
 		}
-		r.find(handled(feature, Rewritten, Warning, action, p.st.Start))
+		r.addFinding(handledFinding(feature, Rewritten, Warning, action, p.st.Start))
 	}
 	if len(r.parts) == 1 && len(r.edits) == 0 {
 		p.st.Does, p.st.Alteration = Alters, a
 	}
 }
 
-// alterationOf returns the Alteration of an ALTER TABLE, or nil. Statements with comments are excluded, because
-// the steps are composed of parts of the text.
-func (r *rewriter) alterationOf(p *part) *Alteration {
-	var cmds []parse.Message
+// parseAlteration returns the Alteration of an ALTER TABLE, or nil. Statements with comments are excluded, because the
+// steps are composed of parts of the text.
+func (r *rewriter) parseAlteration(p *statementPart) *Alteration {
+	var cmds []parse.TreeNode
 	for cmd := range p.node.List("cmds") {
 		cmds = append(cmds, cmd)
 	}
@@ -87,42 +87,42 @@ func (r *rewriter) alterationOf(p *part) *Alteration {
 		relation.Text("catalogname") != "" || strings.Contains(text, "--") || strings.Contains(text, "/*") {
 		return nil
 	}
-	ph := r.phrase(p)
-	i := ph.At(relation.Integer("location"))
+	ph := r.statementTokens(p)
+	i := ph.TokenAt(relation.Integer("location"))
 	if i < 0 {
 		return nil
 	}
-	end := ph.Qualified(i)
-	a := &Alteration{Text: text, table: ph.Span(i, end), Table: parse.Identifier(relation.Text("relname")), relation: relation.Text("relname")}
+	end := ph.AfterQualifiedName(i)
+	a := &Alteration{Text: text, table: ph.TextBetween(i, end), Table: parse.QuoteIdent(relation.Text("relname")), relation: relation.Text("relname")}
 	if schema := relation.Text("schemaname"); schema != "" {
-		a.Table = parse.Identifier(schema) + "." + a.Table
+		a.Table = parse.QuoteIdent(schema) + "." + a.Table
 	}
-	if ph.Punctuated(end, "*") {
+	if ph.IsOperator(end, "*") {
 		end++
 	}
-	at := ph.ColumnToken(end)
+	at := ph.ColumnNameToken(end)
 	a.column = string(ph.Lexeme(at))
 	switch parse.AlterTableType(cmds[0].Integer("subtype")) {
 	case parse.AT_AlterColumnType:
-		return a.retypes(cmds[0], &ph, at)
+		return a.completeRetype(cmds[0], &ph, at)
 	case parse.AT_AddColumn:
-		reader := constraintReader{c: &Constraints{table: a.table}, ph: &ph, relation: relation, notNull: r.rules.NotNullCheck}
-		if refusedAlter(cmds[0]) == AddSerial {
-			return r.addsSerial(a, cmds[0], &reader, at)
+		reader := constraintReader{c: &AddedConstraints{table: a.table}, ph: &ph, relation: relation, notNull: r.rules.NotNullCheck}
+		if refusedAlterFeature(cmds[0]) == AddSerial {
+			return r.completeAddSerial(a, cmds[0], &reader, at)
 		}
-		return a.adds(cmds[0], &reader, at, r.rules.Constraints)
+		return a.completeAddColumn(cmds[0], &reader, at, r.rules.Constraints)
 	}
 	return nil
 }
 
-// retypes completes the Alteration of ALTER COLUMN ... TYPE. USING is allowed with the column itself, or with
+// completeRetype completes the Alteration of ALTER COLUMN ... TYPE. USING is allowed with the column itself, or with
 // its cast to the new type. Otherwise retypes returns nil.
-func (a *Alteration) retypes(cmd parse.Message, ph *parse.Phrase, at int) *Alteration {
+func (a *Alteration) completeRetype(cmd parse.TreeNode, ph *parse.TokenList, at int) *Alteration {
 	def := cmd.Child("def")
 	a.Column, a.kind = cmd.Text("name"), def.Child("type_name")
 	using := def.Child("raw_default")
 	if using.Is("TypeCast") {
-		if !(parse.Intents{}).Equal(using.Child("type_name"), a.kind) {
+		if !(parse.TreeChanges{}).Equal(using.Child("type_name"), a.kind) {
 			return nil
 		}
 		a.casts, using = true, using.Child("arg")
@@ -131,19 +131,19 @@ func (a *Alteration) retypes(cmd parse.Message, ph *parse.Phrase, at int) *Alter
 		return nil
 	}
 	i, end := at+1, len(ph.Tokens)
-	for i < end && !ph.Word(i, "type") {
+	for i < end && !ph.IsKeyword(i, "type") {
 		i++
 	}
 	for n := i + 1; using.Shape != nil && n < end; n++ { // USING is a reserved word, and cannot be in a type
-		if ph.Word(n, "using") {
+		if ph.IsKeyword(n, "using") {
 			end = n
 		}
 	}
-	a.Type = ph.Span(i+1, end)
+	a.Type = ph.TextBetween(i+1, end)
 	return a
 }
 
 // isColumn reports whether m is a reference to the column without a table.
-func isColumn(m parse.Message, name string) bool {
+func isColumn(m parse.TreeNode, name string) bool {
 	return m.Is("ColumnRef") && len(m.Values("fields")) == 1 && slices.Equal(m.Names("fields"), []string{name})
 }

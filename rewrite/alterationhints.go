@@ -10,11 +10,11 @@ import (
 // The hints in this file list the statements that replace an ALTER TABLE which Sluice does not carry out.
 
 // NotNullHint returns the statements that forbid NULL in the column by a CHECK.
-func (a *Alteration) NotNullHint() string { return a.checked(a.column, a.Column) }
+func (a *Alteration) NotNullHint() string { return a.notNullStatements(a.column, a.Column) }
 
-// checked returns the statements that add and validate a CHECK against NULL in a column. column is SQL.
-func (a *Alteration) checked(column, name string) string {
-	name = parse.Identifier(name + "_not_null")
+// notNullStatements returns the statements that add and validate a CHECK against NULL in a column. column is SQL.
+func (a *Alteration) notNullStatements(column, name string) string {
+	name = parse.QuoteIdent(name + "_not_null")
 	return fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s CHECK (%s IS NOT NULL) NOT VALID; ALTER TABLE ASYNC %s VALIDATE CONSTRAINT %s",
 		a.table, name, column, a.table, name)
 }
@@ -28,7 +28,7 @@ func (a *Alteration) addHint() string {
 		"UPDATE %s SET %s = DEFAULT WHERE %s IS NULL, at most 3,000 rows at a time.",
 		a.table, a.column, a.Type, a.table, a.column, a.Default, a.table, a.column, a.column)
 	if a.Held != nil {
-		hint += " Then " + strings.ReplaceAll(strings.Join(a.Held.steps(), "; "), parse.Identifier(a.Adding()), a.column) + "."
+		hint += " Then " + strings.ReplaceAll(strings.Join(a.Held.stepStatements(), "; "), parse.QuoteIdent(a.TemporaryName()), a.column) + "."
 	}
 	if a.NotNull && (a.Held == nil || !a.Held.hasNotNull()) {
 		hint += " In the place of NOT NULL, behind these: " + a.NotNullHint() + "."
@@ -46,8 +46,8 @@ type ColumnFacts struct {
 	Indexes  []string // the indexes that contain the column
 }
 
-// Same reports whether the column already has the new type, with the same modifier.
-func (a *Alteration) Same(facts ColumnFacts) bool {
+// HasNewType reports whether the column already has the new type, with the same modifier.
+func (a *Alteration) HasNewType(facts ColumnFacts) bool {
 	tree, err := parse.Tree("SELECT NULL::" + facts.Type)
 	if err != nil || !facts.IsOfType {
 		return false
@@ -57,9 +57,9 @@ func (a *Alteration) Same(facts ColumnFacts) bool {
 }
 
 // listsEqual reports whether a list field of two nodes has equal items.
-func listsEqual(a, b parse.Message, field string) bool {
-	var of [2][]parse.Message
-	for i, m := range [2]parse.Message{a, b} {
+func listsEqual(a, b parse.TreeNode, field string) bool {
+	var of [2][]parse.TreeNode
+	for i, m := range [2]parse.TreeNode{a, b} {
 		for item := range m.List(field) {
 			of[i] = append(of[i], item)
 		}
@@ -68,21 +68,21 @@ func listsEqual(a, b parse.Message, field string) bool {
 		return false
 	}
 	for i := range of[0] {
-		if !(parse.Intents{}).Equal(of[0][i], of[1][i]) {
+		if !(parse.TreeChanges{}).Equal(of[0][i], of[1][i]) {
 			return false
 		}
 	}
 	return true
 }
 
-// Rebuild returns the hint with the statements that change the column's type in steps.
-func (a *Alteration) Rebuild(facts ColumnFacts) string {
+// RebuildHint returns the hint with the statements that change the column's type in steps.
+func (a *Alteration) RebuildHint(facts ColumnFacts) string {
 	if facts.InKey {
 		return fmt.Sprintf("The column is in the primary key, and cannot be dropped. Make the table anew while nothing writes to it, "+eachAlone+
 			"CREATE TABLE %s with %s %s and all else as it is; INSERT INTO it SELECT ... FROM %s, at most 3,000 rows at a time; DROP TABLE %s; ALTER TABLE ... RENAME TO it; its indexes.",
-			parse.Identifier(a.TableName()+"_new"), a.column, a.Type, a.table, a.table)
+			parse.QuoteIdent(a.TableName()+"_new"), a.column, a.Type, a.table, a.table)
 	}
-	made := parse.Identifier(a.Column + "_new")
+	made := parse.QuoteIdent(a.Column + "_new")
 	steps := []string{
 		fmt.Sprintf("ALTER TABLE %s ADD COLUMN %s %s", a.table, made, a.Type),
 		fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s IS NULL AND %s IS NOT NULL, at most 3,000 rows at a time", a.table, made, a.column, made, a.column),
@@ -93,7 +93,7 @@ func (a *Alteration) Rebuild(facts ColumnFacts) string {
 		steps = append(steps, fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s SET DEFAULT %s", a.table, a.column, facts.Default))
 	}
 	if facts.NotNull {
-		steps = append(steps, a.checked(a.column, a.Column))
+		steps = append(steps, a.notNullStatements(a.column, a.Column))
 	}
 	hint := "Make the column anew while nothing writes to it, " + eachAlone + strings.Join(steps, "; ") + "."
 	if len(facts.Indexes) > 0 {

@@ -9,8 +9,8 @@ import (
 
 // analysis collects the effects of one statement from its tree.
 type analysis struct {
-	kind  Kind
-	pin   Pin
+	kind  StatementKind
+	pin   PinReason
 	inert bool
 	// contends reports that the statement locks or changes existing rows.
 	contends bool
@@ -20,15 +20,15 @@ type analysis struct {
 	ctes   []string
 	hidden map[string]int
 
-	calls, sets       bool            // calls a function that may change settings; calls set_config with is_local true
-	locked            []parse.Message // queries with locking clauses
-	samples, advisory bool            // uses TABLESAMPLE; takes an advisory lock
-	uuids             bool            // calls uuid_generate_v4 of any schema
-	setsConfig        bool            // calls set_config, or executes a prepared statement that may
-	unsure            bool            // the statement may run a user's function (Plan.SureRead)
-	prepares          bool            // the statement is a PREPARE, whose query runs later
-	sequence          string          // the sequence state that the statement reads, for Plan.Sequence
-	questions         []question
+	calls, sets       bool             // calls a function that may change settings; calls set_config with is_local true
+	locked            []parse.TreeNode // queries with locking clauses
+	samples, advisory bool             // uses TABLESAMPLE; takes an advisory lock
+	uuids             bool             // calls uuid_generate_v4 of any schema
+	setsConfig        bool             // calls set_config, or executes a prepared statement that may
+	unsure            bool             // the statement may run a user's function (Plan.IsSureRead)
+	prepares          bool             // the statement is a PREPARE, whose query runs later
+	sequence          string           // the sequence state that the statement reads, for Plan.Sequence
+	questions         []sequenceStateCall
 	callsUnknown      bool     // calls a function that is no builtin or may write
 	leaves            bool     // for Statement.Leaves: calls a function that may leave state at the backend
 	advances          string   // the first called function that advances a sequence
@@ -42,9 +42,9 @@ type tableRef struct {
 	at   int // offset in the text
 }
 
-// functionPins maps the names of functions that leave state in the session to their pins. set_config is handled
-// apart. Unlock functions are missing because a session that holds an advisory lock is pinned already.
-var functionPins = map[string]Pin{
+// functionPins maps the names of functions that leave state in the session to their pins. set_config is handled apart.
+// Unlock functions are missing because a session that holds an advisory lock is pinned already.
+var functionPins = map[string]PinReason{
 	"setseed":                     PinSeed,
 	"pg_advisory_lock":            PinAdvisory,
 	"pg_advisory_lock_shared":     PinAdvisory,
@@ -56,9 +56,9 @@ var functionPins = map[string]Pin{
 	"pg_replication_origin_session_setup": PinProcedural,
 }
 
-// traceless are builtin functions with side effects that leave no hidden state at the backend. The locks,
-// sequence numbers and settings that some of them leave show in the text.
-var traceless = map[string]bool{
+// statelessFuncs are builtin functions with side effects that leave no hidden state at the backend. The locks, sequence
+// numbers and settings that some of them leave show in the text.
+var statelessFuncs = map[string]bool{
 	"nextval": true, "setval": true, "currval": true, "lastval": true, "setseed": true, "set_config": true,
 	"pg_notify": true, "pg_sleep": true, "pg_sleep_for": true, "pg_sleep_until": true,
 	"pg_advisory_lock": true, "pg_advisory_lock_shared": true, "pg_try_advisory_lock": true, "pg_try_advisory_lock_shared": true,
@@ -69,79 +69,79 @@ var traceless = map[string]bool{
 
 const onConflictUpdate = int(parse.ONCONFLICT_UPDATE)
 
-func (a *analysis) raise(kind Kind) {
+func (a *analysis) raiseKind(kind StatementKind) {
 	if !a.inert {
 		a.kind = max(a.kind, kind)
 	}
 }
 
-func (a *analysis) contend() { a.contends = a.contends || !a.inert }
+func (a *analysis) markContending() { a.contends = a.contends || !a.inert }
 
-func (a *analysis) pinned(why Pin) {
+func (a *analysis) setPin(why PinReason) {
 	if a.pin == NoPin {
 		a.pin = why
 	}
 }
 
 // visit walks m and all its descendants. Its recursion is bounded by the guard's limit of nesting.
-func (a *analysis) visit(m parse.Message) {
-	a.doubt(m)
-	switch m.Name() {
+func (a *analysis) visit(m parse.TreeNode) {
+	a.markIfUnsure(m)
+	switch m.TypeName() {
 	case "RangeVar":
-		a.table(m, false)
+		a.recordTable(m, false)
 		return
 	case "A_Const":
 		return
 	case "LockingClause":
-		a.raise(Write)
-		a.contend()
+		a.raiseKind(Write)
+		a.markContending()
 		return // FOR UPDATE OF names items of FROM, not tables
 	case "RangeTableSample":
 		a.samples = true
 	case "IntoClause":
-		a.raise(DDL)
+		a.raiseKind(DDL)
 	case "ExecuteStmt":
-		a.raise(Write)
-		a.pinned(PinPrepare) // also in EXPLAIN EXECUTE
+		a.raiseKind(Write)
+		a.setPin(PinPrepare) // also in EXPLAIN EXECUTE
 		if name := m.Text("name"); strings.HasPrefix(name, RelayName) {
 			a.executes = name
 		}
 		a.setsConfig = true
 	case "FuncCall":
-		a.call(m)
+		a.recordCall(m)
 	case "A_Indirection":
 		// The expression (x).f calls function f if x has no field f.
 		for _, name := range m.Names("indirection") {
-			a.function("", name, parse.Message{})
+			a.recordFunction("", name, parse.TreeNode{})
 		}
 	case "String":
 		if isTemp(m.Text("sval")) {
-			a.pinned(PinTemp) // a name in pg_temp, which may occur in any list of names
+			a.setPin(PinTemp) // a name in pg_temp, which may occur in any list of names
 		}
 	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt":
-		a.query(m)
+		a.visitQuery(m)
 		return
 	}
-	for child := range m.Nodes() {
+	for child := range m.Children() {
 		a.visit(child)
 	}
 }
 
-// query walks a statement that may have WITH queries. A WITH query hides the table of its name in the statement
+// visitQuery walks a statement that may have WITH queries. A WITH query hides the table of its name in the statement
 // and in other WITH queries. The target of an INSERT, UPDATE or DELETE is never hidden.
-func (a *analysis) query(m parse.Message) {
+func (a *analysis) visitQuery(m parse.TreeNode) {
 	outer := len(a.ctes)
-	target := parse.Message{}
+	target := parse.TreeNode{}
 	if !m.Is("SelectStmt") {
-		a.raise(Write)
+		a.raiseKind(Write)
 		a.modifies = true
 		if !m.Is("InsertStmt") || m.Child("on_conflict_clause").Integer("action") == onConflictUpdate {
-			a.contend()
+			a.markContending()
 		}
 		target = m.Child("relation")
-		a.table(target, true)
+		a.recordTable(target, true)
 		if m.Is("UpdateStmt") && target.Text("relname") == "pg_settings" && !a.inert {
-			a.pinned(PinSetConfig) // the view's rule calls set_config
+			a.setPin(PinSetConfig) // the view's rule calls set_config
 			a.setsConfig = true
 		}
 	}
@@ -152,17 +152,17 @@ func (a *analysis) query(m parse.Message) {
 	recursive := with.Flag("recursive")
 	for cte := range with.List("ctes") {
 		if recursive {
-			a.hide(cte.Text("ctename"))
+			a.hideTable(cte.Text("ctename"))
 		}
 	}
 	for cte := range with.List("ctes") {
 		a.visit(cte)
 		if !recursive {
-			a.hide(cte.Text("ctename"))
+			a.hideTable(cte.Text("ctename"))
 		}
 	}
-	for child := range m.Nodes() {
-		if !child.Is("WithClause") && !child.Same(target) {
+	for child := range m.Children() {
+		if !child.Is("WithClause") && !child.IsSameNode(target) {
 			a.visit(child)
 		}
 	}
@@ -172,8 +172,8 @@ func (a *analysis) query(m parse.Message) {
 	a.ctes = a.ctes[:outer]
 }
 
-// hide adds a WITH query to the scope, where it hides the table of its name.
-func (a *analysis) hide(name string) {
+// hideTable adds a WITH query to the scope, where it hides the table of its name.
+func (a *analysis) hideTable(name string) {
 	if a.hidden == nil {
 		a.hidden = map[string]int{}
 	}
@@ -181,11 +181,11 @@ func (a *analysis) hide(name string) {
 	a.ctes = append(a.ctes, name)
 }
 
-// table records a table of the statement. With target, the name is never that of a WITH query.
-func (a *analysis) table(m parse.Message, target bool) {
+// recordTable records a table of the statement. With target, the name is never that of a WITH query.
+func (a *analysis) recordTable(m parse.TreeNode, target bool) {
 	schema, name := m.Text("schemaname"), m.Text("relname")
 	if m.Text("relpersistence") == "t" || isTemp(schema) {
-		a.pinned(PinTemp)
+		a.setPin(PinTemp)
 	}
 	switch catalog := m.Text("catalogname"); {
 	case catalog != "":
@@ -203,8 +203,8 @@ func isTemp(schema string) bool {
 	return schema == "pg_temp" || strings.HasPrefix(schema, "pg_temp_")
 }
 
-// dropped records the relations that a DROP names.
-func (a *analysis) dropped(m parse.Message) {
+// recordDropped records the relations that a DROP names.
+func (a *analysis) recordDropped(m parse.TreeNode) {
 	switch parse.ObjectType(m.Integer("remove_type")) {
 	case parse.OBJECT_TABLE, parse.OBJECT_VIEW, parse.OBJECT_MATVIEW,
 		parse.OBJECT_FOREIGN_TABLE, parse.OBJECT_SEQUENCE:
@@ -214,8 +214,8 @@ func (a *analysis) dropped(m parse.Message) {
 	}
 }
 
-// call records the effects of a function call.
-func (a *analysis) call(m parse.Message) {
+// recordCall records the effects of a function call.
+func (a *analysis) recordCall(m parse.TreeNode) {
 	schema, name := "", ""
 	switch names := m.Names("funcname"); len(names) {
 	case 1:
@@ -226,11 +226,11 @@ func (a *analysis) call(m parse.Message) {
 		schema = "?" // a call with a database name is an error in PostgreSQL
 	}
 	a.uuids = a.uuids || name == generateV4
-	a.function(schema, name, m)
+	a.recordFunction(schema, name, m)
 }
 
-// function records the effects of calling a function. call is absent for the notation (x).f.
-func (a *analysis) function(schema, name string, call parse.Message) {
+// recordFunction records the effects of calling a function. call is absent for the notation (x).f.
+func (a *analysis) recordFunction(schema, name string, call parse.TreeNode) {
 	if a.inert {
 		if a.prepares && (schema == "" || schema == "pg_catalog") {
 			a.recordSequenceCall(name, call)
@@ -238,37 +238,37 @@ func (a *analysis) function(schema, name string, call parse.Message) {
 		return
 	}
 	if schema != "" && schema != "pg_catalog" {
-		a.raise(Write)
+		a.raiseKind(Write)
 		a.calls, a.callsUnknown, a.leaves = true, true, true
 		return
 	}
-	if parse.RoleNamed(name)&parse.Harmless == 0 {
-		a.raise(Write)
-		a.calls = a.calls || !settingless(name)
-		a.callsUnknown = a.callsUnknown || !innocuous(name)
-		a.leaves = a.leaves || !traceless[name]
+	if parse.RoleOfLowerWord(name)&parse.Harmless == 0 {
+		a.raiseKind(Write)
+		a.calls = a.calls || !changesNoSetting(name)
+		a.callsUnknown = a.callsUnknown || !isAllowedReadOnly(name)
+		a.leaves = a.leaves || !statelessFuncs[name]
 	}
 	if (name == "nextval" || name == "setval") && a.advances == "" {
 		a.advances = name
 	}
 	a.recordSequenceCall(name, call)
-	a.pinned(functionPins[name])
+	a.setPin(functionPins[name])
 	if strings.HasPrefix(name, "pg_advisory_") || strings.HasPrefix(name, "pg_try_advisory_") {
 		a.advisory = true
 	}
 	if name == "current_setting" && call.Shape != nil {
-		a.recordParameter(constant(call.Child("args")))
+		a.recordParameter(settingNameConstant(call.Child("args")))
 	}
 	if name == "set_config" {
 		a.setsConfig = true
-		if a.sets = true; !isLocal(call) {
-			a.pinned(PinSetConfig)
+		if a.sets = true; !isLocalSetConfig(call) {
+			a.setPin(PinSetConfig)
 		}
 	}
 }
 
-// settingless reports whether a function with side effects is known to change no setting.
-func settingless(name string) bool {
+// changesNoSetting reports whether a function with side effects is known to change no setting.
+func changesNoSetting(name string) bool {
 	switch name {
 	case "nextval", "setval", "currval", "lastval", "setseed":
 		return true
@@ -276,8 +276,9 @@ func settingless(name string) bool {
 	return strings.HasPrefix(name, "pg_") || strings.HasPrefix(name, "lo_") || strings.HasPrefix(name, "txid_")
 }
 
-// isLocal reports whether a call of set_config ends with its transaction: its third argument is the constant TRUE.
-func isLocal(call parse.Message) bool {
+// isLocalSetConfig reports whether a call of set_config ends with its transaction: its third argument is the constant
+// TRUE.
+func isLocalSetConfig(call parse.TreeNode) bool {
 	if call.Shape == nil {
 		return false
 	}
@@ -290,8 +291,8 @@ func isLocal(call parse.Message) bool {
 	return false
 }
 
-// names returns the recorded tables in text order and without duplicates.
-func (a *analysis) names() []string {
+// tableNames returns the recorded tables in text order and without duplicates.
+func (a *analysis) tableNames() []string {
 	slices.SortStableFunc(a.tables, func(x, y tableRef) int { return x.at - y.at })
 	var names []string
 	seen := make(map[string]bool, len(a.tables))

@@ -24,7 +24,7 @@ func newPlanner(t testing.TB) *Planner {
 
 func BenchmarkPlanHit(b *testing.B) {
 	p, text := newPlanner(b), []byte(benchLocking)
-	p.Succeeded(p.Plan(text))
+	p.RecordSuccess(p.Plan(text))
 	b.ReportAllocs()
 	for b.Loop() {
 		p.Plan(text)
@@ -66,7 +66,7 @@ func BenchmarkPlanRewrite(b *testing.B) {
 
 func BenchmarkPlanRewrittenHit(b *testing.B) {
 	p, text := newPlanner(b), []byte("SELECT range_id FROM shards WHERE shard_id = $1 FOR SHARE")
-	p.Succeeded(p.Plan(text))
+	p.RecordSuccess(p.Plan(text))
 	b.ReportAllocs()
 	for b.Loop() {
 		p.Plan(text)
@@ -92,10 +92,10 @@ func BenchmarkPlanMapped(b *testing.B) {
 	} {
 		for _, kind := range []string{"off", "elsewhere", "mapped"} {
 			b.Run(fmt.Sprintf("%d/%s", len(text), kind), func(b *testing.B) {
-				p, names := newPlanner(b), (*schema.Names)(nil)
+				p, names := newPlanner(b), (*schema.NameResolver)(nil)
 				if kind != "off" {
 					p = mappedPlanner(b, nil)
-					names = schema.New([]schema.Relation{relation("executions", kind == "mapped"), relation("tasks", true)}).In([]string{"public"})
+					names = schema.New([]schema.Relation{relation("executions", kind == "mapped"), relation("tasks", true)}).ResolverFor([]string{"public"})
 				}
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {
@@ -103,7 +103,7 @@ func BenchmarkPlanMapped(b *testing.B) {
 					if names == nil {
 						p.Plan(sql)
 					} else {
-						p.PlanIn(sql, names)
+						p.PlanWithNames(sql, names)
 					}
 				}
 			})

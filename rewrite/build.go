@@ -6,17 +6,18 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// trait holds the properties that all statements of one parser type share. Types without an entry in traits are DDL.
-type trait struct {
-	kind Kind
-	does Does
-	pin  Pin
-	// inert statements store the queries that they contain and do not run them. Writes and calls in such
-	// queries do not count.
+// statementTrait holds the properties that all statements of one parser type share. Types without an entry in traits
+// are DDL.
+type statementTrait struct {
+	kind StatementKind
+	does LocalWork
+	pin  PinReason
+	// inert statements store the queries that they contain and do not run them. Writes and calls in such queries do not
+	// count.
 	inert bool
 }
 
-var traits = map[string]trait{
+var statementTraits = map[string]statementTrait{
 	"SelectStmt":         {kind: Read},
 	"InsertStmt":         {kind: Write},
 	"UpdateStmt":         {kind: Write},
@@ -51,31 +52,31 @@ var traits = map[string]trait{
 	"RuleStmt":           {kind: DDL, inert: true},
 }
 
-// draft returns the plan of a parsed text before any rule, and one part for each statement.
-func (p *Planner) draft(sql string, tree parse.Message) (*Plan, []part) {
-	plan, parts := build(sql, tree)
+// draftPlan returns the plan of a parsed text before any rule, and one part for each statement.
+func (p *Planner) draftPlan(sql string, tree parse.TreeNode) (*Plan, []statementPart) {
+	plan, parts := buildPlan(sql, tree)
 	for i := range parts {
-		parts[i].st.Operation = operationOf(parts[i].node, parts[i].st)
+		parts[i].st.Operation = statementOperation(parts[i].node, parts[i].st)
 	}
 	if len(parts) > 0 {
-		plan.sum()
+		plan.summarize()
 	}
 	return plan, parts
 }
 
-// build returns the plan of a parsed text without operation names, and one part for each statement.
-func build(sql string, tree parse.Message) (*Plan, []part) {
+// buildPlan returns the plan of a parsed text without operation names, and one part for each statement.
+func buildPlan(sql string, tree parse.TreeNode) (*Plan, []statementPart) {
 	plan := &Plan{}
-	var parts []part
+	var parts []statementPart
 	for raw := range tree.List("stmts") {
-		part := part{raw: raw, node: raw.Child("stmt")}
-		st := statement(&part)
+		part := statementPart{raw: raw, node: raw.Child("stmt")}
+		st := planStatement(&part)
 		st.Start = raw.Integer("stmt_location")
 		st.End = len(sql)
 		if n := raw.Integer("stmt_len"); n > 0 {
 			st.End = st.Start + n
 		}
-		st.Start += blankBefore(sql[st.Start:st.End])
+		st.Start += leadingBlankLen(sql[st.Start:st.End])
 		st.End = st.Start + len(strings.TrimRight(sql[st.Start:st.End], " \t\n\r\f\v"))
 		plan.Statements = append(plan.Statements, st)
 		parts = append(parts, part)
@@ -86,30 +87,30 @@ func build(sql string, tree parse.Message) (*Plan, []part) {
 	for i := range parts {
 		parts[i].st = &plan.Statements[i]
 	}
-	plan.sum()
+	plan.summarize()
 	return plan, parts
 }
 
-// blankBefore returns the length in bytes of the blanks and comments at the start of sql.
-func blankBefore(sql string) int {
+// leadingBlankLen returns the length in bytes of the blanks and comments at the start of sql.
+func leadingBlankLen(sql string) int {
 	l := parse.Lexer{Text: []byte(sql)}
 	l.SkipBlank()
 	return l.Pos
 }
 
-// statement returns the plan of one statement, without its position. It also stores in p what the rules need.
-func statement(p *part) Statement {
+// planStatement returns the plan of one statement, without its position. It also stores in p what the rules need.
+func planStatement(p *statementPart) Statement {
 	m := p.node
-	t, ok := traits[m.Name()]
+	t, ok := statementTraits[m.TypeName()]
 	if !ok {
 		t.kind = DDL
 	}
 	st := Statement{Kind: t.kind, Does: t.does, Pin: t.pin}
-	switch m.Name() {
+	switch m.TypeName() {
 	case "VariableSetStmt":
-		st.set(m)
+		st.recordSet(m)
 	case "TransactionStmt":
-		switch st.Tx = transaction(m); st.Tx.Verb {
+		switch st.Tx = parseTransaction(m); st.Tx.Verb {
 		case Begin:
 			st.Does = Begins
 		case Savepoint, ReleaseSavepoint, RollbackTo:
@@ -119,7 +120,7 @@ func statement(p *part) Statement {
 		st.Does, st.Show = Shows, strings.ToLower(m.Text("name"))
 	case "DiscardStmt":
 		if m.Integer("target") == int(parse.DISCARD_ALL) {
-			st.Does, st.Changes = DiscardsAll, []Change{{Action: DiscardAll}}
+			st.Does, st.Changes = DiscardsAll, []SettingChange{{Action: DiscardAll}}
 		}
 	case "DeallocateStmt":
 		if st.Deallocate = m.Text("name"); m.Flag("isall") {
@@ -132,9 +133,9 @@ func statement(p *part) Statement {
 }
 
 // analyze sets the fields of st that depend on tables, function calls and clauses.
-func (st *Statement) analyze(p *part, inert bool) {
+func (st *Statement) analyze(p *statementPart, inert bool) {
 	m, modifies := p.node, false
-	switch m.Name() {
+	switch m.TypeName() {
 	case "CopyStmt":
 		file := m.Text("filename") != "" || m.Flag("is_program")
 		switch {
@@ -148,7 +149,7 @@ func (st *Statement) analyze(p *part, inert bool) {
 			modifies = m.Flag("is_from")
 		}
 	case "ExplainStmt":
-		inert = !explainAnalyze(m)
+		inert = !isExplainAnalyze(m)
 	case "DeclareCursorStmt":
 		if m.Integer("options")&cursorHold != 0 {
 			st.Pin = PinHoldCursor
@@ -156,35 +157,35 @@ func (st *Statement) analyze(p *part, inert bool) {
 	}
 	a := analysis{kind: st.Kind, pin: st.Pin, inert: inert, modifies: modifies, prepares: m.Is("PrepareStmt")}
 	if m.Is("DropStmt") {
-		a.dropped(m)
+		a.recordDropped(m)
 	}
 	a.visit(m)
-	st.Kind, st.Pin, st.Tables, st.Contends, st.Calls = a.kind, a.pin, a.names(), a.contends, a.calls
+	st.Kind, st.Pin, st.Tables, st.Contends, st.Calls = a.kind, a.pin, a.tableNames(), a.contends, a.calls
 	st.Leaves = a.leaves
 	if a.sets {
-		st.Changes = []Change{{Action: SetLocal}}
+		st.Changes = []SettingChange{{Action: SetLocal}}
 	}
 	if st.sequence, st.Executes = a.sequence, a.executes; a.executes != "" {
 		st.Does = Executes
 	}
-	st.demand = Demand{DDL: st.Kind == DDL && !m.Is("VacuumStmt"), Rows: a.modifies && !inert, Drops: destroys(m), Local: defers(m)}
+	st.demand = TxDemand{DDL: st.Kind == DDL && !m.Is("VacuumStmt"), Rows: a.modifies && !inert, Drops: dropsRows(m), Local: defersConstraints(m)}
 	st.setsConfig, st.unsure = a.setsConfig, a.kind == Read && a.unsure && !a.inert
-	st.Asks = a.settingsAsked(m)
-	st.inReadOnly(m, &a)
+	st.Asks = a.settingsRead(m)
+	st.setReadOnlyViolation(m, &a)
 	p.writeCommand, p.readOnlyAllowed = st.writeCommand, st.readOnlyAllowed
 	p.locked, p.samples, p.advisory, p.uuids, p.config = a.locked, a.samples, a.advisory, a.uuids, a.sets
 	if m.Is("SelectStmt") && len(st.Asks) == 1 {
-		st.shows(m)
+		st.markCurrentSetting(m)
 	}
 }
 
-// explainAnalyze reports whether an EXPLAIN runs its statement.
-func explainAnalyze(m parse.Message) bool {
+// isExplainAnalyze reports whether an EXPLAIN runs its statement.
+func isExplainAnalyze(m parse.TreeNode) bool {
 	for option := range m.List("options") {
 		if option.Text("defname") != "analyze" {
 			continue
 		}
-		switch arg := option.Child("arg"); arg.Name() {
+		switch arg := option.Child("arg"); arg.TypeName() {
 		case "String":
 			switch strings.ToLower(arg.Text("sval")) {
 			case "false", "off":

@@ -19,9 +19,9 @@ func TestMappingChangesNothingElse(t *testing.T) {
 	names := schema.New([]schema.Relation{
 		{Schema: "public", Name: "t", Columns: []schema.Column{{Name: "a"}, {Name: "k"}, {Name: "v"}}},
 		{Schema: "public", Name: "elsewhere", Columns: []schema.Column{{Name: "k", Mapped: true}}},
-	}).In([]string{"public"})
+	}).ResolverFor([]string{"public"})
 	for _, c := range sqltexts.ReadGolden(t, "testdata/mapped/queries.sql") {
-		if got, want := p.PlanIn([]byte(c.In), names).Text, stock.Plan([]byte(c.In)).Text; got != want {
+		if got, want := p.PlanWithNames([]byte(c.In), names).Text, stock.Plan([]byte(c.In)).Text; got != want {
 			t.Errorf("%s\n became %q, want %q", c.In, got, want)
 		}
 	}
@@ -35,7 +35,7 @@ func TestMappedTextIsLeftAlone(t *testing.T) {
 		if c.Out == "same" || strings.Contains(c.Rules, "bytea_followed") {
 			continue
 		}
-		if again := p.PlanIn([]byte(c.Out), mappedNames()); again.Text != "" && !strings.Contains(c.In, "INSERT INTO t ") && !strings.Contains(c.In, "z (x, y)") {
+		if again := p.PlanWithNames([]byte(c.Out), mappedNames()); again.Text != "" && !strings.Contains(c.In, "INSERT INTO t ") && !strings.Contains(c.In, "z (x, y)") {
 			t.Errorf("%s\n is rewritten again, to %s", c.Out, again.Text)
 		}
 	}
@@ -45,14 +45,14 @@ func TestMappedTextIsLeftAlone(t *testing.T) {
 func TestUnknownPathRefuses(t *testing.T) {
 	t.Parallel()
 	p := mappedPlanner(t, nil)
-	names := mappedNames().Schema().InUnknown()
-	if plan := p.PlanIn([]byte("SELECT k FROM t"), names); plan.Statements[0].Refusal == nil || plan.Text != "" {
+	names := mappedNames().Schema().ResolverForUnknownPath()
+	if plan := p.PlanWithNames([]byte("SELECT k FROM t"), names); plan.Statements[0].Refusal == nil || plan.Text != "" {
 		t.Errorf("got %q, want a refusal", plan.Text)
 	}
-	if plan := p.PlanIn([]byte("SELECT k FROM public.t"), names); !strings.Contains(plan.Text, schema.MappedSuffix) {
+	if plan := p.PlanWithNames([]byte("SELECT k FROM public.t"), names); !strings.Contains(plan.Text, schema.MappedSuffix) {
 		t.Errorf("got %q, want a mapped column", plan.Text)
 	}
-	if plan := p.PlanIn([]byte("WITH t AS (SELECT 1 AS k) SELECT k FROM t"), names); plan.Statements[0].Refusal != nil {
+	if plan := p.PlanWithNames([]byte("WITH t AS (SELECT 1 AS k) SELECT k FROM t"), names); plan.Statements[0].Refusal != nil {
 		t.Errorf("refused: %s", plan.Statements[0].Refusal.Detail)
 	}
 }
@@ -161,13 +161,13 @@ var columnless = strings.Fields(`
 func TestEveryKindIsTried(t *testing.T) {
 	t.Parallel()
 	tried := map[string]bool{}
-	var walk func(m parse.Message) bool
-	walk = func(m parse.Message) bool {
+	var walk func(m parse.TreeNode) bool
+	walk = func(m parse.TreeNode) bool {
 		found := m.Is("ColumnRef")
-		for child := range m.Nodes() {
+		for child := range m.Children() {
 			found = child.Shape != nil && walk(child) || found
 		}
-		tried[m.Name()] = tried[m.Name()] || found
+		tried[m.TypeName()] = tried[m.TypeName()] || found
 		return found
 	}
 	all := slices.Clone(places)
@@ -183,7 +183,7 @@ func TestEveryKindIsTried(t *testing.T) {
 			walk(tree)
 		}
 	}
-	for name, s := range parse.Shapes() {
+	for name, s := range parse.NodeTypes() {
 		holds := slices.ContainsFunc(s.Fields, func(f parse.Field) bool { return f.Shape != nil && f.Shape.Name == "Node" })
 		if holds && !tried[name] && !slices.Contains(columnless, name) {
 			t.Errorf("no statement has a column's name below a node of the kind %s", name)
@@ -206,9 +206,9 @@ func TestNoColumnIsMissed(t *testing.T) {
 	t.Parallel()
 	p := mappedPlanner(t, nil)
 	for _, sql := range places {
-		plan := p.PlanIn([]byte(sql), mappedNames())
+		plan := p.PlanWithNames([]byte(sql), mappedNames())
 		if c := plan.Statements[0].Cursor; c != nil { // its query is planned by itself
-			plan = p.PlanIn([]byte(c.Query), mappedNames())
+			plan = p.PlanWithNames([]byte(c.Query), mappedNames())
 		}
 		for _, st := range plan.Statements {
 			if plan.Text == "" && st.Refusal == nil && !mayPass.MatchString(sql+" ") {
@@ -236,8 +236,8 @@ func FuzzPlanIn(f *testing.F) {
 	f.Fuzz(func(t *testing.T, sql string, mapped []byte) {
 		p, stock := mappedPlanner(t, nil), goldenPlanner(t)
 		relations := drawnRelations(mapped)
-		names := schema.New(relations).In([]string{"public"})
-		plan := p.PlanIn([]byte(sql), names)
+		names := schema.New(relations).ResolverFor([]string{"public"})
+		plan := p.PlanWithNames([]byte(sql), names)
 		for _, found := range plan.Findings {
 			if found.Outcome == Unverified && strings.HasPrefix(string(found.Feature), "bytea") && !refusedAny(plan) {
 				t.Errorf("%q goes out unverified", sql)
@@ -253,11 +253,11 @@ func FuzzPlanIn(f *testing.F) {
 				relations[i].Columns[j].Mapped = false
 			}
 		}
-		unmapped := schema.New(relations).In([]string{"public"})
+		unmapped := schema.New(relations).ResolverFor([]string{"public"})
 		if asDDL.MatchString(sql) {
 			return // what makes a table maps its own columns
 		}
-		if got, want := p.PlanIn([]byte(sql), unmapped).Text, stock.Plan([]byte(sql)).Text; got != want {
+		if got, want := p.PlanWithNames([]byte(sql), unmapped).Text, stock.Plan([]byte(sql)).Text; got != want {
 			t.Errorf("%q over unmapped tables became %q, want %q", sql, got, want)
 		}
 	})

@@ -13,13 +13,13 @@ import (
 
 // mappedNames are the names of a schema public with the tables that the tests of mapped
 // columns speak about.
-func mappedNames() *schema.Names {
+func mappedNames() *schema.NameResolver {
 	return schema.New([]schema.Relation{
 		{Schema: "public", Name: "t", Columns: []schema.Column{{Name: "a"}, {Name: "k", Mapped: true}, {Name: "v"}}, Key: []string{"a", "k"}},
 		{Schema: "public", Name: "u", Columns: []schema.Column{{Name: "Id", Mapped: true}, {Name: "n"}}, Key: []string{"Id"}},
 		{Schema: "public", Name: "plain", Columns: []schema.Column{{Name: "a"}, {Name: "k"}}, Key: []string{"a"}},
 		{Schema: "other", Name: "t", Columns: []schema.Column{{Name: "k"}}},
-	}).In([]string{"public"})
+	}).ResolverFor([]string{"public"})
 }
 
 // mappedPlanner maps bytea keys, without CHECKs unless told.
@@ -43,7 +43,7 @@ func TestMapped(t *testing.T) {
 	t.Parallel()
 	p := mappedPlanner(t, func(r *Rules) { r.ByteaColumns = []string{"x.later"} })
 	for _, file := range []string{"ddl", "queries"} {
-		checkMapped(t, "testdata/mapped/"+file+".sql", func(in string) *Plan { return p.PlanIn([]byte(in), mappedNames()) })
+		checkMapped(t, "testdata/mapped/"+file+".sql", func(in string) *Plan { return p.PlanWithNames([]byte(in), mappedNames()) })
 	}
 }
 
@@ -51,7 +51,7 @@ func TestMapped(t *testing.T) {
 func TestMappedByCasts(t *testing.T) {
 	t.Parallel()
 	p := mappedPlanner(t, func(r *Rules) { r.Bytea, r.ByteaCheck = ByteaHexCast, true })
-	checkMapped(t, "testdata/mapped/cast.sql", func(in string) *Plan { return p.PlanIn([]byte(in), mappedNames()) })
+	checkMapped(t, "testdata/mapped/cast.sql", func(in string) *Plan { return p.PlanWithNames([]byte(in), mappedNames()) })
 }
 
 // TestTemporalMapped reads Temporal's schema, one statement after another, each with the
@@ -59,15 +59,15 @@ func TestMappedByCasts(t *testing.T) {
 func TestTemporalMapped(t *testing.T) {
 	t.Parallel()
 	p := mappedPlanner(t, func(r *Rules) { r.ByteaCheck = true })
-	l := p.Linter()
+	l := p.NewLinter()
 	checkMapped(t, "testdata/mapped/temporal_schema.sql", func(in string) *Plan {
-		plan := p.PlanIn([]byte(in), l.names())
+		plan := p.PlanWithNames([]byte(in), l.nameResolver())
 		tree, err := parseDialect(in)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, parts := p.draft(in, tree)
-		l.addCreated(parts)
+		_, parts := p.draftPlan(in, tree)
+		l.addCreatedTables(parts)
 		return plan
 	})
 }
@@ -115,10 +115,10 @@ func TestIndexOverUnmappedColumnHasAHint(t *testing.T) {
 	for sql, want := range map[string]string{
 		"CREATE INDEX ON plain (k)":                              unmappedIndex,
 		"CREATE INDEX ON t (k)":                                  unmappedIndex, // v of it may be bytea
-		"CREATE INDEX ON plain USING gin (k)":                    hint(catalogue[IndexMethod].remedy),
+		"CREATE INDEX ON plain USING gin (k)":                    remedySentence(catalogue[IndexMethod].remedy),
 		"ALTER TABLE plain ADD COLUMN z int, ADD COLUMN y bytea": "",
 	} {
-		if got := p.PlanIn([]byte(sql), mappedNames()).Statements[0].Hint; got != want {
+		if got := p.PlanWithNames([]byte(sql), mappedNames()).Statements[0].Hint; got != want {
 			t.Errorf("%s\n hint %q, want %q", sql, got, want)
 		}
 	}
@@ -130,7 +130,7 @@ func TestIndexOverUnmappedColumnHasAHint(t *testing.T) {
 // Lint reads a script as one that makes its tables: what is mapped is for nobody to look at.
 func TestLintReadsMappedTables(t *testing.T) {
 	t.Parallel()
-	l := mappedPlanner(t, nil).Linter()
+	l := mappedPlanner(t, nil).NewLinter()
 	for _, c := range []struct{ sql, want string }{
 		{"CREATE TABLE x (k bytea PRIMARY KEY, v bytea)", "bytea_key rewritten info"},
 		{"CREATE INDEX i ON x (v, k)", "bytea_key rewritten info, create_index rewritten info"},
@@ -138,7 +138,7 @@ func TestLintReadsMappedTables(t *testing.T) {
 		{"CREATE TABLE y (k jsonb PRIMARY KEY)", "bytea_key flagged error"},
 	} {
 		var got []string
-		for _, f := range l.Read(c.sql) {
+		for _, f := range l.LintStatements(c.sql) {
 			got = append(got, fmt.Sprint(f.Feature, " ", f.Outcome, " ", f.Severity))
 		}
 		if strings.Join(got, ", ") != c.want {
@@ -155,7 +155,7 @@ func TestMappedTextsStay(t *testing.T) {
 		if !strings.Contains(c.Out, schema.MappedSuffix) {
 			continue
 		}
-		if plan := p.PlanIn([]byte(c.Out), schema.New(nil).In([]string{"public"})); plan.Text != "" && plan.Text != c.Out || plan.Statements[0].Refusal != nil {
+		if plan := p.PlanWithNames([]byte(c.Out), schema.New(nil).ResolverFor([]string{"public"})); plan.Text != "" && plan.Text != c.Out || plan.Statements[0].Refusal != nil {
 			t.Errorf("%s\n became %s", c.Out, plan.Text)
 		}
 	}
@@ -184,7 +184,7 @@ func TestMappingTakesTimeWithLength(t *testing.T) {
 			checkLinear(t, func(n int) time.Duration {
 				p, sql := mappedPlanner(t, nil), []byte(text[0]+strings.Repeat(text[1], n)+text[2])
 				began := cpuTime(t)
-				p.PlanIn(sql, mappedNames())
+				p.PlanWithNames(sql, mappedNames())
 				return cpuTime(t) - began
 			})
 		})
@@ -195,7 +195,7 @@ func TestMappingTakesTimeWithLength(t *testing.T) {
 func TestNothingMappedChangesNothing(t *testing.T) {
 	t.Parallel()
 	plain, mapping := newPlanner(t), mappedPlanner(t, nil)
-	names := schema.New([]schema.Relation{{Schema: "public", Name: "t", Columns: []schema.Column{{Name: "a"}, {Name: "b"}}}}).In([]string{"public"})
+	names := schema.New([]schema.Relation{{Schema: "public", Name: "t", Columns: []schema.Column{{Name: "a"}, {Name: "b"}}}}).ResolverFor([]string{"public"})
 	for _, sql := range sqltexts.ReadCorpus(t, "testdata/corpus/postgres.txt") {
 		want, got := plain.Plan([]byte(sql)), mapping.planByTree([]byte(sql), names)
 		if got.Text != want.Text || showFindings(got) != showFindings(want) {

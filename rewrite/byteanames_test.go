@@ -61,9 +61,9 @@ func TestNamesOverMappedColumns(t *testing.T) {
 	pg := pgtest.Start(t)
 	var made [2][]string
 	names := schema.New([]schema.Relation{{Schema: "public", Name: "i", Columns: []schema.Column{
-		{Name: "k", Mapped: true}, {Name: "k1", Mapped: true}, {Name: "n"}, {Name: "m"}}}}).In([]string{"public"})
+		{Name: "k", Mapped: true}, {Name: "k1", Mapped: true}, {Name: "n"}, {Name: "m"}}}}).ResolverFor([]string{"public"})
 	for _, sql := range named {
-		plan := planner.PlanIn([]byte(sql), names)
+		plan := planner.PlanWithNames([]byte(sql), names)
 		if plan.Text == "" || !strings.Contains(plan.Text, schema.MappedSuffix) {
 			t.Errorf("%s\nis not mapped: %q", sql, plan.Text)
 			continue

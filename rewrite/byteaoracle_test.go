@@ -39,8 +39,8 @@ func playWorlds(t *testing.T, how ByteaMapping) {
 	pg := pgtest.Start(t)
 	const perWorld = 50
 	stock, mapped := pg.Connect(t), pg.Connect(t)
-	o := &bytea.Oracle{Statements: perWorld, Shrink: 300, Most: *byteaMost}
-	o.Begin = func(ctx context.Context, w *bytea.World) (*bytea.Client, *bytea.Client, error) {
+	o := &bytea.Oracle{Statements: perWorld, ShrinkTries: 300, MaxDifferences: *byteaMost}
+	o.Begin = func(ctx context.Context, w *bytea.TestSchema) (*bytea.Client, *bytea.Client, error) {
 		err := errors.Join(makeWorld(ctx, stock, w, (*bytea.Table).DDL), makeWorld(ctx, mapped, w, (*bytea.Table).MappedDDL))
 		return &bytea.Client{Conn: stock}, &bytea.Client{Conn: mapped, Plan: planOf(t, w, how), Mapped: true}, err
 	}
@@ -48,7 +48,7 @@ func playWorlds(t *testing.T, how ByteaMapping) {
 		if *byteaOnly >= 0 {
 			n = *byteaOnly
 		}
-		if err := o.Play(t.Context(), *byteaSeed, uint64(n)); err != nil {
+		if err := o.RunSchema(t.Context(), *byteaSeed, uint64(n)); err != nil {
 			t.Fatal(err)
 		}
 		if *byteaOnly >= 0 || len(o.Tally.Mismatches) > *byteaMost {
@@ -59,13 +59,13 @@ func playWorlds(t *testing.T, how ByteaMapping) {
 	for _, m := range o.Tally.Mismatches {
 		t.Error(m)
 	}
-	if excess := o.Tally.Excess(); excess != "" {
+	if excess := o.Tally.ExcessProblem(); excess != "" {
 		t.Error(excess)
 	}
 }
 
 // makeWorld makes a world in the place of what the database has.
-func makeWorld(ctx context.Context, conn *pgconn.PgConn, w *bytea.World, ddl func(*bytea.Table) string) error {
+func makeWorld(ctx context.Context, conn *pgconn.PgConn, w *bytea.TestSchema, ddl func(*bytea.Table) string) error {
 	text := "SET client_min_messages = warning; DROP SCHEMA public CASCADE; CREATE SCHEMA public"
 	for _, table := range w.Tables {
 		text += ";\n" + ddl(table)
@@ -77,7 +77,7 @@ func makeWorld(ctx context.Context, conn *pgconn.PgConn, w *bytea.World, ddl fun
 }
 
 // planOf plans texts over a world by a mapping.
-func planOf(t *testing.T, w *bytea.World, how ByteaMapping) func(string) (string, error) {
+func planOf(t *testing.T, w *bytea.TestSchema, how ByteaMapping) func(string) (string, error) {
 	var relations []schema.Relation
 	for _, table := range w.Tables {
 		r := schema.Relation{Schema: "public", Name: table.Name}
@@ -86,11 +86,11 @@ func planOf(t *testing.T, w *bytea.World, how ByteaMapping) func(string) (string
 		}
 		relations = append(relations, r)
 	}
-	return planIn(t, schema.New(relations).In([]string{"public"}), how)
+	return planIn(t, schema.New(relations).ResolverFor([]string{"public"}), how)
 }
 
 // planIn plans texts where names stand for what a snapshot has.
-func planIn(t *testing.T, names *schema.Names, how ByteaMapping) func(string) (string, error) {
+func planIn(t *testing.T, names *schema.NameResolver, how ByteaMapping) func(string) (string, error) {
 	planner, err := New(Config{MaxBytes: 1 << 20, MaxNesting: DefaultMaxNesting, CacheEntries: 10, CacheBytes: 1 << 20, Rules: Rules{Bytea: how}})
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func planIn(t *testing.T, names *schema.Names, how ByteaMapping) func(string) (s
 				err = &pgconn.PgError{Code: "XX000", Message: fmt.Sprintf("panic: %v", why)}
 			}
 		}()
-		plan := planner.PlanIn([]byte(sql), names)
+		plan := planner.PlanWithNames([]byte(sql), names)
 		for _, s := range plan.Statements {
 			if r := s.Refusal; r != nil {
 				return "", &pgconn.PgError{Code: r.Code, Message: r.Message + ": " + r.Detail}
@@ -138,7 +138,7 @@ func TestByteaTables(t *testing.T) {
 	stock, byHand, planned := pg.Connect(t), pg.Connect(t), pg.Connect(t)
 	unnamed := func(table *bytea.Table) string { return ofConstraint.ReplaceAllString(table.DDL(), "") }
 	for n := range uint64(40) {
-		w := bytea.NewWorld(*byteaSeed, n)
+		w := bytea.NewTestSchema(*byteaSeed, n)
 		plan := planOf(t, w, ByteaHex)
 		err := errors.Join(makeWorld(t.Context(), stock, w, unnamed), makeWorld(t.Context(), byHand, w, (*bytea.Table).MappedDDL),
 			makeWorld(t.Context(), planned, w, func(table *bytea.Table) string {

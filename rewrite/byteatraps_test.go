@@ -14,13 +14,13 @@ import (
 var byteaTexts = flag.String("bytea.texts", "", "a file with statements over the tables of the traps, one a line, to be tried in their place")
 
 // trapNames are the tables of the traps as a snapshot has them.
-func trapNames() *schema.Names {
+func trapNames() *schema.NameResolver {
 	return schema.New([]schema.Relation{
 		{Schema: "public", Name: "t", Columns: []schema.Column{{Name: "k", Mapped: true}, {Name: "n"}, {Name: "d"}, {Name: "u", Mapped: true}}},
 		{Schema: "public", Name: "p", Columns: []schema.Column{{Name: "k"}, {Name: "n"}}},
 		{Schema: "public", Name: "s", Columns: []schema.Column{{Name: "a"}, {Name: "k", Mapped: true}}},
 		{Schema: "public", Name: "v", Columns: []schema.Column{{Name: "k"}, {Name: "n"}, {Name: "d"}, {Name: "u"}}},
-	}).In([]string{"public"})
+	}).ResolverFor([]string{"public"})
 }
 
 // TestByteaTraps runs what a simple rewriting gets wrong in plain PostgreSQL as it is, and
@@ -54,7 +54,7 @@ func TestByteaTraps(t *testing.T) {
 		traps = []bytea.Trap{{Name: "-bytea.texts", Texts: strings.Split(strings.TrimSpace(string(lines)), "\n"), Undone: true}}
 	}
 	for _, trap := range traps {
-		differ, err := trap.Differ(t.Context(), stock, mapped)
+		differ, err := trap.FindDifferences(t.Context(), stock, mapped)
 		if err != nil {
 			t.Fatal(err)
 		}

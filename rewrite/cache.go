@@ -12,29 +12,29 @@ import (
 // cacheShards is the number of shards with locks of their own, so that concurrent lookups rarely share a lock.
 const cacheShards = 16
 
-// cache stores plans by text and by the number of the Names that they depend on. It is bounded in entries and
-// bytes, and safe for concurrent use. A lookup allocates nothing.
+// cache stores plans by text and by the number of the Names that they depend on. It is bounded in entries and bytes,
+// and safe for concurrent use. A lookup allocates nothing.
 type cache struct {
 	seed   maphash.Seed
-	shards []shard
+	shards []cacheShard
 	// longest is the length in bytes of the longest text that the cache accepts.
 	longest int
 }
 
-// shard is one part of a cache. It evicts by the CLOCK algorithm: the hand skips and unmarks entries that were
+// cacheShard is one part of a cache. It evicts by the CLOCK algorithm: the hand skips and unmarks entries that were
 // used since its last pass. The first unused entry is evicted.
-type shard struct {
+type cacheShard struct {
 	maxEntries, maxBytes int
 
 	mu      sync.RWMutex
-	entries map[uint64]*entry // by hash; of two texts with the same hash only the first is stored
-	clock   []*entry
+	entries map[uint64]*cacheEntry // by hash; of two texts with the same hash only the first is stored
+	clock   []*cacheEntry
 	hand    int
 	bytes   int
 	_       [64]byte // avoids false sharing of cache lines
 }
 
-type entry struct {
+type cacheEntry struct {
 	hash  uint64
 	names uint64
 	text  string
@@ -49,9 +49,9 @@ const namesMultiplier = 0x9e3779b97f4a7c15
 // newCache returns a cache whose bounds are divided equally among its shards.
 func newCache(entries, bytes int) *cache {
 	n := min(cacheShards, entries)
-	c := &cache{seed: maphash.MakeSeed(), shards: make([]shard, n), longest: bytes / n}
+	c := &cache{seed: maphash.MakeSeed(), shards: make([]cacheShard, n), longest: bytes / n}
 	for i := range c.shards {
-		c.shards[i] = shard{maxEntries: entries / n, maxBytes: bytes / n, entries: map[uint64]*entry{}}
+		c.shards[i] = cacheShard{maxEntries: entries / n, maxBytes: bytes / n, entries: map[uint64]*cacheEntry{}}
 	}
 	return c
 }
@@ -79,7 +79,7 @@ func (c *cache) find(names uint64, text []byte) *Plan {
 func (c *cache) add(names uint64, text string, plan *Plan) {
 	hash := maphash.String(c.seed, text) ^ names*namesMultiplier
 	s := &c.shards[hash%uint64(len(c.shards))]
-	e := &entry{hash: hash, names: names, text: text, plan: plan}
+	e := &cacheEntry{hash: hash, names: names, text: text, plan: plan}
 	e.bytes = int(unsafe.Sizeof(*e)) + 2*wordBytes + len(text) + plan.bytes()
 	if e.bytes > s.maxBytes {
 		return
@@ -98,7 +98,7 @@ func (c *cache) add(names uint64, text string, plan *Plan) {
 }
 
 // evictLocked removes one entry. The shard must not be empty, and s.mu must be locked.
-func (s *shard) evictLocked() {
+func (s *cacheShard) evictLocked() {
 	for {
 		if s.hand >= len(s.clock) {
 			s.hand = 0
@@ -125,12 +125,12 @@ const wordBytes = int(unsafe.Sizeof(""))
 
 // bytes estimates the memory of a plan in bytes. The shared plans count as 0.
 func (p *Plan) bytes() int {
-	if p == emptyPlan || p == guardedPlan || p == unreadMapped || p == foreignPlan {
+	if p == emptyPlan || p == guardedPlan || p == unparsedMappedPlan || p == foreignPlan {
 		return 0
 	}
 	n := int(unsafe.Sizeof(*p)) + cap(p.Statements)*int(unsafe.Sizeof(Statement{}))
 	n += len(p.Text) + findingBytes(p.Findings) + cap(p.edits)*int(unsafe.Sizeof(parse.Edit{}))
-	if p.Substitutable() {
+	if p.MayNeedSubstitutes() {
 		n += p.substituteBytes()
 	}
 	if p.splits {
@@ -141,7 +141,7 @@ func (p *Plan) bytes() int {
 		if st.Refusal != nil {
 			n += int(unsafe.Sizeof(*st.Refusal)) + len(st.Refusal.Message)
 		}
-		n += st.alterBytes(len(p.source))
+		n += st.stepBytes(len(p.source))
 		if t := st.Truncation; t != nil {
 			n += int(unsafe.Sizeof(*t)) + 8*len(p.Text) // includes the text of its batches
 		}
@@ -161,12 +161,12 @@ func (p *Plan) bytes() int {
 			n += c.bytes()
 		}
 		n += len(st.Hint) + len(st.Show) + len(st.Deallocate) + len(st.Executes) + len(st.Tx.Name) + len(st.Tx.Snapshot)
-		n += cap(st.Changes) * int(unsafe.Sizeof(Change{}))
+		n += cap(st.Changes) * int(unsafe.Sizeof(SettingChange{}))
 		for _, c := range st.Changes {
 			n += len(c.Name) + len(c.SQL) + len(c.Text)
 		}
-		n += cap(st.Told) * 2 * wordBytes
-		for _, t := range st.Told {
+		n += cap(st.SetConfigColumns) * 2 * wordBytes
+		for _, t := range st.SetConfigColumns {
 			n += len(t.Column) + len(t.Value)
 		}
 		n += cap(st.Tables)*wordBytes + cap(st.Asks)*wordBytes
@@ -177,9 +177,9 @@ func (p *Plan) bytes() int {
 	return n
 }
 
-// alterBytes estimates the memory in bytes of the statement's DDL that Sluice carries out in steps. source is
-// the length of the client's text, which the DDL's plan references.
-func (st *Statement) alterBytes(source int) (n int) {
+// stepBytes estimates the memory in bytes of the statement's DDL that Sluice carries out in steps. source is the length
+// of the client's text, which the DDL's plan references.
+func (st *Statement) stepBytes(source int) (n int) {
 	if a := st.Alteration; a != nil {
 		n += int(unsafe.Sizeof(*a)) + 2*len(a.Text) + len(a.Table) + source
 		if a.Held != nil {
@@ -202,12 +202,12 @@ func (st *Statement) alterBytes(source int) (n int) {
 		n += t.bytes() + source
 	}
 	if g := st.Guarded; g != nil {
-		n += int(unsafe.Sizeof(*g)) + len(g.Text) + len(g.Condition) + cap(g.Ignores)*wordBytes + g.Command.bytes()
+		n += int(unsafe.Sizeof(*g)) + len(g.Text) + len(g.Condition) + cap(g.IgnoredCodes)*wordBytes + g.Command.bytes()
 	}
 	return n
 }
 
 // bytes estimates the memory of a command in bytes.
-func (c *Command) bytes() int {
-	return int(unsafe.Sizeof(*c)) + int(unsafe.Sizeof(*c.St)) + len(c.Text) + len(c.Frees) + c.St.alterBytes(len(c.Text))
+func (c *AlterCommand) bytes() int {
+	return int(unsafe.Sizeof(*c)) + int(unsafe.Sizeof(*c.St)) + len(c.Text) + len(c.DroppedConstraint) + c.St.stepBytes(len(c.Text))
 }

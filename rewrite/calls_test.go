@@ -18,7 +18,7 @@ func TestCalls(t *testing.T) {
 		"COPY (SELECT f()) TO STDOUT": true, "SELECT query_to_xml('SELECT 1', true, true, '')": true, "CREATE TABLE t AS SELECT f()": true,
 	} {
 		plan := newPlanner(t).Plan([]byte(text))
-		if st := plan.Single(); st == nil || st.Calls != want {
+		if st := plan.SingleStatement(); st == nil || st.Calls != want {
 			t.Errorf("%s: %v, want %v", text, !want, want)
 		}
 	}
@@ -28,7 +28,7 @@ func TestCalls(t *testing.T) {
 func TestPinsAreNotHarmless(t *testing.T) {
 	t.Parallel()
 	for name := range functionPins {
-		if parse.RoleNamed(name)&parse.Harmless != 0 {
+		if parse.RoleOfLowerWord(name)&parse.Harmless != 0 {
 			t.Errorf("%s has no side effects, and pins", name)
 		}
 	}

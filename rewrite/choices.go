@@ -8,9 +8,9 @@ import (
 // OwnPrefix is the prefix of Sluice's own settings, by which clients set their Choices.
 const OwnPrefix = "sluice."
 
-// Choices are values of configuration keys that a user or a client may override. "" means no override. Choices
+// ClientOptions are values of configuration keys that a user or a client may override. "" means no override. Choices
 // are comparable.
-type Choices [choiceCount]string
+type ClientOptions [choiceCount]string
 
 // Indexes of the keys in Choices.
 const (
@@ -24,8 +24,8 @@ const (
 	choiceCount
 )
 
-// CarryOutKey is the configuration key whose value is the default of the other keys. CreateIndexWaitKey is the
-// key of Rules.AwaitIndex.
+// CarryOutKey is the configuration key whose value is the default of the other keys. CreateIndexWaitKey is the key of
+// Rules.AwaitIndex.
 const (
 	CarryOutKey        = "ddl.carry_out"
 	CreateIndexWaitKey = "rewrite.create_index_wait"
@@ -39,17 +39,17 @@ const (
 	answersAtOnce = "false"
 )
 
-// choice is a configuration key that may be overridden.
-type choice struct {
+// clientOption is a configuration key that may be overridden.
+type clientOption struct {
 	key    string
 	values []string
-	// gives maps a value to what a client gives up by choosing it; a value without loss is missing.
-	gives map[string]string
+	// losses maps a value to what a client gives up by choosing it; a value without loss is missing.
+	losses map[string]string
 }
 
 const giveParts = "a transaction with DDL is committed in parts, and a ROLLBACK takes back the last part only"
 
-var choosable = [choiceCount]choice{
+var optionTable = [choiceCount]clientOption{
 	carryOutChoice: {CarryOutKey, []string{"exact", carryOutAll},
 		map[string]string{carryOutAll: "DDL that DSQL has nothing exactly like is carried out in another way, each time with a WARNING"}},
 	addColumnDefaultChoice: {AddColumnDefaultKey, []string{refusePolicy, backfillPolicy},
@@ -66,43 +66,43 @@ var choosable = [choiceCount]choice{
 		map[string]string{answersAtOnce: "CREATE INDEX is answered before the index can be used"}},
 }
 
-// ChoiceKeys returns the keys that may be overridden.
-func ChoiceKeys() []string {
+// ClientOptionKeys returns the keys that may be overridden.
+func ClientOptionKeys() []string {
 	var keys []string
-	for i := range choosable {
-		keys = append(keys, choosable[i].key)
+	for i := range optionTable {
+		keys = append(keys, optionTable[i].key)
 	}
 	return keys
 }
 
-// choiceOf returns the index and the description of a key. c is nil for a key that cannot be overridden.
-func choiceOf(key string) (i int, c *choice) {
-	i = slices.IndexFunc(choosable[:], func(c choice) bool { return c.key == key })
+// findClientOption returns the index and the description of a key. c is nil for a key that cannot be overridden.
+func findClientOption(key string) (i int, c *clientOption) {
+	i = slices.IndexFunc(optionTable[:], func(c clientOption) bool { return c.key == key })
 	if i < 0 {
 		return i, nil
 	}
-	return i, &choosable[i]
+	return i, &optionTable[i]
 }
 
-// IsChoice reports whether a key may be overridden.
-func IsChoice(key string) bool {
-	_, c := choiceOf(key)
+// IsClientOption reports whether a key may be overridden.
+func IsClientOption(key string) bool {
+	_, c := findClientOption(key)
 	return c != nil
 }
 
-// ChoiceValues returns the values that a key may have, or nil for a key that cannot be overridden.
-func ChoiceValues(key string) []string {
-	if _, c := choiceOf(key); c != nil {
+// ClientOptionValues returns the values that a key may have, or nil for a key that cannot be overridden.
+func ClientOptionValues(key string) []string {
+	if _, c := findClientOption(key); c != nil {
 		return c.values
 	}
 	return nil
 }
 
-// ReadChoice returns a value in the spelling of the configuration. It accepts any case, and for booleans also
+// ParseClientOption returns a value in the spelling of the configuration. It accepts any case, and for booleans also
 // on, off, yes, no, 1 and 0. ok is false for a value that the key cannot have.
-func ReadChoice(key, value string) (normal string, ok bool) {
+func ParseClientOption(key, value string) (normal string, ok bool) {
 	value = strings.ToLower(strings.TrimSpace(value))
-	values := ChoiceValues(key)
+	values := ClientOptionValues(key)
 	if slices.Contains(values, "true") {
 		switch value {
 		case "on", "yes", "1":
@@ -114,24 +114,24 @@ func ReadChoice(key, value string) (normal string, ok bool) {
 	return value, slices.Contains(values, value)
 }
 
-// GivenUp returns what a client loses by choosing a value, or "" for nothing.
-func GivenUp(key, value string) string {
-	if _, c := choiceOf(key); c != nil {
-		return c.gives[value]
+// OptionLoss returns what a client loses by choosing a value, or "" for nothing.
+func OptionLoss(key, value string) string {
+	if _, c := findClientOption(key); c != nil {
+		return c.losses[value]
 	}
 	return ""
 }
 
-// With returns c with one key set to a value of ReadChoice; "" removes the override.
-func (c Choices) With(key, value string) Choices {
-	if i, found := choiceOf(key); found != nil {
+// WithOption returns c with one key set to a value of ParseClientOption; "" removes the override.
+func (c ClientOptions) WithOption(key, value string) ClientOptions {
+	if i, found := findClientOption(key); found != nil {
 		c[i] = value
 	}
 	return c
 }
 
-// Over returns c, with the values of below for keys that c does not override.
-func (c Choices) Over(below Choices) Choices {
+// WithDefaults returns c, with the values of below for keys that c does not override.
+func (c ClientOptions) WithDefaults(below ClientOptions) ClientOptions {
 	for i := range c {
 		if c[i] == "" {
 			c[i] = below[i]
@@ -140,9 +140,9 @@ func (c Choices) Over(below Choices) Choices {
 	return c
 }
 
-// in returns rules changed by the choices. Keys that neither the choices nor their ddl.carry_out set keep the
+// applyTo returns rules changed by the choices. Keys that neither the choices nor their ddl.carry_out set keep the
 // values of r.
-func (c Choices) in(r Rules) Rules {
+func (c ClientOptions) applyTo(r Rules) Rules {
 	or := func(i int, carried string) (value string, said bool) {
 		switch all := c[carryOutChoice]; {
 		case c[i] != "":
@@ -174,66 +174,66 @@ func (c Choices) in(r Rules) Rules {
 	return r
 }
 
-// variation holds the fields of Rules that Choices can change.
-type variation struct {
+// variant holds the fields of Rules that Choices can change.
+type ruleVariant struct {
 	backfill, notNullCheck, retype, enums, awaitIndex bool
-	inTransactions                                    InTransactions
+	inTransactions                                    DDLInTransactions
 }
 
-func (r *Rules) variation() variation {
-	return variation{r.Backfill, r.NotNullCheck, r.Retype, r.Enums, r.AwaitIndex, r.InTransactions}
+func (r *Rules) variant() ruleVariant {
+	return ruleVariant{r.Backfill, r.NotNullCheck, r.Retype, r.Enums, r.AwaitIndex, r.InTransactions}
 }
 
-// Under returns the planner of a session with these choices over those of the configuration. The values of all keys
-// bound the number of planners. All planners share the cache, the counts and the limits.
-func (p *Planner) Under(c Choices) *Planner {
-	if c == (Choices{}) {
-		return p.base()
+// ForOptions returns the planner of a session with these choices over those of the configuration. The values of all
+// keys bound the number of planners. All planners share the cache, the counts and the limits.
+func (p *Planner) ForOptions(c ClientOptions) *Planner {
+	if c == (ClientOptions{}) {
+		return p.basePlanner()
 	}
-	return p.underChoices(c)
+	return p.forNonEmptyOptions(c)
 }
 
-// underChoices is the part of Under for non-empty choices. Most sessions have none.
-func (p *Planner) underChoices(c Choices) *Planner {
-	base := p.base()
-	rules := c.Over(base.config.Choices).in(base.config.Rules)
-	v := rules.variation()
-	if v == base.config.Rules.variation() {
+// forNonEmptyOptions is the part of Under for non-empty choices. Most sessions have none.
+func (p *Planner) forNonEmptyOptions(c ClientOptions) *Planner {
+	base := p.basePlanner()
+	rules := c.WithDefaults(base.config.Choices).applyTo(base.config.Rules)
+	v := rules.variant()
+	if v == base.config.Rules.variant() {
 		return base
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	made := p.variants[v]
 	if made == nil {
-		made = &Planner{shared: p.shared, config: base.config, of: base, number: uint64(len(p.variants) + 1)}
+		made = &Planner{plannerState: p.plannerState, config: base.config, of: base, number: uint64(len(p.variants) + 1)}
 		made.config.Rules = rules
 		if p.variants == nil {
-			p.variants = map[variation]*Planner{}
+			p.variants = map[ruleVariant]*Planner{}
 		}
 		p.variants[v] = made
 	}
 	return made
 }
 
-// base returns the planner without choices of a session.
-func (p *Planner) base() *Planner {
+// basePlanner returns the planner without choices of a session.
+func (p *Planner) basePlanner() *Planner {
 	if p.of != nil {
 		return p.of
 	}
 	return p
 }
 
-// Number identifies a planner among those of Under; 0 is the planner without choices.
-func (p *Planner) Number() uint64 { return p.number }
+// VariantNumber identifies a planner among those of Under; 0 is the planner without choices.
+func (p *Planner) VariantNumber() uint64 { return p.number }
 
-// InTransactions returns how the planner handles DDL in transactions.
-func (p *Planner) InTransactions() InTransactions { return p.config.Rules.InTransactions }
+// DDLInTransactions returns how the planner handles DDL in transactions.
+func (p *Planner) InTransactions() DDLInTransactions { return p.config.Rules.InTransactions }
 
-// Shown returns the value of a key under the choices c over those of the configuration.
-func (p *Planner) Shown(key string, c Choices) string {
-	base := p.base()
-	all := c.Over(base.config.Choices)
-	rules := all.in(base.config.Rules)
+// OptionValue returns the value of a key under the choices c over those of the configuration.
+func (p *Planner) OptionValue(key string, c ClientOptions) string {
+	base := p.basePlanner()
+	all := c.WithDefaults(base.config.Choices)
+	rules := all.applyTo(base.config.Rules)
 	pick := func(yes bool, is, isNot string) string {
 		if yes {
 			return is
@@ -259,12 +259,12 @@ func (p *Planner) Shown(key string, c Choices) string {
 	return ""
 }
 
-// choosable reports whether choices may change the plan. Choices affect only DDL.
-func (p *Plan) choosable() bool { return p.Kind == DDL }
+// dependsOnOptions reports whether choices may change the plan. Choices affect only DDL.
+func (p *Plan) dependsOnOptions() bool { return p.Kind == DDL }
 
-// Choosable returns the Number of by if the plan depends on choices, otherwise 0.
-func (p *Plan) Choosable(by *Planner) uint64 {
-	if p.choosable() {
+// VariantNumberIn returns the Number of by if the plan depends on choices, otherwise 0.
+func (p *Plan) VariantNumberIn(by *Planner) uint64 {
+	if p.dependsOnOptions() {
 		return by.number
 	}
 	return 0

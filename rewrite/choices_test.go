@@ -11,10 +11,10 @@ import (
 )
 
 // drawChoices are random choices; of a key nothing is said every other time.
-func drawChoices(rng *rand.Rand) (c Choices) {
-	for _, key := range ChoiceKeys() {
-		if values := ChoiceValues(key); rng.IntN(2) == 0 {
-			c = c.With(key, values[rng.IntN(len(values))])
+func drawChoices(rng *rand.Rand) (c ClientOptions) {
+	for _, key := range ClientOptionKeys() {
+		if values := ClientOptionValues(key); rng.IntN(2) == 0 {
+			c = c.WithOption(key, values[rng.IntN(len(values))])
 		}
 	}
 	return c
@@ -26,7 +26,7 @@ func allOf(p *Plan) any {
 	for i, st := range p.Statements {
 		if a := st.Alteration; a != nil {
 			with := *a
-			with.kind = parse.Message{}
+			with.kind = parse.TreeNode{}
 			st.Alteration = &with
 		}
 		statements[i] = st
@@ -47,7 +47,7 @@ func TestUnder(t *testing.T) {
 		"CREATE TABLE a (id int); CREATE TABLE b (id int)", "CREATE TABLE a (id int); INSERT INTO a VALUES (1)")
 	rng := rand.New(rand.NewPCG(1, 2))
 	config := Defaults()
-	config.Choices = Choices{}.With(CarryOutKey, "exact")
+	config.Choices = ClientOptions{}.WithOption(CarryOutKey, "exact")
 	shared, err := New(config)
 	if err != nil {
 		t.Fatal(err)
@@ -56,15 +56,15 @@ func TestUnder(t *testing.T) {
 	for range 60 {
 		c := drawChoices(rng)
 		fixed := Defaults()
-		fixed.Rules = c.Over(config.Choices).in(fixed.Rules)
-		if same := fixed.Rules.variation() == config.Rules.variation(); same != (shared.Under(c) == shared) {
+		fixed.Rules = c.WithDefaults(config.Choices).applyTo(fixed.Rules)
+		if same := fixed.Rules.variant() == config.Rules.variant(); same != (shared.ForOptions(c) == shared) {
 			t.Fatalf("%v: it is the planner of the configuration: %v", c, !same)
 		}
 		alone, err := New(fixed)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := shared.Under(c)
+		p := shared.ForOptions(c)
 		planners[p] = true
 		for range 60 {
 			sql := []byte(texts[rng.IntN(len(texts))])
@@ -90,18 +90,18 @@ func TestUnder(t *testing.T) {
 func TestUnderIsShared(t *testing.T) {
 	t.Parallel()
 	p := newPlanner(t)
-	c := Choices{}.With(CarryOutKey, "all")
+	c := ClientOptions{}.WithOption(CarryOutKey, "all")
 	got := make([]*Planner, 16)
 	var askers sync.WaitGroup
 	for i := range got {
 		askers.Go(func() {
-			got[i] = p.Under(c)
+			got[i] = p.ForOptions(c)
 			got[i].Plan([]byte("ALTER TABLE t ADD COLUMN a int DEFAULT 1"))
 		})
 	}
 	askers.Wait()
 	for _, g := range got {
-		if g != got[0] || g == p || g.Under(Choices{}) != p {
+		if g != got[0] || g == p || g.ForOptions(ClientOptions{}) != p {
 			t.Fatal("there are two")
 		}
 	}
@@ -118,30 +118,30 @@ func TestChoices(t *testing.T) {
 		{"ddl.carry_out=all ddl.set_not_null=refuse ddl.alter_column_type=rewrite rewrite.create_index_wait=false", "all backfill autocommit-destructive refuse rewrite domain false"},
 		{"ddl.add_column_default=backfill ddl.carry_out=exact", "exact backfill refuse refuse refuse refuse true"},
 	} {
-		c := Choices{}
+		c := ClientOptions{}
 		for one := range strings.FieldsSeq(test.said) {
 			key, value, _ := strings.Cut(one, "=")
-			normal, ok := ReadChoice(key, strings.ToUpper(value))
+			normal, ok := ParseClientOption(key, strings.ToUpper(value))
 			if !ok || normal != value {
 				t.Errorf("%s is read as %q", one, normal)
 			}
-			c = c.With(key, normal)
+			c = c.WithOption(key, normal)
 		}
 		var got []string
-		for _, key := range ChoiceKeys() {
-			got = append(got, p.Shown(key, c))
+		for _, key := range ClientOptionKeys() {
+			got = append(got, p.OptionValue(key, c))
 		}
 		if all := strings.Join(got, " "); all != test.want {
 			t.Errorf("%s: %s, want %s", test.said, all, test.want)
 		}
 	}
 	for _, bad := range [][2]string{{CarryOutKey, "auto"}, {CarryOutKey, ""}, {CreateIndexWaitKey, "maybe"}, {"ddl.add_constraint", "steps"}, {"", ""}} {
-		if _, ok := ReadChoice(bad[0], bad[1]); ok {
+		if _, ok := ParseClientOption(bad[0], bad[1]); ok {
 			t.Errorf("%q is taken", bad)
 		}
 	}
 	for written, want := range map[string]string{"on": "true", "1": "true", "No": "false", " off ": "false"} {
-		if got, ok := ReadChoice(CreateIndexWaitKey, written); !ok || got != want {
+		if got, ok := ParseClientOption(CreateIndexWaitKey, written); !ok || got != want {
 			t.Errorf("%q is %q", written, got)
 		}
 	}

@@ -11,55 +11,55 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// A DELETE of more rows than a transaction may change can run in batches. Sluice uses them only after the
-// server refused the statement.
+// A DELETE of more rows than a transaction may change can run in batches. Sluice uses them only after the server
+// refused the statement.
 
-// Chunked is a DELETE that Sluice may run in batches, each in its own transaction. Its condition selects the
-// same rows in every transaction, except for changes by other sessions.
-type Chunked struct {
+// BatchedDelete is a DELETE that Sluice may run in batches, each in its own transaction. Its condition selects the same
+// rows in every transaction, except for changes by other sessions.
+type BatchedDelete struct {
 	// Table is the table's name for a cast to regclass: quoted, and with the schema if the text has one.
 	Table string
 
 	// truncates is set if the batches replace a TRUNCATE. each then holds the batches of every table.
 	truncates *Truncation
-	each      []*Chunked
+	each      []*BatchedDelete
 
 	head      string // the DELETE up to and including WHERE
 	condition string
-	tree      parse.Message
+	tree      parse.TreeNode
 }
 
-// lazyChunked builds and stores a plan's Chunked at the first request.
-type lazyChunked struct {
+// lazyBatchedDelete builds and stores a plan's Chunked at the first request.
+type lazyBatchedDelete struct {
 	once sync.Once
-	form *Chunked
+	form *BatchedDelete
 }
 
-// ChunkedKey is the configuration key of Rules.Chunked.
+// ChunkedKey is the configuration key of Rules.BatchedDelete.
 const ChunkedKey = "rewrite.chunked_delete"
 
 // Hints for the client of a DELETE that exceeds the row limit of a transaction. Unlisted: the table is not in
-// Rules.Chunked. Other: the DELETE cannot run in batches. Alone: the DELETE was not sent alone.
+// Rules.BatchedDelete. Other: the DELETE cannot run in batches. Alone: the DELETE was not sent alone.
 const (
 	ChunkedUnlistedHint = "List the table under " + ChunkedKey + ": a DELETE that is sent alone outside of a transaction is then carried out in batches. Or delete at most 3,000 rows at a time."
 	ChunkedOtherHint    = ChunkedKey + " is for DELETE FROM table WHERE with comparisons of its columns with constants or parameters, joined by AND. Delete at most 3,000 rows at a time."
 	ChunkedAloneHint    = "Send the DELETE alone outside of a transaction: it is then carried out in batches (" + ChunkedKey + ")."
 )
 
-// LimitsRows reports whether a server error says that a transaction changes too many rows.
-func LimitsRows(code string, message []byte) bool {
+// IsRowLimitError reports whether a server error says that a transaction changes too many rows.
+func IsRowLimitError(code string, message []byte) bool {
 	return code == "54000" && string(message) == "transaction row limit exceeded"
 }
 
-// LimitsSize reports whether a server error says that a transaction changes too many rows or bytes.
-func LimitsSize(code string, message []byte) bool {
-	return LimitsRows(code, message) || code == "54000" && strings.HasPrefix(string(message), "transaction size limit ")
+// IsSizeLimitError reports whether a server error says that a transaction changes too many rows or bytes.
+func IsSizeLimitError(code string, message []byte) bool {
+	return IsRowLimitError(code, message) || code == "54000" && strings.HasPrefix(string(message), "transaction size limit ")
 }
 
-// mayList reports whether a plan by words may be a DELETE from a table of Rules.Chunked. Its text must then be
-// parsed. table is the name in the text.
-func (r *Rules) mayList(plan *Plan, table []byte) bool {
-	if len(r.Chunked) == 0 || len(plan.Statements) != 1 || !plan.Statements[0].Deletes() {
+// mayBeBatched reports whether a plan by words may be a DELETE from a table of Rules.BatchedDelete. Its text must then
+// be parsed. table is the name in the text.
+func (r *Rules) mayBeBatched(plan *Plan, table []byte) bool {
+	if len(r.Chunked) == 0 || len(plan.Statements) != 1 || !plan.Statements[0].IsDelete() {
 		return false
 	}
 	name := strings.ToLower(string(table))
@@ -68,17 +68,18 @@ func (r *Rules) mayList(plan *Plan, table []byte) bool {
 	})
 }
 
-// Deletes reports whether the statement's operation is a DELETE.
-func (st *Statement) Deletes() bool {
+// IsDelete reports whether the statement's operation is a DELETE.
+func (st *Statement) IsDelete() bool {
 	return st.Kind == Write && (st.Operation == "delete" || strings.HasPrefix(st.Operation, "delete_"))
 }
 
-// Listed reports whether the plan is a single DELETE from a table of Rules.Chunked.
-func (p *Plan) Listed() bool { return p.listed }
+// MayRunInBatches reports whether the plan is a single DELETE from a table of Rules.BatchedDelete.
+func (p *Plan) MayRunInBatches() bool { return p.listed }
 
-// list sets Plan.listed for a single DELETE from a table of Rules.Chunked, and for a TRUNCATE that may run in batches.
-func (r *Rules) list(sql string, tree parse.Message, plan *Plan) {
-	st := plan.Single()
+// markBatchCandidate sets Plan.listed for a single DELETE from a table of Rules.BatchedDelete, and for a TRUNCATE that
+// may run in batches.
+func (r *Rules) markBatchCandidate(sql string, tree parse.TreeNode, plan *Plan) {
+	st := plan.SingleStatement()
 	if st != nil && st.Truncation != nil && r.Truncate == TruncateBatches && plan.Text != "" {
 		plan.listed, plan.source = true, sql
 		return
@@ -96,14 +97,14 @@ func (r *Rules) list(sql string, tree parse.Message, plan *Plan) {
 	}
 }
 
-// Chunked returns the batches of a plan of this planner, or nil. The first call builds them.
-func (p *Planner) Chunked(plan *Plan) *Chunked {
+// BatchedDelete returns the batches of a plan of this planner, or nil. The first call builds them.
+func (p *Planner) BatchedDelete(plan *Plan) *BatchedDelete {
 	if !plan.listed {
 		return nil
 	}
 	plan.chunked.once.Do(func() {
 		if t := plan.Statements[0].Truncation; t != nil {
-			plan.chunked.form = t.chunked()
+			plan.chunked.form = t.batchedDelete()
 			return
 		}
 		text := plan.source
@@ -114,33 +115,33 @@ func (p *Planner) Chunked(plan *Plan) *Chunked {
 			p.heavy.Lock()
 			defer p.heavy.Unlock()
 		}
-		plan.chunked.form = chunkedOf(text)
+		plan.chunked.form = newBatchedDelete(text)
 	})
 	return plan.chunked.form
 }
 
-// chunkedOf returns the batches of a DELETE, or nil if it cannot run in batches.
-func chunkedOf(text string) *Chunked {
+// newBatchedDelete returns the batches of a DELETE, or nil if it cannot run in batches.
+func newBatchedDelete(text string) *BatchedDelete {
 	tree, err := parse.Tree(text)
 	if err != nil {
 		return nil
 	}
-	plan, parts := build(text, tree)
+	plan, parts := buildPlan(text, tree)
 	if len(parts) != 1 || !parts[0].node.Is("DeleteStmt") {
 		return nil
 	}
 	node, st := parts[0].node, &plan.Statements[0]
 	table := node.Child("relation")
-	if !plainDelete(node, table) || !lasting(node.Child("where_clause"), table.Text("relname")) {
+	if !isPlainDelete(node, table) || !isStableCondition(node.Child("where_clause"), table.Text("relname")) {
 		return nil
 	}
-	c := &Chunked{tree: tree, Table: parse.Identifier(table.Text("relname"))}
+	c := &BatchedDelete{tree: tree, Table: parse.QuoteIdent(table.Text("relname"))}
 	if schema := table.Text("schemaname"); schema != "" {
-		c.Table = parse.Identifier(schema) + "." + c.Table
+		c.Table = parse.QuoteIdent(schema) + "." + c.Table
 	}
-	ph := parse.LexPhrase([]byte(text), st.Start, st.End)
+	ph := parse.LexTokens([]byte(text), st.Start, st.End)
 	for i := range ph.Tokens {
-		if ph.Word(i, "where") { // a reserved word, and no query can precede it
+		if ph.IsKeyword(i, "where") { // a reserved word, and no query can precede it
 			end := int(ph.Tokens[i].End)
 			c.head, c.condition = text[st.Start:end], text[end:st.End]
 			return c
@@ -149,8 +150,8 @@ func chunkedOf(text string) *Chunked {
 	return nil
 }
 
-// plainDelete reports whether a DELETE consists of a table without an alias and a condition.
-func plainDelete(node, table parse.Message) bool {
+// isPlainDelete reports whether a DELETE consists of a table without an alias and a condition.
+func isPlainDelete(node, table parse.TreeNode) bool {
 	for _, clause := range []string{"using_clause", "returning_list", "with_clause"} {
 		if len(node.Values(clause)) > 0 {
 			return false
@@ -160,25 +161,25 @@ func plainDelete(node, table parse.Message) bool {
 		table.Text("catalogname") == ""
 }
 
-// lasting reports whether a condition gives the same result whenever it is evaluated. It must be comparisons of
-// the table's columns with constants, joined by AND.
-func lasting(m parse.Message, table string) bool {
+// isStableCondition reports whether a condition gives the same result whenever it is evaluated. It must be comparisons
+// of the table's columns with constants, joined by AND.
+func isStableCondition(m parse.TreeNode, table string) bool {
 	switch {
 	case m.Is("BoolExpr") && m.Integer("boolop") == int(parse.AND_EXPR):
 		for arg := range m.List("args") {
-			if !lasting(arg, table) {
+			if !isStableCondition(arg, table) {
 				return false
 			}
 		}
 		return true
 	case m.Is("A_Expr"):
-		return comparison(m, table)
+		return isStableComparison(m, table)
 	}
 	return false
 }
 
-// comparison reports whether an expression compares a column of the table with constants.
-func comparison(m parse.Message, table string) bool {
+// isStableComparison reports whether an expression compares a column of the table with constants.
+func isStableComparison(m parse.TreeNode, table string) bool {
 	left, right, names := m.Child("lexpr"), m.Child("rexpr"), m.Names("name")
 	if len(names) != 1 {
 		return false
@@ -187,18 +188,18 @@ func comparison(m parse.Message, table string) bool {
 	case parse.AEXPR_OP:
 		switch names[0] {
 		case "=", "<", ">", "<=", ">=", "<>":
-			return isOwn(left, table) && isLasting(right) || isLasting(left) && isOwn(right, table)
+			return isOwnColumn(left, table) && isStableConstant(right) || isStableConstant(left) && isOwnColumn(right, table)
 		}
 	case parse.AEXPR_IN:
-		return names[0] == "=" && isOwn(left, table) && areLasting(right)
+		return names[0] == "=" && isOwnColumn(left, table) && areStableConstants(right)
 	case parse.AEXPR_BETWEEN:
-		return isOwn(left, table) && areLasting(right)
+		return isOwnColumn(left, table) && areStableConstants(right)
 	}
 	return false
 }
 
-// isOwn reports whether m is a column reference that can only mean a column of the table.
-func isOwn(m parse.Message, table string) bool {
+// isOwnColumn reports whether m is a column reference that can only mean a column of the table.
+func isOwnColumn(m parse.TreeNode, table string) bool {
 	if !m.Is("ColumnRef") {
 		return false
 	}
@@ -209,22 +210,22 @@ func isOwn(m parse.Message, table string) bool {
 	return len(names) == 1 || len(names) == 2 && names[0] == table
 }
 
-// areLasting reports whether list is a list of constants.
-func areLasting(list parse.Message) bool {
+// areStableConstants reports whether list is a list of constants.
+func areStableConstants(list parse.TreeNode) bool {
 	if !list.Is("List") {
 		return false
 	}
 	for item := range list.List("items") {
-		if !isLasting(item) {
+		if !isStableConstant(item) {
 			return false
 		}
 	}
 	return true
 }
 
-// isLasting reports whether m is a parameter or a constant whose value does not depend on the time. Casts are
+// isStableConstant reports whether m is a parameter or a constant whose value does not depend on the time. Casts are
 // allowed, and the conversion of a constant to hexadecimal digits.
-func isLasting(m parse.Message) bool {
+func isStableConstant(m parse.TreeNode) bool {
 	for m.Is("TypeCast") {
 		m = m.Child("arg")
 	}
@@ -232,17 +233,17 @@ func isLasting(m parse.Message) bool {
 	case m.Is("ParamRef"):
 		return true
 	case m.Is("A_Const"):
-		return !Momentary([]byte(m.Child("sval").Text("sval")))
+		return !ContainsTimeWord([]byte(m.Child("sval").Text("sval")))
 	case m.Is("FuncCall"):
 		operand, ok := bytea.HexOperand(m)
-		return ok && !operand.Kind().Is("FuncCall") && isLasting(operand.Kind())
+		return ok && !operand.NodeContent().Is("FuncCall") && isStableConstant(operand.NodeContent())
 	}
 	return false
 }
 
-// Momentary reports whether a text contains now, today, tomorrow or yesterday. PostgreSQL reads these words as
+// ContainsTimeWord reports whether a text contains now, today, tomorrow or yesterday. PostgreSQL reads these words as
 // the current time, which changes between batches.
-func Momentary(text []byte) bool {
+func ContainsTimeWord(text []byte) bool {
 	for word := range strings.FieldsFuncSeq(string(text), func(r rune) bool { return !unicode.IsLetter(r) }) {
 		switch strings.ToLower(word) {
 		case "now", "today", "tomorrow", "yesterday":
@@ -252,38 +253,38 @@ func Momentary(text []byte) bool {
 	return false
 }
 
-// Batches returns a function that builds the statement of a batch with the given number of rows. key lists the
-// columns of the table's primary key. The batch has the client's parameters. ok is false if a batch would not
-// have the meaning of the client's condition; then nothing may be run.
-func (c *Chunked) Batches(key []string) (batch func(rows int) string, ok bool) {
+// BatchBuilder returns a function that builds the statement of a batch with the given number of rows. key lists the
+// columns of the table's primary key. The batch has the client's parameters. ok is false if a batch would not have the
+// meaning of the client's condition; then nothing may be run.
+func (c *BatchedDelete) BatchBuilder(key []string) (batch func(rows int) string, ok bool) {
 	columns := make([]string, len(key))
 	for i, name := range key {
-		columns[i] = parse.Identifier(name)
+		columns[i] = parse.QuoteIdent(name)
 	}
 	list := strings.Join(columns, ", ")
 	batch = func(rows int) string {
-		// The condition is in the subquery only. Next to the key list it would make planners that expect few
-		// rows run the subquery once for each. One statement sees one snapshot, so the condition holds for all
-		// deleted rows. The newline ends a comment at the end of the condition.
+		// The condition is in the subquery only. Next to the key list it would make planners that expect few rows run the
+		// subquery once for each. One statement sees one snapshot, so the condition holds for all deleted rows. The newline
+		// ends a comment at the end of the condition.
 		return fmt.Sprintf("%s (%s) IN (SELECT %s FROM %s WHERE (%s\n) ORDER BY %s LIMIT %d)",
 			c.head, list, list, c.Table, c.condition, list, rows)
 	}
-	return batch, len(key) > 0 && (c.truncates != nil || c.verified(batch(1)))
+	return batch, len(key) > 0 && (c.truncates != nil || c.verifiesBatch(batch(1)))
 }
 
 // Truncation returns the TRUNCATE that the batches replace, or nil for a DELETE. Its tables are in the order of Each.
-func (c *Chunked) Truncation() *Truncation { return c.truncates }
+func (c *BatchedDelete) Truncation() *Truncation { return c.truncates }
 
-// Each returns the batches of every table. A DELETE has one table.
-func (c *Chunked) Each() []*Chunked {
+// PerTable returns the batches of every table. A DELETE has one table.
+func (c *BatchedDelete) PerTable() []*BatchedDelete {
 	if c.truncates == nil {
-		return []*Chunked{c}
+		return []*BatchedDelete{c}
 	}
 	return c.each
 }
 
-// verified reports whether a batch deletes from the client's table, and selects rows by the client's condition.
-func (c *Chunked) verified(text string) bool {
+// verifiesBatch reports whether a batch deletes from the client's table, and selects rows by the client's condition.
+func (c *BatchedDelete) verifiesBatch(text string) bool {
 	tree, err := parse.Tree(text)
 	if err != nil {
 		return false
@@ -292,10 +293,10 @@ func (c *Chunked) verified(text string) bool {
 	if !made.Is("DeleteStmt") || !made.Child("where_clause").Is("SubLink") {
 		return false
 	}
-	meant := parse.Intents{}
+	meant := parse.TreeChanges{}
 	meant.Set(node, "where_clause", made.Values("where_clause")...)
 	query := made.Child("where_clause").Child("subselect")
 	return meant.Equal(node, made) && query.Is("SelectStmt") &&
-		parse.Intents{}.Equal(query.Child("from_clause"), node.Child("relation")) &&
-		parse.Intents{}.Equal(query.Child("where_clause"), node.Child("where_clause"))
+		parse.TreeChanges{}.Equal(query.Child("from_clause"), node.Child("relation")) &&
+		parse.TreeChanges{}.Equal(query.Child("where_clause"), node.Child("where_clause"))
 }

@@ -49,26 +49,26 @@ func TestChunked(t *testing.T) {
 		"DELETE FROM tasks WHERE a OPERATOR(public.=) 1":         false,
 		"DELETE FROM tasks WHERE other.a = 1":                    false,
 		"DELETE FROM tasks WHERE (a).b = 1":                      false,
-		"DELETE FROM tasks WHERE a = " + conversions[ByteaHexCast].Hex("$1") + " AND b < " + conversions[ByteaHexCast].Hex("'\\x00'::bytea"): true,
-		"DELETE FROM tasks WHERE a = " + conversions[ByteaHexCast].Hex("b"):                                                                  false,
-		"DELETE FROM tasks WHERE a = " + conversions[ByteaHexCast].Hex("f()"):                                                                false,
-		"DELETE FROM tasks WHERE a = pg_catalog.substring($1, 3)":                                                                            false,
-		"DELETE FROM tasks WHERE a = pg_catalog.substring(pg_catalog.byteacat($1, '')::text, 3)":                                             false,
-		"DELETE FROM tasks WHERE a = encode($1, 'hex')":                                                                                      false,
-		"DELETE FROM tasks WHERE a = pg_catalog.encode($1, 'base64')":                                                                        false,
-		"DELETE FROM tasks WHERE a = pg_catalog.encode(b, 'hex')":                                                                            false,
-		"DELETE FROM tasks AS x WHERE x.a = 1":                                                                                               false,
-		"DELETE FROM tasks x WHERE a = 1":                                                                                                    false,
-		"DELETE FROM ONLY tasks WHERE a = 1":                                                                                                 false,
-		"DELETE FROM tasks USING other WHERE tasks.a = 1":                                                                                    false,
-		"DELETE FROM tasks WHERE a = 1 RETURNING a":                                                                                          false,
-		"WITH x AS (SELECT 1) DELETE FROM tasks WHERE a = 1":                                                                                 false,
-		"DELETE FROM tasks WHERE a = 1; SELECT 1":                                                                                            false,
-		"DELETE FROM tasks WHERE CURRENT OF c":                                                                                               false,
-		"UPDATE tasks SET a = 1 WHERE a = 2":                                                                                                 false,
-		"SELECT 1":                                                                                                                           false,
+		"DELETE FROM tasks WHERE a = " + conversions[ByteaHexCast].HexSQL("$1") + " AND b < " + conversions[ByteaHexCast].HexSQL("'\\x00'::bytea"): true,
+		"DELETE FROM tasks WHERE a = " + conversions[ByteaHexCast].HexSQL("b"):                                                                     false,
+		"DELETE FROM tasks WHERE a = " + conversions[ByteaHexCast].HexSQL("f()"):                                                                   false,
+		"DELETE FROM tasks WHERE a = pg_catalog.substring($1, 3)":                                                                                  false,
+		"DELETE FROM tasks WHERE a = pg_catalog.substring(pg_catalog.byteacat($1, '')::text, 3)":                                                   false,
+		"DELETE FROM tasks WHERE a = encode($1, 'hex')":                                                                                            false,
+		"DELETE FROM tasks WHERE a = pg_catalog.encode($1, 'base64')":                                                                              false,
+		"DELETE FROM tasks WHERE a = pg_catalog.encode(b, 'hex')":                                                                                  false,
+		"DELETE FROM tasks AS x WHERE x.a = 1":                                                                                                     false,
+		"DELETE FROM tasks x WHERE a = 1":                                                                                                          false,
+		"DELETE FROM ONLY tasks WHERE a = 1":                                                                                                       false,
+		"DELETE FROM tasks USING other WHERE tasks.a = 1":                                                                                          false,
+		"DELETE FROM tasks WHERE a = 1 RETURNING a":                                                                                                false,
+		"WITH x AS (SELECT 1) DELETE FROM tasks WHERE a = 1":                                                                                       false,
+		"DELETE FROM tasks WHERE a = 1; SELECT 1":                                                                                                  false,
+		"DELETE FROM tasks WHERE CURRENT OF c":                                                                                                     false,
+		"UPDATE tasks SET a = 1 WHERE a = 2":                                                                                                       false,
+		"SELECT 1":                                                                                                                                 false,
 	} {
-		c := p.Chunked(p.Plan([]byte(sql)))
+		c := p.BatchedDelete(p.Plan([]byte(sql)))
 		if (c != nil) != want {
 			t.Errorf("%s: in batches %v, want %v", sql, c != nil, want)
 			continue
@@ -76,12 +76,12 @@ func TestChunked(t *testing.T) {
 		if c == nil {
 			continue
 		}
-		batch, ok := c.Batches([]string{"shard_id", `ta"sk`})
+		batch, ok := c.BatchBuilder([]string{"shard_id", `ta"sk`})
 		if !ok {
 			t.Errorf("%s: a batch does not mean the same: %s", sql, batch(1))
 			continue
 		}
-		if again := p.Chunked(p.Plan([]byte(batch(7)))); again != nil {
+		if again := p.BatchedDelete(p.Plan([]byte(batch(7)))); again != nil {
 			t.Errorf("%s: a batch could be split once more: %s", sql, batch(7))
 		}
 	}
@@ -90,21 +90,21 @@ func TestChunked(t *testing.T) {
 // A batch takes rows of the client's condition in the order of the key.
 func TestBatch(t *testing.T) {
 	p := chunking(t, "s.t")
-	c := p.Chunked(p.Plan([]byte("DELETE FROM s.t WHERE a = $1 -- mine")))
+	c := p.BatchedDelete(p.Plan([]byte("DELETE FROM s.t WHERE a = $1 -- mine")))
 	if c == nil || c.Table != `"s"."t"` {
 		t.Fatal(c)
 	}
-	batch, ok := c.Batches([]string{"a", "B"})
+	batch, ok := c.BatchBuilder([]string{"a", "B"})
 	want := "DELETE FROM s.t WHERE (\"a\", \"B\") IN " +
 		"(SELECT \"a\", \"B\" FROM \"s\".\"t\" WHERE ( a = $1 -- mine\n) ORDER BY \"a\", \"B\" LIMIT 2900)"
 	if got := batch(2900); !ok || got != want {
 		t.Errorf("%v\n%s\nwant\n%s", ok, got, want)
 	}
-	if _, ok := c.Batches(nil); ok {
+	if _, ok := c.BatchBuilder(nil); ok {
 		t.Error("a batch without a key")
 	}
 	c.condition = " a = $2"
-	if _, ok := c.Batches([]string{"a"}); ok {
+	if _, ok := c.BatchBuilder([]string{"a"}); ok {
 		t.Error("a batch of another condition passes for the client's")
 	}
 }
@@ -130,7 +130,7 @@ func TestChunkedCostsNothing(t *testing.T) {
 func TestMomentary(t *testing.T) {
 	for text, want := range map[string]bool{"": false, "now": true, " NOW ": true, "nowhere": false, "today 01:00": true,
 		"2026-11-24": false, "yesterday": true, "Tomorrow": true, "x\x00today\x00": true} {
-		if Momentary([]byte(text)) != want {
+		if ContainsTimeWord([]byte(text)) != want {
 			t.Errorf("%q: want %v", text, want)
 		}
 	}

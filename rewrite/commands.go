@@ -12,18 +12,18 @@ import (
 // that of PostgreSQL's passes (AT_PASS_*) with two exceptions. Added constraints stay in one statement, so that they
 // are undone together. Columns are dropped last, so that no values are lost if a command fails.
 
-// Commands is an ALTER TABLE that Sluice carries out command by command.
-type Commands struct {
+// MultiCommand is an ALTER TABLE that Sluice carries out command by command.
+type MultiCommand struct {
 	Text  string // the client's statement
-	Parts []Command
+	Parts []AlterCommand
 }
 
-// Command is a part of a Commands with its plan. A part of several commands only adds columns and constraints.
-type Command struct {
+// AlterCommand is a part of a Commands with its plan. A part of several commands only adds columns and constraints.
+type AlterCommand struct {
 	Text string // the text for the server
 	St   *Statement
-	// Frees is the name of the constraint that the command drops; "" for none.
-	Frees string
+	// DroppedConstraint is the name of the constraint that the command drops; "" for none.
+	DroppedConstraint string
 }
 
 // mostCommands is the maximum number of commands in a statement that Sluice carries out.
@@ -32,17 +32,17 @@ const mostCommands = 100
 // eachCommandAlone is the advice for an ALTER TABLE that Sluice does not carry out.
 const eachCommandAlone = "Write each command of it in an ALTER TABLE of its own."
 
-// commands plans an ALTER TABLE of several commands, and reports whether Sluice carries it out. Otherwise the
+// planMultiCommand plans an ALTER TABLE of several commands, and reports whether Sluice carries it out. Otherwise the
 // hint is that of the first refused command.
-func (r *rewriter) commands(p *part) bool {
+func (r *rewriter) planMultiCommand(p *statementPart) bool {
 	refused := Feature("")
 	for cmd := range p.node.List("cmds") {
-		refused = cmp.Or(refused, refusedAlter(cmd))
+		refused = cmp.Or(refused, refusedAlterFeature(cmd))
 	}
 	if refused == "" || !r.rules.Dialect || len(p.node.Values("cmds")) < 2 || len(r.edits) > 0 {
 		return false
 	}
-	p.st.Hint = eachCommandAlone + " To the one that is refused: " + hint(catalogue[refused].remedy)
+	p.st.Hint = eachCommandAlone + " To the one that is refused: " + remedySentence(catalogue[refused].remedy)
 	switch {
 	case len(r.parts) > 1:
 		return false
@@ -52,34 +52,34 @@ func (r *rewriter) commands(p *part) bool {
 		}
 		return false
 	}
-	s, ok := r.splitter(p)
-	if !ok || !s.gather() {
+	s, ok := r.newCommandSplitter(p)
+	if !ok || !s.planCommands() {
 		p.st.Hint = cmp.Or(s.why, p.st.Hint)
 		return false
 	}
-	p.st.Does, p.st.Commands = Alters, &Commands{Text: string(r.text[p.st.Start:p.st.End]), Parts: s.parts()}
+	p.st.Does, p.st.Commands = Alters, &MultiCommand{Text: string(r.text[p.st.Start:p.st.End]), Parts: s.orderedParts()}
 	p.st.Hint = "Send the statement alone outside of a transaction: its commands are then carried out one by one (" + InTransactionsKey + ")."
-	r.find(handled(SeveralDDL, Rewritten, Warning, "carried out command by command, each in a transaction of its own: where one fails, those before it stay", p.st.Start))
+	r.addFinding(handledFinding(SeveralDDL, Rewritten, Warning, "carried out command by command, each in a transaction of its own: where one fails, those before it stay", p.st.Start))
 	for _, f := range s.findings {
 		f.At = p.st.Start
-		r.find(f)
+		r.addFinding(f)
 	}
 	return true
 }
 
-// splitter divides an ALTER TABLE into its commands.
-type splitter struct {
+// commandSplitter divides an ALTER TABLE into its commands.
+type commandSplitter struct {
 	r        *rewriter
 	head     string // ALTER TABLE and the table's name
-	cmds     []command
+	cmds     []alterSubcommand
 	why      string // the hint for the client, if the statement cannot be divided
 	findings []Finding
-	passes   [passCount][]Command
+	passes   [passCount][]AlterCommand
 }
 
-// command is one command of an ALTER TABLE with its text.
-type command struct {
-	parse.Message
+// alterSubcommand is one command of an ALTER TABLE with its text.
+type alterSubcommand struct {
+	parse.TreeNode
 	sql string
 }
 
@@ -95,49 +95,49 @@ const (
 	passCount
 )
 
-// splitter returns the commands of an ALTER TABLE. ok is false if the statement cannot be divided.
-func (r *rewriter) splitter(p *part) (*splitter, bool) {
+// newCommandSplitter returns the commands of an ALTER TABLE. ok is false if the statement cannot be divided.
+func (r *rewriter) newCommandSplitter(p *statementPart) (*commandSplitter, bool) {
 	relation, text := p.node.Child("relation"), string(r.text[p.st.Start:p.st.End])
-	s := &splitter{r: r}
+	s := &commandSplitter{r: r}
 	if p.node.Flag("missing_ok") || relation.Text("catalogname") != "" || parse.ObjectType(p.node.Integer("objtype")) != parse.OBJECT_TABLE ||
 		len(p.node.Values("cmds")) > mostCommands || strings.Contains(text, "--") || strings.Contains(text, "/*") {
 		return s, false
 	}
-	ph := r.phrase(p)
-	i := ph.At(relation.Integer("location"))
+	ph := r.statementTokens(p)
+	i := ph.TokenAt(relation.Integer("location"))
 	if i < 0 {
 		return s, false
 	}
-	end := ph.Qualified(i)
-	if ph.Punctuated(end, "*") {
+	end := ph.AfterQualifiedName(i)
+	if ph.IsOperator(end, "*") {
 		end++
 	}
-	s.head = ph.Span(0, end)
+	s.head = ph.TextBetween(0, end)
 	for cmd := range p.node.List("cmds") {
-		last := ph.Ends(end)
-		one := command{cmd, ph.Span(end, last+1)}
-		if !s.verified(one, relation) {
+		last := ph.ParenItemEnd(end)
+		one := alterSubcommand{cmd, ph.TextBetween(end, last+1)}
+		if !s.verifiesCommand(one, relation) {
 			return s, false
 		}
 		s.cmds = append(s.cmds, one)
 		end = last + 2
 	}
-	return s, end == len(ph.Tokens)+1 && s.independent()
+	return s, end == len(ph.Tokens)+1 && s.areIndependent()
 }
 
-// verified reports whether a command has the same meaning in a separate statement.
-func (s *splitter) verified(cmd command, relation parse.Message) bool {
+// verifiesCommand reports whether a command has the same meaning in a separate statement.
+func (s *commandSplitter) verifiesCommand(cmd alterSubcommand, relation parse.TreeNode) bool {
 	tree, err := parse.Tree(s.head + " " + cmd.sql)
 	if err != nil || len(tree.Values("stmts")) != 1 {
 		return false
 	}
 	st := tree.Child("stmts").Child("stmt")
-	return st.Is("AlterTableStmt") && len(st.Values("cmds")) == 1 && (parse.Intents{}).Equal(st.Child("relation"), relation) && (parse.Intents{}).Equal(st.Child("cmds"), cmd.Message)
+	return st.Is("AlterTableStmt") && len(st.Values("cmds")) == 1 && (parse.TreeChanges{}).Equal(st.Child("relation"), relation) && (parse.TreeChanges{}).Equal(st.Child("cmds"), cmd.TreeNode)
 }
 
-// independent reports whether the commands have the same meaning one after the other. It returns false if a column gets
-// two types, if a dropped column occurs in another command, or for a named constraint next to a dropped column.
-func (s *splitter) independent() bool {
+// areIndependent reports whether the commands have the same meaning one after the other. It returns false if a column
+// gets two types, if a dropped column occurs in another command, or for a named constraint next to a dropped column.
+func (s *commandSplitter) areIndependent() bool {
 	typed, dropped, constrained := map[string]bool{}, []string{}, false
 	for _, cmd := range s.cmds {
 		name := cmd.Text("name")
@@ -167,7 +167,7 @@ func (s *splitter) independent() bool {
 	return !slices.ContainsFunc(dropped, func(column string) bool {
 		mentions := 0
 		for _, cmd := range s.cmds {
-			if cmd.mentions(column) {
+			if cmd.mentionsColumn(column) {
 				mentions++
 			}
 		}
@@ -175,17 +175,17 @@ func (s *splitter) independent() bool {
 	})
 }
 
-func (c command) kind() parse.AlterTableType {
+func (c alterSubcommand) kind() parse.AlterTableType {
 	return parse.AlterTableType(c.Integer("subtype"))
 }
 
-// mentions reports whether a command names a column.
-func (c command) mentions(column string) bool {
+// mentionsColumn reports whether a command names a column.
+func (c alterSubcommand) mentionsColumn(column string) bool {
 	def := c.Child("def")
 	if c.Text("name") == column || def.Is("ColumnDef") && def.Text("colname") == column {
 		return true
 	}
-	var constraints []parse.Message
+	var constraints []parse.TreeNode
 	switch {
 	case def.Is("Constraint"):
 		constraints = append(constraints, def)
@@ -194,17 +194,17 @@ func (c command) mentions(column string) bool {
 			constraints = append(constraints, constraint)
 		}
 	}
-	return slices.ContainsFunc(constraints, func(constraint parse.Message) bool {
-		refers := slices.ContainsFunc(columnRefs(constraint.Child("raw_expr"), nil), func(ref parse.Message) bool { return slices.Contains(ref.Names("fields"), column) })
+	return slices.ContainsFunc(constraints, func(constraint parse.TreeNode) bool {
+		refers := slices.ContainsFunc(columnRefs(constraint.Child("raw_expr"), nil), func(ref parse.TreeNode) bool { return slices.Contains(ref.Names("fields"), column) })
 		return refers || slices.Contains(constraint.Names("keys"), column) ||
 			slices.Contains(constraint.Names("including"), column) || slices.Contains(constraint.Names("fk_attrs"), column) || slices.Contains(constraint.Names("pk_attrs"), column)
 	})
 }
 
-// gather plans all commands and sorts them into passes. It returns false if one cannot be carried out.
-func (s *splitter) gather() bool {
-	var adds []command
-	added := s.added()
+// planCommands plans all commands and sorts them into passes. It returns false if one cannot be carried out.
+func (s *commandSplitter) planCommands() bool {
+	var adds []alterSubcommand
+	added := s.addedColumns()
 	late := false // a new column depends on constraints; later columns follow it to keep their order
 	for _, cmd := range s.cmds {
 		pass := dropPass
@@ -224,9 +224,9 @@ func (s *splitter) gather() bool {
 			pass = typePass
 		case parse.AT_AddColumn:
 			pass = columnPass
-			refused := refusedAlter(cmd.Message) != ""
+			refused := refusedAlterFeature(cmd.TreeNode) != ""
 			switch {
-			case refused && s.hasDefault(cmd):
+			case refused && s.addsWithDefault(cmd):
 				if late || cmd.mentionsOther(added) {
 					return false
 				}
@@ -240,15 +240,15 @@ func (s *splitter) gather() bool {
 		default:
 			return false
 		}
-		if !s.put(pass, cmd.sql, cmd) {
+		if !s.planInPass(pass, cmd.sql, cmd) {
 			return false
 		}
 	}
-	return s.putAdds(adds)
+	return s.planAdditions(adds)
 }
 
-// added returns the names of new columns.
-func (s *splitter) added() (columns []string) {
+// addedColumns returns the names of new columns.
+func (s *commandSplitter) addedColumns() (columns []string) {
 	for _, cmd := range s.cmds {
 		if cmd.kind() == parse.AT_AddColumn {
 			columns = append(columns, cmd.Child("def").Text("colname"))
@@ -257,23 +257,23 @@ func (s *splitter) added() (columns []string) {
 	return columns
 }
 
-// hasDefault reports whether a command is an ADD COLUMN with a DEFAULT that Sluice carries out.
-func (s *splitter) hasDefault(cmd command) bool {
-	st := s.r.alone(s.head+" "+cmd.sql, true).Single()
+// addsWithDefault reports whether a command is an ADD COLUMN with a DEFAULT that Sluice carries out.
+func (s *commandSplitter) addsWithDefault(cmd alterSubcommand) bool {
+	st := s.r.alone(s.head+" "+cmd.sql, true).SingleStatement()
 	return st != nil && st.Alteration != nil
 }
 
 // mentionsOther reports whether an ADD COLUMN names another new column.
-func (c command) mentionsOther(added []string) bool {
+func (c alterSubcommand) mentionsOther(added []string) bool {
 	own := c.Child("def").Text("colname")
-	return slices.ContainsFunc(added, func(column string) bool { return column != own && c.mentions(column) })
+	return slices.ContainsFunc(added, func(column string) bool { return column != own && c.mentionsColumn(column) })
 }
 
-// put plans text as a part of the statement in a pass.
-func (s *splitter) put(pass int, text string, cmd command) bool {
+// planInPass plans text as a part of the statement in a pass.
+func (s *commandSplitter) planInPass(pass int, text string, cmd alterSubcommand) bool {
 	text = s.head + " " + text
 	plan := s.r.alone(text, true)
-	st := plan.Single()
+	st := plan.SingleStatement()
 	if _, ok := plan.Demand(); !ok || st == nil || st.Refusal != nil || plan.Mapped {
 		s.why = eachCommandAlone
 		if st != nil && st.Hint != "" {
@@ -281,30 +281,30 @@ func (s *splitter) put(pass int, text string, cmd command) bool {
 		}
 		return false
 	}
-	one := Command{Text: cmp.Or(plan.Text, text), St: st}
+	one := AlterCommand{Text: cmp.Or(plan.Text, text), St: st}
 	if cmd.kind() == parse.AT_DropConstraint {
-		one.Frees = cmd.Text("name")
+		one.DroppedConstraint = cmd.Text("name")
 	}
 	s.passes[pass] = append(s.passes[pass], one)
 	s.findings = append(s.findings, plan.Findings...)
 	return true
 }
 
-// putAdds plans the commands that add columns and constraints, as one part if Sluice can run them together.
-func (s *splitter) putAdds(adds []command) bool {
+// planAdditions plans the commands that add columns and constraints, as one part if Sluice can run them together.
+func (s *commandSplitter) planAdditions(adds []alterSubcommand) bool {
 	texts := make([]string, len(adds))
 	for i, cmd := range adds {
 		texts[i] = cmd.sql
 	}
 	if len(adds) > 1 {
 		text := strings.Join(texts, ", ")
-		if st := s.r.alone(s.head+" "+text, true).Single(); st != nil && st.Constraints != nil && len(st.Constraints.Adds) > 0 {
-			return s.put(addPass, text, adds[0])
+		if st := s.r.alone(s.head+" "+text, true).SingleStatement(); st != nil && st.Constraints != nil && len(st.Constraints.Adds) > 0 {
+			return s.planInPass(addPass, text, adds[0])
 		}
 	}
-	slices.SortStableFunc(adds, func(a, b command) int { return addOrder(a) - addOrder(b) })
+	slices.SortStableFunc(adds, func(a, b alterSubcommand) int { return addOrder(a) - addOrder(b) })
 	for _, cmd := range adds {
-		if !s.put(addPass, cmd.sql, cmd) {
+		if !s.planInPass(addPass, cmd.sql, cmd) {
 			return false
 		}
 	}
@@ -312,7 +312,7 @@ func (s *splitter) putAdds(adds []command) bool {
 }
 
 // addOrder sorts additions: columns, then UNIQUE, then constraints that check rows.
-func addOrder(cmd command) int {
+func addOrder(cmd alterSubcommand) int {
 	switch {
 	case cmd.kind() == parse.AT_AddColumn:
 		return 0
@@ -322,5 +322,5 @@ func addOrder(cmd command) int {
 	return 2
 }
 
-// parts returns all parts of the ALTER TABLE in the order of the passes.
-func (s *splitter) parts() []Command { return slices.Concat(s.passes[:]...) }
+// orderedParts returns all parts of the ALTER TABLE in the order of the passes.
+func (s *commandSplitter) orderedParts() []AlterCommand { return slices.Concat(s.passes[:]...) }

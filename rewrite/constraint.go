@@ -8,22 +8,22 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DSQL refuses ALTER TABLE that adds UNIQUE, FOREIGN KEY or CHECK to existing or new columns. Sluice carries
-// the statement out in steps, each in its own transaction (constraintsteps.go).
+// DSQL refuses ALTER TABLE that adds UNIQUE, FOREIGN KEY or CHECK to existing or new columns. Sluice carries the
+// statement out in steps, each in its own transaction (constraintsteps.go).
 
-// Constraints is an ALTER TABLE whose commands add constraints and columns.
-type Constraints struct {
+// AddedConstraints is an ALTER TABLE whose commands add constraints and columns.
+type AddedConstraints struct {
 	Text     string // the client's statement
 	Table    string // the table as SQL, for a cast to regclass
 	Relation string // the table's name without its schema
 	IfExists bool
 	Columns  []AddedColumn
-	Adds     []Addition // in the order in which PostgreSQL adds them
+	Adds     []AddedConstraint // in the order in which PostgreSQL adds them
 	// Keys means that int columns may reference wider identity columns, about which the client gets a NOTICE.
 	Keys bool
-	// Freed are the columns of DROP NOT NULL, each with the CHECK that may represent its NOT NULL. A statement
+	// DroppedNotNull are the columns of DROP NOT NULL, each with the CHECK that may represent its NOT NULL. A statement
 	// with Freed adds nothing, and the server takes it.
-	Freed []Addition
+	DroppedNotNull []AddedConstraint
 
 	table string // the table as the client's text spells it
 }
@@ -43,11 +43,11 @@ const (
 	ownSequence // the sequence of a serial column, whose name is chosen like a constraint's
 )
 
-// Addition is one constraint that a statement adds.
-type Addition struct {
+// AddedConstraint is one constraint that a statement adds.
+type AddedConstraint struct {
 	Kind             ConstraintKind
 	Name             string   // "" for a name that PostgreSQL chooses (Candidate)
-	Keys             []string // the columns of UNIQUE and FOREIGN KEY; the column of NotNull
+	Keys             []string // the columns of UNIQUE and FOREIGN KEY; the column of NotNullCheck
 	Including        []string
 	NullsNotDistinct bool
 	Referred         string // the table that a FOREIGN KEY references, for a cast to regclass
@@ -60,21 +60,21 @@ type Addition struct {
 	nameColumns string // the part of a chosen name that follows the table's name
 }
 
-// AddConstraintKey and SetNotNullKey are the configuration keys of Rules.Constraints and Rules.NotNullCheck.
+// AddConstraintKey and SetNotNullKey are the configuration keys of Rules.AddedConstraints and Rules.NotNullCheck.
 const (
 	AddConstraintKey = "ddl.add_constraint"
 	SetNotNullKey    = "ddl.set_not_null"
 )
 
-// constraints plans an ALTER TABLE that adds constraints. Sluice carries it out if it is the only statement of
-// the text. Otherwise, and with mapped columns, the hint lists the steps.
-func (r *rewriter) constraints(p *part) {
+// planConstraints plans an ALTER TABLE that adds constraints. Sluice carries it out if it is the only statement of the
+// text. Otherwise, and with mapped columns, the hint lists the steps.
+func (r *rewriter) planConstraints(p *statementPart) {
 	if !r.rules.Dialect || !r.rules.Constraints {
 		return
 	}
-	c := r.constraintsOf(p)
+	c := r.parseConstraints(p)
 	if c == nil {
-		r.freed(p)
+		r.planDropNotNull(p)
 		return
 	}
 	if len(r.parts) > 1 || len(r.edits) > 0 {
@@ -92,56 +92,56 @@ func (r *rewriter) constraints(p *part) {
 		feature, severity = SetNotNullColumn, Warning
 		action += "; NOT NULL becomes a CHECK, and its errors have the code 23514"
 	}
-	r.find(handled(feature, Rewritten, severity, action, p.st.Start))
+	r.addFinding(handledFinding(feature, Rewritten, severity, action, p.st.Start))
 }
 
-// freed plans DROP NOT NULL, which must also drop the CHECK that represents NOT NULL.
-func (r *rewriter) freed(p *part) {
-	relation, drops := p.node.Child("relation"), []Addition{}
+// planDropNotNull plans DROP NOT NULL, which must also drop the CHECK that represents NOT NULL.
+func (r *rewriter) planDropNotNull(p *statementPart) {
+	relation, drops := p.node.Child("relation"), []AddedConstraint{}
 	for cmd := range p.node.List("cmds") {
-		if refusedAlter(cmd) != "" {
+		if refusedAlterFeature(cmd) != "" {
 			return
 		}
 		if parse.AlterTableType(cmd.Integer("subtype")) == parse.AT_DropNotNull {
-			drops = append(drops, holdsNotNull(regclass(relation), relation.Text("relname"), cmd.Text("name")))
+			drops = append(drops, newNotNullCheck(regclassName(relation), relation.Text("relname"), cmd.Text("name")))
 		}
 	}
 	if !r.rules.NotNullCheck || len(drops) == 0 || len(r.parts) > 1 || len(r.edits) > 0 || relation.Text("catalogname") != "" ||
 		parse.ObjectType(p.node.Integer("objtype")) != parse.OBJECT_TABLE {
 		return
 	}
-	p.st.Does, p.st.Constraints = Alters, &Constraints{Text: string(r.text[p.st.Start:p.st.End]), Table: regclass(relation), Relation: relation.Text("relname"),
-		IfExists: p.node.Flag("missing_ok"), Freed: drops}
-	r.find(handled(SetNotNullColumn, Rewritten, Info, "outside of a transaction the CHECK that stands for NOT NULL is dropped as well", p.st.Start))
+	p.st.Does, p.st.Constraints = Alters, &AddedConstraints{Text: string(r.text[p.st.Start:p.st.End]), Table: regclassName(relation), Relation: relation.Text("relname"),
+		IfExists: p.node.Flag("missing_ok"), DroppedNotNull: drops}
+	r.addFinding(handledFinding(SetNotNullColumn, Rewritten, Info, "outside of a transaction the CHECK that stands for NOT NULL is dropped as well", p.st.Start))
 }
 
-// holdsNotNull returns the CHECK that represents NOT NULL of a column. The statement's name for the NOT NULL is
+// newNotNullCheck returns the CHECK that represents NOT NULL of a column. The statement's name for the NOT NULL is
 // dropped, as PostgreSQL 16 does.
-func holdsNotNull(table, relation, column string) Addition {
-	return Addition{Kind: NotNull, Keys: []string{column}, table: table, relation: relation, body: "CHECK (" + parse.Identifier(column) + " IS NOT NULL)", nameColumns: column}
+func newNotNullCheck(table, relation, column string) AddedConstraint {
+	return AddedConstraint{Kind: NotNull, Keys: []string{column}, table: table, relation: relation, body: "CHECK (" + parse.QuoteIdent(column) + " IS NOT NULL)", nameColumns: column}
 }
 
-// constraintsOf returns the Constraints of an ALTER TABLE. It returns nil for other statements, and if the
-// steps would not have the statement's meaning.
-func (r *rewriter) constraintsOf(p *part) *Constraints {
+// parseConstraints returns the Constraints of an ALTER TABLE. It returns nil for other statements, and if the steps
+// would not have the statement's meaning.
+func (r *rewriter) parseConstraints(p *statementPart) *AddedConstraints {
 	relation := p.node.Child("relation")
 	if relation.Text("catalogname") != "" || parse.ObjectType(p.node.Integer("objtype")) != parse.OBJECT_TABLE {
 		return nil
 	}
-	ph := r.phrase(p)
-	i := ph.At(relation.Integer("location"))
+	ph := r.statementTokens(p)
+	i := ph.TokenAt(relation.Integer("location"))
 	if i < 0 {
 		return nil
 	}
-	end := ph.Qualified(i)
-	c := &Constraints{Text: string(r.text[p.st.Start:p.st.End]), Table: regclass(relation), Relation: relation.Text("relname"), IfExists: p.node.Flag("missing_ok"), Keys: r.rules.SerialKeys, table: ph.Span(i, end)}
-	if ph.Punctuated(end, "*") {
+	end := ph.AfterQualifiedName(i)
+	c := &AddedConstraints{Text: string(r.text[p.st.Start:p.st.End]), Table: regclassName(relation), Relation: relation.Text("relname"), IfExists: p.node.Flag("missing_ok"), Keys: r.rules.SerialKeys, table: ph.TextBetween(i, end)}
+	if ph.IsOperator(end, "*") {
 		end++
 	}
 	reader := constraintReader{c: c, ph: &ph, relation: relation, notNull: r.rules.NotNullCheck}
 	for cmd := range p.node.List("cmds") {
-		last := ph.Ends(end)
-		if !reader.command(cmd, end, last) {
+		last := ph.ParenItemEnd(end)
+		if !reader.readCommand(cmd, end, last) {
 			return nil
 		}
 		end = last + 2
@@ -150,103 +150,103 @@ func (r *rewriter) constraintsOf(p *part) *Constraints {
 	if len(c.Adds) == 0 {
 		return nil
 	}
-	c.sort()
+	c.sortAdditions()
 	return c
 }
 
-// sort moves UNIQUE to the front, because PostgreSQL builds indexes before foreign keys that need them.
-func (c *Constraints) sort() {
-	slices.SortStableFunc(c.Adds, func(a, b Addition) int { return order(a.Kind) - order(b.Kind) })
+// sortAdditions moves UNIQUE to the front, because PostgreSQL builds indexes before foreign keys that need them.
+func (c *AddedConstraints) sortAdditions() {
+	slices.SortStableFunc(c.Adds, func(a, b AddedConstraint) int { return kindOrder(a.Kind) - kindOrder(b.Kind) })
 }
 
 // hasNotNull reports whether a CHECK for NOT NULL is among the additions.
-func (c *Constraints) hasNotNull() bool {
-	return slices.ContainsFunc(c.Adds, func(a Addition) bool { return a.Kind == NotNull })
+func (c *AddedConstraints) hasNotNull() bool {
+	return slices.ContainsFunc(c.Adds, func(a AddedConstraint) bool { return a.Kind == NotNull })
 }
 
-func order(k ConstraintKind) int {
+func kindOrder(k ConstraintKind) int {
 	if k == Unique {
 		return 0
 	}
 	return 1
 }
 
-// regclass returns the quoted, possibly qualified name of a relation, for a cast to regclass.
-func regclass(relation parse.Message) string {
-	name := parse.Identifier(relation.Text("relname"))
+// regclassName returns the quoted, possibly qualified name of a relation, for a cast to regclass.
+func regclassName(relation parse.TreeNode) string {
+	name := parse.QuoteIdent(relation.Text("relname"))
 	if schema := relation.Text("schemaname"); schema != "" {
-		name = parse.Identifier(schema) + "." + name
+		name = parse.QuoteIdent(schema) + "." + name
 	}
 	return name
 }
 
-// constraintReader reads the commands of an ALTER TABLE. Its methods return false for commands that Sluice
-// cannot carry out.
+// constraintReader reads the commands of an ALTER TABLE. Its methods return false for commands that Sluice cannot carry
+// out.
 type constraintReader struct {
-	c                  *Constraints
-	ph                 *parse.Phrase
-	relation           parse.Message
+	c                  *AddedConstraints
+	ph                 *parse.TokenList
+	relation           parse.TreeNode
 	notNull            bool // NOT NULL becomes a CHECK
-	ofColumns, ofTable []Addition
+	ofColumns, ofTable []AddedConstraint
 }
 
-// command reads the command between the tokens i and last.
-func (r *constraintReader) command(cmd parse.Message, i, last int) bool {
+// readCommand reads the command between the tokens i and last.
+func (r *constraintReader) readCommand(cmd parse.TreeNode, i, last int) bool {
 	switch parse.AlterTableType(cmd.Integer("subtype")) {
 	case parse.AT_AddConstraint:
 		constraint := cmd.Child("def")
-		if r.ph.At(constraint.Integer("location")) != i+1 || constraint.Flag("skip_validation") {
+		if r.ph.TokenAt(constraint.Integer("location")) != i+1 || constraint.Flag("skip_validation") {
 			return false
 		}
-		return r.add(&r.ofTable, constraintSpan{constraint: constraint, first: i + 1, last: last,
+		return r.addConstraint(&r.ofTable, constraintSpan{constraint: constraint, first: i + 1, last: last,
 			deferrable: constraint.Flag("deferrable"), deferred: constraint.Flag("initdeferred")})
 	case parse.AT_AddColumn:
-		return r.column(cmd, i, last)
+		return r.readColumn(cmd, i, last)
 	case parse.AT_SetNotNull:
-		return r.holdsNotNull(&r.ofTable, cmd.Text("name"))
+		return r.addNotNullCheck(&r.ofTable, cmd.Text("name"))
 	}
 	return false
 }
 
 // constraintSpan is a constraint and its tokens in the text.
 type constraintSpan struct {
-	constraint           parse.Message
+	constraint           parse.TreeNode
 	first, last          int // token indexes
 	column               string
 	deferrable, deferred bool
 }
 
-// column reads an ADD COLUMN with its constraints. IF NOT EXISTS is excluded. After a lost connection it would
-// not show whether the constraints of an existing column were added.
-func (r *constraintReader) column(cmd parse.Message, i, last int) bool {
+// readColumn reads an ADD COLUMN with its constraints. IF NOT EXISTS is excluded. After a lost connection it would not
+// show whether the constraints of an existing column were added.
+func (r *constraintReader) readColumn(cmd parse.TreeNode, i, last int) bool {
 	column := cmd.Child("def")
-	if f := refusedAlter(cmd); cmd.Flag("missing_ok") || f != "" && f != AddColumn || column.Child("coll_clause").Shape != nil || column.Child("fdwoptions").Shape != nil {
+	if f := refusedAlterFeature(cmd); cmd.Flag("missing_ok") || f != "" && f != AddColumn || column.Child("coll_clause").Shape != nil || column.Child("fdwoptions").Shape != nil {
 		return false
 	}
-	name, at := column.Text("colname"), r.ph.ColumnToken(i)
-	spans, until, ok := r.spans(column, name, last)
+	name, at := column.Text("colname"), r.ph.ColumnNameToken(i)
+	spans, until, ok := r.constraintSpans(column, name, last)
 	if !ok {
 		return false
 	}
-	added := AddedColumn{Name: name, Drop: "ALTER TABLE " + r.c.table + " DROP COLUMN " + parse.Identifier(name)}
-	added.Add = "ALTER TABLE " + r.c.table + " ADD COLUMN " + r.ph.Span(at, until)
-	meant := parse.Intents{}
+	added := AddedColumn{Name: name, Drop: "ALTER TABLE " + r.c.table + " DROP COLUMN " + parse.QuoteIdent(name)}
+	added.Add = "ALTER TABLE " + r.c.table + " ADD COLUMN " + r.ph.TextBetween(at, until)
+	meant := parse.TreeChanges{}
 	if len(spans) > 0 {
 		meant.Set(column, "constraints")
 	}
-	if made := r.made(added.Add); !made.Is("ColumnDef") || !meant.Equal(column, made) {
+	if made := r.parseDefinition(added.Add); !made.Is("ColumnDef") || !meant.Equal(column, made) {
 		return false
 	}
 	r.c.Columns = append(r.c.Columns, added)
-	return r.columnConstraints(column, spans)
+	return r.readColumnConstraints(column, spans)
 }
 
-// spans returns the constraints of a column definition, which ends at token last. until is the first token of
+// constraintSpans returns the constraints of a column definition, which ends at token last. until is the first token of
 // the constraints.
-func (r *constraintReader) spans(column parse.Message, name string, last int) (spans []constraintSpan, until int, ok bool) {
+func (r *constraintReader) constraintSpans(column parse.TreeNode, name string, last int) (spans []constraintSpan, until int, ok bool) {
 	until = last + 1
 	for constraint := range column.List("constraints") {
-		place := r.ph.At(constraint.Integer("location"))
+		place := r.ph.TokenAt(constraint.Integer("location"))
 		if place < 0 {
 			return nil, 0, false
 		}
@@ -271,28 +271,28 @@ func (r *constraintReader) spans(column parse.Message, name string, last int) (s
 	return spans, until, true
 }
 
-// columnConstraints reads the constraints of a column. PostgreSQL adds foreign keys after checks.
-func (r *constraintReader) columnConstraints(column parse.Message, spans []constraintSpan) bool {
-	var adds, keys []Addition
+// readColumnConstraints reads the constraints of a column. PostgreSQL adds foreign keys after checks.
+func (r *constraintReader) readColumnConstraints(column parse.TreeNode, spans []constraintSpan) bool {
+	var adds, keys []AddedConstraint
 	for _, span := range spans {
 		list := &adds
 		switch parse.ConstrType(span.constraint.Integer("contype")) {
 		case parse.CONSTR_NULL:
 			continue
 		case parse.CONSTR_DEFAULT:
-			if !isNull(span.constraint.Child("raw_expr")) || !isNoDomain(column.Child("type_name")) {
+			if !isNull(span.constraint.Child("raw_expr")) || !isBuiltinType(column.Child("type_name")) {
 				return false
 			}
 			continue
 		case parse.CONSTR_NOTNULL:
-			if !r.holdsNotNull(&adds, span.column) {
+			if !r.addNotNullCheck(&adds, span.column) {
 				return false
 			}
 			continue
 		case parse.CONSTR_FOREIGN:
 			list = &keys
 		}
-		if !r.add(list, span) {
+		if !r.addConstraint(list, span) {
 			return false
 		}
 	}
@@ -300,50 +300,50 @@ func (r *constraintReader) columnConstraints(column parse.Message, spans []const
 	return true
 }
 
-// holdsNotNull appends the CHECK that represents NOT NULL, if the rules allow it.
-func (r *constraintReader) holdsNotNull(list *[]Addition, column string) bool {
+// addNotNullCheck appends the CHECK that represents NOT NULL, if the rules allow it.
+func (r *constraintReader) addNotNullCheck(list *[]AddedConstraint, column string) bool {
 	if !r.notNull {
 		return false
 	}
-	*list = append(*list, holdsNotNull(r.c.table, r.relation.Text("relname"), column))
+	*list = append(*list, newNotNullCheck(r.c.table, r.relation.Text("relname"), column))
 	return true
 }
 
-// add appends one table or column constraint to list.
-func (r *constraintReader) add(list *[]Addition, span constraintSpan) bool {
+// addConstraint appends one table or column constraint to list.
+func (r *constraintReader) addConstraint(list *[]AddedConstraint, span constraintSpan) bool {
 	constraint := span.constraint
-	a := Addition{Name: constraint.Text("conname"), table: r.c.table, relation: r.relation.Text("relname")}
+	a := AddedConstraint{Name: constraint.Text("conname"), table: r.c.table, relation: r.relation.Text("relname")}
 	first := span.first
-	if r.ph.Word(first, "constraint") {
+	if r.ph.IsKeyword(first, "constraint") {
 		first += 2
 	}
-	a.body = r.ph.Span(first, span.last+1)
+	a.body = r.ph.TextBetween(first, span.last+1)
 	switch parse.ConstrType(constraint.Integer("contype")) {
 	case parse.CONSTR_UNIQUE:
-		return r.unique(list, a, span)
+		return r.addUnique(list, a, span)
 	case parse.CONSTR_FOREIGN:
 		a.Kind, a.Keys = ForeignKey, constraint.Names("fk_attrs")
 		if span.column != "" {
 			a.Keys = []string{span.column}
-			a.body = "FOREIGN KEY (" + parse.Identifier(span.column) + ") " + a.body
+			a.body = "FOREIGN KEY (" + parse.QuoteIdent(span.column) + ") " + a.body
 		}
-		a.Referred, a.MatchFull, a.nameColumns = regclass(constraint.Child("pktable")), constraint.Text("fk_matchtype") == "f", parse.JoinedNames(a.Keys)
+		a.Referred, a.MatchFull, a.nameColumns = regclassName(constraint.Child("pktable")), constraint.Text("fk_matchtype") == "f", parse.JoinColumnNames(a.Keys)
 		if constraint.Child("pktable").Text("catalogname") != "" {
 			return false
 		}
 	case parse.CONSTR_CHECK:
 		a.Kind = Check
-		if columns := parse.ColumnsIn(constraint.Child("raw_expr"), nil); len(columns) == 1 {
+		if columns := parse.AppendColumnNames(constraint.Child("raw_expr"), nil); len(columns) == 1 {
 			a.nameColumns = columns[0]
 		}
 	default:
 		return false
 	}
-	made := r.made(a.NotValid("n"))
+	made := r.parseDefinition(a.AddNotValidSQL("n"))
 	if !made.Is("Constraint") {
 		return false
 	}
-	meant := parse.Intents{}
+	meant := parse.TreeChanges{}
 	for _, field := range []string{"conname", "skip_validation", "initially_valid", "fk_attrs", "deferrable", "initdeferred"} {
 		meant.Set(constraint, field, made.Values(field)...)
 	}
@@ -355,9 +355,9 @@ func (r *constraintReader) add(list *[]Addition, span constraintSpan) bool {
 	return true
 }
 
-// unique appends a UNIQUE constraint to list. Its index may have a name, columns and a treatment of NULLs. A
+// addUnique appends a UNIQUE constraint to list. Its index may have a name, columns and a treatment of NULLs. A
 // repeated column is excluded, because PostgreSQL refuses it.
-func (r *constraintReader) unique(list *[]Addition, a Addition, span constraintSpan) bool {
+func (r *constraintReader) addUnique(list *[]AddedConstraint, a AddedConstraint, span constraintSpan) bool {
 	constraint := span.constraint
 	a.Kind, a.body, a.Keys, a.Including = Unique, "", constraint.Names("keys"), constraint.Names("including")
 	if span.column != "" {
@@ -376,60 +376,61 @@ func (r *constraintReader) unique(list *[]Addition, a Addition, span constraintS
 	case span.deferrable:
 		a.timing = " DEFERRABLE"
 	}
-	a.nameColumns = parse.JoinedNames(parse.DistinctNames(append(slices.Clone(a.Keys), a.Including...)))
-	if made := r.made(a.UsingIndex("n", "n")); !made.Is("Constraint") || made.Text("conname") != "n" {
+	a.nameColumns = parse.JoinColumnNames(parse.NumberDuplicates(append(slices.Clone(a.Keys), a.Including...)))
+	if made := r.parseDefinition(a.AddUsingIndexSQL("n", "n")); !made.Is("Constraint") || made.Text("conname") != "n" {
 		return false
 	}
 	*list = append(*list, a)
 	return true
 }
 
-// made returns the definition in the single command of sql, an ALTER TABLE of the same table. It returns
+// parseDefinition returns the definition in the single command of sql, an ALTER TABLE of the same table. It returns
 // nothing for any other sql.
-func (r *constraintReader) made(sql string) parse.Message {
+func (r *constraintReader) parseDefinition(sql string) parse.TreeNode {
 	tree, err := parse.Tree(sql)
 	if err != nil || len(tree.Values("stmts")) != 1 {
-		return parse.Message{}
+		return parse.TreeNode{}
 	}
 	alter := tree.Child("stmts").Child("stmt")
 	relation := alter.Child("relation")
 	if !alter.Is("AlterTableStmt") || len(alter.Values("cmds")) != 1 || relation.Text("relname") != r.relation.Text("relname") ||
 		relation.Text("schemaname") != r.relation.Text("schemaname") {
-		return parse.Message{}
+		return parse.TreeNode{}
 	}
 	return alter.Child("cmds").Child("def")
 }
 
-// labels are the last parts of names that PostgreSQL chooses. Only the name tells Sluice's CHECK for NOT NULL from an
-// equal one of a client. Its label is therefore one that neither PostgreSQL 18 nor people use, unlike not_null.
-var labels = map[ConstraintKind]string{Unique: "key", ForeignKey: "fkey", Check: "check", NotNull: "sluice_not_null", ownSequence: "seq"}
+// constraintNameLabels are the last parts of names that PostgreSQL chooses. Only the name tells Sluice's CHECK for NOT
+// NULL from an equal one of a client. Its label is therefore one that neither PostgreSQL 18 nor people use, unlike
+// not_null.
+var constraintNameLabels = map[ConstraintKind]string{Unique: "key", ForeignKey: "fkey", Check: "check", NotNull: "sluice_not_null", ownSequence: "seq"}
 
-// Candidate returns the name that PostgreSQL chooses. Each pass, counted from 0, returns the next name to try
-// when constraints of the schema have the earlier ones. For UNIQUE, relations of the schema count, too.
-func (a *Addition) Candidate(pass int) string {
-	label := labels[a.Kind]
+// CandidateName returns the name that PostgreSQL chooses. Each pass, counted from 0, returns the next name to try when
+// constraints of the schema have the earlier ones. For UNIQUE, relations of the schema count, too.
+func (a *AddedConstraint) CandidateName(pass int) string {
+	label := constraintNameLabels[a.Kind]
 	if pass > 0 {
 		label += strconv.Itoa(pass)
 	}
-	return parse.ObjectName(a.relation, a.nameColumns, label)
+	return parse.MakeObjectName(a.relation, a.nameColumns, label)
 }
 
-// Hidden returns the temporary name of the constraint or its index until the rows are checked. Only Sluice uses
-// names of this form. A client's object is thereby never taken for a leftover of an interrupted statement. pass
-// counts taken names from 0.
-func (a *Addition) Hidden(pass int) string {
-	label := "sluice_" + labels[a.Kind]
+// TemporaryName returns the temporary name of the constraint or its index until the rows are checked. Only Sluice uses
+// names of this form. A client's object is thereby never taken for a leftover of an interrupted statement. pass counts
+// taken names from 0.
+func (a *AddedConstraint) TemporaryName(pass int) string {
+	label := "sluice_" + constraintNameLabels[a.Kind]
 	if pass > 0 {
 		label += strconv.Itoa(pass)
 	}
 	if a.Name != "" {
-		return parse.ObjectName(a.Name, "", label)
+		return parse.MakeObjectName(a.Name, "", label)
 	}
-	return parse.ObjectName(a.relation, a.nameColumns, label)
+	return parse.MakeObjectName(a.relation, a.nameColumns, label)
 }
 
-// Chooses reports whether name could be a Candidate of this kind for any table and column. Table and column may have
-// been renamed since.
-func (a *Addition) Chooses(name string) bool {
-	return strings.HasSuffix(strings.TrimRight(name, "0123456789"), "_"+labels[a.Kind])
+// MayBeCandidate reports whether name could be a Candidate of this kind for any table and column. Table and column may
+// have been renamed since.
+func (a *AddedConstraint) MayBeCandidate(name string) bool {
+	return strings.HasSuffix(strings.TrimRight(name, "0123456789"), "_"+constraintNameLabels[a.Kind])
 }

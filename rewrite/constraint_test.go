@@ -11,10 +11,10 @@ import (
 )
 
 // addition is the first constraint that a statement adds.
-func addition(t *testing.T, sql string) *Addition {
+func addition(t *testing.T, sql string) *AddedConstraint {
 	t.Helper()
 	plan := goldenPlanner(t).Plan([]byte(sql))
-	st := plan.Single()
+	st := plan.SingleStatement()
 	if st == nil || st.Constraints == nil {
 		t.Fatalf("%s: nothing is added", sql)
 	}
@@ -50,7 +50,7 @@ func TestShownConstraints(t *testing.T) {
 		{"FOREIGN KEY (a) REFERENCES u (id)", "FOREIGN KEY (b) REFERENCES u(id) NOT VALID", false},
 		{"FOREIGN KEY (a) REFERENCES u (id)", "no SQL", false},
 	} {
-		if got := addition(t, "ALTER TABLE t ADD "+c.sql).Is(c.shown); got != c.want {
+		if got := addition(t, "ALTER TABLE t ADD "+c.sql).MatchesShown(c.shown); got != c.want {
 			t.Errorf("%s and %s: %t", c.sql, c.shown, got)
 		}
 	}
@@ -76,11 +76,11 @@ func TestHintsOfConstraints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st := p.Plan([]byte("ALTER TABLE t ADD CHECK (a > 0)")).Single()
+	st := p.Plan([]byte("ALTER TABLE t ADD CHECK (a > 0)")).SingleStatement()
 	if st.Constraints != nil || !strings.Contains(st.Hint, "NOT VALID") {
 		t.Errorf("switched off: %+v", st)
 	}
-	if st := p.Plan([]byte("ALTER TABLE t ALTER a SET NOT NULL")).Single(); st.Constraints != nil {
+	if st := p.Plan([]byte("ALTER TABLE t ALTER a SET NOT NULL")).SingleStatement(); st.Constraints != nil {
 		t.Errorf("NOT NULL: %+v", st)
 	}
 }
@@ -88,10 +88,10 @@ func TestHintsOfConstraints(t *testing.T) {
 // The linter says of a statement in a transaction that it is not carried out there.
 func TestLinterOfConstraints(t *testing.T) {
 	t.Parallel()
-	linter := newPlanner(t).Linter()
+	linter := newPlanner(t).NewLinter()
 	var got []string
-	for s := range parse.Script("ALTER TABLE t ADD CHECK (a > 0); BEGIN; ALTER TABLE t ADD CHECK (a > 0); COMMIT; ALTER TABLE t ADD UNIQUE (a); ALTER TABLE t ADD PRIMARY KEY (a)") {
-		for _, f := range linter.Read(s.SQL) {
+	for s := range parse.SplitScript("ALTER TABLE t ADD CHECK (a > 0); BEGIN; ALTER TABLE t ADD CHECK (a > 0); COMMIT; ALTER TABLE t ADD UNIQUE (a); ALTER TABLE t ADD PRIMARY KEY (a)") {
+		for _, f := range linter.LintStatements(s.SQL) {
 			got = append(got, fmt.Sprintf("%s %s %s", f.Feature, f.Outcome, f.Severity))
 		}
 	}
@@ -125,7 +125,7 @@ func TestStepsAreWhatIsMeant(t *testing.T) {
 		}
 		sql := "ALTER TABLE " + tables[random.IntN(len(tables))] + " " + strings.Join(cmds, []string{", ", ",\n", " /* , */ , "}[random.IntN(3)]) + []string{"", ";", " -- end", "/* end"}[random.IntN(3)]
 		plan := p.Plan([]byte(sql))
-		st := plan.Single()
+		st := plan.SingleStatement()
 		if st == nil || st.Constraints == nil {
 			continue
 		}

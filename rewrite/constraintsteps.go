@@ -12,36 +12,36 @@ import (
 
 // The statements in this file add and remove constraints on DSQL, and its queries find rows that violate one.
 
-// NotValid returns the statement that adds a FOREIGN KEY or CHECK for new rows only.
-func (a *Addition) NotValid(name string) string {
-	return fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s %s NOT VALID", a.table, parse.Identifier(name), a.body)
+// AddNotValidSQL returns the statement that adds a FOREIGN KEY or CHECK for new rows only.
+func (a *AddedConstraint) AddNotValidSQL(name string) string {
+	return fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s %s NOT VALID", a.table, parse.QuoteIdent(name), a.body)
 }
 
-// Validate returns the statement that starts the job which checks existing rows.
-func (a *Addition) Validate(name string) string {
-	return fmt.Sprintf("ALTER TABLE ASYNC %s VALIDATE CONSTRAINT %s", a.table, parse.Identifier(name))
+// ValidateSQL returns the statement that starts the job which checks existing rows.
+func (a *AddedConstraint) ValidateSQL(name string) string {
+	return fmt.Sprintf("ALTER TABLE ASYNC %s VALIDATE CONSTRAINT %s", a.table, parse.QuoteIdent(name))
 }
 
-// Drop returns the statement that drops a constraint and its index.
-func (a *Addition) Drop(name string) string {
-	return fmt.Sprintf("ALTER TABLE %s DROP CONSTRAINT %s", a.table, parse.Identifier(name))
+// DropSQL returns the statement that drops a constraint and its index.
+func (a *AddedConstraint) DropSQL(name string) string {
+	return fmt.Sprintf("ALTER TABLE %s DROP CONSTRAINT %s", a.table, parse.QuoteIdent(name))
 }
 
-// Rename returns the statement that changes a constraint's name.
-func (a *Addition) Rename(from, to string) string {
-	return fmt.Sprintf("ALTER TABLE %s RENAME CONSTRAINT %s TO %s", a.table, parse.Identifier(from), parse.Identifier(to))
+// RenameSQL returns the statement that changes a constraint's name.
+func (a *AddedConstraint) RenameSQL(from, to string) string {
+	return fmt.Sprintf("ALTER TABLE %s RENAME CONSTRAINT %s TO %s", a.table, parse.QuoteIdent(from), parse.QuoteIdent(to))
 }
 
-// RenameIndex returns the statement that renames an index which does not belong to a constraint yet.
-func (a *Addition) RenameIndex(schema, from, to string) string {
-	return "ALTER INDEX " + parse.Identifier(schema) + "." + parse.Identifier(from) + " RENAME TO " + parse.Identifier(to)
+// RenameIndexSQL returns the statement that renames an index which does not belong to a constraint yet.
+func (a *AddedConstraint) RenameIndexSQL(schema, from, to string) string {
+	return "ALTER INDEX " + parse.QuoteIdent(schema) + "." + parse.QuoteIdent(from) + " RENAME TO " + parse.QuoteIdent(to)
 }
 
-// CreateIndex returns the statement that starts the job which builds the index of a UNIQUE constraint.
-func (a *Addition) CreateIndex(name string) string {
-	sql := fmt.Sprintf("CREATE UNIQUE INDEX ASYNC %s ON %s (%s)", parse.Identifier(name), a.table, identifiers(a.Keys, ""))
+// CreateIndexSQL returns the statement that starts the job which builds the index of a UNIQUE constraint.
+func (a *AddedConstraint) CreateIndexSQL(name string) string {
+	sql := fmt.Sprintf("CREATE UNIQUE INDEX ASYNC %s ON %s (%s)", parse.QuoteIdent(name), a.table, quoteIdents(a.Keys, ""))
 	if len(a.Including) > 0 {
-		sql += " INCLUDE (" + identifiers(a.Including, "") + ")"
+		sql += " INCLUDE (" + quoteIdents(a.Including, "") + ")"
 	}
 	if a.NullsNotDistinct {
 		sql += " NULLS NOT DISTINCT"
@@ -49,69 +49,71 @@ func (a *Addition) CreateIndex(name string) string {
 	return sql
 }
 
-// UsingIndex returns the statement that turns an index into a UNIQUE constraint. The index gets the constraint's name.
-func (a *Addition) UsingIndex(name, index string) string {
-	return fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s UNIQUE USING INDEX %s%s", a.table, parse.Identifier(name), parse.Identifier(index), a.timing)
+// AddUsingIndexSQL returns the statement that turns an index into a UNIQUE constraint. The index gets the constraint's
+// name.
+func (a *AddedConstraint) AddUsingIndexSQL(name, index string) string {
+	return fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s UNIQUE USING INDEX %s%s", a.table, parse.QuoteIdent(name), parse.QuoteIdent(index), a.timing)
 }
 
-// DropIndex returns the statement that drops an index which does not belong to a constraint yet.
-func (a *Addition) DropIndex(schema, name string) string {
-	return "DROP INDEX " + parse.Identifier(schema) + "." + parse.Identifier(name)
+// DropIndexSQL returns the statement that drops an index which does not belong to a constraint yet.
+func (a *AddedConstraint) DropIndexSQL(schema, name string) string {
+	return "DROP INDEX " + parse.QuoteIdent(schema) + "." + parse.QuoteIdent(name)
 }
 
-// identifiers returns a list of quoted names, each with a prefix.
-func identifiers(names []string, prefix string) string {
+// quoteIdents returns a list of quoted names, each with a prefix.
+func quoteIdents(names []string, prefix string) string {
 	all := make([]string, len(names))
 	for i, name := range names {
-		all[i] = prefix + parse.Identifier(name)
+		all[i] = prefix + parse.QuoteIdent(name)
 	}
 	return strings.Join(all, ", ")
 }
 
-// Duplicate returns a query for one set of key values that violates a UNIQUE constraint. Its columns are the
+// DuplicateQuery returns a query for one set of key values that violates a UNIQUE constraint. Its columns are the
 // values, whether each is NULL, and the key names as PostgreSQL quotes them.
-func (a *Addition) Duplicate() string {
+func (a *AddedConstraint) DuplicateQuery() string {
 	var nulls, present, names []string
 	for _, key := range a.Keys {
 		names = append(names, "quote_ident('"+strings.ReplaceAll(key, "'", "''")+"')")
-		nulls = append(nulls, parse.Identifier(key)+" IS NULL")
-		present = append(present, parse.Identifier(key)+" IS NOT NULL")
+		nulls = append(nulls, parse.QuoteIdent(key)+" IS NULL")
+		present = append(present, parse.QuoteIdent(key)+" IS NOT NULL")
 	}
 	where := ""
 	if !a.NullsNotDistinct {
 		where = " WHERE " + strings.Join(present, " AND ")
 	}
-	keys := identifiers(a.Keys, "")
+	keys := quoteIdents(a.Keys, "")
 	return fmt.Sprintf("SELECT %s, %s, %s FROM %s%s GROUP BY %s HAVING count(*) > 1 ORDER BY %s LIMIT 1",
 		keys, strings.Join(nulls, ", "), strings.Join(names, ", "), a.table, where, keys, keys)
 }
 
-// Orphan returns a query for one set of FOREIGN KEY values that the referenced columns do not contain.
-func (a *Addition) Orphan(referred []string) string {
+// OrphanQuery returns a query for one set of FOREIGN KEY values that the referenced columns do not contain.
+func (a *AddedConstraint) OrphanQuery(referred []string) string {
 	var present, same []string
 	for i, key := range a.Keys {
-		present = append(present, "f."+parse.Identifier(key)+" IS NOT NULL")
-		same = append(same, "p."+parse.Identifier(referred[i])+" = f."+parse.Identifier(key))
+		present = append(present, "f."+parse.QuoteIdent(key)+" IS NOT NULL")
+		same = append(same, "p."+parse.QuoteIdent(referred[i])+" = f."+parse.QuoteIdent(key))
 	}
 	return fmt.Sprintf("SELECT %s FROM %s f WHERE %s AND NOT EXISTS (SELECT 1 FROM %s p WHERE %s) LIMIT 1",
-		identifiers(a.Keys, "f."), a.table, strings.Join(present, " AND "), a.Referred, strings.Join(same, " AND "))
+		quoteIdents(a.Keys, "f."), a.table, strings.Join(present, " AND "), a.Referred, strings.Join(same, " AND "))
 }
 
-// Mixed returns a query for a row in which only some columns of a FOREIGN KEY are NULL. MATCH FULL forbids that.
-func (a *Addition) Mixed() string {
-	return fmt.Sprintf("SELECT 1 FROM %s WHERE num_nulls(%s) NOT IN (0, %d) LIMIT 1", a.table, identifiers(a.Keys, ""), len(a.Keys))
+// PartialNullQuery returns a query for a row in which only some columns of a FOREIGN KEY are NULL. MATCH FULL forbids
+// that.
+func (a *AddedConstraint) PartialNullQuery() string {
+	return fmt.Sprintf("SELECT 1 FROM %s WHERE num_nulls(%s) NOT IN (0, %d) LIMIT 1", a.table, quoteIdents(a.Keys, ""), len(a.Keys))
 }
 
-// Against returns a query for a row for which an expression is false.
-func (a *Addition) Against(expression string) string {
+// ViolationQuery returns a query for a row for which an expression is false.
+func (a *AddedConstraint) ViolationQuery(expression string) string {
 	return fmt.Sprintf("SELECT 1 FROM %s WHERE NOT (%s) LIMIT 1", a.table, expression)
 }
 
-// Is reports whether a constraint that the catalog shows equals a. It may return false for an equal one,
+// MatchesShown reports whether a constraint that the catalog shows equals a. It may return false for an equal one,
 // because servers change expressions in ways that are not all known.
-func (a *Addition) Is(shown string) bool {
-	var defs [2]parse.Message
-	for i, sql := range [2]string{a.NotValid("n"), "ALTER TABLE t ADD " + shown} {
+func (a *AddedConstraint) MatchesShown(shown string) bool {
+	var defs [2]parse.TreeNode
+	for i, sql := range [2]string{a.AddNotValidSQL("n"), "ALTER TABLE t ADD " + shown} {
 		tree, err := parse.Tree(sql)
 		if err != nil || len(tree.Values("stmts")) != 1 || len(tree.Child("stmts").Child("stmt").Values("cmds")) != 1 {
 			return false
@@ -121,16 +123,16 @@ func (a *Addition) Is(shown string) bool {
 		}
 	}
 	ours, theirs := defs[0], defs[1]
-	// The catalog may show the referenced table with or without its schema, and always shows its columns. The
-	// caller compares table and columns by the catalog.
-	meant := parse.Intents{}
+	// The catalog may show the referenced table with or without its schema, and always shows its columns. The caller
+	// compares table and columns by the catalog.
+	meant := parse.TreeChanges{}
 	meant.Set(ours, "conname")
 	meant.Set(ours, "pktable", theirs.Values("pktable")...)
 	if ours.Child("pk_attrs").Shape == nil {
 		meant.Set(ours, "pk_attrs", theirs.Values("pk_attrs")...)
 	}
 	if parse.ConstraintIs(ours, parse.CONSTR_CHECK) {
-		if !saysSame(ours.Child("raw_expr"), theirs.Child("raw_expr")) {
+		if !isSameExpression(ours.Child("raw_expr"), theirs.Child("raw_expr")) {
 			return false
 		}
 		meant.Set(ours, "raw_expr", theirs.Values("raw_expr")...)
@@ -138,9 +140,9 @@ func (a *Addition) Is(shown string) bool {
 	return meant.Equal(ours, theirs)
 }
 
-// saysSame reports whether shown may be the server's text of the expression written. Servers add a type to
+// isSameExpression reports whether shown may be the server's text of the expression written. Servers add a type to
 // constants, and cast columns of text-like types to text.
-func saysSame(written, shown parse.Message) bool {
+func isSameExpression(written, shown parse.TreeNode) bool {
 	for shown.Is("TypeCast") && !written.Is("TypeCast") {
 		arg, kind := shown.Child("arg"), shown.Child("type_name").Names("names")
 		if !arg.Is("A_Const") && !(arg.Is("ColumnRef") && len(kind) == 1 && kind[0] == "text") {
@@ -151,7 +153,7 @@ func saysSame(written, shown parse.Message) bool {
 	if written.Shape == nil || written.Shape != shown.Shape {
 		return written.Shape == shown.Shape
 	}
-	left, right := (parse.Intents{}).Walk(written), (parse.Intents{}).Walk(shown)
+	left, right := (parse.TreeChanges{}).Walk(written), (parse.TreeChanges{}).Walk(shown)
 	for {
 		x, y := left.Next(), right.Next()
 		switch {
@@ -162,7 +164,7 @@ func saysSame(written, shown parse.Message) bool {
 		}
 		held := written.Shape.Fields[x.Number].Shape
 		switch {
-		case held != nil && !saysSame(parse.Message{Shape: held, Wire: x.Bytes}.Inner(), parse.Message{Shape: held, Wire: y.Bytes}.Inner()):
+		case held != nil && !isSameExpression(parse.TreeNode{Shape: held, Wire: x.Bytes}.UnwrapNode(), parse.TreeNode{Shape: held, Wire: y.Bytes}.UnwrapNode()):
 			return false
 		case held == nil && (x.Value.Number != y.Value.Number || !bytes.Equal(x.Bytes, y.Bytes)):
 			return false
@@ -171,12 +173,12 @@ func saysSame(written, shown parse.Message) bool {
 }
 
 // hint returns the hint with the statements that replace an ALTER TABLE which adds constraints.
-func (c *Constraints) hint() string {
-	return "Write, " + eachAlone + strings.Join(c.steps(), "; ") + "."
+func (c *AddedConstraints) hint() string {
+	return "Write, " + eachAlone + strings.Join(c.stepStatements(), "; ") + "."
 }
 
-// steps returns the statements that add the columns and constraints one by one.
-func (c *Constraints) steps() (steps []string) {
+// stepStatements returns the statements that add the columns and constraints one by one.
+func (c *AddedConstraints) stepStatements() (steps []string) {
 	for _, column := range c.Columns {
 		steps = append(steps, column.Add)
 	}
@@ -184,24 +186,24 @@ func (c *Constraints) steps() (steps []string) {
 		a := &c.Adds[i]
 		name := a.Name
 		if name == "" {
-			name = a.Candidate(0)
+			name = a.CandidateName(0)
 		}
 		if a.Kind == Unique {
-			steps = append(steps, a.CreateIndex(name), "when its job (sys.jobs) is done "+a.UsingIndex(name, name))
+			steps = append(steps, a.CreateIndexSQL(name), "when its job (sys.jobs) is done "+a.AddUsingIndexSQL(name, name))
 			continue
 		}
-		steps = append(steps, a.NotValid(name), a.Validate(name))
+		steps = append(steps, a.AddNotValidSQL(name), a.ValidateSQL(name))
 	}
 	return steps
 }
 
 // bytes estimates the memory of c in bytes.
-func (c *Constraints) bytes() int {
+func (c *AddedConstraints) bytes() int {
 	n := int(unsafe.Sizeof(*c)) + len(c.Text) + len(c.Table)
 	for _, column := range c.Columns {
 		n += int(unsafe.Sizeof(column)) + len(column.Add) + len(column.Drop)
 	}
-	for _, a := range slices.Concat(c.Adds, c.Freed) {
+	for _, a := range slices.Concat(c.Adds, c.DroppedNotNull) {
 		n += int(unsafe.Sizeof(a)) + (cap(a.Keys)+cap(a.Including))*wordBytes + len(a.body) + len(a.nameColumns) + len(a.Referred)
 	}
 	return n

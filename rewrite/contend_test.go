@@ -35,7 +35,7 @@ func TestContends(t *testing.T) {
 			if plan.Contends != want {
 				t.Errorf("%q: %v", text, plan.Contends)
 			}
-			if cleared, _ := scan([]byte(text)); cleared != nil && cleared.Contends != want {
+			if cleared, _ := planByWords([]byte(text)); cleared != nil && cleared.Contends != want {
 				t.Errorf("%q: the scan says %v", text, cleared.Contends)
 			}
 		}

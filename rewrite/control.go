@@ -6,9 +6,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// transaction returns the verb and the options of a transaction-control statement.
-func transaction(m parse.Message) Transaction {
-	t := Transaction{Chain: m.Flag("chain"), Name: m.Text("savepoint_name") + m.Text("gid")}
+// parseTransaction returns the verb and the options of a transaction-control statement.
+func parseTransaction(m parse.TreeNode) TxControl {
+	t := TxControl{Chain: m.Flag("chain"), Name: m.Text("savepoint_name") + m.Text("gid")}
 	switch parse.TransactionStmtKind(m.Integer("kind")) {
 	case parse.TRANS_STMT_BEGIN, parse.TRANS_STMT_START:
 		t.Verb = Begin
@@ -29,12 +29,12 @@ func transaction(m parse.Message) Transaction {
 	case parse.TRANS_STMT_ROLLBACK_PREPARED:
 		t.Verb = RollbackPrepared
 	}
-	t.options(m.List("options"))
+	t.addOptions(m.List("options"))
 	return t
 }
 
-// options adds the modes of a BEGIN or SET TRANSACTION, such as READ ONLY.
-func (t *Transaction) options(options iter.Seq[parse.Message]) {
+// addOptions adds the modes of a BEGIN or SET TRANSACTION, such as READ ONLY.
+func (t *TxControl) addOptions(options iter.Seq[parse.TreeNode]) {
 	for option := range options {
 		arg := option.Child("arg")
 		on := arg.Child("ival").Integer("ival") != 0
@@ -57,31 +57,31 @@ var isolations = map[string]Isolation{
 }
 
 // setTransaction records a SET TRANSACTION or SET SESSION CHARACTERISTICS.
-func (st *Statement) setTransaction(m parse.Message, local bool) {
+func (st *Statement) setTransaction(m parse.TreeNode, local bool) {
 	switch m.Text("name") {
 	case "SESSION CHARACTERISTICS":
 		st.Tx.Verb = SetSessionCharacteristics
-		st.Tx.options(m.List("args"))
+		st.Tx.addOptions(m.List("args"))
 		action := Set
 		if local {
 			action = SetLocal
 		}
 		for option := range m.List("args") {
-			st.Changes = append(st.Changes, characteristic(option, action))
+			st.Changes = append(st.Changes, sessionCharacteristic(option, action))
 		}
 	case "TRANSACTION SNAPSHOT":
 		st.Kind, st.Does = Control, SetsModes
 		st.Tx.Verb = SetTransaction
-		_, st.Tx.Snapshot, _ = values(m.List("args"))
+		_, st.Tx.Snapshot, _ = settingValue(m.List("args"))
 	default:
 		st.Kind, st.Does = Control, SetsModes
 		st.Tx.Verb = SetTransaction
-		st.Tx.options(m.List("args"))
+		st.Tx.addOptions(m.List("args"))
 	}
 }
 
-// characteristic returns the setting that an option of SET SESSION CHARACTERISTICS changes.
-func characteristic(option parse.Message, action Action) Change {
+// sessionCharacteristic returns the setting that an option of SET SESSION CHARACTERISTICS changes.
+func sessionCharacteristic(option parse.TreeNode, action SettingAction) SettingChange {
 	arg := option.Child("arg")
 	text := arg.Child("sval").Text("sval")
 	if text == "" {
@@ -90,5 +90,5 @@ func characteristic(option parse.Message, action Action) Change {
 			text = "on"
 		}
 	}
-	return Change{Action: action, Name: "default_" + option.Text("defname"), SQL: parse.Literal(text), Text: text}
+	return SettingChange{Action: action, Name: "default_" + option.Text("defname"), SQL: parse.QuoteLiteral(text), Text: text}
 }

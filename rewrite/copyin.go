@@ -27,21 +27,21 @@ type CopyIn struct {
 	ForceNull, ForceNotNull []string
 }
 
-// byInserts is Finding.Action for a COPY that Sluice carries out.
+// byInserts is Finding.SettingAction for a COPY that Sluice carries out.
 const byInserts = "carried out by INSERTs, of at most 3,000 rows and 8 MiB in a transaction: a COPY of more is not atomic"
 
-// copyIn plans or refuses a COPY FROM STDIN. It returns false for any other statement. After true no other rule
+// planCopyIn plans or refuses a COPY FROM STDIN. It returns false for any other statement. After true no other rule
 // applies, because the INSERTs are planned separately.
-func (r *rewriter) copyIn(p *part) bool {
+func (r *rewriter) planCopyIn(p *statementPart) bool {
 	m := p.node
 	if p.st.Copy != CopyFromClient {
 		return false
 	}
 	if !r.rules.CopyIn {
-		p.st.Hint = hint(catalogue[CopyFrom].remedy) // no finding, because a cluster may take the COPY
+		p.st.Hint = remedySentence(catalogue[CopyFrom].remedy) // no finding, because a cluster may take the COPY
 		return false
 	}
-	c, refusal := readCopyIn(m)
+	c, refusal := parseCopyIn(m)
 	if refusal == nil && len(r.parts) > 1 {
 		refusal = &Refusal{Code: "0A000", Message: "COPY FROM STDIN cannot be carried out in a string of several statements", Hint: "Send it in a request of its own."}
 	}
@@ -49,15 +49,15 @@ func (r *rewriter) copyIn(p *part) bool {
 		// A server that accepts this COPY in a multi-statement query would wait for data.
 		refusal.Unsent = true
 		p.st.Refusal = refusal
-		f := handled(CopyFrom, Rejected, Error, "refused: it cannot be carried out by INSERTs", p.st.Start)
+		f := handledFinding(CopyFrom, Rejected, Error, "refused: it cannot be carried out by INSERTs", p.st.Start)
 		f.Remedy = "leave out WHERE and FREEZE, ON_ERROR, DEFAULT and encodings but UTF8; or write INSERTs"
-		r.find(f)
+		r.addFinding(f)
 		return true
 	}
 	p.st.Does, p.st.CopyIn = CopiesIn, c
-	f := handled(CopyFrom, Answered, Warning, byInserts, p.st.Start)
+	f := handledFinding(CopyFrom, Answered, Warning, byInserts, p.st.Start)
 	f.Remedy = "for all or nothing, COPY at most 3,000 rows at a time"
-	r.find(f)
+	r.addFinding(f)
 	return true
 }
 
@@ -72,19 +72,19 @@ func (c *CopyIn) bytes() int {
 	return n
 }
 
-// notCarried returns the refusal of a COPY that Sluice cannot carry out.
-func notCarried(what string) *Refusal {
+// copyRefusal returns the refusal of a COPY that Sluice cannot carry out.
+func copyRefusal(what string) *Refusal {
 	return &Refusal{Code: "0A000", Message: "COPY FROM STDIN with " + what + " is not carried out by INSERTs (" + CopyFromKey + ")",
 		Hint: "Leave it out, or write INSERTs of at most 3,000 rows."}
 }
 
-// badOption returns PostgreSQL's error about an option.
-func badOption(code, format string, args ...any) *Refusal {
+// copyOptionError returns PostgreSQL's error about an option.
+func copyOptionError(code, format string, args ...any) *Refusal {
 	return &Refusal{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// copyReading collects the options of a COPY. A nil pointer means that the option is not written.
-type copyReading struct {
+// copyOptions collects the options of a COPY. A nil pointer means that the option is not written.
+type copyOptions struct {
 	*CopyIn
 	given                    map[string]bool
 	delimiter, quote, escape *string
@@ -92,81 +92,81 @@ type copyReading struct {
 	freeze                   bool
 }
 
-// readCopyIn returns the CopyIn of a COPY FROM STDIN, or its refusal.
-func readCopyIn(m parse.Message) (*CopyIn, *Refusal) {
+// parseCopyIn returns the CopyIn of a COPY FROM STDIN, or its refusal.
+func parseCopyIn(m parse.TreeNode) (*CopyIn, *Refusal) {
 	relation := m.Child("relation")
-	c := &copyReading{CopyIn: &CopyIn{Name: relation.Text("relname"), Schema: relation.Text("schemaname"), Columns: m.Names("attlist")}, given: map[string]bool{}}
+	c := &copyOptions{CopyIn: &CopyIn{Name: relation.Text("relname"), Schema: relation.Text("schemaname"), Columns: m.Names("attlist")}, given: map[string]bool{}}
 	switch {
 	case relation.Text("catalogname") != "":
-		return nil, notCarried("the name of a database")
+		return nil, copyRefusal("the name of a database")
 	case m.Child("where_clause").Shape != nil:
-		return nil, notCarried("WHERE")
+		return nil, copyRefusal("WHERE")
 	}
-	c.Table = parse.Identifier(c.Name)
+	c.Table = parse.QuoteIdent(c.Name)
 	if c.Schema != "" {
-		c.Table = parse.Identifier(c.Schema) + "." + c.Table
+		c.Table = parse.QuoteIdent(c.Schema) + "." + c.Table
 	}
 	for option := range m.List("options") {
-		if refusal := c.option(option); refusal != nil {
+		if refusal := c.readOption(option); refusal != nil {
 			return nil, refusal
 		}
 	}
-	if refusal := c.settle(); refusal != nil {
+	if refusal := c.checkOptions(); refusal != nil {
 		return nil, refusal
 	}
 	return c.CopyIn, nil
 }
 
-// option reads one option of the COPY.
-func (c *copyReading) option(m parse.Message) *Refusal {
+// readOption reads one option of the COPY.
+func (c *copyOptions) readOption(m parse.TreeNode) *Refusal {
 	name := m.Text("defname")
 	if c.given[name] {
-		return badOption("42601", "conflicting or redundant options")
+		return copyOptionError("42601", "conflicting or redundant options")
 	}
 	c.given[name] = true
 	value, constant := optionText(m)
 	switch name {
 	case "format":
-		return c.formatOf(value)
+		return c.setFormat(value)
 	case "freeze":
-		on, ok := booleanOf(m, value)
+		on, ok := parseBoolean(m, value)
 		if !ok {
-			return badOption("42601", "freeze requires a Boolean value")
+			return copyOptionError("42601", "freeze requires a Boolean value")
 		}
 		c.freeze = on
 	case "delimiter", "null", "quote", "escape":
 		if !constant {
-			return badOption("42601", "%s requires a parameter", name)
+			return copyOptionError("42601", "%s requires a parameter", name)
 		}
 		*map[string]**string{"delimiter": &c.delimiter, "null": &c.null, "quote": &c.quote, "escape": &c.escape}[name] = &value
 	case "header":
-		on, ok := booleanOf(m, value)
+		on, ok := parseBoolean(m, value)
 		if !ok && !strings.EqualFold(value, "match") {
-			return badOption("42601", "header requires a Boolean value or \"match\"")
+			return copyOptionError("42601", "header requires a Boolean value or \"match\"")
 		}
 		c.Header, c.MatchHeader = on || !ok, !ok
 	case "force_null", "force_not_null":
 		names := m.Child("arg").Names("items")
 		if len(names) == 0 {
-			return badOption("22023", "argument to option \"%s\" must be a list of column names", name)
+			return copyOptionError("22023", "argument to option \"%s\" must be a list of column names", name)
 		}
 		*map[string]*[]string{"force_null": &c.ForceNull, "force_not_null": &c.ForceNotNull}[name] = names
 	case "force_quote":
 	case "encoding":
 		if clean := strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(value)); clean != "utf8" && clean != "unicode" {
-			return notCarried("an ENCODING but UTF8")
+			return copyRefusal("an ENCODING but UTF8")
 		}
 	case "default", "on_error", "log_verbosity", "reject_limit", "convert_selectively":
-		return notCarried(strings.ToUpper(name))
+		return copyRefusal(strings.ToUpper(name))
 	default:
-		return badOption("42601", "option \"%s\" not recognized", name)
+		return copyOptionError("42601", "option \"%s\" not recognized", name)
 	}
 	return nil
 }
 
 // optionText returns the value of an option. constant is false if the value is not a single constant.
-func optionText(m parse.Message) (value string, constant bool) {
-	switch arg := m.Child("arg"); arg.Name() {
+func optionText(m parse.TreeNode) (value string, constant bool) {
+	switch arg := m.Child("arg"); arg.TypeName() {
 	case "String":
 		return arg.Text("sval"), true
 	case "Integer":
@@ -181,8 +181,8 @@ func optionText(m parse.Message) (value string, constant bool) {
 	return "", false
 }
 
-// booleanOf returns the value of a boolean option, which is true without a value. ok is false for an invalid value.
-func booleanOf(m parse.Message, value string) (on, ok bool) {
+// parseBoolean returns the value of a boolean option, which is true without a value. ok is false for an invalid value.
+func parseBoolean(m parse.TreeNode, value string) (on, ok bool) {
 	if m.Child("arg").Shape == nil {
 		return true, true
 	}
@@ -195,7 +195,7 @@ func booleanOf(m parse.Message, value string) (on, ok bool) {
 	return false, false
 }
 
-func (c *copyReading) formatOf(value string) *Refusal {
+func (c *copyOptions) setFormat(value string) *Refusal {
 	switch value {
 	case "text":
 	case "csv":
@@ -203,20 +203,20 @@ func (c *copyReading) formatOf(value string) *Refusal {
 	case "binary":
 		c.Binary = true
 	default:
-		return badOption("22023", "COPY format \"%s\" not recognized", value)
+		return copyOptionError("22023", "COPY format \"%s\" not recognized", value)
 	}
 	return nil
 }
 
-// settle checks the options in PostgreSQL's order, and fills in defaults.
-func (c *copyReading) settle() *Refusal {
+// checkOptions checks the options in PostgreSQL's order, and fills in defaults.
+func (c *copyOptions) checkOptions() *Refusal {
 	delimiter, null := "\t", `\N`
 	if c.CSV {
 		delimiter, null = ",", ""
 	}
-	delimiter, null = orElse(c.delimiter, delimiter), orElse(c.null, null)
-	quote := orElse(c.quote, `"`)
-	escape := orElse(c.escape, quote)
+	delimiter, null = valueOr(c.delimiter, delimiter), valueOr(c.null, null)
+	quote := valueOr(c.quote, `"`)
+	escape := valueOr(c.escape, quote)
 	for _, rule := range []struct {
 		bad           bool
 		code, message string
@@ -241,27 +241,27 @@ func (c *copyReading) settle() *Refusal {
 		{c.CSV && strings.Contains(null, quote), "0A000", "CSV quote character must not appear in the NULL specification"},
 	} {
 		if rule.bad {
-			return badOption(rule.code, "%s", rule.message)
+			return copyOptionError(rule.code, "%s", rule.message)
 		}
 	}
 	if c.freeze {
-		return notCarried("FREEZE")
+		return copyRefusal("FREEZE")
 	}
 	c.Delimiter, c.Null, c.Quote, c.Escape = delimiter[0], null, quote[0], escape[0]
 	return nil
 }
 
-func orElse(value *string, otherwise string) string {
+func valueOr(value *string, otherwise string) string {
 	if value == nil {
 		return otherwise
 	}
 	return *value
 }
 
-// Into returns the beginning of an INSERT into columns, up to VALUES. always means that a column is GENERATED
+// InsertPrefix returns the beginning of an INSERT into columns, up to VALUES. always means that a column is GENERATED
 // ALWAYS AS IDENTITY, which COPY may write.
-func (c *CopyIn) Into(columns []string, always bool) string {
-	text := "INSERT INTO " + c.Table + " (" + identifiers(columns, "") + ")"
+func (c *CopyIn) InsertPrefix(columns []string, always bool) string {
+	text := "INSERT INTO " + c.Table + " (" + quoteIdents(columns, "") + ")"
 	if always {
 		text += " OVERRIDING SYSTEM VALUE"
 	}

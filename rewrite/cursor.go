@@ -8,35 +8,35 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DSQL has no SQL cursors. Sluice carries out DECLARE, FETCH, MOVE and CLOSE by portals of the protocol. The
-// query of a cursor is planned as a separate text, to which the other rules apply.
+// DSQL has no SQL cursors. Sluice carries out DECLARE, FETCH, MOVE and CLOSE by portals of the protocol. The query of a
+// cursor is planned as a separate text, to which the other rules apply.
 
-// CursorVerb says what a statement does to a cursor.
-type CursorVerb uint8
+// CursorAction says what a statement does to a cursor.
+type CursorAction uint8
 
 const (
-	DeclareCursor CursorVerb = iota
+	DeclareCursor CursorAction = iota
 	FetchCursor
 	MoveCursor
 	CloseCursor
 )
 
-// Cursor is a statement about a cursor that Sluice carries out.
-type Cursor struct {
-	Verb CursorVerb
+// CursorStatement is a statement about a cursor that Sluice carries out.
+type CursorStatement struct {
+	Verb CursorAction
 	Name string
-	// Query is the query of a DECLARE. One space replaces each character before the query, so that positions in
-	// server errors fit the client's text.
+	// Query is the query of a DECLARE. One space replaces each character before the query, so that positions in server
+	// errors fit the client's text.
 	Query string
-	// NoScroll means that NO SCROLL is written, so that moving backward is PostgreSQL's error. Scroll means
-	// that SCROLL is written.
+	// NoScroll means that NO SCROLL is written, so that moving backward is PostgreSQL's error. Scroll means that SCROLL is
+	// written.
 	NoScroll, Scroll bool
 	// Hold means that WITH HOLD is written: the rows outlive the transaction.
 	Hold bool
 	// Rows is the number of rows that FETCH or MOVE goes forward; 0 means all.
 	Rows uint32
-	// Backward means that the statement moves backward. Elsewhere means that it moves backward, stays, or moves
-	// to a numbered row, which a portal cannot.
+	// Backward means that the statement moves backward. Elsewhere means that it moves backward, stays, or moves to a
+	// numbered row, which a portal cannot.
 	Backward, Elsewhere bool
 	// Direction and Count are those of FETCH and MOVE, for cursors whose rows Sluice stores.
 	Direction CursorDirection
@@ -66,32 +66,32 @@ const (
 	cursorHold        = 0x0020
 )
 
-// Values of Finding.Action for statements about cursors.
+// Values of Finding.SettingAction for statements about cursors.
 const (
 	overPortal = "carried out over a portal of the protocol, inside a transaction"
 	inMemory   = "carried out by Sluice, which keeps the rows in its memory (cursor.stored_bytes)"
 )
 
-// cursor plans or refuses a statement about a cursor. It returns false for any other statement; after true no
-// other rule applies. session.go handles CLOSE ALL.
-func (r *rewriter) cursor(p *part) bool {
+// planCursor plans or refuses a statement about a cursor. It returns false for any other statement; after true no other
+// rule applies. session.go handles CLOSE ALL.
+func (r *rewriter) planCursor(p *statementPart) bool {
 	if !r.rules.Cursors {
 		return false
 	}
-	var c *Cursor
+	var c *CursorStatement
 	var refusal *Refusal
-	switch m := p.node; m.Name() {
+	switch m := p.node; m.TypeName() {
 	case "DeclareCursorStmt":
-		if c, refusal = r.declared(p); refusal == nil {
-			r.ofQuery(p)
+		if c, refusal = r.parseDeclare(p); refusal == nil {
+			r.reportCursorQuery(p)
 		}
 	case "FetchStmt":
-		c = fetched(m)
+		c = parseFetch(m)
 	case "ClosePortalStmt":
 		if m.Text("portalname") == "" {
 			return false
 		}
-		c = &Cursor{Verb: CloseCursor, Name: m.Text("portalname")}
+		c = &CursorStatement{Verb: CloseCursor, Name: m.Text("portalname")}
 	default:
 		return false
 	}
@@ -104,48 +104,49 @@ func (r *rewriter) cursor(p *part) bool {
 	p.st.Pin = NoPin
 	if refusal != nil {
 		p.st.Refusal = refusal
-		r.find(rejected(remedies[refusal], p.st.Start))
+		r.addFinding(rejectedCursor(remedies[refusal], p.st.Start))
 		return true
 	}
 	switch p.st.Does, p.st.Cursor = UsesCursor, c; {
 	case c.Elsewhere:
-		f := rejected("FETCH FORWARD n, FETCH NEXT or FETCH ALL; to go back, declare the cursor SCROLL ... WITH HOLD outside of a transaction, or run the query again", p.st.Start)
+		f := rejectedCursor("FETCH FORWARD n, FETCH NEXT or FETCH ALL; to go back, declare the cursor SCROLL ... WITH HOLD outside of a transaction, or run the query again", p.st.Start)
 		f.Action = "refused, but for a cursor WITH HOLD that was declared outside of a transaction"
-		r.find(f)
+		r.addFinding(f)
 	case c.Hold:
-		r.find(handled(CursorUse, Answered, Info, inMemory, p.st.Start))
+		r.addFinding(handledFinding(CursorUse, Answered, Info, inMemory, p.st.Start))
 	default:
-		r.find(handled(CursorUse, Answered, Info, overPortal, p.st.Start))
+		r.addFinding(handledFinding(CursorUse, Answered, Info, overPortal, p.st.Start))
 	}
 	return true
 }
 
-// rejected returns the finding of a refused statement about a cursor. An empty remedy leaves that of the catalogue.
-func rejected(remedy string, at int) Finding {
-	f := handled(CursorUse, Rejected, Error, "refused: it cannot be carried out over a portal of the protocol", at)
+// rejectedCursor returns the finding of a refused statement about a cursor. An empty remedy leaves that of the
+// catalogue.
+func rejectedCursor(remedy string, at int) Finding {
+	f := handledFinding(CursorUse, Rejected, Error, "refused: it cannot be carried out over a portal of the protocol", at)
 	if remedy != "" {
 		f.Remedy = remedy
 	}
 	return f
 }
 
-// declared returns the Cursor of a DECLARE, or its refusal. Refusals that PostgreSQL has, too, are PostgreSQL's.
-func (r *rewriter) declared(p *part) (*Cursor, *Refusal) {
+// parseDeclare returns the Cursor of a DECLARE, or its refusal. Refusals that PostgreSQL has, too, are PostgreSQL's.
+func (r *rewriter) parseDeclare(p *statementPart) (*CursorStatement, *Refusal) {
 	m := p.node
 	options := m.Integer("options")
-	if refusal := refusedOptions(options, m.Child("query")); refusal != nil {
+	if refusal := refuseDeclareOptions(options, m.Child("query")); refusal != nil {
 		return nil, refusal
 	}
-	c := &Cursor{Name: m.Text("portalname"), NoScroll: options&cursorNoScroll != 0, Scroll: options&cursorScroll != 0, Hold: options&cursorHold != 0}
-	ph := r.phrase(p)
+	c := &CursorStatement{Name: m.Text("portalname"), NoScroll: options&cursorNoScroll != 0, Scroll: options&cursorScroll != 0, Hold: options&cursorHold != 0}
+	ph := r.statementTokens(p)
 	for i := 2; i < len(ph.Tokens); i++ {
-		if !ph.Word(i, "for") { // FOR is a reserved word, and cannot be a name before the query
+		if !ph.IsKeyword(i, "for") { // FOR is a reserved word, and cannot be a name before the query
 			continue
 		}
 		begin := int(ph.Tokens[i].End)
 		c.Query = strings.Repeat(" ", utf8.RuneCount(r.text[:begin])) + string(r.text[begin:p.st.End])
 		tree, err := parseDialect(c.Query)
-		if err != nil || len(tree.Values("stmts")) != 1 || !(parse.Intents{}).Equal(m.Child("query"), tree.Child("stmts").Child("stmt")) {
+		if err != nil || len(tree.Values("stmts")) != 1 || !(parse.TreeChanges{}).Equal(m.Child("query"), tree.Child("stmts").Child("stmt")) {
 			break
 		}
 		return c, nil
@@ -153,31 +154,32 @@ func (r *rewriter) declared(p *part) (*Cursor, *Refusal) {
 	return nil, refusedUnread
 }
 
-// ofQuery reports the effects that the rules will have on the query of a cursor, when Sluice plans that query.
-func (r *rewriter) ofQuery(p *part) {
+// reportCursorQuery reports the effects that the rules will have on the query of a cursor, when Sluice plans that
+// query.
+func (r *rewriter) reportCursorQuery(p *statementPart) {
 	st := *p.st
 	query := *p
 	query.st = &st
-	alone := &rewriter{rules: r.rules, names: r.names, text: r.text, meant: parse.Intents{}}
+	alone := &rewriter{rules: r.rules, names: r.names, text: r.text, meant: parse.TreeChanges{}}
 	if alone.names != nil {
-		alone.mapping(&query)
+		alone.rewriteMapped(&query)
 	}
 	if st.Refusal == nil {
-		alone.locking(&query)
+		alone.rewriteLocking(&query)
 	}
 	if r.rules.Dialect && p.samples {
-		alone.find(found(TableSample, p.st.Start))
+		alone.addFinding(refusedFinding(TableSample, p.st.Start))
 	}
 	if r.rules.Dialect && p.advisory {
-		alone.find(found(AdvisoryLock, p.st.Start))
+		alone.addFinding(refusedFinding(AdvisoryLock, p.st.Start))
 	}
 	for _, f := range alone.findings {
-		r.find(f)
+		r.addFinding(f)
 	}
 }
 
-// refusedOptions returns the refusal of a DECLARE with these options, or nil.
-func refusedOptions(options int, query parse.Message) *Refusal {
+// refuseDeclareOptions returns the refusal of a DECLARE with these options, or nil.
+func refuseDeclareOptions(options int, query parse.TreeNode) *Refusal {
 	switch {
 	case options&cursorScroll != 0 && options&cursorNoScroll != 0:
 		return &Refusal{Code: "42P11", Message: "cannot specify both SCROLL and NO SCROLL", Unsent: true}
@@ -188,7 +190,7 @@ func refusedOptions(options int, query parse.Message) *Refusal {
 	case writesInWith(query):
 		return &Refusal{Code: "0A000", Message: "DECLARE CURSOR must not contain data-modifying statements in WITH", Unsent: true}
 	}
-	if refusal := refusedLocking(options, query); refusal != nil {
+	if refusal := refuseCursorLocking(options, query); refusal != nil {
 		return refusal
 	}
 	switch {
@@ -200,9 +202,9 @@ func refusedOptions(options int, query parse.Message) *Refusal {
 	return nil
 }
 
-// refusedLocking returns PostgreSQL's refusal of a DECLARE whose options exclude the locking clause of its
-// query, or nil.
-func refusedLocking(options int, query parse.Message) *Refusal {
+// refuseCursorLocking returns PostgreSQL's refusal of a DECLARE whose options exclude the locking clause of its query,
+// or nil.
+func refuseCursorLocking(options int, query parse.TreeNode) *Refusal {
 	clause := query.Child("locking_clause")
 	if clause.Shape == nil {
 		return nil
@@ -228,7 +230,7 @@ var lockNames = map[parse.LockClauseStrength]string{
 	parse.LCS_FORNOKEYUPDATE: "FOR NO KEY UPDATE", parse.LCS_FORUPDATE: "FOR UPDATE"}
 
 // writesInWith reports whether a WITH query changes data.
-func writesInWith(query parse.Message) bool {
+func writesInWith(query parse.TreeNode) bool {
 	for cte := range query.Child("with_clause").List("ctes") {
 		if q := cte.Child("ctequery"); q.Shape != nil && !q.Is("SelectStmt") {
 			return true
@@ -260,13 +262,13 @@ var remedies = func() map[*Refusal]string {
 	return m
 }()
 
-// fetched returns the Cursor of a FETCH or MOVE.
-func fetched(m parse.Message) *Cursor {
-	c := &Cursor{Verb: FetchCursor, Name: m.Text("portalname")}
+// parseFetch returns the Cursor of a FETCH or MOVE.
+func parseFetch(m parse.TreeNode) *CursorStatement {
+	c := &CursorStatement{Verb: FetchCursor, Name: m.Text("portalname")}
 	if m.Flag("ismove") {
 		c.Verb = MoveCursor
 	}
-	rows := int64(m.Last("how_many").Number)
+	rows := int64(m.SingleValue("how_many").Number)
 	c.Count = rows
 	switch parse.FetchDirection(m.Integer("direction")) {
 	case parse.FETCH_FORWARD:

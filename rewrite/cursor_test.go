@@ -36,7 +36,7 @@ func TestQueriesOfCursors(t *testing.T) {
 	p := goldenPlanner(t)
 	taken, drawn := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		sql := sqltexts.Expand(cursors, "declare", 0, func(forms []string, symbol string, depth int) string {
+		sql := sqltexts.ExpandGrammar(cursors, "declare", 0, func(forms []string, symbol string, depth int) string {
 			if depth < 5 {
 				return rapid.SampledFrom(forms).Draw(t, symbol)
 			}
@@ -47,7 +47,7 @@ func TestQueriesOfCursors(t *testing.T) {
 			return
 		}
 		drawn++
-		st := p.Plan([]byte(sql)).Single()
+		st := p.Plan([]byte(sql)).SingleStatement()
 		if st == nil || st.Pin != NoPin || (st.Cursor == nil) == (st.Refusal == nil) {
 			t.Fatalf("%q: %+v", sql, st)
 		}

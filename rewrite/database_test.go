@@ -16,7 +16,7 @@ func TestDatabasesThatAreSchemas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for sql, want := range map[string]*Database{
+		for sql, want := range map[string]*DatabaseChange{
 			"CREATE DATABASE app":                                       {Name: "app", Schema: "s_app"},
 			"create database App_2 -- two":                              {Name: "app_2", Schema: "s_app_2"},
 			`CREATE DATABASE "app-3"`:                                   {Name: "app-3", Schema: "s_app-3"},
@@ -29,16 +29,16 @@ func TestDatabasesThatAreSchemas(t *testing.T) {
 			`CREATE DATABASE "APP"`:                                     nil,
 		} {
 			plan := planner.Plan([]byte(sql))
-			st := plan.Single()
+			st := plan.SingleStatement()
 			if !reflect.DeepEqual(st.Database, want) {
 				t.Errorf("%s: %+v, want %+v", sql, st.Database, want)
 			}
-			if want != nil && (st.Refusal != nil || st.Tag != "" || plan.Text != "" || plan.Kind != DDL || !plan.Answerable()) {
+			if want != nil && (st.Refusal != nil || st.Tag != "" || plan.Text != "" || plan.Kind != DDL || !plan.MayAnswerStatement()) {
 				t.Errorf("%s: %+v, %q", sql, st, plan.Text)
 			}
 		}
 		for _, option := range []string{"OWNER me", "ENCODING 'LATIN1'", "TEMPLATE other", "LC_COLLATE 'C'", "CONNECTION LIMIT 3"} {
-			st := planner.Plan([]byte("CREATE DATABASE app " + option)).Single()
+			st := planner.Plan([]byte("CREATE DATABASE app " + option)).SingleStatement()
 			name, _, _ := strings.Cut(strings.ToLower(strings.ReplaceAll(option, "CONNECTION LIMIT", "connection_limit")), " ")
 			if st.Database != nil || st.Refusal == nil || st.Refusal.Code != "0A000" || !strings.Contains(st.Refusal.Message, `"`+name+`"`) {
 				t.Errorf("%s: %+v, %+v", option, st.Database, st.Refusal)
@@ -70,7 +70,7 @@ func TestInSchema(t *testing.T) {
 		"SELECT 'information_schema, table_schema = ''public'''":                                                                                                                          "",
 		"SELECT 1 FROM information_schema.tables WHERE table_schema = 'public' AND":                                                                                                       "",
 	} {
-		got, changed := planner.InSchema([]byte(sql), "it's")
+		got, changed := planner.AdaptToSchema([]byte(sql), "it's")
 		if changed != (want != "") || changed && string(got) != want || !changed && string(got) != sql {
 			t.Errorf("%s\n\tis %s", sql, got)
 		}

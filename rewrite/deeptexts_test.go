@@ -68,23 +68,23 @@ func far() {
 	if err != nil {
 		panic(err)
 	}
-	for _, name := range slices.Sorted(maps.Keys(sqltexts.Deep)) {
+	for _, name := range slices.Sorted(maps.Keys(sqltexts.DeepTexts)) {
 		fmt.Println(name)
-		p.Plan([]byte(sqltexts.Deep[name].Text(30_000)))
+		p.Plan([]byte(sqltexts.DeepTexts[name].Text(30_000)))
 	}
 }
 
 // near parses as many terms of everything as pass the guard. Where the parser
 // refuses them for its own limit, it parses as many as it takes.
 func near() {
-	for _, name := range slices.Sorted(maps.Keys(sqltexts.Deep)) {
-		n := largest(sqltexts.Deep[name])
+	for _, name := range slices.Sorted(maps.Keys(sqltexts.DeepTexts)) {
+		n := largest(sqltexts.DeepTexts[name])
 		fmt.Println(name, n)
 		for n > 0 {
-			text := sqltexts.Deep[name].Text(n)
+			text := sqltexts.DeepTexts[name].Text(n)
 			tree, err := parse.Tree(text)
 			if err == nil {
-				build(text, tree)
+				buildPlan(text, tree)
 			} else if strings.HasPrefix(err.Error(), "memory exhausted") {
 				n -= n/20 + 1
 				continue
@@ -95,8 +95,8 @@ func near() {
 }
 
 // largest is the most terms that pass the guard, of up to 5,000.
-func largest(p sqltexts.Pump) int {
-	return sort.Search(5000, func(n int) bool { return Defaults().guard([]byte(p.Text(n+1))) != parse.Fits })
+func largest(p sqltexts.RepeatedText) int {
+	return sort.Search(5000, func(n int) bool { return Defaults().checkLimits([]byte(p.Text(n+1))) != parse.Fits })
 }
 
 // TestDeepTexts holds that no text crashes the process: not with the stack that
@@ -115,8 +115,8 @@ func TestDeepTexts(t *testing.T) {
 				lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 				t.Fatalf("%v at %q\n%.2000s", err, lines[len(lines)-1], stderr.String())
 			}
-			if got := strings.Count(string(out), "\n"); got != len(sqltexts.Deep) {
-				t.Errorf("%d of %d texts", got, len(sqltexts.Deep))
+			if got := strings.Count(string(out), "\n"); got != len(sqltexts.DeepTexts) {
+				t.Errorf("%d of %d texts", got, len(sqltexts.DeepTexts))
 			}
 		})
 	}

@@ -1,10 +1,9 @@
-// Package rewrite reads SQL texts and plans what Sluice does with them. A plan lists the
-// statements of a text, and for each its kind, its tables, and its effects on the session and the
-// transaction. The plan also says whether the session must keep its backend afterwards, and which
-// text the server gets where Aurora DSQL does not take the client's.
+// Package rewrite reads SQL texts and plans what Sluice does with them. A plan lists the statements of a text, and for
+// each its kind, its tables, and its effects on the session and the transaction. The plan also says whether the session
+// must keep its backend afterwards, and which text the server gets where Aurora DSQL does not take the client's.
 //
-// The package is pure: it does no input or output and starts no goroutine. In its comments the
-// relay is package proxy, which sends plans to the server and carries out what the server cannot.
+// The package is pure: it does no input or output and starts no goroutine. In its comments the relay is package proxy,
+// which sends plans to the server and carries out what the server cannot.
 //
 // # The way of a text
 //
@@ -14,57 +13,54 @@
 //   - The words of the text show that it is one harmless SELECT, VALUES, INSERT, UPDATE or DELETE
 //     (scan.go).
 //   - The guard finds the text too long or too deep for the parser, and the plan is Unknown
-//     (parse.Guard).
+//     (parse.CheckLimits).
 //   - PostgreSQL's own parser reads the text (parse.Tree), and a plan is built from the tree
 //     (analysis.go, build.go). The rules edit the text (rewriter.go), and the cache stores the plan.
 //
 // # Rules
 //
-// A rule edits the client's text at token positions (parse.Edit). It also declares which changes of
-// the tree it means (parse.Intents). The edited text is parsed again. The new tree must equal the
-// client's tree with the declared changes and no others; positions are ignored. Otherwise the
-// server gets the client's text, and Stats.Unverified counts the failure.
+// A rule edits the client's text at token positions (parse.Edit). It also declares which changes of the tree it means
+// (parse.TreeChanges). The edited text is parsed again. The new tree must equal the client's tree with the declared
+// changes and no others; positions are ignored. Otherwise the server gets the client's text, and Stats.Unverified
+// counts the failure.
 //
-// A plan's findings list what rules did, and which statements DSQL is known to refuse (features.go,
-// refused.go). The policy of a locking clause depends on the text and the configuration alone
-// (policy.go).
+// A plan's findings list what rules did, and which statements DSQL is known to refuse (features.go, refused.go). The
+// policy of a locking clause depends on the text and the configuration alone (policy.go).
 //
-// Each rule sets Statement.Does where a server need not run the statement. Linter (lint.go) applies
-// the same rules to files, and models the transaction of a migration tool (lintblock.go).
+// Each rule sets Statement.LocalWork where a server need not run the statement. Linter (lint.go) applies the same rules
+// to files, and models the transaction of a migration tool (lintblock.go).
 //
 // # Mapped columns
 //
-// With Rules.Bytea, plans also depend on a snapshot of the relations and on a search path (package
-// schema). The mapping of bytea keys is the first rule (mapping.go). A mapped text that fails
-// verification is refused. Package rewrite/bytea builds the mapped form of each statement.
+// With Rules.ByteaSQL, plans also depend on a snapshot of the relations and on a search path (package schema). The
+// mapping of bytea keys is the first rule (mapping.go). A mapped text that fails verification is refused. Package
+// rewrite/bytea builds the mapped form of each statement.
 //
 // # Files by topic
 //
-// Session state: control.go, settings.go, role.go, session.go, setconfig.go (calls of set_config
-// that equal a SET) and advisory.go (advisory locks of sessions).
+// Session state: control.go, settings.go, role.go, session.go, setconfig.go (calls of set_config that equal a SET) and
+// advisory.go (advisory locks of sessions).
 //
-// Transactions: transaction.go (what a statement requires of its transaction), readonly.go (what a
-// READ ONLY transaction refuses) and locktable.go (LOCK TABLE, which a snapshot makes needless).
+// Transactions: transaction.go (what a statement requires of its transaction), readonly.go (what a READ ONLY
+// transaction refuses) and locktable.go (LOCK TABLE, which a snapshot makes needless).
 //
-// Schema: serial.go (serial and identity columns), numbering.go (options of sequences), index.go,
-// extension.go, uuid.go (uuid_generate_v4) and truncate.go (TRUNCATE as one DELETE or as batches).
+// Schema: serial.go (serial and identity columns), numbering.go (options of sequences), index.go, extension.go, uuid.go
+// (uuid_generate_v4) and truncate.go (TRUNCATE as one DELETE or as batches).
 //
-// ALTER TABLE: alter.go edits statements that have an equal form on DSQL. alteration.go describes
-// the others for the relay, which carries them out in steps: a column with a DEFAULT
-// (addeddefault.go), a change of type (retype.go, retypeindex.go), constraints (constraint.go,
-// constraintsteps.go) and several commands (commands.go). alterationhints.go says what to write
-// where the relay does not carry a statement out. guarded.go handles the single statement of a DO
-// block. A domain replaces an enumeration (enumeration.go), and enumvalue.go adds a value.
+// ALTER TABLE: alter.go edits statements that have an equal form on DSQL. alteration.go describes the others for the
+// relay, which carries them out in steps: a column with a DEFAULT (addeddefault.go), a change of type (retype.go,
+// retypeindex.go), constraints (constraint.go, constraintsteps.go) and several commands (commands.go).
+// alterationhints.go says what to write where the relay does not carry a statement out. guarded.go handles the single
+// statement of a DO block. A domain replaces an enumeration (enumeration.go), and enumvalue.go adds a value.
 //
-// Queries: cursor.go (the query of a DECLARE), copyin.go (the options of COPY FROM STDIN), split.go
-// (two statements for FOR UPDATE over several tables) and chunked.go (a DELETE in batches). The last
-// two are built only after the server refused the text.
+// Queries: cursor.go (the query of a DECLARE), copyin.go (the options of COPY FROM STDIN), split.go (two statements for
+// FOR UPDATE over several tables) and chunked.go (a DELETE in batches). The last two are built only after the server
+// refused the text.
 //
-// Configuration: choices.go holds the values that users and clients may choose. Each set of choices
-// has a planner, and all planners share one cache.
+// Configuration: choices.go holds the values that users and clients may choose. Each set of choices has a planner, and
+// all planners share one cache.
 //
-// Package rewrite/values finds the values that a replay must repeat. It reads texts by
-// Planner.Statements.
+// Package rewrite/values finds the values that a replay must repeat. It reads texts by Planner.StatementTrees.
 //
 // # Invariants
 //
@@ -77,11 +73,11 @@
 //   - Rewriting is idempotent, and disabled rules change nothing.
 //   - The limits of the guard also hold for texts that rules make.
 //   - The time of a rule grows at most linearly with the length of the text.
-//   - Plans are shared and immutable, except for the form that a cluster takes (Planner.Refused).
+//   - Plans are shared and immutable, except for the form that a cluster takes (Planner.HandleRefusal).
 //
 // # Assumptions
 //
-// Texts are UTF-8 and read with standard_conforming_strings on; a SET that turns it off pins the
-// session. A plan covers only what the text says. It does not see what views, triggers, casts,
-// operators, overloads of builtin functions, functions called as fields (t.f) or the search path do.
+// Texts are UTF-8 and read with standard_conforming_strings on; a SET that turns it off pins the session. A plan covers
+// only what the text says. It does not see what views, triggers, casts, operators, overloads of builtin functions,
+// functions called as fields (t.f) or the search path do.
 package rewrite

@@ -11,11 +11,11 @@ import (
 
 // doesByFields is the value of Does that a statement's other fields show. The order is that of strength: the
 // first feature that a statement has decides.
-func doesByFields(st *Statement) Does {
-	discards := slices.ContainsFunc(st.Changes, func(c Change) bool { return c.Action == DiscardAll })
+func doesByFields(st *Statement) LocalWork {
+	discards := slices.ContainsFunc(st.Changes, func(c SettingChange) bool { return c.Action == DiscardAll })
 	for _, of := range []struct {
 		so   bool
-		does Does
+		does LocalWork
 	}{
 		{st.Tag == "LOCK TABLE", ChecksTables},
 		{st.Advisory != nil, Locks},
@@ -29,9 +29,9 @@ func doesByFields(st *Statement) Does {
 		{st.Alteration != nil || st.Constraints != nil || st.Commands != nil || st.Guarded != nil || st.EnumValue != nil || st.Numbered != nil, Alters},
 		{st.Show != "" && st.Column != "", ShowsInQuery},
 		{st.Show != "", Shows},
-		{st.Values() > 0, BindsConfig},
-		{len(st.Told) > 1, SetsRow},
-		{len(st.Told) == 1, SetsConfig},
+		{st.SetConfigParams() > 0, BindsConfig},
+		{len(st.SetConfigColumns) > 1, SetsRow},
+		{len(st.SetConfigColumns) == 1, SetsConfig},
 		{discards, DiscardsAll},
 		{st.Deallocate != "", Deallocates},
 		{st.Kind == Setting && st.Operation == "deallocate", DeallocatesAll},
@@ -77,7 +77,7 @@ func TestDoes(t *testing.T) {
 			texts = append(texts, c.In)
 		}
 	}
-	seen := [DoesCount]int{}
+	seen := [LocalWorkCount]int{}
 	for name, change := range map[string]func(*Rules){
 		"no rules": func(r *Rules) { *r = Rules{} },
 		"named":    func(r *Rules) { *r = Rules{Named: true} },

@@ -8,20 +8,20 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// Reading describes how a server reads texts differently from a Planner. A Planner assumes UTF-8 and
+// ReadingMode describes how a server reads texts differently from a Planner. A Planner assumes UTF-8 and
 // standard_conforming_strings on; the zero value is this reading.
-type Reading uint8
+type ReadingMode uint8
 
 const (
-	// Recoded means an encoding in which a byte of a multi-byte character may equal an ASCII character, such as
-	// a backslash.
-	Recoded Reading = 1 << iota
+	// Recoded means an encoding in which a byte of a multi-byte character may equal an ASCII character, such as a
+	// backslash.
+	Recoded ReadingMode = 1 << iota
 	// Escaping means that backslashes are escapes in all string constants.
 	Escaping
 )
 
-// Misleads reports whether a text under this reading may have another meaning than its plan.
-func (r Reading) Misleads(sql []byte) bool {
+// MayMislead reports whether a text under this reading may have another meaning than its plan.
+func (r ReadingMode) MayMislead(sql []byte) bool {
 	if r&Escaping != 0 && bytes.IndexByte(sql, '\\') >= 0 {
 		return true
 	}
@@ -35,12 +35,12 @@ func (r Reading) Misleads(sql []byte) bool {
 	return false
 }
 
-// ReadingOf returns the reading that a value of client_encoding or standard_conforming_strings causes. It is 0
-// for other settings.
-func ReadingOf(name, value string) Reading {
+// ReadingModeFor returns the reading that a value of client_encoding or standard_conforming_strings causes. It is 0 for
+// other settings.
+func ReadingModeFor(name, value string) ReadingMode {
 	switch strings.ToLower(name) {
 	case "client_encoding":
-		if !plainEncoding(value) {
+		if !isASCIISafeEncoding(value) {
 			return Recoded
 		}
 	case "standard_conforming_strings":
@@ -53,10 +53,10 @@ func ReadingOf(name, value string) Reading {
 	return 0
 }
 
-// plainEncoding reports whether an encoding uses bytes below 0x80 for ASCII characters only. All encodings in
-// which PostgreSQL stores text do. As in PostgreSQL, case and punctuation of the name are ignored; unknown
-// names are not plain.
-func plainEncoding(name string) bool {
+// isASCIISafeEncoding reports whether an encoding uses bytes below 0x80 for ASCII characters only. All encodings in
+// which PostgreSQL stores text do. As in PostgreSQL, case and punctuation of the name are ignored; unknown names are
+// not plain.
+func isASCIISafeEncoding(name string) bool {
 	var b strings.Builder
 	for _, c := range strings.ToLower(name) {
 		if 'a' <= c && c <= 'z' || '0' <= c && c <= '9' {
@@ -77,25 +77,25 @@ func plainEncoding(name string) bool {
 	return false
 }
 
-// Unread returns the plan of a text that the planner cannot read, and counts it.
-func (p *Planner) Unread() *Plan {
+// UnparsedPlan returns the plan of a text that the planner cannot read, and counts it.
+func (p *Planner) UnparsedPlan() *Plan {
 	p.guarded[parse.NotText].Add(1)
 	return guardedPlan
 }
 
-// UnreadIn returns the plan of a text that the planner cannot read, for a session with names, and counts it.
-// nil names map no column.
-func (p *Planner) UnreadIn(sql []byte, names *schema.Names) *Plan {
+// UnparsedPlanFor returns the plan of a text that the planner cannot read, for a session with names, and counts it. nil
+// names map no column.
+func (p *Planner) UnparsedPlanFor(sql []byte, names *schema.NameResolver) *Plan {
 	p.guarded[parse.NotText].Add(1)
-	return unread(names, sql)
+	return unparsedPlan(names, sql)
 }
 
-// Rereads reports whether the server may read texts after this one differently. The text changes
+// MayChangeReading reports whether the server may read texts after this one differently. The text changes
 // client_encoding or standard_conforming_strings, or calls set_config.
-func (p *Plan) Rereads() bool { return p.rereads || p.Kind == Unknown }
+func (p *Plan) MayChangeReading() bool { return p.rereads || p.Kind == Unknown }
 
-// rereads reports whether one statement may change how later texts are read.
-func (st *Statement) rereads() bool {
+// mayChangeReading reports whether one statement may change how later texts are read.
+func (st *Statement) mayChangeReading() bool {
 	for _, c := range st.Changes {
 		switch c.Name {
 		case "client_encoding", "standard_conforming_strings", "":

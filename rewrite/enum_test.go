@@ -27,7 +27,7 @@ func TestHintsOfEnumerations(t *testing.T) {
 		}
 	}
 	for _, sql := range []string{"CREATE TYPE mood AS ENUM ()", "CREATE TYPE mood AS ENUM ('" + strings.Repeat("x", 2000) + "')", "CREATE TYPE pair AS (a int, b int)", "DROP TYPE mood"} {
-		if got := p.Plan([]byte(sql)).Statements[0].Hint; got != hint(catalogue[UserType].remedy) {
+		if got := p.Plan([]byte(sql)).Statements[0].Hint; got != remedySentence(catalogue[UserType].remedy) {
 			t.Errorf("%s: %s", sql, got)
 		}
 	}

@@ -7,10 +7,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DSQL has no enumerations. With Rules.Enums a domain over text with a CHECK replaces one. Columns, casts and
-// defaults name the domain like the type. There are three differences, of which the client gets a warning.
-// Values compare and sort as text. An invalid value has the code 23514, not 22P02. pg_enum and enumeration
-// functions do not see the domain.
+// DSQL has no enumerations. With Rules.Enums a domain over text with a CHECK replaces one. Columns, casts and defaults
+// name the domain like the type. There are three differences, of which the client gets a warning. Values compare and
+// sort as text. An invalid value has the code 23514, not 22P02. pg_enum and enumeration functions do not see the
+// domain.
 //
 // DROP TYPE becomes DROP DOMAIN, because a cluster has no other user types. enumvalue.go adds values.
 
@@ -23,36 +23,36 @@ const domainPolicy = "domain"
 // mostLabel is the maximum length in bytes of an enumeration's value, from PostgreSQL's NAMEDATALEN.
 const mostLabel = 63
 
-// mostEnumHint is the maximum length in bytes of the hint with an enumeration's domain. A longer one is
-// replaced by the general hint about types.
+// mostEnumHint is the maximum length in bytes of the hint with an enumeration's domain. A longer one is replaced by the
+// general hint about types.
 const mostEnumHint = 1000
 
-// domainOf returns the CREATE DOMAIN for a CREATE TYPE ... AS ENUM, or "" for an enumeration without values.
+// enumDomainSQL returns the CREATE DOMAIN for a CREATE TYPE ... AS ENUM, or "" for an enumeration without values.
 // ordered reports whether the values sort as text in their declared order.
-func domainOf(m parse.Message) (text string, ordered bool) {
+func enumDomainSQL(m parse.TreeNode) (text string, ordered bool) {
 	labels := m.Names("vals")
 	if len(labels) == 0 {
 		return "", false
 	}
 	var values []string
 	for _, label := range labels {
-		values = append(values, parse.Literal(label))
+		values = append(values, parse.QuoteLiteral(label))
 	}
 	return "CREATE DOMAIN " + typeName(m) + " AS text CHECK (VALUE IN (" + strings.Join(values, ", ") + "))", slices.IsSorted(labels)
 }
 
 // typeName returns the name of a statement's type as SQL.
-func typeName(m parse.Message) string {
+func typeName(m parse.TreeNode) string {
 	var name []string
 	for _, part := range m.Names("type_name") {
-		name = append(name, parse.Identifier(part))
+		name = append(name, parse.QuoteIdent(part))
 	}
 	return strings.Join(name, ".")
 }
 
 // enumHint returns the hint for a refused CREATE TYPE ... AS ENUM, or "" if it would be too long.
-func (r *rewriter) enumHint(m parse.Message) string {
-	domain, _ := domainOf(m)
+func (r *rewriter) enumHint(m parse.TreeNode) string {
+	domain, _ := enumDomainSQL(m)
 	if domain == "" {
 		return ""
 	}
@@ -67,42 +67,42 @@ func (r *rewriter) enumHint(m parse.Message) string {
 }
 
 // alterEnumHint returns the hint for a refused ALTER TYPE: how to add or rename a value of the domain by hand.
-func (r *rewriter) alterEnumHint(p *part) string {
+func (r *rewriter) alterEnumHint(p *statementPart) string {
 	value, old := p.node.Text("new_val"), p.node.Text("old_val")
-	ph, hint := r.phrase(p), ""
-	switch i := ph.Qualified(2); {
-	case ph.Words(i, "rename", "value"):
-		hint = renamedByHand(typeName(p.node), old, value)
-	case ph.Words(i, "add", "value"):
-		if hint = addedByHand(typeName(p.node), value); !r.rules.Enums {
+	ph, hint := r.statementTokens(p), ""
+	switch i := ph.AfterQualifiedName(2); {
+	case ph.AreKeywords(i, "rename", "value"):
+		hint = renameValueAdvice(typeName(p.node), old, value)
+	case ph.AreKeywords(i, "add", "value"):
+		if hint = addValueAdvice(typeName(p.node), value); !r.rules.Enums {
 			hint += " Or set " + EnumKey + " to " + domainPolicy + ": Sluice then does so."
 		}
 	}
 	return hint
 }
 
-// AnotherDomain is the advice for a server that refuses ALTER DOMAIN ... ADD CONSTRAINT, as clusters did in
-// October 2026. It replaces the domain of an enumeration by a new domain.
+// AnotherDomain is the advice for a server that refuses ALTER DOMAIN ... ADD CONSTRAINT, as clusters did in October
+// 2026. It replaces the domain of an enumeration by a new domain.
 const AnotherDomain = "Make a domain of all values under another name (CREATE DOMAIN), and for each column of the type, each in a transaction of its own: " +
 	"a column of that domain; UPDATE, at most 3,000 rows at a time; DROP COLUMN of the old one; RENAME COLUMN."
 
-// addedByHand returns the advice to add a value to a domain. The steps never refuse a value that was allowed before.
-func addedByHand(of, value string) string {
+// addValueAdvice returns the advice to add a value to a domain. The steps never refuse a value that was allowed before.
+func addValueAdvice(of, value string) string {
 	domain := "ALTER DOMAIN " + of
-	return "Where a domain stands for the type, and the server refuses ALTER DOMAIN ... ADD CONSTRAINT, as clusters did in October 2026: " + AnotherDomain + " Else: " + domain + " ADD CONSTRAINT <new name> CHECK (VALUE IN (<the values so far>, " + parse.Literal(value) + ")) NOT VALID; then " + domain + " DROP CONSTRAINT <old name>."
+	return "Where a domain stands for the type, and the server refuses ALTER DOMAIN ... ADD CONSTRAINT, as clusters did in October 2026: " + AnotherDomain + " Else: " + domain + " ADD CONSTRAINT <new name> CHECK (VALUE IN (<the values so far>, " + parse.QuoteLiteral(value) + ")) NOT VALID; then " + domain + " DROP CONSTRAINT <old name>."
 }
 
-// renamedByHand returns the advice to rename a value of a domain. Rows are updated before the old value is
-// refused and once more afterwards, because other sessions may have written it in between.
-func renamedByHand(of, old, value string) string {
+// renameValueAdvice returns the advice to rename a value of a domain. Rows are updated before the old value is refused
+// and once more afterwards, because other sessions may have written it in between.
+func renameValueAdvice(of, old, value string) string {
 	domain := "ALTER DOMAIN " + of
-	return "Where a domain stands for the type, rows hold the value as a text. ALTER TYPE " + of + " ADD VALUE " + parse.Literal(value) + "; for each column of the type (SELECT attrelid::regclass, attname FROM pg_attribute WHERE atttypid = " +
-		parse.Literal(of) + "::regtype): UPDATE <table> SET <column> = " + parse.Literal(value) + " WHERE <column> = " + parse.Literal(old) + ", at most 3,000 rows at a time, and its default where that is the old value; then " + domain +
-		" ADD CONSTRAINT <new name> CHECK (VALUE IN (<the values but for " + parse.Literal(old) + ">)) NOT VALID; " + domain + " DROP CONSTRAINT <old name>; then the UPDATEs once more. Where the server refuses ALTER DOMAIN ... ADD CONSTRAINT, as clusters did in October 2026: " + AnotherDomain
+	return "Where a domain stands for the type, rows hold the value as a text. ALTER TYPE " + of + " ADD VALUE " + parse.QuoteLiteral(value) + "; for each column of the type (SELECT attrelid::regclass, attname FROM pg_attribute WHERE atttypid = " +
+		parse.QuoteLiteral(of) + "::regtype): UPDATE <table> SET <column> = " + parse.QuoteLiteral(value) + " WHERE <column> = " + parse.QuoteLiteral(old) + ", at most 3,000 rows at a time, and its default where that is the old value; then " + domain +
+		" ADD CONSTRAINT <new name> CHECK (VALUE IN (<the values but for " + parse.QuoteLiteral(old) + ">)) NOT VALID; " + domain + " DROP CONSTRAINT <old name>; then the UPDATEs once more. Where the server refuses ALTER DOMAIN ... ADD CONSTRAINT, as clusters did in October 2026: " + AnotherDomain
 }
 
-// isEnum reports whether PostgreSQL would create the type. The server must refuse any other type.
-func isEnum(m parse.Message) bool {
+// isValidEnum reports whether PostgreSQL would create the type. The server must refuse any other type.
+func isValidEnum(m parse.TreeNode) bool {
 	seen := map[string]bool{}
 	for _, label := range m.Names("vals") {
 		if len(label) > mostLabel || seen[label] {
@@ -113,51 +113,51 @@ func isEnum(m parse.Message) bool {
 	return true
 }
 
-// enumeration dispatches statements that create or change an enumeration.
-func (r *rewriter) enumeration(p *part) {
+// rewriteEnum dispatches statements that create or change an enumeration.
+func (r *rewriter) rewriteEnum(p *statementPart) {
 	if p.node.Is("CreateEnumStmt") {
 		r.createEnum(p)
 	} else {
-		r.addValue(p)
+		r.planAddEnumValue(p)
 	}
 }
 
 // createEnum rewrites CREATE TYPE ... AS ENUM to a domain.
-func (r *rewriter) createEnum(p *part) {
-	text, ordered := domainOf(p.node)
-	if !r.rules.Enums || text == "" || !isEnum(p.node) || temporary(p) != "" {
+func (r *rewriter) createEnum(p *statementPart) {
+	text, ordered := enumDomainSQL(p.node)
+	if !r.rules.Enums || text == "" || !isValidEnum(p.node) || temporaryFeature(p) != "" {
 		return
 	}
 	tree, err := parse.Tree(text)
 	if err != nil || len(tree.Values("stmts")) != 1 {
 		return
 	}
-	r.edit(parse.Edit{Start: p.st.Start, End: p.st.End, Text: text})
+	r.addEdits(parse.Edit{Start: p.st.Start, End: p.st.End, Text: text})
 	r.meant.Set(p.raw, "stmt", tree.Child("stmts").Values("stmt")...)
 	names := p.node.Names("type_name")
 	detail := "Its values compare and sort as texts, and not in the order of the type."
 	if ordered {
 		detail = "Its values compare and sort as texts, which is the order of the type."
 	}
-	p.st.Retag = "CREATE TYPE"
+	p.st.ReplacementTag = "CREATE TYPE"
 	p.st.Warning = &Notice{"type \"" + names[len(names)-1] + "\" is a domain over text, since DSQL has no enumerations",
 		detail + " A value that is none of them has the code 23514."}
-	r.find(handled(UserType, Rewritten, Warning, "rewritten to a domain over text with a CHECK: its values compare and sort as texts", p.st.Start))
+	r.addFinding(handledFinding(UserType, Rewritten, Warning, "rewritten to a domain over text with a CHECK: its values compare and sort as texts", p.st.Start))
 }
 
 // dropType rewrites DROP TYPE to DROP DOMAIN.
-func (r *rewriter) dropType(p *part) {
-	ph := r.phrase(p)
-	if !r.rules.Enums || !ph.Words(0, "drop", "type") || temporary(p) != "" {
+func (r *rewriter) dropType(p *statementPart) {
+	ph := r.statementTokens(p)
+	if !r.rules.Enums || !ph.AreKeywords(0, "drop", "type") || temporaryFeature(p) != "" {
 		return
 	}
-	r.edit(ph.Replace(1, "DOMAIN"))
+	r.addEdits(ph.Replace(1, "DOMAIN"))
 	r.meant.Set(p.node, "remove_type", sampleDropDomain().Child("stmts").Child("stmt").Values("remove_type")...)
-	p.st.Retag = "DROP TYPE"
+	p.st.ReplacementTag = "DROP TYPE"
 	if parse.DropBehavior(p.node.Integer("behavior")) == parse.DROP_CASCADE {
 		p.st.Hint = "Clusters refuse DROP DOMAIN CASCADE: drop the columns of the type, or their tables, and then the type without CASCADE."
 	}
-	r.find(handled(UserType, Rewritten, Info, "rewritten to DROP DOMAIN", p.st.Start))
+	r.addFinding(handledFinding(UserType, Rewritten, Info, "rewritten to DROP DOMAIN", p.st.Start))
 }
 
-var sampleDropDomain = parse.Sample("DROP DOMAIN d")
+var sampleDropDomain = parse.LazyTree("DROP DOMAIN d")

@@ -10,15 +10,15 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// ALTER TYPE ... ADD VALUE of an enumeration that a domain replaces (enumeration.go) is carried out in two
-// steps. Sluice adds a CHECK with the new value, and then drops the former CHECK. Both hold in between, so that
-// no invalid value is accepted. A number at the end of its name orders the CHECKs of a domain.
+// ALTER TYPE ... ADD VALUE of an enumeration that a domain replaces (enumeration.go) is carried out in two steps.
+// Sluice adds a CHECK with the new value, and then drops the former CHECK. Both hold in between, so that no invalid
+// value is accepted. A number at the end of its name orders the CHECKs of a domain.
 //
 // RENAME VALUE is not carried out, because rows store the value as text. A hint lists the statements
-// (renamedByHand).
+// (renameValueAdvice).
 
-// EnumValue is an ALTER TYPE ... ADD VALUE that Sluice carries out.
-type EnumValue struct {
+// EnumValueAddition is an ALTER TYPE ... ADD VALUE that Sluice carries out.
+type EnumValueAddition struct {
 	Text      string // the client's statement
 	Type      string // the name of the type as SQL
 	Value     string // the new value
@@ -29,43 +29,43 @@ type EnumValue struct {
 	IfNotExists bool
 }
 
-// addValue marks an ALTER TYPE ... ADD VALUE that Sluice can carry out on a domain.
-func (r *rewriter) addValue(p *part) {
-	if !r.rules.Enums || !r.rules.Dialect || temporary(p) != "" {
+// planAddEnumValue marks an ALTER TYPE ... ADD VALUE that Sluice can carry out on a domain.
+func (r *rewriter) planAddEnumValue(p *statementPart) {
+	if !r.rules.Enums || !r.rules.Dialect || temporaryFeature(p) != "" {
 		return
 	}
-	ph, name := r.phrase(p), p.node.Names("type_name")
-	if len(name) > 2 || ph.Commented() {
+	ph, name := r.statementTokens(p), p.node.Names("type_name")
+	if len(name) > 2 || ph.HasComments() {
 		return
 	}
-	i := ph.Qualified(2)
-	e := &EnumValue{Text: string(r.text[p.st.Start:p.st.End]), Type: typeName(p.node), Value: p.node.Text("new_val"), Neighbour: p.node.Text("new_val_neighbor"),
+	i := ph.AfterQualifiedName(2)
+	e := &EnumValueAddition{Text: string(r.text[p.st.Start:p.st.End]), Type: typeName(p.node), Value: p.node.Text("new_val"), Neighbour: p.node.Text("new_val_neighbor"),
 		After: p.node.Flag("new_val_is_after"), IfNotExists: p.node.Flag("skip_if_new_val_exists")}
-	if !ph.Words(i, "add", "value") {
+	if !ph.AreKeywords(i, "add", "value") {
 		return
 	}
 	before := len(ph.Tokens) - 2
-	e.Placed = ph.Word(before, "before") || ph.Word(before, "after")
+	e.Placed = ph.IsKeyword(before, "before") || ph.IsKeyword(before, "after")
 	p.st.Hint = "Send the statement alone outside of a transaction: it is then carried out (" + EnumKey + ")."
 	if len(r.parts) > 1 {
 		return
 	}
 	p.st.Does, p.st.EnumValue = Alters, e
-	r.find(handled(UserType, Rewritten, Info, "carried out in two transactions: the domain gets a CHECK with the value, and loses the one without", p.st.Start))
+	r.addFinding(handledFinding(UserType, Rewritten, Info, "carried out in two transactions: the domain gets a CHECK with the value, and loses the one without", p.st.Start))
 }
 
-// DomainValues is a CHECK that restricts a domain to a list of texts.
-type DomainValues struct {
+// DomainCheck is a CHECK that restricts a domain to a list of texts.
+type DomainCheck struct {
 	Name   string
 	Values []string
 	stem   string // Name without the number at its end
 	number int
 }
 
-// ReadDomainValues parses a CHECK as the catalog shows it. It returns nil for a CHECK of another form.
-func ReadDomainValues(name, shown string) *DomainValues {
+// ParseDomainCheck parses a CHECK as the catalog shows it. It returns nil for a CHECK of another form.
+func ParseDomainCheck(name, shown string) *DomainCheck {
 	text := "ALTER DOMAIN d ADD CONSTRAINT c " + shown
-	if Defaults().guard([]byte(text)) != parse.Fits {
+	if Defaults().checkLimits([]byte(text)) != parse.Fits {
 		return nil
 	}
 	tree, err := parse.Tree(text)
@@ -76,11 +76,11 @@ func ReadDomainValues(name, shown string) *DomainValues {
 	if !check.Is("A_Expr") || !slices.Equal(check.Names("name"), []string{"="}) || !check.Child("lexpr").Is("ColumnRef") || !slices.Equal(check.Child("lexpr").Names("fields"), []string{"value"}) {
 		return nil
 	}
-	values, ok := textsOf(check)
+	values, ok := textConstants(check)
 	if !ok {
 		return nil
 	}
-	d := &DomainValues{Name: name, Values: values}
+	d := &DomainCheck{Name: name, Values: values}
 	d.stem = strings.TrimRight(name, "0123456789")
 	if digits := name[len(d.stem):]; digits != "" {
 		if d.number, err = strconv.Atoi(digits); err != nil || digits[0] == '0' || len(digits) > 9 {
@@ -90,9 +90,9 @@ func ReadDomainValues(name, shown string) *DomainValues {
 	return d
 }
 
-// textsOf returns the text constants on the right side of a comparison: one, or those of an array.
-func textsOf(check parse.Message) (values []string, ok bool) {
-	list := []parse.Message{check.Child("rexpr")}
+// textConstants returns the text constants on the right side of a comparison: one, or those of an array.
+func textConstants(check parse.TreeNode) (values []string, ok bool) {
+	list := []parse.TreeNode{check.Child("rexpr")}
 	switch parse.A_Expr_Kind(check.Integer("kind")) {
 	case parse.AEXPR_OP:
 	case parse.AEXPR_OP_ANY:
@@ -116,8 +116,8 @@ func textsOf(check parse.Message) (values []string, ok bool) {
 	return values, true
 }
 
-// Next returns the name of the CHECK that replaces d.
-func (d *DomainValues) Next() string {
+// NextName returns the name of the CHECK that replaces d.
+func (d *DomainCheck) NextName() string {
 	number, stem := strconv.Itoa(d.number+1), d.stem
 	for len(stem)+len(number) > parse.MaxName {
 		_, last := utf8.DecodeLastRuneInString(stem)
@@ -126,11 +126,11 @@ func (d *DomainValues) Next() string {
 	return stem + number
 }
 
-// NewestValues returns the CHECK with the highest number, and the others. follows is false if the others are not its
-// predecessors. A predecessor may have one value that newest lacks, because two sessions added a value at once.
-func NewestValues(checks []*DomainValues) (newest *DomainValues, old []*DomainValues, follows bool) {
+// NewestDomainCheck returns the CHECK with the highest number, and the others. follows is false if the others are not
+// its predecessors. A predecessor may have one value that newest lacks, because two sessions added a value at once.
+func NewestDomainCheck(checks []*DomainCheck) (newest *DomainCheck, old []*DomainCheck, follows bool) {
 	checks = slices.Clone(checks)
-	slices.SortFunc(checks, func(a, b *DomainValues) int { return cmp.Compare(a.number, b.number) })
+	slices.SortFunc(checks, func(a, b *DomainCheck) int { return cmp.Compare(a.number, b.number) })
 	newest, old = checks[len(checks)-1], checks[:len(checks)-1]
 	for _, d := range old {
 		if !strings.HasPrefix(d.stem, newest.stem) {
@@ -144,8 +144,8 @@ func NewestValues(checks []*DomainValues) (newest *DomainValues, old []*DomainVa
 	return newest, old, true
 }
 
-// With returns values with the enumeration's new value, in the order of the type.
-func (e *EnumValue) With(values []string) []string {
+// WithValue returns values with the enumeration's new value, in the order of the type.
+func (e *EnumValueAddition) WithValue(values []string) []string {
 	at := len(values)
 	if e.Placed {
 		at = slices.Index(values, e.Neighbour)
@@ -157,25 +157,26 @@ func (e *EnumValue) With(values []string) []string {
 }
 
 // TooLong reports whether the value is longer than PostgreSQL allows.
-func (e *EnumValue) TooLong() bool { return len(e.Value) > mostLabel }
+func (e *EnumValueAddition) TooLong() bool { return len(e.Value) > mostLabel }
 
-// Add returns the statement that adds a CHECK of values. Existing rows are not checked, because all their
+// AddCheckSQL returns the statement that adds a CHECK of values. Existing rows are not checked, because all their
 // values are in the list.
-func (e *EnumValue) Add(name string, values []string) string {
+func (e *EnumValueAddition) AddCheckSQL(name string, values []string) string {
 	list := make([]string, len(values))
 	for i, value := range values {
-		list[i] = parse.Literal(value)
+		list[i] = parse.QuoteLiteral(value)
 	}
-	return "ALTER DOMAIN " + e.Type + " ADD CONSTRAINT " + parse.Identifier(name) + " CHECK (VALUE IN (" + strings.Join(list, ", ") + ")) NOT VALID"
+	return "ALTER DOMAIN " + e.Type + " ADD CONSTRAINT " + parse.QuoteIdent(name) + " CHECK (VALUE IN (" + strings.Join(list, ", ") + ")) NOT VALID"
 }
 
-// Drop returns the statement that drops a CHECK. DropAny does the same if the CHECK may be missing.
-func (e *EnumValue) Drop(name string) string {
-	return "ALTER DOMAIN " + e.Type + " DROP CONSTRAINT " + parse.Identifier(name)
+// DropCheckSQL returns the statement that drops a CHECK. DropCheckIfExistsSQL does the same if the CHECK may be
+// missing.
+func (e *EnumValueAddition) DropCheckSQL(name string) string {
+	return "ALTER DOMAIN " + e.Type + " DROP CONSTRAINT " + parse.QuoteIdent(name)
 }
-func (e *EnumValue) DropAny(name string) string {
-	return "ALTER DOMAIN " + e.Type + " DROP CONSTRAINT IF EXISTS " + parse.Identifier(name)
+func (e *EnumValueAddition) DropCheckIfExistsSQL(name string) string {
+	return "ALTER DOMAIN " + e.Type + " DROP CONSTRAINT IF EXISTS " + parse.QuoteIdent(name)
 }
 
 // Hint returns the advice to add the value by hand.
-func (e *EnumValue) Hint() string { return addedByHand(e.Type, e.Value) }
+func (e *EnumValueAddition) Hint() string { return addValueAdvice(e.Type, e.Value) }

@@ -26,12 +26,12 @@ func TestDomainValues(t *testing.T) {
 		{"c", "NOT NULL VALUE", "", ""},
 		{"c01", "CHECK ((VALUE = 'a'::text))", "", ""},
 	} {
-		d := ReadDomainValues(test.name, test.shown)
+		d := ParseDomainCheck(test.name, test.shown)
 		switch {
 		case (d != nil) != (test.next != ""):
 			t.Errorf("%s %s: %v", test.name, test.shown, d)
-		case d != nil && (d.Next() != test.next || strings.Join(d.Values, "|") != test.values || len(d.Next()) > 63):
-			t.Errorf("%s: %q, next %q", test.shown, d.Values, d.Next())
+		case d != nil && (d.NextName() != test.next || strings.Join(d.Values, "|") != test.values || len(d.NextName()) > 63):
+			t.Errorf("%s: %q, next %q", test.shown, d.Values, d.NextName())
 		}
 	}
 }
@@ -59,7 +59,7 @@ func TestEnumValues(t *testing.T) {
 	} {
 		got := ""
 		if e := p.Plan([]byte(sql)).Statements[0].EnumValue; e != nil {
-			got = e.Type + " " + strings.Join(e.With(slices.Clone(values)), ",")
+			got = e.Type + " " + strings.Join(e.WithValue(slices.Clone(values)), ",")
 		}
 		if got != want {
 			t.Errorf("%s:\n got %s\nwant %s", sql, got, want)

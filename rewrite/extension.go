@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Most migrations create plpgsql, uuid-ossp or pgcrypto, of which DSQL has parts built in. Sluice answers
-// CREATE, COMMENT ON and DROP EXTENSION of these, and a NOTICE lists the supported functions. uuid.go rewrites
+// Most migrations create plpgsql, uuid-ossp or pgcrypto, of which DSQL has parts built in. Sluice answers CREATE,
+// COMMENT ON and DROP EXTENSION of these, and a NOTICE lists the supported functions. uuid.go rewrites
 // uuid_generate_v4().
 
 // extensions are the extensions that Sluice answers, with the text of the NOTICE.
@@ -23,8 +23,8 @@ var extensions = map[string]struct {
 		"encrypt, decrypt, encrypt_iv, decrypt_iv, armor, dearmor, pgp_*."},
 }
 
-// missing maps functions of these extensions that DSQL lacks to advice.
-var missing = func() map[string]string {
+// missingFunctions maps functions of these extensions that DSQL lacks to advice.
+var missingFunctions = func() map[string]string {
 	all := map[string]string{
 		"uuid_generate_v4": "Write gen_random_uuid(); without quotes around its name, uuid_generate_v4() becomes that (" + ExtensionsKey + ").",
 		"uuid_nil":         "Write '00000000-0000-0000-0000-000000000000'::uuid.",
@@ -53,45 +53,45 @@ var missing = func() map[string]string {
 // ExtensionsKey is the configuration key of Rules.Extensions.
 const ExtensionsKey = "rewrite.extensions"
 
-// MissingFunction returns a hint for the server's error that a function does not exist. It is "" unless the
+// MissingFunctionHint returns a hint for the server's error that a function does not exist. It is "" unless the
 // function belongs to an extension that DSQL lacks.
-func MissingFunction(message string) string {
+func MissingFunctionHint(message string) string {
 	name, found := strings.CutPrefix(message, "function ")
 	if !found {
 		return ""
 	}
 	name, _, _ = strings.Cut(name, "(")
-	if instead := missing[relation(name)]; instead != "" {
+	if instead := missingFunctions[baseRelationName(name)]; instead != "" {
 		return "DSQL has no extensions, and so no function of this name. " + instead
 	}
 	return ""
 }
 
 // createExtension answers CREATE EXTENSION of plpgsql, uuid-ossp or pgcrypto.
-func (r *rewriter) createExtension(p *part) {
+func (r *rewriter) createExtension(p *statementPart) {
 	name := p.node.Text("extname")
 	known, ok := extensions[name]
 	if !ok || !r.rules.Extensions {
 		return
 	}
-	r.answer(p, Answers, "CREATE EXTENSION")
+	r.answerLocally(p, Answers, "CREATE EXTENSION")
 	p.st.Notices = []Notice{{"extension \"" + name + "\" is not installed: DSQL has no extensions, and Sluice answers the statement", known.detail}}
-	r.find(handled(Extension, Answered, known.severity, "answered as done; a NOTICE names which of its functions there are", p.st.Start))
+	r.addFinding(handledFinding(Extension, Answered, known.severity, "answered as done; a NOTICE names which of its functions there are", p.st.Start))
 }
 
 // commentExtension answers COMMENT ON EXTENSION of plpgsql, uuid-ossp or pgcrypto.
-func (r *rewriter) commentExtension(p *part) {
+func (r *rewriter) commentExtension(p *statementPart) {
 	name := p.node.Child("object").Text("sval")
 	if _, ok := extensions[name]; !ok || !r.rules.Extensions {
 		return
 	}
-	r.answer(p, Answers, "COMMENT")
+	r.answerLocally(p, Answers, "COMMENT")
 	p.st.Notices = []Notice{{Message: "extension \"" + name + "\" is not installed: the comment is not kept"}}
-	r.find(handled(Extension, Answered, Info, "answered as done; the comment is not kept", p.st.Start))
+	r.addFinding(handledFinding(Extension, Answered, Info, "answered as done; the comment is not kept", p.st.Start))
 }
 
 // dropExtension answers DROP EXTENSION. IF EXISTS is answered for any extension, otherwise only for known ones.
-func (r *rewriter) dropExtension(p *part) {
+func (r *rewriter) dropExtension(p *statementPart) {
 	var names []string
 	for object := range p.node.List("objects") {
 		names = append(names, object.Text("sval"))
@@ -101,7 +101,7 @@ func (r *rewriter) dropExtension(p *part) {
 	if !r.rules.Extensions || unknown && !ifExists {
 		return
 	}
-	r.answer(p, Answers, "DROP EXTENSION")
+	r.answerLocally(p, Answers, "DROP EXTENSION")
 	notice := "\" is not installed: nothing is dropped"
 	if ifExists {
 		notice = "\" does not exist, skipping"
@@ -109,11 +109,11 @@ func (r *rewriter) dropExtension(p *part) {
 	for _, name := range names {
 		p.st.Notices = append(p.st.Notices, Notice{Message: "extension \"" + name + notice})
 	}
-	r.find(handled(Extension, Answered, Info, "answered as done; there is nothing to drop", p.st.Start))
+	r.addFinding(handledFinding(Extension, Answered, Info, "answered as done; there is nothing to drop", p.st.Start))
 }
 
-// extension dispatches statements about extensions, and DROP statements of other objects.
-func (r *rewriter) extension(p *part) {
+// rewriteExtension dispatches statements about extensions, and DROP statements of other objects.
+func (r *rewriter) rewriteExtension(p *statementPart) {
 	object := parse.OBJECT_EXTENSION
 	switch m := p.node; {
 	case m.Is("CreateExtensionStmt"):

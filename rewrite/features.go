@@ -84,15 +84,15 @@ const (
 // Features returns all features, sorted.
 func Features() []Feature { return slices.Sorted(maps.Keys(catalogue)) }
 
-// fact describes a feature: its rule, the reason why DSQL does not take it, and a remedy for the user.
-type fact struct {
+// featureFact describes a feature: its rule, the reason why DSQL does not take it, and a remedy for the user.
+type featureFact struct {
 	rule           Rule
 	reason, remedy string
 }
 
-// catalogue describes all features. Its sources are the user guide of Aurora DSQL, and the answers of real
-// clusters that github.com/Dreamescaper/dsql-emulator recorded in 2026.
-var catalogue = map[Feature]fact{
+// catalogue describes all features. Its sources are the user guide of Aurora DSQL, and the answers of real clusters
+// that github.com/Dreamescaper/dsql-emulator recorded in 2026.
+var catalogue = map[Feature]featureFact{
 	ForShare:       {LockingRule, "DSQL refuses FOR SHARE", "lock FOR UPDATE, or give the table a policy under rewrite.locking_policies"},
 	ForNoKeyUpdate: {LockingRule, "DSQL refuses FOR NO KEY UPDATE", "lock FOR UPDATE, or give the table a policy under rewrite.locking_policies"},
 	SkipLocked: {LockingRule, "DSQL locks nothing, so SKIP LOCKED skips nothing: consumers of a queue all take the same rows and all but one fail at COMMIT",

@@ -54,8 +54,8 @@ const (
 
 func (s Severity) String() string { return [...]string{"info", "warning", "error"}[s] }
 
-// Finding describes one use of SQL that DSQL does not support as PostgreSQL does. Its texts quote nothing of
-// the client's statement.
+// Finding describes one use of SQL that DSQL does not support as PostgreSQL does. Its texts quote nothing of the
+// client's statement.
 type Finding struct {
 	// Feature is the feature that the statement uses and DSQL lacks. Feature and Operation label a metric.
 	Feature   Feature
@@ -69,21 +69,21 @@ type Finding struct {
 	At int
 }
 
-// Values of Finding.Action for statements that pass unchanged.
+// Values of Finding.SettingAction for statements that pass unchanged.
 const (
 	Passes     = "passes unchanged and fails there"
 	switched   = "passes unchanged: the rule is switched off"
 	notTheSame = "passes unchanged: the text that the rule made would not have meant what was intended"
 )
 
-// found returns a finding about a feature that passes unchanged and fails on the server.
-func found(f Feature, at int) Finding {
+// refusedFinding returns a finding about a feature that passes unchanged and fails on the server.
+func refusedFinding(f Feature, at int) Finding {
 	e := catalogue[f]
 	return Finding{Feature: f, Rule: e.rule, Severity: Error, Reason: e.reason, Action: Passes, Remedy: e.remedy, At: at}
 }
 
-// handled returns a finding about a feature that a rule handled with outcome o.
-func handled(f Feature, o Outcome, s Severity, action string, at int) Finding {
+// handledFinding returns a finding about a feature that a rule handled with outcome o.
+func handledFinding(f Feature, o Outcome, s Severity, action string, at int) Finding {
 	e := catalogue[f]
 	finding := Finding{Feature: f, Rule: e.rule, Outcome: o, Severity: s, Reason: e.reason, Action: action, At: at}
 	if s != Info {
@@ -92,9 +92,9 @@ func handled(f Feature, o Outcome, s Severity, action string, at int) Finding {
 	return finding
 }
 
-// off returns a finding about a feature whose rule is disabled.
-func off(f Feature, at int) Finding {
-	finding := found(f, at)
+// disabledFinding returns a finding about a feature whose rule is disabled.
+func disabledFinding(f Feature, at int) Finding {
+	finding := refusedFinding(f, at)
 	finding.Action = switched
 	return finding
 }
@@ -102,5 +102,5 @@ func off(f Feature, at int) Finding {
 // findingBytes returns the memory of findings in bytes. Their texts are constants and do not count.
 func findingBytes(findings []Finding) int { return cap(findings) * int(unsafe.Sizeof(Finding{})) }
 
-// FindingOf returns the finding about a feature of a statement that passes unchanged, at offset 0.
-func FindingOf(f Feature) Finding { return found(f, 0) }
+// NewFinding returns the finding about a feature of a statement that passes unchanged, at offset 0.
+func NewFinding(f Feature) Finding { return refusedFinding(f, 0) }

@@ -2,10 +2,10 @@ package rewrite
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// parseDialect parses a text in PostgreSQL's grammar and DSQL's additions: CREATE [UNIQUE] INDEX ASYNC and
-// ALTER TABLE ASYNC. The tree does not contain ASYNC; offsets are those of the text.
-func parseDialect(sql string) (parse.Message, error) {
-	if blanked := withoutAsync(sql); blanked != "" {
+// parseDialect parses a text in PostgreSQL's grammar and DSQL's additions: CREATE [UNIQUE] INDEX ASYNC and ALTER TABLE
+// ASYNC. The tree does not contain ASYNC; offsets are those of the text.
+func parseDialect(sql string) (parse.TreeNode, error) {
+	if blanked := blankAsync(sql); blanked != "" {
 		// The first parse is without ASYNC, which PostgreSQL would read as an index name.
 		if tree, err := parse.Tree(blanked); err == nil {
 			return tree, nil
@@ -14,9 +14,9 @@ func parseDialect(sql string) (parse.Message, error) {
 	return parse.Tree(sql)
 }
 
-// withoutAsync replaces every ASYNC after INDEX or TABLE by blanks. It returns "" if there is none.
-func withoutAsync(sql string) string {
-	if !mentions(sql, "async") {
+// blankAsync replaces every ASYNC after INDEX or TABLE by blanks. It returns "" if there is none.
+func blankAsync(sql string) string {
+	if !containsFold(sql, "async") {
 		return ""
 	}
 	blanked := []byte(sql)
@@ -44,8 +44,8 @@ func withoutAsync(sql string) string {
 	}
 }
 
-// mentions reports whether sql contains the letters of lower in any case.
-func mentions(sql, lower string) bool {
+// containsFold reports whether sql contains the letters of lower in any case.
+func containsFold(sql, lower string) bool {
 	for i := 0; i+len(lower) <= len(sql); i++ {
 		if sql[i]|0x20 == lower[0] && foldEqual(sql[i:i+len(lower)], lower) {
 			return true
@@ -64,9 +64,9 @@ func foldEqual(text, lower string) bool {
 	return true
 }
 
-// unparsable returns the plan of a text that is not PostgreSQL's grammar. A newer server may accept the text.
-// The plan therefore pins if a word in the text could leave state in the session.
-func unparsable(sql string) *Plan {
+// unparsablePlan returns the plan of a text that is not PostgreSQL's grammar. A newer server may accept the text. The
+// plan therefore pins if a word in the text could leave state in the session.
+func unparsablePlan(sql string) *Plan {
 	l := parse.Lexer{Text: []byte(sql), UTF8: true}
 	for begins := true; ; {
 		switch l.Next() {
@@ -75,8 +75,8 @@ func unparsable(sql string) *Plan {
 		case parse.BadToken:
 			return guardedPlan
 		case parse.WordToken:
-			r := parse.RoleOf(l.Lexeme())
-			if r&parse.Clinging != 0 || begins && r&parse.Stateful != 0 {
+			r := parse.RoleOfWord(l.Lexeme())
+			if r&parse.StatefulAnywhere != 0 || begins && r&parse.Stateful != 0 {
 				return guardedPlan
 			}
 			begins = false

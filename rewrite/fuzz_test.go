@@ -53,7 +53,7 @@ func checkOrder(t *testing.T, sql string, plan *Plan) {
 			pin = st.Pin
 		}
 		if st.End == 0 {
-			if cleared, _ := scan([]byte(sql)); cleared == nil {
+			if cleared, _ := planByWords([]byte(sql)); cleared == nil {
 				t.Fatalf("%q: statement %d has no end", sql, i)
 			}
 			continue
@@ -69,7 +69,7 @@ func checkOrder(t *testing.T, sql string, plan *Plan) {
 }
 
 // checkCarried sets a changed setting again.
-func checkCarried(t *testing.T, c Change) {
+func checkCarried(t *testing.T, c SettingChange) {
 	t.Helper()
 	if c.SQL == "" {
 		return
@@ -83,8 +83,8 @@ func checkCarried(t *testing.T, c Change) {
 		}
 		t.Fatalf("%q: %v", sql, err)
 	}
-	plan, _ := build(sql, tree)
-	again := plan.Single()
+	plan, _ := buildPlan(sql, tree)
+	again := plan.SingleStatement()
 	if again == nil || len(again.Changes) != 1 || again.Changes[0].SQL != c.SQL || again.Changes[0].Text != c.Text {
 		t.Fatalf("%q: %+v, want %+v", sql, again, c)
 	}

@@ -6,10 +6,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Generates reports whether a text may return values that the server generates, so that a second run may return
-// others. A text may if it names a clock, a random value or a sequence, or is an INSERT with RETURNING. Only
-// words are examined; functions and views of users are ignored.
-func Generates(sql []byte) bool {
+// MayGenerateValues reports whether a text may return values that the server generates, so that a second run may return
+// others. A text may if it names a clock, a random value or a sequence, or is an INSERT with RETURNING. Only words are
+// examined; functions and views of users are ignored.
+func MayGenerateValues(sql []byte) bool {
 	l := parse.Lexer{Text: sql}
 	var inserts, returns bool
 	for {
@@ -18,7 +18,7 @@ func Generates(sql []byte) bool {
 			return false
 		case parse.WordToken:
 			switch word := strings.ToLower(string(l.Lexeme())); {
-			case parse.Generators[word]:
+			case parse.VolatileWords[word]:
 				return true
 			case word == "insert", word == "merge", word == "default":
 				inserts = true
@@ -32,8 +32,8 @@ func Generates(sql []byte) bool {
 	}
 }
 
-// returningSkips is the shift table of a Horspool search for "returning". For a byte it holds the distance to
-// the next possible end of the word.
+// returningSkips is the shift table of a Horspool search for "returning". For a byte it holds the distance to the next
+// possible end of the word.
 var returningSkips = func() (skips [256]uint8) {
 	const word = "returning"
 	for i := range skips {
@@ -45,8 +45,8 @@ var returningSkips = func() (skips [256]uint8) {
 	return skips
 }()
 
-// hasReturning reports whether a text contains "returning" in any case. It examines few bytes of a long text,
-// unlike a lexer.
+// hasReturning reports whether a text contains "returning" in any case. It examines few bytes of a long text, unlike a
+// lexer.
 func hasReturning(sql []byte) bool {
 	const word = "returning"
 	for end := len(word); end <= len(sql); end += int(returningSkips[sql[end-1]]) {
@@ -57,8 +57,8 @@ func hasReturning(sql []byte) bool {
 	return false
 }
 
-// InsertsReturning reports whether a text begins with INSERT and contains RETURNING.
-func InsertsReturning(sql []byte) bool {
+// IsInsertReturning reports whether a text begins with INSERT and contains RETURNING.
+func IsInsertReturning(sql []byte) bool {
 	l := parse.Lexer{Text: sql}
 	for first := true; ; first = false {
 		switch l.Next() {

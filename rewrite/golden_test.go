@@ -28,14 +28,14 @@ func showFindings(plan *Plan) string {
 		if st.Constraints != nil {
 			lines = append(lines, showSteps(st.Constraints)...)
 		}
-		if st.Retag != "" {
-			lines = append(lines, "shown "+st.Retag)
+		if st.ReplacementTag != "" {
+			lines = append(lines, "shown "+st.ReplacementTag)
 		}
 		if st.Warning != nil {
 			lines = append(lines, "warning "+st.Warning.Message+": "+st.Warning.Detail)
 		}
 		if g := st.Guarded; g != nil {
-			lines = append(lines, fmt.Sprintf("guarded %q %v %s", g.Condition, g.Ignores, g.Command.Text))
+			lines = append(lines, fmt.Sprintf("guarded %q %v %s", g.Condition, g.IgnoredCodes, g.Command.Text))
 			if st.Pin != NoPin {
 				lines = append(lines, "pins")
 			}
@@ -46,8 +46,8 @@ func showFindings(plan *Plan) string {
 			}
 		}
 		if a := st.Alteration; a != nil && a.Retypes {
-			r := a.Apart("1")
-			for _, step := range []string{r.Add(), r.Fill(r.Column, []string{"id"}, 9), r.Clear(r.Was, nil, 9)} {
+			r := a.StartTypeChange("1")
+			for _, step := range []string{r.AddColumnSQL(), r.BackfillSQL(r.Column, []string{"id"}, 9), r.ClearChangedSQL(r.OldColumn, nil, 9)} {
 				lines = append(lines, "step "+step)
 			}
 		}
@@ -65,7 +65,7 @@ func showFindings(plan *Plan) string {
 }
 
 // showSteps are the statements by which constraints are added.
-func showSteps(c *Constraints) (lines []string) {
+func showSteps(c *AddedConstraints) (lines []string) {
 	for _, column := range c.Columns {
 		lines = append(lines, "step "+column.Add)
 	}
@@ -73,19 +73,19 @@ func showSteps(c *Constraints) (lines []string) {
 		a := &c.Adds[i]
 		name := a.Name
 		if name == "" {
-			name = a.Candidate(0)
+			name = a.CandidateName(0)
 		}
 		if a.Kind == Unique {
-			lines = append(lines, "step "+a.CreateIndex(name), "step "+a.UsingIndex(name, name))
+			lines = append(lines, "step "+a.CreateIndexSQL(name), "step "+a.AddUsingIndexSQL(name, name))
 			continue
 		}
-		lines = append(lines, "step "+a.NotValid(name), "step "+a.Validate(name))
+		lines = append(lines, "step "+a.AddNotValidSQL(name), "step "+a.ValidateSQL(name))
 	}
 	return lines
 }
 
 // cursorWords are what else is known of a statement about a cursor.
-func cursorWords(c *Cursor) (words string) {
+func cursorWords(c *CursorStatement) (words string) {
 	for _, is := range []struct {
 		so   bool
 		word string

@@ -14,41 +14,41 @@ import (
 //	BEGIN IF condition THEN statement; END IF; END
 //	BEGIN statement; END
 //
-// For a block with one DDL statement and without variables, Sluice runs the statement as if it were sent alone.
-// Other blocks are sent to the server, which refuses them.
+// For a block with one DDL statement and without variables, Sluice runs the statement as if it were sent alone. Other
+// blocks are sent to the server, which refuses them.
 
-// Guarded is a DO block with one statement that Sluice carries out.
-type Guarded struct {
-	Text      string // the DO statement
-	Condition string // a boolean SQL expression that must be true; "" for none
-	Ignores   []string
-	Command   Command
+// DoBlock is a DO block with one statement that Sluice carries out.
+type DoBlock struct {
+	Text         string // the DO statement
+	Condition    string // a boolean SQL expression that must be true; "" for none
+	IgnoredCodes []string
+	Command      AlterCommand
 }
 
-// mostGuarded is the maximum length in bytes of a DO block that Sluice examines. An enumeration of a thousand values is
+// maxDoBlock is the maximum length in bytes of a DO block that Sluice examines. An enumeration of a thousand values is
 // shorter.
-const mostGuarded = 64 << 10
+const maxDoBlock = 64 << 10
 
-// conditionCodes maps the conditions that a block may ignore to their SQLSTATEs. All mean that an object exists
-// or is missing. OTHERS is excluded because it would hide a refusal.
+// conditionCodes maps the conditions that a block may ignore to their SQLSTATEs. All mean that an object exists or is
+// missing. OTHERS is excluded because it would hide a refusal.
 var conditionCodes = map[string]string{
 	"duplicate_object": "42710", "duplicate_table": "42P07", "duplicate_column": "42701", "duplicate_schema": "42P06",
 	"unique_violation": "23505", "undefined_object": "42704", "undefined_table": "42P01", "undefined_column": "42703",
 	"invalid_schema_name": "3F000", "invalid_table_definition": "42P16",
 }
 
-// guarded marks a DO block whose single statement Sluice can carry out.
-func (r *rewriter) guarded(p *part) {
-	body, ok := blockOf(p.node)
+// planDoBlock marks a DO block whose single statement Sluice can carry out.
+func (r *rewriter) planDoBlock(p *statementPart) {
+	body, ok := doBlockBody(p.node)
 	if !ok || !r.rules.Dialect || r.planned == nil {
 		return
 	}
-	g := readBlock(body)
+	g := parseDoBlock(body)
 	if g == nil || g.Condition != "" && !r.onlyReads(g.Condition) {
 		return
 	}
 	plan := r.planned(g.Command.Text)
-	st := plan.Single()
+	st := plan.SingleStatement()
 	if _, fits := plan.Demand(); !fits || st == nil || st.Refusal != nil || st.Tag != "" || st.Job != NoJob || st.Pin != NoPin || plan.Mapped || !st.demand.DDL {
 		if st != nil && st.Hint != "" {
 			p.st.Hint = "The statement in the block is refused by itself, too. To that one: " + st.Hint
@@ -62,22 +62,22 @@ func (r *rewriter) guarded(p *part) {
 	g.Text, g.Command.St = string(r.text[p.st.Start:p.st.End]), st
 	g.Command.Text = cmp.Or(plan.Text, g.Command.Text)
 	p.st.Does, p.st.Guarded, p.st.Pin, p.st.demand, p.writeCommand, p.readOnlyAllowed = Alters, g, NoPin, st.demand, st.writeCommand, st.readOnlyAllowed
-	r.find(handled(Procedural, Rewritten, Info, "the one statement in the block is carried out as if it were sent by itself", p.st.Start))
+	r.addFinding(handledFinding(Procedural, Rewritten, Info, "the one statement in the block is carried out as if it were sent by itself", p.st.Start))
 	for _, f := range plan.Findings {
 		f.At = p.st.Start
-		r.find(f)
+		r.addFinding(f)
 	}
 }
 
 // onlyReads reports whether a condition only reads.
 func (r *rewriter) onlyReads(condition string) bool {
 	plan := r.planned("SELECT (" + condition + ")")
-	st := plan.Single()
+	st := plan.SingleStatement()
 	return st != nil && plan.Kind == Read && plan.Text == "" && st.Pin == NoPin && !st.Calls && st.Refusal == nil && st.Tag == "" && len(st.Changes) == 0 && !plan.Contends
 }
 
-// blockOf returns the text of a DO block in PL/pgSQL. ok is false for another language or a block that is too long.
-func blockOf(node parse.Message) (body string, ok bool) {
+// doBlockBody returns the text of a DO block in PL/pgSQL. ok is false for another language or a block that is too long.
+func doBlockBody(node parse.TreeNode) (body string, ok bool) {
 	for option := range node.List("args") {
 		arg := option.Child("arg")
 		switch option.Text("defname") {
@@ -89,51 +89,51 @@ func blockOf(node parse.Message) (body string, ok bool) {
 			}
 		}
 	}
-	return body, body != "" && len(body) <= mostGuarded
+	return body, body != "" && len(body) <= maxDoBlock
 }
 
-// readBlock returns the Guarded of a block, or nil for a block of another form. Blocks with comments are
-// excluded, because the statement is cut out of the text.
-func readBlock(body string) *Guarded {
-	ph := parse.LexPhrase([]byte(body), 0, len(body))
-	g, i := &Guarded{}, 1
-	if !ph.Word(0, "begin") || ph.Commented() {
+// parseDoBlock returns the Guarded of a block, or nil for a block of another form. Blocks with comments are excluded,
+// because the statement is cut out of the text.
+func parseDoBlock(body string) *DoBlock {
+	ph := parse.LexTokens([]byte(body), 0, len(body))
+	g, i := &DoBlock{}, 1
+	if !ph.IsKeyword(0, "begin") || ph.HasComments() {
 		return nil
 	}
-	conditional := ph.Word(i, "if")
+	conditional := ph.IsKeyword(i, "if")
 	if conditional {
-		then := ph.Next(i, "then")
-		if then < 0 || slices.ContainsFunc(ph.Tokens[i:then], func(t parse.Lexed) bool {
+		then := ph.NextKeyword(i, "then")
+		if then < 0 || slices.ContainsFunc(ph.Tokens[i:then], func(t parse.LexedToken) bool {
 			return t.Kind == parse.WordToken && parse.IsWord(ph.Text[t.Start:t.End], "case")
 		}) {
 			return nil
 		}
-		g.Condition, i = ph.Span(i+1, then), then+1
+		g.Condition, i = ph.TextBetween(i+1, then), then+1
 	}
 	end := i
-	for end < len(ph.Tokens) && !ph.Punct(end, ';') {
+	for end < len(ph.Tokens) && !ph.IsPunct(end, ';') {
 		end++
 	}
-	if !slices.ContainsFunc([]string{"create", "alter", "drop", "comment"}, func(verb string) bool { return ph.Word(i, verb) }) {
+	if !slices.ContainsFunc([]string{"create", "alter", "drop", "comment"}, func(verb string) bool { return ph.IsKeyword(i, verb) }) {
 		return nil
 	}
-	g.Command.Text = ph.Span(i, end)
+	g.Command.Text = ph.TextBetween(i, end)
 	i = end + 1
 	if conditional {
-		if !ph.Words(i, "end", "if") || !ph.Punct(i+2, ';') {
+		if !ph.AreKeywords(i, "end", "if") || !ph.IsPunct(i+2, ';') {
 			return nil
 		}
 		i += 3
 	}
-	if ph.Word(i, "exception") && !conditional { // with a condition, the handlers would cover it, too
-		if i = g.handlers(&ph, i+1); len(g.Ignores) == 0 {
+	if ph.IsKeyword(i, "exception") && !conditional { // with a condition, the handlers would cover it, too
+		if i = g.readHandlers(&ph, i+1); len(g.IgnoredCodes) == 0 {
 			return nil
 		}
 	}
-	if !ph.Word(i, "end") {
+	if !ph.IsKeyword(i, "end") {
 		return nil
 	}
-	if i++; ph.Punct(i, ';') {
+	if i++; ph.IsPunct(i, ';') {
 		i++
 	}
 	if i != len(ph.Tokens) {
@@ -142,21 +142,21 @@ func readBlock(body string) *Guarded {
 	return g
 }
 
-// handlers reads WHEN condition [OR condition] THEN NULL; clauses from token i, and returns the index of the
-// next token. Another form of handler clears Ignores.
-func (g *Guarded) handlers(ph *parse.Phrase, i int) int {
-	for ph.Word(i, "when") {
-		for more := true; more; more = ph.Word(i, "or") {
+// readHandlers reads WHEN condition [OR condition] THEN NULL; clauses from token i, and returns the index of the next
+// token. Another form of handler clears Ignores.
+func (g *DoBlock) readHandlers(ph *parse.TokenList, i int) int {
+	for ph.IsKeyword(i, "when") {
+		for more := true; more; more = ph.IsKeyword(i, "or") {
 			code := conditionCodes[strings.ToLower(string(ph.Lexeme(i+1)))]
 			if code == "" {
-				g.Ignores = nil
+				g.IgnoredCodes = nil
 				return i
 			}
-			g.Ignores = append(g.Ignores, code)
+			g.IgnoredCodes = append(g.IgnoredCodes, code)
 			i += 2
 		}
-		if !ph.Words(i, "then", "null") || !ph.Punct(i+2, ';') {
-			g.Ignores = nil
+		if !ph.AreKeywords(i, "then", "null") || !ph.IsPunct(i+2, ';') {
+			g.IgnoredCodes = nil
 			return i
 		}
 		i += 3

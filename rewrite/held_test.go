@@ -35,21 +35,21 @@ func TestHeldColumns(t *testing.T) {
 		{"ALTER TABLE t ADD a int DEFAULT 1 NULL NOT NULL", "none"},
 		{"ALTER TABLE t ADD a int GENERATED ALWAYS AS (b) STORED CHECK (a > 0)", "none"},
 	} {
-		st := p.Plan([]byte(test.sql)).Single()
+		st := p.Plan([]byte(test.sql)).SingleStatement()
 		got := "none"
 		if a := st.Alteration; a != nil {
 			if got = ""; a.Held != nil {
-				got = strings.ReplaceAll(strings.Join(a.Held.steps(), "; "), parse.Identifier(a.Adding()), "NEW")
+				got = strings.ReplaceAll(strings.Join(a.Held.stepStatements(), "; "), parse.QuoteIdent(a.TemporaryName()), "NEW")
 			}
 		}
 		if got != test.want {
 			t.Errorf("%s:\n got %s\nwant %s", test.sql, got, test.want)
 		}
-		if a := without.Plan([]byte(test.sql)).Single().Alteration; a != nil && a.Held != nil && a.Held.hasNotNull() {
+		if a := without.Plan([]byte(test.sql)).SingleStatement().Alteration; a != nil && a.Held != nil && a.Held.hasNotNull() {
 			t.Errorf("%s: NOT NULL is a CHECK where nobody has asked for that", test.sql)
 		}
 	}
-	if a, b := p.Plan([]byte("ALTER TABLE t ADD a int DEFAULT 1 UNIQUE")).Single().Alteration, p.Plan([]byte("ALTER TABLE t ADD a int DEFAULT 1")).Single().Alteration; a.Adding() == b.Adding() {
+	if a, b := p.Plan([]byte("ALTER TABLE t ADD a int DEFAULT 1 UNIQUE")).SingleStatement().Alteration, p.Plan([]byte("ALTER TABLE t ADD a int DEFAULT 1")).SingleStatement().Alteration; a.TemporaryName() == b.TemporaryName() {
 		t.Error("what a statement leaves would be taken for what another has left")
 	}
 }

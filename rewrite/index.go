@@ -2,40 +2,40 @@ package rewrite
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// index rewrites CREATE INDEX to CREATE INDEX ASYNC. DSQL then builds the index in a background job, and
+// rewriteCreateIndex rewrites CREATE INDEX to CREATE INDEX ASYNC. DSQL then builds the index in a background job, and
 // answers with the job's id.
-func (r *rewriter) index(p *part) {
+func (r *rewriter) rewriteCreateIndex(p *statementPart) {
 	if !r.rules.Index && !r.rules.Dialect {
 		return
 	}
-	ph := r.phrase(p)
+	ph := r.statementTokens(p)
 	at := 0
-	for at < len(ph.Tokens) && !ph.Word(at, "index") {
+	for at < len(ph.Tokens) && !ph.IsKeyword(at, "index") {
 		at++
 	}
-	cannot := r.indexRefusals(p)
-	if ph.Word(at+1, "async") {
+	cannot := r.reportIndexRefusals(p)
+	if ph.IsKeyword(at+1, "async") {
 		return // the client uses DSQL's own form and reads the job's id
 	}
 	switch {
 	case !r.rules.Index:
-		r.find(off(CreateIndex, p.st.Start))
+		r.addFinding(disabledFinding(CreateIndex, p.st.Start))
 		return
 	}
-	if ph.Word(at+1, "concurrently") {
-		r.edit(ph.Replace(at+1, "ASYNC"))
+	if ph.IsKeyword(at+1, "concurrently") {
+		r.addEdits(ph.Replace(at+1, "ASYNC"))
 		r.meant.Set(p.node, "concurrent")
 	} else {
-		r.edit(ph.Insert(at, " ASYNC"))
+		r.addEdits(ph.InsertAfter(at, " ASYNC"))
 	}
 	if !cannot { // otherwise it fails on DSQL with any form of keys
-		r.plainKeys(p, &ph, at)
+		r.simplifyIndexKeys(p, &ph, at)
 	}
 	if p.st.Job = AwaitedJob; !r.rules.AwaitIndex {
 		p.st.Job = UnawaitedJob
 	}
 	if relation := p.node.Child("relation"); p.node.Flag("if_not_exists") && relation.Text("catalogname") == "" {
-		p.st.IfNoIndex = &IndexName{Name: p.node.Text("idxname"), Table: regclass(relation)}
+		p.st.IfNoIndex = &IndexName{Name: p.node.Text("idxname"), Table: regclassName(relation)}
 	}
 	if cannot {
 		return // without ASYNC, the server's error would name that and not the unsupported part
@@ -44,19 +44,19 @@ func (r *rewriter) index(p *part) {
 	if !r.rules.AwaitIndex {
 		action = "rewritten to CREATE INDEX ASYNC; the answer does not wait for the job"
 	}
-	r.find(handled(CreateIndex, Rewritten, Info, action, p.st.Start))
+	r.addFinding(handledFinding(CreateIndex, Rewritten, Info, action, p.st.Start))
 }
 
-// indexRefusals reports the parts of a CREATE INDEX that DSQL supports in no form.
-func (r *rewriter) indexRefusals(p *part) (any bool) {
+// reportIndexRefusals reports the parts of a CREATE INDEX that DSQL supports in no form.
+func (r *rewriter) reportIndexRefusals(p *statementPart) (any bool) {
 	refuse := func(f Feature, yes bool) {
 		if yes {
 			any = true
-			refused := found(f, p.st.Start)
+			refused := refusedFinding(f, p.st.Start)
 			if r.rules.Index {
 				refused.Action = "rewritten to CREATE INDEX ASYNC, and fails there"
 			}
-			r.find(refused)
+			r.addFinding(refused)
 		}
 	}
 	method := p.node.Text("access_method")
@@ -67,7 +67,7 @@ func (r *rewriter) indexRefusals(p *part) (any bool) {
 		if key.Integer("ordering") == descending {
 			descend++
 		}
-		classed = classed || key.Child("opclass").Shape != nil && !usualClass(key, unique)
+		classed = classed || key.Child("opclass").Shape != nil && !isDefaultOpClass(key, unique)
 	}
 	refuse(IndexOrder, descend > 0 && (descend < keys || method != "btree" && method != ""))
 	refuse(IndexOpClass, classed && (method == "btree" || method == ""))
@@ -87,12 +87,12 @@ const (
 var usualClasses = parse.WordSet(`text_pattern_ops varchar_pattern_ops text_ops varchar_ops int2_ops int4_ops int8_ops float4_ops float8_ops
 	numeric_ops bool_ops uuid_ops date_ops time_ops timetz_ops timestamp_ops timestamptz_ops interval_ops bytea_ops`)
 
-// paddedClasses are operator classes that ignore trailing blanks. Over text they distinguish fewer values than
-// text itself.
+// paddedClasses are operator classes that ignore trailing blanks. Over text they distinguish fewer values than text
+// itself.
 var paddedClasses = parse.WordSet("bpchar_pattern_ops bpchar_ops")
 
-// usualClass reports whether a key's operator class has no effect on DSQL.
-func usualClass(key parse.Message, unique bool) bool {
+// isDefaultOpClass reports whether a key's operator class has no effect on DSQL.
+func isDefaultOpClass(key parse.TreeNode, unique bool) bool {
 	names := key.Names("opclass")
 	if len(names) == 2 && names[0] == "pg_catalog" {
 		names = names[1:]
@@ -100,71 +100,71 @@ func usualClass(key parse.Message, unique bool) bool {
 	return len(names) == 1 && key.Child("opclassopts").Shape == nil && (usualClasses[names[0]] || paddedClasses[names[0]] && !unique)
 }
 
-// plainKeys removes redundant parts of an index that DSQL refuses: USING btree, ASC, and operator classes
-// without effect. If all keys have DESC, it is removed as well, because an index can be read backwards. NULLS
-// FIRST and LAST are then swapped.
-func (r *rewriter) plainKeys(p *part, ph *parse.Phrase, at int) {
+// simplifyIndexKeys removes redundant parts of an index that DSQL refuses: USING btree, ASC, and operator classes
+// without effect. If all keys have DESC, it is removed as well, because an index can be read backwards. NULLS FIRST and
+// LAST are then swapped.
+func (r *rewriter) simplifyIndexKeys(p *statementPart, ph *parse.TokenList, at int) {
 	i := at
-	for ; i < len(ph.Tokens) && !ph.Punct(i, '('); i++ {
-		if ph.Word(i, "using") && p.node.Text("access_method") == "btree" {
-			r.edit(ph.Remove(i), ph.Remove(i+1))
+	for ; i < len(ph.Tokens) && !ph.IsPunct(i, '('); i++ {
+		if ph.IsKeyword(i, "using") && p.node.Text("access_method") == "btree" {
+			r.addEdits(ph.Remove(i), ph.Remove(i+1))
 			i++
 		}
 	}
 	mirrored, classed := false, false
 	i++
 	for key := range p.node.List("index_params") {
-		end := ph.Ends(i)
+		end := ph.ParenItemEnd(i)
 		mirrored = mirrored || key.Integer("ordering") == descending
 		classed = classed || key.Child("opclass").Shape != nil
-		r.plainKey(ph, key, end)
+		r.simplifyIndexKey(ph, key, end)
 		i = end + 2
 	}
 	if mirrored {
-		r.find(handled(IndexOrder, Rewritten, Info, "DESC is taken out of every key: the index is read backwards", p.st.Start))
+		r.addFinding(handledFinding(IndexOrder, Rewritten, Info, "DESC is taken out of every key: the index is read backwards", p.st.Start))
 	}
 	if classed {
-		r.find(handled(IndexOpClass, Rewritten, Info, "the operator class is taken out: it orders as the type does", p.st.Start))
+		r.addFinding(handledFinding(IndexOpClass, Rewritten, Info, "the operator class is taken out: it orders as the type does", p.st.Start))
 	}
 }
 
-// plainKey removes the redundant parts of one index key, whose last token is end.
-func (r *rewriter) plainKey(ph *parse.Phrase, key parse.Message, end int) {
+// simplifyIndexKey removes the redundant parts of one index key, whose last token is end.
+func (r *rewriter) simplifyIndexKey(ph *parse.TokenList, key parse.TreeNode, end int) {
 	order, nulls := key.Integer("ordering"), key.Integer("nulls_ordering")
 	if nulls == nullsFirst || nulls == nullsLast {
 		switch {
 		case order == descending && nulls == nullsFirst: // the default order of NULLs in both directions
-			r.edit(ph.Remove(end-1), ph.Remove(end))
+			r.addEdits(ph.Remove(end-1), ph.Remove(end))
 			r.meant.Set(key, "nulls_ordering", parse.Value{Number: uint64(parse.SORTBY_NULLS_DEFAULT)})
 		case order == descending:
-			r.edit(ph.Replace(end, "FIRST"))
+			r.addEdits(ph.Replace(end, "FIRST"))
 			r.meant.Set(key, "nulls_ordering", parse.Value{Number: uint64(nullsFirst)})
 		}
 		end -= 2
 	}
 	if order == ascending || order == descending {
-		r.edit(ph.Remove(end))
+		r.addEdits(ph.Remove(end))
 		r.meant.Set(key, "ordering", parse.Value{Number: uint64(parse.SORTBY_DEFAULT)})
 		end--
 	}
 	if names := len(key.Names("opclass")); names > 0 {
 		for i := range 2*names - 1 {
-			r.edit(ph.Remove(end - i))
+			r.addEdits(ph.Remove(end - i))
 		}
 		r.meant.Set(key, "opclass")
 	}
 }
 
 // dropIndex removes CONCURRENTLY from DROP INDEX, because a DSQL server locks nothing in either form.
-func (r *rewriter) dropIndex(p *part) {
+func (r *rewriter) dropIndex(p *statementPart) {
 	isIndex := parse.ObjectType(p.node.Integer("remove_type")) == parse.OBJECT_INDEX
-	switch ph := r.phrase(p); {
+	switch ph := r.statementTokens(p); {
 	case !isIndex || !p.node.Flag("concurrent"):
-	case r.rules.Index && ph.Words(0, "drop", "index", "concurrently"):
-		r.edit(ph.Remove(2))
+	case r.rules.Index && ph.AreKeywords(0, "drop", "index", "concurrently"):
+		r.addEdits(ph.Remove(2))
 		r.meant.Set(p.node, "concurrent")
-		r.find(handled(DropConcurrently, Rewritten, Info, "CONCURRENTLY is taken out", p.st.Start))
+		r.addFinding(handledFinding(DropConcurrently, Rewritten, Info, "CONCURRENTLY is taken out", p.st.Start))
 	case r.rules.Index || r.rules.Dialect:
-		r.find(off(DropConcurrently, p.st.Start))
+		r.addFinding(disabledFinding(DropConcurrently, p.st.Start))
 	}
 }

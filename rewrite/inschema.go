@@ -11,33 +11,33 @@ import (
 // usualSchema is the SQL constant with which schema tools select the tables of their database.
 const usualSchema = "'public'"
 
-// InSchema adapts sql for a session whose database is mapped to a schema. In queries of information_schema only,
+// AdaptToSchema adapts sql for a session whose database is mapped to a schema. In queries of information_schema only,
 // `table_schema = 'public'` becomes a comparison with schema. changed is false if sql is returned as it is.
-func (p *Planner) InSchema(sql []byte, schema string) (own []byte, changed bool) {
-	if !bytes.Contains(sql, []byte(usualSchema)) || !bytes.Contains(bytes.ToLower(sql), []byte("information_schema")) || p.config.guard(sql) != parse.Fits {
+func (p *Planner) AdaptToSchema(sql []byte, schema string) (own []byte, changed bool) {
+	if !bytes.Contains(sql, []byte(usualSchema)) || !bytes.Contains(bytes.ToLower(sql), []byte("information_schema")) || p.config.checkLimits(sql) != parse.Fits {
 		return sql, false
 	}
 	text := string(sql)
-	tree, ok := p.read(text, false)
+	tree, ok := p.parseGuarded(text, false)
 	if !ok {
 		return sql, false
 	}
 	literal := "'" + strings.ReplaceAll(schema, "'", "''") + "'"
-	constant, ok := p.read("SELECT "+literal, false)
+	constant, ok := p.parseGuarded("SELECT "+literal, false)
 	if !ok {
 		return sql, false
 	}
 	target := constant.Child("stmts").Child("stmt").Child("target_list").Values("val")
-	_, parts := p.draft(text, tree)
+	_, parts := p.draftPlan(text, tree)
 	var edits []parse.Edit
-	meant := parse.Intents{}
+	meant := parse.TreeChanges{}
 	for i := range parts {
 		part := &parts[i]
 		other := func(table string) bool { return !strings.HasPrefix(table, "information_schema.") }
 		if !part.node.Is("SelectStmt") || slices.ContainsFunc(part.st.Tables, other) {
 			continue
 		}
-		for expr, side := range comparisons(part.node) {
+		for expr, side := range publicSchemaComparisons(part.node) {
 			at := expr.Child(side).Integer("location")
 			if strings.HasPrefix(text[at:], usualSchema) { // otherwise the constant is spelled differently
 				edits = append(edits, parse.Edit{Start: at, End: at + len(usualSchema), Text: literal})
@@ -49,19 +49,19 @@ func (p *Planner) InSchema(sql []byte, schema string) (own []byte, changed bool)
 		return sql, false
 	}
 	made, ok := parse.Apply(text, edits)
-	if !ok || !p.verified(made, tree, meant, false) {
+	if !ok || !p.hasIntendedMeaning(made, tree, meant, false) {
 		p.unverified.Add(1)
 		return sql, false
 	}
 	return []byte(made), true
 }
 
-// comparisons yields each comparison table_schema = 'public' in m, and the field of the constant.
-func comparisons(m parse.Message) func(yield func(expr parse.Message, side string) bool) {
-	return func(yield func(parse.Message, string) bool) { yieldComparisons(m, yield) }
+// publicSchemaComparisons yields each comparison table_schema = 'public' in m, and the field of the constant.
+func publicSchemaComparisons(m parse.TreeNode) func(yield func(expr parse.TreeNode, side string) bool) {
+	return func(yield func(parse.TreeNode, string) bool) { yieldComparisons(m, yield) }
 }
 
-func yieldComparisons(m parse.Message, yield func(parse.Message, string) bool) bool {
+func yieldComparisons(m parse.TreeNode, yield func(parse.TreeNode, string) bool) bool {
 	if m.Is("A_Expr") && m.Integer("kind") == int(parse.AEXPR_OP) && slices.Equal(m.Names("name"), []string{"="}) {
 		for _, sides := range [2][2]string{{"lexpr", "rexpr"}, {"rexpr", "lexpr"}} {
 			column, constant := m.Child(sides[0]), m.Child(sides[1])
@@ -73,7 +73,7 @@ func yieldComparisons(m parse.Message, yield func(parse.Message, string) bool) b
 			}
 		}
 	}
-	for child := range m.Nodes() {
+	for child := range m.Children() {
 		if !yieldComparisons(child, yield) {
 			return false
 		}

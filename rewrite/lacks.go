@@ -2,47 +2,47 @@ package rewrite
 
 import "github.com/sluice-proxy/sluice/rewrite/schema"
 
-// Another process may create a relation that the schema snapshot lacks. SELECT * or an INSERT without a column
-// list would then reach the server as if no column of it were mapped. Plan.Lacks reports these statements.
+// Another process may create a relation that the schema snapshot lacks. SELECT * or an INSERT without a column list
+// would then reach the server as if no column of it were mapped. Plan.Lacks reports these statements.
 
-// lacks reports whether a statement names a relation that the snapshot does not have. The relation that a
+// lacksRelation reports whether a statement names a relation that the snapshot does not have. The relation that a
 // CREATE statement creates does not count.
-func lacks(parts []part, n *schema.Names) bool {
+func lacksRelation(parts []statementPart, n *schema.NameResolver) bool {
 	for i := range parts {
 		tables := parts[i].st.Tables
-		switch kind := parts[i].node.Name(); {
+		switch kind := parts[i].node.TypeName(); {
 		case kind == "DropStmt":
 			continue // DROP does not depend on columns
-		case makers[kind] && len(tables) > 0:
+		case createStatements[kind] && len(tables) > 0:
 			tables = tables[1:]
 		}
-		if n.LacksAny(tables) {
+		if n.LacksAnyTable(tables) {
 			return true
 		}
 	}
 	return false
 }
 
-// makers are the statements whose first relation is the one that they create.
-var makers = map[string]bool{"CreateStmt": true, "CreateTableAsStmt": true, "CreateForeignTableStmt": true, "ViewStmt": true, "CreateSeqStmt": true}
+// createStatements are the statements whose first relation is the one that they create.
+var createStatements = map[string]bool{"CreateStmt": true, "CreateTableAsStmt": true, "CreateForeignTableStmt": true, "ViewStmt": true, "CreateSeqStmt": true}
 
-// unread returns the plan of a text that cannot be read. The plan refuses the text if it may name a relation
-// with mapped columns.
-func unread(n *schema.Names, sql []byte) *Plan {
-	if n.Mentions(sql) {
-		return unreadMapped
+// unparsedPlan returns the plan of a text that cannot be read. The plan refuses the text if it may name a relation with
+// mapped columns.
+func unparsedPlan(n *schema.NameResolver, sql []byte) *Plan {
+	if n.MayMentionMapped(sql) {
+		return unparsedMappedPlan
 	}
 	return guardedPlan
 }
 
-// UnreadMapped returns the refusal of an unreadable text that may name a relation with mapped columns.
-func UnreadMapped() Refusal {
+// UnparsedMappedRefusal returns the refusal of an unreadable text that may name a relation with mapped columns.
+func UnparsedMappedRefusal() Refusal {
 	return Refusal{Unsent: true, Code: "0A000", Message: "cannot map the bytea columns of a statement that is not read",
 		Detail: "It may name a table with columns that are stored as text (rewrite.bytea), and is too long, too deep or no UTF-8.",
 		Hint:   "Send the constants as parameters, or raise rewrite.max_bytes."}
 }
 
-var unreadMapped = func() *Plan {
-	refusal := UnreadMapped()
+var unparsedMappedPlan = func() *Plan {
+	refusal := UnparsedMappedRefusal()
 	return &Plan{Kind: Unknown, Pin: PinUnparsed, Statements: []Statement{{Kind: Unknown, Pin: PinUnparsed, Refusal: &refusal}}}
 }()

@@ -15,7 +15,7 @@ func TestLacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := schema.New([]schema.Relation{{Schema: "public", Name: "t"}, {Schema: "public", Name: "u"}, {Schema: "other", Name: "o"},
-		{Schema: "public", Name: "Odd name"}, {Schema: "pg_catalog", Name: "pg_class"}}).In([]string{"public"})
+		{Schema: "public", Name: "Odd name"}, {Schema: "pg_catalog", Name: "pg_class"}}).ResolverFor([]string{"public"})
 	for _, sql := range []string{
 		"SELECT * FROM x", "SELECT * FROM t, x", "SELECT * FROM (t JOIN x ON true)", "SELECT * FROM ((x CROSS JOIN u) CROSS JOIN t)", "select * from T join X on true",
 		"SELECT * FROM t WHERE a IN (SELECT a FROM u, x)", "SELECT (SELECT 1 FROM x)", "SELECT * FROM ONLY x", "SELECT * FROM f(1), x", "TABLE x",
@@ -29,10 +29,10 @@ func TestLacks(t *testing.T) {
 		"ALTER TABLE x ADD COLUMN a int", "CREATE INDEX ON x (a)", "CREATE UNIQUE INDEX ASYNC i ON public.x (a)", "CREATE TABLE n (a int REFERENCES x)", "CREATE TABLE n (LIKE x)",
 		"CREATE TABLE n AS SELECT * FROM x", "SELECT 1; ALTER TABLE x DROP COLUMN a", "ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES x NOT VALID", "ALTER TABLE x RENAME COLUMN a TO b",
 	} {
-		if !names.NeedsTree([]byte(sql)) {
+		if !names.NeedsParse([]byte(sql)) {
 			t.Errorf("%s: its words do not tell", sql)
 		}
-		if !p.PlanIn([]byte(sql), names).Lacks {
+		if !p.PlanWithNames([]byte(sql), names).Lacks {
 			t.Errorf("%s: lacks nothing", sql)
 		}
 	}
@@ -42,13 +42,13 @@ func TestLacks(t *testing.T) {
 		"SELECT * FROM generate_series(1, 2) g, pg_class, pg_catalog.pg_class c", "SELECT * FROM information_schema.tables, sys.jobs", "SELECT a FROM t FOR UPDATE SKIP LOCKED",
 		"SELECT a FROM t FOR UPDATE OF t NOWAIT", "SELECT * FROM t WHERE a = ANY (SELECT b FROM u) AND c IN (d, e)", "BEGIN", "COMMIT", "SELECT * FROM unnest($1::int[]) WITH ORDINALITY",
 	} {
-		if names.NeedsTree([]byte(sql)) {
+		if names.NeedsParse([]byte(sql)) {
 			t.Errorf("%s: is parsed for its names", sql)
 		}
 	}
 	for _, sql := range []string{"WITH c AS (SELECT 1) SELECT * FROM c", "SELECT * FROM t JOIN u USING (a)", "SELECT EXTRACT(year FROM a) FROM t",
 		"SELECT a IS DISTINCT FROM b FROM t", "CREATE TABLE x (a int)", "CREATE TABLE IF NOT EXISTS x (a int REFERENCES t)", "CREATE VIEW x AS TABLE t", "CREATE SEQUENCE x", "ALTER TABLE t ADD COLUMN a int", "CREATE INDEX x ON t (a)", "DROP TABLE x", "CREATE TABLE x AS SELECT * FROM t", "SELECT * FROM t x, LATERAL f(x.a)"} {
-		if p.PlanIn([]byte(sql), names).Lacks {
+		if p.PlanWithNames([]byte(sql), names).Lacks {
 			t.Errorf("%s: lacks something", sql)
 		}
 	}

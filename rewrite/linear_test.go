@@ -62,7 +62,7 @@ func TestTimeGoesWithLength(t *testing.T) {
 			checkLinear(t, func(n int) time.Duration {
 				p, sql := goldenPlanner(t), []byte(text(n))
 				began := cpuTime(t)
-				p.Split(p.Plan(sql))
+				p.SplitPlan(p.Plan(sql))
 				return cpuTime(t) - began
 			})
 		})

@@ -12,14 +12,14 @@ import (
 type Linter struct {
 	planner *Planner
 	inBlock bool
-	block   block
-	run     run
+	block   txContents
+	run     scriptState
 	// tables are the tables that earlier texts created; nil if no columns are mapped.
 	tables *schema.Schema
 }
 
-// Linter returns a Linter for a new session. It parses every text, and does not use the cache of plans.
-func (p *Planner) Linter() *Linter {
+// NewLinter returns a Linter for a new session. It parses every text, and does not use the cache of plans.
+func (p *Planner) NewLinter() *Linter {
 	l := &Linter{planner: p}
 	if p.config.Rules.Bytea != ByteaOff {
 		l.tables = schema.New(nil)
@@ -27,46 +27,46 @@ func (p *Planner) Linter() *Linter {
 	return l
 }
 
-// Session returns a Linter for another session with the same tables. how describes the tool that runs the script.
-func (l *Linter) Session(how Running) *Linter {
-	s := &Linter{planner: l.planner, tables: l.tables, run: run{Running: how}}
-	s.begin()
+// NewSession returns a Linter for another session with the same tables. how describes the tool that runs the script.
+func (l *Linter) NewSession(how ScriptTransaction) *Linter {
+	s := &Linter{planner: l.planner, tables: l.tables, run: scriptState{ScriptTransaction: how}}
+	s.beginScript()
 	return s
 }
 
-// Read returns what DSQL would do differently from PostgreSQL, and how Sluice handles each difference. Only the
-// reason of a Syntax finding quotes the text.
-func (l *Linter) Read(sql string) []Finding {
-	findings, _ := l.ReadText(sql)
+// LintStatements returns what DSQL would do differently from PostgreSQL, and how Sluice handles each difference. Only
+// the reason of a Syntax finding quotes the text.
+func (l *Linter) LintStatements(sql string) []Finding {
+	findings, _ := l.LintText(sql)
 	return findings
 }
 
-// ReadText returns the findings of Read and the text that Sluice would send, "" if that is sql. sent has the
-// client's column names, because mapped names are internal to Sluice.
-func (l *Linter) ReadText(sql string) (findings []Finding, sent string) {
+// LintText returns the findings of Read and the text that Sluice would send, "" if that is sql. sent has the client's
+// column names, because mapped names are internal to Sluice.
+func (l *Linter) LintText(sql string) (findings []Finding, sent string) {
 	p := l.planner
-	if p.config.guard([]byte(sql)) != parse.Fits {
-		return []Finding{found(Unread, 0)}, ""
+	if p.config.checkLimits([]byte(sql)) != parse.Fits {
+		return []Finding{refusedFinding(Unread, 0)}, ""
 	}
 	tree, err := parseDialect(sql)
 	if err != nil {
 		return []Finding{syntaxFinding(sql, err)}, ""
 	}
-	plan, parts := p.draft(sql, tree)
-	verbs := make([]Verb, len(parts))
+	plan, parts := p.draftPlan(sql, tree)
+	verbs := make([]TxVerb, len(parts))
 	for i := range parts {
 		verbs[i] = parts[i].st.Tx.Verb
 	}
-	made := p.rewrite(sql, tree, l.names(), plan, parts)
+	made := p.applyRules(sql, tree, l.nameResolver(), plan, parts)
 	findings, sent = made.Findings, made.Text
 	if made.Mapped {
-		unmapped, again := p.draft(sql, tree)
-		sent = p.rewrite(sql, tree, nil, unmapped, again).Text
+		unmapped, again := p.draftPlan(sql, tree)
+		sent = p.applyRules(sql, tree, nil, unmapped, again).Text
 	}
 	if len(parts) == 1 && parts[0].st.Advisory != nil {
 		sent = "" // Sluice takes the lock itself, and the query in its place locks nothing
 	}
-	if l.numbers(parts, findings) {
+	if l.usesSequences(parts, findings) {
 		sent = "" // Sluice carries the statement out in steps
 	}
 	for i := range findings {
@@ -74,30 +74,30 @@ func (l *Linter) ReadText(sql string) (findings []Finding, sent string) {
 			f.Action = "would be " + mappedAction
 		}
 	}
-	if l.refusesParts() && len(parts) == 1 && parts[0].st.Alters() && (parts[0].st.Numbered == nil || !parts[0].st.Numbered.Identity) {
+	if l.keepsWholeTransaction() && len(parts) == 1 && parts[0].st.MayRunInSteps() && (parts[0].st.Numbered == nil || !parts[0].st.Numbered.Identity) {
 		l.reportRefused(findings)
 	}
-	l.addCreated(parts)
+	l.addCreatedTables(parts)
 	for i := range parts {
-		findings = append(findings, l.observe(verbs[i], &parts[i], len(parts) == 1)...)
+		findings = append(findings, l.observeStatement(verbs[i], &parts[i], len(parts) == 1)...)
 	}
 	return findings, sent
 }
 
-// refusesParts reports whether the current transaction is not committed in parts.
-func (l *Linter) refusesParts() bool {
+// keepsWholeTransaction reports whether the current transaction is not committed in parts.
+func (l *Linter) keepsWholeTransaction() bool {
 	return l.inBlock && l.planner.config.Rules.InTransactions == RefuseDDL
 }
 
-// numbers reports whether Sluice creates sequences for the text's CREATE TABLE. If the transaction is not
+// usesSequences reports whether Sluice creates sequences for the text's CREATE TABLE. If the transaction is not
 // committed in parts, findings are changed to describe identity columns.
-func (l *Linter) numbers(parts []part, findings []Finding) bool {
-	n := numberedOf(parts)
+func (l *Linter) usesSequences(parts []statementPart, findings []Finding) bool {
+	n := singleSerialTable(parts)
 	if n == nil || !n.HasSequences() {
 		return false
 	}
-	if l.refusesParts() && n.Identity {
-		asIdentities(n, findings)
+	if l.keepsWholeTransaction() && n.Identity {
+		describeAsIdentities(n, findings)
 	}
 	return true
 }
@@ -113,16 +113,16 @@ func (l *Linter) reportRefused(findings []Finding) {
 	}
 }
 
-// numberedOf returns the Numbered of a text with one statement, or nil.
-func numberedOf(parts []part) *Numbered {
+// singleSerialTable returns the Numbered of a text with one statement, or nil.
+func singleSerialTable(parts []statementPart) *SerialTable {
 	if len(parts) != 1 {
 		return nil
 	}
 	return parts[0].st.Numbered
 }
 
-// asIdentities changes the findings of serial columns to identity columns that are wider than declared.
-func asIdentities(n *Numbered, findings []Finding) {
+// describeAsIdentities changes the findings of serial columns to identity columns that are wider than declared.
+func describeAsIdentities(n *SerialTable, findings []Finding) {
 	for i := range findings {
 		f := &findings[i]
 		of := slices.IndexFunc(n.Sequences, func(s OwnedSequence) bool { return s.at == f.At })
@@ -140,29 +140,29 @@ func asIdentities(n *Numbered, findings []Finding) {
 // lintSchema is the schema of tables whose names have no schema.
 const lintSchema = "public"
 
-func (l *Linter) names() *schema.Names {
+func (l *Linter) nameResolver() *schema.NameResolver {
 	if l.tables == nil {
 		return nil
 	}
-	return l.tables.In([]string{lintSchema})
+	return l.tables.ResolverFor([]string{lintSchema})
 }
 
-// addCreated adds the tables that a text creates. Later changes of these tables are ignored.
-func (l *Linter) addCreated(parts []part) {
+// addCreatedTables adds the tables that a text creates. Later changes of these tables are ignored.
+func (l *Linter) addCreatedTables(parts []statementPart) {
 	if l.tables == nil {
 		return
 	}
-	r := &rewriter{rules: &l.planner.config.Rules, names: l.names()}
+	r := &rewriter{rules: &l.planner.config.Rules, names: l.nameResolver()}
 	for i := range parts {
 		if parts[i].node.Is("CreateStmt") {
-			l.tables.Add(r.columns().RelationMade(parts[i].node, lintSchema))
+			l.tables.AddRelation(r.byteaMapping().RelationFromCreate(parts[i].node, lintSchema))
 		}
 	}
 }
 
 // syntaxFinding returns the finding of a text that is not PostgreSQL's grammar.
 func syntaxFinding(sql string, err error) Finding {
-	f := found(Syntax, 0)
+	f := refusedFinding(Syntax, 0)
 	if syntax, ok := errors.AsType[*parse.SyntaxError](err); ok {
 		f.Reason += ": " + syntax.Message
 		if at, ok := parse.ByteOffset(sql, syntax.Cursorpos); ok {
@@ -172,8 +172,8 @@ func syntaxFinding(sql string, err error) Finding {
 	return f
 }
 
-// WithIdentities returns a Linter that turns serial columns into identity columns if the rules allow both
-// forms. A script that DSQL itself runs needs this, because the form with sequences takes several statements.
+// WithIdentities returns a Linter that turns serial columns into identity columns if the rules allow both forms. A
+// script that DSQL itself runs needs this, because the form with sequences takes several statements.
 func (l *Linter) WithIdentities() *Linter {
 	if l.planner.config.Rules.SerialForm != SerialAuto {
 		return l

@@ -31,9 +31,9 @@ SELECT FROM WHERE;
 `
 	want := []string{"5 several_ddl", "5 create_index", "6 ddl_and_dml", "11 for_share", "12 ddl_and_dml", "15 tablesample", "16 syntax"}
 	var got []string
-	linter := newPlanner(t).Linter()
-	for s := range parse.Script(script) {
-		for _, f := range linter.Read(s.SQL) {
+	linter := newPlanner(t).NewLinter()
+	for s := range parse.SplitScript(script) {
+		for _, f := range linter.LintStatements(s.SQL) {
 			got = append(got, fmt.Sprintf("%d %s", s.Line-1, f.Feature))
 			if f.Reason == "" || f.Action == "" || f.Severity == Error && f.Remedy == "" {
 				t.Errorf("%+v says too little", f)
@@ -56,11 +56,11 @@ func TestLinterKeepsTheGuard(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, sql := range []string{"SELECT " + strings.Repeat("1 + ", 500) + "1", "SELECT " + strings.Repeat("(", 60) + "1", "SELECT '\xff'", "SELECT 'open"} {
-		if got := p.Linter().Read(sql); len(got) != 1 || got[0].Feature != Unread {
+		if got := p.NewLinter().LintStatements(sql); len(got) != 1 || got[0].Feature != Unread {
 			t.Errorf("%.40q: %+v", sql, got)
 		}
 	}
-	got := p.Linter().Read("SELECT é, FROM t")
+	got := p.NewLinter().LintStatements("SELECT é, FROM t")
 	if len(got) != 1 || got[0].Feature != Syntax || got[0].At != strings.Index("SELECT é, FROM t", "FROM") || !strings.Contains(got[0].Reason, "FROM") {
 		t.Errorf("%+v", got)
 	}
@@ -73,7 +73,7 @@ func TestOneFindingSaysIt(t *testing.T) {
 		"CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY)", "CREATE TABLE t (id smallint GENERATED ALWAYS AS IDENTITY (START 5))",
 		"CREATE TEMP TABLE t AS SELECT 1", "CREATE FUNCTION pg_temp.f() RETURNS void LANGUAGE plpgsql AS ''",
 	} {
-		if got := newPlanner(t).Linter().Read(sql); len(got) != 1 || got[0].Severity < Warning {
+		if got := newPlanner(t).NewLinter().LintStatements(sql); len(got) != 1 || got[0].Severity < Warning {
 			t.Errorf("%q: %+v", sql, got)
 		}
 	}

@@ -2,9 +2,9 @@ package rewrite
 
 // A script runs in transactions that the script itself begins, or that the tool begins.
 
-// Running describes the transaction in which a tool runs a script. The zero value is a tool that sends each
+// ScriptTransaction describes the transaction in which a tool runs a script. The zero value is a tool that sends each
 // statement alone, as psql does.
-type Running struct {
+type ScriptTransaction struct {
 	// Wrapped reports that the tool begins a transaction before the script and commits it afterwards.
 	Wrapped bool
 	// Whole reports that the tool sends the script as one multi-statement query. Statements outside of the script's own
@@ -16,54 +16,54 @@ type Running struct {
 	Remedy string
 }
 
-// run is the state of a session within a script.
-type run struct {
-	Running
+// scriptState is the state of a session within a script.
+type scriptState struct {
+	ScriptTransaction
 	own      bool             // the script has a BEGIN in the current transaction
 	reported map[Feature]bool // the features already reported for the tool's transaction, each once
 }
 
-// begin resets the state to the start of a script.
-func (l *Linter) begin() {
+// beginScript resets the state to the start of a script.
+func (l *Linter) beginScript() {
 	l.inBlock = l.run.Wrapped || l.run.Whole
-	l.block = block{dml: l.run.Wrapped && l.run.Records}
+	l.block = txContents{dml: l.run.Wrapped && l.run.Records}
 	l.run.own, l.run.reported = false, map[Feature]bool{}
 }
 
-// observe updates the transaction by the next statement, and returns what the transaction cannot take. verb is
-// the statement's verb before rewriting. alone reports that the text has one statement; findings of several are
-// in the plan.
-func (l *Linter) observe(verb Verb, p *part, alone bool) []Finding {
+// observeStatement updates the transaction by the next statement, and returns what the transaction cannot take. verb is
+// the statement's verb before rewriting. alone reports that the text has one statement; findings of several are in the
+// plan.
+func (l *Linter) observeStatement(verb TxVerb, p *statementPart, alone bool) []Finding {
 	switch verb {
 	case Begin:
 		if !l.inBlock {
-			l.block = block{}
+			l.block = txContents{}
 		}
 		l.inBlock, l.run.own = true, true
 		return nil
 	case Commit, Rollback, PrepareTransaction:
 		// After COMMIT or ROLLBACK only a multi-statement query continues in a transaction; a tool's transaction ends.
-		l.inBlock, l.block, l.run.own = l.run.Whole, block{}, false
+		l.inBlock, l.block, l.run.own = l.run.Whole, txContents{}, false
 		l.run.Wrapped, l.run.reported = false, map[Feature]bool{}
 		return nil
 	}
-	f := l.block.observe(p.st)
+	f := l.block.addStatement(p.st)
 	if f == "" || !l.inBlock || !alone {
 		return nil
 	}
-	finding := l.block.finding(f, p.st, l.planner.config.Rules.InTransactions)
+	finding := l.block.featureFinding(f, p.st, l.planner.config.Rules.InTransactions)
 	if finding.Outcome == Flagged && (l.run.Wrapped || l.run.Whole) {
 		if l.run.reported[f] {
 			return nil
 		}
 		l.run.reported[f] = true
-		finding.Remedy = l.run.RemedyBeside(l.run.own)
+		finding.Remedy = l.run.RemedyInBlock(l.run.own)
 	}
 	return []Finding{finding}
 }
 
-// RemedyBeside returns Remedy, with advice to remove BEGIN if the script has one in the transaction (own).
-func (r Running) RemedyBeside(own bool) string {
+// RemedyInBlock returns Remedy, with advice to remove BEGIN if the script has one in the transaction (own).
+func (r ScriptTransaction) RemedyInBlock(own bool) string {
 	if own {
 		return r.Remedy + "; and leave BEGIN and COMMIT out"
 	}

@@ -10,43 +10,43 @@ const (
 	forUpdate      = int(parse.LCS_FORUPDATE)
 )
 
-// locking applies the policy of a statement to its FOR SHARE and FOR NO KEY UPDATE clauses. All of them get the
+// rewriteLocking applies the policy of a statement to its FOR SHARE and FOR NO KEY UPDATE clauses. All of them get the
 // same policy.
-func (r *rewriter) locking(p *part) {
+func (r *rewriter) rewriteLocking(p *statementPart) {
 	if len(p.locked) == 0 || !r.rules.Locking && !r.rules.Dialect {
 		return
 	}
-	weak, clauses, features := r.weak(p)
+	weak, clauses, features := r.weakLockClauses(p)
 	if len(weak) == 0 {
 		return
 	}
 	if !r.rules.Locking {
 		for _, f := range features {
-			r.find(off(f, p.st.Start))
+			r.addFinding(disabledFinding(f, p.st.Start))
 		}
 		return
 	}
-	policy, name := r.rules.decide(p.st.Tables, clauses)
+	policy, name := r.rules.strongestPolicy(p.st.Tables, clauses)
 	if name != "" {
 		p.st.Operation = name
 	}
 	for _, f := range features {
-		r.find(lockFinding(f, policy, p.st.Start))
+		r.addFinding(lockClauseFinding(f, policy, p.st.Start))
 	}
 	switch policy {
 	case Flag:
 	case Reject:
 		p.st.Refusal = &Refusal{Code: "0A000", Message: "this locking clause is refused by configuration",
 			Detail: "DSQL has no FOR SHARE and FOR NO KEY UPDATE, and " + policiesKey + " rejects them for a table of this statement.",
-			Hint:   hint(catalogue[ForShare].remedy)}
+			Hint:   remedySentence(catalogue[ForShare].remedy)}
 	default:
-		r.relock(p, weak, policy)
+		r.applyLockPolicy(p, weak, policy)
 	}
 }
 
-// weak returns the FOR SHARE and FOR NO KEY UPDATE clauses of a statement, their kinds and their features. It
-// also reports SKIP LOCKED and NOWAIT of all locking clauses as findings.
-func (r *rewriter) weak(p *part) (nodes []parse.Message, clauses []string, features []Feature) {
+// weakLockClauses returns the FOR SHARE and FOR NO KEY UPDATE clauses of a statement, their kinds and their features.
+// It also reports SKIP LOCKED and NOWAIT of all locking clauses as findings.
+func (r *rewriter) weakLockClauses(p *statementPart) (nodes []parse.TreeNode, clauses []string, features []Feature) {
 	share, noKeyUpdate, skip, nowait := false, false, false, false
 	for _, query := range p.locked {
 		for clause := range query.List("locking_clause") {
@@ -70,35 +70,35 @@ func (r *rewriter) weak(p *part) (nodes []parse.Message, clauses []string, featu
 	}
 	const means = "passes; it does not mean there what it says"
 	if skip {
-		r.find(handled(SkipLocked, Flagged, Warning, means, p.st.Start))
+		r.addFinding(handledFinding(SkipLocked, Flagged, Warning, means, p.st.Start))
 	}
 	if nowait {
-		r.find(handled(NoWait, Flagged, Warning, means, p.st.Start))
+		r.addFinding(handledFinding(NoWait, Flagged, Warning, means, p.st.Start))
 	}
 	return nodes, clauses, features
 }
 
-// lockFinding returns the finding of a clause under a policy.
-func lockFinding(f Feature, policy Policy, at int) Finding {
+// lockClauseFinding returns the finding of a clause under a policy.
+func lockClauseFinding(f Feature, policy LockClausePolicy, at int) Finding {
 	switch policy {
 	case Update:
-		return handled(f, Rewritten, Info, "rewritten to FOR UPDATE: the guarantee stays, and readers of a row conflict at COMMIT", at)
+		return handledFinding(f, Rewritten, Info, "rewritten to FOR UPDATE: the guarantee stays, and readers of a row conflict at COMMIT", at)
 	case KeyShare:
-		return handled(f, Rewritten, Warning, "rewritten to FOR KEY SHARE by policy: only DELETE and changes of the key conflict", at)
+		return handledFinding(f, Rewritten, Warning, "rewritten to FOR KEY SHARE by policy: only DELETE and changes of the key conflict", at)
 	case Strip:
-		return handled(f, Rewritten, Warning, "taken out by policy: the column named by fenced_by must be the fence", at)
+		return handledFinding(f, Rewritten, Warning, "taken out by policy: the column named by fenced_by must be the fence", at)
 	case Reject:
-		return handled(f, Rejected, Error, "refused by policy", at)
+		return handledFinding(f, Rejected, Error, "refused by policy", at)
 	}
-	return handled(f, Flagged, Error, "passes unchanged by policy and fails there", at)
+	return handledFinding(f, Flagged, Error, "passes unchanged by policy and fails there", at)
 }
 
-// relock applies a policy to locking clauses by edits, and records the intended changes of the tree.
-func (r *rewriter) relock(p *part, weak []parse.Message, policy Policy) {
-	ph := r.phrase(p)
-	for _, c := range clausesOf(&ph) {
+// applyLockPolicy applies a policy to locking clauses by edits, and records the intended changes of the tree.
+func (r *rewriter) applyLockPolicy(p *statementPart, weak []parse.TreeNode, policy LockClausePolicy) {
+	ph := r.statementTokens(p)
+	for _, c := range lockClauses(&ph) {
 		if c.strength == forShare || c.strength == forNoKeyUpdate {
-			r.edit(c.become(&ph, policy)...)
+			r.addEdits(c.policyEdits(&ph, policy)...)
 		}
 	}
 	switch policy {
@@ -128,15 +128,15 @@ func (r *rewriter) relock(p *part, weak []parse.Message, policy Policy) {
 	}
 }
 
-// clause holds the token indexes of a locking clause. first is FOR, mode follows the strength, and end follows
-// OF and the wait policy.
-type clause struct {
+// lockClause holds the token indexes of a locking clause. first is FOR, mode follows the strength, and end follows OF
+// and the wait policy.
+type lockClause struct {
 	strength         int
 	first, mode, end int
 }
 
-// become returns the edits that apply a policy to the clause.
-func (c clause) become(ph *parse.Phrase, policy Policy) []parse.Edit {
+// policyEdits returns the edits that apply a policy to the clause.
+func (c lockClause) policyEdits(ph *parse.TokenList, policy LockClausePolicy) []parse.Edit {
 	last := c.mode - 1 // SHARE, or the UPDATE of NO KEY UPDATE
 	switch {
 	case policy == Strip:
@@ -155,19 +155,19 @@ func (c clause) become(ph *parse.Phrase, policy Policy) []parse.Edit {
 	return []parse.Edit{ph.Remove(last - 2), ph.Replace(last, "SHARE")}
 }
 
-// clausesOf returns the locking clauses among a statement's tokens. FOR after a dot or AS is a name, and in the
+// lockClauses returns the locking clauses among a statement's tokens. FOR after a dot or AS is a name, and in the
 // parentheses of substring and overlay it is an argument's keyword.
-func clausesOf(ph *parse.Phrase) []clause {
-	var all []clause
+func lockClauses(ph *parse.TokenList) []lockClause {
+	var all []lockClause
 	var theirs []bool // for each open parenthesis: it belongs to substring or overlay
 	for i := range ph.Tokens {
 		switch {
-		case ph.Punct(i, '('):
-			theirs = append(theirs, ph.Word(i-1, "substring") || ph.Word(i-1, "overlay"))
-		case ph.Punct(i, ')') && len(theirs) > 0:
+		case ph.IsPunct(i, '('):
+			theirs = append(theirs, ph.IsKeyword(i-1, "substring") || ph.IsKeyword(i-1, "overlay"))
+		case ph.IsPunct(i, ')') && len(theirs) > 0:
 			theirs = theirs[:len(theirs)-1]
-		case ph.Word(i, "for") && !ph.Punct(i-1, '.') && !ph.Word(i-1, "as") && (len(theirs) == 0 || !theirs[len(theirs)-1]):
-			if c := clauseAt(ph, i); c.strength != 0 {
+		case ph.IsKeyword(i, "for") && !ph.IsPunct(i-1, '.') && !ph.IsKeyword(i-1, "as") && (len(theirs) == 0 || !theirs[len(theirs)-1]):
+			if c := lockClauseAt(ph, i); c.strength != 0 {
 				all = append(all, c)
 			}
 		}
@@ -175,35 +175,35 @@ func clausesOf(ph *parse.Phrase) []clause {
 	return all
 }
 
-// clauseAt returns the locking clause whose FOR is token i. Its strength is 0 if the FOR begins no locking clause.
-func clauseAt(ph *parse.Phrase, i int) clause {
-	c := clause{first: i}
+// lockClauseAt returns the locking clause whose FOR is token i. Its strength is 0 if the FOR begins no locking clause.
+func lockClauseAt(ph *parse.TokenList, i int) lockClause {
+	c := lockClause{first: i}
 	switch {
-	case ph.Word(i+1, "update"):
+	case ph.IsKeyword(i+1, "update"):
 		c.strength, c.mode = forUpdate, i+2
-	case ph.Word(i+1, "share"):
+	case ph.IsKeyword(i+1, "share"):
 		c.strength, c.mode = forShare, i+2
-	case ph.Words(i+1, "key", "share"):
+	case ph.AreKeywords(i+1, "key", "share"):
 		c.strength, c.mode = forKeyShare, i+3
-	case ph.Words(i+1, "no", "key", "update"):
+	case ph.AreKeywords(i+1, "no", "key", "update"):
 		c.strength, c.mode = forNoKeyUpdate, i+4
 	default:
-		return clause{}
+		return lockClause{}
 	}
 	c.end = c.mode
-	if ph.Word(c.end, "of") {
-		for c.end++; ph.Name(c.end); {
+	if ph.IsKeyword(c.end, "of") {
+		for c.end++; ph.IsName(c.end); {
 			c.end++
-			if !ph.Punct(c.end, '.') && !ph.Punct(c.end, ',') {
+			if !ph.IsPunct(c.end, '.') && !ph.IsPunct(c.end, ',') {
 				break
 			}
 			c.end++
 		}
 	}
 	switch {
-	case ph.Word(c.end, "nowait"):
+	case ph.IsKeyword(c.end, "nowait"):
 		c.end++
-	case ph.Words(c.end, "skip", "locked"):
+	case ph.AreKeywords(c.end, "skip", "locked"):
 		c.end += 2
 	}
 	return c

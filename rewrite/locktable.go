@@ -6,17 +6,16 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// LOCK TABLE ... IN ACCESS SHARE MODE, which pg_dump sends, only holds off changes of the schema. A snapshot of
-// DSQL never sees later changes of the schema, so the lock is needless. Other modes hold off writers, and DSQL
-// has no equal.
+// LOCK TABLE ... IN ACCESS SHARE MODE, which pg_dump sends, only holds off changes of the schema. A snapshot of DSQL
+// never sees later changes of the schema, so the lock is needless. Other modes hold off writers, and DSQL has no equal.
 
 // accessShare is AccessShareLock of PostgreSQL's lockdefs.h.
 const accessShare = 1
 
-// lockTable replaces LOCK TABLE ... IN ACCESS SHARE MODE by a query of the tables. The query fails if a table
-// is missing or not readable, as LOCK does. It also makes the server take the transaction's snapshot at the
-// time of the LOCK.
-func (r *rewriter) lockTable(p *part) {
+// rewriteLockTable replaces LOCK TABLE ... IN ACCESS SHARE MODE by a query of the tables. The query fails if a table is
+// missing or not readable, as LOCK does. It also makes the server take the transaction's snapshot at the time of the
+// LOCK.
+func (r *rewriter) rewriteLockTable(p *statementPart) {
 	if !r.rules.Session || p.node.Integer("mode") != accessShare {
 		return
 	}
@@ -28,10 +27,10 @@ func (r *rewriter) lockTable(p *part) {
 		}
 		text.WriteString(" AND EXISTS (SELECT 1 FROM ")
 		if schema := relation.Text("schemaname"); schema != "" {
-			text.WriteString(parse.Identifier(schema))
+			text.WriteString(parse.QuoteIdent(schema))
 			text.WriteByte('.')
 		}
-		text.WriteString(parse.Identifier(relation.Text("relname")))
+		text.WriteString(parse.QuoteIdent(relation.Text("relname")))
 		text.WriteByte(')')
 	}
 	tree, err := parse.Tree(text.String())
@@ -39,8 +38,8 @@ func (r *rewriter) lockTable(p *part) {
 		return
 	}
 	st := p.st
-	r.edit(parse.Edit{Start: st.Start, End: st.End, Text: text.String()})
+	r.addEdits(parse.Edit{Start: st.Start, End: st.End, Text: text.String()})
 	r.meant.Set(p.raw, "stmt", tree.Child("stmts").Values("stmt")...)
 	*st = Statement{Kind: Read, Does: ChecksTables, Start: st.Start, End: st.End, Operation: st.Operation, Tables: st.Tables, Tag: "LOCK TABLE"}
-	r.find(handled(LockTable, Rewritten, Info, "answered behind a query of the tables: the snapshot keeps what is read", st.Start))
+	r.addFinding(handledFinding(LockTable, Rewritten, Info, "answered behind a query of the tables: the snapshot keeps what is read", st.Start))
 }

@@ -9,48 +9,50 @@ import (
 // conversions are the SQL conversions of the mappings. All mappings store the same digits.
 var conversions = map[ByteaMapping]*bytea.Conversion{ByteaHex: bytea.Functions, ByteaHexCast: bytea.Casts}
 
-// Hex returns SQL that converts an operand of type bytea to its hexadecimal digits.
-func (how ByteaMapping) Hex(operand string) string { return conversions[how].Hex(operand) }
+// HexSQL returns SQL that converts an operand of type bytea to its hexadecimal digits.
+func (how ByteaMapping) HexSQL(operand string) string { return conversions[how].HexSQL(operand) }
 
-// Bytea returns SQL that converts an operand of hexadecimal digits to bytea.
-func (how ByteaMapping) Bytea(operand string) string { return conversions[how].Bytea(operand) }
+// ByteaSQL returns SQL that converts an operand of hexadecimal digits to bytea.
+func (how ByteaMapping) ByteaSQL(operand string) string { return conversions[how].ByteaSQL(operand) }
 
-// Check returns the CHECK expression of a mapped column of a new table. physical is the column's name on the server.
-func (how ByteaMapping) Check(physical string) string { return conversions[how].CheckOf(physical) }
+// CheckSQL returns the CHECK expression of a mapped column of a new table. physical is the column's name on the server.
+func (how ByteaMapping) CheckSQL(physical string) string {
+	return conversions[how].CheckConstraint(physical)
+}
 
-// unmappedIndex is the hint for a refused index on a bytea column. The column was in no key when its table was
-// created, and is stored as bytea.
+// unmappedIndex is the hint for a refused index on a bytea column. The column was in no key when its table was created,
+// and is stored as bytea.
 const unmappedIndex = "To index a column of type bytea, name it in " + bytea.ColumnsKey + " and create the table anew."
 
-// Values of Finding.Action for mapped columns, and for statements whose mapped form no index serves.
+// Values of Finding.SettingAction for mapped columns, and for statements whose mapped form no index serves.
 const (
 	mappedAction  = "mapped to text of hexadecimal digits, in a column of its name with " + schema.MappedSuffix + " behind it"
 	derivedAction = "rewritten to read derived tables in the place of those with mapped columns: no index over these serves it"
 )
 
-// columns returns the mapping of the text's statements.
-func (r *rewriter) columns() *bytea.Mapping {
+// byteaMapping returns the mapping of the text's statements.
+func (r *rewriter) byteaMapping() *bytea.Mapping {
 	r.mapper = bytea.Mapping{Names: r.names, By: conversions[r.rules.Bytea], Check: r.rules.ByteaCheck, Columns: r.rules.ByteaColumns, Text: r.text, Tokens: &r.tokens}
 	return &r.mapper
 }
 
-// mapping rewrites statements that read or write mapped columns, or change the schema (schema.MappedSuffix). It
+// rewriteMapped rewrites statements that read or write mapped columns, or change the schema (schema.MappedSuffix). It
 // is the first rule; its edits and those of other rules do not overlap.
-func (r *rewriter) mapping(p *part) {
-	made := r.columns().Map(p.node, p.st.Start, p.st.End)
+func (r *rewriter) rewriteMapped(p *statementPart) {
+	made := r.byteaMapping().MapStatement(p.node, p.st.Start, p.st.End)
 	r.maps = r.maps || made.Maps
 	if made.Refusal == nil {
-		r.mapTo(p, made)
+		r.applyForm(p, made)
 		return
 	}
 	p.st.Refusal = (*Refusal)(made.Refusal)
-	f := handled(ByteaKey, Rejected, Error, "refused: a statement of this form over a mapped column is not rewritten", p.st.Start)
+	f := handledFinding(ByteaKey, Rejected, Error, "refused: a statement of this form over a mapped column is not rewritten", p.st.Start)
 	f.Remedy = "name the columns, qualified by their table, and write the statement in a simpler way"
-	r.find(f)
+	r.addFinding(f)
 }
 
-// mapTo adds the edits, intended changes and findings of a mapped form.
-func (r *rewriter) mapTo(p *part, made bytea.Form) {
+// applyForm adds the edits, intended changes and findings of a mapped form.
+func (r *rewriter) applyForm(p *statementPart, made bytea.RewrittenForm) {
 	r.edits = append(r.edits, made.Edits...)
 	for node, changes := range made.Meant {
 		r.meant[node] = append(r.meant[node], changes...)
@@ -58,24 +60,24 @@ func (r *rewriter) mapTo(p *part, made bytea.Form) {
 	switch {
 	case len(made.Edits) == 0 && !made.Again:
 	case made.Derived:
-		r.find(handled(ByteaFollowed, Rewritten, Warning, derivedAction, p.st.Start))
+		r.addFinding(handledFinding(ByteaFollowed, Rewritten, Warning, derivedAction, p.st.Start))
 	default:
-		r.find(handled(ByteaKey, Rewritten, Info, mappedAction, p.st.Start))
+		r.addFinding(handledFinding(ByteaKey, Rewritten, Info, mappedAction, p.st.Start))
 	}
 }
 
-// mapAgain maps a statement whose first mapped form failed verification. It reports whether another form passes.
-func (r *rewriter) mapAgain(planner *Planner, p *part, held bool) bool {
+// mapAlternative maps a statement whose first mapped form failed verification. It reports whether another form passes.
+func (r *rewriter) mapAlternative(planner *Planner, p *statementPart, held bool) bool {
 	if r.names == nil || len(p.locked) > 0 {
 		return false
 	}
-	made, ok := r.columns().Again(p.node, p.st.Start, p.st.End, func(text string, meant parse.Intents) bool {
-		tree, ok := planner.read(text, held)
+	made, ok := r.byteaMapping().AlternativeForm(p.node, p.st.Start, p.st.End, func(text string, meant parse.TreeChanges) bool {
+		tree, ok := planner.parseGuarded(text, held)
 		return ok && len(tree.Values("stmts")) == 1 && meant.Equal(p.raw, tree.Child("stmts"))
 	})
 	if ok {
 		r.maps, r.mapped = true, true
-		r.mapTo(p, made)
+		r.applyForm(p, made)
 	}
 	return ok
 }

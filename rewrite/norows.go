@@ -11,9 +11,9 @@ import (
 var rowlessVerbs = []string{"insert", "update", "delete", "merge", "create", "alter", "drop", "truncate", "grant", "revoke", "comment", "lock",
 	"analyze", "vacuum", "reindex", "cluster", "listen", "notify", "unlisten", "do", "discard", "prepare", "deallocate", "declare", "refresh"}
 
-// ReturnsNothing reports whether a text is certainly a single statement that returns no rows. params is the
-// highest parameter number in the text, or 0.
-func ReturnsNothing(sql []byte) (params int, ok bool) {
+// ReturnsNoRows reports whether a text is certainly a single statement that returns no rows. params is the highest
+// parameter number in the text, or 0.
+func ReturnsNoRows(sql []byte) (params int, ok bool) {
 	l := parse.Lexer{Text: sql}
 	for first, ended := true, false; ; first = false {
 		switch kind := l.Next(); {

@@ -25,7 +25,7 @@ func TestReturnsNothing(t *testing.T) {
 		{"'insert'", 0, false},
 		{"INSERT INTO t VALUES ('a", 0, false},
 	} {
-		if params, ok := ReturnsNothing([]byte(test.sql)); params != test.params || ok != test.ok {
+		if params, ok := ReturnsNoRows([]byte(test.sql)); params != test.params || ok != test.ok {
 			t.Errorf("%s: %d, %v", test.sql, params, ok)
 		}
 	}

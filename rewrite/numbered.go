@@ -10,10 +10,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// PostgreSQL creates a serial column as a sequence, a column with DEFAULT nextval, and OWNED BY. On DSQL these
-// are several transactions, which package proxy/constraint runs. Identity columns BY DEFAULT of int and
-// smallint, which DSQL lacks, are created in the same way. GENERATED ALWAYS needs an identity of the server,
-// which is always bigint.
+// PostgreSQL creates a serial column as a sequence, a column with DEFAULT nextval, and OWNED BY. On DSQL these are
+// several transactions, which package proxy/constraint runs. Identity columns BY DEFAULT of int and smallint, which
+// DSQL lacks, are created in the same way. GENERATED ALWAYS needs an identity of the server, which is always bigint.
 
 // SerialForm says what serial columns are rewritten to.
 type SerialForm string
@@ -30,9 +29,9 @@ const (
 // SerialKey is the configuration key of Rules.Serial and Rules.SerialForm.
 const SerialKey = "rewrite.serial"
 
-// Numbered is a CREATE TABLE that Sluice carries out in several statements. It creates sequences for serial
-// columns, or widens columns to the type of the keys that they reference.
-type Numbered struct {
+// SerialTable is a CREATE TABLE that Sluice carries out in several statements. It creates sequences for serial columns,
+// or widens columns to the type of the keys that they reference.
+type SerialTable struct {
 	Text     string // the client's statement
 	Table    string // the argument of to_regclass, with the schema if the client writes it
 	Schema   string // as the client writes it; "" for the current schema
@@ -64,8 +63,8 @@ type OwnedSequence struct {
 type NarrowColumn struct {
 	Column string
 	Refers []ReferredKey
-	// OwnKey means that the column references a column of the same table that is in Widens. OwnWide means that
-	// the referenced column is an identity even in the form with sequences.
+	// OwnKey means that the column references a column of the same table that is in Widens. OwnWide means that the
+	// referenced column is an identity even in the form with sequences.
 	OwnKey, OwnWide bool
 
 	wide parse.Edit
@@ -78,15 +77,16 @@ type ReferredKey struct {
 	Nth    int
 }
 
-// numbering is a Numbered that is being built.
-type numbering struct {
-	Numbered
-	spans [][2]int                      // offsets of edits that do not belong to plain
-	swaps map[*byte]func(parse.Intents) // by column node: functions that set the intended changes of the form with sequences
+// serialTableBuilder is a Numbered that is being built.
+type serialTableBuilder struct {
+	SerialTable
+	spans [][2]int                          // offsets of edits that do not belong to plain
+	swaps map[*byte]func(parse.TreeChanges) // by column node: functions that set the intended changes of the form with sequences
 }
 
-// newNumbering returns an empty numbering for a CREATE TABLE that Sluice may carry out in several statements, or nil.
-func (r *rewriter) newNumbering(p *part) *numbering {
+// newSerialTableBuilder returns an empty numbering for a CREATE TABLE that Sluice may carry out in several statements,
+// or nil.
+func (r *rewriter) newSerialTableBuilder(p *statementPart) *serialTableBuilder {
 	relation := p.node.Child("relation")
 	if r.rules.SerialForm == SerialIdentity && !r.rules.SerialKeys || len(r.parts) != 1 || r.planned == nil || p != &r.parts[0] || relation.Text("catalogname") != "" ||
 		relation.Text("relpersistence") != "p" || relation.Text("schemaname") == "pg_temp" {
@@ -97,26 +97,26 @@ func (r *rewriter) newNumbering(p *part) *numbering {
 			return nil
 		}
 	}
-	return &numbering{Numbered: Numbered{Table: regclass(relation), Schema: relation.Text("schemaname"), Relation: relation.Text("relname"),
-		IfNotExists: p.node.Flag("if_not_exists"), Identity: r.rules.SerialForm != SerialSequence}, swaps: map[*byte]func(parse.Intents){}}
+	return &serialTableBuilder{SerialTable: SerialTable{Table: regclassName(relation), Schema: relation.Text("schemaname"), Relation: relation.Text("relname"),
+		IfNotExists: p.node.Flag("if_not_exists"), Identity: r.rules.SerialForm != SerialSequence}, swaps: map[*byte]func(parse.TreeChanges){}}
 }
 
 // addSequence adds a column that gets its numbers from a sequence. kind is the new type, or "" for the declared one.
-// The column's default replaces the text between from and to, and at is the offset of its findings. constraint
-// is the identity that the default replaces; it is absent for a serial column.
-func (n *numbering) addSequence(r *rewriter, column, constraint parse.Message, kind, options string, from, to, at int) {
+// The column's default replaces the text between from and to, and at is the offset of its findings. constraint is the
+// identity that the default replaces; it is absent for a serial column.
+func (n *serialTableBuilder) addSequence(r *rewriter, column, constraint parse.TreeNode, kind, options string, from, to, at int) {
 	s := OwnedSequence{Column: column.Text("colname"), at: at}
 	if kind != "" {
 		s.before = kind + " "
 	}
 	var ok bool
-	if s.options, ok = r.optionsOfOwn(options); !ok {
+	if s.options, ok = r.adaptSequenceOptions(options); !ok {
 		return
 	}
 	n.sequence = append(n.sequence, parse.Edit{Start: from, End: to, Text: ""})
 	n.Sequences = append(n.Sequences, s)
-	model := columnOf(cmp.Or(s.before, "int ") + defaultOf("s"))
-	n.swaps[&column.Wire[0]] = func(meant parse.Intents) {
+	model := columnTree(cmp.Or(s.before, "int ") + sequenceDefaultSQL("s"))
+	n.swaps[&column.Wire[0]] = func(meant parse.TreeChanges) {
 		constraints := model.Values("constraints")
 		if constraint.Shape == nil {
 			constraints = append(constraints, column.Values("constraints")...)
@@ -139,22 +139,22 @@ func (n *numbering) addSequence(r *rewriter, column, constraint parse.Message, k
 		meant.Set(column, "constraints", constraints...)
 	}
 	if constraint.Shape != nil {
-		n.swaps[&constraint.Wire[0]] = func(parse.Intents) {}
+		n.swaps[&constraint.Wire[0]] = func(parse.TreeChanges) {}
 	}
 }
 
-// optionsOfOwn returns options of CREATE SEQUENCE in a form that DSQL takes. ok is false if there is none.
-func (r *rewriter) optionsOfOwn(options string) (string, bool) {
+// adaptSequenceOptions returns options of CREATE SEQUENCE in a form that DSQL takes. ok is false if there is none.
+func (r *rewriter) adaptSequenceOptions(options string) (string, bool) {
 	text := "CREATE SEQUENCE n " + options
 	tree, err := parse.Tree(text)
 	if err != nil {
 		return "", false
 	}
-	_, parts := build(text, tree)
+	_, parts := buildPlan(text, tree)
 	if len(parts) != 1 || !parts[0].node.Is("CreateSeqStmt") {
 		return "", false
 	}
-	made := &rewriter{rules: r.rules, text: []byte(text), parts: parts, meant: parse.Intents{}}
+	made := &rewriter{rules: r.rules, text: []byte(text), parts: parts, meant: parse.TreeChanges{}}
 	made.createSequence(&parts[0])
 	sql, ok := parse.Apply(text, made.edits)
 	if !ok {
@@ -168,16 +168,18 @@ func (r *rewriter) optionsOfOwn(options string) (string, bool) {
 }
 
 // addIdentitySpan assigns the edits between two offsets to the form with identities.
-func (n *numbering) addIdentitySpan(from, to int) { n.spans = append(n.spans, [2]int{from, to}) }
-
-// defaultOf returns the constraints of a column that draws from the named sequence. name is SQL.
-func defaultOf(name string) string {
-	return "DEFAULT nextval(" + parse.Literal(name) + "::regclass) NOT NULL"
+func (n *serialTableBuilder) addIdentitySpan(from, to int) {
+	n.spans = append(n.spans, [2]int{from, to})
 }
 
-// collectNarrow collects the int and smallint columns that reference keys, of this table or of others.
-func (n *numbering) collectNarrow(r *rewriter, p *part) {
-	columns := map[string]parse.Message{}
+// sequenceDefaultSQL returns the constraints of a column that draws from the named sequence. name is SQL.
+func sequenceDefaultSQL(name string) string {
+	return "DEFAULT nextval(" + parse.QuoteLiteral(name) + "::regclass) NOT NULL"
+}
+
+// collectNarrowColumns collects the int and smallint columns that reference keys, of this table or of others.
+func (n *serialTableBuilder) collectNarrowColumns(r *rewriter, p *statementPart) {
+	columns := map[string]parse.TreeNode{}
 	for column := range p.node.List("table_elts") {
 		if column.Is("ColumnDef") {
 			columns[column.Text("colname")] = column
@@ -190,22 +192,22 @@ func (n *numbering) collectNarrow(r *rewriter, p *part) {
 		to, names := constraint.Child("pktable"), constraint.Names("pk_attrs")
 		for i, key := range keys {
 			column, is := columns[key]
-			if _, small := narrowOf(column.Child("type_name")); !is || !small || identityOf(column).Shape != nil || len(names) > 0 && len(names) != len(keys) {
+			if _, small := narrowIntBits(column.Child("type_name")); !is || !small || identityConstraint(column).Shape != nil || len(names) > 0 && len(names) != len(keys) {
 				continue
 			}
-			refers := ReferredKey{Table: regclass(to), Nth: i + 1}
+			refers := ReferredKey{Table: regclassName(to), Nth: i + 1}
 			if len(names) > 0 {
 				refers.Column = names[i]
 			}
-			own := n.own(p, to, &refers)
-			n.refers(r, p, column, refers, own)
+			own := n.isWidenedOwnKey(p, to, &refers)
+			n.addReferredKey(r, p, column, refers, own)
 		}
 	}
 }
 
-// own reports whether a key is a column of this table that becomes wider as an identity. It also sets
+// isWidenedOwnKey reports whether a key is a column of this table that becomes wider as an identity. It also sets
 // refers.Column for a reference to the primary key without column names.
-func (n *numbering) own(p *part, to parse.Message, refers *ReferredKey) bool {
+func (n *serialTableBuilder) isWidenedOwnKey(p *statementPart, to parse.TreeNode, refers *ReferredKey) bool {
 	if to.Text("relname") != n.Relation || to.Text("schemaname") != n.Schema {
 		return false
 	}
@@ -219,19 +221,19 @@ func (n *numbering) own(p *part, to parse.Message, refers *ReferredKey) bool {
 	return slices.Contains(n.Widens, refers.Column)
 }
 
-// refers adds a key that a foreign key references to a column of Narrow.
-func (n *numbering) refers(r *rewriter, p *part, column parse.Message, key ReferredKey, own bool) {
+// addReferredKey adds a key that a foreign key references to a column of Narrow.
+func (n *serialTableBuilder) addReferredKey(r *rewriter, p *statementPart, column parse.TreeNode, key ReferredKey, own bool) {
 	name := column.Text("colname")
 	at := slices.IndexFunc(n.Narrow, func(c NarrowColumn) bool { return c.Column == name })
 	if at < 0 {
-		ph := r.phrase(p)
-		i := ph.At(column.Child("type_name").Integer("location"))
+		ph := r.statementTokens(p)
+		i := ph.TokenAt(column.Child("type_name").Integer("location"))
 		if i < 0 {
 			return
 		}
-		end := ph.Qualified(i) - 1
+		end := ph.AfterQualifiedName(i) - 1
 		at = len(n.Narrow)
-		n.Narrow = append(n.Narrow, NarrowColumn{Column: name, wide: parse.Edit{Start: int(ph.Tokens[i].Start), End: int(ph.Tokens[end].End), Text: ph.Like(end, "BIGINT")}})
+		n.Narrow = append(n.Narrow, NarrowColumn{Column: name, wide: parse.Edit{Start: int(ph.Tokens[i].Start), End: int(ph.Tokens[end].End), Text: ph.MatchCase(end, "BIGINT")}})
 	}
 	n.Narrow[at].OwnKey = n.Narrow[at].OwnKey || own
 	n.Narrow[at].OwnWide = n.Narrow[at].OwnWide || own && !slices.ContainsFunc(n.Sequences, func(s OwnedSequence) bool { return s.Column == key.Column })
@@ -240,8 +242,8 @@ func (n *numbering) refers(r *rewriter, p *part, column parse.Message, key Refer
 	}
 }
 
-// attach sets st.Numbered if all forms of the statement pass verification.
-func (n *numbering) attach(p *Planner, r *rewriter, tree parse.Message, st *Statement, held bool) {
+// attachVerified sets st.Numbered if all forms of the statement pass verification.
+func (n *serialTableBuilder) attachVerified(p *Planner, r *rewriter, tree parse.TreeNode, st *Statement, held bool) {
 	if len(n.Sequences) == 0 && (len(n.Narrow) == 0 || !r.rules.SerialKeys) {
 		return
 	}
@@ -260,19 +262,19 @@ func (n *numbering) attach(p *Planner, r *rewriter, tree parse.Message, st *Stat
 	for i := range n.Narrow {
 		n.Narrow[i].wide.Start, n.Narrow[i].wide.End = n.Narrow[i].wide.Start-st.Start, n.Narrow[i].wide.End-st.Start
 	}
-	if !n.fits() || len(n.Sequences) > 0 && r.rules.SerialForm != SerialIdentity && !n.verifiedWithSequences(p, r, tree, st, held) {
+	if !n.editsAreDisjoint() || len(n.Sequences) > 0 && r.rules.SerialForm != SerialIdentity && !n.verifiedWithSequences(p, r, tree, st, held) {
 		return
 	}
 	if r.rules.SerialForm == SerialIdentity {
 		n.sequence = nil
 	}
-	made := n.Numbered
+	made := n.SerialTable
 	st.Does, st.Numbered = Alters, &made
 }
 
-// verifiedWithSequences reports whether the form with sequences has the intended meaning. The form is verified
-// within the whole text.
-func (n *numbering) verifiedWithSequences(p *Planner, r *rewriter, tree parse.Message, st *Statement, held bool) bool {
+// verifiedWithSequences reports whether the form with sequences has the intended meaning. The form is verified within
+// the whole text.
+func (n *serialTableBuilder) verifiedWithSequences(p *Planner, r *rewriter, tree parse.TreeNode, st *Statement, held bool) bool {
 	meant := maps.Clone(r.meant)
 	for node := range n.swaps {
 		delete(meant, node)
@@ -284,61 +286,61 @@ func (n *numbering) verifiedWithSequences(p *Planner, r *rewriter, tree parse.Me
 	for i := range names {
 		names[i] = "s"
 	}
-	text := string(r.text[:st.Start]) + n.create(names, nil, false) + string(r.text[st.End:])
-	return p.verified(text, tree, meant, held)
+	text := string(r.text[:st.Start]) + n.createSQL(names, nil, false) + string(r.text[st.End:])
+	return p.hasIntendedMeaning(text, tree, meant, held)
 }
 
-// ByServer returns the statement for a server that has serial columns.
-func (n *Numbered) ByServer() string { return n.edited(slices.Clone(n.plain)) }
+// ServerSerialSQL returns the statement for a server that has serial columns.
+func (n *SerialTable) ServerSerialSQL() string { return n.applyEdits(slices.Clone(n.plain)) }
 
-// edited returns the client's statement after edits, which must not overlap (fits).
-func (n *Numbered) edited(edits []parse.Edit) string {
+// applyEdits returns the client's statement after edits, which must not overlap (fits).
+func (n *SerialTable) applyEdits(edits []parse.Edit) string {
 	text, _ := parse.Apply(n.Text, edits)
 	return text
 }
 
-// fits reports whether the edits of each form do not overlap, even with all columns of Narrow widened.
-func (n *numbering) fits() bool {
+// editsAreDisjoint reports whether the edits of each form do not overlap, even with all columns of Narrow widened.
+func (n *serialTableBuilder) editsAreDisjoint() bool {
 	wide, names := make([]bool, len(n.Narrow)), make([]string, len(n.sequence))
 	for i := range wide {
 		wide[i] = true
 	}
-	return n.ByServer() != "" && n.WithIdentities(wide) != "" && n.create(names, wide, true) != ""
+	return n.ServerSerialSQL() != "" && n.CreateWithIdentities(wide) != "" && n.createSQL(names, wide, true) != ""
 }
 
-// WithSequences returns the CREATE TABLE with sequences, without IF NOT EXISTS. names are the SQL names of
+// CreateWithSequences returns the CREATE TABLE with sequences, without IF NOT EXISTS. names are the SQL names of
 // Sequences. wide selects the columns of Narrow that become bigint.
-func (n *Numbered) WithSequences(names []string, wide []bool) string {
-	return n.create(names, wide, true)
+func (n *SerialTable) CreateWithSequences(names []string, wide []bool) string {
+	return n.createSQL(names, wide, true)
 }
 
-func (n *Numbered) create(names []string, wide []bool, anew bool) string {
+func (n *SerialTable) createSQL(names []string, wide []bool, anew bool) string {
 	edits := slices.Clone(n.plain)
 	for i, e := range n.sequence {
-		e.Text = n.Sequences[i].before + defaultOf(names[i])
+		e.Text = n.Sequences[i].before + sequenceDefaultSQL(names[i])
 		edits = append(edits, e)
 	}
-	edits = append(edits, n.widened(wide)...)
+	edits = append(edits, n.wideningEdits(wide)...)
 	if anew && n.IfNotExists {
-		ph := parse.LexPhrase([]byte(n.Text), 0, len(n.Text))
-		if i := ph.Next(0, "if"); i >= 0 && ph.Words(i, "if", "not", "exists") {
+		ph := parse.LexTokens([]byte(n.Text), 0, len(n.Text))
+		if i := ph.NextKeyword(0, "if"); i >= 0 && ph.AreKeywords(i, "if", "not", "exists") {
 			edits = append(edits, ph.Remove(i), ph.Remove(i+1), ph.Remove(i+2))
 		}
 	}
-	return n.edited(edits)
+	return n.applyEdits(edits)
 }
 
-// WithIdentities returns the CREATE TABLE with identity columns of bigint. wide selects the columns of Narrow
+// CreateWithIdentities returns the CREATE TABLE with identity columns of bigint. wide selects the columns of Narrow
 // that become bigint.
-func (n *Numbered) WithIdentities(wide []bool) string {
+func (n *SerialTable) CreateWithIdentities(wide []bool) string {
 	others := slices.Clone(wide)
 	for i := range others {
 		others[i] = others[i] && !n.Narrow[i].OwnKey // an edit in identity widens the column
 	}
-	return n.edited(slices.Concat(n.plain, n.identity, n.widened(others)))
+	return n.applyEdits(slices.Concat(n.plain, n.identity, n.wideningEdits(others)))
 }
 
-func (n *Numbered) widened(wide []bool) (edits []parse.Edit) {
+func (n *SerialTable) wideningEdits(wide []bool) (edits []parse.Edit) {
 	for i, is := range wide {
 		if is {
 			edits = append(edits, n.Narrow[i].wide)
@@ -347,30 +349,30 @@ func (n *Numbered) widened(wide []bool) (edits []parse.Edit) {
 	return edits
 }
 
-// MayStay reports whether the server may get the statement unchanged. Then only columns that reference wider
+// MayPassUnchanged reports whether the server may get the statement unchanged. Then only columns that reference wider
 // keys keep their declared type.
-func (n *Numbered) MayStay() bool { return !n.HasSequences() }
+func (n *SerialTable) MayPassUnchanged() bool { return !n.HasSequences() }
 
 // HasSequences reports whether the table can be created with sequences.
-func (n *Numbered) HasSequences() bool { return len(n.sequence) > 0 }
+func (n *SerialTable) HasSequences() bool { return len(n.sequence) > 0 }
 
-// Candidate returns the name that PostgreSQL gives to the column's sequence. Each pass, counted from 0, returns
-// the next name to try when relations of the schema have the earlier ones.
-func (s *OwnedSequence) Candidate(relation string, pass int) string {
-	a := Addition{relation: relation, nameColumns: s.Column, Kind: ownSequence}
-	return a.Candidate(pass)
+// CandidateName returns the name that PostgreSQL gives to the column's sequence. Each pass, counted from 0, returns the
+// next name to try when relations of the schema have the earlier ones.
+func (s *OwnedSequence) CandidateName(relation string, pass int) string {
+	a := AddedConstraint{relation: relation, nameColumns: s.Column, Kind: ownSequence}
+	return a.CandidateName(pass)
 }
 
-// Create returns the statement that creates the sequence; name is SQL.
-func (s *OwnedSequence) Create(name string) string { return "CREATE SEQUENCE " + name + s.options }
+// CreateSQL returns the statement that creates the sequence; name is SQL.
+func (s *OwnedSequence) CreateSQL(name string) string { return "CREATE SEQUENCE " + name + s.options }
 
-// Own returns the statement that makes the column the owner of the sequence; name and table are SQL.
-func (s *OwnedSequence) Own(name, table string) string {
-	return "ALTER SEQUENCE " + name + " OWNED BY " + table + "." + parse.Identifier(s.Column)
+// OwnedBySQL returns the statement that makes the column the owner of the sequence; name and table are SQL.
+func (s *OwnedSequence) OwnedBySQL(name, table string) string {
+	return "ALTER SEQUENCE " + name + " OWNED BY " + table + "." + parse.QuoteIdent(s.Column)
 }
 
 // bytes estimates the memory of the Numbered n in bytes.
-func (n *Numbered) bytes() int {
+func (n *SerialTable) bytes() int {
 	b := int(unsafe.Sizeof(*n)) + 2*len(n.Text) + len(n.Table)
 	for _, e := range slices.Concat(n.plain, n.sequence, n.identity) {
 		b += int(unsafe.Sizeof(e)) + len(e.Text)
@@ -384,8 +386,8 @@ func (n *Numbered) bytes() int {
 	return b
 }
 
-// wider returns the notice about columns that are wider than declared.
-func wider(columns []string) *Notice {
+// wideningNotice returns the notice about columns that are wider than declared.
+func wideningNotice(columns []string) *Notice {
 	return &Notice{"bigint, and wider than declared: " + strings.Join(columns, ", "),
 		"The identity columns of a cluster are bigint (" + SerialKey + ")."}
 }
@@ -401,7 +403,7 @@ func (r *rewriter) reportSequences(st *Statement) {
 		f := &r.findings[i]
 		if slices.ContainsFunc(n.Sequences, func(s OwnedSequence) bool { return s.at == f.At }) && (f.Feature == Serial || f.Feature == IdentityType) {
 			operation := f.Operation
-			*f = handled(f.Feature, Rewritten, Info, "carried out in several transactions, undone where one of them fails: a sequence, the table with DEFAULT nextval, OWNED BY", f.At)
+			*f = handledFinding(f.Feature, Rewritten, Info, "carried out in several transactions, undone where one of them fails: a sequence, the table with DEFAULT nextval, OWNED BY", f.At)
 			f.Operation = operation
 		}
 	}

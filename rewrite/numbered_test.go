@@ -27,7 +27,7 @@ func TestNumberedStatements(t *testing.T) {
 			`CREATE SEQUENCE q CACHE 1 MAXVALUE 2147483647 AS bigint`},
 	} {
 		p := goldenPlanner(t)
-		st := p.Plan([]byte(test.sql)).Single()
+		st := p.Plan([]byte(test.sql)).SingleStatement()
 		if st == nil || st.Numbered == nil {
 			t.Errorf("%s: not carried out", test.sql)
 			continue
@@ -36,16 +36,16 @@ func TestNumberedStatements(t *testing.T) {
 		var names, sequences []string
 		for i := range n.Sequences {
 			names = append(names, "s.q"+string(rune('0'+i)))
-			sequences = append(sequences, n.Sequences[i].Create("q"))
+			sequences = append(sequences, n.Sequences[i].CreateSQL("q"))
 		}
 		wide := make([]bool, len(n.Narrow))
 		for i := range wide {
 			wide[i] = len(n.Narrow[i].Refers) > 0
 		}
-		if got := n.WithSequences(names, wide); got != test.table {
+		if got := n.CreateWithSequences(names, wide); got != test.table {
 			t.Errorf("%s:\n%s\n%s", test.sql, got, test.table)
 		}
-		if got := n.WithIdentities(wide); got != test.identity {
+		if got := n.CreateWithIdentities(wide); got != test.identity {
 			t.Errorf("%s:\n%s\n%s", test.sql, got, test.identity)
 		}
 		if got := strings.Join(sequences, ";"); got != test.sequences {

@@ -46,7 +46,7 @@ func planned(p *Planner, sql string) string {
 
 // drawn expands a symbol of a grammar by chance.
 func drawn(r *rand.Rand, grammar map[string][]string, symbol string) string {
-	return sqltexts.Expand(grammar, symbol, 0, func(forms []string, _ string, depth int) string {
+	return sqltexts.ExpandGrammar(grammar, symbol, 0, func(forms []string, _ string, depth int) string {
 		if depth > 8 {
 			return forms[0]
 		}

@@ -7,28 +7,28 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// In a block, currval and lastval may run on a backend that served other sessions. Their answer is right if an
-// earlier statement of the block certainly called nextval for the same sequence. Whether it did depends on the
-// schema, so OwnNumbers builds a query for the server.
+// In a block, currval and lastval may run on a backend that served other sessions. Their answer is right if an earlier
+// statement of the block certainly called nextval for the same sequence. Whether it did depends on the schema, so
+// OwnSequenceQuery builds a query for the server.
 
-// Run is a statement that was executed completely in the current transaction.
-type Run struct {
+// ExecutedStatement is a statement that was executed completely in the current transaction.
+type ExecutedStatement struct {
 	Text string
 	N    int // the statement's index in Text
 	Rows int // the number of rows in its command tag
 }
 
-// OwnNumbers returns a query whose single boolean value is true if all currval and lastval calls of text are
-// safe. A call is safe if one of runs, or an earlier statement of text, certainly advanced its sequence. The
-// query has no side effects and does not fail on missing relations.
+// OwnSequenceQuery returns a query whose single boolean value is true if all currval and lastval calls of text are
+// safe. A call is safe if one of runs, or an earlier statement of text, certainly advanced its sequence. The query has
+// no side effects and does not fail on missing relations.
 //
-// OwnNumbers returns "" if no schema makes the calls safe, or if that cannot be decided. The session must not
+// OwnSequenceQuery returns "" if no schema makes the calls safe, or if that cannot be decided. The session must not
 // have changed search_path or the schema since runs, because names are resolved when the query runs.
-func (p *Planner) OwnNumbers(text string, runs []Run) string {
-	statements := p.Statements(text)
+func (p *Planner) OwnSequenceQuery(text string, runs []ExecutedStatement) string {
+	statements := p.StatementTrees(text)
 	var all strings.Builder
 	for i, node := range statements {
-		asked, known := questions(node)
+		asked, known := sequencesRead(node)
 		if !known {
 			return ""
 		}
@@ -37,15 +37,15 @@ func (p *Planner) OwnNumbers(text string, runs []Run) string {
 		}
 		var drawn []string
 		for _, r := range runs {
-			if nodes := p.Statements(r.Text); r.N < len(nodes) {
-				drawn = append(drawn, advancedBy(nodes[r.N], r.Rows)...)
+			if nodes := p.StatementTrees(r.Text); r.N < len(nodes) {
+				drawn = append(drawn, advancedSequences(nodes[r.N], r.Rows)...)
 			}
 		}
 		for _, before := range statements[:i] {
 			if !before.Is("SelectStmt") && !before.Is("InsertStmt") {
 				return "" // the statement may change what names mean
 			}
-			drawn = append(drawn, advancedBy(before, 0)...)
+			drawn = append(drawn, advancedSequences(before, 0)...)
 		}
 		if len(drawn) == 0 {
 			return ""
@@ -67,9 +67,9 @@ func (p *Planner) OwnNumbers(text string, runs []Run) string {
 		" WHERE p.proname IN ('nextval', 'pg_get_serial_sequence') AND n.nspname <> 'pg_catalog')" + all.String()
 }
 
-// Statements returns the trees of a text's statements in order, or nothing for an unreadable text.
-func (p *Planner) Statements(text string) (nodes []parse.Message) {
-	tree, ok := p.read(text, false)
+// StatementTrees returns the trees of a text's statements in order, or nothing for an unreadable text.
+func (p *Planner) StatementTrees(text string) (nodes []parse.TreeNode) {
+	tree, ok := p.parseGuarded(text, false)
 	if !ok {
 		return nil
 	}
@@ -82,15 +82,15 @@ func (p *Planner) Statements(text string) (nodes []parse.Message) {
 // anySequence represents all sequences, because lastval may read any.
 const anySequence = "any"
 
-// questions returns the sequences that a statement reads, as queries for their OIDs. known is false if the text
+// sequencesRead returns the sequences that a statement reads, as queries for their OIDs. known is false if the text
 // does not show one of them.
-func questions(node parse.Message) (asked []string, known bool) {
+func sequencesRead(node parse.TreeNode) (asked []string, known bool) {
 	a := analysis{}
 	a.visit(node)
 	for _, q := range a.questions {
 		if q.name == "lastval" {
 			asked = append(asked, anySequence)
-		} else if sequence := sequenceOf(q.call); sequence != "" {
+		} else if sequence := sequenceOIDQuery(q.call); sequence != "" {
 			asked = append(asked, sequence)
 		} else {
 			return nil, false
@@ -99,18 +99,18 @@ func questions(node parse.Message) (asked []string, known bool) {
 	return asked, true
 }
 
-// advancedBy returns the sequences that a statement certainly advanced, as queries for their OIDs. A query returns
-// NULL if the schema lacks the sequence. rows is the number of rows, or 0 if it is unknown.
-func advancedBy(node parse.Message, rows int) []string {
-	switch node.Name() {
+// advancedSequences returns the sequences that a statement certainly advanced, as queries for their OIDs. A query
+// returns NULL if the schema lacks the sequence. rows is the number of rows, or 0 if it is unknown.
+func advancedSequences(node parse.TreeNode, rows int) []string {
+	switch node.TypeName() {
 	case "InsertStmt":
-		return drawsOfInsert(node, rows)
+		return sequencesAdvancedByInsert(node, rows)
 	case "SelectStmt":
 		var drawn []string
 		lone := !node.Has("from_clause", "where_clause", "having_clause", "limit_offset", "limit_count", "group_clause", "distinct_clause")
 		for target := range node.List("target_list") {
 			value := target.Child("val")
-			if sequence := drawnBy(value); sequence != "" {
+			if sequence := nextvalSequenceQuery(value); sequence != "" {
 				drawn = append(drawn, sequence)
 			} else if !value.Is("A_Const") {
 				lone = false // the query may return no row
@@ -123,9 +123,9 @@ func advancedBy(node parse.Message, rows int) []string {
 	return nil
 }
 
-// drawsOfInsert returns the sequences that an INSERT certainly advanced: by nextval among its values, and by defaults
-// of omitted columns. An INSERT of VALUES advances them even if a conflict or a trigger prevents the row.
-func drawsOfInsert(node parse.Message, rows int) (drawn []string) {
+// sequencesAdvancedByInsert returns the sequences that an INSERT certainly advanced: by nextval among its values, and
+// by defaults of omitted columns. An INSERT of VALUES advances them even if a conflict or a trigger prevents the row.
+func sequencesAdvancedByInsert(node parse.TreeNode, rows int) (drawn []string) {
 	from := node.Child("select_stmt")
 	if node.Integer("override") != int(parse.OVERRIDING_NOT_SET) || node.Child("relation").Text("relpersistence") == "t" {
 		return nil
@@ -140,7 +140,7 @@ func drawsOfInsert(node parse.Message, rows int) (drawn []string) {
 		for value := range row.List("items") {
 			if value.Is("SetToDefault") {
 				defaults[width] = true
-			} else if sequence := drawnBy(value); sequence != "" {
+			} else if sequence := nextvalSequenceQuery(value); sequence != "" {
 				drawn = append(drawn, sequence)
 			}
 			width++
@@ -162,16 +162,16 @@ func drawsOfInsert(node parse.Message, rows int) (drawn []string) {
 		case len(names) == 0:
 			free += fmt.Sprintf(" AND (SELECT count(*) FROM pg_catalog.pg_attribute b WHERE b.attrelid = a.attrelid AND b.attnum > 0 AND b.attnum <= a.attnum AND NOT b.attisdropped) <> %d", i+1)
 		case i < len(names):
-			free += " AND a.attname <> " + parse.Literal(names[i])
+			free += " AND a.attname <> " + parse.QuoteLiteral(names[i])
 		}
 	}
-	table := oidOf(relation.Text("schemaname"), relation.Text("relname"), "r', 'p")
-	return append(drawn, drawnByDefault("a.attrelid = "+table+free))
+	table := oidQuery(relation.Text("schemaname"), relation.Text("relname"), "r', 'p")
+	return append(drawn, defaultSequencesQuery("a.attrelid = "+table+free))
 }
 
-// drawnByDefault returns a query for the sequences that the defaults of some columns advance: identity columns, and
-// columns with the default of a serial type. columns is a condition on pg_attribute a.
-func drawnByDefault(columns string) string {
+// defaultSequencesQuery returns a query for the sequences that the defaults of some columns advance: identity columns,
+// and columns with the default of a serial type. columns is a condition on pg_attribute a.
+func defaultSequencesQuery(columns string) string {
 	return "SELECT d.objid FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class t ON t.oid = a.attrelid JOIN pg_catalog.pg_depend d ON d.refobjid = a.attrelid AND d.refobjsubid = a.attnum" +
 		" WHERE d.deptype = 'i' AND d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.refclassid = d.classid AND a.attidentity <> '' AND NOT t.relhasrules AND NOT a.attisdropped AND " + columns +
 		" UNION ALL SELECT d.refobjid FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class t ON t.oid = a.attrelid JOIN pg_catalog.pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum" +
@@ -180,41 +180,41 @@ func drawnByDefault(columns string) string {
 		" AND NOT t.relhasrules AND NOT a.attisdropped AND " + columns
 }
 
-// drawnBy returns a query for the sequence that a nextval call advances, or "" for another expression.
-func drawnBy(value parse.Message) string {
+// nextvalSequenceQuery returns a query for the sequence that a nextval call advances, or "" for another expression.
+func nextvalSequenceQuery(value parse.TreeNode) string {
 	for value.Is("TypeCast") {
 		value = value.Child("arg")
 	}
-	if !value.Is("FuncCall") || parse.FunctionOf(value) != "nextval" || value.Has("agg_filter", "over", "agg_order") {
+	if !value.Is("FuncCall") || parse.CalledFunction(value) != "nextval" || value.Has("agg_filter", "over", "agg_order") {
 		return ""
 	}
-	if sequence := sequenceOf(value); sequence != "" {
+	if sequence := sequenceOIDQuery(value); sequence != "" {
 		return "SELECT " + sequence
 	}
 	return ""
 }
 
-// sequenceOf returns a query for the OID of the sequence that a call of nextval or currval names. It returns ""
+// sequenceOIDQuery returns a query for the OID of the sequence that a call of nextval or currval names. It returns ""
 // if the text does not show the sequence.
-func sequenceOf(call parse.Message) string {
-	arg := only(call, 1)
-	for arg.Is("TypeCast") && namesRelations(arg.Child("type_name")) {
+func sequenceOIDQuery(call parse.TreeNode) string {
+	arg := firstOfArguments(call, 1)
+	for arg.Is("TypeCast") && isRegclassOrText(arg.Child("type_name")) {
 		arg = arg.Child("arg")
 	}
-	if arg.Is("FuncCall") && parse.FunctionOf(arg) == "pg_get_serial_sequence" {
-		table, column := relationNamed(only(arg, 2), "r', 'p"), constantText(second(arg))
+	if arg.Is("FuncCall") && parse.CalledFunction(arg) == "pg_get_serial_sequence" {
+		table, column := relationOIDQuery(firstOfArguments(arg, 2), "r', 'p"), constantText(secondArgument(arg))
 		if table == "" || column == "" {
 			return ""
 		}
 		return "(SELECT CASE WHEN count(*) = 1 THEN min(d.objid) END FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_class q ON q.oid = d.objid AND q.relkind = 'S'" +
 			" JOIN pg_catalog.pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid WHERE d.deptype IN ('a', 'i')" +
-			" AND d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.refclassid = d.classid AND a.attrelid = " + table + " AND a.attname = " + parse.Literal(column) + ")"
+			" AND d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.refclassid = d.classid AND a.attrelid = " + table + " AND a.attname = " + parse.QuoteLiteral(column) + ")"
 	}
-	return relationNamed(arg, "S")
+	return relationOIDQuery(arg, "S")
 }
 
-// namesRelations reports whether a type is text or regclass, so that a cast to it does not change a relation's name.
-func namesRelations(m parse.Message) bool {
+// isRegclassOrText reports whether a type is text or regclass, so that a cast to it does not change a relation's name.
+func isRegclassOrText(m parse.TreeNode) bool {
 	names := m.Names("names")
 	if len(names) == 2 && names[0] == "pg_catalog" {
 		names = names[1:]
@@ -222,33 +222,33 @@ func namesRelations(m parse.Message) bool {
 	return len(names) == 1 && (names[0] == "regclass" || names[0] == "text") && m.Child("array_bounds").Shape == nil
 }
 
-// relationNamed returns a query for the OID of the relation that a constant names in regclass syntax. kinds
-// lists the allowed values of relkind.
-func relationNamed(m parse.Message, kinds string) string {
-	parts := relationParts(constantText(m))
+// relationOIDQuery returns a query for the OID of the relation that a constant names in regclass syntax. kinds lists
+// the allowed values of relkind.
+func relationOIDQuery(m parse.TreeNode, kinds string) string {
+	parts := splitRelationName(constantText(m))
 	switch len(parts) {
 	case 1:
-		return oidOf("", parts[0], kinds)
+		return oidQuery("", parts[0], kinds)
 	case 2:
-		return oidOf(parts[0], parts[1], kinds)
+		return oidQuery(parts[0], parts[1], kinds)
 	}
 	return ""
 }
 
-// oidOf returns a query for a relation's OID. Without a schema the query returns NULL if several schemas of
+// oidQuery returns a query for a relation's OID. Without a schema the query returns NULL if several schemas of
 // search_path have the name: the statement may have meant any of them.
-func oidOf(schema, name, kinds string) string {
+func oidQuery(schema, name, kinds string) string {
 	where := "n.nspname = ANY (pg_catalog.current_schemas(true))"
 	if schema != "" {
-		where = "n.nspname = " + parse.Literal(schema)
+		where = "n.nspname = " + parse.QuoteLiteral(schema)
 	}
 	return "(SELECT CASE WHEN count(*) = 1 THEN min(CASE WHEN c.relkind IN ('" + kinds + "') THEN c.oid END) END" +
-		" FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relname = " + parse.Literal(name) + " AND " + where + ")"
+		" FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relname = " + parse.QuoteLiteral(name) + " AND " + where + ")"
 }
 
-// relationParts splits a relation's name into schema and name, for example `public.s` or `"My Sequence"`. It
+// splitRelationName splits a relation's name into schema and name, for example `public.s` or `"My Sequence"`. It
 // returns nil for a malformed name.
-func relationParts(text string) (parts []string) {
+func splitRelationName(text string) (parts []string) {
 	l := parse.Lexer{Text: []byte(text)}
 	for {
 		switch kind := l.Next(); {
@@ -273,15 +273,15 @@ func relationParts(text string) (parts []string) {
 }
 
 // constantText returns the value of a string constant, or "" for anything else.
-func constantText(m parse.Message) string {
+func constantText(m parse.TreeNode) string {
 	if !m.Is("A_Const") {
 		return ""
 	}
 	return m.Child("sval").Text("sval")
 }
 
-// only returns the first argument of a call with exactly n arguments, otherwise an absent message.
-func only(call parse.Message, n int) (first parse.Message) {
+// firstOfArguments returns the first argument of a call with exactly n arguments, otherwise an absent message.
+func firstOfArguments(call parse.TreeNode, n int) (first parse.TreeNode) {
 	for arg := range call.List("args") {
 		if first.Shape == nil {
 			first = arg
@@ -289,13 +289,13 @@ func only(call parse.Message, n int) (first parse.Message) {
 		n--
 	}
 	if n != 0 {
-		return parse.Message{}
+		return parse.TreeNode{}
 	}
 	return first
 }
 
-// second returns the second argument of a call.
-func second(call parse.Message) (arg parse.Message) {
+// secondArgument returns the second argument of a call.
+func secondArgument(call parse.TreeNode) (arg parse.TreeNode) {
 	n := 0
 	for a := range call.List("args") {
 		if n++; n == 2 {

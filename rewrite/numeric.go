@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// A cluster stores a column of type numeric without a precision as numeric(18,6), and silently rounds longer
-// values. PostgreSQL stores every digit.
+// A cluster stores a column of type numeric without a precision as numeric(18,6), and silently rounds longer values.
+// PostgreSQL stores every digit.
 
 // NumericKey is the configuration key of Rules.Numeric.
 const NumericKey = "rewrite.numeric"
@@ -20,16 +20,16 @@ const (
 	NumericAsIs = "as-is"
 )
 
-// WideNumeric is the precision and scale of NumericWide, in decimal digits. A scale of 38 holds decimal128
-// quotients (34 digits) and 10^-18 coins. 90 integer digits hold a number of 256 bits (78 digits); a larger
-// number fails with 22003. In a key it takes 72 of the 2,000 bytes.
+// WideNumeric is the precision and scale of NumericWide, in decimal digits. A scale of 38 holds decimal128 quotients
+// (34 digits) and 10^-18 coins. 90 integer digits hold a number of 256 bits (78 digits); a larger number fails with
+// 22003. In a key it takes 72 of the 2,000 bytes.
 const WideNumeric = "128,38"
 
 // mostNumericDigits is the largest precision that clusters take since 2026-08-25.
 const mostNumericDigits = 1000
 
-// NumericDigits converts a value of NumericKey to the text that follows numeric: "(128,38)", or "" for
-// NumericAsIs. It returns an error for other values.
+// NumericDigits converts a value of NumericKey to the text that follows numeric: "(128,38)", or "" for NumericAsIs. It
+// returns an error for other values.
 func NumericDigits(value string) (string, error) {
 	switch value {
 	case NumericAsIs:
@@ -46,38 +46,38 @@ func NumericDigits(value string) (string, error) {
 	return fmt.Sprintf("(%d,%d)", precision, scale), nil
 }
 
-// numeric adds a precision to columns and domains of type numeric without one, or reports them.
-func (r *rewriter) numeric(p *part) {
+// rewriteNumeric adds a precision to columns and domains of type numeric without one, or reports them.
+func (r *rewriter) rewriteNumeric(p *statementPart) {
 	if r.rules.Numeric == "" && !r.rules.Dialect {
 		return
 	}
 	for _, kind := range bareNumerics(p.node) {
 		at := kind.Integer("location")
 		if r.rules.Numeric == "" {
-			rounds := handled(BareNumeric, Flagged, Warning, "passes unchanged, and the cluster rounds to six digits behind the point", at)
-			r.find(rounds)
+			rounds := handledFinding(BareNumeric, Flagged, Warning, "passes unchanged, and the cluster rounds to six digits behind the point", at)
+			r.addFinding(rounds)
 			continue
 		}
-		ph := r.phrase(p)
-		i := ph.At(at)
+		ph := r.statementTokens(p)
+		i := ph.TokenAt(at)
 		if i < 0 {
 			return
 		}
-		r.edit(ph.Precise(i, r.rules.Numeric))
-		r.meant.Set(kind, "typmods", columnOf("numeric"+r.rules.Numeric).Child("type_name").Values("typmods")...)
-		r.find(handled(BareNumeric, Rewritten, Warning, "rewritten to numeric with a precision and a scale: values are shown with that many digits behind the point, and rounded beyond", at))
+		r.addEdits(ph.AppendToTypeName(i, r.rules.Numeric))
+		r.meant.Set(kind, "typmods", columnTree("numeric"+r.rules.Numeric).Child("type_name").Values("typmods")...)
+		r.addFinding(handledFinding(BareNumeric, Rewritten, Warning, "rewritten to numeric with a precision and a scale: values are shown with that many digits behind the point, and rounded beyond", at))
 	}
-	r.widenSteps(p)
+	r.addPrecisionToSteps(p)
 }
 
 // bareNumerics returns the type nodes of columns and domains that are numeric without a precision.
-func bareNumerics(node parse.Message) (bare []parse.Message) {
-	take := func(kind parse.Message) {
+func bareNumerics(node parse.TreeNode) (bare []parse.TreeNode) {
+	take := func(kind parse.TreeNode) {
 		if parse.IsType(kind, "numeric") {
 			bare = append(bare, kind)
 		}
 	}
-	switch node.Name() {
+	switch node.TypeName() {
 	case "CreateStmt":
 		for element := range node.List("table_elts") {
 			if element.Is("ColumnDef") {
@@ -97,50 +97,50 @@ func bareNumerics(node parse.Message) (bare []parse.Message) {
 	return bare
 }
 
-// widenSteps adds the precision to the statements that Sluice sends in steps instead of an ALTER TABLE.
-func (r *rewriter) widenSteps(p *part) {
+// addPrecisionToSteps adds the precision to the statements that Sluice sends in steps instead of an ALTER TABLE.
+func (r *rewriter) addPrecisionToSteps(p *statementPart) {
 	if r.rules.Numeric == "" {
 		return
 	}
 	if a := p.st.Alteration; a != nil {
-		a.widen(r.rules.Numeric)
+		a.addPrecision(r.rules.Numeric)
 	}
 	if c := p.st.Commands; c != nil { // its parts are planned separately
-		c.Text = widened(c.Text, r.rules.Numeric)
+		c.Text = withPrecision(c.Text, r.rules.Numeric)
 	}
 	if c := p.st.Constraints; c != nil {
-		c.Text = widened(c.Text, r.rules.Numeric)
+		c.Text = withPrecision(c.Text, r.rules.Numeric)
 		for i := range c.Columns {
-			c.Columns[i].Add = widened(c.Columns[i].Add, r.rules.Numeric)
+			c.Columns[i].Add = withPrecision(c.Columns[i].Add, r.rules.Numeric)
 		}
 	}
 }
 
-// widen adds digits to the column's type if that is numeric without a precision.
-func (a *Alteration) widen(digits string) {
+// addPrecision adds digits to the column's type if that is numeric without a precision.
+func (a *Alteration) addPrecision(digits string) {
 	if !parse.IsType(a.kind, "numeric") {
 		return
 	}
 	a.declared = a.Type
-	a.Text, a.Type = widened(a.Text, digits), a.Type+digits
-	a.kind = columnOf("numeric" + digits).Child("type_name")
+	a.Text, a.Type = withPrecision(a.Text, digits), a.Type+digits
+	a.kind = columnTree("numeric" + digits).Child("type_name")
 }
 
-// widened adds digits to each numeric type without a precision in one statement. It returns sql if the result
+// withPrecision adds digits to each numeric type without a precision in one statement. It returns sql if the result
 // fails verification.
-func widened(sql, digits string) string {
+func withPrecision(sql, digits string) string {
 	tree, err := parse.Tree(sql)
 	if err != nil || len(tree.Values("stmts")) != 1 {
 		return sql
 	}
-	ph, meant, edits := parse.LexPhrase([]byte(sql), 0, len(sql)), parse.Intents{}, []parse.Edit(nil)
+	ph, meant, edits := parse.LexTokens([]byte(sql), 0, len(sql)), parse.TreeChanges{}, []parse.Edit(nil)
 	for _, kind := range bareNumerics(tree.Child("stmts").Child("stmt")) {
-		i := ph.At(kind.Integer("location"))
+		i := ph.TokenAt(kind.Integer("location"))
 		if i < 0 {
 			return sql
 		}
-		edits = append(edits, ph.Precise(i, digits))
-		meant.Set(kind, "typmods", columnOf("numeric"+digits).Child("type_name").Values("typmods")...)
+		edits = append(edits, ph.AppendToTypeName(i, digits))
+		meant.Set(kind, "typmods", columnTree("numeric"+digits).Child("type_name").Values("typmods")...)
 	}
 	text, ok := parse.Apply(sql, edits)
 	if !ok {

@@ -19,10 +19,10 @@ func TestNumericInEveryText(t *testing.T) {
 		"ALTER TABLE t ADD COLUMN a pg_catalog.numeric DEFAULT 1":                                      "ALTER TABLE t ADD COLUMN a pg_catalog.numeric(128,38) DEFAULT 1",
 		"ALTER TABLE t ALTER COLUMN a TYPE numeric":                                                    "ALTER TABLE t ALTER COLUMN a TYPE numeric(128,38)",
 	} {
-		st := p.Plan([]byte(sql)).Single()
-		if st == nil || !st.Alters() {
+		st := p.Plan([]byte(sql)).SingleStatement()
+		if st == nil || !st.MayRunInSteps() {
 			t.Errorf("%s: %+v", sql, st)
-		} else if text, _ := st.Altered(); text != want {
+		} else if text, _ := st.StepTextAndTag(); text != want {
 			t.Errorf("%s: %s, want %s", sql, text, want)
 		}
 	}

@@ -12,10 +12,10 @@ import (
 // maxTables bounds the number of cached plans by verb and table.
 const maxTables = 250
 
-// tables caches plans by verb and table for texts that were planned by their words. A lookup takes no lock and
-// allocates nothing; additions copy the map, which is small. Only plans of successful statements are cached, so
-// that clients cannot fill the cache with invented names.
-type tables struct {
+// tablePlanCache caches plans by verb and table for texts that were planned by their words. A lookup takes no lock and
+// allocates nothing; additions copy the map, which is small. Only plans of successful statements are cached, so that
+// clients cannot fill the cache with invented names.
+type tablePlanCache struct {
 	plans atomic.Pointer[map[string]*Plan]
 
 	mu sync.Mutex
@@ -23,14 +23,14 @@ type tables struct {
 	turnedAway int
 }
 
-func newTables() *tables {
-	t := &tables{}
+func newTablePlanCache() *tablePlanCache {
+	t := &tablePlanCache{}
 	t.plans.Store(&map[string]*Plan{})
 	return t
 }
 
-// planOf returns the plan of a text that was planned by its words, with table in its operation.
-func (t *tables) planOf(byWords *Plan, table []byte) *Plan {
+// planForTable returns the plan of a text that was planned by its words, with table in its operation.
+func (t *tablePlanCache) planForTable(byWords *Plan, table []byte) *Plan {
 	if len(table) == 0 || len(table) > parse.MaxName {
 		return byWords
 	}
@@ -50,17 +50,17 @@ func (t *tables) planOf(byWords *Plan, table []byte) *Plan {
 	return plan
 }
 
-// Succeeded records that a statement of a plan succeeded. The plan by verb and table is then cached.
-func (p *Planner) Succeeded(plan *Plan) {
+// RecordSuccess records that a statement of a plan succeeded. The plan by verb and table is then cached.
+func (p *Planner) RecordSuccess(plan *Plan) {
 	if plan.table != "" && !plan.ran.Load() {
 		plan.ran.Store(true)
-		p.tables.keep(plan)
+		p.tables.cachePlan(plan)
 	}
 }
 
-// keep caches a plan by verb and table. After maxTables plans found the cache full, the plans that were not
-// used since the last eviction are removed.
-func (t *tables) keep(plan *Plan) {
+// cachePlan caches a plan by verb and table. After maxTables plans found the cache full, the plans that were not used
+// since the last eviction are removed.
+func (t *tablePlanCache) cachePlan(plan *Plan) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	kept := *t.plans.Load()
@@ -82,8 +82,8 @@ func (t *tables) keep(plan *Plan) {
 	t.plans.Store(&grown)
 }
 
-// operationName replaces all characters except letters, digits and _ by _, and lower-cases letters. The result
-// is at most parse.MaxName bytes long.
+// operationName replaces all characters except letters, digits and _ by _, and lower-cases letters. The result is at
+// most parse.MaxName bytes long.
 func operationName(s string) string {
 	name := strings.Map(func(r rune) rune {
 		switch {
@@ -97,8 +97,8 @@ func operationName(s string) string {
 	return name[:min(len(name), parse.MaxName)]
 }
 
-// verbs maps parser types to operation names that differ from the type's name in snake case.
-var verbs = map[string]string{
+// operationVerbs maps parser types to operation names that differ from the type's name in snake case.
+var operationVerbs = map[string]string{
 	"SelectStmt": "select", "InsertStmt": "insert", "UpdateStmt": "update", "DeleteStmt": "delete", "MergeStmt": "merge",
 	"IndexStmt": "create_index", "CreateStmt": "create_table", "CreateTableAsStmt": "create_table_as",
 	"CreateSeqStmt": "create_sequence", "ViewStmt": "create_view", "CreatedbStmt": "create_database",
@@ -106,27 +106,27 @@ var verbs = map[string]string{
 	"VariableShowStmt": "show", "ClosePortalStmt": "close", "AlterTableStmt": "alter_table", "TruncateStmt": "truncate",
 }
 
-// tabled are the verbs whose operation includes the first table's name, as in select_shards.
-var tabled = map[string]bool{"select": true, "insert": true, "update": true, "delete": true, "merge": true,
+// verbsWithTable are the verbs whose operation includes the first table's name, as in select_shards.
+var verbsWithTable = map[string]bool{"select": true, "insert": true, "update": true, "delete": true, "merge": true,
 	"create_table": true, "create_index": true, "alter_table": true, "truncate": true}
 
-// operationOf returns the name of a statement in metrics, by verb and first table, for example select_shards.
-func operationOf(m parse.Message, st *Statement) string {
+// statementOperation returns the name of a statement in metrics, by verb and first table, for example select_shards.
+func statementOperation(m parse.TreeNode, st *Statement) string {
 	if m.Is("TransactionStmt") {
 		return transactionVerbs[st.Tx.Verb]
 	}
-	verb, ok := verbs[m.Name()]
+	verb, ok := operationVerbs[m.TypeName()]
 	if !ok {
-		verb = snake(strings.TrimSuffix(m.Name(), "Stmt"))
+		verb = snake(strings.TrimSuffix(m.TypeName(), "Stmt"))
 	}
-	if !tabled[verb] || len(st.Tables) == 0 {
+	if !verbsWithTable[verb] || len(st.Tables) == 0 {
 		return verb
 	}
 	table := st.Tables[0]
 	return operationName(verb + "_" + table[strings.LastIndexByte(table, '.')+1:])
 }
 
-var transactionVerbs = map[Verb]string{
+var transactionVerbs = map[TxVerb]string{
 	Begin: "begin", Commit: "commit", Rollback: "rollback", Savepoint: "savepoint", ReleaseSavepoint: "release",
 	RollbackTo: "rollback_to", PrepareTransaction: "prepare_transaction", CommitPrepared: "commit_prepared",
 	RollbackPrepared: "rollback_prepared",

@@ -66,9 +66,9 @@ func TestTablesOfScannedTexts(t *testing.T) {
 	}
 	for round := range 5 {
 		for i := range 2000 {
-			p.Succeeded(plan("SELECT a FROM t%d WHERE b", round*2000+i))
+			p.RecordSuccess(plan("SELECT a FROM t%d WHERE b", round*2000+i))
 			if i%50 == 0 {
-				p.Succeeded(plan("UPDATE used SET a = %d", i))
+				p.RecordSuccess(plan("UPDATE used SET a = %d", i))
 			}
 		}
 		if kept() > maxTables {
@@ -94,8 +94,8 @@ func TestFeaturesAreWhole(t *testing.T) {
 			t.Errorf("%s has no remedy", f)
 		}
 	}
-	for name, f := range refused {
-		if _, ok := catalogue[f]; !ok || parse.Shapes()[name] == nil {
+	for name, f := range refusedStatements {
+		if _, ok := catalogue[f]; !ok || parse.NodeTypes()[name] == nil {
 			t.Errorf("%s: %s", name, f)
 		}
 	}

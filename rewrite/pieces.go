@@ -2,13 +2,13 @@ package rewrite
 
 import "strings"
 
-// Pieces cuts a text into one piece for each statement; the concatenated pieces equal the text. A text of one
+// SplitStatements cuts a text into one piece for each statement; the concatenated pieces equal the text. A text of one
 // statement and an unreadable text are one piece.
-func (p *Planner) Pieces(sql string) []string {
+func (p *Planner) SplitStatements(sql string) []string {
 	if strings.IndexByte(sql, ';') < 0 {
 		return []string{sql}
 	}
-	tree, ok := p.read(sql, false)
+	tree, ok := p.parseGuarded(sql, false)
 	if !ok {
 		return []string{sql}
 	}

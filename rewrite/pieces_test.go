@@ -17,7 +17,7 @@ func TestPieces(t *testing.T) {
 		{"SELECT ';';;", "/* ; */ SELECT $a$;$a$ -- ;\n; "},
 		{"INSERT INTO t VALUES ('é;') RETURNING v;", "SELECT E'\\';';", "BEGIN;\n"},
 	} {
-		if got := p.Pieces(strings.Join(want, "")); !slices.Equal(got, want) {
+		if got := p.SplitStatements(strings.Join(want, "")); !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -37,12 +37,12 @@ func TestPiecesAreTheText(t *testing.T) {
 				text += ";" + between.Draw(t, "behind")
 			}
 		}
-		pieces := p.Pieces(text)
+		pieces := p.SplitStatements(text)
 		if strings.Join(pieces, "") != text || len(pieces) != len(all) {
 			t.Fatalf("%q was cut into %q", text, pieces)
 		}
 		for i, piece := range pieces {
-			if !strings.Contains(piece, all[i]) || len(p.Statements(piece)) != 1 {
+			if !strings.Contains(piece, all[i]) || len(p.StatementTrees(piece)) != 1 {
 				t.Fatalf("piece %d of %q is %q", i, text, piece)
 			}
 		}

@@ -9,14 +9,14 @@ import (
 )
 
 // Plan is what Sluice knows about one text. Sessions share plans. A plan is immutable except for the derived forms that
-// InSplit and Planner.Substitute cache.
+// ActiveSplit and Planner.Substitute cache.
 type Plan struct {
 	// Kind is the greatest kind of the statements.
-	Kind Kind
+	Kind StatementKind
 	// Statements are in text order; empty for a plan of kind Empty or Unknown.
 	Statements []Statement
 	// Pin is the first pin reason of the statements.
-	Pin Pin
+	Pin PinReason
 	// Contends reports whether a statement locks or changes existing rows.
 	Contends bool
 	// Text is the text for the server if it differs from the client's; otherwise "".
@@ -26,11 +26,11 @@ type Plan struct {
 	// Findings are in text order; nil for nearly all plans.
 	Findings []Finding
 
-	// Mapped reports whether a statement names a relation with mapped columns. Server errors about the
-	// statement may contain column names that the client does not know.
+	// Mapped reports whether a statement names a relation with mapped columns. Server errors about the statement may
+	// contain column names that the client does not know.
 	Mapped bool
-	// Lacks reports whether a statement names a relation that the schema snapshot of PlanIn lacks. Another
-	// process may have created it since.
+	// Lacks reports whether a statement names a relation that the schema snapshot of PlanWithNames lacks. Another process
+	// may have created it since.
 	Lacks bool
 
 	// source is the client's text, and edits turn it into Text; both are empty if the server gets the client's text.
@@ -43,15 +43,15 @@ type Plan struct {
 	// table is the key in tables of a plan by verb and table. ran reports that its statement succeeded recently.
 	table string
 	ran   atomic.Bool
-	// listed reports that the plan is one DELETE from a table of Rules.Chunked.
+	// listed reports that the plan is one DELETE from a table of Rules.BatchedDelete.
 	listed  bool
-	chunked lazyChunked
+	chunked lazyBatchedDelete
 	// rereads reports whether a statement changes how later texts are read (Rereads).
 	rereads bool
-	// Sequence names the session's sequence state that the text reads, in the words of PostgreSQL's errors:
-	// `lastval`, or `currval of sequence "s"`. It is "" for a text that calls neither function.
+	// Sequence names the session's sequence state that the text reads, in the words of PostgreSQL's errors: `lastval`, or
+	// `currval of sequence "s"`. It is "" for a text that calls neither function.
 	Sequence string
-	// unsure reports that a statement of kind Read may write all the same; see SureRead.
+	// unsure reports that a statement of kind Read may write all the same; see IsSureRead.
 	unsure  bool
 	written struct {
 		once sync.Once
@@ -61,18 +61,18 @@ type Plan struct {
 	substituted lazySubstitute
 }
 
-// Position converts a position in the text that the server got to a position in the client's text. Positions
+// ClientPosition converts a position in the text that the server got to a position in the client's text. Positions
 // count characters from 1, as in PostgreSQL's errors.
-func (p *Plan) Position(position int) int {
+func (p *Plan) ClientPosition(position int) int {
 	if p.Text == "" {
 		return position
 	}
-	return parse.PositionBefore(p.source, p.Text, p.edits, position)
+	return parse.OriginalPosition(p.source, p.Text, p.edits, position)
 }
 
-// OfOurs reports whether a position in the client's text is the start of a LOCK TABLE that was sent as a query.
-// Errors at this position are about the query, so the client gets no position (ChecksTables).
-func (p *Plan) OfOurs(position int) bool {
+// IsLockTableStart reports whether a position in the client's text is the start of a LOCK TABLE that was sent as a
+// query. Errors at this position are about the query, so the client gets no position (ChecksTables).
+func (p *Plan) IsLockTableStart(position int) bool {
 	for i := range p.Statements {
 		if st := &p.Statements[i]; st.Does == ChecksTables && p.source != "" && utf8.RuneCountInString(p.source[:st.Start])+1 == position {
 			return true
@@ -81,19 +81,20 @@ func (p *Plan) OfOurs(position int) bool {
 	return false
 }
 
-// Source returns the client's text if the server gets another, otherwise "".
-func (p *Plan) Source() string {
+// ClientText returns the client's text if the server gets another, otherwise "".
+func (p *Plan) ClientText() string {
 	if p.Text == "" {
 		return ""
 	}
 	return p.source
 }
 
-// Note reports whether the caller should log the findings. It returns true once for each plan with findings.
-func (p *Plan) Note() bool { return len(p.Findings) > 0 && !p.noted.Swap(true) }
+// ShouldLogFindings reports whether the caller should log the findings. It returns true once for each plan with
+// findings.
+func (p *Plan) ShouldLogFindings() bool { return len(p.Findings) > 0 && !p.noted.Swap(true) }
 
-// sum computes the plan's summary fields from its statements.
-func (p *Plan) sum() {
+// summarize computes the plan's summary fields from its statements.
+func (p *Plan) summarize() {
 	p.Kind, p.Pin, p.Operation, p.Contends, p.rereads, p.unsure = Empty, NoPin, "", false, false, false
 	for i := range p.Statements {
 		st := &p.Statements[i]
@@ -104,7 +105,7 @@ func (p *Plan) sum() {
 			p.Pin = st.Pin
 		}
 		p.Contends = p.Contends || st.Contends
-		p.rereads = p.rereads || st.rereads()
+		p.rereads = p.rereads || st.mayChangeReading()
 		p.unsure = p.unsure || st.unsure
 		if p.Sequence == "" {
 			p.Sequence = st.sequence
@@ -112,8 +113,9 @@ func (p *Plan) sum() {
 	}
 }
 
-// Any reports whether is returns true for a statement of the plan. It passes pointers because statements are large.
-func (p *Plan) Any(is func(*Statement) bool) bool {
+// AnyStatement reports whether is returns true for a statement of the plan. It passes pointers because statements are
+// large.
+func (p *Plan) AnyStatement(is func(*Statement) bool) bool {
 	for i := range p.Statements {
 		if is(&p.Statements[i]) {
 			return true
@@ -122,8 +124,8 @@ func (p *Plan) Any(is func(*Statement) bool) bool {
 	return false
 }
 
-// Single returns the only statement of a plan, or nil if there is not exactly one.
-func (p *Plan) Single() *Statement {
+// SingleStatement returns the only statement of a plan, or nil if there is not exactly one.
+func (p *Plan) SingleStatement() *Statement {
 	if len(p.Statements) != 1 {
 		return nil
 	}

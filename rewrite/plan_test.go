@@ -60,14 +60,14 @@ func describe(p *Plan) string {
 // parsed plans a text by the parser, whatever the scan says.
 func parsed(t testing.TB, sql string) *Plan {
 	t.Helper()
-	if Defaults().guard([]byte(sql)) != parse.Fits {
+	if Defaults().checkLimits([]byte(sql)) != parse.Fits {
 		t.Fatalf("%.80q is over the guard", sql)
 	}
 	tree, err := parse.Tree(sql)
 	if err != nil {
 		t.Fatalf("%q: %v", sql, err)
 	}
-	plan, _ := build(sql, tree)
+	plan, _ := buildPlan(sql, tree)
 	return plan
 }
 
@@ -325,7 +325,7 @@ func TestDeferrableBegin(t *testing.T) {
 		"SET TRANSACTION READ WRITE":            false,
 		"START TRANSACTION READ WRITE, ISOLATION LEVEL REPEATABLE READ": true,
 	} {
-		if got := parsed(t, sql).Single().Tx.DeferrableBegin(); got != want {
+		if got := parsed(t, sql).SingleStatement().Tx.IsDeferrableBegin(); got != want {
 			t.Errorf("%s: got %v, want %v", sql, got, want)
 		}
 	}
@@ -363,7 +363,7 @@ func TestStatementsOfOneText(t *testing.T) {
 	if p.Kind != DDL || p.Pin != PinListen {
 		t.Errorf("kind %d, pin %d: want the greatest kind and the first pin", p.Kind, p.Pin)
 	}
-	if p.Single() != nil {
+	if p.SingleStatement() != nil {
 		t.Error("Single of six statements")
 	}
 	var texts []string

@@ -22,8 +22,8 @@ const (
 	// greatestNesting is the upper limit of Config.MaxNesting. At this depth the parser needs up to 1.5 MiB of stack
 	// (guard_test.go). A thread has 8 MiB under the usual limit, and 2 MiB without a limit (glibc on x86-64).
 	greatestNesting = DefaultMaxNesting
-	// greatestBytes is the upper limit of Config.MaxBytes. A hostile text of 2 MiB takes the parser 500 MB and
-	// 3 s (measured), and both grow linearly with the length.
+	// greatestBytes is the upper limit of Config.MaxBytes. A hostile text of 2 MiB takes the parser 500 MB and 3 s
+	// (measured), and both grow linearly with the length.
 	greatestBytes = 16 << 20
 	// heavyBytes is the length from which texts are parsed one at a time. It bounds the memory of concurrent parses.
 	heavyBytes = 64 << 10
@@ -31,16 +31,16 @@ const (
 
 // Config holds the limits and the rules of a Planner.
 type Config struct {
-	// MaxBytes and MaxNesting limit the texts that the parser gets. MaxNesting counts parentheses, operators,
-	// casts, joins and set operations that contain one another.
+	// MaxBytes and MaxNesting limit the texts that the parser gets. MaxNesting counts parentheses, operators, casts, joins
+	// and set operations that contain one another.
 	MaxBytes, MaxNesting int
 	// CacheEntries and CacheBytes bound the cache of plans.
 	CacheEntries, CacheBytes int
 	// Rules are the rewriting rules; the zero value disables all of them.
 	Rules Rules
-	// Choices are configured values that users and clients may override (Planner.Under). Rules already contains
-	// these values.
-	Choices Choices
+	// Choices are configured values that users and clients may override (Planner.ForOptions). Rules already contains these
+	// values.
+	Choices ClientOptions
 }
 
 // Defaults returns the default limits with all rules enabled.
@@ -89,105 +89,105 @@ type Stats struct {
 
 // Planner makes plans of texts and caches them. It is safe for concurrent use.
 type Planner struct {
-	*shared
+	*plannerState
 	config Config
-	// of is the planner of the configuration without choices, and number identifies a planner with choices
-	// (Under). For the planner of the configuration itself they are nil and 0.
+	// of is the planner of the configuration without choices, and number identifies a planner with choices (Under). For the
+	// planner of the configuration itself they are nil and 0.
 	of     *Planner
 	number uint64
 }
 
-// shared is the state that a planner shares with all planners that Under derives from it.
-type shared struct {
+// plannerState is the state that a planner shares with all planners that Under derives from it.
+type plannerState struct {
 	cache *cache
 
 	heavy sync.Mutex // locked during the parse of a text of heavyBytes or more
 
-	tables *tables
+	tables *tablePlanCache
 
 	hits, scanned, parsed, unparsable atomic.Uint64
 	rewritten, unverified             atomic.Uint64
 	guarded                           [parse.Reasons]atomic.Uint64
 
 	mu       sync.Mutex
-	variants map[variation]*Planner // guarded by mu
+	variants map[ruleVariant]*Planner // guarded by mu
 }
 
-// New returns a Planner, or the error of Config.Validate.
+// New returns a Planner, or the error of Config.ValidateSQL.
 func New(c Config) (*Planner, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	return &Planner{config: c, shared: &shared{cache: newCache(c.CacheEntries, c.CacheBytes), tables: newTables()}}, nil
+	return &Planner{config: c, plannerState: &plannerState{cache: newCache(c.CacheEntries, c.CacheBytes), tables: newTablePlanCache()}}, nil
 }
 
-// Plan returns the plan of a text; it is never nil. A plan from the cache or from the words of the text costs
-// no allocation.
+// Plan returns the plan of a text; it is never nil. A plan from the cache or from the words of the text costs no
+// allocation.
 func (p *Planner) Plan(sql []byte) *Plan {
 	if p.of != nil {
-		return p.chosen(sql, nil, p.of.Plan(sql))
+		return p.planForOptions(sql, nil, p.of.Plan(sql))
 	}
 	if plan := p.cache.find(0, sql); plan != nil {
 		p.hits.Add(1)
 		return plan
 	}
-	if plan, table := scan(sql); plan != nil && !p.config.Rules.mayList(plan, table) {
+	if plan, table := planByWords(sql); plan != nil && !p.config.Rules.mayBeBatched(plan, table) {
 		p.scanned.Add(1)
-		return p.tables.planOf(plan, table)
+		return p.tables.planForTable(plan, table)
 	}
 	return p.planByTree(sql, nil)
 }
 
-// Mapping returns how bytea columns in keys are stored. checked reports whether new tables get a CHECK
-// constraint on each stored column (Rules.ByteaCheck).
-func (p *Planner) Mapping() (how ByteaMapping, checked bool) {
+// ByteaMapping returns how bytea columns in keys are stored. checked reports whether new tables get a CHECK constraint
+// on each stored column (Rules.ByteaCheck).
+func (p *Planner) ByteaMapping() (how ByteaMapping, checked bool) {
 	return p.config.Rules.Bytea, p.config.Rules.ByteaCheck
 }
 
-// PlanIn returns the plan of a text for a session in which relations are resolved by names. nil names map no
-// column, as does Rules.Bytea off.
-func (p *Planner) PlanIn(sql []byte, names *schema.Names) *Plan {
+// PlanWithNames returns the plan of a text for a session in which relations are resolved by names. nil names map no
+// column, as does Rules.ByteaSQL off.
+func (p *Planner) PlanWithNames(sql []byte, names *schema.NameResolver) *Plan {
 	if names == nil || p.config.Rules.Bytea == ByteaOff {
 		return p.Plan(sql)
 	}
 	if p.of != nil {
-		return p.chosen(sql, names, p.of.PlanIn(sql, names))
+		return p.planForOptions(sql, names, p.of.PlanWithNames(sql, names))
 	}
 	if plan := p.cache.find(names.ID(), sql); plan != nil {
 		p.hits.Add(1)
 		return plan
 	}
-	if !names.NeedsTree(sql) {
+	if !names.NeedsParse(sql) {
 		return p.Plan(sql)
 	}
 	return p.planByTree(sql, names)
 }
 
-// chosen returns the plan of a text under the choices of this planner. plan is the text's plan without choices,
+// planForOptions returns the plan of a text under the choices of this planner. plan is the text's plan without choices,
 // and the result for texts that choices cannot affect.
-func (p *Planner) chosen(sql []byte, names *schema.Names, plan *Plan) *Plan {
-	if !plan.choosable() {
+func (p *Planner) planForOptions(sql []byte, names *schema.NameResolver, plan *Plan) *Plan {
+	if !plan.dependsOnOptions() {
 		return plan
 	}
-	if own := p.cache.find(p.under(names), sql); own != nil {
+	if own := p.cache.find(p.cacheKey(names), sql); own != nil {
 		p.hits.Add(1)
 		return own
 	}
 	return p.planByTree(sql, names)
 }
 
-// under returns the cache key of a set of Names and of the planner. Names are numbered from 1.
-func (p *Planner) under(names *schema.Names) uint64 { return names.ID() | p.number<<56 }
+// cacheKey returns the cache key of a set of Names and of the planner. Names are numbered from 1.
+func (p *Planner) cacheKey(names *schema.NameResolver) uint64 { return names.ID() | p.number<<56 }
 
 // planByTree parses a text, plans its tree and caches the plan.
-func (p *Planner) planByTree(sql []byte, names *schema.Names) *Plan {
-	if why := p.config.guard(sql); why != parse.Fits {
+func (p *Planner) planByTree(sql []byte, names *schema.NameResolver) *Plan {
+	if why := p.config.checkLimits(sql); why != parse.Fits {
 		p.guarded[why].Add(1)
-		return unread(names, sql)
+		return unparsedPlan(names, sql)
 	}
 	text := string(sql)
-	plan := p.parse(text, names)
-	p.cache.add(p.under(names), text, plan)
+	plan := p.parseAndPlan(text, names)
+	p.cache.add(p.cacheKey(names), text, plan)
 	return plan
 }
 
@@ -206,8 +206,8 @@ func (p *Planner) Stats() Stats {
 	}
 }
 
-// parse plans a text that passed the guard.
-func (p *Planner) parse(sql string, names *schema.Names) *Plan {
+// parseAndPlan plans a text that passed the guard.
+func (p *Planner) parseAndPlan(sql string, names *schema.NameResolver) *Plan {
 	if len(sql) >= heavyBytes {
 		p.heavy.Lock()
 		defer p.heavy.Unlock()
@@ -216,17 +216,19 @@ func (p *Planner) parse(sql string, names *schema.Names) *Plan {
 	tree, err := parseDialect(sql)
 	if err != nil {
 		p.unparsable.Add(1)
-		return unparsable(sql)
+		return unparsablePlan(sql)
 	}
-	plan, parts := p.draft(sql, tree)
-	plan = p.rewrite(sql, tree, names, plan, parts)
-	p.config.Rules.list(sql, tree, plan)
+	plan, parts := p.draftPlan(sql, tree)
+	plan = p.applyRules(sql, tree, names, plan, parts)
+	p.config.Rules.markBatchCandidate(sql, tree, plan)
 	if names != nil && len(plan.Statements) > 0 { // else the plan may be the shared emptyPlan
-		plan.Lacks = lacks(parts, names)
-		plan.Mapped = plan.Mapped || slices.ContainsFunc(plan.Statements, func(st Statement) bool { return names.MapsAny(st.Tables) })
+		plan.Lacks = lacksRelation(parts, names)
+		plan.Mapped = plan.Mapped || slices.ContainsFunc(plan.Statements, func(st Statement) bool { return names.MayMapAny(st.Tables) })
 	}
 	return plan
 }
 
-// guard returns why the parser must not read a text, or parse.Fits.
-func (c Config) guard(sql []byte) parse.Reason { return parse.Guard(sql, c.MaxBytes, c.MaxNesting) }
+// checkLimits returns why the parser must not read a text, or parse.Fits.
+func (c Config) checkLimits(sql []byte) parse.GuardReason {
+	return parse.CheckLimits(sql, c.MaxBytes, c.MaxNesting)
+}

@@ -150,7 +150,7 @@ func TestPlanAllocatesNothing(t *testing.T) {
 		"empty": []byte("-- ping"),
 		"long":  []byte("SELECT " + strings.Repeat("count(*) + pg_catalog.sum(a) + E'\\n' + $$x$$, ", 100) + "1"),
 	} {
-		p.Succeeded(p.Plan(text)) // the first of its table makes a name
+		p.RecordSuccess(p.Plan(text)) // the first of its table makes a name
 		if n := testing.AllocsPerRun(100, func() { p.Plan(text) }); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
@@ -212,11 +212,11 @@ func TestHeavyTextsQueue(t *testing.T) {
 func TestManyTablesAllocateLittle(t *testing.T) {
 	p := newPlanner(t)
 	for i := range 2*maxTables - 1 {
-		p.Succeeded(p.Plan(fmt.Appendf(nil, "SELECT a FROM t%d WHERE b = 1", i)))
+		p.RecordSuccess(p.Plan(fmt.Appendf(nil, "SELECT a FROM t%d WHERE b = 1", i)))
 	}
 	for i, want := range map[int]float64{0: 0, 3 * maxTables: 6} {
 		text := fmt.Appendf(nil, "SELECT a FROM t%d WHERE b = 1", i)
-		if n := testing.AllocsPerRun(100, func() { p.Succeeded(p.Plan(text)) }); n > want {
+		if n := testing.AllocsPerRun(100, func() { p.RecordSuccess(p.Plan(text)) }); n > want {
 			t.Errorf("%v allocations, want at most %v", n, want)
 		}
 	}
@@ -252,7 +252,7 @@ func TestScanSendsWhatRulesNeed(t *testing.T) {
 	for _, name := range []string{"locking", "hard", "index", "serial", "others", "temporal_locks", "temporal_schema"} {
 		for _, sql := range goldenCases(t, name) {
 			plan := goldenPlanner(t).Plan([]byte(sql))
-			if cleared, _ := scan([]byte(sql)); cleared != nil && (plan.Text != "" || len(plan.Findings) > 0 || parsed(t, sql).Kind != plan.Kind) {
+			if cleared, _ := planByWords([]byte(sql)); cleared != nil && (plan.Text != "" || len(plan.Findings) > 0 || parsed(t, sql).Kind != plan.Kind) {
 				t.Errorf("%q is cleared", sql)
 			}
 		}
@@ -277,10 +277,10 @@ func TestNote(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 100 {
-				if p.Plan(text).Note() {
+				if p.Plan(text).ShouldLogFindings() {
 					notes.Add(1)
 				}
-				p.Split(p.Plan([]byte("SELECT 1 FROM a, b WHERE a.id = 1 FOR UPDATE")))
+				p.SplitPlan(p.Plan([]byte("SELECT 1 FROM a, b WHERE a.id = 1 FOR UPDATE")))
 				p.Plan([]byte("UPDATE " + string('a'+rune(notes.Load()%8)) + " SET b = 1"))
 			}
 		})
@@ -290,7 +290,7 @@ func TestNote(t *testing.T) {
 	if n := notes.Load(); n < 1 || n > 8 {
 		t.Errorf("noted %d times", n)
 	}
-	if p.Plan(text).Note() || p.Plan([]byte("SELECT 1")).Note() {
+	if p.Plan(text).ShouldLogFindings() || p.Plan([]byte("SELECT 1")).ShouldLogFindings() {
 		t.Error("noted again, or for nothing")
 	}
 }

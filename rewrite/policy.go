@@ -10,25 +10,25 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// Policy says what a FOR SHARE or FOR NO KEY UPDATE clause is rewritten to.
-type Policy string
+// LockClausePolicy says what a FOR SHARE or FOR NO KEY UPDATE clause is rewritten to.
+type LockClausePolicy string
 
 const (
-	// Update rewrites the clause to FOR UPDATE. Only this policy guarantees that a row that was read does not
-	// change until COMMIT, but readers then conflict with each other.
-	Update Policy = "update"
+	// Update rewrites the clause to FOR UPDATE. Only this policy guarantees that a row that was read does not change until
+	// COMMIT, but readers then conflict with each other.
+	Update LockClausePolicy = "update"
 	// KeyShare rewrites the clause to FOR KEY SHARE, which guards only against DELETE and changes of the key.
-	KeyShare Policy = "key-share"
+	KeyShare LockClausePolicy = "key-share"
 	// Strip removes the clause. The application must then detect conflicting changes by another column.
-	Strip Policy = "strip"
+	Strip LockClausePolicy = "strip"
 	// Flag passes the clause on, and DSQL refuses it.
-	Flag Policy = "flag"
+	Flag LockClausePolicy = "flag"
 	// Reject answers the statement with an error.
-	Reject Policy = "reject"
+	Reject LockClausePolicy = "reject"
 )
 
-// strengths orders the policies. A statement that several policies match gets the strongest.
-var strengths = map[Policy]int{Strip: 1, KeyShare: 2, Update: 3, Flag: 4, Reject: 5}
+// policyStrengths orders the policies. A statement that several policies match gets the strongest.
+var policyStrengths = map[LockClausePolicy]int{Strip: 1, KeyShare: 2, Update: 3, Flag: 4, Reject: 5}
 
 // Clauses to which a LockPolicy may be limited.
 const (
@@ -36,15 +36,15 @@ const (
 	NoKeyUpdateClause = "no key update"
 )
 
-// LockPolicy assigns a policy to the locking clauses of statements by the tables that they name. The assignment
-// depends on the text and the configuration only.
+// LockPolicy assigns a policy to the locking clauses of statements by the tables that they name. The assignment depends
+// on the text and the configuration only.
 type LockPolicy struct {
-	// Tables are patterns of table names, where * matches any text and ? one character. A pattern without a dot
-	// matches the table's name in any schema. A pattern with a dot matches only names that the text qualifies.
+	// Tables are patterns of table names, where * matches any text and ? one character. A pattern without a dot matches the
+	// table's name in any schema. A pattern with a dot matches only names that the text qualifies.
 	Tables []string
 	// Clauses lists ShareClause and NoKeyUpdateClause; an empty list means both.
 	Clauses []string
-	Policy  Policy
+	Policy  LockClausePolicy
 	// FencedBy names the column by which the application detects changes instead. Strip requires it.
 	FencedBy string
 	// Name replaces the statements' operation in metrics; "" leaves the operation of verb and table.
@@ -57,8 +57,8 @@ type ByteaMapping string
 const (
 	// ByteaOff stores bytea columns of keys as bytea, which the server refuses.
 	ByteaOff ByteaMapping = ""
-	// ByteaHex stores a column as text of hexadecimal digits (MappedSuffix). The server converts values by
-	// encode() and decode().
+	// ByteaHex stores a column as text of hexadecimal digits (MappedSuffix). The server converts values by encode() and
+	// decode().
 	ByteaHex ByteaMapping = "hex"
 	// ByteaHexCast stores columns as ByteaHex does, but converts by casts, for a server without encode() and decode().
 	ByteaHexCast ByteaMapping = "hex-cast"
@@ -66,16 +66,16 @@ const (
 
 // Rules enables and configures the rewriting rules. The zero value disables all of them.
 type Rules struct {
-	// Locking rewrites FOR SHARE and FOR NO KEY UPDATE. The first of Policies that matches table and clause
-	// applies; without a match Update applies.
+	// Locking rewrites FOR SHARE and FOR NO KEY UPDATE. The first of Policies that matches table and clause applies;
+	// without a match Update applies.
 	Locking  bool
 	Policies []LockPolicy
 	// Split enables the two-statement form of FOR UPDATE over several tables (Planner.Split).
 	Split bool
 	// Index makes CREATE INDEX asynchronous. AwaitIndex also makes Sluice wait for the index job.
 	Index, AwaitIndex bool
-	// Serial turns serial columns into identity columns, and widens identity columns to bigint. It also sets
-	// the cache of sequences to SequenceCache, where 0 means 1.
+	// Serial turns serial columns into identity columns, and widens identity columns to bigint. It also sets the cache of
+	// sequences to SequenceCache, where 0 means 1.
 	Serial        bool
 	SequenceCache int
 	// Numeric is the precision for numeric columns without one, for example "(128,38)"; "" leaves them as they are.
@@ -84,46 +84,46 @@ type Rules struct {
 	SerialForm SerialForm
 	// SerialKeys widens int columns to bigint if they reference a widened identity column.
 	SerialKeys bool
-	// Chunked lists patterns of tables, as in LockPolicy.Tables. A DELETE from these tables that exceeds the row limit
-	// runs in several transactions (Planner.Chunked).
+	// Chunked lists patterns of tables, as in LockPolicy.Tables. A DELETE from these tables that exceeds the row limit runs
+	// in several transactions (Planner.BatchedDelete).
 	Chunked   []string
 	Databases bool // CREATE DATABASE and DROP DATABASE are answered without the server
 	Isolation bool // isolation levels weaker than DSQL's become DSQL's
 	// AddColumn removes a redundant NULL from columns that ALTER TABLE adds.
 	AddColumn bool
-	// Backfill makes Sluice carry out ALTER TABLE ... ADD COLUMN ... DEFAULT in several transactions and
-	// without NOT NULL (Statement.Alteration).
+	// Backfill makes Sluice carry out ALTER TABLE ... ADD COLUMN ... DEFAULT in several transactions and without NOT NULL
+	// (Statement.Alteration).
 	Backfill bool
 	// Enums replaces an enumeration by a domain.
 	Enums bool
 	// Retype makes Sluice carry out a change of a column's type (Alteration.Retypes).
 	Retype bool
-	// InTransactions says how Sluice runs DDL together with other statements in a transaction. The rules use it
-	// for findings only.
-	InTransactions InTransactions
+	// DDLInTransactions says how Sluice runs DDL together with other statements in a transaction. The rules use it for
+	// findings only.
+	InTransactions DDLInTransactions
 	// Constraints makes Sluice add constraints of an ALTER TABLE in the steps that DSQL supports
-	// (Statement.Constraints). NotNullCheck replaces NOT NULL there by a CHECK.
+	// (Statement.AddedConstraints). NotNullCheck replaces NOT NULL there by a CHECK.
 	Constraints, NotNullCheck bool
 	Session                   bool // DISCARD PLANS, SEQUENCES and TEMP, and other resets of session state, are answered without the server
 	// Named makes Sluice handle set_config() of application_name, because no server connection has the client's
 	// application_name (Statement.Told).
 	Named bool
-	// Cursors makes Sluice handle statements about cursors (Statement.Cursor).
+	// Cursors makes Sluice handle statements about cursors (Statement.CursorStatement).
 	Cursors bool
 	// CopyIn makes Sluice carry out COPY FROM STDIN by INSERTs (Statement.CopyIn).
 	CopyIn bool
 	// Truncate says how TRUNCATE is rewritten; "" means TruncateRefuse.
 	Truncate TruncatePolicy
-	// Advisory makes Sluice handle advisory locks of sessions (Statement.Advisory). Other uses of advisory
-	// locks are refused.
+	// Advisory makes Sluice handle advisory locks of sessions (Statement.AdvisoryCall). Other uses of advisory locks are
+	// refused.
 	Advisory bool
 	// Role is the role of every backend. A SET ROLE to this role changes nothing.
 	Role string
-	// SchemaOf returns the schema that replaces a database of the given name; ok is false without one. A nil SchemaOf
-	// maps no name. Sluice carries out CREATE and DROP DATABASE of mapped names, even without Databases.
+	// SchemaOf returns the schema that replaces a database of the given name; ok is false without one. A nil SchemaOf maps
+	// no name. Sluice carries out CREATE and DROP DATABASE of mapped names, even without Databases.
 	SchemaOf func(database string) (schema string, ok bool)
-	// Extensions answers statements about extensions that DSQL partly has built in. It also rewrites
-	// uuid_generate_v4() to gen_random_uuid().
+	// Extensions answers statements about extensions that DSQL partly has built in. It also rewrites uuid_generate_v4() to
+	// gen_random_uuid().
 	Extensions bool
 	// Weaken rewrites SERIALIZABLE to REPEATABLE READ, with a warning to the client (Statement.Weakened).
 	Weaken bool
@@ -131,11 +131,11 @@ type Rules struct {
 	Savepoints bool
 	// Bytea says how bytea columns in keys are stored; "" means ByteaOff.
 	Bytea ByteaMapping
-	// ByteaCheck adds a CHECK to each mapped column of a new table. The CHECK allows only lower-case
-	// hexadecimal digits, also for writes that bypass Sluice.
+	// ByteaCheck adds a CHECK to each mapped column of a new table. The CHECK allows only lower-case hexadecimal digits,
+	// also for writes that bypass Sluice.
 	ByteaCheck bool
-	// ByteaColumns lists "table.column" pairs that CREATE TABLE maps although no key contains them. A later
-	// CREATE INDEX may then use them.
+	// ByteaColumns lists "table.column" pairs that CREATE TABLE maps although no key contains them. A later CREATE INDEX
+	// may then use them.
 	ByteaColumns []string
 	// Dialect reports what DSQL refuses and no other rule handles.
 	Dialect bool
@@ -147,8 +147,8 @@ func AllRules() Rules {
 		Isolation: true, Session: true, AddColumn: true, Extensions: true, Cursors: true, Constraints: true, Dialect: true}
 }
 
-// any reports whether a rule is enabled that edits texts or reports findings.
-func (r *Rules) any() bool {
+// anyEnabled reports whether a rule is enabled that edits texts or reports findings.
+func (r *Rules) anyEnabled() bool {
 	return r.Locking || r.Split || r.Index || r.Serial || r.Databases || r.SchemaOf != nil || r.Isolation || r.Session || r.AddColumn || r.Extensions || r.Cursors || r.CopyIn ||
 		r.Truncate == TruncateDelete || r.Truncate == TruncateBatches || r.Advisory || r.Dialect || r.Bytea != ByteaOff || r.Numeric != ""
 }
@@ -175,7 +175,7 @@ func (r *Rules) validate() error {
 			errs = append(errs, fmt.Errorf("%s: %q: want a column's name of at most %d bytes: %s is put behind it", bytea.ColumnsKey, column, bytea.MaxMapped, schema.MappedSuffix))
 		}
 	}
-	if size := r.SequenceCache; (size != 0 || r.Serial) && !fitsCache(size) {
+	if size := r.SequenceCache; (size != 0 || r.Serial) && !isAllowedCache(size) {
 		errs = append(errs, fmt.Errorf("%s: %d: want 1, or %d or more: DSQL takes no other", SequenceCacheKey, size, manyCached))
 	}
 	for _, problem := range patternProblems(r.Chunked) {
@@ -208,7 +208,7 @@ func (p *LockPolicy) problems() []string {
 		}
 	}
 	switch {
-	case strengths[p.Policy] == 0:
+	case policyStrengths[p.Policy] == 0:
 		bad = append(bad, fmt.Sprintf("policy: %q: want update, key-share, strip, flag or reject", p.Policy))
 	case p.Policy == Strip && p.FencedBy == "":
 		bad = append(bad, "fenced_by: strip takes a guarantee away; name the column whose check replaces it")
@@ -221,17 +221,17 @@ func (p *LockPolicy) problems() []string {
 	return bad
 }
 
-// of returns the first policy that matches a table and a clause, or nil.
-func (r *Rules) of(table, clause string) *LockPolicy {
+// policyFor returns the first policy that matches a table and a clause, or nil.
+func (r *Rules) policyFor(table, clause string) *LockPolicy {
 	for i := range r.Policies {
-		if p := &r.Policies[i]; p.concerns(clause) && p.matches(table) {
+		if p := &r.Policies[i]; p.coversClause(clause) && p.matchesTable(table) {
 			return p
 		}
 	}
 	return nil
 }
 
-func (p *LockPolicy) concerns(clause string) bool {
+func (p *LockPolicy) coversClause(clause string) bool {
 	for _, c := range p.Clauses {
 		if c == clause {
 			return true
@@ -240,7 +240,7 @@ func (p *LockPolicy) concerns(clause string) bool {
 	return len(p.Clauses) == 0
 }
 
-func (p *LockPolicy) matches(table string) bool { return matchesAny(p.Tables, table) }
+func (p *LockPolicy) matchesTable(table string) bool { return matchesAny(p.Tables, table) }
 
 // matchesAny reports whether a pattern matches a table name. The name may be qualified, as in the text.
 func matchesAny(patterns []string, table string) bool {
@@ -261,8 +261,8 @@ func matchesAny(patterns []string, table string) bool {
 	return false
 }
 
-// glob reports whether a name matches a pattern with * and ?. Its time is at most proportional to the product
-// of both lengths.
+// glob reports whether a name matches a pattern with * and ?. Its time is at most proportional to the product of both
+// lengths.
 func glob(pattern, name string) bool {
 	p, n, star, mark := 0, 0, -1, 0
 	for n < len(name) {
@@ -283,19 +283,20 @@ func glob(pattern, name string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// decide returns the strongest policy over a statement's tables and locking clauses, and the Name of this policy.
-func (r *Rules) decide(tables, clauses []string) (Policy, string) {
+// strongestPolicy returns the strongest policy over a statement's tables and locking clauses, and the Name of this
+// policy.
+func (r *Rules) strongestPolicy(tables, clauses []string) (LockClausePolicy, string) {
 	if len(tables) == 0 {
 		return Update, ""
 	}
-	strongest, name := Policy(""), ""
+	strongest, name := LockClausePolicy(""), ""
 	for _, table := range tables {
 		for _, clause := range clauses {
 			policy, called := Update, ""
-			if p := r.of(table, clause); p != nil {
+			if p := r.policyFor(table, clause); p != nil {
 				policy, called = p.Policy, p.Name
 			}
-			if strengths[policy] > strengths[strongest] {
+			if policyStrengths[policy] > policyStrengths[strongest] {
 				strongest, name = policy, called
 			}
 		}

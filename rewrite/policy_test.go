@@ -54,7 +54,7 @@ func TestPolicyMatches(t *testing.T) {
 		{"**a**", "bab", true}, {strings.Repeat("*a", 30), strings.Repeat("a", 60) + "b", false},
 	} {
 		p := LockPolicy{Tables: []string{c.pattern}}
-		if got := p.matches(c.table); got != c.want {
+		if got := p.matchesTable(c.table); got != c.want {
 			t.Errorf("%q for %q: %v", c.pattern, c.table, got)
 		}
 	}
@@ -81,7 +81,7 @@ func TestDecide(t *testing.T) {
 		{"a k t f1", "share", "flag", ""},
 		{"f1 a", "no key update", "reject", "second"},
 	} {
-		policy, name := rules.decide(strings.Fields(c.tables), strings.Split(c.clauses, ","))
+		policy, name := rules.strongestPolicy(strings.Fields(c.tables), strings.Split(c.clauses, ","))
 		if string(policy) != c.want || name != c.name {
 			t.Errorf("%s for %s: %s %q, want %s %q", c.tables, c.clauses, policy, name, c.want, c.name)
 		}
@@ -123,7 +123,7 @@ func TestRulesAreSwitchedOffAlone(t *testing.T) {
 		}
 		for _, e := range examples {
 			plan := p.Plan([]byte(e.sql))
-			st := plan.Single()
+			st := plan.SingleStatement()
 			touched := plan.Text != "" || st.Tag != "" || st.Refusal != nil || st.Job != NoJob || st.Cursor != nil
 			if touched != (e.rule != rule) {
 				t.Errorf("without %s: %q: %q %+v", rule, e.sql, plan.Text, st)

@@ -35,7 +35,7 @@ func TestPositions(t *testing.T) {
 		}
 		sent := utf8.RuneCountInString(text[:strings.Index(text, "mark")]) + 1
 		want := utf8.RuneCountInString(valid[:strings.Index(valid, "mark")]) + 1
-		if got := plan.Position(sent); got != want {
+		if got := plan.ClientPosition(sent); got != want {
 			t.Errorf("%q: position %d became %d, want %d", valid, sent, got, want)
 		}
 	}
@@ -68,7 +68,7 @@ func TestUnverifiedPassesUnchanged(t *testing.T) {
 	if st := plan.Statements; st[0].Tag != "DROP DATABASE" || st[2].Hint == "" || st[3].Job == NoJob {
 		t.Errorf("%s", describe(plan))
 	}
-	if at := strings.Index(sql, "'é'"); plan.Position(strings.Index(want, "'é'")+1) != at+1 {
+	if at := strings.Index(sql, "'é'"); plan.ClientPosition(strings.Index(want, "'é'")+1) != at+1 {
 		t.Error("positions are lost")
 	}
 }

@@ -46,7 +46,7 @@ var touched = map[string][]string{
 
 // drawText draws a text of the grammar.
 func drawText(t *rapid.T, symbol string, depth int) string {
-	return sqltexts.Expand(touched, symbol, depth, func(forms []string, symbol string, depth int) string {
+	return sqltexts.ExpandGrammar(touched, symbol, depth, func(forms []string, symbol string, depth int) string {
 		if depth < 6 {
 			return rapid.SampledFrom(forms).Draw(t, symbol)
 		}
@@ -331,7 +331,7 @@ func plain(tree protoreflect.Message) {
 	visit(tree, func(m protoreflect.Message) {
 		fields := m.Descriptor().Fields()
 		for i := range fields.Len() {
-			if parse.IsPlace(string(fields.Get(i).Name())) {
+			if parse.IsPositionField(string(fields.Get(i).Name())) {
 				m.Clear(fields.Get(i))
 			}
 		}
@@ -369,7 +369,7 @@ func FuzzRewrite(f *testing.F) {
 		plan := p.Plan([]byte(sql))
 		checkIdempotent(t, p, plan)
 		for n := range utf8.RuneCountInString(plan.Text) + 2 {
-			if at := plan.Position(n); at < 0 || n > 0 && at > utf8.RuneCountInString(sql)+1 {
+			if at := plan.ClientPosition(n); at < 0 || n > 0 && at > utf8.RuneCountInString(sql)+1 {
 				t.Fatalf("%q: position %d of %q is %d", sql, n, plan.Text, at)
 			}
 		}
@@ -378,14 +378,14 @@ func FuzzRewrite(f *testing.F) {
 				t.Fatalf("%q: %+v", sql, plan.Findings[i])
 			}
 		}
-		if s := p.Split(plan); s != nil {
+		if s := p.SplitPlan(plan); s != nil {
 			if _, err := parse.Tree(s.Text()); err != nil {
 				t.Fatalf("%q: %q: %v", sql, s.Text(), err)
 			}
 		}
-		linter := p.Linter()
-		for s := range parse.Script(sql) {
-			linter.Read(s.SQL)
+		linter := p.NewLinter()
+		for s := range parse.SplitScript(sql) {
+			linter.LintStatements(s.SQL)
 		}
 	})
 }

@@ -15,8 +15,8 @@ func TestRandomQueries(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	valid, scanned := 0, 0
 	for range 20_000 {
-		text := sqltexts.Random(r, "query", 0)
-		if cleared, _ := scan([]byte(text)); cleared != nil {
+		text := sqltexts.RandomText(r, "query", 0)
+		if cleared, _ := planByWords([]byte(text)); cleared != nil {
 			scanned++
 		}
 		if _, err := parse.Tree(text); err == nil {

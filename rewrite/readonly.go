@@ -6,24 +6,24 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// PostgreSQL refuses some statements in a READ ONLY transaction. For a client with
-// default_transaction_read_only, Sluice adds READ ONLY to each BEGIN, and the server checks the statements. A
-// statement outside of a block has no BEGIN, so Sluice checks its text.
+// PostgreSQL refuses some statements in a READ ONLY transaction. For a client with default_transaction_read_only,
+// Sluice adds READ ONLY to each BEGIN, and the server checks the statements. A statement outside of a block has no
+// BEGIN, so Sluice checks its text.
 
 // ReadOnlyDefault is the setting that makes transactions READ ONLY by default.
 const ReadOnlyDefault = "default_transaction_read_only"
 
-// InReadOnly returns the command that PostgreSQL refuses in a READ ONLY transaction, as its error names it, for example
-// INSERT or nextval(). command is "" for a statement that is allowed. known is false if the text alone does not decide,
-// for example because of a function or an EXECUTE. Reads of relations need the schema, too (Plan.SureRead).
-func (st *Statement) InReadOnly() (command string, known bool) {
+// ReadOnlyViolation returns the command that PostgreSQL refuses in a READ ONLY transaction, as its error names it, for
+// example INSERT or nextval(). command is "" for a statement that is allowed. known is false if the text alone does not
+// decide, for example because of a function or an EXECUTE. Reads of relations need the schema, too (Plan.IsSureRead).
+func (st *Statement) ReadOnlyViolation() (command string, known bool) {
 	return st.writeCommand, st.writeCommand != "" || st.Kind <= Control || st.readOnlyAllowed
 }
 
-// inReadOnly sets the fields that InReadOnly returns. a is the analysis of the statement.
-func (st *Statement) inReadOnly(m parse.Message, a *analysis) {
+// setReadOnlyViolation sets the fields that ReadOnlyViolation returns. a is the analysis of the statement.
+func (st *Statement) setReadOnlyViolation(m parse.TreeNode, a *analysis) {
 	run := m
-	switch m.Name() {
+	switch m.TypeName() {
 	case "ExplainStmt", "DeclareCursorStmt", "CopyStmt":
 		if a.inert || m.Is("CopyStmt") && m.Child("query").Shape == nil {
 			break
@@ -33,18 +33,18 @@ func (st *Statement) inReadOnly(m parse.Message, a *analysis) {
 	switch {
 	case m.Is("CopyStmt") && m.Flag("is_from"):
 		st.writeCommand = "COPY FROM"
-	case neutrals[m.Name()], m.Is("ExplainStmt") && a.inert:
+	case readOnlyAllowedStmts[m.TypeName()], m.Is("ExplainStmt") && a.inert:
 		st.readOnlyAllowed = true
 	case run.Is("SelectStmt"):
-		st.writeCommand = selected(run, a)
+		st.writeCommand = selectViolation(run, a)
 		st.readOnlyAllowed = st.writeCommand == "" && !a.callsUnknown && len(a.tables) == 0
 	default:
-		st.writeCommand = commandOf(run)
+		st.writeCommand = commandName(run)
 	}
 }
 
-// selected returns the command of a query that PostgreSQL refuses in a READ ONLY transaction, or "".
-func selected(m parse.Message, a *analysis) string {
+// selectViolation returns the command of a query that PostgreSQL refuses in a READ ONLY transaction, or "".
+func selectViolation(m parse.TreeNode, a *analysis) string {
 	switch {
 	case m.Child("into_clause").Shape != nil:
 		return "SELECT INTO"
@@ -67,13 +67,13 @@ var lockWords = map[parse.LockClauseStrength]string{
 	parse.LCS_FORUPDATE:      "FOR UPDATE",
 }
 
-// neutrals are statements other than reads that PostgreSQL allows in a READ ONLY transaction. What they run
+// readOnlyAllowedStmts are statements other than reads that PostgreSQL allows in a READ ONLY transaction. What they run
 // later is checked at that time.
-var neutrals = map[string]bool{"PrepareStmt": true, "FetchStmt": true, "ClosePortalStmt": true, "ListenStmt": true, "UnlistenStmt": true,
+var readOnlyAllowedStmts = map[string]bool{"PrepareStmt": true, "FetchStmt": true, "ClosePortalStmt": true, "ListenStmt": true, "UnlistenStmt": true,
 	"NotifyStmt": true, "LoadStmt": true, "LockStmt": true, "ConstraintsSetStmt": true, "CheckPointStmt": true, "VacuumStmt": true}
 
-// innocuous reports whether a builtin function with side effects is allowed in a READ ONLY transaction.
-func innocuous(name string) bool {
+// isAllowedReadOnly reports whether a builtin function with side effects is allowed in a READ ONLY transaction.
+func isAllowedReadOnly(name string) bool {
 	switch name {
 	case "currval", "lastval", "setseed", "set_config", "pg_notify":
 		return true
@@ -82,7 +82,7 @@ func innocuous(name string) bool {
 }
 
 // commandNames maps parser types of statements that change rows or the catalog to PostgreSQL's command names.
-// commandOf handles the types whose name depends on the object.
+// commandName handles the types whose name depends on the object.
 var commandNames = map[string]string{
 	"InsertStmt": "INSERT", "UpdateStmt": "UPDATE", "DeleteStmt": "DELETE", "MergeStmt": "MERGE", "TruncateStmt": "TRUNCATE TABLE",
 	"CreateStmt": "CREATE TABLE", "ViewStmt": "CREATE VIEW", "IndexStmt": "CREATE INDEX", "CreateSeqStmt": "CREATE SEQUENCE",
@@ -107,10 +107,10 @@ var commandNames = map[string]string{
 	"AlterTSDictionaryStmt": "ALTER TEXT SEARCH DICTIONARY", "AlterTSConfigurationStmt": "ALTER TEXT SEARCH CONFIGURATION",
 }
 
-// commandOf returns the command name of a statement that changes rows or the catalog, otherwise "".
-func commandOf(m parse.Message) string {
-	object := func(field string) string { return objectWords(parse.ObjectType(m.Integer(field))) }
-	switch m.Name() {
+// commandName returns the command name of a statement that changes rows or the catalog, otherwise "".
+func commandName(m parse.TreeNode) string {
+	object := func(field string) string { return objectTypeWords(parse.ObjectType(m.Integer(field))) }
+	switch m.TypeName() {
 	case "CreateTableAsStmt":
 		if object("objtype") != "TABLE" {
 			return "CREATE MATERIALIZED VIEW"
@@ -139,22 +139,22 @@ func commandOf(m parse.Message) string {
 	case "AlterObjectSchemaStmt", "AlterOwnerStmt":
 		return "ALTER " + object("object_type")
 	case "GrantStmt":
-		return granting(m, "GRANT", "REVOKE")
+		return grantOrRevoke(m, "GRANT", "REVOKE")
 	case "GrantRoleStmt":
-		return granting(m, "GRANT ROLE", "REVOKE ROLE")
+		return grantOrRevoke(m, "GRANT ROLE", "REVOKE ROLE")
 	}
-	return commandNames[m.Name()]
+	return commandNames[m.TypeName()]
 }
 
-func granting(m parse.Message, grants, revokes string) string {
+func grantOrRevoke(m parse.TreeNode, grants, revokes string) string {
 	if m.Flag("is_grant") {
 		return grants
 	}
 	return revokes
 }
 
-// objectWords returns a kind of object as command tags spell it.
-func objectWords(kind parse.ObjectType) string {
+// objectTypeWords returns a kind of object as command tags spell it.
+func objectTypeWords(kind parse.ObjectType) string {
 	switch kind {
 	case parse.OBJECT_MATVIEW:
 		return "MATERIALIZED VIEW"
@@ -180,10 +180,10 @@ var abbreviated = map[parse.ObjectType]string{
 	parse.OBJECT_TSPARSER: "TEXT SEARCH PARSER", parse.OBJECT_TSTEMPLATE: "TEXT SEARCH TEMPLATE", parse.OBJECT_LARGEOBJECT: "LARGE OBJECT",
 }
 
-// readsByDefault handles changes of default_transaction_read_only, and reports whether it did. Sluice stores
-// the setting, because DSQL refuses it. SET SESSION CHARACTERISTICS may also name an isolation level that DSQL
-// satisfies. DEFERRABLE is allowed for transactions that write, where it has no effect.
-func (r *rewriter) readsByDefault(p *part) (done bool) {
+// handleReadOnlyDefault handles changes of default_transaction_read_only, and reports whether it did. Sluice stores the
+// setting, because DSQL refuses it. SET SESSION CHARACTERISTICS may also name an isolation level that DSQL satisfies.
+// DEFERRABLE is allowed for transactions that write, where it has no effect.
+func (r *rewriter) handleReadOnlyDefault(p *statementPart) (done bool) {
 	st := p.st
 	if !r.rules.Session {
 		return false
@@ -202,6 +202,6 @@ func (r *rewriter) readsByDefault(p *part) (done bool) {
 	} else if len(st.Changes) != 1 || st.Changes[0].Name != ReadOnlyDefault {
 		return false
 	}
-	r.find(handled(TransactionMode, Answered, Info, "answered: transactions of the client are begun so, and outside of one it is told what would write", st.Start))
+	r.addFinding(handledFinding(TransactionMode, Answered, Info, "answered: transactions of the client are begun so, and outside of one it is told what would write", st.Start))
 	return true
 }

@@ -17,27 +17,27 @@ const RetypeKey = "ddl.alter_column_type"
 // retypePolicy is the value of RetypeKey that enables Rules.Retype.
 const retypePolicy = "rewrite"
 
-// retypes plans a change of a column's type.
-func (r *rewriter) retypes(p *part, a *Alteration) {
-	switch a.Retypes = r.rules.Retype && a.retypable(); {
+// planRetype plans a change of a column's type.
+func (r *rewriter) planRetype(p *statementPart, a *Alteration) {
+	switch a.Retypes = r.rules.Retype && a.isRetypable(); {
 	case !a.Retypes:
-		p.st.Hint = a.Rebuild(ColumnFacts{})
+		p.st.Hint = a.RebuildHint(ColumnFacts{})
 		return
 	case len(r.parts) > 1:
-		p.st.Hint = a.Rebuild(ColumnFacts{}) + " Or send the statement alone, outside of a transaction: Sluice then does so (" + RetypeKey + ")."
+		p.st.Hint = a.RebuildHint(ColumnFacts{}) + " Or send the statement alone, outside of a transaction: Sluice then does so (" + RetypeKey + ")."
 		return
 	}
 	a.Checks = r.rules.NotNullCheck
 	p.st.Hint = "Send the statement alone outside of a transaction: it is then carried out (" + RetypeKey + ")."
-	r.find(handled(AlterType, Rewritten, Warning, "carried out in several transactions: a column of the type takes the other's place, and becomes the table's last", p.st.Start))
+	r.addFinding(handledFinding(AlterType, Rewritten, Warning, "carried out in several transactions: a column of the type takes the other's place, and becomes the table's last", p.st.Start))
 }
 
-// retypable reports whether the steps have the client's type, and whether the column's temporary names fit.
-func (a *Alteration) retypable() bool {
+// isRetypable reports whether the steps have the client's type, and whether the column's temporary names fit.
+func (a *Alteration) isRetypable() bool {
 	if len(a.Column) > parse.MaxName-apartSuffix-3 {
 		return false
 	}
-	add, err := parse.Tree(a.Apart("00000000").Add())
+	add, err := parse.Tree(a.StartTypeChange("00000000").AddColumnSQL())
 	if err != nil || len(add.Values("stmts")) != 1 {
 		return false
 	}
@@ -51,122 +51,133 @@ func (a *Alteration) retypable() bool {
 		return false
 	}
 	kind := cast.Child("stmts").Child("stmt").Child("target_list").Child("val").Child("type_name")
-	return (parse.Intents{}).Equal(column.Child("type_name"), a.kind) && (parse.Intents{}).Equal(kind, a.kind)
+	return (parse.TreeChanges{}).Equal(column.Child("type_name"), a.kind) && (parse.TreeChanges{}).Equal(kind, a.kind)
 }
 
 // apartSuffix is the length in bytes that Retyping adds to a column's name.
 const apartSuffix = len("__new_00000000")
 
-// Retyping is a change of a column's type in progress. Made is the temporary name of the new column, which
+// ColumnTypeChange is a change of a column's type in progress. Made is the temporary name of the new column, which
 // later gets the final name. Was is then the name of the old column.
-type Retyping struct {
+type ColumnTypeChange struct {
 	*Alteration
-	Made, Was string
+	NewColumn, OldColumn string
 }
 
-// Apart returns a Retyping whose temporary names end with digits, which must be unique to the statement.
-func (a *Alteration) Apart(digits string) *Retyping {
-	return &Retyping{Alteration: a, Made: a.Column + "__new_" + digits, Was: a.Column + "__was_" + digits}
+// StartTypeChange returns a Retyping whose temporary names end with digits, which must be unique to the statement.
+func (a *Alteration) StartTypeChange(digits string) *ColumnTypeChange {
+	return &ColumnTypeChange{Alteration: a, NewColumn: a.Column + "__new_" + digits, OldColumn: a.Column + "__was_" + digits}
 }
 
-// alter returns an ALTER TABLE with a command, in which each %s is replaced by a quoted name.
-func (r *Retyping) alter(command string, names ...string) string {
+// alterTableSQL returns an ALTER TABLE with a command, in which each %s is replaced by a quoted name.
+func (r *ColumnTypeChange) alterTableSQL(command string, names ...string) string {
 	quoted := make([]any, len(names))
 	for i, name := range names {
-		quoted[i] = parse.Identifier(name)
+		quoted[i] = parse.QuoteIdent(name)
 	}
 	return "ALTER TABLE " + r.table + " " + fmt.Sprintf(command, quoted...)
 }
 
-// Add returns the statement that adds the column of the new type.
-func (r *Retyping) Add() string { return r.alter("ADD COLUMN %s ", r.Made) + r.Type }
-
-// Leave returns the statement that renames the old column to Was. Return returns the one that renames it back.
-func (r *Retyping) Leave() string  { return r.alter("RENAME COLUMN %s TO %s", r.Column, r.Was) }
-func (r *Retyping) Return() string { return r.alter("RENAME COLUMN %s TO %s", r.Was, r.Column) }
-
-// Arrive returns the statement that gives the new column the final name.
-func (r *Retyping) Arrive() string { return r.alter("RENAME COLUMN %s TO %s", r.Made, r.Column) }
-
-// DropMade returns the statement that drops the new column. DropWas returns the one that drops the old column.
-func (r *Retyping) DropMade() string { return r.alter("DROP COLUMN %s", r.Made) }
-func (r *Retyping) DropWas() string  { return r.alter("DROP COLUMN %s", r.Was) }
-
-// SetDefault returns the statement that gives the new column the default of the old one.
-func (r *Retyping) SetDefault(value string) string {
-	return r.alter("ALTER COLUMN %s SET DEFAULT ", r.Made) + value
+// AddColumnSQL returns the statement that adds the column of the new type.
+func (r *ColumnTypeChange) AddColumnSQL() string {
+	return r.alterTableSQL("ADD COLUMN %s ", r.NewColumn) + r.Type
 }
 
-// Fill returns the UPDATE that copies values to rows whose new column is NULL. from is the current name of the
-// old column. As in ALTER TABLE, values are converted by an assignment cast unless USING casts them. rows
-// bounds the number of rows, unless key is empty.
-func (r *Retyping) Fill(from string, key []string, rows int) string {
-	return r.update(r.value(from), parse.Identifier(r.Made)+" IS NULL AND "+parse.Identifier(from)+" IS NOT NULL", key, rows)
+// RenameOldSQL returns the statement that renames the old column to Was. Return returns the one that renames it back.
+func (r *ColumnTypeChange) RenameOldSQL() string {
+	return r.alterTableSQL("RENAME COLUMN %s TO %s", r.Column, r.OldColumn)
+}
+func (r *ColumnTypeChange) RestoreOldNameSQL() string {
+	return r.alterTableSQL("RENAME COLUMN %s TO %s", r.OldColumn, r.Column)
 }
 
-// value returns the SQL value of the new column, computed from the old one.
-func (r *Retyping) value(from string) string {
+// RenameNewSQL returns the statement that gives the new column the final name.
+func (r *ColumnTypeChange) RenameNewSQL() string {
+	return r.alterTableSQL("RENAME COLUMN %s TO %s", r.NewColumn, r.Column)
+}
+
+// DropNewSQL returns the statement that drops the new column. DropOldSQL returns the one that drops the old column.
+func (r *ColumnTypeChange) DropNewSQL() string { return r.alterTableSQL("DROP COLUMN %s", r.NewColumn) }
+func (r *ColumnTypeChange) DropOldSQL() string { return r.alterTableSQL("DROP COLUMN %s", r.OldColumn) }
+
+// SetDefaultSQL returns the statement that gives the new column the default of the old one.
+func (r *ColumnTypeChange) SetDefaultSQL(value string) string {
+	return r.alterTableSQL("ALTER COLUMN %s SET DEFAULT ", r.NewColumn) + value
+}
+
+// BackfillSQL returns the UPDATE that copies values to rows whose new column is NULL. from is the current name of the
+// old column. As in ALTER TABLE, values are converted by an assignment cast unless USING casts them. rows bounds the
+// number of rows, unless key is empty.
+func (r *ColumnTypeChange) BackfillSQL(from string, key []string, rows int) string {
+	return r.updateSQL(r.valueSQL(from), parse.QuoteIdent(r.NewColumn)+" IS NULL AND "+parse.QuoteIdent(from)+" IS NOT NULL", key, rows)
+}
+
+// valueSQL returns the SQL value of the new column, computed from the old one.
+func (r *ColumnTypeChange) valueSQL(from string) string {
 	if r.casts {
-		return r.cast(from)
+		return r.castSQL(from)
 	}
-	return parse.Identifier(from)
+	return parse.QuoteIdent(from)
 }
 
-// Clear returns the UPDATE that sets the new column to NULL where the old column's value has changed. It compares
-// values as text, which distinguishes numbers of different scale. It also compares them directly, because the text of a
-// float depends on extra_float_digits.
-func (r *Retyping) Clear(from string, key []string, rows int) string {
-	made, cast := parse.Identifier(r.Made), r.cast(from)
-	return r.update("NULL", fmt.Sprintf("%s IS NOT NULL AND (CAST(%s AS text) IS DISTINCT FROM CAST(%s AS text) OR %s <> %s)", made, made, cast, made, cast), key, rows)
+// ClearChangedSQL returns the UPDATE that sets the new column to NULL where the old column's value has changed. It
+// compares values as text, which distinguishes numbers of different scale. It also compares them directly, because the
+// text of a float depends on extra_float_digits.
+func (r *ColumnTypeChange) ClearChangedSQL(from string, key []string, rows int) string {
+	made, cast := parse.QuoteIdent(r.NewColumn), r.castSQL(from)
+	return r.updateSQL("NULL", fmt.Sprintf("%s IS NOT NULL AND (CAST(%s AS text) IS DISTINCT FROM CAST(%s AS text) OR %s <> %s)", made, made, cast, made, cast), key, rows)
 }
 
-// Seal returns the statement that adds a CHECK that both columns have the same value. INSERT and COPY without
-// column names would otherwise write only the old column. Dropping either column also drops the CHECK.
-func (r *Retyping) Seal(from, name string) string {
-	return r.alter("ADD CONSTRAINT %s CHECK (", name) + r.settled(from) + ") NOT VALID"
+// AddEqualityCheckSQL returns the statement that adds a CHECK that both columns have the same value. INSERT and COPY
+// without column names would otherwise write only the old column. Dropping either column also drops the CHECK.
+func (r *ColumnTypeChange) AddEqualityCheckSQL(from, name string) string {
+	return r.alterTableSQL("ADD CONSTRAINT %s CHECK (", name) + r.equalityCondition(from) + ") NOT VALID"
 }
 
-// Unseal returns the statement that drops the CHECK of Seal if it exists.
-func (r *Retyping) Unseal(name string) string { return r.alter("DROP CONSTRAINT IF EXISTS %s", name) }
-
-// Settle returns the UPDATE that copies the values that differ. It sets no NULL in between, so that the CHECKs of Seal
-// and NotNull hold. At this step no value moves between rows any more, so the copy is safe.
-func (r *Retyping) Settle(from string, key []string, rows int) string {
-	return r.update(r.value(from), "NOT ("+r.settled(from)+")", key, rows)
+// DropEqualityCheckSQL returns the statement that drops the CHECK of Seal if it exists.
+func (r *ColumnTypeChange) DropEqualityCheckSQL(name string) string {
+	return r.alterTableSQL("DROP CONSTRAINT IF EXISTS %s", name)
 }
 
-// settled returns a condition that both columns have the same value. It is never NULL, and compares as Clear does.
-func (r *Retyping) settled(from string) string {
-	made, was, cast := parse.Identifier(r.Made), parse.Identifier(from), r.cast(from)
+// CopyDifferingSQL returns the UPDATE that copies the values that differ. It sets no NULL in between, so that the
+// CHECKs of Seal and NotNullCheck hold. At this step no value moves between rows any more, so the copy is safe.
+func (r *ColumnTypeChange) CopyDifferingSQL(from string, key []string, rows int) string {
+	return r.updateSQL(r.valueSQL(from), "NOT ("+r.equalityCondition(from)+")", key, rows)
+}
+
+// equalityCondition returns a condition that both columns have the same value. It is never NULL, and compares as Clear
+// does.
+func (r *ColumnTypeChange) equalityCondition(from string) string {
+	made, was, cast := parse.QuoteIdent(r.NewColumn), parse.QuoteIdent(from), r.castSQL(from)
 	return fmt.Sprintf("(%s IS NULL AND %s IS NULL) OR (%s IS NOT NULL AND %s IS NOT NULL AND CAST(%s AS text) = CAST(%s AS text) AND %s = %s)", made, was, made, was, made, cast, made, cast)
 }
 
-// cast returns the old column, cast to the new type.
-func (r *Retyping) cast(from string) string {
-	return "CAST(" + parse.Identifier(from) + " AS " + r.Type + ")"
+// castSQL returns the old column, cast to the new type.
+func (r *ColumnTypeChange) castSQL(from string) string {
+	return "CAST(" + parse.QuoteIdent(from) + " AS " + r.Type + ")"
 }
 
-// update returns an UPDATE of the new column in rows that meet condition, in the order of key. rows is the
-// maximum number of rows, but an empty key updates all of them.
-func (r *Retyping) update(value, condition string, key []string, rows int) string {
+// updateSQL returns an UPDATE of the new column in rows that meet condition, in the order of key. rows is the maximum
+// number of rows, but an empty key updates all of them.
+func (r *ColumnTypeChange) updateSQL(value, condition string, key []string, rows int) string {
 	if len(key) > 0 {
-		list := identifiers(key, "")
+		list := quoteIdents(key, "")
 		condition = fmt.Sprintf("(%s) IN (SELECT %s FROM %s WHERE %s ORDER BY %s LIMIT %d)", list, list, r.table, condition, list, rows)
 	}
-	return fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s", r.table, parse.Identifier(r.Made), value, condition)
+	return fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s", r.table, parse.QuoteIdent(r.NewColumn), value, condition)
 }
 
-// NotNull returns the statement that adds the CHECK for NOT NULL to the new column. The CHECK gets the name
-// that it would have for the final column.
-func (r *Retyping) NotNull() *Constraints {
-	hold := holdsNotNull(r.table, r.relation, r.Made)
+// NotNullCheck returns the statement that adds the CHECK for NOT NULL to the new column. The CHECK gets the name that
+// it would have for the final column.
+func (r *ColumnTypeChange) NotNullCheck() *AddedConstraints {
+	hold := newNotNullCheck(r.table, r.relation, r.NewColumn)
 	hold.nameColumns = r.Column
-	return r.constraints(r.alter("ALTER COLUMN %s SET NOT NULL", r.Made), hold)
+	return r.singleConstraint(r.alterTableSQL("ALTER COLUMN %s SET NOT NULL", r.NewColumn), hold)
 }
 
-// constraints returns a Constraints with one addition.
-func (r *Retyping) constraints(text string, a Addition) *Constraints {
-	return &Constraints{Text: text, Table: r.Table, Relation: r.relation, Adds: []Addition{a}, table: r.table}
+// singleConstraint returns a Constraints with one addition.
+func (r *ColumnTypeChange) singleConstraint(text string, a AddedConstraint) *AddedConstraints {
+	return &AddedConstraints{Text: text, Table: r.Table, Relation: r.relation, Adds: []AddedConstraint{a}, table: r.table}
 }
 
 // ColumnIndex is an index that contains the column whose type changes.
@@ -177,46 +188,47 @@ type ColumnIndex struct {
 	Keys, Including      []string
 }
 
-// Key returns the statement that adds a UNIQUE constraint over the new column, like that of index i, with another name.
-func (r *Retyping) Key(i *ColumnIndex, name string) *Constraints {
-	a := Addition{Kind: Unique, Name: name, Keys: r.swapped(i.Keys), Including: r.swapped(i.Including), table: r.table, relation: r.relation}
+// UniqueConstraint returns the statement that adds a UNIQUE constraint over the new column, like that of index i, with
+// another name.
+func (r *ColumnTypeChange) UniqueConstraint(i *ColumnIndex, name string) *AddedConstraints {
+	a := AddedConstraint{Kind: Unique, Name: name, Keys: r.withNewColumn(i.Keys), Including: r.withNewColumn(i.Including), table: r.table, relation: r.relation}
 	switch {
 	case i.Deferred:
 		a.timing = " DEFERRABLE INITIALLY DEFERRED"
 	case i.Deferrable:
 		a.timing = " DEFERRABLE"
 	}
-	return r.constraints(r.alter("ADD CONSTRAINT %s UNIQUE ", name)+columnsOf(a.Keys, a.Including)+a.timing, a)
+	return r.singleConstraint(r.alterTableSQL("ADD CONSTRAINT %s UNIQUE ", name)+indexColumnsSQL(a.Keys, a.Including)+a.timing, a)
 }
 
-// columnsOf returns the column list of an index as SQL.
-func columnsOf(keys, including []string) string {
-	sql := "(" + identifiers(keys, "") + ")"
+// indexColumnsSQL returns the column list of an index as SQL.
+func indexColumnsSQL(keys, including []string) string {
+	sql := "(" + quoteIdents(keys, "") + ")"
 	if len(including) > 0 {
-		sql += " INCLUDE (" + identifiers(including, "") + ")"
+		sql += " INCLUDE (" + quoteIdents(including, "") + ")"
 	}
 	return sql
 }
 
-// Held returns the statement that adds a CHECK or FOREIGN KEY to the new column. shown is the old column's
-// constraint as the catalog shows it, and from the old column's current name. The result is nil if the
-// constraint cannot be converted.
-func (r *Retyping) Held(shown, from, name string) *Constraints {
-	parsed, ok := r.reads(shown, name)
+// CopiedConstraint returns the statement that adds a CHECK or FOREIGN KEY to the new column. shown is the old column's
+// constraint as the catalog shows it, and from the old column's current name. The result is nil if the constraint
+// cannot be converted.
+func (r *ColumnTypeChange) CopiedConstraint(shown, from, name string) *AddedConstraints {
+	parsed, ok := r.parseConstraint(shown, name)
 	if !ok {
 		return nil
 	}
 	constraint := parsed.parts[0].node.Child("cmds").Child("def")
-	ph, edits, made := parsed.phrase(&parsed.parts[0]), []parse.Edit(nil), parse.Identifier(r.Made)
+	ph, edits, made := parsed.statementTokens(&parsed.parts[0]), []parse.Edit(nil), parse.QuoteIdent(r.NewColumn)
 	swap := func(i int) {
 		edits = append(edits, parse.Edit{Start: int(ph.Tokens[i].Start), End: int(ph.Tokens[i].End), Text: made})
 	}
 	switch {
 	case parse.ConstraintIs(constraint, parse.CONSTR_CHECK):
 		refs := columnRefs(constraint.Child("raw_expr"), nil)
-		slices.SortFunc(refs, func(a, b parse.Message) int { return a.Integer("location") - b.Integer("location") })
+		slices.SortFunc(refs, func(a, b parse.TreeNode) int { return a.Integer("location") - b.Integer("location") })
 		for _, ref := range refs {
-			i, names := ph.At(ref.Integer("location")), ref.Names("fields")
+			i, names := ph.TokenAt(ref.Integer("location")), ref.Names("fields")
 			if i < 0 || len(names) != 1 || len(ref.Values("fields")) != 1 {
 				return nil
 			}
@@ -225,9 +237,9 @@ func (r *Retyping) Held(shown, from, name string) *Constraints {
 			}
 		}
 	case parse.ConstraintIs(constraint, parse.CONSTR_FOREIGN) && len(constraint.Values("fk_del_set_cols")) == 0:
-		i := ph.At(constraint.Integer("location")) + 2 // after CONSTRAINT and the name
-		listed, keys := ph.Listed(i+2), constraint.Names("fk_attrs")
-		if !ph.Words(i, "foreign", "key") || len(listed) != len(keys) {
+		i := ph.TokenAt(constraint.Integer("location")) + 2 // after CONSTRAINT and the name
+		listed, keys := ph.ListedNames(i+2), constraint.Names("fk_attrs")
+		if !ph.AreKeywords(i, "foreign", "key") || len(listed) != len(keys) {
 			return nil
 		}
 		for n, key := range keys {
@@ -243,68 +255,70 @@ func (r *Retyping) Held(shown, from, name string) *Constraints {
 	if !ok {
 		return nil
 	}
-	parsed, ok = r.reads(strings.TrimPrefix(text, r.holding(name)), name)
+	parsed, ok = r.parseConstraint(strings.TrimPrefix(text, r.addConstraintPrefix(name)), name)
 	if !ok {
 		return nil
 	}
-	c := parsed.constraintsOf(&parsed.parts[0])
+	c := parsed.parseConstraints(&parsed.parts[0])
 	if c == nil || len(c.Adds) != 1 || len(c.Columns) > 0 {
 		return nil
 	}
 	return c
 }
 
-// holding returns the beginning of the statement that adds a constraint with a name.
-func (r *Retyping) holding(name string) string { return r.alter("ADD CONSTRAINT %s ", name) }
+// addConstraintPrefix returns the beginning of the statement that adds a constraint with a name.
+func (r *ColumnTypeChange) addConstraintPrefix(name string) string {
+	return r.alterTableSQL("ADD CONSTRAINT %s ", name)
+}
 
-// reads parses a constraint that the catalog shows, as part of a statement that adds it with a name.
-func (r *Retyping) reads(shown, name string) (*rewriter, bool) {
-	text := r.holding(name) + shown
+// parseConstraint parses a constraint that the catalog shows, as part of a statement that adds it with a name.
+func (r *ColumnTypeChange) parseConstraint(shown, name string) (*rewriter, bool) {
+	text := r.addConstraintPrefix(name) + shown
 	tree, err := parse.Tree(text)
 	if err != nil || len(tree.Values("stmts")) != 1 {
 		return nil, false
 	}
-	_, parts := build(text, tree)
+	_, parts := buildPlan(text, tree)
 	if len(parts) != 1 || !parts[0].node.Is("AlterTableStmt") || len(parts[0].node.Values("cmds")) != 1 || !parts[0].node.Child("cmds").Child("def").Is("Constraint") {
 		return nil, false
 	}
-	return &rewriter{rules: &Rules{Dialect: true, Constraints: true}, text: []byte(text), parts: parts, meant: parse.Intents{}}, true
+	return &rewriter{rules: &Rules{Dialect: true, Constraints: true}, text: []byte(text), parts: parts, meant: parse.TreeChanges{}}, true
 }
 
-// NameHeld returns the statement that gives a constraint of the new column the old constraint's name.
-func (r *Retyping) NameHeld(name, to string) string {
-	return r.alter("RENAME CONSTRAINT %s TO %s", name, to)
+// RenameConstraintSQL returns the statement that gives a constraint of the new column the old constraint's name.
+func (r *ColumnTypeChange) RenameConstraintSQL(name, to string) string {
+	return r.alterTableSQL("RENAME CONSTRAINT %s TO %s", name, to)
 }
 
-// swapped returns the column names with the new column instead of the old one.
-func (r *Retyping) swapped(names []string) []string {
+// withNewColumn returns the column names with the new column instead of the old one.
+func (r *ColumnTypeChange) withNewColumn(names []string) []string {
 	names = slices.Clone(names)
 	for i, name := range names {
 		if name == r.Column {
-			names[i] = r.Made
+			names[i] = r.NewColumn
 		}
 	}
 	return names
 }
 
-// NameIndex returns the statement that gives an index of the new column the old index's name.
-func (r *Retyping) NameIndex(schema, name string, i *ColumnIndex) string {
+// RenameIndexSQL returns the statement that gives an index of the new column the old index's name.
+func (r *ColumnTypeChange) RenameIndexSQL(schema, name string, i *ColumnIndex) string {
 	if i.Constraint {
-		return r.alter("RENAME CONSTRAINT %s TO %s", name, i.Name)
+		return r.alterTableSQL("RENAME CONSTRAINT %s TO %s", name, i.Name)
 	}
-	return "ALTER INDEX " + parse.Identifier(schema) + "." + parse.Identifier(name) + " RENAME TO " + parse.Identifier(i.Name)
+	return "ALTER INDEX " + parse.QuoteIdent(schema) + "." + parse.QuoteIdent(name) + " RENAME TO " + parse.QuoteIdent(i.Name)
 }
 
-// retypes lists families of types. Within a family a conversion keeps the value, or refuses or rounds it as an
+// retypeFamilies lists families of types. Within a family a conversion keeps the value, or refuses or rounds it as an
 // assignment does. The result does not depend on session settings.
-var retypes = [][]string{
+var retypeFamilies = [][]string{
 	{"varchar", "text", "bpchar"},
 	{"int2", "int4", "int8", "numeric", "float4", "float8"},
 }
 
 // CanRetype reports whether values of type from can be converted to type to. from and to are names of pg_type.
 func CanRetype(from, to string) bool {
-	return slices.ContainsFunc(retypes, func(family []string) bool { return slices.Contains(family, from) && slices.Contains(family, to) })
+	return slices.ContainsFunc(retypeFamilies, func(family []string) bool { return slices.Contains(family, from) && slices.Contains(family, to) })
 }
 
 // RetypeHint returns a hint with the advice to enable Rules.Retype.

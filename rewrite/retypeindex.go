@@ -8,18 +8,18 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// When a column's type changes (Retyping), its indexes are created again over the new column. The catalog shows
-// an index as a CREATE INDEX. The column is renamed in the tree of this statement, and the tree is deparsed.
+// When a column's type changes (Retyping), its indexes are created again over the new column. The catalog shows an
+// index as a CREATE INDEX. The column is renamed in the tree of this statement, and the tree is deparsed.
 
-// Likeness is an index over the new column, like one over the old column, with another name.
-type Likeness struct {
+// IndexCopy is an index over the new column, like one over the old column, with another name.
+type IndexCopy struct {
 	Text   string // the CREATE INDEX
 	unique bool
-	// Late means that the index may fail or refuse rows while the new column has no values. It can then be
-	// created only after the last write of the old column.
+	// Late means that the index may fail or refuse rows while the new column has no values. It can then be created only
+	// after the last write of the old column.
 	Late bool
 
-	r                *Retyping
+	r                *ColumnTypeChange
 	keys             []string // the index keys as SQL
 	condition        string   // the WHERE condition of the index as SQL; "" for none
 	hasExpression    bool     // a key is an expression, or the index has a condition
@@ -27,10 +27,10 @@ type Likeness struct {
 	nullsNotDistinct bool     // NULLS NOT DISTINCT
 }
 
-// Like returns the index over the new column that corresponds to an index of the old one. shown is the index as the
-// catalog shows it, and from the old column's current name. The result is nil if DSQL cannot have the index.
-func (r *Retyping) Like(shown, from, name string) *Likeness {
-	if Defaults().guard([]byte(shown)) != parse.Fits {
+// CopyIndex returns the index over the new column that corresponds to an index of the old one. shown is the index as
+// the catalog shows it, and from the old column's current name. The result is nil if DSQL cannot have the index.
+func (r *ColumnTypeChange) CopyIndex(shown, from, name string) *IndexCopy {
+	if Defaults().checkLimits([]byte(shown)) != parse.Fits {
 		return nil
 	}
 	tree, err := parse.Tree(shown)
@@ -41,27 +41,27 @@ func (r *Retyping) Like(shown, from, name string) *Likeness {
 	if !st.Is("IndexStmt") || st.Text("access_method") != "btree" || len(st.Values("options")) > 0 || st.Text("table_space") != "" || st.Child("relation").Shape == nil {
 		return nil
 	}
-	meant := parse.Intents{}
+	meant := parse.TreeChanges{}
 	meant.Set(st, "idxname", parse.Value{Bytes: []byte(name)})
-	if !r.renames(meant, st, from) {
+	if !r.renameInIndex(meant, st, from) {
 		return nil
 	}
-	l := &Likeness{r: r, unique: st.Flag("unique"), nullsNotDistinct: st.Flag("nulls_not_distinct")}
-	if l.Text = created(meant, tree, st); l.Text == "" {
+	l := &IndexCopy{r: r, unique: st.Flag("unique"), nullsNotDistinct: st.Flag("nulls_not_distinct")}
+	if l.Text = createIndexSQL(meant, tree, st); l.Text == "" {
 		return nil
 	}
-	renamed := parse.Message{Shape: tree.Shape, Wire: meant.Encode(tree)}.Child("stmts").Child("stmt")
-	if !l.read(renamed) {
+	renamed := parse.TreeNode{Shape: tree.Shape, Wire: meant.Encode(tree)}.Child("stmts").Child("stmt")
+	if !l.readKeys(renamed) {
 		return nil
 	}
-	l.Late = l.isLate(renamed)
+	l.Late = l.mustBeLate(renamed)
 	return l
 }
 
-// renames records the renaming of the column in all parts of an index. It returns false if a key has an order,
-// a collation or an operator class, or if a column reference is qualified.
-func (r *Retyping) renames(meant parse.Intents, st parse.Message, from string) bool {
-	var refs []parse.Message
+// renameInIndex records the renaming of the column in all parts of an index. It returns false if a key has an order, a
+// collation or an operator class, or if a column reference is qualified.
+func (r *ColumnTypeChange) renameInIndex(meant parse.TreeChanges, st parse.TreeNode, from string) bool {
+	var refs []parse.TreeNode
 	for _, list := range []string{"index_params", "index_including_params"} {
 		for key := range st.List(list) {
 			if key.Integer("ordering") > int(parse.SORTBY_DEFAULT) || key.Integer("nulls_ordering") > int(parse.SORTBY_NULLS_DEFAULT) ||
@@ -69,7 +69,7 @@ func (r *Retyping) renames(meant parse.Intents, st parse.Message, from string) b
 				return false
 			}
 			if key.Text("name") == from {
-				meant.Set(key, "name", parse.Value{Bytes: []byte(r.Made)})
+				meant.Set(key, "name", parse.Value{Bytes: []byte(r.NewColumn)})
 			}
 			if expr := key.Child("expr"); expr.Shape != nil {
 				refs = columnRefs(expr, refs)
@@ -85,21 +85,21 @@ func (r *Retyping) renames(meant parse.Intents, st parse.Message, from string) b
 			return false
 		}
 		if names[0] == from {
-			meant.Set(ref.Child("fields"), "sval", parse.Value{Bytes: []byte(r.Made)})
+			meant.Set(ref.Child("fields"), "sval", parse.Value{Bytes: []byte(r.NewColumn)})
 		}
 	}
 	return true
 }
 
-// created returns the CREATE INDEX ASYNC of an intended tree, or "" if its text fails verification.
-func created(meant parse.Intents, tree, st parse.Message) string {
-	written := parse.Intents{}
+// createIndexSQL returns the CREATE INDEX ASYNC of an intended tree, or "" if its text fails verification.
+func createIndexSQL(meant parse.TreeChanges, tree, st parse.TreeNode) string {
+	written := parse.TreeChanges{}
 	for at, changes := range meant {
 		written[at] = slices.Clone(changes)
 	}
 	written.Set(st, "access_method") // the parser adds it
 	text, err := parse.Deparse(written.Encode(tree))
-	if err != nil || Defaults().guard([]byte(text)) != parse.Fits {
+	if err != nil || Defaults().checkLimits([]byte(text)) != parse.Fits {
 		return ""
 	}
 	if again, err := parse.Tree(text); err != nil || !meant.Equal(tree, again) {
@@ -113,10 +113,10 @@ func created(meant parse.Intents, tree, st parse.Message) string {
 	return ""
 }
 
-// read sets keys, condition and columns from the tree of the new column's index.
-func (l *Likeness) read(st parse.Message) bool {
-	names := map[string]bool{l.r.Made: true}
-	take := func(holder parse.Message, field string) (string, bool) {
+// readKeys sets keys, condition and columns from the tree of the new column's index.
+func (l *IndexCopy) readKeys(st parse.TreeNode) bool {
+	names := map[string]bool{l.r.NewColumn: true}
+	take := func(holder parse.TreeNode, field string) (string, bool) {
 		l.hasExpression = true
 		for _, ref := range columnRefs(holder.Child(field), nil) {
 			if name := ref.Names("fields")[0]; !names[name] {
@@ -124,10 +124,10 @@ func (l *Likeness) read(st parse.Message) bool {
 				l.columns = append(l.columns, name)
 			}
 		}
-		return expression(holder.Values(field)[0])
+		return expressionSQL(holder.Values(field)[0])
 	}
 	for key := range st.List("index_params") {
-		sql, ok := parse.Identifier(key.Text("name")), true
+		sql, ok := parse.QuoteIdent(key.Text("name")), true
 		if key.Child("expr").Shape != nil {
 			sql, ok = take(key, "expr")
 		} else if name := key.Text("name"); !names[name] {
@@ -146,14 +146,14 @@ func (l *Likeness) read(st parse.Message) bool {
 	return ok
 }
 
-// expression returns an expression node as SQL in parentheses.
-func expression(node parse.Value) (string, bool) {
+// expressionSQL returns an expression node as SQL in parentheses.
+func expressionSQL(node parse.Value) (string, bool) {
 	tree := sampleExpression()
 	target := tree.Child("stmts").Child("stmt").Child("target_list")
-	meant := parse.Intents{}
+	meant := parse.TreeChanges{}
 	meant.Set(target, "val", node)
 	text, err := parse.Deparse(meant.Encode(tree))
-	if err != nil || Defaults().guard([]byte(text)) != parse.Fits {
+	if err != nil || Defaults().checkLimits([]byte(text)) != parse.Fits {
 		return "", false
 	}
 	again, err := parse.Tree(text)
@@ -164,40 +164,40 @@ func expression(node parse.Value) (string, bool) {
 	return "(" + text + ")", is
 }
 
-var sampleExpression = parse.Sample("SELECT 1")
+var sampleExpression = parse.LazyTree("SELECT 1")
 
-// Trial returns a query that fails if keys or condition are not valid for a column of the new type. It reads no
+// TrialQuery returns a query that fails if keys or condition are not valid for a column of the new type. It reads no
 // row. "" means that there is nothing to check.
-func (l *Likeness) Trial(from string) string {
+func (l *IndexCopy) TrialQuery(from string) string {
 	if !l.hasExpression {
 		return ""
 	}
-	columns := l.r.cast(from) + " AS " + parse.Identifier(l.r.Made)
+	columns := l.r.castSQL(from) + " AS " + parse.QuoteIdent(l.r.NewColumn)
 	if len(l.columns) > 0 {
-		columns += ", " + identifiers(l.columns, "")
+		columns += ", " + quoteIdents(l.columns, "")
 	}
-	return "SELECT " + strings.Join(l.keys, ", ") + " FROM (SELECT " + columns + " FROM " + l.r.table + ") t" + l.where() + " LIMIT 0"
+	return "SELECT " + strings.Join(l.keys, ", ") + " FROM (SELECT " + columns + " FROM " + l.r.table + ") t" + l.whereSQL() + " LIMIT 0"
 }
 
-// Computed returns a query that computes the index keys of all rows. The query fails if a key fails for a row.
-func (l *Likeness) Computed() string {
+// ComputeKeysQuery returns a query that computes the index keys of all rows. The query fails if a key fails for a row.
+func (l *IndexCopy) ComputeKeysQuery() string {
 	var counts []string
 	for _, key := range l.keys {
 		counts = append(counts, "count("+key+")")
 	}
-	return "SELECT " + strings.Join(counts, ", ") + " FROM " + l.r.table + l.where()
+	return "SELECT " + strings.Join(counts, ", ") + " FROM " + l.r.table + l.whereSQL()
 }
 
-// Duplicate returns a query for one group of rows with equal keys. Its columns are the keys, and then whether
-// each is NULL.
-func (l *Likeness) Duplicate() string {
+// DuplicateQuery returns a query for one group of rows with equal keys. Its columns are the keys, and then whether each
+// is NULL.
+func (l *IndexCopy) DuplicateQuery() string {
 	var nulls, present, at []string
 	for i, key := range l.keys {
 		nulls = append(nulls, key+" IS NULL")
 		present = append(present, key+" IS NOT NULL")
 		at = append(at, fmt.Sprint(i+1))
 	}
-	where := l.where()
+	where := l.whereSQL()
 	if !l.nullsNotDistinct {
 		if where == "" {
 			where = " WHERE true"
@@ -209,68 +209,68 @@ func (l *Likeness) Duplicate() string {
 		strings.Join(l.keys, ", "), strings.Join(nulls, ", "), l.r.table, where, list, list)
 }
 
-// Keys returns the number of the index's keys.
-func (l *Likeness) Keys() int { return len(l.keys) }
+// KeyCount returns the number of the index's keys.
+func (l *IndexCopy) KeyCount() int { return len(l.keys) }
 
-func (l *Likeness) where() string {
+func (l *IndexCopy) whereSQL() string {
 	if l.condition == "" {
 		return ""
 	}
 	return " WHERE " + l.condition
 }
 
-// isLate reports whether the new index must be created after the last write of the old column. It may be created
+// mustBeLate reports whether the new index must be created after the last write of the old column. It may be created
 // earlier if it accepts every row whose new column is NULL.
-func (l *Likeness) isLate(st parse.Message) bool {
+func (l *IndexCopy) mustBeLate(st parse.TreeNode) bool {
 	condition := st.Child("where_clause")
-	excluded := condition.Shape != nil && l.neverTrue(condition)
+	excluded := condition.Shape != nil && l.isNeverTrueOnNull(condition)
 	free := condition.Shape == nil || l.omitsColumn(condition)
-	if !free && !l.cannotFail(condition) {
+	if !free && !l.cannotFailOnNull(condition) {
 		return true
 	}
 	named, distinct := false, false
 	for key := range st.List("index_params") {
 		expr := key.Child("expr")
 		switch {
-		case key.Text("name") == l.r.Made:
+		case key.Text("name") == l.r.NewColumn:
 			named, distinct = true, true
 		case expr.Shape == nil || l.omitsColumn(expr):
-		case !l.cannotFail(expr):
+		case !l.cannotFailOnNull(expr):
 			return true
 		default:
-			named, distinct = true, distinct || l.nullWithColumn(expr)
+			named, distinct = true, distinct || l.isNullWithColumn(expr)
 		}
 	}
 	return l.unique && !excluded && !(distinct && !l.nullsNotDistinct) && (named || !free)
 }
 
 // omitsColumn reports whether an expression does not contain the new column.
-func (l *Likeness) omitsColumn(m parse.Message) bool {
-	return !slices.ContainsFunc(columnRefs(m, nil), func(ref parse.Message) bool { return slices.Equal(ref.Names("fields"), []string{l.r.Made}) })
+func (l *IndexCopy) omitsColumn(m parse.TreeNode) bool {
+	return !slices.ContainsFunc(columnRefs(m, nil), func(ref parse.TreeNode) bool { return slices.Equal(ref.Names("fields"), []string{l.r.NewColumn}) })
 }
 
-// strictOperators and strictFunctions are builtin operators and functions that return NULL if an operand is
-// NULL, and are not evaluated then.
+// strictOperators and strictFunctions are builtin operators and functions that return NULL if an operand is NULL, and
+// are not evaluated then.
 var (
 	strictOperators = parse.WordSet("= <> < > <= >= + - * / % ^ || ~~ !~~ ~~* !~~* ~ ~* !~ !~*")
 	strictFunctions = parse.WordSet("lower upper initcap btrim ltrim rtrim length char_length octet_length substr substring left right reverse md5 abs round floor ceil ceiling trunc")
 )
 
-// nullWithColumn reports whether an expression is certainly NULL, without an error, if the new column is NULL.
-func (l *Likeness) nullWithColumn(m parse.Message) bool {
+// isNullWithColumn reports whether an expression is certainly NULL, without an error, if the new column is NULL.
+func (l *IndexCopy) isNullWithColumn(m parse.TreeNode) bool {
 	switch {
 	case m.Is("ColumnRef"):
 		return !l.omitsColumn(m)
 	case m.Is("TypeCast"):
-		return isNoDomain(m.Child("type_name")) && l.nullWithColumn(m.Child("arg"))
+		return isBuiltinType(m.Child("type_name")) && l.isNullWithColumn(m.Child("arg"))
 	case m.Is("CollateClause"):
-		return l.nullWithColumn(m.Child("arg"))
+		return l.isNullWithColumn(m.Child("arg"))
 	}
 	null := false
-	for _, operand := range l.operands(m) {
+	for _, operand := range l.strictOperands(m) {
 		switch {
 		case operand.Shape == nil || l.omitsColumn(operand):
-		case !l.nullWithColumn(operand):
+		case !l.isNullWithColumn(operand):
 			return false
 		default:
 			null = true
@@ -279,14 +279,14 @@ func (l *Likeness) nullWithColumn(m parse.Message) bool {
 	return null
 }
 
-// operands returns the operands of a strict operator or function, and nothing for other expressions.
-func (l *Likeness) operands(m parse.Message) (operands []parse.Message) {
+// strictOperands returns the operands of a strict operator or function, and nothing for other expressions.
+func (l *IndexCopy) strictOperands(m parse.TreeNode) (operands []parse.TreeNode) {
 	switch {
 	case m.Is("A_Expr"):
 		if names := m.Names("name"); len(names) != 1 || !strictOperators[names[0]] {
 			return nil
 		}
-		operands = []parse.Message{m.Child("lexpr"), m.Child("rexpr")}
+		operands = []parse.TreeNode{m.Child("lexpr"), m.Child("rexpr")}
 		switch parse.A_Expr_Kind(m.Integer("kind")) {
 		case parse.AEXPR_OP:
 			return operands
@@ -308,16 +308,16 @@ func (l *Likeness) operands(m parse.Message) (operands []parse.Message) {
 	return operands
 }
 
-// cannotFail reports whether an expression cannot fail because the new column is NULL.
-func (l *Likeness) cannotFail(m parse.Message) bool {
+// cannotFailOnNull reports whether an expression cannot fail because the new column is NULL.
+func (l *IndexCopy) cannotFailOnNull(m parse.TreeNode) bool {
 	switch {
-	case l.omitsColumn(m) || l.nullWithColumn(m):
+	case l.omitsColumn(m) || l.isNullWithColumn(m):
 		return true
 	case m.Is("NullTest"):
-		return l.cannotFail(m.Child("arg"))
+		return l.cannotFailOnNull(m.Child("arg"))
 	case m.Is("BoolExpr"):
 		for arg := range m.List("args") {
-			if !l.cannotFail(arg) {
+			if !l.cannotFailOnNull(arg) {
 				return false
 			}
 		}
@@ -326,17 +326,17 @@ func (l *Likeness) cannotFail(m parse.Message) bool {
 	return false
 }
 
-// neverTrue reports whether a condition is never true for a row whose new column is NULL.
-func (l *Likeness) neverTrue(m parse.Message) bool {
+// isNeverTrueOnNull reports whether a condition is never true for a row whose new column is NULL.
+func (l *IndexCopy) isNeverTrueOnNull(m parse.TreeNode) bool {
 	switch {
-	case l.nullWithColumn(m):
+	case l.isNullWithColumn(m):
 		return true
 	case m.Is("NullTest"):
-		return parse.NullTestType(m.Integer("nulltesttype")) == parse.IS_NOT_NULL && l.nullWithColumn(m.Child("arg"))
+		return parse.NullTestType(m.Integer("nulltesttype")) == parse.IS_NOT_NULL && l.isNullWithColumn(m.Child("arg"))
 	case m.Is("BoolExpr"):
 		untrue, all := 0, 0
 		for arg := range m.List("args") {
-			if all++; l.neverTrue(arg) {
+			if all++; l.isNeverTrueOnNull(arg) {
 				untrue++
 			}
 		}

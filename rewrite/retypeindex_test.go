@@ -45,10 +45,10 @@ func TestLikenesses(t *testing.T) {
 		{"CREATE INDEX i" + head + "(id) WHERE " + strings.Repeat("(", 9000) + "c" + strings.Repeat(")", 9000), "none"},
 		{"DROP TABLE t", "none"},
 	} {
-		r := p.Plan([]byte("ALTER TABLE t ALTER COLUMN c TYPE bigint")).Single().Alteration.Apart("00000000")
+		r := p.Plan([]byte("ALTER TABLE t ALTER COLUMN c TYPE bigint")).SingleStatement().Alteration.StartTypeChange("00000000")
 		got := "none"
-		if l := r.Like(test.shown, "c", "n"); l != nil {
-			if got = strings.ReplaceAll(l.Text, r.Made, "NEW"); l.Late {
+		if l := r.CopyIndex(test.shown, "c", "n"); l != nil {
+			if got = strings.ReplaceAll(l.Text, r.NewColumn, "NEW"); l.Late {
 				got = "late " + got
 			}
 		}
@@ -66,19 +66,19 @@ func TestLikenessAsks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := p.Plan([]byte(`ALTER TABLE s.t ALTER COLUMN "C d" TYPE bigint`)).Single().Alteration.Apart("00000000")
-	like := r.Like(`CREATE UNIQUE INDEX i ON s.t USING btree (b, ("C d" + a)) WHERE ("C d" > b)`, "C d", "n")
-	plain := r.Like(`CREATE INDEX i ON s.t USING btree (b, "C d")`, "C d", "n")
-	if like == nil || plain == nil || plain.Trial("C d") != "" {
+	r := p.Plan([]byte(`ALTER TABLE s.t ALTER COLUMN "C d" TYPE bigint`)).SingleStatement().Alteration.StartTypeChange("00000000")
+	like := r.CopyIndex(`CREATE UNIQUE INDEX i ON s.t USING btree (b, ("C d" + a)) WHERE ("C d" > b)`, "C d", "n")
+	plain := r.CopyIndex(`CREATE INDEX i ON s.t USING btree (b, "C d")`, "C d", "n")
+	if like == nil || plain == nil || plain.TrialQuery("C d") != "" {
 		t.Fatal(like, plain)
 	}
 	for got, want := range map[string]string{
-		like.Trial("W"):   `SELECT "b", ("NEW" + a) FROM (SELECT CAST("W" AS bigint) AS "NEW", "b", "a" FROM s.t) t WHERE ("NEW" > b) LIMIT 0`,
-		like.Computed():   `SELECT count("b"), count(("NEW" + a)) FROM s.t WHERE ("NEW" > b)`,
-		like.Duplicate():  `SELECT "b", ("NEW" + a), "b" IS NULL, ("NEW" + a) IS NULL FROM s.t WHERE ("NEW" > b) AND "b" IS NOT NULL AND ("NEW" + a) IS NOT NULL GROUP BY 1, 2 HAVING count(*) > 1 ORDER BY 1, 2 LIMIT 1`,
-		plain.Duplicate(): `SELECT "b", "NEW", "b" IS NULL, "NEW" IS NULL FROM s.t WHERE true AND "b" IS NOT NULL AND "NEW" IS NOT NULL GROUP BY 1, 2 HAVING count(*) > 1 ORDER BY 1, 2 LIMIT 1`,
+		like.TrialQuery("W"):    `SELECT "b", ("NEW" + a) FROM (SELECT CAST("W" AS bigint) AS "NEW", "b", "a" FROM s.t) t WHERE ("NEW" > b) LIMIT 0`,
+		like.ComputeKeysQuery(): `SELECT count("b"), count(("NEW" + a)) FROM s.t WHERE ("NEW" > b)`,
+		like.DuplicateQuery():   `SELECT "b", ("NEW" + a), "b" IS NULL, ("NEW" + a) IS NULL FROM s.t WHERE ("NEW" > b) AND "b" IS NOT NULL AND ("NEW" + a) IS NOT NULL GROUP BY 1, 2 HAVING count(*) > 1 ORDER BY 1, 2 LIMIT 1`,
+		plain.DuplicateQuery():  `SELECT "b", "NEW", "b" IS NULL, "NEW" IS NULL FROM s.t WHERE true AND "b" IS NOT NULL AND "NEW" IS NOT NULL GROUP BY 1, 2 HAVING count(*) > 1 ORDER BY 1, 2 LIMIT 1`,
 	} {
-		if got = strings.ReplaceAll(got, r.Made, "NEW"); got != want {
+		if got = strings.ReplaceAll(got, r.NewColumn, "NEW"); got != want {
 			t.Errorf(" got %s\nwant %s", got, want)
 		}
 	}

@@ -10,13 +10,13 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// part is one statement of a text, with what the rules need and a plan does not store.
-type part struct {
-	st   *Statement    // the statement's plan
-	raw  parse.Message // the RawStmt
-	node parse.Message // the statement's node
+// statementPart is one statement of a text, with what the rules need and a plan does not store.
+type statementPart struct {
+	st   *Statement     // the statement's plan
+	raw  parse.TreeNode // the RawStmt
+	node parse.TreeNode // the statement's node
 	// locked are the queries of the statement that have locking clauses.
-	locked  []parse.Message
+	locked  []parse.TreeNode
 	samples bool // uses TABLESAMPLE
 	// advisory reports that the statement calls a function that takes an advisory lock.
 	advisory bool
@@ -30,48 +30,47 @@ type part struct {
 // rewriter collects the edits and findings of the rules for one text.
 type rewriter struct {
 	rules *Rules
-	names *schema.Names // nil if no column is mapped
+	names *schema.NameResolver // nil if no column is mapped
 	// maps reports that the current statement names mapped columns, so that its text must not pass unchanged.
 	maps bool
 	// mapped reports that a statement of the text names mapped columns.
 	mapped bool
 	text   []byte
-	parts  []part
-	// planned returns the plan of a single command; it is nil for a heavy text. alone does the same if
-	// transactions with DDL are committed in parts, otherwise it is nil. With whole an ALTER TABLE is not cut
-	// into its commands.
+	parts  []statementPart
+	// planned returns the plan of a single command; it is nil for a heavy text. alone does the same if transactions with
+	// DDL are committed in parts, otherwise it is nil. With whole an ALTER TABLE is not cut into its commands.
 	planned func(sql string) *Plan
 	alone   func(sql string, whole bool) *Plan
 
-	tokens parse.Tokens  // the tokens of the current statement
-	mapper bytea.Mapping // set by columns
+	tokens parse.TokenCache // the tokens of the current statement
+	mapper bytea.Mapping    // set by columns
 
-	numbering *numbering // set for a single CREATE TABLE
-	widens    []string   // columns of the current statement that become wider than declared
+	numbering *serialTableBuilder // set for a single CREATE TABLE
+	widens    []string            // columns of the current statement that become wider than declared
 
 	edits    []parse.Edit
 	ends     []int // for each statement, the length of edits behind it
-	meant    parse.Intents
+	meant    parse.TreeChanges
 	findings []Finding
 }
 
-// rewrite applies the rules to a text and stores the result in its plan. plan and parts are the draft of the
-// text and its tree.
-func (p *Planner) rewrite(sql string, tree parse.Message, names *schema.Names, plan *Plan, parts []part) *Plan {
-	named := p.config.Rules.Named && slices.ContainsFunc(parts, func(p part) bool { return p.config })
-	if len(parts) == 0 || !named && !p.config.Rules.any() {
+// applyRules applies the rules to a text and stores the result in its plan. plan and parts are the draft of the text
+// and its tree.
+func (p *Planner) applyRules(sql string, tree parse.TreeNode, names *schema.NameResolver, plan *Plan, parts []statementPart) *Plan {
+	named := p.config.Rules.Named && slices.ContainsFunc(parts, func(p statementPart) bool { return p.config })
+	if len(parts) == 0 || !named && !p.config.Rules.anyEnabled() {
 		return plan
 	}
 	held := len(sql) >= heavyBytes
-	r := p.run(sql, parts, names, nil, false)
-	overlap := r.overlaps()
+	r := p.runRules(sql, parts, names, nil, false)
+	overlap := r.overlappingStatements()
 	if overlap != nil {
 		p.unverified.Add(1)
-		plan, parts = p.draft(sql, tree)
-		r = p.run(sql, parts, names, func(i int) bool { return overlap[i] }, false)
+		plan, parts = p.draftPlan(sql, tree)
+		r = p.runRules(sql, parts, names, func(i int) bool { return overlap[i] }, false)
 	}
 	for try := 0; len(r.edits) > 0; try++ {
-		if text, ok := parse.Apply(sql, r.edits); ok && p.verified(text, tree, r.meant, held) {
+		if text, ok := parse.Apply(sql, r.edits); ok && p.hasIntendedMeaning(text, tree, r.meant, held) {
 			plan.Text, plan.source, plan.edits, plan.Mapped = text, sql, r.edits, r.mapped
 			p.rewritten.Add(1)
 			break
@@ -79,63 +78,63 @@ func (p *Planner) rewrite(sql string, tree parse.Message, names *schema.Names, p
 		wrong := func(int) bool { return true }
 		if try == 0 {
 			p.unverified.Add(1)
-			wrong = r.wrong(p, held)
+			wrong = r.wrongMeaningPredicate(p, held)
 		}
-		plan, parts = p.draft(sql, tree)
-		r = p.run(sql, parts, names, func(i int) bool { return overlap[i] || wrong(i) }, try == 0)
+		plan, parts = p.draftPlan(sql, tree)
+		r = p.runRules(sql, parts, names, func(i int) bool { return overlap[i] || wrong(i) }, try == 0)
 	}
 	for i := range overlap {
 		plan.Statements[i].Refusal = errOverlap
 	}
 	plan.Findings = r.findings
-	if st := plan.Single(); st != nil && r.numbering != nil {
-		r.numbering.attach(p, r, tree, st, held)
+	if st := plan.SingleStatement(); st != nil && r.numbering != nil {
+		r.numbering.attachVerified(p, r, tree, st, held)
 		r.reportSequences(st)
 		plan.Findings = r.findings
 	}
-	plan.sum()
-	if p.config.Rules.Split && !r.mapped && splittable(parts) {
+	plan.summarize()
+	if p.config.Rules.Split && !r.mapped && isSplittable(parts) {
 		plan.source, plan.splits = sql, true
 	}
 	return plan
 }
 
-// run applies the rules to every statement for which passes returns false. The others pass unchanged and only
-// get findings. With again, mapped columns in these get their second form (mapAgain).
-func (p *Planner) run(sql string, parts []part, names *schema.Names, passes func(i int) bool, again bool) *rewriter {
-	r := &rewriter{rules: &p.config.Rules, names: names, text: []byte(sql), parts: parts, meant: parse.Intents{}}
+// runRules applies the rules to every statement for which passes returns false. The others pass unchanged and only get
+// findings. With again, mapped columns in these get their second form (mapAlternative).
+func (p *Planner) runRules(sql string, parts []statementPart, names *schema.NameResolver, passes func(i int) bool, again bool) *rewriter {
+	r := &rewriter{rules: &p.config.Rules, names: names, text: []byte(sql), parts: parts, meant: parse.TreeChanges{}}
 	if len(sql) < heavyBytes {
-		r.planned = func(sql string) *Plan { return p.alone(sql, names, false) }
+		r.planned = func(sql string) *Plan { return p.planAlone(sql, names, false) }
 		if p.config.Rules.InTransactions != RefuseDDL {
-			r.alone = func(sql string, whole bool) *Plan { return p.alone(sql, names, whole) }
+			r.alone = func(sql string, whole bool) *Plan { return p.planAlone(sql, names, whole) }
 		}
 	}
 	for i := range parts {
 		if passes != nil && passes(i) {
-			if !again || !r.mapAgain(p, &parts[i], len(sql) >= heavyBytes) {
-				r.unverified(&parts[i])
+			if !again || !r.mapAlternative(p, &parts[i], len(sql) >= heavyBytes) {
+				r.reportUnverified(&parts[i])
 			}
 		} else {
-			r.statement(&parts[i])
+			r.rewriteStatement(&parts[i])
 		}
 		parts[i].st.writeCommand, parts[i].st.readOnlyAllowed = parts[i].writeCommand, parts[i].readOnlyAllowed
 		r.ends = append(r.ends, len(r.edits))
 	}
-	r.transactions()
+	r.reportTransactions()
 	return r
 }
 
-// verified reports whether a rewritten text has the intended meaning. Its tree must equal the client's with the
-// intended changes and no others.
-func (p *Planner) verified(text string, tree parse.Message, meant parse.Intents, held bool) bool {
-	made, ok := p.read(text, held)
+// hasIntendedMeaning reports whether a rewritten text has the intended meaning. Its tree must equal the client's with
+// the intended changes and no others.
+func (p *Planner) hasIntendedMeaning(text string, tree parse.TreeNode, meant parse.TreeChanges, held bool) bool {
+	made, ok := p.parseGuarded(text, held)
 	return ok && meant.Equal(tree, made)
 }
 
-// read parses a text that a rule made. held says that the caller has locked p.heavy.
-func (p *Planner) read(text string, held bool) (tree parse.Message, ok bool) {
-	if p.config.guard([]byte(text)) != parse.Fits {
-		return parse.Message{}, false
+// parseGuarded parses a text that a rule made. held says that the caller has locked p.heavy.
+func (p *Planner) parseGuarded(text string, held bool) (tree parse.TreeNode, ok bool) {
+	if p.config.checkLimits([]byte(text)) != parse.Fits {
+		return parse.TreeNode{}, false
 	}
 	if len(text) >= heavyBytes && !held {
 		p.heavy.Lock()
@@ -145,9 +144,9 @@ func (p *Planner) read(text string, held bool) (tree parse.Message, ok bool) {
 	return tree, err == nil
 }
 
-// overlaps returns the indexes of statements with overlapping edits or with edits outside of the statement; nil
-// for none.
-func (r *rewriter) overlaps() map[int]bool {
+// overlappingStatements returns the indexes of statements with overlapping edits or with edits outside of the
+// statement; nil for none.
+func (r *rewriter) overlappingStatements() map[int]bool {
 	var bad map[int]bool
 	first, at := 0, 0 // the index of the statement's first edit, and the end of the edits before
 	for i, last := range r.ends {
@@ -155,7 +154,7 @@ func (r *rewriter) overlaps() map[int]bool {
 		if first = last; len(edits) == 0 {
 			continue
 		}
-		if !parse.Ordered(edits, at, len(r.text)) {
+		if !parse.SortEdits(edits, at, len(r.text)) {
 			if bad == nil {
 				bad = map[int]bool{}
 			}
@@ -166,9 +165,9 @@ func (r *rewriter) overlaps() map[int]bool {
 	return bad
 }
 
-// wrong returns a predicate for the statements whose rewritten text, parsed alone, does not have the intended
-// meaning. Callers then rewrite the text without these statements.
-func (r *rewriter) wrong(p *Planner, held bool) func(i int) bool {
+// wrongMeaningPredicate returns a predicate for the statements whose rewritten text, parsed alone, does not have the
+// intended meaning. Callers then rewrite the text without these statements.
+func (r *rewriter) wrongMeaningPredicate(p *Planner, held bool) func(i int) bool {
 	bad := make(map[int]bool)
 	first := 0
 	for i, end := range r.ends {
@@ -191,20 +190,21 @@ func (r *rewriter) wrong(p *Planner, held bool) func(i int) bool {
 			bad[i] = true
 			continue
 		}
-		made, ok := p.read(text, held)
+		made, ok := p.parseGuarded(text, held)
 		bad[i] = !ok || len(made.Values("stmts")) != 1 || !r.meant.Equal(r.parts[i].raw, made.Child("stmts"))
 	}
 	return func(i int) bool { return bad[i] }
 }
 
-// unverified records the findings of a statement that passes unchanged because its rewritten text failed verification.
-func (r *rewriter) unverified(p *part) {
+// reportUnverified records the findings of a statement that passes unchanged because its rewritten text failed
+// verification.
+func (r *rewriter) reportUnverified(p *statementPart) {
 	unchanged := *p.st
-	alone := &rewriter{rules: r.rules, names: r.names, text: r.text, meant: parse.Intents{}}
-	alone.statement(p)
+	alone := &rewriter{rules: r.rules, names: r.names, text: r.text, meant: parse.TreeChanges{}}
+	alone.rewriteStatement(p)
 	*p.st = unchanged
 	if alone.maps {
-		p.st.Refusal = (*Refusal)(bytea.RefusedFor("The text that was made does not mean what was intended."))
+		p.st.Refusal = (*Refusal)(bytea.NewRefusalError("The text that was made does not mean what was intended."))
 	}
 	for _, f := range alone.findings {
 		if f.Outcome == Rewritten || f.Outcome == Answered {
@@ -212,36 +212,36 @@ func (r *rewriter) unverified(p *part) {
 			f.Remedy = catalogue[f.Feature].remedy
 		}
 		if f.Severity == Error && p.st.Hint == "" {
-			p.st.Hint = hint(f.Remedy)
+			p.st.Hint = remedySentence(f.Remedy)
 		}
-		r.find(f)
+		r.addFinding(f)
 	}
 }
 
-// statement applies all rules to one statement.
-func (r *rewriter) statement(p *part) {
+// rewriteStatement applies all rules to one statement.
+func (r *rewriter) rewriteStatement(p *statementPart) {
 	first := len(r.findings)
-	if !r.cursor(p) && !r.copyIn(p) {
+	if !r.planCursor(p) && !r.planCopyIn(p) {
 		if r.names != nil {
 			r.maps = false
-			r.mapping(p)
+			r.rewriteMapped(p)
 			r.mapped = r.mapped || r.maps
 		}
-		if p.st.Refusal == nil && !r.advisory(p) && !r.separate(p) {
-			r.others(p)
+		if p.st.Refusal == nil && !r.planAdvisoryLock(p) && !r.markSeparate(p) {
+			r.applyOtherRules(p)
 		}
 	}
 	for i := first; i < len(r.findings); i++ {
 		f := &r.findings[i]
 		f.Operation = p.st.Operation
 		if f.Severity == Error && p.st.Hint == "" {
-			p.st.Hint = hint(f.Remedy)
+			p.st.Hint = remedySentence(f.Remedy)
 		}
 	}
 	if len(r.widens) > 0 {
-		p.st.Retag, p.st.Warning, r.widens = "CREATE TABLE", wider(r.widens), nil
+		p.st.ReplacementTag, p.st.Warning, r.widens = "CREATE TABLE", wideningNotice(r.widens), nil
 		if p.node.Is("CreateSchemaStmt") {
-			p.st.Retag = "CREATE SCHEMA"
+			p.st.ReplacementTag = "CREATE SCHEMA"
 		}
 	}
 	if r.rules.Bytea != ByteaOff && p.node.Is("IndexStmt") && p.st.Hint == "" {
@@ -249,121 +249,121 @@ func (r *rewriter) statement(p *part) {
 	}
 }
 
-// others applies all rules to a statement, except those of cursors, COPY, advisory locks and the mapping.
-func (r *rewriter) others(p *part) {
-	r.locking(p)
-	r.generateUUIDs(p)
-	switch p.node.Name() {
+// applyOtherRules applies all rules to a statement, except those of cursors, COPY, advisory locks and the mapping.
+func (r *rewriter) applyOtherRules(p *statementPart) {
+	r.rewriteLocking(p)
+	r.rewriteUUIDCalls(p)
+	switch p.node.TypeName() {
 	case "IndexStmt":
-		r.index(p)
+		r.rewriteCreateIndex(p)
 	case "CreateStmt", "CreateSeqStmt", "AlterSeqStmt":
-		r.numbered(p)
+		r.rewriteSequences(p)
 	case "CreateSchemaStmt":
-		for within := range p.members() {
-			r.member(within)
+		for within := range p.schemaMembers() {
+			r.rewriteSchemaMember(within)
 		}
 	case "AlterTableStmt":
-		r.alterTable(p)
+		r.rewriteAlterTable(p)
 	case "CreateExtensionStmt", "CommentStmt", "DropStmt":
-		r.extension(p)
+		r.rewriteExtension(p)
 	case "CreateEnumStmt", "AlterEnumStmt":
-		r.enumeration(p)
+		r.rewriteEnum(p)
 	case "DoStmt":
-		r.guarded(p)
+		r.planDoBlock(p)
 	case "TruncateStmt":
-		r.truncate(p)
+		r.rewriteTruncate(p)
 	case "CreatedbStmt":
 		r.createDatabase(p)
 	case "DropdbStmt":
 		r.dropDatabase(p)
 	case "TransactionStmt":
-		r.begin(p)
+		r.rewriteBegin(p)
 	case "VariableSetStmt":
 		r.setIsolation(p)
 	case "DiscardStmt":
-		r.discard(p)
+		r.answerDiscard(p)
 	case "LockStmt":
-		r.lockTable(p)
+		r.rewriteLockTable(p)
 	case "ClosePortalStmt", "UnlistenStmt":
-		r.answerRelease(p)
+		r.answerPoolReset(p)
 	case "SelectStmt":
-		r.calls(p)
+		r.rewriteStateCalls(p)
 	}
-	r.numeric(p)
-	if r.rules.Dialect && !p.st.replaced() {
-		r.dialect(p)
+	r.rewriteNumeric(p)
+	if r.rules.Dialect && !p.st.isReplaced() {
+		r.reportUnsupported(p)
 	}
 }
 
-// replaced reports whether the server does not get the statement itself. A rule answers it, sends another
-// statement, or carries out its contents.
-func (st *Statement) replaced() bool {
-	return st.Tag != "" || st.Retag != "" || st.Guarded != nil || st.EnumValue != nil
+// isReplaced reports whether the server does not get the statement itself. A rule answers it, sends another statement,
+// or carries out its contents.
+func (st *Statement) isReplaced() bool {
+	return st.Tag != "" || st.ReplacementTag != "" || st.Guarded != nil || st.EnumValue != nil
 }
 
-// alterTable rewrites an ALTER TABLE, or marks it as one that Sluice carries out in steps.
-func (r *rewriter) alterTable(p *part) {
-	if r.constraints(p); p.st.Constraints != nil || r.commands(p) {
+// rewriteAlterTable rewrites an ALTER TABLE, or marks it as one that Sluice carries out in steps.
+func (r *rewriter) rewriteAlterTable(p *statementPart) {
+	if r.planConstraints(p); p.st.Constraints != nil || r.planMultiCommand(p) {
 		return
 	}
-	r.addColumn(p)
+	r.removeAddedNull(p)
 	r.alterIdentities(p)
-	r.alteration(p)
+	r.planAlteration(p)
 }
 
-// calls rewrites or answers a query that calls functions on session state, such as set_config.
-func (r *rewriter) calls(p *part) {
+// rewriteStateCalls rewrites or answers a query that calls functions on session state, such as set_config.
+func (r *rewriter) rewriteStateCalls(p *statementPart) {
 	if p.advisory {
-		r.answerRelease(p)
+		r.answerPoolReset(p)
 	}
 	if p.config {
-		r.setConfig(p)
+		r.rewriteSetConfig(p)
 	}
 }
 
-// member rewrites a statement inside CREATE SCHEMA. DSQL does not take CREATE INDEX ASYNC there.
-func (r *rewriter) member(p *part) {
+// rewriteSchemaMember rewrites a statement inside CREATE SCHEMA. DSQL does not take CREATE INDEX ASYNC there.
+func (r *rewriter) rewriteSchemaMember(p *statementPart) {
 	switch {
 	case p.node.Is("CreateStmt"), p.node.Is("CreateSeqStmt"):
-		r.numbered(p)
-		r.numeric(p)
+		r.rewriteSequences(p)
+		r.rewriteNumeric(p)
 	case p.node.Is("IndexStmt") && (r.rules.Index || r.rules.Dialect):
-		r.find(found(CreateIndex, p.st.Start))
+		r.addFinding(refusedFinding(CreateIndex, p.st.Start))
 	}
 }
 
-// members yields the statements inside CREATE SCHEMA. Each shares the plan of the CREATE SCHEMA.
-func (p *part) members() iter.Seq[*part] {
-	return func(yield func(*part) bool) {
+// schemaMembers yields the statements inside CREATE SCHEMA. Each shares the plan of the CREATE SCHEMA.
+func (p *statementPart) schemaMembers() iter.Seq[*statementPart] {
+	return func(yield func(*statementPart) bool) {
 		for node := range p.node.List("schema_elts") {
-			if !yield(&part{st: p.st, raw: p.raw, node: node}) {
+			if !yield(&statementPart{st: p.st, raw: p.raw, node: node}) {
 				return
 			}
 		}
 	}
 }
 
-// hint returns a remedy as a sentence, with a capital letter and a period.
-func hint(remedy string) string {
+// remedySentence returns a remedy as a sentence, with a capital letter and a period.
+func remedySentence(remedy string) string {
 	if remedy == "" {
 		return ""
 	}
 	return strings.ToUpper(remedy[:1]) + remedy[1:] + "."
 }
 
-func (r *rewriter) find(f Finding) { r.findings = append(r.findings, f) }
+func (r *rewriter) addFinding(f Finding) { r.findings = append(r.findings, f) }
 
-func (r *rewriter) edit(e ...parse.Edit) { r.edits = append(r.edits, e...) }
+func (r *rewriter) addEdits(e ...parse.Edit) { r.edits = append(r.edits, e...) }
 
-// phrase returns the tokens of a statement. It reads the tokens once and caches them until the next statement.
-func (r *rewriter) phrase(p *part) parse.Phrase {
-	return r.tokens.Of(r.text, p.st.Start, p.st.End)
+// statementTokens returns the tokens of a statement. It reads the tokens once and caches them until the next statement.
+func (r *rewriter) statementTokens(p *statementPart) parse.TokenList {
+	return r.tokens.StatementTokens(r.text, p.st.Start, p.st.End)
 }
 
-// answer turns a statement into one that Sluice answers with tag. The server gets the query Nothing in its
+// answerLocally turns a statement into one that Sluice answers with tag. The server gets the query Nothing in its
 // place, and its rows are dropped.
-func (r *rewriter) answer(p *part, does Does, tag string) {
-	r.edit(parse.Edit{Start: p.st.Start, End: p.st.End, Text: Nothing})
+func (r *rewriter) answerLocally(p *statementPart, does LocalWork, tag string) {
+	r.addEdits(parse.Edit{Start: p.st.Start, End: p.st.End, Text: Nothing})
 	r.meant.Set(p.raw, "stmt", sampleNothing().Child("stmts").Values("stmt")...)
 	*p.st = Statement{Kind: Read, Does: does, Start: p.st.Start, End: p.st.End, Operation: p.st.Operation, Tag: tag}
 }
@@ -371,7 +371,7 @@ func (r *rewriter) answer(p *part, does Does, tag string) {
 // Nothing is the query that replaces a statement which Sluice answers itself.
 const Nothing = "SELECT 1"
 
-var sampleNothing = parse.Sample(Nothing)
+var sampleNothing = parse.LazyTree(Nothing)
 
 // errOverlap refuses a statement to which rules made overlapping edits, because the combined meaning is undefined.
 var errOverlap = &Refusal{Unsent: true, Code: "0A000", Message: "cannot rewrite the statement: two changes to it overlap",

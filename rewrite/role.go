@@ -5,11 +5,11 @@ package rewrite
 const roleRemedy = "connect through a Sluice of that role (backend.user): one process has one role, for all of its clients; or give the role its rights by GRANT; inside a block there is SET LOCAL ROLE, where the cluster takes it"
 
 // RoleHint is the hint for a client that requests another role.
-var RoleHint = hint(roleRemedy)
+var RoleHint = remedySentence(roleRemedy)
 
-// role handles statements that set the session's role. A statement that names Rules.Role or none becomes a
+// rewriteSetRole handles statements that set the session's role. A statement that names Rules.Role or none becomes a
 // reset, which changes nothing unless another role is in force. Other roles are reported as findings.
-func (r *rewriter) role(p *part) {
+func (r *rewriter) rewriteSetRole(p *statementPart) {
 	if len(p.st.Changes) != 1 {
 		return
 	}
@@ -17,10 +17,10 @@ func (r *rewriter) role(p *part) {
 	switch {
 	case c.Name != "role" && c.Name != "session_authorization":
 	case c.Name == "role" && c.Text == "none", c.Text != "" && c.Text == r.rules.Role, c.Default:
-		p.st.Changes = []Change{{Action: Reset, Name: c.Name, Default: true}}
+		p.st.Changes = []SettingChange{{Action: Reset, Name: c.Name, Default: true}}
 		p.st.Pin, p.st.Hint = NoPin, RoleHint // hint for the server's error if another role is in force and the server must reset it
 	case c.Action == Set:
-		r.find(found(SetRole, p.st.Start))
+		r.addFinding(refusedFinding(SetRole, p.st.Start))
 	default:
 		p.st.Hint = RoleHint
 	}

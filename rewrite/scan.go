@@ -9,8 +9,8 @@ import (
 // Shared, immutable plans of texts that were not parsed.
 var (
 	emptyPlan   = &Plan{Kind: Empty}
-	selectPlan  = unsurePlan(wordsPlan(Read, "select"))
-	valuesPlan  = unsurePlan(wordsPlan(Read, "values"))
+	selectPlan  = markUnsure(wordsPlan(Read, "select"))
+	valuesPlan  = markUnsure(wordsPlan(Read, "values"))
 	sureSelect  = wordsPlan(Read, "select")
 	insertPlan  = wordsPlan(Write, "insert")
 	upsertPlan  = contendingPlan("insert") // ON CONFLICT DO UPDATE
@@ -22,8 +22,8 @@ var (
 )
 
 // wordsPlan returns the plan of a single statement whose words alone show its kind and operation.
-func wordsPlan(kind Kind, operation string) *Plan {
-	st := Statement{Kind: kind, Operation: operation, demand: Demand{Rows: kind == Write}}
+func wordsPlan(kind StatementKind, operation string) *Plan {
+	st := Statement{Kind: kind, Operation: operation, demand: TxDemand{Rows: kind == Write}}
 	if kind == Write {
 		st.writeCommand = strings.ToUpper(operation)
 	}
@@ -37,19 +37,19 @@ func contendingPlan(operation string) *Plan {
 	return plan
 }
 
-// unsurePlan marks a Read plan whose statement may write all the same.
-func unsurePlan(p *Plan) *Plan {
+// markUnsure marks a Read plan whose statement may write all the same.
+func markUnsure(p *Plan) *Plan {
 	p.unsure, p.Statements[0].unsure = true, true
 	return p
 }
 
 // scanPlans maps the results of parse.ScanWords to plans.
-var scanPlans = [...]*Plan{parse.Unshown: nil, parse.EmptyText: emptyPlan, parse.SelectText: selectPlan, parse.SureText: sureSelect, parse.ValuesText: valuesPlan,
+var scanPlans = [...]*Plan{parse.MustParse: nil, parse.EmptyText: emptyPlan, parse.SelectText: selectPlan, parse.SureText: sureSelect, parse.ValuesText: valuesPlan,
 	parse.InsertText: insertPlan, parse.UpsertText: upsertPlan, parse.UpdateText: updatePlan, parse.DeleteText: deletePlan}
 
-// scan returns the plan of a text from its words, and the name of its table. plan is nil for a text that must
-// be parsed.
-func scan(sql []byte) (plan *Plan, table []byte) {
+// planByWords returns the plan of a text from its words, and the name of its table. plan is nil for a text that must be
+// parsed.
+func planByWords(sql []byte) (plan *Plan, table []byte) {
 	shown, table := parse.ScanWords(sql)
 	return scanPlans[shown], table
 }

@@ -47,7 +47,7 @@ func TestScan(t *testing.T) {
 		deletePlan: {"DELETE FROM t WHERE a = 1 AND b IN (1, lower(c))"},
 	} {
 		for _, text := range texts {
-			if got, _ := scan([]byte(text)); got != want && (got != sureSelect || want != selectPlan) {
+			if got, _ := planByWords([]byte(text)); got != want && (got != sureSelect || want != selectPlan) {
 				t.Errorf("%.80q: got %v, want kind %d", text, got, want.Kind)
 			}
 			if len(text) < 1000 {
@@ -60,7 +60,7 @@ func TestScan(t *testing.T) {
 func TestScanReadsNothingBehindTheText(t *testing.T) {
 	t.Parallel()
 	text := []byte(`SELECT E'\`) // the backslash takes along what is not there
-	if got, _ := scan(text[:len(text):len(text)]); got != nil {
+	if got, _ := planByWords(text[:len(text):len(text)]); got != nil {
 		t.Errorf("got kind %d, want it left to the parser", got.Kind)
 	}
 }
@@ -85,7 +85,7 @@ func TestScanLeavesToTheParser(t *testing.T) {
 		"INSERT INTO t VALUES (my_function(1))", "INSERT INTO t (a) SELECT f(1)", "UPDATE t SET a = f(1)", `DELETE FROM t WHERE "f"(a)`,
 		"UPDATE t SET a = b.set(1)", "DELETE FROM t WHERE (a).f = 1",
 	} {
-		if got, _ := scan([]byte(text)); got != nil {
+		if got, _ := planByWords([]byte(text)); got != nil {
 			t.Errorf("%q was cleared as kind %d", text, got.Kind)
 		}
 	}
@@ -94,20 +94,20 @@ func TestScanLeavesToTheParser(t *testing.T) {
 // agree checks that what the scan says of a text is what its tree says.
 func agree(t *testing.T, text string) {
 	t.Helper()
-	cleared, _ := scan([]byte(text))
-	if cleared == nil || Defaults().guard([]byte(text)) != parse.Fits {
+	cleared, _ := planByWords([]byte(text))
+	if cleared == nil || Defaults().checkLimits([]byte(text)) != parse.Fits {
 		return
 	}
 	tree, err := parse.Tree(text)
 	if err != nil {
 		return // the server refuses it just so
 	}
-	full, _ := build(text, tree)
+	full, _ := buildPlan(text, tree)
 	if full.Kind != cleared.Kind || full.Contends != cleared.Contends || full.Pin != NoPin || len(full.Statements) != len(cleared.Statements) {
 		t.Fatalf("%q: the scan says kind %d, the tree %s", text, cleared.Kind, describe(full))
 	}
 	for i, st := range full.Statements {
-		if command, known := st.InReadOnly(); command != cleared.Statements[i].writeCommand || !known {
+		if command, known := st.ReadOnlyViolation(); command != cleared.Statements[i].writeCommand || !known {
 			t.Fatalf("%q in a transaction that is READ ONLY: the scan says %q, the tree %q, %v", text, cleared.Statements[i].writeCommand, command, known)
 		}
 		if len(st.Changes) > 0 || st.Calls || st.Copy != NoCopy || st.Show != "" || st.Tx.Verb != NoVerb {

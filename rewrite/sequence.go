@@ -7,9 +7,9 @@ import (
 )
 
 // recordSequenceCall records a call of currval or lastval.
-func (a *analysis) recordSequenceCall(name string, call parse.Message) {
+func (a *analysis) recordSequenceCall(name string, call parse.TreeNode) {
 	if name == "currval" || name == "lastval" {
-		a.questions = append(a.questions, question{name, call})
+		a.questions = append(a.questions, sequenceStateCall{name, call})
 	}
 	switch {
 	case a.sequence != "":
@@ -25,20 +25,20 @@ func (a *analysis) recordSequenceCall(name string, call parse.Message) {
 			arg = arg.Child("arg")
 		}
 		if arg.Is("A_Const") {
-			a.sequence = `currval of sequence "` + relation(arg.Child("sval").Text("sval")) + `"`
+			a.sequence = `currval of sequence "` + baseRelationName(arg.Child("sval").Text("sval")) + `"`
 		}
 	}
 }
 
-// question is a call of currval or lastval in a statement.
-type question struct {
+// sequenceStateCall is a call of currval or lastval in a statement.
+type sequenceStateCall struct {
 	name string
-	call parse.Message // absent for the notation (x).currval
+	call parse.TreeNode // absent for the notation (x).currval
 }
 
-// relation returns the name of a relation without its schema. text has the syntax of regclass, for example
+// baseRelationName returns the name of a relation without its schema. text has the syntax of regclass, for example
 // `public.s` or `"My Sequence"`.
-func relation(text string) string {
+func baseRelationName(text string) string {
 	if i := strings.LastIndex(text, `."`); i >= 0 {
 		text = text[i+1:]
 	} else if !strings.HasSuffix(text, `"`) {
@@ -50,8 +50,8 @@ func relation(text string) string {
 	return strings.ToLower(text)
 }
 
-// MayAdvance reports whether a text may advance a sequence, by a default, a trigger or a function. Every text
+// MayAdvanceSequence reports whether a text may advance a sequence, by a default, a trigger or a function. Every text
 // that is not surely a read may.
-func (p *Plan) MayAdvance() bool {
+func (p *Plan) MayAdvanceSequence() bool {
 	return p.unsure || p.Kind >= Write
 }

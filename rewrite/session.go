@@ -6,47 +6,47 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// answerRelease answers statements by which connection pools release cursors, channels and advisory locks: CLOSE
-// ALL, UNLISTEN and SELECT pg_advisory_unlock_all(). DSQL sessions have none of these.
-func (r *rewriter) answerRelease(p *part) {
+// answerPoolReset answers statements by which connection pools release cursors, channels and advisory locks: CLOSE ALL,
+// UNLISTEN and SELECT pg_advisory_unlock_all(). DSQL sessions have none of these.
+func (r *rewriter) answerPoolReset(p *statementPart) {
 	if !r.rules.Session {
 		return
 	}
-	switch m := p.node; m.Name() {
+	switch m := p.node; m.TypeName() {
 	case "ClosePortalStmt":
 		if m.Text("portalname") != "" {
 			return
 		}
-		r.answer(p, ClosesAll, "CLOSE CURSOR ALL")
+		r.answerLocally(p, ClosesAll, "CLOSE CURSOR ALL")
 	case "UnlistenStmt":
-		r.answer(p, Answers, "UNLISTEN")
+		r.answerLocally(p, Answers, "UNLISTEN")
 	case "SelectStmt":
-		call, column := loneCall(m)
-		if parse.FunctionOf(call) != "pg_advisory_unlock_all" || len(call.Values("args")) > 0 {
+		call, column := soleCall(m)
+		if parse.CalledFunction(call) != "pg_advisory_unlock_all" || len(call.Values("args")) > 0 {
 			return
 		}
-		r.answer(p, AnswersVoid, "SELECT 1")
+		r.answerLocally(p, AnswersVoid, "SELECT 1")
 		p.st.Column = column
 	default:
 		return
 	}
 	p.advisory = false
-	r.find(handled(Discard, Answered, Info, "answered: there is nothing to discard", p.st.Start))
+	r.addFinding(handledFinding(Discard, Answered, Info, "answered: there is nothing to discard", p.st.Start))
 }
 
-// loneCall returns the function call and the column name of a query SELECT f(...) without other clauses.
-func loneCall(m parse.Message) (call parse.Message, column string) {
+// soleCall returns the function call and the column name of a query SELECT f(...) without other clauses.
+func soleCall(m parse.TreeNode) (call parse.TreeNode, column string) {
 	if calls, columns := plainCalls(m); len(calls) == 1 {
 		return calls[0], columns[0]
 	}
-	return parse.Message{}, ""
+	return parse.TreeNode{}, ""
 }
 
-// plainCalls returns the function calls and column names of a query SELECT f(...), g(...) without other
-// clauses. It returns nil for other queries.
-func plainCalls(m parse.Message) (calls []parse.Message, columns []string) {
+// plainCalls returns the function calls and column names of a query SELECT f(...), g(...) without other clauses. It
+// returns nil for other queries.
+func plainCalls(m parse.TreeNode) (calls []parse.TreeNode, columns []string) {
 	plain := sampleNothing().Child("stmts").Child("stmt")
-	meant := parse.Intents{}
+	meant := parse.TreeChanges{}
 	meant.Set(plain, "target_list", m.Values("target_list")...)
 	if !meant.Equal(plain, m) {
 		return nil, nil
@@ -76,16 +76,16 @@ func plainCalls(m parse.Message) (calls []parse.Message, columns []string) {
 	return calls, columns
 }
 
-// settingAsked returns the parameter of a current_setting call if it is a constant, otherwise "".
-func settingAsked(call parse.Message) string {
-	if parse.FunctionOf(call) != "current_setting" {
+// currentSettingName returns the parameter of a current_setting call if it is a constant, otherwise "".
+func currentSettingName(call parse.TreeNode) string {
+	if parse.CalledFunction(call) != "current_setting" {
 		return ""
 	}
-	return constant(call.Child("args"))
+	return settingNameConstant(call.Child("args"))
 }
 
-// constant returns the lower-cased text of a string constant that is short enough for a parameter's name.
-func constant(m parse.Message) string {
+// settingNameConstant returns the lower-cased text of a string constant that is short enough for a parameter's name.
+func settingNameConstant(m parse.TreeNode) string {
 	if !m.Is("A_Const") {
 		return ""
 	}
@@ -96,18 +96,18 @@ func constant(m parse.Message) string {
 	return strings.ToLower(text)
 }
 
-// shows marks SELECT current_setting('name') as ShowsInQuery, so that it is answered like SHOW name.
-func (st *Statement) shows(m parse.Message) {
-	call, column := loneCall(m)
-	if n := len(call.ValuesOf("args")); n == 1 || n == 2 && secondIsBool(call) {
-		if name := settingAsked(call); name != "" {
+// markCurrentSetting marks SELECT current_setting('name') as ShowsInQuery, so that it is answered like SHOW name.
+func (st *Statement) markCurrentSetting(m parse.TreeNode) {
+	call, column := soleCall(m)
+	if n := len(call.ValuesIfPresent("args")); n == 1 || n == 2 && secondIsBool(call) {
+		if name := currentSettingName(call); name != "" {
 			st.Does, st.Show, st.Column, st.Asks = ShowsInQuery, name, column, nil
 		}
 	}
 }
 
 // secondIsBool reports whether the second argument of a call is TRUE or FALSE.
-func secondIsBool(call parse.Message) bool {
+func secondIsBool(call parse.TreeNode) bool {
 	n := 0
 	for arg := range call.List("args") {
 		if n++; n == 2 {
@@ -117,34 +117,34 @@ func secondIsBool(call parse.Message) bool {
 	return false
 }
 
-// mostAsks is the maximum number of parameters in Statement.Asks.
-const mostAsks = 32
+// maxSettingsRead is the maximum number of parameters in Statement.Asks.
+const maxSettingsRead = 32
 
 // recordParameter records that the statement reads a parameter.
 func (a *analysis) recordParameter(name string) {
-	if name != "" && len(a.parameters) < mostAsks {
+	if name != "" && len(a.parameters) < maxSettingsRead {
 		a.parameters = append(a.parameters, name)
 	}
 }
 
-// settingsAsked returns the parameters that a statement reads. In a query of pg_settings every constant counts
-// as a parameter's name.
-func (a *analysis) settingsAsked(m parse.Message) []string {
+// settingsRead returns the parameters that a statement reads. In a query of pg_settings every constant counts as a
+// parameter's name.
+func (a *analysis) settingsRead(m parse.TreeNode) []string {
 	for _, t := range a.tables {
 		if t.name == "pg_settings" || t.name == "pg_catalog.pg_settings" {
-			a.constants(m)
+			a.recordConstants(m)
 			break
 		}
 	}
 	return a.parameters
 }
 
-func (a *analysis) constants(m parse.Message) {
+func (a *analysis) recordConstants(m parse.TreeNode) {
 	if m.Is("A_Const") {
-		a.recordParameter(constant(m))
+		a.recordParameter(settingNameConstant(m))
 		return
 	}
-	for child := range m.Nodes() {
-		a.constants(child)
+	for child := range m.Children() {
+		a.recordConstants(child)
 	}
 }

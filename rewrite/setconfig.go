@@ -13,9 +13,9 @@ import (
 // SELECT set_config('name', 'value', is_local) with constants equals a SET that returns a row. DSQL refuses the
 // function, even for settings that clients may SET.
 
-// Told is a result column of a SELECT of set_config calls. It returns the value that the setting has after the
-// change with the same index in Statement.Changes.
-type Told struct {
+// SetConfigColumn is a result column of a SELECT of set_config calls. It returns the value that the setting has after
+// the change with the same index in Statement.Changes.
+type SetConfigColumn struct {
 	Column string // the column's name
 	Name   string // the setting's name as the client spells it
 	Value  string // the value as the client gives it
@@ -23,18 +23,18 @@ type Told struct {
 	Null   bool   // the value is NULL, which resets the setting
 }
 
-// Values returns the number of parameters that give values of settings (Told).
-func (st *Statement) Values() (n int) {
-	for i := range st.Told {
-		n = max(n, st.Told[i].Param)
+// SetConfigParams returns the number of parameters that give values of settings (Told).
+func (st *Statement) SetConfigParams() (n int) {
+	for i := range st.SetConfigColumns {
+		n = max(n, st.SetConfigColumns[i].Param)
 	}
 	return n
 }
 
-// setsConfig returns the Does value of a SELECT of set_config calls with these columns.
-func setsConfig(columns []Told) Does {
+// setConfigWork returns the Does value of a SELECT of set_config calls with these columns.
+func setConfigWork(columns []SetConfigColumn) LocalWork {
 	switch {
-	case (&Statement{Told: columns}).Values() > 0:
+	case (&Statement{SetConfigColumns: columns}).SetConfigParams() > 0:
 		return BindsConfig
 	case len(columns) > 1:
 		return SetsRow
@@ -42,10 +42,10 @@ func setsConfig(columns []Told) Does {
 	return SetsConfig
 }
 
-// WithValues returns the SELECT of set_config calls with constants instead of parameters. values[0] replaces $1.
-func (st *Statement) WithValues(values []string) string {
+// SetConfigSQL returns the SELECT of set_config calls with constants instead of parameters. values[0] replaces $1.
+func (st *Statement) SetConfigSQL(values []string) string {
 	var b strings.Builder
-	for i, t := range st.Told {
+	for i, t := range st.SetConfigColumns {
 		value, sep := t.Value, ", "
 		if t.Param > 0 {
 			value = values[t.Param-1]
@@ -53,37 +53,37 @@ func (st *Statement) WithValues(values []string) string {
 		if i == 0 {
 			sep = "SELECT "
 		}
-		fmt.Fprintf(&b, `%spg_catalog.set_config(%s, %s, %v) AS "%s"`, sep, parse.Literal(t.Name), parse.Literal(value), st.Changes[i].Action == SetLocal, strings.ReplaceAll(t.Column, `"`, `""`))
+		fmt.Fprintf(&b, `%spg_catalog.set_config(%s, %s, %v) AS "%s"`, sep, parse.QuoteLiteral(t.Name), parse.QuoteLiteral(value), st.Changes[i].Action == SetLocal, strings.ReplaceAll(t.Column, `"`, `""`))
 	}
 	return b.String()
 }
 
-// setConfig handles a query that consists of set_config calls, if they equal SETs. A single call is rewritten
-// to a SET. Several calls have no equal form: Sluice answers them if it manages all their settings, and
-// otherwise passes the query on.
-func (r *rewriter) setConfig(p *part) {
+// rewriteSetConfig handles a query that consists of set_config calls, if they equal SETs. A single call is rewritten to
+// a SET. Several calls have no equal form: Sluice answers them if it manages all their settings, and otherwise passes
+// the query on.
+func (r *rewriter) rewriteSetConfig(p *statementPart) {
 	if !r.rules.Session {
-		r.named(p)
+		r.markApplicationName(p)
 		return
 	}
-	if restrictsKinds().equalTo(p.node) {
-		r.unrestricted(p)
+	if restrictKindPattern().matchesAnyTree(p.node) {
+		r.rewriteRestrictKind(p)
 		return
 	}
-	changes, columns := configured(p.node)
-	if len(columns) == 0 || slices.ContainsFunc(columns, func(t Told) bool { return t.Null }) {
+	changes, columns := parseSetConfigs(p.node)
+	if len(columns) == 0 || slices.ContainsFunc(columns, func(t SetConfigColumn) bool { return t.Null }) {
 		return
 	}
 	pin := NoPin
 	for _, c := range changes {
 		if pin == NoPin && c.Action == Set {
-			pin = pinOf(c)
+			pin = settingPin(c)
 		}
 	}
 	start, end, operation := p.st.Start, p.st.End, p.st.Operation
-	values := (&Statement{Told: columns}).Values() > 0
+	values := (&Statement{SetConfigColumns: columns}).SetConfigParams() > 0
 	if values {
-		r.find(handled(SetConfig, Answered, Info, "carried out as a SET of the value that it is bound to", start))
+		r.addFinding(handledFinding(SetConfig, Answered, Info, "carried out as a SET of the value that it is bound to", start))
 	} else if len(columns) == 1 {
 		verb := "SET "
 		if changes[0].Action == SetLocal {
@@ -94,111 +94,112 @@ func (r *rewriter) setConfig(p *part) {
 		if err != nil {
 			return
 		}
-		r.edit(parse.Edit{Start: start, End: end, Text: text})
+		r.addEdits(parse.Edit{Start: start, End: end, Text: text})
 		r.meant.Set(p.raw, "stmt", tree.Child("stmts").Values("stmt")...)
-		r.find(handled(SetConfig, Rewritten, Info, "rewritten to SET, and answered with the row", start))
+		r.addFinding(handledFinding(SetConfig, Rewritten, Info, "rewritten to SET, and answered with the row", start))
 	} else {
-		r.find(handled(SetConfig, Answered, Info, "answered: each is a SET, alone in its request, and in a pipeline in front of what goes to the server", start))
+		r.addFinding(handledFinding(SetConfig, Answered, Info, "answered: each is a SET, alone in its request, and in a pipeline in front of what goes to the server", start))
 	}
 	// In a Query message with parameters the server gets the client's call, and refuses it.
-	*p.st = Statement{Kind: Setting, Does: setsConfig(columns), Start: start, End: end, Operation: operation, Pin: pin, Changes: changes, Told: columns, Calls: values}
+	*p.st = Statement{Kind: Setting, Does: setConfigWork(columns), Start: start, End: end, Operation: operation, Pin: pin, Changes: changes, SetConfigColumns: columns, Calls: values}
 	if len(columns) > 1 {
-		p.st.Hint = hint(catalogue[SetConfig].remedy)
+		p.st.Hint = remedySentence(catalogue[SetConfig].remedy)
 	}
 }
 
-// named marks a query of set_config calls of application_name with constants, so that Sluice answers it. With a
-// parameter, the server reports the changed value.
-func (r *rewriter) named(p *part) {
-	changes, columns := configured(p.node)
-	if !r.rules.Named || len(columns) == 0 || (&Statement{Told: columns}).Values() > 0 || slices.ContainsFunc(changes, func(c Change) bool { return c.Name != "application_name" }) {
+// markApplicationName marks a query of set_config calls of application_name with constants, so that Sluice answers it.
+// With a parameter, the server reports the changed value.
+func (r *rewriter) markApplicationName(p *statementPart) {
+	changes, columns := parseSetConfigs(p.node)
+	if !r.rules.Named || len(columns) == 0 || (&Statement{SetConfigColumns: columns}).SetConfigParams() > 0 || slices.ContainsFunc(changes, func(c SettingChange) bool { return c.Name != "application_name" }) {
 		return
 	}
-	*p.st = Statement{Kind: Setting, Does: setsConfig(columns), Start: p.st.Start, End: p.st.End, Operation: p.st.Operation, Changes: changes, Told: columns}
+	*p.st = Statement{Kind: Setting, Does: setConfigWork(columns), Start: p.st.Start, End: p.st.End, Operation: p.st.Operation, Changes: changes, SetConfigColumns: columns}
 }
 
-// restrictsKinds matches the query by which pg_dump sets restrict_nonsystem_relation_kind. The setting forbids reads of
-// views and foreign tables, and DSQL does not let clients set it. On servers without it the query has no effect.
-var restrictsKinds = pattern("SELECT set_config(name, 'view, foreign-table', false) FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'",
+// restrictKindPattern matches the query by which pg_dump sets restrict_nonsystem_relation_kind. The setting forbids
+// reads of views and foreign tables, and DSQL does not let clients set it. On servers without it the query has no
+// effect.
+var restrictKindPattern = lazyTreePatterns("SELECT set_config(name, 'view, foreign-table', false) FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'",
 	"SELECT pg_catalog.set_config(name, 'view, foreign-table', false) FROM pg_catalog.pg_settings WHERE name = 'restrict_nonsystem_relation_kind'")
 
-// unrestricted rewrites pg_dump's query to one without rows, the answer of a server that lacks the setting.
-func (r *rewriter) unrestricted(p *part) {
+// rewriteRestrictKind rewrites pg_dump's query to one without rows, the answer of a server that lacks the setting.
+func (r *rewriter) rewriteRestrictKind(p *statementPart) {
 	const none = "SELECT NULL::text AS set_config WHERE false"
 	tree, err := parse.Tree(none)
 	if err != nil {
 		return
 	}
-	r.edit(parse.Edit{Start: p.st.Start, End: p.st.End, Text: none})
+	r.addEdits(parse.Edit{Start: p.st.Start, End: p.st.End, Text: none})
 	r.meant.Set(p.raw, "stmt", tree.Child("stmts").Values("stmt")...)
 	*p.st = Statement{Kind: Read, Start: p.st.Start, End: p.st.End, Operation: p.st.Operation}
 	p.config = false
-	r.find(handled(SetConfig, Rewritten, Info, "answered without a row, as by a server that lacks the setting", p.st.Start))
+	r.addFinding(handledFinding(SetConfig, Rewritten, Info, "answered without a row, as by a server that lacks the setting", p.st.Start))
 }
 
-// texts are the trees of known statements.
-type texts []parse.Message
+// treePatterns are the trees of known statements.
+type treePatterns []parse.TreeNode
 
-// pattern returns a function that parses the statements at its first call.
-func pattern(sqls ...string) func() texts {
-	return sync.OnceValue(func() (all texts) {
+// lazyTreePatterns returns a function that parses the statements at its first call.
+func lazyTreePatterns(sqls ...string) func() treePatterns {
+	return sync.OnceValue(func() (all treePatterns) {
 		for _, sql := range sqls {
-			all = append(all, parse.Sample(sql)().Child("stmts").Child("stmt"))
+			all = append(all, parse.LazyTree(sql)().Child("stmts").Child("stmt"))
 		}
 		return all
 	})
 }
 
-// equalTo reports whether m equals one of the known statements.
-func (all texts) equalTo(m parse.Message) bool {
-	return slices.ContainsFunc(all, func(known parse.Message) bool { return (parse.Intents{}).Equal(known, m) })
+// matchesAnyTree reports whether m equals one of the known statements.
+func (all treePatterns) matchesAnyTree(m parse.TreeNode) bool {
+	return slices.ContainsFunc(all, func(known parse.TreeNode) bool { return (parse.TreeChanges{}).Equal(known, m) })
 }
 
-// configured returns the changes and result columns of a SELECT of set_config calls. Names must be constants,
+// parseSetConfigs returns the changes and result columns of a SELECT of set_config calls. Names must be constants,
 // values constants or parameters. It returns nothing for other queries.
-func configured(m parse.Message) (changes []Change, columns []Told) {
+func parseSetConfigs(m parse.TreeNode) (changes []SettingChange, columns []SetConfigColumn) {
 	calls, names := plainCalls(m)
 	for i, call := range calls {
-		c, t, ok := configures(call)
+		c, t, ok := parseSetConfig(call)
 		if !ok {
 			return nil, nil
 		}
 		t.Column = names[i]
 		changes, columns = append(changes, c), append(columns, t)
 	}
-	for n := (&Statement{Told: columns}).Values(); n > 0; n-- { // the server must infer each parameter's type
-		if !slices.ContainsFunc(columns, func(t Told) bool { return t.Param == n }) {
+	for n := (&Statement{SetConfigColumns: columns}).SetConfigParams(); n > 0; n-- { // the server must infer each parameter's type
+		if !slices.ContainsFunc(columns, func(t SetConfigColumn) bool { return t.Param == n }) {
 			return nil, nil
 		}
 	}
 	return changes, columns
 }
 
-// configures returns the change and the result column of one set_config call. ok is false if the call may not
-// equal a SET.
-func configures(call parse.Message) (c Change, t Told, ok bool) {
-	var args []parse.Message
+// parseSetConfig returns the change and the result column of one set_config call. ok is false if the call may not equal
+// a SET.
+func parseSetConfig(call parse.TreeNode) (c SettingChange, t SetConfigColumn, ok bool) {
+	var args []parse.TreeNode
 	for arg := range call.List("args") {
 		args = append(args, arg)
 	}
-	if parse.FunctionOf(call) != "set_config" || len(args) != 3 || !args[2].Is("A_Const") || args[2].Child("boolval").Shape == nil {
-		return Change{}, t, false
+	if parse.CalledFunction(call) != "set_config" || len(args) != 3 || !args[2].Is("A_Const") || args[2].Child("boolval").Shape == nil {
+		return SettingChange{}, t, false
 	}
 	name, named := textConstant(args[0])
 	value, valued := textConstant(args[1])
-	t.Param, t.Null = textParam(args[1]), nullText(args[1])
+	t.Param, t.Null = textParam(args[1]), isNullText(args[1])
 	valued = valued || t.Param > 0 || t.Null
 	t.Name = name
-	if name = strings.ToLower(name); !named || !valued || !settable(name) {
-		return Change{}, t, false
+	if name = strings.ToLower(name); !named || !valued || !isSettable(name) {
+		return SettingChange{}, t, false
 	}
-	c = Change{Name: name}
+	c = SettingChange{Name: name}
 	if t.Null {
 		c.Action, c.Default = Reset, true
 	} else if t.Param == 0 {
 		c.SQL, c.Text = SettingSQL(name, value), value
 	}
-	if t.Param == 0 && !t.Null && ListSettings[name] && c.SQL != parse.Literal(value) {
+	if t.Param == 0 && !t.Null && ListSettings[name] && c.SQL != parse.QuoteLiteral(value) {
 		c.Text = "" // several names, or one that is spelled differently
 	}
 	if args[2].Child("boolval").Flag("boolval") {
@@ -208,10 +209,10 @@ func configures(call parse.Message) (c Change, t Told, ok bool) {
 	return c, t, true
 }
 
-// settable reports whether set_config of a name equals SET of it, and the name needs no quotes. It is false for
+// isSettable reports whether set_config of a name equals SET of it, and the name needs no quotes. It is false for
 // settings of the transaction and for settings with a syntax of their own, such as SET NAMES.
-func settable(name string) bool {
-	if transactional[name] || strings.HasPrefix(name, "default_transaction_") && name != ReadOnlyDefault {
+func isSettable(name string) bool {
+	if transactionSettings[name] || strings.HasPrefix(name, "default_transaction_") && name != ReadOnlyDefault {
 		return false
 	}
 	switch name {
@@ -227,7 +228,7 @@ var ownName = regexp.MustCompile(`^sluice(\.[a-z_][a-z0-9_]*)+$`)
 var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$`)
 
 // textConstant returns a string constant, also from a cast to text or varchar.
-func textConstant(m parse.Message) (string, bool) {
+func textConstant(m parse.TreeNode) (string, bool) {
 	m, ok := withoutTextCast(m)
 	if !ok {
 		return "", false
@@ -238,14 +239,14 @@ func textConstant(m parse.Message) (string, bool) {
 	return m.Child("sval").Text("sval"), true
 }
 
-// nullText reports whether m is NULL, also in a cast to text or varchar.
-func nullText(m parse.Message) bool {
+// isNullText reports whether m is NULL, also in a cast to text or varchar.
+func isNullText(m parse.TreeNode) bool {
 	inner, ok := withoutTextCast(m)
 	return ok && isNull(inner)
 }
 
 // textParam returns the number of a parameter of type text, or 0 for anything else.
-func textParam(m parse.Message) int {
+func textParam(m parse.TreeNode) int {
 	inner, ok := withoutTextCast(m)
 	if !ok || !inner.Is("ParamRef") || m.Is("TypeCast") && !slices.Contains(m.Child("type_name").Names("names"), "text") {
 		return 0 // a cast to varchar would give the parameter another type
@@ -253,9 +254,9 @@ func textParam(m parse.Message) int {
 	return inner.Integer("number")
 }
 
-// withoutTextCast returns the operand of a cast to text or varchar, or m if it is no cast. ok is false for a
-// cast to another type.
-func withoutTextCast(m parse.Message) (inner parse.Message, ok bool) {
+// withoutTextCast returns the operand of a cast to text or varchar, or m if it is no cast. ok is false for a cast to
+// another type.
+func withoutTextCast(m parse.TreeNode) (inner parse.TreeNode, ok bool) {
 	if !m.Is("TypeCast") {
 		return m, true
 	}
@@ -268,28 +269,28 @@ func withoutTextCast(m parse.Message) (inner parse.Message, ok bool) {
 	return m.Child("arg"), true
 }
 
-// ListSettings are the settings whose value is a list of identifiers. SET would read the list in one string
-// constant as a single name (GUC_LIST_QUOTE in PostgreSQL).
+// ListSettings are the settings whose value is a list of identifiers. SET would read the list in one string constant as
+// a single name (GUC_LIST_QUOTE in PostgreSQL).
 var ListSettings = map[string]bool{"search_path": true, "temp_tablespaces": true,
 	"local_preload_libraries": true, "session_preload_libraries": true}
 
-// SettingSQL returns a value from the startup packet or from set_config in the form that follows SET name TO. A
-// value of a ListSettings name that is no valid list becomes one constant.
+// SettingSQL returns a value from the startup packet or from set_config in the form that follows SET name TO. A value
+// of a ListSettings name that is no valid list becomes one constant.
 func SettingSQL(name, value string) string {
 	if ListSettings[name] {
-		if parts, ok := Identifiers(value); ok {
+		if parts, ok := SplitIdentifiers(value); ok {
 			for i, part := range parts {
-				parts[i] = parse.Literal(part)
+				parts[i] = parse.QuoteLiteral(part)
 			}
 			return strings.Join(parts, ", ")
 		}
 	}
-	return parse.Literal(value)
+	return parse.QuoteLiteral(value)
 }
 
-// Identifiers splits a list of names as PostgreSQL's SplitIdentifierString does. ok is false for a malformed
-// list. A blank text is one empty name, because SET has no empty list.
-func Identifiers(value string) (parts []string, ok bool) {
+// SplitIdentifiers splits a list of names as PostgreSQL's SplitIdentifierString does. ok is false for a malformed list.
+// A blank text is one empty name, because SET has no empty list.
+func SplitIdentifiers(value string) (parts []string, ok bool) {
 	const blanks = " \t\n\r\f\v"
 	rest := strings.TrimLeft(value, blanks)
 	if rest == "" {
@@ -298,7 +299,7 @@ func Identifiers(value string) (parts []string, ok bool) {
 	for {
 		var part string
 		if strings.HasPrefix(rest, `"`) {
-			if part, rest, ok = quotedName(rest[1:]); !ok {
+			if part, rest, ok = cutQuotedName(rest[1:]); !ok {
 				return nil, false
 			}
 		} else {
@@ -306,7 +307,7 @@ func Identifiers(value string) (parts []string, ok bool) {
 			if i < 0 {
 				i = len(rest)
 			}
-			if part, rest = string(parse.Fold(nil, []byte(rest[:i]))), rest[i:]; part == "" {
+			if part, rest = string(parse.FoldName(nil, []byte(rest[:i]))), rest[i:]; part == "" {
 				return nil, false
 			}
 		}
@@ -321,9 +322,9 @@ func Identifiers(value string) (parts []string, ok bool) {
 	}
 }
 
-// quotedName returns the quoted name at the start of text, without its opening quote. A doubled quote is part
-// of the name; rest follows the closing quote.
-func quotedName(text string) (name, rest string, ok bool) {
+// cutQuotedName returns the quoted name at the start of text, without its opening quote. A doubled quote is part of the
+// name; rest follows the closing quote.
+func cutQuotedName(text string) (name, rest string, ok bool) {
 	for {
 		i := strings.IndexByte(text, '"')
 		if i < 0 {

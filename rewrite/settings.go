@@ -9,22 +9,22 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// set records the change that a SET or RESET makes.
-func (st *Statement) set(m parse.Message) {
-	c := Change{Name: strings.ToLower(m.Text("name"))}
+// recordSet records the change that a SET or RESET makes.
+func (st *Statement) recordSet(m parse.TreeNode) {
+	c := SettingChange{Name: strings.ToLower(m.Text("name"))}
 	local := m.Flag("is_local")
 	switch kind := parse.VariableSetKind(m.Integer("kind")); kind {
 	case parse.VAR_SET_MULTI:
 		st.setTransaction(m, local)
 		return
 	case parse.VAR_RESET_ALL:
-		st.Changes = []Change{{Action: ResetAll}}
+		st.Changes = []SettingChange{{Action: ResetAll}}
 		return
 	case parse.VAR_SET_VALUE:
 		var ok bool
-		c.SQL, c.Text, ok = values(m.List("args"))
+		c.SQL, c.Text, ok = settingValue(m.List("args"))
 		if !ok && c.Name == "timezone" {
-			c.SQL, ok = offset(m.List("args"))
+			c.SQL, ok = zoneOffset(m.List("args"))
 		}
 		if !ok && !local {
 			st.Pin = PinSetConfig
@@ -36,24 +36,25 @@ func (st *Statement) set(m parse.Message) {
 		st.Pin = PinSetConfig
 		return
 	}
-	if transactional[c.Name] || local {
+	if transactionSettings[c.Name] || local {
 		c.Action = SetLocal
 	}
-	st.Changes = []Change{c}
+	st.Changes = []SettingChange{c}
 	if c.Action == Set {
-		st.Pin = pinOf(c)
+		st.Pin = settingPin(c)
 	}
 }
 
-// transactional are settings of the current transaction. A SET of these ends with the transaction even without LOCAL.
-var transactional = map[string]bool{
+// transactionSettings are settings of the current transaction. A SET of these ends with the transaction even without
+// LOCAL.
+var transactionSettings = map[string]bool{
 	"transaction_isolation":  true,
 	"transaction_read_only":  true,
 	"transaction_deferrable": true,
 }
 
-// pinOf returns the reason why a setting ties the session to its backend, or NoPin.
-func pinOf(c Change) Pin {
+// settingPin returns the reason why a setting ties the session to its backend, or NoPin.
+func settingPin(c SettingChange) PinReason {
 	switch c.Name {
 	case "role":
 		if c.Text == "none" {
@@ -79,9 +80,9 @@ func pinOf(c Change) Pin {
 	return NoPin
 }
 
-// values returns the value of a SET as SQL, and text if the value is a single constant. ok is false for a value
+// settingValue returns the value of a SET as SQL, and text if the value is a single constant. ok is false for a value
 // that PostgreSQL computes, such as INTERVAL '1' HOUR.
-func values(args iter.Seq[parse.Message]) (sql, text string, ok bool) {
+func settingValue(args iter.Seq[parse.TreeNode]) (sql, text string, ok bool) {
 	var parts []string
 	for arg := range args {
 		if !arg.Is("A_Const") {
@@ -90,7 +91,7 @@ func values(args iter.Seq[parse.Message]) (sql, text string, ok bool) {
 		switch {
 		case arg.Child("sval").Shape != nil:
 			text = arg.Child("sval").Text("sval")
-			parts = append(parts, parse.Literal(text))
+			parts = append(parts, parse.QuoteLiteral(text))
 		case arg.Child("ival").Shape != nil:
 			text = strconv.Itoa(arg.Child("ival").Integer("ival"))
 			parts = append(parts, text)
@@ -107,9 +108,9 @@ func values(args iter.Seq[parse.Message]) (sql, text string, ok bool) {
 	return strings.Join(parts, ", "), text, len(parts) > 0
 }
 
-// offset returns the value of `SET TIME ZONE INTERVAL '+05:30' HOUR TO MINUTE` as a string constant. PostgreSQL
+// zoneOffset returns the value of `SET TIME ZONE INTERVAL '+05:30' HOUR TO MINUTE` as a string constant. PostgreSQL
 // itself stores this setting as the text INTERVAL '+05:30'. ok is false for other forms than hours and minutes.
-func offset(args iter.Seq[parse.Message]) (sql string, ok bool) {
+func zoneOffset(args iter.Seq[parse.TreeNode]) (sql string, ok bool) {
 	for arg := range args {
 		kind, mask := arg.Child("type_name"), 0
 		for typmod := range kind.List("typmods") {
@@ -123,7 +124,7 @@ func offset(args iter.Seq[parse.Message]) (sql string, ok bool) {
 			mask != 0 && mask != hourToMinute || !hoursAndMinutes.MatchString(value) {
 			return "", false
 		}
-		sql = parse.Literal("INTERVAL '" + value + "'")
+		sql = parse.QuoteLiteral("INTERVAL '" + value + "'")
 	}
 	return sql, sql != ""
 }

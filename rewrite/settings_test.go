@@ -89,8 +89,8 @@ func assigned(t *testing.T, sql string) []string {
 	var all []string
 	set := tree.Child("stmts").Child("stmt")
 	for arg := range set.List("args") {
-		for held := range arg.Nodes() {
-			all = append(all, held.Name()+string(held.Wire))
+		for held := range arg.Children() {
+			all = append(all, held.TypeName()+string(held.Wire))
 		}
 	}
 	return all
@@ -106,7 +106,7 @@ func TestCarriedValues(t *testing.T) {
 		"iso, mdy", "utf8",
 	} {
 		sql := "SET a TO " + value
-		st := parsed(t, sql).Single()
+		st := parsed(t, sql).SingleStatement()
 		if len(st.Changes) != 1 || st.Pin != NoPin {
 			t.Errorf("%s: %d changes, pin %d", sql, len(st.Changes), st.Pin)
 			continue

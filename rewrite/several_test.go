@@ -24,10 +24,10 @@ func TestMultiAssignments(t *testing.T) {
 		"UPDATE t SET (u, v) = (WITH x AS (UPDATE t SET (u, v) = (uuid_generate_v4(), 1) RETURNING u) SELECT u, 2 FROM x)": "UPDATE t SET (u, v) = (WITH x AS (UPDATE t SET (u, v) = (gen_random_uuid(), 1) RETURNING u) SELECT u, 2 FROM x)",
 	} {
 		plan := newPlanner(t).Plan([]byte(in))
-		if plan.Text != out || plan.Single().Refusal != nil {
-			t.Errorf("%s\nbecame %q, %+v", in, plan.Text, plan.Single().Refusal)
+		if plan.Text != out || plan.SingleStatement().Refusal != nil {
+			t.Errorf("%s\nbecame %q, %+v", in, plan.Text, plan.SingleStatement().Refusal)
 		}
-		newPlanner(t).Linter().Read(in)
+		newPlanner(t).NewLinter().LintStatements(in)
 	}
 }
 
@@ -44,8 +44,8 @@ func TestOverlapIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := newPlanner(t)
-	plan, parts := p.draft(sql, parse.Message{Shape: tree.Shape, Wire: wire})
-	plan = p.rewrite(sql, tree, nil, plan, parts)
+	plan, parts := p.draftPlan(sql, parse.TreeNode{Shape: tree.Shape, Wire: wire})
+	plan = p.applyRules(sql, tree, nil, plan, parts)
 	if want := strings.ReplaceAll(sql, "SHARE", "UPDATE"); plan.Text != want {
 		t.Errorf("it became %q", plan.Text)
 	}
@@ -62,8 +62,8 @@ func TestOverlapIsRefused(t *testing.T) {
 // A text whose tree would be much larger than the text is not parsed.
 func TestCopiesAreNotParsed(t *testing.T) {
 	t.Parallel()
-	sql := sqltexts.Bomb(8, 6)
-	if Defaults().guard([]byte(sql)) == parse.Fits { // or the parser takes minutes
+	sql := sqltexts.NestedAssignment(8, 6)
+	if Defaults().checkLimits([]byte(sql)) == parse.Fits { // or the parser takes minutes
 		t.Fatal("the guard lets it pass")
 	}
 	start := time.Now()

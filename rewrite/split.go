@@ -11,12 +11,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Split is a query with FOR UPDATE over several tables, divided into two statements. Clusters that take FOR
-// UPDATE only on one table with equality on its key need this form. Lock locks the rows of the first table, and
-// Read is the query without FOR UPDATE. Rows of the other tables are not locked.
-type Split struct {
-	// Lock is the statement that locks the rows. It must run before Read in the same transaction, and its
-	// result is dropped.
+// SplitQuery is a query with FOR UPDATE over several tables, divided into two statements. Clusters that take FOR UPDATE
+// only on one table with equality on its key need this form. Lock locks the rows of the first table, and Read is the
+// query without FOR UPDATE. Rows of the other tables are not locked.
+type SplitQuery struct {
+	// Lock is the statement that locks the rows. It must run before Read in the same transaction, and its result is
+	// dropped.
 	Lock string
 	// Params maps the parameters of Lock to those of the query: $1 of Lock is the query's $Params[0].
 	Params []int
@@ -27,34 +27,34 @@ type Split struct {
 	edits []parse.Edit
 }
 
-// between separates Lock and Read in a simple Query.
-const between = "; "
+// splitSeparator separates Lock and Read in a simple Query.
+const splitSeparator = "; "
 
 // Text returns Lock and Read as one multi-statement query.
-func (s *Split) Text() string { return s.Lock + between + s.Read }
+func (s *SplitQuery) Text() string { return s.Lock + splitSeparator + s.Read }
 
-// Position converts a position in Read to a position in the refused text, which Plan.Position converts to the
+// RefusedPosition converts a position in Read to a position in the refused text, which Plan.Position converts to the
 // client's text.
-func (s *Split) Position(position int) int {
-	return parse.PositionBefore(s.text, s.Read, s.edits, position)
+func (s *SplitQuery) RefusedPosition(position int) int {
+	return parse.OriginalPosition(s.text, s.Read, s.edits, position)
 }
 
-// TextPosition converts a position in Text to a position in the refused text. ok is false for a position in
+// RefusedTextPosition converts a position in Text to a position in the refused text. ok is false for a position in
 // Lock, which the client did not write.
-func (s *Split) TextPosition(position int) (mapped int, ok bool) {
-	lock := utf8.RuneCountInString(s.Lock + between)
+func (s *SplitQuery) RefusedTextPosition(position int) (mapped int, ok bool) {
+	lock := utf8.RuneCountInString(s.Lock + splitSeparator)
 	if position <= lock {
 		return 0, false
 	}
-	return s.Position(position - lock), true
+	return s.RefusedPosition(position - lock), true
 }
 
 // lazySplit builds and stores a plan's Split at the first request.
 type lazySplit struct {
 	once sync.Once
-	form *Split
+	form *SplitQuery
 	// used is the Split of the plan after the cluster refused the plan's text; before that it is nil.
-	used atomic.Pointer[Split]
+	used atomic.Pointer[SplitQuery]
 }
 
 // splitRefusals are the two errors to which a Split is the remedy, as older clusters word them.
@@ -63,9 +63,9 @@ var splitRefusals = [...]string{
 	"locking clause such as FOR UPDATE can be applied on a single table",
 }
 
-// wantsSplit reports whether an error says that the cluster takes FOR UPDATE only on one table with equality on
-// its key.
-func wantsSplit(code string, message []byte) bool {
+// isSplitRefusal reports whether an error says that the cluster takes FOR UPDATE only on one table with equality on its
+// key.
+func isSplitRefusal(code string, message []byte) bool {
 	if code != "0A000" {
 		return false
 	}
@@ -77,21 +77,21 @@ func wantsSplit(code string, message []byte) bool {
 	return false
 }
 
-// Hints for the client of a refused FOR UPDATE. SplitHint is for a query that has no Split, SplitNextHint for
-// one whose next execution uses it.
+// Hints for the client of a refused FOR UPDATE. SplitHint is for a query that has no Split, SplitNextHint for one whose
+// next execution uses it.
 const (
 	SplitHint     = "This cluster takes FOR UPDATE only on one table with equality on its whole key, and the query could not be split: lock the row by its key in a statement of its own."
 	SplitNextHint = "This cluster takes FOR UPDATE only on one table with equality on its whole key. From now on this query is sent in two parts, which lock the first table's row only."
 )
 
-// Refused handles a server error for a plan. sent is the Split that was sent, or nil for the plan's text. If
-// the error refuses FOR UPDATE, hint is the hint for the client; otherwise, or without Rules.Split, hint is "".
-// again reports that the plan now has a Split that was not sent yet; InSplit returns it from now on.
-func (p *Planner) Refused(plan *Plan, sent *Split, code string, message []byte) (hint string, again bool) {
-	if !p.config.Rules.Split || !wantsSplit(code, message) {
+// HandleRefusal handles a server error for a plan. sent is the Split that was sent, or nil for the plan's text. If the
+// error refuses FOR UPDATE, hint is the hint for the client; otherwise, or without Rules.Split, hint is "". again
+// reports that the plan now has a Split that was not sent yet; ActiveSplit returns it from now on.
+func (p *Planner) HandleRefusal(plan *Plan, sent *SplitQuery, code string, message []byte) (hint string, again bool) {
+	if !p.config.Rules.Split || !isSplitRefusal(code, message) {
 		return "", false
 	}
-	form := p.Split(plan)
+	form := p.SplitPlan(plan)
 	if sent != nil || form == nil {
 		return SplitHint, false
 	}
@@ -99,17 +99,18 @@ func (p *Planner) Refused(plan *Plan, sent *Split, code string, message []byte) 
 	return SplitNextHint, true
 }
 
-// InSplit returns the Split that replaces the plan's text since the cluster refused the text; nil for nearly all plans.
-func (p *Plan) InSplit() *Split { return p.split.used.Load() }
+// ActiveSplit returns the Split that replaces the plan's text since the cluster refused the text; nil for nearly all
+// plans.
+func (p *Plan) ActiveSplit() *SplitQuery { return p.split.used.Load() }
 
-// splittable reports whether a text is a single query with locking clauses at its top level only.
-func splittable(parts []part) bool {
+// isSplittable reports whether a text is a single query with locking clauses at its top level only.
+func isSplittable(parts []statementPart) bool {
 	return len(parts) == 1 && parts[0].node.Is("SelectStmt") && len(parts[0].locked) == 1 &&
-		parts[0].locked[0].Same(parts[0].node)
+		parts[0].locked[0].IsSameNode(parts[0].node)
 }
 
-// Split returns the Split of a plan of this planner, or nil if there is no safe one. The first call builds it.
-func (p *Planner) Split(plan *Plan) *Split {
+// SplitPlan returns the Split of a plan of this planner, or nil if there is no safe one. The first call builds it.
+func (p *Planner) SplitPlan(plan *Plan) *SplitQuery {
 	if !plan.splits {
 		return nil
 	}
@@ -122,19 +123,19 @@ func (p *Planner) Split(plan *Plan) *Split {
 			p.heavy.Lock()
 			defer p.heavy.Unlock()
 		}
-		plan.split.form = p.splitOf(text)
+		plan.split.form = p.buildSplit(text)
 	})
 	return plan.split.form
 }
 
-// splitOf builds the Split of a query, or returns nil.
-func (p *Planner) splitOf(text string) *Split {
+// buildSplit builds the Split of a query, or returns nil.
+func (p *Planner) buildSplit(text string) *SplitQuery {
 	tree, err := parse.Tree(text)
 	if err != nil {
 		return nil
 	}
-	plan, parts := build(text, tree)
-	if !splittable(parts) || plan.Statements[0].End > len(text) {
+	plan, parts := buildPlan(text, tree)
+	if !isSplittable(parts) || plan.Statements[0].End > len(text) {
 		return nil
 	}
 	query := parts[0].node
@@ -142,38 +143,38 @@ func (p *Planner) splitOf(text string) *Split {
 	if table.Shape == nil || len(on) == 0 {
 		return nil
 	}
-	s := &Split{text: text}
-	if !s.companion(table, on) {
+	s := &SplitQuery{text: text}
+	if !s.setLockStatement(table, on) {
 		return nil
 	}
-	ph := parse.LexPhrase([]byte(text), parts[0].st.Start, parts[0].st.End)
-	meant := parse.Intents{}
+	ph := parse.LexTokens([]byte(text), parts[0].st.Start, parts[0].st.End)
+	meant := parse.TreeChanges{}
 	meant.Set(query, "locking_clause")
-	clauses := clausesOf(&ph)
+	clauses := lockClauses(&ph)
 	if len(clauses) != 1 {
 		return nil
 	}
-	s.edits = clauses[0].become(&ph, Strip)
+	s.edits = clauses[0].policyEdits(&ph, Strip)
 	var ok bool
-	if s.Read, ok = parse.Apply(text, s.edits); !ok || !p.verified(s.Read, tree, meant, len(text) >= heavyBytes) || p.config.guard([]byte(s.Lock)) != parse.Fits {
+	if s.Read, ok = parse.Apply(text, s.edits); !ok || !p.hasIntendedMeaning(s.Read, tree, meant, len(text) >= heavyBytes) || p.config.checkLimits([]byte(s.Lock)) != parse.Fits {
 		return nil
 	}
 	return s
 }
 
-// lockedTable returns the table whose rows Lock must lock, and the conditions that compare its columns with
-// constants. on is empty if the conditions may not hold for every row that the query would lock.
-func lockedTable(query parse.Message) (table parse.Message, on []parse.Value) {
-	if !waitsForUpdate(query) || query.Child("with_clause").Shape != nil || query.Child("into_clause").Shape != nil ||
+// lockedTable returns the table whose rows Lock must lock, and the conditions that compare its columns with constants.
+// on is empty if the conditions may not hold for every row that the query would lock.
+func lockedTable(query parse.TreeNode) (table parse.TreeNode, on []parse.Value) {
+	if !isBlockingForUpdate(query) || query.Child("with_clause").Shape != nil || query.Child("into_clause").Shape != nil ||
 		query.Integer("op") != int(parse.SETOP_NONE) {
-		return parse.Message{}, nil
+		return parse.TreeNode{}, nil
 	}
-	clause, table := query.Child("locking_clause"), leftmost(query)
+	clause, table := query.Child("locking_clause"), firstTable(query)
 	if table.Shape == nil {
-		return parse.Message{}, nil
+		return parse.TreeNode{}, nil
 	}
-	if len(clause.Values("locked_rels")) == 0 && outerJoined(query) || folded(query) {
-		return parse.Message{}, nil // PostgreSQL refuses these queries, and so must the server
+	if len(clause.Values("locked_rels")) == 0 && hasOuterJoin(query) || combinesRows(query) {
+		return parse.TreeNode{}, nil // PostgreSQL refuses these queries, and so must the server
 	}
 	name := table.Text("relname")
 	if alias := table.Child("alias").Text("aliasname"); alias != "" {
@@ -181,46 +182,46 @@ func lockedTable(query parse.Message) (table parse.Message, on []parse.Value) {
 	}
 	for of := range clause.List("locked_rels") {
 		if of.Text("relname") != name {
-			return parse.Message{}, nil
+			return parse.TreeNode{}, nil
 		}
 	}
 	where := query.Values("where_clause")
 	if len(where) == 0 {
-		return parse.Message{}, nil
+		return parse.TreeNode{}, nil
 	}
-	return table, equalities(query.Child("where_clause"), where[0], name)
+	return table, columnEqualities(query.Child("where_clause"), where[0], name)
 }
 
-// waitsForUpdate reports whether a query has exactly one locking clause, FOR UPDATE without NOWAIT or SKIP LOCKED.
-func waitsForUpdate(query parse.Message) bool {
+// isBlockingForUpdate reports whether a query has exactly one locking clause, FOR UPDATE without NOWAIT or SKIP LOCKED.
+func isBlockingForUpdate(query parse.TreeNode) bool {
 	clause := query.Child("locking_clause")
 	return len(query.Values("locking_clause")) == 1 && clause.Integer("strength") == forUpdate &&
 		clause.Integer("wait_policy") == int(parse.LockWaitBlock)
 }
 
-// leftmost returns the first table of a query's FROM. The result is absent if a join hides the table's name or may
+// firstTable returns the first table of a query's FROM. The result is absent if a join hides the table's name or may
 // return NULLs for its row. It is also absent for a single table, where a Split would be refused for the same reason.
-func leftmost(query parse.Message) parse.Message {
+func firstTable(query parse.TreeNode) parse.TreeNode {
 	item := query.Child("from_clause")
 	several := len(query.Values("from_clause")) > 1
 	for item.Is("JoinExpr") {
 		kind := parse.JoinType(item.Integer("jointype"))
 		if kind != parse.JOIN_INNER && kind != parse.JOIN_LEFT || item.Child("alias").Shape != nil {
-			return parse.Message{}
+			return parse.TreeNode{}
 		}
 		several = true
 		item = item.Child("larg")
 	}
 	if !item.Is("RangeVar") || !several {
-		return parse.Message{}
+		return parse.TreeNode{}
 	}
 	return item
 }
 
-// outerJoined reports whether FROM has an outer join. Its rows of NULLs cannot be locked.
-func outerJoined(query parse.Message) bool {
-	var outer func(from parse.Message) bool
-	outer = func(from parse.Message) bool {
+// hasOuterJoin reports whether FROM has an outer join. Its rows of NULLs cannot be locked.
+func hasOuterJoin(query parse.TreeNode) bool {
+	var outer func(from parse.TreeNode) bool
+	outer = func(from parse.TreeNode) bool {
 		return from.Is("JoinExpr") && (parse.JoinType(from.Integer("jointype")) != parse.JOIN_INNER ||
 			outer(from.Child("larg")) || outer(from.Child("rarg")))
 	}
@@ -232,8 +233,8 @@ func outerJoined(query parse.Message) bool {
 	return false
 }
 
-// folded reports whether a result row may combine several table rows, by DISTINCT, GROUP BY, HAVING or WINDOW.
-func folded(query parse.Message) bool {
+// combinesRows reports whether a result row may combine several table rows, by DISTINCT, GROUP BY, HAVING or WINDOW.
+func combinesRows(query parse.TreeNode) bool {
 	for _, clause := range []string{"distinct_clause", "group_clause", "having_clause", "window_clause"} {
 		if len(query.Values(clause)) > 0 {
 			return true
@@ -242,16 +243,16 @@ func folded(query parse.Message) bool {
 	return false
 }
 
-// equalities returns the operands of a conjunction that have the form table.column = constant. wrapped is
+// columnEqualities returns the operands of a conjunction that have the form table.column = constant. wrapped is
 // condition as a value.
-func equalities(condition parse.Message, wrapped parse.Value, table string) []parse.Value {
+func columnEqualities(condition parse.TreeNode, wrapped parse.Value, table string) []parse.Value {
 	switch {
 	case condition.Is("BoolExpr") && condition.Integer("boolop") == int(parse.AND_EXPR):
 		var all []parse.Value
 		args := condition.Values("args")
 		i := 0
 		for arg := range condition.List("args") {
-			all = append(all, equalities(arg, args[i], table)...)
+			all = append(all, columnEqualities(arg, args[i], table)...)
 			i++
 		}
 		return all
@@ -268,7 +269,7 @@ func equalities(condition parse.Message, wrapped parse.Value, table string) []pa
 	return nil
 }
 
-func isColumnOf(m parse.Message, table string) bool {
+func isColumnOf(m parse.TreeNode, table string) bool {
 	names := m.Is("ColumnRef")
 	if !names {
 		return false
@@ -278,7 +279,7 @@ func isColumnOf(m parse.Message, table string) bool {
 }
 
 // isConstant reports whether m is a parameter or a constant, with at most one cast.
-func isConstant(m parse.Message) bool {
+func isConstant(m parse.TreeNode) bool {
 	if m.Is("TypeCast") {
 		m = m.Child("arg")
 	}
@@ -286,15 +287,15 @@ func isConstant(m parse.Message) bool {
 }
 
 // sampleLock is the tree of Lock before its table and conditions are inserted.
-var sampleLock = parse.Sample("SELECT 1 FROM t WHERE true AND true FOR UPDATE")
+var sampleLock = parse.LazyTree("SELECT 1 FROM t WHERE true AND true FOR UPDATE")
 
-// companion sets Lock to a statement that locks the rows of table for which all conditions in on hold. The text
+// setLockStatement sets Lock to a statement that locks the rows of table for which all conditions in on hold. The text
 // is deparsed from a tree, parsed again and compared.
-func (s *Split) companion(table parse.Message, on []parse.Value) bool {
+func (s *SplitQuery) setLockStatement(table parse.TreeNode, on []parse.Value) bool {
 	tree := sampleLock()
 	query := tree.Child("stmts").Child("stmt")
-	meant := parse.Intents{}
-	meant.Set(query, "from_clause", parse.Wrap(table))
+	meant := parse.TreeChanges{}
+	meant.Set(query, "from_clause", parse.WrapInNode(table))
 	if len(on) == 1 {
 		meant.Set(query, "where_clause", on[0])
 	} else {
@@ -308,13 +309,13 @@ func (s *Split) companion(table parse.Message, on []parse.Value) bool {
 	if err != nil || !meant.Equal(tree, again) {
 		return false
 	}
-	s.Lock = s.renumber(text)
+	s.Lock = s.renumberParams(text)
 	return s.Lock != ""
 }
 
-// renumber numbers the parameters of a text from 1, and records their former numbers in Params.
-func (s *Split) renumber(text string) string {
-	ph := parse.LexPhrase([]byte(text), 0, len(text))
+// renumberParams numbers the parameters of a text from 1, and records their former numbers in Params.
+func (s *SplitQuery) renumberParams(text string) string {
+	ph := parse.LexTokens([]byte(text), 0, len(text))
 	now := map[int]int{}
 	var edits []parse.Edit
 	for i, t := range ph.Tokens {
@@ -328,5 +329,5 @@ func (s *Split) renumber(text string) string {
 		}
 		edits = append(edits, parse.Edit{Start: int(t.Start), End: int(t.End), Text: "$" + strconv.Itoa(now[n])})
 	}
-	return parse.Edited(text, edits)
+	return parse.EditedText(text, edits)
 }

@@ -28,7 +28,7 @@ func TestSplit(t *testing.T) {
 			"SELECT 1 FROM a x WHERE x.id = E'it''s \\\\ é' AND x.k = $1::uuid AND x.j = $1 FOR UPDATE", "SELECT 1 FROM a x, b WHERE x.id = 'it''s \\ é' AND x.k = $1::uuid AND x.j = $1;", []int{1}},
 	} {
 		plan := p.Plan([]byte(c.sql))
-		s := p.Split(plan)
+		s := p.SplitPlan(plan)
 		if s == nil {
 			t.Errorf("%q has no split form", c.sql)
 			continue
@@ -36,7 +36,7 @@ func TestSplit(t *testing.T) {
 		if s.Lock != c.lock || s.Read != c.read || !slices.Equal(s.Params, c.params) || s.Text() != c.lock+"; "+c.read {
 			t.Errorf("%q\n lock %s\n want %s\n read %s\n want %s\n params %v", c.sql, s.Lock, c.lock, s.Read, c.read, s.Params)
 		}
-		if p.Split(plan) != s {
+		if p.SplitPlan(plan) != s {
 			t.Error("it is made twice")
 		}
 	}
@@ -77,7 +77,7 @@ func TestNoSplit(t *testing.T) {
 		"SELECT message_id FROM queue WHERE message_id >= (SELECT 1) FOR UPDATE",
 		"SELECT 1 FROM a, b FOR UPDATE", "SELECT 1", "SELEC", "",
 	} {
-		if s := p.Split(p.Plan([]byte(sql))); s != nil {
+		if s := p.SplitPlan(p.Plan([]byte(sql))); s != nil {
 			t.Errorf("%q: %+v", sql, s)
 		}
 	}
@@ -87,7 +87,7 @@ func TestNoSplit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := off.Split(off.Plan([]byte("SELECT 1 FROM a, b WHERE a.id = 1 FOR UPDATE"))); s != nil {
+	if s := off.SplitPlan(off.Plan([]byte("SELECT 1 FROM a, b WHERE a.id = 1 FOR UPDATE"))); s != nil {
 		t.Errorf("switched off: %+v", s)
 	}
 }
@@ -97,12 +97,12 @@ func TestSplitPositions(t *testing.T) {
 	p := newPlanner(t)
 	const sql = "SELECT 1 FROM a, b WHERE a.id = 1 AND 'é' = '' FOR NO KEY UPDATE OF a LIMIT mark"
 	plan := p.Plan([]byte(sql))
-	s := p.Split(plan)
+	s := p.SplitPlan(plan)
 	if s == nil {
 		t.Fatal("no split form")
 	}
 	at := func(text string) int { return utf8.RuneCountInString(text[:strings.Index(text, "mark")]) + 1 }
-	if got := plan.Position(s.Position(at(s.Read))); got != at(sql) {
+	if got := plan.ClientPosition(s.RefusedPosition(at(s.Read))); got != at(sql) {
 		t.Errorf("position %d of %q is %d of %q, want %d", at(s.Read), s.Read, got, sql, at(sql))
 	}
 }
@@ -111,13 +111,13 @@ func TestSplitPositions(t *testing.T) {
 func TestSplitTextPositions(t *testing.T) {
 	t.Parallel()
 	p := newPlanner(t)
-	s := p.Split(p.Plan([]byte("SELECT b.v FROM a, b WHERE a.id = 'é' FOR UPDATE")))
+	s := p.SplitPlan(p.Plan([]byte("SELECT b.v FROM a, b WHERE a.id = 'é' FOR UPDATE")))
 	if s == nil {
 		t.Fatal("no split form")
 	}
 	begin := utf8.RuneCountInString(s.Lock) + 3
 	for position, want := range map[int]int{1: 0, begin - 3: 0, begin - 1: 0, begin: 1, begin + 7: 8} {
-		if got, ok := s.TextPosition(position); got != want || ok != (want > 0) {
+		if got, ok := s.RefusedTextPosition(position); got != want || ok != (want > 0) {
 			t.Errorf("position %d of %q: %d, %v, want %d", position, s.Text(), got, ok, want)
 		}
 	}
@@ -137,7 +137,7 @@ func TestWantsSplit(t *testing.T) {
 		{"0A000", single, true}, {"0A000", "ERROR: " + key + ".", true}, {"XX000", single, false},
 		{"0A000", "locking clauses other than FOR UPDATE/FOR KEY SHARE are not supported", false}, {"0A000", "", false},
 	} {
-		if got := wantsSplit(c.code, []byte(c.message)); got != c.want {
+		if got := isSplitRefusal(c.code, []byte(c.message)); got != c.want {
 			t.Errorf("%s %s: %v", c.code, c.message, got)
 		}
 	}
@@ -147,20 +147,20 @@ func TestWantsSplit(t *testing.T) {
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	p := newPlanner(t)
-	ask := func(plan *Plan, sent *Split, code, message, hint string, again bool) {
+	ask := func(plan *Plan, sent *SplitQuery, code, message, hint string, again bool) {
 		t.Helper()
-		if h, a := p.Refused(plan, sent, code, []byte(message)); h != hint || a != again {
+		if h, a := p.HandleRefusal(plan, sent, code, []byte(message)); h != hint || a != again {
 			t.Errorf("%q, %v; want %q, %v", h, a, hint, again)
 		}
 	}
 	plan := p.Plan([]byte("SELECT 1 FROM a, b WHERE a.id = 1 FOR UPDATE"))
 	ask(plan, nil, "0A000", "unsupported statement: Listen", "", false)
-	if plan.InSplit() != nil {
+	if plan.ActiveSplit() != nil {
 		t.Fatal("in two parts before it was refused")
 	}
 	ask(plan, nil, "0A000", single, SplitNextHint, true)
-	s := plan.InSplit()
-	if s == nil || s != p.Split(plan) || p.Plan([]byte("SELECT 1 FROM a, b WHERE a.id = 1 FOR UPDATE")).InSplit() != s {
+	s := plan.ActiveSplit()
+	if s == nil || s != p.SplitPlan(plan) || p.Plan([]byte("SELECT 1 FROM a, b WHERE a.id = 1 FOR UPDATE")).ActiveSplit() != s {
 		t.Fatalf("not in two parts: %+v", s)
 	}
 	ask(plan, nil, "0A000", single, SplitNextHint, true) // it was on its way when another was refused

@@ -1,22 +1,22 @@
 package rewrite
 
-// Kind classifies statements by their strongest possible effect. Kinds are ordered by strength: the kind of a
+// StatementKind classifies statements by their strongest possible effect. Kinds are ordered by strength: the kind of a
 // text is the greatest kind of its statements.
-type Kind uint8
+type StatementKind uint8
 
 const (
 	// Empty is a text without a statement: "", ";" or a comment.
-	Empty Kind = iota
-	// Read is a statement that cannot write, lock, or change the session. Examples are SHOW, EXPLAIN without
-	// ANALYZE, and a SELECT without a locking clause, INTO or a function with unknown side effects. COPY TO
-	// STDOUT and DECLARE CURSOR of a Read query are Read, too.
+	Empty StatementKind = iota
+	// Read is a statement that cannot write, lock, or change the session. Examples are SHOW, EXPLAIN without ANALYZE, and a
+	// SELECT without a locking clause, INTO or a function with unknown side effects. COPY TO STDOUT and DECLARE CURSOR of a
+	// Read query are Read, too.
 	Read
 	// Setting is a statement that changes only session parameters: SET, RESET, DISCARD, DEALLOCATE.
 	Setting
 	// Control is a statement that begins or ends a transaction or savepoint.
 	Control
-	// Write is a statement that may write or lock rows, or calls a function that may. Statements that change
-	// other session state than parameters are Write, too: PREPARE, EXECUTE, FETCH, CLOSE, LISTEN, LOAD.
+	// Write is a statement that may write or lock rows, or calls a function that may. Statements that change other session
+	// state than parameters are Write, too: PREPARE, EXECUTE, FETCH, CLOSE, LISTEN, LOAD.
 	Write
 	// DDL is a statement that changes the catalog, GRANT and REVOKE included, or that may: DO, CALL.
 	DDL
@@ -24,44 +24,44 @@ const (
 	Unknown
 )
 
-// Does names the work of a statement that Sluice may do instead of the server, judged by text and rules. Each
+// LocalWork names the work of a statement that Sluice may do instead of the server, judged by text and rules. Each
 // statement has one value. Whether Sluice does the work also depends on the state of the session.
-type Does uint8
+type LocalWork uint8
 
 const (
-	ServerOnly        Does = iota // the server runs the statement
-	Executes                      // EXECUTE of a name that Sluice may have prepared (Statement.Executes)
-	ChecksTables                  // LOCK TABLE: the server gets a query of the tables, and the client gets Statement.Tag
-	Answers                       // a rule answers the statement with Statement.Tag
-	AnswersVoid                   // a rule answers with one row of type void and Statement.Tag
-	ClosesAll                     // CLOSE ALL, which a rule answers
-	DiscardsSequences             // DISCARD SEQUENCES, which a rule answers
-	Locks                         // takes or releases advisory locks (Statement.Advisory)
-	ChangesDatabase               // CREATE or DROP DATABASE of a name that is mapped to a schema (Statement.Database)
-	Alters                        // DDL that the server refuses and Sluice may carry out in steps
-	UsesCursor                    // DECLARE, FETCH, MOVE or CLOSE (Statement.Cursor)
-	CopiesIn                      // COPY FROM STDIN by INSERTs (Statement.CopyIn)
-	Shows                         // SHOW (Statement.Show)
-	ShowsInQuery                  // SELECT current_setting('name') (Statement.Show and Column)
-	Sets                          // SET and RESET (Statement.Changes), and any DISCARD without another value of Does
-	DiscardsAll                   // DISCARD ALL
-	SetsConfig                    // SELECT set_config(...), one call of constants (Statement.Told)
-	SetsRow                       // SELECT of several set_config calls of constants
-	BindsConfig                   // SELECT of set_config calls with parameters as values
-	Deallocates                   // DEALLOCATE of a name (Statement.Deallocate)
-	DeallocatesAll                // DEALLOCATE ALL
-	Begins                        // BEGIN and START TRANSACTION (Statement.Tx, as for the next three)
-	SetsModes                     // SET TRANSACTION
-	Saves                         // SAVEPOINT, RELEASE, ROLLBACK TO
-	Ends                          // COMMIT, ROLLBACK, PREPARE TRANSACTION, COMMIT PREPARED, ROLLBACK PREPARED
-	DoesCount                     // the number of values
+	ServerOnly        LocalWork = iota // the server runs the statement
+	Executes                           // EXECUTE of a name that Sluice may have prepared (Statement.Executes)
+	ChecksTables                       // LOCK TABLE: the server gets a query of the tables, and the client gets Statement.Tag
+	Answers                            // a rule answers the statement with Statement.Tag
+	AnswersVoid                        // a rule answers with one row of type void and Statement.Tag
+	ClosesAll                          // CLOSE ALL, which a rule answers
+	DiscardsSequences                  // DISCARD SEQUENCES, which a rule answers
+	Locks                              // takes or releases advisory locks (Statement.AdvisoryCall)
+	ChangesDatabase                    // CREATE or DROP DATABASE of a name that is mapped to a schema (Statement.DatabaseChange)
+	Alters                             // DDL that the server refuses and Sluice may carry out in steps
+	UsesCursor                         // DECLARE, FETCH, MOVE or CLOSE (Statement.CursorStatement)
+	CopiesIn                           // COPY FROM STDIN by INSERTs (Statement.CopyIn)
+	Shows                              // SHOW (Statement.Show)
+	ShowsInQuery                       // SELECT current_setting('name') (Statement.Show and Column)
+	Sets                               // SET and RESET (Statement.Changes), and any DISCARD without another value of Does
+	DiscardsAll                        // DISCARD ALL
+	SetsConfig                         // SELECT set_config(...), one call of constants (Statement.Told)
+	SetsRow                            // SELECT of several set_config calls of constants
+	BindsConfig                        // SELECT of set_config calls with parameters as values
+	Deallocates                        // DEALLOCATE of a name (Statement.Deallocate)
+	DeallocatesAll                     // DEALLOCATE ALL
+	Begins                             // BEGIN and START TRANSACTION (Statement.Tx, as for the next three)
+	SetsModes                          // SET TRANSACTION
+	Saves                              // SAVEPOINT, RELEASE, ROLLBACK TO
+	Ends                               // COMMIT, ROLLBACK, PREPARE TRANSACTION, COMMIT PREPARED, ROLLBACK PREPARED
+	LocalWorkCount                     // the number of values
 )
 
-// Verb is the verb of a transaction-control statement.
-type Verb uint8
+// TxVerb is the verb of a transaction-control statement.
+type TxVerb uint8
 
 const (
-	NoVerb Verb = iota
+	NoVerb TxVerb = iota
 	Begin
 	Commit
 	Rollback
@@ -91,10 +91,10 @@ func (i Isolation) String() string {
 	return [...]string{"", "READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}[i]
 }
 
-// Transaction holds the verb and options of a transaction-control statement, SET TRANSACTION or SET SESSION
+// TxControl holds the verb and options of a transaction-control statement, SET TRANSACTION or SET SESSION
 // CHARACTERISTICS.
-type Transaction struct {
-	Verb       Verb
+type TxControl struct {
+	Verb       TxVerb
 	Isolation  Isolation
 	ReadOnly   bool
 	ReadWrite  bool // READ WRITE is written out
@@ -107,32 +107,32 @@ type Transaction struct {
 	Snapshot string
 }
 
-// DeferrableBegin reports whether a BEGIN may be answered before it is sent. A plain BEGIN, READ WRITE and REPEATABLE
+// IsDeferrableBegin reports whether a BEGIN may be answered before it is sent. A plain BEGIN, READ WRITE and REPEATABLE
 // READ may, because they mean the same at a later time.
-func (t Transaction) DeferrableBegin() bool {
+func (t TxControl) IsDeferrableBegin() bool {
 	return t.Verb == Begin && !t.ReadOnly && !t.Deferrable &&
 		(t.Isolation == DefaultIsolation || t.Isolation == RepeatableRead)
 }
 
-// Action is the kind of change that a statement makes to a session setting.
-type Action uint8
+// SettingAction is the kind of change that a statement makes to a session setting.
+type SettingAction uint8
 
 const (
-	Set        Action = iota // SET [SESSION] name = value
-	SetLocal                 // SET LOCAL name = value
-	Reset                    // RESET name, SET name TO DEFAULT
-	ResetAll                 // RESET ALL; Name is empty
-	DiscardAll               // DISCARD ALL; Name is empty
+	Set        SettingAction = iota // SET [SESSION] name = value
+	SetLocal                        // SET LOCAL name = value
+	Reset                           // RESET name, SET name TO DEFAULT
+	ResetAll                        // RESET ALL; Name is empty
+	DiscardAll                      // DISCARD ALL; Name is empty
 )
 
-// Change is one change of a session setting.
-type Change struct {
-	Action Action
-	// Name is the lower-cased name of the parameter, for example "timezone". It is empty for a set_config call
-	// whose parameter the text does not show.
+// SettingChange is one change of a session setting.
+type SettingChange struct {
+	Action SettingAction
+	// Name is the lower-cased name of the parameter, for example "timezone". It is empty for a set_config call whose
+	// parameter the text does not show.
 	Name string
-	// SQL is the value as PostgreSQL accepts it after "SET name TO ", for example `'UTC'`, `'$user', 'public'`
-	// or `0.5`. It is empty for resets, for SET LOCAL to the default, and for values that PostgreSQL computes.
+	// SQL is the value as PostgreSQL accepts it after "SET name TO ", for example `'UTC'`, `'$user', 'public'` or `0.5`. It
+	// is empty for resets, for SET LOCAL to the default, and for values that PostgreSQL computes.
 	SQL string
 	// Text is the value of the setting without quotes if it is a single constant, for example "5s"; otherwise "".
 	Text string
@@ -140,141 +140,140 @@ type Change struct {
 	Default bool
 }
 
-// Pin is the reason why a session must keep its backend after a statement.
-type Pin uint8
+// PinReason is the reason why a session must keep its backend after a statement.
+type PinReason uint8
 
 const (
-	NoPin         Pin = iota
-	PinPrepare        // SQL-level PREPARE
-	PinListen         // LISTEN
-	PinHoldCursor     // DECLARE ... WITH HOLD
-	PinTemp           // temporary table, view or sequence
-	PinAdvisory       // session-level advisory lock
-	PinSetConfig      // set_config(), or a SET whose value Sluice cannot repeat on another backend
-	PinSequence       // a currval() or lastval() that another backend could have answered
-	PinSeed           // setseed()
-	PinLoad           // LOAD
-	PinProcedural     // DO and CALL, whose text does not show which settings they change
-	PinUnparsed       // a text over a limit, which was not parsed
-	PinRole           // SET ROLE, SET SESSION AUTHORIZATION
+	NoPin         PinReason = iota
+	PinPrepare              // SQL-level PREPARE
+	PinListen               // LISTEN
+	PinHoldCursor           // DECLARE ... WITH HOLD
+	PinTemp                 // temporary table, view or sequence
+	PinAdvisory             // session-level advisory lock
+	PinSetConfig            // set_config(), or a SET whose value Sluice cannot repeat on another backend
+	PinSequence             // a currval() or lastval() that another backend could have answered
+	PinSeed                 // setseed()
+	PinLoad                 // LOAD
+	PinProcedural           // DO and CALL, whose text does not show which settings they change
+	PinUnparsed             // a text over a limit, which was not parsed
+	PinRole                 // SET ROLE, SET SESSION AUTHORIZATION
 	pinCount
 )
 
-// RelayName is the prefix of the names under which Sluice prepares clients' statements on a backend. Clients
-// have no use for these names in DEALLOCATE or EXECUTE.
+// RelayName is the prefix of the names under which Sluice prepares clients' statements on a backend. Clients have no
+// use for these names in DEALLOCATE or EXECUTE.
 const RelayName = "sluice_"
 
-// CopyWay is the direction in which a COPY moves rows between client and server.
-type CopyWay uint8
+// CopyDirection is the direction in which a COPY moves rows between client and server.
+type CopyDirection uint8
 
 const (
-	NoCopy         CopyWay = iota
-	CopyToClient           // COPY ... TO STDOUT
-	CopyFromClient         // COPY ... FROM STDIN
+	NoCopy         CopyDirection = iota
+	CopyToClient                 // COPY ... TO STDOUT
+	CopyFromClient               // COPY ... FROM STDIN
 )
 
 // Statement is the plan of one statement of a text.
 type Statement struct {
-	Kind Kind
-	Does Does
-	// Start and End are byte offsets in the text, without leading blanks and comments and without the
-	// semicolon. End is 0 for a text that was planned by its words: the statement is the whole text.
+	Kind StatementKind
+	Does LocalWork
+	// Start and End are byte offsets in the text, without leading blanks and comments and without the semicolon. End is 0
+	// for a text that was planned by its words: the statement is the whole text.
 	Start, End int
-	Tx         Transaction
+	Tx         TxControl
 	// Changes are the changes of settings that the statement makes, usually one.
-	Changes []Change
-	// Told lists the columns of the row that a SELECT of set_config calls returns, one for each of Changes. For
+	Changes []SettingChange
+	// SetConfigColumns lists the columns of the row that a SELECT of set_config calls returns, one for each of Changes. For
 	// one call the server gets a SET.
-	Told []Told
+	SetConfigColumns []SetConfigColumn
 	// Show is the lower-cased name of the parameter that a SHOW or SELECT current_setting() returns.
 	Show string
 	// Column is the name of the result column of ShowsInQuery and AnswersVoid.
 	Column string
-	// Asks lists constant parameter names in calls of current_setting(), and all constants in queries of
-	// pg_settings. The parameter of Show is not included.
+	// Asks lists constant parameter names in calls of current_setting(), and all constants in queries of pg_settings. The
+	// parameter of Show is not included.
 	Asks []string
 	// Deallocate is the statement name of a DEALLOCATE.
 	Deallocate string
 	// Executes is the statement name of an EXECUTE, if the name begins with RelayName.
 	Executes string
-	// Copy is the direction of a COPY between client and server. It is NoCopy for a COPY of a file and for
-	// other statements.
-	Copy CopyWay
-	// Tables lists tables, views and sequences as the statement writes them, with schema if written, in order
-	// and without duplicates. Names of WITH queries are not included. It is nil for a text that was not parsed.
+	// Copy is the direction of a COPY between client and server. It is NoCopy for a COPY of a file and for other
+	// statements.
+	Copy CopyDirection
+	// Tables lists tables, views and sequences as the statement writes them, with schema if written, in order and without
+	// duplicates. Names of WITH queries are not included. It is nil for a text that was not parsed.
 	Tables []string
-	Pin    Pin
-	// Contends reports that the statement locks or changes existing rows: UPDATE, DELETE, MERGE, INSERT ... ON
-	// CONFLICT DO UPDATE, or a locking clause. Effects of functions and of DDL are not included.
+	Pin    PinReason
+	// Contends reports that the statement locks or changes existing rows: UPDATE, DELETE, MERGE, INSERT ... ON CONFLICT DO
+	// UPDATE, or a locking clause. Effects of functions and of DDL are not included.
 	Contends bool
-	// Calls reports a call of a function that is unknown, or known to change settings. The text does not show
-	// which settings the function changes.
+	// Calls reports a call of a function that is unknown, or known to change settings. The text does not show which
+	// settings the function changes.
 	Calls bool
-	// Leaves reports a call of a function that may leave a temporary table, a lock, a cursor or a prepared
-	// statement. Settings are not included (Calls). See MayLeave.
+	// Leaves reports a call of a function that may leave a temporary table, a lock, a cursor or a prepared statement.
+	// Settings are not included (Calls). See MayLeaveState.
 	Leaves bool
 	// Operation is the name of the statement in metrics, such as select_shards. The number of names is bounded.
 	Operation string
 
-	// Tag is the command tag of a statement that Sluice answers, otherwise "". Plan.Text has a query without effect at
-	// the statement's position. If the server runs this query, its rows are dropped and Tag replaces its tag.
+	// Tag is the command tag of a statement that Sluice answers, otherwise "". Plan.Text has a query without effect at the
+	// statement's position. If the server runs this query, its rows are dropped and Tag replaces its tag.
 	Tag string
-	// Weakened reports a SERIALIZABLE that runs as REPEATABLE READ (Rules.Weaken). The client gets a warning at
-	// each run.
+	// Weakened reports a SERIALIZABLE that runs as REPEATABLE READ (Rules.Weaken). The client gets a warning at each run.
 	Weakened bool
 	// OfBlock reports that PostgreSQL warns of the statement outside of a transaction block.
 	OfBlock bool
 	// Notices are the notices that the client gets before Tag.
 	Notices []Notice
-	// Refusal is the error with which Sluice answers the statement, or nil. If the server gets the text anyway,
-	// Refusal replaces the server's error for this statement.
+	// Refusal is the error with which Sluice answers the statement, or nil. If the server gets the text anyway, Refusal
+	// replaces the server's error for this statement.
 	Refusal *Refusal
 	// Job says whether the server's answer has a job_id row that the client must not see.
-	Job Job
+	Job IndexJob
 	// IfNoIndex is the index of a CREATE INDEX IF NOT EXISTS; nil for any other statement.
 	IfNoIndex *IndexName
 	// Hint is added to a server error 0A000 or 42704 that has no hint; "" for none.
 	Hint string
-	// Retag is the command tag that the client gets if Plan.Text has another statement at this position; ""
-	// leaves the server's tag. Warning, if not nil, is sent before it.
-	Retag   string
-	Warning *Notice
+	// ReplacementTag is the command tag that the client gets if Plan.Text has another statement at this position; "" leaves
+	// the server's tag. Warning, if not nil, is sent before it.
+	ReplacementTag string
+	Warning        *Notice
 	// Truncation is set for a TRUNCATE that the server gets as a DELETE.
 	Truncation *Truncation
 
 	// The fields below belong to a value of Does and are otherwise nil. For Alters exactly one of six is set.
-	Database    *Database    // the server does not get CREATE or DROP DATABASE (Rules.SchemaOf)
-	Advisory    *Advisory    // for Locks, which sets Tag as well
-	Cursor      *Cursor      // the server does not get a statement about a cursor
-	CopyIn      *CopyIn      // the server does not get the COPY
-	Alteration  *Alteration  // Alters: ALTER TABLE of one column
-	Constraints *Constraints // Alters: ALTER TABLE that adds constraints
-	Commands    *Commands    // Alters: ALTER TABLE of several commands
-	Guarded     *Guarded     // Alters: the one statement of a DO block
-	EnumValue   *EnumValue   // Alters: ALTER TYPE ... ADD VALUE
-	Numbered    *Numbered    // Alters: CREATE TABLE with sequences
+	Database    *DatabaseChange    // the server does not get CREATE or DROP DATABASE (Rules.SchemaOf)
+	Advisory    *AdvisoryCall      // for Locks, which sets Tag as well
+	Cursor      *CursorStatement   // the server does not get a statement about a cursor
+	CopyIn      *CopyIn            // the server does not get the COPY
+	Alteration  *Alteration        // Alters: ALTER TABLE of one column
+	Constraints *AddedConstraints  // Alters: ALTER TABLE that adds constraints
+	Commands    *MultiCommand      // Alters: ALTER TABLE of several commands
+	Guarded     *DoBlock           // Alters: the one statement of a DO block
+	EnumValue   *EnumValueAddition // Alters: ALTER TYPE ... ADD VALUE
+	Numbered    *SerialTable       // Alters: CREATE TABLE with sequences
 
-	demand          Demand // without the demands of Changes
-	writeCommand    string // the command that a READ ONLY transaction refuses; "" for none
-	readOnlyAllowed bool   // a READ ONLY transaction certainly allows the statement
-	separate        bool   // in a multi-statement query: Sluice runs the statement as a separate text (Plan.TooMuch)
-	setsConfig      bool   // calls set_config()
-	unsure          bool   // a Read that may write all the same; see Plan.SureRead
+	demand          TxDemand // without the demands of Changes
+	writeCommand    string   // the command that a READ ONLY transaction refuses; "" for none
+	readOnlyAllowed bool     // a READ ONLY transaction certainly allows the statement
+	separate        bool     // in a multi-statement query: Sluice runs the statement as a separate text (Plan.ExceedsTransaction)
+	setsConfig      bool     // calls set_config()
+	unsure          bool     // a Read that may write all the same; see Plan.IsSureRead
 	sequence        string
 }
 
-// MayLeave reports whether the statement may leave state at the backend that outlives its transaction and does
-// not show in its text. DDL may, because some search paths make new tables temporary. A text that was not
-// parsed may leave anything.
-func (st *Statement) MayLeave() bool {
+// MayLeaveState reports whether the statement may leave state at the backend that outlives its transaction and does not
+// show in its text. DDL may, because some search paths make new tables temporary. A text that was not parsed may leave
+// anything.
+func (st *Statement) MayLeaveState() bool {
 	return st.Leaves || st.Kind == DDL || st.Kind == Unknown
 }
 
-// Alters reports whether Sluice may carry the statement out in steps.
-func (st *Statement) Alters() bool { return st.Does == Alters }
+// MayRunInSteps reports whether Sluice may carry the statement out in steps.
+func (st *Statement) MayRunInSteps() bool { return st.Does == Alters }
 
-// Altered returns the client's text and the command tag of a statement that Sluice carries out in steps.
-func (st *Statement) Altered() (text, tag string) {
+// StepTextAndTag returns the client's text and the command tag of a statement that Sluice carries out in steps.
+func (st *Statement) StepTextAndTag() (text, tag string) {
 	switch {
 	case st.Constraints != nil:
 		return st.Constraints.Text, "ALTER TABLE"
@@ -300,21 +299,21 @@ type Refusal struct {
 // Notice is a notice or warning that the client gets before the answer to a statement.
 type Notice struct{ Message, Detail string }
 
-// Database is a CREATE DATABASE or DROP DATABASE of a name that is mapped to a schema.
-type Database struct {
+// DatabaseChange is a CREATE DATABASE or DROP DATABASE of a name that is mapped to a schema.
+type DatabaseChange struct {
 	Name, Schema    string
 	Drop            bool
 	IfExists, Force bool // only in DROP DATABASE
 }
 
-// Job says how Sluice handles the background job of a rewritten CREATE INDEX. DSQL answers with one row of one
+// IndexJob says how Sluice handles the background job of a rewritten CREATE INDEX. DSQL answers with one row of one
 // column, job_id, which the client must not see. IF NOT EXISTS of an existing index answers without a row.
-type Job uint8
+type IndexJob uint8
 
 const (
-	NoJob        Job = iota // the answer has no job_id row
-	UnawaitedJob            // drop the row
-	AwaitedJob              // drop the row, and answer the end of the transaction after the job has finished
+	NoJob        IndexJob = iota // the answer has no job_id row
+	UnawaitedJob                 // drop the row
+	AwaitedJob                   // drop the row, and answer the end of the transaction after the job has finished
 )
 
 // IndexName names an index and its table; both are in the same schema.

@@ -8,47 +8,49 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Substitute is a statement that the server gets instead of one statement of a text. The zero value leaves the
-// client's statement.
+// Substitute is a statement that the server gets instead of one statement of a text. The zero value leaves the client's
+// statement.
 type Substitute struct {
 	SQL string // one statement
 	// Tx is the transaction control that SQL contains, if any.
-	Tx Transaction
+	Tx TxControl
 	// Own means that Sluice answers the client's statement, so that the plan must not describe it.
 	Own bool
 }
 
-// Place is the substitute of a statement that Sluice answers. It takes no snapshot and reads nothing. In a
+// AnsweredSubstitute is the substitute of a statement that Sluice answers. It takes no snapshot and reads nothing. In a
 // failed transaction it fails as other statements do.
-var Place = Substitute{SQL: "SHOW server_version", Own: true}
+var AnsweredSubstitute = Substitute{SQL: "SHOW server_version", Own: true}
 
-// Fault is the substitute of a statement that Sluice answers with an error. It always fails, with FaultCode.
-var Fault = Substitute{SQL: "SELECT 1/0", Own: true}
+// FailingSubstitute is the substitute of a statement that Sluice answers with an error. It always fails, with
+// FailingSubstituteCode.
+var FailingSubstitute = Substitute{SQL: "SELECT 1/0", Own: true}
 
-// FaultCode is the SQLSTATE of Fault. In a failed transaction the error has another SQLSTATE.
-const FaultCode = "22012"
+// FailingSubstituteCode is the SQLSTATE of Fault. In a failed transaction the error has another SQLSTATE.
+const FailingSubstituteCode = "22012"
 
-// substituted is the last result of Planner.Substitute for a plan.
-type substituted struct {
+// cachedSubstitute is the last result of Planner.Substitute for a plan.
+type cachedSubstitute struct {
 	by   []Substitute
 	plan *Plan
 }
 
-type lazySubstitute struct{ made atomic.Pointer[substituted] }
+type lazySubstitute struct {
+	made atomic.Pointer[cachedSubstitute]
+}
 
-// Substitute returns the plan of sql with some statements replaced. plan is the plan of sql, and by has one
-// element for each statement. The result is nil if the new text fails verification. The last result of each
-// plan is cached.
+// Substitute returns the plan of sql with some statements replaced. plan is the plan of sql, and by has one element for
+// each statement. The result is nil if the new text fails verification. The last result of each plan is cached.
 func (p *Planner) Substitute(plan *Plan, sql string, by []Substitute) *Plan {
 	if last := plan.substituted.made.Load(); last != nil && slices.Equal(last.by, by) {
 		return last.plan
 	}
-	made := p.substitute(plan, sql, by)
-	plan.substituted.made.Store(&substituted{slices.Clone(by), made})
+	made := p.buildSubstitute(plan, sql, by)
+	plan.substituted.made.Store(&cachedSubstitute{slices.Clone(by), made})
 	return made
 }
 
-func (p *Planner) substitute(plan *Plan, sql string, by []Substitute) *Plan {
+func (p *Planner) buildSubstitute(plan *Plan, sql string, by []Substitute) *Plan {
 	made := &Plan{Statements: slices.Clone(plan.Statements), Findings: plan.Findings, Mapped: plan.Mapped, source: sql}
 	made.noted.Store(true)
 	for i := range made.Statements {
@@ -75,19 +77,19 @@ func (p *Planner) substitute(plan *Plan, sql string, by []Substitute) *Plan {
 	if before == "" {
 		before = sql
 	}
-	if !ok || !p.sameBut(before, made.Text, by) {
+	if !ok || !p.sameExceptReplaced(before, made.Text, by) {
 		p.unverified.Add(1)
 		return nil
 	}
-	made.sum()
+	made.summarize()
 	return made
 }
 
-// sameBut reports whether two texts have the same statements, except for those that by replaces.
-func (p *Planner) sameBut(before, after string, by []Substitute) bool {
-	trees := [2][]parse.Message{}
+// sameExceptReplaced reports whether two texts have the same statements, except for those that by replaces.
+func (p *Planner) sameExceptReplaced(before, after string, by []Substitute) bool {
+	trees := [2][]parse.TreeNode{}
 	for i, text := range []string{before, after} {
-		tree, ok := p.read(text, false)
+		tree, ok := p.parseGuarded(text, false)
 		if !ok {
 			return false
 		}
@@ -98,25 +100,25 @@ func (p *Planner) sameBut(before, after string, by []Substitute) bool {
 	}
 	for i, want := range trees[0] {
 		if by[i].SQL != "" {
-			tree, ok := p.read(by[i].SQL, false)
+			tree, ok := p.parseGuarded(by[i].SQL, false)
 			if !ok {
 				return false
 			}
 			want = tree.Child("stmts")
 		}
-		if !(parse.Intents{}).Equal(want.Child("stmt"), trees[1][i].Child("stmt")) {
+		if !(parse.TreeChanges{}).Equal(want.Child("stmt"), trees[1][i].Child("stmt")) {
 			return false
 		}
 	}
 	return true
 }
 
-// Substitutable reports whether the plan has several statements, of which Sluice may have to answer some.
-func (p *Plan) Substitutable() bool { return len(p.Statements) > 1 && p.Answerable() }
+// MayNeedSubstitutes reports whether the plan has several statements, of which Sluice may have to answer some.
+func (p *Plan) MayNeedSubstitutes() bool { return len(p.Statements) > 1 && p.MayAnswerStatement() }
 
-// Answerable reports whether Sluice may have to answer a statement itself. It may for settings, prepared
+// MayAnswerStatement reports whether Sluice may have to answer a statement itself. It may for settings, prepared
 // statements and transaction modes, and for statements that a rule answers.
-func (p *Plan) Answerable() bool {
+func (p *Plan) MayAnswerStatement() bool {
 	return slices.ContainsFunc(p.Statements, func(st Statement) bool {
 		return st.Kind == Setting || st.Show != "" || st.Tag != "" || st.Asks != nil || st.Executes != "" || st.Database != nil || st.Weakened || st.Tx.Verb == SetTransaction ||
 			st.Refusal != nil && st.Refusal.Unsent
@@ -127,5 +129,5 @@ func (p *Plan) Answerable() bool {
 func (p *Plan) substituteBytes() int {
 	n := len(p.Statements)
 	each := unsafe.Sizeof(Statement{}) + unsafe.Sizeof(Substitute{}) + unsafe.Sizeof(parse.Edit{})
-	return int(unsafe.Sizeof(*p)) + n*(int(each)+len(Place.SQL)) + 2*p.Statements[n-1].End
+	return int(unsafe.Sizeof(*p)) + n*(int(each)+len(AnsweredSubstitute.SQL)) + 2*p.Statements[n-1].End
 }

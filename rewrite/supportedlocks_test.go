@@ -31,7 +31,7 @@ func unsupportedLock(t *rapid.T, sql string) (found string) {
 
 // sent is what a server gets of a text; "" when it gets nothing.
 func sent(sql string, plan *Plan) string {
-	if st := plan.Single(); st != nil && st.Refusal != nil {
+	if st := plan.SingleStatement(); st != nil && st.Refusal != nil {
 		return ""
 	}
 	if plan.Text != "" {
@@ -46,7 +46,7 @@ func sent(sql string, plan *Plan) string {
 func TestOnlySupportedLocksAreSent(t *testing.T) {
 	t.Parallel()
 	planners := map[string]*Planner{"default": newPlanner(t)}
-	for _, policy := range []Policy{Update, KeyShare, Strip, Reject} {
+	for _, policy := range []LockClausePolicy{Update, KeyShare, Strip, Reject} {
 		config := Defaults()
 		lock := LockPolicy{Tables: []string{"*"}, Policy: policy}
 		if policy == Strip {
@@ -73,7 +73,7 @@ func TestOnlySupportedLocksAreSent(t *testing.T) {
 			if slices.ContainsFunc(plan.Findings, func(f Finding) bool { return f.Outcome == Unverified }) {
 				continue
 			}
-			if name == string(Reject) && plan.Single() == nil {
+			if name == string(Reject) && plan.SingleStatement() == nil {
 				continue // among others it stands for the server's error
 			}
 			if lock := unsupportedLock(t, sent(sql, plan)); lock != "" {

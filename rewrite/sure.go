@@ -6,16 +6,16 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// A read may run code that its text does not show. A relation may be a view over a function that writes. a.b
-// may call b(a), and operators and casts may be user functions. A sure read has none of these: it reads only
-// the catalog and calls nothing. Plan.AsWrite is for databases whose schema does not exclude writes by reads.
+// A read may run code that its text does not show. A relation may be a view over a function that writes. a.b may call
+// b(a), and operators and casts may be user functions. A sure read has none of these: it reads only the catalog and
+// calls nothing. Plan.AsWrite is for databases whose schema does not exclude writes by reads.
 
-// SureRead reports whether no statement of the plan can write, for any schema. It is false for most plans of
-// Kind Read, for which the schema decides.
-func (p *Plan) SureRead() bool { return p.Kind <= Read && !p.unsure }
+// IsSureRead reports whether no statement of the plan can write, for any schema. It is false for most plans of Kind
+// Read, for which the schema decides.
+func (p *Plan) IsSureRead() bool { return p.Kind <= Read && !p.unsure }
 
-// MayWrite reports whether the statement looks like a read and may write, by a function that a view, an
-// operator or a cast runs.
+// MayWrite reports whether the statement looks like a read and may write, by a function that a view, an operator or a
+// cast runs.
 func (st *Statement) MayWrite() bool { return st.unsure }
 
 // AsWrite returns the plan with all reads that may write as Write statements. It returns p itself if p has none.
@@ -36,9 +36,9 @@ func (p *Plan) AsWrite() *Plan {
 	return p.written.plan
 }
 
-// doubt marks the statement as unsure if node m may run a user's function.
-func (a *analysis) doubt(m parse.Message) {
-	switch m.Name() {
+// markIfUnsure marks the statement as unsure if node m may run a user's function.
+func (a *analysis) markIfUnsure(m parse.TreeNode) {
+	switch m.TypeName() {
 	case "RangeVar":
 		schema := m.Text("schemaname")
 		if m.Text("catalogname") != "" || schema != "pg_catalog" && schema != "information_schema" && (schema != "" || a.hidden[m.Text("relname")] == 0) {

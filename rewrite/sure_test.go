@@ -29,10 +29,10 @@ func TestSureRead(t *testing.T) {
 		"WITH w AS (INSERT INTO t VALUES (1)) SELECT 1": false, "SET a = 1": false, "EXPLAIN ANALYZE INSERT INTO t VALUES (1)": false,
 	} {
 		plan := p.Plan([]byte(sql))
-		if got := plan.SureRead(); got != want {
+		if got := plan.IsSureRead(); got != want {
 			t.Errorf("%q: %v", sql, got)
 		}
-		if w := plan.AsWrite(); plan.Kind == Read && (w.Kind == Read) != plan.SureRead() || w.AsWrite() != w || len(w.Statements) != len(plan.Statements) {
+		if w := plan.AsWrite(); plan.Kind == Read && (w.Kind == Read) != plan.IsSureRead() || w.AsWrite() != w || len(w.Statements) != len(plan.Statements) {
 			t.Errorf("%q as a write: %+v", sql, w)
 		}
 	}

@@ -9,39 +9,39 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// A transaction of DSQL takes one DDL statement, and no change of rows next to it. Sluice can commit a
-// transaction in parts around DDL if the configuration allows it.
+// A transaction of DSQL takes one DDL statement, and no change of rows next to it. Sluice can commit a transaction in
+// parts around DDL if the configuration allows it.
 
-// InTransactions says how Sluice runs DDL in a transaction with other statements.
-type InTransactions uint8
+// DDLInTransactions says how Sluice runs DDL in a transaction with other statements.
+type DDLInTransactions uint8
 
 const (
 	// RefuseDDL sends the DDL to the server, which refuses it.
-	RefuseDDL InTransactions = iota
-	// CommitDDL commits the transaction before and after DDL. DDL that drops rows is an exception if it would
-	// be committed before the client's COMMIT.
+	RefuseDDL DDLInTransactions = iota
+	// CommitDDL commits the transaction before and after DDL. DDL that drops rows is an exception if it would be committed
+	// before the client's COMMIT.
 	CommitDDL
 	// CommitDrops also commits DDL that drops rows before the client's COMMIT.
 	CommitDrops
 )
 
-// InTransactionsKey is the configuration key of Rules.InTransactions.
+// InTransactionsKey is the configuration key of Rules.DDLInTransactions.
 const InTransactionsKey = "ddl.in_transactions"
 
 // inTransactionsNames are the values of InTransactionsKey.
 var inTransactionsNames = [...]string{RefuseDDL: "refuse", CommitDDL: "autocommit", CommitDrops: "autocommit-destructive"}
 
 // String returns the value of InTransactionsKey.
-func (t InTransactions) String() string { return inTransactionsNames[t] }
+func (t DDLInTransactions) String() string { return inTransactionsNames[t] }
 
 // InTransactionsChoices returns all values of InTransactionsKey.
 func InTransactionsChoices() []string { return inTransactionsNames[:] }
 
 // ParseInTransactions is the inverse of String. It returns RefuseDDL for an unknown value.
-func ParseInTransactions(value string) InTransactions {
+func ParseInTransactions(value string) DDLInTransactions {
 	for t, name := range inTransactionsNames {
 		if name == value {
-			return InTransactions(t)
+			return DDLInTransactions(t)
 		}
 	}
 	return RefuseDDL
@@ -57,13 +57,13 @@ const inTransactionsRemedy = toolsRemedy + ". Or set " + InTransactionsKey + " t
 // dropsRemedy is the advice for a DROP that would be committed before the client's COMMIT.
 const dropsRemedy = "send the DROP as the last statement of its transaction, or alone; or set " + InTransactionsKey + " to autocommit-destructive"
 
-// InTransactionsHint is the hint with a refusal of DDL in a transaction. DropsHint is the hint if a DROP is
-// refused because it would be committed before the client's COMMIT.
-var InTransactionsHint, DropsHint = hint(inTransactionsRemedy), hint(dropsRemedy)
+// InTransactionsHint is the hint with a refusal of DDL in a transaction. DropsHint is the hint if a DROP is refused
+// because it would be committed before the client's COMMIT.
+var InTransactionsHint, DropsHint = remedySentence(inTransactionsRemedy), remedySentence(dropsRemedy)
 
-// Demand says what statements require of their transaction. Reads, locks, ANALYZE, and statements that Sluice
-// answers or refuses require nothing.
-type Demand struct {
+// TxDemand says what statements require of their transaction. Reads, locks, ANALYZE, and statements that Sluice answers
+// or refuses require nothing.
+type TxDemand struct {
 	DDL   bool // changes the catalog, by DSQL's definition of DDL
 	Rows  bool // changes rows
 	Drops bool // drops a table, a column or a schema, and so loses rows
@@ -71,14 +71,14 @@ type Demand struct {
 	Sets  bool // changes a setting that ROLLBACK restores
 }
 
-// And returns the union of two demands.
-func (d Demand) And(e Demand) Demand {
-	return Demand{d.DDL || e.DDL, d.Rows || e.Rows, d.Drops || e.Drops, d.Local || e.Local, d.Sets || e.Sets}
+// Union returns the union of two demands.
+func (d TxDemand) Union(e TxDemand) TxDemand {
+	return TxDemand{d.DDL || e.DDL, d.Rows || e.Rows, d.Drops || e.Drops, d.Local || e.Local, d.Sets || e.Sets}
 }
 
 // Demand returns what the statement requires of its transaction.
-func (st *Statement) Demand() Demand {
-	var d Demand
+func (st *Statement) Demand() TxDemand {
+	var d TxDemand
 	if st.Tag == "" && st.Refusal == nil && st.Database == nil && st.Cursor == nil {
 		d = st.demand
 	}
@@ -88,84 +88,84 @@ func (st *Statement) Demand() Demand {
 	return d
 }
 
-// Demand returns the union of the statements' demands. ok is false for an unread text. It is also false if the
-// server refuses a statement in any transaction.
-func (p *Plan) Demand() (d Demand, ok bool) {
+// Demand returns the union of the statements' demands. ok is false for an unread text. It is also false if the server
+// refuses a statement in any transaction.
+func (p *Plan) Demand() (d TxDemand, ok bool) {
 	for i := range p.Statements {
-		d = d.And(p.Statements[i].Demand())
+		d = d.Union(p.Statements[i].Demand())
 	}
-	return d, p.Kind != Unknown && !slices.ContainsFunc(p.Findings, isHindrance)
+	return d, p.Kind != Unknown && !slices.ContainsFunc(p.Findings, isAlwaysRefused)
 }
 
-// isHindrance reports whether a finding is about a statement that the server refuses in any transaction.
-func isHindrance(f Finding) bool {
+// isAlwaysRefused reports whether a finding is about a statement that the server refuses in any transaction.
+func isAlwaysRefused(f Finding) bool {
 	return f.Severity == Error && f.Outcome != Rewritten && f.Feature != SeveralDDL && f.Feature != DDLAndDML
 }
 
-// WholeHint returns the hint for a text that was sent as one transaction and exceeded what a transaction takes.
-// Even with CommitDDL a text is sent whole if DSQL refuses one of its statements.
-func (p *Plan) WholeHint() string {
-	i := slices.IndexFunc(p.Findings, isHindrance)
+// SingleTxHint returns the hint for a text that was sent as one transaction and exceeded what a transaction takes. Even
+// with CommitDDL a text is sent whole if DSQL refuses one of its statements.
+func (p *Plan) SingleTxHint() string {
+	i := slices.IndexFunc(p.Findings, isAlwaysRefused)
 	if i < 0 {
-		return hint(toolsRemedy)
+		return remedySentence(toolsRemedy)
 	}
 	n := slices.IndexFunc(p.Statements, func(st Statement) bool { return p.Findings[i].At <= st.End })
 	switch {
 	case n < 0:
-		return hint(toolsRemedy)
+		return remedySentence(toolsRemedy)
 	case len(p.Statements) == 1:
 		return p.Statements[n].Hint
 	}
 	return fmt.Sprintf("It is sent as one transaction since DSQL refuses statement %d of it, of which nothing is carried out. To that one: %s", n+1, p.Statements[n].Hint)
 }
 
-// alone plans a statement of a text as a separate text. With whole, an ALTER TABLE is not cut into its commands.
-func (p *Planner) alone(sql string, names *schema.Names, whole bool) *Plan {
+// planAlone plans a statement of a text as a separate text. With whole, an ALTER TABLE is not cut into its commands.
+func (p *Planner) planAlone(sql string, names *schema.NameResolver, whole bool) *Plan {
 	if whole {
 		other := *p
 		other.config.Rules.InTransactions = RefuseDDL
 		p = &other
 	}
-	tree, ok := p.read(sql, false)
+	tree, ok := p.parseGuarded(sql, false)
 	if !ok {
 		return &Plan{}
 	}
-	plan, parts := p.draft(sql, tree)
-	return p.rewrite(sql, tree, names, plan, parts)
+	plan, parts := p.draftPlan(sql, tree)
+	return p.applyRules(sql, tree, names, plan, parts)
 }
 
-// separate handles DDL in a multi-statement query that Sluice carries out in steps if it is sent alone. It marks
+// markSeparate handles DDL in a multi-statement query that Sluice carries out in steps if it is sent alone. It marks
 // the statement to run as a separate text, takes over its findings, and reports whether it did.
-func (r *rewriter) separate(p *part) bool {
-	if r.alone == nil || len(r.parts) == 1 || !slices.Contains([]string{"AlterTableStmt", "AlterEnumStmt", "DoStmt", "CreateStmt"}, p.node.Name()) {
+func (r *rewriter) markSeparate(p *statementPart) bool {
+	if r.alone == nil || len(r.parts) == 1 || !slices.Contains([]string{"AlterTableStmt", "AlterEnumStmt", "DoStmt", "CreateStmt"}, p.node.TypeName()) {
 		return false
 	}
 	plan := r.alone(string(r.text[p.st.Start:p.st.End]), false)
-	st := plan.Single()
-	if st == nil || !st.Alters() || st.Numbered != nil && st.Numbered.MayStay() {
+	st := plan.SingleStatement()
+	if st == nil || !st.MayRunInSteps() || st.Numbered != nil && st.Numbered.MayPassUnchanged() {
 		return false
 	}
 	p.st.separate, p.st.Hint = true, st.Hint
 	for _, f := range plan.Findings {
 		f.At += p.st.Start
-		r.find(f)
+		r.addFinding(f)
 	}
 	return true
 }
 
-// Groups cuts the statements into groups that run in separate transactions. Each DDL or transaction-control
-// statement forms a group, and so do the statements between two of them. A group is a half-open range of
-// Statements. The result is nil for a text with one statement or without DDL.
-func (p *Plan) Groups() [][2]int {
+// TxGroups cuts the statements into groups that run in separate transactions. Each DDL or transaction-control statement
+// forms a group, and so do the statements between two of them. A group is a half-open range of Statements. The result
+// is nil for a text with one statement or without DDL.
+func (p *Plan) TxGroups() [][2]int {
 	ddl := slices.ContainsFunc(p.Statements, func(st Statement) bool { return st.demand.DDL })
 	if !ddl || len(p.Statements) < 2 {
 		return nil
 	}
-	return p.Cut()
+	return p.CutIntoGroups()
 }
 
-// Cut returns the groups that Groups describes, also for a text with one statement or without DDL.
-func (p *Plan) Cut() (groups [][2]int) {
+// CutIntoGroups returns the groups that Groups describes, also for a text with one statement or without DDL.
+func (p *Plan) CutIntoGroups() (groups [][2]int) {
 	joins := false
 	for i := range p.Statements {
 		st := &p.Statements[i]
@@ -180,8 +180,8 @@ func (p *Plan) Cut() (groups [][2]int) {
 	return groups
 }
 
-// TooMuch reports whether the text is known to exceed what one transaction takes.
-func (p *Plan) TooMuch() bool {
+// ExceedsTransaction reports whether the text is known to exceed what one transaction takes.
+func (p *Plan) ExceedsTransaction() bool {
 	if slices.ContainsFunc(p.Statements, func(st Statement) bool { return st.separate }) {
 		return true
 	}
@@ -193,12 +193,15 @@ func (p *Plan) TooMuch() bool {
 	return false
 }
 
-// defers reports whether m is SET CONSTRAINTS ... DEFERRED, which delays checks to the end of the transaction.
-func defers(m parse.Message) bool { return m.Is("ConstraintsSetStmt") && m.Flag("deferred") }
+// defersConstraints reports whether m is SET CONSTRAINTS ... DEFERRED, which delays checks to the end of the
+// transaction.
+func defersConstraints(m parse.TreeNode) bool {
+	return m.Is("ConstraintsSetStmt") && m.Flag("deferred")
+}
 
-// destroys reports whether m drops tables, columns or schemas, and so their rows.
-func destroys(m parse.Message) bool {
-	switch m.Name() {
+// dropsRows reports whether m drops tables, columns or schemas, and so their rows.
+func dropsRows(m parse.TreeNode) bool {
+	switch m.TypeName() {
 	case "DropStmt":
 		switch parse.ObjectType(m.Integer("remove_type")) {
 		case parse.OBJECT_TABLE, parse.OBJECT_SCHEMA:
@@ -216,36 +219,36 @@ func destroys(m parse.Message) bool {
 	return false
 }
 
-// transactions reports statements that DSQL does not take in one transaction. A text of several statements
+// reportTransactions reports statements that DSQL does not take in one transaction. A text of several statements
 // without BEGIN is one transaction.
-func (r *rewriter) transactions() {
+func (r *rewriter) reportTransactions() {
 	if !r.rules.Dialect || len(r.parts) < 2 {
 		return
 	}
-	var b block
+	var b txContents
 	for i := range r.parts {
 		p := &r.parts[i]
-		f := b.observe(p.st)
+		f := b.addStatement(p.st)
 		if f == "" {
 			continue
 		}
-		finding := b.finding(f, p.st, r.rules.InTransactions)
+		finding := b.featureFinding(f, p.st, r.rules.InTransactions)
 		if p.st.Hint == "" {
-			p.st.Hint = hint(finding.Remedy)
+			p.st.Hint = remedySentence(finding.Remedy)
 		}
-		r.find(finding)
+		r.addFinding(finding)
 	}
 }
 
-// block records what the current transaction contains. dropped reports a DROP before the statement observed last.
-type block struct{ ddl, dml, drops, dropped bool }
+// txContents records what the current transaction contains. dropped reports a DROP before the statement observed last.
+type txContents struct{ ddl, dml, drops, dropped bool }
 
-// observe adds a statement to the transaction. It returns the feature that the transaction thereby uses and
-// DSQL lacks, or "".
-func (b *block) observe(st *Statement) Feature {
+// addStatement adds a statement to the transaction. It returns the feature that the transaction thereby uses and DSQL
+// lacks, or "".
+func (b *txContents) addStatement(st *Statement) Feature {
 	switch st.Tx.Verb {
 	case Commit, Rollback, PrepareTransaction:
-		*b = block{}
+		*b = txContents{}
 		return ""
 	}
 	already := *b
@@ -269,18 +272,18 @@ func (b *block) observe(st *Statement) Feature {
 	return ""
 }
 
-// finding returns the finding for a feature of observe. If Sluice commits before the statement, the block
-// starts again with it.
-func (b *block) finding(f Feature, st *Statement, how InTransactions) Finding {
-	finding := found(f, st.Start)
+// featureFinding returns the finding for a feature of observe. If Sluice commits before the statement, the block starts
+// again with it.
+func (b *txContents) featureFinding(f Feature, st *Statement, how DDLInTransactions) Finding {
+	finding := refusedFinding(f, st.Start)
 	switch {
 	case how == RefuseDDL:
 	case how == CommitDDL && b.dropped:
 		finding.Remedy = dropsRemedy
 	default:
-		finding = handled(f, Rewritten, Warning, "commits the transaction in front of the statement: a ROLLBACK does not take back what was before", st.Start)
+		finding = handledFinding(f, Rewritten, Warning, "commits the transaction in front of the statement: a ROLLBACK does not take back what was before", st.Start)
 		finding.Remedy = toolsRemedy
-		*b = block{ddl: st.demand.DDL, dml: st.demand.Rows, drops: st.demand.Drops}
+		*b = txContents{ddl: st.demand.DDL, dml: st.demand.Rows, drops: st.demand.Drops}
 	}
 	finding.Operation = st.Operation
 	return finding

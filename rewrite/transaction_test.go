@@ -8,7 +8,7 @@ import (
 // What texts ask of their transaction; where the words alone tell the plan it says the same.
 func TestDemand(t *testing.T) {
 	t.Parallel()
-	for sql, want := range map[string]Demand{
+	for sql, want := range map[string]TxDemand{
 		"SELECT 1": {}, "SELECT * FROM t FOR UPDATE": {}, "SELECT f(1)": {}, "SHOW timezone": {}, "ANALYZE t": {}, "EXPLAIN INSERT INTO t VALUES (1)": {},
 		"SET CONSTRAINTS ALL IMMEDIATE": {}, "DECLARE c CURSOR FOR SELECT 1": {}, "COPY t TO STDOUT": {}, "CREATE EXTENSION pgcrypto": {},
 		"PREPARE p AS INSERT INTO t VALUES (1)": {},
@@ -44,7 +44,7 @@ func TestGroups(t *testing.T) {
 		"INSERT INTO t VALUES (1); SELECT 1; SET a.b = 1; CREATE TABLE u (a int); SELECT 1; ANALYZE u": {{0, 3}, {3, 4}, {4, 6}},
 		"BEGIN; SELECT 1; SELECT 2; COMMIT; DROP TABLE t; SELECT 3":                                    {{0, 1}, {1, 3}, {3, 4}, {4, 5}, {5, 6}},
 	} {
-		if got := goldenPlanner(t).Plan([]byte(sql)).Groups(); !slices.Equal(got, want) {
+		if got := goldenPlanner(t).Plan([]byte(sql)).TxGroups(); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", sql, got, want)
 		}
 	}

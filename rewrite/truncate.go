@@ -10,9 +10,9 @@ import (
 
 // DSQL has no TRUNCATE. It is rewritten to one statement with a DELETE of all rows for each table.
 //
-// TRUNCATE refuses a table that another table references, even without rows, while DELETE follows the foreign
-// key. Therefore the statement itself queries the catalog in its own snapshot. If the TRUNCATE must be refused,
-// a cast fails, and the error contains the reason (TruncationRefusal). No row is deleted then.
+// TRUNCATE refuses a table that another table references, even without rows, while DELETE follows the foreign key.
+// Therefore the statement itself queries the catalog in its own snapshot. If the TRUNCATE must be refused, a cast
+// fails, and the error contains the reason (TruncationRefusal). No row is deleted then.
 
 // TruncatePolicy says how TRUNCATE is rewritten.
 type TruncatePolicy string
@@ -38,8 +38,8 @@ type Truncation struct {
 	qualified bool // a table has a schema in the text
 }
 
-// truncate rewrites a TRUNCATE to DELETEs if the rules allow it.
-func (r *rewriter) truncate(p *part) {
+// rewriteTruncate rewrites a TRUNCATE to DELETEs if the rules allow it.
+func (r *rewriter) rewriteTruncate(p *statementPart) {
 	on := r.rules.Truncate == TruncateDelete || r.rules.Truncate == TruncateBatches
 	if !on {
 		if r.rules.Dialect {
@@ -47,30 +47,30 @@ func (r *rewriter) truncate(p *part) {
 		}
 		return
 	}
-	t := truncationOf(p.node)
+	t := parseTruncate(p.node)
 	if t == nil {
 		return
 	}
-	text := t.text()
+	text := t.deleteSQL()
 	tree, err := parse.Tree(text)
 	if err != nil || len(tree.Values("stmts")) != 1 {
 		return
 	}
-	p.st.Truncation, p.st.Retag, p.st.demand.Rows = t, TruncateTag, true
-	r.edit(parse.Edit{Start: p.st.Start, End: p.st.End, Text: text})
+	p.st.Truncation, p.st.ReplacementTag, p.st.demand.Rows = t, TruncateTag, true
+	r.addEdits(parse.Edit{Start: p.st.Start, End: p.st.End, Text: text})
 	r.meant.Set(p.raw, "stmt", tree.Child("stmts").Values("stmt")...)
 	action := "rewritten to DELETE of all rows, where no other table refers to them"
 	if r.rules.Truncate == TruncateBatches {
 		action += "; more than a transaction may change are deleted in several, where the statement is sent alone outside of a transaction"
 	}
-	r.find(handled(Truncate, Rewritten, Warning, action, p.st.Start))
+	r.addFinding(handledFinding(Truncate, Rewritten, Warning, action, p.st.Start))
 }
 
-// truncationOf returns the Truncation of a TRUNCATE, or nil if it cannot be a DELETE.
-func truncationOf(node parse.Message) *Truncation {
+// parseTruncate returns the Truncation of a TRUNCATE, or nil if it cannot be a DELETE.
+func parseTruncate(node parse.TreeNode) *Truncation {
 	t := &Truncation{Restart: node.Flag("restart_seqs"), Cascade: parse.DropBehavior(node.Integer("behavior")) == parse.DROP_CASCADE}
 	for relation := range node.List("relations") {
-		name := regclass(relation)
+		name := regclassName(relation)
 		if relation.Text("catalogname") != "" || strings.HasPrefix(relation.Text("relname"), truncateName) {
 			return nil
 		}
@@ -85,14 +85,14 @@ func truncationOf(node parse.Message) *Truncation {
 // truncateName is the prefix of the WITH queries in the rewritten statement. Tables must not have it.
 const truncateName = "sluice truncate"
 
-// text returns the DELETE statement that replaces the TRUNCATE.
-func (t *Truncation) text() string {
+// deleteSQL returns the DELETE statement that replaces the TRUNCATE.
+func (t *Truncation) deleteSQL() string {
 	// PostgreSQL resolves the WITH queries first, so the error names a missing schema.
 	if len(t.Tables) == 1 && !t.qualified {
-		return "DELETE FROM " + t.Tables[0] + " WHERE " + t.allowed()
+		return "DELETE FROM " + t.Tables[0] + " WHERE " + t.allowedCondition()
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, `WITH "%s" AS MATERIALIZED (SELECT %s AS allowed)`, truncateName, t.allowed())
+	fmt.Fprintf(&b, `WITH "%s" AS MATERIALIZED (SELECT %s AS allowed)`, truncateName, t.allowedCondition())
 	for i, table := range t.Tables[:len(t.Tables)-1] {
 		fmt.Fprintf(&b, `, "%s %d" AS (DELETE FROM %s WHERE (SELECT allowed FROM "%s"))`, truncateName, i, table, truncateName)
 	}
@@ -103,11 +103,11 @@ func (t *Truncation) text() string {
 // refusedBy precedes the reason in the error of a refused TRUNCATE. Its last byte separates the reason's parts.
 const refusedBy = "sluice\x01"
 
-// allowed returns a condition that is true for every row, or fails if the TRUNCATE must be refused.
-func (t *Truncation) allowed() string {
+// allowedCondition returns a condition that is true for every row, or fails if the TRUNCATE must be refused.
+func (t *Truncation) allowedCondition() string {
 	oids := make([]string, len(t.Tables))
 	for i, table := range t.Tables {
-		oids[i] = parse.Literal(table) + "::pg_catalog.regclass"
+		oids[i] = parse.QuoteLiteral(table) + "::pg_catalog.regclass"
 	}
 	list := strings.Join(oids, ", ")
 	reason := func(parts ...string) string {
@@ -128,15 +128,15 @@ func (t *Truncation) allowed() string {
 	return "(SELECT CASE WHEN q.reason IS NULL THEN true ELSE CAST(q.reason AS pg_catalog.bool) END FROM (SELECT COALESCE(" + strings.Join(reasons, ", ") + ") AS reason) q)"
 }
 
-// TruncationRefusal converts a server error about the rewritten DELETE to an error about TRUNCATE. nil means
-// that the client gets the server's error.
+// TruncationRefusal converts a server error about the rewritten DELETE to an error about TRUNCATE. nil means that the
+// client gets the server's error.
 func (t *Truncation) TruncationRefusal(code, message string) *Refusal {
 	if _, parts, ok := strings.Cut(message, refusedBy); ok && code == "22P02" {
 		of := strings.Split(strings.TrimSuffix(parts, `"`), "\x01")
 		for len(of) < 3 {
 			of = append(of, "")
 		}
-		return t.refusal(of[0], of[1], of[2])
+		return t.refusalFor(of[0], of[1], of[2])
 	}
 	_, name, _ := strings.Cut(message, `"`)
 	name, _, _ = strings.Cut(name, `"`)
@@ -144,13 +144,13 @@ func (t *Truncation) TruncationRefusal(code, message string) *Refusal {
 	case strings.HasPrefix(message, "cannot execute DELETE "): // the error of a READ ONLY transaction
 		return &Refusal{Code: code, Message: strings.Replace(message, "DELETE", TruncateTag, 1)}
 	case code == "55000" && strings.HasPrefix(message, "cannot delete from view"), code == "42809" && name != "":
-		return t.refusal("kind", name, "")
+		return t.refusalFor("kind", name, "")
 	}
 	return nil
 }
 
-// refusal returns the error of a TRUNCATE for a reason of allowed.
-func (t *Truncation) refusal(reason, name, other string) *Refusal {
+// refusalFor returns the error of a TRUNCATE for a reason of allowed.
+func (t *Truncation) refusalFor(reason, name, other string) *Refusal {
 	switch reason {
 	case "kind":
 		return &Refusal{Code: "42809", Message: fmt.Sprintf("\"%s\" is not a table", name)}
@@ -169,21 +169,21 @@ func (t *Truncation) refusal(reason, name, other string) *Refusal {
 	return &Refusal{Code: "0A000", Message: message, Detail: fmt.Sprintf("Table \"%s\" references \"%s\".", name, other), Hint: hint}
 }
 
-// chunked returns the batches of a TRUNCATE, one Chunked for each table.
-func (t *Truncation) chunked() *Chunked {
-	c := &Chunked{truncates: t, Table: t.Tables[0]}
+// batchedDelete returns the batches of a TRUNCATE, one Chunked for each table.
+func (t *Truncation) batchedDelete() *BatchedDelete {
+	c := &BatchedDelete{truncates: t, Table: t.Tables[0]}
 	for _, table := range t.Tables {
-		c.each = append(c.each, &Chunked{truncates: t, Table: table, head: "DELETE FROM " + table + " WHERE", condition: t.allowed()})
+		c.each = append(c.each, &BatchedDelete{truncates: t, Table: table, head: "DELETE FROM " + table + " WHERE", condition: t.allowedCondition()})
 	}
 	return c
 }
 
-// References returns a query for the foreign keys between tables of the statement. Its columns are the indexes
-// of the referencing and of the referenced table, and the ON DELETE action.
-func (t *Truncation) References() string {
+// ForeignKeysQuery returns a query for the foreign keys between tables of the statement. Its columns are the indexes of
+// the referencing and of the referenced table, and the ON DELETE action.
+func (t *Truncation) ForeignKeysQuery() string {
 	oids := make([]string, len(t.Tables))
 	for i, table := range t.Tables {
-		oids[i] = parse.Literal(table) + "::pg_catalog.regclass"
+		oids[i] = parse.QuoteLiteral(table) + "::pg_catalog.regclass"
 	}
 	list := strings.Join(oids, ", ")
 	place := func(column string) string {

@@ -45,15 +45,15 @@ func TestTruncate(t *testing.T) {
 			t.Errorf("%s: %d tables", sql, n)
 		}
 		checkIdempotent(t, p, plan)
-		if passed := off.Plan([]byte(sql)); passed.Text != "" || passed.Listed() {
+		if passed := off.Plan([]byte(sql)); passed.Text != "" || passed.MayRunInBatches() {
 			t.Errorf("%s, refused: %q", sql, passed.Text)
 		}
 	}
-	if p.Plan([]byte("TRUNCATE t")).Listed() || !truncating(t, TruncateBatches).Plan([]byte("TRUNCATE t")).Listed() ||
-		truncating(t, TruncateBatches).Plan([]byte("TRUNCATE t; SELECT 1")).Listed() {
+	if p.Plan([]byte("TRUNCATE t")).MayRunInBatches() || !truncating(t, TruncateBatches).Plan([]byte("TRUNCATE t")).MayRunInBatches() ||
+		truncating(t, TruncateBatches).Plan([]byte("TRUNCATE t; SELECT 1")).MayRunInBatches() {
 		t.Error("batches are for a TRUNCATE alone, where they are asked for")
 	}
-	batches, ok := truncating(t, TruncateBatches).Chunked(truncating(t, TruncateBatches).Plan([]byte("TRUNCATE t"))).Each()[0].Batches([]string{"id"})
+	batches, ok := truncating(t, TruncateBatches).BatchedDelete(truncating(t, TruncateBatches).Plan([]byte("TRUNCATE t"))).PerTable()[0].BatchBuilder([]string{"id"})
 	if tree, err := parse.Tree(batches(7)); !ok || err != nil || !tree.Child("stmts").Child("stmt").Is("DeleteStmt") || !strings.HasSuffix(batches(7), `ORDER BY "id" LIMIT 7)`) {
 		t.Errorf("%v %v: %s", ok, err, batches(7))
 	}

@@ -11,10 +11,10 @@ import (
 // generateV4 is the function's name, and the default name of its result column.
 const generateV4 = "uuid_generate_v4"
 
-// uuids rewrites the calls of uuid_generate_v4() in one statement.
-type uuids struct {
+// uuidRewriter rewrites the calls of uuid_generate_v4() in one statement.
+type uuidRewriter struct {
 	r     *rewriter
-	ph    parse.Phrase
+	ph    parse.TokenList
 	pairs []int32
 	taken []parse.Edit // sorted edits of other rules
 	// unchanged holds the calls that are not rewritten, by address of their node.
@@ -22,8 +22,8 @@ type uuids struct {
 	done      bool
 }
 
-// generateUUIDs rewrites all calls of uuid_generate_v4() in a statement to gen_random_uuid().
-func (r *rewriter) generateUUIDs(p *part) {
+// rewriteUUIDCalls rewrites all calls of uuid_generate_v4() in a statement to gen_random_uuid().
+func (r *rewriter) rewriteUUIDCalls(p *statementPart) {
 	if !p.uuids || !r.rules.Extensions {
 		return
 	}
@@ -31,18 +31,18 @@ func (r *rewriter) generateUUIDs(p *part) {
 	if len(r.ends) > 0 {
 		first = r.ends[len(r.ends)-1]
 	}
-	u := uuids{r: r, ph: r.phrase(p), taken: slices.Clone(r.edits[first:]), unchanged: map[*byte]bool{}}
+	u := uuidRewriter{r: r, ph: r.statementTokens(p), taken: slices.Clone(r.edits[first:]), unchanged: map[*byte]bool{}}
 	slices.SortStableFunc(u.taken, func(a, b parse.Edit) int { return a.Start - b.Start })
-	u.pairs = u.ph.Pairs()
+	u.pairs = u.ph.BracketPairs()
 	u.visit(p.node)
 	if u.done {
-		r.find(handled(GenerateUUID, Rewritten, Info, "rewritten to gen_random_uuid()", p.st.Start))
+		r.addFinding(handledFinding(GenerateUUID, Rewritten, Info, "rewritten to gen_random_uuid()", p.st.Start))
 	}
 }
 
-// generates reports whether a node is a call of uuid_generate_v4(), unqualified or in schema public, without
-// other clauses.
-func generates(call parse.Message) bool {
+// isUUIDCall reports whether a node is a call of uuid_generate_v4(), unqualified or in schema public, without other
+// clauses.
+func isUUIDCall(call parse.TreeNode) bool {
 	if !call.Is("FuncCall") {
 		return false
 	}
@@ -63,14 +63,14 @@ func generates(call parse.Message) bool {
 	return true
 }
 
-// visit rewrites the calls in a node. A result column that has its name from a call gets the same name by AS,
-// or the call is not rewritten.
-func (u *uuids) visit(m parse.Message) {
+// visit rewrites the calls in a node. A result column that has its name from a call gets the same name by AS, or the
+// call is not rewritten.
+func (u *uuidRewriter) visit(m parse.TreeNode) {
 	named := ""
-	switch m.Name() {
+	switch m.TypeName() {
 	case "FuncCall":
-		if generates(m) {
-			u.call(m)
+		if isUUIDCall(m) {
+			u.rewriteCall(m)
 			return
 		}
 	case "SelectStmt":
@@ -78,32 +78,32 @@ func (u *uuids) visit(m parse.Message) {
 	case "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt":
 		named = "returning_list"
 	case "RangeFunction":
-		u.keepNames(m)
+		u.keepColumnNames(m)
 	}
 	if named != "" {
 		for target := range m.List(named) {
-			u.target(target)
+			u.addTargetAlias(target)
 		}
 	}
-	for child := range m.Nodes() {
+	for child := range m.Children() {
 		u.visit(child)
 	}
 }
 
-// keepNames preserves the column names of a FROM item. A single function names its column after the item's
-// alias, so an alias is added. In ROWS FROM with several functions the calls are not rewritten.
-func (u *uuids) keepNames(item parse.Message) {
-	var calls []parse.Message
+// keepColumnNames preserves the column names of a FROM item. A single function names its column after the item's alias,
+// so an alias is added. In ROWS FROM with several functions the calls are not rewritten.
+func (u *uuidRewriter) keepColumnNames(item parse.TreeNode) {
+	var calls []parse.TreeNode
 	functions := 0
 	for pair := range item.List("functions") {
 		functions++
 		for call := range pair.List("items") {
-			if generates(call) {
+			if isUUIDCall(call) {
 				calls = append(calls, call)
 			}
 		}
 	}
-	if len(calls) == 0 || functions == 1 && (item.Child("alias").Shape != nil || u.names(item, calls[0])) {
+	if len(calls) == 0 || functions == 1 && (item.Child("alias").Shape != nil || u.addFunctionAlias(item, calls[0])) {
 		return
 	}
 	for _, call := range calls {
@@ -111,23 +111,23 @@ func (u *uuids) keepNames(item parse.Message) {
 	}
 }
 
-// names adds the function's name as an alias to a FROM item of one call. It reports whether it could.
-func (u *uuids) names(item, call parse.Message) bool {
-	i := u.ph.At(call.Integer("location"))
+// addFunctionAlias adds the function's name as an alias to a FROM item of one call. It reports whether it could.
+func (u *uuidRewriter) addFunctionAlias(item, call parse.TreeNode) bool {
+	i := u.ph.TokenAt(call.Integer("location"))
 	if i < 0 {
 		return false
 	}
-	if i = u.ph.Qualified(i); i >= len(u.pairs) || !u.ph.Punct(i, '(') || int(u.pairs[i]) <= i {
+	if i = u.ph.AfterQualifiedName(i); i >= len(u.pairs) || !u.ph.IsPunct(i, '(') || int(u.pairs[i]) <= i {
 		return false
 	}
 	end := int(u.pairs[i])
 	if item.Flag("is_rowsfrom") {
-		if end++; !u.ph.Punct(end, ')') {
+		if end++; !u.ph.IsPunct(end, ')') {
 			return false
 		}
 	}
 	if item.Flag("ordinality") {
-		if end += 2; !u.ph.Word(end, "ordinality") {
+		if end += 2; !u.ph.IsKeyword(end, "ordinality") {
 			return false
 		}
 	}
@@ -135,39 +135,39 @@ func (u *uuids) names(item, call parse.Message) bool {
 	if u.isTaken(at, at) {
 		return false
 	}
-	u.r.edit(parse.Edit{Start: at, End: at, Text: " AS " + generateV4})
+	u.r.addEdits(parse.Edit{Start: at, End: at, Text: " AS " + generateV4})
 	from := sampleNamed().Child("stmts").Child("stmt").Child("from_clause")
 	u.r.meant.Set(item, "alias", from.Values("alias")...)
 	return true
 }
 
-var sampleNamed = parse.Sample("SELECT FROM f() AS uuid_generate_v4")
+var sampleNamed = parse.LazyTree("SELECT FROM f() AS uuid_generate_v4")
 
-// target adds the function's name as an alias to a result column that has its name from a call.
-func (u *uuids) target(target parse.Message) {
+// addTargetAlias adds the function's name as an alias to a result column that has its name from a call.
+func (u *uuidRewriter) addTargetAlias(target parse.TreeNode) {
 	if !target.Is("ResTarget") || target.Text("name") != "" {
 		return
 	}
-	_, namer, _ := parse.Figured(target.Child("val"))
-	if !generates(namer) {
+	_, namer, _ := parse.FigureNodeName(target.Child("val"))
+	if !isUUIDCall(namer) {
 		return
 	}
-	end := u.end(u.ph.At(target.Integer("location")))
+	end := u.targetEnd(u.ph.TokenAt(target.Integer("location")))
 	if end < 0 || u.isTaken(int(u.ph.Tokens[end].End), int(u.ph.Tokens[end].End)) {
 		u.unchanged[&namer.Wire[0]] = true
 		return
 	}
 	at := int(u.ph.Tokens[end].End)
-	u.r.edit(parse.Edit{Start: at, End: at, Text: " AS " + generateV4})
+	u.r.addEdits(parse.Edit{Start: at, End: at, Text: " AS " + generateV4})
 	u.r.meant.Set(target, "name", parse.Value{Bytes: []byte(generateV4)})
 }
 
-// end returns the last token of the result column that begins at token start, or -1 if it is unclear. ON
-// CONFLICT may follow the column.
-func (u *uuids) end(start int) int {
-	end := u.ph.ItemEnd(start, func(i int) int { return int(u.pairs[i]) })
+// targetEnd returns the last token of the result column that begins at token start, or -1 if it is unclear. ON CONFLICT
+// may follow the column.
+func (u *uuidRewriter) targetEnd(start int) int {
+	end := u.ph.BareItemEnd(start, func(i int) int { return int(u.pairs[i]) })
 	for i := max(start, 0); i <= end; i++ {
-		if u.ph.Word(i, "on") && !u.ph.Punct(i-1, '.') {
+		if u.ph.IsKeyword(i, "on") && !u.ph.IsPunct(i-1, '.') {
 			return i - 1
 		}
 		i = max(i, int(u.pairs[i]))
@@ -176,24 +176,24 @@ func (u *uuids) end(start int) int {
 }
 
 // isTaken reports whether another rule edits the text between two offsets.
-func (u *uuids) isTaken(start, end int) bool {
+func (u *uuidRewriter) isTaken(start, end int) bool {
 	i, _ := slices.BinarySearchFunc(u.taken, end, func(e parse.Edit, at int) int { return e.Start - at })
 	return i > 0 && u.taken[i-1].End > start
 }
 
-// call rewrites one call of uuid_generate_v4().
-func (u *uuids) call(call parse.Message) {
-	i := u.ph.At(call.Integer("location"))
+// rewriteCall rewrites one call of uuid_generate_v4().
+func (u *uuidRewriter) rewriteCall(call parse.TreeNode) {
+	i := u.ph.TokenAt(call.Integer("location"))
 	if i < 0 || u.unchanged[&call.Wire[0]] {
 		return
 	}
-	start, end := int(u.ph.Tokens[i].Start), int(u.ph.Tokens[u.ph.Qualified(i)-1].End)
+	start, end := int(u.ph.Tokens[i].Start), int(u.ph.Tokens[u.ph.AfterQualifiedName(i)-1].End)
 	if u.isTaken(start, end) {
 		return
 	}
 	u.done = true
-	u.r.edit(parse.Edit{Start: start, End: end, Text: "gen_random_uuid"})
+	u.r.addEdits(parse.Edit{Start: start, End: end, Text: "gen_random_uuid"})
 	u.r.meant.Set(call, "funcname", sampleGenerate().Child("stmts").Child("stmt").Child("target_list").Child("val").Values("funcname")...)
 }
 
-var sampleGenerate = parse.Sample("SELECT gen_random_uuid()")
+var sampleGenerate = parse.LazyTree("SELECT gen_random_uuid()")

@@ -33,8 +33,8 @@ type flags struct {
 	problems []error // faults of single values
 }
 
-// cluster defines the flags on which server and token must agree.
-func (f *flags) cluster(set *pflag.FlagSet) {
+// defineClusterFlags defines the flags on which server and token must agree.
+func (f *flags) defineClusterFlags(set *pflag.FlagSet) {
 	f.config = dsqlsim.DefaultConfig()
 	c := &f.config
 	set.SortFlags = false
@@ -42,10 +42,10 @@ func (f *flags) cluster(set *pflag.FlagSet) {
 	set.StringVar(&c.AccessKeyID, "access-key", defaultAccessKey, "access key that tokens are signed with")
 	set.StringVar(&c.SecretAccessKey, "secret-key", defaultSecretKey, "its secret")
 	set.StringVar(&c.SessionToken, "session-token", "", "session token that must be in the token")
-	f.collect(set)
+	f.recordBadValues(set)
 }
 
-func (f *flags) server(set *pflag.FlagSet) {
+func (f *flags) defineServerFlags(set *pflag.FlagSet) {
 	c := &f.config
 	set.SortFlags = false
 	set.StringVar(&c.Upstream, "upstream", "", `connection string of the PostgreSQL behind it, without TLS`)
@@ -60,24 +60,24 @@ func (f *flags) server(set *pflag.FlagSet) {
 	set.StringVar(&f.ageEnd, "age-end", "eof", "how it ends: eof or fatal")
 	set.StringVar(&f.cancel, "cancel", "ignore", "cancel requests: ignore (as a cluster does) or honour")
 	set.BoolVar(&c.AllowCopy, "copy", false, "let COPY through")
-	f.limits(set)
+	f.defineLimitFlags(set)
 	set.DurationVar(&c.LockTimeout, "lock-timeout", c.LockTimeout, "longest wait for another transaction inside PostgreSQL")
 	set.BoolVar(&c.KeyConflicts, "key-conflicts", c.KeyConflicts, "a key violated by a row that the transaction cannot see is a conflict at COMMIT")
 	set.BoolVar(&c.SchemaConflicts, "schema-conflicts", c.SchemaConflicts, "fail other sessions with OC001 after a change of the schema")
-	set.BoolVar(&c.TellsAtOnce, "tell-at-once", false, "report a conflict at the first statement that cannot see what its transaction wrote")
+	set.BoolVar(&c.ReportsConflictEarly, "tell-at-once", false, "report a conflict at the first statement that cannot see what its transaction wrote")
 	set.IntVar(&c.LedgerSize, "ledger", c.LedgerSize, "number of events in the ledger")
-	f.collect(set)
+	f.recordBadValues(set)
 }
 
-func (f *flags) token(set *pflag.FlagSet) {
+func (f *flags) defineTokenFlags(set *pflag.FlagSet) {
 	set.SortFlags = false
 	set.StringVar(&f.user, "user", "admin", "role that the token is for")
 	set.DurationVar(&f.tokenLife, "expires", defaultTokenLife, "life of the token")
-	f.collect(set)
+	f.recordBadValues(set)
 }
 
-// complete turns the flags into a configuration. It returns all their faults in one error.
-func (f *flags) complete() error {
+// completeConfig turns the flags into a configuration. It returns all their faults in one error.
+func (f *flags) completeConfig() error {
 	problems := f.problems
 	note := func(err error) {
 		if err != nil {
@@ -85,11 +85,11 @@ func (f *flags) complete() error {
 		}
 	}
 	c := &f.config
-	c.HonourCancel = f.choice("cancel", f.cancel, "ignore", "honour", note)
-	c.AgeFatal = f.choice("age-end", f.ageEnd, "eof", "fatal", note)
-	note(address("listen", f.listen))
+	c.HonourCancel = f.parseChoice("cancel", f.cancel, "ignore", "honour", note)
+	c.AgeFatal = f.parseChoice("age-end", f.ageEnd, "eof", "fatal", note)
+	note(checkAddress("listen", f.listen))
 	if f.admin != "" {
-		note(address("admin", f.admin))
+		note(checkAddress("admin", f.admin))
 	}
 	if f.faults != "" {
 		var err error
@@ -97,21 +97,21 @@ func (f *flags) complete() error {
 			note(fmt.Errorf("--faults: %w", err))
 		}
 	}
-	for _, problem := range problemsOf(c.Validate()) {
+	for _, problem := range splitJoinedError(c.Validate()) {
 		note(fmt.Errorf("--%w", problem))
 	}
 	return errors.Join(problems...)
 }
 
-// choice returns whether the flag has the second of two words.
-func (*flags) choice(flag, given, first, second string, note func(error)) bool {
+// parseChoice returns whether the flag has the second of two words.
+func (*flags) parseChoice(flag, given, first, second string, note func(error)) bool {
 	if given != first && given != second {
 		note(fmt.Errorf("--%s %q: want %s or %s", flag, given, first, second))
 	}
 	return given == second
 }
 
-func address(flag, given string) error {
+func checkAddress(flag, given string) error {
 	if _, _, err := net.SplitHostPort(given); err != nil {
 		return fmt.Errorf("--%s %q: want host:port, such as 127.0.0.1:5433", flag, given)
 	}

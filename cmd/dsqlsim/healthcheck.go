@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// healthTime bounds the wait for the answer of a probe.
-const healthTime = 5 * time.Second
+// healthTimeout bounds the wait for the answer of a probe.
+const healthTimeout = 5 * time.Second
 
 // newHealthcheck returns the command that probes a stand-in on this machine. The stand-in's image
 // has no other program for that.
@@ -22,7 +22,7 @@ func newHealthcheck() *cobra.Command {
 		Long:  "Healthcheck asks /readyz of the admin interface.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := healthy(cmd.Context(), "http://"+admin+"/readyz"); err != nil {
+			if err := checkHealth(cmd.Context(), "http://"+admin+"/readyz"); err != nil {
 				return &runtimeError{err}
 			}
 			return nil
@@ -32,8 +32,8 @@ func newHealthcheck() *cobra.Command {
 	return cmd
 }
 
-func healthy(ctx context.Context, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, healthTime)
+func checkHealth(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -33,4 +33,4 @@ A plan is a JSON list of faults, for POST /faults and --faults:
 
 Keys of a fault; at and action are needed:
 
-` + dsqlsim.PlanHelp()
+` + dsqlsim.FaultPlanHelp()

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim"
 )
 
-// limits defines the flags for the cluster's limits, refusals and delays.
-func (f *flags) limits(set *pflag.FlagSet) {
+// defineLimitFlags defines the flags for the cluster's limits, refusals and delays.
+func (f *flags) defineLimitFlags(set *pflag.FlagSet) {
 	c := &f.config
 	set.Var(&limitFlag{&c.Limits}, "limit", "another limit than the cluster's, as name=number; names: "+strings.Join(limitNames(), ", "))
 	set.DurationVar(&c.Limits.TransactionAge, "transaction-age", c.Limits.TransactionAge, "longest life of a transaction")
@@ -29,8 +29,8 @@ func (f *flags) limits(set *pflag.FlagSet) {
 // limitFlag is a flag that sets one limit of the stand-in each time it is given.
 type limitFlag struct{ limits *dsqlsim.Limits }
 
-// limited returns the limits by name.
-func limited(l *dsqlsim.Limits) map[string]*int {
+// limitsByName returns the limits by name.
+func limitsByName(l *dsqlsim.Limits) map[string]*int {
 	return map[string]*int{
 		"rows": &l.TransactionRows, "bytes": &l.TransactionBytes, "message-bytes": &l.MessageBytes,
 		"value-bytes": &l.ValueBytes, "row-bytes": &l.RowBytes, "key-bytes": &l.KeyBytes,
@@ -48,7 +48,7 @@ func limitNames() []string {
 
 func (f *limitFlag) Set(s string) error {
 	name, value, ok := strings.Cut(s, "=")
-	limit := limited(f.limits)[name]
+	limit := limitsByName(f.limits)[name]
 	if !ok || limit == nil {
 		return fmt.Errorf("want name=number, one of %s", strings.Join(limitNames(), ", "))
 	}

@@ -25,7 +25,7 @@ func main() {
 	if err == nil {
 		return
 	}
-	for _, problem := range problemsOf(err) {
+	for _, problem := range splitJoinedError(err) {
 		fmt.Fprintf(os.Stderr, "dsqlsim: %v\n", problem)
 	}
 	if _, ok := errors.AsType[*runtimeError](err); ok {
@@ -52,8 +52,8 @@ func newCommand(args []string) *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), cmd.OutOrStdout(), &f) },
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	f.cluster(root.PersistentFlags())
-	f.server(root.Flags())
+	f.defineClusterFlags(root.PersistentFlags())
+	f.defineServerFlags(root.Flags())
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s\n\n%s", cmd.Long, cmd.UsageString())
 		if cmd == root {
@@ -69,8 +69,8 @@ takes as the password of a role.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return printToken(cmd.OutOrStdout(), &f) },
 	}
-	f.token(token.Flags())
+	f.defineTokenFlags(token.Flags())
 	root.AddCommand(token, newHealthcheck())
-	root.SetArgs(f.sift(root, args))
+	root.SetArgs(f.dropUnknownArgs(root, args))
 	return root
 }

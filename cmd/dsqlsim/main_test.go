@@ -56,7 +56,7 @@ func TestWrongUsage(t *testing.T) {
 	} {
 		cmd := newCommand(strings.Fields(test.args))
 		cmd.SetOut(io.Discard)
-		problems := problemsOf(cmd.Execute())
+		problems := splitJoinedError(cmd.Execute())
 		if len(problems) != len(test.want) {
 			t.Errorf("%q: %d problems, want %d: %v", test.args, len(problems), len(test.want), problems)
 			continue
@@ -79,7 +79,7 @@ func TestHelp(t *testing.T) {
 	if err := cmd.Execute(); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"--listen", "--upstream", `(default "127.0.0.1:9433")`, "--cancel", "--connections", "POST   /faults", "GET    /ledger", dsqlsim.PlanHelp()} {
+	for _, want := range []string{"--listen", "--upstream", `(default "127.0.0.1:9433")`, "--cancel", "--connections", "POST   /faults", "GET    /ledger", dsqlsim.FaultPlanHelp()} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing", want)
 		}

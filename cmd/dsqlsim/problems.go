@@ -8,43 +8,43 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// collect makes every flag of the set record a bad value, so that the parse goes on and reports all
+// recordBadValues makes every flag of the set record a bad value, so that the parse goes on and reports all
 // of them.
-func (f *flags) collect(set *pflag.FlagSet) {
+func (f *flags) recordBadValues(set *pflag.FlagSet) {
 	set.VisitAll(func(flag *pflag.Flag) {
-		if _, done := flag.Value.(*noted); !done {
-			flag.Value = &noted{flag.Value, flag.Name, &f.problems}
+		if _, done := flag.Value.(*recordingValue); !done {
+			flag.Value = &recordingValue{flag.Value, flag.Name, &f.problems}
 		}
 	})
 }
 
-// noted is a flag's value that records a bad value as a problem.
-type noted struct {
+// recordingValue is a flag's value that records a bad value as a problem.
+type recordingValue struct {
 	pflag.Value
 	flag     string
 	problems *[]error
 }
 
-// wanted describes the values of each type of flag.
-var wanted = map[string]string{
+// expectedByType describes the values of each type of flag.
+var expectedByType = map[string]string{
 	"bool":     "true or false",
 	"int":      "a whole number",
 	"float64":  "a number",
 	"duration": "a duration with its unit, such as 500ms, 90s or 60m",
 }
 
-func (n *noted) Set(given string) error {
+func (n *recordingValue) Set(given string) error {
 	before := n.String()
 	if n.Value.Set(given) != nil {
 		_ = n.Value.Set(before) // a failed Set may have stored zero, which would be a second problem
-		*n.problems = append(*n.problems, fmt.Errorf("--%s %q: want %s", n.flag, given, wanted[n.Type()]))
+		*n.problems = append(*n.problems, fmt.Errorf("--%s %q: want %s", n.flag, given, expectedByType[n.Type()]))
 	}
 	return nil
 }
 
-// sift removes unknown words and flags from the arguments and records them as problems. One error then reports them
-// with the problems of the other flags.
-func (f *flags) sift(root *cobra.Command, args []string) []string {
+// dropUnknownArgs removes unknown words and flags from the arguments and records them as problems. One error then
+// reports them with the problems of the other flags.
+func (f *flags) dropUnknownArgs(root *cobra.Command, args []string) []string {
 	wrong := func(format string, values ...any) { f.problems = append(f.problems, fmt.Errorf(format, values...)) }
 	cmd, words, err := root.Find(args)
 	if err != nil {
@@ -84,8 +84,8 @@ func (f *flags) sift(root *cobra.Command, args []string) []string {
 	return kept
 }
 
-// problemsOf splits an error of errors.Join.
-func problemsOf(err error) []error {
+// splitJoinedError splits an error of errors.Join.
+func splitJoinedError(err error) []error {
 	if err == nil {
 		return nil
 	}
@@ -95,7 +95,7 @@ func problemsOf(err error) []error {
 	}
 	var problems []error
 	for _, each := range joined.Unwrap() {
-		problems = append(problems, problemsOf(each)...)
+		problems = append(problems, splitJoinedError(each)...)
 	}
 	return problems
 }

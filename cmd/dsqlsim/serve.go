@@ -20,7 +20,7 @@ const headerTimeout = 10 * time.Second
 
 // serve runs the stand-in until ctx ends, and writes instructions for its use to out.
 func serve(ctx context.Context, out io.Writer, f *flags) (err error) {
-	if err := f.complete(); err != nil {
+	if err := f.completeConfig(); err != nil {
 		return err
 	}
 	f.config.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
@@ -33,7 +33,7 @@ func serve(ctx context.Context, out io.Writer, f *flags) (err error) {
 		return &runtimeError{fmt.Errorf("--listen: %w", err)}
 	}
 	ended := make(chan error, 2)
-	admin := &http.Server{Handler: srv.Admin(), ReadHeaderTimeout: headerTimeout}
+	admin := &http.Server{Handler: srv.AdminHandler(), ReadHeaderTimeout: headerTimeout}
 	var adminAddress net.Addr
 	if f.admin != "" {
 		adminLn, err := net.Listen("tcp", f.admin)
@@ -45,8 +45,8 @@ func serve(ctx context.Context, out io.Writer, f *flags) (err error) {
 		adminAddress = adminLn.Addr()
 	}
 	go func() { ended <- srv.Serve(ln) }()
-	f.announce(out, ln.Addr(), adminAddress)
-	behind(ctx, out, srv)
+	f.printInstructions(out, ln.Addr(), adminAddress)
+	printUpstream(ctx, out, srv)
 
 	select {
 	case <-ctx.Done():
@@ -56,8 +56,8 @@ func serve(ctx context.Context, out io.Writer, f *flags) (err error) {
 	return errors.Join(err, srv.Close())
 }
 
-// announce writes how to use the stand-in, with the addresses of its listeners.
-func (f *flags) announce(out io.Writer, listen, admin net.Addr) {
+// printInstructions writes how to use the stand-in, with the addresses of its listeners.
+func (f *flags) printInstructions(out io.Writer, listen, admin net.Addr) {
 	host, port, _ := net.SplitHostPort(listen.String())
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
@@ -68,15 +68,15 @@ func (f *flags) announce(out io.Writer, listen, admin net.Addr) {
 	}
 	fmt.Fprintf(out, "dsqlsim: stands in for %s on %s\n", f.config.Endpoint, listen)
 	fmt.Fprintf(out, "dsqlsim: PGPASSWORD=$(%s token%s) psql \"host=%s hostaddr=%s port=%s user=admin dbname=postgres %s\"\n",
-		os.Args[0], f.tokenArgs(), f.config.Endpoint, host, port, verify)
+		os.Args[0], f.tokenCommandArgs(), f.config.Endpoint, host, port, verify)
 	if admin != nil {
 		fmt.Fprintf(out, "dsqlsim: faults, ledger and metrics on http://%s\n", admin)
 	}
 }
 
-// tokenArgs returns the flags that the token command needs to agree with this server. The user
+// tokenCommandArgs returns the flags that the token command needs to agree with this server. The user
 // fills in the secrets.
-func (f *flags) tokenArgs() string {
+func (f *flags) tokenCommandArgs() string {
 	var args string
 	for _, each := range []struct{ flag, given, preset, shown string }{
 		{"endpoint", f.config.Endpoint, defaultEndpoint, f.config.Endpoint},
@@ -91,9 +91,9 @@ func (f *flags) tokenArgs() string {
 	return args
 }
 
-// behind writes the version of the PostgreSQL behind the stand-in, or why it does not answer.
-func behind(ctx context.Context, out io.Writer, srv *dsqlsim.Server) {
-	version, err := srv.Upstream(ctx)
+// printUpstream writes the version of the PostgreSQL behind the stand-in, or why it does not answer.
+func printUpstream(ctx context.Context, out io.Writer, srv *dsqlsim.Server) {
+	version, err := srv.UpstreamVersion(ctx)
 	if err != nil {
 		fmt.Fprintf(out, "dsqlsim: clients are turned away until PostgreSQL answers: %v\n", err)
 		return
@@ -104,9 +104,9 @@ func behind(ctx context.Context, out io.Writer, srv *dsqlsim.Server) {
 func printToken(out io.Writer, f *flags) error {
 	f.config.Upstream = "host=none" // a token needs none
 	f.listen, f.admin = defaultListen, ""
-	if err := f.complete(); err != nil {
+	if err := f.completeConfig(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(out, dsqlsim.Token(&f.config, f.user, time.Now(), f.tokenLife))
+	_, err := fmt.Fprintln(out, dsqlsim.SignToken(&f.config, f.user, time.Now(), f.tokenLife))
 	return err
 }

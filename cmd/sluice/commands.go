@@ -27,7 +27,7 @@ func newVersion() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "sluice "+describeBuild())
-			return cli.AtRuntime(err)
+			return cli.AsRuntimeError(err)
 		},
 	}
 }
@@ -42,9 +42,9 @@ func newConfigReference() *cobra.Command {
 	file := cmd.Flags().String("write", "", "put the tables between the markers of this file instead")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *file != "" {
-			return cli.AtRuntime(config.WriteReference(*file))
+			return cli.AsRuntimeError(config.WriteReference(*file))
 		}
-		return cli.AtRuntime(config.PrintReference(cmd.OutOrStdout()))
+		return cli.AsRuntimeError(config.PrintReference(cmd.OutOrStdout()))
 	}
 	return cmd
 }

@@ -13,7 +13,7 @@ import (
 // runSluice runs a command line without any DSQL_ variable.
 func runSluice(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	configtest.Source{}.Ready(t)
+	configtest.Source{}.Prepare(t)
 	var out, errs bytes.Buffer
 	code = run(args, &out, &errs)
 	return code, out.String(), errs.String()
@@ -69,7 +69,7 @@ func TestFailureWhileRunningExitsWith1(t *testing.T) {
 
 func TestSecretsAreNotPrinted(t *testing.T) {
 	const secret = "hunter2\"\\x"
-	configtest.Source{Env: map[string]string{"DSQL_BACKEND_PASSWORD": secret, "DSQL_PASSWORD": secret}}.Ready(t)
+	configtest.Source{Env: map[string]string{"DSQL_BACKEND_PASSWORD": secret, "DSQL_PASSWORD": secret}}.Prepare(t)
 	for _, args := range [][]string{
 		{"check", "--backend-kind=postgres", "--endpoint=localhost"},
 		{"check"}, // the password is a problem here

@@ -84,7 +84,7 @@ func checkConfiguration(t *testing.T, text string) {
 	}
 	for group, values := range groups {
 		for name := range values {
-			if config.KeyNamed(group+"."+name) == nil {
+			if config.KeyByName(group+"."+name) == nil {
 				t.Errorf("%s.%s is no key", group, name)
 			}
 		}
@@ -100,7 +100,7 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	for _, document := range []string{"README.md", "docs/clients.md"} {
 		text := documentNamed(t, document)
 		for _, match := range code.FindAllStringSubmatch(text, -1) {
-			if config.KeyNamed(match[1]) == nil && !slices.Contains([]string{"sluice.yaml", "userlist.txt"}, match[1]) {
+			if config.KeyByName(match[1]) == nil && !slices.Contains([]string{"sluice.yaml", "userlist.txt"}, match[1]) {
 				t.Errorf("%s: %s is no key", document, match[1])
 			}
 		}

@@ -27,7 +27,7 @@ func TestLimitsSayTheDefaults(t *testing.T) {
 		t.Fatalf("docs/limits.md has %d rows about keys", len(rows))
 	}
 	for _, row := range rows {
-		k := config.KeyNamed(row[1])
+		k := config.KeyByName(row[1])
 		if k == nil {
 			t.Errorf("docs/limits.md: there is no key %s", row[1])
 			continue
@@ -59,7 +59,7 @@ func TestDifferencesNameKeys(t *testing.T) {
 				continue
 			}
 			found++
-			k := config.KeyNamed(match[1] + "." + match[2])
+			k := config.KeyByName(match[1] + "." + match[2])
 			switch {
 			case k == nil:
 				t.Errorf("%s: there is no key %s.%s", document, match[1], match[2])

@@ -16,8 +16,8 @@ import (
 // tick is the unit of times in /proc: USER_HZ is 100 on every Linux that Go runs on.
 const tick = 10 * time.Millisecond
 
-// meter measures the CPU time of the proxy and of other programs, from its start to a read.
-type meter struct {
+// cpuMeter measures the CPU time of the proxy and of other programs, from its start to a read.
+type cpuMeter struct {
 	proxy int // process id, 0 for none
 
 	began time.Time
@@ -31,33 +31,33 @@ type counters struct {
 	used         time.Duration // the proxy
 }
 
-// usage is the CPU time between the start of a meter and a read.
-type usage struct {
+// cpuUsage is the CPU time between the start of a meter and a read.
+type cpuUsage struct {
 	proxy   time.Duration // CPU time of the proxy
 	foreign float64       // cores that did something else than this bench
 	stolen  float64       // cores that the hypervisor did not give
 }
 
-func startMeter(proxy int) (*meter, error) {
+func startCPUMeter(proxy int) (*cpuMeter, error) {
 	now, err := readCounters(proxy)
-	return &meter{proxy, time.Now(), now}, err
+	return &cpuMeter{proxy, time.Now(), now}, err
 }
 
-// read returns the usage since the meter's start.
-func (m *meter) read() (usage, error) {
+// readUsage returns the usage since the meter's start.
+func (m *cpuMeter) readUsage() (cpuUsage, error) {
 	now, err := readCounters(m.proxy)
 	if err != nil {
-		return usage{}, err
+		return cpuUsage{}, err
 	}
-	return m.counters.until(now, time.Since(m.began), onlineCPUs()), nil
+	return m.counters.usageUntil(now, time.Since(m.began), onlineCPUs()), nil
 }
 
-// until returns the usage between the readings c and now.
-func (c counters) until(now counters, elapsed time.Duration, cpus int) usage {
+// usageUntil returns the usage between the readings c and now.
+func (c counters) usageUntil(now counters, elapsed time.Duration, cpus int) cpuUsage {
 	stolen := now.stolen - c.stolen
 	busy := elapsed*time.Duration(cpus) - (now.idle - c.idle) - stolen
 	foreign := busy - (now.own - c.own)
-	return usage{
+	return cpuUsage{
 		proxy: now.used - c.used,
 		// The counters are read one after the other, so the difference may be slightly below zero.
 		foreign: max(0, float64(foreign)/float64(elapsed)),
@@ -66,20 +66,20 @@ func (c counters) until(now counters, elapsed time.Duration, cpus int) usage {
 }
 
 func readCounters(proxy int) (c counters, err error) {
-	if c.idle, c.stolen, err = unusedTime(); err != nil {
+	if c.idle, c.stolen, err = unusedCPUTime(); err != nil {
 		return counters{}, err
 	}
-	if c.own, err = familyTime(os.Getpid()); err != nil {
+	if c.own, err = processTreeCPUTime(os.Getpid()); err != nil {
 		return counters{}, err
 	}
 	if proxy != 0 {
-		c.used, err = processTime(proxy)
+		c.used, err = processCPUTime(proxy)
 	}
 	return c, err
 }
 
-// processTime returns the CPU time of a process, threads that have ended included.
-func processTime(pid int) (time.Duration, error) {
+// processCPUTime returns the CPU time of a process, threads that have ended included.
+func processCPUTime(pid int) (time.Duration, error) {
 	// The clock's id is the inverted process id, then CPUCLOCK_SCHED, as clock_getcpuclockid(3) computes it.
 	const sched = 2
 	var at unix.Timespec
@@ -89,9 +89,9 @@ func processTime(pid int) (time.Duration, error) {
 	return time.Duration(at.Nano()), nil
 }
 
-// unusedTime returns how long the CPUs, in sum, were idle, and how long the hypervisor withheld them from this machine.
-// Processes and interrupts used the rest of the time.
-func unusedTime() (idle, stolen time.Duration, err error) {
+// unusedCPUTime returns how long the CPUs, in sum, were idle, and how long the hypervisor withheld them from this
+// machine. Processes and interrupts used the rest of the time.
+func unusedCPUTime() (idle, stolen time.Duration, err error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return 0, 0, err
@@ -102,10 +102,10 @@ func unusedTime() (idle, stolen time.Duration, err error) {
 	if len(columns) < 9 {
 		return 0, 0, errors.New("/proc/stat has no sum of CPUs in its first line")
 	}
-	if idle, err = ticks(columns[4], columns[5]); err != nil {
+	if idle, err = parseTicks(columns[4], columns[5]); err != nil {
 		return 0, 0, err
 	}
-	stolen, err = ticks(columns[8])
+	stolen, err = parseTicks(columns[8])
 	return idle, stolen, err
 }
 
@@ -118,9 +118,9 @@ func onlineCPUs() int {
 	return bytes.Count(text, []byte("\ncpu"))
 }
 
-// familyTime returns the CPU time of a process and its descendants, including descendants that have ended and were
-// waited for.
-func familyTime(root int) (time.Duration, error) {
+// processTreeCPUTime returns the CPU time of a process and its descendants, including descendants that have ended and
+// were waited for.
+func processTreeCPUTime(root int) (time.Duration, error) {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		return 0, err
@@ -132,7 +132,7 @@ func familyTime(root int) (time.Duration, error) {
 		if err != nil {
 			continue // it has ended meanwhile
 		}
-		pid, parent, late, err := parseStat(string(text))
+		pid, parent, late, err := parseProcStat(string(text))
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", path, err)
 		}
@@ -144,15 +144,15 @@ func familyTime(root int) (time.Duration, error) {
 		pid := family[0]
 		family = append(family[1:], children[pid]...)
 		// A process that ends at this moment is missed here and counted the next time.
-		alive, _ := processTime(pid)
+		alive, _ := processCPUTime(pid)
 		sum += alive + ended[pid]
 	}
 	return sum, nil
 }
 
-// parseStat parses /proc/<pid>/stat. It returns the process, its parent, and the CPU time of children that the process
-// has waited for.
-func parseStat(text string) (pid, parent int, late time.Duration, err error) {
+// parseProcStat parses /proc/<pid>/stat. It returns the process, its parent, and the CPU time of children that the
+// process has waited for.
+func parseProcStat(text string) (pid, parent int, late time.Duration, err error) {
 	// The process name in parentheses may contain spaces and parentheses.
 	head, rest, found := strings.Cut(text[:strings.LastIndexByte(text, ')')+1], " (")
 	columns := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
@@ -165,12 +165,12 @@ func parseStat(text string) (pid, parent int, late time.Duration, err error) {
 	if parent, err = strconv.Atoi(columns[1]); err != nil { // the fourth of all
 		return 0, 0, 0, err
 	}
-	late, err = ticks(columns[13], columns[14]) // cutime, cstime
+	late, err = parseTicks(columns[13], columns[14]) // cutime, cstime
 	return pid, parent, late, err
 }
 
-// ticks returns the sum of times in the unit of /proc.
-func ticks(columns ...string) (time.Duration, error) {
+// parseTicks returns the sum of times in the unit of /proc.
+func parseTicks(columns ...string) (time.Duration, error) {
 	var sum time.Duration
 	for _, column := range columns {
 		n, err := strconv.ParseInt(column, 10, 64)

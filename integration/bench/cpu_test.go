@@ -13,7 +13,7 @@ import (
 func TestParseStat(t *testing.T) {
 	t.Parallel()
 	const line = "4711 (a (b) c) S 42 4711 4711 0 -1 4194304 100 0 0 0 11 22 300 40 20 0 1 0 1000 9000 500 18446744073709551615\n"
-	pid, parent, late, err := parseStat(line)
+	pid, parent, late, err := parseProcStat(line)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +21,7 @@ func TestParseStat(t *testing.T) {
 		t.Errorf("got %d, %d, %v, want 4711, 42, 3.4s", pid, parent, late)
 	}
 	for _, bad := range []string{"", "4711", "4711 (x) S 42", "x (x) S 42 1 1 0 -1 0 1 0 0 0 1 2 3 4 20 0"} {
-		if _, _, _, err := parseStat(bad); err == nil {
+		if _, _, _, err := parseProcStat(bad); err == nil {
 			t.Errorf("no error for %q", bad)
 		}
 	}
@@ -51,11 +51,11 @@ func TestFamilyTimeCountsDescendants(t *testing.T) {
 	if _, err := stdout.Read(make([]byte, 5)); err != nil {
 		t.Fatal(err)
 	}
-	alone, err := processTime(p.PID())
+	alone, err := processCPUTime(p.PID())
 	if err != nil {
 		t.Fatal(err)
 	}
-	family, err := familyTime(p.PID())
+	family, err := processTreeCPUTime(p.PID())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,20 +77,20 @@ func TestResidentKiB(t *testing.T) {
 
 func TestMeter(t *testing.T) {
 	t.Parallel()
-	m, err := startMeter(os.Getpid())
+	m, err := startCPUMeter(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for now := m.used; now-m.used <= 20*time.Millisecond; {
-		if now, err = processTime(os.Getpid()); err != nil {
+		if now, err = processCPUTime(os.Getpid()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	used, err := m.read()
+	used, err := m.readUsage()
 	if err != nil {
 		t.Fatal(err)
 	}
-	now, err := processTime(os.Getpid())
+	now, err := processCPUTime(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,12 +104,12 @@ func TestUsageBetweenReadings(t *testing.T) {
 	before := counters{idle: time.Minute, stolen: time.Second, own: time.Hour, used: time.Second}
 	after := counters{idle: time.Minute + 11*time.Second, stolen: 2 * time.Second, own: time.Hour + 6*time.Second, used: 4 * time.Second}
 	// Of the 20 s of two CPUs in 10 s, 11 were idle, 1 stolen and 6 ours.
-	got := before.until(after, 10*time.Second, 2)
-	if want := (usage{proxy: 3 * time.Second, foreign: 0.2, stolen: 0.1}); got != want {
+	got := before.usageUntil(after, 10*time.Second, 2)
+	if want := (cpuUsage{proxy: 3 * time.Second, foreign: 0.2, stolen: 0.1}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	after.own += 5 * time.Second
-	if got := before.until(after, 10*time.Second, 2); got.foreign != 0 {
+	if got := before.usageUntil(after, 10*time.Second, 2); got.foreign != 0 {
 		t.Errorf("%v foreign cores, want none", got.foreign)
 	}
 }

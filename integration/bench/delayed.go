@@ -28,9 +28,9 @@ const (
 	updateAccount   = "UPDATE pgbench_accounts SET abalance = $2 WHERE aid = $1"
 )
 
-// session is a driver's connection that can run Temporal's typical transaction: BEGIN; SELECT FOR UPDATE; UPDATE;
+// driverSession is a driver's connection that can run Temporal's typical transaction: BEGIN; SELECT FOR UPDATE; UPDATE;
 // COMMIT.
-type session interface {
+type driverSession interface {
 	transact(ctx context.Context, aid int) error
 	close(ctx context.Context) error
 }
@@ -38,21 +38,21 @@ type session interface {
 // drivers are the drivers that Temporal can be built with, by name.
 var drivers = []struct {
 	name string
-	open func(ctx context.Context, dsn string) (session, error)
+	open func(ctx context.Context, dsn string) (driverSession, error)
 }{
 	{"lib/pq", openPQ},
 	{"pgx", openPGX},
 }
 
-// delayed measures transactions against a server with a delay of 2 ms each way.
-func (b *bench) delayed(ctx context.Context, r *report) error {
-	if !b.wants(idDelayed) {
+// measureDelayed measures transactions against a server with a delay of 2 ms each way.
+func (b *bench) measureDelayed(ctx context.Context, r *report) error {
+	if !b.isSelected(idDelayed) {
 		return nil
 	}
 	// Each path has its own relay, which counts the round trips of that path.
-	var relays [2]*relay
+	var relays [2]*delayRelay
 	for i := range relays {
-		relay, err := newRelay(b.rig.postgres.Address(), oneWay)
+		relay, err := newDelayRelay(b.rig.postgres.Address(), oneWay)
 		if err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func (b *bench) delayed(ctx context.Context, r *report) error {
 		return err
 	}
 	defer s.Stop(syscall.SIGTERM, stopGrace)
-	paths := []path{{direct, relays[0].port(), relays[0]}, {sluice, s.Port, relays[1]}}
+	paths := []serverPath{{direct, relays[0].port(), relays[0]}, {sluice, s.Port, relays[1]}}
 
 	type values struct{ rate, trips []float64 }
 	taken := make([]map[string]*values, len(drivers))
@@ -77,43 +77,43 @@ func (b *bench) delayed(ctx context.Context, r *report) error {
 			said := make(map[string]string)
 			for _, j := range rand.Perm(len(paths)) {
 				p := paths[j]
-				rate, trips, err := b.transactions(ctx, d.open, p)
+				rate, trips, err := b.runTransactions(ctx, d.open, p)
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
 				if err != nil {
-					b.failed(idDelayed+" "+d.name, p.name, err)
-					rate, trips = missing, missing
+					b.recordFailure(idDelayed+" "+d.name, p.name, err)
+					rate, trips = missingValue, missingValue
 				}
 				v := taken[i][p.name]
 				v.rate, v.trips = append(v.rate, rate), append(v.trips, trips)
-				said[p.name] = fmt.Sprintf("%s %s/s in %.2f round trips", p.name, number(rate), trips)
+				said[p.name] = fmt.Sprintf("%s %s/s in %.2f round trips", p.name, formatNumber(rate), trips)
 			}
-			b.say(round, d.name+" 2 ms away", said[direct], said[sluice])
+			b.printProgress(round, d.name+" 2 ms away", said[direct], said[sluice])
 		}
 	}
 	for i, d := range drivers {
 		viaSluice, without := taken[i][sluice], taken[i][direct]
 		r.Delayed = append(r.Delayed, delayedResult{
 			Driver: d.name,
-			Direct: distant{Rate: summarize(without.rate), RoundTrips: summarize(without.trips)},
-			Sluice: distant{Rate: summarize(viaSluice.rate), RoundTrips: summarize(viaSluice.trips)},
-			Ratio:  summarize(ratios(viaSluice.rate, without.rate)),
+			Direct: driverFigures{Rate: summarize(without.rate), RoundTrips: summarize(without.trips)},
+			Sluice: driverFigures{Rate: summarize(viaSluice.rate), RoundTrips: summarize(viaSluice.trips)},
+			Ratio:  summarize(roundRatios(viaSluice.rate, without.rate)),
 		})
 	}
 	return nil
 }
 
-// path is a way to the distant server: directly or through Sluice. relay is the relay on that way.
-type path struct {
+// serverPath is a way to the distant server: directly or through Sluice. relay is the relay on that way.
+type serverPath struct {
 	name  string
 	port  int
-	relay *relay
+	relay *delayRelay
 }
 
-// transactions runs transactions one after the other for the length of a sample. It returns their rate and the number
-// of round trips for each.
-func (b *bench) transactions(ctx context.Context, open func(context.Context, string) (session, error), p path) (rate, trips float64, err error) {
+// runTransactions runs transactions one after the other for the length of a sample. It returns their rate and the
+// number of round trips for each.
+func (b *bench) runTransactions(ctx context.Context, open func(context.Context, string) (driverSession, error), p serverPath) (rate, trips float64, err error) {
 	dsn := url.URL{Scheme: "postgres", User: url.User(b.rig.postgres.User), Path: "/" + database,
 		Host: loopback + ":" + strconv.Itoa(p.port), RawQuery: "sslmode=disable"}
 	s, err := open(ctx, dsn.String())
@@ -140,7 +140,7 @@ func (b *bench) transactions(ctx context.Context, open func(context.Context, str
 
 type pqSession struct{ db *sql.DB }
 
-func openPQ(_ context.Context, dsn string) (session, error) {
+func openPQ(_ context.Context, dsn string) (driverSession, error) {
 	db, err := sql.Open("postgres", dsn)
 	if err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func (s pqSession) transact(ctx context.Context, aid int) error {
 
 type pgxSession struct{ conn *pgx.Conn }
 
-func openPGX(ctx context.Context, dsn string) (session, error) {
+func openPGX(ctx context.Context, dsn string) (driverSession, error) {
 	conn, err := pgx.Connect(ctx, dsn) // its default mode caches prepared statements
 	return pgxSession{conn}, err
 }

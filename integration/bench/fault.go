@@ -36,15 +36,16 @@ const (
 	faultPool = 100
 )
 
-// faultLoad is a workload of several clients, one of which a planned fault hits. No two clients change the same rows.
-type faultLoad struct {
+// faultWorkload is a workload of several clients, one of which a planned fault hits. No two clients change the same
+// rows.
+type faultWorkload struct {
 	id, title string
 	plan      string // of the stand-in's faults
 	statement func(client int) []string
 }
 
-func faultLoads() []faultLoad {
-	return []faultLoad{
+func faultWorkloads() []faultWorkload {
+	return []faultWorkload{
 		{"insert", "INSERT in autocommit, one OC001", `{"at":"statement","action":"fail","error":"schema","contains":"INTO made"}`,
 			func(int) []string { return []string{"INSERT INTO made VALUES (7, 7)"} }},
 		{"number", "BEGIN; SELECT nextval; UPDATE of a random row; COMMIT, one OC000", `{"at":"statement","action":"fail","error":"conflict","contains":"UPDATE account"}`,
@@ -57,68 +58,68 @@ func faultLoads() []faultLoad {
 	}
 }
 
-// fight returns the statements of a fighting client: a transaction that updates one row shared by all.
-func fight(int) []string {
+// contendingStatements returns the statements of a fighting client: a transaction that updates one row shared by all.
+func contendingStatements(int) []string {
 	return []string{"BEGIN", "UPDATE account SET n = n + 1 WHERE id = -1", "COMMIT"}
 }
 
 // faultResult is the rate of a workload before and after one fault, and their ratio.
 type faultResult struct {
-	ID     string `json:"id"`
-	Title  string `json:"title"`
-	Before figure `json:"before_per_second"`
-	After  figure `json:"after_per_second"`
-	Ratio  figure `json:"rate_after_to_before"`
+	ID     string       `json:"id"`
+	Title  string       `json:"title"`
+	Before roundSummary `json:"before_per_second"`
+	After  roundSummary `json:"after_per_second"`
+	Ratio  roundSummary `json:"rate_after_to_before"`
 }
 
-// fightResult is the share of a fight's transactions that ended with a conflict at the client.
-type fightResult struct {
-	Title string `json:"title"`
-	Told  figure `json:"told_of_a_conflict"` // share of its transactions
+// contentionResult is the share of a fight's transactions that ended with a conflict at the client.
+type contentionResult struct {
+	Title string       `json:"title"`
+	Told  roundSummary `json:"told_of_a_conflict"` // share of its transactions
 }
 
-// faults measures whether one fault slows a workload down for good, while other clients fight for one row. It also
-// measures how many conflicts reach the fighting clients, with one Sluice and with two.
-func (b *bench) faults(ctx context.Context, r *report) error {
-	if !b.wants(idFaults) {
+// measureFaults measures whether one fault slows a workload down for good, while other clients fight for one row. It
+// also measures how many conflicts reach the fighting clients, with one Sluice and with two.
+func (b *bench) measureFaults(ctx context.Context, r *report) error {
+	if !b.isSelected(idFaults) {
 		return nil
 	}
-	loads := faultLoads()
-	f := faultRun{bench: b, loads: loads, before: make([][]float64, len(loads)), after: make([][]float64, len(loads))}
-	defer f.down()
-	if err := f.up(ctx); err != nil {
+	loads := faultWorkloads()
+	f := faultMeasurement{bench: b, loads: loads, before: make([][]float64, len(loads)), after: make([][]float64, len(loads))}
+	defer f.stopAll()
+	if err := f.startAll(ctx); err != nil {
 		return err
 	}
 	for round := range b.rounds {
-		if err := f.round(ctx, round); err != nil {
+		if err := f.sampleAll(ctx, round); err != nil {
 			return err
 		}
 	}
 	for i, l := range loads {
-		r.Faults = append(r.Faults, faultResult{l.id, l.title, summarize(f.before[i]), summarize(f.after[i]), summarize(ratios(f.after[i], f.before[i]))})
+		r.Faults = append(r.Faults, faultResult{l.id, l.title, summarize(f.before[i]), summarize(f.after[i]), summarize(roundRatios(f.after[i], f.before[i]))})
 	}
-	r.Fights = []fightResult{
+	r.Fights = []contentionResult{
 		{fmt.Sprintf("%d clients of one Sluice", fightingClients), summarize(f.alone)},
 		{fmt.Sprintf("%d clients of each of two", fightingClients/2), summarize(f.both)},
 	}
 	return nil
 }
 
-// faultRun holds the programs and the samples of the part with faults. A program is nil until it runs.
-type faultRun struct {
+// faultMeasurement holds the programs and the samples of the part with faults. A program is nil until it runs.
+type faultMeasurement struct {
 	*bench
 	sim     *harness.DSQLSim
-	far     *relay // to sim
+	far     *delayRelay // to sim
 	sluices [2]*harness.Sluice
 
-	loads         []faultLoad
+	loads         []faultWorkload
 	before, after [][]float64 // rates by load, and round
 	alone, both   []float64   // shares told of a conflict: of one Sluice's clients, of two's
 }
 
-// up starts all programs, makes the tables and fills the pools. After an error, down ends the programs that up has
-// started.
-func (f *faultRun) up(ctx context.Context) error {
+// startAll starts all programs, makes the tables and fills the pools. After an error, down ends the programs that up
+// has started.
+func (f *faultMeasurement) startAll(ctx context.Context) error {
 	dir, err := os.MkdirTemp(f.rig.dir, "faults-")
 	if err != nil {
 		return err
@@ -126,7 +127,7 @@ func (f *faultRun) up(ctx context.Context) error {
 	if f.sim, err = harness.LaunchDSQLSim(ctx, harness.DSQLSimConfig{Bin: f.bin, Dir: dir, Upstream: f.rig.postgres}); err != nil {
 		return err
 	}
-	if f.far, err = newRelay(net.JoinHostPort(loopback, strconv.Itoa(f.sim.Port)), faultOneWay); err != nil {
+	if f.far, err = newDelayRelay(net.JoinHostPort(loopback, strconv.Itoa(f.sim.Port)), faultOneWay); err != nil {
 		return err
 	}
 	go f.far.serve() // ends with close
@@ -141,11 +142,11 @@ func (f *faultRun) up(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := prepareFaults(ctx, f.sluices[0].DSN("postgres")); err != nil {
+	if err := createFaultTables(ctx, f.sluices[0].DSN("postgres")); err != nil {
 		return err
 	}
 	for _, s := range f.sluices {
-		all := startCrowd(s.DSN("postgres"), fightingClients+steadyClients, func(int) []string { return []string{"BEGIN", "SELECT 1", "COMMIT"} })
+		all := startClients(s.DSN("postgres"), fightingClients+steadyClients, func(int) []string { return []string{"BEGIN", "SELECT 1", "COMMIT"} })
 		time.Sleep(warmUp)
 		if _, err := all.stop(); err != nil {
 			return fmt.Errorf("warm up: %w", err)
@@ -154,8 +155,8 @@ func (f *faultRun) up(ctx context.Context) error {
 	return nil
 }
 
-// down ends the programs, in the reverse order of their start.
-func (f *faultRun) down() {
+// stopAll ends the programs, in the reverse order of their start.
+func (f *faultMeasurement) stopAll() {
 	for _, s := range slices.Backward(f.sluices[:]) {
 		if s != nil {
 			s.Stop(syscall.SIGTERM, stopGrace)
@@ -169,37 +170,37 @@ func (f *faultRun) down() {
 	}
 }
 
-// round takes one sample of each workload and of each fight.
-func (f *faultRun) round(ctx context.Context, round int) error {
-	fighters := startCrowd(f.sluices[0].DSN("postgres"), fightingClients, fight)
+// sampleAll takes one sample of each workload and of each fight.
+func (f *faultMeasurement) sampleAll(ctx context.Context, round int) error {
+	fighters := startClients(f.sluices[0].DSN("postgres"), fightingClients, contendingStatements)
 	for i, l := range f.loads {
-		before, after, err := f.oneFault(ctx, l)
+		before, after, err := f.measureOneFault(ctx, l)
 		if err != nil {
 			fighters.stop()
 			return fmt.Errorf("%s: %w", l.title, err)
 		}
 		f.before[i], f.after[i] = append(f.before[i], before), append(f.after[i], after)
-		f.say(round, l.title, "before "+number(before)+"/s", "after "+number(after)+"/s")
+		f.printProgress(round, l.title, "before "+formatNumber(before)+"/s", "after "+formatNumber(after)+"/s")
 	}
 	alone, err := fighters.stop()
 	if err != nil {
 		return err
 	}
-	both, err := f.fightOfTwo()
+	both, err := f.runSharedContention()
 	if err != nil {
 		return err
 	}
 	f.alone, f.both = append(f.alone, alone), append(f.both, both)
-	f.say(round, "told of a conflict", fmt.Sprintf("one Sluice %.2f %%", 100*alone), fmt.Sprintf("two %.2f %%", 100*both))
+	f.printProgress(round, "told of a conflict", fmt.Sprintf("one Sluice %.2f %%", 100*alone), fmt.Sprintf("two %.2f %%", 100*both))
 	return nil
 }
 
-// fightOfTwo makes clients of both Sluices fight for one row. It returns the share of their transactions that ended
-// with a conflict at the client.
-func (f *faultRun) fightOfTwo() (told float64, err error) {
-	var crowds [len(f.sluices)]*crowd
+// runSharedContention makes clients of both Sluices fight for one row. It returns the share of their transactions that
+// ended with a conflict at the client.
+func (f *faultMeasurement) runSharedContention() (told float64, err error) {
+	var crowds [len(f.sluices)]*clientGroup
 	for i, s := range f.sluices {
-		crowds[i] = startCrowd(s.DSN("postgres"), fightingClients/len(crowds), fight)
+		crowds[i] = startClients(s.DSN("postgres"), fightingClients/len(crowds), contendingStatements)
 	}
 	time.Sleep(3 * time.Duration(f.seconds) * time.Second)
 	for _, c := range crowds {
@@ -212,9 +213,9 @@ func (f *faultRun) fightOfTwo() (told float64, err error) {
 	return told, nil
 }
 
-// oneFault measures a workload's rate before and after one fault.
-func (f *faultRun) oneFault(ctx context.Context, l faultLoad) (before, after float64, err error) {
-	c := startCrowd(f.sluices[0].DSN("postgres"), steadyClients, l.statement)
+// measureOneFault measures a workload's rate before and after one fault.
+func (f *faultMeasurement) measureOneFault(ctx context.Context, l faultWorkload) (before, after float64, err error) {
+	c := startClients(f.sluices[0].DSN("postgres"), steadyClients, l.statement)
 	rate := func(after time.Duration) float64 {
 		time.Sleep(after)
 		n, began := c.committed.Load(), time.Now()
@@ -230,8 +231,9 @@ func (f *faultRun) oneFault(ctx context.Context, l faultLoad) (before, after flo
 	return before, after, errors.Join(err, stopped, ctx.Err())
 }
 
-// prepareFaults drops and creates the tables, because another part of a run may have created tables of the same names.
-func prepareFaults(ctx context.Context, dsn string) error {
+// createFaultTables drops and creates the tables, because another part of a run may have created tables of the same
+// names.
+func createFaultTables(ctx context.Context, dsn string) error {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
 		return err
@@ -249,8 +251,8 @@ func prepareFaults(ctx context.Context, dsn string) error {
 	return nil
 }
 
-// crowd is a number of clients that each run one transaction after the other.
-type crowd struct {
+// clientGroup is a number of clients that each run one transaction after the other.
+type clientGroup struct {
 	ended           chan struct{}
 	once            sync.Once
 	all             sync.WaitGroup
@@ -258,11 +260,11 @@ type crowd struct {
 	failed          atomic.Pointer[error] // the first that is no conflict
 }
 
-func startCrowd(dsn string, clients int, statements func(client int) []string) *crowd {
-	c := &crowd{ended: make(chan struct{})}
+func startClients(dsn string, clients int, statements func(client int) []string) *clientGroup {
+	c := &clientGroup{ended: make(chan struct{})}
 	for client := range clients {
 		c.all.Go(func() {
-			if err := c.run(dsn, func() []string { return statements(client) }); err != nil {
+			if err := c.runClient(dsn, func() []string { return statements(client) }); err != nil {
 				c.failed.CompareAndSwap(nil, &err)
 			}
 		})
@@ -270,8 +272,8 @@ func startCrowd(dsn string, clients int, statements func(client int) []string) *
 	return c
 }
 
-// run runs one client of the crowd.
-func (c *crowd) run(dsn string, statements func() []string) error {
+// runClient runs one client of the crowd.
+func (c *clientGroup) runClient(dsn string, statements func() []string) error {
 	ctx := context.Background()
 	config, err := pgx.ParseConfig(dsn)
 	if err != nil {
@@ -311,7 +313,7 @@ func (c *crowd) run(dsn string, statements func() []string) error {
 }
 
 // stop ends the clients. It returns the share of their transactions that ended with a conflict at the client.
-func (c *crowd) stop() (told float64, err error) {
+func (c *clientGroup) stop() (told float64, err error) {
 	c.once.Do(func() { close(c.ended) })
 	c.all.Wait()
 	if failed := c.failed.Load(); failed != nil {

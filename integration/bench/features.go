@@ -45,19 +45,19 @@ func features() []feature {
 	}
 }
 
-// features measures the costs of rewriting and of replay.
-func (b *bench) features(ctx context.Context, r *report) error {
+// measureFeatures measures the costs of rewriting and of replay.
+func (b *bench) measureFeatures(ctx context.Context, r *report) error {
 	for _, f := range features() {
-		if err := b.feature(ctx, r, f); err != nil {
+		if err := b.measureFeature(ctx, r, f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// feature compares a Sluice that has feature f with one that only relays.
-func (b *bench) feature(ctx context.Context, r *report, f feature) error {
-	wanted := b.wanted(f.loads)
+// measureFeature compares a Sluice that has feature f with one that only relays.
+func (b *bench) measureFeature(ctx context.Context, r *report, f feature) error {
+	wanted := b.filterWorkloads(f.loads)
 	if len(wanted) == 0 {
 		return nil
 	}
@@ -67,24 +67,24 @@ func (b *bench) feature(ctx context.Context, r *report, f feature) error {
 	}
 	defer with.Stop(syscall.SIGTERM, stopGrace)
 	for _, w := range wanted {
-		result, err := b.onAndOff(ctx, &w, f.title+": "+w.title, with.Port, b.rig.sluice.Port, nil)
+		result, err := b.measureOnAndOff(ctx, &w, f.title+": "+w.title, with.Port, b.rig.sluice.Port, nil)
 		if err != nil {
 			return err
 		}
 		r.Features = append(r.Features, result)
 	}
 	if f.env["DSQL_RETRY_ENABLED"] == "true" {
-		r.LogBytes, err = b.logBytes(ctx, with)
+		r.LogBytes, err = b.measureLogBytes(ctx, with)
 	}
 	return err
 }
 
-// onAndOff runs a workload through two ports in turns, with and without a feature. It calls prepare before each sample,
-// with on true if the feature is on.
-func (b *bench) onAndOff(ctx context.Context, w *workload, title string, on, off int, prepare func(on bool) error) (featureResult, error) {
+// measureOnAndOff runs a workload through two ports in turns, with and without a feature. It calls prepare before each
+// sample, with on true if the feature is on.
+func (b *bench) measureOnAndOff(ctx context.Context, w *workload, title string, on, off int, prepare func(on bool) error) (featureResult, error) {
 	ports, rates := [2]int{off, on}, [2][]float64{}
 	for _, port := range ports { // pools and caches fill
-		if _, err := b.pgbench(ctx, w, port); err != nil {
+		if _, err := b.runPgbench(ctx, w, port); err != nil {
 			return featureResult{}, fmt.Errorf("%s: warm up: %w", title, err)
 		}
 	}
@@ -92,7 +92,7 @@ func (b *bench) onAndOff(ctx context.Context, w *workload, title string, on, off
 		var said [2]string
 		for _, i := range rand.Perm(len(ports)) {
 			if w.fresh != "" {
-				if _, err := b.rig.sql(ctx, 0, w.fresh); err != nil {
+				if _, err := b.rig.runSQL(ctx, 0, w.fresh); err != nil {
 					return featureResult{}, err
 				}
 			}
@@ -102,25 +102,25 @@ func (b *bench) onAndOff(ctx context.Context, w *workload, title string, on, off
 				}
 			}
 			name := [2]string{"off", "on"}[i]
-			got, err := b.pgbench(ctx, w, ports[i])
+			got, err := b.runPgbench(ctx, w, ports[i])
 			if ctx.Err() != nil {
 				return featureResult{}, ctx.Err()
 			}
 			if err != nil {
-				b.failed(w.id, name, err)
-				got.rate = missing
+				b.recordFailure(w.id, name, err)
+				got.rate = missingValue
 			}
 			rates[i] = append(rates[i], got.rate)
-			said[i] = name + " " + number(got.rate) + "/s"
+			said[i] = name + " " + formatNumber(got.rate) + "/s"
 		}
-		b.say(round, title, said[:]...)
+		b.printProgress(round, title, said[:]...)
 	}
 	return featureResult{ID: w.id, Title: title, Off: summarize(rates[0]), On: summarize(rates[1]),
-		Ratio: summarize(ratios(rates[1], rates[0]))}, nil
+		Ratio: summarize(roundRatios(rates[1], rates[0]))}, nil
 }
 
-// logBytes returns how many bytes Sluice stores for an open transaction that has run TPC-B's five statements.
-func (b *bench) logBytes(ctx context.Context, s *harness.Sluice) (float64, error) {
+// measureLogBytes returns how many bytes Sluice stores for an open transaction that has run TPC-B's five statements.
+func (b *bench) measureLogBytes(ctx context.Context, s *harness.Sluice) (float64, error) {
 	for i := range openTransactions {
 		config, err := pgx.ParseConfig(s.DSN(database))
 		if err != nil {
@@ -163,10 +163,10 @@ func (b *bench) logBytes(ctx context.Context, s *harness.Sluice) (float64, error
 	return 0, fmt.Errorf("the metrics have no %s", name)
 }
 
-// conflicts measures the rate while the stand-in for DSQL refuses a share of all commits. It measures with the default
-// pause before the first replay and with longPause.
-func (b *bench) conflicts(ctx context.Context, r *report) error {
-	if !b.wants(idConflicts) {
+// measureConflicts measures the rate while the stand-in for DSQL refuses a share of all commits. It measures with the
+// default pause before the first replay and with longPause.
+func (b *bench) measureConflicts(ctx context.Context, r *report) error {
+	if !b.isSelected(idConflicts) {
 		return nil
 	}
 	dir, err := os.MkdirTemp(b.rig.dir, "dsqlsim-")
@@ -202,7 +202,7 @@ func (b *bench) conflicts(ctx context.Context, r *report) error {
 			return err
 		}
 		title := fmt.Sprintf("%.0f %% of commits refused, simple-update, c=16%s", 100*conflictShare, pause.title)
-		result, err := b.onAndOff(ctx, &w, title, s.Port, s.Port, refuse)
+		result, err := b.measureOnAndOff(ctx, &w, title, s.Port, s.Port, refuse)
 		if err := errors.Join(err, refuse(false)); err != nil {
 			s.Stop(syscall.SIGTERM, stopGrace)
 			return err

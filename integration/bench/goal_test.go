@@ -18,11 +18,11 @@ func TestVerdict(t *testing.T) {
 		{boundOnly, 1.0, "missed"}, {boundOnly, 1.2, "met"},
 		{aimOnly, 4, "aim missed"}, {aimOnly, 3, "met, and the aim"},
 	} {
-		if got := tt.goal.verdict(figure{Median: tt.median, Rounds: 5}); got != tt.want {
+		if got := tt.goal.goalVerdict(roundSummary{Median: tt.median, Rounds: 5}); got != tt.want {
 			t.Errorf("%+v: %v is %q, want %q", tt.goal, tt.median, got, tt.want)
 		}
 	}
-	if got := high.verdict(figure{}); got != "not measured" {
+	if got := high.goalVerdict(roundSummary{}); got != "not measured" {
 		t.Errorf("no rounds: %q", got)
 	}
 }
@@ -30,29 +30,29 @@ func TestVerdict(t *testing.T) {
 // Goals find their workload by id: a misspelt one would never be measured.
 func TestGoalsFindTheirFigures(t *testing.T) {
 	t.Parallel()
-	measured := figure{1, 1, 1, 1}
+	measured := roundSummary{1, 1, 1, 1}
 	r := &report{Idle: &idleResult{PgBouncer: measured, Sluice: measured}}
 	for _, w := range workloads() {
-		r.Workloads = append(r.Workloads, result{ID: w.id, RateToPgBouncer: measured, RateToDirect: measured,
+		r.Workloads = append(r.Workloads, workloadResult{ID: w.id, RateToPgBouncer: measured, RateToDirect: measured,
 			CPUToPgBouncer: measured, AddedP50ToPgBouncer: measured})
 	}
 	for _, d := range drivers {
-		r.Delayed = append(r.Delayed, delayedResult{Driver: d.name, Sluice: distant{RoundTrips: measured}, Ratio: measured})
+		r.Delayed = append(r.Delayed, delayedResult{Driver: d.name, Sluice: driverFigures{RoundTrips: measured}, Ratio: measured})
 	}
 	for _, f := range features() {
 		for _, w := range f.loads {
 			r.Features = append(r.Features, featureResult{ID: w.id, Ratio: measured})
 		}
 	}
-	for _, l := range faultLoads() {
+	for _, l := range faultWorkloads() {
 		r.Faults = append(r.Faults, faultResult{ID: l.id, Ratio: measured})
 	}
-	r.Fights = []fightResult{{Told: measured}, {Told: measured}}
+	r.Fights = []contentionResult{{Told: measured}, {Told: measured}}
 	for _, g := range goals {
 		if g.of(r) != measured {
 			t.Errorf("%s: no figure", g.title)
 		}
-		if g.of(&report{}) != (figure{}) {
+		if g.of(&report{}) != (roundSummary{}) {
 			t.Errorf("%s: a figure without a measurement", g.title)
 		}
 	}

@@ -24,14 +24,14 @@ const (
 	frameLimit = 64 << 10
 )
 
-// idle measures the memory that a new proxy needs for clients that are connected and idle.
-func (b *bench) idle(ctx context.Context, r *report) error {
-	if !b.wants(idIdle) {
+// measureIdle measures the memory that a new proxy needs for clients that are connected and idle.
+func (b *bench) measureIdle(ctx context.Context, r *report) error {
+	if !b.isSelected(idIdle) {
 		return nil
 	}
 	taken := map[string][]float64{}
 	for round := range b.rounds {
-		measures := map[string]func(context.Context) (float64, error){pgBouncer: b.idlePooler, sluice: b.idleSluice}
+		measures := map[string]func(context.Context) (float64, error){pgBouncer: b.measureIdlePooler, sluice: b.measureIdleSluice}
 		names := []string{pgBouncer, sluice}
 		said := make(map[string]string)
 		for _, i := range rand.Perm(len(names)) {
@@ -41,13 +41,13 @@ func (b *bench) idle(ctx context.Context, r *report) error {
 				return ctx.Err()
 			}
 			if err != nil {
-				b.failed(idIdle, name, err)
-				kib = missing
+				b.recordFailure(idIdle, name, err)
+				kib = missingValue
 			}
 			taken[name] = append(taken[name], kib)
 			said[name] = fmt.Sprintf("%s %.2f KiB", name, kib)
 		}
-		b.say(round, "memory of an idle client", said[pgBouncer], said[sluice])
+		b.printProgress(round, "memory of an idle client", said[pgBouncer], said[sluice])
 	}
 	r.Idle = &idleResult{
 		Clients:   idleClients,
@@ -57,34 +57,34 @@ func (b *bench) idle(ctx context.Context, r *report) error {
 	return nil
 }
 
-func (b *bench) idlePooler(ctx context.Context) (float64, error) {
+func (b *bench) measureIdlePooler(ctx context.Context) (float64, error) {
 	p, err := b.rig.launchPooler(ctx, "transaction", poolSize)
 	if err != nil {
 		return 0, err
 	}
 	defer p.stop()
-	return b.rig.residentPerClient(ctx, p.PID(), p.port)
+	return b.rig.residentKiBPerClient(ctx, p.PID(), p.port)
 }
 
-func (b *bench) idleSluice(ctx context.Context) (float64, error) {
+func (b *bench) measureIdleSluice(ctx context.Context) (float64, error) {
 	s, err := b.rig.launchSluice(ctx, b.rig.postgres.Port, nil)
 	if err != nil {
 		return 0, err
 	}
 	defer s.Stop(syscall.SIGTERM, stopGrace)
-	return b.rig.residentPerClient(ctx, s.PID(), s.Port)
+	return b.rig.residentKiBPerClient(ctx, s.PID(), s.Port)
 }
 
-// residentPerClient connects the idle clients to a proxy. It returns by how many KiB each client has made the proxy
+// residentKiBPerClient connects the idle clients to a proxy. It returns by how many KiB each client has made the proxy
 // grow.
-func (r *rig) residentPerClient(ctx context.Context, pid, port int) (float64, error) {
+func (r *benchServers) residentKiBPerClient(ctx context.Context, pid, port int) (float64, error) {
 	// The first client pays for memory that all later ones share.
 	first, err := connectIdle(ctx, port, r.postgres.User)
 	if err != nil {
 		return 0, err
 	}
 	defer first.Close()
-	before, err := settledKiB(ctx, pid)
+	before, err := settledResidentKiB(ctx, pid)
 	if err != nil {
 		return 0, err
 	}
@@ -95,11 +95,11 @@ func (r *rig) residentPerClient(ctx context.Context, pid, port int) (float64, er
 		}
 		defer conn.Close()
 	}
-	after, err := settledKiB(ctx, pid)
+	after, err := settledResidentKiB(ctx, pid)
 	return (after - before) / idleClients, err
 }
 
-func settledKiB(ctx context.Context, pid int) (float64, error) {
+func settledResidentKiB(ctx context.Context, pid int) (float64, error) {
 	select {
 	case <-ctx.Done():
 		return 0, ctx.Err()
@@ -116,15 +116,15 @@ func connectIdle(ctx context.Context, port int, role string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := startUp(conn, role); err != nil {
+	if err := performStartup(conn, role); err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("startup: %w", err)
 	}
 	return conn, nil
 }
 
-// startUp asks for protocol 3.0 and reads up to ReadyForQuery. A request for a password is an error.
-func startUp(conn net.Conn, role string) error {
+// performStartup asks for protocol 3.0 and reads up to ReadyForQuery. A request for a password is an error.
+func performStartup(conn net.Conn, role string) error {
 	if err := conn.SetDeadline(time.Now().Add(startupLimit)); err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func TestStartUp(t *testing.T) {
 					_, _ = io.Copy(io.Discard, server) // until the client hangs up
 				}
 			}()
-			err := startUp(client, "somebody")
+			err := performStartup(client, "somebody")
 			switch {
 			case tt.complaint == "" && err != nil:
 				t.Error(err)

@@ -34,7 +34,7 @@ func readLatencies(log io.Reader) ([]int64, error) {
 // microsecond: at c=1 a proxy adds ten microseconds, and a tenth of one matters.
 func quantile(latencies []int64, q float64) float64 {
 	if len(latencies) == 0 {
-		return missing
+		return missingValue
 	}
 	sorted := slices.Sorted(slices.Values(latencies))
 	rank := q * float64(len(sorted))

@@ -30,7 +30,7 @@ func TestQuantile(t *testing.T) {
 		latencies []int64
 		q, want   float64
 	}{
-		{"nothing", nil, 0.5, missing},
+		{"nothing", nil, 0.5, missingValue},
 		{"one value is its interval's middle", []int64{10}, 0.5, 10},
 		{"all of its interval", []int64{10}, 1, 10.5},
 		{"equal values", []int64{7, 7, 7, 7}, 0.5, 7},

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// doubtful is the number of foreign cores above which a sample is doubtful. On a busy machine rates and their ratios
-// were off by up to ten times.
-const doubtful = 0.1
+// doubtfulCores is the number of foreign cores above which a sample is doubtful. On a busy machine rates and their
+// ratios were off by up to ten times.
+const doubtfulCores = 0.1
 
-// series are one candidate's values in a workload, one for each round.
-type series struct {
+// sampleSeries are one candidate's values in a workload, one for each round.
+type sampleSeries struct {
 	rate, p50, p99, cpu, foreign, stolen []float64
 }
 
-// sample is the result of one run of a workload.
-type sample struct {
+// loadSample is the result of one run of a workload.
+type loadSample struct {
 	rate     float64 // per second
 	p50, p99 float64 // microseconds
 	cpu      float64 // seconds of the proxy's CPU per 100,000 transactions
@@ -28,9 +28,9 @@ type sample struct {
 }
 
 // failedSample takes the place of a failed run in every series, so that the rounds stay aligned.
-var failedSample = sample{missing, missing, missing, missing, missing, missing}
+var failedSample = loadSample{missingValue, missingValue, missingValue, missingValue, missingValue, missingValue}
 
-func (s *series) add(v sample) {
+func (s *sampleSeries) add(v loadSample) {
 	s.rate = append(s.rate, v.rate)
 	s.p50 = append(s.p50, v.p50)
 	s.p99 = append(s.p99, v.p99)
@@ -39,29 +39,29 @@ func (s *series) add(v sample) {
 	s.stolen = append(s.stolen, v.stolen)
 }
 
-// load is the part with pgbench: every wanted workload through every candidate.
-func (b *bench) load(ctx context.Context, r *report) error {
-	list := b.wanted(workloads())
+// measureLoad is the part with pgbench: every wanted workload through every candidate.
+func (b *bench) measureLoad(ctx context.Context, r *report) error {
+	list := b.filterWorkloads(workloads())
 	if len(list) == 0 {
 		return nil
 	}
 	if err := b.warmUp(ctx); err != nil {
 		return err
 	}
-	taken := make([]map[string]*series, len(list))
+	taken := make([]map[string]*sampleSeries, len(list))
 	for i := range taken {
-		taken[i] = map[string]*series{direct: {}, pgBouncer: {}, sluice: {}}
+		taken[i] = map[string]*sampleSeries{direct: {}, pgBouncer: {}, sluice: {}}
 	}
 	for round := range b.rounds {
 		for i := range list {
-			if err := b.turns(ctx, round, &list[i], taken[i]); err != nil {
+			if err := b.measureRound(ctx, round, &list[i], taken[i]); err != nil {
 				return err
 			}
 		}
 	}
 	var foreign, stolen []float64
 	for i := range list {
-		r.Workloads = append(r.Workloads, newResult(&list[i], taken[i]))
+		r.Workloads = append(r.Workloads, newWorkloadResult(&list[i], taken[i]))
 		for _, s := range taken[i] {
 			foreign = append(foreign, s.foreign...)
 			stolen = append(stolen, s.stolen...)
@@ -69,7 +69,7 @@ func (b *bench) load(ctx context.Context, r *report) error {
 	}
 	r.Foreign, r.Stolen = summarize(foreign), summarize(stolen)
 	for _, cores := range foreign {
-		if cores > doubtful {
+		if cores > doubtfulCores {
 			r.Doubtful++
 		}
 	}
@@ -79,9 +79,9 @@ func (b *bench) load(ctx context.Context, r *report) error {
 // warmUp loads the tables into memory and fills the pools.
 func (b *bench) warmUp(ctx context.Context) error {
 	for _, session := range []bool{false, true} {
-		w := workload{clients: mostClients, args: []string{"-S"}, session: session}
+		w := workload{clients: maxClients, args: []string{"-S"}, session: session}
 		for _, c := range b.rig.candidates(&w) {
-			if _, err := b.pgbench(ctx, &w, c.port); err != nil {
+			if _, err := b.runPgbench(ctx, &w, c.port); err != nil {
 				return fmt.Errorf("warm up %s: %w", c.name, err)
 			}
 		}
@@ -89,8 +89,8 @@ func (b *bench) warmUp(ctx context.Context) error {
 	return nil
 }
 
-// turns runs one round of one workload, with the candidates in random order.
-func (b *bench) turns(ctx context.Context, round int, w *workload, taken map[string]*series) error {
+// measureRound runs one round of one workload, with the candidates in random order.
+func (b *bench) measureRound(ctx context.Context, round int, w *workload, taken map[string]*sampleSeries) error {
 	candidates := b.rig.candidates(w)
 	if b.quick { // only PgBouncer is compared with
 		candidates = slices.DeleteFunc(candidates, func(c candidate) bool { return c.name == direct })
@@ -99,58 +99,58 @@ func (b *bench) turns(ctx context.Context, round int, w *workload, taken map[str
 	for _, i := range rand.Perm(len(candidates)) {
 		c := candidates[i]
 		if w.fresh != "" {
-			if _, err := b.rig.sql(ctx, 0, w.fresh); err != nil {
+			if _, err := b.rig.runSQL(ctx, 0, w.fresh); err != nil {
 				return err
 			}
 		}
-		s, err := b.sample(ctx, w, c)
+		s, err := b.takeSample(ctx, w, c)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err != nil {
-			b.failed(w.id, c.name, err)
+			b.recordFailure(w.id, c.name, err)
 			s = failedSample
 		}
 		taken[c.name].add(s)
-		said[c.name] = fmt.Sprintf("%s %s/s foreign %.2f stolen %.2f", c.name, number(s.rate), s.foreign, s.stolen)
+		said[c.name] = fmt.Sprintf("%s %s/s foreign %.2f stolen %.2f", c.name, formatNumber(s.rate), s.foreign, s.stolen)
 	}
-	b.say(round, w.title, said[direct], said[pgBouncer], said[sluice])
+	b.printProgress(round, w.title, said[direct], said[pgBouncer], said[sluice])
 	return nil
 }
 
-func (b *bench) sample(ctx context.Context, w *workload, c candidate) (sample, error) {
-	m, err := startMeter(c.pid)
+func (b *bench) takeSample(ctx context.Context, w *workload, c candidate) (loadSample, error) {
+	m, err := startCPUMeter(c.pid)
 	if err != nil {
-		return sample{}, err
+		return loadSample{}, err
 	}
-	got, err := b.pgbench(ctx, w, c.port)
+	got, err := b.runPgbench(ctx, w, c.port)
 	if err != nil {
-		return sample{}, err
+		return loadSample{}, err
 	}
-	used, err := m.read()
+	used, err := m.readUsage()
 	if err != nil {
-		return sample{}, err
+		return loadSample{}, err
 	}
-	return sample{
+	return loadSample{
 		rate:    got.rate,
 		p50:     quantile(got.latencies, 0.50),
 		p99:     quantile(got.latencies, 0.99),
-		cpu:     per100k(used.proxy, got.transactions),
+		cpu:     cpuPer100k(used.proxy, got.transactions),
 		foreign: used.foreign,
 		stolen:  used.stolen,
 	}, nil
 }
 
-// per100k returns a proxy's CPU time per 100,000 transactions, in seconds. It returns missing without a proxy.
-func per100k(cpu time.Duration, transactions int64) float64 {
+// cpuPer100k returns a proxy's CPU time per 100,000 transactions, in seconds. It returns missing without a proxy.
+func cpuPer100k(cpu time.Duration, transactions int64) float64 {
 	if cpu == 0 {
-		return missing
+		return missingValue
 	}
 	return cpu.Seconds() / float64(transactions) * 100_000
 }
 
-// say prints a line of progress.
-func (b *bench) say(round int, title string, parts ...string) {
+// printProgress prints a line of progress.
+func (b *bench) printProgress(round int, title string, parts ...string) {
 	fmt.Fprintf(b.progress, "%s round %d/%d  %-30s %s\n",
 		time.Now().UTC().Format(time.TimeOnly), round+1, b.rounds, title, strings.Join(parts, "  |  "))
 }

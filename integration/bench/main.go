@@ -33,28 +33,28 @@ func main() {
 
 func run(args []string, out io.Writer) error {
 	if len(args) > 0 && args[0] == "table" {
-		return writeTable(args[1:])
+		return writeTables(args[1:])
 	}
-	c, err := parse(args)
+	c, err := parseArgs(args)
 	if err != nil {
 		return err
 	}
-	if err := pin(c.cpu); err != nil {
+	if err := pinToCPU(c.cpu); err != nil {
 		return err
 	}
-	if err := raiseDescriptors(); err != nil {
+	if err := raiseDescriptorLimit(); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if c.profile != "" {
-		return optimize(ctx, c)
+		return recordPGOProfile(ctx, c)
 	}
-	r, err := measure(ctx, c)
+	r, err := runBenchmarks(ctx, c)
 	if err != nil {
 		return err
 	}
-	if err := r.print(out); err != nil {
+	if err := r.printReport(out); err != nil {
 		return err
 	}
 	if c.quick {
@@ -62,11 +62,11 @@ func run(args []string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		return r.compare(recorded, out)
+		return r.compareToRecorded(recorded, out)
 	}
 	if c.out == "" {
 		fmt.Fprintf(out, "\nNot written to %s: that takes every workload and %d rounds, or --out.\n", resultFile, enoughRounds)
-	} else if err := r.write(c.out); err != nil {
+	} else if err := r.writeJSON(c.out); err != nil {
 		return err
 	}
 	if len(r.Failures) > 0 {
@@ -87,13 +87,13 @@ type config struct {
 	profile string         // a file for the profile that Sluice is compiled by, instead of measuring; "": none
 }
 
-func parse(args []string) (config, error) {
+func parseArgs(args []string) (config, error) {
 	var c config
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	bin := flags.String("bin", "bin", "directory of the built sluice")
 	flags.IntVar(&c.rounds, "rounds", enoughRounds, "samples of each candidate")
 	flags.IntVar(&c.seconds, "seconds", 3, "length of a sample")
-	only := flags.String("only", "", "regular expression: measure only these of "+strings.Join(ids(), ", "))
+	only := flags.String("only", "", "regular expression: measure only these of "+strings.Join(selectableIDs(), ", "))
 	flags.StringVar(&c.out, "out", "", "file for the result (default "+resultFile+", if the run is complete)")
 	flags.IntVar(&c.cpu, "cpu", -1, "the CPU that everything runs on (default the last)")
 	flags.BoolVar(&c.quick, "quick", false, "measure five workloads in about 90 s, and compare them with "+resultFile)
@@ -112,12 +112,12 @@ func parse(args []string) (config, error) {
 		if c.only, err = regexp.Compile(*only); err != nil {
 			return config{}, fmt.Errorf("--only: %w", err)
 		}
-		if !slices.ContainsFunc(ids(), c.wants) {
-			return config{}, fmt.Errorf("--only %s: that is none of %s", *only, strings.Join(ids(), ", "))
+		if !slices.ContainsFunc(selectableIDs(), c.isSelected) {
+			return config{}, fmt.Errorf("--only %s: that is none of %s", *only, strings.Join(selectableIDs(), ", "))
 		}
 	}
 	if c.quick {
-		c.quickly()
+		c.selectQuick()
 	}
 	if c.out == "" && c.only == nil && c.rounds >= enoughRounds {
 		c.out = resultFile
@@ -126,8 +126,8 @@ func parse(args []string) (config, error) {
 	return c, nil
 }
 
-// ids returns the ids of all workloads, from which --only selects.
-func ids() []string {
+// selectableIDs returns the ids of all workloads, from which --only selects.
+func selectableIDs() []string {
 	var all []string
 	for _, w := range workloads() {
 		all = append(all, w.id)
@@ -137,58 +137,58 @@ func ids() []string {
 			all = append(all, w.id)
 		}
 	}
-	for _, w := range mappedLoads() {
+	for _, w := range mappedWorkloads() {
 		all = append(all, w.id)
 	}
 	return append(all, idIdle, idDelayed, idConflicts, idFaults, idPause)
 }
 
-func (c config) wants(id string) bool { return c.only == nil || c.only.MatchString(id) }
+func (c config) isSelected(id string) bool { return c.only == nil || c.only.MatchString(id) }
 
-// wanted returns those of the workloads that --only selects.
-func (c config) wanted(all []workload) []workload {
-	return slices.DeleteFunc(slices.Clone(all), func(w workload) bool { return !c.wants(w.id) })
+// filterWorkloads returns those of the workloads that --only selects.
+func (c config) filterWorkloads(all []workload) []workload {
+	return slices.DeleteFunc(slices.Clone(all), func(w workload) bool { return !c.isSelected(w.id) })
 }
 
-// measure starts the servers, runs the parts that the configuration selects, and stops the servers.
-func measure(ctx context.Context, c config) (r *report, err error) {
+// runBenchmarks starts the servers, runs the parts that the configuration selects, and stops the servers.
+func runBenchmarks(ctx context.Context, c config) (r *report, err error) {
 	b := &bench{config: c, progress: os.Stderr}
-	defer func() { err = errors.Join(err, b.rig.down()) }()
-	if err := b.rig.up(ctx, c.bin); err != nil {
+	defer func() { err = errors.Join(err, b.rig.stopAll()) }()
+	if err := b.rig.startAll(ctx, c.bin); err != nil {
 		return nil, err
 	}
-	if r, err = b.rig.describe(ctx); err != nil {
+	if r, err = b.rig.newReport(ctx); err != nil {
 		return nil, err
 	}
 	r.Rounds, r.Seconds = c.rounds, c.seconds
 	for _, part := range []struct {
 		name    string
 		measure func(context.Context, *report) error
-	}{{"load", b.load}, {"shares", b.shares}, {"features", b.features}, {"mapping", b.mapping}, {idIdle, b.idle}, {idDelayed, b.delayed},
-		{idConflicts, b.conflicts}, {idFaults, b.faults}, {idPause, b.pauses}} {
+	}{{"load", b.measureLoad}, {"shares", b.profileWorst}, {"features", b.measureFeatures}, {"mapping", b.measureMapping}, {idIdle, b.measureIdle}, {idDelayed, b.measureDelayed},
+		{idConflicts, b.measureConflicts}, {idFaults, b.measureFaults}, {idPause, b.measurePauses}} {
 		err := part.measure(ctx, r)
 		if ctx.Err() != nil {
 			return nil, cmp.Or(err, ctx.Err())
 		}
 		if err != nil { // half an hour of the others is worth keeping
-			b.failed(part.name, "all", err)
+			b.recordFailure(part.name, "all", err)
 		}
 	}
 	r.Failures = b.failures
-	r.judge()
+	r.judgeGoals()
 	return r, nil
 }
 
 // bench is one run of the command.
 type bench struct {
 	config
-	rig      rig
+	rig      benchServers
 	progress io.Writer
 	failures []string
 }
 
-// failed records a sample that failed; the run goes on without that sample.
-func (b *bench) failed(id, candidate string, err error) {
+// recordFailure records a sample that failed; the run goes on without that sample.
+func (b *bench) recordFailure(id, candidate string, err error) {
 	b.failures = append(b.failures, fmt.Sprintf("%s, %s: %v", id, candidate, err))
 	fmt.Fprintf(b.progress, "%s, %s: %v\n", id, candidate, err)
 }

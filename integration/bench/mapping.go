@@ -12,9 +12,9 @@ import (
 // mappedRows is the number of rows in the table for the part with mapped columns.
 const mappedRows = 1000
 
-// mappedLoads returns the workloads over a table whose key is bytea. The key is stored either as bytea, where the
+// mappedWorkloads returns the workloads over a table whose key is bytea. The key is stored either as bytea, where the
 // stand-in allows that, or as text of hexadecimal digits (rewrite.bytea: hex).
-func mappedLoads() []workload {
+func mappedWorkloads() []workload {
 	const point = "\\set i random(1, 1000)\nSELECT v FROM items WHERE k = decode(lpad(to_hex(:i::int), 32, '0'), 'hex');\n"
 	return []workload{
 		{id: "mapped-rows", title: "1,000 rows, c=4", clients: 4, script: "SELECT k, v FROM items;\n", args: []string{"-M", "prepared"}},
@@ -23,9 +23,9 @@ func mappedLoads() []workload {
 	}
 }
 
-// mapping measures the costs of mapping bytea keys, on two stand-ins for DSQL with the same table.
-func (b *bench) mapping(ctx context.Context, r *report) error {
-	wanted := b.wanted(mappedLoads())
+// measureMapping measures the costs of mapping bytea keys, on two stand-ins for DSQL with the same table.
+func (b *bench) measureMapping(ctx context.Context, r *report) error {
+	wanted := b.filterWorkloads(mappedWorkloads())
 	if len(wanted) == 0 {
 		return nil
 	}
@@ -53,14 +53,14 @@ func (b *bench) mapping(ctx context.Context, r *report) error {
 			"CREATE TABLE items (k bytea PRIMARY KEY, v int)",
 			"INSERT INTO items SELECT decode(lpad(to_hex(i), 32, '0'), 'hex'), i FROM generate_series(1, " + strconv.Itoa(mappedRows) + ") i",
 		} {
-			if _, err := b.rig.sql(ctx, s.Port, sql); err != nil {
+			if _, err := b.rig.runSQL(ctx, s.Port, sql); err != nil {
 				return err
 			}
 		}
 		ports[i] = s.Port
 	}
 	for _, w := range wanted {
-		result, err := b.onAndOff(ctx, &w, "mapped bytea key: "+w.title, ports[0], ports[1], nil)
+		result, err := b.measureOnAndOff(ctx, &w, "mapped bytea key: "+w.title, ports[0], ports[1], nil)
 		if err != nil {
 			return err
 		}

@@ -10,14 +10,14 @@ import (
 // This file takes the profile for go build -pgo, of the work that Sluice does for most of its clients. The profile only
 // affects speed, and need not match the current code.
 
-// optimizedFor are the workloads whose profile the compiler gets.
-var optimizedFor = []string{idSelectOne, "select-simple-16", idExtended16, "select-prepared-16", "select-simple-64", "tpcb", idChurn}
+// profiledWorkloads are the workloads whose profile the compiler gets.
+var profiledWorkloads = []string{idSelectOne, "select-simple-16", idExtended16, "select-prepared-16", "select-simple-64", "tpcb", idChurn}
 
-// optimize takes the profile and writes it to a file. It measures nothing.
-func optimize(ctx context.Context, c config) (err error) {
+// recordPGOProfile takes the profile and writes it to a file. It measures nothing.
+func recordPGOProfile(ctx context.Context, c config) (err error) {
 	b := &bench{config: c, progress: os.Stderr}
-	defer func() { err = errors.Join(err, b.rig.down()) }()
-	if err := b.rig.up(ctx, c.bin); err != nil {
+	defer func() { err = errors.Join(err, b.rig.stopAll()) }()
+	if err := b.rig.startAll(ctx, c.bin); err != nil {
 		return err
 	}
 	bin, err := b.rig.buildProfiled(ctx)
@@ -26,16 +26,16 @@ func optimize(ctx context.Context, c config) (err error) {
 	}
 	merged := []string{"-proto"}
 	for _, w := range workloads() {
-		if !slices.Contains(optimizedFor, w.id) {
+		if !slices.Contains(profiledWorkloads, w.id) {
 			continue
 		}
-		path, err := b.profile(ctx, bin, &w)
+		path, err := b.profileWorkload(ctx, bin, &w)
 		if err != nil {
 			return err
 		}
 		merged = append(merged, path)
 	}
-	profile, err := pprof(ctx, merged...)
+	profile, err := runPprof(ctx, merged...)
 	if err != nil {
 		return err
 	}

@@ -26,26 +26,26 @@ const (
 	longPause    = "100ms" // retry.base_delay
 )
 
-// pauseLoad is one fight of the part pause.
-type pauseLoad struct {
+// pauseWorkload is one fight of the part pause.
+type pauseWorkload struct {
 	rows    int
 	sluices int     // among which the clients are divided
 	refused float64 // share of the commits that the stand-in refuses beside, the winner's too
 }
 
-func pauseLoads() (all []pauseLoad) {
+func pauseWorkloads() (all []pauseWorkload) {
 	for _, sluices := range []int{1, pauseSluices} {
 		for _, rows := range []int{1, 10, 1000} {
-			all = append(all, pauseLoad{rows: rows, sluices: sluices})
+			all = append(all, pauseWorkload{rows: rows, sluices: sluices})
 		}
 		for _, rows := range []int{10, 1000} {
-			all = append(all, pauseLoad{rows: rows, sluices: sluices, refused: conflictShare})
+			all = append(all, pauseWorkload{rows: rows, sluices: sluices, refused: conflictShare})
 		}
 	}
 	return all
 }
 
-func (l pauseLoad) title() string {
+func (l pauseWorkload) title() string {
 	title := fmt.Sprintf("%d rows", l.rows)
 	if l.rows == 1 {
 		title = "one row"
@@ -60,7 +60,7 @@ func (l pauseLoad) title() string {
 }
 
 // statements returns the statements of one transaction, which increments a counter in a row.
-func (l pauseLoad) statements(int) []string {
+func (l pauseWorkload) statements(int) []string {
 	return []string{"BEGIN", fmt.Sprintf("UPDATE account SET n = n + 1 WHERE id = %d", rand.IntN(l.rows)), "COMMIT"}
 }
 
@@ -70,19 +70,19 @@ type pauseSample struct{ rate, attempts, told float64 }
 // pauseResult compares the two pauses. It has commits per second, attempts for each commit, and the share of
 // transactions that ended with a conflict at the client.
 type pauseResult struct {
-	Title         string `json:"title"`
-	RateLong      figure `json:"long_per_second"`
-	RateShort     figure `json:"short_per_second"`
-	Ratio         figure `json:"rate_short_to_long"`
-	AttemptsLong  figure `json:"attempts_long"`
-	AttemptsShort figure `json:"attempts_short"`
-	ToldLong      figure `json:"told_long"`
-	ToldShort     figure `json:"told_short"`
+	Title         string       `json:"title"`
+	RateLong      roundSummary `json:"long_per_second"`
+	RateShort     roundSummary `json:"short_per_second"`
+	Ratio         roundSummary `json:"rate_short_to_long"`
+	AttemptsLong  roundSummary `json:"attempts_long"`
+	AttemptsShort roundSummary `json:"attempts_short"`
+	ToldLong      roundSummary `json:"told_long"`
+	ToldShort     roundSummary `json:"told_short"`
 }
 
-// pauses runs all fights, each with both pauses in every round.
-func (b *bench) pauses(ctx context.Context, r *report) error {
-	if !b.wants(idPause) {
+// measurePauses runs all fights, each with both pauses in every round.
+func (b *bench) measurePauses(ctx context.Context, r *report) error {
+	if !b.isSelected(idPause) {
 		return nil
 	}
 	dir, err := os.MkdirTemp(b.rig.dir, "pause-")
@@ -94,7 +94,7 @@ func (b *bench) pauses(ctx context.Context, r *report) error {
 		return err
 	}
 	defer sim.Stop(syscall.SIGTERM, stopGrace)
-	far, err := newRelay(net.JoinHostPort(loopback, strconv.Itoa(sim.Port)), faultOneWay)
+	far, err := newDelayRelay(net.JoinHostPort(loopback, strconv.Itoa(sim.Port)), faultOneWay)
 	if err != nil {
 		return err
 	}
@@ -120,18 +120,18 @@ func (b *bench) pauses(ctx context.Context, r *report) error {
 			sluices[i] = append(sluices[i], s)
 		}
 	}
-	if err := prepareFaults(ctx, sluices[0][0].DSN("postgres")); err != nil {
+	if err := createFaultTables(ctx, sluices[0][0].DSN("postgres")); err != nil {
 		return err
 	}
 	for _, s := range slices.Concat(sluices[0], sluices[1]) { // pools fill
-		all := startCrowd(s.DSN("postgres"), pauseClients, func(int) []string { return []string{"BEGIN", "SELECT 1", "COMMIT"} })
+		all := startClients(s.DSN("postgres"), pauseClients, func(int) []string { return []string{"BEGIN", "SELECT 1", "COMMIT"} })
 		time.Sleep(time.Second)
 		if _, err := all.stop(); err != nil {
 			return fmt.Errorf("warm up: %w", err)
 		}
 	}
-	for _, l := range pauseLoads() {
-		result, err := b.pause(ctx, l, sim, sluices)
+	for _, l := range pauseWorkloads() {
+		result, err := b.measurePause(ctx, l, sim, sluices)
 		if err != nil {
 			return fmt.Errorf("%s: %w", l.title(), err)
 		}
@@ -140,8 +140,8 @@ func (b *bench) pauses(ctx context.Context, r *report) error {
 	return nil
 }
 
-// pause runs one fight with both pauses.
-func (b *bench) pause(ctx context.Context, l pauseLoad, sim *harness.DSQLSim, sluices [2][]*harness.Sluice) (pauseResult, error) {
+// measurePause runs one fight with both pauses.
+func (b *bench) measurePause(ctx context.Context, l pauseWorkload, sim *harness.DSQLSim, sluices [2][]*harness.Sluice) (pauseResult, error) {
 	if l.refused > 0 {
 		plan := fmt.Sprintf(`[{"at":"commit","action":"fail","error":"conflict","probability":%g,"seed":1}]`, l.refused)
 		if _, err := sim.Ask(ctx, "POST", "/faults", plan); err != nil {
@@ -153,14 +153,14 @@ func (b *bench) pause(ctx context.Context, l pauseLoad, sim *harness.DSQLSim, sl
 	for round := range b.rounds {
 		var said [2]string
 		for _, i := range rand.Perm(len(sluices)) {
-			got, err := b.fights(ctx, l, sluices[i][:l.sluices])
+			got, err := b.runContention(ctx, l, sluices[i][:l.sluices])
 			if err != nil {
 				return pauseResult{}, err
 			}
 			taken[i] = append(taken[i], got)
-			said[i] = fmt.Sprintf("%s %s/s, %.3f attempts, %.2f %% told", [2]string{"long", "short"}[i], number(got.rate), got.attempts, 100*got.told)
+			said[i] = fmt.Sprintf("%s %s/s, %.3f attempts, %.2f %% told", [2]string{"long", "short"}[i], formatNumber(got.rate), got.attempts, 100*got.told)
 		}
-		b.say(round, l.title(), said[:]...)
+		b.printProgress(round, l.title(), said[:]...)
 	}
 	each := func(i int, value func(pauseSample) float64) (values []float64) {
 		for _, s := range taken[i] {
@@ -172,21 +172,21 @@ func (b *bench) pause(ctx context.Context, l pauseLoad, sim *harness.DSQLSim, sl
 	attempts := func(s pauseSample) float64 { return s.attempts }
 	told := func(s pauseSample) float64 { return s.told }
 	return pauseResult{Title: l.title(), RateLong: summarize(each(0, rate)), RateShort: summarize(each(1, rate)),
-		Ratio:        summarize(ratios(each(1, rate), each(0, rate))),
+		Ratio:        summarize(roundRatios(each(1, rate), each(0, rate))),
 		AttemptsLong: summarize(each(0, attempts)), AttemptsShort: summarize(each(1, attempts)),
 		ToldLong: summarize(each(0, told)), ToldShort: summarize(each(1, told))}, nil
 }
 
-// fights lets the clients fight for the length of a sample.
-func (b *bench) fights(ctx context.Context, l pauseLoad, sluices []*harness.Sluice) (pauseSample, error) {
-	before, err := replays(ctx, sluices)
+// runContention lets the clients fight for the length of a sample.
+func (b *bench) runContention(ctx context.Context, l pauseWorkload, sluices []*harness.Sluice) (pauseSample, error) {
+	before, err := countReplays(ctx, sluices)
 	if err != nil {
 		return pauseSample{}, err
 	}
-	var crowds []*crowd
+	var crowds []*clientGroup
 	began := time.Now()
 	for _, s := range sluices {
-		crowds = append(crowds, startCrowd(s.DSN("postgres"), pauseClients/len(sluices), l.statements))
+		crowds = append(crowds, startClients(s.DSN("postgres"), pauseClients/len(sluices), l.statements))
 	}
 	time.Sleep(time.Duration(b.seconds) * time.Second)
 	var committed, told float64
@@ -197,15 +197,15 @@ func (b *bench) fights(ctx context.Context, l pauseLoad, sluices []*harness.Slui
 		committed, told = committed+float64(c.committed.Load()), told+float64(c.told.Load())
 	}
 	lasted := time.Since(began).Seconds()
-	after, err := replays(ctx, sluices)
+	after, err := countReplays(ctx, sluices)
 	if err != nil {
 		return pauseSample{}, err
 	}
 	return pauseSample{rate: committed / lasted, attempts: (committed + told + after - before) / max(committed, 1), told: told / max(committed+told, 1)}, nil
 }
 
-// replays returns how many transactions these Sluices have replayed.
-func replays(ctx context.Context, sluices []*harness.Sluice) (sum float64, err error) {
+// countReplays returns how many transactions these Sluices have replayed.
+func countReplays(ctx context.Context, sluices []*harness.Sluice) (sum float64, err error) {
 	for _, s := range sluices {
 		text, err := s.Metrics(ctx)
 		if err != nil {

@@ -30,8 +30,8 @@ type pgbenchResult struct {
 	latencies    []int64 // microseconds, of a share of the transactions
 }
 
-// pgbench runs a workload through a port for the seconds of a sample.
-func (b *bench) pgbench(ctx context.Context, w *workload, port int) (pgbenchResult, error) {
+// runPgbench runs a workload through a port for the seconds of a sample.
+func (b *bench) runPgbench(ctx context.Context, w *workload, port int) (pgbenchResult, error) {
 	dir, err := os.MkdirTemp(b.rig.dir, "pgbench-")
 	if err != nil {
 		return pgbenchResult{}, err
@@ -51,7 +51,7 @@ func (b *bench) pgbench(ctx context.Context, w *workload, port int) (pgbenchResu
 		}
 		args = append(args, "-f", script)
 	}
-	text, err := b.rig.program(ctx, time.Duration(b.seconds)*time.Second+overtime, "pgbench", "", append(args, w.args...)...)
+	text, err := b.rig.runProgram(ctx, time.Duration(b.seconds)*time.Second+overtime, "pgbench", "", append(args, w.args...)...)
 	if err != nil {
 		return pgbenchResult{}, err
 	}
@@ -59,12 +59,12 @@ func (b *bench) pgbench(ctx context.Context, w *workload, port int) (pgbenchResu
 	if err != nil || w.reconnect {
 		return result, err
 	}
-	result.latencies, err = latenciesIn(dir)
+	result.latencies, err = readLatencyLog(dir)
 	return result, err
 }
 
-// latenciesIn reads the only transaction log in dir.
-func latenciesIn(dir string) ([]int64, error) {
+// readLatencyLog reads the only transaction log in dir.
+func readLatencyLog(dir string) ([]int64, error) {
 	logs, err := filepath.Glob(filepath.Join(dir, "log.*"))
 	if err != nil {
 		return nil, err
@@ -111,9 +111,9 @@ func submatch(re *regexp.Regexp, text string) string {
 	return ""
 }
 
-// program runs one of PostgreSQL's client programs without TLS, for at most limit. It returns the program's output; an
-// error contains the program's error output.
-func (r *rig) program(ctx context.Context, limit time.Duration, name, input string, args ...string) (string, error) {
+// runProgram runs one of PostgreSQL's client programs without TLS, for at most limit. It returns the program's output;
+// an error contains the program's error output.
+func (r *benchServers) runProgram(ctx context.Context, limit time.Duration, name, input string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := r.postgres.Program(name, args...)
@@ -137,12 +137,12 @@ func (r *rig) program(ctx context.Context, limit time.Duration, name, input stri
 	return stdout.String(), nil
 }
 
-// sql runs statements through a port with psql and returns their rows. Port 0 means the server itself.
-func (r *rig) sql(ctx context.Context, port int, statements string) (string, error) {
+// runSQL runs statements through a port with psql and returns their rows. Port 0 means the server itself.
+func (r *benchServers) runSQL(ctx context.Context, port int, statements string) (string, error) {
 	args := []string{"-XqAt", "-v", "ON_ERROR_STOP=1"}
 	if port != 0 {
 		args = append(args, "-h", loopback, "-p", strconv.Itoa(port))
 	}
-	text, err := r.program(ctx, setupLimit, "psql", statements, args...)
+	text, err := r.runProgram(ctx, setupLimit, "psql", statements, args...)
 	return strings.TrimSpace(text), err
 }

@@ -54,13 +54,13 @@ func TestParsePgbenchRefuses(t *testing.T) {
 func TestLatenciesInWantsOneLog(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if _, err := latenciesIn(dir); err == nil {
+	if _, err := readLatencyLog(dir); err == nil {
 		t.Error("no error without a log")
 	}
 	if err := os.WriteFile(filepath.Join(dir, "log.123"), []byte("0 1 15 0 1763688000 100234\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := latenciesIn(dir); err != nil || len(got) != 1 {
+	if got, err := readLatencyLog(dir); err != nil || len(got) != 1 {
 		t.Errorf("got %v, %v", got, err)
 	}
 }

@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pin restricts this process and its future children to one CPU: the given one, or the last of those allowed. Threads
-// of the Go runtime already run, so pin executes the program again under the same process id. In the second process pin
-// returns.
-func pin(cpu int) error {
+// pinToCPU restricts this process and its future children to one CPU: the given one, or the last of those allowed.
+// Threads of the Go runtime already run, so pin executes the program again under the same process id. In the second
+// process pin returns.
+func pinToCPU(cpu int) error {
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
 		return fmt.Errorf("which CPUs are allowed: %w", err)
 	}
 	if cpu < 0 {
-		cpu = last(&allowed)
+		cpu = highestCPU(&allowed)
 	}
 	if !allowed.IsSet(cpu) {
 		return fmt.Errorf("CPU %d is not one that may be used", cpu)
@@ -35,8 +35,8 @@ func pin(cpu int) error {
 	return fmt.Errorf("start again on CPU %d: %w", cpu, syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
 }
 
-// last returns the highest CPU of a set that is not empty.
-func last(set *unix.CPUSet) int {
+// highestCPU returns the highest CPU of a set that is not empty.
+func highestCPU(set *unix.CPUSet) int {
 	cpu := 0
 	for found := 0; found < set.Count(); cpu++ {
 		if set.IsSet(cpu) {
@@ -46,10 +46,10 @@ func last(set *unix.CPUSet) int {
 	return cpu - 1
 }
 
-// raiseDescriptors lets this process and its children open as many files as the machine allows. A thousand clients need
-// a thousand files on both sides. Go raises the limit of its own process only, and restores it for children, unless the
-// program has set the limit.
-func raiseDescriptors() error {
+// raiseDescriptorLimit lets this process and its children open as many files as the machine allows. A thousand clients
+// need a thousand files on both sides. Go raises the limit of its own process only, and restores it for children,
+// unless the program has set the limit.
+func raiseDescriptorLimit() error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return fmt.Errorf("limit of open files: %w", err)

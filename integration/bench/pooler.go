@@ -45,7 +45,7 @@ log_stats = 0
 
 // launchPooler starts a PgBouncer in the given mode. It waits until PgBouncer lets a client in, for which PgBouncer
 // needs a server connection.
-func (r *rig) launchPooler(ctx context.Context, mode string, size int) (*pooler, error) {
+func (r *benchServers) launchPooler(ctx context.Context, mode string, size int) (*pooler, error) {
 	program, err := findPooler()
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (r *rig) launchPooler(ctx context.Context, mode string, size int) (*pooler,
 	}
 	if err := p.waitReady(ctx, r.postgres.User); err != nil {
 		p.stop()
-		return nil, fmt.Errorf("start PgBouncer: %w\n%s", err, p.log())
+		return nil, fmt.Errorf("start PgBouncer: %w\n%s", err, p.readLog())
 	}
 	return p, nil
 }
@@ -128,7 +128,7 @@ func (p *pooler) waitReady(ctx context.Context, role string) error {
 
 func (p *pooler) stop() { p.Stop(syscall.SIGTERM, stopGrace) }
 
-func (p *pooler) log() string {
+func (p *pooler) readLog() string {
 	text, err := os.ReadFile(filepath.Join(p.dir, "log"))
 	if err != nil {
 		return "no log: " + err.Error()
@@ -149,8 +149,8 @@ func postgresAccount() (uid, gid int, err error) {
 	return uid, gid, err
 }
 
-// firstLine returns the first line that a program prints.
-func firstLine(ctx context.Context, program string, args ...string) (string, error) {
+// firstOutputLine returns the first line that a program prints.
+func firstOutputLine(ctx context.Context, program string, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, program, args...).Output()
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w", program, strings.Join(args, " "), err)

@@ -21,22 +21,22 @@ const (
 // quickIDs are workloads that show a change in the path of a query, of a wait or of a connect.
 var quickIDs = []string{idSelectOne, idExtended16, "select-prepared-16", "select-simple-64", idChurn}
 
-// quickly limits a run to the workloads of quickIDs.
-func (c *config) quickly() {
+// selectQuick limits a run to the workloads of quickIDs.
+func (c *config) selectQuick() {
 	c.rounds, c.seconds, c.out = quickRounds, quickSeconds, ""
 	c.only = regexp.MustCompile("^(" + strings.Join(quickIDs, "|") + ")$")
 }
 
-// compare prints the ratios of a quick run beside the recorded ones. It returns an error if one is worse by more than
-// tolerated, or is missing.
-func (r *report) compare(recorded *report, out io.Writer) error {
+// compareToRecorded prints the ratios of a quick run beside the recorded ones. It returns an error if one is worse by
+// more than tolerated, or is missing.
+func (r *report) compareToRecorded(recorded *report, out io.Writer) error {
 	fmt.Fprintf(out, "\nRatios to PgBouncer; recorded on %s with PgBouncer %s, now %s\n\n| pgbench | rate, recorded | now | CPU, recorded | now |\n|---|---|---|---|---|\n",
 		recorded.Date, recorded.PgBouncer, r.PgBouncer)
 	var worse []string
 	for _, id := range quickIDs {
-		was, is := recorded.workload(id), r.workload(id)
-		fmt.Fprintf(out, "| %s | %s | %s | %s | %s |\n", was.Title, was.RateToPgBouncer.ratio(), is.RateToPgBouncer.ratio(),
-			was.CPUToPgBouncer.ratio(), is.CPUToPgBouncer.ratio())
+		was, is := recorded.workloadByID(id), r.workloadByID(id)
+		fmt.Fprintf(out, "| %s | %s | %s | %s | %s |\n", was.Title, was.RateToPgBouncer.medianAndRange(), is.RateToPgBouncer.medianAndRange(),
+			was.CPUToPgBouncer.medianAndRange(), is.CPUToPgBouncer.medianAndRange())
 		switch {
 		case is.RateToPgBouncer.Rounds == 0 || was.RateToPgBouncer.Rounds == 0:
 			worse = append(worse, id+" was not measured")
@@ -47,7 +47,7 @@ func (r *report) compare(recorded *report, out io.Writer) error {
 		}
 	}
 	if r.Doubtful > 0 {
-		fmt.Fprintf(out, "\n%d samples are doubtful: others had more than %.1f cores meanwhile.\n", r.Doubtful, doubtful)
+		fmt.Fprintf(out, "\n%d samples are doubtful: others had more than %.1f cores meanwhile.\n", r.Doubtful, doubtfulCores)
 	}
 	if len(worse) > 0 {
 		return fmt.Errorf("worse than recorded by more than %.0f %%: %s", 100*tolerated, strings.Join(worse, ", "))

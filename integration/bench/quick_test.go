@@ -12,8 +12,8 @@ func TestQuickRunIsCompared(t *testing.T) {
 	made := func(rate, cpu float64) *report {
 		r := &report{Date: "2026-01-02"}
 		for _, id := range quickIDs {
-			r.Workloads = append(r.Workloads, result{ID: id, Title: "title of " + id,
-				RateToPgBouncer: figure{rate, rate, rate, 7}, CPUToPgBouncer: figure{cpu, cpu, cpu, 7}})
+			r.Workloads = append(r.Workloads, workloadResult{ID: id, Title: "title of " + id,
+				RateToPgBouncer: roundSummary{rate, rate, rate, 7}, CPUToPgBouncer: roundSummary{cpu, cpu, cpu, 7}})
 		}
 		return r
 	}
@@ -28,7 +28,7 @@ func TestQuickRunIsCompared(t *testing.T) {
 			now := made(1.2, 1.4)
 			now.Workloads[i].RateToPgBouncer.Median, now.Workloads[i].CPUToPgBouncer.Median = tt.rate, tt.cpu
 			var out strings.Builder
-			err := now.compare(made(1.0, 1.5), &out)
+			err := now.compareToRecorded(made(1.0, 1.5), &out)
 			if (err == nil) != (tt.want == "") || err != nil && !strings.HasSuffix(err.Error(), ": "+tt.want) {
 				t.Errorf("%s at %v and %v: %v, want %q", id, tt.rate, tt.cpu, err, tt.want)
 			}
@@ -37,13 +37,13 @@ func TestQuickRunIsCompared(t *testing.T) {
 			}
 		}
 		lacks := made(1, 1)
-		lacks.Workloads[i] = result{}
-		if err := lacks.compare(made(1, 1), new(strings.Builder)); err == nil || !strings.Contains(err.Error(), id+" was not measured") {
+		lacks.Workloads[i] = workloadResult{}
+		if err := lacks.compareToRecorded(made(1, 1), new(strings.Builder)); err == nil || !strings.Contains(err.Error(), id+" was not measured") {
 			t.Errorf("without %s: %v", id, err)
 		}
 	}
-	c, err := parse([]string{"--quick"})
-	if err != nil || c.out != "" || c.rounds != quickRounds || len(c.wanted(workloads())) != len(quickIDs) || c.wants(idIdle) || c.wants("fault") {
+	c, err := parseArgs([]string{"--quick"})
+	if err != nil || c.out != "" || c.rounds != quickRounds || len(c.filterWorkloads(workloads())) != len(quickIDs) || c.isSelected(idIdle) || c.isSelected("fault") {
 		t.Errorf("--quick is %+v, %v", c, err)
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// missing is the value of a sample that failed. Arithmetic propagates missing, and summarize leaves it out.
-var missing = math.NaN()
+// missingValue is the value of a sample that failed. Arithmetic propagates missing, and summarize leaves it out.
+var missingValue = math.NaN()
 
-// figure sums up one value over the rounds in which it was measured. The zero figure was not measured.
-type figure struct {
+// roundSummary sums up one value over the rounds in which it was measured. The zero figure was not measured.
+type roundSummary struct {
 	Median float64 `json:"median"`
 	Low    float64 `json:"low"`
 	High   float64 `json:"high"`
@@ -17,12 +17,12 @@ type figure struct {
 }
 
 // summarize returns the figure of values, one for each round.
-func summarize(values []float64) figure {
+func summarize(values []float64) roundSummary {
 	known := slices.DeleteFunc(slices.Clone(values), func(v float64) bool {
 		return math.IsNaN(v) || math.IsInf(v, 0)
 	})
 	if len(known) == 0 {
-		return figure{}
+		return roundSummary{}
 	}
 	slices.Sort(known)
 	half := len(known) / 2
@@ -30,28 +30,28 @@ func summarize(values []float64) figure {
 	if len(known)%2 == 0 {
 		median = (known[half-1] + known[half]) / 2
 	}
-	return figure{Median: median, Low: known[0], High: known[len(known)-1], Rounds: len(known)}
+	return roundSummary{Median: median, Low: known[0], High: known[len(known)-1], Rounds: len(known)}
 }
 
-// ratios divides the values of a by those of b, round by round.
-func ratios(a, b []float64) []float64 {
-	return perRound(func(v []float64) float64 { return v[0] / v[1] }, a, b)
+// roundRatios divides the values of a by those of b, round by round.
+func roundRatios(a, b []float64) []float64 {
+	return applyPerRound(func(v []float64) float64 { return v[0] / v[1] }, a, b)
 }
 
 // addedRatios returns, for each round, how much more a adds to base than b adds. It returns missing for a round in
 // which b adds nothing.
 func addedRatios(a, b, base []float64) []float64 {
-	return perRound(func(v []float64) float64 {
+	return applyPerRound(func(v []float64) float64 {
 		if v[1] <= v[2] {
-			return missing
+			return missingValue
 		}
 		return (v[0] - v[2]) / (v[1] - v[2])
 	}, a, b, base)
 }
 
-// perRound calls of for each round, with the values of all series in that round. A shorter series has missing for the
-// last rounds.
-func perRound(of func([]float64) float64, series ...[]float64) []float64 {
+// applyPerRound calls of for each round, with the values of all series in that round. A shorter series has missing for
+// the last rounds.
+func applyPerRound(of func([]float64) float64, series ...[]float64) []float64 {
 	rounds := 0
 	for _, s := range series {
 		rounds = max(rounds, len(s))
@@ -60,7 +60,7 @@ func perRound(of func([]float64) float64, series ...[]float64) []float64 {
 	values := make([]float64, len(series))
 	for round := range out {
 		for i, s := range series {
-			values[i] = missing
+			values[i] = missingValue
 			if round < len(s) {
 				values[i] = s[round]
 			}

@@ -16,9 +16,9 @@ const (
 	relayQueue = 1024
 )
 
-// relay is a TCP proxy that passes every byte on after a delay, as a longer cable would. The delay holds bytes back,
-// not the sender.
-type relay struct {
+// delayRelay is a TCP proxy that passes every byte on after a delay, as a longer cable would. The delay holds bytes
+// back, not the sender.
+type delayRelay struct {
 	listener net.Listener
 	target   string
 	delay    time.Duration
@@ -32,47 +32,47 @@ type relay struct {
 	open    map[net.Conn]struct{} // nil once closed
 }
 
-// newRelay listens on a free port of the loopback. The caller runs serve and ends the relay with close.
-func newRelay(target string, delay time.Duration) (*relay, error) {
+// newDelayRelay listens on a free port of the loopback. The caller runs serve and ends the relay with close.
+func newDelayRelay(target string, delay time.Duration) (*delayRelay, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
 	if err != nil {
 		return nil, err
 	}
-	return &relay{listener: l, target: target, delay: delay, open: make(map[net.Conn]struct{})}, nil
+	return &delayRelay{listener: l, target: target, delay: delay, open: make(map[net.Conn]struct{})}, nil
 }
 
-func (r *relay) port() int { return r.listener.Addr().(*net.TCPAddr).Port }
+func (r *delayRelay) port() int { return r.listener.Addr().(*net.TCPAddr).Port }
 
 // serve accepts connections until close.
-func (r *relay) serve() {
+func (r *delayRelay) serve() {
 	for {
 		client, err := r.listener.Accept()
 		if err != nil {
 			return
 		}
-		if !r.track(client) {
+		if !r.trackConn(client) {
 			client.Close()
 			return
 		}
 		go func() {
-			defer r.untrack(client)
+			defer r.untrackConn(client)
 			defer client.Close()
 			server, err := net.Dial("tcp", r.target)
 			if err != nil {
 				return
 			}
 			defer server.Close()
-			if !r.track(server) {
+			if !r.trackConn(server) {
 				return
 			}
-			defer r.untrack(server)
-			r.carry(client, server)
+			defer r.untrackConn(server)
+			r.relayBothWays(client, server)
 		}()
 	}
 }
 
 // close ends all connections and goroutines of the relay, and returns when they have ended.
-func (r *relay) close() {
+func (r *delayRelay) close() {
 	r.listener.Close()
 	r.mu.Lock()
 	for conn := range r.open {
@@ -83,7 +83,7 @@ func (r *relay) close() {
 	r.running.Wait()
 }
 
-func (r *relay) track(conn net.Conn) bool {
+func (r *delayRelay) trackConn(conn net.Conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.open == nil {
@@ -94,15 +94,15 @@ func (r *relay) track(conn net.Conn) bool {
 	return true
 }
 
-func (r *relay) untrack(conn net.Conn) {
+func (r *delayRelay) untrackConn(conn net.Conn) {
 	r.mu.Lock()
 	delete(r.open, conn)
 	r.mu.Unlock()
 	r.running.Done()
 }
 
-// carry passes bytes in both directions until one side ends, then closes both.
-func (r *relay) carry(client, server net.Conn) {
+// relayBothWays passes bytes in both directions until one side ends, then closes both.
+func (r *delayRelay) relayBothWays(client, server net.Conn) {
 	var answered atomic.Bool // the client has got bytes since it last sent some
 	answered.Store(true)
 	sent := func() {
@@ -111,21 +111,21 @@ func (r *relay) carry(client, server net.Conn) {
 		}
 	}
 	var both sync.WaitGroup
-	both.Go(func() { r.forward(server, client, sent, func() {}) })
-	both.Go(func() { r.forward(client, server, func() {}, func() { answered.Store(true) }) })
+	both.Go(func() { r.forwardDelayed(server, client, sent, func() {}) })
+	both.Go(func() { r.forwardDelayed(client, server, func() {}, func() { answered.Store(true) }) })
 	both.Wait()
 }
 
-// chunk is the result of one read, with the time when the relay may pass it on.
-type chunk struct {
+// delayedChunk is the result of one read, with the time when the relay may pass it on.
+type delayedChunk struct {
 	data []byte
 	due  time.Time
 }
 
-// forward passes bytes from src to dst and closes both at the end. It calls arrived after a read from src, and delivers
-// right before a write to dst.
-func (r *relay) forward(dst io.WriteCloser, src io.ReadCloser, arrived, delivers func()) {
-	queue := make(chan chunk, relayQueue)
+// forwardDelayed passes bytes from src to dst and closes both at the end. It calls arrived after a read from src, and
+// delivers right before a write to dst.
+func (r *delayRelay) forwardDelayed(dst io.WriteCloser, src io.ReadCloser, arrived, delivers func()) {
+	queue := make(chan delayedChunk, relayQueue)
 	go func() { // ends when src does; forward closes that and empties the queue
 		defer close(queue)
 		buffer := make([]byte, relayBuffer)
@@ -133,7 +133,7 @@ func (r *relay) forward(dst io.WriteCloser, src io.ReadCloser, arrived, delivers
 			n, err := src.Read(buffer)
 			if n > 0 {
 				arrived()
-				queue <- chunk{bytes.Clone(buffer[:n]), time.Now().Add(r.delay)}
+				queue <- delayedChunk{bytes.Clone(buffer[:n]), time.Now().Add(r.delay)}
 			}
 			if err != nil {
 				return

@@ -10,14 +10,14 @@ import (
 )
 
 // carried runs f on both ends of a relay's connection.
-func carried(t *testing.T, f func(r *relay, client, server net.Conn)) {
+func carried(t *testing.T, f func(r *delayRelay, client, server net.Conn)) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &relay{delay: oneWay}
+		r := &delayRelay{delay: oneWay}
 		client, clientEnd := net.Pipe()
 		serverEnd, server := net.Pipe()
 		ended := make(chan struct{})
 		go func() {
-			r.carry(clientEnd, serverEnd)
+			r.relayBothWays(clientEnd, serverEnd)
 			close(ended)
 		}()
 		f(r, client, server)
@@ -31,7 +31,7 @@ func carried(t *testing.T, f func(r *relay, client, server net.Conn)) {
 
 func TestRelayDelaysAndCountsRoundTrips(t *testing.T) {
 	t.Parallel()
-	carried(t, func(r *relay, client, server net.Conn) {
+	carried(t, func(r *delayRelay, client, server net.Conn) {
 		go func() { // answers each three bytes
 			buffer := make([]byte, 3)
 			for {
@@ -67,7 +67,7 @@ func TestRelayDelaysAndCountsRoundTrips(t *testing.T) {
 // Bytes are held back, their sender is not: all arrive one delay after the first.
 func TestRelayDoesNotLimitBandwidth(t *testing.T) {
 	t.Parallel()
-	carried(t, func(r *relay, client, server net.Conn) {
+	carried(t, func(r *delayRelay, client, server net.Conn) {
 		const size = 8 << 20
 		sent := bytes.Repeat([]byte("0123456789abcdef"), size/16)
 		go server.Write(sent)
@@ -92,7 +92,7 @@ func TestRelayDoesNotLimitBandwidth(t *testing.T) {
 // nothing behind: the bubble would report it.
 func TestRelayEndsInTheMiddleOfAStream(t *testing.T) {
 	t.Parallel()
-	carried(t, func(_ *relay, client, server net.Conn) {
+	carried(t, func(_ *delayRelay, client, server net.Conn) {
 		go func() {
 			for {
 				if _, err := server.Write(make([]byte, 1024)); err != nil {
@@ -114,7 +114,7 @@ func TestRelayEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer target.Close()
-	r, err := newRelay(target.Addr().String(), time.Millisecond)
+	r, err := newDelayRelay(target.Addr().String(), time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,93 +20,93 @@ type report struct {
 
 	// Foreign sums up the foreign cores of all samples of the load. Doubtful counts the samples above the limit doubtful.
 	// Stolen is the CPU time that the hypervisor withheld.
-	Foreign  figure `json:"foreign_cores"`
-	Stolen   figure `json:"stolen_cores"`
-	Doubtful int    `json:"doubtful_samples"`
+	Foreign  roundSummary `json:"foreign_cores"`
+	Stolen   roundSummary `json:"stolen_cores"`
+	Doubtful int          `json:"doubtful_samples"`
 
-	Workloads []result `json:"workloads"`
+	Workloads []workloadResult `json:"workloads"`
 	// Shares are the CPU shares in the workloads with the highest CPU time relative to PgBouncer.
-	Shares   []sharesOf      `json:"shares,omitempty"`
-	Idle     *idleResult     `json:"idle,omitempty"`
-	Delayed  []delayedResult `json:"delayed"`
-	Features []featureResult `json:"features"`
-	Faults   []faultResult   `json:"faults,omitempty"`
-	Fights   []fightResult   `json:"fights,omitempty"`
-	Pauses   []pauseResult   `json:"pauses,omitempty"`
+	Shares   []workloadShares   `json:"shares,omitempty"`
+	Idle     *idleResult        `json:"idle,omitempty"`
+	Delayed  []delayedResult    `json:"delayed"`
+	Features []featureResult    `json:"features"`
+	Faults   []faultResult      `json:"faults,omitempty"`
+	Fights   []contentionResult `json:"fights,omitempty"`
+	Pauses   []pauseResult      `json:"pauses,omitempty"`
 	// LogBytes is the size of the log of an open transaction of four statements; 0: not measured.
-	LogBytes float64  `json:"log_bytes_per_transaction,omitzero"`
-	Goals    []judged `json:"goals"`
-	Failures []string `json:"failures,omitempty"`
+	LogBytes float64      `json:"log_bytes_per_transaction,omitzero"`
+	Goals    []goalResult `json:"goals"`
+	Failures []string     `json:"failures,omitempty"`
 }
 
-// result is the result of one workload.
-type result struct {
-	ID        string   `json:"id"`
-	Title     string   `json:"title"`
-	Note      string   `json:"note,omitempty"`
-	Direct    measured `json:"direct"`
-	PgBouncer measured `json:"pgbouncer"`
-	Sluice    measured `json:"sluice"`
+// workloadResult is the result of one workload.
+type workloadResult struct {
+	ID        string           `json:"id"`
+	Title     string           `json:"title"`
+	Note      string           `json:"note,omitempty"`
+	Direct    candidateFigures `json:"direct"`
+	PgBouncer candidateFigures `json:"pgbouncer"`
+	Sluice    candidateFigures `json:"sluice"`
 
 	// Ratios of Sluice to another candidate, within a round.
-	RateToPgBouncer     figure `json:"rate_to_pgbouncer"`
-	RateToDirect        figure `json:"rate_to_direct"`
-	CPUToPgBouncer      figure `json:"cpu_to_pgbouncer"`
-	AddedP50ToPgBouncer figure `json:"added_p50_to_pgbouncer"` // beyond direct's
+	RateToPgBouncer     roundSummary `json:"rate_to_pgbouncer"`
+	RateToDirect        roundSummary `json:"rate_to_direct"`
+	CPUToPgBouncer      roundSummary `json:"cpu_to_pgbouncer"`
+	AddedP50ToPgBouncer roundSummary `json:"added_p50_to_pgbouncer"` // beyond direct's
 }
 
-// measured holds the figures of one candidate in a workload.
-type measured struct {
-	Rate    figure `json:"per_second"`
-	P50     figure `json:"p50_us"`
-	P99     figure `json:"p99_us"`
-	CPU     figure `json:"cpu_seconds_per_100k,omitzero"` // of the proxy
-	Foreign figure `json:"foreign_cores"`
+// candidateFigures holds the figures of one candidate in a workload.
+type candidateFigures struct {
+	Rate    roundSummary `json:"per_second"`
+	P50     roundSummary `json:"p50_us"`
+	P99     roundSummary `json:"p99_us"`
+	CPU     roundSummary `json:"cpu_seconds_per_100k,omitzero"` // of the proxy
+	Foreign roundSummary `json:"foreign_cores"`
 }
 
 // idleResult is the resident memory per idle client, in KiB.
 type idleResult struct {
-	Clients   int    `json:"clients"`
-	PgBouncer figure `json:"pgbouncer_kib_per_client"`
-	Sluice    figure `json:"sluice_kib_per_client"`
+	Clients   int          `json:"clients"`
+	PgBouncer roundSummary `json:"pgbouncer_kib_per_client"`
+	Sluice    roundSummary `json:"sluice_kib_per_client"`
 }
 
 // delayedResult compares one driver's transactions with and without Sluice, against the distant server.
 type delayedResult struct {
-	Driver string  `json:"driver"`
-	Direct distant `json:"direct"`
-	Sluice distant `json:"sluice"`
-	Ratio  figure  `json:"rate_to_direct"`
+	Driver string        `json:"driver"`
+	Direct driverFigures `json:"direct"`
+	Sluice driverFigures `json:"sluice"`
+	Ratio  roundSummary  `json:"rate_to_direct"`
 }
 
 // featureResult compares the rates with a feature on and off.
 type featureResult struct {
-	ID    string `json:"id"`
-	Title string `json:"title"`
-	Off   figure `json:"off_per_second"`
-	On    figure `json:"on_per_second"`
-	Ratio figure `json:"rate_on_to_off"`
+	ID    string       `json:"id"`
+	Title string       `json:"title"`
+	Off   roundSummary `json:"off_per_second"`
+	On    roundSummary `json:"on_per_second"`
+	Ratio roundSummary `json:"rate_on_to_off"`
 }
 
-type distant struct {
-	Rate       figure `json:"transactions_per_second"`
-	RoundTrips figure `json:"round_trips_per_transaction"`
+type driverFigures struct {
+	Rate       roundSummary `json:"transactions_per_second"`
+	RoundTrips roundSummary `json:"round_trips_per_transaction"`
 }
 
-func newResult(w *workload, taken map[string]*series) result {
+func newWorkloadResult(w *workload, taken map[string]*sampleSeries) workloadResult {
 	d, p, s := taken[direct], taken[pgBouncer], taken[sluice]
-	return result{
+	return workloadResult{
 		ID: w.id, Title: w.title, Note: w.note,
-		Direct: newMeasured(d), PgBouncer: newMeasured(p), Sluice: newMeasured(s),
-		RateToPgBouncer:     summarize(ratios(s.rate, p.rate)),
-		RateToDirect:        summarize(ratios(s.rate, d.rate)),
-		CPUToPgBouncer:      summarize(ratios(s.cpu, p.cpu)),
+		Direct: newCandidateFigures(d), PgBouncer: newCandidateFigures(p), Sluice: newCandidateFigures(s),
+		RateToPgBouncer:     summarize(roundRatios(s.rate, p.rate)),
+		RateToDirect:        summarize(roundRatios(s.rate, d.rate)),
+		CPUToPgBouncer:      summarize(roundRatios(s.cpu, p.cpu)),
 		AddedP50ToPgBouncer: summarize(addedRatios(s.p50, p.p50, d.p50)),
 	}
 }
 
-func newMeasured(s *series) measured {
-	return measured{
+func newCandidateFigures(s *sampleSeries) candidateFigures {
+	return candidateFigures{
 		Rate:    summarize(s.rate),
 		P50:     summarize(s.p50),
 		P99:     summarize(s.p99),
@@ -115,18 +115,18 @@ func newMeasured(s *series) measured {
 	}
 }
 
-// workload returns the result of the workload with this id, the zero result if it was not measured.
-func (r *report) workload(id string) result {
+// workloadByID returns the result of the workload with this id, the zero result if it was not measured.
+func (r *report) workloadByID(id string) workloadResult {
 	for _, w := range r.Workloads {
 		if w.ID == id {
 			return w
 		}
 	}
-	return result{}
+	return workloadResult{}
 }
 
-// driver returns the result of one driver, the zero result if it was not measured.
-func (r *report) driver(name string) delayedResult {
+// driverByName returns the result of one driver, the zero result if it was not measured.
+func (r *report) driverByName(name string) delayedResult {
 	for _, d := range r.Delayed {
 		if d.Driver == name {
 			return d
@@ -135,8 +135,8 @@ func (r *report) driver(name string) delayedResult {
 	return delayedResult{}
 }
 
-// feature returns the result of the feature with this id, the zero result if it was not measured.
-func (r *report) feature(id string) featureResult {
+// featureByID returns the result of the feature with this id, the zero result if it was not measured.
+func (r *report) featureByID(id string) featureResult {
 	for _, f := range r.Features {
 		if f.ID == id {
 			return f
@@ -145,8 +145,8 @@ func (r *report) feature(id string) featureResult {
 	return featureResult{}
 }
 
-// fault returns the result of the fault load with this id, the zero result if it was not measured.
-func (r *report) fault(id string) faultResult {
+// faultByID returns the result of the fault load with this id, the zero result if it was not measured.
+func (r *report) faultByID(id string) faultResult {
 	for _, f := range r.Faults {
 		if f.ID == id {
 			return f
@@ -155,15 +155,15 @@ func (r *report) fault(id string) faultResult {
 	return faultResult{}
 }
 
-// told returns the share of a fight's transactions that ended with a conflict at the client.
-func (r *report) told(fight int) figure {
+// conflictRate returns the share of a fight's transactions that ended with a conflict at the client.
+func (r *report) conflictRate(fight int) roundSummary {
 	if fight >= len(r.Fights) {
-		return figure{}
+		return roundSummary{}
 	}
 	return r.Fights[fight].Told
 }
 
-func (r *report) write(path string) error {
+func (r *report) writeJSON(path string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err

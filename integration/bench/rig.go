@@ -23,7 +23,7 @@ const (
 	// poolSize is the number of backends of each proxy that pools transactions.
 	poolSize = 32
 	// sessionPool is the pool size of PgBouncer in session mode, one backend for each client of the largest workload.
-	sessionPool = mostClients
+	sessionPool = maxClients
 	// idleClients is the number of clients in the part idle.
 	idleClients = 1000
 
@@ -45,8 +45,8 @@ const (
 	sluice    = "sluice"
 )
 
-// rig holds the programs that run for the whole time. A field is nil until its program runs.
-type rig struct {
+// benchServers holds the programs that run for the whole time. A field is nil until its program runs.
+type benchServers struct {
 	dir string // of logs and scripts, gone with the server
 	bin harness.Bin
 
@@ -56,8 +56,8 @@ type rig struct {
 	sluice        *harness.Sluice
 }
 
-// up starts all programs. After an error, down ends the programs that up has started.
-func (r *rig) up(ctx context.Context, bin harness.Bin) (err error) {
+// startAll starts all programs. After an error, down ends the programs that up has started.
+func (r *benchServers) startAll(ctx context.Context, bin harness.Bin) (err error) {
 	r.bin = bin
 	r.postgres, err = pgtest.Launch(
 		pgtest.TLS(),
@@ -72,10 +72,10 @@ func (r *rig) up(ctx context.Context, bin harness.Bin) (err error) {
 		return err
 	}
 	r.dir = r.postgres.SocketDir
-	if _, err := r.program(ctx, setupLimit, "pgbench", "", "--initialize", "--quiet", "--scale="+strconv.Itoa(scale)); err != nil {
+	if _, err := r.runProgram(ctx, setupLimit, "pgbench", "", "--initialize", "--quiet", "--scale="+strconv.Itoa(scale)); err != nil {
 		return err
 	}
-	if _, err := r.sql(ctx, 0, "CHECKPOINT"); err != nil {
+	if _, err := r.runSQL(ctx, 0, "CHECKPOINT"); err != nil {
 		return err
 	}
 	if r.pooler, err = r.launchPooler(ctx, "transaction", poolSize); err != nil {
@@ -88,8 +88,8 @@ func (r *rig) up(ctx context.Context, bin harness.Bin) (err error) {
 	return err
 }
 
-// down ends the programs, in the reverse order of their start.
-func (r *rig) down() error {
+// stopAll ends the programs, in the reverse order of their start.
+func (r *benchServers) stopAll() error {
 	if r.sluice != nil {
 		r.sluice.Stop(syscall.SIGTERM, stopGrace)
 	}
@@ -105,7 +105,7 @@ func (r *rig) down() error {
 }
 
 // candidates returns the ways to the server in a workload.
-func (r *rig) candidates(w *workload) []candidate {
+func (r *benchServers) candidates(w *workload) []candidate {
 	pooler := r.pooler
 	if w.session {
 		pooler = r.sessionPooler
@@ -118,7 +118,7 @@ func (r *rig) candidates(w *workload) []candidate {
 }
 
 // launchSluice starts a Sluice whose backends are at a port of the loopback, with additional settings for features.
-func (r *rig) launchSluice(ctx context.Context, port int, features harness.Env) (*harness.Sluice, error) {
+func (r *benchServers) launchSluice(ctx context.Context, port int, features harness.Env) (*harness.Sluice, error) {
 	dir, err := os.MkdirTemp(r.dir, "sluice-")
 	if err != nil {
 		return nil, err
@@ -137,13 +137,13 @@ func (r *rig) launchSluice(ctx context.Context, port int, features harness.Env) 
 	})})
 }
 
-// describe returns a report with the versions and conditions of the comparison. A proxy that does not speak TLS to the
+// newReport returns a report with the versions and conditions of the comparison. A proxy that does not speak TLS to the
 // server is an error, because it would look faster.
-func (r *rig) describe(ctx context.Context) (*report, error) {
+func (r *benchServers) newReport(ctx context.Context) (*report, error) {
 	report := &report{Date: time.Now().UTC().Format(time.DateOnly), CPU: cpuModel(), Scale: scale, Pool: poolSize}
 	const encryption = "SELECT version || ' ' || cipher FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
 	for _, c := range r.candidates(&workload{}) {
-		tls, err := r.sql(ctx, c.port, encryption)
+		tls, err := r.runSQL(ctx, c.port, encryption)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.name, err)
 		}
@@ -156,14 +156,14 @@ func (r *rig) describe(ctx context.Context) (*report, error) {
 		report.TLS = tls
 	}
 	var err error
-	if report.PostgreSQL, err = r.sql(ctx, 0, "SELECT split_part(current_setting('server_version'), ' ', 1)"); err != nil {
+	if report.PostgreSQL, err = r.runSQL(ctx, 0, "SELECT split_part(current_setting('server_version'), ' ', 1)"); err != nil {
 		return nil, err
 	}
-	if report.PgBouncer, err = firstLine(ctx, r.pooler.program, "--version"); err != nil {
+	if report.PgBouncer, err = firstOutputLine(ctx, r.pooler.program, "--version"); err != nil {
 		return nil, err
 	}
 	report.PgBouncer = strings.TrimPrefix(report.PgBouncer, "PgBouncer ")
-	if report.Sluice, err = firstLine(ctx, filepath.Join(string(r.bin), "sluice"), "version"); err != nil {
+	if report.Sluice, err = firstOutputLine(ctx, filepath.Join(string(r.bin), "sluice"), "version"); err != nil {
 		return nil, err
 	}
 	report.Sluice, _, _ = strings.Cut(strings.TrimPrefix(report.Sluice, "sluice "), " (") // (go1.26, linux/amd64)

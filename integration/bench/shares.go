@@ -37,22 +37,22 @@ const (
 //go:embed profiled.go.txt
 var profiler []byte
 
-// sharesOf are the shares of functions in one workload, in per cent of Sluice's CPU time. The shares are cumulative and
-// overlap: a system call by TLS counts for both groups.
-type sharesOf struct {
-	Title     string  `json:"title"`
-	Groups    []share `json:"groups"`
-	Functions []share `json:"functions"`
+// workloadShares are the shares of functions in one workload, in per cent of Sluice's CPU time. The shares are
+// cumulative and overlap: a system call by TLS counts for both groups.
+type workloadShares struct {
+	Title     string         `json:"title"`
+	Groups    []profileShare `json:"groups"`
+	Functions []profileShare `json:"functions"`
 }
 
-type share struct {
+type profileShare struct {
 	Name    string  `json:"name"`
 	Percent float64 `json:"percent"`
 }
 
-// groupsOfShares lists groups of functions whose shares are added up. No function of a group calls another one of the
+// shareGroups lists groups of functions whose shares are added up. No function of a group calls another one of the
 // same group.
-var groupsOfShares = []struct {
+var shareGroups = []struct {
 	name string
 	of   []string
 }{
@@ -62,10 +62,10 @@ var groupsOfShares = []struct {
 	{"memory and its collection", []string{"runtime.mallocgc", "runtime.gcBgMarkWorker"}},
 }
 
-// worst returns the ids of the workloads with the highest CPU ratios to PgBouncer, the highest first.
-func (r *report) worst() []string {
-	measured := slices.DeleteFunc(slices.Clone(r.Workloads), func(w result) bool { return w.CPUToPgBouncer.Rounds == 0 })
-	slices.SortStableFunc(measured, func(a, b result) int { return cmp.Compare(b.CPUToPgBouncer.Median, a.CPUToPgBouncer.Median) })
+// worstWorkloads returns the ids of the workloads with the highest CPU ratios to PgBouncer, the highest first.
+func (r *report) worstWorkloads() []string {
+	measured := slices.DeleteFunc(slices.Clone(r.Workloads), func(w workloadResult) bool { return w.CPUToPgBouncer.Rounds == 0 })
+	slices.SortStableFunc(measured, func(a, b workloadResult) int { return cmp.Compare(b.CPUToPgBouncer.Median, a.CPUToPgBouncer.Median) })
 	var ids []string
 	for _, w := range measured[:min(worstRows, len(measured))] {
 		ids = append(ids, w.ID)
@@ -73,39 +73,39 @@ func (r *report) worst() []string {
 	return ids
 }
 
-// shares profiles the worst workloads. An error costs no other figure.
-func (b *bench) shares(ctx context.Context, r *report) error {
-	ids := r.worst()
+// profileWorst profiles the worst workloads. An error costs no other figure.
+func (b *bench) profileWorst(ctx context.Context, r *report) error {
+	ids := r.worstWorkloads()
 	if b.quick || len(ids) == 0 {
 		return nil
 	}
 	bin, err := b.rig.buildProfiled(ctx)
 	if err != nil {
-		b.failed("shares", sluice, err)
+		b.recordFailure("shares", sluice, err)
 		return nil
 	}
 	for _, w := range workloads() {
 		if !slices.Contains(ids, w.id) {
 			continue
 		}
-		path, err := b.profile(ctx, bin, &w)
+		path, err := b.profileWorkload(ctx, bin, &w)
 		if err != nil {
-			b.failed("shares of "+w.id, sluice, err)
+			b.recordFailure("shares of "+w.id, sluice, err)
 			continue
 		}
-		text, err := pprof(ctx, "-top", "-cum", "-nodecount=100000", "-nodefraction=0", filepath.Join(string(bin), "sluice"), path)
+		text, err := runPprof(ctx, "-top", "-cum", "-nodecount=100000", "-nodefraction=0", filepath.Join(string(bin), "sluice"), path)
 		if err != nil {
-			b.failed("shares of "+w.id, sluice, err)
+			b.recordFailure("shares of "+w.id, sluice, err)
 			continue
 		}
-		groups, functions := sharesIn(string(text))
-		r.Shares = append(r.Shares, sharesOf{w.title, groups, functions})
+		groups, functions := parseShares(string(text))
+		r.Shares = append(r.Shares, workloadShares{w.title, groups, functions})
 	}
 	return nil
 }
 
 // buildProfiled builds a Sluice with a profiler, by an overlay that leaves the source tree unchanged.
-func (r *rig) buildProfiled(ctx context.Context) (harness.Bin, error) {
+func (r *benchServers) buildProfiled(ctx context.Context) (harness.Bin, error) {
 	top, err := os.Getwd() // of the module: see main
 	if err != nil {
 		return "", err
@@ -132,8 +132,8 @@ func (r *rig) buildProfiled(ctx context.Context) (harness.Bin, error) {
 	return harness.Bin(dir), nil
 }
 
-// profile runs a workload through a profiled Sluice, and returns the file of the profile.
-func (b *bench) profile(ctx context.Context, bin harness.Bin, w *workload) (string, error) {
+// profileWorkload runs a workload through a profiled Sluice, and returns the file of the profile.
+func (b *bench) profileWorkload(ctx context.Context, bin harness.Bin, w *workload) (string, error) {
 	path := filepath.Join(string(bin), w.id+".cpu")
 	usual := b.rig.bin
 	b.rig.bin = bin
@@ -149,7 +149,7 @@ func (b *bench) profile(ctx context.Context, bin harness.Bin, w *workload) (stri
 			b.seconds = profiledSeconds
 			syscall.Kill(s.PID(), syscall.SIGUSR1)
 		}
-		if _, err := b.pgbench(ctx, w, s.Port); err != nil {
+		if _, err := b.runPgbench(ctx, w, s.Port); err != nil {
 			return "", err
 		}
 	}
@@ -164,13 +164,13 @@ func (b *bench) profile(ctx context.Context, bin harness.Bin, w *workload) (stri
 	return path, nil
 }
 
-// pprof returns the output of `go tool pprof`.
-func pprof(ctx context.Context, args ...string) ([]byte, error) {
+// runPprof returns the output of `go tool pprof`.
+func runPprof(ctx context.Context, args ...string) ([]byte, error) {
 	return exec.CommandContext(ctx, "go", append([]string{"tool", "pprof"}, args...)...).Output()
 }
 
-// sharesIn parses the lines of `go tool pprof -top -cum`: flat, flat%, sum%, cum, cum%, function.
-func sharesIn(text string) (groups, functions []share) {
+// parseShares parses the lines of `go tool pprof -top -cum`: flat, flat%, sum%, cum, cum%, function.
+func parseShares(text string) (groups, functions []profileShare) {
 	const own = "github.com/sluice-proxy/sluice/"
 	percent := map[string]float64{}
 	for line := range strings.Lines(text) {
@@ -184,15 +184,15 @@ func sharesIn(text string) (groups, functions []share) {
 		}
 		percent[columns[5]] = part
 		if name, ours := strings.CutPrefix(columns[5], own); ours && part < ownShare && len(functions) < mostFunctions {
-			functions = append(functions, share{name, part})
+			functions = append(functions, profileShare{name, part})
 		}
 	}
-	for _, g := range groupsOfShares {
+	for _, g := range shareGroups {
 		sum := 0.0
 		for _, name := range g.of {
 			sum += percent[name]
 		}
-		groups = append(groups, share{g.name, sum})
+		groups = append(groups, profileShare{g.name, sum})
 	}
 	return groups, functions
 }

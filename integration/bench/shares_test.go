@@ -20,19 +20,19 @@ Showing nodes accounting for 530ms, 54.64% of 970ms total
 `
 
 func TestShares(t *testing.T) {
-	groups, functions := sharesIn(topText)
-	if want := []share{{"proxy.(*session).serve", 40.21}, {"reservoir.(*Conn).Release", 2.06}}; !slices.Equal(functions, want) {
+	groups, functions := parseShares(topText)
+	if want := []profileShare{{"proxy.(*session).serve", 40.21}, {"reservoir.(*Conn).Release", 2.06}}; !slices.Equal(functions, want) {
 		t.Errorf("functions %v, want %v", functions, want)
 	}
 	if groups[0].Percent != 41.24 || groups[1].Percent < 15.4 || groups[1].Percent > 15.5 || groups[2].Percent != 0 {
 		t.Errorf("groups %v", groups)
 	}
-	r := report{Shares: []sharesOf{{"a workload", groups, functions}}}
+	r := report{Shares: []workloadShares{{"a workload", groups, functions}}}
 	for id, ratio := range map[string]float64{"a": 1.5, "b": 0.9, "c": 1.2, "d": 1.1} {
-		r.Workloads = append(r.Workloads, result{ID: id, CPUToPgBouncer: figure{Median: ratio, Rounds: 1}})
+		r.Workloads = append(r.Workloads, workloadResult{ID: id, CPUToPgBouncer: roundSummary{Median: ratio, Rounds: 1}})
 	}
-	r.Workloads = append(r.Workloads, result{ID: "not measured"})
-	if got := r.worst(); !slices.Equal(got, []string{"a", "c", "d"}) {
+	r.Workloads = append(r.Workloads, workloadResult{ID: "not measured"})
+	if got := r.worstWorkloads(); !slices.Equal(got, []string{"a", "c", "d"}) {
 		t.Errorf("the worst are %v", got)
 	}
 	var text strings.Builder

@@ -20,8 +20,8 @@ const (
 // documents are the pages with generated tables: all tables in docs/bench.md, a few rows in README.md.
 var documents = []string{"docs/bench.md", "README.md"}
 
-// writeTable runs the subcommand table: it writes the result's tables between the markers of the documents.
-func writeTable(args []string) error {
+// writeTables runs the subcommand table: it writes the result's tables between the markers of the documents.
+func writeTables(args []string) error {
 	flags := flag.NewFlagSet("bench table", flag.ContinueOnError)
 	from := flags.String("from", resultFile, "the result to show")
 	into := flags.String("into", "", "the document with the markers (default "+strings.Join(documents, " and ")+")")
@@ -41,7 +41,7 @@ func writeTable(args []string) error {
 		if err != nil {
 			return err
 		}
-		text, err := withTable(string(old), r)
+		text, err := insertTables(string(old), r)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
@@ -52,10 +52,10 @@ func writeTable(args []string) error {
 	return nil
 }
 
-// withTable returns a document with r's tables between its markers. A document without any marker is an error.
-func withTable(document string, r *report) (string, error) {
+// insertTables returns a document with r's tables between its markers. A document without any marker is an error.
+func insertTables(document string, r *report) (string, error) {
 	found := false
-	for _, m := range []struct{ begin, end, text string }{{tableBegin, tableEnd, r.tables()}, {rowsBegin, rowsEnd, r.rows()}} {
+	for _, m := range []struct{ begin, end, text string }{{tableBegin, tableEnd, r.formatTables()}, {rowsBegin, rowsEnd, r.readmeTable()}} {
 		before, rest, begins := strings.Cut(document, m.begin)
 		if !begins {
 			continue
@@ -72,41 +72,42 @@ func withTable(document string, r *report) (string, error) {
 	return document, nil
 }
 
-// shown are the workloads in README.md: one in which Sluice is ahead of PgBouncer, one beside it, and one behind.
-var shown = []string{"select-extended-16", "tpcb", idChurn}
+// readmeWorkloads are the workloads in README.md: one in which Sluice is ahead of PgBouncer, one beside it, and one
+// behind.
+var readmeWorkloads = []string{"select-extended-16", "tpcb", idChurn}
 
-// rows returns the table for README.md, with the ratios of the workloads in shown.
-func (r *report) rows() string {
+// readmeTable returns the table for README.md, with the ratios of the workloads in shown.
+func (r *report) readmeTable() string {
 	var t strings.Builder
 	t.WriteString("| pgbench | transactions/s, Sluice to PgBouncer | CPU, Sluice to PgBouncer |\n|---|---|---|\n")
-	for _, id := range shown {
-		if w := r.workload(id); w.ID != "" {
-			row(&t, w.Title, w.RateToPgBouncer.ratio(), w.CPUToPgBouncer.ratio())
+	for _, id := range readmeWorkloads {
+		if w := r.workloadByID(id); w.ID != "" {
+			writeRow(&t, w.Title, w.RateToPgBouncer.medianAndRange(), w.CPUToPgBouncer.medianAndRange())
 		}
 	}
 	return t.String()
 }
 
-// tables returns the figures as tables in Markdown.
-func (r *report) tables() string {
+// formatTables returns the figures as tables in Markdown.
+func (r *report) formatTables() string {
 	var t strings.Builder
-	r.conditions(&t)
-	r.workloadTable(&t)
-	r.delayedTable(&t)
-	r.featureTable(&t)
-	r.faultTable(&t)
-	r.pauseTable(&t)
+	r.writeConditions(&t)
+	r.writeWorkloadTable(&t)
+	r.writeDelayedTable(&t)
+	r.writeFeatureTable(&t)
+	r.writeFaultTable(&t)
+	r.writePauseTable(&t)
 	if r.LogBytes != 0 {
 		fmt.Fprintf(&t, "\nKept to run an open transaction of four statements again: %.0f bytes.\n", r.LogBytes)
 	}
 	if r.Idle != nil {
 		fmt.Fprintf(&t, "\nResident memory per idle client, %d of them: PgBouncer %s KiB, Sluice %s KiB.\n",
-			r.Idle.Clients, r.Idle.PgBouncer.short(), r.Idle.Sluice.short())
+			r.Idle.Clients, r.Idle.PgBouncer.medianText(), r.Idle.Sluice.medianText())
 	}
 	return t.String()
 }
 
-func (r *report) workloadTable(w io.Writer) {
+func (r *report) writeWorkloadTable(w io.Writer) {
 	fmt.Fprint(w, `
 | pgbench | direct /s | PgBouncer /s | Sluice /s | Sluice to PgBouncer | p50 µs: direct, PgBouncer, Sluice | proxy CPU s per 100,000: PgBouncer, Sluice | CPU, to PgBouncer |
 |---|---|---|---|---|---|---|---|
@@ -116,12 +117,12 @@ func (r *report) workloadTable(w io.Writer) {
 		if l.Note != "" {
 			title += " (" + l.Note + ")"
 		}
-		row(w, title, l.Direct.Rate.short(), l.PgBouncer.Rate.short(), l.Sluice.Rate.short(), l.RateToPgBouncer.ratio(),
-			join(l.Direct.P50, l.PgBouncer.P50, l.Sluice.P50), join(l.PgBouncer.CPU, l.Sluice.CPU), l.CPUToPgBouncer.ratio())
+		writeRow(w, title, l.Direct.Rate.medianText(), l.PgBouncer.Rate.medianText(), l.Sluice.Rate.medianText(), l.RateToPgBouncer.medianAndRange(),
+			joinFigures(l.Direct.P50, l.PgBouncer.P50, l.Sluice.P50), joinFigures(l.PgBouncer.CPU, l.Sluice.CPU), l.CPUToPgBouncer.medianAndRange())
 	}
 }
 
-func (r *report) delayedTable(w io.Writer) {
+func (r *report) writeDelayedTable(w io.Writer) {
 	if len(r.Delayed) == 0 {
 		return
 	}
@@ -132,11 +133,11 @@ The server %d ms away (each way), one connection, BEGIN; SELECT FOR UPDATE; UPDA
 |---|---|---|---|---|
 `, oneWay.Milliseconds())
 	for _, d := range r.Delayed {
-		row(w, d.Driver, d.Direct.Rate.short(), d.Sluice.Rate.short(), d.Ratio.ratio(), join(d.Direct.RoundTrips, d.Sluice.RoundTrips))
+		writeRow(w, d.Driver, d.Direct.Rate.medianText(), d.Sluice.Rate.medianText(), d.Ratio.medianAndRange(), joinFigures(d.Direct.RoundTrips, d.Sluice.RoundTrips))
 	}
 }
 
-func (r *report) featureTable(w io.Writer) {
+func (r *report) writeFeatureTable(w io.Writer) {
 	if len(r.Features) == 0 {
 		return
 	}
@@ -147,11 +148,11 @@ What features cost, and what conflicts do (there the rate is that of the stand-i
 |---|---|---|---|
 `)
 	for _, f := range r.Features {
-		row(w, f.Title, f.Off.short(), f.On.short(), f.Ratio.ratio())
+		writeRow(w, f.Title, f.Off.medianText(), f.On.medianText(), f.Ratio.medianAndRange())
 	}
 }
 
-func (r *report) faultTable(w io.Writer) {
+func (r *report) writeFaultTable(w io.Writer) {
 	if len(r.Faults) == 0 {
 		return
 	}
@@ -162,7 +163,7 @@ What one fault leaves behind: %d clients on rows of their own, %d ms a statement
 |---|---|
 `, steadyClients, 2*faultOneWay.Milliseconds(), recovery, fightingClients)
 	for _, f := range r.Faults {
-		row(w, f.Title, f.Ratio.ratio())
+		writeRow(w, f.Title, f.Ratio.medianAndRange())
 	}
 	fmt.Fprint(w, "\nOf those that fight, told of a conflict:")
 	for i, f := range r.Fights {
@@ -171,7 +172,7 @@ What one fault leaves behind: %d clients on rows of their own, %d ms a statement
 	fmt.Fprint(w, ".\n")
 }
 
-func (r *report) pauseTable(w io.Writer) {
+func (r *report) writePauseTable(w io.Writer) {
 	if len(r.Pauses) == 0 {
 		return
 	}
@@ -182,13 +183,13 @@ The pause before the first replay (`+"`retry.first_delay`"+`), 100 ms to the def
 |---|---|---|---|---|---|
 `, pauseClients, 2*faultOneWay.Milliseconds())
 	for _, p := range r.Pauses {
-		row(w, p.Title, p.RateLong.short(), p.RateShort.short(), p.Ratio.ratio(), fmt.Sprintf("%.3f, %.3f", p.AttemptsLong.Median, p.AttemptsShort.Median),
+		writeRow(w, p.Title, p.RateLong.medianText(), p.RateShort.medianText(), p.Ratio.medianAndRange(), fmt.Sprintf("%.3f, %.3f", p.AttemptsLong.Median, p.AttemptsShort.Median),
 			fmt.Sprintf("%.2f %%, %.2f %%", 100*p.ToldLong.Median, 100*p.ToldShort.Median))
 	}
 }
 
-// conditions writes under which conditions the figures were measured.
-func (r *report) conditions(w io.Writer) {
+// writeConditions writes under which conditions the figures were measured.
+func (r *report) writeConditions(w io.Writer) {
 	fmt.Fprintf(w, `Measured on %s: PostgreSQL %s, PgBouncer %s, Sluice %s, each pool of %d backends, TLS (%s)
 from the proxies to the server and none before them; everything on one CPU (%s). Medians of %d rounds of %d s;
 ratios are of samples of the same round, with the lowest and the highest.
@@ -198,15 +199,15 @@ ratios are of samples of the same round, with the lowest and the highest.
 	}
 }
 
-// print writes the report for the terminal: the tables, the goals and what disturbed the run.
-func (r *report) print(w io.Writer) error {
+// printReport writes the report for the terminal: the tables, the goals and what disturbed the run.
+func (r *report) printReport(w io.Writer) error {
 	var t strings.Builder
-	t.WriteString("\n" + r.tables() + "\n| goal (to PgBouncer) | figure | wanted | aim | |\n|---|---|---|---|---|\n")
+	t.WriteString("\n" + r.formatTables() + "\n| goal (to PgBouncer) | figure | wanted | aim | |\n|---|---|---|---|---|\n")
 	for _, g := range r.Goals {
-		row(&t, g.Goal, g.Figure.ratio(), g.limit(g.Bound), g.limit(g.Aim), g.Verdict)
+		writeRow(&t, g.Goal, g.Figure.medianAndRange(), g.formatLimit(g.Bound), g.formatLimit(g.Aim), g.Verdict)
 	}
 	fmt.Fprintf(&t, "\nForeign CPU: median %.2f cores, at most %.2f; %d of %d samples had more than %.1f and are doubtful. Stolen by the hypervisor: median %.2f, at most %.2f.\n",
-		r.Foreign.Median, r.Foreign.High, r.Doubtful, r.Foreign.Rounds, doubtful, r.Stolen.Median, r.Stolen.High)
+		r.Foreign.Median, r.Foreign.High, r.Doubtful, r.Foreign.Rounds, doubtfulCores, r.Stolen.Median, r.Stolen.High)
 	r.printShares(&t)
 	for _, f := range r.Failures {
 		fmt.Fprintln(&t, "FAILED:", f)
@@ -215,7 +216,7 @@ func (r *report) print(w io.Writer) error {
 	return err
 }
 
-func (j *judged) limit(v float64) string {
+func (j *goalResult) formatLimit(v float64) string {
 	switch {
 	case v == 0:
 		return ""
@@ -225,36 +226,36 @@ func (j *judged) limit(v float64) string {
 	return fmt.Sprintf("<= %g", v)
 }
 
-func row(w io.Writer, cells ...string) {
+func writeRow(w io.Writer, cells ...string) {
 	fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | "))
 }
 
-func join(figures ...figure) string {
+func joinFigures(figures ...roundSummary) string {
 	var cells []string
 	for _, f := range figures {
-		cells = append(cells, f.short())
+		cells = append(cells, f.medianText())
 	}
 	return strings.Join(cells, ", ")
 }
 
-// short returns the median alone.
-func (f figure) short() string {
+// medianText returns the median alone.
+func (f roundSummary) medianText() string {
 	if f.Rounds == 0 {
 		return "-"
 	}
-	return number(f.Median)
+	return formatNumber(f.Median)
 }
 
-// ratio returns the median with the range.
-func (f figure) ratio() string {
+// medianAndRange returns the median with the range.
+func (f roundSummary) medianAndRange() string {
 	if f.Rounds < 2 {
-		return f.short()
+		return f.medianText()
 	}
-	return fmt.Sprintf("%s (%s–%s)", number(f.Median), number(f.Low), number(f.High))
+	return fmt.Sprintf("%s (%s–%s)", formatNumber(f.Median), formatNumber(f.Low), formatNumber(f.High))
 }
 
-// number formats v with three digits, or with all digits before the point.
-func number(v float64) string {
+// formatNumber formats v with three digits, or with all digits before the point.
+func formatNumber(v float64) string {
 	digits := 3
 	switch {
 	case v >= 100:

@@ -24,8 +24,8 @@ type workload struct {
 	note string
 }
 
-// mostClients is the largest number of clients in a workload.
-const mostClients = 64
+// maxClients is the largest number of clients in a workload.
+const maxClients = 64
 
 const (
 	selectOne = "SELECT 1;\n"
@@ -48,7 +48,7 @@ const (
 func workloads() []workload {
 	list := []workload{{id: idSelectOne, title: "`SELECT 1`, c=1", clients: 1, script: selectOne}}
 	for _, protocol := range []string{"simple", "extended", "prepared"} {
-		for _, clients := range []int{1, 16, mostClients} {
+		for _, clients := range []int{1, 16, maxClients} {
 			w := workload{
 				id:      "select-" + protocol + "-" + strconv.Itoa(clients),
 				title:   fmt.Sprintf("select-only %s, c=%d", protocol, clients),

@@ -19,21 +19,21 @@ type Client struct {
 	Mapped bool
 }
 
-// field is the description of a column in an answer to the client.
-type field struct {
+// resultColumn is the description of a column in an answer to the client.
+type resultColumn struct {
 	name string
 	typ  uint32
 	size int16
 	mod  int32
 }
 
-// outcome is the answer that a client got to a statement.
-type outcome struct {
+// statementOutcome is the answer that a client got to a statement.
+type statementOutcome struct {
 	sent   string
 	code   string // the SQLSTATE of its error
 	reason string
 	params []uint32
-	fields []field
+	fields []resultColumn
 	rows   []string
 	keys   [][]string // the rows' values
 	tag    string
@@ -45,10 +45,10 @@ const firstOwn = 16384
 // record is the oid of the type of an anonymous row.
 const record = 2249
 
-// run runs a statement and returns its outcome. An error is one of the connection.
-func (c *Client) run(ctx context.Context, s statement) (outcome, error) {
-	o := outcome{sent: s.text}
-	err := c.ask(ctx, s, &o)
+// runStatement runs a statement and returns its outcome. An error is one of the connection.
+func (c *Client) runStatement(ctx context.Context, s statement) (statementOutcome, error) {
+	o := statementOutcome{sent: s.text}
+	err := c.sendStatement(ctx, s, &o)
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) {
 		o.code, o.reason = refused.Code, refused.Message
@@ -57,7 +57,7 @@ func (c *Client) run(ctx context.Context, s statement) (outcome, error) {
 	return o, err
 }
 
-func (c *Client) ask(ctx context.Context, s statement, o *outcome) error {
+func (c *Client) sendStatement(ctx context.Context, s statement, o *statementOutcome) error {
 	if c.Plan != nil {
 		text, err := c.Plan(s.text)
 		if err != nil {
@@ -68,7 +68,7 @@ func (c *Client) ask(ctx context.Context, s statement, o *outcome) error {
 	if s.simple {
 		results, err := c.Conn.Exec(ctx, o.sent).ReadAll()
 		if len(results) > 0 {
-			o.take(results[0])
+			o.addResult(results[0])
 		}
 		return err
 	}
@@ -94,27 +94,27 @@ func (c *Client) ask(ctx context.Context, s statement, o *outcome) error {
 		return &pgconn.PgError{Code: "08P01", Message: "the statement has another number of parameters"}
 	}
 	result := c.Conn.ExecPrepared(ctx, "", values, formats, []int16{s.results}).Read()
-	o.take(result)
+	o.addResult(result)
 	if o.fields == nil {
-		o.describe(described.Fields)
+		o.setFields(described.Fields)
 	}
 	return result.Err
 }
 
-func (o *outcome) describe(fields []pgconn.FieldDescription) {
+func (o *statementOutcome) setFields(fields []pgconn.FieldDescription) {
 	for _, f := range fields {
 		typ := f.DataTypeOID
 		if typ >= firstOwn {
 			typ = record
 		}
-		o.fields = append(o.fields, field{f.Name, typ, f.DataTypeSize, f.TypeModifier})
+		o.fields = append(o.fields, resultColumn{f.Name, typ, f.DataTypeSize, f.TypeModifier})
 	}
 }
 
-// take adds the result of a statement to the outcome.
-func (o *outcome) take(r *pgconn.Result) {
+// addResult adds the result of a statement to the outcome.
+func (o *statementOutcome) addResult(r *pgconn.Result) {
 	o.tag = r.CommandTag.String()
-	o.describe(r.FieldDescriptions)
+	o.setFields(r.FieldDescriptions)
 	for _, row := range r.Rows {
 		var values []string
 		for i, v := range row {
@@ -133,19 +133,19 @@ func (o *outcome) take(r *pgconn.Result) {
 	}
 }
 
-// contents returns the rows of a table, in no particular order.
-func (c *Client) contents(ctx context.Context, t *Table) ([]string, error) {
-	text := "SELECT * FROM public." + Ident(t.Name) // a call can have hidden the search path
+// tableRows returns the rows of a table, in no particular order.
+func (c *Client) tableRows(ctx context.Context, t *Table) ([]string, error) {
+	text := "SELECT * FROM public." + QuoteIdent(t.Name) // a call can have hidden the search path
 	if c.Mapped && t.Of == nil {
 		var all []string
 		for i := range t.Columns {
-			all = append(all, t.Columns[i].read(true))
+			all = append(all, t.Columns[i].readExpression(true))
 		}
-		text = "SELECT " + strings.Join(all, ", ") + " FROM " + Ident(t.Name)
+		text = "SELECT " + strings.Join(all, ", ") + " FROM " + QuoteIdent(t.Name)
 	}
-	var o outcome
+	var o statementOutcome
 	result := c.Conn.ExecParams(ctx, text, nil, nil, nil, nil).Read()
-	o.take(result)
+	o.addResult(result)
 	if e, ok := errors.AsType[*pgconn.PgError](result.Err); ok {
 		return nil, fmt.Errorf("%s: %w (%s)", text, e, e.Detail)
 	}

@@ -6,21 +6,23 @@ import (
 	"strings"
 )
 
-// comparable draws a type that can be compared, bytea most often.
-func (g *generator) comparable() Type { return one(g.draw, Bytea, Bytea, Bytea, Bytea, Int, Text) }
+// comparableType draws a type that can be compared, bytea most often.
+func (g *sqlGenerator) comparableType() Type {
+	return pickOne(g.choiceSequence, Bytea, Bytea, Bytea, Bytea, Int, Text)
+}
 
-func (g *generator) operator() string {
-	return one(g.draw, "=", "=", "=", "<>", "<", "<=", ">", ">=", "!=")
+func (g *sqlGenerator) comparisonOperator() string {
+	return pickOne(g.choiceSequence, "=", "=", "=", "<>", "<", "<=", ">", ">=", "!=")
 }
 
 // condition returns an expression of type boolean.
-func (g *generator) condition(s *scope, depth int) string {
-	if depth >= deepest {
-		return g.comparison(s, depth)
+func (g *sqlGenerator) condition(s *queryScope, depth int) string {
+	if depth >= maxDepth {
+		return g.columnComparison(s, depth)
 	}
-	switch g.below(10) {
+	switch g.intBelow(10) {
 	default:
-		return g.comparison(s, depth)
+		return g.columnComparison(s, depth)
 	case 4:
 		return g.condition(s, depth+1) + " AND " + g.condition(s, depth+1)
 	case 5:
@@ -28,138 +30,138 @@ func (g *generator) condition(s *scope, depth int) string {
 	case 6:
 		return "NOT (" + g.condition(s, depth+1) + ")"
 	case 7:
-		return g.rows(s, depth)
+		return g.rowComparison(s, depth)
 	case 8:
-		return g.quantified(s, depth)
+		return g.quantifiedComparison(s, depth)
 	case 9:
-		return g.oddCondition(s, depth)
+		return g.rareCondition(s, depth)
 	}
 }
 
-// comparison returns the comparison of a column, in most cases, with a value.
-func (g *generator) comparison(s *scope, depth int) string {
-	t := g.comparable()
-	left := g.ref(s, t)
+// columnComparison returns the comparison of a column, in most cases, with a value.
+func (g *sqlGenerator) columnComparison(s *queryScope, depth int) string {
+	t := g.comparableType()
+	left := g.columnRef(s, t)
 	if left == "" || g.chance(20) {
-		left = g.expr(s, t, depth)
+		left = g.expression(s, t, depth)
 	}
-	e := func() string { return g.expr(s, t, depth) }
-	switch g.below(12) {
+	e := func() string { return g.expression(s, t, depth) }
+	switch g.intBelow(12) {
 	default:
 		if g.chance(20) {
-			return e() + " " + g.operator() + " " + left
+			return e() + " " + g.comparisonOperator() + " " + left
 		}
-		return left + " " + g.operator() + " " + e()
+		return left + " " + g.comparisonOperator() + " " + e()
 	case 6:
-		return left + one(g.draw, " IS NULL", " IS NOT NULL", " ISNULL", " NOTNULL")
+		return left + pickOne(g.choiceSequence, " IS NULL", " IS NOT NULL", " ISNULL", " NOTNULL")
 	case 7:
-		return left + one(g.draw, " IN (", " NOT IN (") + g.list(s, t, depth) + ")"
+		return left + pickOne(g.choiceSequence, " IN (", " NOT IN (") + g.expressionList(s, t, depth) + ")"
 	case 8:
-		return left + one(g.draw, " BETWEEN ", " NOT BETWEEN ", " BETWEEN SYMMETRIC ", " NOT BETWEEN SYMMETRIC ") + e() + " AND " + e()
+		return left + pickOne(g.choiceSequence, " BETWEEN ", " NOT BETWEEN ", " BETWEEN SYMMETRIC ", " NOT BETWEEN SYMMETRIC ") + e() + " AND " + e()
 	case 9:
-		return left + one(g.draw, " IS DISTINCT FROM ", " IS NOT DISTINCT FROM ") + e()
+		return left + pickOne(g.choiceSequence, " IS DISTINCT FROM ", " IS NOT DISTINCT FROM ") + e()
 	case 10:
-		return left + one(g.draw, " = ", " = ", " <> ", " < ", " >= ") + "(" + g.query(s, depth+1, []Type{t}, form{total: true, limit: "1"}).text + ")"
+		return left + pickOne(g.choiceSequence, " = ", " = ", " <> ", " < ", " >= ") + "(" + g.newQuery(s, depth+1, []Type{t}, queryForm{total: true, limit: "1"}).text + ")"
 	case 11:
-		return left + one(g.draw, " OPERATOR(pg_catalog.=) ", " OPERATOR(pg_catalog.<) ") + e()
+		return left + pickOne(g.choiceSequence, " OPERATOR(pg_catalog.=) ", " OPERATOR(pg_catalog.<) ") + e()
 	}
 }
 
-func (g *generator) list(s *scope, t Type, depth int) string {
+func (g *sqlGenerator) expressionList(s *queryScope, t Type, depth int) string {
 	var all []string
-	if t == Bytea && g.again == "" && g.chance(2) {
-		all = append(all, g.entangled())
+	if t == Bytea && g.sharedParam == "" && g.chance(2) {
+		all = append(all, g.newSharedParam())
 	}
-	for range 1 + g.below(3) {
-		all = append(all, g.expr(s, t, depth))
+	for range 1 + g.intBelow(3) {
+		all = append(all, g.expression(s, t, depth))
 	}
 	return strings.Join(all, ", ")
 }
 
-// rows returns a comparison of two rows.
-func (g *generator) rows(s *scope, depth int) string {
+// rowComparison returns a comparison of two rows.
+func (g *sqlGenerator) rowComparison(s *queryScope, depth int) string {
 	var types []Type
 	var left []string
-	for range 2 + g.below(2) {
-		t := g.comparable()
-		e := g.ref(s, t)
+	for range 2 + g.intBelow(2) {
+		t := g.comparableType()
+		e := g.columnRef(s, t)
 		if e == "" || g.chance(15) {
-			e = g.expr(s, t, depth)
+			e = g.expression(s, t, depth)
 		}
 		types, left = append(types, t), append(left, e)
 	}
 	row := func() string {
 		var all []string
 		for _, t := range types {
-			if t == Bytea && g.again == "" && g.chance(2) {
-				all = append(all, g.entangled())
+			if t == Bytea && g.sharedParam == "" && g.chance(2) {
+				all = append(all, g.newSharedParam())
 				continue
 			}
-			all = append(all, g.expr(s, t, depth))
+			all = append(all, g.expression(s, t, depth))
 		}
-		return one(g.draw, "(", "ROW(") + strings.Join(all, ", ") + ")"
+		return pickOne(g.choiceSequence, "(", "ROW(") + strings.Join(all, ", ") + ")"
 	}
-	l := one(g.draw, "(", "ROW(") + strings.Join(left, ", ") + ")"
-	switch g.below(7) {
+	l := pickOne(g.choiceSequence, "(", "ROW(") + strings.Join(left, ", ") + ")"
+	switch g.intBelow(7) {
 	default:
-		return l + " " + g.operator() + " " + row()
+		return l + " " + g.comparisonOperator() + " " + row()
 	case 3:
-		return l + one(g.draw, " IN (", " NOT IN (") + row() + ", " + row() + ")"
+		return l + pickOne(g.choiceSequence, " IN (", " NOT IN (") + row() + ", " + row() + ")"
 	case 4:
-		return l + one(g.draw, " IN (", " NOT IN (", " = ANY (", " <> ALL (") + g.query(s, depth+1, types, form{}).text + ")"
+		return l + pickOne(g.choiceSequence, " IN (", " NOT IN (", " = ANY (", " <> ALL (") + g.newQuery(s, depth+1, types, queryForm{}).text + ")"
 	case 5:
-		return l + one(g.draw, " = (", " > (", " <= (") + g.query(s, depth+1, types, form{total: true, limit: "1"}).text + ")"
+		return l + pickOne(g.choiceSequence, " = (", " > (", " <= (") + g.newQuery(s, depth+1, types, queryForm{total: true, limit: "1"}).text + ")"
 	case 6:
-		return l + one(g.draw, " IS DISTINCT FROM ", " IS NOT DISTINCT FROM ", " IS NULL OR "+l+" = ") + row()
+		return l + pickOne(g.choiceSequence, " IS DISTINCT FROM ", " IS NOT DISTINCT FROM ", " IS NULL OR "+l+" = ") + row()
 	}
 }
 
-// quantified returns a comparison with ANY or ALL of several values.
-func (g *generator) quantified(s *scope, depth int) string {
-	t := one(g.draw, Bytea, Bytea, Int)
-	left := g.ref(s, t)
+// quantifiedComparison returns a comparison with ANY or ALL of several values.
+func (g *sqlGenerator) quantifiedComparison(s *queryScope, depth int) string {
+	t := pickOne(g.choiceSequence, Bytea, Bytea, Int)
+	left := g.columnRef(s, t)
 	if left == "" {
-		left = g.expr(s, t, depth)
+		left = g.expression(s, t, depth)
 	}
-	how := " " + g.operator() + one(g.draw, " ANY ", " ALL ", " SOME ")
-	switch g.below(7) {
+	how := " " + g.comparisonOperator() + pickOne(g.choiceSequence, " ANY ", " ALL ", " SOME ")
+	switch g.intBelow(7) {
 	default:
-		return left + one(g.draw, " IN (", " NOT IN (") + g.query(s, depth+1, []Type{t}, form{}).text + ")"
+		return left + pickOne(g.choiceSequence, " IN (", " NOT IN (") + g.newQuery(s, depth+1, []Type{t}, queryForm{}).text + ")"
 	case 2:
-		return left + how + "(ARRAY[" + g.list(s, t, depth) + "])"
+		return left + how + "(ARRAY[" + g.expressionList(s, t, depth) + "])"
 	case 3:
-		return left + how + "(ARRAY(" + g.query(s, depth+1, []Type{t}, form{}).text + "))"
+		return left + how + "(ARRAY(" + g.newQuery(s, depth+1, []Type{t}, queryForm{}).text + "))"
 	case 4:
-		return left + how + "(" + g.query(s, depth+1, []Type{t}, form{}).text + ")"
+		return left + how + "(" + g.newQuery(s, depth+1, []Type{t}, queryForm{}).text + ")"
 	case 5:
-		if left = g.ref(s, Bytea); left == "" {
-			left = g.leaf(s, Bytea)
+		if left = g.columnRef(s, Bytea); left == "" {
+			left = g.leafExpression(s, Bytea)
 		}
-		return left + how + "(" + g.array() + ")"
+		return left + how + "(" + g.arrayParameter() + ")"
 	case 6:
-		return left + how + "(ARRAY[" + g.list(s, t, depth) + "]::" + t.String() + "[])"
+		return left + how + "(ARRAY[" + g.expressionList(s, t, depth) + "]::" + t.String() + "[])"
 	}
 }
 
-// oddCondition returns a condition of a rare form.
-func (g *generator) oddCondition(s *scope, depth int) string {
-	switch g.below(6) {
+// rareCondition returns a condition of a rare form.
+func (g *sqlGenerator) rareCondition(s *queryScope, depth int) string {
+	switch g.intBelow(6) {
 	case 1:
-		return "(" + g.condition(s, depth+1) + ")" + one(g.draw, " IS TRUE", " IS NOT TRUE", " IS UNKNOWN")
+		return "(" + g.condition(s, depth+1) + ")" + pickOne(g.choiceSequence, " IS TRUE", " IS NOT TRUE", " IS UNKNOWN")
 	case 2:
-		return g.leaf(s, Bool)
+		return g.leafExpression(s, Bool)
 	case 3:
 		if s != nil && len(s.items) > 0 && s.items[0].alias != "" {
 			like := s.items[0]
-			if last := s.items[len(s.items)-1]; last.alias != "" && slices.EqualFunc(like.columns, last.columns, func(a, b name) bool { return a.typ == b.typ }) {
+			if last := s.items[len(s.items)-1]; last.alias != "" && slices.EqualFunc(like.columns, last.columns, func(a, b namedColumn) bool { return a.typ == b.typ }) {
 				like = last // rows of other types fail or not as the plan compares them
 			}
-			return s.items[0].alias + one(g.draw, " IS NOT NULL", " IS NULL", " = "+like.alias, ".* IS NOT NULL")
+			return s.items[0].alias + pickOne(g.choiceSequence, " IS NOT NULL", " IS NULL", " = "+like.alias, ".* IS NOT NULL")
 		}
 	case 4:
-		return g.expr(s, Bytea, depth) + " LIKE " + quoted(one(g.draw, "%", "_%", `\x6125`)) + one(g.draw, "", "::bytea")
+		return g.expression(s, Bytea, depth) + " LIKE " + quoteLiteral(pickOne(g.choiceSequence, "%", "_%", `\x6125`)) + pickOne(g.choiceSequence, "", "::bytea")
 	case 5:
-		return fmt.Sprintf("%s = ANY ('{\"\\\\x61\",NULL,\"\\\\x\"}'::bytea[])", g.leaf(s, Bytea))
+		return fmt.Sprintf("%s = ANY ('{\"\\\\x61\",NULL,\"\\\\x\"}'::bytea[])", g.leafExpression(s, Bytea))
 	}
-	return one(g.draw, "EXISTS (", "NOT EXISTS (") + g.query(s, depth+1, nil, form{}).text + ")"
+	return pickOne(g.choiceSequence, "EXISTS (", "NOT EXISTS (") + g.newQuery(s, depth+1, nil, queryForm{}).text + ")"
 }

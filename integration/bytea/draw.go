@@ -2,19 +2,21 @@ package bytea
 
 import "math/rand/v2"
 
-// draw is a list of numbers that decides what the generator makes. The list is either drawn at random and recorded, or
-// given. After the end of a given list every number is zero.
-type draw struct {
+// choiceSequence is a list of numbers that decides what the generator makes. The list is either drawn at random and
+// recorded, or given. After the end of a given list every number is zero.
+type choiceSequence struct {
 	random *rand.Rand // nil for one that is given
 	given  []int
 	made   []int
 }
 
-// newDraw returns a draw that depends only on the pair of numbers.
-func newDraw(seed, n uint64) *draw { return &draw{random: rand.New(rand.NewPCG(seed, n))} }
+// newChoiceSequence returns a draw that depends only on the pair of numbers.
+func newChoiceSequence(seed, n uint64) *choiceSequence {
+	return &choiceSequence{random: rand.New(rand.NewPCG(seed, n))}
+}
 
-// below draws a number below n.
-func (d *draw) below(n int) int {
+// intBelow draws a number below n.
+func (d *choiceSequence) intBelow(n int) int {
 	k := 0
 	switch at := len(d.made); {
 	case d.random != nil:
@@ -27,13 +29,13 @@ func (d *draw) below(n int) int {
 }
 
 // chance returns true in so many of a hundred draws; for the number zero it returns false.
-func (d *draw) chance(percent int) bool { return d.below(100) >= 100-percent }
+func (d *choiceSequence) chance(percent int) bool { return d.intBelow(100) >= 100-percent }
 
-// one draws one of several values; the first value is the simplest.
-func one[T any](d *draw, of ...T) T { return of[d.below(len(of))] }
+// pickOne draws one of several values; the first value is the simplest.
+func pickOne[T any](d *choiceSequence, of ...T) T { return of[d.intBelow(len(of))] }
 
-// smaller returns a smaller list of numbers for which wanted returns true. It makes at most tries calls of wanted.
-func smaller(list []int, tries int, wanted func([]int) bool) []int {
+// shrinkList returns a smaller list of numbers for which wanted returns true. It makes at most tries calls of wanted.
+func shrinkList(list []int, tries int, wanted func([]int) bool) []int {
 	try := func(l []int) bool {
 		if tries--; tries < 0 || !wanted(l) {
 			return false

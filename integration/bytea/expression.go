@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// deepest is the maximum nesting of expressions and queries.
-const deepest = 3
+// maxDepth is the maximum nesting of expressions and queries.
+const maxDepth = 3
 
-// expr returns an expression of type t. In one of 300 cases it has another type, to provoke errors.
-func (g *generator) expr(s *scope, t Type, depth int) string {
-	if g.below(300) == 299 {
-		t = Type(g.below(int(typeCount)))
+// expression returns an expression of type t. In one of 300 cases it has another type, to provoke errors.
+func (g *sqlGenerator) expression(s *queryScope, t Type, depth int) string {
+	if g.intBelow(300) == 299 {
+		t = Type(g.intBelow(int(typeCount)))
 	}
-	if depth < deepest && g.chance(45) {
+	if depth < maxDepth && g.chance(45) {
 		switch t {
 		case Bytea:
 			return g.byteaExpr(s, depth+1)
@@ -24,32 +24,32 @@ func (g *generator) expr(s *scope, t Type, depth int) string {
 		}
 		return g.intExpr(s, depth+1)
 	}
-	return g.leaf(s, t)
+	return g.leafExpression(s, t)
 }
 
-// leaf returns a column, a parameter or a constant.
-func (g *generator) leaf(s *scope, t Type) string {
-	if g.again != "" && g.chance(15) {
-		return g.mention(t)
+// leafExpression returns a column, a parameter or a constant.
+func (g *sqlGenerator) leafExpression(s *queryScope, t Type) string {
+	if g.sharedParam != "" && g.chance(15) {
+		return g.sharedParamExpr(t)
 	}
 	if g.chance(20) {
-		return g.parameter(t)
+		return g.typedParameter(t)
 	}
 	if !g.chance(25) {
-		if ref := g.ref(s, t); ref != "" {
+		if ref := g.columnRef(s, t); ref != "" {
 			return ref
 		}
 	}
 	if g.chance(4) {
 		return "NULL"
 	}
-	return g.world.constant(g.draw, t)
+	return g.world.drawConstant(g.choiceSequence, t)
 }
 
-// anyForm returns an expression of a type, in a form that all types have.
-func (g *generator) anyForm(s *scope, t Type, depth int) string {
-	e := func() string { return g.expr(s, t, depth) }
-	switch g.below(11) {
+// genericExpression returns an expression of a type, in a form that all types have.
+func (g *sqlGenerator) genericExpression(s *queryScope, t Type, depth int) string {
+	e := func() string { return g.expression(s, t, depth) }
+	switch g.intBelow(11) {
 	default:
 		return e()
 	case 1:
@@ -61,16 +61,16 @@ func (g *generator) anyForm(s *scope, t Type, depth int) string {
 	case 4:
 		return "nullif(" + e() + ", " + e() + ")"
 	case 5:
-		return one(g.draw, "greatest(", "least(") + e() + ", " + e() + ")"
+		return pickOne(g.choiceSequence, "greatest(", "least(") + e() + ", " + e() + ")"
 	case 6:
-		return g.scalar(s, t, depth)
+		return g.scalarSubquery(s, t, depth)
 	case 7:
-		return "(ARRAY[" + e() + ", " + e() + "])[" + fmt.Sprint(1+g.below(3)) + "]"
+		return "(ARRAY[" + e() + ", " + e() + "])[" + fmt.Sprint(1+g.intBelow(3)) + "]"
 	case 8:
 		return "(" + e() + ")"
 	case 9:
 		if g.chance(30) {
-			return g.field(s, t)
+			return g.rowField(s, t)
 		}
 		return e()
 	case 10:
@@ -78,37 +78,37 @@ func (g *generator) anyForm(s *scope, t Type, depth int) string {
 	}
 }
 
-// field returns an expression that selects a column of a whole row.
-func (g *generator) field(s *scope, t Type) string {
+// rowField returns an expression that selects a column of a whole row.
+func (g *sqlGenerator) rowField(s *queryScope, t Type) string {
 	for ; s != nil; s = s.up {
 		for _, it := range s.items {
 			for _, c := range it.columns {
 				if c.typ == t && c.name != "" && it.alias != "" && !strings.Contains(it.alias, ".") && g.chance(40) {
-					return "(" + it.alias + ")." + Ident(c.name)
+					return "(" + it.alias + ")." + QuoteIdent(c.name)
 				}
 			}
 		}
 	}
-	return g.world.constant(g.draw, t)
+	return g.world.drawConstant(g.choiceSequence, t)
 }
 
-// scalar returns a subquery that yields one value.
-func (g *generator) scalar(s *scope, t Type, depth int) string {
-	q := g.query(s, depth+1, []Type{t}, form{total: true, limit: "1"})
+// scalarSubquery returns a subquery that yields one value.
+func (g *sqlGenerator) scalarSubquery(s *queryScope, t Type, depth int) string {
+	q := g.newQuery(s, depth+1, []Type{t}, queryForm{total: true, limit: "1"})
 	return "(" + q.text + ")"
 }
 
-func (g *generator) byteaExpr(s *scope, depth int) string {
-	b := func() string { return g.expr(s, Bytea, depth) }
-	switch g.below(14) {
+func (g *sqlGenerator) byteaExpr(s *queryScope, depth int) string {
+	b := func() string { return g.expression(s, Bytea, depth) }
+	switch g.intBelow(14) {
 	default:
-		return g.anyForm(s, Bytea, depth)
+		return g.genericExpression(s, Bytea, depth)
 	case 6:
 		return b() + " || " + b()
 	case 7:
-		return fmt.Sprintf("substr(%s, %d, %d)", b(), 1+g.below(3), g.below(20))
+		return fmt.Sprintf("substr(%s, %d, %d)", b(), 1+g.intBelow(3), g.intBelow(20))
 	case 8:
-		return fmt.Sprintf("substring(%s from %d for %d)", b(), g.below(3), g.below(20))
+		return fmt.Sprintf("substring(%s from %d for %d)", b(), g.intBelow(3), g.intBelow(20))
 	case 9:
 		return "decode(encode(" + b() + ", 'hex'), 'hex')"
 	case 10:
@@ -119,65 +119,65 @@ func (g *generator) byteaExpr(s *scope, depth int) string {
 		}
 		return "trim(both '\\x00'::bytea from " + b() + ")"
 	case 12:
-		return "convert_to(" + g.expr(s, Text, depth) + ", 'UTF8')"
+		return "convert_to(" + g.expression(s, Text, depth) + ", 'UTF8')"
 	case 13:
 		return "(" + b() + " || " + b() + ")::bytea"
 	}
 }
 
-func (g *generator) textExpr(s *scope, depth int) string {
-	b := func() string { return g.expr(s, Bytea, depth) }
-	switch g.below(12) {
+func (g *sqlGenerator) textExpr(s *queryScope, depth int) string {
+	b := func() string { return g.expression(s, Bytea, depth) }
+	switch g.intBelow(12) {
 	default:
-		return g.anyForm(s, Text, depth)
+		return g.genericExpression(s, Text, depth)
 	case 4:
-		return "encode(" + b() + ", " + one(g.draw, "'hex'", "'base64'", "'escape'") + ")"
+		return "encode(" + b() + ", " + pickOne(g.choiceSequence, "'hex'", "'base64'", "'escape'") + ")"
 	case 5:
 		return "md5(" + b() + ")"
 	case 6:
 		return "(" + b() + ")::text"
 	case 7:
-		return g.expr(s, Text, depth) + " || " + g.expr(s, Text, depth)
+		return g.expression(s, Text, depth) + " || " + g.expression(s, Text, depth)
 	case 8:
-		return "upper(" + g.expr(s, Text, depth) + ")"
+		return "upper(" + g.expression(s, Text, depth) + ")"
 	case 9:
-		return "(" + g.expr(s, Int, depth) + ")::text"
+		return "(" + g.expression(s, Int, depth) + ")::text"
 	case 10:
-		return "concat(" + b() + ", " + g.expr(s, Text, depth) + ")"
+		return "concat(" + b() + ", " + g.expression(s, Text, depth) + ")"
 	case 11:
 		if g.chance(30) {
-			return g.wholeRow(s)
+			return g.wholeRowText(s)
 		}
-		return "initcap(" + g.expr(s, Text, depth) + ")"
+		return "initcap(" + g.expression(s, Text, depth) + ")"
 	}
 }
 
-// wholeRow returns an expression that makes a text of a whole row.
-func (g *generator) wholeRow(s *scope) string {
+// wholeRowText returns an expression that makes a text of a whole row.
+func (g *sqlGenerator) wholeRowText(s *queryScope) string {
 	if s != nil && len(s.items) > 0 {
-		if it := s.items[g.below(len(s.items))]; it.alias != "" && !strings.Contains(it.alias, ".") {
-			return one(g.draw, "row_to_json("+it.alias+")::text", it.alias+"::text", "to_jsonb("+it.alias+")::text", "ROW("+it.alias+".*)::text")
+		if it := s.items[g.intBelow(len(s.items))]; it.alias != "" && !strings.Contains(it.alias, ".") {
+			return pickOne(g.choiceSequence, "row_to_json("+it.alias+")::text", it.alias+"::text", "to_jsonb("+it.alias+")::text", "ROW("+it.alias+".*)::text")
 		}
 	}
-	return g.world.constant(g.draw, Text)
+	return g.world.drawConstant(g.choiceSequence, Text)
 }
 
-func (g *generator) intExpr(s *scope, depth int) string {
-	b := func() string { return g.expr(s, Bytea, depth) }
-	switch g.below(9) {
+func (g *sqlGenerator) intExpr(s *queryScope, depth int) string {
+	b := func() string { return g.expression(s, Bytea, depth) }
+	switch g.intBelow(9) {
 	default:
-		return g.anyForm(s, Int, depth)
+		return g.genericExpression(s, Int, depth)
 	case 3:
-		return one(g.draw, "length(", "octet_length(", "bit_length(") + b() + ")"
+		return pickOne(g.choiceSequence, "length(", "octet_length(", "bit_length(") + b() + ")"
 	case 4:
 		return "position(" + b() + " IN " + b() + ")"
 	case 5:
-		return g.expr(s, Int, depth) + " + " + g.expr(s, Int, depth)
+		return g.expression(s, Int, depth) + " + " + g.expression(s, Int, depth)
 	case 6:
 		return "get_byte(" + b() + " || '\\x00', 0)"
 	case 7:
-		return "(SELECT count(*) FROM (" + g.query(s, depth+1, nil, form{}).text + ") AS " + g.alias() + ")"
+		return "(SELECT count(*) FROM (" + g.newQuery(s, depth+1, nil, queryForm{}).text + ") AS " + g.newAlias() + ")"
 	case 8:
-		return "length(" + g.expr(s, Text, depth) + ")"
+		return "length(" + g.expression(s, Text, depth) + ")"
 	}
 }

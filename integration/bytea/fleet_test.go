@@ -43,7 +43,7 @@ type fleet []*Client
 // says is what a daemon answers.
 func (f fleet) says(t *testing.T, by int, text string) string {
 	t.Helper()
-	o, err := f[by].run(t.Context(), statement{text: text, simple: true})
+	o, err := f[by].runStatement(t.Context(), statement{text: text, simple: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,36 +6,36 @@ import (
 	"strings"
 )
 
-// from adds items to a scope, and returns the text after FROM.
-func (g *generator) from(s *scope, depth int) string {
+// fromClause adds items to a scope, and returns the text after FROM.
+func (g *sqlGenerator) fromClause(s *queryScope, depth int) string {
 	var parts []string
-	for range one(g.draw, 1, 1, 1, 1, 2) {
-		part := g.joined(s, depth)
+	for range pickOne(g.choiceSequence, 1, 1, 1, 1, 2) {
+		part := g.joinedItem(s, depth)
 		parts = append(parts, part)
 	}
 	return strings.Join(parts, ", ")
 }
 
-// joined returns an item of FROM, or a join of several items.
-func (g *generator) joined(s *scope, depth int) string {
-	text, it := g.primary(s, depth)
-	g.see(s, it)
+// joinedItem returns an item of FROM, or a join of several items.
+func (g *sqlGenerator) joinedItem(s *queryScope, depth int) string {
+	text, it := g.fromItem(s, depth)
+	g.addItem(s, it)
 	for g.chance(25) {
-		more, other := g.primary(s, depth)
-		text = g.join(s, it, text, more, other, depth)
+		more, other := g.fromItem(s, depth)
+		text = g.joinItem(s, it, text, more, other, depth)
 		it = other
 	}
 	return text
 }
 
-// see adds an item to a scope.
-func (g *generator) see(s *scope, it *item) {
+// addItem adds an item to a scope.
+func (g *sqlGenerator) addItem(s *queryScope, it *fromItem) {
 	s.items = append(s.items, it)
 	s.star = append(s.star, it.columns...)
 }
 
-// common returns the names of columns that two items of FROM both have, with the same type.
-func common(a, b *item) []string {
+// commonColumns returns the names of columns that two items of FROM both have, with the same type.
+func commonColumns(a, b *fromItem) []string {
 	var all []string
 	for _, c := range a.columns {
 		if c.name != "" && slices.Contains(b.columns, c) {
@@ -45,13 +45,13 @@ func common(a, b *item) []string {
 	return all
 }
 
-// join returns the text of a join between an item and the items of a scope.
-func (g *generator) join(s *scope, last *item, text, more string, it *item, depth int) string {
-	kind := one(g.draw, " JOIN ", " LEFT JOIN ", " RIGHT OUTER JOIN ", " FULL JOIN ", " INNER JOIN ")
-	shared := common(last, it)
-	switch k := g.below(12); {
+// joinItem returns the text of a join between an item and the items of a scope.
+func (g *sqlGenerator) joinItem(s *queryScope, last *fromItem, text, more string, it *fromItem, depth int) string {
+	kind := pickOne(g.choiceSequence, " JOIN ", " LEFT JOIN ", " RIGHT OUTER JOIN ", " FULL JOIN ", " INNER JOIN ")
+	shared := commonColumns(last, it)
+	switch k := g.intBelow(12); {
 	case k == 10:
-		g.see(s, it)
+		g.addItem(s, it)
 		return text + " CROSS JOIN " + more
 	case k >= 7 && len(shared) > 0 && len(s.items) == 1:
 		var using []string
@@ -59,29 +59,29 @@ func (g *generator) join(s *scope, last *item, text, more string, it *item, dept
 			text += " NATURAL" + kind + more
 			using = shared
 		} else {
-			using = shared[:1+g.below(len(shared))]
-			text += kind + more + " USING (" + idents(using) + ")"
+			using = shared[:1+g.intBelow(len(shared))]
+			text += kind + more + " USING (" + joinIdents(using) + ")"
 		}
 		s.items = append(s.items, it)
-		s.star = append(s.star[:0], merged(last, it, using)...)
+		s.star = append(s.star[:0], mergedColumns(last, it, using)...)
 		return text
 	}
-	on := &scope{items: []*item{last, it}, up: s.up, ctes: s.ctes, near: slices.DeleteFunc(slices.Clone(s.items), func(i *item) bool { return i == last })}
-	g.see(s, it)
+	on := &queryScope{items: []*fromItem{last, it}, up: s.up, ctes: s.ctes, near: slices.DeleteFunc(slices.Clone(s.items), func(i *fromItem) bool { return i == last })}
+	g.addItem(s, it)
 	if strings.Contains(kind, "FULL") {
-		return text + kind + more + " ON " + g.equality(on)
+		return text + kind + more + " ON " + g.columnEquality(on)
 	}
 	if g.chance(70) {
-		return text + kind + more + " ON " + g.equality(on) + one(g.draw, "", "", " AND "+g.comparison(on, deepest))
+		return text + kind + more + " ON " + g.columnEquality(on) + pickOne(g.choiceSequence, "", "", " AND "+g.columnComparison(on, maxDepth))
 	}
 	return text + kind + more + " ON " + g.condition(on, depth+1)
 }
 
-// merged returns the columns of * for a join with USING.
-func merged(a, b *item, using []string) []name {
-	var all []name
+// mergedColumns returns the columns of * for a join with USING.
+func mergedColumns(a, b *fromItem, using []string) []namedColumn {
+	var all []namedColumn
 	for _, u := range using {
-		i := slices.IndexFunc(a.columns, func(c name) bool { return c.name == u })
+		i := slices.IndexFunc(a.columns, func(c namedColumn) bool { return c.name == u })
 		all = append(all, a.columns[i])
 	}
 	for _, c := range slices.Concat(a.columns, b.columns) {
@@ -92,12 +92,12 @@ func merged(a, b *item, using []string) []name {
 	return all
 }
 
-// equality returns a condition that compares a column of the first item with a column of the others.
-func (g *generator) equality(s *scope) string {
+// columnEquality returns a condition that compares a column of the first item with a column of the others.
+func (g *sqlGenerator) columnEquality(s *queryScope) string {
 	for range 4 {
-		t := g.comparable()
-		a := g.ref(&scope{items: s.items[:1], near: slices.Concat(s.items[1:], s.near)}, t)
-		b := g.ref(&scope{items: s.items[1:], near: slices.Concat(s.items[:1], s.near)}, t)
+		t := g.comparableType()
+		a := g.columnRef(&queryScope{items: s.items[:1], near: slices.Concat(s.items[1:], s.near)}, t)
+		b := g.columnRef(&queryScope{items: s.items[1:], near: slices.Concat(s.items[:1], s.near)}, t)
 		if a != "" && b != "" {
 			return a + " = " + b
 		}
@@ -105,35 +105,35 @@ func (g *generator) equality(s *scope) string {
 	return "true"
 }
 
-// primary returns one item of FROM: a table, a subquery, a function or VALUES.
-func (g *generator) primary(s *scope, depth int) (string, *item) {
-	if depth < deepest {
-		switch g.below(14) {
+// fromItem returns one item of FROM: a table, a subquery, a function or VALUES.
+func (g *sqlGenerator) fromItem(s *queryScope, depth int) (string, *fromItem) {
+	if depth < maxDepth {
+		switch g.intBelow(14) {
 		case 9, 10:
-			return g.derived(s, depth)
+			return g.derivedTable(s, depth)
 		case 11:
-			return g.function()
+			return g.functionItem()
 		case 12:
-			return g.values()
+			return g.valuesItem()
 		case 13:
 			if len(s.ctes) > 0 {
-				c := s.ctes[g.below(len(s.ctes))]
+				c := s.ctes[g.intBelow(len(s.ctes))]
 				return c.alias, c
 			}
 		}
 	}
-	t := g.world.Tables[g.below(len(g.world.Tables))]
+	t := g.world.Tables[g.intBelow(len(g.world.Tables))]
 	return g.tableItem(t, true)
 }
 
 // tableItem returns a table in FROM, with or without an alias.
-func (g *generator) tableItem(t *Table, lists bool) (string, *item) {
-	it := &item{alias: Ident(t.Name), table: t}
+func (g *sqlGenerator) tableItem(t *Table, lists bool) (string, *fromItem) {
+	it := &fromItem{alias: QuoteIdent(t.Name), table: t}
 	for _, c := range t.Columns {
-		it.columns = append(it.columns, name{c.Name, c.Type})
+		it.columns = append(it.columns, namedColumn{c.Name, c.Type})
 	}
 	text := it.alias
-	switch g.below(16) {
+	switch g.intBelow(16) {
 	case 0, 1, 2:
 		return text, it
 	case 3:
@@ -144,70 +144,70 @@ func (g *generator) tableItem(t *Table, lists bool) (string, *item) {
 		}
 	case 5, 6:
 		if lists {
-			it.alias = g.alias()
-			return text + " AS " + it.alias + " (" + g.rename(it, 1+g.below(len(it.columns))) + ")", it
+			it.alias = g.newAlias()
+			return text + " AS " + it.alias + " (" + g.renameColumns(it, 1+g.intBelow(len(it.columns))) + ")", it
 		}
 	}
-	it.alias = g.alias()
-	return text + one(g.draw, " AS ", " ") + it.alias, it
+	it.alias = g.newAlias()
+	return text + pickOne(g.choiceSequence, " AS ", " ") + it.alias, it
 }
 
-// rename gives new names to the first n columns of an item, and returns the list of these names.
-func (g *generator) rename(it *item, n int) string {
+// renameColumns gives new names to the first n columns of an item, and returns the list of these names.
+func (g *sqlGenerator) renameColumns(it *fromItem, n int) string {
 	it.columns = slices.Clone(it.columns)
 	var names []string
 	for i := range n {
 		it.columns[i].name = fmt.Sprintf("c%d", i)
 		if g.chance(30) {
-			it.columns[i].name = one(g.draw, columnNames...)
+			it.columns[i].name = pickOne(g.choiceSequence, columnNames...)
 		}
 		names = append(names, it.columns[i].name)
 	}
-	return idents(names)
+	return joinIdents(names)
 }
 
-// derived returns a subquery in FROM.
-func (g *generator) derived(s *scope, depth int) (string, *item) {
-	inner, lateral := &scope{up: s.up, ctes: s.ctes}, ""
+// derivedTable returns a subquery in FROM.
+func (g *sqlGenerator) derivedTable(s *queryScope, depth int) (string, *fromItem) {
+	inner, lateral := &queryScope{up: s.up, ctes: s.ctes}, ""
 	if len(s.items) > 0 && g.chance(40) {
 		inner, lateral = s, "LATERAL "
 	}
-	q := g.query(inner, depth+1, nil, form{limit: one(g.draw, "", "", "3"), total: true})
-	it := &item{alias: g.alias(), columns: q.columns}
+	q := g.newQuery(inner, depth+1, nil, queryForm{limit: pickOne(g.choiceSequence, "", "", "3"), total: true})
+	it := &fromItem{alias: g.newAlias(), columns: q.columns}
 	text := lateral + "(" + q.text + ") AS " + it.alias
 	if len(it.columns) > 0 && g.chance(40) {
-		text += " (" + g.rename(it, len(it.columns)) + ")"
+		text += " (" + g.renameColumns(it, len(it.columns)) + ")"
 	}
 	return text, it
 }
 
-// function returns a function call in FROM.
-func (g *generator) function() (string, *item) {
-	it := &item{alias: g.alias()}
+// functionItem returns a function call in FROM.
+func (g *sqlGenerator) functionItem() (string, *fromItem) {
+	it := &fromItem{alias: g.newAlias()}
 	if g.chance(50) {
-		it.columns = []name{{"x", Int}}
-		return fmt.Sprintf("generate_series(1, %d) AS %s (x)", 1+g.below(3), it.alias), it
+		it.columns = []namedColumn{{"x", Int}}
+		return fmt.Sprintf("generate_series(1, %d) AS %s (x)", 1+g.intBelow(3), it.alias), it
 	}
-	it.columns = []name{{one(g.draw, "x", "k", "id"), Bytea}}
+	it.columns = []namedColumn{{pickOne(g.choiceSequence, "x", "k", "id"), Bytea}}
 	ordinality := ""
-	names := Ident(it.columns[0].name)
+	names := QuoteIdent(it.columns[0].name)
 	if g.chance(30) {
 		ordinality, names = " WITH ORDINALITY", names+", n"
-		it.columns = append(it.columns, name{"n", Bigint})
+		it.columns = append(it.columns, namedColumn{"n", Bigint})
 	}
-	of := "ARRAY[" + g.world.constant(g.draw, Bytea) + "]::bytea[]"
+	of := "ARRAY[" + g.world.drawConstant(g.choiceSequence, Bytea) + "]::bytea[]"
 	if g.chance(30) {
-		of = g.array()
+		of = g.arrayParameter()
 	}
 	return "unnest(" + of + ")" + ordinality + " AS " + it.alias + " (" + names + ")", it
 }
 
-// values returns constant rows in FROM.
-func (g *generator) values() (string, *item) {
-	it := &item{alias: g.alias(), columns: []name{{"k", Bytea}, {"n", Int}}}
+// valuesItem returns constant rows in FROM.
+func (g *sqlGenerator) valuesItem() (string, *fromItem) {
+	it := &fromItem{alias: g.newAlias(), columns: []namedColumn{{"k", Bytea}, {"n", Int}}}
 	var rows []string
-	for range 1 + g.below(3) {
-		rows = append(rows, "("+g.world.constant(g.draw, Bytea)+one(g.draw, "::bytea", "::bytea", "")+", "+g.world.constant(g.draw, Int)+")")
+	for range 1 + g.intBelow(3) {
+		rows = append(rows, "("+g.world.drawConstant(g.choiceSequence, Bytea)+pickOne(g.choiceSequence, "::bytea", "::bytea", "")+", "+g.world.drawConstant(g.choiceSequence, Int)+")")
 	}
 	return "(VALUES " + strings.Join(rows, ", ") + ") AS " + it.alias + " (k, n)", it
 }

@@ -16,22 +16,22 @@ type statement struct {
 	simple  bool   // sent as a Query
 }
 
-// statement generates a random statement.
-func (w *World) statement(d *draw) statement {
-	g := &generator{draw: d, world: w, casts: 80}
+// newStatement generates a random statement.
+func (w *TestSchema) newStatement(d *choiceSequence) statement {
+	g := &sqlGenerator{choiceSequence: d, world: w, casts: 80}
 	var q query
 	var table *Table
-	switch g.below(20) {
+	switch g.intBelow(20) {
 	default:
-		q = g.query(nil, 0, nil, form{})
+		q = g.newQuery(nil, 0, nil, queryForm{})
 	case 10, 11, 12, 13:
-		q, table = g.insert()
+		q, table = g.insertStatement()
 	case 14, 15, 16:
-		q, table = g.update()
+		q, table = g.updateStatement()
 	case 17, 18:
-		q, table = g.delete()
+		q, table = g.deleteStatement()
 	case 19:
-		q, table = g.modifyingWith()
+		q, table = g.modifyingWithQuery()
 	}
 	for i, p := range g.params {
 		// A parameter may be missing in the text, because its expression was dropped. The client must declare the type of
@@ -40,43 +40,43 @@ func (w *World) statement(d *draw) statement {
 			g.params[i].oid = oids[p.typ]
 		}
 	}
-	s := statement{text: q.text, params: g.params, order: q.order, table: table, results: int16(g.below(2))}
+	s := statement{text: q.text, params: g.params, order: q.order, table: table, results: int16(g.intBelow(2))}
 	s.simple = len(s.params) == 0 && g.chance(40)
 	return s
 }
 
-// writable returns a table that is not a view, and in rare cases a view.
-func (g *generator) writable() *Table {
+// writableTable returns a table that is not a view, and in rare cases a view.
+func (g *sqlGenerator) writableTable() *Table {
 	for range 8 {
-		if t := g.world.Tables[g.below(len(g.world.Tables))]; t.Of == nil || g.chance(2) {
+		if t := g.world.Tables[g.intBelow(len(g.world.Tables))]; t.Of == nil || g.chance(2) {
 			return t
 		}
 	}
 	return g.world.Tables[0]
 }
 
-// written returns the table that a statement writes to, with the scope of its columns.
-func (g *generator) written(t *Table) (string, *scope) {
+// targetTable returns the table that a statement writes to, with the scope of its columns.
+func (g *sqlGenerator) targetTable(t *Table) (string, *queryScope) {
 	text, it := g.tableItem(t, false)
 	if strings.HasPrefix(text, "public.") || text == it.alias {
-		return text, &scope{items: []*item{it}, star: it.columns}
+		return text, &queryScope{items: []*fromItem{it}, star: it.columns}
 	}
 	text = strings.Replace(text, " "+it.alias, " AS "+it.alias, 1)
-	return strings.Replace(text, " AS AS ", " AS ", 1), &scope{items: []*item{it}, star: it.columns}
+	return strings.Replace(text, " AS AS ", " AS ", 1), &queryScope{items: []*fromItem{it}, star: it.columns}
 }
 
-// returning adds a RETURNING clause to a query, or none.
-func (g *generator) returning(s *scope, q *query) {
+// returningClause adds a RETURNING clause to a query, or none.
+func (g *sqlGenerator) returningClause(s *queryScope, q *query) {
 	if g.chance(45) {
-		q.text += " RETURNING " + g.targets(s, deepest-1, nil, q)
+		q.text += " RETURNING " + g.targetList(s, maxDepth-1, nil, q)
 	}
 }
 
-// listed returns the columns that a statement lists for a table, all in most cases.
-func (g *generator) listed(t *Table) []string {
-	names := t.names()
+// listedColumns returns the columns that a statement lists for a table, all in most cases.
+func (g *sqlGenerator) listedColumns(t *Table) []string {
+	names := t.columnNames()
 	if g.chance(30) {
-		names = shuffled(g.draw, names, len(names))
+		names = shuffledNames(g.choiceSequence, names, len(names))
 	}
 	if len(names) > 1 && g.chance(15) {
 		names = names[:len(names)-1]
@@ -84,13 +84,13 @@ func (g *generator) listed(t *Table) []string {
 	return names
 }
 
-func (g *generator) insert() (query, *Table) {
-	t := g.writable()
-	into, s := g.written(t)
-	names := g.listed(t)
+func (g *sqlGenerator) insertStatement() (query, *Table) {
+	t := g.writableTable()
+	into, s := g.targetTable(t)
+	names := g.listedColumns(t)
 	q := query{text: "INSERT INTO " + into}
-	if !slices.Equal(names, t.names()) || g.chance(70) {
-		q.text += " (" + idents(names) + ")"
+	if !slices.Equal(names, t.columnNames()) || g.chance(70) {
+		q.text += " (" + joinIdents(names) + ")"
 	}
 	conflict := g.chance(40)
 	switch {
@@ -99,109 +99,109 @@ func (g *generator) insert() (query, *Table) {
 	case g.chance(25):
 		var want []Type
 		for _, n := range names {
-			want = append(want, t.column(n).Type)
+			want = append(want, t.columnByName(n).Type)
 		}
-		f := form{}
+		f := queryForm{}
 		if conflict {
-			f = form{total: true, limit: fmt.Sprint(1 + g.below(6))}
+			f = queryForm{total: true, limit: fmt.Sprint(1 + g.intBelow(6))}
 		}
-		g.casts = one(g.draw, 80, 30)
-		q.text += " " + g.query(nil, 1, want, f).text
+		g.casts = pickOne(g.choiceSequence, 80, 30)
+		q.text += " " + g.newQuery(nil, 1, want, f).text
 		g.casts = 80
 	default:
-		q.text += " VALUES " + g.rowsFor(t, names)
+		q.text += " VALUES " + g.valueRows(t, names)
 	}
 	if conflict {
-		q.text += g.conflict(t, s)
+		q.text += g.conflictClause(t, s)
 	}
-	g.returning(s, &q)
+	g.returningClause(s, &q)
 	return q, t
 }
 
-// rowsFor returns rows of values for columns of a table.
-func (g *generator) rowsFor(t *Table, names []string) string {
+// valueRows returns rows of values for columns of a table.
+func (g *sqlGenerator) valueRows(t *Table, names []string) string {
 	var rows []string
-	for range one(g.draw, 1, 1, 1, 2, 3) {
+	for range pickOne(g.choiceSequence, 1, 1, 1, 2, 3) {
 		var all []string
 		for _, n := range names {
-			all = append(all, g.valueFor(nil, t.column(n)))
+			all = append(all, g.columnValue(nil, t.columnByName(n)))
 		}
 		rows = append(rows, "("+strings.Join(all, ", ")+")")
 	}
 	return strings.Join(rows, ", ")
 }
 
-// valueFor returns the value to which a statement sets a column.
-func (g *generator) valueFor(s *scope, c *Column) string {
-	if c.Type == Bytea && g.again == "" && g.chance(4) {
-		return g.entangled()
+// columnValue returns the value to which a statement sets a column.
+func (g *sqlGenerator) columnValue(s *queryScope, c *Column) string {
+	if c.Type == Bytea && g.sharedParam == "" && g.chance(4) {
+		return g.newSharedParam()
 	}
-	switch k := g.below(20); {
+	switch k := g.intBelow(20); {
 	case k == 18 && (!c.NotNull || c.Default != "" || g.chance(5)):
 		return "DEFAULT"
 	case k == 19 && !c.NotNull:
 		return "NULL"
 	case k < 12:
-		return g.leaf(s, c.Type)
+		return g.leafExpression(s, c.Type)
 	}
-	return g.expr(s, c.Type, 1)
+	return g.expression(s, c.Type, 1)
 }
 
-// conflict returns an ON CONFLICT clause.
-func (g *generator) conflict(t *Table, s *scope) string {
-	excluded := &item{alias: "excluded", columns: s.items[0].columns}
+// conflictClause returns an ON CONFLICT clause.
+func (g *sqlGenerator) conflictClause(t *Table, s *queryScope) string {
+	excluded := &fromItem{alias: "excluded", columns: s.items[0].columns}
 	text := " ON CONFLICT"
 	nothing := g.chance(35)
 	if len(t.Keys) > 0 && (!nothing && !g.chance(3) || g.chance(60)) {
-		key := t.Keys[g.below(len(t.Keys))]
+		key := t.Keys[g.intBelow(len(t.Keys))]
 		if g.chance(25) {
-			text += " ON CONSTRAINT " + Ident(key.Name)
+			text += " ON CONSTRAINT " + QuoteIdent(key.Name)
 		} else {
-			text += " (" + idents(key.Columns) + ")"
+			text += " (" + joinIdents(key.Columns) + ")"
 		}
 	}
 	if nothing {
 		return text + " DO NOTHING"
 	}
-	both := &scope{items: append(slices.Clone(s.items), excluded)}
-	text += " DO UPDATE SET " + g.assignments(t, both)
+	both := &queryScope{items: append(slices.Clone(s.items), excluded)}
+	text += " DO UPDATE SET " + g.setAssignments(t, both)
 	if g.chance(30) {
-		text += " WHERE " + g.condition(both, deepest-1)
+		text += " WHERE " + g.condition(both, maxDepth-1)
 	}
 	return text
 }
 
-// assignments returns the assignments after SET.
-func (g *generator) assignments(t *Table, s *scope) string {
-	names := shuffled(g.draw, t.names(), 1+g.below(3))
+// setAssignments returns the assignments after SET.
+func (g *sqlGenerator) setAssignments(t *Table, s *queryScope) string {
+	names := shuffledNames(g.choiceSequence, t.columnNames(), 1+g.intBelow(3))
 	if len(names) > 1 && g.chance(35) {
 		var values []string
 		var want []Type
 		for _, n := range names {
-			values = append(values, g.valueFor(s, t.column(n)))
-			want = append(want, t.column(n).Type)
+			values = append(values, g.columnValue(s, t.columnByName(n)))
+			want = append(want, t.columnByName(n).Type)
 		}
-		source := one(g.draw, "(", "ROW(") + strings.Join(values, ", ") + ")"
+		source := pickOne(g.choiceSequence, "(", "ROW(") + strings.Join(values, ", ") + ")"
 		if g.chance(25) {
-			source = "(" + g.query(s, 2, want, form{total: true, limit: "1"}).text + ")"
+			source = "(" + g.newQuery(s, 2, want, queryForm{total: true, limit: "1"}).text + ")"
 		}
-		return "(" + idents(names) + ") = " + source
+		return "(" + joinIdents(names) + ") = " + source
 	}
 	var all []string
 	for _, n := range names {
-		value := g.valueFor(s, t.column(n))
+		value := g.columnValue(s, t.columnByName(n))
 		if len(s.items) > 1 && s.items[1].alias == "excluded" && g.chance(50) {
-			value = one(g.draw, "excluded.", "EXCLUDED.") + Ident(n)
+			value = pickOne(g.choiceSequence, "excluded.", "EXCLUDED.") + QuoteIdent(n)
 		}
-		all = append(all, Ident(n)+" = "+value)
+		all = append(all, QuoteIdent(n)+" = "+value)
 	}
 	return strings.Join(all, ", ")
 }
 
-// matched returns another table and a condition. By the condition at most one of that table's rows belongs to each row
-// of the first table.
-func (g *generator) matched(s *scope) (string, string) {
-	other := g.world.Tables[g.below(len(g.world.Tables))]
+// matchedTable returns another table and a condition. By the condition at most one of that table's rows belongs to each
+// row of the first table.
+func (g *sqlGenerator) matchedTable(s *queryScope) (string, string) {
+	other := g.world.Tables[g.intBelow(len(g.world.Tables))]
 	if len(other.Keys) == 0 {
 		return "", ""
 	}
@@ -211,55 +211,55 @@ func (g *generator) matched(s *scope) (string, string) {
 	}
 	var all []string
 	for _, n := range other.Keys[0].Columns {
-		all = append(all, it.alias+"."+Ident(n)+" = "+g.leaf(&scope{items: s.items[:1], near: []*item{it}}, other.column(n).Type))
+		all = append(all, it.alias+"."+QuoteIdent(n)+" = "+g.leafExpression(&queryScope{items: s.items[:1], near: []*fromItem{it}}, other.columnByName(n).Type))
 	}
 	s.items = append(s.items, it)
 	s.star = append(slices.Clone(s.star), it.columns...)
 	return text, strings.Join(all, " AND ")
 }
 
-func (g *generator) update() (query, *Table) {
-	t := g.writable()
-	head, s := g.written(t)
+func (g *sqlGenerator) updateStatement() (query, *Table) {
+	t := g.writableTable()
+	head, s := g.targetTable(t)
 	from, on := "", ""
 	if g.chance(25) {
-		if from, on = g.matched(s); from != "" {
+		if from, on = g.matchedTable(s); from != "" {
 			from = " FROM " + from
 		}
 	}
-	q := query{text: "UPDATE " + head + " SET " + g.assignments(t, s) + from}
-	q.text += g.whereOf(s, on)
-	g.returning(s, &q)
+	q := query{text: "UPDATE " + head + " SET " + g.setAssignments(t, s) + from}
+	q.text += g.whereClause(s, on)
+	g.returningClause(s, &q)
 	return q, t
 }
 
-func (g *generator) delete() (query, *Table) {
-	t := g.writable()
-	head, s := g.written(t)
+func (g *sqlGenerator) deleteStatement() (query, *Table) {
+	t := g.writableTable()
+	head, s := g.targetTable(t)
 	using, on := "", ""
 	if g.chance(25) {
-		if using, on = g.matched(s); using != "" {
+		if using, on = g.matchedTable(s); using != "" {
 			using = " USING " + using
 		}
 	}
 	q := query{text: "DELETE FROM " + head + using}
-	q.text += g.whereOf(s, on)
-	g.returning(s, &q)
+	q.text += g.whereClause(s, on)
+	g.returningClause(s, &q)
 	return q, t
 }
 
-// whereOf returns the WHERE clause of a statement that changes rows. It selects few rows, so that some remain
+// whereClause returns the WHERE clause of a statement that changes rows. It selects few rows, so that some remain
 // unchanged.
-func (g *generator) whereOf(s *scope, on string) string {
+func (g *sqlGenerator) whereClause(s *queryScope, on string) string {
 	conditions := []string{}
 	if on != "" {
 		conditions = append(conditions, on)
 	}
 	if !g.chance(5) {
-		conditions = append(conditions, g.comparison(s, deepest-1))
+		conditions = append(conditions, g.columnComparison(s, maxDepth-1))
 	}
 	if g.chance(30) {
-		conditions = append(conditions, g.condition(s, deepest-1))
+		conditions = append(conditions, g.condition(s, maxDepth-1))
 	}
 	if len(conditions) == 0 {
 		return ""
@@ -267,17 +267,17 @@ func (g *generator) whereOf(s *scope, on string) string {
 	return " WHERE " + strings.Join(conditions, " AND ")
 }
 
-// modifyingWith returns a query over the result of a modifying statement in WITH.
-func (g *generator) modifyingWith() (query, *Table) {
-	inner, t := one(g.draw, g.insert, g.update, g.delete)()
-	q := query{text: "WITH w AS (" + inner.text + ") SELECT count(*) FROM " + Ident(t.Name)}
+// modifyingWithQuery returns a query over the result of a modifying statement in WITH.
+func (g *sqlGenerator) modifyingWithQuery() (query, *Table) {
+	inner, t := pickOne(g.choiceSequence, g.insertStatement, g.updateStatement, g.deleteStatement)()
+	q := query{text: "WITH w AS (" + inner.text + ") SELECT count(*) FROM " + QuoteIdent(t.Name)}
 	if strings.Contains(inner.text, " RETURNING ") {
-		s := &scope{items: []*item{{alias: "w", columns: inner.columns}}, star: inner.columns}
+		s := &queryScope{items: []*fromItem{{alias: "w", columns: inner.columns}}, star: inner.columns}
 		if len(inner.columns) == 0 {
-			s = &scope{}
+			s = &queryScope{}
 		}
 		q = query{}
-		targets := g.targets(s, deepest-1, nil, &q)
+		targets := g.targetList(s, maxDepth-1, nil, &q)
 		q.text = "WITH w AS (" + inner.text + ") SELECT " + targets + " FROM w"
 	}
 	return q, t

@@ -11,20 +11,20 @@ import (
 // Oracle plays worlds in two databases. A world is a random schema with statements.
 type Oracle struct {
 	// Begin creates a world in two empty databases, and returns a client of each.
-	Begin func(ctx context.Context, w *World) (stock, mapped *Client, err error)
+	Begin func(ctx context.Context, w *TestSchema) (stock, mapped *Client, err error)
 	// Statements is the number of statements in a world.
 	Statements int
-	// Shrink bounds the attempts to make a differing statement smaller.
-	Shrink int
-	// Most is the number of differences after which the oracle ends; 0 means one.
-	Most int
+	// ShrinkTries bounds the attempts to make a differing statement smaller.
+	ShrinkTries int
+	// MaxDifferences is the number of differences after which the oracle ends; 0 means one.
+	MaxDifferences int
 	// Autocommit runs writing statements outside of a transaction, because the mapped database finds some errors only at a
 	// commit. A world ends at a writing statement that differs or is refused.
 	Autocommit bool
 
-	// Apart reports whether to skip a statement or a world, because one of the databases cannot answer it.
-	Apart func(text string) bool
-	Tally Tally
+	// Exclude reports whether to skip a statement or a world, because one of the databases cannot answer it.
+	Exclude func(text string) bool
+	Tally   Tally
 }
 
 // Tally counts the outcomes of the statements.
@@ -37,10 +37,10 @@ type Tally struct {
 	Refusals                                              []string // one text for each reason
 }
 
-// Play plays world n of a seed.
-func (o *Oracle) Play(ctx context.Context, seed, n uint64) error {
-	w := NewWorld(seed, n)
-	apart := func(text string) bool { return o.Apart != nil && o.Apart(text) }
+// RunSchema plays world n of a seed.
+func (o *Oracle) RunSchema(ctx context.Context, seed, n uint64) error {
+	w := NewTestSchema(seed, n)
+	apart := func(text string) bool { return o.Exclude != nil && o.Exclude(text) }
 	if apart(w.String()) {
 		return nil
 	}
@@ -49,37 +49,37 @@ func (o *Oracle) Play(ctx context.Context, seed, n uint64) error {
 		return fmt.Errorf("world %d of seed %d: %w\n%s", n, seed, err, w)
 	}
 	o.Tally.Worlds++
-	p := &play{oracle: o, world: w, stock: stock, mapped: mapped}
-	for _, s := range w.filling(newDraw(seed, n<<32+1)) {
+	p := &schemaRun{oracle: o, world: w, stock: stock, mapped: mapped}
+	for _, s := range w.initialRows(newChoiceSequence(seed, n<<32+1)) {
 		if apart(s.text) {
 			continue
 		}
-		if err := p.both(ctx, s, nil); err != nil {
+		if err := p.compareInBoth(ctx, s, nil); err != nil {
 			return err
 		}
 	}
 	for i := range o.Statements {
-		d := newDraw(seed, n<<32+2+uint64(i))
-		s := w.statement(d)
+		d := newChoiceSequence(seed, n<<32+2+uint64(i))
+		s := w.newStatement(d)
 		if apart(s.text) {
 			continue
 		}
-		if err := p.both(ctx, s, d.made); err != nil {
-			return fmt.Errorf("world %d of seed %d, statement %d: %w\n%s", n, seed, i, err, w.statement(newDraw(seed, n<<32+2+uint64(i))))
+		if err := p.compareInBoth(ctx, s, d.made); err != nil {
+			return fmt.Errorf("world %d of seed %d, statement %d: %w\n%s", n, seed, i, err, w.newStatement(newChoiceSequence(seed, n<<32+2+uint64(i))))
 		}
 		if p.found != "" {
 			o.Tally.Mismatches = append(o.Tally.Mismatches, fmt.Sprintf("world %d of seed %d, statement %d: %s", n, seed, i, p.found))
 			p.found = ""
 		}
-		if len(o.Tally.Mismatches) > o.Most || p.diverged {
+		if len(o.Tally.Mismatches) > o.MaxDifferences || p.diverged {
 			break
 		}
 	}
 	return nil
 }
 
-// filling returns the statements that insert the first rows of each table.
-func (w *World) filling(d *draw) []statement {
+// initialRows returns the statements that insert the first rows of each table.
+func (w *TestSchema) initialRows(d *choiceSequence) []statement {
 	var all []statement
 	for _, t := range w.Tables {
 		if t.Of != nil {
@@ -88,20 +88,20 @@ func (w *World) filling(d *draw) []statement {
 		for range 8 {
 			var values []string
 			for _, c := range t.Columns {
-				v := w.constant(d, c.Type)
+				v := w.drawConstant(d, c.Type)
 				if !c.NotNull && d.chance(20) {
 					v = "NULL"
 				}
 				values = append(values, v)
 			}
-			text := "INSERT INTO " + Ident(t.Name) + " (" + idents(t.names()) + ") VALUES (" + strings.Join(values, ", ") + ") ON CONFLICT DO NOTHING"
+			text := "INSERT INTO " + QuoteIdent(t.Name) + " (" + joinIdents(t.columnNames()) + ") VALUES (" + strings.Join(values, ", ") + ") ON CONFLICT DO NOTHING"
 			all = append(all, statement{text: text, table: t})
 		}
 	}
 	return all
 }
 
-func (w *World) String() string {
+func (w *TestSchema) String() string {
 	var all []string
 	for _, t := range w.Tables {
 		all = append(all, t.DDL()+";")
@@ -109,28 +109,28 @@ func (w *World) String() string {
 	return strings.Join(all, "\n")
 }
 
-// play is the run of one world.
-type play struct {
+// schemaRun is the run of one world.
+type schemaRun struct {
 	oracle        *Oracle
-	world         *World
+	world         *TestSchema
 	stock, mapped *Client
 	found         string
 	diverged      bool // the tables are no longer equal
 }
 
-// both runs a statement in both databases and counts the outcome. If a writing statement differs or is refused, both
-// rolls it back, so that the tables remain equal. With Oracle.Autocommit it cannot roll back.
-func (p *play) both(ctx context.Context, s statement, made []int) error {
-	stock, mapped, v, err := p.try(ctx, s)
+// compareInBoth runs a statement in both databases and counts the outcome. If a writing statement differs or is
+// refused, both rolls it back, so that the tables remain equal. With Oracle.Autocommit it cannot roll back.
+func (p *schemaRun) compareInBoth(ctx context.Context, s statement, made []int) error {
+	stock, mapped, v, err := p.runInBoth(ctx, s)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.text, err)
 	}
 	if v.kind == same && s.table != nil {
-		if v, err = p.tables(ctx, s); err != nil {
+		if v, err = p.compareTables(ctx, s); err != nil {
 			return err
 		}
 	}
-	if err := p.end(ctx, s, v.kind == same); err != nil {
+	if err := p.endTransaction(ctx, s, v.kind == same); err != nil {
 		return err
 	}
 	p.diverged = p.oracle.Autocommit && s.table != nil && (v.kind == mismatch || v.kind == refused)
@@ -147,22 +147,22 @@ func (p *play) both(ctx context.Context, s statement, made []int) error {
 			t.Writes++
 		}
 	case bothFail:
-		add(&t.BothFail, stock.code)
+		countIn(&t.BothFail, stock.code)
 	case codesDiffer:
-		add(&t.Differ, v.text)
+		countIn(&t.Differ, v.text)
 	case refused:
 		if t.Refused[v.text] == 0 {
 			t.Refusals = append(t.Refusals, v.text+": "+s.String())
 		}
-		add(&t.Refused, v.text)
+		countIn(&t.Refused, v.text)
 	case mismatch:
-		p.found = p.explain(ctx, s, made, v, mapped)
+		p.found = p.explainDifference(ctx, s, made, v, mapped)
 	}
 	return nil
 }
 
-// end ends the transaction of a writing statement.
-func (p *play) end(ctx context.Context, s statement, keep bool) error {
+// endTransaction ends the transaction of a writing statement.
+func (p *schemaRun) endTransaction(ctx context.Context, s statement, keep bool) error {
 	how := "ROLLBACK"
 	if keep {
 		how = "COMMIT"
@@ -170,11 +170,11 @@ func (p *play) end(ctx context.Context, s statement, keep bool) error {
 	if s.table == nil || p.oracle.Autocommit {
 		return nil
 	}
-	return p.say(ctx, how)
+	return p.execInBoth(ctx, how)
 }
 
-// say runs a text in both databases.
-func (p *play) say(ctx context.Context, text string) error {
+// execInBoth runs a text in both databases.
+func (p *schemaRun) execInBoth(ctx context.Context, text string) error {
 	for _, c := range []*Client{p.stock, p.mapped} {
 		if _, err := c.Conn.Exec(ctx, text).ReadAll(); err != nil {
 			return fmt.Errorf("%s: %w", text, err)
@@ -183,62 +183,62 @@ func (p *play) say(ctx context.Context, text string) error {
 	return nil
 }
 
-func add(counts *map[string]int, what string) {
+func countIn(counts *map[string]int, what string) {
 	if *counts == nil {
 		*counts = map[string]int{}
 	}
 	(*counts)[what]++
 }
 
-// try runs a statement in both databases. It leaves the transaction of a writing statement open.
-func (p *play) try(ctx context.Context, s statement) (stock, mapped outcome, v verdict, err error) {
+// runInBoth runs a statement in both databases. It leaves the transaction of a writing statement open.
+func (p *schemaRun) runInBoth(ctx context.Context, s statement) (stock, mapped statementOutcome, v comparisonResult, err error) {
 	if s.table != nil && !p.oracle.Autocommit {
-		if err = p.say(ctx, "BEGIN"); err != nil {
+		if err = p.execInBoth(ctx, "BEGIN"); err != nil {
 			return
 		}
 	}
-	if mapped, err = p.mapped.run(ctx, s); err != nil {
+	if mapped, err = p.mapped.runStatement(ctx, s); err != nil {
 		return
 	}
-	if stock, err = p.stock.run(ctx, s); err != nil {
+	if stock, err = p.stock.runStatement(ctx, s); err != nil {
 		return
 	}
-	return stock, mapped, compare(s, stock, mapped), nil
+	return stock, mapped, compareOutcomes(s, stock, mapped), nil
 }
 
-// tables compares all tables after a statement that has succeeded in both databases.
-func (p *play) tables(ctx context.Context, s statement) (verdict, error) {
+// compareTables compares all tables after a statement that has succeeded in both databases.
+func (p *schemaRun) compareTables(ctx context.Context, s statement) (comparisonResult, error) {
 	for _, t := range p.world.Tables {
 		if t.Of != nil {
 			continue
 		}
-		a, err := p.stock.contents(ctx, t)
+		a, err := p.stock.tableRows(ctx, t)
 		if err != nil {
-			return verdict{}, err
+			return comparisonResult{}, err
 		}
-		b, err := p.mapped.contents(ctx, t)
+		b, err := p.mapped.tableRows(ctx, t)
 		if err != nil {
-			return verdict{}, err
+			return comparisonResult{}, err
 		}
-		if diff := differentRows(a, b); diff != "" {
-			return verdict{mismatch, "it leaves in " + t.Name + " other " + diff}, nil
+		if diff := describeRowDifference(a, b); diff != "" {
+			return comparisonResult{mismatch, "it leaves in " + t.Name + " other " + diff}, nil
 		}
 	}
-	return verdict{same, ""}, nil
+	return comparisonResult{same, ""}, nil
 }
 
-// explain shrinks a differing statement and returns its description.
-func (p *play) explain(ctx context.Context, s statement, made []int, v verdict, mapped outcome) string {
-	smaller(made, p.oracle.Shrink, func(list []int) bool {
-		t := p.world.statement(&draw{given: list})
+// explainDifference shrinks a differing statement and returns its description.
+func (p *schemaRun) explainDifference(ctx context.Context, s statement, made []int, v comparisonResult, mapped statementOutcome) string {
+	shrinkList(made, p.oracle.ShrinkTries, func(list []int) bool {
+		t := p.world.newStatement(&choiceSequence{given: list})
 		if p.diverged || p.oracle.Autocommit && t.table != nil {
 			return false
 		}
-		_, m, found, err := p.try(ctx, t)
+		_, m, found, err := p.runInBoth(ctx, t)
 		if err == nil && found.kind == same && t.table != nil {
-			found, err = p.tables(ctx, t)
+			found, err = p.compareTables(ctx, t)
 		}
-		if p.end(ctx, t, false) != nil || err != nil || found.kind != mismatch {
+		if p.endTransaction(ctx, t, false) != nil || err != nil || found.kind != mismatch {
 			return false
 		}
 		s, v, mapped = t, found, m
@@ -264,10 +264,10 @@ func (s statement) String() string {
 	return text
 }
 
-// Excess returns which count of the tally exceeds its bound, "" if none does. The bounds are on refused statements, and
-// on statements that only one database evaluates fully.
-func (t *Tally) Excess() string {
-	if refused := sum(t.Refused); refused*100 > t.Statements {
+// ExcessProblem returns which count of the tally exceeds its bound, "" if none does. The bounds are on refused
+// statements, and on statements that only one database evaluates fully.
+func (t *Tally) ExcessProblem() string {
+	if refused := sumCounts(t.Refused); refused*100 > t.Statements {
 		return fmt.Sprintf("%d of %d statements are refused", refused, t.Statements)
 	}
 	if odd := t.Differ[oneEvaluates]; odd > 1+t.Statements/2000 {
@@ -276,7 +276,7 @@ func (t *Tally) Excess() string {
 	return ""
 }
 
-func sum(counts map[string]int) int {
+func sumCounts(counts map[string]int) int {
 	n := 0
 	for _, k := range counts {
 		n += k
@@ -287,7 +287,7 @@ func sum(counts map[string]int) int {
 // String returns the report of the tally.
 func (t *Tally) String() string {
 	text := fmt.Sprintf("%d worlds, %d statements, %d of them rewritten here: %d answered (%d rows, %d writes, all tables compared behind each), %d fail in both, %d with another SQLSTATE, %d refused, %d mismatches",
-		t.Worlds, t.Statements, t.Rewritten, t.Answered, t.Rows, t.Writes, sum(t.BothFail), sum(t.Differ), sum(t.Refused), len(t.Mismatches))
+		t.Worlds, t.Statements, t.Rewritten, t.Answered, t.Rows, t.Writes, sumCounts(t.BothFail), sumCounts(t.Differ), sumCounts(t.Refused), len(t.Mismatches))
 	text += fmt.Sprintf("\n  failures: %v", t.BothFail)
 	for _, pair := range slices.Sorted(maps.Keys(t.Differ)) {
 		text += fmt.Sprintf("\n  %s: %d", pair, t.Differ[pair])

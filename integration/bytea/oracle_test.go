@@ -31,12 +31,12 @@ const perWorld = 50
 // plays plays the worlds that the flags say and tells what came of it.
 func plays(t *testing.T, o *Oracle) {
 	t.Helper()
-	o.Statements, o.Shrink, o.Most = perWorld, 300, *mostFlag
+	o.Statements, o.ShrinkTries, o.MaxDifferences = perWorld, 300, *mostFlag
 	for n := range *countFlag / perWorld {
 		if *onlyFlag >= 0 {
 			n = *onlyFlag
 		}
-		if err := o.Play(t.Context(), *seedFlag, uint64(n)); err != nil {
+		if err := o.RunSchema(t.Context(), *seedFlag, uint64(n)); err != nil {
 			t.Fatal(err)
 		}
 		if *onlyFlag >= 0 || len(o.Tally.Mismatches) > *mostFlag {
@@ -47,7 +47,7 @@ func plays(t *testing.T, o *Oracle) {
 	for _, m := range o.Tally.Mismatches {
 		t.Error(m)
 	}
-	if excess := o.Tally.Excess(); excess != "" {
+	if excess := o.Tally.ExcessProblem(); excess != "" {
 		t.Error(excess)
 	}
 }
@@ -68,7 +68,7 @@ func sessionIn(t *testing.T, pg *pgtest.Server) *pgconn.PgConn {
 }
 
 // makeWorld makes a world in the place of what a database has.
-func makeWorld(ctx context.Context, conn *pgconn.PgConn, w *World) error {
+func makeWorld(ctx context.Context, conn *pgconn.PgConn, w *TestSchema) error {
 	text := "SET client_min_messages = warning; DROP SCHEMA public CASCADE; CREATE SCHEMA public"
 	for _, table := range w.Tables {
 		text += ";\n" + table.DDL()
@@ -86,7 +86,7 @@ func TestStockAgainstItself(t *testing.T) {
 	t.Parallel()
 	pg := pgtest.Shared(t)
 	a, b := sessionIn(t, pg), sessionIn(t, pg)
-	o := &Oracle{Begin: func(ctx context.Context, w *World) (*Client, *Client, error) {
+	o := &Oracle{Begin: func(ctx context.Context, w *TestSchema) (*Client, *Client, error) {
 		return &Client{Conn: a}, &Client{Conn: b}, errors.Join(makeWorld(ctx, a, w), makeWorld(ctx, b, w))
 	}}
 	plays(t, o)
@@ -123,8 +123,8 @@ func (m mapping) oracle(t *testing.T) {
 	t.Parallel()
 	stock := sessionIn(t, pgtest.Shared(t))
 	mapped := m.throughSluice(t)
-	var before *World
-	plays(t, &Oracle{Autocommit: true, Apart: m.apart, Begin: func(ctx context.Context, w *World) (*Client, *Client, error) {
+	var before *TestSchema
+	plays(t, &Oracle{Autocommit: true, Exclude: m.apart, Begin: func(ctx context.Context, w *TestSchema) (*Client, *Client, error) {
 		err := errors.Join(makeWorld(ctx, stock, w), before.drop(ctx, mapped), w.make(ctx, mapped))
 		before = w
 		return &Client{Conn: stock}, &Client{Conn: mapped}, err
@@ -150,7 +150,7 @@ func session(t *testing.T, sluice *harness.Sluice) *pgconn.PgConn {
 }
 
 // make makes the tables of a world as a client does.
-func (w *World) make(ctx context.Context, conn *pgconn.PgConn) error {
+func (w *TestSchema) make(ctx context.Context, conn *pgconn.PgConn) error {
 	for _, table := range w.Tables {
 		if _, err := conn.Exec(ctx, table.DDL()).ReadAll(); err != nil {
 			return fmt.Errorf("%s: %w", table.DDL(), err)
@@ -160,7 +160,7 @@ func (w *World) make(ctx context.Context, conn *pgconn.PgConn) error {
 }
 
 // drop drops them.
-func (w *World) drop(ctx context.Context, conn *pgconn.PgConn) error {
+func (w *TestSchema) drop(ctx context.Context, conn *pgconn.PgConn) error {
 	if w == nil {
 		return nil
 	}
@@ -169,7 +169,7 @@ func (w *World) drop(ctx context.Context, conn *pgconn.PgConn) error {
 		if table.Of != nil {
 			kind = "VIEW "
 		}
-		if _, err := conn.Exec(ctx, "DROP "+kind+Ident(table.Name)).ReadAll(); err != nil {
+		if _, err := conn.Exec(ctx, "DROP "+kind+QuoteIdent(table.Name)).ReadAll(); err != nil {
 			return fmt.Errorf("DROP %s: %w", table.Name, err)
 		}
 	}

@@ -41,12 +41,12 @@ func TestSabotage(t *testing.T) {
 	a, b := sessionIn(t, pg), sessionIn(t, pg)
 	for _, s := range sabotages {
 		t.Run(s.name, func(t *testing.T) {
-			o := &Oracle{Statements: perWorld, Shrink: 20, Most: 1000, Begin: func(ctx context.Context, w *World) (*Client, *Client, error) {
+			o := &Oracle{Statements: perWorld, ShrinkTries: 20, MaxDifferences: 1000, Begin: func(ctx context.Context, w *TestSchema) (*Client, *Client, error) {
 				sabotaged := func(sql string) (string, error) { return s.plan(sql), nil }
 				return &Client{Conn: a}, &Client{Conn: b, Plan: sabotaged}, errors.Join(makeWorld(ctx, a, w), makeWorld(ctx, b, w))
 			}}
 			for n := range uint64(40) {
-				if err := o.Play(t.Context(), 1, n); err != nil {
+				if err := o.RunSchema(t.Context(), 1, n); err != nil {
 					t.Fatal(err)
 				}
 				for _, m := range o.Tally.Mismatches {

@@ -34,8 +34,8 @@ type Table struct {
 	Where   string   // and the condition, with %s where its first column stands
 }
 
-// World is a random schema, with the values that its statements use.
-type World struct {
+// TestSchema is a random schema, with the values that its statements use.
+type TestSchema struct {
 	Tables []*Table // the views are behind the tables
 	values [][]byte
 }
@@ -45,8 +45,8 @@ var (
 	columnNames = []string{"k", "id", "n", "v", "ID", "user", "K k", "data", "value", "group", "é", "decode", "t", "c.d", `q"c`, "x", "a_name_of_fifty_three_bytes_which_is_all_there_can_be"}
 )
 
-// Ident returns a name as SQL, quoted if necessary.
-func Ident(name string) string {
+// QuoteIdent returns a name as SQL, quoted if necessary.
+func QuoteIdent(name string) string {
 	plain := name != "" && !slices.Contains([]string{"select", "user", "group"}, name)
 	for i, c := range name {
 		if (c < 'a' || c > 'z') && c != '_' && (i == 0 || c < '0' || c > '9') {
@@ -59,38 +59,38 @@ func Ident(name string) string {
 	return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
 }
 
-func idents(names []string) string {
+func joinIdents(names []string) string {
 	var all []string
 	for _, n := range names {
-		all = append(all, Ident(n))
+		all = append(all, QuoteIdent(n))
 	}
 	return strings.Join(all, ", ")
 }
 
-// shuffled returns n of the names, in random order.
-func shuffled(d *draw, names []string, n int) []string {
+// shuffledNames returns n of the names, in random order.
+func shuffledNames(d *choiceSequence, names []string, n int) []string {
 	names = slices.Clone(names)
 	for i := range min(n, len(names)) {
-		k := i + d.below(len(names)-i)
+		k := i + d.intBelow(len(names)-i)
 		names[i], names[k] = names[k], names[i]
 	}
 	return names[:min(n, len(names))]
 }
 
-// NewWorld generates world n of a seed.
-func NewWorld(seed, n uint64) *World {
-	d := newDraw(seed, n<<32)
-	w := &World{}
+// NewTestSchema generates world n of a seed.
+func NewTestSchema(seed, n uint64) *TestSchema {
+	d := newChoiceSequence(seed, n<<32)
+	w := &TestSchema{}
 	var values [][]byte
 	for range 6 {
-		values = append(values, w.bytesOf(d))
+		values = append(values, w.drawBytes(d))
 	}
 	w.values = slices.SortedFunc(slices.Values(values), func(a, b []byte) int { return len(a) - len(b) })
-	for _, name := range shuffled(d, tableNames, 1+d.below(4)) {
+	for _, name := range shuffledNames(d, tableNames, 1+d.intBelow(4)) {
 		w.Tables = append(w.Tables, w.newTable(d, name))
 	}
-	for i := range d.below(3) {
-		t := w.Tables[d.below(len(w.Tables))]
+	for i := range d.intBelow(3) {
+		t := w.Tables[d.intBelow(len(w.Tables))]
 		if t.Of == nil {
 			w.Tables = append(w.Tables, newView(d, t, fmt.Sprintf("view%d", i)))
 		}
@@ -98,11 +98,11 @@ func NewWorld(seed, n uint64) *World {
 	return w
 }
 
-func (w *World) newTable(d *draw, name string) *Table {
+func (w *TestSchema) newTable(d *choiceSequence, name string) *Table {
 	t := &Table{Name: name}
 	// The first names are more likely, so that tables share column names.
-	for _, name := range shuffled(d, columnNames[:one(d, 6, 8, len(columnNames))], 2+d.below(5)) {
-		t.Columns = append(t.Columns, Column{Name: name, Type: one(d, Bytea, Bytea, Bytea, Int, Text, Bool, Bigint), NotNull: d.chance(20)})
+	for _, name := range shuffledNames(d, columnNames[:pickOne(d, 6, 8, len(columnNames))], 2+d.intBelow(5)) {
+		t.Columns = append(t.Columns, Column{Name: name, Type: pickOne(d, Bytea, Bytea, Bytea, Int, Text, Bool, Bigint), NotNull: d.chance(20)})
 	}
 	key := t.newKey(d, true)
 	t.Keys = append(t.Keys, key)
@@ -112,25 +112,25 @@ func (w *World) newTable(d *draw, name string) *Table {
 		}
 	}
 	for i := range t.Columns {
-		w.constrain(d, t, &t.Columns[i])
+		w.addConstraints(d, t, &t.Columns[i])
 	}
 	return t
 }
 
 // newKey generates a key, in most cases with a bytea column if the table has one.
-func (t *Table) newKey(d *draw, primary bool) Key {
+func (t *Table) newKey(d *choiceSequence, primary bool) Key {
 	var names []string
-	for _, c := range shuffled(d, t.names(), len(t.Columns)) {
-		bytea := t.column(c).Type == Bytea
-		if len(names) < 1+d.below(3) && (bytea || d.chance(40)) {
+	for _, c := range shuffledNames(d, t.columnNames(), len(t.Columns)) {
+		bytea := t.columnByName(c).Type == Bytea
+		if len(names) < 1+d.intBelow(3) && (bytea || d.chance(40)) {
 			names = append(names, c)
 		}
 	}
 	if len(names) == 0 {
-		names = t.names()[:1]
+		names = t.columnNames()[:1]
 	}
 	for _, n := range names {
-		c := t.column(n)
+		c := t.columnByName(n)
 		c.Mapped = c.Type == Bytea
 		c.NotNull = c.NotNull || primary
 	}
@@ -141,18 +141,18 @@ func (t *Table) newKey(d *draw, primary bool) Key {
 	return Key{Name: t.Name + suffix, Primary: primary, Columns: names}
 }
 
-// constrain may give a column a DEFAULT and a CHECK.
-func (w *World) constrain(d *draw, t *Table, c *Column) {
+// addConstraints may give a column a DEFAULT and a CHECK.
+func (w *TestSchema) addConstraints(d *choiceSequence, t *Table, c *Column) {
 	if d.chance(30) {
-		c.Default = w.constant(d, c.Type)
+		c.Default = w.drawConstant(d, c.Type)
 	}
 	if c.Type == Bytea && d.chance(25) {
-		t.Checks = append(t.Checks, one(d, "length(%s) < 300", `%s <> '\x6e6f'`, "octet_length(%s) >= 0 OR %[1]s IS NULL", `%s BETWEEN '' AND '\xffffffffffffffffffffffffffffffffffffffffff'`))
+		t.Checks = append(t.Checks, pickOne(d, "length(%s) < 300", `%s <> '\x6e6f'`, "octet_length(%s) >= 0 OR %[1]s IS NULL", `%s BETWEEN '' AND '\xffffffffffffffffffffffffffffffffffffffffff'`))
 		t.Checked = append(t.Checked, c.Name)
 	}
 }
 
-func newView(d *draw, t *Table, name string) *Table {
+func newView(d *choiceSequence, t *Table, name string) *Table {
 	v := &Table{Name: name, Of: t}
 	for _, c := range t.Columns {
 		v.Columns = append(v.Columns, Column{Name: c.Name, Type: c.Type})
@@ -163,7 +163,7 @@ func newView(d *draw, t *Table, name string) *Table {
 	return v
 }
 
-func (t *Table) names() []string {
+func (t *Table) columnNames() []string {
 	var names []string
 	for _, c := range t.Columns {
 		names = append(names, c.Name)
@@ -171,7 +171,7 @@ func (t *Table) names() []string {
 	return names
 }
 
-func (t *Table) column(name string) *Column {
+func (t *Table) columnByName(name string) *Column {
 	for i := range t.Columns {
 		if t.Columns[i].Name == name {
 			return &t.Columns[i]
@@ -181,72 +181,72 @@ func (t *Table) column(name string) *Column {
 }
 
 // DDL returns the statement that creates the table or view, as a client writes it.
-func (t *Table) DDL() string { return t.ddl(false) }
+func (t *Table) DDL() string { return t.createStatement(false) }
 
 // MappedDDL returns the statement that creates the table or view in a mapped database.
-func (t *Table) MappedDDL() string { return t.ddl(true) }
+func (t *Table) MappedDDL() string { return t.createStatement(true) }
 
 const suffix = "__byteahex"
 
-func (t *Table) ddl(mapped bool) string {
+func (t *Table) createStatement(mapped bool) string {
 	if t.Of != nil {
-		return t.viewDDL(mapped)
+		return t.createViewStatement(mapped)
 	}
 	var lines []string
 	for i := range t.Columns {
-		lines = append(lines, t.Columns[i].line(t.Columns[i].physical(mapped), mapped))
+		lines = append(lines, t.Columns[i].definition(t.Columns[i].physicalName(mapped), mapped))
 	}
 	for _, k := range t.Keys {
 		var names []string
 		for _, n := range k.Columns {
-			names = append(names, t.column(n).physical(mapped))
+			names = append(names, t.columnByName(n).physicalName(mapped))
 		}
 		kind := "UNIQUE"
 		if k.Primary {
 			kind = "PRIMARY KEY"
 		}
-		lines = append(lines, fmt.Sprintf("CONSTRAINT %s %s (%s)", Ident(k.Name), kind, strings.Join(names, ", ")))
+		lines = append(lines, fmt.Sprintf("CONSTRAINT %s %s (%s)", QuoteIdent(k.Name), kind, strings.Join(names, ", ")))
 	}
 	for i, check := range t.Checks {
-		lines = append(lines, "CHECK ("+fmt.Sprintf(check, t.column(t.Checked[i]).read(mapped))+")")
+		lines = append(lines, "CHECK ("+fmt.Sprintf(check, t.columnByName(t.Checked[i]).readExpression(mapped))+")")
 	}
-	return "CREATE TABLE " + Ident(t.Name) + " (\n  " + strings.Join(lines, ",\n  ") + "\n)"
+	return "CREATE TABLE " + QuoteIdent(t.Name) + " (\n  " + strings.Join(lines, ",\n  ") + "\n)"
 }
 
-func (t *Table) viewDDL(mapped bool) string {
+func (t *Table) createViewStatement(mapped bool) string {
 	columns := "*"
 	if mapped || t.Where != "" {
 		var all []string
 		for i := range t.Of.Columns {
-			all = append(all, t.Of.Columns[i].read(mapped)+" AS "+Ident(t.Of.Columns[i].Name))
+			all = append(all, t.Of.Columns[i].readExpression(mapped)+" AS "+QuoteIdent(t.Of.Columns[i].Name))
 		}
 		columns = strings.Join(all, ", ")
 	}
 	where := ""
 	if t.Where != "" {
-		where = fmt.Sprintf(t.Where, t.Of.Columns[0].read(mapped))
+		where = fmt.Sprintf(t.Where, t.Of.Columns[0].readExpression(mapped))
 	}
-	return "CREATE VIEW " + Ident(t.Name) + " AS SELECT " + columns + " FROM " + Ident(t.Of.Name) + where
+	return "CREATE VIEW " + QuoteIdent(t.Name) + " AS SELECT " + columns + " FROM " + QuoteIdent(t.Of.Name) + where
 }
 
-// physical returns a column's name in a stock or a mapped database.
-func (c *Column) physical(mapped bool) string {
+// physicalName returns a column's name in a stock or a mapped database.
+func (c *Column) physicalName(mapped bool) string {
 	if mapped && c.Mapped {
-		return Ident(c.Name + suffix)
+		return QuoteIdent(c.Name + suffix)
 	}
-	return Ident(c.Name)
+	return QuoteIdent(c.Name)
 }
 
-// read returns the expression that reads the column in a stock or a mapped database.
-func (c *Column) read(mapped bool) string {
+// readExpression returns the expression that reads the column in a stock or a mapped database.
+func (c *Column) readExpression(mapped bool) string {
 	if mapped && c.Mapped {
-		return "decode(" + c.physical(true) + ", 'hex')"
+		return "decode(" + c.physicalName(true) + ", 'hex')"
 	}
-	return Ident(c.Name)
+	return QuoteIdent(c.Name)
 }
 
-// line returns the definition of a column.
-func (c *Column) line(name string, mapped bool) string {
+// definition returns the definition of a column.
+func (c *Column) definition(name string, mapped bool) string {
 	typ, value := c.Type.String(), c.Default
 	if mapped && c.Mapped {
 		typ, value = "text", "encode("+c.Default+", 'hex')"

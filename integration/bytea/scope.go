@@ -5,45 +5,45 @@ import (
 	"slices"
 )
 
-// name is a column that an expression can reference.
-type name struct {
+// namedColumn is a column that an expression can reference.
+type namedColumn struct {
 	name string // "" for one whose name nobody knows
 	typ  Type
 }
 
-// item is a table, subquery or function in FROM.
-type item struct {
+// fromItem is a table, subquery or function in FROM.
+type fromItem struct {
 	alias   string // as it is written before a dot; "" for a join's
-	columns []name
+	columns []namedColumn
 	table   *Table // nil for what is none
 }
 
-// scope is the set of columns that a query can reference.
-type scope struct {
-	items []*item
-	star  []name // what * gives
-	up    *scope
-	ctes  []*item
-	near  []*item // what a name without table can mean beside items; see join
+// queryScope is the set of columns that a query can reference.
+type queryScope struct {
+	items []*fromItem
+	star  []namedColumn // what * gives
+	up    *queryScope
+	ctes  []*fromItem
+	near  []*fromItem // what a name without table can mean beside items; see join
 }
 
-// under returns a new scope within the scope up.
-func under(up *scope) *scope {
-	s := &scope{up: up}
+// newInnerScope returns a new scope within the scope up.
+func newInnerScope(up *queryScope) *queryScope {
+	s := &queryScope{up: up}
 	if up != nil {
 		s.ctes = slices.Clone(up.ctes)
 	}
 	return s
 }
 
-// generator generates the text of one statement.
-type generator struct {
-	*draw
-	world   *World
+// sqlGenerator generates the text of one statement.
+type sqlGenerator struct {
+	*choiceSequence
+	world   *TestSchema
 	params  []param
 	aliases int
-	// again is an untyped parameter that the statement uses in many places; "" for none.
-	again string
+	// sharedParam is an untyped parameter that the statement uses in many places; "" for none.
+	sharedParam string
 	// casts is the percentage of constants in an output list that have a cast.
 	casts int
 }
@@ -57,23 +57,23 @@ type param struct {
 	binary bool
 }
 
-// alias returns an alias for an item, in most cases one that no other item has.
-func (g *generator) alias() string {
+// newAlias returns an alias for an item, in most cases one that no other item has.
+func (g *sqlGenerator) newAlias() string {
 	g.aliases++
 	switch {
 	case g.chance(6):
-		return Ident(one(g.draw, tableNames...))
+		return QuoteIdent(pickOne(g.choiceSequence, tableNames...))
 	case g.chance(4):
-		return Ident(one(g.draw, columnNames...))
+		return QuoteIdent(pickOne(g.choiceSequence, columnNames...))
 	}
 	return fmt.Sprintf("a%d", g.aliases)
 }
 
-// ref returns a reference to a column of a type, "" if there is none.
-func (g *generator) ref(s *scope, t Type) string {
+// columnRef returns a reference to a column of a type, "" if there is none.
+func (g *sqlGenerator) columnRef(s *queryScope, t Type) string {
 	for ; s != nil; s = s.up {
 		type found struct {
-			item *item
+			item *fromItem
 			name string
 		}
 		var all []found
@@ -87,14 +87,14 @@ func (g *generator) ref(s *scope, t Type) string {
 		if len(all) == 0 || s.up != nil && g.chance(15) {
 			continue
 		}
-		f := all[g.below(len(all))]
-		return g.write(s, f.item, f.name)
+		f := all[g.intBelow(len(all))]
+		return g.qualifyColumn(s, f.item, f.name)
 	}
 	return ""
 }
 
-// write returns a column's name, qualified where the name is ambiguous and sometimes in other cases.
-func (g *generator) write(s *scope, it *item, column string) string {
+// qualifyColumn returns a column's name, qualified where the name is ambiguous and sometimes in other cases.
+func (g *sqlGenerator) qualifyColumn(s *queryScope, it *fromItem, column string) string {
 	times := 0
 	for _, other := range slices.Concat(s.items, s.near) {
 		for _, c := range other.columns {
@@ -106,62 +106,63 @@ func (g *generator) write(s *scope, it *item, column string) string {
 	bare := it.alias == "" || times == 1 && g.chance(50) || g.chance(1)
 	switch {
 	case bare:
-		return Ident(column)
-	case it.table != nil && it.alias == Ident(it.table.Name) && g.chance(10):
-		return "public." + it.alias + "." + Ident(column)
+		return QuoteIdent(column)
+	case it.table != nil && it.alias == QuoteIdent(it.table.Name) && g.chance(10):
+		return "public." + it.alias + "." + QuoteIdent(column)
 	}
-	return it.alias + "." + Ident(column)
+	return it.alias + "." + QuoteIdent(column)
 }
 
-// parameter returns a parameter of a type: a new one, or one that the statement already has.
-func (g *generator) parameter(t Type) string {
+// typedParameter returns a parameter of a type: a new one, or one that the statement already has.
+func (g *sqlGenerator) typedParameter(t Type) string {
 	for i, p := range g.params {
 		if p.typ == t && !p.array && g.chance(30) {
 			return fmt.Sprintf("$%d", i+1)
 		}
 	}
 	p := param{typ: t}
-	p.value, p.binary = g.world.input(g.draw, t)
-	p.oid = one(g.draw, 0, 0, 0, 0, 0, oids[t])
+	p.value, p.binary = g.world.drawInput(g.choiceSequence, t)
+	p.oid = pickOne(g.choiceSequence, 0, 0, 0, 0, 0, oids[t])
 	if g.chance(1) {
 		p.oid = oids[Text]
 	}
-	return g.add(p, t.String())
+	return g.addParam(p, t.String())
 }
 
-// entangled returns a new untyped parameter, to be used instead of a bytea expression. Later expressions of the
+// newSharedParam returns a new untyped parameter, to be used instead of a bytea expression. Later expressions of the
 // statement use the parameter again.
-func (g *generator) entangled() string {
+func (g *sqlGenerator) newSharedParam() string {
 	p := param{typ: Bytea}
-	p.value, p.binary = g.world.input(g.draw, Bytea)
+	p.value, p.binary = g.world.drawInput(g.choiceSequence, Bytea)
 	g.params = append(g.params, p)
-	g.again = fmt.Sprintf("$%d", len(g.params))
-	return g.again
+	g.sharedParam = fmt.Sprintf("$%d", len(g.params))
+	return g.sharedParam
 }
 
-// mention returns an expression of a type that contains the parameter again, which the statement uses in many places.
-func (g *generator) mention(t Type) string {
-	p := g.again
+// sharedParamExpr returns an expression of a type that contains the parameter again, which the statement uses in many
+// places.
+func (g *sqlGenerator) sharedParamExpr(t Type) string {
+	p := g.sharedParam
 	switch t {
 	case Bytea:
-		return one(g.draw, p, p, p+" || '\\x00'", p+"::bytea", "substr("+p+", 1, 2)")
+		return pickOne(g.choiceSequence, p, p, p+" || '\\x00'", p+"::bytea", "substr("+p+", 1, 2)")
 	case Text:
-		return one(g.draw, p, p+"::text", "encode("+p+", 'hex')", "md5("+p+")")
+		return pickOne(g.choiceSequence, p, p+"::text", "encode("+p+", 'hex')", "md5("+p+")")
 	case Bool:
-		return one(g.draw, p+" = '\\x61'", p+" IS NULL", p+"::bytea > ''")
+		return pickOne(g.choiceSequence, p+" = '\\x61'", p+" IS NULL", p+"::bytea > ''")
 	}
-	return one(g.draw, "length("+p+")", "octet_length("+p+"::bytea)", "length("+p+"::text)", p)
+	return pickOne(g.choiceSequence, "length("+p+")", "octet_length("+p+"::bytea)", "length("+p+"::text)", p)
 }
 
-// array returns a parameter of type bytea[].
-func (g *generator) array() string {
-	return g.add(param{array: true, value: g.world.inputArray(g.draw), oid: one[uint32](g.draw, 0, 0, 1001)}, "bytea[]")
+// arrayParameter returns a parameter of type bytea[].
+func (g *sqlGenerator) arrayParameter() string {
+	return g.addParam(param{array: true, value: g.world.drawArrayInput(g.choiceSequence), oid: pickOne[uint32](g.choiceSequence, 0, 0, 1001)}, "bytea[]")
 }
 
-func (g *generator) add(p param, typ string) string {
+func (g *sqlGenerator) addParam(p param, typ string) string {
 	g.params = append(g.params, p)
 	text := fmt.Sprintf("$%d", len(g.params))
-	switch g.below(8) {
+	switch g.intBelow(8) {
 	case 6:
 		return text + "::" + typ
 	case 7:

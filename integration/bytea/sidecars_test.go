@@ -35,7 +35,7 @@ type column struct {
 // runs statements over it. Both do the same in a PostgreSQL, the oracle.
 type sidecars struct {
 	t   *testing.T
-	d   *draw
+	d   *choiceSequence
 	sim *harness.DSQLSim
 	cut *int // connections of the stand-in with smaller numbers are cut
 
@@ -112,10 +112,10 @@ func run(ctx context.Context, c *pgconn.PgConn, sql string, values [][]byte) sai
 
 // make is a table that there is not yet.
 func (s *sidecars) create(name string) string {
-	key := one(s.d, "k", "n, k", "n")
-	columns := []column{{"n", "int", key != "k"}, {"k", "bytea", key != "n"}, {"v", "bytea", false}, {"x", "text", false}}[:2+s.d.below(3)]
+	key := pickOne(s.d, "k", "n, k", "n")
+	columns := []column{{"n", "int", key != "k"}, {"k", "bytea", key != "n"}, {"v", "bytea", false}, {"x", "text", false}}[:2+s.d.intBelow(3)]
 	for i := range columns {
-		j := i + s.d.below(len(columns)-i)
+		j := i + s.d.intBelow(len(columns)-i)
 		columns[i], columns[j] = columns[j], columns[i]
 	}
 	var list []string
@@ -128,17 +128,17 @@ func (s *sidecars) create(name string) string {
 
 // change is a change of the schema, as several statements.
 func (s *sidecars) change() []string {
-	name := one(s.d, "t", "u")
+	name := pickOne(s.d, "t", "u")
 	columns := s.tables[name]
 	if columns == nil {
 		return []string{s.create(name)}
 	}
-	i := s.d.below(len(columns))
+	i := s.d.intBelow(len(columns))
 	c := columns[i]
-	switch s.d.below(8) {
+	switch s.d.intBelow(8) {
 	case 0, 1, 2:
 		s.names++
-		added := column{one(s.d, "v", "x", "c"), one(s.d, "int", "bytea", "text"), false}
+		added := column{pickOne(s.d, "v", "x", "c"), pickOne(s.d, "int", "bytea", "text"), false}
 		if slices.ContainsFunc(columns, func(c column) bool { return c.name == added.name }) {
 			added.name = fmt.Sprint("c", s.names)
 		}
@@ -162,7 +162,7 @@ func (s *sidecars) change() []string {
 		rename := "ALTER TABLE " + name + " RENAME COLUMN "
 		return []string{rename + c.name + " TO between", rename + other + " TO " + c.name, rename + "between TO " + other}
 	case 6:
-		return []string{fmt.Sprintf("CREATE INDEX %s_%d ON %s (%s)", name, s.d.below(3), name, one(s.d, "n", "k"))}
+		return []string{fmt.Sprintf("CREATE INDEX %s_%d ON %s (%s)", name, s.d.intBelow(3), name, pickOne(s.d, "n", "k"))}
 	}
 	return []string{"DROP TABLE " + name, s.create(name)}
 }
@@ -171,17 +171,17 @@ func (s *sidecars) change() []string {
 func (s *sidecars) value(kind string) string {
 	switch kind {
 	case "int":
-		return fmt.Sprint(1 + s.d.below(3))
+		return fmt.Sprint(1 + s.d.intBelow(3))
 	case "bytea":
-		return one(s.d, `\x61`, `\x6162`, `\x`, "61", "ab", `\x00ff`)
+		return pickOne(s.d, `\x61`, `\x6162`, `\x`, "61", "ab", `\x00ff`)
 	}
-	return one(s.d, "61", "ab", "x", "")
+	return pickOne(s.d, "61", "ab", "x", "")
 }
 
 // statement is a statement over the tables as they are, or over what they may have been. With
 // parameters there is one value for each.
 func (s *sidecars) statement(params bool) (sql string, values [][]byte) {
-	d, name, other := s.d, one(s.d, "t", "u"), one(s.d, "u", "t")
+	d, name, other := s.d, pickOne(s.d, "t", "u"), pickOne(s.d, "u", "t")
 	columns := s.tables[name]
 	if columns == nil {
 		columns = []column{{"n", "int", true}, {"k", "bytea", true}}
@@ -200,16 +200,16 @@ func (s *sidecars) statement(params bool) (sql string, values [][]byte) {
 			return v
 		}
 	}
-	c := columns[d.below(len(columns))]
+	c := columns[d.intBelow(len(columns))]
 	key := column{"k", "bytea", true}
-	switch d.below(15) {
+	switch d.intBelow(15) {
 	case 0, 1:
 		return "SELECT * FROM " + name, values
 	case 2:
 		return "TABLE " + name, values
 	case 3, 4:
 		var list []string
-		for _, c := range columns[:len(columns)-d.below(2)] {
+		for _, c := range columns[:len(columns)-d.intBelow(2)] {
 			list = append(list, literal(c.kind))
 		}
 		return "INSERT INTO " + name + " VALUES (" + strings.Join(list, ", ") + ") ON CONFLICT DO NOTHING", values
@@ -232,9 +232,9 @@ func (s *sidecars) statement(params bool) (sql string, values [][]byte) {
 	case 11:
 		return fmt.Sprintf("WITH c AS (SELECT * FROM %s) SELECT * FROM c WHERE %s >= %s", name, c.name, literal(c.kind)), values
 	case 12:
-		return fmt.Sprintf("SELECT (SELECT max(length(%s)) FROM %s) FROM %s", one(d, "k", "v", "x"), other, name), values
+		return fmt.Sprintf("SELECT (SELECT max(length(%s)) FROM %s) FROM %s", pickOne(d, "k", "v", "x"), other, name), values
 	case 13:
-		return fmt.Sprintf("SELECT %s, %s FROM %s, %s AS o ORDER BY 1", one(d, "k", "v"), c.name, name, other), values
+		return fmt.Sprintf("SELECT %s, %s FROM %s, %s AS o ORDER BY 1", pickOne(d, "k", "v"), c.name, name, other), values
 	}
 	return fmt.Sprintf("SELECT %s, count(*) FROM %s WHERE %s < %s GROUP BY 1", c.name, name, c.name, literal(c.kind)), values
 }
@@ -282,7 +282,7 @@ func (s *sidecars) compare(what string, stock, mapped said) {
 // step does one thing.
 func (s *sidecars) step(ctx context.Context) {
 	d := s.d
-	switch k := d.below(20); {
+	switch k := d.intBelow(20); {
 	case k == 19 && !s.block: // the backends are replaced
 		s.told = append(s.told, "-- the backends are replaced")
 		*s.cut = s.cutAll(ctx, *s.cut)
@@ -307,7 +307,7 @@ func (s *sidecars) step(ctx context.Context) {
 		s.compare("COMMIT", run(ctx, s.stock, "COMMIT", nil), run(ctx, s.client, "COMMIT", nil))
 		s.block = false
 	case k >= 10 && len(s.prepared) > 0:
-		p := s.prepared[d.below(len(s.prepared))]
+		p := s.prepared[d.intBelow(len(s.prepared))]
 		one := func(c *pgconn.PgConn) said { return answerOf(c.ExecPrepared(ctx, p.name, p.values, nil, nil).Read()) }
 		s.compare("EXECUTE "+p.name, one(s.stock), one(s.client))
 	case k >= 8:
@@ -359,7 +359,7 @@ func TestTwoSidecars(t *testing.T) {
 			continue
 		}
 		stock := pg.DSN(pg.NewDatabase(t))
-		s := &sidecars{t: t, d: newDraw(*seedFlag, uint64(n)), sim: sim, cut: &cut, tables: map[string][]column{}, refused: refused, otherwise: otherwise,
+		s := &sidecars{t: t, d: newChoiceSequence(*seedFlag, uint64(n)), sim: sim, cut: &cut, tables: map[string][]column{}, refused: refused, otherwise: otherwise,
 			changer: dialled(t, a.DSN("postgres")), client: dialled(t, b.DSN("postgres")), stockChanger: dialled(t, stock), stock: dialled(t, stock)}
 		s.told = []string{fmt.Sprintf("story %d of seed %d", n, *seedFlag)}
 		for range stepsOfStory {

@@ -16,8 +16,8 @@ import (
 	"strings"
 )
 
-// named is a statement of Temporal, with its name in Temporal's source.
-type named struct{ name, text string }
+// namedText is a statement of Temporal, with its name in Temporal's source.
+type namedText struct{ name, text string }
 
 // temporalModule returns the directory of Temporal's source: the module of integration/temporal, which it downloads if
 // necessary. The statements are unexported constants, so the test reads the source.
@@ -48,8 +48,8 @@ func temporalSchema(module string) ([]string, error) {
 }
 
 // temporalTexts returns the statements that Temporal's plugin for PostgreSQL sends.
-func temporalTexts(module string) ([]named, error) {
-	e := evaluator{declared: map[string]ast.Expr{}, known: map[string]any{}}
+func temporalTexts(module string) ([]namedText, error) {
+	e := constEvaluator{declared: map[string]ast.Expr{}, known: map[string]any{}}
 	folder := filepath.Join(module, "common/persistence/sql/sqlplugin/postgresql")
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {
@@ -63,19 +63,19 @@ func temporalTexts(module string) ([]named, error) {
 		if err != nil {
 			return nil, err
 		}
-		e.declare(parsed)
+		e.addDeclarations(parsed)
 	}
-	var all []named
-	for _, name := range slices.Sorted(keysOf(e.declared)) {
-		text, ok := e.value(name).(string)
+	var all []namedText
+	for _, name := range slices.Sorted(keysIterator(e.declared)) {
+		text, ok := e.valueOfName(name).(string)
 		if ok && statementStart.MatchString(text) && !strings.Contains(text, "%") {
-			all = append(all, variants(named{name, text}, e)...)
+			all = append(all, textVariants(namedText{name, text}, e)...)
 		}
 	}
 	return all, nil
 }
 
-func keysOf[V any](m map[string]V) func(func(string) bool) {
+func keysIterator[V any](m map[string]V) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for k := range m {
 			if !yield(k) {
@@ -87,13 +87,13 @@ func keysOf[V any](m map[string]V) func(func(string) bool) {
 
 var statementStart = regexp.MustCompile(`(?is)^\s*(SELECT|INSERT|UPDATE|DELETE)\s`)
 
-// evaluator evaluates the declarations of a Go package that define statements.
-type evaluator struct {
+// constEvaluator evaluates the declarations of a Go package that define statements.
+type constEvaluator struct {
 	declared map[string]ast.Expr
 	known    map[string]any
 }
 
-func (e evaluator) declare(file *ast.File) {
+func (e constEvaluator) addDeclarations(file *ast.File) {
 	for _, d := range file.Decls {
 		g, ok := d.(*ast.GenDecl)
 		if !ok {
@@ -109,47 +109,47 @@ func (e evaluator) declare(file *ast.File) {
 	}
 }
 
-// value returns the value of a declared name: a string, a []string, or nil.
-func (e evaluator) value(name string) any {
+// valueOfName returns the value of a declared name: a string, a []string, or nil.
+func (e constEvaluator) valueOfName(name string) any {
 	if _, ok := e.known[name]; !ok {
 		e.known[name] = nil
 		if x, ok := e.declared[name]; ok {
-			e.known[name] = e.eval(x)
+			e.known[name] = e.evalExpr(x)
 		}
 	}
 	return e.known[name]
 }
 
-func (e evaluator) eval(x ast.Expr) any {
+func (e constEvaluator) evalExpr(x ast.Expr) any {
 	switch x := x.(type) {
 	case *ast.BasicLit:
 		if text, err := strconv.Unquote(x.Value); err == nil && x.Kind == token.STRING {
 			return text
 		}
 	case *ast.Ident:
-		return e.value(x.Name)
+		return e.valueOfName(x.Name)
 	case *ast.BinaryExpr:
-		a, okA := e.eval(x.X).(string)
-		b, okB := e.eval(x.Y).(string)
+		a, okA := e.evalExpr(x.X).(string)
+		b, okB := e.evalExpr(x.Y).(string)
 		if okA && okB && x.Op == token.ADD {
 			return a + b
 		}
 	case *ast.CompositeLit:
 		var all []string
 		for _, item := range x.Elts {
-			if text, ok := e.eval(item).(string); ok {
+			if text, ok := e.evalExpr(item).(string); ok {
 				all = append(all, text)
 			}
 		}
 		return all
 	case *ast.CallExpr:
-		return e.call(x)
+		return e.evalCall(x)
 	}
 	return nil
 }
 
-// call evaluates a call of one of the plugin's functions, which build statements from templates.
-func (e evaluator) call(x *ast.CallExpr) any {
+// evalCall evaluates a call of one of the plugin's functions, which build statements from templates.
+func (e constEvaluator) evalCall(x *ast.CallExpr) any {
 	f, ok := x.Fun.(*ast.Ident)
 	if !ok {
 		return nil
@@ -157,7 +157,7 @@ func (e evaluator) call(x *ast.CallExpr) any {
 	var table, key string
 	var columns []string
 	for i, a := range x.Args {
-		switch v := e.eval(a).(type) {
+		switch v := e.evalExpr(a).(type) {
 		case string:
 			if i == 0 {
 				table = v
@@ -175,7 +175,7 @@ func (e evaluator) call(x *ast.CallExpr) any {
 		}
 		return strings.Join(all, ",")
 	}
-	template := func(name string) string { t, _ := e.value(name).(string); return t }
+	template := func(name string) string { t, _ := e.valueOfName(name).(string); return t }
 	switch f.Name {
 	case "makeDeleteMapQry":
 		return fmt.Sprintf(template("deleteMapQueryTemplate"), table)
@@ -189,26 +189,26 @@ func (e evaluator) call(x *ast.CallExpr) any {
 	return nil
 }
 
-// variants returns the forms in which Temporal's plugin for PostgreSQL sends a statement. Names are bound, with one and
-// with three rows or items, for each version of its table and each suffix.
-func variants(n named, e evaluator) []named {
+// textVariants returns the forms in which Temporal's plugin for PostgreSQL sends a statement. Names are bound, with one
+// and with three rows or items, for each version of its table and each suffix.
+func textVariants(n namedText, e constEvaluator) []namedText {
 	switch {
 	case strings.HasSuffix(n.text, "$"):
-		return membership(n, e)
+		return membershipVariants(n, e)
 	case strings.HasSuffix(strings.TrimSpace(n.text), " VALUES"):
 		n.text += " (:a, :b, :c)"
 	case strings.HasSuffix(n.text, "IN ("):
-		return []named{{n.name, n.text + "$3)"}, {n.name + " of three", n.text + "$3, $4, $5)"}}
+		return []namedText{{n.name, n.text + "$3)"}, {n.name + " of three", n.text + "$3, $4, $5)"}}
 	}
-	texts := []named{n}
+	texts := []namedText{n}
 	if strings.Contains(n.text, "task_queues_v2") {
-		texts = append(texts, named{n.name + " v1", strings.ReplaceAll(n.text, "task_queues_v2", "task_queues")})
+		texts = append(texts, namedText{n.name + " v1", strings.ReplaceAll(n.text, "task_queues_v2", "task_queues")})
 	}
-	var all []named
+	var all []namedText
 	for _, t := range texts {
-		all = append(all, named{t.name, numbered(t.text)})
-		if rows := threeRows(t.text); rows != t.text {
-			all = append(all, named{t.name + " of three", numbered(rows)})
+		all = append(all, namedText{t.name, numberParameters(t.text)})
+		if rows := tripleRows(t.text); rows != t.text {
+			all = append(all, namedText{t.name + " of three", numberParameters(rows)})
 		}
 	}
 	return all
@@ -219,8 +219,8 @@ var (
 	valuesList  = regexp.MustCompile(`(?is)(VALUES\s*)(\([^()]*:[^()]*\))`)
 )
 
-// numbered replaces placeholders by the numbered parameters of the wire protocol.
-func numbered(text string) string {
+// numberParameters replaces placeholders by the numbered parameters of the wire protocol.
+func numberParameters(text string) string {
 	n := 0
 	return placeholder.ReplaceAllStringFunc(text, func(string) string {
 		n++
@@ -228,26 +228,26 @@ func numbered(text string) string {
 	})
 }
 
-func threeRows(text string) string {
+func tripleRows(text string) string {
 	text = strings.ReplaceAll(text, "( ? )", "( ?, ?, ? )")
 	return valuesList.ReplaceAllString(text, "$1$2, $2, $2")
 }
 
-// membership returns the queries of cluster members: with each condition alone, and with all.
-func membership(n named, e evaluator) []named {
-	suffix := func(name string) string { t, _ := e.value(name).(string); return t }
+// membershipVariants returns the queries of cluster members: with each condition alone, and with all.
+func membershipVariants(n namedText, e constEvaluator) []namedText {
+	suffix := func(name string) string { t, _ := e.valueOfName(name).(string); return t }
 	conditions := []string{"templateWithHostIDSuffix", "templateWithRPCAddressSuffix", "templateWithRoleSuffix", "templateWithHeartbeatSinceSuffix",
 		"templateWithRecordExpirySuffix", "templateWithSessionStartSuffix", "templateWithHostIDGreaterSuffix"}
-	build := func(name string, of ...string) named {
+	build := func(name string, of ...string) namedText {
 		text, k := n.text+"1", 1
 		for _, c := range of {
 			k++
 			text += suffix(c) + strconv.Itoa(k)
 		}
 		text += suffix("templateWithOrderBySessionStartSuffix") + suffix("templateWithLimitSuffix") + strconv.Itoa(k+1)
-		return named{n.name + " " + name, text}
+		return namedText{n.name + " " + name, text}
 	}
-	all := []named{build("all", conditions...)}
+	all := []namedText{build("all", conditions...)}
 	for _, c := range conditions {
 		all = append(all, build(c, c))
 	}

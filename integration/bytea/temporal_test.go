@@ -191,7 +191,7 @@ func TestTemporal(t *testing.T) {
 					s.tables(schema)
 				})
 			}
-			for _, name := range slices.Sorted(keysOf(anyOrder)) {
+			for _, name := range slices.Sorted(keysIterator(anyOrder)) {
 				table += "\nrows in any order: " + name + ": " + anyOrder[name]
 			}
 			t.Log(table) // an exception is an error above, with its statement and both answers
@@ -201,7 +201,7 @@ func TestTemporal(t *testing.T) {
 
 // prepared makes the schema in both databases and holds what they say of each text against
 // each other. It returns the types of parameters.
-func prepared(t *testing.T, stock, mapped string, schema []string, texts []named) map[string][]uint32 {
+func prepared(t *testing.T, stock, mapped string, schema []string, texts []namedText) map[string][]uint32 {
 	t.Helper()
 	var conns []*pgconn.PgConn
 	for _, dsn := range []string{stock, mapped} {
@@ -230,9 +230,9 @@ func prepared(t *testing.T, stock, mapped string, schema []string, texts []named
 			t.Errorf("%s through Sluice: %v\n%s", n.name, errB, n.text)
 			continue
 		}
-		var x, y outcome
-		x.describe(a.Fields)
-		y.describe(b.Fields)
+		var x, y statementOutcome
+		x.setFields(a.Fields)
+		y.setFields(b.Fields)
 		if !slices.Equal(a.ParamOIDs, b.ParamOIDs) || !slices.Equal(x.fields, y.fields) {
 			t.Errorf("%s: %v %v, through Sluice %v %v", n.name, a.ParamOIDs, x.fields, b.ParamOIDs, y.fields)
 			continue
@@ -245,7 +245,7 @@ func prepared(t *testing.T, stock, mapped string, schema []string, texts []named
 
 // missesFail prepares the texts past what maps: each that names a mapped column must fail,
 // because the database has no column of the name.
-func missesFail(t *testing.T, upstream *pgtest.Server, texts []named) {
+func missesFail(t *testing.T, upstream *pgtest.Server, texts []namedText) {
 	t.Helper()
 	columns := map[string][]string{}
 	for line := range strings.Lines(upstream.SQL(t, "postgres", `SELECT c.relname, left(a.attname, -10) FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
@@ -284,7 +284,7 @@ var touched = regexp.MustCompile(`^([A-Z ]+0? )?[1-9]\d*$`)
 // temporalRun is one manner.
 type temporalRun struct {
 	t             *testing.T
-	texts         []named
+	texts         []namedText
 	types         map[string][]uint32
 	stock, mapped asker
 	random        *rand.Rand
@@ -328,7 +328,7 @@ var anyOrder = map[string]string{
 
 // inOrder is an answer as it can be compared: rows that no ORDER BY sorts are in any order, and
 // which of them LIMIT leaves is not said either.
-func inOrder(n named, answer string) string {
+func inOrder(n namedText, answer string) string {
 	words := strings.Fields(strings.ToUpper(n.text))
 	lines := strings.Split(answer, "\n")
 	base, _, _ := strings.Cut(n.name, " ")

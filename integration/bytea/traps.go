@@ -22,17 +22,17 @@ type Trap struct {
 	Plain bool
 }
 
-// Differ runs the texts of a trap in both databases, and returns those that the mapped database answers differently or
-// refuses.
-func (t Trap) Differ(ctx context.Context, stock, mapped *Client) (all []string, err error) {
-	p := &play{stock: stock, mapped: mapped}
+// FindDifferences runs the texts of a trap in both databases, and returns those that the mapped database answers
+// differently or refuses.
+func (t Trap) FindDifferences(ctx context.Context, stock, mapped *Client) (all []string, err error) {
+	p := &schemaRun{stock: stock, mapped: mapped}
 	for _, text := range t.Texts {
 		if t.Undone {
-			if err := p.say(ctx, "BEGIN"); err != nil {
+			if err := p.execInBoth(ctx, "BEGIN"); err != nil {
 				return nil, err
 			}
 		}
-		differs, err := p.trap(ctx, text, t.Refused)
+		differs, err := p.runTrap(ctx, text, t.Refused)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", text, err)
 		}
@@ -40,7 +40,7 @@ func (t Trap) Differ(ctx context.Context, stock, mapped *Client) (all []string, 
 			all = append(all, differs)
 		}
 		if t.Undone {
-			if err := p.say(ctx, "ROLLBACK"); err != nil {
+			if err := p.execInBoth(ctx, "ROLLBACK"); err != nil {
 				return nil, err
 			}
 		}
@@ -48,8 +48,8 @@ func (t Trap) Differ(ctx context.Context, stock, mapped *Client) (all []string, 
 	return all, nil
 }
 
-// trap returns how the answers to a text differ, "" if they are equal.
-func (p *play) trap(ctx context.Context, both string, refuse bool) (string, error) {
+// runTrap returns how the answers to a text differ, "" if they are equal.
+func (p *schemaRun) runTrap(ctx context.Context, both string, refuse bool) (string, error) {
 	text, value, has := strings.Cut(both, "|")
 	if strings.HasPrefix(value, "|") { // the operator
 		text, has = both, false
@@ -58,13 +58,13 @@ func (p *play) trap(ctx context.Context, both string, refuse bool) (string, erro
 	if has {
 		s.params = []param{{value: []byte(value)}}
 	}
-	want, got, v, err := p.try(ctx, s)
+	want, got, v, err := p.runInBoth(ctx, s)
 	switch {
 	case err != nil:
 		return "", err
 	case refuse && v.kind == refused:
 	case refuse || v.kind != same && v.kind != bothFail && v.kind != codesDiffer:
-		return fmt.Sprintf("%s\nsent: %s\n%s (stock %s, mapped %s)", both, got.sent, v.text, want.result(), got.result()), nil
+		return fmt.Sprintf("%s\nsent: %s\n%s (stock %s, mapped %s)", both, got.sent, v.text, want.resultText(), got.resultText()), nil
 	case strings.Contains(text, "ORDER BY") && !slices.Equal(want.rows, got.rows):
 		return fmt.Sprintf("%s: rows are\n%s\nwant\n%s", both, strings.Join(got.rows, "\n"), strings.Join(want.rows, "\n")), nil
 	}

@@ -78,7 +78,7 @@ func (p pair) traps(t *testing.T) {
 			continue
 		}
 		t.Run(trap.String(), func(t *testing.T) {
-			differ, err := trap.but(p.by.apart).Differ(t.Context(), stock, mapped)
+			differ, err := trap.but(p.by.apart).FindDifferences(t.Context(), stock, mapped)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -150,7 +150,7 @@ func (p pair) ownFunctions(t *testing.T) {
 	differ, err := Trap{Texts: []string{
 		`SELECT k, encode(k, 'hex'), decode('61', 'hex') FROM t ORDER BY k`, `SELECT n FROM t WHERE k = 'a'`, `SELECT n FROM t WHERE k = decode('61', 'hex')`,
 		`INSERT INTO s VALUES (501, 'own') RETURNING k`, `UPDATE s SET k = decode('', '') WHERE a = 501 RETURNING k`, `SELECT n FROM t WHERE k = ANY ($1)|{a}`,
-	}}.but(p.by.apart).Differ(t.Context(), stock, mapped)
+	}}.but(p.by.apart).FindDifferences(t.Context(), stock, mapped)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,32 +21,32 @@ const (
 
 func (t Type) String() string { return [...]string{"bytea", "int", "text", "boolean", "bigint"}[t] }
 
-// fixed are values that a conversion might treat in a special way.
-var fixed = [][]byte{
+// specialValues are values that a conversion might treat in a special way.
+var specialValues = [][]byte{
 	{}, {0}, {'a'}, bytes.Repeat([]byte{0}, 16), bytes.Repeat([]byte{0xff}, 16), []byte("0123456789abcdef"), {0xc3, 0x28},
 	[]byte(`it's "x" \ \x61`), []byte("deadbeef"), {0xff}, []byte("a,b)(")}
 
-// bytesOf draws a value, in most cases one of the world's few values, so that values occur several times.
-func (w *World) bytesOf(d *draw) []byte {
+// drawBytes draws a value, in most cases one of the world's few values, so that values occur several times.
+func (w *TestSchema) drawBytes(d *choiceSequence) []byte {
 	if len(w.values) > 0 && !d.chance(15) {
-		return one(d, w.values...)
+		return pickOne(d, w.values...)
 	}
 	if d.chance(50) {
-		return one(d, fixed...)
+		return pickOne(d, specialValues...)
 	}
-	b := make([]byte, one(d, 1, 2, 2, 16, 16, 16, 255))
-	first := d.below(256)
+	b := make([]byte, pickOne(d, 1, 2, 2, 16, 16, 16, 255))
+	first := d.intBelow(256)
 	for i := range b {
 		b[i] = byte(first + i*7)
 	}
 	return b
 }
 
-// quoted returns a string constant.
-func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+// quoteLiteral returns a string constant.
+func quoteLiteral(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// escaped returns a value in the escape format of bytea.
-func escaped(b []byte) string {
+// escapeBytea returns a value in the escape format of bytea.
+func escapeBytea(b []byte) string {
 	var s strings.Builder
 	for _, c := range b {
 		switch {
@@ -61,10 +61,10 @@ func escaped(b []byte) string {
 	return s.String()
 }
 
-// literal returns a value as one of the constants that a client may write.
-func literal(d *draw, b []byte) string {
+// byteaLiteral returns a value as one of the constants that a client may write.
+func byteaLiteral(d *choiceSequence, b []byte) string {
 	x := hex.EncodeToString(b)
-	switch d.below(16) {
+	switch d.intBelow(16) {
 	default:
 		return `'\x` + x + `'::bytea`
 	case 6, 7, 8:
@@ -78,64 +78,64 @@ func literal(d *draw, b []byte) string {
 	case 12:
 		return `decode('` + x + `', 'hex')`
 	case 13:
-		return quoted(escaped(b)) + "::bytea"
+		return quoteLiteral(escapeBytea(b)) + "::bytea"
 	case 14:
 		return `$q$\x` + x + `$q$::pg_catalog.bytea`
 	case 15:
-		return quoted(escaped(b))
+		return quoteLiteral(escapeBytea(b))
 	}
 }
 
-// constant returns a constant of a type.
-func (w *World) constant(d *draw, t Type) string {
+// drawConstant returns a constant of a type.
+func (w *TestSchema) drawConstant(d *choiceSequence, t Type) string {
 	switch t {
 	case Bytea:
-		return literal(d, w.bytesOf(d))
+		return byteaLiteral(d, w.drawBytes(d))
 	case Text:
-		return quoted(one(d, texts...))
+		return quoteLiteral(pickOne(d, texts...))
 	case Bool:
-		return one(d, "true", "false")
+		return pickOne(d, "true", "false")
 	}
-	return fmt.Sprint(d.below(4))
+	return fmt.Sprint(d.intBelow(4))
 }
 
 var texts = []string{"a", "b", "", "é", `\x61`, "61", "it's", "A b"}
 
-// input returns the value of a parameter of a type, in text or binary format.
-func (w *World) input(d *draw, t Type) (value []byte, binary bool) {
+// drawInput returns the value of a parameter of a type, in text or binary format.
+func (w *TestSchema) drawInput(d *choiceSequence, t Type) (value []byte, binary bool) {
 	if d.chance(8) {
 		return nil, false
 	}
 	switch t {
 	case Bytea:
-		b := w.bytesOf(d)
-		switch d.below(18) {
+		b := w.drawBytes(d)
+		switch d.intBelow(18) {
 		case 0, 1, 4, 5, 6, 7:
 			return append([]byte(`\x`), hex.EncodeToString(b)...), false
 		case 2, 8, 9:
-			return []byte(escaped(b)), false
+			return []byte(escapeBytea(b)), false
 		case 3:
-			return []byte(`\x` + one(d, "0", "zz", "AB cd")), false
+			return []byte(`\x` + pickOne(d, "0", "zz", "AB cd")), false
 		}
 		return append([]byte{}, b...), true
 	case Text:
-		return []byte(one(d, texts...)), false
+		return []byte(pickOne(d, texts...)), false
 	case Bool:
-		return []byte(one(d, "t", "f")), false
+		return []byte(pickOne(d, "t", "f")), false
 	}
-	return []byte(fmt.Sprint(d.below(4))), false
+	return []byte(fmt.Sprint(d.intBelow(4))), false
 }
 
-// inputArray returns the value of a parameter of type bytea[].
-func (w *World) inputArray(d *draw) []byte {
+// drawArrayInput returns the value of a parameter of type bytea[].
+func (w *TestSchema) drawArrayInput(d *choiceSequence) []byte {
 	if d.chance(10) {
 		return nil
 	}
 	var items []string
-	for range d.below(4) {
+	for range d.intBelow(4) {
 		item := "NULL"
 		if !d.chance(15) {
-			item = `"\\x` + hex.EncodeToString(w.bytesOf(d)) + `"`
+			item = `"\\x` + hex.EncodeToString(w.drawBytes(d)) + `"`
 		}
 		items = append(items, item)
 	}

@@ -2,8 +2,8 @@
 //
 //	server := certs.SelfSigned("server", "db.example")        // its own authority
 //	client := certs.SignedBy(server, "ann")                   // by another certificate
-//	config := &tls.Config{RootCAs: certs.Pool(server), Certificates: []tls.Certificate{client}}
-//	certFile, keyFile := certs.Files(t, server)               // PEM
+//	config := &tls.Config{RootCAs: certs.CertPool(server), Certificates: []tls.Certificate{client}}
+//	certFile, keyFile := certs.WriteTestFiles(t, server)               // PEM
 //
 // Every certificate is valid for servers and clients, for localhost, the loopback addresses and the given names, and
 // has its Leaf. Making a certificate can fail only by a mistake in package certs, hence with a panic.
@@ -25,8 +25,8 @@ import (
 	"time"
 )
 
-// life is the validity of a certificate, longer than a test run or a day's `make run`.
-const life = 30 * 24 * time.Hour
+// validity is the validity of a certificate, longer than a test run or a day's `make run`.
+const validity = 30 * 24 * time.Hour
 
 // SelfSigned returns a certificate that is its own authority, and may sign others.
 func SelfSigned(commonName string, names ...string) tls.Certificate {
@@ -59,7 +59,7 @@ func newTemplate(commonName string, names []string) *x509.Certificate {
 	return &x509.Certificate{
 		Subject:     pkix.Name{CommonName: commonName},
 		NotBefore:   now.Add(-time.Hour), // clocks of containers drift
-		NotAfter:    now.Add(life),
+		NotAfter:    now.Add(validity),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		DNSNames:    append([]string{"localhost"}, names...),
@@ -79,15 +79,15 @@ func sign(template, parent *x509.Certificate, key, signer crypto.Signer) tls.Cer
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
-// Pool returns a pool that trusts ca and the certificates signed by ca.
-func Pool(ca tls.Certificate) *x509.CertPool {
+// CertPool returns a pool that trusts ca and the certificates signed by ca.
+func CertPool(ca tls.Certificate) *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(ca.Leaf)
 	return pool
 }
 
-// Files writes a certificate and its key into a directory of the test.
-func Files(t testing.TB, cert tls.Certificate) (certFile, keyFile string) {
+// WriteTestFiles writes a certificate and its key into a directory of the test.
+func WriteTestFiles(t testing.TB, cert tls.Certificate) (certFile, keyFile string) {
 	t.Helper()
 	dir := t.TempDir()
 	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")

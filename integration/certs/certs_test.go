@@ -34,7 +34,7 @@ func TestWhoIsTrusted(t *testing.T) {
 		{"signed by what may not sign", SignedBy(signed, "bob"), signed, "localhost", false},
 	} {
 		for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
-			_, err := test.cert.Leaf.Verify(x509.VerifyOptions{Roots: Pool(test.ca), DNSName: test.name, KeyUsages: []x509.ExtKeyUsage{usage}})
+			_, err := test.cert.Leaf.Verify(x509.VerifyOptions{Roots: CertPool(test.ca), DNSName: test.name, KeyUsages: []x509.ExtKeyUsage{usage}})
 			if (err == nil) != test.trusted {
 				t.Errorf("%s: %v, want trust: %v", test.about, err, test.trusted)
 			}
@@ -48,7 +48,7 @@ func TestWhoIsTrusted(t *testing.T) {
 func TestFilesHoldThePair(t *testing.T) {
 	t.Parallel()
 	cert := SelfSigned("server")
-	certFile, keyFile := Files(t, cert)
+	certFile, keyFile := WriteTestFiles(t, cert)
 	loaded, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
 		t.Fatal(err)

@@ -34,14 +34,14 @@ func Start(cmd *exec.Cmd, onDeath syscall.Signal) (*Process, error) {
 
 	p := &Process{cmd: cmd, exited: make(chan struct{})}
 	started := make(chan error, 1)
-	go p.live(started)
+	go p.runAndReap(started)
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
 	}
 	return p, nil
 }
 
-func (p *Process) live(started chan<- error) {
+func (p *Process) runAndReap(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 

@@ -35,7 +35,7 @@ type config struct {
 }
 
 func run(args []string, out io.Writer) error {
-	c, err := parse(args)
+	c, err := parseArgs(args)
 	if err != nil {
 		return err
 	}
@@ -58,20 +58,20 @@ func run(args []string, out io.Writer) error {
 	// The second signal has its usual effect: it kills this process, and the kernel kills the children.
 	context.AfterFunc(ctx, stop)
 
-	s := &stack{config: c, out: out}
-	err = s.up(ctx)
+	s := &devStack{config: c, out: out}
+	err = s.startAll(ctx)
 	if err == nil {
-		s.announce()
-		err = s.wait(ctx)
+		s.printInstructions()
+		err = s.waitForEnd(ctx)
 	}
 	if ctx.Err() != nil {
 		err = nil // asked to end, whatever that interrupted
 		fmt.Fprintln(out, "\nstopping")
 	}
-	return errors.Join(err, s.down())
+	return errors.Join(err, s.stopAll())
 }
 
-func parse(args []string) (config, error) {
+func parseArgs(args []string) (config, error) {
 	var c config
 	flags := flag.NewFlagSet("devrun", flag.ContinueOnError)
 	bin := flags.String("bin", "bin", "directory of the built programs")

@@ -78,7 +78,7 @@ func startDevrunWith(t *testing.T, bin string, args ...string) *devrun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	base := sockets.Dir(t) // for the account postgres, and its sockets
+	base := sockets.SocketDir(t) // for the account postgres, and its sockets
 	cmd := exec.Command(self, append([]string{"--bin", bin, "--scale", "1"}, args...)...)
 	cmd.Env = append(os.Environ(), "DEVRUN_TEST=1", "TMPDIR="+base)
 	cmd.Stderr = os.Stderr
@@ -223,7 +223,7 @@ func TestTakenPortIsNamedInOneLine(t *testing.T) {
 	if err := checkPort(port, "PORT"); err != nil {
 		t.Errorf("a free port: %v", err)
 	}
-	if got := portHolder(port); got != "" {
+	if got := listeningProcess(port); got != "" {
 		t.Errorf("a free port is held by %q", got)
 	}
 }
@@ -249,7 +249,7 @@ func TestListeningInode(t *testing.T) {
 
 func TestParseRefusesAnUnknownBackend(t *testing.T) {
 	t.Parallel()
-	if _, err := parse([]string{"--backend", "mysql"}); err == nil || !strings.Contains(err.Error(), "BACKEND=mysql") {
+	if _, err := parseArgs([]string{"--backend", "mysql"}); err == nil || !strings.Contains(err.Error(), "BACKEND=mysql") {
 		t.Errorf("error = %v", err)
 	}
 }

@@ -25,7 +25,7 @@ func checkPort(port int, variable string) error {
 	remedy := fmt.Sprintf("choose another with make run %s=%d", variable, port+1)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		if holder := portHolder(port); holder != "" {
+		if holder := listeningProcess(port); holder != "" {
 			return fmt.Errorf("port %d is taken by %s; %s", port, holder, remedy)
 		}
 		return fmt.Errorf("port %d is taken; %s", port, remedy)
@@ -35,9 +35,9 @@ func checkPort(port int, variable string) error {
 	return fmt.Errorf("port %d: %w; %s", port, err, remedy)
 }
 
-// portHolder returns the process that listens on a TCP port, as "postgres (pid 812)". It returns "" if there is none,
-// or if this process may not see it.
-func portHolder(port int) string {
+// listeningProcess returns the process that listens on a TCP port, as "postgres (pid 812)". It returns "" if there is
+// none, or if this process may not see it.
+func listeningProcess(port int) string {
 	sockets := map[string]bool{} // link texts of the listening sockets
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		file, err := os.Open(table)

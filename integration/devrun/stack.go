@@ -22,8 +22,8 @@ const stopGrace = 6 * time.Second
 // drainTimeout is Sluice's drain timeout, one second shorter than stopGrace.
 const drainTimeout = stopGrace - time.Second
 
-// stack holds the running programs, in the order of their start. A field is nil until its program runs.
-type stack struct {
+// devStack holds the running programs, in the order of their start. A field is nil until its program runs.
+type devStack struct {
 	config
 	out io.Writer
 
@@ -32,14 +32,14 @@ type stack struct {
 	sluice   *harness.Sluice
 }
 
-// up starts all programs. After an error, down ends the programs that up has started.
-func (s *stack) up(ctx context.Context) (err error) {
+// startAll starts all programs. After an error, down ends the programs that up has started.
+func (s *devStack) startAll(ctx context.Context) (err error) {
 	fmt.Fprintln(s.out, "starting PostgreSQL")
 	if s.postgres, err = pgtest.Launch(pgtest.TLS()); err != nil {
 		return err
 	}
 	fmt.Fprintln(s.out, "loading pgbench's tables")
-	if err := s.load(ctx); err != nil {
+	if err := s.loadPgbenchTables(ctx); err != nil {
 		return err
 	}
 	dir := s.postgres.SocketDir
@@ -60,9 +60,9 @@ func (s *stack) up(ctx context.Context) (err error) {
 	return err
 }
 
-// load makes pgbench's tables on the PostgreSQL server directly, because DSQL refuses some statements of pgbench's
-// initialization.
-func (s *stack) load(ctx context.Context) error {
+// loadPgbenchTables makes pgbench's tables on the PostgreSQL server directly, because DSQL refuses some statements of
+// pgbench's initialization.
+func (s *devStack) loadPgbenchTables(ctx context.Context) error {
 	cmd := s.postgres.Program("pgbench", "--initialize", "--quiet", "--scale="+strconv.Itoa(s.scale), "postgres")
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output
@@ -82,8 +82,8 @@ func (s *stack) load(ctx context.Context) error {
 	return nil
 }
 
-// announce prints how to use the programs.
-func (s *stack) announce() {
+// printInstructions prints how to use the programs.
+func (s *devStack) printInstructions() {
 	user, behind, logs := "admin", "a local stand-in for Aurora DSQL", "sluice.log dsqlsim.log server.log"
 	if s.backend == "postgres" {
 		user, behind, logs = s.postgres.User, "a plain PostgreSQL", "sluice.log server.log"
@@ -102,8 +102,8 @@ Sluice is ready, in front of %s.
 `, behind, conninfo, conninfo, s.sluice.AdminURL, s.postgres.SocketDir, logs)
 }
 
-// wait returns when ctx ends, or with an error when a program ends.
-func (s *stack) wait(ctx context.Context) error {
+// waitForEnd returns when ctx ends, or with an error when a program ends.
+func (s *devStack) waitForEnd(ctx context.Context) error {
 	var standInExited <-chan struct{} // nil, never ready, when there is none
 	if s.standIn != nil {
 		standInExited = s.standIn.Exited()
@@ -120,8 +120,8 @@ func (s *stack) wait(ctx context.Context) error {
 	}
 }
 
-// down ends the programs, in the reverse order of their start, and removes the directory.
-func (s *stack) down() error {
+// stopAll ends the programs, in the reverse order of their start, and removes the directory.
+func (s *devStack) stopAll() error {
 	if s.sluice != nil {
 		s.sluice.Stop(syscall.SIGTERM, stopGrace)
 	}

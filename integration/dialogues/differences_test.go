@@ -294,8 +294,8 @@ func TestDifferencesAreListed(t *testing.T) {
 	}
 }
 
-// TestRowsOfDifferences compares the form of the pages: the index links each, a row has four cells, says once what it is
-// about, and ends with a SQLSTATE or with words that stand for one.
+// TestRowsOfDifferences compares the form of the pages: the index links each, a row has four cells, says once what it
+// is about, and ends with a SQLSTATE or with words that stand for one.
 func TestRowsOfDifferences(t *testing.T) {
 	index, err := os.ReadFile("../../docs/compatibility.md")
 	if err != nil {

@@ -73,8 +73,8 @@ func draw(seed uint64, n int, r route) (dialogue, map[string]int) {
 // resetting is a text whose function or block returns a setting to what the session has by itself.
 var resetting = regexp.MustCompile(`(q_[abc]\(|DO ).*(RESET|TO DEFAULT|NULL, (true|false)\))`)
 
-// endBehindResets has requests end behind a RESET inside of a function: until then the startup's value is not in force, as
-// docs/compatibility.md has it.
+// endBehindResets has requests end behind a RESET inside of a function: until then the startup's value is not in force,
+// as docs/compatibility.md has it.
 func (d dialogue) endBehindResets() {
 	texts, bound := map[string]string{}, map[string]string{} // by client and name of the statement, of the portal
 	for i := range d.steps {

@@ -38,7 +38,7 @@ type mutant struct {
 	test, dir   string // the test that must fail
 	route       string
 	theme, why  string
-	changes     []harness.Change
+	changes     []harness.SourceChange
 }
 
 // quickMutants run in every test, the others by make mutants.
@@ -55,7 +55,7 @@ func readMutant(file string) (m mutant, err error) {
 	var old, replacement []string
 	end := func() {
 		if part != nil {
-			m.changes = append(m.changes, harness.Change{File: source, Old: strings.Join(old, "\n"), New: strings.Join(replacement, "\n")})
+			m.changes = append(m.changes, harness.SourceChange{File: source, Old: strings.Join(old, "\n"), New: strings.Join(replacement, "\n")})
 		}
 		old, replacement, part = nil, nil, nil
 	}
@@ -126,7 +126,7 @@ func TestMutants(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		overlay, err := harness.Overlay(t.TempDir(), m.changes...)
+		overlay, err := harness.WriteOverlay(t.TempDir(), m.changes...)
 		if err != nil { // every one of them, in every test: the source has moved on
 			t.Errorf("%s: %v", m.name, err)
 			continue
@@ -181,7 +181,7 @@ func (m mutant) noticed(t *testing.T, overlay string) (string, error) {
 
 // differs says where and after how many dialogues the mutant differs from PostgreSQL.
 func (m mutant) differs(t *testing.T, overlay string) (by string, err error) {
-	bin, err := harness.BuildOverlay(t.TempDir(), overlay)
+	bin, err := harness.BuildWithOverlay(t.TempDir(), overlay)
 	if err != nil {
 		return "", err
 	}

@@ -9,7 +9,8 @@ import (
 )
 
 // The route parts has transactions with DDL committed in parts (ddl.in_transactions). Sluice sends its client a WARNING
-// of each early commit, and the direct run commits there: what was committed without one is a difference in what is left.
+// of each early commit, and the direct run commits there: what was committed without one is a difference in what is
+// left.
 
 // partsTheme is the theme that every dialogue of that route has.
 const partsTheme = "ddl in parts"
@@ -73,7 +74,8 @@ func ofParts(line string) bool {
 	return strings.HasPrefix(line, "N ") && (strings.Contains(line, partMessage) || strings.Contains(line, staysMessage))
 }
 
-// earlyCommits counts, for each early commit of which an answer has a WARNING, the statements that were answered before it.
+// earlyCommits counts, for each early commit of which an answer has a WARNING, the statements that were answered before
+// it.
 func earlyCommits(lines []string) (behind []int) {
 	done := 0
 	for _, l := range lines {
@@ -217,8 +219,8 @@ func alone(told tale, i int) bool {
 
 var changesSchema = regexp.MustCompile(`\b(CREATE|ALTER|DROP) `)
 
-// ddlBehind reports whether anybody may have changed the schema before the end of step i: the session at the server that
-// meets it knows an older one, also where the client has changed it on another.
+// ddlBehind reports whether anybody may have changed the schema before the end of step i: the session at the server
+// that meets it knows an older one, also where the client has changed it on another.
 func ddlBehind(d dialogue, told tale, i int) bool {
 	for k, s := range d.steps[:i] {
 		if !told.outcomes[k].skipped && changesSchema.MatchString(s.String()) {

@@ -136,7 +136,7 @@ func (c *through) asks() {
 		if err != nil {
 			return
 		}
-		if name := asked.By(textOf(f)); name != "" && !clientsSet(f, name) {
+		if name := asked.QuestionOf(textOf(f)); name != "" && !clientsSet(f, name) {
 			if due, ok := c.p.due(name); ok {
 				switch {
 				case due.Action == "cut" && due.At == "answered":

@@ -175,7 +175,7 @@ func (g *drawer) insert(steps []step, before, number int, refused bool) (all []s
 }
 
 // mayTell are the errors that a fault at a question may be to a client, by their SQLSTATEs: of all others it sees
-// nothing (question.Table). Where more backends are lost in a row than Sluice tries, the loss is one. A client of the
+// nothing (question.All). Where more backends are lost in a row than Sluice tries, the loss is one. A client of the
 // dialogue that sends the text of a question itself has the fault at its own statement.
 func (d dialogue) mayTell(f planned, dsql bool) (states []string) {
 	lost := f.Action == "cut" || f.Action == "stall" && f.Seconds > 5
@@ -216,7 +216,7 @@ func (f planned) outlasts(d dialogue) bool {
 func (d dialogue) sends(question string) bool {
 	return slices.ContainsFunc(d.steps, func(s step) bool {
 		return slices.ContainsFunc(s.frames, func(f frame) bool {
-			return slices.ContainsFunc(f.parts, func(sql string) bool { return asked.By(sql) == question })
+			return slices.ContainsFunc(f.parts, func(sql string) bool { return asked.QuestionOf(sql) == question })
 		})
 	})
 }

@@ -28,9 +28,9 @@ type route struct {
 // far, so that sessions change backends all the time.
 const backends = 5
 
-// cancelGrace is how long Sluice waits for PostgreSQL to heed a cancel: a machine that is short of time forks a process for
-// each, and what Sluice says of itself behind the grace lacks PostgreSQL's context. The stand-in heeds none, so a shorter
-// grace loses nothing there.
+// cancelGrace is how long Sluice waits for PostgreSQL to heed a cancel: a machine that is short of time forks a process
+// for each, and what Sluice says of itself behind the grace lacks PostgreSQL's context. The stand-in heeds none, so a
+// shorter grace loses nothing there.
 const cancelGrace = 2 * time.Second
 
 // openRoutes starts everything that the routes need. The first is direct.

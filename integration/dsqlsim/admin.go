@@ -15,7 +15,7 @@ import (
 // maxPlanBytes bounds the body of a POST to /faults, in bytes.
 const maxPlanBytes = 1 << 20
 
-// Admin returns the handler of the stand-in's HTTP interface:
+// AdminHandler returns the handler of the stand-in's HTTP interface:
 //
 //	GET    /livez                   200 while the server runs
 //	GET    /readyz                  200 while the server serves and PostgreSQL answers
@@ -23,10 +23,10 @@ const maxPlanBytes = 1 << 20
 //	GET    /ledger?after=N          the events after event N, oldest first;
 //	                                with session=M those of that connection only
 //	GET    /faults                  the faults that have not happened yet
-//	POST   /faults                  adds a JSON list of faults (see PlanHelp), all or none
+//	POST   /faults                  adds a JSON list of faults (see FaultPlanHelp), all or none
 //	DELETE /faults                  removes all planned faults
 //	DELETE /sessions/{id}           cuts a connection, as a lost network would
-func (s *Server) Admin() http.Handler {
+func (s *Server) AdminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
 		if s.ctx.Err() != nil {
@@ -38,18 +38,18 @@ func (s *Server) Admin() http.Handler {
 	mux.HandleFunc("GET /readyz", s.serveReady)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /ledger", s.serveLedger)
-	mux.HandleFunc("GET /faults", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.Planned()) })
+	mux.HandleFunc("GET /faults", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.PendingFaults()) })
 	mux.HandleFunc("POST /faults", s.servePlan)
 	mux.HandleFunc("DELETE /faults", func(w http.ResponseWriter, _ *http.Request) {
-		s.ClearPlan()
+		s.ClearFaults()
 		w.WriteHeader(http.StatusNoContent)
 	})
-	mux.HandleFunc("DELETE /sessions/{id}", s.serveCut)
+	mux.HandleFunc("DELETE /sessions/{id}", s.serveCutSession)
 	return mux
 }
 
 func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
-	if err := s.ready(r.Context()); err != nil {
+	if err := s.checkReady(r.Context()); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
@@ -65,7 +65,7 @@ func (s *Server) serveLedger(w http.ResponseWriter, r *http.Request) {
 		}
 		n, err := strconv.ParseUint(given, 10, 64)
 		if err != nil {
-			problems = append(problems, fmt.Errorf("%s %q: want the number of %s", name, shorten(given), what))
+			problems = append(problems, fmt.Errorf("%s %q: want the number of %s", name, shortenText(given), what))
 		}
 		return n
 	}
@@ -74,9 +74,9 @@ func (s *Server) serveLedger(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	events := s.Ledger(after)
+	events := s.EventsAfter(after)
 	if session > 0 {
-		events = slices.DeleteFunc(events, func(e Event) bool { return e.Session != session })
+		events = slices.DeleteFunc(events, func(e LedgerEvent) bool { return e.Session != session })
 	}
 	writeJSON(w, events)
 }
@@ -87,7 +87,7 @@ func (s *Server) servePlan(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the plan: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	switch err := s.PlanJSON(body); {
+	switch err := s.AddFaultsJSON(body); {
 	case errors.Is(err, errTooManyFaults):
 		http.Error(w, err.Error(), http.StatusTooManyRequests)
 	case err != nil:
@@ -97,7 +97,7 @@ func (s *Server) servePlan(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *Server) serveCut(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serveCutSession(w http.ResponseWriter, r *http.Request) {
 	id, err := strconv.ParseUint(r.PathValue("id"), 10, 64)
 	if err != nil || !s.CloseSession(id) {
 		http.Error(w, "no such session", http.StatusNotFound)

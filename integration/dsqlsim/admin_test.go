@@ -16,7 +16,7 @@ import (
 func TestAdmin(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil)
-	admin := httptest.NewServer(c.Admin())
+	admin := httptest.NewServer(c.AdminHandler())
 	defer admin.Close()
 	call := func(method, path, body string) (int, string) {
 		t.Helper()
@@ -67,7 +67,7 @@ func TestAdmin(t *testing.T) {
 			t.Errorf("%s %s: %d %s", test.method, test.path, code, body)
 		}
 	}
-	var events []dsqlsim.Event
+	var events []dsqlsim.LedgerEvent
 	_, body := call("GET", "/ledger?session=1", "")
 	if err := json.Unmarshal([]byte(body), &events); err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestCutSession(t *testing.T) {
 	w := c.raw(t)
 	w.ask(1, &pgproto3.Query{String: "BEGIN"})
 	var id uint64
-	for _, e := range c.Ledger(0) {
+	for _, e := range c.EventsAfter(0) {
 		if e.Kind == "connect" {
 			id = e.Session
 		}
@@ -103,7 +103,7 @@ func TestLedgerIsBounded(t *testing.T) {
 	for range 25 {
 		w.ask(1, &pgproto3.Query{String: "SELECT '" + strings.Repeat("x", 1000) + "'"})
 	}
-	events := c.Ledger(0)
+	events := c.EventsAfter(0)
 	if len(events) != 10 {
 		t.Fatalf("%d events", len(events))
 	}
@@ -116,10 +116,10 @@ func TestLedgerIsBounded(t *testing.T) {
 		}
 	}
 	last := events[9].Seq
-	if again := c.Ledger(last - 3); len(again) != 3 || again[0].Seq != last-2 {
+	if again := c.EventsAfter(last - 3); len(again) != 3 || again[0].Seq != last-2 {
 		t.Errorf("after %d: %+v", last-3, again)
 	}
-	if none := c.Ledger(last + 100); len(none) != 0 {
+	if none := c.EventsAfter(last + 100); len(none) != 0 {
 		t.Errorf("%d events from the future", len(none))
 	}
 }

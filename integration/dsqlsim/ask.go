@@ -9,8 +9,8 @@ import (
 // maxAnswerRows bounds the rows that an answer stores.
 const maxAnswerRows = 100_000
 
-// answer is PostgreSQL's answer to a statement that the stand-in sent for itself, not for the client.
-type answer struct {
+// ownAnswer is PostgreSQL's answer to a statement that the stand-in sent for itself, not for the client.
+type ownAnswer struct {
 	rows       [][][]byte
 	tag        string
 	sum        uint64
@@ -18,17 +18,17 @@ type answer struct {
 	failed     *pgproto3.ErrorResponse
 }
 
-// exchange sends frames and a Sync to PostgreSQL and returns the answer up to ReadyForQuery. The client sees neither.
-// Pending replies may only be of frames that cannot fail. The session must be in a block: there this Sync ends no
-// transaction of the client.
-func (s *session) exchange(frames ...*frame) (*answer, error) {
-	if err := s.openBlock(); err != nil {
+// exchangeUpstream sends frames and a Sync to PostgreSQL and returns the answer up to ReadyForQuery. The client sees
+// neither. Pending replies may only be of frames that cannot fail. The session must be in a block: there this Sync ends
+// no transaction of the client.
+func (s *session) exchangeUpstream(frames ...*frame) (*ownAnswer, error) {
+	if err := s.openDeferredBlock(); err != nil {
 		return nil, err
 	}
-	if err := s.settle(); err != nil {
+	if err := s.drainReplies(); err != nil {
 		return nil, err
 	}
-	for _, f := range append(frames, closeFrame('P', ownName), &frame{kind: 'S'}) { // an open portal keeps its tables from DDL
+	for _, f := range append(frames, newCloseFrame('P', ownName), &frame{kind: 'S'}) { // an open portal keeps its tables from DDL
 		if err := s.upstream.write(f.kind, f.body); err != nil {
 			return nil, err
 		}
@@ -38,38 +38,38 @@ func (s *session) exchange(frames ...*frame) (*answer, error) {
 	if err := s.upstream.flush(); err != nil {
 		return nil, err
 	}
-	return s.readAnswer()
+	return s.readOwnAnswer()
 }
 
-// ask runs one statement of the stand-in in the client's block and returns its answer. A simple Query would destroy the
-// client's unnamed statement and portal, so ask uses the extended protocol.
-func (s *session) ask(sql string) (*answer, error) {
-	return s.exchange(ownFrames(sql, nil, noValues)...)
+// queryUpstream runs one statement of the stand-in in the client's block and returns its answer. A simple Query would
+// destroy the client's unnamed statement and portal, so ask uses the extended protocol.
+func (s *session) queryUpstream(sql string) (*ownAnswer, error) {
+	return s.exchangeUpstream(ownStatementFrames(sql, nil, noValues)...)
 }
 
-// readAnswer reads PostgreSQL's frames up to ReadyForQuery and returns them as an answer. It relays only
+// readOwnAnswer reads PostgreSQL's frames up to ReadyForQuery and returns them as an answer. It relays only
 // ParameterStatus to the client.
-func (s *session) readAnswer() (*answer, error) {
-	a := &answer{}
+func (s *session) readOwnAnswer() (*ownAnswer, error) {
+	a := &ownAnswer{}
 	for {
-		kind, total, err := s.upstream.header()
+		kind, total, err := s.upstream.peekHeader()
 		if err != nil {
 			return nil, err
 		}
 		switch kind {
 		case 'D', 'C', 'E', 'Z', 't':
 		case 'S': // a setting that comes or goes is the client's to know
-			if err := s.relay(total); err != nil {
+			if err := s.relayReply(total); err != nil {
 				return nil, err
 			}
 			continue
 		default:
-			if err := s.upstream.discard(total); err != nil {
+			if err := s.upstream.discardFrame(total); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		body, err := s.upstream.body(total)
+		body, err := s.upstream.readBody(total)
 		if err != nil {
 			return nil, err
 		}
@@ -77,17 +77,17 @@ func (s *session) readAnswer() (*answer, error) {
 			s.status = body[0]
 			return a, nil
 		}
-		if err := a.add(kind, body); err != nil {
+		if err := a.addMessage(kind, body); err != nil {
 			return nil, upstreamError(err)
 		}
 	}
 }
 
-// add adds one message of PostgreSQL to the answer.
-func (a *answer) add(kind byte, body []byte) error {
+// addMessage adds one message of PostgreSQL to the answer.
+func (a *ownAnswer) addMessage(kind byte, body []byte) error {
 	switch kind {
 	case 'D':
-		a.sum += sumOf(body)
+		a.sum += rowDigest(body)
 		if len(a.rows) >= maxAnswerRows {
 			return nil
 		}

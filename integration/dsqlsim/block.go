@@ -12,9 +12,9 @@ import (
 // write.
 const maxLogBytes = 32 << 20
 
-// block is the client's open transaction block. The stand-in can park it: undo its effects in PostgreSQL, with their
-// locks. The stand-in can also resume it: run the effects again, in the snapshot that the block has.
-type block struct {
+// transactionBlock is the client's open transaction block. The stand-in can park it: undo its effects in PostgreSQL,
+// with their locks. The stand-in can also resume it: run the effects again, in the snapshot that the block has.
+type transactionBlock struct {
 	// hasSnapshot reports whether a statement has run that takes the snapshot. snapshot is the certifier's number of that
 	// snapshot.
 	hasSnapshot bool
@@ -33,8 +33,8 @@ type block struct {
 	// changedRows reports whether the block has updated or deleted rows.
 	changedRows bool
 	// namedRows are the rows that the block's locking clauses name, with the strength of the lock.
-	namedRows map[place]occ.Strength
-	attempt   attempt
+	namedRows map[rowPlace]occ.LockStrength
+	attempt   statementAttempt
 	committed bool
 }
 
@@ -43,7 +43,7 @@ type effectLog struct {
 	// savepointSent reports that the savepoint is on its way to PostgreSQL. savepointSet reports that PostgreSQL has the
 	// savepoint.
 	savepointSent, savepointSet bool
-	effects                     []effect // oldest first
+	effects                     []loggedEffect // oldest first
 	bytes                       int
 	// incomplete reports that a statement has run that the log does not contain.
 	incomplete bool
@@ -51,32 +51,32 @@ type effectLog struct {
 	parked bool
 }
 
-// attempt holds how other transactions have disturbed the current attempt to run a statement.
-type attempt struct {
-	tries    tries // others are in its way
-	guessing bool  // its outcome can only be guessed
-	genuine  bool  // its error is the client's
+// statementAttempt holds how other transactions have disturbed the current attempt to run a statement.
+type statementAttempt struct {
+	tries    retryTries // others are in its way
+	guessing bool       // its outcome can only be guessed
+	genuine  bool       // its error is the client's
 }
 
-// place names a row version by the oid of its table and its ctid. It stays valid while the snapshot is open.
-type place struct{ table, ctid string }
+// rowPlace names a row version by the oid of its table and its ctid. It stays valid while the snapshot is open.
+type rowPlace struct{ table, ctid string }
 
-// effect is one statement that has changed something, and PostgreSQL's answer to it.
-type effect struct {
+// loggedEffect is one statement that has changed something, and PostgreSQL's answer to it.
+type loggedEffect struct {
 	sql           string
 	types, values []byte // as in Parse and Bind
 	tag           string
-	sum           uint64 // of the rows that were answered, see sumOf
+	sum           uint64 // of the rows that were answered, see rowDigest
 	exact         bool   // another answer would be a surprise
 	void          bool   // cannot run any more: the transaction is doomed
 }
 
-func newEffect(st *dialect.Statement, sql string, types, values []byte) *effect {
-	return &effect{sql: sql, types: types, values: values, exact: st.Kind == dialect.DML || st.Verb == "WITH"}
+func newLoggedEffect(st *dialect.Statement, sql string, types, values []byte) *loggedEffect {
+	return &loggedEffect{sql: sql, types: types, values: values, exact: st.Kind == dialect.DML || st.Verb == "WITH"}
 }
 
-// add appends an effect to the log. A log over maxLogBytes becomes incomplete.
-func (l *effectLog) add(e effect) {
+// addEffect appends an effect to the log. A log over maxLogBytes becomes incomplete.
+func (l *effectLog) addEffect(e loggedEffect) {
 	l.bytes += len(e.sql) + len(e.types) + len(e.values)
 	if l.bytes > maxLogBytes {
 		l.effects, l.incomplete = nil, true
@@ -88,18 +88,21 @@ func (l *effectLog) add(e effect) {
 // canRewind reports whether a return to the savepoint undoes all effects, and the log can bring them back.
 func (l *effectLog) canRewind() bool { return l.savepointSet && !l.incomplete }
 
-// doom makes the block's COMMIT end with a data conflict (OC000), unless another error is set already.
-func (b *block) doom() {
+// markDoomed makes the block's COMMIT end with a data conflict (OC000), unless another error is set already.
+func (b *transactionBlock) markDoomed() {
 	if b.doomed == nil {
 		b.doomed = dataConflict
 	}
 }
 
-// lose notes that PostgreSQL does not have the writes of a statement.
-func (b *block) lose(sql string) { b.lost = append(b.lost, occ.Written(sql)) }
+// recordLostWrite notes that PostgreSQL does not have the writes of a statement.
+func (b *transactionBlock) recordLostWrite(sql string) {
+	b.lost = append(b.lost, occ.WrittenTable(sql))
+}
 
-// lacks reports whether a statement may return less than a doomed block has written, or the rows of another snapshot.
-func (b *block) lacks(st *dialect.Statement) bool {
+// mayReturnLess reports whether a statement may return less than a doomed block has written, or the rows of another
+// snapshot.
+func (b *transactionBlock) mayReturnLess(st *dialect.Statement) bool {
 	if b.doomed == nil || st.Kind == dialect.Commit || st.Verb == "SET" || st.Verb == "RESET" || st.Verb == "SHOW" {
 		return false
 	}
@@ -108,15 +111,15 @@ func (b *block) lacks(st *dialect.Statement) bool {
 	return b.restarted || reads && slices.ContainsFunc(b.lost, func(table string) bool { return strings.Contains(text, strings.ToLower(table)) })
 }
 
-// giveUp dooms the transaction and makes the stand-in guess the outcome of the statement that runs now.
-func (b *block) giveUp() {
-	b.doom()
+// doomAndGuess dooms the transaction and makes the stand-in guess the outcome of the statement that runs now.
+func (b *transactionBlock) doomAndGuess() {
+	b.markDoomed()
 	b.attempt.guessing = true
 }
 
-// sumOf returns a digest of one row, FNV-1a. Callers add up the digests of a result, because the order of its rows has
-// no meaning.
-func sumOf(row []byte) uint64 {
+// rowDigest returns a digest of one row, FNV-1a. Callers add up the digests of a result, because the order of its rows
+// has no meaning.
+func rowDigest(row []byte) uint64 {
 	h := uint64(14695981039346656037)
 	for _, b := range row {
 		h = (h ^ uint64(b)) * 1099511628211
@@ -137,19 +140,19 @@ func hasEffect(st *dialect.Statement) bool {
 	case "SHOW", "PREPARE", "DEALLOCATE", "VALUES", "TABLE":
 		return false
 	case "SELECT":
-		return callsOut(st.SQL)
+		return mayCallFunction(st.SQL)
 	}
 	return true
 }
 
-// waits reports whether a statement may wait for a lock of another transaction.
-func waits(st *dialect.Statement) bool {
+// mayWaitForLock reports whether a statement may wait for a lock of another transaction.
+func mayWaitForLock(st *dialect.Statement) bool {
 	return st.Kind != dialect.Begin && st.Kind != dialect.Commit && st.Kind != dialect.Rollback && hasEffect(st)
 }
 
-// harmless are the usual functions that change nothing, and keywords that precede a parenthesis. It includes pg_sleep,
-// which should not run twice.
-var harmless = map[string]bool{
+// harmlessFunctions are the usual functions that change nothing, and keywords that precede a parenthesis. It includes
+// pg_sleep, which should not run twice.
+var harmlessFunctions = map[string]bool{
 	"count": true, "sum": true, "min": true, "max": true, "avg": true, "coalesce": true, "now": true,
 	"lower": true, "upper": true, "length": true, "array_agg": true, "string_agg": true, "exists": true,
 	"row_number": true, "pg_sleep": true, "in": true, "any": true, "values": true, "where": true, "and": true,
@@ -158,9 +161,9 @@ var harmless = map[string]bool{
 	"current_database": true, "txid_current": true, "repeat": true, "clock_timestamp": true,
 }
 
-// callsOut reports whether a query may call a function that is not in harmless. It takes each word before a parenthesis
-// for a call.
-func callsOut(sql string) bool {
+// mayCallFunction reports whether a query may call a function that is not in harmless. It takes each word before a
+// parenthesis for a call.
+func mayCallFunction(sql string) bool {
 	for at := 0; ; at++ {
 		next := strings.IndexByte(sql[at:], '(')
 		if next < 0 {
@@ -172,15 +175,15 @@ func callsOut(sql string) bool {
 			end--
 		}
 		start := end
-		for start > 0 && wordByte(sql[start-1]) {
+		for start > 0 && isWordByte(sql[start-1]) {
 			start--
 		}
-		if start < end && !harmless[strings.ToLower(sql[start:end])] {
+		if start < end && !harmlessFunctions[strings.ToLower(sql[start:end])] {
 			return true
 		}
 	}
 }
 
-func wordByte(c byte) bool {
+func isWordByte(c byte) bool {
 	return c == '_' || c == '"' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
 }

@@ -20,37 +20,38 @@ var catalogSQL string
 // limitsSetting is the parameter that marks a PostgreSQL session of dsqlsim and carries its limits.
 const limitsSetting = "dsqlsim.limits"
 
-// catalog is the schema sys that dsqlsim installs in the PostgreSQL database before its first session, see catalog.sql.
-type catalog struct {
+// simCatalog is the schema sys that dsqlsim installs in the PostgreSQL database before its first session, see
+// catalog.sql.
+type simCatalog struct {
 	mu        sync.Mutex
 	installed bool
 	there     atomic.Bool
 }
 
-// install creates the schema sys, unless it exists. Without a superuser's rights install fails. Then there are no jobs,
-// and the rules of the schema do not hold.
-func (c *catalog) install(ctx context.Context, u *upstream) error {
+// ensureInstalled creates the schema sys, unless it exists. Without a superuser's rights install fails. Then there are
+// no jobs, and the rules of the schema do not hold.
+func (c *simCatalog) ensureInstalled(ctx context.Context, u *upstreamDialer) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.installed {
 		return nil
 	}
-	conn, err := u.dialOwn(ctx)
+	conn, err := u.dialInternal(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close(ctx) }()
 	c.installed = true // or never will be
-	if err := install(ctx, conn); err != nil {
+	if err := installCatalog(ctx, conn); err != nil {
 		return fmt.Errorf("install catalog: %w", err)
 	}
 	c.there.Store(true)
 	return nil
 }
 
-// install replaces the schema sys of another version of dsqlsim. An advisory lock lets only one dsqlsim at a time do
-// so.
-func install(ctx context.Context, conn *pgconn.PgConn) error {
+// installCatalog replaces the schema sys of another version of dsqlsim. An advisory lock lets only one dsqlsim at a
+// time do so.
+func installCatalog(ctx context.Context, conn *pgconn.PgConn) error {
 	sum := sha256.Sum256([]byte(catalogSQL))
 	version := "dsqlsim " + hex.EncodeToString(sum[:8])
 	steps := "BEGIN; SET LOCAL lock_timeout = 0; SELECT pg_advisory_xact_lock(hashtext('dsqlsim catalog'));" +
@@ -80,9 +81,9 @@ func install(ctx context.Context, conn *pgconn.PgConn) error {
 	return err
 }
 
-// plainWords removes the traces of the functions in schema sys from an error. It gives a too large key the message that
-// a cluster has for it.
-func plainWords(e *pgproto3.ErrorResponse) *pgproto3.ErrorResponse {
+// cleanCatalogError removes the traces of the functions in schema sys from an error. It gives a too large key the
+// message that a cluster has for it.
+func cleanCatalogError(e *pgproto3.ErrorResponse) *pgproto3.ErrorResponse {
 	switch {
 	case strings.Contains(e.Where, "function sys."):
 		e.Where, e.File, e.Line, e.Routine = "", "", 0, ""

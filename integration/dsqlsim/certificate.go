@@ -26,8 +26,8 @@ const (
 	authorityKeyFile = "ca-key.pem"
 )
 
-// authority is the certificate authority that signs a server's certificate.
-type authority struct {
+// certAuthority is the certificate authority that signs a server's certificate.
+type certAuthority struct {
 	tls.Certificate
 	key  *ecdsa.PrivateKey
 	pem  []byte
@@ -37,7 +37,7 @@ type authority struct {
 // newAuthority returns the certificate authority stored in dir, so that clients which trust it still do after a
 // restart. If dir has none, or one that ends within a day, newAuthority makes one and stores it in dir. With an empty
 // dir it stores nothing.
-func newAuthority(dir string) (*authority, error) {
+func newAuthority(dir string) (*certAuthority, error) {
 	if dir != "" {
 		a, err := loadAuthority(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -51,7 +51,7 @@ func newAuthority(dir string) (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	ca := template("dsqlsim CA", 1)
+	ca := certificateTemplate("dsqlsim CA", 1)
 	ca.IsCA, ca.BasicConstraintsValid = true, true
 	ca.KeyUsage = x509.KeyUsageCertSign
 	der, err := x509.CreateCertificate(rand.Reader, ca, ca, &key.PublicKey, key)
@@ -74,7 +74,7 @@ func newAuthority(dir string) (*authority, error) {
 	return parseAuthority(certPEM, keyPEM)
 }
 
-func loadAuthority(dir string) (*authority, error) {
+func loadAuthority(dir string) (*certAuthority, error) {
 	certPEM, err := os.ReadFile(filepath.Join(dir, AuthorityFile))
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func loadAuthority(dir string) (*authority, error) {
 	return parseAuthority(certPEM, keyPEM)
 }
 
-func parseAuthority(certPEM, keyPEM []byte) (*authority, error) {
+func parseAuthority(certPEM, keyPEM []byte) (*certAuthority, error) {
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
 		return nil, fmt.Errorf("read CA: %w", err)
@@ -95,18 +95,18 @@ func parseAuthority(certPEM, keyPEM []byte) (*authority, error) {
 	if !ok || !pair.Leaf.IsCA {
 		return nil, errors.New("read CA: not an authority that a stand-in has made")
 	}
-	a := &authority{Certificate: pair, key: key, pem: certPEM, pool: x509.NewCertPool()}
+	a := &certAuthority{Certificate: pair, key: key, pem: certPEM, pool: x509.NewCertPool()}
 	a.pool.AddCert(pair.Leaf)
 	return a, nil
 }
 
-// sign returns a new certificate for an endpoint.
-func (a *authority) sign(endpoint string) (tls.Certificate, error) {
+// issueCertificate returns a new certificate for an endpoint.
+func (a *certAuthority) issueCertificate(endpoint string) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	leaf := template(endpoint, time.Now().UnixNano()) // one authority signs at each start
+	leaf := certificateTemplate(endpoint, time.Now().UnixNano()) // one authority signs at each start
 	leaf.DNSNames = []string{endpoint}
 	leaf.KeyUsage = x509.KeyUsageDigitalSignature
 	leaf.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
@@ -117,7 +117,7 @@ func (a *authority) sign(endpoint string) (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 }
 
-func template(name string, serial int64) *x509.Certificate {
+func certificateTemplate(name string, serial int64) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: big.NewInt(serial),
 		Subject:      pkix.Name{CommonName: name},

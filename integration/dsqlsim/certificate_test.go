@@ -25,7 +25,7 @@ func TestAuthorityIsKept(t *testing.T) {
 	if err != nil || !bytes.Equal(first.pem, second.pem) || !bytes.Equal(onDisk, first.pem) {
 		t.Errorf("another authority at the second start: %v", err)
 	}
-	certificate, err := second.sign("db.example")
+	certificate, err := second.issueCertificate("db.example")
 	if err != nil {
 		t.Fatal(err)
 	}

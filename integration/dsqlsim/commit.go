@@ -11,16 +11,16 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/occ"
 )
 
-// capture is how to find the rows that a statement's locking clauses name: the statement's plan and the client's
+// rowCapture is how to find the rows that a statement's locking clauses name: the statement's plan and the client's
 // parameters.
-type capture struct {
-	plan          *occ.Plan
+type rowCapture struct {
+	plan          *occ.LockPlan
 	types, values []byte
 }
 
-// setUp brings the transaction into the state that the next statement needs. If that takes more than a check, no reply
-// may be pending. A failure is the error that the client gets, and then the statement does not run.
-func (s *session) setUp(st *dialect.Statement, c capture) (*failure, error) {
+// prepareTransaction brings the transaction into the state that the next statement needs. If that takes more than a
+// check, no reply may be pending. A failure is the error that the client gets, and then the statement does not run.
+func (s *session) prepareTransaction(st *dialect.Statement, c rowCapture) (*failure, error) {
 	if failed := s.schemaConflictFor(st, s.status); failed != nil {
 		return failed, nil
 	}
@@ -38,33 +38,33 @@ func (s *session) setUp(st *dialect.Statement, c capture) (*failure, error) {
 		return nil, nil
 	}
 	if st.Kind == dialect.Commit {
-		if !s.needsCertifying() {
+		if !s.needsCertification() {
 			return nil, nil
 		}
-		return s.certify()
+		return s.certifyCommit()
 	}
 	if !b.hasSnapshot {
-		b.hasSnapshot, b.snapshot = true, s.server.certifier.Open()
+		b.hasSnapshot, b.snapshot = true, s.server.certifier.OpenSnapshot()
 	}
 	if b.log.parked {
-		if err := s.resume(); err != nil {
+		if err := s.unparkTransaction(); err != nil {
 			return nil, err
 		}
 	}
-	if s.server.config.TellsAtOnce && b.lacks(st) {
+	if s.server.config.ReportsConflictEarly && b.mayReturnLess(st) {
 		return b.doomed, nil
 	}
 	if c.plan != nil {
-		return s.captureRows(c)
+		return s.captureNamedRows(c)
 	}
 	return nil, nil
 }
 
-// captureRows finds the rows that a statement's locking clauses name. COMMIT writes or locks these rows; until then
-// they block no other transaction.
-func (s *session) captureRows(c capture) (*failure, error) {
+// captureNamedRows finds the rows that a statement's locking clauses name. COMMIT writes or locks these rows; until
+// then they block no other transaction.
+func (s *session) captureNamedRows(c rowCapture) (*failure, error) {
 	b := &s.block
-	if readOnly(b.beginSQL) {
+	if isReadOnlyBegin(b.beginSQL) {
 		return noLockInReadOnly, nil
 	}
 	if c.plan.Capture == "" {
@@ -72,22 +72,22 @@ func (s *session) captureRows(c capture) (*failure, error) {
 	}
 	var frames []*frame
 	if !b.log.savepointSet {
-		frames = ownFrames(savepointSQL, nil, noValues)
+		frames = ownStatementFrames(savepointSQL, nil, noValues)
 		b.log.savepointSent, b.log.savepointSet = true, true
 	}
-	answer, err := s.exchange(append(frames, ownFrames(c.plan.Capture, c.types, asText(c.values))...)...)
+	answer, err := s.exchangeUpstream(append(frames, ownStatementFrames(c.plan.Capture, c.types, withTextResults(c.values))...)...)
 	if err != nil {
 		return nil, err
 	}
 	if answer.failed != nil {
 		// The statement itself will fail the same way, or it reads a view, of which no row is recorded.
-		if err := s.rewind(); err != nil {
+		if err := s.parkTransaction(); err != nil {
 			return nil, err
 		}
-		return nil, s.resume()
+		return nil, s.unparkTransaction()
 	}
 	if b.namedRows == nil {
-		b.namedRows = make(map[place]occ.Strength)
+		b.namedRows = make(map[rowPlace]occ.LockStrength)
 	}
 	for _, row := range answer.rows {
 		columns := row[len(row)-2*len(c.plan.Strengths):]
@@ -96,46 +96,46 @@ func (s *session) captureRows(c capture) (*failure, error) {
 			if table == nil || ctid == nil {
 				continue
 			}
-			at := place{string(table), string(ctid)}
+			at := rowPlace{string(table), string(ctid)}
 			b.namedRows[at] = max(b.namedRows[at], strength)
 		}
 	}
 	return nil, nil
 }
 
-// asText returns the end of a Bind's body, changed to ask for all results as text.
-func asText(values []byte) []byte {
+// withTextResults returns the end of a Bind's body, changed to ask for all results as text.
+func withTextResults(values []byte) []byte {
 	var b pgproto3.Bind
 	if err := b.Decode(append([]byte{0, 0}, values...)); err != nil {
 		return values
 	}
 	b.ResultFormatCodes = nil
-	return encode(&b)[frameHeader+2:]
+	return encodeMessage(&b)[frameHeader+2:]
 }
 
-// readOnly reports whether a block cannot write, by the statement that began it.
-func readOnly(begin string) bool {
+// isReadOnlyBegin reports whether a block cannot write, by the statement that began it.
+func isReadOnlyBegin(begin string) bool {
 	words := strings.Fields(strings.ToUpper(strings.TrimRight(begin, "; \n")))
 	i := slices.Index(words, "READ")
 	return i >= 0 && i+1 < len(words) && strings.HasPrefix(words[i+1], "ONLY")
 }
 
-// needsCertifying reports whether the stand-in must check the transaction before PostgreSQL commits it.
-func (s *session) needsCertifying() bool {
+// needsCertification reports whether the stand-in must check the transaction before PostgreSQL commits it.
+func (s *session) needsCertification() bool {
 	b := &s.block
-	return b.doomed != nil || b.log.parked || len(b.namedRows) > 0 || s.schema.stale() && b.hasSnapshot ||
-		b.changedRows && s.server.certifier.Keys() > 0
+	return b.doomed != nil || b.log.parked || len(b.namedRows) > 0 || s.schema.isStale() && b.hasSnapshot ||
+		b.changedRows && s.server.certifier.KeyCount() > 0
 }
 
-// certify returns the conflict that prevents the transaction's COMMIT, or nil. PostgreSQL then holds all effects and
-// locks of the transaction.
-func (s *session) certify() (*failure, error) {
+// certifyCommit returns the conflict that prevents the transaction's COMMIT, or nil. PostgreSQL then holds all effects
+// and locks of the transaction.
+func (s *session) certifyCommit() (*failure, error) {
 	b := &s.block
-	if s.schema.stale() && b.hasSnapshot {
-		s.schema.update()
+	if s.schema.isStale() && b.hasSnapshot {
+		s.schema.updateKnown()
 		return schemaConflict, nil
 	}
-	for _, step := range []func() error{s.resume, s.holdNamedRows, s.checkNamedKeys} {
+	for _, step := range []func() error{s.unparkTransaction, s.lockNamedRows, s.checkNamedKeys} {
 		if b.doomed != nil {
 			break
 		}
@@ -146,22 +146,22 @@ func (s *session) certify() (*failure, error) {
 	return b.doomed, nil
 }
 
-// holdNamedRows writes the rows named FOR UPDATE, unchanged, and locks those named FOR KEY SHARE. It dooms the
+// lockNamedRows writes the rows named FOR UPDATE, unchanged, and locks those named FOR KEY SHARE. It dooms the
 // transaction if another's commit has changed one.
-func (s *session) holdNamedRows() error {
+func (s *session) lockNamedRows() error {
 	b := &s.block
 	type group struct {
 		table    string
-		strength occ.Strength
+		strength occ.LockStrength
 	}
 	places := make(map[group][]string)
 	for at, strength := range b.namedRows {
 		g := group{at.table, strength}
 		places[g] = append(places[g], `"`+at.ctid+`"`)
 	}
-	var keys []occ.Key
+	var keys []occ.RowKey
 	for g, ctids := range places {
-		t, err := s.table(g.table)
+		t, err := s.lookUpTable(g.table)
 		if err != nil {
 			return err
 		}
@@ -170,35 +170,35 @@ func (s *session) holdNamedRows() error {
 		if g.strength == occ.Share || t.column == "" {
 			sql = "SELECT " + t.condition + " FROM " + t.name + where + " FOR KEY SHARE"
 		}
-		answer, err := s.askOrDoom(sql)
+		answer, err := s.queryOrDoom(sql)
 		if err != nil || b.doomed != nil {
 			return err
 		}
 		for _, row := range answer.rows {
-			keys = append(keys, occ.Key{Table: t.name, Condition: string(row[0])})
+			keys = append(keys, occ.RowKey{Table: t.name, Condition: string(row[0])})
 		}
 	}
-	s.server.certifier.Announce(b.snapshot, keys)
+	s.server.certifier.AnnounceKeys(b.snapshot, keys)
 	return nil
 }
 
-// askOrDoom runs a statement of the stand-in that takes locks. If PostgreSQL cannot run it, askOrDoom dooms the
+// queryOrDoom runs a statement of the stand-in that takes locks. If PostgreSQL cannot run it, queryOrDoom dooms the
 // transaction and returns no answer.
-func (s *session) askOrDoom(sql string) (*answer, error) {
-	for tried := (tries{}); ; {
-		answer, err := s.ask(sql)
+func (s *session) queryOrDoom(sql string) (*ownAnswer, error) {
+	for tried := (retryTries{}); ; {
+		answer, err := s.queryUpstream(sql)
 		if err != nil || answer.failed == nil {
 			return answer, err
 		}
-		again := s.obstacleIn(answer.failed) == lockWait && s.again(&tried)
-		if err := s.rewind(); err != nil {
+		again := s.conflictCauseOf(answer.failed) == lockWait && s.shouldRetry(&tried)
+		if err := s.parkTransaction(); err != nil {
 			return nil, err
 		}
 		if !again {
-			s.block.doom()
+			s.block.markDoomed()
 			return nil, nil
 		}
-		if err := s.resume(); err != nil || s.block.doomed != nil {
+		if err := s.unparkTransaction(); err != nil || s.block.doomed != nil {
 			return nil, err
 		}
 	}
@@ -218,8 +218,8 @@ const tableSQL = `SELECT c.oid::regclass,
    WHERE indrelid = c.oid AND indisprimary), 'format(''ctid = %L'', ctid)')
  FROM pg_class c WHERE c.oid = `
 
-func (s *session) table(oid string) (tableFacts, error) {
-	answer, err := s.ask(tableSQL + oid)
+func (s *session) lookUpTable(oid string) (tableFacts, error) {
+	answer, err := s.queryUpstream(tableSQL + oid)
 	if err != nil {
 		return tableFacts{}, err
 	}
@@ -237,8 +237,8 @@ func (s *session) checkNamedKeys() error {
 	if !b.changedRows {
 		return nil
 	}
-	for _, k := range s.server.certifier.Against(b.snapshot) {
-		gone, err := s.missing(k)
+	for _, k := range s.server.certifier.KeysSince(b.snapshot) {
+		gone, err := s.isRowMissing(k)
 		if err != nil {
 			return err
 		}
@@ -246,30 +246,30 @@ func (s *session) checkNamedKeys() error {
 			continue
 		}
 		// Either this transaction has deleted the row, or the snapshot never had it.
-		if err := s.rewind(); err != nil {
+		if err := s.parkTransaction(); err != nil {
 			return err
 		}
-		never, err := s.missing(k)
+		never, err := s.isRowMissing(k)
 		if err != nil {
 			return err
 		}
 		if !never {
-			b.doom()
+			b.markDoomed()
 			return nil
 		}
-		if err := s.resume(); err != nil || b.doomed != nil {
+		if err := s.unparkTransaction(); err != nil || b.doomed != nil {
 			return err
 		}
-		if err := s.holdNamedRows(); err != nil || b.doomed != nil {
+		if err := s.lockNamedRows(); err != nil || b.doomed != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// missing reports whether the transaction does not see the row of a key.
-func (s *session) missing(k occ.Key) (bool, error) {
-	answer, err := s.ask("SELECT FROM " + k.Table + " WHERE " + k.Condition)
+// isRowMissing reports whether the transaction does not see the row of a key.
+func (s *session) isRowMissing(k occ.RowKey) (bool, error) {
+	answer, err := s.queryUpstream("SELECT FROM " + k.Table + " WHERE " + k.Condition)
 	if err != nil || answer.failed != nil {
 		return false, err
 	}

@@ -85,13 +85,13 @@ type Config struct {
 	// KeyConflicts treats a unique or foreign key violated by a row that the transaction cannot see as a conflict (OC000
 	// at COMMIT). Without it the statement fails as in PostgreSQL. How a cluster behaves is not recorded.
 	KeyConflicts bool
-	// TellsAtOnce makes a doomed transaction fail at the first statement that might show less than the transaction has
-	// written, or another snapshot. A cluster shows everything and fails the COMMIT. TellsAtOnce serves clients that
-	// return to a savepoint before the COMMIT.
-	TellsAtOnce bool
+	// ReportsConflictEarly makes a doomed transaction fail at the first statement that might show less than the transaction
+	// has written, or another snapshot. A cluster shows everything and fails the COMMIT. ReportsConflictEarly serves
+	// clients that return to a savepoint before the COMMIT.
+	ReportsConflictEarly bool
 	// LedgerSize is the number of events that the ledger remembers.
 	LedgerSize int
-	// Faults is a JSON list of faults (see PlanHelp) that are planned from the start.
+	// Faults is a JSON list of faults (see FaultPlanHelp) that are planned from the start.
 	Faults []byte
 	// Logger gets a line for each refused connection and each lost PostgreSQL connection. Nil: no log.
 	Logger *slog.Logger
@@ -140,7 +140,7 @@ func (c *Config) Validate() error {
 		problems = append(problems, fmt.Errorf("upstream: %w", err))
 	}
 	if len(c.Faults) > 0 {
-		for _, problem := range problemsOf(new(plan).addJSON(c.Faults)) {
+		for _, problem := range splitJoinedError(new(faultPlan).addJSON(c.Faults)) {
 			problems = append(problems, fmt.Errorf("faults: %w", problem))
 		}
 	}

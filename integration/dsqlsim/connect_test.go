@@ -70,7 +70,7 @@ func TestTokens(t *testing.T) {
 		{name: "a session token that nobody knows", role: "admin", token: good + "&X-Amz-Security-Token=x", want: denied},
 		{name: "with its scheme", role: "admin", token: "https://" + good, want: denied},
 		{name: "with a path", role: "admin", token: strings.Replace(good, "?", "/x?", 1), want: denied},
-		{name: "our own", role: "admin", token: dsqlsim.Token(&own, "admin", time.Now(), 15*time.Minute)},
+		{name: "our own", role: "admin", token: dsqlsim.SignToken(&own, "admin", time.Now(), 15*time.Minute)},
 		{name: "role's action for admin", role: "admin", token: token(t, "app", endpoint, region, accessKey, secretKey, 15*time.Minute), want: denied},
 		{name: "admin's action for a role", role: "app", token: good, want: denied},
 		{name: "foreign host", role: "admin", token: token(t, "admin", "x"+endpoint[1:], region, accessKey, secretKey, 15*time.Minute), want: denied},
@@ -79,8 +79,8 @@ func TestTokens(t *testing.T) {
 		{name: "wrong secret", role: "admin", token: token(t, "admin", endpoint, region, accessKey, "other", 15*time.Minute), want: denied},
 		{name: "more than a week", role: "admin", token: token(t, "admin", endpoint, region, accessKey, secretKey, 8*24*time.Hour), want: denied},
 		{name: "changed expiry", role: "admin", token: strings.Replace(good, "X-Amz-Expires=900", "X-Amz-Expires=9000", 1), want: denied},
-		{name: "out of date", role: "admin", token: dsqlsim.Token(&own, "admin", time.Now().Add(-time.Hour), 15*time.Minute), want: denied, hint: true},
-		{name: "from the future", role: "admin", token: dsqlsim.Token(&own, "admin", time.Now().Add(time.Hour), 15*time.Minute), want: denied},
+		{name: "out of date", role: "admin", token: dsqlsim.SignToken(&own, "admin", time.Now().Add(-time.Hour), 15*time.Minute), want: denied, hint: true},
+		{name: "from the future", role: "admin", token: dsqlsim.SignToken(&own, "admin", time.Now().Add(time.Hour), 15*time.Minute), want: denied},
 		{name: "a password", role: "admin", token: "secret", want: denied},
 		{name: "nothing", role: "admin", token: "", want: denied},
 	} {
@@ -145,7 +145,7 @@ func TestSessionToken(t *testing.T) {
 		}
 		told := func() bool {
 			n := 0 // the end of the first connection may come late
-			for _, e := range c.Ledger(0) {
+			for _, e := range c.EventsAfter(0) {
 				if e.Kind == "refuse" && e.Outcome == "08006" && strings.HasPrefix(e.Detail, test.reason+":") {
 					n++
 				}
@@ -296,11 +296,11 @@ func TestQuotas(t *testing.T) {
 		if m, err := second.Receive(); err == nil {
 			t.Fatalf("got %T, want EOF", m)
 		}
-		if n := c.Connections(); n != 1 {
+		if n := c.ConnectionCount(); n != 1 {
 			t.Errorf("%d connections after the second has ended", n)
 		}
 		c.connect(t)
-		if n := c.MostConnections(); n != 2 {
+		if n := c.PeakConnections(); n != 2 {
 			t.Errorf("%d connections at once, at most; there were 2", n)
 		}
 	})

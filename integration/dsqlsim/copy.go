@@ -3,7 +3,7 @@ package dsqlsim
 // onCopyIn handles CopyInResponse: PostgreSQL now reads the client's data until CopyDone or CopyFail, or fails before.
 // A goroutine passes the data on while the session reads the outcome. It ends with the copy.
 func (s *session) onCopyIn(total int) error {
-	if err := s.relay(total); err != nil {
+	if err := s.relayReply(total); err != nil {
 		return err
 	}
 	if err := s.toClient.Flush(); err != nil {
@@ -15,20 +15,20 @@ func (s *session) onCopyIn(total int) error {
 	}
 	over := make(chan struct{})
 	ended := make(chan error, 1)
-	go func() { ended <- s.feed(over) }()
-	err := s.copyOutcome(over)
+	go func() { ended <- s.feedCopyData(over) }()
+	err := s.readCopyOutcome(over)
 	if feedErr := <-ended; err == nil {
 		err = feedErr
 	}
 	return err
 }
 
-// copyOutcome reads until PostgreSQL has answered the COPY. It ends the feed before the client gets the answer, because
-// later frames of the client are not data.
-func (s *session) copyOutcome(over chan<- struct{}) error {
+// readCopyOutcome reads until PostgreSQL has answered the COPY. It ends the feed before the client gets the answer,
+// because later frames of the client are not data.
+func (s *session) readCopyOutcome(over chan<- struct{}) error {
 	defer close(over)
 	for {
-		kind, _, err := s.upstream.header()
+		kind, _, err := s.upstream.peekHeader()
 		if err != nil {
 			return err
 		}
@@ -41,23 +41,23 @@ func (s *session) copyOutcome(over chan<- struct{}) error {
 	}
 }
 
-// feed passes the client's frames to PostgreSQL until the data ends or the copy is over. It drops Sync and Flush, which
-// have no meaning within a COPY.
-func (s *session) feed(over <-chan struct{}) error {
+// feedCopyData passes the client's frames to PostgreSQL until the data ends or the copy is over. It drops Sync and
+// Flush, which have no meaning within a COPY.
+func (s *session) feedCopyData(over <-chan struct{}) error {
 	for {
 		select {
 		case <-over:
 			return nil
 		default:
 		}
-		f, err := s.peek()
+		f, err := s.peekFrame()
 		if err != nil {
-			s.link.cut() // PostgreSQL waits for data that will not come
+			s.link.closeBoth() // PostgreSQL waits for data that will not come
 			return err
 		}
 		switch {
 		case f == nil:
-			if err := s.idleFeed(over); err != nil {
+			if err := s.awaitCopyData(over); err != nil {
 				return err
 			}
 			continue
@@ -85,8 +85,8 @@ func (s *session) feed(over <-chan struct{}) error {
 	}
 }
 
-// idleFeed waits for more of the client's data.
-func (s *session) idleFeed(over <-chan struct{}) error {
+// awaitCopyData waits for more of the client's data.
+func (s *session) awaitCopyData(over <-chan struct{}) error {
 	if err := s.upstream.flush(); err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func TestCopy(t *testing.T) {
 		t.Fatalf("%v, %v", m, err)
 	}
 	_ = w.conn.Close() // in the middle of its data
-	eventually(t, "the end of the COPY", func() bool { return c.Connections() == 1 })
+	eventually(t, "the end of the COPY", func() bool { return c.ConnectionCount() == 1 })
 	if n := c.direct(t, "SELECT count(*) FROM t WHERE id < 0"); n != "4" {
 		t.Errorf("%s rows, want 4", n)
 	}

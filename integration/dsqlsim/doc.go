@@ -85,7 +85,7 @@
 // # What is not exact
 //
 //   - Of two conflicting transactions exactly one fails, the later one; a cluster sometimes fails both.
-//   - A read in a doomed transaction may lack rows that the transaction has written itself. With Config.TellsAtOnce
+//   - A read in a doomed transaction may lack rows that the transaction has written itself. With Config.ReportsConflictEarly
 //     such a read gets 40001. An INSERT with RETURNING, a WITH that writes or DDL gets 40001 at once, not at COMMIT,
 //     if another's commit made it impossible.
 //   - An implicit transaction of several statements (one multi-statement query, one group up to Sync) cannot be

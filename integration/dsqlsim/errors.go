@@ -48,7 +48,7 @@ var (
 	tooFast = &failure{fatal: true, code: codeTooFast, message: "Unable to accept connection, rate exceeded."}
 	tooMany = &failure{fatal: true, code: codeTooMany, message: "Unable to accept connection, too many open connections."}
 	// The message is measured (2026-10).
-	wakingUp = &failure{fatal: true, code: codeConnection, message: "unable to accept connection, waking up cluster, please retry later"}
+	clusterWakingUp = &failure{fatal: true, code: codeConnection, message: "unable to accept connection, waking up cluster, please retry later"}
 )
 
 // The errors of a conflict (recorded, September 2026).
@@ -74,9 +74,9 @@ var noSuspension = &failure{code: "0A000", message: "portals with a limit on row
 // neither code nor message.
 var tooOld = &failure{fatal: true, code: codeShutdown, message: "terminating connection due to its age"}
 
-// expired returns accessDenied with the hint for a token that is out of date. The beginning "Signature expired: " is
-// measured; the rest follows the usual messages of AWS services.
-func expired(detail string) *failure {
+// expiredToken returns accessDenied with the hint for a token that is out of date. The beginning "Signature expired: "
+// is measured; the rest follows the usual messages of AWS services.
+func expiredToken(detail string) *failure {
 	f := *accessDenied
 	f.hint = "Signature expired: " + detail
 	return &f
@@ -86,14 +86,14 @@ func protocolViolation(message string) *failure {
 	return &failure{fatal: true, code: codeProtocol, message: message}
 }
 
-func refused(r *dialect.Refusal) *failure {
+func failureOf(r *dialect.Refusal) *failure {
 	return &failure{code: r.Code, message: r.Message}
 }
 
 func (f *failure) Error() string { return f.message + " (SQLSTATE " + f.code + ")" }
 
-// because adds a reason to an error, for log and ledger. The client does not see the reason.
-func because(reason string, err error) error { return fmt.Errorf("%s: %w", reason, err) }
+// wrapReason adds a reason to an error, for log and ledger. The client does not see the reason.
+func wrapReason(reason string, err error) error { return fmt.Errorf("%s: %w", reason, err) }
 
 func (f *failure) response() *pgproto3.ErrorResponse {
 	severity := "ERROR"
@@ -114,9 +114,9 @@ const (
 	markerSQL = `SELECT "` + marker + `"`
 )
 
-// translate returns the error that DSQL would send in place of an error of PostgreSQL. inPlace is the error for which
-// the marker was sent, nil if none was.
-func translate(e *pgproto3.ErrorResponse, inPlace *failure) *pgproto3.ErrorResponse {
+// translateError returns the error that DSQL would send in place of an error of PostgreSQL. inPlace is the error for
+// which the marker was sent, nil if none was.
+func translateError(e *pgproto3.ErrorResponse, inPlace *failure) *pgproto3.ErrorResponse {
 	if inPlace != nil && strings.Contains(e.Message, marker) {
 		return inPlace.response()
 	}
@@ -124,7 +124,7 @@ func translate(e *pgproto3.ErrorResponse, inPlace *failure) *pgproto3.ErrorRespo
 	case codeConflict, codeDeadlock, codeLockTimeout:
 		return dataConflict.response()
 	}
-	return plainWords(e)
+	return cleanCatalogError(e)
 }
 
 // The reasons for the end of a session, besides the errors of its sockets.

@@ -117,7 +117,7 @@ func outcomeOf(err error) string {
 // lastSession is the number of the connection that came last.
 func (c *cluster) lastSession() uint64 {
 	var id uint64
-	for _, e := range c.Ledger(0) {
+	for _, e := range c.EventsAfter(0) {
 		if e.Kind == "connect" {
 			id = e.Session
 		}
@@ -129,7 +129,7 @@ func (c *cluster) lastSession() uint64 {
 // transaction.statement VERB outcome, the ends of its transactions, and faults.
 func (c *cluster) story(session uint64) []string {
 	var told []string
-	for _, e := range c.Ledger(0) {
+	for _, e := range c.EventsAfter(0) {
 		if e.Session != session {
 			continue
 		}
@@ -370,7 +370,7 @@ func TestFaultsWithDrivers(t *testing.T) {
 				if rows := c.direct(t, "SELECT coalesce(string_agg(id::text, ' ' ORDER BY id), '') FROM t"); rows != test.rows {
 					t.Errorf("%s: rows %q, want %q", driver, rows, test.rows)
 				}
-				c.ClearPlan()
+				c.ClearFaults()
 			}
 		})
 	}
@@ -394,7 +394,7 @@ func TestCutWhileRunning(t *testing.T) {
 	if got := strings.Join(c.story(session), ", "); got != "running: cut, 1 unknown" {
 		t.Errorf("the ledger says %s", got)
 	}
-	for _, e := range c.Ledger(0) {
+	for _, e := range c.EventsAfter(0) {
 		if e.Kind == "fault" && e.Fault != "sleeper" {
 			t.Errorf("the ledger names the fault %q", e.Fault)
 		}

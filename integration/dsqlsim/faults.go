@@ -11,36 +11,36 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/asked"
 )
 
-// Point is a moment at which a fault may happen.
-type Point string
+// FaultPoint is a moment at which a fault may happen.
+type FaultPoint string
 
 const (
-	AtConnect   Point = "connect"    // the startup packet was read
-	AtStatement Point = "statement"  // before a statement goes to PostgreSQL, COMMIT included
-	AtRow       Point = "row"        // in the middle of a statement's result
-	Running     Point = "running"    // a statement is on its way, nobody knows its outcome
-	Answered    Point = "answered"   // PostgreSQL has run it to its end, the client does not know
-	AtCommit    Point = "commit"     // before a COMMIT that ends an open transaction goes
-	Committing  Point = "committing" // that COMMIT is on its way, nobody knows its outcome
-	Committed   Point = "committed"  // PostgreSQL has committed, the client does not know
+	AtConnect   FaultPoint = "connect"    // the startup packet was read
+	AtStatement FaultPoint = "statement"  // before a statement goes to PostgreSQL, COMMIT included
+	AtRow       FaultPoint = "row"        // in the middle of a statement's result
+	Running     FaultPoint = "running"    // a statement is on its way, nobody knows its outcome
+	Answered    FaultPoint = "answered"   // PostgreSQL has run it to its end, the client does not know
+	AtCommit    FaultPoint = "commit"     // before a COMMIT that ends an open transaction goes
+	Committing  FaultPoint = "committing" // that COMMIT is on its way, nobody knows its outcome
+	Committed   FaultPoint = "committed"  // PostgreSQL has committed, the client does not know
 )
 
-var points = []Point{AtConnect, AtStatement, AtRow, Running, Answered, AtCommit, Committing, Committed}
+var points = []FaultPoint{AtConnect, AtStatement, AtRow, Running, Answered, AtCommit, Committing, Committed}
 
-// Action is the effect of a fault.
-type Action string
+// FaultAction is the effect of a fault.
+type FaultAction string
 
 const (
 	// Fail answers the statement with the fault's Error; the statement has no effect.
-	Fail Action = "fail"
+	Fail FaultAction = "fail"
 	// Cut closes the client's connection without an error message. The PostgreSQL connection closes as well, except while
 	// a statement is on its way (Running, Committing). That statement still runs to its end.
-	Cut Action = "cut"
+	Cut FaultAction = "cut"
 	// Stall stops the session for the fault's Seconds.
-	Stall Action = "stall"
+	Stall FaultAction = "stall"
 )
 
-var actions = []Action{Fail, Cut, Stall}
+var actions = []FaultAction{Fail, Cut, Stall}
 
 // refusals are the values that Fault.Error may have, with the errors they name.
 var refusals = []struct {
@@ -55,7 +55,7 @@ var refusals = []struct {
 	{"rate", true, tooFast},
 	{"connections", true, tooMany},
 	{"denied", true, accessDenied},
-	{"waking-up", true, wakingUp},
+	{"waking-up", true, clusterWakingUp},
 }
 
 // Always as Fault.Count makes the fault happen without limit.
@@ -71,8 +71,8 @@ const (
 // Fault is one planned fault. At is the kind of moment at which the fault may happen. The fields from Session to
 // Contains select some of these moments, and Skip to Count limit how often it happens.
 type Fault struct {
-	At     Point  `json:"at"`
-	Action Action `json:"action"`
+	At     FaultPoint  `json:"at"`
+	Action FaultAction `json:"action"`
 	// Error is the name of the error that a Fail answers, see refusals.
 	Error string `json:"error,omitempty"`
 	// Seconds is the length of a Stall.
@@ -118,15 +118,15 @@ func (f *Fault) Validate() error {
 			return
 		}
 		if text, isText := value.(string); isText {
-			value = fmt.Sprintf("%q", shorten(text))
+			value = fmt.Sprintf("%q", shortenText(text))
 		}
 		problems = append(problems, fmt.Errorf("%s %v: want %s", key, value, remedy))
 	}
-	want(slices.Contains(points, f.At), "at", string(f.At), oneOf(points))
-	want(slices.Contains(actions, f.Action), "action", string(f.Action), oneOf(actions))
+	want(slices.Contains(points, f.At), "at", string(f.At), listWords(points))
+	want(slices.Contains(actions, f.Action), "action", string(f.Action), listWords(actions))
 	if f.Action == Fail {
-		want(!f.past(), "action", string(f.Action), "cut or stall at "+string(f.At)+", when it is too late to fail")
-		want(f.past() || f.failure() != nil, "error", f.Error, oneOf(f.fitting()))
+		want(!f.isAfterSend(), "action", string(f.Action), "cut or stall at "+string(f.At)+", when it is too late to fail")
+		want(f.isAfterSend() || f.failure() != nil, "error", f.Error, listWords(f.fittingErrors()))
 	} else {
 		want(f.Error == "", "error", f.Error, "none unless the action is fail")
 	}
@@ -142,7 +142,7 @@ func (f *Fault) Validate() error {
 	want(f.Seed == 0 || f.Probability > 0, "seed", f.Seed, "none without a probability")
 	want(f.Statement >= 0, "statement", f.Statement, "1 or more")
 	want(len(f.Contains) <= maxMatch, "contains", f.Contains, fmt.Sprintf("at most %d bytes", maxMatch))
-	want(f.Question == "" || asked.Is(f.Question), "question", f.Question, "one of "+asked.Listed())
+	want(f.Question == "" || asked.IsQuestion(f.Question), "question", f.Question, "one of "+asked.ListNames())
 	want(len(f.Name) <= maxMatch, "name", f.Name, fmt.Sprintf("at most %d bytes", maxMatch))
 	want(f.Name == "" || f.Name != f.After, "after", f.After, "the name of another fault")
 	if f.At == AtConnect {
@@ -158,13 +158,13 @@ func (f *Fault) Validate() error {
 	return errors.Join(problems...)
 }
 
-// past reports whether the fault happens after its statement has gone to PostgreSQL.
-func (f *Fault) past() bool {
+// isAfterSend reports whether the fault happens after its statement has gone to PostgreSQL.
+func (f *Fault) isAfterSend() bool {
 	return f.At == Running || f.At == Answered || f.At == Committing || f.At == Committed
 }
 
-// fitting returns the names of the errors that can happen at the fault's moment.
-func (f *Fault) fitting() []string {
+// fittingErrors returns the names of the errors that can happen at the fault's moment.
+func (f *Fault) fittingErrors() []string {
 	var names []string
 	for _, r := range refusals {
 		if r.atConnect == (f.At == AtConnect) {
@@ -184,12 +184,12 @@ func (f *Fault) failure() *failure {
 	return nil
 }
 
-// length returns the duration of a Stall.
-func (f *Fault) length() time.Duration { return time.Duration(f.Seconds * float64(time.Second)) }
+// stallDuration returns the duration of a Stall.
+func (f *Fault) stallDuration() time.Duration { return time.Duration(f.Seconds * float64(time.Second)) }
 
-// moment describes a moment at which a fault may happen, for the comparison with the plan.
-type moment struct {
-	at      Point
+// faultMoment describes a moment at which a fault may happen, for the comparison with the plan.
+type faultMoment struct {
+	at      FaultPoint
 	session uint64
 	// The fields transaction to sql describe the statement of a moment; they are zero AtConnect.
 	transaction uint64
@@ -197,15 +197,15 @@ type moment struct {
 	verb, sql   string
 }
 
-// means reports whether the fault may happen at this moment.
-func (f *Fault) means(m *moment) bool {
+// matchesMoment reports whether the fault may happen at this moment.
+func (f *Fault) matchesMoment(m *faultMoment) bool {
 	switch {
 	case f.At != m.at,
 		f.Session != 0 && f.Session != m.session,
 		f.Transaction != 0 && f.Transaction != m.transaction,
 		f.Statement != 0 && f.Statement != m.statement,
-		f.Verb != "" && canonical(f.Verb) != m.verb,
-		f.Question != "" && asked.By(m.sql) != f.Question,
+		f.Verb != "" && canonicalVerb(f.Verb) != m.verb,
+		f.Question != "" && asked.QuestionOf(m.sql) != f.Question,
 		// A ROLLBACK cannot fail.
 		f.Action == Fail && m.verb == "ROLLBACK":
 		return false
@@ -213,8 +213,8 @@ func (f *Fault) means(m *moment) bool {
 	return strings.Contains(m.sql, f.Contains)
 }
 
-// limit returns how often the fault happens.
-func (f *Fault) limit() int {
+// repeatLimit returns how often the fault happens.
+func (f *Fault) repeatLimit() int {
 	switch {
 	case f.Count == Always, f.Count == 0 && f.Probability > 0:
 		return math.MaxInt
@@ -222,8 +222,8 @@ func (f *Fault) limit() int {
 	return max(f.Count, 1)
 }
 
-// oneOf joins words to a list such as "a, b or c".
-func oneOf[T ~string](words []T) string {
+// listWords joins words to a list such as "a, b or c".
+func listWords[T ~string](words []T) string {
 	var b strings.Builder
 	for i, w := range words {
 		switch {
@@ -238,8 +238,8 @@ func oneOf[T ~string](words []T) string {
 	return b.String()
 }
 
-// shorten cuts a wrong text of a user, so that it does not fill an error message.
-func shorten(s string) string {
+// shortenText cuts a wrong text of a user, so that it does not fill an error message.
+func shortenText(s string) string {
 	const enough = 60
 	if len(s) <= enough {
 		return s

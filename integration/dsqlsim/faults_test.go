@@ -16,7 +16,7 @@ import (
 
 func (c *cluster) plan(t *testing.T, planned ...dsqlsim.Fault) {
 	t.Helper()
-	if err := c.Plan(planned...); err != nil {
+	if err := c.AddFaults(planned...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -24,7 +24,7 @@ func (c *cluster) plan(t *testing.T, planned ...dsqlsim.Fault) {
 // outcomes are those of a session's statements, from its ledger.
 func (c *cluster) outcomes(pid uint32) []string {
 	var found []string
-	for _, e := range c.Ledger(0) {
+	for _, e := range c.EventsAfter(0) {
 		if e.Kind == "statement" && e.PID == pid {
 			found = append(found, e.Verb+" "+e.Outcome)
 		}
@@ -136,12 +136,12 @@ func TestFaultsAroundCommit(t *testing.T) {
 				}
 				if strings.HasSuffix(want, "EOF") {
 					// The client may know before PostgreSQL has committed.
-					eventually(t, "the end of the session", func() bool { return c.Connections() == 0 })
+					eventually(t, "the end of the session", func() bool { return c.ConnectionCount() == 0 })
 				}
 				if got := c.direct(t, "SELECT count(*) FROM t") == "1"; got != test.committed {
 					t.Errorf("%s: committed: %v", way, got)
 				}
-				if left := c.Planned(); len(left) != 0 {
+				if left := c.PendingFaults(); len(left) != 0 {
 					t.Errorf("%s: still planned: %+v", way, left)
 				}
 			}
@@ -176,7 +176,7 @@ func TestFaultsAtStatements(t *testing.T) {
 	if err := run("INSERT INTO t VALUES (4)"); err != nil {
 		t.Error(err)
 	}
-	c.ClearPlan()
+	c.ClearFaults()
 	// The row is there, the client does not know.
 	c.plan(t, dsqlsim.Fault{At: dsqlsim.Answered, Action: dsqlsim.Cut})
 	if conn.ExecParams(deadline(t), "INSERT INTO t VALUES (5)", nil, nil, nil, nil).Read().Err == nil {

@@ -23,8 +23,8 @@ var errTooLong = errors.New("message too long")
 type frame struct {
 	kind byte
 	body []byte
-	// again reports that the session took the frame back, see replayFrames, and now sends it once more.
-	again bool
+	// replayed reports that the session took the frame back, see replayFrames, and now sends it once more.
+	replayed bool
 	// nextStatement is the index of the statement at which the session goes on with a Query.
 	nextStatement int
 	// ofQuery reports that the frame is one of those that replace a simple Query (see splitQuery). queryBytes is the
@@ -66,8 +66,8 @@ func bodyLength(header []byte) (int, error) {
 	return int(n) - 4, nil
 }
 
-// lengthOf returns the length of a whole frame, from the frame's header.
-func lengthOf(header []byte) int { return int(binary.BigEndian.Uint32(header[1:])) + 1 }
+// frameLength returns the length of a whole frame, from the frame's header.
+func frameLength(header []byte) int { return int(binary.BigEndian.Uint32(header[1:])) + 1 }
 
 func appendFrame(out []byte, kind byte, body []byte) []byte {
 	out = append(out, kind)
@@ -104,8 +104,8 @@ func relayFrame(w *bufio.Writer, r *bufio.Reader, total int) error {
 	return err
 }
 
-// cString cuts a zero-terminated string off the start of a frame's body.
-func cString(b []byte) (s string, rest []byte, ok bool) {
+// cutCString cuts a zero-terminated string off the start of a frame's body.
+func cutCString(b []byte) (s string, rest []byte, ok bool) {
 	for i, c := range b {
 		if c == 0 {
 			return string(b[:i]), b[i+1:], true
@@ -114,17 +114,17 @@ func cString(b []byte) (s string, rest []byte, ok bool) {
 	return "", nil, false
 }
 
-// ownFrames returns the frames that run a statement of the stand-in. types are parameter types as in a Parse, or nil.
-// values are as in a Bind.
-func ownFrames(sql string, types, values []byte) []*frame {
+// ownStatementFrames returns the frames that run a statement of the stand-in. types are parameter types as in a Parse,
+// or nil. values are as in a Bind.
+func ownStatementFrames(sql string, types, values []byte) []*frame {
 	return []*frame{
-		closeFrame('S', ownName), closeFrame('P', ownName),
-		parseFrame(ownName, sql, types), bindFrame(ownName, values), executeFrame(ownName),
+		newCloseFrame('S', ownName), newCloseFrame('P', ownName),
+		newParseFrame(ownName, sql, types), newBindFrame(ownName, values), newExecuteFrame(ownName),
 	}
 }
 
-// parseFrame returns a Parse. types is the end of its body, the parameter types, or nil for none.
-func parseFrame(name, sql string, types []byte) *frame {
+// newParseFrame returns a Parse. types is the end of its body, the parameter types, or nil for none.
+func newParseFrame(name, sql string, types []byte) *frame {
 	body := append([]byte(name), 0)
 	body = append(append(body, sql...), 0)
 	if types == nil {
@@ -133,27 +133,27 @@ func parseFrame(name, sql string, types []byte) *frame {
 	return &frame{kind: 'P', body: append(body, types...)}
 }
 
-// bindFrame returns a Bind of a statement to a portal of the same name.
-func bindFrame(name string, values []byte) *frame {
+// newBindFrame returns a Bind of a statement to a portal of the same name.
+func newBindFrame(name string, values []byte) *frame {
 	return &frame{kind: 'B', body: append([]byte(name+"\x00"+name+"\x00"), values...)}
 }
 
 // noValues is the end of a Bind's body without parameters.
 var noValues = make([]byte, 6)
 
-// executeFrame returns an Execute without a limit on rows.
-func executeFrame(portal string) *frame {
+// newExecuteFrame returns an Execute without a limit on rows.
+func newExecuteFrame(portal string) *frame {
 	return &frame{kind: 'E', body: []byte(portal + "\x00\x00\x00\x00\x00")}
 }
 
-// closeFrame returns a Close of a statement (S) or portal (P).
-func closeFrame(kind byte, name string) *frame {
+// newCloseFrame returns a Close of a statement (S) or portal (P).
+func newCloseFrame(kind byte, name string) *frame {
 	return &frame{kind: 'C', body: []byte(string(rune(kind)) + name + "\x00")}
 }
 
-// encode encodes a message of the stand-in. It panics on a message that is too long, which no message of the stand-in
-// is.
-func encode(m pgproto3.Message) []byte {
+// encodeMessage encodes a message of the stand-in. It panics on a message that is too long, which no message of the
+// stand-in is.
+func encodeMessage(m pgproto3.Message) []byte {
 	out, err := m.Encode(nil)
 	if err != nil {
 		panic(err)

@@ -38,18 +38,18 @@ type greeting struct {
 	packet []byte
 }
 
-// greet reads from a connection up to and including the startup packet. It answers the requests that may precede the
-// startup packet, such as SSLRequest.
-func (s *Server) greet(ctx context.Context, conn net.Conn) (*greeting, error) {
+// readGreeting reads from a connection up to and including the startup packet. It answers the requests that may precede
+// the startup packet, such as SSLRequest.
+func (s *Server) readGreeting(ctx context.Context, conn net.Conn) (*greeting, error) {
 	g := &greeting{conn: conn}
 	var first [1]byte
 	if _, err := io.ReadFull(conn, first[:]); err != nil {
 		return nil, fmt.Errorf("read first byte: %w", err)
 	}
-	conn = &prefixed{Conn: conn, prefix: first[:]}
+	conn = &prefixedConn{Conn: conn, prefix: first[:]}
 	g.conn = conn
 	if first[0] == tlsHandshakeRecord {
-		if err := g.secureWith(ctx, conn, s.tls); err != nil {
+		if err := g.startTLS(ctx, conn, s.tls); err != nil {
 			return nil, err
 		}
 		// PostgreSQL 17 requires ALPN of direct TLS, against protocol confusion.
@@ -58,7 +58,7 @@ func (s *Server) greet(ctx context.Context, conn net.Conn) (*greeting, error) {
 		}
 	}
 	for {
-		packet, err := readPacket(g.conn)
+		packet, err := readStartupPacket(g.conn)
 		if err != nil {
 			return nil, err
 		}
@@ -69,7 +69,7 @@ func (s *Server) greet(ctx context.Context, conn net.Conn) (*greeting, error) {
 			if _, err := g.conn.Write([]byte{'S'}); err != nil {
 				return nil, fmt.Errorf("accept TLS: %w", err)
 			}
-			if err := g.secureWith(ctx, g.conn, s.tls); err != nil {
+			if err := g.startTLS(ctx, g.conn, s.tls); err != nil {
 				return nil, err
 			}
 		case code == codeGSSENCRequest && !g.secure:
@@ -86,7 +86,7 @@ func (s *Server) greet(ctx context.Context, conn net.Conn) (*greeting, error) {
 	}
 }
 
-func (g *greeting) secureWith(ctx context.Context, conn net.Conn, config *tls.Config) error {
+func (g *greeting) startTLS(ctx context.Context, conn net.Conn, config *tls.Config) error {
 	secured := tls.Server(conn, config)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		return fmt.Errorf("TLS handshake: %w", err)
@@ -95,9 +95,9 @@ func (g *greeting) secureWith(ctx context.Context, conn net.Conn, config *tls.Co
 	return nil
 }
 
-// readPacket reads one message of the startup phase: a length and at least a code. It reads no byte beyond that
+// readStartupPacket reads one message of the startup phase: a length and at least a code. It reads no byte beyond that
 // message.
-func readPacket(r io.Reader) ([]byte, error) {
+func readStartupPacket(r io.Reader) ([]byte, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {
 		return nil, fmt.Errorf("read startup packet: %w", err)
@@ -128,7 +128,7 @@ func (s *Server) answerCancel(packet []byte) {
 	s.mu.Lock()
 	target, known := s.sessions[key]
 	s.mu.Unlock()
-	event := Event{Kind: "cancel", PID: key.pid, Outcome: "ignored"}
+	event := LedgerEvent{Kind: "cancel", PID: key.pid, Outcome: "ignored"}
 	if known {
 		event.Session = target.id
 	}
@@ -140,16 +140,16 @@ func (s *Server) answerCancel(packet []byte) {
 		}
 	}
 	s.metrics.cancels.WithLabelValues(event.Outcome).Inc()
-	s.ledger.add(event)
+	s.ledger.addEvent(event)
 }
 
-// prefixed is a connection whose first bytes have been read already. Read returns these bytes first.
-type prefixed struct {
+// prefixedConn is a connection whose first bytes have been read already. Read returns these bytes first.
+type prefixedConn struct {
 	net.Conn
 	prefix []byte
 }
 
-func (p *prefixed) Read(b []byte) (int, error) {
+func (p *prefixedConn) Read(b []byte) (int, error) {
 	if len(p.prefix) > 0 {
 		n := copy(b, p.prefix)
 		p.prefix = p.prefix[n:]

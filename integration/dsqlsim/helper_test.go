@@ -224,7 +224,7 @@ func eventually(t *testing.T, what string, done func() bool) {
 func (c *cluster) awaitEnd(t *testing.T, session uint64) {
 	t.Helper()
 	eventually(t, "the end of the session", func() bool {
-		return slices.ContainsFunc(c.Ledger(0), func(e dsqlsim.Event) bool { return e.Session == session && e.Kind == "close" })
+		return slices.ContainsFunc(c.EventsAfter(0), func(e dsqlsim.LedgerEvent) bool { return e.Session == session && e.Kind == "close" })
 	})
 }
 

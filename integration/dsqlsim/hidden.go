@@ -6,36 +6,36 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// sees reports whether the transaction's snapshot contains the row that a constraint violation is about. PostgreSQL
-// checks constraints beyond the snapshot. A row outside the snapshot was committed by another transaction: a conflict,
-// not an error of the client.
-func (s *session) sees(e *pgproto3.ErrorResponse) (bool, error) {
-	columns, values, ok := violated(e.Detail)
+// seesViolatingRow reports whether the transaction's snapshot contains the row that a constraint violation is about.
+// PostgreSQL checks constraints beyond the snapshot. A row outside the snapshot was committed by another transaction: a
+// conflict, not an error of the client.
+func (s *session) seesViolatingRow(e *pgproto3.ErrorResponse) (bool, error) {
+	columns, values, ok := parseKeyDetail(e.Detail)
 	if !ok {
 		return true, nil
 	}
 	if e.Code == codeForeignKey {
-		answer, err := s.ask(referencingSQL + literal(e.ConstraintName) +
-			" AND conrelid = format('%I.%I', " + literal(e.SchemaName) + ", " + literal(e.TableName) + ")::regclass")
+		answer, err := s.queryUpstream(referencingSQL + quoteLiteral(e.ConstraintName) +
+			" AND conrelid = format('%I.%I', " + quoteLiteral(e.SchemaName) + ", " + quoteLiteral(e.TableName) + ")::regclass")
 		if err != nil || answer.failed != nil || len(answer.rows) != 1 {
 			return true, err
 		}
 		columns = string(answer.rows[0][0])
 	}
-	table := identifier(e.SchemaName) + "." + identifier(e.TableName)
+	table := quoteIdentifier(e.SchemaName) + "." + quoteIdentifier(e.TableName)
 	// The query compares text, as in the error's detail, which is slower than by an index but safe.
-	answer, err := s.ask("SELECT FROM " + table + " WHERE concat_ws(', ', " + columns + ") = " + literal(values) + " LIMIT 1")
+	answer, err := s.queryUpstream("SELECT FROM " + table + " WHERE concat_ws(', ', " + columns + ") = " + quoteLiteral(values) + " LIMIT 1")
 	if err != nil || answer.failed != nil {
 		return true, err
 	}
 	return len(answer.rows) > 0, nil
 }
 
-// mayBeHidden reports whether another transaction may have committed the row that a constraint violation is about. For
-// a unique key it looks for the row on a new connection. PostgreSQL reports that violation only after the other
+// mayRowBeHidden reports whether another transaction may have committed the row that a constraint violation is about.
+// For a unique key it looks for the row on a new connection. PostgreSQL reports that violation only after the other
 // transaction has ended.
-func (s *session) mayBeHidden(e *pgproto3.ErrorResponse) bool {
-	columns, values, ok := violated(e.Detail)
+func (s *session) mayRowBeHidden(e *pgproto3.ErrorResponse) bool {
+	columns, values, ok := parseKeyDetail(e.Detail)
 	switch {
 	case !ok || !s.server.config.KeyConflicts:
 		return false
@@ -43,13 +43,13 @@ func (s *session) mayBeHidden(e *pgproto3.ErrorResponse) bool {
 		return strings.Contains(e.Detail, referenced) // of a parent that is out of sight a cluster knows nothing either
 	}
 	ctx := s.server.ctx
-	conn, err := s.server.upstream.dialOwn(ctx)
+	conn, err := s.server.upstream.dialInternal(ctx)
 	if err != nil {
 		return true
 	}
 	defer conn.Close(ctx)
-	all, err := conn.Exec(ctx, "SELECT FROM "+identifier(e.SchemaName)+"."+identifier(e.TableName)+
-		" WHERE concat_ws(', ', "+columns+") = "+literal(values)+" LIMIT 1").ReadAll()
+	all, err := conn.Exec(ctx, "SELECT FROM "+quoteIdentifier(e.SchemaName)+"."+quoteIdentifier(e.TableName)+
+		" WHERE concat_ws(', ', "+columns+") = "+quoteLiteral(values)+" LIMIT 1").ReadAll()
 	return err == nil && len(all) == 1 && all[0].CommandTag.RowsAffected() > 0
 }
 
@@ -61,9 +61,9 @@ const referencingSQL = `SELECT string_agg(quote_ident(attname), ', ' ORDER BY pl
  FROM pg_constraint, unnest(conkey) WITH ORDINALITY k (number, place), pg_attribute
  WHERE attrelid = conrelid AND attnum = number AND contype = 'f' AND conname = `
 
-// violated returns the columns and values in the detail of a constraint violation, for example "Key (a, b)=(1, x)
+// parseKeyDetail returns the columns and values in the detail of a constraint violation, for example "Key (a, b)=(1, x)
 // already exists."
-func violated(detail string) (columns, values string, ok bool) {
+func parseKeyDetail(detail string) (columns, values string, ok bool) {
 	rest, ok := strings.CutPrefix(detail, "Key (")
 	if !ok {
 		return "", "", false
@@ -76,5 +76,5 @@ func violated(detail string) (columns, values string, ok bool) {
 	return columns, rest[:end], true
 }
 
-func literal(s string) string    { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
-func identifier(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
+func quoteLiteral(s string) string    { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+func quoteIdentifier(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }

@@ -28,22 +28,22 @@ func newInbox(max int) *inbox {
 	return &inbox{max: max, arrived: make(chan struct{}, 1), taken: make(chan struct{}, 1)}
 }
 
-// fill reads frames until the client terminates, leaves or breaks the protocol, or done is closed.
-func (in *inbox) fill(r io.Reader, done <-chan struct{}) {
+// readFrames reads frames until the client terminates, leaves or breaks the protocol, or done is closed.
+func (in *inbox) readFrames(r io.Reader, done <-chan struct{}) {
 	buffered := bufio.NewReaderSize(r, 8<<10)
 	for {
 		f, err := readFrame(buffered, in.max)
 		if err == nil && f.kind == 'X' {
 			err = errTerminated
 		}
-		if !in.put(f, err, done) {
+		if !in.putFrame(f, err, done) {
 			return
 		}
 	}
 }
 
-// put adds a frame or an error to the inbox, waits while the inbox is full, and reports whether fill should go on.
-func (in *inbox) put(f frame, err error, done <-chan struct{}) bool {
+// putFrame adds a frame or an error to the inbox, waits while the inbox is full, and reports whether fill should go on.
+func (in *inbox) putFrame(f frame, err error, done <-chan struct{}) bool {
 	in.mu.Lock()
 	if err != nil {
 		in.err = err
@@ -53,7 +53,7 @@ func (in *inbox) put(f frame, err error, done <-chan struct{}) bool {
 	}
 	full := in.bytes > inboxBytes
 	in.mu.Unlock()
-	signal(in.arrived)
+	notify(in.arrived)
 	for full && err == nil {
 		select {
 		case <-in.taken:
@@ -67,10 +67,10 @@ func (in *inbox) put(f frame, err error, done <-chan struct{}) bool {
 	return err == nil
 }
 
-// take returns all frames that have arrived, without waiting. With no frame left it returns the error that ended the
-// client. The caller owns the frames. take reuses the slice used for later frames, so the caller must not touch that
-// slice again.
-func (in *inbox) take(used []frame) ([]frame, error) {
+// takeFrames returns all frames that have arrived, without waiting. With no frame left it returns the error that ended
+// the client. The caller owns the frames. take reuses the slice used for later frames, so the caller must not touch
+// that slice again.
+func (in *inbox) takeFrames(used []frame) ([]frame, error) {
 	clear(used)
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -79,11 +79,11 @@ func (in *inbox) take(used []frame) ([]frame, error) {
 	}
 	frames := in.frames
 	in.frames, in.bytes = used[:0], 0
-	signal(in.taken)
+	notify(in.taken)
 	return frames, nil
 }
 
-func signal(c chan struct{}) {
+func notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

@@ -8,10 +8,10 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// injection holds the faults that a session has taken from the plan and not injected yet.
-type injection struct {
+// pendingInjection holds the faults that a session has taken from the plan and not injected yet.
+type pendingInjection struct {
 	// row is the fault in the result of the statement that was checked last.
-	row *interruption
+	row *resultInterruption
 	// inTransit is the fault to inject when the frames buffered for PostgreSQL have been sent.
 	inTransit *Fault
 	// mustFail reports that the statement which runs now must not succeed.
@@ -20,9 +20,9 @@ type injection struct {
 	atReady error
 }
 
-// interruption is a fault in the middle of one statement's result. If the statement must not succeed, PostgreSQL gets a
-// failing statement after it.
-type interruption struct {
+// resultInterruption is a fault in the middle of one statement's result. If the statement must not succeed, PostgreSQL
+// gets a failing statement after it.
+type resultInterruption struct {
 	fault    *Fault
 	index    int  // of the statement in its text
 	rows     int  // that still reach the client before
@@ -31,29 +31,29 @@ type interruption struct {
 
 // injectAtConnect injects the fault that is planned for a connection before its session begins.
 func (s *Server) injectAtConnect(id uint64) error {
-	f := s.plan.next(&moment{at: AtConnect, session: id})
+	f := s.plan.nextFault(&faultMoment{at: AtConnect, session: id})
 	if f == nil {
 		return nil
 	}
-	return s.inject(f, Event{Session: id}, nil)
+	return s.inject(f, LedgerEvent{Session: id}, nil)
 }
 
 // inject makes a fault happen: it waits, or returns errCut or the *failure to answer. e names the session for the
 // ledger. The channel ended cuts the wait short.
-func (s *Server) inject(f *Fault, e Event, ended <-chan struct{}) error {
+func (s *Server) inject(f *Fault, e LedgerEvent, ended <-chan struct{}) error {
 	s.metrics.faults.WithLabelValues(string(f.At), string(f.Action)).Inc()
 	e.Kind, e.Fault, e.Outcome, e.Detail = "fault", f.Name, string(f.Action), string(f.At)
 	if f.Action == Fail {
 		e.Detail += " " + f.Error
 	}
-	s.ledger.add(e)
+	s.ledger.addEvent(e)
 	switch f.Action {
 	case Cut:
 		return errCut
 	case Fail:
 		return f.failure()
 	}
-	wait := time.NewTimer(f.length())
+	wait := time.NewTimer(f.stallDuration())
 	defer wait.Stop()
 	select {
 	case <-wait.C:
@@ -64,18 +64,18 @@ func (s *Server) inject(f *Fault, e Event, ended <-chan struct{}) error {
 	return errClosing
 }
 
-// moment describes the session's next statement, for the comparison with the planned faults.
-func (s *session) moment(at Point, st *dialect.Statement, in ordinal) *moment {
-	return &moment{
+// newMoment describes the session's next statement, for the comparison with the planned faults.
+func (s *session) newMoment(at FaultPoint, st *dialect.Statement, in statementPosition) *faultMoment {
+	return &faultMoment{
 		at: at, session: s.id, transaction: in.transaction, statement: in.statement,
-		verb: verb(st), sql: st.SQL,
+		verb: statementVerb(st), sql: st.SQL,
 	}
 }
 
-// injectBefore injects the faults planned before a statement, and takes those from the plan that happen while the
-// statement runs.
-func (s *session) injectBefore(st *dialect.Statement, status byte) error {
-	in := s.journal.asked.ask(st.Kind)
+// injectBeforeStatement injects the faults planned before a statement, and takes those from the plan that happen while
+// the statement runs.
+func (s *session) injectBeforeStatement(st *dialect.Statement, status byte) error {
+	in := s.journal.requested.recordRequest(st.Kind)
 	s.injection.row = nil
 	if status == statusFailed || s.server.plan.pending.Load() == 0 {
 		return nil
@@ -90,40 +90,40 @@ func (s *session) injectBefore(st *dialect.Statement, status byte) error {
 		}
 	}
 	if st.Refusal == nil {
-		s.arm(st, in, commits)
+		s.armFaults(st, in, commits)
 	}
 	return nil
 }
 
 // injectAt injects the fault that is planned for this moment, if any.
-func (s *session) injectAt(at Point, st *dialect.Statement, in ordinal) error {
-	if f := s.server.plan.next(s.moment(at, st, in)); f != nil {
+func (s *session) injectAt(at FaultPoint, st *dialect.Statement, in statementPosition) error {
+	if f := s.server.plan.nextFault(s.newMoment(at, st, in)); f != nil {
 		return s.inject(f)
 	}
 	return nil
 }
 
 func (s *session) inject(f *Fault) error {
-	return s.server.inject(f, Event{Session: s.id, PID: s.key.pid}, s.link.done)
+	return s.server.inject(f, LedgerEvent{Session: s.id, PID: s.key.pid}, s.link.done)
 }
 
-// arm takes from the plan the faults that happen while the statement runs.
-func (s *session) arm(st *dialect.Statement, in ordinal, commits bool) {
+// armFaults takes from the plan the faults that happen while the statement runs.
+func (s *session) armFaults(st *dialect.Statement, in statementPosition, commits bool) {
 	if st.Kind == dialect.Other || st.Kind == dialect.DML {
-		if f := s.server.plan.next(s.moment(AtRow, st, in)); f != nil {
-			s.injection.row = &interruption{fault: f, rows: f.Row}
+		if f := s.server.plan.nextFault(s.newMoment(AtRow, st, in)); f != nil {
+			s.injection.row = &resultInterruption{fault: f, rows: f.Row}
 		}
 	}
-	for _, at := range []Point{Running, Committing} {
+	for _, at := range []FaultPoint{Running, Committing} {
 		if s.injection.inTransit == nil && (at == Running || commits) {
-			s.injection.inTransit = s.server.plan.next(s.moment(at, st, in))
+			s.injection.inTransit = s.server.plan.nextFault(s.newMoment(at, st, in))
 		}
 	}
 }
 
-// interrupt attaches a planned row fault to r, the reply to the statement that was checked last. index is the
+// armInterruption attaches a planned row fault to r, the reply to the statement that was checked last. index is the
 // statement's place in its text. interrupt reports whether the statement must fail in the end.
-func (s *session) interrupt(r *pendingReply, index int) bool {
+func (s *session) armInterruption(r *pendingReply, index int) bool {
 	mid := s.injection.row
 	if mid == nil {
 		return false
@@ -136,15 +136,15 @@ func (s *session) interrupt(r *pendingReply, index int) bool {
 }
 
 // currentInterruption returns the fault in the result that PostgreSQL sends next, nil if there is none.
-func (r *pendingReply) currentInterruption() *interruption {
+func (r *pendingReply) currentInterruption() *resultInterruption {
 	if r == nil || r.interruption == nil || r.savepoint || r.interruption.index != r.index {
 		return nil
 	}
 	return r.interruption
 }
 
-// errorReported reports whether the client already has the error of this statement.
-func (r *pendingReply) errorReported() bool {
+// isErrorReported reports whether the client already has the error of this statement.
+func (r *pendingReply) isErrorReported() bool {
 	mid := r.currentInterruption()
 	return mid != nil && mid.reported
 }
@@ -183,7 +183,7 @@ func (s *session) injectInResult(total int) (bool, error) {
 			return false, err
 		}
 	}
-	return true, s.upstream.discard(total)
+	return true, s.upstream.discardFrame(total)
 }
 
 // injectInTransit injects a fault while a statement is on its way, after PostgreSQL has got all frames that the
@@ -201,7 +201,7 @@ func (s *session) injectInTransit(endsTurn bool) error {
 	// The client is cut off, but the session still reads the statement's outcome.
 	s.uncount()
 	_ = s.link.client.Close()
-	s.silence(errCut)
+	s.muteClient(errCut)
 	return nil
 }
 
@@ -214,16 +214,16 @@ func (s *session) injectAfter(st *dialect.Statement, tag string) {
 	if tag == "COMMIT" {
 		at = Committed
 	}
-	in := s.journal.done
-	in.advance(st.Kind)
+	in := s.journal.answered
+	in.advanceTo(st.Kind)
 	if err := s.injectAt(at, st, in); err != nil {
 		// PostgreSQL has certainly committed only when it sends ReadyForQuery, so the session reads on until then.
-		s.silence(err)
+		s.muteClient(err)
 	}
 }
 
-// silence discards all further output to the client and ends the session at the end of the turn.
-func (s *session) silence(why error) {
+// muteClient discards all further output to the client and ends the session at the end of the turn.
+func (s *session) muteClient(why error) {
 	s.toClient.Reset(io.Discard)
 	s.injection.atReady = why
 }

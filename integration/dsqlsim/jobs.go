@@ -28,37 +28,37 @@ const (
 	maxNotice  = 1 << 10
 )
 
-// jobs completes the background jobs in table sys.jobs. While there may be a job, a goroutine does that work.
-type jobs struct {
+// jobRunner completes the background jobs in table sys.jobs. While there may be a job, a goroutine does that work.
+type jobRunner struct {
 	delay    time.Duration
 	forget   time.Duration // when an unseen job must have been rolled back
-	upstream *upstream
+	upstream *upstreamDialer
 
 	mu      sync.Mutex
 	running bool
-	pending map[string]*job
+	pending map[string]*backgroundJob
 }
 
-// job is a job that a transaction, committed or not, has submitted, or that a session waits for.
-type job struct {
+// backgroundJob is a job that a transaction, committed or not, has submitted, or that a session waits for.
+type backgroundJob struct {
 	since time.Time
 	done  chan struct{}
 }
 
-func newJobs(c *Config, u *upstream) *jobs {
-	return &jobs{
+func newJobRunner(c *Config, u *upstreamDialer) *jobRunner {
+	return &jobRunner{
 		delay: c.JobDelay, forget: c.JobDelay + 2*c.Limits.TransactionAge, upstream: u,
-		pending: make(map[string]*job),
+		pending: make(map[string]*backgroundJob),
 	}
 }
 
-// follow returns a channel that is closed when the job is completed, or will never be. The caller is a session of s.
-func (j *jobs) follow(s *Server, id string) <-chan struct{} {
+// watchJob returns a channel that is closed when the job is completed, or will never be. The caller is a session of s.
+func (j *jobRunner) watchJob(s *Server, id string) <-chan struct{} {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	one := j.pending[id]
 	if one == nil {
-		one = &job{since: time.Now(), done: make(chan struct{})}
+		one = &backgroundJob{since: time.Now(), done: make(chan struct{})}
 		j.pending[id] = one
 	}
 	if !j.running {
@@ -66,14 +66,14 @@ func (j *jobs) follow(s *Server, id string) <-chan struct{} {
 		s.working.Add(1)
 		go func() {
 			defer s.working.Done()
-			j.run(s)
+			j.completeJobs(s)
 		}()
 	}
 	return one.done
 }
 
-// run completes jobs until none is left. After a failure of PostgreSQL it tries again.
-func (j *jobs) run(s *Server) {
+// completeJobs completes jobs until none is left. After a failure of PostgreSQL it tries again.
+func (j *jobRunner) completeJobs(s *Server) {
 	var conn *pgconn.PgConn
 	defer func() {
 		if conn != nil {
@@ -81,7 +81,7 @@ func (j *jobs) run(s *Server) {
 		}
 	}()
 	pause := min(max(j.delay/2, minJobPause), maxJobPause)
-	for j.some(s.ctx) {
+	for j.hasWork(s.ctx) {
 		select {
 		case <-s.ctx.Done():
 			continue
@@ -89,10 +89,10 @@ func (j *jobs) run(s *Server) {
 		}
 		err := error(nil)
 		if conn == nil || conn.IsClosed() {
-			conn, err = j.upstream.dialOwn(s.ctx)
+			conn, err = j.upstream.dialInternal(s.ctx)
 		}
 		if err == nil {
-			err = j.finish(s.ctx, conn)
+			err = j.completeDueJobs(s.ctx, conn)
 		}
 		if err != nil && s.ctx.Err() == nil {
 			s.log.Warn("jobs cannot be completed", "error", err)
@@ -101,9 +101,9 @@ func (j *jobs) run(s *Server) {
 	}
 }
 
-// some reports whether there is a job, and forgets jobs that were rolled back. After false the next job starts a new
+// hasWork reports whether there is a job, and forgets jobs that were rolled back. After false the next job starts a new
 // run.
-func (j *jobs) some(ctx context.Context) bool {
+func (j *jobRunner) hasWork(ctx context.Context) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for id, one := range j.pending {
@@ -116,8 +116,8 @@ func (j *jobs) some(ctx context.Context) bool {
 	return j.running
 }
 
-// finish completes the jobs that are due and closes their channels.
-func (j *jobs) finish(ctx context.Context, conn *pgconn.PgConn) error {
+// completeDueJobs completes the jobs that are due and closes their channels.
+func (j *jobRunner) completeDueJobs(ctx context.Context, conn *pgconn.PgConn) error {
 	sql := fmt.Sprintf("SELECT sys.dsqlsim_finish('%d milliseconds')", j.delay.Milliseconds())
 	if _, err := conn.Exec(ctx, sql).ReadAll(); err != nil {
 		return fmt.Errorf("finish jobs: %w", err)
@@ -146,18 +146,18 @@ func (j *jobs) finish(ctx context.Context, conn *pgconn.PgConn) error {
 	return nil
 }
 
-// dialOwn connects to PostgreSQL for the stand-in's own work.
-func (u *upstream) dialOwn(ctx context.Context) (*pgconn.PgConn, error) {
+// dialInternal connects to PostgreSQL for the stand-in's own work.
+func (u *upstreamDialer) dialInternal(ctx context.Context) (*pgconn.PgConn, error) {
 	config := u.config.Copy()
 	config.RuntimeParams = map[string]string{"application_name": "dsqlsim", "client_min_messages": "error"}
 	return dialUpstream(ctx, config)
 }
 
-// onNotice relays a NoticeResponse to the client. A notice of catalog.sql is for the session instead: a statement has
-// submitted a job, or waits for one.
-func (s *session) onNotice(total int) error {
+// onNoticeResponse relays a NoticeResponse to the client. A notice of catalog.sql is for the session instead: a
+// statement has submitted a job, or waits for one.
+func (s *session) onNoticeResponse(total int) error {
 	if total <= maxNotice {
-		packet, ok, err := s.upstream.peek(total)
+		packet, ok, err := s.upstream.peekFrame(total)
 		if err != nil {
 			return err
 		}
@@ -165,14 +165,14 @@ func (s *session) onNotice(total int) error {
 			return s.onJobNotice(total)
 		}
 	}
-	if err := s.relay(total); err != nil {
+	if err := s.relayReply(total); err != nil {
 		return err
 	}
 	return s.toClient.Flush()
 }
 
 func (s *session) onJobNotice(total int) error {
-	body, err := s.upstream.body(total)
+	body, err := s.upstream.readBody(total)
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (s *session) awaitJob() error {
 	if s.awaited == "" {
 		return nil
 	}
-	done := s.server.jobs.follow(s.server, s.awaited)
+	done := s.server.jobs.watchJob(s.server, s.awaited)
 	s.awaited = ""
 	select {
 	case <-done:
@@ -211,6 +211,6 @@ func (s *session) sendJobID() error {
 	if s.job = ""; id == "" {
 		return nil
 	}
-	s.server.jobs.follow(s.server, id)
-	return s.respond(&pgproto3.DataRow{Values: [][]byte{[]byte(id)}})
+	s.server.jobs.watchJob(s.server, id)
+	return s.sendMessage(&pgproto3.DataRow{Values: [][]byte{[]byte(id)}})
 }

@@ -31,22 +31,22 @@ func TestJournalOfWhatIsLeft(t *testing.T) {
 		"ROLLBACK, COMMIT":                    {[]dialect.Kind{begin, insert, rollback, commit}, 2, false, wasLost},
 		"ROLLBACK, and the COMMIT of another": {[]dialect.Kind{begin, insert, rollback, begin, insert, commit}, 2, false, wasUnknown},
 	} {
-		l := newLedger(100)
-		j := &journal{ledger: l, metrics: newMetrics(none, none, none)}
+		l := newEventLedger(100)
+		j := &sessionJournal{ledger: l, metrics: newMetrics(none, none, none)}
 		for _, kind := range test.asked {
-			j.asked.ask(kind)
+			j.requested.recordRequest(kind)
 		}
 		for i, kind := range test.asked[:test.answered] {
 			st := &dialect.Statement{Kind: kind}
 			if test.failed && i == test.answered-1 {
-				j.failure(st, "40001")
+				j.recordFailure(st, "40001")
 			} else {
-				j.success(st, "")
+				j.recordSuccess(st, "")
 			}
 		}
-		j.close(errors.New("cut"), false, false)
+		j.recordClose(errors.New("cut"), false, false)
 		var got []string
-		for _, e := range l.after(0) {
+		for _, e := range l.eventsAfter(0) {
 			if e.Kind == "transaction" {
 				got = append(got, e.Outcome)
 			}

@@ -9,8 +9,8 @@ import (
 // maxLedgerSQL is the number of bytes of a statement's text that the ledger keeps.
 const maxLedgerSQL = 200
 
-// Event is one event of a connection in the ledger.
-type Event struct {
+// LedgerEvent is one event of a connection in the ledger.
+type LedgerEvent struct {
 	// Seq is the number of the event, from 1, in the order in which the events of a server ended.
 	Seq uint64 `json:"seq"`
 	// Session is the number of the connection, from 1.
@@ -38,16 +38,16 @@ type Event struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// ledger is a bounded list of the newest events of a server.
-type ledger struct {
+// eventLedger is a bounded list of the newest events of a server.
+type eventLedger struct {
 	mu     sync.Mutex
 	last   uint64
-	events []Event // a ring once it is full: event n is at (n-1) % cap
+	events []LedgerEvent // a ring once it is full: event n is at (n-1) % cap
 }
 
-func newLedger(size int) *ledger { return &ledger{events: make([]Event, 0, size)} }
+func newEventLedger(size int) *eventLedger { return &eventLedger{events: make([]LedgerEvent, 0, size)} }
 
-func (l *ledger) add(e Event) {
+func (l *eventLedger) addEvent(e LedgerEvent) {
 	// The text of a statement may be part of a long message, so the ledger stores a copy of its beginning.
 	e.SQL = strings.Clone(e.SQL[:min(len(e.SQL), maxLedgerSQL)])
 	e.Time = time.Now()
@@ -62,18 +62,18 @@ func (l *ledger) add(e Event) {
 	l.events[int((e.Seq-1)%uint64(cap(l.events)))] = e
 }
 
-// after returns copies of the events with a greater number, oldest first.
-func (l *ledger) after(seq uint64) []Event {
+// eventsAfter returns copies of the events with a greater number, oldest first.
+func (l *eventLedger) eventsAfter(seq uint64) []LedgerEvent {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	size := uint64(len(l.events))
 	first := max(seq, l.last-size)
-	found := make([]Event, 0, l.last-min(first, l.last))
+	found := make([]LedgerEvent, 0, l.last-min(first, l.last))
 	for n := first; n < l.last; n++ {
 		found = append(found, l.events[int(n%uint64(cap(l.events)))])
 	}
 	return found
 }
 
-// Ledger returns the events after event seq, oldest first, as far as the server remembers them.
-func (s *Server) Ledger(seq uint64) []Event { return s.ledger.after(seq) }
+// EventsAfter returns the events after event seq, oldest first, as far as the server remembers them.
+func (s *Server) EventsAfter(seq uint64) []LedgerEvent { return s.ledger.eventsAfter(seq) }

@@ -64,21 +64,21 @@ const codeLimit = "54000"
 // The messages name a cluster's limits, whatever the Limits are. The details have the true numbers.
 var tooManyRows = &failure{code: codeLimit, message: "transaction row limit exceeded"}
 
-func tooLarge(bytes, limit int) *failure {
+func tooLargeFailure(bytes, limit int) *failure {
 	return &failure{code: codeLimit, message: "transaction size limit 10mb exceeded",
 		detail: fmt.Sprintf("Current transaction size %.0fmb > %.0fmb", mebibytes(bytes), mebibytes(limit))}
 }
 
-func tooAged(age, limit time.Duration) *failure {
+func tooOldFailure(age, limit time.Duration) *failure {
 	return &failure{code: codeLimit, message: "transaction age limit of 300s exceeded",
 		detail: fmt.Sprintf("Current transaction age %.0fs exceeds %.0fs", age.Seconds(), limit.Seconds())}
 }
 
 func mebibytes(n int) float64 { return math.Ceil(float64(n) / (1 << 20)) }
 
-// setting returns the value of parameter dsqlsim.limits. It lists the limits that the triggers of catalog.sql check, in
-// the order in which they read them.
-func (l *Limits) setting(byteaKeys bool) string {
+// catalogSetting returns the value of parameter dsqlsim.limits. It lists the limits that the triggers of catalog.sql
+// check, in the order in which they read them.
+func (l *Limits) catalogSetting(byteaKeys bool) string {
 	bytea := 0
 	if byteaKeys {
 		bytea = 1

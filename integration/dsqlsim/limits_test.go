@@ -64,7 +64,7 @@ func TestRowLimitWhileFaultsArePlanned(t *testing.T) {
 	t.Parallel()
 	c := start(t, func(config *dsqlsim.Config) { config.Limits.TransactionRows = 10 })
 	c.direct(t, "CREATE TABLE planned AS SELECT generate_series(1, 11) AS id")
-	for _, at := range []dsqlsim.Point{dsqlsim.AtStatement, dsqlsim.AtRow, dsqlsim.Running, dsqlsim.Answered, dsqlsim.Committed} {
+	for _, at := range []dsqlsim.FaultPoint{dsqlsim.AtStatement, dsqlsim.AtRow, dsqlsim.Running, dsqlsim.Answered, dsqlsim.Committed} {
 		c.plan(t, dsqlsim.Fault{At: at, Action: dsqlsim.Cut, Contains: "of another"})
 		for protocol, send := range protocols {
 			w := c.raw(t)

@@ -9,17 +9,17 @@ import (
 // about their execution do not see them.
 const maxNamed = 10_000
 
-// prepared is a prepared statement of the client.
-type prepared struct {
+// preparedStatement is a prepared statement of the client.
+type preparedStatement struct {
 	text *dialect.Text
 	// plan is the plan of the statement's locking clauses, nil when it has none.
-	plan *occ.Plan
+	plan *occ.LockPlan
 	// types are the parameter types of the Parse, encoded as in that frame.
 	types []byte
 }
 
-// statement returns the only statement in the text of a Parse, nil when the text has none or several.
-func (p *prepared) statement() *dialect.Statement {
+// onlyStatement returns the only statement in the text of a Parse, nil when the text has none or several.
+func (p *preparedStatement) onlyStatement() *dialect.Statement {
 	if p == nil || len(p.text.Statements) != 1 {
 		return nil
 	}
@@ -28,54 +28,54 @@ func (p *prepared) statement() *dialect.Statement {
 
 // portal is a bound statement. started is true from the portal's first Execute on.
 type portal struct {
-	of      *prepared
+	of      *preparedStatement
 	bind    []byte // body of its Bind
 	epoch   int    // that of the names when it was bound
 	started bool
 	bytes   int // bytes of its Bind
 }
 
-// values returns the part of a Bind's body after the two names.
-func (p *portal) values() []byte {
-	_, rest, _ := cString(p.bind)
-	_, rest, _ = cString(rest)
+// bindValues returns the part of a Bind's body after the two names.
+func (p *portal) bindValues() []byte {
+	_, rest, _ := cutCString(p.bind)
+	_, rest, _ = cutCString(rest)
 	return rest
 }
 
-// names holds the prepared statements and portals that PostgreSQL has in a session.
-type names struct {
-	statements map[string]*prepared // the client's
-	portals    map[string]*portal   // the client's
-	standing   map[string]string    // the texts of our own statements that stay prepared
+// sessionNames holds the prepared statements and portals that PostgreSQL has in a session.
+type sessionNames struct {
+	statements map[string]*preparedStatement // the client's
+	portals    map[string]*portal            // the client's
+	standing   map[string]string             // the texts of our own statements that stay prepared
 	// epoch counts how often PostgreSQL has dropped portals that names still lists.
 	epoch int
 }
 
-func newNames() names {
-	return names{
-		statements: make(map[string]*prepared),
+func newSessionNames() sessionNames {
+	return sessionNames{
+		statements: make(map[string]*preparedStatement),
 		portals:    make(map[string]*portal),
 		standing:   make(map[string]string),
 	}
 }
 
-// prepare records a prepared statement, unless there are too many.
-func (n *names) prepare(name string, p *prepared) {
+// addStatement records a prepared statement, unless there are too many.
+func (n *sessionNames) addStatement(name string, p *preparedStatement) {
 	if n.statements[name] != nil || len(n.statements) < maxNamed {
 		n.statements[name] = p
 	}
 }
 
-// bind records a portal, unless there are too many.
-func (n *names) bind(name string, p *portal) {
+// addPortal records a portal, unless there are too many.
+func (n *sessionNames) addPortal(name string, p *portal) {
 	if len(n.portals) < maxNamed {
 		p.epoch = n.epoch
 		n.portals[name] = p
 	}
 }
 
-// find returns a statement (kind S), or a portal and its statement (kind P), and nil for an unknown name.
-func (n *names) find(kind byte, name string) (*prepared, *portal) {
+// findNamed returns a statement (kind S), or a portal and its statement (kind P), and nil for an unknown name.
+func (n *sessionNames) findNamed(kind byte, name string) (*preparedStatement, *portal) {
 	if kind == 'S' {
 		return n.statements[name], nil
 	}
@@ -85,11 +85,11 @@ func (n *names) find(kind byte, name string) (*prepared, *portal) {
 	return nil, nil
 }
 
-// gone reports whether PostgreSQL has dropped a portal that names still lists.
-func (n *names) gone(p *portal) bool { return p.epoch != n.epoch }
+// isDropped reports whether PostgreSQL has dropped a portal that names still lists.
+func (n *sessionNames) isDropped(p *portal) bool { return p.epoch != n.epoch }
 
-// undo reverts the effect of a frame on the names, because PostgreSQL has skipped that frame.
-func (n *names) undo(r *pendingReply) {
+// undoFrame reverts the effect of a frame on the names, because PostgreSQL has skipped that frame.
+func (n *sessionNames) undoFrame(r *pendingReply) {
 	switch r.kind {
 	case 'P', 'C':
 		switch {

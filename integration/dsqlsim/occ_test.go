@@ -431,7 +431,7 @@ func TestKeyConflictsSwitchedOff(t *testing.T) {
 // A doomed transaction is not shown less than it wrote, nor the next snapshot behind one that was ended.
 func TestToldAtOnce(t *testing.T) {
 	t.Parallel()
-	c := start(t, func(config *dsqlsim.Config) { config.TellsAtOnce = true })
+	c := start(t, func(config *dsqlsim.Config) { config.ReportsConflictEarly = true })
 	c.setUp(t, "public")
 	story{
 		{1, "BEGIN", "BEGIN"}, {1, "SELECT 1", "SELECT 1"}, {2, update1, "UPDATE 1"}, {1, update1, "UPDATE 1"},

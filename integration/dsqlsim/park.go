@@ -11,33 +11,33 @@ import (
 // two sessions do not try in step.
 const retryPause = 2 * time.Millisecond
 
-// giveWay parks an idle transaction that blocks another session. It evicts a transaction whose reads alone block DDL.
-// The change of the schema would not let that transaction commit anyway.
-func (s *session) giveWay(r yieldRequest) error {
+// yieldLocks parks an idle transaction that blocks another session. It evicts a transaction whose reads alone block
+// DDL. The change of the schema would not let that transaction commit anyway.
+func (s *session) yieldLocks(r yieldRequest) error {
 	b := &s.block
 	switch {
 	case s.status != statusInBlock || s.block.deferred || r.at.Before(s.locksMoved):
 		return nil // it is not in the way any more
 	case b.log.canRewind() && !b.log.parked:
-		return s.rewind()
+		return s.parkTransaction()
 	case r.table || b.log.incomplete:
-		return s.evict()
+		return s.evictTransaction()
 	}
 	return nil
 }
 
-// rewind parks the transaction: PostgreSQL undoes its effects and releases its locks, and the snapshot remains. No
-// reply may be pending.
-func (s *session) rewind() error {
+// parkTransaction parks the transaction: PostgreSQL undoes its effects and releases its locks, and the snapshot
+// remains. No reply may be pending.
+func (s *session) parkTransaction() error {
 	if s.block.log.incomplete {
-		return s.evict()
+		return s.evictTransaction()
 	}
-	answer, err := s.ask(rewindSQL)
+	answer, err := s.queryUpstream(rewindSQL)
 	if err != nil {
 		return err
 	}
 	if answer.failed != nil {
-		return s.evict()
+		return s.evictTransaction()
 	}
 	s.names.epoch++
 	s.locksMoved = time.Now()
@@ -45,26 +45,27 @@ func (s *session) rewind() error {
 	return nil
 }
 
-// evict rolls the transaction back in PostgreSQL. The client's transaction goes on in a new snapshot and cannot commit.
-func (s *session) evict() error {
-	s.block.doom()
+// evictTransaction rolls the transaction back in PostgreSQL. The client's transaction goes on in a new snapshot and
+// cannot commit.
+func (s *session) evictTransaction() error {
+	s.block.markDoomed()
 	b := &s.block
 	b.log, b.restarted = effectLog{}, b.hasSnapshot
 	s.names.epoch++
 	s.locksMoved = time.Now()
-	if _, err := s.ask("ROLLBACK"); err != nil {
+	if _, err := s.queryUpstream("ROLLBACK"); err != nil {
 		return err
 	}
-	_, err := s.ask(b.beginSQL)
+	_, err := s.queryUpstream(b.beginSQL)
 	return err
 }
 
-// resume runs the effects of a parked transaction again. If another's commit made an effect impossible, or an answer
-// differs from the first one, resume dooms the transaction.
-func (s *session) resume() error {
+// unparkTransaction runs the effects of a parked transaction again. If another's commit made an effect impossible, or
+// an answer differs from the first one, resume dooms the transaction.
+func (s *session) unparkTransaction() error {
 	b := &s.block
-	for tried := (tries{}); b.log.parked; {
-		i, failed, err := s.rerunLog()
+	for tried := (retryTries{}); b.log.parked; {
+		i, failed, err := s.rerunEffects()
 		if err != nil {
 			return err
 		}
@@ -74,31 +75,31 @@ func (s *session) resume() error {
 			s.locksMoved = time.Now()
 			return nil
 		}
-		if err := s.rewind(); err != nil {
+		if err := s.parkTransaction(); err != nil {
 			return err
 		}
-		if failed != nil && s.obstacleIn(failed) == lockWait && s.again(&tried) {
+		if failed != nil && s.conflictCauseOf(failed) == lockWait && s.shouldRetry(&tried) {
 			time.Sleep(rand.N(2 * retryPause))
 			continue
 		}
-		b.doom()
+		b.markDoomed()
 		if i < len(b.log.effects) {
 			b.log.effects[i].void = true
-			b.lose(b.log.effects[i].sql)
+			b.recordLostWrite(b.log.effects[i].sql)
 		}
 	}
 	return nil
 }
 
-// rerunLog runs the log up to the first statement that fails, or answers differently (failed is nil then), and returns
-// the statement's index.
-func (s *session) rerunLog() (int, *pgproto3.ErrorResponse, error) {
+// rerunEffects runs the log up to the first statement that fails, or answers differently (failed is nil then), and
+// returns the statement's index.
+func (s *session) rerunEffects() (int, *pgproto3.ErrorResponse, error) {
 	for i := range s.block.log.effects {
 		e := &s.block.log.effects[i]
 		if e.void {
 			continue
 		}
-		answer, err := s.exchange(ownFrames(e.sql, e.types, e.values)...)
+		answer, err := s.exchangeUpstream(ownStatementFrames(e.sql, e.types, e.values)...)
 		if err != nil {
 			return i, nil, err
 		}

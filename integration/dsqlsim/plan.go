@@ -8,45 +8,48 @@ import (
 	"sync/atomic"
 )
 
-// plan is the list of planned faults. Any goroutine may call its methods.
-type plan struct {
+// faultPlan is the list of planned faults. Any goroutine may call its methods.
+type faultPlan struct {
 	pending atomic.Int64 // len(faults), for the many statements without a fault
 
 	mu     sync.Mutex
-	faults []*planned
+	faults []*plannedFault
 }
 
-// planned is a planned fault with the rest of its counts.
-type planned struct {
+// plannedFault is a planned fault with the rest of its counts.
+type plannedFault struct {
 	Fault
 	chance *rand.Rand
-	left
-	each map[uint64]*left // by session, if PerSession
+	remainingCounts
+	each map[uint64]*remainingCounts // by session, if PerSession
 }
 
-// left is how many moments the fault still skips, and how often the fault then happens.
-type left struct{ skip, count int }
+// remainingCounts is how many moments the fault still skips, and how often the fault then happens.
+type remainingCounts struct{ skip, count int }
 
 // errTooManyFaults reports that the plan is full.
 var errTooManyFaults = fmt.Errorf("more than %d faults planned: forget some first", maxFaults)
 
-// Plan adds faults, all or none, and returns all problems of the faults. If several faults are due at one moment, the
-// one planned first happens.
-func (s *Server) Plan(faults ...Fault) error { return s.plan.add(faults, make([]error, len(faults))) }
+// AddFaults adds faults, all or none, and returns all problems of the faults. If several faults are due at one moment,
+// the one planned first happens.
+func (s *Server) AddFaults(faults ...Fault) error {
+	return s.plan.addFaults(faults, make([]error, len(faults)))
+}
 
-// Planned returns the faults that may still happen, with the rest of Skip and Count (except for PerSession).
-func (s *Server) Planned() []Fault { return s.plan.list() }
+// PendingFaults returns the faults that may still happen, with the rest of Skip and Count (except for PerSession).
+func (s *Server) PendingFaults() []Fault { return s.plan.listFaults() }
 
-// ClearPlan removes all planned faults.
-func (s *Server) ClearPlan() {
+// ClearFaults removes all planned faults.
+func (s *Server) ClearFaults() {
 	s.plan.mu.Lock()
 	defer s.plan.mu.Unlock()
 	s.plan.faults = nil
 	s.plan.pending.Store(0)
 }
 
-// add adds faults to the plan, all or none. form holds the errors that the caller has found in each fault already.
-func (p *plan) add(faults []Fault, form []error) error {
+// addFaults adds faults to the plan, all or none. form holds the errors that the caller has found in each fault
+// already.
+func (p *faultPlan) addFaults(faults []Fault, form []error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	names := make(map[string]bool)
@@ -62,9 +65,9 @@ func (p *plan) add(faults []Fault, form []error) error {
 			err = f.Validate()
 		}
 		if f.After != "" && !names[f.After] {
-			err = errors.Join(err, fmt.Errorf("after %q: want the name of a fault that is planned before", shorten(f.After)))
+			err = errors.Join(err, fmt.Errorf("after %q: want the name of a fault that is planned before", shortenText(f.After)))
 		}
-		problems = append(problems, numbered(i, err))
+		problems = append(problems, numberProblems(i, err))
 	}
 	if err := errors.Join(problems...); err != nil {
 		return err
@@ -73,31 +76,31 @@ func (p *plan) add(faults []Fault, form []error) error {
 		return errTooManyFaults
 	}
 	for _, f := range faults {
-		p.faults = append(p.faults, &planned{
-			Fault:  f,
-			chance: rand.New(rand.NewPCG(f.Seed, 0)),
-			left:   left{f.Skip, f.limit()},
-			each:   make(map[uint64]*left),
+		p.faults = append(p.faults, &plannedFault{
+			Fault:           f,
+			chance:          rand.New(rand.NewPCG(f.Seed, 0)),
+			remainingCounts: remainingCounts{f.Skip, f.repeatLimit()},
+			each:            make(map[uint64]*remainingCounts),
 		})
 	}
 	p.pending.Store(int64(len(p.faults)))
 	return nil
 }
 
-// numbered names in each problem the fault's number in the list.
-func numbered(i int, err error) error {
+// numberProblems names in each problem the fault's number in the list.
+func numberProblems(i int, err error) error {
 	if err == nil {
 		return nil
 	}
 	var named []error
-	for _, problem := range problemsOf(err) {
+	for _, problem := range splitJoinedError(err) {
 		named = append(named, fmt.Errorf("fault %d: %w", i+1, problem))
 	}
 	return errors.Join(named...)
 }
 
-// problemsOf returns the errors that errors.Join joined.
-func problemsOf(err error) []error {
+// splitJoinedError returns the errors that errors.Join joined.
+func splitJoinedError(err error) []error {
 	if err == nil {
 		return nil
 	}
@@ -107,7 +110,7 @@ func problemsOf(err error) []error {
 	return []error{err}
 }
 
-func (p *plan) list() []Fault {
+func (p *faultPlan) listFaults() []Fault {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	faults := make([]Fault, 0, len(p.faults))
@@ -124,8 +127,8 @@ func (p *plan) list() []Fault {
 	return faults
 }
 
-// next counts a moment and returns the fault that happens at that moment, nil if none does.
-func (p *plan) next(m *moment) *Fault {
+// nextFault counts a moment and returns the fault that happens at that moment, nil if none does.
+func (p *faultPlan) nextFault(m *faultMoment) *Fault {
 	if p.pending.Load() == 0 {
 		return nil
 	}
@@ -133,7 +136,7 @@ func (p *plan) next(m *moment) *Fault {
 	defer p.mu.Unlock()
 	happens := -1
 	for i, f := range p.faults {
-		if f.After == "" && f.means(m) && f.due(m.session, happens < 0) {
+		if f.After == "" && f.matchesMoment(m) && f.takeIfDue(m.session, happens < 0) {
 			happens = i
 		}
 	}
@@ -154,13 +157,13 @@ func (p *plan) next(m *moment) *Fault {
 	return &now
 }
 
-// due counts a moment that matches the fault, and reports whether the fault happens then. may is false if another fault
-// happens at that moment.
-func (f *planned) due(session uint64, may bool) bool {
-	l := &f.left
+// takeIfDue counts a moment that matches the fault, and reports whether the fault happens then. may is false if another
+// fault happens at that moment.
+func (f *plannedFault) takeIfDue(session uint64, may bool) bool {
+	l := &f.remainingCounts
 	if f.PerSession {
 		if l = f.each[session]; l == nil {
-			l = &left{f.Skip, f.limit()}
+			l = &remainingCounts{f.Skip, f.repeatLimit()}
 			f.each[session] = l
 		}
 	}
@@ -177,8 +180,8 @@ func (f *planned) due(session uint64, may bool) bool {
 	return true
 }
 
-// forget drops the counts for a session that has ended.
-func (p *plan) forget(session uint64) {
+// forgetSession drops the counts for a session that has ended.
+func (p *faultPlan) forgetSession(session uint64) {
 	if p.pending.Load() == 0 {
 		return
 	}

@@ -8,27 +8,27 @@ import (
 )
 
 // commits asks the plan about COMMITs of a session and tells at which a fault happened.
-func commits(p *plan, session uint64, n int) []int {
+func commits(p *faultPlan, session uint64, n int) []int {
 	var happened []int
 	for i := 1; i <= n; i++ {
-		m := moment{at: AtCommit, session: session, transaction: uint64(i), statement: 2, verb: "COMMIT", sql: "COMMIT"}
-		if p.next(&m) != nil {
+		m := faultMoment{at: AtCommit, session: session, transaction: uint64(i), statement: 2, verb: "COMMIT", sql: "COMMIT"}
+		if p.nextFault(&m) != nil {
 			happened = append(happened, i)
 		}
 	}
 	return happened
 }
 
-func planOf(t *testing.T, faults ...Fault) *plan {
+func planOf(t *testing.T, faults ...Fault) *faultPlan {
 	t.Helper()
-	var p plan
-	if err := p.add(faults, make([]error, len(faults))); err != nil {
+	var p faultPlan
+	if err := p.addFaults(faults, make([]error, len(faults))); err != nil {
 		t.Fatal(err)
 	}
 	return &p
 }
 
-func conflictAt(at Point) Fault { return Fault{At: at, Action: Fail, Error: "conflict"} }
+func conflictAt(at FaultPoint) Fault { return Fault{At: at, Action: Fail, Error: "conflict"} }
 
 func TestPlanCounts(t *testing.T) {
 	t.Parallel()
@@ -59,7 +59,7 @@ func TestPlanCounts(t *testing.T) {
 		if got := fmt.Sprint(commits(p, 1, 6)); got != test.want {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
 		}
-		if at := (moment{at: AtStatement, session: 1}); p.next(&at) != nil {
+		if at := (faultMoment{at: AtStatement, session: 1}); p.nextFault(&at) != nil {
 			t.Errorf("%s: happened at another point", test.name)
 		}
 	}
@@ -75,7 +75,7 @@ func TestPlanPerSession(t *testing.T) {
 			t.Errorf("session %d: %s", session+1, got)
 		}
 	}
-	p.forget(2)
+	p.forgetSession(2)
 	if n := len(p.faults[0].each); n != 2 {
 		t.Errorf("remembers %d sessions, want 2", n)
 	}
@@ -92,7 +92,7 @@ func TestPlanOrder(t *testing.T) {
 	var names []string
 	for range 6 {
 		name := "-"
-		if f := p.next(&moment{at: AtCommit, session: 1}); f != nil {
+		if f := p.nextFault(&faultMoment{at: AtCommit, session: 1}); f != nil {
 			name = f.Name
 		}
 		names = append(names, name)
@@ -162,7 +162,7 @@ func TestPlanProblems(t *testing.T) {
 		{`[{"at":"commit","action":"cut","name":"` + strings.Repeat("x", 2000) + `"}]`, []string{"want at most 1000 bytes"}},
 	} {
 		s := Server{}
-		err := s.PlanJSON([]byte(test.plan))
+		err := s.AddFaultsJSON([]byte(test.plan))
 		if err == nil {
 			t.Errorf("%s was planned", test.plan)
 			continue
@@ -180,7 +180,7 @@ func TestPlanProblems(t *testing.T) {
 				t.Errorf("%d bytes of a problem", len(lines[i]))
 			}
 		}
-		if left := s.Planned(); len(left) != 0 {
+		if left := s.PendingFaults(); len(left) != 0 {
 			t.Errorf("%s: planned in part: %+v", test.plan, left)
 		}
 	}
@@ -191,15 +191,15 @@ func TestPlanIsBounded(t *testing.T) {
 	s := Server{}
 	f := conflictAt(AtCommit)
 	for range maxFaults {
-		if err := s.Plan(f); err != nil {
+		if err := s.AddFaults(f); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Plan(f); err == nil || !strings.Contains(err.Error(), "more than 1000") {
+	if err := s.AddFaults(f); err == nil || !strings.Contains(err.Error(), "more than 1000") {
 		t.Errorf("got %v", err)
 	}
-	s.ClearPlan()
-	if err := s.Plan(f); err != nil {
+	s.ClearFaults()
+	if err := s.AddFaults(f); err != nil {
 		t.Error(err)
 	}
 }
@@ -207,8 +207,8 @@ func TestPlanIsBounded(t *testing.T) {
 // Whatever a plan can say, its help names.
 func TestPlanHelp(t *testing.T) {
 	t.Parallel()
-	help := PlanHelp()
-	for _, k := range keys {
+	help := FaultPlanHelp()
+	for _, k := range faultKeys {
 		if !strings.Contains(help, "  "+k.name+" ") {
 			t.Errorf("the key %s is missing", k.name)
 		}

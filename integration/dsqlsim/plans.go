@@ -13,18 +13,18 @@ const (
 	maxPlanText = 4 << 10
 )
 
-// plans caches the plans of statements with locking clauses.
-type plans struct {
+// planCache caches the plans of statements with locking clauses.
+type planCache struct {
 	mu   sync.Mutex
-	seen map[string]*occ.Plan
+	seen map[string]*occ.LockPlan
 }
 
-func newPlans() *plans { return &plans{seen: make(map[string]*occ.Plan)} }
+func newPlanCache() *planCache { return &planCache{seen: make(map[string]*occ.LockPlan)} }
 
-// of returns a statement's plan, nil when the statement has no locking clause or cannot run.
-func (p *plans) of(st *dialect.Statement) *occ.Plan {
+// planFor returns a statement's plan, nil when the statement has no locking clause or cannot run.
+func (p *planCache) planFor(st *dialect.Statement) *occ.LockPlan {
 	reads := st.Kind == dialect.DML || st.Kind == dialect.Other && st.Verb != "EXPLAIN"
-	if !reads || st.Refusal != nil || !occ.MayLock(st.SQL) {
+	if !reads || st.Refusal != nil || !occ.MayHaveLocking(st.SQL) {
 		return nil
 	}
 	p.mu.Lock()
@@ -33,7 +33,7 @@ func (p *plans) of(st *dialect.Statement) *occ.Plan {
 	if ok {
 		return plan
 	}
-	plan = occ.Read(st.SQL)
+	plan = occ.NewLockPlan(st.SQL)
 	if len(st.SQL) > maxPlanText {
 		return plan
 	}
@@ -49,9 +49,9 @@ func (p *plans) of(st *dialect.Statement) *occ.Plan {
 	return plan
 }
 
-// spelling returns the statement's text for PostgreSQL, without its locking clauses.
-func (p *plans) spelling(st *dialect.Statement) string {
-	if plan := p.of(st); plan != nil {
+// upstreamSpelling returns the statement's text for PostgreSQL, without its locking clauses.
+func (p *planCache) upstreamSpelling(st *dialect.Statement) string {
+	if plan := p.planFor(st); plan != nil {
 		return plan.SQL
 	}
 	return st.SQL

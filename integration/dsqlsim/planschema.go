@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// key is one key of a fault in JSON. kind and help describe its value, and field returns the field of Fault that it
-// fills.
-type key struct {
+// faultKey is one key of a fault in JSON. kind and help describe its value, and field returns the field of Fault that
+// it fills.
+type faultKey struct {
 	name, kind, help string
 	field            func(*Fault) any
 }
@@ -24,7 +24,7 @@ const (
 	yesOrNo     = "true or false"
 )
 
-var keys = []key{
+var faultKeys = []faultKey{
 	{"at", text, "when it may happen; see below", func(f *Fault) any { return &f.At }},
 	{"action", text, "fail (answer error, do nothing), cut (close without a word) or stall", func(f *Fault) any { return &f.Action }},
 	{"error", text, "of a fail: conflict (OC000), schema (OC001), timeout or refused;\nat connect rate, connections, denied or waking-up", func(f *Fault) any { return &f.Error }},
@@ -56,53 +56,53 @@ const pointHelp = `
   committed   it has committed, the client does not know
 `
 
-// PlanHelp returns a description of the JSON of faults for users.
-func PlanHelp() string {
+// FaultPlanHelp returns a description of the JSON of faults for users.
+func FaultPlanHelp() string {
 	var b strings.Builder
-	for _, k := range keys {
+	for _, k := range faultKeys {
 		help := strings.ReplaceAll(k.help, "\n", "\n"+strings.Repeat(" ", 30))
 		fmt.Fprintf(&b, "  %-13s%-15s%s\n", k.name, k.kind, help)
 	}
 	return b.String() + "\nat is one of" + pointHelp
 }
 
-// PlanJSON adds the faults in a JSON list, as Plan does; see PlanHelp.
-func (s *Server) PlanJSON(list []byte) error { return s.plan.addJSON(list) }
+// AddFaultsJSON adds the faults in a JSON list, as Plan does; see FaultPlanHelp.
+func (s *Server) AddFaultsJSON(list []byte) error { return s.plan.addJSON(list) }
 
-func (p *plan) addJSON(list []byte) error {
+func (p *faultPlan) addJSON(list []byte) error {
 	var objects []json.RawMessage
 	if err := json.Unmarshal(list, &objects); err != nil || objects == nil {
-		return fmt.Errorf("%s: want a JSON list of faults such as [%s]", shorten(string(list)), exampleFault)
+		return fmt.Errorf("%s: want a JSON list of faults such as [%s]", shortenText(string(list)), exampleFault)
 	}
 	faults := make([]Fault, len(objects))
 	form := make([]error, len(objects))
 	for i, object := range objects {
-		form[i] = faults[i].parse(object)
+		form[i] = faults[i].parseJSON(object)
 	}
-	return p.add(faults, form)
+	return p.addFaults(faults, form)
 }
 
 const exampleFault = `{"at":"commit","action":"cut"}`
 
-func (f *Fault) parse(object []byte) error {
+func (f *Fault) parseJSON(object []byte) error {
 	var values map[string]json.RawMessage
 	if err := json.Unmarshal(object, &values); err != nil || values == nil {
-		return fmt.Errorf("%s: want an object such as %s", shorten(string(object)), exampleFault)
+		return fmt.Errorf("%s: want an object such as %s", shortenText(string(object)), exampleFault)
 	}
 	var problems []error
-	for _, k := range keys {
+	for _, k := range faultKeys {
 		value, given := values[k.name]
 		delete(values, k.name)
 		if !given {
 			continue
 		}
 		if err := json.Unmarshal(value, k.field(f)); err != nil || bytes.Equal(value, []byte("null")) {
-			problems = append(problems, fmt.Errorf("%s %s: want %s", k.name, shorten(string(value)), k.wanted()))
+			problems = append(problems, fmt.Errorf("%s %s: want %s", k.name, shortenText(string(value)), k.expectedValue()))
 		}
 	}
 	var unknown []string
 	for name, value := range values {
-		unknown = append(unknown, fmt.Sprintf("%q %s: there is no such key, only %s", shorten(name), shorten(string(value)), keyNames()))
+		unknown = append(unknown, fmt.Sprintf("%q %s: there is no such key, only %s", shortenText(name), shortenText(string(value)), faultKeyNames()))
 	}
 	slices.Sort(unknown)
 	for _, problem := range unknown {
@@ -111,16 +111,16 @@ func (f *Fault) parse(object []byte) error {
 	return errors.Join(problems...)
 }
 
-func (k *key) wanted() string {
+func (k *faultKey) expectedValue() string {
 	if k.kind == wholeNumber || k.kind == number {
 		return "a " + k.kind
 	}
 	return k.kind
 }
 
-func keyNames() string {
+func faultKeyNames() string {
 	var names []string
-	for _, k := range keys {
+	for _, k := range faultKeys {
 		names = append(names, k.name)
 	}
 	return strings.Join(names, ", ")

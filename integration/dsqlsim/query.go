@@ -16,13 +16,13 @@ const (
 	rewindSQL    = "ROLLBACK TO SAVEPOINT dsqlsim"
 )
 
-// query passes on a simple Query. If the Query opens a block, or runs in one, its statements travel one by one. Each
-// can then run again.
-func (s *session) query(f *frame) error {
-	if err := s.settle(); err != nil || s.skipping {
+// handleQuery passes on a simple Query. If the Query opens a block, or runs in one, its statements travel one by one.
+// Each can then run again.
+func (s *session) handleQuery(f *frame) error {
+	if err := s.drainReplies(); err != nil || s.skipping {
 		return err
 	}
-	sql, _, ok := cString(f.body)
+	sql, _, ok := cutCString(f.body)
 	if !ok {
 		return protocolViolation("invalid string in message")
 	}
@@ -30,15 +30,15 @@ func (s *session) query(f *frame) error {
 		delete(s.names.statements, "") // a simple Query destroys the unnamed statement
 		delete(s.names.portals, "")
 	}
-	text := s.server.dialect.Read(sql)
+	text := s.server.dialect.Analyze(sql)
 	if len(text.Statements) == 0 {
-		if err := s.openBlock(); err != nil {
+		if err := s.openDeferredBlock(); err != nil {
 			return err
 		}
 		s.block.log.incomplete = s.block.log.incomplete || text.Unread
-		return s.forwardAndSettle(f, pendingReply{kind: 'Q', from: *f, text: text, status: s.status, rules: s.rules, mayWait: text.Unread})
+		return s.forwardAndDrain(f, pendingReply{kind: 'Q', from: *f, text: text, status: s.status, rules: s.rules, mayWait: text.Unread})
 	}
-	if f.nextStatement == 0 && s.commitsItself(text) {
+	if f.nextStatement == 0 && s.mustSplitQuery(text) {
 		s.splitQuery(text)
 		return nil
 	}
@@ -49,12 +49,12 @@ func (s *session) query(f *frame) error {
 			n = 1
 		}
 		part := *f
-		part.nextStatement, part.again = i, f.again && i == f.nextStatement
+		part.nextStatement, part.replayed = i, f.replayed && i == f.nextStatement
 		var err error
 		if n == 1 {
-			err = s.queryOne(&part, sql, text)
+			err = s.forwardQueryStatement(&part, sql, text)
 		} else {
-			err = s.queryRest(&part, text)
+			err = s.forwardQueryRest(&part, text)
 		}
 		if err != nil {
 			return err
@@ -64,16 +64,16 @@ func (s *session) query(f *frame) error {
 	return nil
 }
 
-// queryRest passes on the rest of a Query that is an implicit transaction. It cuts the Query short before a statement
-// that must not run.
-func (s *session) queryRest(f *frame, text *dialect.Text) error {
+// forwardQueryRest passes on the rest of a Query that is an implicit transaction. It cuts the Query short before a
+// statement that must not run.
+func (s *session) forwardQueryRest(f *frame, text *dialect.Text) error {
 	r := pendingReply{kind: 'Q', from: *f, text: text, index: f.nextStatement, status: s.status, rules: s.rules, mayWait: true}
 	var send strings.Builder
 	asItIs := f.nextStatement == 0
 	status := s.status
 	for i := f.nextStatement; i < len(text.Statements); i++ {
 		st := &text.Statements[i]
-		failed, err := s.check(f, st, status)
+		failed, err := s.checkStatement(f, st, status)
 		if err != nil {
 			return err
 		}
@@ -81,51 +81,51 @@ func (s *session) queryRest(f *frame, text *dialect.Text) error {
 			failed = s.schemaConflictFor(st, status)
 		}
 		if failed != nil {
-			send.WriteString(r.replace(i, st, status, failed))
+			send.WriteString(r.replacementSQL(i, st, status, failed))
 			asItIs = false
 			break
 		}
-		spelling := s.spelling(st, status)
+		spelling := s.upstreamSpelling(st, status)
 		asItIs = asItIs && spelling == st.SQL
 		send.WriteString(spelling)
 		send.WriteString("\n;") // it may end in a comment
-		if s.interrupt(&r, i) {
+		if s.armInterruption(&r, i) {
 			send.WriteString(markerSQL)
 			asItIs = false
 			break
 		}
-		status = after(status, st.Kind)
+		status = statusAfter(status, st.Kind)
 	}
 	sql := send.String()
 	if asItIs {
 		sql = text.SQL // positions in it are the client's
 	}
-	if err := s.forwardAndSettle(&frame{kind: 'Q', body: append([]byte(sql), 0)}, r); err != nil {
+	if err := s.forwardAndDrain(&frame{kind: 'Q', body: append([]byte(sql), 0)}, r); err != nil {
 		return err
 	}
 	s.block.log.incomplete = s.status == statusInBlock // there is no savepoint in front of it
 	return nil
 }
 
-// queryOne passes on one statement of a Query.
-func (s *session) queryOne(f *frame, sql string, text *dialect.Text) error {
+// forwardQueryStatement passes on one statement of a Query.
+func (s *session) forwardQueryStatement(f *frame, sql string, text *dialect.Text) error {
 	st := &text.Statements[f.nextStatement]
 	r := pendingReply{
 		kind: 'Q', from: *f, text: text, index: f.nextStatement, status: s.status, rules: s.rules,
-		more: f.nextStatement+1 < len(text.Statements), mayWait: waits(st) || s.locksOutside(st, s.status), alone: len(text.Statements) == 1,
+		more: f.nextStatement+1 < len(text.Statements), mayWait: mayWaitForLock(st) || s.locksOutsideBlock(st, s.status), alone: len(text.Statements) == 1,
 	}
-	failed, err := s.check(f, st, s.status)
+	failed, err := s.checkStatement(f, st, s.status)
 	if err != nil {
 		return err
 	}
 	if failed == nil && r.alone && st.Kind == dialect.Begin && s.status == statusIdle {
 		return s.answerBegin(st)
 	}
-	if err := s.openBlock(); err != nil {
+	if err := s.openDeferredBlock(); err != nil {
 		return err
 	}
 	if failed == nil && !st.Parameters {
-		failed, err = s.setUp(st, capture{plan: s.server.plans.of(st), values: noValues})
+		failed, err = s.prepareTransaction(st, rowCapture{plan: s.server.plans.planFor(st), values: noValues})
 		if err != nil {
 			return err
 		}
@@ -135,79 +135,79 @@ func (s *session) queryOne(f *frame, sql string, text *dialect.Text) error {
 		return err
 	}
 	if f.nextStatement > 0 {
-		r.offset = offsetOf(sql, text, f.nextStatement)
+		r.offset = characterOffset(sql, text, f.nextStatement)
 	}
-	return s.forwardAndSettle(&frame{kind: 'Q', body: append([]byte(send), 0)}, r)
+	return s.forwardAndDrain(&frame{kind: 'Q', body: append([]byte(send), 0)}, r)
 }
 
 // upstreamText returns the text that PostgreSQL gets for one statement of a Query, or instead of a failed one. It notes
 // in r how to treat PostgreSQL's answer.
 func (s *session) upstreamText(r *pendingReply, st *dialect.Statement, failed *failure) (string, error) {
 	if failed == nil && s.block.attempt.guessing {
-		if guess := r.makeGuess(st); r.guess != nil {
-			s.block.lose(st.SQL)
+		if guess := r.guessOutcome(st); r.guess != nil {
+			s.block.recordLostWrite(st.SQL)
 			return guess, nil
 		}
 		failed = dataConflict
 	}
 	if failed != nil {
-		return r.replace(r.index, st, s.status, failed), nil
+		return r.replacementSQL(r.index, st, s.status, failed), nil
 	}
-	sql := s.spelling(st, s.status)
+	sql := s.upstreamSpelling(st, s.status)
 	if s.status == statusInBlock && hasEffect(st) {
-		r.effect = newEffect(st, sql, nil, noValues)
+		r.effect = newLoggedEffect(st, sql, nil, noValues)
 		if !s.block.log.savepointSet {
 			if err := s.setSavepoint(); err != nil {
 				return "", err
 			}
 		}
 	}
-	if s.interrupt(r, r.index) {
+	if s.armInterruption(r, r.index) {
 		sql += "\n;" + markerSQL
 	}
 	return sql, nil
 }
 
-// locksOutside reports whether a statement's locking clause locks rows outside of a block (Config.LocksOutsideBlocks).
-// status is the transaction status before the statement.
-func (s *session) locksOutside(st *dialect.Statement, status byte) bool {
-	return s.server.config.LocksOutsideBlocks && status == statusIdle && s.server.plans.of(st) != nil
+// locksOutsideBlock reports whether a statement's locking clause locks rows outside of a block
+// (Config.LocksOutsideBlocks). status is the transaction status before the statement.
+func (s *session) locksOutsideBlock(st *dialect.Statement, status byte) bool {
+	return s.server.config.LocksOutsideBlocks && status == statusIdle && s.server.plans.planFor(st) != nil
 }
 
-// spelling returns a statement's text for PostgreSQL. status is the transaction status before the statement.
-func (s *session) spelling(st *dialect.Statement, status byte) string {
-	if s.locksOutside(st, status) {
+// upstreamSpelling returns a statement's text for PostgreSQL. status is the transaction status before the statement.
+func (s *session) upstreamSpelling(st *dialect.Statement, status byte) string {
+	if s.locksOutsideBlock(st, status) {
 		return st.SQL
 	}
-	return s.server.plans.spelling(st)
+	return s.server.plans.upstreamSpelling(st)
 }
 
 // answerBegin answers a BEGIN. PostgreSQL gets the BEGIN with the block's first statement.
 func (s *session) answerBegin(st *dialect.Statement) error {
 	s.status = statusInBlock
-	s.block = block{beginSQL: st.SQL, deferred: true}
+	s.block = transactionBlock{beginSQL: st.SQL, deferred: true}
 	tag := "BEGIN"
 	if st.Verb == "START" {
 		tag = "START TRANSACTION"
 	}
-	s.journal.success(st, tag)
+	s.journal.recordSuccess(st, tag)
 	if err := s.finishStatement(&pendingReply{kind: 'Q'}, st, &tag); err != nil {
 		return err
 	}
 	if s.injection.atReady != nil {
 		return s.injection.atReady
 	}
-	if err := s.respond(&pgproto3.CommandComplete{CommandTag: []byte(tag)}); err != nil {
+	if err := s.sendMessage(&pgproto3.CommandComplete{CommandTag: []byte(tag)}); err != nil {
 		return err
 	}
-	if err := s.respond(&pgproto3.ReadyForQuery{TxStatus: s.status}); err != nil {
+	if err := s.sendMessage(&pgproto3.ReadyForQuery{TxStatus: s.status}); err != nil {
 		return err
 	}
 	return s.toClient.Flush()
 }
 
-// offsetOf returns the number of characters before a statement of a Query.
-func offsetOf(sql string, text *dialect.Text, index int) int32 {
+// characterOffset returns the number of characters before a statement of a Query.
+func characterOffset(sql string, text *dialect.Text, index int) int32 {
 	at := 0
 	for i := 0; ; i++ {
 		// A statement that the dialect respells for PostgreSQL is not found, which makes the offset inexact.

@@ -30,8 +30,8 @@ func (q *frameQueue) pushFront(frames []frame) {
 	q.frames, q.at = append(frames, q.frames[q.at:]...), 0
 }
 
-// replay inserts frames that the session took back at the front of the queue.
-func (q *frameQueue) replay(frames []frame) {
+// pushReplayed inserts frames that the session took back at the front of the queue.
+func (q *frameQueue) pushReplayed(frames []frame) {
 	q.replayed = len(frames)
 	q.pushFront(frames)
 }

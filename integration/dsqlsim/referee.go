@@ -10,21 +10,21 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// refereeRest is how long the referee keeps an unused PostgreSQL connection.
-const refereeRest = time.Second
+// arbiterIdleLimit is how long the referee keeps an unused PostgreSQL connection.
+const arbiterIdleLimit = time.Second
 
-// referee looks for sessions whose statements wait for another transaction in PostgreSQL. It asks idle sessions in
+// arbiter looks for sessions whose statements wait for another transaction in PostgreSQL. It asks idle sessions in
 // their way to release their locks.
-type referee struct {
-	stirred chan struct{} // holds a token when somebody may wait
+type lockArbiter struct {
+	wake chan struct{} // holds a token when somebody may wait
 	// patience is how long a statement waits before the referee asks another session to give way. Most transactions end
 	// sooner by themselves.
 	patience time.Duration
 	conn     *pgconn.PgConn
 }
 
-func newReferee(lockTimeout time.Duration) *referee {
-	return &referee{stirred: make(chan struct{}, 1), patience: max(lockTimeout/2, time.Millisecond)}
+func newLockArbiter(lockTimeout time.Duration) *lockArbiter {
+	return &lockArbiter{wake: make(chan struct{}, 1), patience: max(lockTimeout/2, time.Millisecond)}
 }
 
 // yieldRequest asks a session to release its locks.
@@ -34,17 +34,17 @@ type yieldRequest struct {
 	table bool
 }
 
-// runReferee runs the referee until the server closes.
-func (s *Server) runReferee() {
-	r := s.referee
+// runLockArbiter runs the referee until the server closes.
+func (s *Server) runLockArbiter() {
+	r := s.arbiter
 	defer r.close()
 	for {
 		select {
-		case <-r.stirred:
-		case <-time.After(refereeRest):
+		case <-r.wake:
+		case <-time.After(arbiterIdleLimit):
 			r.close()
 			select {
-			case <-r.stirred:
+			case <-r.wake:
 			case <-s.ctx.Done():
 				return
 			}
@@ -58,7 +58,7 @@ func (s *Server) runReferee() {
 			case <-s.ctx.Done():
 				return
 			}
-			if !s.arbitrate() {
+			if !s.arbitrateLocks() {
 				break
 			}
 			pause = time.After(r.patience / 2)
@@ -66,10 +66,10 @@ func (s *Server) runReferee() {
 	}
 }
 
-// arbitrate asks idle sessions in the way of waiting statements to release their locks. It reports whether any session
-// waits, or may wait soon.
-func (s *Server) arbitrate() bool {
-	r := s.referee
+// arbitrateLocks asks idle sessions in the way of waiting statements to release their locks. It reports whether any
+// session waits, or may wait soon.
+func (s *Server) arbitrateLocks() bool {
+	r := s.arbiter
 	now := time.Now()
 	waiting := make(map[uint32]bool)
 	byPID := make(map[uint32]*session)
@@ -88,7 +88,7 @@ func (s *Server) arbitrate() bool {
 	if len(waiting) == 0 {
 		return busy
 	}
-	blockers, err := r.blockers(s.ctx, s.upstream, waiting)
+	blockers, err := r.findBlockers(s.ctx, s.upstream, waiting)
 	if err != nil {
 		r.close() // lock_timeout ends the waiting, too
 		if s.ctx.Err() == nil {
@@ -107,14 +107,14 @@ func (s *Server) arbitrate() bool {
 	return true
 }
 
-// blockers returns the ids of the backends in PostgreSQL that block the waiting ones. A true value says that a lock on
-// a table blocks.
-func (r *referee) blockers(ctx context.Context, up *upstream, waiting map[uint32]bool) (map[uint32]bool, error) {
+// findBlockers returns the ids of the backends in PostgreSQL that block the waiting ones. A true value says that a lock
+// on a table blocks.
+func (r *lockArbiter) findBlockers(ctx context.Context, up *upstreamDialer, waiting map[uint32]bool) (map[uint32]bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	if r.conn == nil {
 		var err error
-		if r.conn, err = up.connect(ctx, adminRole, nil); err != nil {
+		if r.conn, err = up.connectDriver(ctx, adminRole, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -140,7 +140,7 @@ func (r *referee) blockers(ctx context.Context, up *upstream, waiting map[uint32
 }
 
 // close closes the referee's PostgreSQL connection, if it has one.
-func (r *referee) close() {
+func (r *lockArbiter) close() {
 	if r.conn == nil {
 		return
 	}

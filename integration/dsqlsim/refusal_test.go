@@ -8,9 +8,9 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// refused are features of every family with their recorded answers; the whole
+// failureOf are features of every family with their recorded answers; the whole
 // table is package dialect's.
-var refused = []struct{ sql, code, message string }{
+var failureOf = []struct{ sql, code, message string }{
 	{"SAVEPOINT s", "0A000", "unsupported transaction statement: SAVEPOINT"},
 	{"ROLLBACK TO SAVEPOINT s", "0A000", "unsupported transaction statement: ROLLBACK TO"},
 	{"SET TRANSACTION READ ONLY", "0A000", `setting configuration parameter "TRANSACTION" not supported`},
@@ -105,7 +105,7 @@ func TestRefusals(t *testing.T) {
 					t.Errorf("%s:\n got %s %q, then %s\nwant %s %q, then %s", sql, code, message, status, wantCode, wantMessage, wantStatus)
 				}
 			}
-			for _, r := range refused {
+			for _, r := range failureOf {
 				want(r.sql, r.code, r.message, "I")
 				want("BEGIN", "", "", "T")
 				want("SELECT 1", "", "", "T")

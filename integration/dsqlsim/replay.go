@@ -15,14 +15,14 @@ import (
 // much sooner, so these are busy. On a slow machine the session makes at least as many tries as fit into retryTime.
 const retryTime = time.Second
 
-// tries counts the attempts of a statement that other transactions block.
-type tries struct {
+// retryTries counts the attempts of a statement that other transactions block.
+type retryTries struct {
 	n     int
 	since time.Time // the first
 }
 
-// again counts an attempt that has failed, and reports whether the session should try again.
-func (s *session) again(t *tries) bool {
+// shouldRetry counts an attempt that has failed, and reports whether the session should try again.
+func (s *session) shouldRetry(t *retryTries) bool {
 	if t.n++; t.n == 1 {
 		t.since = time.Now()
 	}
@@ -36,17 +36,17 @@ const cancelledText = "canceling statement due to user request"
 // frames, or answered with a conflict.
 var errReplay = errors.New("frames taken back")
 
-// obstacle is how another transaction may have caused an error of PostgreSQL.
-type obstacle uint8
+// conflictCause is how another transaction may have caused an error of PostgreSQL.
+type conflictCause uint8
 
 const (
-	noObstacle obstacle = iota
-	lockWait            // it did not get a lock in time: it may try again
-	lostUpdate          // another has committed a change of the same row
-	hiddenRow           // a constraint, perhaps because of rows out of sight
+	noConflictCause conflictCause = iota
+	lockWait                      // it did not get a lock in time: it may try again
+	lostUpdate                    // another has committed a change of the same row
+	hiddenRow                     // a constraint, perhaps because of rows out of sight
 )
 
-func (s *session) obstacleIn(e *pgproto3.ErrorResponse) obstacle {
+func (s *session) conflictCauseOf(e *pgproto3.ErrorResponse) conflictCause {
 	switch e.Code {
 	case codeDeadlock, codeLockTimeout:
 		return lockWait
@@ -60,28 +60,28 @@ func (s *session) obstacleIn(e *pgproto3.ErrorResponse) obstacle {
 	case codeUnique, codeForeignKey:
 		return hiddenRow
 	}
-	return noObstacle
+	return noConflictCause
 }
 
 // canReplay reports whether the statement of reply r can run again after the error.
 func (s *session) canReplay(r *pendingReply, e *pgproto3.ErrorResponse) bool {
-	b, o := &s.block, s.obstacleIn(e)
+	b, o := &s.block, s.conflictCauseOf(e)
 	switch {
-	case o == noObstacle, r.marked != nil, r.guess != nil, r.silent, r.from.kind == 0:
+	case o == noConflictCause, r.marked != nil, r.guess != nil, r.silent, r.from.kind == 0:
 		return false
-	case o == hiddenRow && (r.commits() || !s.mayBeHidden(e)):
+	case o == hiddenRow && (r.isCommit() || !s.mayRowBeHidden(e)):
 		return false // PostgreSQL has ended the transaction, or nobody else has to do with it
 	case r.status == statusInBlock:
 		return b.log.canRewind() && (r.kind == 'Q' || r.kind == 'E') && !(o == hiddenRow && b.attempt.genuine)
 	case r.status == statusIdle:
 		// A statement outside a block gets a fresh snapshot each time that it runs.
-		return o == lockWait && r.alone && s.again(&b.attempt.tries)
+		return o == lockWait && r.alone && s.shouldRetry(&b.attempt.tries)
 	}
 	return false
 }
 
-// commits reports whether the reply is for a COMMIT.
-func (r *pendingReply) commits() bool {
+// isCommit reports whether the reply is for a COMMIT.
+func (r *pendingReply) isCommit() bool {
 	return r.text != nil && r.index < len(r.text.Statements) && r.text.Statements[r.index].Kind == dialect.Commit
 }
 
@@ -89,13 +89,13 @@ func (r *pendingReply) commits() bool {
 // also resumes the earlier effects of the transaction. It returns errReplay on success.
 func (s *session) replayFrames(r *pendingReply, e *pgproto3.ErrorResponse) error {
 	failed := *r
-	if err := s.takeBack(); err != nil {
+	if err := s.takeBackFrames(); err != nil {
 		return err
 	}
 	s.rules, s.turn.busy = failed.rules, !failed.alone
 	s.names.epoch++
 	if failed.status == statusInBlock {
-		if err := s.rewind(); err != nil {
+		if err := s.parkTransaction(); err != nil {
 			return err
 		}
 		if err := s.decideRetry(e); err != nil {
@@ -108,30 +108,31 @@ func (s *session) replayFrames(r *pendingReply, e *pgproto3.ErrorResponse) error
 // decideRetry decides how a statement that failed with e runs again in its block: for real, or as a guess.
 func (s *session) decideRetry(e *pgproto3.ErrorResponse) error {
 	b := &s.block
-	switch s.obstacleIn(e) {
+	switch s.conflictCauseOf(e) {
 	case lockWait:
-		if !s.again(&b.attempt.tries) {
-			b.giveUp()
+		if !s.shouldRetry(&b.attempt.tries) {
+			b.doomAndGuess()
 		}
 	case lostUpdate:
-		b.giveUp()
+		b.doomAndGuess()
 	case hiddenRow:
-		return s.decideHidden(e)
+		return s.decideHiddenRow(e)
 	}
 	return nil
 }
 
-// decideHidden decides whether the violation of a key is the client's error or a conflict. For a unique key mayBeHidden
-// has found the row committed. If the snapshot sees the row, the error is the client's and ends the transaction. A row
-// that references another may be the transaction's own, so decideHidden resumes the effects first.
-func (s *session) decideHidden(e *pgproto3.ErrorResponse) error {
+// decideHiddenRow decides whether the violation of a key is the client's error or a conflict. For a unique key
+// mayRowBeHidden has found the row committed. If the snapshot sees the row, the error is the client's and ends the
+// transaction. A row that references another may be the transaction's own, so decideHiddenRow resumes the effects
+// first.
+func (s *session) decideHiddenRow(e *pgproto3.ErrorResponse) error {
 	b := &s.block
 	if e.Code == codeForeignKey {
-		if err := s.resume(); err != nil {
+		if err := s.unparkTransaction(); err != nil {
 			return err
 		}
 	}
-	seen, err := s.sees(e)
+	seen, err := s.seesViolatingRow(e)
 	if err != nil {
 		return err
 	}
@@ -139,28 +140,28 @@ func (s *session) decideHidden(e *pgproto3.ErrorResponse) error {
 		b.log.parked = false
 		return nil
 	}
-	if err := s.resume(); err != nil {
+	if err := s.unparkTransaction(); err != nil {
 		return err
 	}
-	b.giveUp()
+	b.doomAndGuess()
 	return nil
 }
 
-// takeBack reads PostgreSQL's remaining answers without relaying them, and puts the client's frames back at the front
-// of the queue.
-func (s *session) takeBack() error {
+// takeBackFrames reads PostgreSQL's remaining answers without relaying them, and puts the client's frames back at the
+// front of the queue.
+func (s *session) takeBackFrames() error {
 	var frames []frame
 	hasEnd := false
-	for _, r := range s.replies.rest() {
+	for _, r := range s.replies.pendingReplies() {
 		hasEnd = hasEnd || r.endsTurn()
 		if r.from.kind != 0 {
 			again := r.from
-			again.again = true
+			again.replayed = true
 			frames = append(frames, again)
 		}
 	}
-	for _, r := range slices.Backward(s.replies.rest()) {
-		s.undo(&r)
+	for _, r := range slices.Backward(s.replies.pendingReplies()) {
+		s.undoFrame(&r)
 	}
 	s.replies.clear()
 	if !hasEnd {
@@ -171,26 +172,26 @@ func (s *session) takeBack() error {
 			return err
 		}
 	}
-	if _, err := s.readAnswer(); err != nil {
+	if _, err := s.readOwnAnswer(); err != nil {
 		return err
 	}
 	s.skipping = false
-	s.queue.replay(frames)
+	s.queue.pushReplayed(frames)
 	return nil
 }
 
-// undo reverts the effect of a frame that PostgreSQL has skipped.
-func (s *session) undo(r *pendingReply) {
+// undoFrame reverts the effect of a frame that PostgreSQL has skipped.
+func (s *session) undoFrame(r *pendingReply) {
 	if r.interruption != nil && !r.interruption.reported {
 		s.injection.row = r.interruption // it is still to happen
 	}
-	s.names.undo(r)
+	s.names.undoFrame(r)
 }
 
-// makeGuess returns the query that guesses a statement's outcome, and notes in r.guess how to treat its answer. Without
-// a possible guess r.guess stays nil.
-func (r *pendingReply) makeGuess(st *dialect.Statement) string {
-	if r.guess = occ.MakeGuess(st.SQL); r.guess == nil {
+// guessOutcome returns the query that guesses a statement's outcome, and notes in r.guess how to treat its answer.
+// Without a possible guess r.guess stays nil.
+func (r *pendingReply) guessOutcome(st *dialect.Statement) string {
+	if r.guess = occ.NewGuessQuery(st.SQL); r.guess == nil {
 		return ""
 	}
 	return r.guess.SQL

@@ -18,9 +18,9 @@ type pendingReply struct {
 	// marked is the error that replaces PostgreSQL's error for the marker, nil without a marker.
 	marked *failure
 	// replaced is the error that replaces the reply of statement replaced.at, a ROLLBACK sent instead of a COMMIT.
-	replaced *replacement
+	replaced *replacedCommit
 	// interruption is a planned fault in the middle of this reply, nil if there is none.
-	interruption *interruption
+	interruption *resultInterruption
 	// bytes is the number of bytes that the client has sent for the statement.
 	bytes int
 	// silent reports that the client did not send this frame and gets no reply to it.
@@ -36,9 +36,9 @@ type pendingReply struct {
 	status byte
 	rules  dialect.Transaction
 	// effect is the log entry of the statement, appended if the statement succeeds.
-	effect *effect
+	effect *loggedEffect
 	// guess is set if the stand-in only guesses the statement's outcome.
-	guess *occ.Guess
+	guess *occ.GuessQuery
 	// mayWait reports that the statement may wait for another transaction.
 	mayWait bool
 	// alone reports that no earlier statement belongs to the same implicit transaction.
@@ -46,17 +46,17 @@ type pendingReply struct {
 	// name, previous and portal revert a Parse, Bind or Close that failed or was skipped. For an Execute, portal is the
 	// portal that it started.
 	name     string
-	previous *prepared
+	previous *preparedStatement
 	portal   *portal
 }
 
-type replacement struct {
+type replacedCommit struct {
 	at int
 	by *failure
 }
 
-// statement returns the statement that PostgreSQL runs now, nil when it is unknown.
-func (r *pendingReply) statement() *dialect.Statement {
+// currentStatement returns the statement that PostgreSQL runs now, nil when it is unknown.
+func (r *pendingReply) currentStatement() *dialect.Statement {
 	if r.text == nil || r.index >= len(r.text.Statements) {
 		return nil
 	}
@@ -82,12 +82,12 @@ func (q *replyQueue) push(r pendingReply, bytes int) {
 	}
 }
 
-// rest returns the pending replies.
-func (q *replyQueue) rest() []pendingReply { return q.list[q.head:] }
+// pendingReplies returns the pending replies.
+func (q *replyQueue) pendingReplies() []pendingReply { return q.list[q.head:] }
 
-// endTurn reports whether any pending reply ends in ReadyForQuery.
-func (q *replyQueue) endTurn() bool {
-	return slices.ContainsFunc(q.rest(), func(r pendingReply) bool { return r.endsTurn() })
+// hasTurnEnd reports whether any pending reply ends in ReadyForQuery.
+func (q *replyQueue) hasTurnEnd() bool {
+	return slices.ContainsFunc(q.pendingReplies(), func(r pendingReply) bool { return r.endsTurn() })
 }
 
 // first returns the reply that comes next, nil if none is pending.
@@ -117,9 +117,9 @@ func (q *replyQueue) clear() {
 	*q = replyQueue{list: q.list[:0]}
 }
 
-// skip removes the replies up to the next Sync, which PostgreSQL will not send after an error. It calls each for the
-// removed replies, newest first, and reports whether there is a Sync.
-func (q *replyQueue) skip(each func(*pendingReply)) bool {
+// skipToSync removes the replies up to the next Sync, which PostgreSQL will not send after an error. It calls each for
+// the removed replies, newest first, and reports whether there is a Sync.
+func (q *replyQueue) skipToSync(each func(*pendingReply)) bool {
 	end := q.head
 	for end < len(q.list) && q.list[end].kind != 'S' {
 		end++

@@ -13,7 +13,7 @@ const oidText = 25
 
 // handleReply reads one frame of PostgreSQL and passes on the part that the client should see.
 func (s *session) handleReply() error {
-	kind, total, err := s.upstream.header()
+	kind, total, err := s.upstream.peekHeader()
 	if err != nil {
 		return err
 	}
@@ -22,29 +22,29 @@ func (s *session) handleReply() error {
 	}
 	switch kind {
 	case 'D':
-		return s.onRow(total)
+		return s.onDataRow(total)
 	case 'd', 'H', 'V', 'S', 'A': // what changes nothing here
-		return s.relay(total)
+		return s.relayReply(total)
 	case 'N':
-		return s.onNotice(total)
+		return s.onNoticeResponse(total)
 	case 'E':
-		return s.onError(total)
+		return s.onErrorResponse(total)
 	case 'C':
-		return s.onComplete(total)
+		return s.onCommandComplete(total)
 	case 'Z':
-		return s.onReady()
+		return s.onReadyForQuery()
 	case 'G':
 		return s.onCopyIn(total)
 	case 'T', 'n', 't':
-		return s.onDescription(kind, total)
+		return s.onDescribeReply(kind, total)
 	case 's':
-		return s.onSuspended(total)
+		return s.onPortalSuspended(total)
 	}
 	return s.onAcknowledged(kind, total)
 }
 
-// onSuspended handles PortalSuspended: the client has read a part of the result.
-func (s *session) onSuspended(total int) error {
+// onPortalSuspended handles PortalSuspended: the client has read a part of the result.
+func (s *session) onPortalSuspended(total int) error {
 	if r := s.replies.first(); r != nil && r.effect != nil {
 		s.block.log.incomplete = true // its tag and the rest of its rows are unknown
 	}
@@ -61,19 +61,19 @@ func (s *session) onAcknowledged(kind byte, total int) error {
 	r := s.replies.first()
 	if r != nil && r.silent {
 		s.replies.pop()
-		return s.upstream.discard(total)
+		return s.upstream.discardFrame(total)
 	}
 	if r != nil && kind != 'c' && !r.endsTurn() {
 		s.replies.pop()
 	}
-	return s.relay(total)
+	return s.relayReply(total)
 }
 
-func (s *session) relay(total int) error { return relayFrame(s.toClient, s.upstream.in, total) }
+func (s *session) relayReply(total int) error { return relayFrame(s.toClient, s.upstream.in, total) }
 
-// onRow handles a row of a result. It adds the row of an effect to the effect's digest. It relays the row of a guess
-// only if the client asked for rows.
-func (s *session) onRow(total int) error {
+// onDataRow handles a row of a result. It adds the row of an effect to the effect's digest. It relays the row of a
+// guess only if the client asked for rows.
+func (s *session) onDataRow(total int) error {
 	if gone, err := s.injectBeforeRow(total); gone || err != nil {
 		return err
 	}
@@ -81,49 +81,49 @@ func (s *session) onRow(total int) error {
 	switch {
 	case r == nil:
 	case r.guess != nil && !r.guess.Returning:
-		return s.upstream.discard(total)
+		return s.upstream.discardFrame(total)
 	case r.effect != nil:
-		row, ok, err := s.upstream.peek(total)
+		row, ok, err := s.upstream.peekFrame(total)
 		if err != nil {
 			return err
 		}
 		if ok {
-			r.effect.sum += sumOf(row[frameHeader:])
+			r.effect.sum += rowDigest(row[frameHeader:])
 		}
 	}
-	return s.relay(total)
+	return s.relayReply(total)
 }
 
-// onDescription handles an answer to a Describe, or the first half of one, or the columns of a Query's result.
-func (s *session) onDescription(kind byte, total int) error {
+// onDescribeReply handles an answer to a Describe, or the first half of one, or the columns of a Query's result.
+func (s *session) onDescribeReply(kind byte, total int) error {
 	r := s.replies.first()
 	if r != nil && r.guess != nil && !r.guess.Returning {
-		return s.upstream.discard(total)
+		return s.upstream.discardFrame(total)
 	}
 	if r == nil || r.kind != 'D' || kind == 't' {
-		return s.relay(total)
+		return s.relayReply(total)
 	}
-	st := r.statement()
+	st := r.currentStatement()
 	job := kind == 'n' && st != nil && st.Job
 	unasked := r.silent && kind == 'n'
 	s.replies.pop()
 	if !job && !unasked {
-		return s.relay(total)
+		return s.relayReply(total)
 	}
-	if err := s.upstream.discard(total); err != nil {
+	if err := s.upstream.discardFrame(total); err != nil {
 		return err
 	}
 	if !job {
 		return nil
 	}
-	return s.respond(jobColumns)
+	return s.sendMessage(jobColumns)
 }
 
-// onComplete handles CommandComplete, the end of a statement that did not fail.
-func (s *session) onComplete(total int) error {
+// onCommandComplete handles CommandComplete, the end of a statement that did not fail.
+func (s *session) onCommandComplete(total int) error {
 	r := s.replies.first()
 	if r == nil || r.kind == 'F' {
-		return s.relay(total)
+		return s.relayReply(total)
 	}
 	if gone, err := s.injectInResult(total); gone || err != nil {
 		if r.kind == 'E' {
@@ -131,7 +131,7 @@ func (s *session) onComplete(total int) error {
 		}
 		return err
 	}
-	body, err := s.upstream.body(total)
+	body, err := s.upstream.readBody(total)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (s *session) onComplete(total int) error {
 		return nil
 	}
 	if r.guess != nil {
-		tag = r.guess.Tag(tag)
+		tag = r.guess.CommandTag(tag)
 	}
 	if r.replaced != nil && r.replaced.at == r.index {
 		s.broken = true
@@ -152,33 +152,33 @@ func (s *session) onComplete(total int) error {
 		}
 		return err
 	}
-	st := r.statement()
+	st := r.currentStatement()
 	if over := s.countUsage(r, st, tag); over != nil {
 		return s.refuseOverLimit(r, over)
 	}
 	if err := s.awaitJob(); err != nil {
 		return err
 	}
-	s.noteSuccess(r, st, tag)
+	s.recordSuccess(r, st, tag)
 	if st != nil {
 		if err := s.finishStatement(r, st, &tag); err != nil {
 			return err
 		}
 	}
-	s.journal.success(st, tag)
+	s.journal.recordSuccess(st, tag)
 	if r.index++; r.kind == 'E' {
 		s.replies.pop()
 	}
-	return s.respond(&pgproto3.CommandComplete{CommandTag: []byte(tag)})
+	return s.sendMessage(&pgproto3.CommandComplete{CommandTag: []byte(tag)})
 }
 
-// noteSuccess updates the session's state after a statement that did not fail.
-func (s *session) noteSuccess(r *pendingReply, st *dialect.Statement, tag string) {
+// recordSuccess updates the session's state after a statement that did not fail.
+func (s *session) recordSuccess(r *pendingReply, st *dialect.Statement, tag string) {
 	b := &s.block
-	b.attempt = attempt{}
+	b.attempt = statementAttempt{}
 	if r.effect != nil {
 		r.effect.tag = tag
-		b.log.add(*r.effect)
+		b.log.addEffect(*r.effect)
 		r.effect = nil
 	}
 	switch {
@@ -208,29 +208,30 @@ func (s *session) finishStatement(r *pendingReply, st *dialect.Statement, tag *s
 		return nil
 	}
 	if r.kind == 'Q' {
-		if err := s.respond(jobColumns); err != nil {
+		if err := s.sendMessage(jobColumns); err != nil {
 			return err
 		}
 	}
 	return s.sendJobID()
 }
 
-// onError handles an ErrorResponse, which ends the statement. In the extended protocol it voids all frames up to Sync.
-func (s *session) onError(total int) error {
+// onErrorResponse handles an ErrorResponse, which ends the statement. In the extended protocol it voids all frames up
+// to Sync.
+func (s *session) onErrorResponse(total int) error {
 	r := s.replies.first()
-	if r.errorReported() {
-		err := s.upstream.discard(total)
-		s.noteFailure(r)
+	if r.isErrorReported() {
+		err := s.upstream.discardFrame(total)
+		s.recordFailure(r)
 		return err
 	}
 	if total > maxReply {
-		if err := s.relay(total); err != nil {
+		if err := s.relayReply(total); err != nil {
 			return err
 		}
-		s.noteFailure(r)
+		s.recordFailure(r)
 		return nil
 	}
-	body, err := s.upstream.body(total)
+	body, err := s.upstream.readBody(total)
 	if err != nil {
 		return err
 	}
@@ -239,7 +240,7 @@ func (s *session) onError(total int) error {
 		return upstreamError(err)
 	}
 	if r == nil {
-		return s.respond(&e)
+		return s.sendMessage(&e)
 	}
 	if s.canReplay(r, &e) {
 		return s.replayFrames(r, &e)
@@ -247,52 +248,52 @@ func (s *session) onError(total int) error {
 	if e.Position > 0 {
 		e.Position += r.offset
 	}
-	told := translate(&e, r.marked)
+	told := translateError(&e, r.marked)
 	if r.guess != nil {
 		told = dataConflict.response()
 	}
 	err = s.sendError(r, told)
-	s.noteFailure(r)
+	s.recordFailure(r)
 	return err
 }
 
 // sendError sends the client the error of the statement of reply r.
 func (s *session) sendError(r *pendingReply, e *pgproto3.ErrorResponse) error {
-	s.journal.failure(r.statement(), e.Code)
+	s.journal.recordFailure(r.currentStatement(), e.Code)
 	s.server.metrics.errors.WithLabelValues(errorLabel(r, e)).Inc()
-	if err := s.respond(e); err != nil {
+	if err := s.sendMessage(e); err != nil {
 		return err
 	}
 	return s.toClient.Flush()
 }
 
-// noteFailure updates the session's state after an error, which makes PostgreSQL skip to Sync.
-func (s *session) noteFailure(r *pendingReply) {
+// recordFailure updates the session's state after an error, which makes PostgreSQL skip to Sync.
+func (s *session) recordFailure(r *pendingReply) {
 	b := &s.block
-	b.attempt = attempt{}
+	b.attempt = statementAttempt{}
 	s.schema.changing, s.broken = false, true
 	if r == nil || r.endsTurn() {
 		return
 	}
-	hasSync := s.replies.skip(s.undo)
+	hasSync := s.replies.skipToSync(s.undoFrame)
 	s.skipping = !hasSync
 }
 
-// onReady handles ReadyForQuery, the end of a turn.
-func (s *session) onReady() error {
-	body, err := s.upstream.body(frameHeader + 1)
+// onReadyForQuery handles ReadyForQuery, the end of a turn.
+func (s *session) onReadyForQuery() error {
+	body, err := s.upstream.readBody(frameHeader + 1)
 	if err != nil {
 		return err
 	}
-	s.status, s.turn = body[0], turn{}
+	s.status, s.turn = body[0], turnState{}
 	if s.usage.over && s.status == statusInBlock {
 		return s.failBlock()
 	}
 	s.usage.over = false
-	s.journal.endTurn(s.status)
+	s.journal.recordTurnEnd(s.status)
 	s.injection.mustFail = false
 	if s.status == statusIdle {
-		s.usage = usage{}
+		s.usage = transactionUsage{}
 		s.endTransaction()
 	}
 	more := false
@@ -306,7 +307,7 @@ func (s *session) onReady() error {
 	if more {
 		return nil
 	}
-	if err := s.respond(&pgproto3.ReadyForQuery{TxStatus: s.status}); err != nil {
+	if err := s.sendMessage(&pgproto3.ReadyForQuery{TxStatus: s.status}); err != nil {
 		return err
 	}
 	return s.toClient.Flush()
@@ -316,20 +317,20 @@ func (s *session) onReady() error {
 func (s *session) endTransaction() {
 	committed := s.block.committed || s.block.beginSQL == ""
 	if s.schema.changing && committed && s.server.config.SchemaConflicts {
-		s.schema.announce()
+		s.schema.announceChange()
 	}
 	s.schema.changing = false
 	if s.block.hasSnapshot {
-		s.server.certifier.Close(s.block.snapshot, s.block.committed)
+		s.server.certifier.CloseSnapshot(s.block.snapshot, s.block.committed)
 	}
-	s.block = block{}
+	s.block = transactionBlock{}
 	s.rules = dialect.Transaction{}
 	clear(s.names.portals)
 }
 
-// respond writes a message of the stand-in to the client's buffer.
-func (s *session) respond(m pgproto3.Message) error {
-	_, err := s.toClient.Write(encode(m))
+// sendMessage writes a message of the stand-in to the client's buffer.
+func (s *session) sendMessage(m pgproto3.Message) error {
+	_, err := s.toClient.Write(encodeMessage(m))
 	return err
 }
 

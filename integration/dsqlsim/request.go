@@ -25,42 +25,42 @@ func (s *session) handleFrame(f *frame) error {
 	}
 	switch f.kind {
 	case 'P', 'B', 'E', 'D', 'S', 'F':
-		if err := s.openBlock(); err != nil {
+		if err := s.openDeferredBlock(); err != nil {
 			return err
 		}
 	}
 	switch f.kind {
 	case 'Q':
-		return s.query(f)
+		return s.handleQuery(f)
 	case 'P':
-		return s.parse(f)
+		return s.handleParse(f)
 	case 'B':
-		return s.bind(f)
+		return s.handleBind(f)
 	case 'E':
-		if err := s.execute(f); err != nil || !f.ofQuery {
+		if err := s.handleExecute(f); err != nil || !f.ofQuery {
 			return err
 		}
-		return s.settle()
+		return s.drainReplies()
 	case 'D':
-		return s.describe(f)
+		return s.handleDescribe(f)
 	case 'C':
-		return s.closeName(f)
+		return s.handleClose(f)
 	case 'H':
-		return s.flushClient()
+		return s.handleFlush()
 	case 'S':
-		return s.sync(f)
+		return s.handleSync(f)
 	case 'F':
 		s.block.log.incomplete = true // it may do anything
-		return s.forwardAndSettle(f, pendingReply{kind: 'F', from: *f})
+		return s.forwardAndDrain(f, pendingReply{kind: 'F', from: *f})
 	case 'd', 'c', 'f':
 		return nil // what a client still sends after a COPY that failed
 	}
 	return protocolViolation("invalid frontend message type " + string(rune(f.kind)))
 }
 
-// flushClient handles a Flush.
-func (s *session) flushClient() error {
-	if err := s.settle(); err != nil {
+// handleFlush handles a Flush.
+func (s *session) handleFlush() error {
+	if err := s.drainReplies(); err != nil {
 		return err
 	}
 	if s.injection.atReady != nil {
@@ -69,23 +69,23 @@ func (s *session) flushClient() error {
 	return s.toClient.Flush()
 }
 
-// sync passes on a Sync.
-func (s *session) sync(f *frame) error {
-	if err := s.beforeSync(); err != nil {
+// handleSync passes on a Sync.
+func (s *session) handleSync(f *frame) error {
+	if err := s.enforceBeforeSync(); err != nil {
 		return err
 	}
 	s.skipping = false
 	if f.ofQuery {
 		delete(s.names.statements, "")
 	}
-	return s.forwardAndSettle(f, pendingReply{kind: 'S', from: *f})
+	return s.forwardAndDrain(f, pendingReply{kind: 'S', from: *f})
 }
 
-// forward sends one frame to PostgreSQL and queues r, the reply to that frame.
-func (s *session) forward(f *frame, r pendingReply) error {
+// forwardFrame sends one frame to PostgreSQL and queues r, the reply to that frame.
+func (s *session) forwardFrame(f *frame, r pendingReply) error {
 	size := frameHeader + len(f.body)
 	if s.replies.bytes+size > batchBytes {
-		if err := s.settle(); err != nil {
+		if err := s.drainReplies(); err != nil {
 			return err
 		}
 		if s.skipping && f.kind != 'S' {
@@ -98,30 +98,30 @@ func (s *session) forward(f *frame, r pendingReply) error {
 	return s.upstream.write(f.kind, f.body)
 }
 
-// forwardOwn sends a frame whose reply the client does not see.
-func (s *session) forwardOwn(f *frame) error {
-	return s.forward(f, pendingReply{kind: f.kind, silent: true})
+// forwardOwnFrame sends a frame whose reply the client does not see.
+func (s *session) forwardOwnFrame(f *frame) error {
+	return s.forwardFrame(f, pendingReply{kind: f.kind, silent: true})
 }
 
-// replyTo returns the pending reply to a frame of the extended protocol. Among the frames that replace a Query, only
+// newReplyTo returns the pending reply to a frame of the extended protocol. Among the frames that replace a Query, only
 // the Execute has a reply that the client sees.
-func (s *session) replyTo(f *frame) pendingReply {
+func (s *session) newReplyTo(f *frame) pendingReply {
 	return pendingReply{
 		kind: f.kind, from: *f, silent: f.ofQuery && f.kind != 'E',
 		status: s.status, rules: s.rules, alone: !s.turn.busy,
 	}
 }
 
-// forwardAndSettle forwards a frame that ends a turn, and settles, because the next frame needs the transaction status.
-func (s *session) forwardAndSettle(f *frame, r pendingReply) error {
-	if err := s.forward(f, r); err != nil {
+// forwardAndDrain forwards a frame that ends a turn, and settles, because the next frame needs the transaction status.
+func (s *session) forwardAndDrain(f *frame, r pendingReply) error {
+	if err := s.forwardFrame(f, r); err != nil {
 		return err
 	}
-	return s.settle()
+	return s.drainReplies()
 }
 
-// settle sends all buffered frames and reads until no reply is pending.
-func (s *session) settle() error {
+// drainReplies sends all buffered frames and reads until no reply is pending.
+func (s *session) drainReplies() error {
 	last := s.replies.last()
 	if last == nil {
 		return nil
@@ -156,20 +156,20 @@ func (s *session) markWaiting(may bool) {
 		return
 	}
 	s.waitingSince.Store(time.Now().UnixNano())
-	signal(s.server.referee.stirred)
+	notify(s.server.arbiter.wake)
 }
 
-// fail makes PostgreSQL fail instead of running r's frame, so that the client gets the error why.
-func (s *session) fail(r pendingReply, why *failure) error {
+// failUpstream makes PostgreSQL fail instead of running r's frame, so that the client gets the error why.
+func (s *session) failUpstream(r pendingReply, why *failure) error {
 	r.marked = why
-	return s.forward(parseFrame(ownName, markerSQL, nil), r)
+	return s.forwardFrame(newParseFrame(ownName, markerSQL, nil), r)
 }
 
-// replace returns the SQL that PostgreSQL gets instead of statement i, and notes in r that its answer becomes the error
-// by. A conflict at COMMIT ends the transaction; any other failure leaves it failed.
-func (r *pendingReply) replace(i int, st *dialect.Statement, status byte, by *failure) string {
+// replacementSQL returns the SQL that PostgreSQL gets instead of statement i, and notes in r that its answer becomes
+// the error by. A conflict at COMMIT ends the transaction; any other failure leaves it failed.
+func (r *pendingReply) replacementSQL(i int, st *dialect.Statement, status byte, by *failure) string {
 	if conflictsAtCommit(st, status, by) {
-		r.replaced = &replacement{i, by}
+		r.replaced = &replacedCommit{i, by}
 		return "ROLLBACK"
 	}
 	r.marked = by
@@ -180,8 +180,8 @@ func conflictsAtCommit(st *dialect.Statement, status byte, f *failure) bool {
 	return st.Kind == dialect.Commit && status == statusInBlock && (f.code == codeConflict || f.code == codeLimit)
 }
 
-// after returns the transaction status after a statement that succeeds.
-func after(status byte, kind dialect.Kind) byte {
+// statusAfter returns the transaction status after a statement that succeeds.
+func statusAfter(status byte, kind dialect.Kind) byte {
 	switch {
 	case kind == dialect.Begin && status == statusIdle:
 		return statusInBlock
@@ -191,12 +191,12 @@ func after(status byte, kind dialect.Kind) byte {
 	return status
 }
 
-// check returns a failure if a statement must not run; the client gets the failure instead. An error ends the session.
-// In a failed block PostgreSQL answers 25P02 to any frame.
-func (s *session) check(f *frame, st *dialect.Statement, status byte) (*failure, error) {
+// checkStatement returns a failure if a statement must not run; the client gets the failure instead. An error ends the
+// session. In a failed block PostgreSQL answers 25P02 to any frame.
+func (s *session) checkStatement(f *frame, st *dialect.Statement, status byte) (*failure, error) {
 	s.current.checked = true
-	if !f.again { // a fault happens once
-		err := s.injectBefore(st, status)
+	if !f.replayed { // a fault happens once
+		err := s.injectBeforeStatement(st, status)
 		if f, ok := errors.AsType[*failure](err); ok {
 			return f, nil
 		}
@@ -204,18 +204,18 @@ func (s *session) check(f *frame, st *dialect.Statement, status byte) (*failure,
 			return nil, err
 		}
 	}
-	if f := s.refusedByLimits(st, status); f != nil {
+	if f := s.limitRefusal(st, status); f != nil {
 		return f, nil
 	}
 	r := st.Refusal
 	if r == nil {
-		r = s.rules.Next(st)
+		r = s.rules.AddStatement(st)
 	}
 	switch {
 	case r != nil:
-		return refused(r), nil
+		return failureOf(r), nil
 	case len(st.Locked) > 0 && status != statusFailed:
-		return s.wholeKeys(st)
+		return s.checkWholeKeys(st)
 	}
 	return nil, nil
 }

@@ -6,26 +6,26 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// schema is what one session knows of changes of the schema.
-type schema struct {
+// schemaVersion is what one session knows of changes of the schema.
+type schemaVersion struct {
 	changes  *atomic.Uint64 // of all sessions
 	known    uint64         // the last of them that this session knows
 	changing bool           // the session is making one
 }
 
-// stale reports whether another session has changed the schema since this session last looked.
-func (c *schema) stale() bool { return c.known != c.changes.Load() }
+// isStale reports whether another session has changed the schema since this session last looked.
+func (c *schemaVersion) isStale() bool { return c.known != c.changes.Load() }
 
-func (c *schema) update() { c.known = c.changes.Load() }
+func (c *schemaVersion) updateKnown() { c.known = c.changes.Load() }
 
-// announce makes the knowledge of all other sessions stale.
-func (c *schema) announce() { c.known = c.changes.Add(1) }
+// announceChange makes the knowledge of all other sessions stale.
+func (c *schemaVersion) announceChange() { c.known = c.changes.Add(1) }
 
 // schemaConflictFor returns the conflict of a statement that needs the catalog, if the session has missed a change of
 // the schema. The conflict is recorded of idle sessions, and of all statements up to the first of a block. Each change
 // causes one conflict in a session.
 func (s *session) schemaConflictFor(st *dialect.Statement, status byte) *failure {
-	if !s.schema.stale() || status == statusFailed || status == statusInBlock && s.block.hasSnapshot {
+	if !s.schema.isStale() || status == statusFailed || status == statusInBlock && s.block.hasSnapshot {
 		return nil
 	}
 	switch st.Kind {
@@ -36,6 +36,6 @@ func (s *session) schemaConflictFor(st *dialect.Statement, status byte) *failure
 	case "SET", "RESET", "SHOW":
 		return nil
 	}
-	s.schema.update()
+	s.schema.updateKnown()
 	return schemaConflict
 }

@@ -30,20 +30,20 @@ type Server struct {
 	config   Config
 	log      *slog.Logger
 	tls      *tls.Config
-	ca       *authority
-	tokens   verifier
-	upstream *upstream
+	ca       *certAuthority
+	tokens   tokenVerifier
+	upstream *upstreamDialer
 	dialect  *dialect.Dialect
 	limiter  *rate.Limiter
-	ledger   *ledger
-	plan     plan
-	catalog  catalog
-	jobs     *jobs
+	ledger   *eventLedger
+	plan     faultPlan
+	catalog  simCatalog
+	jobs     *jobRunner
 	metrics  *metrics
 
-	referee       *referee
+	arbiter       *lockArbiter
 	certifier     occ.Certifier
-	plans         *plans
+	plans         *planCache
 	schemaChanges atomic.Uint64 // how many there were
 	established   atomic.Int64  // sessions that have their client and their PostgreSQL connection
 
@@ -52,14 +52,14 @@ type Server struct {
 	working sync.WaitGroup
 	lastID  atomic.Uint64
 
-	mu        sync.Mutex
-	closed    bool
-	listeners map[net.Listener]struct{}
-	conns     map[net.Conn]struct{}  // every accepted connection
-	sessions  map[cancelKey]*session // those that have a PostgreSQL connection
-	admitted  int                    // those that count against MaxConnections
-	most      int                    // admitted at once since the start
-	refereed  bool                   // the referee runs
+	mu          sync.Mutex
+	closed      bool
+	listeners   map[net.Listener]struct{}
+	conns       map[net.Conn]struct{}  // every accepted connection
+	sessions    map[cancelKey]*session // those that have a PostgreSQL connection
+	admitted    int                    // those that count against MaxConnections
+	most        int                    // admitted at once since the start
+	arbiterRuns bool                   // the referee runs
 }
 
 // New makes a server from a complete configuration, or returns all problems of the configuration. It does not connect
@@ -68,16 +68,16 @@ func New(c Config) (*Server, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	up, err := newUpstream(c.Upstream, c.LockTimeout)
+	up, err := newUpstreamDialer(c.Upstream, c.LockTimeout)
 	if err != nil {
 		return nil, err
 	}
-	up.settings[limitsSetting] = c.Limits.setting(c.AllowByteaKeys)
+	up.settings[limitsSetting] = c.Limits.catalogSetting(c.AllowByteaKeys)
 	ca, err := newAuthority(c.CertDir)
 	if err != nil {
 		return nil, fmt.Errorf("cert-dir %s: %w", c.CertDir, err)
 	}
-	certificate, err := ca.sign(c.Endpoint)
+	certificate, err := ca.issueCertificate(c.Endpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -92,12 +92,12 @@ func New(c Config) (*Server, error) {
 			NextProtos:   []string{alpn},
 			MinVersion:   tls.VersionTLS12,
 		},
-		tokens:    newVerifier(&c),
+		tokens:    newTokenVerifier(&c),
 		limiter:   rate.NewLimiter(rate.Limit(c.Rate), c.Burst),
-		ledger:    newLedger(c.LedgerSize),
-		referee:   newReferee(c.LockTimeout),
-		plans:     newPlans(),
-		jobs:      newJobs(&c, up),
+		ledger:    newEventLedger(c.LedgerSize),
+		arbiter:   newLockArbiter(c.LockTimeout),
+		plans:     newPlanCache(),
+		jobs:      newJobRunner(&c, up),
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[net.Conn]struct{}),
 		sessions:  make(map[cancelKey]*session),
@@ -105,11 +105,11 @@ func New(c Config) (*Server, error) {
 	s.dialect = dialect.New(dialect.Options{Copy: c.AllowCopy, ByteaKeys: c.AllowByteaKeys, OldLocking: c.OldLocking, WithoutEncode: c.WithoutEncode, DomainChanges: c.AllowDomainChanges,
 		WithoutSequenceDefaults: c.WithoutSequenceDefaults, WithoutSequenceOwners: c.WithoutSequenceOwners, Jobs: s.catalog.there.Load})
 	if len(c.Faults) > 0 {
-		if err := s.PlanJSON(c.Faults); err != nil {
+		if err := s.AddFaultsJSON(c.Faults); err != nil {
 			return nil, err
 		}
 	}
-	s.metrics = newMetrics(s.Connections, s.MostConnections, func() int { return int(s.established.Load()) })
+	s.metrics = newMetrics(s.ConnectionCount, s.PeakConnections, func() int { return int(s.established.Load()) })
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -117,7 +117,7 @@ func New(c Config) (*Server, error) {
 // Serve accepts connections until Close, and then returns ErrServerClosed. The listener carries plain TCP; TLS begins
 // within the connection.
 func (s *Server) Serve(ln net.Listener) error {
-	if !s.keep(ln) {
+	if !s.addListener(ln) {
 		_ = ln.Close()
 		return ErrServerClosed
 	}
@@ -136,25 +136,25 @@ func (s *Server) Serve(ln net.Listener) error {
 			time.Sleep(acceptPause)
 			continue
 		}
-		s.start(conn)
+		s.serveInBackground(conn)
 	}
 }
 
-func (s *Server) keep(ln net.Listener) bool {
+func (s *Server) addListener(ln net.Listener) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
 		s.listeners[ln] = struct{}{}
-		if !s.refereed {
-			s.refereed = true
-			s.working.Go(s.runReferee)
+		if !s.arbiterRuns {
+			s.arbiterRuns = true
+			s.working.Go(s.runLockArbiter)
 		}
 	}
 	return !s.closed
 }
 
-// start serves one connection on a new goroutine.
-func (s *Server) start(conn net.Conn) {
+// serveInBackground serves one connection on a new goroutine.
+func (s *Server) serveInBackground(conn net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -165,7 +165,7 @@ func (s *Server) start(conn net.Conn) {
 	s.working.Add(1)
 	go func() {
 		defer s.working.Done()
-		s.serve(conn)
+		s.serveConn(conn)
 		_ = conn.Close()
 		s.mu.Lock()
 		delete(s.conns, conn)
@@ -188,7 +188,7 @@ func (s *Server) Close() error {
 		_ = conn.Close()
 	}
 	for _, each := range s.sessions {
-		each.link.cut()
+		each.link.closeBoth()
 	}
 	s.mu.Unlock()
 	s.working.Wait()
@@ -204,59 +204,59 @@ func (s *Server) CAPool() *x509.CertPool { return s.ca.pool }
 // CAPEM returns the certificate authority in PEM form.
 func (s *Server) CAPEM() []byte { return s.ca.pem }
 
-// ready returns the reason why the server could not serve a client now, or nil.
-func (s *Server) ready(ctx context.Context) error {
+// checkReady returns the reason why the server could not serve a client now, or nil.
+func (s *Server) checkReady(ctx context.Context) error {
 	s.mu.Lock()
 	serving := len(s.listeners) > 0
 	s.mu.Unlock()
 	if !serving {
 		return errors.New("not serving")
 	}
-	_, err := s.Upstream(ctx)
+	_, err := s.UpstreamVersion(ctx)
 	return err
 }
 
-// Upstream returns the version of the PostgreSQL server behind the stand-in. An error says that PostgreSQL would take
-// no client's connection now.
-func (s *Server) Upstream(ctx context.Context) (version string, err error) {
-	up, err := s.upstream.dial(ctx, adminRole, nil)
+// UpstreamVersion returns the version of the PostgreSQL server behind the stand-in. An error says that PostgreSQL would
+// take no client's connection now.
+func (s *Server) UpstreamVersion(ctx context.Context) (version string, err error) {
+	up, err := s.upstream.dialForClient(ctx, adminRole, nil)
 	if err != nil {
 		return "", err
 	}
-	_, _ = up.Conn.Write(encode(&pgproto3.Terminate{}))
+	_, _ = up.Conn.Write(encodeMessage(&pgproto3.Terminate{}))
 	return up.ParameterStatuses["server_version"], up.Conn.Close()
 }
 
-// Connections returns how many clients are connected and admitted now.
-func (s *Server) Connections() int {
+// ConnectionCount returns how many clients are connected and admitted now.
+func (s *Server) ConnectionCount() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.admitted
 }
 
-// MostConnections returns the largest number of clients that were connected and admitted at once since New.
-func (s *Server) MostConnections() int {
+// PeakConnections returns the largest number of clients that were connected and admitted at once since New.
+func (s *Server) PeakConnections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.most
 }
 
-// admit counts a connection against the quotas. After nil the caller must call leave.
-func (s *Server) admit() error {
+// admitConn counts a connection against the quotas. After nil the caller must call leave.
+func (s *Server) admitConn() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.admitted >= s.config.MaxConnections {
-		return because("quota", tooMany)
+		return wrapReason("quota", tooMany)
 	}
 	if !s.limiter.Allow() {
-		return because("quota", tooFast)
+		return wrapReason("quota", tooFast)
 	}
 	s.admitted++
 	s.most = max(s.most, s.admitted)
 	return nil
 }
 
-func (s *Server) leave() {
+func (s *Server) releaseConn() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.admitted--
@@ -285,7 +285,7 @@ func (s *Server) CloseSession(id uint64) bool {
 	defer s.mu.Unlock()
 	for _, each := range s.sessions {
 		if each.id == id {
-			each.link.cut()
+			each.link.closeBoth()
 			return true
 		}
 	}

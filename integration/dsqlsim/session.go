@@ -44,31 +44,31 @@ type session struct {
 	// uncount removes the session from the gauge of established sessions, before the client can see the end of its
 	// connection.
 	uncount  func()
-	link     link
+	link     connPair
 	toClient *bufio.Writer
 	upstream upstreamConn
 
 	inbox   *inbox
 	queue   frameQueue
-	current handling
+	current frameProgress
 	replies replyQueue
 
 	// status is the status in the last ReadyForQuery. Within a turn it is the status after all statements so far, if they
 	// succeed.
 	status byte
-	turn   turn
+	turn   turnState
 	// skipping reports that an error was answered and the session ignores the client's frames up to Sync.
 	skipping bool
 	// broken reports that a Query has failed.
 	broken bool
 
-	names     names
-	schema    schema
+	names     sessionNames
+	schema    schemaVersion
 	rules     dialect.Transaction
-	block     block
-	usage     usage
-	journal   journal
-	injection injection
+	block     transactionBlock
+	usage     transactionUsage
+	journal   sessionJournal
+	injection pendingInjection
 	// job is the id of the job that the running statement has submitted. awaited is the id of the job that the statement
 	// waits for.
 	job, awaited string
@@ -81,14 +81,14 @@ type session struct {
 	locksMoved time.Time
 }
 
-// handling is the progress with the client's frame that the session handles now.
-type handling struct {
+// frameProgress is the progress with the client's frame that the session handles now.
+type frameProgress struct {
 	checked bool // faults were looked for
 	sent    bool // its reply is pending
 }
 
-// turn is what has happened since the last ReadyForQuery.
-type turn struct {
+// turnState is what has happened since the last ReadyForQuery.
+type turnState struct {
 	begun bool // something was sent
 	busy  bool // something was executed
 }
@@ -96,91 +96,92 @@ type turn struct {
 // serveSession dials PostgreSQL for an authenticated client and serves the client to its end. raw is the TCP connection
 // below client's TLS. It calls leave before the client can see the end of its session, so that the next client finds a
 // free place.
-func (s *Server) serveSession(client, raw net.Conn, id uint64, start *startup, leave func()) {
-	if err := s.catalog.install(s.ctx, s.upstream); err != nil {
+func (s *Server) serveSession(client, raw net.Conn, id uint64, start *startupMessage, leave func()) {
+	if err := s.catalog.ensureInstalled(s.ctx, s.upstream); err != nil {
 		s.log.Warn("no jobs, and no rules of the schema", "error", err)
 	}
-	up, err := s.upstream.dial(s.ctx, start.role, start.parameters)
+	up, err := s.upstream.dialForClient(s.ctx, start.role, start.parameters)
 	if err != nil {
-		s.refuse(client, id, fmt.Errorf("%w: %w", upstreamFailure(err), err))
+		s.refuseConn(client, id, fmt.Errorf("%w: %w", upstreamFailure(err), err))
 		return
 	}
 	s.established.Add(1)
 	each := &session{
 		uncount: sync.OnceFunc(func() { s.established.Add(-1) }), server: s, id: id, born: time.Now(), status: statusIdle,
 		key:      cancelKey{up.PID, string(up.SecretKey)},
-		link:     link{client: raw, upstream: up.Conn, done: make(chan struct{})},
+		link:     connPair{client: raw, upstream: up.Conn, done: make(chan struct{})},
 		toClient: bufio.NewWriterSize(client, clientBuffer),
 		upstream: newUpstreamConn(up.Conn),
 		inbox:    newInbox(s.config.Limits.MessageBytes),
-		names:    newNames(),
-		schema:   schema{changes: &s.schemaChanges, known: s.schemaChanges.Load()},
-		journal:  journal{ledger: s.ledger, metrics: s.metrics, session: id, pid: up.PID},
+		names:    newSessionNames(),
+		schema:   schemaVersion{changes: &s.schemaChanges, known: s.schemaChanges.Load()},
+		journal:  sessionJournal{ledger: s.ledger, metrics: s.metrics, session: id, pid: up.PID},
 		yield:    make(chan yieldRequest, 1),
 	}
 	defer each.uncount()
-	defer each.link.cut()
+	defer each.link.closeBoth()
 	if !s.register(each) {
 		return
 	}
 	defer s.unregister(each)
 	_ = client.SetDeadline(time.Time{})
-	limit := time.AfterFunc(s.config.MaxAge+lastTransaction, each.link.cut)
+	limit := time.AfterFunc(s.config.MaxAge+lastTransaction, each.link.closeBoth)
 	defer limit.Stop()
 
 	s.metrics.connected.Inc()
-	each.journal.add(Event{Kind: "connect", Outcome: "ok", Detail: start.role})
-	if err := each.welcome(start.role, up.ParameterStatuses); err != nil {
+	each.journal.addEvent(LedgerEvent{Kind: "connect", Outcome: "ok", Detail: start.role})
+	if err := each.sendStartupReplies(start.role, up.ParameterStatuses); err != nil {
 		return
 	}
 	filled := make(chan struct{})
 	go func() {
 		defer close(filled)
-		each.inbox.fill(client, each.link.done)
-		each.abandon()
+		each.inbox.readFrames(client, each.link.done)
+		each.cutAfterGrace()
 	}()
 	err = each.run()
 	each.uncount()
 	leave()
-	each.end(client, err)
+	each.endSession(client, err)
 	<-filled
-	s.plan.forget(id)
-	each.journal.close(err, each.replies.first() == nil || each.injection.mustFail, !each.replies.endTurn())
+	s.plan.forgetSession(id)
+	each.journal.recordClose(err, each.replies.first() == nil || each.injection.mustFail, !each.replies.hasTurnEnd())
 	if errors.Is(err, errUpstream) && s.ctx.Err() == nil {
 		s.log.Warn("upstream lost", "session", id, "error", err)
 	}
 }
 
-// abandon is called when the client has ended. Statements that the client sent still run, as on any server. After
+// cutAfterGrace is called when the client has ended. Statements that the client sent still run, as on any server. After
 // vanishGrace abandon cuts the PostgreSQL connection.
-func (s *session) abandon() {
+func (s *session) cutAfterGrace() {
 	select {
 	case <-s.link.done:
 	case <-time.After(vanishGrace):
-		s.link.cut()
+		s.link.closeBoth()
 	}
 }
 
-// end sends the last message to the client, as the cause requires, and closes both connections.
-func (s *session) end(client net.Conn, cause error) {
+// endSession sends the last message to the client, as the cause requires, and closes both connections.
+func (s *session) endSession(client net.Conn, cause error) {
 	if f, ok := errors.AsType[*failure](cause); ok {
-		_, _ = s.toClient.Write(encode(f.response()))
+		_, _ = s.toClient.Write(encodeMessage(f.response()))
 	}
 	if !errors.Is(cause, errCut) {
 		// The buffer may hold last messages of PostgreSQL or of the stand-in. The client may be gone, so the write has a
 		// deadline.
 		_ = client.SetWriteDeadline(time.Now().Add(vanishGrace))
 		_ = s.toClient.Flush()
-		_, _ = s.link.upstream.Write(encode(&pgproto3.Terminate{}))
+		_, _ = s.link.upstream.Write(encodeMessage(&pgproto3.Terminate{}))
 		_ = client.Close()
 	}
-	s.link.cut()
+	s.link.closeBoth()
 }
 
-// welcome ends the startup with AuthenticationOk, the parameters, the cancel key and ReadyForQuery. Which parameters a
-// cluster reports is not known. The stand-in reports PostgreSQL's parameters, with the cluster's version and role.
-func (s *session) welcome(role string, parameters map[string]string) error {
-	out := encode(&pgproto3.AuthenticationOk{})
+// sendStartupReplies ends the startup with AuthenticationOk, the parameters, the cancel key and ReadyForQuery. Which
+// parameters a cluster reports is not known. The stand-in reports PostgreSQL's parameters, with the cluster's version
+// and role.
+func (s *session) sendStartupReplies(role string, parameters map[string]string) error {
+	out := encodeMessage(&pgproto3.AuthenticationOk{})
 	for name, value := range parameters {
 		switch name {
 		case "server_version":
@@ -190,10 +191,10 @@ func (s *session) welcome(role string, parameters map[string]string) error {
 		case "session_authorization":
 			value = role
 		}
-		out = append(out, encode(&pgproto3.ParameterStatus{Name: name, Value: value})...)
+		out = append(out, encodeMessage(&pgproto3.ParameterStatus{Name: name, Value: value})...)
 	}
-	out = append(out, encode(&pgproto3.BackendKeyData{ProcessID: s.key.pid, SecretKey: []byte(s.key.secret)})...)
-	out = append(out, encode(&pgproto3.ReadyForQuery{TxStatus: statusIdle})...)
+	out = append(out, encodeMessage(&pgproto3.BackendKeyData{ProcessID: s.key.pid, SecretKey: []byte(s.key.secret)})...)
+	out = append(out, encodeMessage(&pgproto3.ReadyForQuery{TxStatus: statusIdle})...)
 	if _, err := s.toClient.Write(out); err != nil {
 		return err
 	}
@@ -205,19 +206,19 @@ func (s *session) run() error {
 	watch := time.NewTimer(watchEvery)
 	defer watch.Stop()
 	for {
-		f, err := s.peek()
+		f, err := s.peekFrame()
 		switch {
 		case err != nil:
 			return err
 		case f == nil:
-			err = s.idle(watch)
+			err = s.waitIdle(watch)
 		case isCopyData(f.kind) && s.replies.first() != nil:
-			err = s.settle() // a COPY may be about to begin, and want this frame
+			err = s.drainReplies() // a COPY may be about to begin, and want this frame
 		default:
 			next := s.queue.pop()
-			s.current = handling{}
+			s.current = frameProgress{}
 			if err = s.handleFrame(&next); errors.Is(err, errReplay) && !s.current.sent {
-				next.again = next.again || s.current.checked
+				next.replayed = next.replayed || s.current.checked
 				s.queue.pushBehindReplayed(next)
 			}
 		}
@@ -227,10 +228,10 @@ func (s *session) run() error {
 	}
 }
 
-// peek returns the client's next frame without removing it, nil if none has arrived.
-func (s *session) peek() (*frame, error) {
+// peekFrame returns the client's next frame without removing it, nil if none has arrived.
+func (s *session) peekFrame() (*frame, error) {
 	if s.queue.first() == nil {
-		frames, err := s.inbox.take(s.queue.frames)
+		frames, err := s.inbox.takeFrames(s.queue.frames)
 		if err != nil {
 			return nil, err
 		}
@@ -239,9 +240,9 @@ func (s *session) peek() (*frame, error) {
 	return s.queue.first(), nil
 }
 
-// idle settles the pending replies when the client has sent no frame, and then waits for a frame.
-func (s *session) idle(watch *time.Timer) error {
-	if err := s.settle(); err != nil {
+// waitIdle settles the pending replies when the client has sent no frame, and then waits for a frame.
+func (s *session) waitIdle(watch *time.Timer) error {
+	if err := s.drainReplies(); err != nil {
 		return err
 	}
 	if s.isAged() {
@@ -252,7 +253,7 @@ func (s *session) idle(watch *time.Timer) error {
 	case <-s.inbox.arrived:
 		return nil
 	case r := <-s.yield:
-		return s.giveWay(r)
+		return s.yieldLocks(r)
 	case <-s.link.done:
 		return errClosing
 	case <-watch.C:
@@ -275,7 +276,7 @@ func (s *session) ageError() error {
 // relayUnsolicited relays frames that PostgreSQL sends without a request, for example at its shutdown or for a changed
 // parameter. It does not wait for frames.
 func (s *session) relayUnsolicited() error {
-	for s.upstream.in.Buffered() > 0 || readable(s.link.upstream) {
+	for s.upstream.in.Buffered() > 0 || isReadable(s.link.upstream) {
 		if err := s.handleReply(); err != nil {
 			_ = s.toClient.Flush()
 			return err

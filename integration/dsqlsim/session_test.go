@@ -186,7 +186,7 @@ func TestVanishedClientLeavesNothing(t *testing.T) {
 	if n := c.direct(t, "SELECT count(*) FROM t"); n != "0" {
 		t.Errorf("%s rows are left", n)
 	}
-	eventually(t, "zero connections", func() bool { return c.Connections() == 0 })
+	eventually(t, "zero connections", func() bool { return c.ConnectionCount() == 0 })
 }
 
 // What a client sent before its goodbye still runs, as on any server.
@@ -227,7 +227,7 @@ func TestCancel(t *testing.T) {
 				t.Errorf("got %v, want none", err)
 			}
 			eventually(t, "the ledger to tell", func() bool {
-				for _, e := range c.Ledger(0) {
+				for _, e := range c.EventsAfter(0) {
 					if e.Kind == "cancel" && e.Outcome == name && e.PID == conn.PID() && e.Session > 0 {
 						return true
 					}

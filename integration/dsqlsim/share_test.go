@@ -32,7 +32,7 @@ func TestShareOfCommits(t *testing.T) {
 		t.Errorf("the client was told %v", told)
 	}
 	remembered := make(map[string]int)
-	for _, e := range c.Ledger(0) {
+	for _, e := range c.EventsAfter(0) {
 		if e.Kind == "transaction" {
 			remembered[e.Outcome]++
 		}
@@ -50,7 +50,7 @@ func TestStallEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil)
 	forever := dsqlsim.Fault{Action: dsqlsim.Stall, Seconds: 3600}
-	for _, at := range []dsqlsim.Point{dsqlsim.AtStatement, dsqlsim.Running, dsqlsim.Answered, dsqlsim.AtRow} {
+	for _, at := range []dsqlsim.FaultPoint{dsqlsim.AtStatement, dsqlsim.Running, dsqlsim.Answered, dsqlsim.AtRow} {
 		forever.At = at
 		c.plan(t, forever)
 		w := c.raw(t)
@@ -58,9 +58,9 @@ func TestStallEndsWithItsClient(t *testing.T) {
 		if err := w.Flush(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the stall", func() bool { return len(c.Planned()) == 0 })
+		eventually(t, "the stall", func() bool { return len(c.PendingFaults()) == 0 })
 		_ = w.conn.Close()
-		eventually(t, "the end of the session", func() bool { return c.Connections() == 0 })
+		eventually(t, "the end of the session", func() bool { return c.ConnectionCount() == 0 })
 	}
 	// The end of the server is the end of one that has no session yet.
 	forever.At = dsqlsim.AtConnect
@@ -72,7 +72,7 @@ func TestStallEndsWithItsClient(t *testing.T) {
 	if _, err := conn.Write(plainStartup); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the stall", func() bool { return len(c.Planned()) == 0 })
+	eventually(t, "the stall", func() bool { return len(c.PendingFaults()) == 0 })
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
@@ -111,7 +111,7 @@ func TestOutcomeOfAnEndedSession(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			from := uint64(0)
-			if all := c.Ledger(0); len(all) > 0 {
+			if all := c.EventsAfter(0); len(all) > 0 {
 				from = all[len(all)-1].Seq
 			}
 			w := c.raw(t)
@@ -140,17 +140,17 @@ func TestOutcomeOfAnEndedSession(t *testing.T) {
 				return c.direct(t, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)%' AND state = 'active' AND datname = current_database() AND pid <> pg_backend_pid()") != "0"
 			})
 			_ = w.conn.Close()
-			eventually(t, "the end of the session", func() bool { return c.Connections() == 0 })
+			eventually(t, "the end of the session", func() bool { return c.ConnectionCount() == 0 })
 			var got []string
 			eventually(t, "the ledger to tell", func() bool {
 				got = nil
-				events := c.Ledger(from)
+				events := c.EventsAfter(from)
 				for _, e := range events {
 					if e.Kind == "transaction" {
 						got = append(got, e.Outcome)
 					}
 				}
-				return slices.ContainsFunc(events, func(e dsqlsim.Event) bool { return e.Kind == "close" })
+				return slices.ContainsFunc(events, func(e dsqlsim.LedgerEvent) bool { return e.Kind == "close" })
 			})
 			if len(got) != 1 || got[0] != test.want {
 				t.Errorf("the ledger says %v, want %s", got, test.want)

@@ -28,8 +28,8 @@ const (
 	maxPassword     = maxTokenLength + 1024
 )
 
-// startup is the content of a client's startup packet.
-type startup struct {
+// startupMessage is the content of a client's startup packet.
+type startupMessage struct {
 	version    uint32
 	role       string
 	database   string
@@ -38,15 +38,15 @@ type startup struct {
 }
 
 // parseStartup parses the startup packet. The failure is nil if the packet is valid.
-func parseStartup(packet []byte) (*startup, *failure) {
-	up := &startup{version: binary.BigEndian.Uint32(packet), parameters: make(map[string]string)}
+func parseStartup(packet []byte) (*startupMessage, *failure) {
+	up := &startupMessage{version: binary.BigEndian.Uint32(packet), parameters: make(map[string]string)}
 	if up.version>>16 != protocolMajor {
 		return nil, &failure{fatal: true, code: codeNotSupported, message: fmt.Sprintf(
 			"unsupported frontend protocol %d.%d: server supports 3.0 to 3.0", up.version>>16, up.version&0xffff)}
 	}
 	fields := bytes.Split(packet[4:], []byte{0})
 	for len(fields) >= 2 && len(fields[0]) > 0 {
-		up.take(string(fields[0]), string(fields[1]))
+		up.setOption(string(fields[0]), string(fields[1]))
 		fields = fields[2:]
 	}
 	// The list of parameters ends with an empty name, and nothing may follow.
@@ -62,14 +62,14 @@ func parseStartup(packet []byte) (*startup, *failure) {
 	return up, nil
 }
 
-func (up *startup) take(name, value string) {
+func (up *startupMessage) setOption(name, value string) {
 	switch {
 	case name == "user":
 		up.role = value
 	case name == "database":
 		up.database = value
 	case name == "options":
-		for name, value := range options(value) {
+		for name, value := range parseOptions(value) {
 			up.parameters[name] = value
 		}
 	case strings.HasPrefix(name, "_pq_."):
@@ -79,9 +79,9 @@ func (up *startup) take(name, value string) {
 	}
 }
 
-// options parses "-c name=value --name=value", where a backslash escapes the next character. An invalid word becomes a
-// parameter that no client may set.
-func options(s string) map[string]string {
+// parseOptions parses "-c name=value --name=value", where a backslash escapes the next character. An invalid word
+// becomes a parameter that no client may set.
+func parseOptions(s string) map[string]string {
 	found := make(map[string]string)
 	words := splitOptions(s)
 	for len(words) > 0 {
@@ -129,28 +129,28 @@ func splitOptions(s string) []string {
 	return words
 }
 
-// adopt renames the parameters for PostgreSQL. It returns the refusal of a parameter that DSQL does not let a client
-// set, the first by name. That refusal is measured: FATAL, the connection is refused.
-func (up *startup) adopt() error {
+// checkParameters renames the parameters for PostgreSQL. It returns the refusal of a parameter that DSQL does not let a
+// client set, the first by name. That refusal is measured: FATAL, the connection is refused.
+func (up *startupMessage) checkParameters() error {
 	known := make(map[string]string, len(up.parameters))
 	for _, name := range slices.Sorted(maps.Keys(up.parameters)) {
-		if !dialect.Settable(name) {
-			f := refused(dialect.NotSettable(name))
+		if !dialect.IsSettable(name) {
+			f := failureOf(dialect.NotSettableRefusal(name))
 			f.fatal = true
-			return because("parameter", f)
+			return wrapReason("parameter", f)
 		}
-		known[dialect.NameUpstream(name)] = up.parameters[name]
+		known[dialect.UpstreamName(name)] = up.parameters[name]
 	}
 	up.parameters = known
 	return nil
 }
 
-// serve handles one connection from its first byte to its last.
-func (s *Server) serve(conn net.Conn) {
+// serveConn handles one connection from its first byte to its last.
+func (s *Server) serveConn(conn net.Conn) {
 	ctx, cancel := context.WithTimeout(s.ctx, handshakeTimeout)
 	defer cancel()
 	_ = conn.SetDeadline(time.Now().Add(handshakeTimeout))
-	g, err := s.greet(ctx, conn)
+	g, err := s.readGreeting(ctx, conn)
 	if err != nil {
 		if !errors.Is(err, errNoStartup) && !errors.Is(err, io.EOF) {
 			s.log.Info("handshake failed", "client", conn.RemoteAddr(), "error", err)
@@ -160,74 +160,74 @@ func (s *Server) serve(conn net.Conn) {
 	id := s.lastID.Add(1)
 	up, err := s.checkGreeting(g, id)
 	if err != nil {
-		s.refuse(g.conn, id, err)
+		s.refuseConn(g.conn, id, err)
 		return
 	}
-	if err := s.admit(); err != nil {
-		s.refuse(g.conn, id, err)
+	if err := s.admitConn(); err != nil {
+		s.refuseConn(g.conn, id, err)
 		return
 	}
-	leave := sync.OnceFunc(s.leave)
+	leave := sync.OnceFunc(s.releaseConn)
 	defer leave()
 	if err := s.authenticate(g, up); err != nil {
-		s.refuse(g.conn, id, err)
+		s.refuseConn(g.conn, id, err)
 		return
 	}
 	s.serveSession(g.conn, conn, id, up, leave)
 }
 
 // checkGreeting makes all checks of a connection that need no password.
-func (s *Server) checkGreeting(g *greeting, id uint64) (*startup, error) {
+func (s *Server) checkGreeting(g *greeting, id uint64) (*startupMessage, error) {
 	if !g.secure {
-		return nil, because("no TLS", noTLS)
+		return nil, wrapReason("no TLS", noTLS)
 	}
 	up, failed := parseStartup(g.packet)
 	if failed != nil {
-		return nil, because("startup packet", failed)
+		return nil, wrapReason("startup packet", failed)
 	}
 	if err := s.injectAtConnect(id); err != nil {
-		return nil, because("planned", err)
+		return nil, wrapReason("planned", err)
 	}
 	_ = g.conn.SetDeadline(time.Now().Add(handshakeTimeout)) // a stall was not the client's
 	switch strings.ToLower(g.serverName) {
 	case s.config.Endpoint:
 		return up, nil
 	case "":
-		return nil, because("no SNI", noSNI)
+		return nil, wrapReason("no SNI", noSNI)
 	}
-	return nil, because("foreign SNI", accessDenied)
+	return nil, wrapReason("foreign SNI", accessDenied)
 }
 
 // authenticate asks the client for its token and verifies the token. Only then it checks the parameters, so that a
 // stranger learns nothing about them.
-func (s *Server) authenticate(g *greeting, up *startup) error {
+func (s *Server) authenticate(g *greeting, up *startupMessage) error {
 	var out []byte
 	if up.version > protocolVersion || len(up.extensions) > 0 {
-		out = negotiate(out, up.extensions)
+		out = appendNegotiation(out, up.extensions)
 	}
-	out = append(out, encode(&pgproto3.AuthenticationCleartextPassword{})...)
+	out = append(out, encodeMessage(&pgproto3.AuthenticationCleartextPassword{})...)
 	if _, err := g.conn.Write(out); err != nil {
-		return because("client left", err)
+		return wrapReason("client left", err)
 	}
 	f, err := readFrame(g.conn, maxPassword)
 	if err != nil {
-		return because("no password", err)
+		return wrapReason("no password", err)
 	}
 	if f.kind != 'p' || len(f.body) == 0 {
-		return because("no password", accessDenied)
+		return wrapReason("no password", accessDenied)
 	}
 	token := string(f.body[:len(f.body)-1])
-	if err := s.tokens.verify(token, up.role, time.Now()); err != nil {
+	if err := s.tokens.verifyToken(token, up.role, time.Now()); err != nil {
 		return err
 	}
 	if up.database != database {
-		return because("database", &failure{fatal: true, code: codeNoDatabase, message: `database "` + up.database + `" does not exist`})
+		return wrapReason("database", &failure{fatal: true, code: codeNoDatabase, message: `database "` + up.database + `" does not exist`})
 	}
-	return up.adopt()
+	return up.checkParameters()
 }
 
-// negotiate appends a NegotiateProtocolVersion to out: version 3.0, with all given extensions as unknown.
-func negotiate(out []byte, extensions []string) []byte {
+// appendNegotiation appends a NegotiateProtocolVersion to out: version 3.0, with all given extensions as unknown.
+func appendNegotiation(out []byte, extensions []string) []byte {
 	body := binary.BigEndian.AppendUint32(nil, protocolVersion)
 	body = binary.BigEndian.AppendUint32(body, uint32(len(extensions)))
 	for _, name := range extensions {
@@ -236,16 +236,16 @@ func negotiate(out []byte, extensions []string) []byte {
 	return appendFrame(out, 'v', body)
 }
 
-// refuse ends a connection before its session begins. It sends the error to the client, and records it in log and
+// refuseConn ends a connection before its session begins. It sends the error to the client, and records it in log and
 // ledger.
-func (s *Server) refuse(conn net.Conn, id uint64, err error) {
+func (s *Server) refuseConn(conn net.Conn, id uint64, err error) {
 	outcome := "closed"
 	if f, ok := errors.AsType[*failure](err); ok {
 		outcome = f.code
-		_, _ = conn.Write(encode(f.response())) // the client may be gone
+		_, _ = conn.Write(encodeMessage(f.response())) // the client may be gone
 	}
 	_ = conn.Close()
-	s.ledger.add(Event{Session: id, Kind: "refuse", Outcome: outcome, Detail: err.Error()})
+	s.ledger.addEvent(LedgerEvent{Session: id, Kind: "refuse", Outcome: outcome, Detail: err.Error()})
 	s.metrics.refusedConnections.WithLabelValues(outcome).Inc()
 	s.log.Info("connection refused", "session", id, "client", conn.RemoteAddr(), "error", err)
 }

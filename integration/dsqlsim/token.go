@@ -24,67 +24,67 @@ const (
 	maxTokenLength = 16 << 10
 )
 
-// verifier verifies tokens. A token is a presigned GET request for https://<host>/ without the scheme, with or without
-// the slash. The verifier computes the signature itself, without the SDK that clients use.
-type verifier struct {
+// tokenVerifier verifies tokens. A token is a presigned GET request for https://<host>/ without the scheme, with or
+// without the slash. The verifier computes the signature itself, without the SDK that clients use.
+type tokenVerifier struct {
 	endpoint, region               string
 	accessKey, secret, securityKey string
 }
 
-func newVerifier(c *Config) verifier {
-	return verifier{
+func newTokenVerifier(c *Config) tokenVerifier {
+	return tokenVerifier{
 		endpoint: c.Endpoint, region: c.region(),
 		accessKey: c.AccessKeyID, secret: c.SecretAccessKey, securityKey: c.SessionToken,
 	}
 }
 
-// action returns the IAM action that a token must allow for a role.
-func action(role string) string {
+// requiredAction returns the IAM action that a token must allow for a role.
+func requiredAction(role string) string {
 	if role == adminRole {
 		return "DbConnectAdmin"
 	}
 	return "DbConnect"
 }
 
-// credential returns the X-Amz-Credential of a token of that date: the access key and the scope.
-func (v *verifier) credential(date string) string {
+// credentialValue returns the X-Amz-Credential of a token of that date: the access key and the scope.
+func (v *tokenVerifier) credentialValue(date string) string {
 	return v.accessKey + "/" + date + "/" + v.region + "/" + sigService + "/aws4_request"
 }
 
-// verify returns nil if the token lets role connect at the time now.
-func (v *verifier) verify(token, role string, now time.Time) error {
+// verifyToken returns nil if the token lets role connect at the time now.
+func (v *tokenVerifier) verifyToken(token, role string, now time.Time) error {
 	host, rest, ok := strings.Cut(token, "?")
 	if !ok || len(token) > maxTokenLength {
-		return because("not a token", accessDenied)
+		return wrapReason("not a token", accessDenied)
 	}
 	query, err := url.ParseQuery(rest)
 	if err != nil {
-		return because("not a token", accessDenied)
+		return wrapReason("not a token", accessDenied)
 	}
 	if strings.TrimSuffix(host, "/") != v.endpoint {
-		return because("host", accessDenied)
+		return wrapReason("host", accessDenied)
 	}
-	if wrong := v.scope(query, role); wrong != "" {
-		return because(wrong, accessDenied)
+	if wrong := v.checkScope(query, role); wrong != "" {
+		return wrapReason(wrong, accessDenied)
 	}
 	signed, err := time.Parse(sigTimeFormat, query.Get("X-Amz-Date"))
 	if err != nil {
-		return because("date", accessDenied)
+		return wrapReason("date", accessDenied)
 	}
-	if !hmac.Equal([]byte(query.Get("X-Amz-Signature")), []byte(v.signature(query, signed))) {
-		return because("signature", accessDenied)
+	if !hmac.Equal([]byte(query.Get("X-Amz-Signature")), []byte(v.expectedSignature(query, signed))) {
+		return wrapReason("signature", accessDenied)
 	}
 	// The lifetime is checked last, so only a token with a valid signature gets a hint about its age.
-	return v.lifetime(query, signed, now)
+	return v.checkLifetime(query, signed, now)
 }
 
-// scope returns the first query parameter of the token that does not fit the endpoint, role or key, "" if all fit.
-func (v *verifier) scope(query url.Values, role string) string {
+// checkScope returns the first query parameter of the token that does not fit the endpoint, role or key, "" if all fit.
+func (v *tokenVerifier) checkScope(query url.Values, role string) string {
 	date, _, _ := strings.Cut(query.Get("X-Amz-Date"), "T")
 	for _, want := range []struct{ parameter, value string }{
-		{"Action", action(role)},
+		{"Action", requiredAction(role)},
 		{"X-Amz-Algorithm", sigAlgorithm},
-		{"X-Amz-Credential", v.credential(date)},
+		{"X-Amz-Credential", v.credentialValue(date)},
 		{"X-Amz-SignedHeaders", "host"},
 		{"X-Amz-Security-Token", v.securityKey},
 	} {
@@ -95,28 +95,28 @@ func (v *verifier) scope(query url.Values, role string) string {
 	return ""
 }
 
-func (v *verifier) lifetime(query url.Values, signed, now time.Time) error {
+func (v *tokenVerifier) checkLifetime(query url.Values, signed, now time.Time) error {
 	seconds, err := strconv.Atoi(query.Get("X-Amz-Expires"))
 	life := time.Duration(seconds) * time.Second
 	if err != nil || life <= 0 || life > maxTokenLife {
-		return because("X-Amz-Expires", accessDenied)
+		return wrapReason("X-Amz-Expires", accessDenied)
 	}
 	if signed.After(now.Add(maxClockSkew)) {
-		return because("signed in the future", accessDenied)
+		return wrapReason("signed in the future", accessDenied)
 	}
 	if end := signed.Add(life); now.After(end) {
-		return because("expired", expired(end.Format(sigTimeFormat)+" is now earlier than "+now.UTC().Format(sigTimeFormat)))
+		return wrapReason("expired", expiredToken(end.Format(sigTimeFormat)+" is now earlier than "+now.UTC().Format(sigTimeFormat)))
 	}
 	return nil
 }
 
-// signature returns the signature that the holder of the secret key makes for this query.
-func (v *verifier) signature(query url.Values, signed time.Time) string {
+// expectedSignature returns the signature that the holder of the secret key makes for this query.
+func (v *tokenVerifier) expectedSignature(query url.Values, signed time.Time) string {
 	canonical := "GET\n/\n" + canonicalQuery(query) + "\nhost:" + v.endpoint + "\n\nhost\n" + emptyBodyHash
 	hash := sha256.Sum256([]byte(canonical))
 	day := signed.Format("20060102")
 	toSign := sigAlgorithm + "\n" + signed.Format(sigTimeFormat) + "\n" +
-		strings.TrimPrefix(v.credential(day), v.accessKey+"/") + "\n" + hex.EncodeToString(hash[:])
+		strings.TrimPrefix(v.credentialValue(day), v.accessKey+"/") + "\n" + hex.EncodeToString(hash[:])
 	key := []byte("AWS4" + v.secret)
 	for _, part := range []string{day, v.region, sigService, "aws4_request", toSign} {
 		mac := hmac.New(sha256.New, key)
@@ -134,23 +134,23 @@ func canonicalQuery(query url.Values) string {
 			continue
 		}
 		for _, value := range values {
-			pairs = append(pairs, escape(name)+"="+escape(value))
+			pairs = append(pairs, escapeQuery(name)+"="+escapeQuery(value))
 		}
 	}
 	sort.Strings(pairs)
 	return strings.Join(pairs, "&")
 }
 
-// escape is url.QueryEscape, but with %20 for a space.
-func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
+// escapeQuery is url.QueryEscape, but with %20 for a space.
+func escapeQuery(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
-// Token signs a token as the AWS SDKs do, for users without a token.
-func Token(c *Config, role string, signed time.Time, life time.Duration) string {
-	v := newVerifier(c)
+// SignToken signs a token as the AWS SDKs do, for users without a token.
+func SignToken(c *Config, role string, signed time.Time, life time.Duration) string {
+	v := newTokenVerifier(c)
 	query := url.Values{
-		"Action":              {action(role)},
+		"Action":              {requiredAction(role)},
 		"X-Amz-Algorithm":     {sigAlgorithm},
-		"X-Amz-Credential":    {v.credential(signed.UTC().Format("20060102"))},
+		"X-Amz-Credential":    {v.credentialValue(signed.UTC().Format("20060102"))},
 		"X-Amz-Date":          {signed.UTC().Format(sigTimeFormat)},
 		"X-Amz-Expires":       {strconv.Itoa(int(life.Seconds()))},
 		"X-Amz-SignedHeaders": {"host"},
@@ -158,5 +158,5 @@ func Token(c *Config, role string, signed time.Time, life time.Duration) string 
 	if v.securityKey != "" {
 		query.Set("X-Amz-Security-Token", v.securityKey)
 	}
-	return v.endpoint + "/?" + canonicalQuery(query) + "&X-Amz-Signature=" + v.signature(query, signed.UTC())
+	return v.endpoint + "/?" + canonicalQuery(query) + "&X-Amz-Signature=" + v.expectedSignature(query, signed.UTC())
 }

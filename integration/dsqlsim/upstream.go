@@ -21,15 +21,15 @@ const vanishCheck = time.Second
 // dialTimeout bounds the dial of one PostgreSQL connection.
 const dialTimeout = 15 * time.Second
 
-// upstream dials the PostgreSQL connections.
-type upstream struct {
+// upstreamDialer dials the PostgreSQL connections.
+type upstreamDialer struct {
 	config *pgconn.Config
 	// settings are the PostgreSQL settings of every session. The startup packet contains them, so that RESET returns to
 	// them.
 	settings map[string]string
 }
 
-func newUpstream(dsn string, lockTimeout time.Duration) (*upstream, error) {
+func newUpstreamDialer(dsn string, lockTimeout time.Duration) (*upstreamDialer, error) {
 	config, err := pgconn.ParseConfig(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("upstream: %w", err)
@@ -39,7 +39,7 @@ func newUpstream(dsn string, lockTimeout time.Duration) (*upstream, error) {
 	if config.Database == "" {
 		config.Database = database
 	}
-	return &upstream{config: config, settings: map[string]string{
+	return &upstreamDialer{config: config, settings: map[string]string{
 		"default_transaction_isolation":    "repeatable read", // recorded: show_transaction_isolation
 		"TimeZone":                         "UTC",             // recorded: env_timezone
 		"client_encoding":                  "UTF8",            // recorded: env_client_encoding
@@ -51,10 +51,10 @@ func newUpstream(dsn string, lockTimeout time.Duration) (*upstream, error) {
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// dial connects to PostgreSQL for one client with the client's parameters, which must be settable. The caller owns the
-// idle connection.
-func (u *upstream) dial(ctx context.Context, role string, parameters map[string]string) (*pgconn.HijackedConn, error) {
-	conn, err := u.connect(ctx, role, parameters)
+// dialForClient connects to PostgreSQL for one client with the client's parameters, which must be settable. The caller
+// owns the idle connection.
+func (u *upstreamDialer) dialForClient(ctx context.Context, role string, parameters map[string]string) (*pgconn.HijackedConn, error) {
+	conn, err := u.connectDriver(ctx, role, parameters)
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +67,8 @@ func (u *upstream) dial(ctx context.Context, role string, parameters map[string]
 	return conn.Hijack()
 }
 
-// connect dials PostgreSQL like dial, for callers that use the driver.
-func (u *upstream) connect(ctx context.Context, role string, parameters map[string]string) (*pgconn.PgConn, error) {
+// connectDriver dials PostgreSQL like dial, for callers that use the driver.
+func (u *upstreamDialer) connectDriver(ctx context.Context, role string, parameters map[string]string) (*pgconn.PgConn, error) {
 	config := u.config.Copy()
 	config.RuntimeParams = make(map[string]string)
 	for name, value := range u.settings {
@@ -108,7 +108,7 @@ func upstreamFailure(err error) *failure {
 }
 
 // cancel asks PostgreSQL to cancel the running statement of the session with that key.
-func (u *upstream) cancel(ctx context.Context, key cancelKey) error {
+func (u *upstreamDialer) cancel(ctx context.Context, key cancelKey) error {
 	network, address := pgconn.NetworkAddress(u.config.Host, u.config.Port)
 	ctx, stop := context.WithTimeout(ctx, dialTimeout)
 	defer stop()
@@ -133,8 +133,8 @@ func (u *upstream) cancel(ctx context.Context, key cancelKey) error {
 	return nil
 }
 
-// readable reports, without waiting, whether a socket has bytes to read or has ended.
-func readable(conn net.Conn) bool {
+// isReadable reports, without waiting, whether a socket has bytes to read or has ended.
+func isReadable(conn net.Conn) bool {
 	socket, ok := conn.(syscall.Conn)
 	if !ok {
 		return false

@@ -19,8 +19,8 @@ func newUpstreamConn(conn net.Conn) upstreamConn {
 	return upstreamConn{bufio.NewReaderSize(conn, upstreamBuffer), bufio.NewWriterSize(conn, upstreamBuffer)}
 }
 
-// header returns type and length of the next frame without reading the frame.
-func (c *upstreamConn) header() (kind byte, total int, err error) {
+// peekHeader returns type and length of the next frame without reading the frame.
+func (c *upstreamConn) peekHeader() (kind byte, total int, err error) {
 	header, err := c.in.Peek(frameHeader)
 	if err != nil {
 		return 0, 0, upstreamError(err)
@@ -28,11 +28,11 @@ func (c *upstreamConn) header() (kind byte, total int, err error) {
 	if _, err := bodyLength(header); err != nil {
 		return 0, 0, upstreamError(err)
 	}
-	return header[0], lengthOf(header), nil
+	return header[0], frameLength(header), nil
 }
 
-// body reads a frame of total bytes, header included, and returns its body.
-func (c *upstreamConn) body(total int) ([]byte, error) {
+// readBody reads a frame of total bytes, header included, and returns its body.
+func (c *upstreamConn) readBody(total int) ([]byte, error) {
 	b := make([]byte, total)
 	if _, err := io.ReadFull(c.in, b); err != nil {
 		return nil, upstreamError(err)
@@ -40,8 +40,8 @@ func (c *upstreamConn) body(total int) ([]byte, error) {
 	return b[frameHeader:], nil
 }
 
-// peek returns the next frame without reading it, if the frame fits the buffer.
-func (c *upstreamConn) peek(total int) (packet []byte, ok bool, err error) {
+// peekFrame returns the next frame without reading it, if the frame fits the buffer.
+func (c *upstreamConn) peekFrame(total int) (packet []byte, ok bool, err error) {
 	if total > c.in.Size() {
 		return nil, false, nil
 	}
@@ -51,8 +51,8 @@ func (c *upstreamConn) peek(total int) (packet []byte, ok bool, err error) {
 	return packet, true, nil
 }
 
-// discard skips a frame of total bytes.
-func (c *upstreamConn) discard(total int) error {
+// discardFrame skips a frame of total bytes.
+func (c *upstreamConn) discardFrame(total int) error {
 	if _, err := c.in.Discard(total); err != nil {
 		return upstreamError(err)
 	}

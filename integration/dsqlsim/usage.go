@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// usage is the part of the limits that a transaction has used. The zero value is that of a transaction that has not
-// begun.
-type usage struct {
+// transactionUsage is the part of the limits that a transaction has used. The zero value is that of a transaction that
+// has not begun.
+type transactionUsage struct {
 	began time.Time
 	rows  int
 	bytes int
@@ -20,31 +20,32 @@ type usage struct {
 	over bool
 }
 
-// begin starts the clock of a block, at its first statement.
-func (u *usage) begin() {
+// startClock starts the clock of a block, at its first statement.
+func (u *transactionUsage) startClock() {
 	if u.began.IsZero() {
 		u.began = time.Now()
 	}
 }
 
-// refuse returns the failure of a statement in an open block over its limits. A block that is too old fails at its next
-// statement, one that is too large at COMMIT. ROLLBACK always succeeds.
-func (u *usage) refuse(st *dialect.Statement, l *Limits) *failure {
+// refusalFor returns the failure of a statement in an open block over its limits. A block that is too old fails at its
+// next statement, one that is too large at COMMIT. ROLLBACK always succeeds.
+func (u *transactionUsage) refusalFor(st *dialect.Statement, l *Limits) *failure {
 	if st.Kind == dialect.Rollback || u.began.IsZero() {
 		return nil
 	}
 	if age := time.Since(u.began); age > l.TransactionAge {
-		return tooAged(age, l.TransactionAge)
+		return tooOldFailure(age, l.TransactionAge)
 	}
 	if st.Kind == dialect.Commit && u.bytes > l.TransactionBytes {
-		return tooLarge(u.bytes, l.TransactionBytes)
+		return tooLargeFailure(u.bytes, l.TransactionBytes)
 	}
 	return nil
 }
 
-// add counts a statement that has run, by its command tag and by the bytes that the client has sent. A statement that
-// does not list its rows counts its bytes once for each row. Data that the server computes is not counted.
-func (u *usage) add(tag string, listed bool, sent int, l *Limits) *failure {
+// countStatement counts a statement that has run, by its command tag and by the bytes that the client has sent. A
+// statement that does not list its rows counts its bytes once for each row. Data that the server computes is not
+// counted.
+func (u *transactionUsage) countStatement(tag string, listed bool, sent int, l *Limits) *failure {
 	verb, rows := rowsWritten(tag)
 	if rows == 0 {
 		return nil
@@ -76,16 +77,16 @@ func rowsWritten(tag string) (verb string, rows int) {
 // waitInBlock is a presumed error. Only the rule is documented: sys.wait_for_job works outside a block only.
 var waitInBlock = &failure{code: "25001", message: "CALL sys.wait_for_job cannot run inside a transaction block"}
 
-// refusedByLimits returns the failure of a statement that a limit forbids, or nil.
-func (s *session) refusedByLimits(st *dialect.Statement, status byte) *failure {
+// limitRefusal returns the failure of a statement that a limit forbids, or nil.
+func (s *session) limitRefusal(st *dialect.Statement, status byte) *failure {
 	switch {
 	case status != statusInBlock:
 		return nil
 	case st.Waits:
 		return waitInBlock
 	}
-	s.usage.begin()
-	return s.usage.refuse(st, &s.server.config.Limits)
+	s.usage.startClock()
+	return s.usage.refusalFor(st, &s.server.config.Limits)
 }
 
 // countUsage counts a statement that has succeeded, and returns the failure if the transaction crosses a limit.
@@ -98,10 +99,10 @@ func (s *session) countUsage(r *pendingReply, st *dialect.Statement, tag string)
 		}
 		switch st.Kind {
 		case dialect.Commit, dialect.Rollback:
-			s.usage = usage{}
+			s.usage = transactionUsage{}
 		}
 	}
-	return s.usage.add(tag, listed, sent, &s.server.config.Limits)
+	return s.usage.countStatement(tag, listed, sent, &s.server.config.Limits)
 }
 
 // refuseOverLimit answers a statement that has crossed a limit with an error. PostgreSQL has accepted that statement,
@@ -124,10 +125,10 @@ func (s *session) refuseOverLimit(r *pendingReply, why *failure) error {
 func (s *session) discardReply(kind byte, total int) error {
 	r := s.replies.first()
 	if r == nil || kind == 'S' || kind == 'A' {
-		return s.relay(total)
+		return s.relayReply(total)
 	}
 	if kind == 'E' {
-		s.noteFailure(r)
+		s.recordFailure(r)
 	} else if !r.endsTurn() {
 		switch kind {
 		case '1', '2', '3', 'C', 'I', 's', 'n':
@@ -138,32 +139,32 @@ func (s *session) discardReply(kind byte, total int) error {
 			}
 		}
 	}
-	return s.upstream.discard(total)
+	return s.upstream.discardFrame(total)
 }
 
 // failBlock makes PostgreSQL fail the block as well, before the client gets the ReadyForQuery of the turn.
 func (s *session) failBlock() error {
 	s.replies.pop()
 	f := frame{kind: 'Q', body: append([]byte(markerSQL), 0)}
-	if err := s.forwardOwn(&f); err != nil {
+	if err := s.forwardOwnFrame(&f); err != nil {
 		return err
 	}
 	return s.upstream.flush()
 }
 
-// beforeSync checks, before a Sync, that the transaction which the Sync would commit is within the limits.
-func (s *session) beforeSync() error {
+// enforceBeforeSync checks, before a Sync, that the transaction which the Sync would commit is within the limits.
+func (s *session) enforceBeforeSync() error {
 	if s.status != statusIdle {
 		return nil
 	}
-	if s.replies.mayExceed(&s.server.config.Limits) {
-		if err := s.settle(); err != nil {
+	if s.replies.mayExceedLimits(&s.server.config.Limits) {
+		if err := s.drainReplies(); err != nil {
 			return err
 		}
 	}
 	limit := s.server.config.Limits.TransactionBytes
 	if !s.usage.over && s.usage.bytes > limit {
-		if err := s.respond(tooLarge(s.usage.bytes, limit).response()); err != nil {
+		if err := s.sendMessage(tooLargeFailure(s.usage.bytes, limit).response()); err != nil {
 			return err
 		}
 		s.usage.over = true
@@ -171,35 +172,36 @@ func (s *session) beforeSync() error {
 	if !s.usage.over {
 		return nil
 	}
-	return s.forwardOwn(parseFrame(ownName, markerSQL, nil))
+	return s.forwardOwnFrame(newParseFrame(ownName, markerSQL, nil))
 }
 
 // leastRow is the length of the shortest text for a row in VALUES.
 const leastRow = len("(1)")
 
-// mayExceed reports whether one statement may by itself write more rows than the limit.
-func mayExceed(st *dialect.Statement, l *Limits) bool {
+// mayExceedRows reports whether one statement may by itself write more rows than the limit.
+func mayExceedRows(st *dialect.Statement, l *Limits) bool {
 	return st.Kind == dialect.DML && !(st.Listed && len(st.Source)/leastRow <= l.TransactionRows)
 }
 
-// mayExceed reports whether the statements with pending replies may write too many rows, one alone or several together.
-func (q *replyQueue) mayExceed(l *Limits) bool {
+// mayExceedLimits reports whether the statements with pending replies may write too many rows, one alone or several
+// together.
+func (q *replyQueue) mayExceedLimits(l *Limits) bool {
 	n := 0
-	for _, r := range q.rest() {
-		st := r.statement()
+	for _, r := range q.pendingReplies() {
+		st := r.currentStatement()
 		if r.kind != 'E' || st == nil || st.Kind != dialect.DML {
 			continue
 		}
-		if n++; n > 1 || mayExceed(st, l) {
+		if n++; n > 1 || mayExceedRows(st, l) {
 			return true
 		}
 	}
 	return false
 }
 
-// commitsItself reports whether a Query is an implicit transaction that may write too many rows. PostgreSQL would
+// mustSplitQuery reports whether a Query is an implicit transaction that may write too many rows. PostgreSQL would
 // commit that Query before the session has counted its rows. A Query with parameters fails anyway.
-func (s *session) commitsItself(text *dialect.Text) bool {
+func (s *session) mustSplitQuery(text *dialect.Text) bool {
 	writes := false
 	for i := range text.Statements {
 		st := &text.Statements[i]
@@ -208,7 +210,7 @@ func (s *session) commitsItself(text *dialect.Text) bool {
 		}
 		switch st.Kind {
 		case dialect.DML:
-			writes = writes || len(text.Statements) > 1 || mayExceed(st, &s.server.config.Limits)
+			writes = writes || len(text.Statements) > 1 || mayExceedRows(st, &s.server.config.Limits)
 		case dialect.Begin, dialect.Commit, dialect.Rollback, dialect.Copy:
 			return false
 		}
@@ -221,7 +223,7 @@ func (s *session) commitsItself(text *dialect.Text) bool {
 func (s *session) splitQuery(text *dialect.Text) {
 	var parts []frame
 	add := func(m pgproto3.FrontendMessage, instead int) {
-		packet := encode(m)
+		packet := encodeMessage(m)
 		parts = append(parts, frame{kind: packet[0], body: packet[frameHeader:], ofQuery: true, queryBytes: instead})
 	}
 	for i := range text.Statements {

@@ -71,7 +71,7 @@ func Launch() (*Server, error) {
 		<-process.Exited()
 		in.Close()
 	}()
-	go listen(out, url, said)
+	go readOutput(out, url, said)
 	timer := time.NewTimer(startLimit)
 	defer timer.Stop()
 	select {
@@ -89,9 +89,9 @@ func Launch() (*Server, error) {
 // Stop ends the server; its tables are lost.
 func (s *Server) Stop() { s.process.Stop(syscall.SIGTERM, stopGrace) }
 
-// listen reads the program's output. It sends the URL to url, and further lines to said for an error message. It ends
-// with the program.
-func listen(out io.Reader, url, said chan<- string) {
+// readOutput reads the program's output. It sends the URL to url, and further lines to said for an error message. It
+// ends with the program.
+func readOutput(out io.Reader, url, said chan<- string) {
 	var lines []string
 	for in := bufio.NewScanner(out); in.Scan(); {
 		if found, ok := strings.CutPrefix(in.Text(), announcement); ok {

@@ -246,7 +246,7 @@ func inPhase(t *testing.T, s *harness.Sluice, phase string) bool {
 // metric is the value of a metric, or of one series of it, in a text that has it.
 func metric(t *testing.T, text, name string) float64 {
 	t.Helper()
-	n, found := harness.Metric(t, text, name, "")
+	n, found := harness.SumMetric(t, text, name, "")
 	if !found {
 		t.Fatalf("no %s in:\n%s", name, text)
 	}

@@ -26,7 +26,7 @@ func TestCauseOfALeaseThatFailsIsTold(t *testing.T) {
 			way := newGateway(t)
 			s := w.start(t, harness.Env{"AWS_ENDPOINT_URL_DYNAMODB": way.url, "DSQL_RESERVOIR_CHECKOUT_WAIT": "1s"})
 			query(t, s)
-			if err := s.Ready(t.Context()); err != nil {
+			if err := s.CheckReady(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			way.refusal.Store(code)
@@ -42,7 +42,7 @@ func TestCauseOfALeaseThatFailsIsTold(t *testing.T) {
 			}
 			query(t, s)
 			eventually(t, "the lease is lost", reapAfter+5*time.Second, func() bool { return inPhase(t, s, "lost") })
-			err := s.Ready(t.Context())
+			err := s.CheckReady(t.Context())
 			if err == nil || !contains(err.Error(), append(told, "lease lost")...) || strings.Contains(err.Error(), "123456789012") {
 				t.Errorf("/readyz: %v", err)
 			}
@@ -61,7 +61,7 @@ func TestCauseOfALeaseThatFailsIsTold(t *testing.T) {
 				t.Errorf("a client was told %v, detail %q", err, refusal.Detail)
 			}
 			way.refusal.Store("")
-			eventually(t, "it comes back", reapAfter, func() bool { return s.Ready(t.Context()) == nil && inPhase(t, s, "ok") })
+			eventually(t, "it comes back", reapAfter, func() bool { return s.CheckReady(t.Context()) == nil && inPhase(t, s, "ok") })
 			eventually(t, "the metric has it no more", 5*heartbeat, func() bool {
 				return metric(t, scrape(t, s), `dsql_lease_problem{cause="`+cause+`"}`) == 0
 			})

@@ -24,7 +24,7 @@ type secured struct {
 
 func (w *world) startSecured(t *testing.T, other harness.Env) *secured {
 	t.Helper()
-	cert, key := certs.Files(t, certs.SelfSigned("sluice"))
+	cert, key := certs.WriteTestFiles(t, certs.SelfSigned("sluice"))
 	s := w.start(t, harness.Env{"DSQL_TLS_CERT_FILE": cert, "DSQL_TLS_KEY_FILE": key, "DSQL_TLS_REQUIRED": "true"}.With(other))
 	return &secured{s, fmt.Sprintf("host=%s port=%d user=admin dbname=postgres sslmode=verify-full sslrootcert=%s", s.Host, s.Port, cert)}
 }

@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// programs are the programs that Binaries builds, as packages below cmd.
-var programs = []string{"sluice", "dsqlsim"}
+// builtPrograms are the programs that Binaries builds, as packages below cmd.
+var builtPrograms = []string{"sluice", "dsqlsim"}
 
 // Bin is a directory with the built programs.
 type Bin string
@@ -24,9 +24,9 @@ func (b Bin) path(program string) string { return filepath.Join(string(b), progr
 // set, Binaries builds the programs with that overlay, into the file's directory.
 const OverlayVariable = "SLUICE_TEST_OVERLAY"
 
-// build builds the programs from the current source, once in this process, so that a test never runs an outdated
-// binary. If the source is unchanged, the go command's cache avoids the work.
-var build = sync.OnceValues(func() (Bin, error) {
+// buildPrograms builds the programs from the current source, once in this process, so that a test never runs an
+// outdated binary. If the source is unchanged, the go command's cache avoids the work.
+var buildPrograms = sync.OnceValues(func() (Bin, error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return "", err
@@ -37,7 +37,7 @@ var build = sync.OnceValues(func() (Bin, error) {
 		if err := os.MkdirAll(bin, 0o755); err != nil {
 			return "", err
 		}
-		return Bin(bin), goBuild(root, bin, programs, "-overlay", overlay)
+		return Bin(bin), goBuild(root, bin, builtPrograms, "-overlay", overlay)
 	}
 	bin := filepath.Join(root, "bin", "test")
 	if err := os.MkdirAll(bin, 0o755); err != nil {
@@ -55,16 +55,16 @@ var build = sync.OnceValues(func() (Bin, error) {
 		return "", err
 	}
 	defer lock.Close()
-	for _, program := range programs {
+	for _, program := range builtPrograms {
 		// The go command replaces a program by a new file, so the link's target remains unchanged.
 		if err := os.Link(filepath.Join(bin, program), filepath.Join(staging, program)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
 	}
-	if err := goBuild(root, staging, programs); err != nil {
+	if err := goBuild(root, staging, builtPrograms); err != nil {
 		return "", err
 	}
-	for _, program := range programs {
+	for _, program := range builtPrograms {
 		if err := os.Rename(filepath.Join(staging, program), filepath.Join(bin, program)); err != nil {
 			return "", err
 		}

@@ -43,7 +43,7 @@ type DSQLSim struct {
 // LaunchDSQLSim starts the stand-in for DSQL and waits until it is ready. The caller ends it with Stop.
 func LaunchDSQLSim(ctx context.Context, c DSQLSimConfig) (*DSQLSim, error) {
 	var s *DSQLSim
-	err := onFreePorts(2, func(free []int) (err error) {
+	err := startOnFreePorts(2, func(free []int) (err error) {
 		at := c
 		if at.Port == 0 {
 			at.Port = free[0]
@@ -61,21 +61,21 @@ func launchDSQLSim(ctx context.Context, c DSQLSimConfig) (*DSQLSim, error) {
 	certDir := filepath.Join(c.Dir, "dsqlsim-tls")
 	upstream := fmt.Sprintf("host=%s port=%d user=%s dbname=postgres sslmode=disable", c.Upstream.Host, c.Upstream.Port, c.Upstream.User)
 	args := append([]string{
-		"--listen", address(c.Port),
-		"--admin", address(c.AdminPort),
+		"--listen", loopbackAddress(c.Port),
+		"--admin", loopbackAddress(c.AdminPort),
 		"--upstream", upstream,
 		"--endpoint", endpoint,
 		"--access-key", accessKey,
 		"--secret-key", secretKey,
 		"--cert-dir", certDir,
 	}, c.Args...)
-	program, err := launch(c.Bin.path("dsqlsim"), c.Dir, nil, args...)
+	program, err := launchProgram(c.Bin.path("dsqlsim"), c.Dir, nil, args...)
 	if err != nil {
 		return nil, err
 	}
 	s := &DSQLSim{
 		Program: program, Endpoint: endpoint, Host: loopback, Port: c.Port,
-		CAFile: filepath.Join(certDir, "ca.pem"), AdminURL: "http://" + address(c.AdminPort),
+		CAFile: filepath.Join(certDir, "ca.pem"), AdminURL: "http://" + loopbackAddress(c.AdminPort),
 	}
 	if err := s.waitReady(ctx, s.AdminURL+"/livez"); err != nil {
 		s.Stop(syscall.SIGKILL, stopGrace)
@@ -87,7 +87,7 @@ func launchDSQLSim(ctx context.Context, c DSQLSimConfig) (*DSQLSim, error) {
 // Ask sends a request to the stand-in's admin interface (faults, the ledger) and returns the answer. Any status but 2xx
 // is an error.
 func (s *DSQLSim) Ask(ctx context.Context, method, path, body string) (string, error) {
-	return ask(ctx, method, s.AdminURL+path, body)
+	return adminRequest(ctx, method, s.AdminURL+path, body)
 }
 
 // Env returns the variables that make the stand-in Sluice's backend. Sluice finds the stand-in like a real cluster,

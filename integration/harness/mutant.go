@@ -9,11 +9,12 @@ import (
 	"testing"
 )
 
-// Change replaces a text of a source file. File is a path from the module's root; Old must be in the file exactly once.
-type Change struct{ File, Old, New string }
+// SourceChange replaces a text of a source file. File is a path from the module's root; Old must be in the file exactly
+// once.
+type SourceChange struct{ File, Old, New string }
 
-// Overlay writes the changed files into dir, and returns the file for the go command's flag -overlay.
-func Overlay(dir string, changes ...Change) (string, error) {
+// WriteOverlay writes the changed files into dir, and returns the file for the go command's flag -overlay.
+func WriteOverlay(dir string, changes ...SourceChange) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return "", err
@@ -50,8 +51,8 @@ func Overlay(dir string, changes ...Change) (string, error) {
 	return overlay, os.WriteFile(overlay, list, 0o600)
 }
 
-// BuildOverlay builds the program sluice with an overlay into dir.
-func BuildOverlay(dir, overlay string) (Bin, error) {
+// BuildWithOverlay builds the program sluice with an overlay into dir.
+func BuildWithOverlay(dir, overlay string) (Bin, error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return "", err
@@ -59,21 +60,21 @@ func BuildOverlay(dir, overlay string) (Bin, error) {
 	return Bin(dir), goBuild(root, dir, []string{"sluice"}, "-overlay", overlay)
 }
 
-// Mutant builds a sluice that differs from the source in one file, a path from the module's root. changes are pairs of
-// an old text, which must be in the file exactly once, and a new text. Tests use a mutant to show that they notice a
-// mistake, without hooks in the source.
-func Mutant(tb testing.TB, file string, changes ...string) Bin {
+// BuildMutant builds a sluice that differs from the source in one file, a path from the module's root. changes are
+// pairs of an old text, which must be in the file exactly once, and a new text. Tests use a mutant to show that they
+// notice a mistake, without hooks in the source.
+func BuildMutant(tb testing.TB, file string, changes ...string) Bin {
 	tb.Helper()
-	var list []Change
+	var list []SourceChange
 	for i := 0; i+1 < len(changes); i += 2 {
-		list = append(list, Change{file, changes[i], changes[i+1]})
+		list = append(list, SourceChange{file, changes[i], changes[i+1]})
 	}
 	dir := tb.TempDir()
-	overlay, err := Overlay(dir, list...)
+	overlay, err := WriteOverlay(dir, list...)
 	if err != nil {
 		tb.Fatalf("make a mutant: %v", err)
 	}
-	bin, err := BuildOverlay(dir, overlay)
+	bin, err := BuildWithOverlay(dir, overlay)
 	if err != nil {
 		tb.Fatalf("build a mutant: %v", err)
 	}

@@ -56,9 +56,9 @@ func (e Env) With(other Env) Env {
 	return sum
 }
 
-// environ returns the caller's environment with the variables of e. It leaves out variables that would configure the
-// program, or lead it to the caller's AWS account.
-func (e Env) environ() []string {
+// processEnviron returns the caller's environment with the variables of e. It leaves out variables that would configure
+// the program, or lead it to the caller's AWS account.
+func (e Env) processEnviron() []string {
 	env := slices.DeleteFunc(os.Environ(), func(pair string) bool {
 		for _, prefix := range []string{"DSQL_", "AWS_", "PG"} {
 			if strings.HasPrefix(pair, prefix) {
@@ -81,8 +81,8 @@ type Program struct {
 	LogFile string
 }
 
-// launch starts the program file with its output appended to dir/<name>.log.
-func launch(file, dir string, env Env, args ...string) (*Program, error) {
+// launchProgram starts the program file with its output appended to dir/<name>.log.
+func launchProgram(file, dir string, env Env, args ...string) (*Program, error) {
 	name := filepath.Base(file)
 	logFile := filepath.Join(dir, name+".log")
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -91,7 +91,7 @@ func launch(file, dir string, env Env, args ...string) (*Program, error) {
 	}
 	defer log.Close()
 	cmd := exec.Command(file, args...)
-	cmd.Env = env.environ()
+	cmd.Env = env.processEnviron()
 	cmd.Stdout, cmd.Stderr = log, log
 	process, err := child.Start(cmd, syscall.SIGKILL)
 	if err != nil {
@@ -141,12 +141,12 @@ func (p *Program) waitReady(ctx context.Context, url string) error {
 }
 
 func answersOK(ctx context.Context, url string) bool {
-	_, err := ask(ctx, http.MethodGet, url, "")
+	_, err := adminRequest(ctx, http.MethodGet, url, "")
 	return err == nil
 }
 
-// ask sends one request to an admin endpoint. Any status but 2xx is an error.
-func ask(ctx context.Context, method, url, body string) (string, error) {
+// adminRequest sends one request to an admin endpoint. Any status but 2xx is an error.
+func adminRequest(ctx context.Context, method, url, body string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
 		return "", err
@@ -168,8 +168,9 @@ func ask(ctx context.Context, method, url, body string) (string, error) {
 	return string(answer), nil
 }
 
-// onFreePorts calls start with n free ports. If one of them is taken after all, it calls start again with other ports.
-func onFreePorts(n int, start func(ports []int) error) error {
+// startOnFreePorts calls start with n free ports. If one of them is taken after all, it calls start again with other
+// ports.
+func startOnFreePorts(n int, start func(ports []int) error) error {
 	var err error
 	for range portTries {
 		var ports []int
@@ -183,7 +184,7 @@ func onFreePorts(n int, start func(ports []int) error) error {
 	return err
 }
 
-// address returns a TCP address on the loopback, where all programs listen.
-func address(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }
+// loopbackAddress returns a TCP address on the loopback, where all programs listen.
+func loopbackAddress(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }
 
 const loopback = "127.0.0.1"

@@ -88,7 +88,7 @@ func fakes(t *testing.T) Bin {
 		t.Fatal(err)
 	}
 	bin := Bin(t.TempDir())
-	for _, program := range programs {
+	for _, program := range builtPrograms {
 		if err := os.Symlink(self, bin.path(program)); err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func TestSluiceIsReadyBeforeItIsUsed(t *testing.T) {
 	if err != nil || text != "asked 3\n" {
 		t.Errorf("metrics = %q, %v, want those of a daemon that was asked until it was ready", text, err)
 	}
-	for _, want := range []string{"DSQL_PAIRING=session", "DSQL_LISTEN_ADDRESS=" + address(s.Port), "AWS_CONFIG_FILE=/dev/null"} {
+	for _, want := range []string{"DSQL_PAIRING=session", "DSQL_LISTEN_ADDRESS=" + loopbackAddress(s.Port), "AWS_CONFIG_FILE=/dev/null"} {
 		if !strings.Contains(s.Log(), want+"\n") {
 			t.Errorf("the environment lacks %s", want)
 		}
@@ -145,26 +145,26 @@ func TestWaitReadyEndsWithItsContext(t *testing.T) {
 	defer cancel()
 	// Its admin address is not where LaunchSluice looks: it will never be seen ready.
 	c := SluiceConfig{Bin: fakes(t), Dir: t.TempDir(), Env: Env{"DSQL_FAKE_FAILURE": ""}}
-	program, err := launch(c.Bin.path("sluice"), c.Dir, Env{"DSQL_ADMIN_ADDRESS": address(0)})
+	program, err := launchProgram(c.Bin.path("sluice"), c.Dir, Env{"DSQL_ADMIN_ADDRESS": loopbackAddress(0)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer program.Stop(syscall.SIGKILL, stopGrace)
-	if err := program.waitReady(ctx, "http://"+address(1)+"/readyz"); !errors.Is(err, context.DeadlineExceeded) {
+	if err := program.waitReady(ctx, "http://"+loopbackAddress(1)+"/readyz"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error = %v", err)
 	}
 }
 
 func TestTakenPortIsTriedAgainElsewhere(t *testing.T) {
 	t.Parallel()
-	taken, err := net.Listen("tcp", address(0))
+	taken, err := net.Listen("tcp", loopbackAddress(0))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
 	bin, dir := fakes(t), t.TempDir()
 	var used []int
-	err = onFreePorts(2, func(ports []int) error {
+	err = startOnFreePorts(2, func(ports []int) error {
 		admin := ports[1]
 		if len(used) == 0 {
 			admin = taken.Addr().(*net.TCPAddr).Port
@@ -184,7 +184,7 @@ func TestTakenPortIsTriedAgainElsewhere(t *testing.T) {
 // A start on a taken port is known by the words that the real programs have for it.
 func TestTakenPortsOfThePrograms(t *testing.T) {
 	t.Parallel()
-	taken, err := net.Listen("tcp", address(0))
+	taken, err := net.Listen("tcp", loopbackAddress(0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestDSQLSimStandsBetweenPostgresAndSluice(t *testing.T) {
 	t.Parallel()
 	pg := &pgtest.Server{Host: "127.0.0.1", Port: 5999, User: "postgres"}
 	sim := StartDSQLSim(t, DSQLSimConfig{Bin: fakes(t), Upstream: pg, Args: []string{"--fault", "none"}})
-	for _, want := range []string{"--upstream host=127.0.0.1 port=5999 user=postgres", "--listen " + address(sim.Port), "--fault none"} {
+	for _, want := range []string{"--upstream host=127.0.0.1 port=5999 user=postgres", "--listen " + loopbackAddress(sim.Port), "--fault none"} {
 		if !strings.Contains(sim.Log(), want) {
 			t.Errorf("command line %q lacks %q", sim.Log(), want)
 		}
@@ -263,7 +263,7 @@ func TestMetric(t *testing.T) {
 		{"b", "x", 0, false},
 		{"c", "", 0, false},
 	} {
-		if got, found := Metric(t, text, test.name, test.label); got != test.want || found != test.found {
+		if got, found := SumMetric(t, text, test.name, test.label); got != test.want || found != test.found {
 			t.Errorf("%s with %q: %v, found: %v; want %v, %v", test.name, test.label, got, found, test.want, test.found)
 		}
 	}
@@ -296,7 +296,7 @@ func TestAProgramThatHangsIsKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := launch(sleep, t.TempDir(), nil, "600")
+	p, err := launchProgram(sleep, t.TempDir(), nil, "600")
 	if err != nil {
 		t.Fatal(err)
 	}

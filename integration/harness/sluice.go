@@ -36,16 +36,16 @@ type Sluice struct {
 	AdminURL string // http://127.0.0.1:port, without a path
 }
 
-// Ready returns nil if /readyz answers 200, otherwise an error with the answer.
-func (s *Sluice) Ready(ctx context.Context) error {
-	_, err := ask(ctx, http.MethodGet, s.AdminURL+"/readyz", "")
+// CheckReady returns nil if /readyz answers 200, otherwise an error with the answer.
+func (s *Sluice) CheckReady(ctx context.Context) error {
+	_, err := adminRequest(ctx, http.MethodGet, s.AdminURL+"/readyz", "")
 	return err
 }
 
 // LaunchSluice starts sluice and waits until /readyz answers 200. The caller ends it with Stop.
 func LaunchSluice(ctx context.Context, c SluiceConfig) (*Sluice, error) {
 	var s *Sluice
-	err := onFreePorts(2, func(free []int) (err error) {
+	err := startOnFreePorts(2, func(free []int) (err error) {
 		at := c
 		if at.Port == 0 {
 			at.Port = free[0]
@@ -61,15 +61,15 @@ func LaunchSluice(ctx context.Context, c SluiceConfig) (*Sluice, error) {
 
 func launchSluice(ctx context.Context, c SluiceConfig) (*Sluice, error) {
 	env := Env{
-		"DSQL_LISTEN_ADDRESS": address(c.Port),
-		"DSQL_ADMIN_ADDRESS":  address(c.AdminPort),
+		"DSQL_LISTEN_ADDRESS": loopbackAddress(c.Port),
+		"DSQL_ADMIN_ADDRESS":  loopbackAddress(c.AdminPort),
 		// The drain timeout is shorter than stopGrace, so that a client which a test has left open is not mistaken for a
 		// hang.
 		"DSQL_DRAIN_TIMEOUT": "5s",
 		// Most tests need only the first backend.
 		"DSQL_RESERVOIR_INITIAL_FILL_TIMEOUT": "0s",
 	}.With(c.Env)
-	program, err := launch(c.Bin.path("sluice"), c.Dir, env, append([]string{"serve"}, c.Args...)...)
+	program, err := launchProgram(c.Bin.path("sluice"), c.Dir, env, append([]string{"serve"}, c.Args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -83,13 +83,13 @@ func launchSluice(ctx context.Context, c SluiceConfig) (*Sluice, error) {
 
 // DSN returns a URL for a client without TLS. User and database are Sluice's defaults.
 func (s *Sluice) DSN(database string) string {
-	u := url.URL{Scheme: "postgres", User: url.User("admin"), Host: address(s.Port), Path: "/" + database, RawQuery: "sslmode=disable"}
+	u := url.URL{Scheme: "postgres", User: url.User("admin"), Host: loopbackAddress(s.Port), Path: "/" + database, RawQuery: "sslmode=disable"}
 	return u.String()
 }
 
 // Metrics returns the text that Prometheus would scrape.
 func (s *Sluice) Metrics(ctx context.Context) (string, error) {
-	return ask(ctx, http.MethodGet, s.AdminURL+"/metrics", "")
+	return adminRequest(ctx, http.MethodGet, s.AdminURL+"/metrics", "")
 }
 
 // PostgresEnv returns the variables that make the server pg the backend, with kind postgres. TLS is verified if the

@@ -10,7 +10,7 @@ import (
 // Binaries builds the programs on the first call in a test binary, and returns their directory.
 func Binaries(tb testing.TB) Bin {
 	tb.Helper()
-	bin, err := build()
+	bin, err := buildPrograms()
 	if err != nil {
 		tb.Fatalf("build the programs: %v", err)
 	}
@@ -31,7 +31,7 @@ func StartSluice(tb testing.TB, c SluiceConfig) *Sluice {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	endWith(tb, s.Program)
+	stopAtEnd(tb, s.Program)
 	return s
 }
 
@@ -49,7 +49,7 @@ func StartDSQLSim(tb testing.TB, c DSQLSimConfig) *DSQLSim {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	endWith(tb, s.Program)
+	stopAtEnd(tb, s.Program)
 	return s
 }
 
@@ -57,11 +57,11 @@ func StartDSQLSim(tb testing.TB, c DSQLSimConfig) *DSQLSim {
 // test fails.
 func Start(tb testing.TB, file, dir string, env Env, args ...string) *Program {
 	tb.Helper()
-	p, err := launch(file, dir, env, args...)
+	p, err := launchProgram(file, dir, env, args...)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	endWith(tb, p)
+	stopAtEnd(tb, p)
 	return p
 }
 
@@ -75,9 +75,10 @@ func (s *DSQLSim) Admin(tb testing.TB, method, path, body string) string {
 	return answer
 }
 
-// Metric returns the sum of the series of a metric in a scraped text. With a label it adds only the series whose labels
-// contain that text. A name with all its labels is the name of one series. found reports whether there was any series.
-func Metric(tb testing.TB, text, name, label string) (sum float64, found bool) {
+// SumMetric returns the sum of the series of a metric in a scraped text. With a label it adds only the series whose
+// labels contain that text. A name with all its labels is the name of one series. found reports whether there was any
+// series.
+func SumMetric(tb testing.TB, text, name, label string) (sum float64, found bool) {
 	tb.Helper()
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -98,9 +99,9 @@ func Metric(tb testing.TB, text, name, label string) (sum float64, found bool) {
 	return sum, found
 }
 
-// endWith stops p when the test ends. A program that must be killed has hung, and a program that crashed has logged so;
-// both fail the test.
-func endWith(tb testing.TB, p *Program) {
+// stopAtEnd stops p when the test ends. A program that must be killed has hung, and a program that crashed has logged
+// so; both fail the test.
+func stopAtEnd(tb testing.TB, p *Program) {
 	tb.Cleanup(func() {
 		ended := p.Stop(syscall.SIGTERM, stopGrace)
 		if !ended {

@@ -119,8 +119,8 @@ func counts(t *testing.T, sluice *harness.Sluice) (parsed, guarded float64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parsed, _ = harness.Metric(t, text, "dsql_rewrite_parsed_total", "")
-	guarded, _ = harness.Metric(t, text, "dsql_rewrite_guarded_total", "")
+	parsed, _ = harness.SumMetric(t, text, "dsql_rewrite_parsed_total", "")
+	guarded, _ = harness.SumMetric(t, text, "dsql_rewrite_guarded_total", "")
 	return parsed, guarded
 }
 

@@ -12,7 +12,7 @@ import (
 
 // checkContent compares an image with its expected content, and prints the image's size.
 func (e engine) checkContent(ctx context.Context, program, name, version string) error {
-	i, err := e.inspect(ctx, name)
+	i, err := e.inspectImage(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (e engine) checkContent(ctx context.Context, program, name, version string)
 	}
 	var files []string
 	size := int64(0)
-	errs = append(errs, e.mounted(ctx, name, func(dir string) error {
+	errs = append(errs, e.withMountedImage(ctx, name, func(dir string) error {
 		return filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
 				return err

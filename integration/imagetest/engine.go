@@ -11,8 +11,8 @@ import (
 // engine holds the command lines of buildah and podman.
 type engine struct{ buildah, podman []string }
 
-// call runs a program and returns its output, without the last newline.
-func call(ctx context.Context, program []string, args ...string) (string, error) {
+// runProgram runs a program and returns its output, without the last newline.
+func runProgram(ctx context.Context, program []string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program[0], append(program[1:len(program):len(program)], args...)...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -43,42 +43,42 @@ type imageConfig struct {
 	Labels     map[string]string
 }
 
-func (e engine) inspect(ctx context.Context, name string) (image, error) {
+func (e engine) inspectImage(ctx context.Context, name string) (image, error) {
 	var i image
-	out, err := call(ctx, e.buildah, "inspect", "--type", "image", name)
+	out, err := runProgram(ctx, e.buildah, "inspect", "--type", "image", name)
 	if err == nil {
 		err = json.Unmarshal([]byte(out), &i)
 	}
 	return i, err
 }
 
-// mounted calls do with the directory in which an image's files are mounted.
-func (e engine) mounted(ctx context.Context, name string, do func(dir string) error) error {
-	container, err := call(ctx, e.buildah, "from", "--pull-never", name)
+// withMountedImage calls do with the directory in which an image's files are mounted.
+func (e engine) withMountedImage(ctx context.Context, name string, do func(dir string) error) error {
+	container, err := runProgram(ctx, e.buildah, "from", "--pull-never", name)
 	if err != nil {
 		return err
 	}
-	defer func() { _, _ = call(context.WithoutCancel(ctx), e.buildah, "rm", container) }()
-	dir, err := call(ctx, e.buildah, "mount", container)
+	defer func() { _, _ = runProgram(context.WithoutCancel(ctx), e.buildah, "rm", container) }()
+	dir, err := runProgram(ctx, e.buildah, "mount", container)
 	if err != nil {
 		return err
 	}
-	defer func() { _, _ = call(context.WithoutCancel(ctx), e.buildah, "umount", container) }()
+	defer func() { _, _ = runProgram(context.WithoutCancel(ctx), e.buildah, "umount", container) }()
 	return do(dir)
 }
 
-// start runs an image on this machine's network with as few rights as possible, as a user without an account.
-func (e engine) start(ctx context.Context, name, image, user string, options []string, args ...string) error {
+// startContainer runs an image on this machine's network with as few rights as possible, as a user without an account.
+func (e engine) startContainer(ctx context.Context, name, image, user string, options []string, args ...string) error {
 	all := append([]string{"run", "--detach", "--name", name, "--network", "host", "--user", user,
 		"--read-only", "--read-only-tmpfs=false", "--cap-drop", "all", "--security-opt", "no-new-privileges",
 		"--no-healthcheck", "--log-driver", "k8s-file",
 		// A container may not get higher limits than the machine has.
 		"--ulimit", "nofile=20000:20000", "--ulimit", "nproc=10000:10000"}, options...)
-	_, err := call(ctx, e.podman, append(append(all, image), args...)...)
+	_, err := runProgram(ctx, e.podman, append(append(all, image), args...)...)
 	return err
 }
 
-// remove ends and deletes a container in any state.
-func (e engine) remove(name string) {
-	_, _ = call(context.Background(), e.podman, "rm", "--force", "--time", "0", name)
+// removeContainer ends and deletes a container in any state.
+func (e engine) removeContainer(name string) {
+	_, _ = runProgram(context.Background(), e.podman, "rm", "--force", "--time", "0", name)
 }

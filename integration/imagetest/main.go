@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// limit bounds the whole run.
-const limit = 10 * time.Minute
+// timeLimit bounds the whole run.
+const timeLimit = 10 * time.Minute
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
 	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "imagetest:", err)
@@ -42,5 +42,5 @@ func run(ctx context.Context) error {
 		return err
 	}
 	user := 100_000 + rand.IntN(1_000_000)
-	return e.checkRun(ctx, *tag, fmt.Sprintf("%d:%d", user, user+1))
+	return e.checkRunning(ctx, *tag, fmt.Sprintf("%d:%d", user, user+1))
 }

@@ -27,16 +27,16 @@ const (
 	working = 3 * time.Second
 )
 
-// world holds the running containers, their server and their ports.
-type world struct {
+// runningImages holds the running containers, their server and their ports.
+type runningImages struct {
 	engine
 	pg                         *pgtest.Server
 	dsqlsim, sluice            string // containers
 	port, admin, sim, simAdmin int
 }
 
-// checkRun runs both images, and ends Sluice while its clients write.
-func (e engine) checkRun(ctx context.Context, tag, user string) error {
+// checkRunning runs both images, and ends Sluice while its clients write.
+func (e engine) checkRunning(ctx context.Context, tag, user string) error {
 	pg, err := pgtest.Launch()
 	if err != nil {
 		return err
@@ -55,56 +55,56 @@ func (e engine) checkRun(ctx context.Context, tag, user string) error {
 		return err
 	}
 	suffix := strconv.Itoa(os.Getpid())
-	w := &world{engine: e, pg: pg, dsqlsim: "dsqlsim-" + suffix, sluice: "sluice-" + suffix,
+	w := &runningImages{engine: e, pg: pg, dsqlsim: "dsqlsim-" + suffix, sluice: "sluice-" + suffix,
 		port: ports[0], admin: ports[1], sim: ports[2], simAdmin: ports[3]}
-	defer e.remove(w.dsqlsim)
-	defer e.remove(w.sluice)
-	if err := w.up(ctx, tag, user, dir); err != nil {
-		return errors.Join(err, w.logs(ctx))
+	defer e.removeContainer(w.dsqlsim)
+	defer e.removeContainer(w.sluice)
+	if err := w.startAll(ctx, tag, user, dir); err != nil {
+		return errors.Join(err, w.logsError(ctx))
 	}
-	if err := w.confined(ctx, user); err != nil {
+	if err := w.checkConfinement(ctx, user); err != nil {
 		return err
 	}
-	if err := w.drain(ctx); err != nil {
-		return errors.Join(err, w.logs(ctx))
+	if err := w.checkDrain(ctx); err != nil {
+		return errors.Join(err, w.logsError(ctx))
 	}
 	return nil
 }
 
-// up starts the stand-in and then Sluice, each after the programs that it needs are healthy.
-func (w *world) up(ctx context.Context, tag, user, dir string) error {
+// startAll starts the stand-in and then Sluice, each after the programs that it needs are healthy.
+func (w *runningImages) startAll(ctx context.Context, tag, user, dir string) error {
 	mount := []string{"--volume", dir + ":/run/dsqlsim"}
-	err := w.start(ctx, w.dsqlsim, "localhost/dsqlsim:"+tag, user, mount,
-		"--listen", local(w.sim), "--admin", local(w.simAdmin), "--cert-dir", "/run/dsqlsim/tls",
+	err := w.startContainer(ctx, w.dsqlsim, "localhost/dsqlsim:"+tag, user, mount,
+		"--listen", localAddress(w.sim), "--admin", localAddress(w.simAdmin), "--cert-dir", "/run/dsqlsim/tls",
 		"--upstream", fmt.Sprintf("host=%s port=%d user=%s dbname=postgres sslmode=disable", w.pg.Host, w.pg.Port, w.pg.User))
 	if err != nil {
 		return err
 	}
-	if err := w.healthy(ctx, w.dsqlsim, "/dsqlsim", "healthcheck", "--admin", local(w.simAdmin)); err != nil {
+	if err := w.awaitHealthy(ctx, w.dsqlsim, "/dsqlsim", "healthcheck", "--admin", localAddress(w.simAdmin)); err != nil {
 		return err
 	}
 	options := append(mount, "--stop-timeout", "30")
 	for name, value := range map[string]string{
 		"DSQL_BACKEND_ENDPOINT": endpoint, "DSQL_BACKEND_ADDRESS": "127.0.0.1", "DSQL_BACKEND_PORT": strconv.Itoa(w.sim),
 		"DSQL_BACKEND_CA_FILE": "/run/dsqlsim/tls/ca.pem",
-		"DSQL_LISTEN_ADDRESS":  local(w.port), "DSQL_ADMIN_ADDRESS": local(w.admin), "DSQL_RESERVOIR_MAX_OPEN": "8",
+		"DSQL_LISTEN_ADDRESS":  localAddress(w.port), "DSQL_ADMIN_ADDRESS": localAddress(w.admin), "DSQL_RESERVOIR_MAX_OPEN": "8",
 		"AWS_ACCESS_KEY_ID": "AKIADSQLSIM", "AWS_SECRET_ACCESS_KEY": "dsqlsim",
 	} {
 		options = append(options, "--env", name+"="+value)
 	}
-	if err := w.start(ctx, w.sluice, "localhost/sluice:"+tag, user, options); err != nil {
+	if err := w.startContainer(ctx, w.sluice, "localhost/sluice:"+tag, user, options); err != nil {
 		return err
 	}
-	return w.healthy(ctx, w.sluice, "/sluice", "healthcheck")
+	return w.awaitHealthy(ctx, w.sluice, "/sluice", "healthcheck")
 }
 
-func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+func localAddress(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// healthy waits until a container's health check succeeds.
-func (w *world) healthy(ctx context.Context, container string, command ...string) error {
+// awaitHealthy waits until a container's health check succeeds.
+func (w *runningImages) awaitHealthy(ctx context.Context, container string, command ...string) error {
 	var err error
 	for range 60 {
-		if _, err = call(ctx, w.podman, append([]string{"exec", container}, command...)...); err == nil || ctx.Err() != nil {
+		if _, err = runProgram(ctx, w.podman, append([]string{"exec", container}, command...)...); err == nil || ctx.Err() != nil {
 			return err
 		}
 		time.Sleep(500 * time.Millisecond)
@@ -112,14 +112,14 @@ func (w *world) healthy(ctx context.Context, container string, command ...string
 	return err
 }
 
-func (w *world) logs(ctx context.Context) error {
-	out, err := call(ctx, w.podman, "logs", "--tail", "20", w.sluice)
+func (w *runningImages) logsError(ctx context.Context) error {
+	out, err := runProgram(ctx, w.podman, "logs", "--tail", "20", w.sluice)
 	return fmt.Errorf("%s, %v", out, err)
 }
 
-// confined checks in /proc the rights of Sluice's process.
-func (w *world) confined(ctx context.Context, user string) error {
-	pid, err := call(ctx, w.podman, "inspect", "--format", "{{.State.Pid}}", w.sluice)
+// checkConfinement checks in /proc the rights of Sluice's process.
+func (w *runningImages) checkConfinement(ctx context.Context, user string) error {
+	pid, err := runProgram(ctx, w.podman, "inspect", "--format", "{{.State.Pid}}", w.sluice)
 	if err != nil {
 		return err
 	}
@@ -146,9 +146,9 @@ func (w *world) confined(ctx context.Context, user string) error {
 	return nil
 }
 
-// drain ends Sluice while its clients write. It checks that the table has exactly the acknowledged transactions, and
-// that no transaction was cut.
-func (w *world) drain(ctx context.Context) error {
+// checkDrain ends Sluice while its clients write. It checks that the table has exactly the acknowledged transactions,
+// and that no transaction was cut.
+func (w *runningImages) checkDrain(ctx context.Context) error {
 	setup, err := w.connect(ctx)
 	if err != nil {
 		return err
@@ -160,20 +160,20 @@ func (w *world) drain(ctx context.Context) error {
 	var acknowledged, open, openAtEnd atomic.Int64
 	ends := make(chan error, writers)
 	for i := range writers {
-		go func() { ends <- w.write(ctx, i, &acknowledged, &open) }()
+		go func() { ends <- w.runWriter(ctx, i, &acknowledged, &open) }()
 	}
 	time.Sleep(working)
 	before := acknowledged.Load()
 	openAtEnd.Store(open.Load())
 	began := time.Now()
-	if _, err := call(ctx, w.podman, "kill", "--signal", "TERM", w.sluice); err != nil {
+	if _, err := runProgram(ctx, w.podman, "kill", "--signal", "TERM", w.sluice); err != nil {
 		return err
 	}
 	var errs []error
 	for range writers {
 		errs = append(errs, <-ends)
 	}
-	code, err := call(ctx, w.podman, "wait", w.sluice)
+	code, err := runProgram(ctx, w.podman, "wait", w.sluice)
 	took := time.Since(began)
 	if errs = append(errs, err); code != "0" {
 		errs = append(errs, fmt.Errorf("it ended with %s", code))
@@ -195,12 +195,12 @@ func (w *world) drain(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (w *world) connect(ctx context.Context) (*pgconn.PgConn, error) {
+func (w *runningImages) connect(ctx context.Context) (*pgconn.PgConn, error) {
 	return pgconn.Connect(ctx, fmt.Sprintf("host=127.0.0.1 port=%d user=app dbname=postgres sslmode=disable", w.port))
 }
 
-// write runs transactions until the server says, between two transactions, that it ends.
-func (w *world) write(ctx context.Context, writer int, acknowledged, open *atomic.Int64) error {
+// runWriter runs transactions until the server says, between two transactions, that it ends.
+func (w *runningImages) runWriter(ctx context.Context, writer int, acknowledged, open *atomic.Int64) error {
 	conn, err := w.connect(ctx)
 	if err != nil {
 		return err
@@ -208,7 +208,7 @@ func (w *world) write(ctx context.Context, writer int, acknowledged, open *atomi
 	defer conn.Close(ctx)
 	for n := 0; ; n++ {
 		if _, err := conn.Exec(ctx, "BEGIN").ReadAll(); err != nil {
-			return goodbye(err)
+			return ignoreShutdown(err)
 		}
 		open.Add(1)
 		_, err := conn.Exec(ctx, fmt.Sprintf("INSERT INTO ledger VALUES (%d, %d)", writer, n)).ReadAll()
@@ -224,8 +224,9 @@ func (w *world) write(ctx context.Context, writer int, acknowledged, open *atomi
 	}
 }
 
-// goodbye returns nil for an error that an ending server may cause between transactions: 57P01, or a closed connection.
-func goodbye(err error) error {
+// ignoreShutdown returns nil for an error that an ending server may cause between transactions: 57P01, or a closed
+// connection.
+func ignoreShutdown(err error) error {
 	var said *pgconn.PgError
 	if errors.As(err, &said) && said.Code != "57P01" {
 		return err

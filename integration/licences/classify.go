@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// accepted are the licences that Sluice may contain, each with a phrase that only texts of its family have. The
+// acceptedLicences are the licences that Sluice may contain, each with a phrase that only texts of its family have. The
 // licences require that their text is passed on, and MPL-2.0 requires the source of changed files. No accepted licence
 // requires Sluice's own source.
-var accepted = []struct{ kind, phrase string }{
+var acceptedLicences = []struct{ kind, phrase string }{
 	{"Apache-2.0", "apache license version 2.0"},
 	{"Apache-2.0", "licensed under the apache license, version 2.0"},
 	{"MIT", "permission is hereby granted, free of charge, to any person obtaining a copy"},
@@ -25,12 +25,12 @@ var accepted = []struct{ kind, phrase string }{
 // refusedPhrase is a phrase in every licence of the GPL family.
 const refusedPhrase = "general public license"
 
-// classify returns the kinds of the licences in a text.
-func classify(text string) ([]string, error) {
-	words := normalize(text)
+// classifyLicence returns the kinds of the licences in a text.
+func classifyLicence(text string) ([]string, error) {
+	words := normalizeText(text)
 	var kinds []string
 	excepted := false
-	for _, a := range accepted {
+	for _, a := range acceptedLicences {
 		if strings.Contains(words, a.phrase) && (len(kinds) == 0 || kinds[len(kinds)-1] != a.kind) {
 			kinds = append(kinds, a.kind)
 			excepted = excepted || strings.HasPrefix(a.kind, "GPL with ")
@@ -45,8 +45,8 @@ func classify(text string) ([]string, error) {
 	return kinds, nil
 }
 
-// normalize returns the words of a text in lower case, with single spaces and without comment marks.
-func normalize(text string) string {
+// normalizeText returns the words of a text in lower case, with single spaces and without comment marks.
+func normalizeText(text string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
 		return r == '*' || r == '/' || r == ' ' || r == '\t' || r == '\n' || r == '\r'
 	}), " ")

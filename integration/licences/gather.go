@@ -17,16 +17,16 @@ import (
 	"strings"
 )
 
-// text is a licence or a notice, with the parts of the binary that it covers.
-type text struct {
+// licenceText is a licence or a notice, with the parts of the binary that it covers.
+type licenceText struct {
 	body   string
 	kinds  []string // empty for notices
 	covers []string
 }
 
-// findings are the licences and notices of the binary's parts.
-type findings struct {
-	licences, notices []*text
+// licenceFindings are the licences and notices of the binary's parts.
+type licenceFindings struct {
+	licences, notices []*licenceText
 }
 
 // goPackage is the description of a package by go list.
@@ -47,13 +47,13 @@ var (
 	licensing   = regexp.MustCompile(`(?i)redistribution and use|permission to use|permission is hereby granted|general public license|special exception`)
 )
 
-// gather reads the licences of all packages in the binary, and of the given C libraries.
-func gather(root string, libraries []string) (*findings, error) {
-	packages, err := list(root)
+// gatherLicences reads the licences of all packages in the binary, and of the given C libraries.
+func gatherLicences(root string, libraries []string) (*licenceFindings, error) {
+	packages, err := listPackages(root)
 	if err != nil {
 		return nil, err
 	}
-	var f findings
+	var f licenceFindings
 	goroot, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
 		return nil, fmt.Errorf("go env: %w", err)
@@ -69,7 +69,7 @@ func gather(root string, libraries []string) (*findings, error) {
 		}
 		if !modules[p.Module.Dir] {
 			modules[p.Module.Dir] = true
-			if names, err := matching(p.Module.Dir, licenceFile); err != nil || len(names) == 0 {
+			if names, err := matchingFiles(p.Module.Dir, licenceFile); err != nil || len(names) == 0 {
 				errs = append(errs, fmt.Errorf("%s has no licence file (%v)", p.Module.Path, err))
 			}
 		}
@@ -87,12 +87,12 @@ func gather(root string, libraries []string) (*findings, error) {
 		errs = append(errs, f.addDir(dir, name))
 	}
 	errs = append(errs, f.addLibraries(root, libraries))
-	f.sort()
+	f.sortTexts()
 	return &f, errors.Join(errs...)
 }
 
-// list returns the packages that the binary contains, from go list.
-func list(root string) ([]goPackage, error) {
+// listPackages returns the packages that the binary contains, from go list.
+func listPackages(root string) ([]goPackage, error) {
 	cmd := exec.Command("go", "list", "-deps", "-json=Dir,ImportPath,Standard,CgoFiles,Module", "./cmd/sluice")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=1")
@@ -115,8 +115,8 @@ func list(root string) ([]goPackage, error) {
 }
 
 // addDir adds the licence and notice files of one directory.
-func (f *findings) addDir(dir, name string) error {
-	licences, err := matching(dir, licenceFile)
+func (f *licenceFindings) addDir(dir, name string) error {
+	licences, err := matchingFiles(dir, licenceFile)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (f *findings) addDir(dir, name string) error {
 			return fmt.Errorf("%s/%s: %w", name, file, err)
 		}
 	}
-	notices, err := matching(dir, noticeFile)
+	notices, err := matchingFiles(dir, noticeFile)
 	if err != nil {
 		return err
 	}
@@ -138,13 +138,13 @@ func (f *findings) addDir(dir, name string) error {
 		if err != nil {
 			return err
 		}
-		f.notices = add(f.notices, string(body), nil, name)
+		f.notices = addText(f.notices, string(body), nil, name)
 	}
 	return nil
 }
 
 // addComments adds the licences in the comments of a package's C sources, including those in its include directories.
-func (f *findings) addComments(p goPackage) error {
+func (f *licenceFindings) addComments(p goPackage) error {
 	return filepath.WalkDir(p.Dir, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !slices.Contains([]string{".c", ".h"}, filepath.Ext(file)) {
 			return err
@@ -170,19 +170,19 @@ func (f *findings) addComments(p goPackage) error {
 	})
 }
 
-func (f *findings) addLicence(body, name string) error {
-	kinds, err := classify(body)
+func (f *licenceFindings) addLicence(body, name string) error {
+	kinds, err := classifyLicence(body)
 	if err != nil {
 		return err
 	}
-	f.licences = add(f.licences, body, kinds, name)
+	f.licences = addText(f.licences, body, kinds, name)
 	return nil
 }
 
-// add appends a text. If texts has the same words already, add only adds what the text covers.
-func add(texts []*text, body string, kinds []string, name string) []*text {
+// addText appends a text. If texts has the same words already, add only adds what the text covers.
+func addText(texts []*licenceText, body string, kinds []string, name string) []*licenceText {
 	for _, t := range texts {
-		if normalize(t.body) == normalize(body) {
+		if normalizeText(t.body) == normalizeText(body) {
 			if !slices.Contains(t.covers, name) {
 				t.covers = append(t.covers, name)
 			}
@@ -190,23 +190,23 @@ func add(texts []*text, body string, kinds []string, name string) []*text {
 		}
 	}
 	body = strings.Trim(strings.ReplaceAll(body, "\r\n", "\n"), "\n")
-	return append(texts, &text{body: body, kinds: kinds, covers: []string{name}})
+	return append(texts, &licenceText{body: body, kinds: kinds, covers: []string{name}})
 }
 
-// sort sorts all texts in an order that depends on names alone.
-func (f *findings) sort() {
-	for _, texts := range [][]*text{f.licences, f.notices} {
+// sortTexts sorts all texts in an order that depends on names alone.
+func (f *licenceFindings) sortTexts() {
+	for _, texts := range [][]*licenceText{f.licences, f.notices} {
 		for _, t := range texts {
 			slices.Sort(t.covers)
 		}
-		slices.SortFunc(texts, func(a, b *text) int {
+		slices.SortFunc(texts, func(a, b *licenceText) int {
 			return strings.Compare(a.covers[0]+a.body, b.covers[0]+b.body)
 		})
 	}
 }
 
-// matching returns the regular files of a directory whose names match.
-func matching(dir string, name *regexp.Regexp) ([]string, error) {
+// matchingFiles returns the regular files of a directory whose names match.
+func matchingFiles(dir string, name *regexp.Regexp) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ func TestFilesAreUpToDate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := generate(root)
+	files, err := generateFiles(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestOwnLicence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kinds, err := classify(string(body)); err != nil || !slices.Equal(kinds, []string{"Apache-2.0"}) {
+	if kinds, err := classifyLicence(string(body)); err != nil || !slices.Equal(kinds, []string{"Apache-2.0"}) {
 		t.Errorf("LICENSE is %v, %v; want Apache-2.0", kinds, err)
 	}
 }
@@ -51,7 +51,7 @@ func TestWhatTheParserContainsIsFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := gather(root, []string{"libgcc", "musl"})
+	found, err := gatherLicences(root, []string{"libgcc", "musl"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestWhatTheParserContainsIsFound(t *testing.T) {
 		"musl":                                "MIT",
 		"libgcc":                              "GPL with GCC Runtime Library Exception",
 	} {
-		ok := slices.ContainsFunc(found.licences, func(l *text) bool {
+		ok := slices.ContainsFunc(found.licences, func(l *licenceText) bool {
 			return slices.Contains(l.kinds, kind) && slices.ContainsFunc(l.covers, func(c string) bool { return strings.HasSuffix(c, what) })
 		})
 		if !ok {
@@ -88,7 +88,7 @@ func TestClassify(t *testing.T) {
 		"All rights reserved.": "",
 		"":                     "",
 	} {
-		kinds, err := classify(text)
+		kinds, err := classifyLicence(text)
 		if got := strings.Join(kinds, ", "); got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v; want %q", text, got, err, want)
 		}
@@ -116,7 +116,7 @@ func TestLinked(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		names, err := linked(file)
+		names, err := librariesInMap(file)
 		if got := strings.Join(names, " "); got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v; want %q", text, got, err, want)
 		}

@@ -29,8 +29,8 @@ var (
 	ofGo          = regexp.MustCompile(`/go-link-\d+/[^/]+\.o$`) // compiled from what go list tells
 )
 
-// linkedNow links the program as it is shipped, and returns the C libraries in it.
-func linkedNow(root string) ([]string, error) {
+// linkedLibraries links the program as it is shipped, and returns the C libraries in it.
+func linkedLibraries(root string) ([]string, error) {
 	dir, err := os.MkdirTemp("", "licences-")
 	if err != nil {
 		return nil, err
@@ -41,12 +41,12 @@ func linkedNow(root string) ([]string, error) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf(".ci/build: %w\n%s", err, out)
 	}
-	return linked(filepath.Join(dir, "sluice.map"))
+	return librariesInMap(filepath.Join(dir, "sluice.map"))
 }
 
-// linked returns the C libraries whose parts the linker has used, from the linker's map. A part of any other library is
-// an error.
-func linked(file string) ([]string, error) {
+// librariesInMap returns the C libraries whose parts the linker has used, from the linker's map. A part of any other
+// library is an error.
+func librariesInMap(file string) ([]string, error) {
 	in, err := os.Open(file)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func linked(file string) ([]string, error) {
 		if part == "" {
 			continue
 		}
-		name := library(part)
+		name := libraryOfPart(part)
 		if name == "" {
 			return nil, fmt.Errorf("the linker took parts of %s, which is none of the libraries whose licences are known", part)
 		}
@@ -83,7 +83,7 @@ func linked(file string) ([]string, error) {
 	return names, nil
 }
 
-func library(part string) string {
+func libraryOfPart(part string) string {
 	for _, l := range libraries {
 		if l.part.MatchString(filepath.ToSlash(part)) {
 			return l.name
@@ -93,7 +93,7 @@ func library(part string) string {
 }
 
 // addLibraries adds the licences of C libraries.
-func (f *findings) addLibraries(root string, names []string) error {
+func (f *licenceFindings) addLibraries(root string, names []string) error {
 	for _, name := range names {
 		body, err := os.ReadFile(filepath.Join(root, "integration", "licences", "texts", name+".txt"))
 		if err != nil {

@@ -24,7 +24,7 @@ func run() error {
 	if len(os.Args) == 4 && os.Args[1] == "sbom" {
 		return writeBOM(root, os.Args[2], os.Args[3])
 	}
-	files, err := generate(root)
+	files, err := generateFiles(root)
 	if err != nil {
 		return err
 	}
@@ -45,26 +45,26 @@ func moduleRoot() (string, error) {
 	return filepath.Dir(strings.TrimSpace(string(out))), nil
 }
 
-// generate returns the contents of the files to write, by name.
-func generate(root string) (map[string][]byte, error) {
-	names, err := linkedNow(root)
+// generateFiles returns the contents of the files to write, by name.
+func generateFiles(root string) (map[string][]byte, error) {
+	names, err := linkedLibraries(root)
 	if err != nil {
 		return nil, err
 	}
-	found, err := gather(root, names)
+	found, err := gatherLicences(root, names)
 	if err != nil {
 		return nil, err
 	}
 	return map[string][]byte{
-		"NOTICE":               notice(found.notices),
-		"THIRD_PARTY_LICENSES": licences(found.licences),
+		"NOTICE":               formatNotice(found.notices),
+		"THIRD_PARTY_LICENSES": formatLicences(found.licences),
 	}, nil
 }
 
 const rule = "--------------------------------------------------------------------------------\n"
 
-// notice returns Sluice's notice, followed by the notices that must be passed on under Apache-2.0, section 4(d).
-func notice(texts []*text) []byte {
+// formatNotice returns Sluice's notice, followed by the notices that must be passed on under Apache-2.0, section 4(d).
+func formatNotice(texts []*licenceText) []byte {
 	var b bytes.Buffer
 	b.WriteString("Sluice\nCopyright 2026 The Sluice authors\n\n" +
 		"Licensed under the Apache License, Version 2.0; see LICENSE. The binary contains\n" +
@@ -76,7 +76,7 @@ func notice(texts []*text) []byte {
 	return b.Bytes()
 }
 
-func licences(texts []*text) []byte {
+func formatLicences(texts []*licenceText) []byte {
 	var b bytes.Buffer
 	b.WriteString("The sluice binary contains the software below, under these licences.\n" +
 		"Made by: go run ./integration/licences\n")

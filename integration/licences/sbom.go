@@ -17,50 +17,50 @@ import (
 	"time"
 )
 
-// spdx is a document of SPDX 2.3, with the fields in use.
-type spdx struct {
-	Version       string         `json:"spdxVersion"`
-	DataLicense   string         `json:"dataLicense"`
-	ID            string         `json:"SPDXID"`
-	Name          string         `json:"name"`
-	Namespace     string         `json:"documentNamespace"`
-	Creation      creation       `json:"creationInfo"`
-	Packages      []spdxPackage  `json:"packages"`
-	Relationships []relationship `json:"relationships"`
+// spdxDocument is a document of SPDX 2.3, with the fields in use.
+type spdxDocument struct {
+	Version       string             `json:"spdxVersion"`
+	DataLicense   string             `json:"dataLicense"`
+	ID            string             `json:"SPDXID"`
+	Name          string             `json:"name"`
+	Namespace     string             `json:"documentNamespace"`
+	Creation      spdxCreation       `json:"creationInfo"`
+	Packages      []spdxPackage      `json:"packages"`
+	Relationships []spdxRelationship `json:"relationships"`
 }
 
-type creation struct {
+type spdxCreation struct {
 	Created  string   `json:"created"`
 	Creators []string `json:"creators"`
 }
 
 type spdxPackage struct {
-	ID        string     `json:"SPDXID"`
-	Name      string     `json:"name"`
-	Version   string     `json:"versionInfo"`
-	Supplier  string     `json:"supplier"`
-	Download  string     `json:"downloadLocation"`
-	Analyzed  bool       `json:"filesAnalyzed"`
-	Concluded string     `json:"licenseConcluded"`
-	Declared  string     `json:"licenseDeclared"`
-	Copyright string     `json:"copyrightText"`
-	File      string     `json:"packageFileName,omitempty"`
-	Checksums []checksum `json:"checksums,omitempty"`
-	Refs      []external `json:"externalRefs,omitempty"`
+	ID        string          `json:"SPDXID"`
+	Name      string          `json:"name"`
+	Version   string          `json:"versionInfo"`
+	Supplier  string          `json:"supplier"`
+	Download  string          `json:"downloadLocation"`
+	Analyzed  bool            `json:"filesAnalyzed"`
+	Concluded string          `json:"licenseConcluded"`
+	Declared  string          `json:"licenseDeclared"`
+	Copyright string          `json:"copyrightText"`
+	File      string          `json:"packageFileName,omitempty"`
+	Checksums []spdxChecksum  `json:"checksums,omitempty"`
+	Refs      []spdxReference `json:"externalRefs,omitempty"`
 }
 
-type checksum struct {
+type spdxChecksum struct {
 	Algorithm string `json:"algorithm"`
 	Value     string `json:"checksumValue"`
 }
 
-type external struct {
+type spdxReference struct {
 	Category string `json:"referenceCategory"`
 	Type     string `json:"referenceType"`
 	Locator  string `json:"referenceLocator"`
 }
 
-type relationship struct {
+type spdxRelationship struct {
 	From string `json:"spdxElementId"`
 	Kind string `json:"relationshipType"`
 	To   string `json:"relatedSpdxElement"`
@@ -82,11 +82,11 @@ func writeBOM(root, program, version string) error {
 	if err != nil {
 		return err
 	}
-	names, err := linked(program + ".map")
+	names, err := librariesInMap(program + ".map")
 	if err != nil {
 		return err
 	}
-	found, err := gather(root, names)
+	found, err := gatherLicences(root, names)
 	if err != nil {
 		return err
 	}
@@ -103,21 +103,21 @@ func writeBOM(root, program, version string) error {
 		return err
 	}
 	sum := sha256.Sum256(content)
-	b := bom{found: found, sum: hex.EncodeToString(sum[:]), arch: setting(info, "GOARCH")}
-	b.program(filepath.Base(program), version, made)
-	b.contain("stdlib", strings.TrimPrefix(info.GoVersion, "go"), "The Go standard library and runtime", "pkg:golang/stdlib@"+strings.TrimPrefix(info.GoVersion, "go"))
+	b := bomBuilder{found: found, sum: hex.EncodeToString(sum[:]), arch: buildSetting(info, "GOARCH")}
+	b.addProgram(filepath.Base(program), version, made)
+	b.addDependency("stdlib", strings.TrimPrefix(info.GoVersion, "go"), "The Go standard library and runtime", "pkg:golang/stdlib@"+strings.TrimPrefix(info.GoVersion, "go"))
 	for _, m := range info.Deps {
 		if m.Replace != nil {
 			m = m.Replace
 		}
-		b.contain(m.Path, m.Version, m.Path, "pkg:golang/"+m.Path+"@"+m.Version)
+		b.addDependency(m.Path, m.Version, m.Path, "pkg:golang/"+m.Path+"@"+m.Version)
 	}
 	for _, name := range names {
 		v, ok := versions[name]
 		if !ok {
 			return fmt.Errorf("%s.libraries has no version of %s", program, name)
 		}
-		b.contain(name, v.version, name, fmt.Sprintf("pkg:deb/debian/%s@%s?arch=%s", v.pkg, v.version, b.arch))
+		b.addDependency(name, v.version, name, fmt.Sprintf("pkg:deb/debian/%s@%s?arch=%s", v.pkg, v.version, b.arch))
 	}
 	text, err := json.MarshalIndent(b.doc, "", "  ")
 	if err != nil {
@@ -157,7 +157,7 @@ func commitTime(root string) (string, error) {
 	return time.Unix(seconds, 0).UTC().Format(time.RFC3339), err
 }
 
-func setting(info *debug.BuildInfo, key string) string {
+func buildSetting(info *debug.BuildInfo, key string) string {
 	for _, s := range info.Settings {
 		if s.Key == key {
 			return s.Value
@@ -166,38 +166,38 @@ func setting(info *debug.BuildInfo, key string) string {
 	return ""
 }
 
-// bom builds an SPDX document.
-type bom struct {
-	doc       spdx
-	found     *findings
+// bomBuilder builds an SPDX document.
+type bomBuilder struct {
+	doc       spdxDocument
+	found     *licenceFindings
 	sum, arch string
 }
 
 var notInID = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
 
-func (b *bom) program(name, version, made string) {
+func (b *bomBuilder) addProgram(name, version, made string) {
 	const at = "https://github.com/sluice-proxy/sluice"
 	p := spdxPackage{ID: "SPDXRef-program", Name: name, Version: version, Supplier: "Organization: The Sluice authors",
 		Download: at, Concluded: "Apache-2.0", Declared: "Apache-2.0", Copyright: "Copyright 2026 The Sluice authors",
-		File: name, Checksums: []checksum{{"SHA256", b.sum}},
-		Refs: []external{{"PACKAGE-MANAGER", "purl", "pkg:golang/github.com/sluice-proxy/sluice@" + version}}}
-	b.doc = spdx{Version: "SPDX-2.3", DataLicense: "CC0-1.0", ID: "SPDXRef-DOCUMENT",
+		File: name, Checksums: []spdxChecksum{{"SHA256", b.sum}},
+		Refs: []spdxReference{{"PACKAGE-MANAGER", "purl", "pkg:golang/github.com/sluice-proxy/sluice@" + version}}}
+	b.doc = spdxDocument{Version: "SPDX-2.3", DataLicense: "CC0-1.0", ID: "SPDXRef-DOCUMENT",
 		Name: name + "-" + version + "-linux-" + b.arch, Namespace: at + "/spdx/" + name + "/" + version + "/" + b.arch + "/" + b.sum,
-		Creation: creation{made, []string{"Tool: sluice-licences"}}, Packages: []spdxPackage{p},
-		Relationships: []relationship{{"SPDXRef-DOCUMENT", "DESCRIBES", p.ID}}}
+		Creation: spdxCreation{made, []string{"Tool: sluice-licences"}}, Packages: []spdxPackage{p},
+		Relationships: []spdxRelationship{{"SPDXRef-DOCUMENT", "DESCRIBES", p.ID}}}
 }
 
-// contain adds a part that the program was linked with. covers is the part's name in the findings.
-func (b *bom) contain(name, version, covers, purl string) {
-	licence := b.licence(covers)
+// addDependency adds a part that the program was linked with. covers is the part's name in the findings.
+func (b *bomBuilder) addDependency(name, version, covers, purl string) {
+	licence := b.licenceExpression(covers)
 	p := spdxPackage{ID: "SPDXRef-" + notInID.ReplaceAllString(name, "-"), Name: name, Version: version, Supplier: none, Download: none,
-		Concluded: licence, Declared: licence, Copyright: none, Refs: []external{{"PACKAGE-MANAGER", "purl", purl}}}
+		Concluded: licence, Declared: licence, Copyright: none, Refs: []spdxReference{{"PACKAGE-MANAGER", "purl", purl}}}
 	b.doc.Packages = append(b.doc.Packages, p)
-	b.doc.Relationships = append(b.doc.Relationships, relationship{"SPDXRef-program", "STATIC_LINK", p.ID})
+	b.doc.Relationships = append(b.doc.Relationships, spdxRelationship{"SPDXRef-program", "STATIC_LINK", p.ID})
 }
 
-// licence returns the SPDX expression for all licence texts of a module or a library.
-func (b *bom) licence(covers string) string {
+// licenceExpression returns the SPDX expression for all licence texts of a module or a library.
+func (b *bomBuilder) licenceExpression(covers string) string {
 	var ids []string
 	for _, t := range b.found.licences {
 		if !slices.ContainsFunc(t.covers, func(c string) bool { return c == covers || strings.HasPrefix(c, covers+"/") }) {
@@ -206,7 +206,7 @@ func (b *bom) licence(covers string) string {
 		for _, kind := range t.kinds {
 			id, ok := identifiers[kind]
 			if !ok {
-				id = bsd(t.body)
+				id = bsdIdentifier(t.body)
 			}
 			if !slices.Contains(ids, id) {
 				ids = append(ids, id)
@@ -220,8 +220,8 @@ func (b *bom) licence(covers string) string {
 	return strings.Join(ids, " AND ")
 }
 
-func bsd(body string) string {
-	if strings.Contains(normalize(body), "neither the name") || strings.Contains(normalize(body), "contributors may be used to endorse") {
+func bsdIdentifier(body string) string {
+	if strings.Contains(normalizeText(body), "neither the name") || strings.Contains(normalizeText(body), "contributors may be used to endorse") {
 		return "BSD-3-Clause"
 	}
 	return "BSD-2-Clause"

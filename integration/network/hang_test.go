@@ -24,12 +24,12 @@ func TestNotReadyWhileTheServerHangs(t *testing.T) {
 	hung := w.ask(blocked, "INSERT INTO t VALUES (2, 0)")
 	began := time.Now()
 	w.until("not ready", 20*time.Second, func() bool {
-		err := w.sluice.Ready(t.Context())
+		err := w.sluice.CheckReady(t.Context())
 		return err != nil && strings.Contains(err.Error(), "has answered since")
 	})
 	t.Logf("not ready after %v", time.Since(began).Round(time.Millisecond))
 	w.sim.Thaw()
-	w.until("ready again", 30*time.Second, func() bool { return w.sluice.Ready(t.Context()) == nil })
+	w.until("ready again", 30*time.Second, func() bool { return w.sluice.CheckReady(t.Context()) == nil })
 	if got := <-hung; got.code != "" {
 		t.Errorf("the statement that was waited for: %q", got.code)
 	}

@@ -175,7 +175,7 @@ func (w *world) metric(name string) float64 {
 	if err != nil {
 		w.Fatal(err)
 	}
-	n, found := harness.Metric(w, text, name, "")
+	n, found := harness.SumMetric(w, text, name, "")
 	if !found {
 		w.Fatalf("there is no metric %s", name)
 	}

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// directory is the home of a server. An flock on the directory ties it to this process: the kernel releases the lock
+// serverHome is the home of a server. An flock on the directory ties it to this process: the kernel releases the lock
 // when the process ends. (The same lock keeps systemd-tmpfiles from ageing the files of a long run.)
-type directory struct {
+type serverHome struct {
 	path string
 	lock *os.File
 }
@@ -27,9 +27,9 @@ func homePrefix() string { return "sluice-pg-" + strconv.Itoa(os.Getuid()) + "-"
 // memoryDir is Linux's file system in memory. A cluster is a thousand files, and copying it there costs a tenth.
 const memoryDir = "/dev/shm"
 
-// roomy reports whether a directory is in memory and has room for a dozen test servers. A cluster takes 40 MB, and its
-// WAL 128 MB.
-func roomy(dir string) bool {
+// hasMemoryRoom reports whether a directory is in memory and has room for a dozen test servers. A cluster takes 40 MB,
+// and its WAL 128 MB.
+func hasMemoryRoom(dir string) bool {
 	const magic, needed = 0x01021994, 2 << 30 // TMPFS_MAGIC of linux/magic.h
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(dir, &fs); err != nil || fs.Type != magic || fs.Bavail*uint64(fs.Bsize) < needed {
@@ -48,8 +48,8 @@ func roomy(dir string) bool {
 	return false
 }
 
-// newDirectory makes a locked home that the server's account owns.
-func newDirectory(base string, acc account) (*directory, error) {
+// newServerHome makes a locked home that the server's account owns.
+func newServerHome(base string, acc osAccount) (*serverHome, error) {
 	for {
 		path, err := os.MkdirTemp(base, homePrefix())
 		if err != nil {
@@ -62,8 +62,8 @@ func newDirectory(base string, acc account) (*directory, error) {
 		if err != nil {
 			return nil, errors.Join(err, os.Remove(path))
 		}
-		d := &directory{path: path, lock: lock}
-		if err := acc.give(path); err != nil {
+		d := &serverHome{path: path, lock: lock}
+		if err := acc.giveFile(path); err != nil {
 			return nil, errors.Join(err, d.remove())
 		}
 		return d, nil
@@ -71,7 +71,7 @@ func newDirectory(base string, acc account) (*directory, error) {
 }
 
 // remove deletes the server's home with its content, and then releases the lock.
-func (d *directory) remove() error {
+func (d *serverHome) remove() error {
 	return errors.Join(os.RemoveAll(d.path), d.lock.Close())
 }
 
@@ -99,9 +99,9 @@ func lockDirectory(path string, how int) (*os.File, error) {
 	return f, nil
 }
 
-// sweep removes the homes under base whose owners have died, and ends servers that still run in them. It leaves homes
-// of living owners alone.
-func sweep(base string, acc account) error {
+// removeDeadHomes removes the homes under base whose owners have died, and ends servers that still run in them. It
+// leaves homes of living owners alone.
+func removeDeadHomes(base string, acc osAccount) error {
 	homes, err := filepath.Glob(filepath.Join(base, homePrefix()+"*"))
 	if err != nil {
 		return err
@@ -117,8 +117,8 @@ func sweep(base string, acc account) error {
 			continue
 		}
 		// Every user can write to the temporary directory, so sweep trusts the owner of a directory and not its name.
-		if info, err := lock.Stat(); err == nil && ownedBy(info, os.Getuid(), acc.uid) {
-			endLeftover(path)
+		if info, err := lock.Stat(); err == nil && isOwnedBy(info, os.Getuid(), acc.uid) {
+			stopLeftover(path)
 			errs = append(errs, os.RemoveAll(path))
 		}
 		errs = append(errs, lock.Close())
@@ -126,7 +126,7 @@ func sweep(base string, acc account) error {
 	return errors.Join(errs...)
 }
 
-func ownedBy(info fs.FileInfo, uids ...int) bool {
+func isOwnedBy(info fs.FileInfo, uids ...int) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return false
@@ -139,19 +139,19 @@ func ownedBy(info fs.FileInfo, uids ...int) bool {
 	return false
 }
 
-// endLeftover ends a postmaster that outlived its owner. The kernel has sent the postmaster a signal, so it is still
+// stopLeftover ends a postmaster that outlived its owner. The kernel has sent the postmaster a signal, so it is still
 // ending, or stuck.
-func endLeftover(home string) {
+func stopLeftover(home string) {
 	pid := postmasterPID(home)
-	if pid <= 0 || !runsIn(pid, home) {
+	if pid <= 0 || !isServerIn(pid, home) {
 		return
 	}
 	// SIGQUIT lets the postmaster release its shared memory, which SIGKILL would leak.
 	_ = syscall.Kill(pid, syscall.SIGQUIT)
-	for end := time.Now().Add(stopGrace); time.Now().Before(end) && runsIn(pid, home); {
+	for end := time.Now().Add(stopGrace); time.Now().Before(end) && isServerIn(pid, home); {
 		time.Sleep(pollEvery)
 	}
-	if runsIn(pid, home) {
+	if isServerIn(pid, home) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
@@ -167,9 +167,9 @@ func postmasterPID(home string) int {
 	return pid
 }
 
-// runsIn reports whether pid is a server started in home. It compares the command line (-D home/data), because the
+// isServerIn reports whether pid is a server started in home. It compares the command line (-D home/data), because the
 // system may reuse the pid.
-func runsIn(pid int, home string) bool {
+func isServerIn(pid int, home string) bool {
 	cmdline, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 	return err == nil && bytes.Contains(cmdline, []byte(filepath.Join(home, dataName)))
 }

@@ -13,7 +13,7 @@ type options struct {
 	tlsNames []string
 	password string   // asked for over TCP when set
 	settings []string // lines of postgresql.conf
-	template *template
+	template *clusterTemplate
 	memory   bool // where there is room, its files are in memory
 }
 

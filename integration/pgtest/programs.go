@@ -22,9 +22,9 @@ var ErrNotInstalled = errors.New("PostgreSQL 15 or newer is not installed (Debia
 
 // BinDir returns the directory of initdb, postgres, psql and pgbench: Debian's newest version, or the one on PATH.
 // Without either it returns ErrNotInstalled.
-func BinDir() (string, error) { return binDir(debianBin) }
+func BinDir() (string, error) { return findBinDir(debianBin) }
 
-func binDir(pattern string) (string, error) {
+func findBinDir(pattern string) (string, error) {
 	found, err := filepath.Glob(filepath.Join(pattern, "initdb"))
 	if err != nil {
 		return "", fmt.Errorf("look for PostgreSQL: %w", err)
@@ -52,41 +52,41 @@ func binDir(pattern string) (string, error) {
 	return filepath.Dir(path), nil
 }
 
-// account is the system account that runs the server.
-type account struct {
+// osAccount is the system account that runs the server.
+type osAccount struct {
 	uid, gid int
 	switched bool // it is not the caller: files must be given to it
 }
 
-func serverAccount() (account, error) {
+func serverAccount() (osAccount, error) {
 	if os.Getuid() != 0 {
-		return account{uid: os.Getuid(), gid: os.Getgid()}, nil
+		return osAccount{uid: os.Getuid(), gid: os.Getgid()}, nil
 	}
 	u, err := user.Lookup("postgres")
 	if err != nil {
-		return account{}, fmt.Errorf("root cannot run PostgreSQL itself and needs the account postgres: %w", err)
+		return osAccount{}, fmt.Errorf("root cannot run PostgreSQL itself and needs the account postgres: %w", err)
 	}
 	uid, err := strconv.Atoi(u.Uid)
 	if err != nil {
-		return account{}, fmt.Errorf("account postgres: %w", err)
+		return osAccount{}, fmt.Errorf("account postgres: %w", err)
 	}
 	gid, err := strconv.Atoi(u.Gid)
 	if err != nil {
-		return account{}, fmt.Errorf("account postgres: %w", err)
+		return osAccount{}, fmt.Errorf("account postgres: %w", err)
 	}
-	return account{uid: uid, gid: gid, switched: true}, nil
+	return osAccount{uid: uid, gid: gid, switched: true}, nil
 }
 
 // sysProcAttr returns the attributes that make a child run under the account.
-func (a account) sysProcAttr() *syscall.SysProcAttr {
+func (a osAccount) sysProcAttr() *syscall.SysProcAttr {
 	if !a.switched {
 		return &syscall.SysProcAttr{}
 	}
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)}}
 }
 
-// give makes the account the owner of a file that this process has made.
-func (a account) give(path string) error {
+// giveFile makes the account the owner of a file that this process has made.
+func (a osAccount) giveFile(path string) error {
 	if !a.switched {
 		return nil
 	}

@@ -49,11 +49,11 @@ type Server struct {
 	CAFile    string // verifies the server's certificate; empty without TLS
 	BinDir    string // psql, pgbench and the rest of the same version
 
-	home    *directory
-	account account
+	home    *serverHome
+	account osAccount
 	process *child.Process
 
-	sessions *sessions
+	sessions *idleSessions
 }
 
 // Launch starts a server and returns when it accepts connections. The caller must end the server with Close. Tests use
@@ -72,25 +72,25 @@ func Launch(opts ...Option) (*Server, error) {
 		opt(&o)
 	}
 	base := os.TempDir()
-	if err := sweep(base, acc); err != nil {
+	if err := removeDeadHomes(base, acc); err != nil {
 		return nil, fmt.Errorf("sweep old servers: %w", err)
 	}
-	if o.memory && os.Getenv("TMPDIR") == "" && roomy(memoryDir) {
+	if o.memory && os.Getenv("TMPDIR") == "" && hasMemoryRoom(memoryDir) {
 		base = memoryDir
 		o.settings = append([]string{"max_wal_size = '128MB'"}, o.settings...)
-		if err := sweep(base, acc); err != nil {
+		if err := removeDeadHomes(base, acc); err != nil {
 			return nil, fmt.Errorf("sweep old servers: %w", err)
 		}
 	}
-	home, err := newDirectory(base, acc)
+	home, err := newServerHome(base, acc)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Host: host, SocketDir: home.path, User: superuser, BinDir: bin, home: home, account: acc, sessions: new(sessions)}
-	if err := s.create(o); err != nil {
+	s := &Server{Host: host, SocketDir: home.path, User: superuser, BinDir: bin, home: home, account: acc, sessions: new(idleSessions)}
+	if err := s.createCluster(o); err != nil {
 		return nil, errors.Join(err, home.remove())
 	}
-	if err := s.run(); err != nil {
+	if err := s.startOnFreePort(); err != nil {
 		return nil, errors.Join(err, home.remove())
 	}
 	return s, nil
@@ -124,7 +124,7 @@ func (s *Server) Program(name string, args ...string) *exec.Cmd {
 
 // Log returns the server's output so far.
 func (s *Server) Log() string {
-	text, err := os.ReadFile(s.path(logName))
+	text, err := os.ReadFile(s.homePath(logName))
 	if err != nil {
 		return "no server log: " + err.Error()
 	}
@@ -139,7 +139,7 @@ func (s *Server) Restart(graceful bool) error {
 		sig = syscall.SIGINT // "fast": sessions are told, then ended
 	}
 	s.process.Stop(sig, stopGrace)
-	return s.postmaster()
+	return s.startPostmaster()
 }
 
 // Close ends the server at once and removes its directory.
@@ -153,11 +153,11 @@ func (s *Server) Close() error {
 // channel.
 func (s *Server) Exited() <-chan struct{} { return s.process.Exited() }
 
-func (s *Server) path(name string) string { return filepath.Join(s.home.path, name) }
+func (s *Server) homePath(name string) string { return filepath.Join(s.home.path, name) }
 
-// create makes the database cluster and its configuration.
-func (s *Server) create(o options) error {
-	if err := s.newCluster(o); err != nil {
+// createCluster makes the database cluster and its configuration.
+func (s *Server) createCluster(o options) error {
+	if err := s.copyOrInitdb(o); err != nil {
 		return err
 	}
 	settings := []string{
@@ -169,11 +169,11 @@ func (s *Server) create(o options) error {
 		"password_encryption = 'scram-sha-256'",
 	}
 	if o.tls {
-		cert, key := s.path("server.crt"), s.path("server.key")
+		cert, key := s.homePath("server.crt"), s.homePath("server.key")
 		if err := certs.Write(certs.SelfSigned("throw-away server", o.tlsNames...), cert, key); err != nil {
 			return fmt.Errorf("write a certificate: %w", err)
 		}
-		if err := s.account.give(key); err != nil {
+		if err := s.account.giveFile(key); err != nil {
 			return err
 		}
 		s.CAFile = cert
@@ -183,7 +183,7 @@ func (s *Server) create(o options) error {
 	return s.writeConfig(append(settings, o.settings...), o.password != "")
 }
 
-func (s *Server) newCluster(o options) error {
+func (s *Server) copyOrInitdb(o options) error {
 	if o.template != nil && o.password == "" {
 		return o.template.copyTo(s)
 	}
@@ -191,20 +191,20 @@ func (s *Server) newCluster(o options) error {
 }
 
 func (s *Server) initdb(password string) error {
-	args := []string{"-D", s.path(dataName), "-U", superuser, "-A", "trust",
+	args := []string{"-D", s.homePath(dataName), "-U", superuser, "-A", "trust",
 		"--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"}
 	if password != "" {
-		file := s.path("password")
+		file := s.homePath("password")
 		if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
 			return err
 		}
 		defer os.Remove(file)
-		if err := s.account.give(file); err != nil {
+		if err := s.account.giveFile(file); err != nil {
 			return err
 		}
 		args = append(args, "--pwfile="+file)
 	}
-	p, err := s.start("initdb", args...)
+	p, err := s.startProgram("initdb", args...)
 	if err != nil {
 		return err
 	}
@@ -230,15 +230,15 @@ func (s *Server) writeConfig(settings []string, scram bool) error {
 		"postgresql.auto.conf": strings.Join(settings, "\n") + "\n",
 		"pg_hba.conf":          hba,
 	} {
-		if err := os.WriteFile(filepath.Join(s.path(dataName), name), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(s.homePath(dataName), name), []byte(text), 0o600); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// run starts the postmaster on a free port.
-func (s *Server) run() error {
+// startOnFreePort starts the postmaster on a free port.
+func (s *Server) startOnFreePort() error {
 	var err error
 	for range portTries {
 		if s.Port, err = sockets.FreePort(); err != nil {
@@ -247,22 +247,22 @@ func (s *Server) run() error {
 		if socket := filepath.Join(s.SocketDir, ".s.PGSQL."+strconv.Itoa(s.Port)); len(socket) > maxSocketPath {
 			return fmt.Errorf("socket path %s is longer than %d bytes: set TMPDIR to a shorter directory", socket, maxSocketPath)
 		}
-		if err = s.postmaster(); err == nil || !strings.Contains(err.Error(), "Address already in use") {
+		if err = s.startPostmaster(); err == nil || !strings.Contains(err.Error(), "Address already in use") {
 			return err
 		}
 	}
 	return err
 }
 
-// postmaster starts the server process and waits until it is ready.
-func (s *Server) postmaster() error {
+// startPostmaster starts the server process and waits until it is ready.
+func (s *Server) startPostmaster() error {
 	// At the end of this process the postmaster must not get SIGKILL, which would leak its shared memory.
-	p, err := s.start("postgres", "-D", s.path(dataName), "-p", strconv.Itoa(s.Port))
+	p, err := s.startProgram("postgres", "-D", s.homePath(dataName), "-p", strconv.Itoa(s.Port))
 	if err != nil {
 		return err
 	}
 	deadline := time.Now().Add(startLimit)
-	for !s.ready(p.PID()) {
+	for !s.isReady(p.PID()) {
 		select {
 		case <-p.Exited():
 			return fmt.Errorf("postgres ended while starting: %v\n%s", p.Err(), s.Log())
@@ -277,10 +277,10 @@ func (s *Server) postmaster() error {
 	return nil
 }
 
-// ready reports whether the server accepts connections. As pg_ctl does, it reads the pid file. The first line there is
-// the postmaster's pid, and the eighth line is "ready" once the server accepts connections.
-func (s *Server) ready(pid int) bool {
-	text, err := os.ReadFile(filepath.Join(s.path(dataName), "postmaster.pid"))
+// isReady reports whether the server accepts connections. As pg_ctl does, it reads the pid file. The first line there
+// is the postmaster's pid, and the eighth line is "ready" once the server accepts connections.
+func (s *Server) isReady(pid int) bool {
+	text, err := os.ReadFile(filepath.Join(s.homePath(dataName), "postmaster.pid"))
 	if err != nil {
 		return false
 	}
@@ -288,9 +288,9 @@ func (s *Server) ready(pid int) bool {
 	return len(lines) >= 8 && string(lines[0]) == strconv.Itoa(pid) && bytes.HasPrefix(lines[7], []byte("ready"))
 }
 
-// start runs one of PostgreSQL's programs under the server's account, with its output in the log.
-func (s *Server) start(name string, args ...string) (*child.Process, error) {
-	log, err := os.OpenFile(s.path(logName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+// startProgram runs one of PostgreSQL's programs under the server's account, with its output in the log.
+func (s *Server) startProgram(name string, args ...string) (*child.Process, error) {
+	log, err := os.OpenFile(s.homePath(logName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, err
 	}

@@ -50,12 +50,12 @@ func TestSharedServerAnswersWithItsOptions(t *testing.T) {
 
 // The files of a test's server are where TMPDIR says, and in memory only where that is not set.
 func TestServerIsWhereItBelongs(t *testing.T) {
-	if roomy("/proc") || roomy("/nowhere") {
+	if hasMemoryRoom("/proc") || hasMemoryRoom("/nowhere") {
 		t.Error("there is room in memory where there is none")
 	}
 	t.Setenv("TMPDIR", "")
 	base := os.TempDir()
-	if roomy(memoryDir) {
+	if hasMemoryRoom(memoryDir) {
 		base = memoryDir
 	}
 	if s := Start(t); filepath.Dir(s.SocketDir) != base {
@@ -156,7 +156,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	if _, err := os.Stat(s.SocketDir); !os.IsNotExist(err) {
 		t.Errorf("directory is still there: %v", err)
 	}
-	if runsIn(pid, s.SocketDir) {
+	if isServerIn(pid, s.SocketDir) {
 		t.Error("postmaster still runs")
 	}
 }
@@ -174,7 +174,7 @@ func orphan(base string) {
 
 func TestKilledOwnerLeavesNothingAfterTheNextSweep(t *testing.T) {
 	t.Parallel()
-	base := sockets.Dir(t)
+	base := sockets.SocketDir(t)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "PGTEST_ORPHAN="+base)
 	cmd.Stderr = os.Stderr
@@ -198,10 +198,10 @@ func TestKilledOwnerLeavesNothingAfterTheNextSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if err := sweep(base, acc); err != nil {
+	if err := removeDeadHomes(base, acc); err != nil {
 		t.Fatal(err)
 	}
-	if !runsIn(pid, homes[0]) {
+	if !isServerIn(pid, homes[0]) {
 		t.Fatal("a sweep ended a server whose owner lives")
 	}
 
@@ -209,8 +209,8 @@ func TestKilledOwnerLeavesNothingAfterTheNextSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	waitFor(t, "the postmaster to end by itself", func() bool { return !runsIn(pid, homes[0]) })
-	if err := sweep(base, acc); err != nil {
+	waitFor(t, "the postmaster to end by itself", func() bool { return !isServerIn(pid, homes[0]) })
+	if err := removeDeadHomes(base, acc); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(homes[0]); !os.IsNotExist(err) {
@@ -220,12 +220,12 @@ func TestKilledOwnerLeavesNothingAfterTheNextSweep(t *testing.T) {
 
 func TestSweepEndsAPostmasterThatWasNotTold(t *testing.T) {
 	t.Parallel()
-	base := sockets.Dir(t)
+	base := sockets.SocketDir(t)
 	acc, err := serverAccount()
 	if err != nil {
 		t.Fatal(err)
 	}
-	home, err := newDirectory(base, acc)
+	home, err := newServerHome(base, acc)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,13 +250,13 @@ func TestSweepEndsAPostmasterThatWasNotTold(t *testing.T) {
 	// Again and again: between its fork and its exec, a child of a test beside
 	// this one holds a copy of the lock.
 	waitFor(t, "its directory to be swept", func() bool {
-		if err := sweep(base, acc); err != nil {
+		if err := removeDeadHomes(base, acc); err != nil {
 			t.Fatal(err)
 		}
 		_, err := os.Stat(home.path)
 		return os.IsNotExist(err)
 	})
-	if runsIn(cmd.Process.Pid, home.path) {
+	if isServerIn(cmd.Process.Pid, home.path) {
 		t.Error("it still runs")
 	}
 }
@@ -293,7 +293,7 @@ func TestBinDirTakesTheNewestMajorVersion(t *testing.T) {
 			}
 		}
 		t.Setenv("PATH", root)
-		got, err := binDir(filepath.Join(root, "*", "bin"))
+		got, err := findBinDir(filepath.Join(root, "*", "bin"))
 		if tt.want == "" {
 			if !errors.Is(err, ErrNotInstalled) {
 				t.Errorf("%v: %q, %v, want ErrNotInstalled", tt.versions, got, err)

@@ -13,7 +13,7 @@ import (
 // without the trailing newline. A later call must not rely on state of the session.
 func (s *Server) SQL(tb testing.TB, database, sql string) string {
 	tb.Helper()
-	rows, err := s.query(tb.Context(), database, sql)
+	rows, err := s.runQuery(tb.Context(), database, sql)
 	if err != nil {
 		tb.Fatalf("SQL: %v", err)
 	}
@@ -35,11 +35,11 @@ func (s *Server) Connect(tb testing.TB) *pgconn.PgConn {
 	return conn
 }
 
-// query runs statements as SQL does, without a test. It ignores a cancelled ctx, because a test's cleanup runs after
+// runQuery runs statements as SQL does, without a test. It ignores a cancelled ctx, because a test's cleanup runs after
 // its context has ended.
-func (s *Server) query(ctx context.Context, database, sql string) (string, error) {
+func (s *Server) runQuery(ctx context.Context, database, sql string) (string, error) {
 	ctx = context.WithoutCancel(ctx)
-	conn, err := s.sessions.take(ctx, s, database)
+	conn, err := s.sessions.takeSession(ctx, s, database)
 	if err != nil {
 		return "", err
 	}
@@ -49,7 +49,7 @@ func (s *Server) query(ctx context.Context, database, sql string) (string, error
 		return "", err
 	}
 	if _, err := conn.Exec(ctx, "DISCARD ALL").ReadAll(); err == nil {
-		s.sessions.put(database, conn)
+		s.sessions.putIdle(database, conn)
 	} else { // a block is open
 		conn.Close(ctx)
 	}
@@ -68,17 +68,17 @@ func (s *Server) query(ctx context.Context, database, sql string) (string, error
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
-// sessions holds one idle connection to each database, for SQL, because a new connection costs the server more than
+// idleSessions holds one idle connection to each database, for SQL, because a new connection costs the server more than
 // most statements. It holds only one for each database, because tests count sessions.
-type sessions struct {
+type idleSessions struct {
 	mu   sync.Mutex
 	idle map[string]*pgconn.PgConn
 }
 
-// take returns a connection to a database that works, an idle one if possible.
-func (c *sessions) take(ctx context.Context, s *Server, database string) (*pgconn.PgConn, error) {
+// takeSession returns a connection to a database that works, an idle one if possible.
+func (c *idleSessions) takeSession(ctx context.Context, s *Server, database string) (*pgconn.PgConn, error) {
 	for {
-		conn := c.next(database)
+		conn := c.takeIdle(database)
 		if conn == nil {
 			break
 		}
@@ -96,8 +96,8 @@ func (c *sessions) take(ctx context.Context, s *Server, database string) (*pgcon
 	return pgconn.ConnectConfig(ctx, config)
 }
 
-// next removes and returns the idle connection to a database, or nil.
-func (c *sessions) next(database string) *pgconn.PgConn {
+// takeIdle removes and returns the idle connection to a database, or nil.
+func (c *idleSessions) takeIdle(database string) *pgconn.PgConn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	conn := c.idle[database]
@@ -105,7 +105,7 @@ func (c *sessions) next(database string) *pgconn.PgConn {
 	return conn
 }
 
-func (c *sessions) put(database string, conn *pgconn.PgConn) {
+func (c *idleSessions) putIdle(database string, conn *pgconn.PgConn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.idle[database] != nil {
@@ -119,7 +119,7 @@ func (c *sessions) put(database string, conn *pgconn.PgConn) {
 }
 
 // close closes the idle connections.
-func (c *sessions) close() {
+func (c *idleSessions) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, conn := range c.idle {

@@ -8,32 +8,32 @@ import (
 	"sync"
 )
 
-// template is a database cluster that was never started. Copying it costs a tenth of initdb. It has its own home, like
-// a server.
-type template struct {
+// clusterTemplate is a database cluster that was never started. Copying it costs a tenth of initdb. It has its own
+// home, like a server.
+type clusterTemplate struct {
 	mu   sync.Mutex
-	home *directory
+	home *serverHome
 }
 
 // copyTo makes the database cluster of s by a copy. The first call makes the template.
-func (t *template) copyTo(s *Server) error {
-	if err := t.make(s); err != nil {
+func (t *clusterTemplate) copyTo(s *Server) error {
+	if err := t.makeCluster(s); err != nil {
 		return err
 	}
 	// Option -a keeps the owner and the mode, which the server checks.
-	if out, err := exec.Command("cp", "-a", filepath.Join(t.home.path, dataName), s.path(dataName)).CombinedOutput(); err != nil {
+	if out, err := exec.Command("cp", "-a", filepath.Join(t.home.path, dataName), s.homePath(dataName)).CombinedOutput(); err != nil {
 		return fmt.Errorf("copy a cluster: %w\n%s", err, out)
 	}
 	return nil
 }
 
-func (t *template) make(s *Server) error {
+func (t *clusterTemplate) makeCluster(s *Server) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.home != nil {
 		return nil
 	}
-	home, err := newDirectory(filepath.Dir(s.home.path), s.account)
+	home, err := newServerHome(filepath.Dir(s.home.path), s.account)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (t *template) make(s *Server) error {
 	return nil
 }
 
-func (t *template) remove() error {
+func (t *clusterTemplate) remove() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.home == nil {

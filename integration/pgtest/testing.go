@@ -14,9 +14,9 @@ func Start(tb testing.TB, opts ...Option) *Server {
 	shared.mu.Lock()
 	active := shared.active
 	shared.mu.Unlock()
-	opts = append([]Option{inMemory}, opts...)
+	opts = append([]Option{keepInMemory}, opts...)
 	if active {
-		opts = append([]Option{copied}, opts...)
+		opts = append([]Option{useTemplate}, opts...)
 	}
 	s, err := Launch(opts...)
 	if err != nil {
@@ -30,11 +30,11 @@ func Start(tb testing.TB, opts ...Option) *Server {
 	return s
 }
 
-// copied makes a server's cluster a copy of the test binary's template.
-func copied(o *options) { o.template = &shared.template }
+// useTemplate makes a server's cluster a copy of the test binary's template.
+func useTemplate(o *options) { o.template = &shared.template }
 
-// inMemory puts the files of a test's server in memory, if there is enough room.
-func inMemory(o *options) { o.memory = true }
+// keepInMemory puts the files of a test's server in memory, if there is enough room.
+func keepInMemory(o *options) { o.memory = true }
 
 // shared is the only server of the test binary, which the first call of Shared starts.
 var shared struct {
@@ -44,7 +44,7 @@ var shared struct {
 	server *Server
 	err    error
 
-	template template // of all clusters that are made while Main runs
+	template clusterTemplate // of all clusters that are made while Main runs
 }
 
 // Main is the body of a TestMain: it runs the tests and returns the exit code. Before it returns, it stops the server
@@ -80,7 +80,7 @@ func Shared(tb testing.TB) *Server {
 		tb.Fatal("pgtest.Shared needs a TestMain that calls pgtest.Main")
 	}
 	if shared.server == nil && shared.err == nil {
-		shared.server, shared.err = Launch(append([]Option{copied, inMemory}, shared.opts...)...)
+		shared.server, shared.err = Launch(append([]Option{useTemplate, keepInMemory}, shared.opts...)...)
 	}
 	if shared.err != nil {
 		tb.Fatalf("start PostgreSQL: %v", shared.err)

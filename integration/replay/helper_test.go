@@ -111,6 +111,6 @@ func (r *rig) metric(t *testing.T, name, label string) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, _ := harness.Metric(t, text, name, label)
+	n, _ := harness.SumMetric(t, text, name, label)
 	return n
 }

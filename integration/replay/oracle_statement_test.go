@@ -142,7 +142,7 @@ func (s *step) statement(known, before lists) *statement {
 	}
 	verb, rest, _ := strings.Cut(st.sql, " ")
 	if s.tagged {
-		rest = oracle.Tag(s.id/idStride) + rest
+		rest = oracle.TagComment(s.id/idStride) + rest
 	}
 	if s.optOut {
 		rest = "/* sluice: no-retry */ " + rest

@@ -45,7 +45,7 @@ func TestOracle(t *testing.T) {
 // whoever reads the end of a log gets no more than this.
 func rules(breaches []oracle.Violation) (lines string) {
 	for _, b := range breaches {
-		lines += fmt.Sprintf("\n%s: %s", b.Verdict, b.Text)
+		lines += fmt.Sprintf("\n%s: %s", b.Rule, b.Text)
 	}
 	return lines
 }

@@ -193,7 +193,7 @@ func (w *world) batch(t *testing.T, number int) (breaches []oracle.Violation, er
 	if err := w.alone(t, number); err != nil {
 		errs = append(errs, err)
 	}
-	breaches = oracle.Check(w.history(t, number, all))
+	breaches = oracle.CheckHistory(w.history(t, number, all))
 	return append(breaches, oracle.CheckLedger(all, w.ledger(t))...), errs
 }
 
@@ -279,7 +279,7 @@ func (w *world) settle(t *testing.T) {
 		}
 		backends := w.metric(t, "dsql_reservoir_size", "")
 		lent := w.metric(t, "dsql_reservoir_in_use", "") + w.metric(t, "dsql_reservoir_dialing", "")
-		connected, _ := harness.Metric(t, w.sim.Admin(t, "GET", "/metrics", ""), "dsqlsim_connections", "")
+		connected, _ := harness.SumMetric(t, w.sim.Admin(t, "GET", "/metrics", ""), "dsqlsim_connections", "")
 		if active == 0 && lent == 0 && backends == connected {
 			return
 		}
@@ -362,7 +362,7 @@ func (w *world) metric(t *testing.T, name, label string) (sum float64) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, _ := harness.Metric(t, text, name, label)
+		n, _ := harness.SumMetric(t, text, name, label)
 		sum += n
 	}
 	return sum

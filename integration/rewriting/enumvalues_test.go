@@ -83,7 +83,8 @@ func TestEnumValuesAtOnce(t *testing.T) {
 // domainChanges has the stand-in take what no cluster of October 2026 takes.
 const domainChanges = "--allow-domain-changes"
 
-// A server that refuses ALTER DOMAIN ... ADD CONSTRAINT, as clusters do, has changed nothing, and the client is told what there is to do.
+// A server that refuses ALTER DOMAIN ... ADD CONSTRAINT, as clusters do, has changed nothing, and the client is told
+// what there is to do.
 func TestEnumValueWithoutAlterDomain(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

@@ -68,7 +68,8 @@ func (f *framed) send(requests string) {
 	}
 }
 
-// answers reads up to the frame that ends so: "Z" and a status, or a tag. Errors are code and detail, warnings their first words.
+// answers reads up to the frame that ends so: "Z" and a status, or a tag. Errors are code and detail, warnings their
+// first words.
 func (f *framed) answers(until string) string {
 	f.t.Helper()
 	if err := f.conn.Conn.SetReadDeadline(time.Now().Add(limit)); err != nil {
@@ -104,8 +105,8 @@ func indexOf(t *testing.T, pg *pgtest.Server) string {
 
 const unawaited = "the index is built in the background, and nobody waits for it"
 
-// awaitedIndexes are dialogues with a CREATE INDEX in a transaction: %s is the table, whose rows have duplicates, or have
-// none. What is answered then, and whether the index is there in the end.
+// awaitedIndexes are dialogues with a CREATE INDEX in a transaction: %s is the table, whose rows have duplicates, or
+// have none. What is answered then, and whether the index is there in the end.
 var awaitedIndexes = []struct{ requests, duplicates, distinct string }{
 	{"Q BEGIN ;; Q CREATE UNIQUE INDEX awaited ON %s (a) ;; Q COMMIT", "BEGIN / ZT / CREATE INDEX / ZT / E / ZI", "BEGIN / ZT / CREATE INDEX / ZT / COMMIT / ZI"},
 	{"Q BEGIN; CREATE UNIQUE INDEX awaited ON %s (a); COMMIT", "BEGIN / CREATE INDEX / E / ZI", "BEGIN / CREATE INDEX / COMMIT / ZI"},
@@ -125,7 +126,8 @@ var awaitedIndexes = []struct{ requests, duplicates, distinct string }{
 	{"Q CREATE UNIQUE INDEX awaited ON %s (a); SELECT 1/0", "CREATE INDEX / 22012 / ZI", ""},
 }
 
-// A CREATE UNIQUE INDEX of a transaction is awaited behind its COMMIT: over duplicates that fails, and no index is left.
+// A CREATE UNIQUE INDEX of a transaction is awaited behind its COMMIT: over duplicates that fails, and no index is
+// left.
 func TestIndexJobsOfTransactions(t *testing.T) {
 	t.Parallel()
 	pg, _, sluice := plainAndSluice(t, nil)
@@ -228,8 +230,8 @@ func TestIndexJobsCancelled(t *testing.T) {
 	left(t, sluice, 0)
 }
 
-// The job of a client that has left is awaited for as long as client.commit_grace says: an index that is not valid by then
-// is dropped if it is UNIQUE.
+// The job of a client that has left is awaited for as long as client.commit_grace says: an index that is not valid by
+// then is dropped if it is UNIQUE.
 func TestIndexJobsWithoutClient(t *testing.T) {
 	t.Parallel()
 	for _, world := range []struct {
@@ -259,7 +261,7 @@ func TestIndexJobsWithoutClient(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						if n, found := harness.Metric(t, text, "dsql_clients", ""); found && n == 0 {
+						if n, found := harness.SumMetric(t, text, "dsql_clients", ""); found && n == 0 {
 							break
 						}
 						if time.Now().After(end) {
@@ -312,7 +314,7 @@ func left(t *testing.T, sluice *harness.Sluice, want float64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, found := harness.Metric(t, text, "dsql_indexes_left_total", ""); !found || n != want {
+	if n, found := harness.SumMetric(t, text, "dsql_indexes_left_total", ""); !found || n != want {
 		t.Errorf("%v indexes are left, want %v", n, want)
 	}
 }

@@ -324,7 +324,7 @@ func TestParts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			counted, _ := harness.Metric(t, text, "dsql_early_commits_total", "")
+			counted, _ := harness.SumMetric(t, text, "dsql_early_commits_total", "")
 			t.Logf("%d programs of each of %d, %.0f parts committed early, %d warnings", way.programs, way.clients, counted, early.Load())
 			if !t.Failed() && (int(early.Load()) < way.programs/2 || int64(counted) != early.Load()) {
 				t.Errorf("%d warnings, %.0f counted", early.Load(), counted)

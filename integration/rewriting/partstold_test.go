@@ -320,8 +320,8 @@ func TestPartsBehindBeginInAPipeline(t *testing.T) {
 	}
 }
 
-// A BEGIN takes what its pipeline has in front of it into the block, and so do its parts: it is committed early as anything
-// else is, with a warning, and a DROP refuses that.
+// A BEGIN takes what its pipeline has in front of it into the block, and so do its parts: it is committed early as
+// anything else is, with a warning, and a DROP refuses that.
 func TestPartsInFrontOfABegin(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -432,8 +432,8 @@ func toldOf(ctx context.Context, c *pgconn.PgConn, sql string, extended bool, no
 	return strings.Join(append(words, *notices...), " ")
 }
 
-// Drivers close the portal that they have run in the same group (sqlx), or the statement (Postgrex). A statement of several steps is
-// carried out then, and the Close answered behind it; anything else in its group has it refused.
+// Drivers close the portal that they have run in the same group (sqlx), or the statement (Postgrex). A statement of
+// several steps is carried out then, and the Close answered behind it; anything else in its group has it refused.
 func TestAlteredAndClosed(t *testing.T) {
 	t.Parallel()
 	r := startParts(t, "autocommit", harness.Env{"DSQL_DDL_CARRY_OUT": "all"})

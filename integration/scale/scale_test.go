@@ -39,7 +39,7 @@ func gauge(t *testing.T, s *harness.Sluice, name string) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, found := harness.Metric(t, text, name, "")
+	n, found := harness.SumMetric(t, text, name, "")
 	if !found {
 		t.Fatalf("no %s", name)
 	}

@@ -47,9 +47,9 @@ func FreePort() (int, error) {
 	return ports[0], nil
 }
 
-// Dir returns a directory for a test's Unix sockets, which other accounts can enter. The path of tb.TempDir may be too
-// long for a socket.
-func Dir(tb testing.TB) string {
+// SocketDir returns a directory for a test's Unix sockets, which other accounts can enter. The path of tb.TempDir may
+// be too long for a socket.
+func SocketDir(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.MkdirTemp("", "sockets-")
 	if err != nil {
@@ -62,13 +62,13 @@ func Dir(tb testing.TB) string {
 	return dir
 }
 
-// Pair returns both ends of a connection, tcp or unix: the accepted end and the dialled end. The end of the test closes
-// the connection.
-func Pair(tb testing.TB, network string) (accepted, dialled net.Conn) {
+// ConnPair returns both ends of a connection, tcp or unix: the accepted end and the dialled end. The end of the test
+// closes the connection.
+func ConnPair(tb testing.TB, network string) (accepted, dialled net.Conn) {
 	tb.Helper()
 	address := "127.0.0.1:0"
 	if network == "unix" {
-		address = filepath.Join(Dir(tb), "s")
+		address = filepath.Join(SocketDir(tb), "s")
 	}
 	ln, err := net.Listen(network, address)
 	if err != nil {

@@ -4,16 +4,16 @@ package sqltexts
 
 import "strings"
 
-// Pump builds a text of n terms: Head, n times Term, Mid, n times End, Tail.
-type Pump struct{ Head, Term, Mid, End, Tail string }
+// RepeatedText builds a text of n terms: Head, n times Term, Mid, n times End, Tail.
+type RepeatedText struct{ Head, Term, Mid, End, Tail string }
 
 // Text returns the text of n terms.
-func (p Pump) Text(n int) string {
+func (p RepeatedText) Text(n int) string {
 	return p.Head + strings.Repeat(p.Term, n) + p.Mid + strings.Repeat(p.End, n) + p.Tail
 }
 
-// Deep maps names to ways to make a text deep, and to ways that only look deep.
-var Deep = map[string]Pump{
+// DeepTexts maps names to ways to make a text deep, and to ways that only look deep.
+var DeepTexts = map[string]RepeatedText{
 	"plus":                {"SELECT 1", "+1", "", "", " FOR UPDATE"},
 	"signs":               {"SELECT 1", "+-", "1", "", " FOR UPDATE"},
 	"unary minus":         {"SELECT ", "- ", "1", "", " FOR UPDATE"},
@@ -196,8 +196,9 @@ var Deep = map[string]Pump{
 	"star of sums":        {"SELECT (a", " + b", ").*", "", " FOR UPDATE"},
 }
 
-// Bomb returns an UPDATE that assigns to n columns, whose source contains another such UPDATE, and so on, depth times.
-func Bomb(n, depth int) string {
+// NestedAssignment returns an UPDATE that assigns to n columns, whose source contains another such UPDATE, and so on,
+// depth times.
+func NestedAssignment(n, depth int) string {
 	columns, ones := strings.TrimSuffix(strings.Repeat("a,", n), ","), strings.TrimSuffix(strings.Repeat("1,", n), ",")
 	source := "(SELECT " + ones + ")"
 	for range depth {

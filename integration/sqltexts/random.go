@@ -36,8 +36,8 @@ var Grammar = map[string][]string{
 	},
 }
 
-// Expand expands a symbol of a grammar, with the forms that pick chooses.
-func Expand(grammar map[string][]string, symbol string, depth int, pick func(forms []string, symbol string, depth int) string) string {
+// ExpandGrammar expands a symbol of a grammar, with the forms that pick chooses.
+func ExpandGrammar(grammar map[string][]string, symbol string, depth int, pick func(forms []string, symbol string, depth int) string) string {
 	form := pick(grammar[symbol], symbol, depth)
 	var b strings.Builder
 	for {
@@ -47,14 +47,14 @@ func Expand(grammar map[string][]string, symbol string, depth int, pick func(for
 			return b.String()
 		}
 		name, after, _ := strings.Cut(rest, "}")
-		b.WriteString(Expand(grammar, name, depth+1, pick))
+		b.WriteString(ExpandGrammar(grammar, name, depth+1, pick))
 		form = after
 	}
 }
 
-// Random expands a symbol of Grammar at random. Deeper levels use the first, shortest form.
-func Random(r *rand.Rand, symbol string, depth int) string {
-	return Expand(Grammar, symbol, depth, func(forms []string, _ string, depth int) string {
+// RandomText expands a symbol of Grammar at random. Deeper levels use the first, shortest form.
+func RandomText(r *rand.Rand, symbol string, depth int) string {
+	return ExpandGrammar(Grammar, symbol, depth, func(forms []string, _ string, depth int) string {
 		if form := forms[r.IntN(len(forms))]; depth <= 6 {
 			return form
 		}

@@ -4,9 +4,9 @@ package txmodel
 
 import "strings"
 
-// Server models a PostgreSQL server with one client. It applies or undoes pending changes where PostgreSQL would. New
-// makes a Server.
-type Server struct {
+// ServerModel models a PostgreSQL server with one client. It applies or undoes pending changes where PostgreSQL would.
+// New makes a Server.
+type ServerModel struct {
 	tx byte // ' ' none, 'i' implicit, 'b' block, 'f' failed block
 	// Pending counts the changes that are not committed.
 	Pending int
@@ -16,13 +16,13 @@ type Server struct {
 	savepoints []uint64
 	// Applied counts the committed changes; a block that commits counts as one more.
 	Applied int
-	// impatient reports that DDL outside a block commits at once.
-	impatient bool
+	// ddlCommits reports that DDL outside a block commits at once.
+	ddlCommits bool
 	// Failed reports that a command has failed.
 	Failed bool
 }
 
-func (m *Server) commit(next byte) {
+func (m *ServerModel) commit(next byte) {
 	m.Applied += m.Pending
 	m.done |= m.now
 	m.now = 0
@@ -32,12 +32,12 @@ func (m *Server) commit(next byte) {
 	m.Pending, m.savepoints, m.tx = 0, nil, next
 }
 
-func (m *Server) rollback(next byte) {
+func (m *ServerModel) rollback(next byte) {
 	m.Pending, m.savepoints, m.now, m.tx = 0, nil, 0, next
 }
 
-// fail applies the effect of an error on the transaction.
-func (m *Server) fail() {
+// failCommand applies the effect of an error on the transaction.
+func (m *ServerModel) failCommand() {
 	m.Failed, m.Pending = true, 0
 	if m.tx != 'b' {
 		m.now = 0
@@ -49,8 +49,8 @@ func (m *Server) fail() {
 	}
 }
 
-// Run runs one command. change is the bit of the change that a WRITE or DDL makes.
-func (m *Server) Run(text string, change uint64) {
+// RunCommand runs one command. change is the bit of the change that a WRITE or DDL makes.
+func (m *ServerModel) RunCommand(text string, change uint64) {
 	if m.tx == ' ' {
 		m.tx = 'i'
 	}
@@ -68,7 +68,7 @@ func (m *Server) Run(text string, change uint64) {
 	case "DDL":
 		m.Pending++
 		m.now |= change
-		if m.impatient && !block {
+		if m.ddlCommits && !block {
 			m.commit('i')
 		}
 	case "COMMIT":
@@ -77,15 +77,15 @@ func (m *Server) Run(text string, change uint64) {
 		m.rollback(' ')
 	case "COMMIT AND CHAIN", "ROLLBACK AND CHAIN", "SAVEPOINT", "RELEASE", "ROLLBACK TO":
 		if !block {
-			m.fail()
+			m.failCommand()
 			return
 		}
-		m.inBlock(text)
+		m.runInBlock(text)
 	}
 }
 
-// inBlock runs a command that a server accepts only in a block.
-func (m *Server) inBlock(text string) {
+// runInBlock runs a command that a server accepts only in a block.
+func (m *ServerModel) runInBlock(text string) {
 	last := len(m.savepoints) - 1
 	switch {
 	case text == "COMMIT AND CHAIN":
@@ -95,7 +95,7 @@ func (m *Server) inBlock(text string) {
 	case text == "SAVEPOINT":
 		m.savepoints = append(m.savepoints, m.now)
 	case last < 0:
-		m.fail()
+		m.failCommand()
 	case text == "RELEASE":
 		m.savepoints = m.savepoints[:last]
 	default:
@@ -104,7 +104,7 @@ func (m *Server) inBlock(text string) {
 }
 
 // runFailed runs a command in a block that has failed.
-func (m *Server) runFailed(text string) {
+func (m *ServerModel) runFailed(text string) {
 	switch {
 	case text == "COMMIT" || text == "ROLLBACK":
 		m.rollback(' ')
@@ -113,52 +113,52 @@ func (m *Server) runFailed(text string) {
 	case text == "ROLLBACK TO" && len(m.savepoints) > 0:
 		m.tx, m.now = 'b', m.savepoints[len(m.savepoints)-1]
 	default:
-		m.fail()
+		m.failCommand()
 	}
 }
 
-// End ends a simple Query, or applies a Sync.
-func (m *Server) End() {
+// EndRequest ends a simple Query, or applies a Sync.
+func (m *ServerModel) EndRequest() {
 	if m.tx == 'i' {
 		m.commit(' ')
 	}
 }
 
 // Status returns the status in a ReadyForQuery: I, T or E.
-func (m *Server) Status() byte {
+func (m *ServerModel) Status() byte {
 	return map[byte]byte{' ': 'I', 'i': 'I', 'b': 'T', 'f': 'E'}[m.tx]
 }
 
 // New returns a server whose session has the given status: I, T or E. In a block there is one savepoint. An impatient
 // server commits DDL outside of a block at once.
-func New(status byte, impatient bool) *Server {
-	m := &Server{tx: map[byte]byte{'I': ' ', 'T': 'b', 'E': 'f'}[status], impatient: impatient}
+func New(status byte, impatient bool) *ServerModel {
+	m := &ServerModel{tx: map[byte]byte{'I': ' ', 'T': 'b', 'E': 'f'}[status], ddlCommits: impatient}
 	if status != 'I' {
 		m.savepoints = []uint64{0}
 	}
 	return m
 }
 
-// Turn plays a turn on the model. The first executes of its commands run by the extended protocol, the others in one
-// simple Query. In a block (start 'T') change 0 is pending, and command i makes change i+1. Turn returns the changes
-// that are applied after each number of commands and at the end, and the final status.
-func Turn(start byte, commands []string, executes int) (applied []uint64, status byte) {
-	m := Server{tx: ' '}
+// PlayTurn plays a turn on the model. The first executes of its commands run by the extended protocol, the others in
+// one simple Query. In a block (start 'T') change 0 is pending, and command i makes change i+1. Turn returns the
+// changes that are applied after each number of commands and at the end, and the final status.
+func PlayTurn(start byte, commands []string, executes int) (applied []uint64, status byte) {
+	m := ServerModel{tx: ' '}
 	if start == 'T' {
 		m.tx, m.now = 'b', 1
 	}
 	applied = append(applied, 0)
 	for i, c := range commands {
 		if !m.Failed {
-			m.Run(c, 2<<i)
+			m.RunCommand(c, 2<<i)
 			if i == len(commands)-1 && executes <= i && !m.Failed {
-				m.End()
+				m.EndRequest()
 			}
 		}
 		applied = append(applied, m.done)
 	}
 	if !m.Failed {
-		m.End()
+		m.EndRequest()
 	}
 	return append(applied, m.done), m.Status()
 }

@@ -55,8 +55,9 @@ func (p *Process) Used() int64 { return p.total.Load() }
 // UsedRows returns the bytes of the rows of all cursors WITH HOLD.
 func (p *Process) UsedRows() int64 { return p.rows.Load() }
 
-// shared returns the counter and the bound that a kind has for all clients. It returns nil for a kind without one.
-func (p *Process) shared(k Kind) (*atomic.Int64, *Bound) {
+// sharedCounter returns the counter and the bound that a kind has for all clients. It returns nil for a kind without
+// one.
+func (p *Process) sharedCounter(k Kind) (*atomic.Int64, *Bound) {
 	switch k {
 	case Own:
 		return &p.total, &p.bounds.Total
@@ -72,14 +73,14 @@ type Client struct {
 	used    [kinds]int32 // small, because each session has one
 }
 
-// New returns the accounts of a new client, in which no bytes are taken.
-func (p *Process) New() Client { return Client{process: p} }
+// NewClient returns the accounts of a new client, in which no bytes are taken.
+func (p *Process) NewClient() Client { return Client{process: p} }
 
 // Used returns the bytes of a kind that the client has taken.
 func (c *Client) Used(k Kind) int { return int(c.used[k]) }
 
-// Full returns the bound that leaves no room for n more bytes of a kind, or nil if there is room.
-func (c *Client) Full(k Kind, n int) *Bound {
+// ExceededBound returns the bound that leaves no room for n more bytes of a kind, or nil if there is room.
+func (c *Client) ExceededBound(k Kind, n int) *Bound {
 	if n <= 0 {
 		return nil
 	}
@@ -92,7 +93,7 @@ func (c *Client) Full(k Kind, n int) *Bound {
 	case c.Used(Own)+c.Used(Texts)+c.Used(Rows)+n > b.Client.Limit:
 		return &b.Client
 	}
-	if all, bound := c.process.shared(k); all != nil && all.Load()+int64(n) > int64(bound.Limit) {
+	if all, bound := c.process.sharedCounter(k); all != nil && all.Load()+int64(n) > int64(bound.Limit) {
 		return bound
 	}
 	return nil
@@ -100,10 +101,10 @@ func (c *Client) Full(k Kind, n int) *Bound {
 
 // TryTake takes n bytes of a kind for the client. If there is no room, TryTake takes none and returns the bound.
 func (c *Client) TryTake(k Kind, n int) *Bound {
-	if full := c.Full(k, n); full != nil {
+	if full := c.ExceededBound(k, n); full != nil {
 		return full
 	}
-	if all, bound := c.process.shared(k); all != nil && all.Add(int64(n)) > int64(bound.Limit) && n > 0 {
+	if all, bound := c.process.sharedCounter(k); all != nil && all.Add(int64(n)) > int64(bound.Limit) && n > 0 {
 		all.Add(int64(-n)) // another client was faster
 		return bound
 	}
@@ -116,7 +117,7 @@ func (c *Client) Add(k Kind, n int) {
 	if n == 0 {
 		return
 	}
-	if all, _ := c.process.shared(k); all != nil {
+	if all, _ := c.process.sharedCounter(k); all != nil {
 		all.Add(int64(n))
 	}
 	c.used[k] += int32(n)
@@ -129,11 +130,11 @@ func (c *Client) Close() {
 	}
 }
 
-// RowsOf is the account of the rows of a client's cursors WITH HOLD, as a stored.Quota.
-type RowsOf struct{ *Client }
+// RowsAccount is the account of the rows of a client's cursors WITH HOLD, as a stored.Quota.
+type RowsAccount struct{ *Client }
 
 // Take takes n bytes for rows of cursors. If there is no room, Take takes none and returns false.
-func (r RowsOf) Take(n int) bool { return r.TryTake(Rows, n) == nil }
+func (r RowsAccount) Take(n int) bool { return r.TryTake(Rows, n) == nil }
 
 // Give returns n bytes of rows of cursors.
-func (r RowsOf) Give(n int) { r.Add(Rows, -n) }
+func (r RowsAccount) Give(n int) { r.Add(Rows, -n) }

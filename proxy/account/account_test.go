@@ -12,7 +12,7 @@ var bounds = Bounds{Client: Bound{ClientKey, 100}, Texts: Bound{"texts", 60}, Ro
 // What a client takes counts for it and for all, or nothing of it does.
 func TestAccounts(t *testing.T) {
 	p := NewProcess(bounds)
-	a, b := p.New(), p.New()
+	a, b := p.NewClient(), p.NewClient()
 	for i, step := range []struct {
 		of   *Client
 		kind Kind
@@ -45,7 +45,7 @@ func TestAccounts(t *testing.T) {
 			return [...]int64{int64(step.of.used[Own]), int64(step.of.used[Texts]), int64(step.of.used[Rows]), p.Used(), p.UsedRows(), 0}
 		}
 		was, got, can := stands(), "", ""
-		if full := step.of.Full(step.kind, step.n); full != nil {
+		if full := step.of.ExceededBound(step.kind, step.n); full != nil {
 			can = full.Key
 		}
 		if full := step.of.TryTake(step.kind, step.n); full != nil {
@@ -61,7 +61,7 @@ func TestAccounts(t *testing.T) {
 	if a.used != [kinds]int32{50, 0, 0} || b.used != [kinds]int32{40, 0, 0} || p.Used() != 90 || p.UsedRows() != 0 {
 		t.Errorf("taken: %v, %v, %d, %d", a.used, b.used, p.Used(), p.UsedRows())
 	}
-	rows := RowsOf{&b}
+	rows := RowsAccount{&b}
 	if !rows.Take(50) || rows.Take(1) || p.UsedRows() != 50 {
 		t.Errorf("rows have %d bytes", p.UsedRows())
 	}
@@ -82,7 +82,7 @@ func TestManyClients(t *testing.T) {
 	for i := range 8 {
 		clients.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(i), 39))
-			c := p.New()
+			c := p.NewClient()
 			var charges [4]Charge
 			for range 10_000 {
 				x := &charges[random.IntN(len(charges))]

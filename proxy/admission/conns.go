@@ -16,35 +16,37 @@ import (
 )
 
 const (
-	// patience is the time for which a startup cannot be displaced by a newcomer, if the newcomer's source has as many
+	// displaceAfter is the time for which a startup cannot be displaced by a newcomer, if the newcomer's source has as many
 	// startups. It is many times the duration of a startup.
-	patience = 250 * time.Millisecond
-	// reportEvery is the shortest time between two results of Conns.TurnedAway other than zeros.
+	displaceAfter = 250 * time.Millisecond
+	// reportEvery is the shortest time between two results of Conns.TakeRefusalCounts other than zeros.
 	reportEvery = 10 * time.Second
 )
 
-// Conns counts the connections of clients. It is safe for concurrent use.
+// ConnLimiter counts the connections of clients. It is safe for concurrent use.
 //
 // If all places are taken, a newcomer displaces a connection whose startup is not finished. So
 // silent connections do not block others. If one source has at least two startups more than the
 // newcomer's source, its oldest startup is displaced. Otherwise the oldest startup of all is
 // displaced, once it is older than patience. So a flood from one address displaces itself, and a
 // single source can use all places.
-type Conns struct {
+type ConnLimiter struct {
 	mu   sync.Mutex
 	most int
 	open int
 	// startups are connections whose startup is not finished. openings are connections whose startup is finished and that
 	// have no session yet.
-	startups, openings list
+	startups, openings connList
 	sources            map[source]int // of startups
 	// refused and displaced are counts of connections since the time reported.
 	refused, displaced int
 	reported           time.Time
 }
 
-// NewConns returns a Conns with places for most connections.
-func NewConns(most int) *Conns { return &Conns{most: most, sources: map[source]int{}} }
+// NewConnLimiter returns a Conns with places for most connections.
+func NewConnLimiter(most int) *ConnLimiter {
+	return &ConnLimiter{most: most, sources: map[source]int{}}
+}
 
 // source is the origin of connections: an address (a /64 of IPv6), or a process at a Unix socket. The zero source means
 // unknown processes of this machine, which are not counted.
@@ -53,12 +55,12 @@ type source struct {
 	process   int32
 }
 
-// sourceOf returns the source of a connection. It is called once, after the accept, because a process may end before
+// connSource returns the source of a connection. It is called once, after the accept, because a process may end before
 // its connection does, and its number may be used again.
-func sourceOf(conn net.Conn) (of source) {
+func connSource(conn net.Conn) (of source) {
 	if pid, _, ok := rawconn.PeerProcess(conn); ok {
 		of.process = pid
-	} else if addresses, ok := startup.SourceOf(conn.RemoteAddr()); ok {
+	} else if addresses, ok := startup.AddrSource(conn.RemoteAddr()); ok {
 		of.addresses = addresses
 	}
 	return of
@@ -69,24 +71,24 @@ func sourceOf(conn net.Conn) (of source) {
 type Conn struct {
 	Net       net.Conn
 	from      source
-	came      time.Time
-	place     place
+	arrived   time.Time
+	place     listLinks
 	displaced bool // another connection has its place
 	KeptAlive bool // the socket has its keepalive times already
 }
 
 // Admit gives a connection a place. Admit returns false if there is none. The caller closes the displaced connection,
 // if any.
-func (c *Conns) Admit(in *Conn, now time.Time) (displaced *Conn, ok bool) {
-	in.from, in.came = sourceOf(in.Net), now
+func (c *ConnLimiter) Admit(in *Conn, now time.Time) (displaced *Conn, ok bool) {
+	in.from, in.arrived = connSource(in.Net), now
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.open >= c.most {
-		if displaced = c.last(in.from, now); displaced == nil {
+		if displaced = c.chooseDisplaced(in.from, now); displaced == nil {
 			c.refused++
 			return nil, false
 		}
-		c.leave(displaced)
+		c.removeStartup(displaced)
 		displaced.displaced = true
 		c.displaced++
 		c.open--
@@ -99,9 +101,9 @@ func (c *Conns) Admit(in *Conn, now time.Time) (displaced *Conn, ok bool) {
 	return displaced, true
 }
 
-// last returns the connection in its startup that a newcomer displaces, or nil. last checks each source. There are at
-// most as many sources as places.
-func (c *Conns) last(newcomer source, now time.Time) *Conn {
+// chooseDisplaced returns the connection in its startup that a newcomer displaces, or nil. last checks each source.
+// There are at most as many sources as places.
+func (c *ConnLimiter) chooseDisplaced(newcomer source, now time.Time) *Conn {
 	oldest := c.startups.first
 	if oldest == nil {
 		return nil
@@ -116,73 +118,75 @@ func (c *Conns) last(newcomer source, now time.Time) *Conn {
 		for oldest.from != greediest {
 			oldest = oldest.place.next
 		}
-	} else if now.Sub(oldest.came) < patience {
+	} else if now.Sub(oldest.arrived) < displaceAfter {
 		return nil
 	}
 	return oldest
 }
 
-// leave removes a connection from the startups. With its last startup, a source leaves the map, so that the map is no
-// larger than the list.
-func (c *Conns) leave(in *Conn) {
+// removeStartup removes a connection from the startups. With its last startup, a source leaves the map, so that the map
+// is no larger than the list.
+func (c *ConnLimiter) removeStartup(in *Conn) {
 	c.startups.remove(in)
 	if c.sources[in.from]--; c.sources[in.from] <= 0 {
 		delete(c.sources, in.from)
 	}
 }
 
-// Started records that the startup of a connection has ended, with success or not. Cut still closes the connection.
-func (c *Conns) Started(in *Conn) {
+// FinishStartup records that the startup of a connection has ended, with success or not. Cut still closes the
+// connection.
+func (c *ConnLimiter) FinishStartup(in *Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if in.place.in == &c.startups {
-		c.leave(in)
+		c.removeStartup(in)
 		c.openings.add(in)
 	}
 }
 
-// Opened records that a connection has its session, or is closed. From then on, Cut does not close the connection.
-func (c *Conns) Opened(in *Conn) {
+// FinishOpening records that a connection has its session, or is closed. From then on, Cut does not close the
+// connection.
+func (c *ConnLimiter) FinishOpening(in *Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.forget(in)
+	c.removeFromList(in)
 }
 
-// forget removes a connection from the list of startups or openings, if it is in one. The caller holds mu.
-func (c *Conns) forget(in *Conn) {
+// removeFromList removes a connection from the list of startups or openings, if it is in one. The caller holds mu.
+func (c *ConnLimiter) removeFromList(in *Conn) {
 	switch in.place.in {
 	case &c.startups:
-		c.leave(in)
+		c.removeStartup(in)
 	case &c.openings:
 		c.openings.remove(in)
 	}
 }
 
-// Cut closes all connections that have no session yet. Admit must not be called afterwards. Cut holds the lock during
-// the closing, so that none of these connections gets a session meanwhile.
-func (c *Conns) Cut() {
+// CloseUnopened closes all connections that have no session yet. Admit must not be called afterwards. Cut holds the
+// lock during the closing, so that none of these connections gets a session meanwhile.
+func (c *ConnLimiter) CloseUnopened() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, l := range [...]*list{&c.startups, &c.openings} {
+	for _, l := range [...]*connList{&c.startups, &c.openings} {
 		for in := l.first; in != nil; in = in.place.next {
 			in.Net.Close()
 		}
 	}
 }
 
-// Left records that a connection was closed, and frees its place.
-func (c *Conns) Left(in *Conn) {
+// ReleasePlace records that a connection was closed, and frees its place.
+func (c *ConnLimiter) ReleasePlace(in *Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.forget(in)
+	c.removeFromList(in)
 	if !in.displaced {
 		c.open--
 	}
 }
 
-// TurnedAway returns how many connections were refused and displaced since the last call with a result other than
-// zeros. Within reportEvery of that call it returns zeros.
-func (c *Conns) TurnedAway(now time.Time) (refused, displaced int) {
+// TakeRefusalCounts returns how many connections were refused and displaced since the last call with a result other
+// than zeros. Within reportEvery of that call it returns zeros.
+func (c *ConnLimiter) TakeRefusalCounts(now time.Time) (refused, displaced int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.refused+c.displaced == 0 || now.Sub(c.reported) < reportEvery {

@@ -11,7 +11,7 @@ import (
 )
 
 // admit returns the connection if it got a place, and the one that it displaced.
-func admit(a *Conns, conn net.Conn, now time.Time) (in, displaced *Conn) {
+func admit(a *ConnLimiter, conn net.Conn, now time.Time) (in, displaced *Conn) {
 	in = &Conn{Net: conn}
 	displaced, ok := a.Admit(in, now)
 	if !ok {
@@ -37,7 +37,7 @@ func TestFloodKeepsOutItself(t *testing.T) {
 	t.Parallel()
 	const most = 100
 	now := time.Now()
-	a := NewConns(most)
+	a := NewConnLimiter(most)
 	flood := callerFrom("192.0.2.66")
 	refused := 0
 	for i := range 3 * most {
@@ -57,7 +57,7 @@ func TestFloodKeepsOutItself(t *testing.T) {
 			from = callerFrom("127.0.0.1")
 		}
 		in, displaced := admit(a, from, now)
-		if in == nil || displaced == nil || displaced.from != sourceOf(flood) {
+		if in == nil || displaced == nil || displaced.from != connSource(flood) {
 			t.Fatalf("newcomer %d: in %v, at the cost of %v", i, in != nil, displaced)
 		}
 		guests = append(guests, in)
@@ -69,18 +69,18 @@ func TestFloodKeepsOutItself(t *testing.T) {
 		if in.displaced {
 			t.Errorf("the flood displaced newcomer %d", i)
 		}
-		a.Left(in)
+		a.ReleasePlace(in)
 	}
 	// In time the flood displaces itself.
 	for range most {
 		admit(a, flood, now)
 	}
-	now = now.Add(patience)
-	if in, displaced := admit(a, flood, now); in == nil || displaced == nil || displaced.from != sourceOf(flood) {
+	now = now.Add(displaceAfter)
+	if in, displaced := admit(a, flood, now); in == nil || displaced == nil || displaced.from != connSource(flood) {
 		t.Error("what says nothing for long keeps its place")
 	}
 	for in := a.startups.first; in != nil; in = a.startups.first {
-		a.Left(in)
+		a.ReleasePlace(in)
 	}
 	if a.open < 0 || len(a.sources) != 0 {
 		t.Errorf("%d open, sources %v", a.open, a.sources)
@@ -91,7 +91,7 @@ func TestFloodKeepsOutItself(t *testing.T) {
 func TestSourcesShareStartups(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	a := NewConns(60)
+	a := NewConnLimiter(60)
 	one, two, three := callerFrom("192.0.2.1"), callerFrom("2001:db8::1"), callerFrom("2001:db8:1::1")
 	for range 100 {
 		admit(a, one, now)
@@ -100,12 +100,12 @@ func TestSourcesShareStartups(t *testing.T) {
 		admit(a, two, now)
 		admit(a, one, now)
 	}
-	if n, m := a.sources[sourceOf(one)], a.sources[sourceOf(two)]; n+m != 60 || n < 29 || m < 29 {
+	if n, m := a.sources[connSource(one)], a.sources[connSource(two)]; n+m != 60 || n < 29 || m < 29 {
 		t.Errorf("%d and %d", n, m)
 	}
 	for range 15 {
 		if in, _ := admit(a, three, now); in == nil {
-			t.Fatalf("a third has %d", a.sources[sourceOf(three)])
+			t.Fatalf("a third has %d", a.sources[connSource(three)])
 		}
 	}
 }
@@ -128,7 +128,7 @@ func TestSourceOfUnixSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	if of := sourceOf(server); of.process == 0 {
+	if of := connSource(server); of.process == 0 {
 		t.Errorf("%+v", of)
 	}
 }
@@ -147,7 +147,7 @@ func TestCutOfArrivals(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		now := time.Now()
-		a := NewConns(rapid.IntRange(1, 8).Draw(r, "most"))
+		a := NewConnLimiter(rapid.IntRange(1, 8).Draw(r, "most"))
 		var startups, openings, others []*Conn
 		without := func(of []*Conn, in *Conn) []*Conn {
 			return slices.DeleteFunc(of, func(other *Conn) bool { return other == in })
@@ -169,20 +169,20 @@ func TestCutOfArrivals(t *testing.T) {
 			case len(here) == 0:
 			case act == 3:
 				in := pick(here)
-				if a.Started(in); slices.Contains(startups, in) {
+				if a.FinishStartup(in); slices.Contains(startups, in) {
 					startups, openings = without(startups, in), append(openings, in)
 				}
 			default:
 				in := pick(here)
 				if act == 4 {
-					a.Opened(in)
+					a.FinishOpening(in)
 				} else {
-					a.Left(in)
+					a.ReleasePlace(in)
 				}
 				startups, openings, others = without(startups, in), without(openings, in), append(others, in)
 			}
 			for _, l := range []struct {
-				is   *list
+				is   *connList
 				want []*Conn
 			}{{&a.startups, startups}, {&a.openings, openings}} {
 				var got []*Conn
@@ -195,9 +195,9 @@ func TestCutOfArrivals(t *testing.T) {
 			}
 		}
 		for _, in := range others {
-			a.Started(in) // one that was displaced goes on until it finds its connection closed
+			a.FinishStartup(in) // one that was displaced goes on until it finds its connection closed
 		}
-		a.Cut()
+		a.CloseUnopened()
 		for _, in := range slices.Concat(startups, openings) {
 			if !in.Net.(*closable).closed {
 				r.Error("a startup was left open")

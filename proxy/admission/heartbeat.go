@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// errNoRound is the error of Heartbeat.Alive.
+// errNoRound is the error of Heartbeat.CheckAlive.
 var errNoRound = errors.New("no round of the sessions has ended")
 
 // Heartbeat records rounds of a goroutine that takes the locks of all sessions. A finished round shows that none of
@@ -20,8 +20,8 @@ type Heartbeat struct {
 	ended bool
 }
 
-// Mark records that a round of the goroutine has ended.
-func (b *Heartbeat) Mark() {
+// Beat records that a round of the goroutine has ended.
+func (b *Heartbeat) Beat() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.last = time.Now()
@@ -33,15 +33,15 @@ func (b *Heartbeat) Mark() {
 
 // Stop records that the goroutine will make no more rounds.
 func (b *Heartbeat) Stop() {
-	b.Mark()
+	b.Beat()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ended = true
 }
 
-// recent returns nil if a round ended within the time, or if Stop was called. Otherwise it returns a channel that the
-// next round closes.
-func (b *Heartbeat) recent(within time.Duration) <-chan struct{} {
+// nextRound returns nil if a round ended within the time, or if Stop was called. Otherwise it returns a channel that
+// the next round closes.
+func (b *Heartbeat) nextRound(within time.Duration) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ended || time.Since(b.last) < within {
@@ -53,10 +53,10 @@ func (b *Heartbeat) recent(within time.Duration) <-chan struct{} {
 	return b.next
 }
 
-// Alive returns nil if a round has ended within the time, or ends before ctx does. Otherwise Alive returns an error. So
-// a process that was suspended has a round's time to show that it works.
-func (b *Heartbeat) Alive(ctx context.Context, within time.Duration) error {
-	next := b.recent(within)
+// CheckAlive returns nil if a round has ended within the time, or ends before ctx does. Otherwise Alive returns an
+// error. So a process that was suspended has a round's time to show that it works.
+func (b *Heartbeat) CheckAlive(ctx context.Context, within time.Duration) error {
+	next := b.nextRound(within)
 	if next == nil {
 		return nil
 	}

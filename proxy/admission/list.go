@@ -1,21 +1,21 @@
 package admission
 
-// list holds connections, the oldest first. The links are in the connections, so that a list needs no memory for them.
-// The zero list is empty. The lock of a Conns guards its lists and the places of its connections.
-type list struct {
+// connList holds connections, the oldest first. The links are in the connections, so that a list needs no memory for
+// them. The zero list is empty. The lock of a Conns guards its lists and the places of its connections.
+type connList struct {
 	first, last *Conn
 	n           int
 }
 
-// place is a connection's position in a list. A connection is in at most one list.
-type place struct {
-	in             *list
+// listLinks is a connection's position in a list. A connection is in at most one list.
+type listLinks struct {
+	in             *connList
 	previous, next *Conn
 }
 
 // add appends a connection that is in no list yet.
-func (l *list) add(in *Conn) {
-	in.place = place{in: l, previous: l.last}
+func (l *connList) add(in *Conn) {
+	in.place = listLinks{in: l, previous: l.last}
 	if l.last == nil {
 		l.first = in
 	} else {
@@ -26,7 +26,7 @@ func (l *list) add(in *Conn) {
 }
 
 // remove removes a connection from its list. The connection must be in this list.
-func (l *list) remove(in *Conn) {
+func (l *connList) remove(in *Conn) {
 	at := in.place
 	if at.previous == nil {
 		l.first = at.next
@@ -38,6 +38,6 @@ func (l *list) remove(in *Conn) {
 	} else {
 		at.next.place.previous = at.previous
 	}
-	in.place = place{}
+	in.place = listLinks{}
 	l.n--
 }

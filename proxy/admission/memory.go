@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 )
 
-// Memory reports whether the process is short of memory, because the bounds of all clients together may allow more than
-// GOMEMLIMIT. A process that is short accepts no new clients and begins no transactions. Running transactions continue.
-// The zero Memory is never short, and neither is a process without a limit.
-type Memory struct {
+// MemoryMonitor reports whether the process is short of memory, because the bounds of all clients together may allow
+// more than GOMEMLIMIT. A process that is short accepts no new clients and begins no transactions. Running transactions
+// continue. The zero Memory is never short, and neither is a process without a limit.
+type MemoryMonitor struct {
 	short   atomic.Bool
 	samples []metrics.Sample
 }
@@ -20,16 +20,17 @@ type Memory struct {
 // shortAt is the part of the memory limit above which the process is short of memory.
 const shortAt = 0.9
 
-// Short returns the result of the last Look: whether the process is short of memory. Short is safe for concurrent use.
-func (m *Memory) Short() bool { return m.short.Load() }
+// IsShort returns the result of the last Look: whether the process is short of memory. Short is safe for concurrent
+// use.
+func (m *MemoryMonitor) IsShort() bool { return m.short.Load() }
 
-// Look measures the memory of the process and compares it with limit, in bytes, or 0 for none. It logs each change.
+// Measure measures the memory of the process and compares it with limit, in bytes, or 0 for none. It logs each change.
 // Only one goroutine may call Look.
-func (m *Memory) Look(limit int64, log *slog.Logger) {
+func (m *MemoryMonitor) Measure(limit int64, log *slog.Logger) {
 	if limit == 0 {
 		return
 	}
-	used := m.used()
+	used := m.usedBytes()
 	short := float64(used) > shortAt*float64(limit)
 	if m.short.Swap(short) != short {
 		if short {
@@ -40,10 +41,10 @@ func (m *Memory) Look(limit int64, log *slog.Logger) {
 	}
 }
 
-// used returns the bytes of the live heap as of the last garbage collection, of the stacks, and of the C allocator of
-// PostgreSQL's parser. The last are the bytes that the kernel counts above Go's own. Garbage and free spans do not
+// usedBytes returns the bytes of the live heap as of the last garbage collection, of the stacks, and of the C allocator
+// of PostgreSQL's parser. The last are the bytes that the kernel counts above Go's own. Garbage and free spans do not
 // count.
-func (m *Memory) used() int64 {
+func (m *MemoryMonitor) usedBytes() int64 {
 	if m.samples == nil {
 		for _, name := range []string{"/gc/heap/live:bytes", "/memory/classes/heap/stacks:bytes",
 			"/memory/classes/total:bytes", "/memory/classes/heap/released:bytes"} {
@@ -52,11 +53,12 @@ func (m *Memory) used() int64 {
 	}
 	metrics.Read(m.samples)
 	value := func(i int) int64 { return int64(m.samples[i].Value.Uint64()) }
-	return value(0) + value(1) + max(0, anonymous()-(value(2)-value(3)))
+	return value(0) + value(1) + max(0, anonymousMemory()-(value(2)-value(3)))
 }
 
-// anonymous returns the bytes of the process's memory that no file backs, or 0 if the kernel does not report them.
-func anonymous() int64 {
+// anonymousMemory returns the bytes of the process's memory that no file backs, or 0 if the kernel does not report
+// them.
+func anonymousMemory() int64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0

@@ -13,11 +13,11 @@ import (
 
 // This file decodes the parameters of statements about advisory locks: their types, and the values of a Bind.
 
-// ParamTypes returns the OIDs of the types of a statement's parameters. Where the client gave no type, it is that of
-// the function's argument or of a cast. ParamTypes accepts any integer type that PostgreSQL would convert, and returns
-// PostgreSQL's error for other types.
-func ParamTypes(a *rewrite.Advisory, oids string) ([]uint32, error) {
-	types := make([]uint32, a.Params())
+// ResolveParamTypes returns the OIDs of the types of a statement's parameters. Where the client gave no type, it is
+// that of the function's argument or of a cast. ResolveParamTypes accepts any integer type that PostgreSQL would
+// convert, and returns PostgreSQL's error for other types.
+func ResolveParamTypes(a *rewrite.AdvisoryCall, oids string) ([]uint32, error) {
+	types := make([]uint32, a.MaxParam())
 	for i := range types {
 		if at := 2 + 4*i; at+4 <= len(oids) {
 			types[i] = binary.BigEndian.Uint32([]byte(oids[at:]))
@@ -30,7 +30,7 @@ func ParamTypes(a *rewrite.Advisory, oids string) ([]uint32, error) {
 		t := &types[arg.Param-1]
 		want := arg.Type
 		if want == 0 {
-			want = a.ArgType()
+			want = a.ArgTypeOID()
 		}
 		switch *t {
 		case 0:
@@ -51,16 +51,16 @@ func ParamTypes(a *rewrite.Advisory, oids string) ([]uint32, error) {
 var errArgument = &wire.Error{Code: "42883", Message: "the arguments of an advisory lock are one bigint or two integers",
 	Hint: "No function matches the given argument types. You might need to add explicit type casts."}
 
-// Value is the value of one parameter of a Bind.
-type Value struct {
+// BindValue is the value of one parameter of a Bind.
+type BindValue struct {
 	binary, null bool
 	bytes        []byte
 }
 
-// Values returns the values and the result formats of a Bind. rest is the part of the Bind after its names. ok is false
-// if the part is malformed.
-func Values(rest []byte) (values []Value, formats []uint16, ok bool) {
-	codes, rest, ok := wire.TakeCodes(rest)
+// ParseBindValues returns the values and the result formats of a Bind. rest is the part of the Bind after its names. ok
+// is false if the part is malformed.
+func ParseBindValues(rest []byte) (values []BindValue, formats []uint16, ok bool) {
+	codes, rest, ok := wire.ParseFormatCodes(rest)
 	if !ok || len(rest) < 2 {
 		return nil, nil, false
 	}
@@ -75,7 +75,7 @@ func Values(rest []byte) (values []Value, formats []uint16, ok bool) {
 		}
 		size := int(int32(binary.BigEndian.Uint32(rest)))
 		rest = rest[4:]
-		v := Value{null: size < 0}
+		v := BindValue{null: size < 0}
 		if size = max(size, 0); size > len(rest) {
 			return nil, nil, false
 		}
@@ -88,12 +88,12 @@ func Values(rest []byte) (values []Value, formats []uint16, ok bool) {
 		}
 		values = append(values, v)
 	}
-	formats, rest, ok = wire.TakeCodes(rest)
+	formats, rest, ok = wire.ParseFormatCodes(rest)
 	return values, formats, ok && len(rest) == 0
 }
 
-// number returns the value as a number of the type with an OID, or nil for NULL. The errors are PostgreSQL's.
-func (v *Value) number(oid uint32) (*int64, error) {
+// parseInteger returns the value as a number of the type with an OID, or nil for NULL. The errors are PostgreSQL's.
+func (v *BindValue) parseInteger(oid uint32) (*int64, error) {
 	name, size, least, most := "bigint", 8, int64(math.MinInt64), int64(math.MaxInt64)
 	switch oid {
 	case rewrite.Int4OID:
@@ -127,8 +127,8 @@ func (v *Value) number(oid uint32) (*int64, error) {
 	return &n, nil
 }
 
-// KeyOf returns the key of the advisory lock that a statement names, or nil if a part of the key is NULL.
-func KeyOf(a *rewrite.Advisory, params []*int64) (key []int64, err error) {
+// LockKey returns the key of the advisory lock that a statement names, or nil if a part of the key is NULL.
+func LockKey(a *rewrite.AdvisoryCall, params []*int64) (key []int64, err error) {
 	for _, arg := range a.Args {
 		switch {
 		case arg.Param > len(params):
@@ -148,8 +148,8 @@ func KeyOf(a *rewrite.Advisory, params []*int64) (key []int64, err error) {
 	return key, nil
 }
 
-// Binary reports whether the only result column has the binary format. The errors are PostgreSQL's.
-func Binary(formats []uint16) (bool, error) {
+// IsBinaryResult reports whether the only result column has the binary format. The errors are PostgreSQL's.
+func IsBinaryResult(formats []uint16) (bool, error) {
 	switch {
 	case len(formats) == 0:
 		return false, nil
@@ -161,15 +161,15 @@ func Binary(formats []uint16) (bool, error) {
 	return formats[0] == 1, nil
 }
 
-// BoundKey returns the key of the advisory lock that a statement names by its parameters, or nil if a part of the key
-// is NULL.
-func BoundKey(a *rewrite.Advisory, types []uint32, values []Value) ([]int64, error) {
+// BoundLockKey returns the key of the advisory lock that a statement names by its parameters, or nil if a part of the
+// key is NULL.
+func BoundLockKey(a *rewrite.AdvisoryCall, types []uint32, values []BindValue) ([]int64, error) {
 	numbers := make([]*int64, len(values))
 	for i := range values {
 		var err error
-		if numbers[i], err = values[i].number(types[i]); err != nil {
+		if numbers[i], err = values[i].parseInteger(types[i]); err != nil {
 			return nil, err
 		}
 	}
-	return KeyOf(a, numbers)
+	return LockKey(a, numbers)
 }

@@ -2,30 +2,30 @@ package advisory
 
 import "time"
 
-// Terms are the durations from which the leases of advisory locks are calculated.
-type Terms struct {
+// LeaseTerms are the durations from which the leases of advisory locks are calculated.
+type LeaseTerms struct {
 	// Lease is the time after which others may take the lock of an owner that renews nothing.
 	Lease time.Duration
-	// Longest bounds the time of a DDL statement at the server.
-	Longest time.Duration
+	// LongestDDL bounds the time of a DDL statement at the server.
+	LongestDDL time.Duration
 }
 
-// Promise returns the lease that a holder writes to the table. The lease is longer for a holder that may have DDL
+// LeaseLength returns the lease that a holder writes to the table. The lease is longer for a holder that may have DDL
 // running.
-func (t Terms) Promise(ddl bool) time.Duration {
+func (t LeaseTerms) LeaseLength(ddl bool) time.Duration {
 	if ddl {
-		return t.Lease + t.Longest
+		return t.Lease + t.LongestDDL
 	}
 	return t.Lease
 }
 
-// RenewEvery returns the interval at which a holder renews its locks.
-func (t Terms) RenewEvery() time.Duration { return t.Lease / 3 }
+// RenewInterval returns the interval at which a holder renews its locks.
+func (t LeaseTerms) RenewInterval() time.Duration { return t.Lease / 3 }
 
-// Holder is what the holder of an advisory lock knows of the lock.
-type Holder struct {
+// LockHolder is what the holder of an advisory lock knows of the lock.
+type LockHolder struct {
 	Name string
-	Row  Row
+	Row  LockRow
 	// Confirmed is the time when the first request with the row's current state was sent, by the holder's clock.
 	Confirmed time.Duration
 	// Doubt is set after a renewal with an unknown outcome, which may still arrive. When a later renewal, with the next
@@ -33,22 +33,22 @@ type Holder struct {
 	Doubt bool
 }
 
-// Renewed returns the holder after a renewal that was sent at the time sent and confirmed.
-func (h Holder) Renewed(lease, sent time.Duration) Holder {
+// WithRenewal returns the holder after a renewal that was sent at the time sent and confirmed.
+func (h LockHolder) WithRenewal(lease, sent time.Duration) LockHolder {
 	h.Row.Seq++
 	h.Row.Lease, h.Confirmed, h.Doubt = lease, sent, false
 	return h
 }
 
-// Doubted returns the holder after a renewal whose outcome is unknown.
-func (h Holder) Doubted() Holder {
+// WithDoubt returns the holder after a renewal whose outcome is unknown.
+func (h LockHolder) WithDoubt() LockHolder {
 	h.Doubt = true
 	return h
 }
 
-// Found returns the holder after a look at the lock's row, which a renewal in doubt may have changed. ok is false if
+// WithRow returns the holder after a look at the lock's row, which a renewal in doubt may have changed. ok is false if
 // another process has the lock.
-func (h Holder) Found(row *Row) (found Holder, ok bool) {
+func (h LockHolder) WithRow(row *LockRow) (found LockHolder, ok bool) {
 	if row == nil || row.Epoch != h.Row.Epoch || row.Owner != h.Row.Owner {
 		return h, false
 	}
@@ -56,9 +56,9 @@ func (h Holder) Found(row *Row) (found Holder, ok bool) {
 	return h, true
 }
 
-// Promises reports whether DDL that is sent now ends before another process can take the lock. That is so if the long
+// CoversDDL reports whether DDL that is sent now ends before another process can take the lock. That is so if the long
 // lease is in the table and half of the ordinary lease is left for the way to the server. The caller has no renewal in
 // progress, and sends none with a short lease until the DDL has ended.
-func (h Holder) Promises(t Terms, now time.Duration) bool {
-	return !h.Doubt && h.Row.Lease >= t.Promise(true) && now-h.Confirmed < t.Lease/2
+func (h LockHolder) CoversDDL(t LeaseTerms, now time.Duration) bool {
+	return !h.Doubt && h.Row.Lease >= t.LeaseLength(true) && now-h.Confirmed < t.Lease/2
 }

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Queue orders the sessions of one process that wait for the same advisory lock. The first session of a line looks at
-// the lock's row, and the others only wait. The zero Queue is ready for use. Queue is safe for concurrent use.
-type Queue struct {
+// WaitQueue orders the sessions of one process that wait for the same advisory lock. The first session of a line looks
+// at the lock's row, and the others only wait. The zero Queue is ready for use. Queue is safe for concurrent use.
+type WaitQueue struct {
 	mu    sync.Mutex
 	lines map[string][]chan struct{} // by the lock's name; the first of each has its turn
 }
 
 // Join appends the caller to the line of a lock. Join returns when the caller has its turn, or with the cause of ctx's
 // end. After a nil error the caller calls leave once, when it waits no longer.
-func (q *Queue) Join(ctx context.Context, name string) (leave func(), err error) {
+func (q *WaitQueue) Join(ctx context.Context, name string) (leave func(), err error) {
 	turn := make(chan struct{})
 	q.mu.Lock()
 	if q.lines == nil {
@@ -38,14 +38,14 @@ func (q *Queue) Join(ctx context.Context, name string) (leave func(), err error)
 	}
 }
 
-// Waiting returns the number of sessions in the line of a lock.
-func (q *Queue) Waiting(name string) int {
+// LineLength returns the number of sessions in the line of a lock.
+func (q *WaitQueue) LineLength(name string) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.lines[name])
 }
 
-func (q *Queue) leave(name string, turn chan struct{}) {
+func (q *WaitQueue) leave(name string, turn chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	line := q.lines[name]
@@ -61,8 +61,8 @@ func (q *Queue) leave(name string, turn chan struct{}) {
 	q.lines[name] = line
 }
 
-// Patience paces a session's looks at a lock that another process holds. The zero Patience has not looked yet.
-type Patience struct {
+// PollPacer paces a session's looks at a lock that another process holds. The zero Patience has not looked yet.
+type PollPacer struct {
 	began, epoch int64
 	looks        int // since the last change of the holder
 }
@@ -73,12 +73,12 @@ const (
 	pauseMost  = time.Second
 )
 
-// Pause returns the pause after a look that found an epoch, the count of the lock's holders.
+// NextPause returns the pause after a look that found an epoch, the count of the lock's holders.
 //
 // While the holder stays the same, the pauses grow to a second. After each change of the holder they start again, and
 // are shorter the more holders there have been. Processes have no common order, so a process that was passed over more
 // often looks more often.
-func (p *Patience) Pause(epoch int64) time.Duration {
+func (p *PollPacer) NextPause(epoch int64) time.Duration {
 	if p.looks == 0 || epoch < p.epoch { // the row was deleted by hand
 		p.began = epoch
 	}

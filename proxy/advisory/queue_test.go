@@ -11,7 +11,7 @@ import (
 // Who waits in one process is served in the order of arrival; who gives up leaves its place.
 func TestQueueInOrder(t *testing.T) {
 	t.Parallel()
-	var q Queue
+	var q WaitQueue
 	first, err := q.Join(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestQueueInOrder(t *testing.T) {
 			served <- i
 			leave()
 		}()
-		for q.Waiting("a") != i+2 {
+		for q.LineLength("a") != i+2 {
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -55,7 +55,7 @@ func TestQueueInOrder(t *testing.T) {
 	if !slices.Equal(got, []int{0, 1, 3, 4}) {
 		t.Errorf("served %v", got)
 	}
-	for q.Waiting("a") > 0 {
+	for q.LineLength("a") > 0 {
 		time.Sleep(time.Millisecond)
 	}
 	if len(q.lines) != 0 {
@@ -103,7 +103,7 @@ func longestWait(seed uint64, processes int, pacer func() func(epoch int64) time
 // By pauses that grow for all, one of twelve waits for many times as long.
 func TestWaitsAmongProcesses(t *testing.T) {
 	t.Parallel()
-	ours := func() func(int64) time.Duration { return new(Patience).Pause }
+	ours := func() func(int64) time.Duration { return new(PollPacer).NextPause }
 	growing := func() func(int64) time.Duration {
 		pause := 25 * time.Millisecond
 		return func(int64) time.Duration { pause = min(2*pause, time.Second); return pause }
@@ -124,20 +124,20 @@ func TestWaitsAmongProcesses(t *testing.T) {
 // Whose lock stays with one holder looks once a second, however often it was passed over before.
 func TestPatience(t *testing.T) {
 	t.Parallel()
-	var p Patience
+	var p PollPacer
 	for epoch := range int64(20) {
-		p.Pause(100 + epoch)
+		p.NextPause(100 + epoch)
 	}
-	if got := p.Pause(120); got > 10*time.Millisecond {
+	if got := p.NextPause(120); got > 10*time.Millisecond {
 		t.Errorf("passed over 20 times: %v", got)
 	}
 	for range 10 {
-		p.Pause(120)
+		p.NextPause(120)
 	}
-	if got := p.Pause(120); got != time.Second {
+	if got := p.NextPause(120); got != time.Second {
 		t.Errorf("behind ten looks at one holder: %v", got)
 	}
-	if got := p.Pause(1); got != pauseFirst {
+	if got := p.NextPause(1); got != pauseFirst {
 		t.Errorf("a row that is new: %v", got)
 	}
 }

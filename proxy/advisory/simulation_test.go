@@ -26,7 +26,7 @@ const (
 	sure      fault = "takes a renewal without an answer for none"
 )
 
-var simTerms = Terms{Lease: 10 * time.Second, Longest: 60 * time.Second}
+var simTerms = LeaseTerms{Lease: 10 * time.Second, LongestDDL: 60 * time.Second}
 
 type event struct {
 	at time.Duration
@@ -47,7 +47,7 @@ type world struct {
 	fault fault
 	now   time.Duration
 	queue events
-	row   *Row
+	row   *LockRow
 	ddl   []ddl // under way or done
 	// outside: lock clauses conflict outside of a block too. Nobody knows that of a cluster.
 	outside bool
@@ -73,11 +73,11 @@ func (w *world) report(format string, args ...any) {
 }
 
 // take is the transaction of Taking at the server.
-func (w *world) take(seen *Row, owner string, lease time.Duration) (Row, bool) {
+func (w *world) take(seen *LockRow, owner string, lease time.Duration) (LockRow, bool) {
 	if (seen == nil) != (w.row == nil) || seen != nil && (seen.Epoch != w.row.Epoch || seen.Owner != w.row.Owner || seen.Seq != w.row.Seq) {
-		return Row{}, false
+		return LockRow{}, false
 	}
-	_, made := Taking("l", seen, owner, lease)
+	_, made := TakeSQL("l", seen, owner, lease)
 	if w.row != nil && w.row.Owner != "" {
 		w.takeovers++
 	}
@@ -92,7 +92,7 @@ func (w *world) take(seen *Row, owner string, lease time.Duration) (Row, bool) {
 }
 
 // isOf reports whether the row is that of a holder.
-func (w *world) isOf(h Holder) bool {
+func (w *world) isOf(h LockHolder) bool {
 	return w.row != nil && w.row.Epoch == h.Row.Epoch && w.row.Owner == h.Row.Owner
 }
 
@@ -104,8 +104,8 @@ type process struct {
 	offset  time.Duration
 	crashed bool
 	lives   int
-	watch   Observer
-	held    *Holder
+	watch   LockObserver
+	held    *LockHolder
 	dosDDL  bool // between its promise and its end
 	// renewing: a renewal is under way.
 	renewing bool
@@ -123,7 +123,7 @@ func (p *process) then(d time.Duration, do func()) {
 	case 0:
 		d += w.between(0, 3*simTerms.Lease)
 	case 1:
-		d += w.between(0, 2*simTerms.Promise(true))
+		d += w.between(0, 2*simTerms.LeaseLength(true))
 	case 2:
 		if p.held != nil && w.rnd.IntN(3) == 0 { // another process starts in its place
 			p.crashed = true
@@ -152,7 +152,7 @@ func (p *process) start() { p.want() }
 // want looks at the row, and takes the lock or waits.
 func (p *process) want() {
 	asked := p.clock()
-	var seen *Row
+	var seen *LockRow
 	p.trip(func() {
 		if p.w.row != nil {
 			row := *p.w.row
@@ -165,19 +165,19 @@ func (p *process) want() {
 			short.Lease /= 2
 			shown = &short
 		}
-		if p.watch.Saw(shown, asked, p.clock()) == Wait {
+		if p.watch.RecordRow(shown, asked, p.clock()) == Wait {
 			p.then(p.w.between(100*time.Millisecond, time.Second), p.want)
 			return
 		}
 		owner, sent := fmt.Sprintf("p%d.%d.%d", p.id, p.lives, p.w.now), p.clock()
-		var made Row
+		var made LockRow
 		var ok bool
 		p.trip(func() { made, ok = p.w.take(seen, owner, simTerms.Lease) }, func() {
 			if !ok {
 				p.want()
 				return
 			}
-			p.held = &Holder{Name: "l", Row: made, Confirmed: sent}
+			p.held = &LockHolder{Name: "l", Row: made, Confirmed: sent}
 			p.renewals(*p.held)
 			p.work(p.w.rnd.IntN(8))
 		})
@@ -185,8 +185,8 @@ func (p *process) want() {
 }
 
 // renewals renews the lock until it is given up or lost.
-func (p *process) renewals(of Holder) {
-	p.then(p.w.between(simTerms.RenewEvery()/2, simTerms.RenewEvery()), func() {
+func (p *process) renewals(of LockHolder) {
+	p.then(p.w.between(simTerms.RenewInterval()/2, simTerms.RenewInterval()), func() {
 		if p.held == nil || p.held.Row.Owner != of.Row.Owner || p.crashed {
 			return
 		}
@@ -207,13 +207,13 @@ func (p *process) renew(long bool, then func()) {
 	}
 	p.renewing = true
 	h, sent, ok := *p.held, p.clock(), false
-	lease := simTerms.Promise(long)
+	lease := simTerms.LeaseLength(long)
 	apply := func() {
 		if ok = p.w.isOf(h) && p.w.row.Seq == h.Row.Seq; ok {
-			p.w.row = &Row{Epoch: h.Row.Epoch, Owner: h.Row.Owner, Seq: h.Row.Seq + 1, Lease: lease}
+			p.w.row = &LockRow{Epoch: h.Row.Epoch, Owner: h.Row.Owner, Seq: h.Row.Seq + 1, Lease: lease}
 		}
 	}
-	done := func(held *Holder) {
+	done := func(held *LockHolder) {
 		p.renewing = false
 		if p.held != nil && p.held.Row.Owner == h.Row.Owner {
 			p.held = held
@@ -224,7 +224,7 @@ func (p *process) renew(long bool, then func()) {
 	}
 	if p.w.rnd.IntN(10) == 0 {
 		p.w.after(p.w.between(time.Millisecond, simTerms.Lease), apply)
-		doubted := h.Doubted()
+		doubted := h.WithDoubt()
 		if p.w.fault == sure {
 			doubted = h
 		}
@@ -233,7 +233,7 @@ func (p *process) renew(long bool, then func()) {
 	}
 	p.trip(apply, func() {
 		if ok {
-			renewed := h.Renewed(lease, sent)
+			renewed := h.WithRenewal(lease, sent)
 			done(&renewed)
 			return
 		}
@@ -242,15 +242,15 @@ func (p *process) renew(long bool, then func()) {
 }
 
 // look reads the row of a lock that was not renewed.
-func (p *process) look(h Holder, done func(*Holder)) {
-	var row *Row
+func (p *process) look(h LockHolder, done func(*LockHolder)) {
+	var row *LockRow
 	p.trip(func() {
 		if p.w.row != nil {
 			seen := *p.w.row
 			row = &seen
 		}
 	}, func() {
-		found, ok := h.Found(row)
+		found, ok := h.WithRow(row)
 		if !ok {
 			done(nil) // taken over
 			return
@@ -270,7 +270,7 @@ func (p *process) work(left int) {
 		p.held = nil
 		p.trip(func() {
 			if p.w.isOf(h) {
-				p.w.row = &Row{Epoch: h.Row.Epoch, Seq: p.w.row.Seq + 1}
+				p.w.row = &LockRow{Epoch: h.Row.Epoch, Seq: p.w.row.Seq + 1}
 			}
 		}, p.want)
 	case p.w.rnd.IntN(3) == 0:
@@ -343,7 +343,7 @@ func (p *process) define(then func()) {
 		h, w := *p.held, p.w
 		w.statements++
 		w.after(w.between(time.Millisecond, 300*time.Millisecond), func() {
-			takes := w.between(time.Millisecond, simTerms.Longest)
+			takes := w.between(time.Millisecond, simTerms.LongestDDL)
 			if !w.isOf(h) {
 				w.report("DDL of %s begins while the lock is another's", h.Row.Owner)
 			}
@@ -358,12 +358,12 @@ func (p *process) define(then func()) {
 		p.then(50*time.Millisecond, func() { p.define(then) })
 		return
 	}
-	if p.held.Promises(simTerms, p.clock()) || p.w.fault == unpledged {
+	if p.held.CoversDDL(simTerms, p.clock()) || p.w.fault == unpledged {
 		send()
 		return
 	}
 	p.renew(true, func() {
-		if p.held != nil && !p.renewing && p.held.Promises(simTerms, p.clock()) {
+		if p.held != nil && !p.renewing && p.held.CoversDDL(simTerms, p.clock()) {
 			send()
 			return
 		}

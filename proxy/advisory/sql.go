@@ -15,17 +15,17 @@ import (
 // Table is the name of the table of advisory locks.
 const Table = "sluice.advisory_locks"
 
-// Make lists the statements that create the table of locks. Each is a transaction of its own. The second unique
-// constraint allows one row per lock, whatever its epoch.
-var Make = []string{
+// CreateStatements lists the statements that create the table of locks. Each is a transaction of its own. The second
+// unique constraint allows one row per lock, whatever its epoch.
+var CreateStatements = []string{
 	"CREATE SCHEMA IF NOT EXISTS sluice",
 	"CREATE TABLE IF NOT EXISTS " + Table + " (lock text NOT NULL, epoch bigint NOT NULL, owner text NOT NULL, seq bigint NOT NULL, lease_ms bigint NOT NULL, " +
 		"PRIMARY KEY (lock, epoch), UNIQUE (lock))",
 }
 
-// NameOf returns the name of the advisory lock with a key. A key has one number (a bigint) or two (integers), which are
-// different locks, as in PostgreSQL. Each database has its own locks.
-func NameOf(database string, key []int64) string {
+// LockName returns the name of the advisory lock with a key. A key has one number (a bigint) or two (integers), which
+// are different locks, as in PostgreSQL. Each database has its own locks.
+func LockName(database string, key []int64) string {
 	parts := []string{strconv.Itoa(len(key))}
 	for _, n := range key {
 		parts = append(parts, strconv.FormatInt(n, 10))
@@ -33,11 +33,11 @@ func NameOf(database string, key []int64) string {
 	return strings.Join(parts, "/") + "@" + database
 }
 
-// Look returns the query for the rows of the locks with these names.
-func Look(names ...string) string {
+// SelectRowsSQL returns the query for the rows of the locks with these names.
+func SelectRowsSQL(names ...string) string {
 	quoted := make([]string, len(names))
 	for i, name := range names {
-		quoted[i] = quote(name)
+		quoted[i] = quoteLiteral(name)
 	}
 	return "SELECT lock, epoch, owner, seq, lease_ms FROM " + Table + " WHERE lock IN (" + strings.Join(quoted, ", ") + ")"
 }
@@ -45,8 +45,8 @@ func Look(names ...string) string {
 // errRow is the error for a row that the query of Look cannot have returned.
 var errRow = errors.New("a row of " + Table + " cannot be read")
 
-// Read decodes a row that the query of Look returned.
-func Read(columns []string) (name string, row Row, err error) {
+// ParseRow decodes a row that the query of Look returned.
+func ParseRow(columns []string) (name string, row LockRow, err error) {
 	if len(columns) != 5 {
 		return "", row, errRow
 	}
@@ -56,55 +56,55 @@ func Read(columns []string) (name string, row Row, err error) {
 			return "", row, errRow
 		}
 	}
-	return columns[0], Row{Epoch: numbers[0], Owner: columns[2], Seq: numbers[1], Lease: time.Duration(numbers[2]) * time.Millisecond}, nil
+	return columns[0], LockRow{Epoch: numbers[0], Owner: columns[2], Seq: numbers[1], Lease: time.Duration(numbers[2]) * time.Millisecond}, nil
 }
 
 // TakeTag is the tag of the last statement of Taking's SQL, if the lock was taken.
 const TakeTag = "INSERT 0 1"
 
-// Taking returns the SQL that takes a lock if its row is still as seen, or still missing for nil. made is the new row.
+// TakeSQL returns the SQL that takes a lock if its row is still as seen, or still missing for nil. made is the new row.
 // The SQL deletes the old row and does not update its key, because some servers treat such an update differently. It is
 // a multi-statement query, and so one transaction.
-func Taking(name string, seen *Row, owner string, lease time.Duration) (sql string, made Row) {
-	made = Row{Epoch: 1, Owner: owner, Seq: 1, Lease: lease}
+func TakeSQL(name string, seen *LockRow, owner string, lease time.Duration) (sql string, made LockRow) {
+	made = LockRow{Epoch: 1, Owner: owner, Seq: 1, Lease: lease}
 	if seen != nil {
 		made.Epoch, made.Seq = seen.Epoch+1, seen.Seq+1
-		sql = fmt.Sprintf("DELETE FROM %s WHERE lock = %s AND epoch = %d AND owner = %s AND seq = %d; ", Table, quote(name), seen.Epoch, quote(seen.Owner), seen.Seq)
+		sql = fmt.Sprintf("DELETE FROM %s WHERE lock = %s AND epoch = %d AND owner = %s AND seq = %d; ", Table, quoteLiteral(name), seen.Epoch, quoteLiteral(seen.Owner), seen.Seq)
 	}
 	sql += fmt.Sprintf("INSERT INTO %s (lock, epoch, owner, seq, lease_ms) SELECT %s, %d, %s, %d, %d WHERE NOT EXISTS (SELECT 1 FROM %s WHERE lock = %s)",
-		Table, quote(name), made.Epoch, quote(owner), made.Seq, lease.Milliseconds(), Table, quote(name))
+		Table, quoteLiteral(name), made.Epoch, quoteLiteral(owner), made.Seq, lease.Milliseconds(), Table, quoteLiteral(name))
 	return sql, made
 }
 
-// Renew returns the statement that renews locks, each with the sequence number that its holder knows. The statement
+// RenewSQL returns the statement that renews locks, each with the sequence number that its holder knows. The statement
 // changes as many rows as locks are still held.
-func Renew(held []Holder, lease time.Duration) string {
+func RenewSQL(held []LockHolder, lease time.Duration) string {
 	conditions := make([]string, len(held))
 	for i, h := range held {
-		conditions[i] = h.condition() + fmt.Sprintf(" AND seq = %d", h.Row.Seq)
+		conditions[i] = h.rowCondition() + fmt.Sprintf(" AND seq = %d", h.Row.Seq)
 	}
 	return fmt.Sprintf("UPDATE %s SET seq = seq + 1, lease_ms = %d WHERE (%s)", Table, lease.Milliseconds(), strings.Join(conditions, ") OR ("))
 }
 
-// Release returns the statement that frees the locks of these holders.
-func Release(held []Holder) string {
+// ReleaseSQL returns the statement that frees the locks of these holders.
+func ReleaseSQL(held []LockHolder) string {
 	conditions := make([]string, len(held))
 	for i, h := range held {
-		conditions[i] = h.condition()
+		conditions[i] = h.rowCondition()
 	}
 	return "UPDATE " + Table + " SET owner = '', seq = seq + 1 WHERE (" + strings.Join(conditions, ") OR (") + ")"
 }
 
-// Fence returns the queries that precede a holder's writes, in the same transaction. The first query locks the rows of
-// the held locks FOR KEY SHARE at its top level, which is known to conflict with a deletion. The second query returns
-// no row. It fails with FenceCode if one of the rows is missing in the snapshot of both.
+// FenceQueries returns the queries that precede a holder's writes, in the same transaction. The first query locks the
+// rows of the held locks FOR KEY SHARE at its top level, which is known to conflict with a deletion. The second query
+// returns no row. It fails with FenceCode if one of the rows is missing in the snapshot of both.
 //
 // For more than Batch locks there are several pairs of queries.
-func Fence(held []Holder) (queries []string) {
+func FenceQueries(held []LockHolder) (queries []string) {
 	for some := range slices.Chunk(held, Batch) {
 		conditions := make([]string, len(some))
 		for i, h := range some {
-			conditions[i] = h.condition()
+			conditions[i] = h.rowCondition()
 		}
 		where := Table + " WHERE (" + strings.Join(conditions, ") OR (") + ")"
 		queries = append(queries, "SELECT 1 FROM "+where+" FOR KEY SHARE",
@@ -120,10 +120,10 @@ const Batch = 50
 // FenceCode is the SQLSTATE with which a query of Fence fails: division by zero.
 const FenceCode = "22012"
 
-// condition returns the SQL condition that the row in the table is the holder's.
-func (h Holder) condition() string {
-	return fmt.Sprintf("lock = %s AND epoch = %d AND owner = %s", quote(h.Name), h.Row.Epoch, quote(h.Row.Owner))
+// rowCondition returns the SQL condition that the row in the table is the holder's.
+func (h LockHolder) rowCondition() string {
+	return fmt.Sprintf("lock = %s AND epoch = %d AND owner = %s", quoteLiteral(h.Name), h.Row.Epoch, quoteLiteral(h.Row.Owner))
 }
 
-// quote returns a text as an SQL string constant.
-func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+// quoteLiteral returns a text as an SQL string constant.
+func quoteLiteral(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }

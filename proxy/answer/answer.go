@@ -48,8 +48,8 @@ var meanings = func() (table [128][128]Meaning) {
 	return table
 }()
 
-// To returns the meaning of a frame that answers a request. Both frame types must be below 128.
-func To(request, frame byte) Meaning { return meanings[request][frame] }
+// MeaningOf returns the meaning of a frame that answers a request. Both frame types must be below 128.
+func MeaningOf(request, frame byte) Meaning { return meanings[request][frame] }
 
 // Frame is a frame of the server with its Meaning.
 type Frame struct {
@@ -59,31 +59,31 @@ type Frame struct {
 	Total int
 }
 
-// Ends reports whether the frame ends the answer to a statement.
-func (f *Frame) Ends() bool { return f.Means == Completes || f.Means == CompletesOne }
+// EndsStatement reports whether the frame ends the answer to a statement.
+func (f *Frame) EndsStatement() bool { return f.Means == Completes || f.Means == CompletesOne }
 
-// Cut reports whether Bytes has only the beginning of the frame.
-func (f *Frame) Cut() bool { return f.Total > len(f.Bytes) }
+// IsCut reports whether Bytes has only the beginning of the frame.
+func (f *Frame) IsCut() bool { return f.Total > len(f.Bytes) }
 
-// Row reports whether the frame is a row of a result.
-func (f *Frame) Row() bool { return f.Type == wire.DataRow }
+// IsRow reports whether the frame is a row of a result.
+func (f *Frame) IsRow() bool { return f.Type == wire.DataRow }
 
-// Tag returns the tag of a CommandComplete, or "" for any other frame.
-func (f *Frame) Tag() string {
+// CommandTag returns the tag of a CommandComplete, or "" for any other frame.
+func (f *Frame) CommandTag() string {
 	if f.Type != wire.CommandComplete {
 		return ""
 	}
 	return string(f.Bytes[wire.HeaderLen : len(f.Bytes)-1])
 }
 
-// Verb returns the first word of the frame's command tag, or "" without a tag.
-func (f *Frame) Verb() string {
-	verb, _, _ := strings.Cut(f.Tag(), " ")
+// TagVerb returns the first word of the frame's command tag, or "" without a tag.
+func (f *Frame) TagVerb() string {
+	verb, _, _ := strings.Cut(f.CommandTag(), " ")
 	return verb
 }
 
-// Error says how Sluice treats an error of the server.
-type Error struct {
+// ErrorHandling says how Sluice treats an error of the server.
+type ErrorHandling struct {
 	// Instead is the frame that the client gets instead of the error, or nil if the client gets the error itself.
 	Instead []byte
 	// Forced means that Sluice has sent a statement that always fails, so that the error is not about data.

@@ -20,7 +20,7 @@ func TestMeanings(t *testing.T) {
 	} {
 		of := ""
 		for _, request := range requests {
-			if answer.To(request, test.frame) != answer.Unexpected {
+			if answer.MeaningOf(request, test.frame) != answer.Unexpected {
 				of += string(request)
 			}
 		}
@@ -28,12 +28,12 @@ func TestMeanings(t *testing.T) {
 			t.Errorf("%c answers %q, want %q", test.frame, of, test.of)
 		}
 	}
-	tag := wire.AppendCommand(nil, "INSERT 0 3")
-	f := answer.Frame{Type: wire.CommandComplete, Means: answer.To(wire.Query, wire.CommandComplete), Bytes: tag, Total: len(tag)}
-	if !f.Ends() || f.Cut() || f.Row() || f.Tag() != "INSERT 0 3" || f.Verb() != "INSERT" {
-		t.Errorf("%+v: %q, %q", f, f.Tag(), f.Verb())
+	tag := wire.AppendCommandComplete(nil, "INSERT 0 3")
+	f := answer.Frame{Type: wire.CommandComplete, Means: answer.MeaningOf(wire.Query, wire.CommandComplete), Bytes: tag, Total: len(tag)}
+	if !f.EndsStatement() || f.IsCut() || f.IsRow() || f.CommandTag() != "INSERT 0 3" || f.TagVerb() != "INSERT" {
+		t.Errorf("%+v: %q, %q", f, f.CommandTag(), f.TagVerb())
 	}
-	if f = (answer.Frame{Type: wire.RowDescription, Bytes: tag[:5], Total: 9}); f.Ends() || !f.Cut() || f.Verb() != "" {
+	if f = (answer.Frame{Type: wire.RowDescription, Bytes: tag[:5], Total: 9}); f.EndsStatement() || !f.IsCut() || f.TagVerb() != "" {
 		t.Errorf("%+v", f)
 	}
 }

@@ -29,11 +29,11 @@ type Server interface {
 	// Count sends the frames of one statement, which commits at once. It returns the number of rows in the command tag,
 	// which must begin with verb and a space.
 	Count(frames []byte, verb string) (rows int, err error)
-	// Refused returns the server's error; nil for any other error.
-	Refused(err error) *wire.Error
-	// More returns an error if no further batch may begin: after a cancel or timeout, at the end of a drain, or without
-	// the client.
-	More() error
+	// RefusalFrom returns the server's error; nil for any other error.
+	RefusalFrom(err error) *wire.Error
+	// CheckMayContinue returns an error if no further batch may begin: after a cancel or timeout, at the end of a drain, or
+	// without the client.
+	CheckMayContinue() error
 }
 
 // Update runs UPDATEs of a table until one changes fewer rows than it may. It calls committed after each, and returns
@@ -45,13 +45,13 @@ func Update(server Server, table string, next func(key []string, rows int) strin
 		return 0, err
 	}
 	for rows, most := Rows, Rows; ; {
-		if err := server.More(); err != nil {
+		if err := server.CheckMayContinue(); err != nil {
 			return changed, err
 		}
 		n, err := server.Count(wire.AppendStrings(nil, wire.Query, next(key, rows)), "UPDATE")
-		refusal := server.Refused(err)
+		refusal := server.RefusalFrom(err)
 		switch smaller := refusal != nil && rows > 1 && len(key) > 0; {
-		case smaller && rewrite.LimitsSize(refusal.Code, []byte(refusal.Message)):
+		case smaller && rewrite.IsSizeLimitError(refusal.Code, []byte(refusal.Message)):
 			rows /= 2
 			most = rows
 			continue
@@ -75,6 +75,6 @@ func keyOf(server Server, table string) (columns []string, err error) {
 	const query = `SELECT a.attname FROM pg_catalog.pg_constraint c JOIN pg_catalog.pg_attribute a ` +
 		`ON a.attrelid = c.conrelid AND a.attnum = ANY (c.conkey) WHERE c.contype = 'p' AND c.conrelid = %s::pg_catalog.regclass ` +
 		`ORDER BY pg_catalog.array_position(c.conkey, a.attnum)`
-	err = server.Ask(fmt.Sprintf(query, parse.Literal(table)), func(values []string) { columns = append(columns, values...) })
+	err = server.Ask(fmt.Sprintf(query, parse.QuoteLiteral(table)), func(values []string) { columns = append(columns, values...) })
 	return columns, err
 }

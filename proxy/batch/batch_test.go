@@ -76,12 +76,12 @@ func (s *tables) Count(frames []byte, verb string) (int, error) {
 	return 0, fmt.Errorf("no table in %q", text)
 }
 
-func (s *tables) Refused(err error) *wire.Error {
+func (s *tables) RefusalFrom(err error) *wire.Error {
 	refusal, _ := err.(*wire.Error)
 	return refusal
 }
 
-func (s *tables) More() error {
+func (s *tables) CheckMayContinue() error {
 	if s.left > 0 && len(s.batches) >= s.left {
 		return errStop
 	}
@@ -130,7 +130,7 @@ func TestUpdate(t *testing.T) {
 }
 
 // chunked returns the batches that the planner sees in a statement.
-func chunked(t *testing.T, sql string) *rewrite.Chunked {
+func chunked(t *testing.T, sql string) *rewrite.BatchedDelete {
 	t.Helper()
 	c := rewrite.Defaults()
 	c.Rules.Chunked, c.Rules.Truncate = []string{"many", "other"}, rewrite.TruncateBatches
@@ -138,7 +138,7 @@ func chunked(t *testing.T, sql string) *rewrite.Chunked {
 	if err != nil {
 		t.Fatal(err)
 	}
-	form := p.Chunked(p.Plan([]byte(sql)))
+	form := p.BatchedDelete(p.Plan([]byte(sql)))
 	if form == nil {
 		t.Fatalf("%s has no batches", sql)
 	}
@@ -173,7 +173,7 @@ func TestDelete(t *testing.T) {
 // outcome returns the client's answer.
 func outcome(d *Delete, server *tables) string {
 	err := d.Run(server, func() {})
-	if e := server.Refused(err); e != nil {
+	if e := server.RefusalFrom(err); e != nil {
 		e = d.Described(e)
 		return fmt.Sprintf("%s %s|%s|%s", e.Code, e.Message, e.Detail, e.Hint)
 	}

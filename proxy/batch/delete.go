@@ -12,7 +12,7 @@ import (
 // DELETE. Nothing is changed before the first batch, and the client can get the server's error. Every later error of
 // Run says how many rows are deleted.
 type Delete struct {
-	form    *rewrite.Chunked
+	form    *rewrite.BatchedDelete
 	params  *Params
 	refusal *wire.Error // the server's error for the whole DELETE
 	begun   bool        // a batch was sent
@@ -28,7 +28,7 @@ type Params struct {
 
 // NewDelete returns the batches of a DELETE. params is nil if the client has sent the DELETE in a Query. refusal is the
 // server's error for the whole DELETE.
-func NewDelete(form *rewrite.Chunked, params *Params, refusal *wire.Error) *Delete {
+func NewDelete(form *rewrite.BatchedDelete, params *Params, refusal *wire.Error) *Delete {
 	return &Delete{form: form, params: params, refusal: refusal}
 }
 
@@ -50,7 +50,7 @@ func (d *Delete) Run(server Server, committed func()) error {
 			return d.refused("The table has no primary key, which batches (" + d.configKey() + ") go by. Delete at most 3,000 rows at a time.")
 		}
 		ok := false
-		if texts[i], ok = table.Batches(key); !ok {
+		if texts[i], ok = table.BatchBuilder(key); !ok {
 			return d.refused(rewrite.ChunkedOtherHint)
 		}
 	}
@@ -79,14 +79,14 @@ func (d *Delete) configKey() string {
 // deleteTableRows deletes the rows of one table.
 func (d *Delete) deleteTableRows(server Server, text func(rows int) string, committed func()) error {
 	for rows := Rows; ; {
-		if err := server.More(); err != nil {
+		if err := server.CheckMayContinue(); err != nil {
 			return err
 		}
 		d.begun = true
 		n, err := server.Count(d.frames(text(rows)), "DELETE")
-		refusal := server.Refused(err)
+		refusal := server.RefusalFrom(err)
 		switch {
-		case refusal != nil && rows > 1 && rewrite.LimitsRows(refusal.Code, []byte(refusal.Message)):
+		case refusal != nil && rows > 1 && rewrite.IsRowLimitError(refusal.Code, []byte(refusal.Message)):
 			rows /= 2
 			continue
 		case err != nil:
@@ -149,7 +149,7 @@ func (d *Delete) Lost(unknown *wire.Error) *wire.Error {
 // took more than one transaction.
 func (d *Delete) Done() []byte {
 	if d.form.Truncation() == nil {
-		return wire.AppendCommand(nil, fmt.Sprintf("DELETE %d", d.deleted))
+		return wire.AppendCommandComplete(nil, fmt.Sprintf("DELETE %d", d.deleted))
 	}
 	var frames []byte
 	if d.batches > 1 {
@@ -157,21 +157,21 @@ func (d *Delete) Done() []byte {
 			Detail: fmt.Sprintf("%d rows are deleted. Others may have seen some of them gone, and rows that were inserted meanwhile may be there.", d.deleted)}
 		frames = warning.AppendNotice(nil, "WARNING")
 	}
-	return append(frames, wire.AppendCommand(nil, rewrite.TruncateTag)...)
+	return append(frames, wire.AppendCommandComplete(nil, rewrite.TruncateTag)...)
 }
 
 // order returns the tables in an order in which they can be emptied: a table that refers to another comes before it.
 // It fails if tables refer to each other in a circle. It also fails if a table refers to itself, unless ON DELETE
 // removes those references.
-func (d *Delete) order(server Server) ([]*rewrite.Chunked, error) {
-	tables := d.form.Each()
+func (d *Delete) order(server Server) ([]*rewrite.BatchedDelete, error) {
+	tables := d.form.PerTable()
 	if d.form.Truncation() == nil {
 		return tables, nil
 	}
 	refers := make([][]int, len(tables)) // indexed by the referring table
 	waits := make([]int, len(tables))    // number of tables that refer to this one
 	circle := false
-	err := server.Ask(d.form.Truncation().References(), func(v []string) {
+	err := server.Ask(d.form.Truncation().ForeignKeysQuery(), func(v []string) {
 		var from, to int
 		if len(v) != 3 {
 			return
@@ -189,7 +189,7 @@ func (d *Delete) order(server Server) ([]*rewrite.Chunked, error) {
 	if err != nil {
 		return nil, err
 	}
-	var order []*rewrite.Chunked
+	var order []*rewrite.BatchedDelete
 	var next []int
 	for i, n := range waits {
 		if n == 0 {

@@ -6,36 +6,36 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Ending is the effect of a statement on its transaction.
-type Ending uint8
+// TxEffect is the effect of a statement on its transaction.
+type TxEffect uint8
 
 const (
-	GoesOn Ending = iota
+	GoesOn TxEffect = iota
 	Commits
 	RollsBack
 )
 
-// Access is the last READ ONLY or READ WRITE that a transaction was given.
-type Access uint8
+// AccessMode is the last READ ONLY or READ WRITE that a transaction was given.
+type AccessMode uint8
 
 const (
-	Unsaid Access = iota
+	Unsaid AccessMode = iota
 	ReadOnly
 	ReadWrite
 )
 
-// Modes are the modes that BEGIN and SET TRANSACTION have given a transaction. The zero Modes have none.
-type Modes struct {
+// TxModes are the modes that BEGIN and SET TRANSACTION have given a transaction. The zero Modes have none.
+type TxModes struct {
 	Isolation rewrite.Isolation
-	Access    Access
+	Access    AccessMode
 	// Deferrable is set by DEFERRABLE and NOT DEFERRABLE. Waits is set if DEFERRABLE came last.
 	Deferrable, Waits bool
 	// Snapshot is set by SET TRANSACTION SNAPSHOT.
 	Snapshot bool
 }
 
-// with returns m with the modes that another statement gives.
-func (m Modes) with(tx *rewrite.Transaction) Modes {
+// merge returns m with the modes that another statement gives.
+func (m TxModes) merge(tx *rewrite.TxControl) TxModes {
 	if tx.Isolation != rewrite.DefaultIsolation {
 		m.Isolation = tx.Isolation
 	}
@@ -62,27 +62,28 @@ type Block struct {
 	open bool
 	// queried means that the transaction has a snapshot.
 	queried bool
-	modes   Modes
+	modes   TxModes
 	// usual are the modes of later transactions that are given none.
-	usual Modes
-	saves []save
+	usual TxModes
+	saves []savepoint
 	// unseen means that the block was begun by a statement that b did not see.
 	unseen bool
 }
 
-// save is a savepoint of the block, with the transaction's modes at that point.
-type save struct {
+// savepoint is a savepoint of the block, with the transaction's modes at that point.
+type savepoint struct {
 	name  string
-	modes Modes
+	modes TxModes
 }
 
-// At returns the Block of a session of which only the status in the last ReadyForQuery is known: 'I', 'T' or 'E'.
-func At(status byte) Block { return Block{status: status, unseen: status != 'I'} }
+// FromStatus returns the Block of a session of which only the status in the last ReadyForQuery is known: 'I', 'T' or
+// 'E'.
+func FromStatus(status byte) Block { return Block{status: status, unseen: status != 'I'} }
 
-// Usual returns b with default modes for transactions, from the settings default_transaction_read_only and
+// WithDefaults returns b with default modes for transactions, from the settings default_transaction_read_only and
 // default_transaction_isolation. The defaults do not affect an open block.
-func (b Block) Usual(m Modes) Block {
-	if b.usual = m; !b.Began() {
+func (b Block) WithDefaults(m TxModes) Block {
+	if b.usual = m; !b.HasBegun() {
 		b.modes = m
 	}
 	return b
@@ -96,31 +97,31 @@ func (b *Block) Status() byte {
 	return b.status
 }
 
-// In reports whether a block is open. A failed block is open too.
-func (b *Block) In() bool { return b.status == 'T' || b.status == 'E' }
+// IsOpen reports whether a block is open. A failed block is open too.
+func (b *Block) IsOpen() bool { return b.status == 'T' || b.status == 'E' }
 
-// Ends returns the number of transactions that have ended. Two statements belong to one transaction if the number is
-// the same before both.
-func (b *Block) Ends() uint32 { return b.ends }
+// EndedTxCount returns the number of transactions that have ended. Two statements belong to one transaction if the
+// number is the same before both.
+func (b *Block) EndedTxCount() uint32 { return b.ends }
 
-// Began reports whether the current transaction has begun: by a BEGIN, or by a statement outside of a block whose Query
-// or pipeline continues.
-func (b *Block) Began() bool { return b.In() || b.open }
+// HasBegun reports whether the current transaction has begun: by a BEGIN, or by a statement outside of a block whose
+// Query or pipeline continues.
+func (b *Block) HasBegun() bool { return b.IsOpen() || b.open }
 
 // Modes returns the modes of the current transaction. If the block is not Known, the transaction may have others.
-func (b *Block) Modes() Modes { return b.modes }
+func (b *Block) Modes() TxModes { return b.modes }
 
-// Known reports whether b has seen the statement that began the block.
-func (b *Block) Known() bool { return !b.unseen }
+// HasSeenBegin reports whether b has seen the statement that began the block.
+func (b *Block) HasSeenBegin() bool { return !b.unseen }
 
-// ReadOnly reports whether the current transaction accepts no writes.
-func (b *Block) ReadOnly() bool { return b.modes.Access == ReadOnly }
+// IsReadOnly reports whether the current transaction accepts no writes.
+func (b *Block) IsReadOnly() bool { return b.modes.Access == ReadOnly }
 
-// Savepoints returns the number of the block's savepoints.
-func (b *Block) Savepoints() int { return len(b.saves) }
+// SavepointCount returns the number of the block's savepoints.
+func (b *Block) SavepointCount() int { return len(b.saves) }
 
-// Saved returns the index, from 0, of the newest savepoint with a name, or -1.
-func (b *Block) Saved(name string) int {
+// FindSavepoint returns the index, from 0, of the newest savepoint with a name, or -1.
+func (b *Block) FindSavepoint(name string) int {
 	for i, s := range slices.Backward(b.saves) {
 		if s.name == name {
 			return i
@@ -129,84 +130,85 @@ func (b *Block) Saved(name string) int {
 	return -1
 }
 
-// Run records a statement that the server has executed, or will, and returns the statement's effect on the transaction.
-// tx is the statement's transaction command. snapshot says whether the statement needs a snapshot (Snapshots).
-func (b *Block) Run(tx *rewrite.Transaction, snapshot bool) Ending {
+// RecordCommand records a statement that the server has executed, or will, and returns the statement's effect on the
+// transaction. tx is the statement's transaction command. snapshot says whether the statement needs a snapshot
+// (Snapshots).
+func (b *Block) RecordCommand(tx *rewrite.TxControl, snapshot bool) TxEffect {
 	switch {
 	case b.status == 'E':
-		return b.revive(tx)
+		return b.recordInFailed(tx)
 	case tx.Verb == rewrite.NoVerb: // nearly all
-		b.ran(snapshot)
+		b.recordOrdinary(snapshot)
 		return GoesOn
 	}
-	return b.control(tx, snapshot)
+	return b.recordControl(tx, snapshot)
 }
 
-// ran records a statement that is no transaction command.
-func (b *Block) ran(snapshot bool) {
+// recordOrdinary records a statement that is no transaction command.
+func (b *Block) recordOrdinary(snapshot bool) {
 	b.open = b.open || b.status != 'T'
 	b.queried = b.queried || snapshot
 }
 
-// control performs Run for a transaction command, in a block that has not failed, or outside of a block.
-func (b *Block) control(tx *rewrite.Transaction, snapshot bool) Ending {
+// recordControl performs Run for a transaction command, in a block that has not failed, or outside of a block.
+func (b *Block) recordControl(tx *rewrite.TxControl, snapshot bool) TxEffect {
 	switch tx.Verb {
 	case rewrite.Begin:
 		b.status, b.open = 'T', false
-		b.modes = b.modes.with(tx)
+		b.modes = b.modes.merge(tx)
 	case rewrite.Commit, rewrite.PrepareTransaction:
-		b.close(tx.Chain)
+		b.endTransaction(tx.Chain)
 		return Commits
 	case rewrite.Rollback:
-		b.undo()
-		b.close(tx.Chain)
+		b.restoreModes()
+		b.endTransaction(tx.Chain)
 		return RollsBack
 	case rewrite.Savepoint:
 		if b.status == 'T' {
-			b.saves = append(slices.Clip(b.saves), save{tx.Name, b.modes})
+			b.saves = append(slices.Clip(b.saves), savepoint{tx.Name, b.modes})
 		}
 	case rewrite.ReleaseSavepoint:
 		// As in PostgreSQL, the isolation level stays, and a READ ONLY since the savepoint ends.
-		if i := b.Saved(tx.Name); i >= 0 {
+		if i := b.FindSavepoint(tx.Name); i >= 0 {
 			b.modes.Access = b.saves[i].modes.Access
 			b.saves = b.saves[:i]
 		}
 	case rewrite.RollbackTo:
-		b.returnTo(tx.Name)
+		b.rollBackTo(tx.Name)
 	default:
 		if tx.Verb == rewrite.SetTransaction {
-			b.modes = b.modes.with(tx)
+			b.modes = b.modes.merge(tx)
 		}
-		b.ran(snapshot)
+		b.recordOrdinary(snapshot)
 	}
 	return GoesOn
 }
 
-// revive performs Run in a failed block, in which all but the commands below fail.
-func (b *Block) revive(tx *rewrite.Transaction) Ending {
+// recordInFailed performs Run in a failed block, in which all but the commands below fail.
+func (b *Block) recordInFailed(tx *rewrite.TxControl) TxEffect {
 	switch tx.Verb {
 	case rewrite.Commit, rewrite.Rollback, rewrite.PrepareTransaction:
-		b.undo()
-		b.close(tx.Chain)
+		b.restoreModes()
+		b.endTransaction(tx.Chain)
 		return RollsBack
 	case rewrite.RollbackTo:
 		b.status = 'T'
-		b.returnTo(tx.Name)
+		b.rollBackTo(tx.Name)
 	}
 	return GoesOn
 }
 
-// returnTo performs ROLLBACK TO: it restores the modes at a savepoint.
-func (b *Block) returnTo(name string) {
-	if i := b.Saved(name); i >= 0 {
+// rollBackTo performs ROLLBACK TO: it restores the modes at a savepoint.
+func (b *Block) rollBackTo(name string) {
+	if i := b.FindSavepoint(name); i >= 0 {
 		b.modes = b.saves[i].modes
 		b.saves = b.saves[:i+1]
 	}
 }
 
-// undo restores the modes at the first savepoint. In a failed block without savepoints, PostgreSQL restores the
+// restoreModes restores the modes at the first savepoint. In a failed block without savepoints, PostgreSQL restores the
 // defaults, so that AND CHAIN begins a transaction with the usual modes.
-func (b *Block) undo() {
+func (b *Block) restoreModes() {
 	switch {
 	case len(b.saves) > 0:
 		b.modes = b.saves[0].modes
@@ -215,45 +217,45 @@ func (b *Block) undo() {
 	}
 }
 
-// close ends the transaction. Within a block, AND CHAIN begins another transaction with the same modes.
-func (b *Block) close(chain bool) {
+// endTransaction ends the transaction. Within a block, AND CHAIN begins another transaction with the same modes.
+func (b *Block) endTransaction(chain bool) {
 	modes, unseen := b.modes, b.unseen
-	chain = chain && b.In()
+	chain = chain && b.IsOpen()
 	*b = Block{status: 'I', ends: b.ends + 1, modes: b.usual, usual: b.usual}
 	if chain {
 		b.status, b.modes, b.unseen = 'T', modes, unseen
 	}
 }
 
-// Fail records an error. A block fails, and outside of a block the transaction ends. ends says that the failed
+// RecordError records an error. A block fails, and outside of a block the transaction ends. ends says that the failed
 // statement, for example COMMIT, ends a block even when it fails.
-func (b *Block) Fail(ends bool) {
+func (b *Block) RecordError(ends bool) {
 	switch {
 	case b.status == 'E' && !ends:
 	case b.status == 'T' && !ends:
 		b.status = 'E'
-	case b.Began():
-		b.close(false)
+	case b.HasBegun():
+		b.endTransaction(false)
 	}
 }
 
-// End records a Sync, or the end of a simple Query. Outside of a block the transaction ends.
-func (b *Block) End() Ending {
-	if b.In() || !b.open {
+// RecordSync records a Sync, or the end of a simple Query. Outside of a block the transaction ends.
+func (b *Block) RecordSync() TxEffect {
+	if b.IsOpen() || !b.open {
 		return GoesOn
 	}
-	b.close(false)
+	b.endTransaction(false)
 	return Commits
 }
 
-// Ready records a ReadyForQuery. Its status has precedence over the state of b.
-func (b *Block) Ready(status byte) {
+// RecordReady records a ReadyForQuery. Its status has precedence over the state of b.
+func (b *Block) RecordReady(status byte) {
 	switch {
 	case status == b.Status():
 	case status == 'I':
-		b.close(false)
+		b.endTransaction(false)
 	default:
-		b.unseen = b.unseen || !b.In()
+		b.unseen = b.unseen || !b.IsOpen()
 		b.status = status
 	}
 }

@@ -37,7 +37,7 @@ const (
 type statement struct {
 	sql  string
 	does what
-	tx   rewrite.Transaction
+	tx   rewrite.TxControl
 }
 
 const modesNow = "(SELECT virtualtransaction FROM pg_locks WHERE pid = pg_backend_pid() LIMIT 1) || ' ' || current_setting('transaction_read_only') || ' ' || current_setting('transaction_isolation')"
@@ -59,7 +59,7 @@ var alphabet = func() (all []statement) {
 	} {
 		st := statement{sql: s.sql, does: s.does}
 		if s.does == nothing {
-			st.tx = planner.Plan([]byte(s.sql)).Single().Tx
+			st.tx = planner.Plan([]byte(s.sql)).SingleStatement().Tx
 		}
 		all = append(all, st)
 	}
@@ -161,7 +161,7 @@ type server struct {
 	out     []string
 }
 
-func (s *server) end(e block.Ending) {
+func (s *server) end(e block.TxEffect) {
 	switch e {
 	case block.Commits:
 		s.rows = append(s.rows, s.pending...)
@@ -173,25 +173,25 @@ func (s *server) end(e block.Ending) {
 
 // run is one statement, the i-th of the program. It reports whether that has failed.
 func (s *server) run(st *statement, i int) (failed bool) {
-	code := s.b.Refuses(&st.tx)
+	code := s.b.RefusalCode(&st.tx)
 	switch {
 	case code != "":
 	case st.does == errs:
 		code = "22012"
-	case (st.does == writes || st.does == changes) && s.b.ReadOnly():
+	case (st.does == writes || st.does == changes) && s.b.IsReadOnly():
 		code = "25006"
 	}
 	if code != "" {
 		s.out = append(s.out, code)
-		if s.b.Fail(false); !s.b.In() {
+		if s.b.RecordError(false); !s.b.IsOpen() {
 			s.end(block.RollsBack)
 		}
 		return true
 	}
-	modes := fmt.Sprintf("%d %v %v", s.b.Ends(), s.b.ReadOnly(), s.b.Modes().Isolation)
+	modes := fmt.Sprintf("%d %v %v", s.b.EndedTxCount(), s.b.IsReadOnly(), s.b.Modes().Isolation)
 	was := s.b.Status()
-	e := s.b.Run(&st.tx, st.does != nothing)
-	if n := s.b.Savepoints(); e == block.GoesOn {
+	e := s.b.RecordCommand(&st.tx, st.does != nothing)
+	if n := s.b.SavepointCount(); e == block.GoesOn {
 		if len(s.marks) < n {
 			s.marks = append(s.marks, len(s.pending))
 		}
@@ -243,10 +243,10 @@ func (p program) play() []string {
 		case p.syncs(i):
 			skips = false
 		}
-		s.end(s.b.End())
+		s.end(s.b.RecordSync())
 		s.out = append(s.out, string(s.b.Status()))
 	}
-	s.end(s.b.End())
+	s.end(s.b.RecordSync())
 	s.out = append(s.out, string(s.b.Status()))
 	rows := "SELECT 1"
 	if slices.Sort(s.rows); len(s.rows) > 0 {
@@ -425,9 +425,9 @@ func TestReady(t *testing.T) {
 	t.Parallel()
 	for _, was := range []byte("ITE") {
 		for _, status := range []byte("ITE") {
-			b := block.At(was)
-			ends := b.Ends()
-			if b.Ready(status); b.Status() != status || b.In() != (status != 'I') || (b.Ends() != ends) != (status == 'I' && was != 'I') {
+			b := block.FromStatus(was)
+			ends := b.EndedTxCount()
+			if b.RecordReady(status); b.Status() != status || b.IsOpen() != (status != 'I') || (b.EndedTxCount() != ends) != (status == 'I' && was != 'I') {
 				t.Errorf("%c told %c: %+v", was, status, b)
 			}
 		}
@@ -438,14 +438,14 @@ func TestReady(t *testing.T) {
 func TestUsual(t *testing.T) {
 	t.Parallel()
 	var b block.Block
-	b = b.Usual(block.Modes{Access: block.ReadOnly})
-	begin := rewrite.Transaction{Verb: rewrite.Begin}
-	if b.Run(&begin, false); !b.ReadOnly() {
+	b = b.WithDefaults(block.TxModes{Access: block.ReadOnly})
+	begin := rewrite.TxControl{Verb: rewrite.Begin}
+	if b.RecordCommand(&begin, false); !b.IsReadOnly() {
 		t.Error("a BEGIN without modes is not READ ONLY")
 	}
-	b.Run(&rewrite.Transaction{Verb: rewrite.Rollback}, false)
+	b.RecordCommand(&rewrite.TxControl{Verb: rewrite.Rollback}, false)
 	begin.ReadWrite = true
-	if b.Run(&begin, false); b.ReadOnly() {
+	if b.RecordCommand(&begin, false); b.IsReadOnly() {
 		t.Error("BEGIN READ WRITE is READ ONLY")
 	}
 }

@@ -10,42 +10,42 @@ const (
 	CodeActive      = "25001"
 )
 
-// Refuses returns the SQLSTATE with which PostgreSQL refuses a statement in this state, or "" if PostgreSQL accepts it.
-// Refuses does not check writes in a READ ONLY transaction (ReadOnly). In a block that is not Known, PostgreSQL may
-// refuse more.
-func (b *Block) Refuses(tx *rewrite.Transaction) string {
+// RefusalCode returns the SQLSTATE with which PostgreSQL refuses a statement in this state, or "" if PostgreSQL accepts
+// it. RefusalCode does not check writes in a READ ONLY transaction (IsReadOnly). In a block that is not Known,
+// PostgreSQL may refuse more.
+func (b *Block) RefusalCode(tx *rewrite.TxControl) string {
 	if b.status == 'E' {
-		return b.refusesFailed(tx)
+		return b.refusalInFailed(tx)
 	}
 	switch tx.Verb {
 	case rewrite.Begin, rewrite.SetTransaction:
-		return b.refusesModes(tx)
+		return b.refusalOfModes(tx)
 	case rewrite.Commit, rewrite.Rollback:
-		if tx.Chain && !b.In() {
+		if tx.Chain && !b.IsOpen() {
 			return CodeNoBlock
 		}
 	case rewrite.Savepoint:
-		if !b.In() {
+		if !b.IsOpen() {
 			return CodeNoBlock
 		}
 	case rewrite.ReleaseSavepoint, rewrite.RollbackTo:
 		switch {
-		case !b.In():
+		case !b.IsOpen():
 			return CodeNoBlock
-		case b.Saved(tx.Name) < 0:
+		case b.FindSavepoint(tx.Name) < 0:
 			return CodeNoSavepoint
 		}
 	}
 	return ""
 }
 
-// refusesFailed returns the result of Refuses for a statement in a failed block.
-func (b *Block) refusesFailed(tx *rewrite.Transaction) string {
+// refusalInFailed returns the result of Refuses for a statement in a failed block.
+func (b *Block) refusalInFailed(tx *rewrite.TxControl) string {
 	switch tx.Verb {
 	case rewrite.Commit, rewrite.Rollback, rewrite.PrepareTransaction:
 		return ""
 	case rewrite.RollbackTo:
-		if b.Saved(tx.Name) < 0 {
+		if b.FindSavepoint(tx.Name) < 0 {
 			return CodeNoSavepoint
 		}
 		return ""
@@ -53,13 +53,13 @@ func (b *Block) refusesFailed(tx *rewrite.Transaction) string {
 	return CodeAborted
 }
 
-// refusesModes returns the result of Refuses for a statement that gives transaction modes. After a query, or within a
+// refusalOfModes returns the result of Refuses for a statement that gives transaction modes. After a query, or within a
 // savepoint, PostgreSQL refuses some modes. READ ONLY is always accepted.
-func (b *Block) refusesModes(tx *rewrite.Transaction) string {
+func (b *Block) refusalOfModes(tx *rewrite.TxControl) string {
 	late := b.queried || len(b.saves) > 0
 	was := b.Modes()
 	switch {
-	case late && tx.Isolation != rewrite.DefaultIsolation && level(tx.Isolation) != level(was.Isolation),
+	case late && tx.Isolation != rewrite.DefaultIsolation && effectiveIsolation(tx.Isolation) != effectiveIsolation(was.Isolation),
 		late && tx.ReadWrite && was.Access == ReadOnly,
 		late && tx.Deferrable:
 		return CodeActive
@@ -67,17 +67,17 @@ func (b *Block) refusesModes(tx *rewrite.Transaction) string {
 	return ""
 }
 
-// level returns the isolation level i, or READ COMMITTED for the default level.
-func level(i rewrite.Isolation) rewrite.Isolation {
+// effectiveIsolation returns the isolation level i, or READ COMMITTED for the default level.
+func effectiveIsolation(i rewrite.Isolation) rewrite.Isolation {
 	if i == rewrite.DefaultIsolation {
 		return rewrite.ReadCommitted
 	}
 	return i
 }
 
-// Snapshots reports whether a statement needs a snapshot. After such a statement, PostgreSQL refuses some transaction
-// modes.
-func Snapshots(st *rewrite.Statement) bool {
+// NeedsSnapshot reports whether a statement needs a snapshot. After such a statement, PostgreSQL refuses some
+// transaction modes.
+func NeedsSnapshot(st *rewrite.Statement) bool {
 	switch {
 	case st.Tx.Verb != rewrite.NoVerb, st.Show != "" && st.Column == "", st.Tag == "LOCK TABLE", st.Cursor != nil && st.Cursor.Verb != rewrite.DeclareCursor:
 		return false
@@ -85,11 +85,13 @@ func Snapshots(st *rewrite.Statement) bool {
 	return st.Kind != rewrite.Empty && st.Kind != rewrite.Setting
 }
 
-// Step performs Run for a planned statement.
-func (b *Block) Step(st *rewrite.Statement) Ending { return b.Run(&st.Tx, Snapshots(st)) }
+// RecordStatement performs Run for a planned statement.
+func (b *Block) RecordStatement(st *rewrite.Statement) TxEffect {
+	return b.RecordCommand(&st.Tx, NeedsSnapshot(st))
+}
 
-// Turn returns b as it is at the start of a request, with Ends at 0.
-func (b Block) Turn() Block {
+// AtRequestStart returns b as it is at the start of a request, with Ends at 0.
+func (b Block) AtRequestStart() Block {
 	b.ends = 0
 	return b
 }

@@ -1,6 +1,6 @@
-// Package constraint performs ALTER TABLE statements that add constraints (rewrite.Constraints), if the server refuses
-// them. The statement itself is sent first, and alone. If the server refuses it, the package uses the steps that DSQL
-// has, each in its own transaction:
+// Package constraint performs ALTER TABLE statements that add constraints (rewrite.AddedConstraints), if the server
+// refuses them. The statement itself is sent first, and alone. If the server refuses it, the package uses the steps
+// that DSQL has, each in its own transaction:
 //
 //	columns        of the statement, without their constraints
 //	UNIQUE         CREATE UNIQUE INDEX ASYNC, its job, ADD CONSTRAINT ... USING INDEX

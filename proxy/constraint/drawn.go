@@ -12,8 +12,8 @@ import (
 // before the column. The column owns the sequence once the column's default uses it. Dropping the column then drops
 // both.
 
-// Drawn is the sequence of a serial column that ALTER TABLE is adding.
-type Drawn struct {
+// ColumnSequence is the sequence of a serial column that ALTER TABLE is adding.
+type ColumnSequence struct {
 	server Server
 	own    *rewrite.OwnedSequence
 	table  string // for a cast to regclass
@@ -21,18 +21,18 @@ type Drawn struct {
 	made   bool   // created by this statement, and not owned yet
 }
 
-// NewDrawn returns a Drawn for a column of a table. table is the text of a cast to regclass.
-func NewDrawn(server Server, own *rewrite.OwnedSequence, table string) *Drawn {
-	return &Drawn{server: server, own: own, table: table}
+// NewColumnSequence returns a Drawn for a column of a table. table is the text of a cast to regclass.
+func NewColumnSequence(server Server, own *rewrite.OwnedSequence, table string) *ColumnSequence {
+	return &ColumnSequence{server: server, own: own, table: table}
 }
 
-// Make creates the sequence and returns its SQL name. adding is the column's temporary name. If an earlier statement of
-// this kind has left a column of that name, Make uses that column's sequence.
-func (d *Drawn) Make(adding string) (name string, err error) {
+// Create creates the sequence and returns its SQL name. adding is the column's temporary name. If an earlier statement
+// of this kind has left a column of that name, Make uses that column's sequence.
+func (d *ColumnSequence) Create(adding string) (name string, err error) {
 	var schema, relation string
-	err = d.server.Ask(`SELECT s.nspname, c.relname, COALESCE((SELECT pg_catalog.pg_get_serial_sequence(`+literal(d.table)+`, a.attname) FROM pg_catalog.pg_attribute a`+
-		` WHERE a.attrelid = c.oid AND a.attname = `+literal(adding)+` AND NOT a.attisdropped), '')`+
-		` FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace s ON s.oid = c.relnamespace WHERE c.oid = `+literal(d.table)+`::pg_catalog.regclass`, func(v []string) {
+	err = d.server.Ask(`SELECT s.nspname, c.relname, COALESCE((SELECT pg_catalog.pg_get_serial_sequence(`+quoteLiteral(d.table)+`, a.attname) FROM pg_catalog.pg_attribute a`+
+		` WHERE a.attrelid = c.oid AND a.attname = `+quoteLiteral(adding)+` AND NOT a.attisdropped), '')`+
+		` FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace s ON s.oid = c.relnamespace WHERE c.oid = `+quoteLiteral(d.table)+`::pg_catalog.regclass`, func(v []string) {
 		if len(v) == 3 {
 			schema, relation, d.name = v[0], v[1], v[2]
 		}
@@ -40,34 +40,34 @@ func (d *Drawn) Make(adding string) (name string, err error) {
 	if err != nil || d.name != "" {
 		return d.name, err
 	}
-	d.name, err = sequence(d.server, d.own, schema, relation, func(name, _ string) error { return d.server.Ask(d.own.Create(name), nil) })
+	d.name, err = createFreeSequence(d.server, d.own, schema, relation, func(name, _ string) error { return d.server.Ask(d.own.CreateSQL(name), nil) })
 	d.made = err == nil
 	return d.name, err
 }
 
-// Own makes the column the owner of the sequence. table is SQL.
-func (d *Drawn) Own(table, column string) error {
+// SetOwner makes the column the owner of the sequence. table is SQL.
+func (d *ColumnSequence) SetOwner(table, column string) error {
 	own := *d.own
 	own.Column = column
-	err := d.server.Ask(own.Own(d.name, table), nil)
+	err := d.server.Ask(own.OwnedBySQL(d.name, table), nil)
 	d.made = d.made && err != nil
 	return err
 }
 
-// Undo drops the sequence if no column owns it, and reports whether no sequence is left. The caller drops the
+// DropUnowned drops the sequence if no column owns it, and reports whether no sequence is left. The caller drops the
 // column before.
-func (d *Drawn) Undo() bool {
+func (d *ColumnSequence) DropUnowned() bool {
 	if !d.made {
 		return true
 	}
 	err := d.server.Ask("DROP SEQUENCE "+d.name, nil)
-	told := d.server.Refused(err)
+	told := d.server.RefusalFrom(err)
 	d.made = err != nil && (told == nil || !slices.Contains(notThere, told.Code))
 	return !d.made
 }
 
-// Left returns a sentence for an error, about a sequence that remains, or "" if none does.
-func (d *Drawn) Left() string {
+// DescribeRemaining returns a sentence for an error, about a sequence that remains, or "" if none does.
+func (d *ColumnSequence) DescribeRemaining() string {
 	if !d.made {
 		return ""
 	}

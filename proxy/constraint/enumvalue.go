@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file performs ALTER TYPE ... ADD VALUE (rewrite.EnumValue), where a domain with a CHECK replaces the
+// This file performs ALTER TYPE ... ADD VALUE (rewrite.EnumValueAdder), where a domain with a CHECK replaces the
 // enumeration. In October 2026 clusters refused ALTER DOMAIN ... ADD CONSTRAINT. Whether they accept DROP CONSTRAINT is
 // not published. So Sluice first tries a DROP CONSTRAINT of a missing name. A server that refuses this, or the ADD
 // CONSTRAINT after it, has changed nothing.
@@ -29,22 +29,22 @@ import (
 // refuses their values until it is dropped. A CHECK that an interrupted statement left accepts all earlier values, and
 // the next statement about the type continues with it.
 
-// EnumValue is a running ALTER TYPE ... ADD VALUE, where a domain replaces the enumeration.
-type EnumValue struct {
-	*rewrite.EnumValue
+// EnumValueAdder is a running ALTER TYPE ... ADD VALUE, where a domain replaces the enumeration.
+type EnumValueAdder struct {
+	*rewrite.EnumValueAddition
 	Notices [][]byte // sent to the client before the tag
 
 	server Server
 	shown  string // the type's name in messages
-	checks []*rewrite.DomainValues
+	checks []*rewrite.DomainCheck
 	made   string // the CHECK that this statement has made, or may have made
 	took   bool   // the value is accepted because of this statement
 	tried  bool   // the server accepts DROP CONSTRAINT
 }
 
-// NewEnumValue returns an EnumValue that executes st.
-func NewEnumValue(server Server, st *rewrite.EnumValue) *EnumValue {
-	return &EnumValue{server: server, EnumValue: st}
+// NewEnumValueAdder returns an EnumValueAdder that executes st.
+func NewEnumValueAdder(server Server, st *rewrite.EnumValueAddition) *EnumValueAdder {
+	return &EnumValueAdder{server: server, EnumValueAddition: st}
 }
 
 // mostRounds bounds the rounds of an ALTER TYPE ... ADD VALUE. roundPause separates rounds without progress.
@@ -54,17 +54,17 @@ const (
 )
 
 // Run sends the ALTER TYPE to the server, and performs it in steps if the server refuses it.
-func (e *EnumValue) Run() error {
+func (e *EnumValueAdder) Run() error {
 	err := e.server.Ask(e.Text, nil)
-	told := e.server.Refused(err)
+	told := e.server.RefusalFrom(err)
 	if told == nil || told.Code != retry.StateUnsupported {
 		return err
 	}
 	for range mostRounds {
-		if err := e.look(told); err != nil {
+		if err := e.readDomain(told); err != nil {
 			return err
 		}
-		done, moved, err := e.round(told)
+		done, moved, err := e.runRound(told)
 		if done || err != nil {
 			return err
 		}
@@ -77,24 +77,24 @@ func (e *EnumValue) Run() error {
 	}
 	var names []string
 	for _, check := range e.checks {
-		names = append(names, quoted(check.Name))
+		names = append(names, quoteIdent(check.Name))
 	}
 	return &wire.Error{Code: "55000", Message: fmt.Sprintf("the values of type %s are being changed", e.shown), Detail: "Other statements are at it, or were cut: it has the constraints " + strings.Join(names, ", ") + ", of which none has the values of all.",
-		Hint: "If no statement is at it any more, drop all but the one that is to be: " + e.Drop("<name>") + ". Then send this one again."}
+		Hint: "If no statement is at it any more, drop all but the one that is to be: " + e.DropCheckSQL("<name>") + ". Then send this one again."}
 }
 
-// look reads the domain that replaces the enumeration, and its CHECKs.
-func (e *EnumValue) look(told *wire.Error) error {
+// readDomain reads the domain that replaces the enumeration, and its CHECKs.
+func (e *EnumValueAdder) readDomain(told *wire.Error) error {
 	kind, others := "", false
 	e.checks = nil
 	err := e.server.Ask(fmt.Sprintf(`SELECT t.typtype, pg_catalog.format_type(t.oid, NULL), COALESCE(b.typname, ''), COALESCE(c.conname, ''), COALESCE(pg_catalog.pg_get_constraintdef(c.oid), '')`+
 		` FROM pg_catalog.pg_type t LEFT JOIN pg_catalog.pg_type b ON b.oid = t.typbasetype LEFT JOIN pg_catalog.pg_constraint c ON c.contypid = t.oid AND c.contype = 'c' WHERE t.oid = %s::pg_catalog.regtype`,
-		literal(e.Type)), func(v []string) {
+		quoteLiteral(e.Type)), func(v []string) {
 		if len(v) != 5 {
 			return
 		}
 		kind, e.shown = v[0], v[1]
-		check := rewrite.ReadDomainValues(v[3], v[4])
+		check := rewrite.ParseDomainCheck(v[3], v[4])
 		if others = others || check == nil || v[2] != "text"; check != nil {
 			e.checks = append(e.checks, check)
 		}
@@ -112,17 +112,17 @@ func (e *EnumValue) look(told *wire.Error) error {
 	return nil
 }
 
-// round performs one round of the steps. done means that the value is in the only CHECK, and moved that the round made
-// progress. With neither, other statements of this kind are running.
-func (e *EnumValue) round(told *wire.Error) (done, moved bool, err error) {
-	newest, old, follows := rewrite.NewestValues(e.checks)
+// runRound performs one round of the steps. done means that the value is in the only CHECK, and moved that the round
+// made progress. With neither, other statements of this kind are running.
+func (e *EnumValueAdder) runRound(told *wire.Error) (done, moved bool, err error) {
+	newest, old, follows := rewrite.NewestDomainCheck(e.checks)
 	there := slices.Contains(newest.Values, e.Value)
 	switch {
 	case !follows:
 		return false, false, nil
 	case len(old) > 0:
 		for _, check := range old {
-			if err := e.drop(check.Name); err != nil {
+			if err := e.dropCheck(check.Name); err != nil {
 				return false, false, err
 			}
 			e.took = e.took || there && !slices.Contains(check.Values, e.Value)
@@ -130,45 +130,45 @@ func (e *EnumValue) round(told *wire.Error) (done, moved bool, err error) {
 		return false, true, nil
 	case there && e.took:
 		e.made = ""
-		e.warn()
+		e.warnOfDomain()
 		return true, true, nil
 	case there:
-		return true, true, e.exists()
+		return true, true, e.existsError()
 	case e.TooLong():
 		return true, true, &wire.Error{Code: "42602", Message: fmt.Sprintf("invalid enum label \"%s\"", e.Value), Detail: "Labels must be 63 bytes or less."}
 	case e.Placed && !slices.Contains(newest.Values, e.Neighbour):
 		return true, true, &wire.Error{Code: "22023", Message: fmt.Sprintf("\"%s\" is not an existing enum label", e.Neighbour)}
 	}
-	moved, err = e.add(newest, told)
+	moved, err = e.addCheck(newest, told)
 	return false, moved, err
 }
 
-// add adds a CHECK with the new value to the domain. It returns false if another statement added a CHECK first.
-func (e *EnumValue) add(from *rewrite.DomainValues, told *wire.Error) (added bool, err error) {
-	if err := e.server.More(); err != nil {
+// addCheck adds a CHECK with the new value to the domain. It returns false if another statement added a CHECK first.
+func (e *EnumValueAdder) addCheck(from *rewrite.DomainCheck, told *wire.Error) (added bool, err error) {
+	if err := e.server.CheckMayContinue(); err != nil {
 		return false, err
 	}
 	if !e.tried {
-		if err := e.server.Ask(e.DropAny(fmt.Sprintf("sluice_none_%08x", rand.Uint32())), nil); err != nil {
-			return false, e.cannot(err, told)
+		if err := e.server.Ask(e.DropCheckIfExistsSQL(fmt.Sprintf("sluice_none_%08x", rand.Uint32())), nil); err != nil {
+			return false, e.refusalError(err, told)
 		}
 		e.tried = true
 	}
-	e.made, e.took = from.Next(), true
-	err = e.server.Ask(e.Add(e.made, e.With(from.Values)), nil)
-	if err == nil || !e.server.Undone(err) {
+	e.made, e.took = from.NextName(), true
+	err = e.server.Ask(e.AddCheckSQL(e.made, e.WithValue(from.Values)), nil)
+	if err == nil || !e.server.ChangedNothing(err) {
 		return true, err
 	}
 	e.made, e.took = "", false
-	if why := e.server.Refused(err); why != nil && (why.Code == takenName || meets(why)) {
+	if why := e.server.RefusalFrom(err); why != nil && (why.Code == takenName || isConcurrentChange(why)) {
 		return false, nil
 	}
-	return false, e.cannot(err, told)
+	return false, e.refusalError(err, told)
 }
 
-// cannot returns the error for an ALTER TYPE that the server accepts neither as it is nor in steps.
-func (e *EnumValue) cannot(err error, told *wire.Error) error {
-	why := e.server.Refused(err)
+// refusalError returns the error for an ALTER TYPE that the server accepts neither as it is nor in steps.
+func (e *EnumValueAdder) refusalError(err error, told *wire.Error) error {
+	why := e.server.RefusalFrom(err)
 	if why == nil || why.Code != retry.StateUnsupported && why.Code != "42601" {
 		return err
 	}
@@ -178,12 +178,12 @@ func (e *EnumValue) cannot(err error, told *wire.Error) error {
 	return &with
 }
 
-// drop drops a CHECK of the domain. If it is interrupted before the server got the statement, drop tries again, because
-// the CHECK still refuses the new value.
-func (e *EnumValue) drop(name string) (err error) {
+// dropCheck drops a CHECK of the domain. If it is interrupted before the server got the statement, drop tries again,
+// because the CHECK still refuses the new value.
+func (e *EnumValueAdder) dropCheck(name string) (err error) {
 	for range mostTries {
-		err = e.server.Ask(e.Drop(name), nil)
-		told := e.server.Refused(err)
+		err = e.server.Ask(e.DropCheckSQL(name), nil)
+		told := e.server.RefusalFrom(err)
 		if err == nil || told != nil && slices.Contains(notThere, told.Code) {
 			if name == e.made {
 				e.made = ""
@@ -191,24 +191,24 @@ func (e *EnumValue) drop(name string) (err error) {
 			return nil
 		}
 		switch {
-		case !e.server.Undone(err) || told != nil && !meets(told):
+		case !e.server.ChangedNothing(err) || told != nil && !isConcurrentChange(told):
 			return err
 		case told == nil:
-			e.server.Heed(err)
+			e.server.ConsumeCancel(err)
 		}
 	}
 	return err
 }
 
-// meets reports whether an error shows a concurrent change of the same catalog row. PostgreSQL sends these errors, and
-// DSQL a conflict.
-func meets(told *wire.Error) bool {
+// isConcurrentChange reports whether an error shows a concurrent change of the same catalog row. PostgreSQL sends these
+// errors, and DSQL a conflict.
+func isConcurrentChange(told *wire.Error) bool {
 	return told.Code == "23505" || told.Code == "XX000" && (strings.HasPrefix(told.Message, "tuple concurrently ") || strings.HasPrefix(told.Message, "cache lookup failed for constraint "))
 }
 
-// exists returns PostgreSQL's error for a value that the enumeration has already. With IF NOT EXISTS, exists adds
+// existsError returns PostgreSQL's error for a value that the enumeration has already. With IF NOT EXISTS, exists adds
 // PostgreSQL's notice instead.
-func (e *EnumValue) exists() error {
+func (e *EnumValueAdder) existsError() error {
 	message := fmt.Sprintf("enum label \"%s\" already exists", e.Value)
 	if !e.IfNotExists {
 		return &wire.Error{Code: takenName, Message: message}
@@ -218,21 +218,21 @@ func (e *EnumValue) exists() error {
 	return nil
 }
 
-// warn adds a warning for the client: a domain replaces the enumeration.
-func (e *EnumValue) warn() {
+// warnOfDomain adds a warning for the client: a domain replaces the enumeration.
+func (e *EnumValueAdder) warnOfDomain() {
 	warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("type %s is a domain over text, since DSQL has no enumerations", e.shown),
 		Detail: "Its values compare and sort as texts, wherever one is added."}
 	e.Notices = append(e.Notices, warning.AppendNotice(nil, "WARNING"))
 }
 
-// Partly adds to an error the CHECK that the failed statement may have left.
-func (e *EnumValue) Partly(err error) error {
+// WithPartialResult adds to an error the CHECK that the failed statement may have left.
+func (e *EnumValueAdder) WithPartialResult(err error) error {
 	told, ok := err.(*wire.Error)
 	if !ok || told.Fatal || e.made == "" {
 		return err
 	}
 	with := *told
 	with.Detail = strings.TrimSpace(fmt.Sprintf("%s The constraint \"%s\", which has the value, may stand beside the one before it, until whose drop the value is refused.", told.Detail, e.made))
-	with.Hint = "Send the statement again: it goes on from there. Or give it up: " + e.DropAny(e.made) + "."
+	with.Hint = "Send the statement again: it goes on from there. Or give it up: " + e.DropCheckIfExistsSQL(e.made) + "."
 	return &with
 }

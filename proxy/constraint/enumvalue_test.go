@@ -72,15 +72,15 @@ func (v *visitor) Ask(sql string, row func([]string)) error {
 	return nil
 }
 
-func (v *visitor) Refused(err error) *wire.Error {
+func (v *visitor) RefusalFrom(err error) *wire.Error {
 	told, _ := errors.AsType[*wire.Error](err)
 	return told
 }
-func (v *visitor) Undone(err error) bool     { return v.Refused(err) != nil }
-func (*visitor) Heed(error)                  {}
-func (*visitor) More() error                 { return nil }
-func (v *visitor) Pause(time.Duration) error { v.done <- struct{}{}; <-v.turn; return nil }
-func (*visitor) Batches(string, func([]string, int) string) (int, error) {
+func (v *visitor) ChangedNothing(err error) bool { return v.RefusalFrom(err) != nil }
+func (*visitor) ConsumeCancel(error)             {}
+func (*visitor) CheckMayContinue() error         { return nil }
+func (v *visitor) Pause(time.Duration) error     { v.done <- struct{}{}; <-v.turn; return nil }
+func (*visitor) UpdateInBatches(string, func([]string, int) string) (int, error) {
 	panic("no rows")
 }
 
@@ -97,7 +97,7 @@ func (d *domain) taken() (values []string) {
 }
 
 // adding is the work of a statement that adds a value at such a server.
-func adding(t *testing.T, v *visitor, value string) *EnumValue {
+func adding(t *testing.T, v *visitor, value string) *EnumValueAdder {
 	t.Helper()
 	config := rewrite.Defaults()
 	config.Rules.Enums = true
@@ -105,11 +105,11 @@ func adding(t *testing.T, v *visitor, value string) *EnumValue {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st := p.Plan([]byte("ALTER TYPE mood ADD VALUE '" + value + "'")).Single()
+	st := p.Plan([]byte("ALTER TYPE mood ADD VALUE '" + value + "'")).SingleStatement()
 	if st == nil || st.EnumValue == nil {
 		t.Fatal("no such statement")
 	}
-	return NewEnumValue(v, st.EnumValue)
+	return NewEnumValueAdder(v, st.EnumValue)
 }
 
 // together runs statements at a server at once, in an order that is random, and returns their errors.
@@ -122,7 +122,7 @@ func together(t *testing.T, random *rand.Rand, d *domain, values []string, lives
 		work := adding(t, v, value)
 		var err error
 		go func() {
-			err = work.Partly(work.Run())
+			err = work.WithPartialResult(work.Run())
 			ends[value] = err // nobody else runs
 			finished <- value
 		}()

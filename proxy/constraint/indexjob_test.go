@@ -51,7 +51,7 @@ func TestIndexJob(t *testing.T) {
 		server := &scripted{script: c.script}
 		j := NewIndexJob(server, "job", nil)
 		err := j.Await()
-		told := server.Refused(err)
+		told := server.RefusalFrom(err)
 		if (told == nil) != (c.want == "") || told != nil && told.Code != c.want || server.has("DROP INDEX") != (c.drops != "") || c.drops != "" && !server.has(c.drops) {
 			t.Errorf("%s: %v, asked %q", c.name, err, server.asked)
 		}
@@ -91,7 +91,7 @@ func TestIndexJobOfIfNotExists(t *testing.T) {
 		server := &scripted{script: c.script}
 		err := NewIndexJob(server, "", c.named).Await()
 		want, detail, _ := strings.Cut(c.want, " ")
-		if told := server.Refused(err); (told == nil) != (want == "") || told != nil && (told.Code != want || !strings.Contains(told.Detail, detail)) || server.has("DROP") {
+		if told := server.RefusalFrom(err); (told == nil) != (want == "") || told != nil && (told.Code != want || !strings.Contains(told.Detail, detail)) || server.has("DROP") {
 			t.Errorf("%s: %v, asked %q", c.name, err, server.asked)
 		}
 	}

@@ -10,16 +10,16 @@ import (
 
 // This file has the background jobs that check rows or build indexes. The server shows them in sys.jobs.
 
-// askJobs queries sys.jobs, and repeats the query after a temporary refusal. refused is the error because of which
+// queryJobs queries sys.jobs, and repeats the query after a temporary refusal. refused is the error because of which
 // sys.jobs cannot be read. Whether there is a job is then unknown.
-func askJobs(server Server, sql string, row func([]string)) (refused *wire.Error, err error) {
+func queryJobs(server Server, sql string, row func([]string)) (refused *wire.Error, err error) {
 	for left := lateness; ; left -= pauseLate {
 		err := server.Ask(sql, row)
-		refused := server.Refused(err)
+		refused := server.RefusalFrom(err)
 		switch {
 		case refused == nil:
 			return nil, err
-		case forGood(refused.Code) || left <= 0:
+		case isPermanentRefusal(refused.Code) || left <= 0:
 			return refused, nil
 		}
 		if err := server.Pause(pauseLate); err != nil {
@@ -28,8 +28,9 @@ func askJobs(server Server, sql string, row func([]string)) (refused *wire.Error
 	}
 }
 
-// forGood reports whether an SQLSTATE means that the server has no sys.jobs, or that this role may not read it.
-func forGood(code string) bool {
+// isPermanentRefusal reports whether an SQLSTATE means that the server has no sys.jobs, or that this role may not read
+// it.
+func isPermanentRefusal(code string) bool {
 	switch code {
 	case "42501", "42P01", "3F000", undefinedColumn, "42883", "0A000":
 		return true
@@ -37,19 +38,19 @@ func forGood(code string) bool {
 	return false
 }
 
-// notReadable returns a sentence that says why the state of a job is unknown.
-func notReadable(refused *wire.Error) string {
+// unreadableJobsText returns a sentence that says why the state of a job is unknown.
+func unreadableJobsText(refused *wire.Error) string {
 	return "Whether a job builds it is not known, since sys.jobs cannot be read: " + refused.Message + "."
 }
 
-// jobEnd is the result of a job. unread is the error because of which sys.jobs could not be read, or nil.
-type jobEnd struct {
+// jobResult is the result of a job. unread is the error because of which sys.jobs could not be read, or nil.
+type jobResult struct {
 	status, details string
 	unread          *wire.Error
 }
 
-// JobRuns reports whether a status in sys.jobs is that of a job that has not ended.
-func JobRuns(status string) bool {
+// IsJobRunning reports whether a status in sys.jobs is that of a job that has not ended.
+func IsJobRunning(status string) bool {
 	switch status {
 	case "submitted", "processing", "running", "pending":
 		return true
@@ -57,8 +58,8 @@ func JobRuns(status string) bool {
 	return false
 }
 
-// failed reports whether a job with this status in sys.jobs cannot have built a valid index.
-func failed(status string) bool {
+// isFailedStatus reports whether a job with this status in sys.jobs cannot have built a valid index.
+func isFailedStatus(status string) bool {
 	switch status {
 	case "failed", "cancelled", "canceled":
 		return true
@@ -66,8 +67,8 @@ func failed(status string) bool {
 	return false
 }
 
-// begin sends a statement that starts a job, and returns the job's id. The id is "" if no job was started.
-func (c *Work) begin(sql string) (id string, err error) {
+// startJob sends a statement that starts a job, and returns the job's id. The id is "" if no job was started.
+func (c *ConstraintAdder) startJob(sql string) (id string, err error) {
 	err = c.server.Ask(sql, func(v []string) {
 		if len(v) == 1 {
 			id = v[0]
@@ -76,32 +77,32 @@ func (c *Work) begin(sql string) (id string, err error) {
 	return id, err
 }
 
-// job starts a job by a statement and waits for the job's end.
-func (c *Work) job(sql string) (jobEnd, error) {
-	id, err := c.begin(sql)
+// runJob starts a job by a statement and waits for the job's end.
+func (c *ConstraintAdder) runJob(sql string) (jobResult, error) {
+	id, err := c.startJob(sql)
 	if err != nil {
-		return jobEnd{}, err
+		return jobResult{}, err
 	}
-	return c.await(id)
+	return c.awaitJob(id)
 }
 
-// await waits for the end of a job. A cancel, the statement timeout, the client's end and the end of the drain
-// interrupt await. If the job is missing in sys.jobs, or cannot be read, the jobEnd has no status.
-func (c *Work) await(id string) (end jobEnd, err error) {
+// awaitJob waits for the end of a job. A cancel, the statement timeout, the client's end and the end of the drain
+// interrupt await. If the job is missing in sys.jobs, or cannot be read, the jobResult has no status.
+func (c *ConstraintAdder) awaitJob(id string) (end jobResult, err error) {
 	if id == "" {
 		return end, nil
 	}
 	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
-		end = jobEnd{}
-		unread, err := askJobs(c.server, "SELECT status, details FROM sys.jobs WHERE job_id = "+literal(id), func(v []string) {
+		end = jobResult{}
+		unread, err := queryJobs(c.server, "SELECT status, details FROM sys.jobs WHERE job_id = "+quoteLiteral(id), func(v []string) {
 			if len(v) == 2 {
-				end = jobEnd{status: v[0], details: v[1]}
+				end = jobResult{status: v[0], details: v[1]}
 			}
 		})
 		if err != nil || unread != nil {
-			return jobEnd{unread: unread}, err
+			return jobResult{unread: unread}, err
 		}
-		if !JobRuns(end.status) {
+		if !IsJobRunning(end.status) {
 			return end, nil
 		}
 		if err := c.server.Pause(pause); err != nil {
@@ -125,40 +126,41 @@ const lateness = 2 * time.Second
 // unreadPatience is how long the result of a job is awaited if sys.jobs cannot be read.
 const unreadPatience = 10 * time.Minute
 
-// decided reports whether the catalog shows a job's result, by a query of one row. False means that the job failed.
+// awaitJobResult reports whether the catalog shows a job's result, by a query of one row. False means that the job
+// failed.
 //
 // If sys.jobs cannot be read, only rows that violate the constraint show a failure, because a slow job is not a failed
 // one. why checks the rows and returns their error, or another. If the result remains unknown, the created object
 // stays. name is the object's name.
-func (c *Work) decided(name string, end jobEnd, query string, why func() error) (valid bool, err error) {
-	valid, err = c.holds(end, query, lateness)
+func (c *ConstraintAdder) awaitJobResult(name string, end jobResult, query string, why func() error) (valid bool, err error) {
+	valid, err = c.awaitCatalog(end, query, lateness)
 	if err != nil || valid || end.unread == nil {
 		return valid, err
 	}
 	for _, patience := range []time.Duration{unreadPatience, 0} {
 		err := why()
-		told := c.server.Refused(err)
+		told := c.server.RefusalFrom(err)
 		if told == nil {
 			return false, err
 		}
 		if strings.HasPrefix(told.Code, "22") || strings.HasPrefix(told.Code, "23") {
 			return false, nil
 		}
-		if valid, err = c.holds(end, query, patience); err != nil || valid {
+		if valid, err = c.awaitCatalog(end, query, patience); err != nil || valid {
 			return valid, err
 		}
 	}
 	c.undecided = true
-	return false, &wire.Error{Code: "55000", Message: fmt.Sprintf("whether rows are against \"%s\" is not known yet", name), Detail: notReadable(end.unread),
+	return false, &wire.Error{Code: "55000", Message: fmt.Sprintf("whether rows are against \"%s\" is not known yet", name), Detail: unreadableJobsText(end.unread),
 		Hint: "Send the statement again. GRANT SELECT ON sys.jobs lets Sluice see how the job does.", Schema: c.schema, Table: c.table}
 }
 
-// holds waits up to left for the catalog to show a job's result. If another session dropped the object meanwhile, holds
-// returns an error.
-func (c *Work) holds(end jobEnd, query string, left time.Duration) (valid bool, err error) {
+// awaitCatalog waits up to left for the catalog to show a job's result. If another session dropped the object
+// meanwhile, holds returns an error.
+func (c *ConstraintAdder) awaitCatalog(end jobResult, query string, left time.Duration) (valid bool, err error) {
 	for pause := pauseLate; ; pause = min(2*pause, max(left/8, pauseLate), pauseMost) {
 		there := false
-		err := c.server.Ask(query, func(v []string) { there, valid = true, firstOf(v) == "t" })
+		err := c.server.Ask(query, func(v []string) { there, valid = true, firstValue(v) == "t" })
 		switch {
 		case err != nil:
 			return false, err
@@ -166,7 +168,7 @@ func (c *Work) holds(end jobEnd, query string, left time.Duration) (valid bool, 
 			c.found = nil
 			return false, &wire.Error{Code: "42704", Message: "what the statement was to validate does not exist any more", Detail: "Another session has dropped it.",
 				Hint: "See why, and send the statement again."}
-		case valid || end.details != "" || failed(end.status) || left <= 0:
+		case valid || end.details != "" || isFailedStatus(end.status) || left <= 0:
 			return valid, nil
 		}
 		if err := c.server.Pause(pause); err != nil {

@@ -14,18 +14,18 @@ import (
 // final name when it is valid. So a statement that is sent again after a lost backend finds its own results. It never
 // takes a client's object with the final name for one.
 
-// chosen returns the final name of a constraint: the name in its statement, or the first name that PostgreSQL would
+// chooseName returns the final name of a constraint: the name in its statement, or the first name that PostgreSQL would
 // choose. taken says that the server refuses the name in the statement.
-func (c *Work) chosen(a *rewrite.Addition) (name string, taken bool, err error) {
+func (c *ConstraintAdder) chooseName(a *rewrite.AddedConstraint) (name string, taken bool, err error) {
 	for pass := 0; ; pass += candidates {
 		names := []string{a.Name}
 		if a.Name == "" {
 			names = names[:0]
 			for i := range candidates {
-				names = append(names, a.Candidate(pass+i))
+				names = append(names, a.CandidateName(pass+i))
 			}
 		}
-		is, err := c.named(a, names)
+		is, err := c.unavailableNames(a, names)
 		if err != nil {
 			return "", false, err
 		}
@@ -40,10 +40,10 @@ func (c *Work) chosen(a *rewrite.Addition) (name string, taken bool, err error) 
 	}
 }
 
-// named returns which names are not available: names of the table's constraints and, for UNIQUE, of relations. For a
-// name that Sluice chooses, constraints of any table of the schema count too.
-func (c *Work) named(a *rewrite.Addition, names []string) (map[string]bool, error) {
-	in, schema := list(names), fmt.Sprintf("(SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = %s)", c.oid)
+// unavailableNames returns which names are not available: names of the table's constraints and, for UNIQUE, of
+// relations. For a name that Sluice chooses, constraints of any table of the schema count too.
+func (c *ConstraintAdder) unavailableNames(a *rewrite.AddedConstraint, names []string) (map[string]bool, error) {
+	in, schema := literalList(names), fmt.Sprintf("(SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = %s)", c.oid)
 	of := "connamespace = " + schema
 	if a.Name != "" {
 		of = "conrelid = " + c.oid
@@ -53,66 +53,67 @@ func (c *Work) named(a *rewrite.Addition, names []string) (map[string]bool, erro
 		query += fmt.Sprintf(" UNION ALL SELECT relname FROM pg_catalog.pg_class WHERE relnamespace = %s AND relname IN (%s)", schema, in)
 	}
 	is := map[string]bool{}
-	err := c.server.Ask(query, func(v []string) { is[firstOf(v)] = true })
+	err := c.server.Ask(query, func(v []string) { is[firstValue(v)] = true })
 	return is, err
 }
 
-// list returns names as SQL constants, separated by commas.
-func list(names []string) string {
+// literalList returns names as SQL constants, separated by commas.
+func literalList(names []string) string {
 	literals := make([]string, len(names))
 	for i, name := range names {
-		literals[i] = literal(name)
+		literals[i] = quoteLiteral(name)
 	}
 	return strings.Join(literals, ", ")
 }
 
-// arrive renames a valid constraint from its temporary to its final name. If a chosen name is taken by now, arrive
-// chooses again.
-func (c *Work) arrive(at *spot) error {
+// renameToFinal renames a valid constraint from its temporary to its final name. If a chosen name is taken by now,
+// arrive chooses again.
+func (c *ConstraintAdder) renameToFinal(at *pendingConstraint) error {
 	for tries := 0; at.under != at.name; tries++ {
-		err := c.make(at.add.Rename(at.under, at.name), at.valid())
-		told := c.server.Refused(err)
+		err := c.createObject(at.add.RenameSQL(at.under, at.name), at.validObject())
+		told := c.server.RefusalFrom(err)
 		switch {
 		case told != nil && told.Code == retry.StateUnsupported:
-			c.keepsHidden(at, told)
+			c.warnKeepsTemporaryName(at, told)
 			return nil
 		case told == nil || told.Code != takenName || at.add.Name != "" || tries == mostTries:
 			return err
 		}
-		if err := c.choose(at); err != nil {
+		if err := c.chooseNameAgain(at); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// choose chooses the final name of a constraint that has its temporary name.
-func (c *Work) choose(at *spot) error {
+// chooseNameAgain chooses the final name of a constraint that has its temporary name.
+func (c *ConstraintAdder) chooseNameAgain(at *pendingConstraint) error {
 	c.promised = slices.DeleteFunc(c.promised, func(name string) bool { return name == at.name })
-	name, _, err := c.chosen(at.add)
+	name, _, err := c.chooseName(at.add)
 	if err == nil {
 		at.name, c.promised = name, append(c.promised, name)
 	}
 	return err
 }
 
-// keepsHidden warns the client that the server cannot rename a constraint. The constraint retains its temporary name.
-func (c *Work) keepsHidden(at *spot, told *wire.Error) {
+// warnKeepsTemporaryName warns the client that the server cannot rename a constraint. The constraint retains its
+// temporary name.
+func (c *ConstraintAdder) warnKeepsTemporaryName(at *pendingConstraint, told *wire.Error) {
 	warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("the constraint \"%s\" is called \"%s\"", at.name, at.under), Detail: told.Message,
-		Hint: "To give it its name: " + at.add.Rename(at.under, at.name) + "."}
+		Hint: "To give it its name: " + at.add.RenameSQL(at.under, at.name) + "."}
 	c.Notices = append(c.Notices, warning.AppendNotice(nil, "WARNING"))
 	at.name = at.under
 }
 
-// gone reports whether an error says that a constraint or index with a temporary name no longer exists. Another client
-// with the same statement has renamed or dropped it.
-func (c *Work) gone(err error) bool {
-	told := c.server.Refused(err)
+// isGone reports whether an error says that a constraint or index with a temporary name no longer exists. Another
+// client with the same statement has renamed or dropped it.
+func (c *ConstraintAdder) isGone(err error) bool {
+	told := c.server.RefusalFrom(err)
 	return told != nil && (told.Code == undefinedObject || told.Code == "55000" && strings.Contains(told.Message, "already associated"))
 }
 
-// inItsName replaces the temporary name of a constraint in an error by the final name.
-func (at *spot) inItsName(told *wire.Error) *wire.Error {
+// withFinalName replaces the temporary name of a constraint in an error by the final name.
+func (at *pendingConstraint) withFinalName(told *wire.Error) *wire.Error {
 	if told == nil || at.under == at.name {
 		return told
 	}

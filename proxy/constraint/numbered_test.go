@@ -48,7 +48,7 @@ func TestNumberedSteps(t *testing.T) {
 		n, server := numbered(t, test.form, sql, append(test.script, answer{words: sql, err: refused("42704")},
 			answer{words: "FROM pg_catalog.pg_namespace s WHERE", rows: [][]string{{"s", "f"}}})...)
 		got, stands := "", false
-		told, ok := n.Partly(n.Run()).(*wire.Error)
+		told, ok := n.WithPartialResult(n.Run()).(*wire.Error)
 		if ok && told != nil {
 			got, stands = told.Code, strings.Contains(told.Detail, "there stands")
 		}
@@ -102,7 +102,7 @@ func TestNumberedIfNotExists(t *testing.T) {
 }
 
 // numbered is the work of a statement at a server that answers by a script.
-func numbered(t *testing.T, form rewrite.SerialForm, sql string, script ...answer) (*Numbered, *scripted) {
+func numbered(t *testing.T, form rewrite.SerialForm, sql string, script ...answer) (*SerialTableCreator, *scripted) {
 	t.Helper()
 	config := rewrite.Defaults()
 	config.Rules.SerialForm = form
@@ -110,10 +110,10 @@ func numbered(t *testing.T, form rewrite.SerialForm, sql string, script ...answe
 	if err != nil {
 		t.Fatal(err)
 	}
-	st := p.Plan([]byte(sql)).Single()
+	st := p.Plan([]byte(sql)).SingleStatement()
 	if st == nil || st.Numbered == nil {
 		t.Fatal(sql)
 	}
 	server := &scripted{script: script}
-	return NewNumbered(server, st.Numbered), server
+	return NewSerialTableCreator(server, st.Numbered), server
 }

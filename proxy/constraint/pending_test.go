@@ -39,7 +39,7 @@ func TestPending(t *testing.T) {
 		{"in:named ended:COMMIT ready:I", "unlooked CREATE INDEX"},
 		{"in: ended:COMMIT ready:I", "CREATE INDEX"},
 	} {
-		var p Pending
+		var p PendingJob
 		var sends []string
 		say := func(b []byte) {
 			for len(b) > 0 {
@@ -63,29 +63,29 @@ func TestPending(t *testing.T) {
 				if which == "named" {
 					id, name = "", named
 				}
-				say(p.Begun(id, name, wire.AppendCommand(nil, "CREATE INDEX"), what == "alone"))
+				say(p.RecordBegun(id, name, wire.AppendCommandComplete(nil, "CREATE INDEX"), what == "alone"))
 			case "follows":
-				say(p.Follows())
+				say(p.ReleaseTag())
 			case "failed":
-				p.Failed()
+				p.Clear()
 			case "ran":
-				p.Ran(map[string]rewrite.Kind{"Read": rewrite.Read, "Setting": rewrite.Setting, "Write": rewrite.Write}[which])
+				p.RecordStatement(map[string]rewrite.StatementKind{"Read": rewrite.Read, "Setting": rewrite.Setting, "Write": rewrite.Write}[which])
 			case "ended", "chained":
-				p.Ended(which == "COMMIT")
-				tag := wire.AppendCommand(nil, which)
-				_, now := p.Holds(tag, what == "chained")
+				p.RecordTxEnd(which == "COMMIT")
+				tag := wire.AppendCommandComplete(nil, which)
+				_, now := p.HoldTag(tag, what == "chained")
 				say(now)
 			case "ready":
-				if say(p.Ready(which[0])); p.Waits() {
-					taken := p.Take()
-					sends = append(sends, "waits:"+strings.Trim(string(taken.Tag()[min(wire.HeaderLen, len(taken.Tag())):]), "\x00"))
+				if say(p.RecordReady(which[0])); p.IsWaiting() {
+					taken := p.TakeJob()
+					sends = append(sends, "waits:"+strings.Trim(string(taken.HeldTag()[min(wire.HeaderLen, len(taken.HeldTag())):]), "\x00"))
 				}
 			}
 		}
 		if got := strings.Join(sends, " "); got != c.sends {
 			t.Errorf("%s: the client gets %q, want %q", c.program, got, c.sends)
 		}
-		if p.Waits() || p.Held() {
+		if p.IsWaiting() || p.HasHeldTag() {
 			t.Errorf("%s: something waits in the end", c.program)
 		}
 	}
@@ -127,7 +127,7 @@ func TestIndexJobWithdrawn(t *testing.T) {
 		server := &scripted{script: c.script}
 		j := NewIndexJob(server, "job", nil)
 		if c.how == "unique" {
-			if _, err := j.look(); err != nil {
+			if _, err := j.readState(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -139,7 +139,7 @@ func TestIndexJobWithdrawn(t *testing.T) {
 		case "unique":
 			valid, err = j.WithdrawUnique(server)
 		default:
-			err = j.Outlast(server)
+			err = j.FinishWithoutClient(server)
 		}
 		var got []string
 		for what, is := range map[string]bool{"dropped": server.has("DROP INDEX"), "valid": valid, "left": err != nil} {
@@ -159,7 +159,7 @@ func TestIndexJobWithdrawn(t *testing.T) {
 		if valid, err := other.Withdraw(server); valid || err != nil || server.asked != nil {
 			t.Errorf("an index of another statement: %t, %v, asked %q", valid, err, server.asked)
 		}
-		if err := other.Outlast(server); err != nil || server.asked != nil {
+		if err := other.FinishWithoutClient(server); err != nil || server.asked != nil {
 			t.Errorf("an index of another statement: %v, asked %q", err, server.asked)
 		}
 	}

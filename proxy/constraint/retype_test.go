@@ -105,12 +105,12 @@ func (m *modelled) move(from, to string) error {
 	return nil
 }
 
-func (m *modelled) Batches(table string, update func(key []string, rows int) string) (int, error) {
+func (m *modelled) UpdateInBatches(table string, update func(key []string, rows int) string) (int, error) {
 	return 1, m.Ask(update([]string{"id"}, 3), nil)
 }
 
 // retype is the work of a statement at such a server.
-func retype(t *testing.T) (*Retype, *modelled) {
+func retype(t *testing.T) (*ColumnRetyper, *modelled) {
 	t.Helper()
 	config := rewrite.Defaults()
 	config.Rules.Retype, config.Rules.NotNullCheck = true, true
@@ -118,7 +118,7 @@ func retype(t *testing.T) (*Retype, *modelled) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st := p.Plan([]byte("ALTER TABLE t ALTER COLUMN c TYPE varchar(150)")).Single()
+	st := p.Plan([]byte("ALTER TABLE t ALTER COLUMN c TYPE varchar(150)")).SingleStatement()
 	m := &modelled{columns: map[string]string{"id": "id", "c": "old"}, at: -1}
 	m.script = []answer{
 		{times: 99, words: "format_type", rows: [][]string{{"character varying(100)", "t", "t", "f", "'x'", "7", "public", "r", "2", "varchar", "varchar", ""}}},
@@ -128,7 +128,7 @@ func retype(t *testing.T) (*Retype, *modelled) {
 		{times: 99, words: "SELECT convalidated", rows: [][]string{{"t"}}},
 		{times: 99, words: "SELECT i.indisvalid", rows: [][]string{{"t"}}},
 	}
-	return NewRetype(m, st.Alteration), m
+	return NewColumnRetyper(m, st.Alteration), m
 }
 
 // state is the columns of the table, without the digits of their names.
@@ -153,7 +153,7 @@ func TestRetypeSteps(t *testing.T) {
 	if err := r.Run(); err != nil || m.state() != retypedTo || len(r.Notices) != 1 {
 		t.Fatalf("%v, %s, %d notices\n%s", err, m.state(), len(r.Notices), strings.Join(m.changes, "\n"))
 	}
-	text := strings.NewReplacer(r.Made, "NEW", r.Was, "WAS", `"`, "").Replace(strings.Join(m.changes, "\n"))
+	text := strings.NewReplacer(r.NewColumn, "NEW", r.OldColumn, "WAS", `"`, "").Replace(strings.Join(m.changes, "\n"))
 	const want = `ALTER TABLE t ADD COLUMN NEW varchar(150)
 UPDATE t SET NEW = NULL WHERE (id) IN (SELECT id FROM t WHERE NEW IS NOT NULL AND (CAST(NEW AS text) IS DISTINCT FROM CAST(CAST(c AS varchar(150)) AS text) OR NEW <> CAST(c AS varchar(150))) ORDER BY id LIMIT 3)
 UPDATE t SET NEW = c WHERE (id) IN (SELECT id FROM t WHERE NEW IS NULL AND c IS NOT NULL ORDER BY id LIMIT 3)
@@ -188,12 +188,12 @@ ALTER TABLE t RENAME CONSTRAINT NEW_4 TO t_c_loose`
 // what such an expression is over the new column is asked with the values of the old one.
 func TestRetypeTriesIndexes(t *testing.T) {
 	r, m := retype(t)
-	m.meaning = &wire.Error{Code: "42883", Message: "function lower(" + r.Made + ") does not exist"}
+	m.meaning = &wire.Error{Code: "42883", Message: "function lower(" + r.NewColumn + ") does not exist"}
 	err := r.Run()
 	if told, ok := err.(*wire.Error); !ok || told.Code != "42883" || told.Message != "function lower(c) does not exist" || len(m.changes) > 0 {
 		t.Errorf("%v, %v", err, m.changes)
 	}
-	want := `SELECT "id", (lower(` + r.Made + `::text)) FROM (SELECT CAST("c" AS varchar(150)) AS "` + r.Made + `", "id" FROM t) t LIMIT 0`
+	want := `SELECT "id", (lower(` + r.NewColumn + `::text)) FROM (SELECT CAST("c" AS varchar(150)) AS "` + r.NewColumn + `", "id" FROM t) t LIMIT 0`
 	if len(m.tried) != 1 || m.tried[0] != want {
 		t.Errorf("asked %q\nwant %q", m.tried, want)
 	}
@@ -211,7 +211,7 @@ func TestRetypeFails(t *testing.T) {
 			m.at, m.with, m.before = at, with, name != "lost behind"
 			err := r.Run()
 			what := fmt.Sprintf("%s at %d", name, at)
-			told := r.Partly(&wire.Error{Code: "08007", Message: "x"}).(*wire.Error)
+			told := r.WithPartialResult(&wire.Error{Code: "08007", Message: "x"}).(*wire.Error)
 			if err == nil {
 				if m.state() != retypedTo {
 					t.Errorf("%s: no error, %s", what, m.state())
@@ -225,7 +225,7 @@ func TestRetypeFails(t *testing.T) {
 				}
 				continue
 			}
-			if told.Detail == "" || !strings.Contains(told.Detail, r.Made) {
+			if told.Detail == "" || !strings.Contains(told.Detail, r.NewColumn) {
 				t.Errorf("%s: nothing is told of %s", what, m.state())
 			}
 			_, list, _ := strings.Cut(told.Hint, ": ")

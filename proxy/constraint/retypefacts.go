@@ -12,37 +12,37 @@ import (
 // This file reads the catalog about a column that gets another type (retype.go), and decides whether another column can
 // replace it. Every dependency of the column must be known and created again.
 
-// facts describe a column that gets another type, and its dependencies.
-type facts struct {
+// retypeFacts describe a column that gets another type, and its dependencies.
+type retypeFacts struct {
 	rewrite.ColumnFacts
 	oid, schema, kind string // of the table
 	number            string // of the column
 	from, to          string // types, by their names in the catalog
 	own               string // properties that another column could not have
 	depend            []string
-	indexes           []indexed
-	holds             []holding
+	indexes           []columnIndex
+	holds             []columnConstraint
 }
 
-// holding is a CHECK or FOREIGN KEY of the old column in the catalog's notation. made is the text of its copy for the
-// new column. loose says that both are NOT VALID.
-type holding struct {
+// columnConstraint is a CHECK or FOREIGN KEY of the old column in the catalog's notation. made is the text of its copy
+// for the new column. loose says that both are NOT VALID.
+type columnConstraint struct {
 	name, shown, made string
 	loose             bool
 }
 
-// same reports whether two readings show the same column and the same dependencies.
-func (f *facts) same(g *facts) bool {
+// isSame reports whether two readings show the same column and the same dependencies.
+func (f *retypeFacts) isSame(g *retypeFacts) bool {
 	return f.Default == g.Default && f.NotNull == g.NotNull && f.own == g.own && f.number == g.number && slices.Equal(f.depend, g.depend) &&
-		slices.EqualFunc(f.indexes, g.indexes, func(a, b indexed) bool { return a.shown() == b.shown() }) &&
-		slices.EqualFunc(f.holds, g.holds, func(a, b holding) bool { return a.name == b.name && a.made == b.made && a.loose == b.loose })
+		slices.EqualFunc(f.indexes, g.indexes, func(a, b columnIndex) bool { return a.asText() == b.asText() }) &&
+		slices.EqualFunc(f.holds, g.holds, func(a, b columnConstraint) bool { return a.name == b.name && a.made == b.made && a.loose == b.loose })
 }
 
-// look reads the column and its dependencies from the catalog. It returns false if the column is missing.
+// readColumn reads the column and its dependencies from the catalog. It returns false if the column is missing.
 //
 // The server compares the types, because a type has several names (int, int4, integer) and a modifier, for example a
 // length.
-func (r *Retype) look(told *wire.Error) (there bool, err error) {
+func (r *ColumnRetyper) readColumn(told *wire.Error) (there bool, err error) {
 	f := &r.facts
 	err = r.server.Ask(fmt.Sprintf(`SELECT pg_catalog.format_type(a.atttypid, a.atttypmod), a.atttypid = n.oid, a.attnotnull, COALESCE(a.attnum = ANY (p.conkey), false),`+
 		` COALESCE(pg_catalog.pg_get_expr(d.adbin, d.adrelid), ''), c.oid, s.nspname, c.relkind, a.attnum,`+
@@ -56,17 +56,17 @@ func (r *Retype) look(told *wire.Error) (there bool, err error) {
 		` LEFT JOIN pg_catalog.pg_constraint p ON p.conrelid = a.attrelid AND p.contype = 'p'`+
 		` LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum`+
 		` WHERE a.attrelid = %s::pg_catalog.regclass AND a.attname = %s AND a.attnum > 0 AND NOT a.attisdropped AND c.relkind = 'r'`,
-		literal(r.Type), literal(r.Table), literal(r.from)), func(v []string) {
+		quoteLiteral(r.Type), quoteLiteral(r.Table), quoteLiteral(r.from)), func(v []string) {
 		if len(v) == 12 {
 			there = true
 			f.ColumnFacts = rewrite.ColumnFacts{Type: v[0], IsOfType: v[1] == "t", NotNull: v[2] == "t", InKey: v[3] == "t", Default: v[4]}
 			f.oid, f.schema, f.kind, f.number, f.from, f.to, f.own = v[5], v[6], v[7], v[8], v[9], v[10], v[11]
 		}
 	})
-	if err != nil || !there || r.Same(f.ColumnFacts) {
+	if err != nil || !there || r.HasNewType(f.ColumnFacts) {
 		return there, err
 	}
-	for _, look := range []func() error{r.constraints, r.indexes, r.others} {
+	for _, look := range []func() error{r.readConstraints, r.readIndexes, r.readOtherDependencies} {
 		if err := look(); err != nil {
 			return true, err
 		}
@@ -74,9 +74,9 @@ func (r *Retype) look(told *wire.Error) (there bool, err error) {
 	return true, nil
 }
 
-// constraints reads the column's constraints from the catalog, except this statement's seal. UNIQUE is read with its
-// index.
-func (r *Retype) constraints() error {
+// readConstraints reads the column's constraints from the catalog, except this statement's seal. UNIQUE is read with
+// its index.
+func (r *ColumnRetyper) readConstraints() error {
 	f := &r.facts
 	return r.server.Ask(fmt.Sprintf(`SELECT conname, contype, pg_catalog.pg_get_constraintdef(oid), NOT (confrelid = %s AND %s = ANY (COALESCE(confkey, '{}'))), convalidated`+
 		` FROM pg_catalog.pg_constraint WHERE conrelid = %s AND %s = ANY (conkey) OR confrelid = %s AND %s = ANY (confkey) ORDER BY 1`,
@@ -88,16 +88,17 @@ func (r *Retype) constraints() error {
 		if loose {
 			v[2] = strings.TrimSuffix(v[2], " NOT VALID")
 		}
-		if made := r.Held(v[2], r.from, r.Made); made != nil && v[3] == "t" {
-			f.holds = append(f.holds, holding{v[0], v[2], made.Text, loose})
+		if made := r.CopiedConstraint(v[2], r.from, r.NewColumn); made != nil && v[3] == "t" {
+			f.holds = append(f.holds, columnConstraint{v[0], v[2], made.Text, loose})
 		} else {
-			f.depend = append(f.depend, dependsBy(v[0]))
+			f.depend = append(f.depend, constraintLabel(v[0]))
 		}
 	})
 }
 
-// others reads the column's dependencies that are neither constraints nor indexes: views, expressions, sequences.
-func (r *Retype) others() error {
+// readOtherDependencies reads the column's dependencies that are neither constraints nor indexes: views, expressions,
+// sequences.
+func (r *ColumnRetyper) readOtherDependencies() error {
 	f := &r.facts
 	return r.server.Ask(fmt.Sprintf(`SELECT DISTINCT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid) FROM pg_catalog.pg_depend d`+
 		` WHERE d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.refobjid = %s AND d.refobjsubid = %s AND d.classid <> 'pg_catalog.pg_constraint'::pg_catalog.regclass`+
@@ -106,13 +107,13 @@ func (r *Retype) others() error {
 		f.oid, f.number), func(v []string) { f.depend = append(f.depend, v...) })
 }
 
-// mayRetype returns the server's error if the change of type cannot be performed in steps, or nil. The error's HINT has
-// statements that the client can send instead.
-func (r *Retype) mayRetype(told *wire.Error) error {
+// checkRetypable returns the server's error if the change of type cannot be performed in steps, or nil. The error's
+// HINT has statements that the client can send instead.
+func (r *ColumnRetyper) checkRetypable(told *wire.Error) error {
 	f := &r.facts
 	with := *told
 	with.Detail = fmt.Sprintf("The column \"%s\" is of type %s: on DSQL it can get no other.", r.Column, f.Type)
-	with.Hint = r.Rebuild(f.ColumnFacts)
+	with.Hint = r.RebuildHint(f.ColumnFacts)
 	switch {
 	case !r.Retypes:
 		if rewrite.CanRetype(f.from, f.to) && !f.InKey && f.own == "" && len(f.depend) == 0 {
@@ -135,28 +136,28 @@ func (r *Retype) mayRetype(told *wire.Error) error {
 		with.Hint = "Set " + rewrite.SetNotNullKey + " to check: it is a CHECK then. Or: " + with.Hint
 		return &with
 	}
-	if err := r.tried(); err != nil {
+	if err := r.tryIndexExpressions(); err != nil {
 		return err
 	}
-	return r.leftBehind(nil)
+	return r.leftoverColumnsError(nil)
 }
 
-// leftBehind returns an error about the columns of another ALTER COLUMN ... TYPE, which was interrupted or is running.
-// The error extends told, if told is not nil. leftBehind returns nil if the table has none.
-func (r *Retype) leftBehind(told *wire.Error) error {
+// leftoverColumnsError returns an error about the columns of another ALTER COLUMN ... TYPE, which was interrupted or is
+// running. The error extends told, if told is not nil. leftoverColumnsError returns nil if the table has none.
+func (r *ColumnRetyper) leftoverColumnsError(told *wire.Error) error {
 	var made, was string
-	err := r.server.Ask(fmt.Sprintf(`SELECT attname FROM pg_catalog.pg_attribute WHERE attrelid = pg_catalog.to_regclass(%s) AND attnum > 0 AND NOT attisdropped`, literal(r.Table)),
+	err := r.server.Ask(fmt.Sprintf(`SELECT attname FROM pg_catalog.pg_attribute WHERE attrelid = pg_catalog.to_regclass(%s) AND attnum > 0 AND NOT attisdropped`, quoteLiteral(r.Table)),
 		func(v []string) {
-			name := firstOf(v)
+			name := firstValue(v)
 			switch n := len(name) - 8; {
-			case n != len(r.Made)-8:
-			case name[:n] == r.Made[:n]:
+			case n != len(r.NewColumn)-8:
+			case name[:n] == r.NewColumn[:n]:
 				made = name
-			case name[:n] == r.Was[:n]:
+			case name[:n] == r.OldColumn[:n]:
 				was = name
 			}
 		})
-	if err != nil && r.server.Refused(err) == nil {
+	if err != nil && r.server.RefusalFrom(err) == nil {
 		return err
 	}
 	if made == "" && was == "" {
@@ -165,8 +166,8 @@ func (r *Retype) leftBehind(told *wire.Error) error {
 		}
 		return nil
 	}
-	left := *r.Retyping
-	left.Made, left.Was = made, was
+	left := *r.ColumnTypeChange
+	left.NewColumn, left.OldColumn = made, was
 	with := &wire.Error{Code: "55000", Message: fmt.Sprintf("column \"%s\" is being given another type", r.Column), Detail: "Another statement is at it, or was cut: there is"}
 	if told != nil {
 		with.Code, with.Message = told.Code, told.Message
@@ -179,11 +180,11 @@ func (r *Retype) leftBehind(told *wire.Error) error {
 	with.Detail += "."
 	switch {
 	case was == "" && told != nil: // the old column is gone
-		with.Hint = "If no statement is at it any more: " + left.Arrive() + ". All values are in that column."
+		with.Hint = "If no statement is at it any more: " + left.RenameNewSQL() + ". All values are in that column."
 	case was == "":
-		with.Hint = "If no statement is at it any more, drop it, and send this one again: " + left.DropMade() + "."
+		with.Hint = "If no statement is at it any more, drop it, and send this one again: " + left.DropNewSQL() + "."
 	default:
-		with.Hint = "If no statement is at it any more: " + left.Return() + "; then drop the other, and send this one again."
+		with.Hint = "If no statement is at it any more: " + left.RestoreOldNameSQL() + "; then drop the other, and send this one again."
 	}
 	return with
 }

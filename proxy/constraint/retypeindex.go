@@ -10,23 +10,23 @@ import (
 // This file has the indexes of a column that gets another type (retype.go): their form in the catalog, their meaning
 // for the new type, and their copies over the new column.
 
-// indexed is an index of the old column, or of an expression or a condition over it. like is the statement that creates
-// the copy. like is nil for the index of a constraint.
-type indexed struct {
+// columnIndex is an index of the old column, or of an expression or a condition over it. like is the statement that
+// creates the copy. like is nil for the index of a constraint.
+type columnIndex struct {
 	rewrite.ColumnIndex
-	like *rewrite.Likeness
+	like *rewrite.IndexCopy
 }
 
-// shown returns the index as text, for a comparison with a later reading.
-func (i *indexed) shown() string {
+// asText returns the index as text, for a comparison with a later reading.
+func (i *columnIndex) asText() string {
 	if i.like == nil {
 		return fmt.Sprint(i.ColumnIndex)
 	}
 	return fmt.Sprint(i.Name, i.like.Text)
 }
 
-// indexes reads the indexes over the column from the catalog, one row for each key of an index.
-func (r *Retype) indexes() error {
+// readIndexes reads the indexes over the column from the catalog, one row for each key of an index.
+func (r *ColumnRetyper) readIndexes() error {
 	f := &r.facts
 	err := r.server.Ask(fmt.Sprintf(`SELECT i.relname, x.indisunique, x.indisvalid AND NOT x.indisreplident AND pg_catalog.obj_description(x.indexrelid, 'pg_class') IS NULL`+
 		` AND (p.oid IS NULL OR p.conname = i.relname AND NOT x.indnullsnotdistinct AND NOT EXISTS (SELECT 1 FROM pg_catalog.unnest(x.indoption) o WHERE o <> 0)),`+
@@ -39,7 +39,7 @@ func (r *Retype) indexes() error {
 			return
 		}
 		if n := len(f.indexes); n == 0 || f.indexes[n-1].Name != v[0] {
-			r.indexed(v)
+			r.addIndex(v)
 		}
 		last := &f.indexes[len(f.indexes)-1]
 		if v[6] == r.from {
@@ -54,93 +54,94 @@ func (r *Retype) indexes() error {
 	return err
 }
 
-// indexed adds an index to the facts, from the first of its rows.
-func (r *Retype) indexed(v []string) {
+// addIndex adds an index to the facts, from the first of its rows.
+func (r *ColumnRetyper) addIndex(v []string) {
 	f := &r.facts
-	i := indexed{ColumnIndex: rewrite.ColumnIndex{Name: v[0], Unique: v[1] == "t", Constraint: v[3] == "t", Deferrable: v[4] == "t", Deferred: v[5] == "t"}}
+	i := columnIndex{ColumnIndex: rewrite.ColumnIndex{Name: v[0], Unique: v[1] == "t", Constraint: v[3] == "t", Deferrable: v[4] == "t", Deferred: v[5] == "t"}}
 	plain := v[2] == "t"
 	if !i.Constraint {
-		i.like = r.Like(v[8], r.from, r.indexName(len(f.indexes)))
+		i.like = r.CopyIndex(v[8], r.from, r.indexName(len(f.indexes)))
 		plain = plain && i.like != nil
 	}
 	if f.Indexes = append(f.Indexes, v[0]); !plain {
-		f.depend = append(f.depend, dependsIn(v[0]))
+		f.depend = append(f.depend, indexLabel(v[0]))
 	}
 	f.indexes = append(f.indexes, i)
 }
 
-// tried makes the server parse the expressions of the indexes over the new type. If an expression has no meaning there,
-// tried returns PostgreSQL's error.
-func (r *Retype) tried() error {
+// tryIndexExpressions makes the server parse the expressions of the indexes over the new type. If an expression has no
+// meaning there, tryIndexExpressions returns PostgreSQL's error.
+func (r *ColumnRetyper) tryIndexExpressions() error {
 	for i := range r.facts.indexes {
 		like := r.facts.indexes[i].like
 		if like == nil {
 			continue
 		}
-		if trial := like.Trial(r.from); trial != "" {
+		if trial := like.TrialQuery(r.from); trial != "" {
 			if err := r.server.Ask(trial, nil); err != nil {
-				return r.named(err)
+				return r.withOwnNames(err)
 			}
 		}
 	}
 	return nil
 }
 
-// indexEach creates the late indexes of the new column, which need its values, or the other ones.
-func (r *Retype) indexEach(late bool) error {
+// createIndexes creates the late indexes of the new column, which need its values, or the other ones.
+func (r *ColumnRetyper) createIndexes(late bool) error {
 	for i := range r.facts.indexes {
 		if like := r.facts.indexes[i].like; (like != nil && like.Late) != late {
 			continue
 		}
-		if err := r.index(i); err != nil {
+		if err := r.createIndex(i); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// index creates the i-th index of the new column. Dropping the column also drops the index.
-func (r *Retype) index(i int) error {
-	if err := r.server.More(); err != nil {
+// createIndex creates the i-th index of the new column. Dropping the column also drops the index.
+func (r *ColumnRetyper) createIndex(i int) error {
+	if err := r.server.CheckMayContinue(); err != nil {
 		return err
 	}
 	of, name := &r.facts.indexes[i], r.indexName(i)
 	if of.Constraint {
-		return r.adds(r.Key(&of.ColumnIndex, name))
+		return r.addConstraint(r.UniqueConstraint(&of.ColumnIndex, name))
 	}
-	w := &Work{server: r.server}
-	id, err := w.begin(of.like.Text)
+	w := &ConstraintAdder{server: r.server}
+	id, err := w.startJob(of.like.Text)
 	if err != nil {
 		return err
 	}
-	end, err := w.await(id)
+	end, err := w.awaitJob(id)
 	if err != nil {
 		return err
 	}
-	valid, err := w.decided(name, end, fmt.Sprintf(`SELECT i.indisvalid FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = %s AND c.relname = %s`,
-		r.facts.oid, literal(name)), func() error { return r.unindexed(of, name, end) })
+	valid, err := w.awaitJobResult(name, end, fmt.Sprintf(`SELECT i.indisvalid FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = %s AND c.relname = %s`,
+		r.facts.oid, quoteLiteral(name)), func() error { return r.indexFailure(of, name, end) })
 	if err == nil && !valid {
-		err = r.unindexed(of, name, end)
+		err = r.indexFailure(of, name, end)
 	}
 	return err
 }
 
-// unindexed returns the error for an index that could not be created. It is PostgreSQL's error if rows show the cause.
-func (r *Retype) unindexed(of *indexed, name string, end jobEnd) error {
-	if err := r.server.Ask(of.like.Computed(), nil); err != nil {
+// indexFailure returns the error for an index that could not be created. It is PostgreSQL's error if rows show the
+// cause.
+func (r *ColumnRetyper) indexFailure(of *columnIndex, name string, end jobResult) error {
+	if err := r.server.Ask(of.like.ComputeKeysQuery(), nil); err != nil {
 		return err
 	}
 	var found *wire.Error
-	if n := of.like.Keys(); of.Unique {
+	if n := of.like.KeyCount(); of.Unique {
 		var shown []string
 		if err := r.server.Ask(fmt.Sprintf(`SELECT pg_catalog.pg_get_indexdef(x.indexrelid, k, true) FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class c ON c.oid = x.indexrelid`+
-			` CROSS JOIN pg_catalog.generate_series(1, x.indnkeyatts) k WHERE x.indrelid = %s AND c.relname = %s ORDER BY k`, r.facts.oid, literal(name)),
-			func(v []string) { shown = append(shown, firstOf(v)) }); err != nil {
+			` CROSS JOIN pg_catalog.generate_series(1, x.indnkeyatts) k WHERE x.indrelid = %s AND c.relname = %s ORDER BY k`, r.facts.oid, quoteLiteral(name)),
+			func(v []string) { shown = append(shown, firstValue(v)) }); err != nil {
 			return err
 		}
-		if err := r.server.Ask(of.like.Duplicate(), func(v []string) {
+		if err := r.server.Ask(of.like.DuplicateQuery(), func(v []string) {
 			if len(v) == 2*n && len(shown) == n {
-				found = duplicated(name, shown, v[:n], v[n:])
+				found = duplicateKeyError(name, shown, v[:n], v[n:])
 			}
 		}); err != nil {
 			return err

@@ -11,9 +11,9 @@ import (
 
 // This file finds the names of constraints that are added, and the objects that exist under these names already.
 
-// spot describes a constraint that is being added: its names, and what exists under them.
-type spot struct {
-	add    *rewrite.Addition
+// pendingConstraint describes a constraint that is being added: its names, and what exists under them.
+type pendingConstraint struct {
+	add    *rewrite.AddedConstraint
 	name   string // final name
 	under  string // temporary name of the constraint or its index
 	there  bool   // an earlier statement of this kind has created it or its index, and has not finished
@@ -26,58 +26,58 @@ type spot struct {
 // candidates is the number of successive names that one query checks for existing objects.
 const candidates = 16
 
-// spotOf returns the names of a new constraint, and the object that an earlier statement has left under them. If the
-// client's name is taken otherwise, the server will refuse it.
-func (c *Work) spotOf(a *rewrite.Addition) (spot, error) {
+// locateConstraint returns the names of a new constraint, and the object that an earlier statement has left under them.
+// If the client's name is taken otherwise, the server will refuse it.
+func (c *ConstraintAdder) locateConstraint(a *rewrite.AddedConstraint) (pendingConstraint, error) {
 	if a.Kind == rewrite.NotNull {
-		at, err := c.notNull(a)
+		at, err := c.readNotNull(a)
 		at.add, at.name = a, at.under
-		at.done = at.done || at.there && c.makes(&at)
+		at.done = at.done || at.there && c.isOwnCreation(&at)
 		if err != nil || at.done || at.there {
 			return at, err
 		}
 	}
 	if a.Kind == rewrite.NotNull || c.own {
-		at, err := c.left(a, func(pass int) string {
+		at, err := c.findLeftover(a, func(pass int) string {
 			if a.Name != "" {
 				return a.Name
 			}
-			return a.Candidate(pass)
+			return a.CandidateName(pass)
 		})
 		at.name = at.under
 		return at, err
 	}
-	name, taken, err := c.chosen(a)
+	name, taken, err := c.chooseName(a)
 	if err != nil || taken && a.Kind != rewrite.Unique {
-		return spot{add: a, name: name, under: name}, err
+		return pendingConstraint{add: a, name: name, under: name}, err
 	}
 	if taken {
-		at, err := c.left(a, func(int) string { return name })
+		at, err := c.findLeftover(a, func(int) string { return name })
 		at.name, at.there, at.failed = name, false, false
 		return at, err
 	}
-	at, err := c.left(a, a.Hidden)
+	at, err := c.findLeftover(a, a.TemporaryName)
 	at.name = name
 	return at, err
 }
 
-// left returns the temporary name of a constraint: the first candidate that is free, or under which an earlier
+// findLeftover returns the temporary name of a constraint: the first candidate that is free, or under which an earlier
 // statement has left the constraint or its index.
-func (c *Work) left(a *rewrite.Addition, candidate func(pass int) string) (spot, error) {
+func (c *ConstraintAdder) findLeftover(a *rewrite.AddedConstraint, candidate func(pass int) string) (pendingConstraint, error) {
 	for pass := 0; ; pass += candidates {
 		var names []string
 		for i := range candidates {
 			names = append(names, candidate(pass+i))
 		}
 		names = slices.Compact(names) // a given name is the only candidate
-		taken, err := c.taken(a, names)
+		taken, err := c.findTakenNames(a, names)
 		if err != nil {
-			return spot{}, err
+			return pendingConstraint{}, err
 		}
 		for _, name := range names {
 			at, is := taken[name]
 			at.add, at.under = a, name
-			at.there = at.there && !c.makes(&at)
+			at.there = at.there && !c.isOwnCreation(&at)
 			if !is || at.there || len(names) == 1 {
 				return at, nil
 			}
@@ -85,20 +85,22 @@ func (c *Work) left(a *rewrite.Addition, candidate func(pass int) string) (spot,
 	}
 }
 
-// makes reports whether this statement itself has created the object, for another of its constraints.
-func (c *Work) makes(at *spot) bool { return slices.Contains(c.made, at.doubtful()) }
+// isOwnCreation reports whether this statement itself has created the object, for another of its constraints.
+func (c *ConstraintAdder) isOwnCreation(at *pendingConstraint) bool {
+	return slices.Contains(c.made, at.unvalidatedObject())
+}
 
-// taken returns the names that are taken, and whether an earlier statement of this kind has left an object under each.
-// The constraint under a name may be valid already and lack its final name only.
-func (c *Work) taken(a *rewrite.Addition, names []string) (map[string]spot, error) {
-	in := list(names)
-	taken := map[string]spot{}
+// findTakenNames returns the names that are taken, and whether an earlier statement of this kind has left an object
+// under each. The constraint under a name may be valid already and lack its final name only.
+func (c *ConstraintAdder) findTakenNames(a *rewrite.AddedConstraint, names []string) (map[string]pendingConstraint, error) {
+	in := literalList(names)
+	taken := map[string]pendingConstraint{}
 	like := " AND contype = 'c'"
 	switch a.Kind {
 	case rewrite.Unique:
 		like = ""
 	case rewrite.ForeignKey:
-		like = " AND contype = 'f' AND confrelid = " + literal(a.Referred) + "::pg_catalog.regclass"
+		like = " AND contype = 'f' AND confrelid = " + quoteLiteral(a.Referred) + "::pg_catalog.regclass"
 	}
 	err := c.server.Ask(fmt.Sprintf(`SELECT conname, conrelid = %s%s, pg_catalog.pg_get_constraintdef(oid) FROM pg_catalog.pg_constraint`+
 		` WHERE connamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = %s) AND conname IN (%s)`, c.oid, like, c.oid, in),
@@ -106,22 +108,22 @@ func (c *Work) taken(a *rewrite.Addition, names []string) (map[string]spot, erro
 			if len(v) == 3 {
 				was := taken[v[0]]
 				was.used = was.used || a.Kind == rewrite.Unique && v[1] == "t"
-				was.there = was.there || a.Kind != rewrite.Unique && v[1] == "t" && a.Is(strings.TrimSuffix(v[2], " NOT VALID")+" NOT VALID")
+				was.there = was.there || a.Kind != rewrite.Unique && v[1] == "t" && a.MatchesShown(strings.TrimSuffix(v[2], " NOT VALID")+" NOT VALID")
 				taken[v[0]] = was
 			}
 		})
 	if err != nil || a.Kind != rewrite.Unique {
 		return taken, err
 	}
-	return taken, c.relations(a, in, taken)
+	return taken, c.addRelationNames(a, in, taken)
 }
 
-// relations adds names of relations to taken. It marks the indexes among them that an earlier statement of this kind
-// has left: indexes of the same columns without a constraint.
-func (c *Work) relations(a *rewrite.Addition, in string, taken map[string]spot) error {
+// addRelationNames adds names of relations to taken. It marks the indexes among them that an earlier statement of this
+// kind has left: indexes of the same columns without a constraint.
+func (c *ConstraintAdder) addRelationNames(a *rewrite.AddedConstraint, in string, taken map[string]pendingConstraint) error {
 	var columns []string
 	for _, name := range append(append([]string(nil), a.Keys...), a.Including...) {
-		columns = append(columns, literal(name))
+		columns = append(columns, quoteLiteral(name))
 	}
 	err := c.server.Ask(fmt.Sprintf(`SELECT c.relname, COALESCE(i.indrelid = %s AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnullsnotdistinct = %t`+
 		` AND i.indnkeyatts = %d AND ARRAY(SELECT a.attname::text FROM pg_catalog.unnest(i.indkey) WITH ORDINALITY k (n, o)`+
@@ -132,7 +134,7 @@ func (c *Work) relations(a *rewrite.Addition, in string, taken map[string]spot) 
 		c.oid, a.NullsNotDistinct, len(a.Keys), strings.Join(columns, ", "), c.oid, in),
 		func(v []string) {
 			if len(v) == 4 {
-				taken[v[0]] = spot{there: v[1] == "t", failed: v[1] == "t" && v[2] != "t", job: v[3]}
+				taken[v[0]] = pendingConstraint{there: v[1] == "t", failed: v[1] == "t" && v[2] != "t", job: v[3]}
 			}
 		})
 	if err != nil {
@@ -142,7 +144,7 @@ func (c *Work) relations(a *rewrite.Addition, in string, taken map[string]spot) 
 		oid := at.job
 		at.job = ""
 		if at.there && at.failed {
-			if at, err = c.building(at, oid); err != nil {
+			if at, err = c.findBuildingJob(at, oid); err != nil {
 				return err
 			}
 		}
@@ -151,34 +153,34 @@ func (c *Work) relations(a *rewrite.Addition, in string, taken map[string]spot) 
 	return nil
 }
 
-// building looks up the running job of an invalid index. Without a running job, the index is read again, because the
-// job may have ended meanwhile. If sys.jobs cannot be read, the index is left alone.
-func (c *Work) building(at spot, oid string) (spot, error) {
-	refused, err := askJobs(c.server, `SELECT job_id, status FROM sys.jobs WHERE object_id = `+oid, func(v []string) {
-		if len(v) == 2 && JobRuns(v[1]) {
+// findBuildingJob looks up the running job of an invalid index. Without a running job, the index is read again, because
+// the job may have ended meanwhile. If sys.jobs cannot be read, the index is left alone.
+func (c *ConstraintAdder) findBuildingJob(at pendingConstraint, oid string) (pendingConstraint, error) {
+	refused, err := queryJobs(c.server, `SELECT job_id, status FROM sys.jobs WHERE object_id = `+oid, func(v []string) {
+		if len(v) == 2 && IsJobRunning(v[1]) {
 			at.job, at.failed = v[0], false
 		}
 	})
 	if refused != nil {
-		return at, &wire.Error{Code: "55000", Message: "an index that was begun for the constraint is not valid", Detail: notReadable(refused),
+		return at, &wire.Error{Code: "55000", Message: "an index that was begun for the constraint is not valid", Detail: unreadableJobsText(refused),
 			Hint: "Unless a job is at work at it, drop the index (pg_index.indisvalid), and send the statement again."}
 	}
 	if err != nil || at.job != "" {
 		return at, err
 	}
 	at.there = false
-	err = c.server.Ask(`SELECT indisvalid FROM pg_catalog.pg_index WHERE indexrelid = `+oid, func(v []string) { at.there, at.failed = true, firstOf(v) != "t" })
+	err = c.server.Ask(`SELECT indisvalid FROM pg_catalog.pg_index WHERE indexrelid = `+oid, func(v []string) { at.there, at.failed = true, firstValue(v) != "t" })
 	return at, err
 }
 
-// notNull reads whether a column is NOT NULL, or has a CHECK of Sluice's that is not validated yet. A client's own
+// readNotNull reads whether a column is NOT NULL, or has a CHECK of Sluice's that is not validated yet. A client's own
 // CHECK with the same meaning does not count, because the client may drop it and leave the column NOT NULL, or the
 // reverse.
-func (c *Work) notNull(a *rewrite.Addition) (at spot, err error) {
+func (c *ConstraintAdder) readNotNull(a *rewrite.AddedConstraint) (at pendingConstraint, err error) {
 	there := false
 	err = c.server.Ask(fmt.Sprintf(`SELECT a.attnotnull, COALESCE(p.conname, ''), COALESCE(p.convalidated, false), COALESCE(pg_catalog.pg_get_constraintdef(p.oid), '')`+
 		` FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_constraint p ON p.conrelid = a.attrelid AND p.contype = 'c' AND p.conkey = ARRAY[a.attnum]`+
-		` WHERE a.attrelid = %s AND a.attname = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY 3, 2`, c.oid, literal(a.Keys[0])),
+		` WHERE a.attrelid = %s AND a.attname = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY 3, 2`, c.oid, quoteLiteral(a.Keys[0])),
 		func(v []string) {
 			if len(v) != 4 {
 				return
@@ -187,7 +189,7 @@ func (c *Work) notNull(a *rewrite.Addition) (at spot, err error) {
 			switch {
 			case v[0] == "t":
 				at.done = true
-			case v[1] != "" && a.Chooses(v[1]) && a.Is(strings.TrimSuffix(v[3], " NOT VALID")+" NOT VALID"):
+			case v[1] != "" && a.MayBeCandidate(v[1]) && a.MatchesShown(strings.TrimSuffix(v[3], " NOT VALID")+" NOT VALID"):
 				at.under, at.there, at.done = v[1], true, at.done || v[2] == "t"
 			}
 		})
@@ -197,16 +199,16 @@ func (c *Work) notNull(a *rewrite.Addition) (at spot, err error) {
 	return at, err
 }
 
-// free drops the CHECKs that replaced NOT NULL, after DROP NOT NULL. It finds them by their expression and by the end
-// of their names, which only Sluice uses. A rename of the column, table or schema changes neither. A CHECK with another
-// name may be the client's own, so a warning names it.
-func (c *Work) free() error {
-	there, err := c.look(nil)
+// dropNotNullChecks drops the CHECKs that replaced NOT NULL, after DROP NOT NULL. It finds them by their expression and
+// by the end of their names, which only Sluice uses. A rename of the column, table or schema changes neither. A CHECK
+// with another name may be the client's own, so a warning names it.
+func (c *ConstraintAdder) dropNotNullChecks() error {
+	there, err := c.readTable(nil)
 	if err != nil || !there {
 		return err
 	}
-	for i := range c.Freed {
-		if err := c.freeColumn(&c.Freed[i]); err != nil {
+	for i := range c.DroppedNotNull {
+		if err := c.dropNotNullCheck(&c.DroppedNotNull[i]); err != nil {
 			return err
 		}
 		c.found = nil
@@ -214,13 +216,13 @@ func (c *Work) free() error {
 	return nil
 }
 
-// freeColumn drops, for one column, the CHECKs that replaced NOT NULL.
-func (c *Work) freeColumn(a *rewrite.Addition) error {
+// dropNotNullCheck drops, for one column, the CHECKs that replaced NOT NULL.
+func (c *ConstraintAdder) dropNotNullCheck(a *rewrite.AddedConstraint) error {
 	var names []string
 	err := c.server.Ask(fmt.Sprintf(`SELECT p.conname, pg_catalog.pg_get_constraintdef(p.oid) FROM pg_catalog.pg_constraint p JOIN pg_catalog.pg_attribute a`+
-		` ON a.attrelid = p.conrelid AND p.conkey = ARRAY[a.attnum] WHERE p.conrelid = %s AND p.contype = 'c' AND a.attname = %s`, c.oid, literal(a.Keys[0])),
+		` ON a.attrelid = p.conrelid AND p.conkey = ARRAY[a.attnum] WHERE p.conrelid = %s AND p.contype = 'c' AND a.attname = %s`, c.oid, quoteLiteral(a.Keys[0])),
 		func(v []string) {
-			if len(v) == 2 && a.Is(strings.TrimSuffix(v[1], " NOT VALID")+" NOT VALID") {
+			if len(v) == 2 && a.MatchesShown(strings.TrimSuffix(v[1], " NOT VALID")+" NOT VALID") {
 				names = append(names, v[0])
 			}
 		})
@@ -228,27 +230,27 @@ func (c *Work) freeColumn(a *rewrite.Addition) error {
 		return err
 	}
 	for _, name := range names {
-		if !a.Chooses(name) {
-			c.warnOfOwn(a, name)
+		if !a.MayBeCandidate(name) {
+			c.warnOfClientCheck(a, name)
 			continue
 		}
-		c.found = append(c.found, thing{what: fmt.Sprintf("constraint \"%s\"", name), undo: a.Drop(name)})
-		if err := c.server.Ask(a.Drop(name), nil); err != nil {
+		c.found = append(c.found, madeObject{what: fmt.Sprintf("constraint \"%s\"", name), undo: a.DropSQL(name)})
+		if err := c.server.Ask(a.DropSQL(name), nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// warnOfOwn warns about a client's CHECK that still refuses NULL after DROP NOT NULL.
-func (c *Work) warnOfOwn(a *rewrite.Addition, name string) {
+// warnOfClientCheck warns about a client's CHECK that still refuses NULL after DROP NOT NULL.
+func (c *ConstraintAdder) warnOfClientCheck(a *rewrite.AddedConstraint, name string) {
 	warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("column \"%s\" is still held to NOT NULL by the constraint \"%s\"", a.Keys[0], name),
-		Detail: "Its name is none that Sluice gives, so that it may be a constraint of its own.", Hint: "To drop it: " + a.Drop(name) + "."}
+		Detail: "Its name is none that Sluice gives, so that it may be a constraint of its own.", Hint: "To drop it: " + a.DropSQL(name) + "."}
 	c.Notices = append(c.Notices, warning.AppendNotice(nil, "WARNING"))
 }
 
-// firstOf returns the first value of a row, or "" if the row has none.
-func firstOf(v []string) string {
+// firstValue returns the first value of a row, or "" if the row has none.
+func firstValue(v []string) string {
 	if len(v) > 0 {
 		return v[0]
 	}

@@ -16,81 +16,81 @@ import (
 type Server interface {
 	// Ask sends a statement, which commits at once, and passes its rows to row. row may be nil. A NULL is passed as "".
 	Ask(sql string, row func(values []string)) error
-	// Refused returns the server's error in err, or nil if err is another error.
-	Refused(err error) *wire.Error
+	// RefusalFrom returns the server's error in err, or nil if err is another error.
+	RefusalFrom(err error) *wire.Error
 	// Pause waits. More reports whether the work may continue. Both return an error after a cancel, a timeout or the
 	// client's end.
 	Pause(time.Duration) error
-	More() error
-	// Batches sends UPDATEs of a table until no row is left, and returns the number of rows. update returns each UPDATE,
-	// for the next rows in key order.
-	Batches(table string, update func(key []string, rows int) string) (int, error)
-	// Undone reports whether the server still exists and has done nothing of the failed statement. The error is then the
-	// server's own, or that of a pause. Heed consumes the cause of that error, for example a cancel, so that the cause
-	// does not end the next statement.
-	Undone(err error) bool
-	Heed(err error)
+	CheckMayContinue() error
+	// UpdateInBatches sends UPDATEs of a table until no row is left, and returns the number of rows. update returns each
+	// UPDATE, for the next rows in key order.
+	UpdateInBatches(table string, update func(key []string, rows int) string) (int, error)
+	// ChangedNothing reports whether the server still exists and has done nothing of the failed statement. The error is
+	// then the server's own, or that of a pause. Heed consumes the cause of that error, for example a cancel, so that the
+	// cause does not end the next statement.
+	ChangedNothing(err error) bool
+	ConsumeCancel(err error)
 }
 
-// Work is a running ALTER TABLE that adds constraints in steps.
-type Work struct {
-	*rewrite.Constraints
+// ConstraintAdder is a running ALTER TABLE that adds constraints in steps.
+type ConstraintAdder struct {
+	*rewrite.AddedConstraints
 	Notices            [][]byte // sent to the client before the tag
 	server             Server
 	oid, schema, table string // of the table
-	made               []thing
-	found              []thing  // of earlier statements, and not valid
-	undecided          bool     // a job of an object may still be running
-	own                bool     // all names are Sluice's own
-	promised           []string // future names of this statement's constraints
+	made               []madeObject
+	found              []madeObject // of earlier statements, and not valid
+	undecided          bool         // a job of an object may still be running
+	own                bool         // all names are Sluice's own
+	promised           []string     // future names of this statement's constraints
 }
 
-// thing is an object that the statement creates, with the SQL that removes it.
-type thing struct {
+// madeObject is an object that the statement creates, with the SQL that removes it.
+type madeObject struct {
 	what, undo string
 	column     string // "" for a constraint or index
 }
 
-// New returns a Work that executes st.
-func New(server Server, st *rewrite.Constraints) *Work {
-	return &Work{server: server, Constraints: st}
+// NewConstraintAdder returns a Work that executes st.
+func NewConstraintAdder(server Server, st *rewrite.AddedConstraints) *ConstraintAdder {
+	return &ConstraintAdder{server: server, AddedConstraints: st}
 }
 
 // Run sends the ALTER TABLE to the server, and performs it in steps if the server refuses it.
-func (c *Work) Run() error {
+func (c *ConstraintAdder) Run() error {
 	err := c.server.Ask(c.Text, nil)
-	told := c.server.Refused(err)
+	told := c.server.RefusalFrom(err)
 	switch {
-	case err == nil && len(c.Freed) > 0:
-		return c.free()
+	case err == nil && len(c.DroppedNotNull) > 0:
+		return c.dropNotNullChecks()
 	case told == nil || told.Code != retry.StateUnsupported:
 		return err
 	}
-	return c.carry(told)
+	return c.runInSteps(told)
 }
 
-// Carry performs the ALTER TABLE in steps, without sending the statement itself.
-func (c *Work) Carry() error {
-	return c.carry(&wire.Error{Code: retry.StateUnsupported, Message: "constraints are added to tables only"})
+// RunInSteps performs the ALTER TABLE in steps, without sending the statement itself.
+func (c *ConstraintAdder) RunInSteps() error {
+	return c.runInSteps(&wire.Error{Code: retry.StateUnsupported, Message: "constraints are added to tables only"})
 }
 
-// carry performs the ALTER TABLE in steps. told is the server's refusal of the statement.
-func (c *Work) carry(told *wire.Error) error {
-	there, err := c.look(told)
+// runInSteps performs the ALTER TABLE in steps. told is the server's refusal of the statement.
+func (c *ConstraintAdder) runInSteps(told *wire.Error) error {
+	there, err := c.readTable(told)
 	if err != nil || !there {
 		return err
 	}
-	if err = c.steps(); err != nil {
-		return c.takeBack(err)
+	if err = c.runSteps(); err != nil {
+		return c.dropMadeObjects(err)
 	}
 	return nil
 }
 
-// look reads the table from the catalog. It returns false if the table is missing and IF EXISTS allows that.
-func (c *Work) look(told *wire.Error) (there bool, err error) {
-	name := literal(c.Table) + "::pg_catalog.regclass"
+// readTable reads the table from the catalog. It returns false if the table is missing and IF EXISTS allows that.
+func (c *ConstraintAdder) readTable(told *wire.Error) (there bool, err error) {
+	name := quoteLiteral(c.Table) + "::pg_catalog.regclass"
 	if c.IfExists {
-		name = "pg_catalog.to_regclass(" + literal(c.Table) + ")"
+		name = "pg_catalog.to_regclass(" + quoteLiteral(c.Table) + ")"
 	}
 	kind := ""
 	err = c.server.Ask(`SELECT c.oid, n.nspname, c.relname, c.relkind FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = `+name,
@@ -112,21 +112,21 @@ func (c *Work) look(told *wire.Error) (there bool, err error) {
 	return true, nil
 }
 
-// steps adds columns, then constraints, and then validates the constraints. CHECKs come first, as in PostgreSQL, whose
-// error is the first of several. Between steps, steps checks for a cancel, a timeout and the client's end.
-func (c *Work) steps() error {
+// runSteps adds columns, then constraints, and then validates the constraints. CHECKs come first, as in PostgreSQL,
+// whose error is the first of several. Between steps, steps checks for a cancel, a timeout and the client's end.
+func (c *ConstraintAdder) runSteps() error {
 	for _, column := range c.Columns {
-		if err := c.make(column.Add, thing{what: fmt.Sprintf("column \"%s\"", column.Name), undo: column.Drop, column: column.Name}); err != nil {
+		if err := c.createObject(column.Add, madeObject{what: fmt.Sprintf("column \"%s\"", column.Name), undo: column.Drop, column: column.Name}); err != nil {
 			return err
 		}
 	}
-	var doubtful [2][]*spot // of CHECK, and of FOREIGN KEY
+	var doubtful [2][]*pendingConstraint // of CHECK, and of FOREIGN KEY
 	for i := range c.Adds {
-		if err := c.server.More(); err != nil {
+		if err := c.server.CheckMayContinue(); err != nil {
 			return err
 		}
 		a := &c.Adds[i]
-		at, err := c.add(a)
+		at, err := c.addConstraint(a)
 		switch {
 		case err != nil:
 			return err
@@ -138,16 +138,16 @@ func (c *Work) steps() error {
 		}
 	}
 	for _, at := range slices.Concat(doubtful[0], doubtful[1]) {
-		if err := c.server.More(); err != nil {
+		if err := c.server.CheckMayContinue(); err != nil {
 			return err
 		}
-		if err := c.validate(at); err != nil {
+		if err := c.validateConstraint(at); err != nil {
 			return err
 		}
 	}
 	if c.Keys {
 		for _, at := range doubtful[1] {
-			if err := c.tellNarrow(at.name); err != nil {
+			if err := c.noticeNarrowColumns(at.name); err != nil {
 				return err
 			}
 		}
@@ -155,141 +155,141 @@ func (c *Work) steps() error {
 	return nil
 }
 
-// make sends a statement that creates an object. The object is recorded first, because its existence is unknown after a
-// lost connection.
-func (c *Work) make(sql string, t thing) error {
+// createObject sends a statement that creates an object. The object is recorded first, because its existence is unknown
+// after a lost connection.
+func (c *ConstraintAdder) createObject(sql string, t madeObject) error {
 	c.made = append(c.made, t)
 	err := c.server.Ask(sql, nil)
-	if err != nil && c.server.Undone(err) {
+	if err != nil && c.server.ChangedNothing(err) {
 		c.made = c.made[:len(c.made)-1]
 	}
 	return err
 }
 
-// add adds one constraint. A FOREIGN KEY or CHECK is not validated yet. If the chosen name is taken when the statement
-// arrives, or the object found is gone, add starts again.
-func (c *Work) add(a *rewrite.Addition) (spot, error) {
+// addConstraint adds one constraint. A FOREIGN KEY or CHECK is not validated yet. If the chosen name is taken when the
+// statement arrives, or the object found is gone, add starts again.
+func (c *ConstraintAdder) addConstraint(a *rewrite.AddedConstraint) (pendingConstraint, error) {
 	for tries := 0; ; tries++ {
-		at, err := c.spotOf(a)
+		at, err := c.locateConstraint(a)
 		switch {
 		case err != nil || at.done:
 			return at, err
 		case a.Kind == rewrite.Unique:
-			err = c.unique(a, &at)
+			err = c.addUnique(a, &at)
 		case at.there:
-			c.found = append(c.found, at.doubtful())
+			c.found = append(c.found, at.unvalidatedObject())
 		default:
-			err = c.make(a.NotValid(at.under), at.doubtful())
+			err = c.createObject(a.AddNotValidSQL(at.under), at.unvalidatedObject())
 		}
-		told := c.server.Refused(err)
+		told := c.server.RefusalFrom(err)
 		taken := told != nil && (told.Code == takenRelation || told.Code == takenName) && (c.own || at.under != at.name)
-		if told == nil || tries == mostLooks || !taken && !c.gone(err) {
+		if told == nil || tries == mostLooks || !taken && !c.isGone(err) {
 			c.promised = append(c.promised, at.name)
 			if told != nil {
-				return at, at.inItsName(told)
+				return at, at.withFinalName(told)
 			}
 			return at, err
 		}
-		index := at.index(c.schema)
-		c.found, c.made = without(c.found, index), without(c.made, index)
+		index := at.indexObject(c.schema)
+		c.found, c.made = removeObject(c.found, index), removeObject(c.made, index)
 	}
 }
 
 // mostLooks bounds how often a constraint is looked up again after other clients changed it.
 const mostLooks = 3
 
-// doubtful describes a constraint that is not validated, or lacks its final name.
-func (at *spot) doubtful() thing {
-	return thing{what: fmt.Sprintf("constraint \"%s\", not validated", at.under), undo: at.add.Drop(at.under)}
+// unvalidatedObject describes a constraint that is not validated, or lacks its final name.
+func (at *pendingConstraint) unvalidatedObject() madeObject {
+	return madeObject{what: fmt.Sprintf("constraint \"%s\", not validated", at.under), undo: at.add.DropSQL(at.under)}
 }
 
-// valid describes a valid constraint under its final name.
-func (at *spot) valid() thing {
-	return thing{what: fmt.Sprintf("constraint \"%s\"", at.name), undo: at.add.Drop(at.name)}
+// validObject describes a valid constraint under its final name.
+func (at *pendingConstraint) validObject() madeObject {
+	return madeObject{what: fmt.Sprintf("constraint \"%s\"", at.name), undo: at.add.DropSQL(at.name)}
 }
 
-// index describes the index of a future UNIQUE constraint.
-func (at *spot) index(schema string) thing {
-	return thing{what: fmt.Sprintf("index \"%s\"", at.under), undo: at.add.DropIndex(schema, at.under)}
+// indexObject describes the index of a future UNIQUE constraint.
+func (at *pendingConstraint) indexObject(schema string) madeObject {
+	return madeObject{what: fmt.Sprintf("index \"%s\"", at.under), undo: at.add.DropIndexSQL(schema, at.under)}
 }
 
-// validate validates the constraint and gives it its final name. If another client has renamed or dropped the
+// validateConstraint validates the constraint and gives it its final name. If another client has renamed or dropped the
 // constraint meanwhile, validate adds it again.
-func (c *Work) validate(at *spot) error {
+func (c *ConstraintAdder) validateConstraint(at *pendingConstraint) error {
 	for tries := 0; ; tries++ {
-		err := c.looksAtRows(at)
+		err := c.validateRows(at)
 		if err == nil {
-			err = c.arrive(at)
+			err = c.renameToFinal(at)
 		}
 		if err == nil {
 			break
 		}
-		if !c.gone(err) || tries == mostLooks {
-			if told := c.server.Refused(err); told != nil {
-				return at.inItsName(told)
+		if !c.isGone(err) || tries == mostLooks {
+			if told := c.server.RefusalFrom(err); told != nil {
+				return at.withFinalName(told)
 			}
 			return err
 		}
-		c.found, c.made = without(c.found, at.doubtful()), without(c.made, at.doubtful())
+		c.found, c.made = removeObject(c.found, at.unvalidatedObject()), removeObject(c.made, at.unvalidatedObject())
 		c.promised = slices.DeleteFunc(c.promised, func(name string) bool { return name == at.name })
-		again, err := c.add(at.add)
+		again, err := c.addConstraint(at.add)
 		if err != nil || again.done {
 			return err
 		}
 		*at = again
 	}
-	c.found, c.made = without(c.found, at.doubtful()), without(c.made, at.doubtful())
-	if !slices.Contains(c.made, at.valid()) {
-		c.made = append(c.made, at.valid())
+	c.found, c.made = removeObject(c.found, at.unvalidatedObject()), removeObject(c.made, at.unvalidatedObject())
+	if !slices.Contains(c.made, at.validObject()) {
+		c.made = append(c.made, at.validObject())
 	}
 	if at.add.Kind == rewrite.NotNull {
-		c.warnOfNotNull(at.add, at.name)
+		c.warnOfNotNullCheck(at.add, at.name)
 	}
 	return nil
 }
 
-// looksAtRows has the server validate the constraint against the table's rows, by a job.
-func (c *Work) looksAtRows(at *spot) error {
-	end, err := c.job(at.add.Validate(at.under))
+// validateRows has the server validate the constraint against the table's rows, by a job.
+func (c *ConstraintAdder) validateRows(at *pendingConstraint) error {
+	end, err := c.runJob(at.add.ValidateSQL(at.under))
 	if err != nil {
 		return err
 	}
-	valid, err := c.decided(at.name, end, fmt.Sprintf(`SELECT convalidated FROM pg_catalog.pg_constraint WHERE conrelid = %s AND conname = %s`, c.oid, literal(at.under)),
-		func() error { return c.violated(at, end) })
+	valid, err := c.awaitJobResult(at.name, end, fmt.Sprintf(`SELECT convalidated FROM pg_catalog.pg_constraint WHERE conrelid = %s AND conname = %s`, c.oid, quoteLiteral(at.under)),
+		func() error { return c.violationError(at, end) })
 	if err == nil && !valid {
-		err = c.violated(at, end)
+		err = c.violationError(at, end)
 	}
 	return err
 }
 
-// without returns things without t.
-func without(things []thing, t thing) []thing {
-	return slices.DeleteFunc(things, func(other thing) bool { return other == t })
+// removeObject returns things without t.
+func removeObject(things []madeObject, t madeObject) []madeObject {
+	return slices.DeleteFunc(things, func(other madeObject) bool { return other == t })
 }
 
-// takeBack drops the objects that this statement has created, the last first. takeBack returns why, the reason that the
-// statement failed, or the error of a lost server. Objects that cannot be dropped stay in made. A column with values
-// stays, because the values belong to other clients.
-func (c *Work) takeBack(why error) error {
-	if !c.server.Undone(why) || c.undecided {
+// dropMadeObjects drops the objects that this statement has created, the last first. dropMadeObjects returns why, the
+// reason that the statement failed, or the error of a lost server. Objects that cannot be dropped stay in made. A
+// column with values stays, because the values belong to other clients.
+func (c *ConstraintAdder) dropMadeObjects(why error) error {
+	if !c.server.ChangedNothing(why) || c.undecided {
 		return why
 	}
-	c.server.Heed(why)
+	c.server.ConsumeCancel(why)
 	for i := len(c.made) - 1; i >= 0; i-- {
 		t := c.made[i]
 		err := error(nil)
 		left := false
 		if t.column != "" {
-			left, err = c.holdsValues(t.column)
+			left, err = c.hasValues(t.column)
 		}
 		if err == nil && !left {
 			err = c.server.Ask(t.undo, nil)
 		}
-		told := c.server.Refused(err)
+		told := c.server.RefusalFrom(err)
 		switch {
 		case err == nil && !left, told != nil && slices.Contains(notThere, told.Code):
 			c.made = slices.Delete(c.made, i, i+1)
-		case err != nil && !c.server.Undone(err):
+		case err != nil && !c.server.ChangedNothing(err):
 			return err
 		}
 	}
@@ -308,14 +308,15 @@ const (
 // notThere are the SQLSTATEs of a DROP of a missing object.
 var notThere = []string{undefinedObject, undefinedColumn, "42P01"}
 
-// holdsValues reports whether a column has a value other than NULL in any row.
-func (c *Work) holdsValues(column string) (any bool, err error) {
-	err = c.server.Ask(fmt.Sprintf("SELECT 1 FROM %s WHERE %s IS NOT NULL LIMIT 1", c.Table, quoted(column)), func([]string) { any = true })
+// hasValues reports whether a column has a value other than NULL in any row.
+func (c *ConstraintAdder) hasValues(column string) (any bool, err error) {
+	err = c.server.Ask(fmt.Sprintf("SELECT 1 FROM %s WHERE %s IS NOT NULL LIMIT 1", c.Table, quoteIdent(column)), func([]string) { any = true })
 	return any, err
 }
 
-// Partly adds to an error the objects that the failed statement has left, and the statements that remove them.
-func (c *Work) Partly(err error) error {
+// WithPartialResult adds to an error the objects that the failed statement has left, and the statements that remove
+// them.
+func (c *ConstraintAdder) WithPartialResult(err error) error {
 	told, ok := err.(*wire.Error)
 	if !ok || told.Fatal || len(c.made)+len(c.found) == 0 {
 		return err
@@ -331,7 +332,7 @@ func (c *Work) Partly(err error) error {
 	with := *told
 	with.Detail = strings.TrimSpace(fmt.Sprintf("%s Of what the statement adds there %s: %s.", told.Detail, verb, strings.Join(what, "; ")))
 	with.Hint = "If it is not valid yet (pg_constraint, pg_index), send the statement again: it goes on from there. Or give it up: " + strings.Join(undo, "; ") + "."
-	if len(c.Freed) > 0 {
+	if len(c.DroppedNotNull) > 0 {
 		with.Hint = "NOT NULL is dropped, and this stands for it: " + strings.Join(undo, "; ") + "."
 	} else if len(c.Columns)+len(c.Adds) > 1 { // otherwise finished parts would be added again
 		with.Hint = "Take it back, and send the statement again: " + strings.Join(undo, "; ") + "."
@@ -339,16 +340,16 @@ func (c *Work) Partly(err error) error {
 	return &with
 }
 
-// warnOfNotNull warns the client that a CHECK replaces NOT NULL.
-func (c *Work) warnOfNotNull(a *rewrite.Addition, name string) {
+// warnOfNotNullCheck warns the client that a CHECK replaces NOT NULL.
+func (c *ConstraintAdder) warnOfNotNullCheck(a *rewrite.AddedConstraint, name string) {
 	warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("column \"%s\" is held to NOT NULL by the constraint \"%s\"", a.Keys[0], name),
 		Detail: "DSQL refuses SET NOT NULL. The error of a NULL is that of a CHECK (23514), and the catalog shows the column as nullable.",
-		Hint:   "DROP NOT NULL, sent alone outside of a transaction, takes it away; so does " + a.Drop(name) + "."}
+		Hint:   "DROP NOT NULL, sent alone outside of a transaction, takes it away; so does " + a.DropSQL(name) + "."}
 	c.Notices = append(c.Notices, warning.AppendNotice(nil, "WARNING"))
 }
 
-// literal returns a text as an SQL constant, for sessions with standard_conforming_strings on.
-func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+// quoteLiteral returns a text as an SQL constant, for sessions with standard_conforming_strings on.
+func quoteLiteral(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
-// quoted returns a name as a quoted SQL identifier.
-func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+// quoteIdent returns a name as a quoted SQL identifier.
+func quoteIdent(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }

@@ -55,7 +55,7 @@ func (s *scripted) Ask(sql string, row func([]string)) error {
 	return nil
 }
 
-func (s *scripted) Refused(err error) *wire.Error {
+func (s *scripted) RefusalFrom(err error) *wire.Error {
 	told, _ := err.(*wire.Error)
 	return told
 }
@@ -65,10 +65,10 @@ func (s *scripted) Pause(time.Duration) error {
 	return s.stop
 }
 
-func (s *scripted) More() error { return nil }
+func (s *scripted) CheckMayContinue() error { return nil }
 
-// Batches is one batch, of three rows.
-func (s *scripted) Batches(table string, update func(key []string, rows int) string) (int, error) {
+// UpdateInBatches is one batch, of three rows.
+func (s *scripted) UpdateInBatches(table string, update func(key []string, rows int) string) (int, error) {
 	err := s.Ask(update([]string{"id"}, 3), nil)
 	if err != nil {
 		return 0, err
@@ -76,9 +76,9 @@ func (s *scripted) Batches(table string, update func(key []string, rows int) str
 	return 2, nil
 }
 
-func (s *scripted) Undone(err error) bool { return err != errLost }
+func (s *scripted) ChangedNothing(err error) bool { return err != errLost }
 
-func (s *scripted) Heed(error) { s.stop = nil }
+func (s *scripted) ConsumeCancel(error) { s.stop = nil }
 
 // has reports whether a statement with those words was asked.
 func (s *scripted) has(words string) bool {
@@ -87,7 +87,7 @@ func (s *scripted) has(words string) bool {
 
 // work is the work of a statement, at a server that answers by a script and then as usual: the
 // table is there, jobs are begun, and completed.
-func work(t *testing.T, sql string, script ...answer) (*Work, *scripted) {
+func work(t *testing.T, sql string, script ...answer) (*ConstraintAdder, *scripted) {
 	t.Helper()
 	config := rewrite.Defaults()
 	config.Rules.NotNullCheck = true
@@ -95,7 +95,7 @@ func work(t *testing.T, sql string, script ...answer) (*Work, *scripted) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st := p.Plan([]byte(sql)).Single()
+	st := p.Plan([]byte(sql)).SingleStatement()
 	if st == nil || st.Constraints == nil {
 		t.Fatal(sql)
 	}
@@ -105,7 +105,7 @@ func work(t *testing.T, sql string, script ...answer) (*Work, *scripted) {
 		answer{words: "FROM sys.jobs", rows: [][]string{{"completed", ""}}},
 		answer{words: "SELECT convalidated", rows: [][]string{{"t"}}},
 		answer{words: "SELECT i.indisvalid", rows: [][]string{{"t"}}})}
-	return New(server, st.Constraints), server
+	return NewConstraintAdder(server, st.Constraints), server
 }
 
 // What servers say of jobs decides what is told, and what is taken back.
@@ -165,7 +165,7 @@ func TestJobsOfConstraints(t *testing.T) {
 		if err == errLost {
 			err = &wire.Error{Code: "08007"}
 		}
-		err = w.Partly(err)
+		err = w.WithPartialResult(err)
 		got := ""
 		if told, ok := err.(*wire.Error); ok {
 			got = strings.TrimSpace(told.Code + " " + told.Detail)
@@ -210,8 +210,8 @@ func TestIndexOfAnEarlierStatement(t *testing.T) {
 		{"refused once", "", false, []answer{there("f"), {words: "sys.jobs", err: &wire.Error{Code: "XX000"}, times: 1}, running}},
 	} {
 		w, server := work(t, "ALTER TABLE t ADD CONSTRAINT c UNIQUE (a)", c.script...)
-		err := w.Partly(w.Run())
-		told := server.Refused(err)
+		err := w.WithPartialResult(w.Run())
+		told := server.RefusalFrom(err)
 		if (told == nil) != (c.want == "") || told != nil && told.Code != c.want || server.has("DROP INDEX") != c.drops || c.drops && told != nil && strings.Contains(told.Detail, "stands") {
 			t.Errorf("%s: %v, asked\n%s", c.name, err, strings.Join(server.asked, "\n"))
 		}
@@ -223,7 +223,7 @@ func TestEndsOfTheWork(t *testing.T) {
 	t.Parallel()
 	const sql = `ALTER TABLE t ADD COLUMN z int UNIQUE, ADD CONSTRAINT c CHECK (a > 0)`
 	_, whole := work(t, sql)
-	w := New(whole, mustConstraints(t, sql))
+	w := NewConstraintAdder(whole, mustConstraints(t, sql))
 	if err := w.Run(); err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func TestEndsOfTheWork(t *testing.T) {
 				t.Errorf("%d, %s: something is dropped behind a loss", i, step)
 			}
 			if !refuses && made > 0 {
-				told := w.Partly(&wire.Error{Code: "08007"}).(*wire.Error)
+				told := w.WithPartialResult(&wire.Error{Code: "08007"}).(*wire.Error)
 				if !strings.Contains(told.Detail, `column "z"`) || !strings.Contains(told.Hint, `DROP COLUMN "z"`) {
 					t.Errorf("%d, %s: %s %s", i, step, told.Detail, told.Hint)
 				}
@@ -264,15 +264,15 @@ func TestEndsOfTheWork(t *testing.T) {
 	// A cancel while a job runs.
 	w, server := work(t, "ALTER TABLE t ADD CHECK (a > 0)", answer{words: "sys.jobs", rows: [][]string{{"submitted", ""}}})
 	server.stop = errCancel
-	if err := w.Run(); err != errCancel || !server.has(`DROP CONSTRAINT "t_a_sluice_check"`) || w.Partly(err) != errCancel {
+	if err := w.Run(); err != errCancel || !server.has(`DROP CONSTRAINT "t_a_sluice_check"`) || w.WithPartialResult(err) != errCancel {
 		t.Errorf("cancelled: %v, %s", err, strings.Join(server.asked, "\n"))
 	}
 }
 
-func mustConstraints(t *testing.T, sql string) *rewrite.Constraints {
+func mustConstraints(t *testing.T, sql string) *rewrite.AddedConstraints {
 	t.Helper()
 	w, _ := work(t, sql)
-	return w.Constraints
+	return w.AddedConstraints
 }
 
 // Names are PostgreSQL's, also where many are taken.
@@ -301,7 +301,7 @@ func TestLossWhileTakingBack(t *testing.T) {
 		if err := w.Run(); err != errLost {
 			t.Errorf("%s: %v\n%s", step, err, strings.Join(server.asked, "\n"))
 		}
-		if told := w.Partly(&wire.Error{Code: "08007"}).(*wire.Error); !strings.Contains(told.Detail, `may stand: `) || !strings.Contains(told.Detail, `column "z"`) {
+		if told := w.WithPartialResult(&wire.Error{Code: "08007"}).(*wire.Error); !strings.Contains(told.Detail, `may stand: `) || !strings.Contains(told.Detail, `column "z"`) {
 			t.Errorf("%s: %s", step, told.Detail)
 		}
 	}
@@ -323,7 +323,7 @@ func TestDropNotNull(t *testing.T) {
 		if refuses {
 			server.script = append([]answer{{words: "DROP CONSTRAINT", err: &wire.Error{Code: "40001"}}}, server.script...)
 		}
-		err := w.Partly(w.Run())
+		err := w.WithPartialResult(w.Run())
 		told, failed := err.(*wire.Error)
 		switch {
 		case failed != refuses, refuses && !strings.Contains(told.Hint, `DROP CONSTRAINT "t_a_sluice_not_null".`):

@@ -13,10 +13,10 @@ import (
 // This file adds UNIQUE constraints: it creates an index, waits for the index's job, and makes the constraint from the
 // index.
 
-// unique creates the index of a UNIQUE constraint, and then the constraint. If an earlier statement of this kind has
+// addUnique creates the index of a UNIQUE constraint, and then the constraint. If an earlier statement of this kind has
 // left a failed index, unique creates it again. A failed index serves no query and still refuses duplicates.
-func (c *Work) unique(a *rewrite.Addition, at *spot) error {
-	index := at.index(c.schema)
+func (c *ConstraintAdder) addUnique(a *rewrite.AddedConstraint, at *pendingConstraint) error {
+	index := at.indexObject(c.schema)
 	if at.used {
 		return &wire.Error{Code: takenName, Message: fmt.Sprintf("constraint \"%s\" for relation \"%s\" already exists", at.name, c.table)}
 	}
@@ -30,88 +30,88 @@ func (c *Work) unique(a *rewrite.Addition, at *spot) error {
 		c.found = append(c.found, index)
 	} else {
 		var err error
-		if at.job, err = c.makeIndex(a.CreateIndex(at.under), index); err != nil {
+		if at.job, err = c.startIndex(a.CreateIndexSQL(at.under), index); err != nil {
 			return err
 		}
 	}
-	end, err := c.await(at.job)
+	end, err := c.awaitJob(at.job)
 	if err != nil {
 		return err
 	}
-	valid, err := c.decided(at.name, end, fmt.Sprintf(`SELECT i.indisvalid FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid`+
-		` JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE i.indrelid = %s AND n.nspname = %s AND c.relname = %s`, c.oid, literal(c.schema), literal(at.under)),
-		func() error { return c.violated(at, end) })
+	valid, err := c.awaitJobResult(at.name, end, fmt.Sprintf(`SELECT i.indisvalid FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid`+
+		` JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE i.indrelid = %s AND n.nspname = %s AND c.relname = %s`, c.oid, quoteLiteral(c.schema), quoteLiteral(at.under)),
+		func() error { return c.violationError(at, end) })
 	if err != nil {
 		return err
 	}
 	if !valid {
-		return c.dropsFailed(index, c.violated(at, end), end)
+		return c.dropFailedIndex(index, c.violationError(at, end), end)
 	}
-	if err = c.usesIndex(a, at); err == nil {
-		index = at.index(c.schema)
-		c.found, c.made = without(c.found, index), without(c.made, index)
+	if err = c.addUsingIndex(a, at); err == nil {
+		index = at.indexObject(c.schema)
+		c.found, c.made = removeObject(c.found, index), removeObject(c.made, index)
 	}
 	return err
 }
 
-// usesIndex creates a UNIQUE constraint from a valid index. If a chosen name is taken by now, usesIndex chooses again.
-// If the server cannot rename the index by this statement, usesIndex renames the index first.
-func (c *Work) usesIndex(a *rewrite.Addition, at *spot) error {
-	err := c.make(a.UsingIndex(at.name, at.under), at.valid())
-	for tries := 0; c.nameTaken(a, err) && at.under != at.name && tries < mostTries; tries++ {
-		if err = c.choose(at); err != nil {
+// addUsingIndex creates a UNIQUE constraint from a valid index. If a chosen name is taken by now, addUsingIndex chooses
+// again. If the server cannot rename the index by this statement, addUsingIndex renames the index first.
+func (c *ConstraintAdder) addUsingIndex(a *rewrite.AddedConstraint, at *pendingConstraint) error {
+	err := c.createObject(a.AddUsingIndexSQL(at.name, at.under), at.validObject())
+	for tries := 0; c.isNameTaken(a, err) && at.under != at.name && tries < mostTries; tries++ {
+		if err = c.chooseNameAgain(at); err != nil {
 			return err
 		}
-		err = c.make(a.UsingIndex(at.name, at.under), at.valid())
+		err = c.createObject(a.AddUsingIndexSQL(at.name, at.under), at.validObject())
 	}
-	if told := c.server.Refused(err); told == nil || told.Code != retry.StateUnsupported || at.under == at.name {
+	if told := c.server.RefusalFrom(err); told == nil || told.Code != retry.StateUnsupported || at.under == at.name {
 		return err
 	}
-	was, renamed := at.index(c.schema), *at
+	was, renamed := at.indexObject(c.schema), *at
 	renamed.under = at.name
-	if failed := c.make(a.RenameIndex(c.schema, at.under, at.name), renamed.index(c.schema)); failed != nil {
-		if c.server.Refused(failed) != nil {
+	if failed := c.createObject(a.RenameIndexSQL(c.schema, at.under, at.name), renamed.indexObject(c.schema)); failed != nil {
+		if c.server.RefusalFrom(failed) != nil {
 			return err
 		}
 		return failed
 	}
-	*at, c.found, c.made = renamed, without(c.found, was), without(c.made, was)
-	return c.make(a.UsingIndex(at.name, at.under), at.valid())
+	*at, c.found, c.made = renamed, removeObject(c.found, was), removeObject(c.made, was)
+	return c.createObject(a.AddUsingIndexSQL(at.name, at.under), at.validObject())
 }
 
-// nameTaken reports whether an error says that a name which Sluice chose is taken by now.
-func (c *Work) nameTaken(a *rewrite.Addition, err error) bool {
-	told := c.server.Refused(err)
+// isNameTaken reports whether an error says that a name which Sluice chose is taken by now.
+func (c *ConstraintAdder) isNameTaken(a *rewrite.AddedConstraint, err error) bool {
+	told := c.server.RefusalFrom(err)
 	return told != nil && a.Name == "" && (told.Code == takenRelation || told.Code == takenName)
 }
 
-// dropsFailed drops an index of an earlier statement whose build has failed, and returns why. takeBack drops a failed
-// index of this statement likewise, because it refuses rows and serves no query.
-func (c *Work) dropsFailed(index thing, why error, end jobEnd) error {
-	told := c.server.Refused(why)
-	if !slices.Contains(c.found, index) || told == nil || !failed(end.status) && !strings.HasPrefix(told.Code, "23") {
+// dropFailedIndex drops an index of an earlier statement whose build has failed, and returns why. takeBack drops a
+// failed index of this statement likewise, because it refuses rows and serves no query.
+func (c *ConstraintAdder) dropFailedIndex(index madeObject, why error, end jobResult) error {
+	told := c.server.RefusalFrom(why)
+	if !slices.Contains(c.found, index) || told == nil || !isFailedStatus(end.status) && !strings.HasPrefix(told.Code, "23") {
 		return why
 	}
 	err := c.server.Ask(index.undo, nil)
-	dropped := c.server.Refused(err)
+	dropped := c.server.RefusalFrom(err)
 	switch {
 	case err == nil, dropped != nil && slices.Contains(notThere, dropped.Code):
-		c.found = without(c.found, index)
+		c.found = removeObject(c.found, index)
 	case dropped == nil:
 		return err
 	}
 	return why
 }
 
-// makeIndex starts the creation of an index, and returns the id of its job. An error for a missing column is worded as
+// startIndex starts the creation of an index, and returns the id of its job. An error for a missing column is worded as
 // PostgreSQL does for a constraint.
-func (c *Work) makeIndex(sql string, index thing) (job string, err error) {
+func (c *ConstraintAdder) startIndex(sql string, index madeObject) (job string, err error) {
 	c.made = append(c.made, index)
-	job, err = c.begin(sql)
-	if err != nil && c.server.Undone(err) {
+	job, err = c.startJob(sql)
+	if err != nil && c.server.ChangedNothing(err) {
 		c.made = c.made[:len(c.made)-1]
 	}
-	if told := c.server.Refused(err); told != nil && told.Code == undefinedColumn {
+	if told := c.server.RefusalFrom(err); told != nil && told.Code == undefinedColumn {
 		told.Message = strings.Replace(told.Message, `" does not exist`, `" named in key does not exist`, 1)
 	}
 	return job, err

@@ -39,18 +39,18 @@ const (
 	mostBlockRows = 50
 )
 
-// add adds a row to the batch. If the batch has no room for the row, the batch is inserted first.
-func (c *Copy) add(row *copyrows.Row) error {
-	size, most := copyrows.TupleLen(row.Fields), c.mostInsert()
+// addRow adds a row to the batch. If the batch has no room for the row, the batch is inserted first.
+func (c *Copy) addRow(row *copyrows.Row) error {
+	size, most := copyrows.TupleLen(row.Fields), c.maxInsertBytes()
 	if whole := size + len(c.into); whole > most {
-		if err := c.try(); err != nil {
+		if err := c.tryHeldRows(); err != nil {
 			return err
 		}
-		return c.withCount(&wire.Error{Code: "54000", Message: "row too long", Context: copyrows.Where{Line: row.Line}.Context(c.Name),
+		return c.withStoredCount(&wire.Error{Code: "54000", Message: "row too long", Context: copyrows.DataPosition{Line: row.Line}.Context(c.Name),
 			Detail: fmt.Sprintf("Its INSERT has %d bytes, of which %d are read (rewrite.max_bytes, backend.max_message_bytes).", whole, most)})
 	}
 	if len(c.held.Rows) == mostRows || c.held.Size()+size > mostBytes {
-		if err := c.flush(); err != nil {
+		if err := c.flushBatch(); err != nil {
 			return err
 		}
 	}
@@ -58,22 +58,22 @@ func (c *Copy) add(row *copyrows.Row) error {
 	return nil
 }
 
-// charge charges the held rows and data to the client's memory account. If there is no room, the rows are inserted now,
-// and the batch is shorter. An error is for the client or ends the session.
-func (c *Copy) charge() error {
-	if c.s.Hold(c.reader.Held()+c.held.Held()) == nil {
+// chargeMemory charges the held rows and data to the client's memory account. If there is no room, the rows are
+// inserted now, and the batch is shorter. An error is for the client or ends the session.
+func (c *Copy) chargeMemory() error {
+	if c.s.ChargeMemory(c.reader.MemoryBytes()+c.held.MemoryBytes()) == nil {
 		return nil
 	}
-	if err := c.flush(); err != nil {
+	if err := c.flushBatch(); err != nil {
 		return err
 	}
-	c.held.Free()
-	return c.withCount(c.s.Hold(c.reader.Held()))
+	c.held.Clear()
+	return c.withStoredCount(c.s.ChargeMemory(c.reader.MemoryBytes()))
 }
 
-// mostInsert returns the length that an INSERT of one row may have: the planner must accept its text, and the server
-// its message.
-func (c *Copy) mostInsert() int {
+// maxInsertBytes returns the length that an INSERT of one row may have: the planner must accept its text, and the
+// server its message.
+func (c *Copy) maxInsertBytes() int {
 	most := c.cfg.MaxStatementBytes
 	if n := c.cfg.MaxMessageBytes; n > 0 {
 		most = min(most, n)
@@ -81,10 +81,10 @@ func (c *Copy) mostInsert() int {
 	return most - wire.HeaderLen - 1
 }
 
-// inserts returns the INSERTs of rows. An INSERT of several rows has at most half the length of mostInsert, because the
-// planner also bounds the number of tokens.
-func (c *Copy) inserts(rows []copyrows.Held) iter.Seq[copyrows.Insert] {
-	most, count := min(mostInsertBytes, c.mostInsert()/2), mostRows
+// insertStatements returns the INSERTs of rows. An INSERT of several rows has at most half the length of
+// maxInsertBytes, because the planner also bounds the number of tokens.
+func (c *Copy) insertStatements(rows []copyrows.HeldRow) iter.Seq[copyrows.InsertStatement] {
+	most, count := min(mostInsertBytes, c.maxInsertBytes()/2), mostRows
 	if c.block {
 		count = mostBlockRows
 	}
@@ -94,28 +94,28 @@ func (c *Copy) inserts(rows []copyrows.Held) iter.Seq[copyrows.Insert] {
 	return c.held.Inserts(c.into, rows, count, most)
 }
 
-// flush inserts the held rows of the batch. An error is for the client or ends the session.
-func (c *Copy) flush() error {
+// flushBatch inserts the held rows of the batch. An error is for the client or ends the session.
+func (c *Copy) flushBatch() error {
 	if len(c.held.Rows) == 0 {
 		return nil
 	}
-	if err := c.s.Proceed(); err != nil {
-		return c.withCount(err)
+	if err := c.s.CheckMayContinue(); err != nil {
+		return c.withStoredCount(err)
 	}
 	var err error
 	if c.block {
 		err = c.insertInBlock()
 	} else {
-		err = c.commit(c.held.Rows)
+		err = c.commitRows(c.held.Rows)
 	}
 	c.held.Reset()
 	return err
 }
 
-// try returns the server's error about the held rows, or nil if the server accepts them. It is for rows that must not
-// be committed any more, because later data have an error. In a block try inserts the rows, since the block fails in
-// any case. It ignores errors that are not about the data.
-func (c *Copy) try() error {
+// tryHeldRows returns the server's error about the held rows, or nil if the server accepts them. It is for rows that
+// must not be committed any more, because later data have an error. In a block try inserts the rows, since the block
+// fails in any case. It ignores errors that are not about the data.
+func (c *Copy) tryHeldRows() error {
 	rows := c.held.Rows
 	if len(rows) == 0 {
 		return nil
@@ -123,119 +123,119 @@ func (c *Copy) try() error {
 	if c.block {
 		return c.insertInBlock()
 	}
-	_, f, err := c.transact(rows, silent.Rollback)
-	if err != nil || f == nil || !f.ofData() {
+	_, f, err := c.runTransaction(rows, silent.ExpectRollback)
+	if err != nil || f == nil || !f.isDataError() {
 		return err
 	}
-	return c.locate(f, rows)
+	return c.locateFailure(f, rows)
 }
 
 // insertInBlock inserts the held rows within the client's block.
 func (c *Copy) insertInBlock() error {
-	for in := range c.inserts(c.held.Rows) {
-		result, err := c.ask(in.Text, silent.Insert(len(in.Rows)))
+	for in := range c.insertStatements(c.held.Rows) {
+		result, err := c.runSilently(in.Text, silent.ExpectInsert(len(in.Rows)))
 		if err != nil {
 			return err
 		}
-		if f := failureOf(&result, in, 0); f != nil {
-			return c.inBlock(f)
+		if f := failureFrom(&result, in, 0); f != nil {
+			return c.blockInsertError(f)
 		}
-		c.inserted += result.Answer.Number()
+		c.inserted += result.Answer.TagNumber()
 	}
 	return nil
 }
 
-// inBlock returns the error for the client after an INSERT in the client's block has failed.
-func (c *Copy) inBlock(f *failure) error {
-	in := &f.Insert
-	if rewrite.LimitsSize(f.err.Code, []byte(f.err.Message)) && f.err.Hint == "" {
+// blockInsertError returns the error for the client after an INSERT in the client's block has failed.
+func (c *Copy) blockInsertError(f *insertFailure) error {
+	in := &f.InsertStatement
+	if rewrite.IsSizeLimitError(f.err.Code, []byte(f.err.Message)) && f.err.Hint == "" {
 		f.err.Hint = "COPY at most 3,000 rows in a transaction. Outside of one a COPY is committed in batches (" + rewrite.CopyFromKey + ")."
 	}
-	where, sure := c.place(f)
+	where, sure := c.errorPlace(f)
 	switch {
-	case sure || !f.ofData():
+	case sure || !f.isDataError():
 	case len(in.Rows) == 1:
-		where = f.ofRow(&in.Rows[0])
+		where = f.rowPlace(&in.Rows[0])
 	default:
 		f.err.Context = fmt.Sprintf("COPY %s, lines %d to %d", c.Name, in.Rows[0].Line, in.Rows[len(in.Rows)-1].Line)
 		return f.err
 	}
-	return f.at(where, c.Name)
+	return f.withPlace(where, c.Name)
 }
 
-// ask runs a statement of Sluice's own as a nested turn, with the expected answer want.
-func (c *Copy) ask(sql string, want silent.Want) (feature.Result, error) {
+// runSilently runs a statement of Sluice's own as a nested turn, with the expected answer want.
+func (c *Copy) runSilently(sql string, want silent.ExpectedAnswer) (feature.NestedResult, error) {
 	how := c.how
 	how.Want = want
-	return c.s.Nested(sql, how)
+	return c.s.RunNested(sql, how)
 }
 
-// failure describes an INSERT that has failed, or another cause that ended its transaction.
-type failure struct {
+// insertFailure describes an INSERT that has failed, or another cause that ended its transaction.
+type insertFailure struct {
 	err     *wire.Error
 	payload []byte // of the server's error; nil for others
 	// Insert is the INSERT that has failed. It is empty if another statement has failed.
-	copyrows.Insert
+	copyrows.InsertStatement
 	before int // rows of the transaction before it
 }
 
-// failureOf returns the failure of an INSERT, or nil if the INSERT has succeeded. before is the number of rows that the
-// transaction has inserted before.
-func failureOf(r *feature.Result, in copyrows.Insert, before int) *failure {
+// failureFrom returns the failure of an INSERT, or nil if the INSERT has succeeded. before is the number of rows that
+// the transaction has inserted before.
+func failureFrom(r *feature.NestedResult, in copyrows.InsertStatement, before int) *insertFailure {
 	switch {
 	case r.Err != nil:
-		return &failure{err: r.Err, payload: r.Answer.Failure(), Insert: in, before: before}
+		return &insertFailure{err: r.Err, payload: r.Answer.ErrorPayload(), InsertStatement: in, before: before}
 	case r.Stopped != nil:
-		return &failure{err: r.Stopped}
+		return &insertFailure{err: r.Stopped}
 	}
 	return nil
 }
 
-// ofData reports whether the rows are the cause of the failure.
-func (f *failure) ofData() bool {
+// isDataError reports whether the rows are the cause of the failure.
+func (f *insertFailure) isDataError() bool {
 	return strings.HasPrefix(f.err.Code, "22") || strings.HasPrefix(f.err.Code, "23")
 }
 
-// at returns the error of a failure with a place in the COPY's data.
-func (f *failure) at(where copyrows.Where, table string) *wire.Error {
+// withPlace returns the error of a failure with a place in the COPY's data.
+func (f *insertFailure) withPlace(where copyrows.DataPosition, table string) *wire.Error {
 	e := *f.err
-	contexts := []string{string(retry.Field(f.payload, 'W')), where.Context(table)}
+	contexts := []string{string(retry.ErrorField(f.payload, 'W')), where.Context(table)}
 	e.Context = strings.Join(slices.DeleteFunc(contexts, func(s string) bool { return s == "" }), "\n")
 	return &e
 }
 
-// transact runs the INSERTs of rows in a transaction, and ends it by COMMIT or ROLLBACK, as how says. inserted is the
-// server's count of rows. f is the failure, or nil for none. err ends the session. No transaction is open afterwards,
-// whatever the result.
-func (c *Copy) transact(rows []copyrows.Held, how silent.Want) (inserted int, f *failure, err error) {
-	if f, err := c.control("BEGIN", silent.Begin); f != nil || err != nil {
-		return 0, f, c.leave(err)
+// runTransaction runs the INSERTs of rows in a transaction, and ends it by COMMIT or ROLLBACK, as how says. inserted is
+// the server's count of rows. f is the failure, or nil for none. err ends the session. No transaction is open
+// afterwards, whatever the result.
+func (c *Copy) runTransaction(rows []copyrows.HeldRow, how silent.ExpectedAnswer) (inserted int, f *insertFailure, err error) {
+	if f, err := c.runControl("BEGIN", silent.ExpectBegin); f != nil || err != nil {
+		return 0, f, c.leaveTransaction(err)
 	}
 	before := 0
-	for in := range c.inserts(rows) {
-		result, err := c.ask(in.Text, silent.Insert(len(in.Rows)))
+	for in := range c.insertStatements(rows) {
+		result, err := c.runSilently(in.Text, silent.ExpectInsert(len(in.Rows)))
 		if err != nil {
 			return 0, nil, err
 		}
-		if f = failureOf(&result, in, before); f != nil {
+		if f = failureFrom(&result, in, before); f != nil {
 			break
 		}
 		before += len(in.Rows)
-		inserted += result.Answer.Number()
+		inserted += result.Answer.TagNumber()
 	}
 	if f == nil {
-		f, err = c.control(how.Verb(), how)
+		f, err = c.runControl(how.FirstWord(), how)
 	}
-	return inserted, f, c.leave(err)
+	return inserted, f, c.leaveTransaction(err)
 }
 
-// leave rolls an open transaction back, unless err ends the session. leave returns the error that ends the session,
-// because the client's next statement would be in that transaction.
-func (c *Copy) leave(err error) error {
+// leaveTransaction rolls an open transaction back, unless err ends the session. leave returns the error that ends the
+// session, because the client's next statement would be in that transaction.
+func (c *Copy) leaveTransaction(err error) error {
 	if err != nil || !c.s.InBlock() {
 		return err
 	}
-	f, err := c.control("ROLLBACK", silent.Rollback)
+	f, err := c.runControl("ROLLBACK", silent.ExpectRollback)
 	if err == nil && f != nil && c.s.InBlock() {
 		err = errNotLeft
 	}
@@ -246,21 +246,21 @@ func (c *Copy) leave(err error) error {
 var errNotLeft = &wire.Error{Fatal: true, Code: "25000", Message: "the server did not end a transaction of Sluice's own",
 	Hint: "Look which rows of the COPY are there before running it again."}
 
-// control runs a BEGIN, COMMIT or ROLLBACK of Sluice's own.
-func (c *Copy) control(sql string, want silent.Want) (*failure, error) {
-	result, err := c.s.Command(sql, want)
-	return failureOf(&result, copyrows.Insert{}, 0), err
+// runControl runs a BEGIN, COMMIT or ROLLBACK of Sluice's own.
+func (c *Copy) runControl(sql string, want silent.ExpectedAnswer) (*insertFailure, error) {
+	result, err := c.s.RunTxCommand(sql, want)
+	return failureFrom(&result, copyrows.InsertStatement{}, 0), err
 }
 
-// commit inserts rows in a transaction, or in several if the rows are too many for one. An error is for the client or
-// ends the session.
+// commitRows inserts rows in a transaction, or in several if the rows are too many for one. An error is for the client
+// or ends the session.
 //
 // A conflict reaches commit from a batch without a log, or whose log has used up its budget. The client has seen
 // nothing of the batch. So the batch runs again, with the pauses of a transaction after its first conflict.
-func (c *Copy) commit(rows []copyrows.Held) error {
+func (c *Copy) commitRows(rows []copyrows.HeldRow) error {
 	attempts := retry.Attempts{}
 	for {
-		inserted, f, err := c.transact(rows, silent.Commit)
+		inserted, f, err := c.runTransaction(rows, silent.ExpectCommit)
 		if err != nil {
 			return err
 		}
@@ -272,36 +272,36 @@ func (c *Copy) commit(rows []copyrows.Held) error {
 		}
 		switch class, cause := retry.Classify([]byte(f.err.Code), []byte(f.err.Message)); {
 		case class == retry.Conflict && !c.how.OptsOut:
-			pause, reason := attempts.Next(c.cfg.Retry, cause, time.Now(), rand.Float64(), 0)
+			pause, reason := attempts.NextDelay(c.cfg.Retry, cause, time.Now(), rand.Float64(), 0)
 			if reason != retry.Replayable {
-				return c.withCount(f.err)
+				return c.withStoredCount(f.err)
 			}
 			if err := c.s.Pause(pause); err != nil {
-				return c.withCount(err)
+				return c.withStoredCount(err)
 			}
-		case rewrite.LimitsSize(f.err.Code, []byte(f.err.Message)) && len(rows) > 1:
-			if err := c.commit(rows[:len(rows)/2]); err != nil {
+		case rewrite.IsSizeLimitError(f.err.Code, []byte(f.err.Message)) && len(rows) > 1:
+			if err := c.commitRows(rows[:len(rows)/2]); err != nil {
 				return err
 			}
-			if err := c.s.Proceed(); err != nil {
-				return c.withCount(err)
+			if err := c.s.CheckMayContinue(); err != nil {
+				return c.withStoredCount(err)
 			}
-			return c.commit(rows[len(rows)/2:])
-		case f.ofData():
-			return c.locate(f, rows)
+			return c.commitRows(rows[len(rows)/2:])
+		case f.isDataError():
+			return c.locateFailure(f, rows)
 		default:
-			return c.withCount(f.err)
+			return c.withStoredCount(f.err)
 		}
 	}
 }
 
-// locate returns the error of a transaction of rows, with the line of the row that causes it. If the error does not say
-// which line, locate searches for it: the row is the last one of the fewest rows that fail. Each attempt is a
+// locateFailure returns the error of a transaction of rows, with the line of the row that causes it. If the error does
+// not say which line, locate searches for it: the row is the last one of the fewest rows that fail. Each attempt is a
 // transaction that is rolled back.
-func (c *Copy) locate(f *failure, rows []copyrows.Held) error {
-	where, sure := c.place(f)
+func (c *Copy) locateFailure(f *insertFailure, rows []copyrows.HeldRow) error {
+	where, sure := c.errorPlace(f)
 	if sure {
-		return c.withCount(f.at(where, c.Name))
+		return c.withStoredCount(f.withPlace(where, c.Name))
 	}
 	low, high, seen := f.before, f.before+len(f.Rows), false // high rows fail, low rows do not
 	for low+1 < high || !seen {
@@ -309,30 +309,30 @@ func (c *Copy) locate(f *failure, rows []copyrows.Held) error {
 		if low+1 >= high {
 			n = high
 		}
-		if c.s.Proceed() != nil {
-			return c.withCount(f.err)
+		if c.s.CheckMayContinue() != nil {
+			return c.withStoredCount(f.err)
 		}
-		_, again, err := c.transact(rows[:n], silent.Rollback)
+		_, again, err := c.runTransaction(rows[:n], silent.ExpectRollback)
 		switch {
 		case err != nil:
 			return err
 		case again != nil && again.err.Code == f.err.Code:
 			high, seen = n, true
 		case again != nil, n == high: // the failure is gone, or is another one
-			return c.withCount(f.err)
+			return c.withStoredCount(f.err)
 		default:
 			low = n
 		}
 	}
-	return c.withCount(f.at(f.ofRow(&rows[high-1]), c.Name))
+	return c.withStoredCount(f.withPlace(f.rowPlace(&rows[high-1]), c.Name))
 }
 
-// ofRow returns the place of an error about a row. PostgreSQL checks indexes after it has finished the line, and then
-// gives only the line's number.
-func (f *failure) ofRow(row *copyrows.Held) copyrows.Where {
-	where := row.Whole()
+// rowPlace returns the place of an error about a row. PostgreSQL checks indexes after it has finished the line, and
+// then gives only the line's number.
+func (f *insertFailure) rowPlace(row *copyrows.HeldRow) copyrows.DataPosition {
+	where := row.RowPlace()
 	if code := f.err.Code; strings.HasPrefix(code, "23") && code != notNullViolation && code != checkViolation {
-		return copyrows.Where{Line: where.Line}
+		return copyrows.DataPosition{Line: where.Line}
 	}
 	return where
 }
@@ -344,15 +344,15 @@ const (
 	checkViolation      = "23514"
 )
 
-// place returns the place in the COPY's data for an error that has a position in the INSERT. sure says that no search
-// for another place is needed.
-func (c *Copy) place(f *failure) (where copyrows.Where, sure bool) {
+// errorPlace returns the place in the COPY's data for an error that has a position in the INSERT. sure says that no
+// search for another place is needed.
+func (c *Copy) errorPlace(f *insertFailure) (where copyrows.DataPosition, sure bool) {
 	if f.err.Code == foreignKeyViolation || f.Text == "" {
 		return where, true
 	}
-	where, column, ok := c.held.At(&f.Insert, string(retry.Field(f.payload, 'P')))
+	where, column, ok := c.held.FindPlace(&f.InsertStatement, string(retry.ErrorField(f.payload, 'P')))
 	if !ok || column >= len(c.names) {
-		return copyrows.Where{}, false
+		return copyrows.DataPosition{}, false
 	}
 	where.Column, where.Unknown = c.names[column], c.Binary
 	return where, true

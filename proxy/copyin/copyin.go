@@ -53,9 +53,9 @@ type Copy struct {
 	*rewrite.CopyIn
 	s      feature.Session
 	cfg    Config
-	how    feature.Nested // of the nested turns, without the answer
-	block  bool           // the client's block is around it
-	into   string         // INSERT up to VALUES
+	how    feature.NestedOptions // of the nested turns, without the answer
+	block  bool                  // the client's block is around it
+	into   string                // INSERT up to VALUES
 	names  []string
 	mapped bool // the table has mapped columns: each INSERT is parsed
 	reader *copyrows.Reader
@@ -81,37 +81,37 @@ func Run(s feature.Session, st *rewrite.Statement, sql []byte, cfg Config) error
 // The COPY must be the first statement of its request, because an earlier one would belong to another transaction. A
 // comment that turns replay off counts for all batches.
 func Receive(s feature.Session, st *rewrite.Statement, sql []byte, cfg Config) (*Copy, error) {
-	if !s.First() {
+	if !s.IsFirstStatement() {
 		return nil, errNotAlone
 	}
-	if err := readable(s); err != nil {
+	if err := checkEncoding(s); err != nil {
 		return nil, err
 	}
 	c := &Copy{CopyIn: st.CopyIn, s: s, cfg: cfg, block: s.InBlock()}
-	c.how = feature.Nested{Outside: !c.block, OptsOut: s.OptsOut(sql)}
-	s.Start()
+	c.how = feature.NestedOptions{Outside: !c.block, OptsOut: s.OptsOut(sql)}
+	s.BeginStatement()
 	refused := s.RefusesWrite(st) // before the look at the table, which begins a transaction
-	columns, err := c.lookUp()
+	columns, err := c.queryColumns()
 	if err != nil {
 		return nil, err
 	}
 	if c.block && refused != nil { // PostgreSQL looks at the table first, too
 		return nil, refused
 	}
-	if err := c.read(columns); err != nil {
+	if err := c.openReader(columns); err != nil {
 		return nil, err
 	}
-	if err := s.Reply(c.response(len(columns))); err != nil {
+	if err := s.Reply(c.copyInResponse(len(columns))); err != nil {
 		return nil, err
 	}
 	if err := s.Flush(); err != nil {
 		return nil, err
 	}
-	return c, c.receive()
+	return c, c.receiveData()
 }
 
-// response returns the CopyInResponse for a number of columns.
-func (c *Copy) response(columns int) []byte {
+// copyInResponse returns the CopyInResponse for a number of columns.
+func (c *Copy) copyInResponse(columns int) []byte {
 	format := byte(0)
 	if c.Binary {
 		format = 1
@@ -124,10 +124,10 @@ func (c *Copy) response(columns int) []byte {
 	return frame
 }
 
-// readable returns an error if copyrows would read the data otherwise than the server. That is so for another encoding,
-// whose characters may contain the bytes of a delimiter, and for backslashes as escapes in constants. Encodings without
-// such characters are refused too, since the data are checked as UTF8.
-func readable(s feature.Session) error {
+// checkEncoding returns an error if copyrows would read the data otherwise than the server. That is so for another
+// encoding, whose characters may contain the bytes of a delimiter, and for backslashes as escapes in constants.
+// Encodings without such characters are refused too, since the data are checked as UTF8.
+func checkEncoding(s feature.Session) error {
 	name := strings.NewReplacer("-", "", "_", "", "'", "", `"`, "", " ", "").Replace(strings.ToLower(s.Setting("client_encoding")))
 	if s.Reading() != 0 || name != "" && name != "default" && name != "utf8" && name != "unicode" {
 		return &wire.Error{Code: retry.StateUnsupported, Message: "COPY FROM STDIN is carried out by INSERTs in UTF8 only (" + rewrite.CopyFromKey + ")",
@@ -136,9 +136,9 @@ func readable(s feature.Session) error {
 	return nil
 }
 
-// read creates the Reader of data with these columns. If the binary form of a column is not supported, read refuses the
-// COPY before the client sends any row.
-func (c *Copy) read(columns []copyrows.Facts) error {
+// openReader creates the Reader of data with these columns. If the binary form of a column is not supported, read
+// refuses the COPY before the client sends any row.
+func (c *Copy) openReader(columns []copyrows.ColumnFacts) error {
 	o := copyrows.Options{Delimiter: c.Delimiter, Quote: c.Quote, Escape: c.Escape, Null: c.Null, MostRow: 2 * c.cfg.MaxStatementBytes}
 	switch {
 	case c.CSV:
@@ -156,46 +156,46 @@ func (c *Copy) read(columns []copyrows.Facts) error {
 		o.Columns = append(o.Columns, column.Column)
 		c.names = append(c.names, column.Name)
 	}
-	if unread := copyrows.Unread(o.Columns); c.Binary && unread != nil {
+	if unread := copyrows.FirstUnsupported(o.Columns); c.Binary && unread != nil {
 		return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("COPY FROM STDIN BINARY of column \"%s\" is not carried out by INSERTs (%s)", unread.Name, rewrite.CopyFromKey),
 			Detail: fmt.Sprintf("The binary form of its type, of OID %d, is not known.", unread.Type), Hint: "Send the data as text or CSV."}
 	}
 	var bad *copyrows.Error
-	if o.ForceNull, bad = copyrows.Forced("FORCE_NULL", o.Columns, c.ForceNull); bad == nil {
-		o.ForceNotNull, bad = copyrows.Forced("FORCE_NOT_NULL", o.Columns, c.ForceNotNull)
+	if o.ForceNull, bad = copyrows.ForcedColumns("FORCE_NULL", o.Columns, c.ForceNull); bad == nil {
+		o.ForceNotNull, bad = copyrows.ForcedColumns("FORCE_NOT_NULL", o.Columns, c.ForceNotNull)
 	}
 	if bad != nil {
-		return errorOf(bad, c.Name)
+		return wireError(bad, c.Name)
 	}
-	c.into, c.reader = c.Into(c.names, isAlways(columns)), copyrows.New(o)
+	c.into, c.reader = c.InsertPrefix(c.names, hasAlwaysIdentity(columns)), copyrows.NewReader(o)
 	return nil
 }
 
-// receive reads the client's data to their end. After an error for the client more data may come.
+// receiveData reads the client's data to their end. After an error for the client more data may come.
 //
 // A Sync or Flush among the data has no meaning, as at a server. So a client of the extended protocol may send a Sync
 // along with its Execute.
-func (c *Copy) receive() error {
-	s, data := c.s, c.data
+func (c *Copy) receiveData() error {
+	s, data := c.s, c.feedReader
 	for {
 		typ, total, err := s.NextFrame()
 		if err != nil {
-			return c.withCount(err)
+			return c.withStoredCount(err)
 		}
 		switch typ {
 		case wire.CopyData:
-			err = s.Payload(total, data)
+			err = s.ReadPayload(total, data)
 		case wire.CopyDone:
 			return s.Discard(total)
 		case wire.CopyFail:
-			return c.failed(total)
+			return c.copyFailError(total)
 		case wire.Flush, wire.Sync:
 			err = s.Discard(total) // as the server does
 		case wire.Terminate:
 			return feature.ErrTerminated
 		default:
-			e := &wire.Error{Code: "08P01", Message: fmt.Sprintf("unexpected message type 0x%02X during COPY from stdin", typ), Context: c.atLine()}
-			if counted, ok := c.withCount(e).(*wire.Error); ok {
+			e := &wire.Error{Code: "08P01", Message: fmt.Sprintf("unexpected message type 0x%02X during COPY from stdin", typ), Context: c.lineContext()}
+			if counted, ok := c.withStoredCount(e).(*wire.Error); ok {
 				e = counted
 			}
 			return s.ProtocolError(e)
@@ -206,97 +206,97 @@ func (c *Copy) receive() error {
 	}
 }
 
-// data processes a piece of the data. A CopyData frame may be longer than the batch: its first rows are inserted while
-// the rest is awaited.
-func (c *Copy) data(piece []byte) error {
+// feedReader processes a piece of the data. A CopyData frame may be longer than the batch: its first rows are inserted
+// while the rest is awaited.
+func (c *Copy) feedReader(piece []byte) error {
 	c.reader.Feed(piece)
-	if err := c.charge(); err != nil {
+	if err := c.chargeMemory(); err != nil {
 		return err
 	}
-	if err := c.take(); err != nil {
+	if err := c.takeRows(); err != nil {
 		return err
 	}
-	return c.charge()
+	return c.chargeMemory()
 }
 
-// take adds to the batch all rows that the Reader has.
-func (c *Copy) take() error {
+// takeRows adds to the batch all rows that the Reader has.
+func (c *Copy) takeRows() error {
 	for {
 		row, bad := c.reader.Next()
 		switch {
 		case bad != nil:
-			return c.malformed(bad)
+			return c.malformedError(bad)
 		case row == nil:
 			return nil
 		}
-		if err := c.add(row); err != nil {
+		if err := c.addRow(row); err != nil {
 			return err
 		}
 	}
 }
 
-// malformed returns the error for data that cannot be read. If the server refuses an earlier row, malformed returns
-// that error, which a server that reads row by row would have sent.
-func (c *Copy) malformed(bad *copyrows.Error) error {
-	if err := c.try(); err != nil {
+// malformedError returns the error for data that cannot be read. If the server refuses an earlier row, malformed
+// returns that error, which a server that reads row by row would have sent.
+func (c *Copy) malformedError(bad *copyrows.Error) error {
+	if err := c.tryHeldRows(); err != nil {
 		return err
 	}
-	return c.withCount(errorOf(bad, c.Name))
+	return c.withStoredCount(wireError(bad, c.Name))
 }
 
-// failed returns the error of a COPY that its client has given up, by a CopyFail of total bytes.
-func (c *Copy) failed(total int) error {
+// copyFailError returns the error of a COPY that its client has given up, by a CopyFail of total bytes.
+func (c *Copy) copyFailError(total int) error {
 	const most = 8 << 10
 	why := ""
 	if total <= most {
-		frame, err := c.s.Whole(total)
+		frame, err := c.s.ReadWhole(total)
 		if err != nil {
 			return err
 		}
-		m := wire.NewMessage(frame[wire.HeaderLen:])
+		m := wire.NewBodyReader(frame[wire.HeaderLen:])
 		if why = string(m.String()); m.Err != nil {
-			return c.withCount(m.Err)
+			return c.withStoredCount(m.Err)
 		}
 	} else if err := c.s.Discard(total); err != nil {
 		return err
 	}
-	return c.withCount(&wire.Error{Code: "57014", Message: "COPY from stdin failed: " + why, Context: c.atLine()})
+	return c.withStoredCount(&wire.Error{Code: "57014", Message: "COPY from stdin failed: " + why, Context: c.lineContext()})
 }
 
-// atLine returns the CONTEXT that names the last line of the data.
-func (c *Copy) atLine() string {
-	return copyrows.Where{Line: max(1, c.reader.Line())}.Context(c.Name)
+// lineContext returns the CONTEXT that names the last line of the data.
+func (c *Copy) lineContext() string {
+	return copyrows.DataPosition{Line: max(1, c.reader.Line())}.Context(c.Name)
 }
 
 // Finish inserts the rows that are held after the end of the data, and queues the answer. An error is for the client or
 // ends the session.
 func (c *Copy) Finish() error {
-	c.reader.End()
-	if err := c.take(); err != nil {
+	c.reader.EndInput()
+	if err := c.takeRows(); err != nil {
 		return err
 	}
-	if err := c.flush(); err != nil {
+	if err := c.flushBatch(); err != nil {
 		return err
 	}
-	c.s.Finished() // a cancel that came too late must not end the client's next statement
+	c.s.EndStatement() // a cancel that came too late must not end the client's next statement
 	var frames [][]byte
 	if c.commits > 1 {
 		warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("COPY was carried out in %d transactions (%s)", c.commits, rewrite.CopyFromKey),
 			Detail: "Had one of them failed, the rows of those before it would have stayed."}
 		frames = append(frames, warning.AppendNotice(nil, "WARNING"))
 	}
-	return c.s.Reply(append(frames, wire.AppendCommand(nil, fmt.Sprintf("COPY %d", c.inserted)))...)
+	return c.s.Reply(append(frames, wire.AppendCommandComplete(nil, fmt.Sprintf("COPY %d", c.inserted)))...)
 }
 
 // NotAlone returns the error of a COPY that another statement follows in the same request.
 func (c *Copy) NotAlone() *wire.Error {
-	e, _ := c.withCount(errNotAlone).(*wire.Error)
+	e, _ := c.withStoredCount(errNotAlone).(*wire.Error)
 	return e
 }
 
-// withCount adds to an error the number of rows that are stored nevertheless. In a block no rows are, because they are
-// rolled back with the block.
-func (c *Copy) withCount(err error) error {
+// withStoredCount adds to an error the number of rows that are stored nevertheless. In a block no rows are, because
+// they are rolled back with the block.
+func (c *Copy) withStoredCount(err error) error {
 	e, ok := err.(*wire.Error)
 	if !ok || e.Fatal || c.block || c.inserted == 0 {
 		return err

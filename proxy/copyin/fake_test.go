@@ -48,12 +48,12 @@ type fake struct {
 	protocol  *wire.Error
 }
 
-func (f *fake) InBlock() bool                 { return f.block || f.inTx }
-func (f *fake) First() bool                   { return !f.preceded }
-func (f *fake) OptsOut([]byte) bool           { return f.optsOut }
-func (f *fake) Setting(name string) string    { return f.settings[name] }
-func (f *fake) Reading() rewrite.Reading      { return 0 }
-func (f *fake) Names() (*schema.Names, error) { return nil, nil }
+func (f *fake) InBlock() bool                        { return f.block || f.inTx }
+func (f *fake) IsFirstStatement() bool               { return !f.preceded }
+func (f *fake) OptsOut([]byte) bool                  { return f.optsOut }
+func (f *fake) Setting(name string) string           { return f.settings[name] }
+func (f *fake) Reading() rewrite.ReadingMode         { return 0 }
+func (f *fake) Names() (*schema.NameResolver, error) { return nil, nil }
 func (f *fake) RefusesWrite(*rewrite.Statement) *wire.Error {
 	if f.readOnly {
 		return &wire.Error{Code: "25006"}
@@ -74,14 +74,14 @@ func (f *fake) NextFrame() (typ byte, total int, err error) {
 	return f.in[0], 1 + int(binary.BigEndian.Uint32(f.in[1:])), nil
 }
 
-func (f *fake) Whole(total int) ([]byte, error) {
+func (f *fake) ReadWhole(total int) ([]byte, error) {
 	frame := f.in[:total]
 	f.in = f.in[total:]
 	return frame, nil
 }
 
-func (f *fake) Payload(total int, take func([]byte) error) error {
-	frame, _ := f.Whole(total)
+func (f *fake) ReadPayload(total int, take func([]byte) error) error {
+	frame, _ := f.ReadWhole(total)
 	for rest := frame[wire.HeaderLen:]; len(rest) > 0; {
 		n := len(rest)
 		if f.piece > 0 {
@@ -106,7 +106,7 @@ func (f *fake) ProtocolError(e *wire.Error) error {
 	return feature.ErrTerminated
 }
 
-func (f *fake) Hold(bytes int) error {
+func (f *fake) ChargeMemory(bytes int) error {
 	if f.room > 0 && bytes > f.room {
 		return &wire.Error{Code: "53200"}
 	}
@@ -114,22 +114,22 @@ func (f *fake) Hold(bytes int) error {
 	return nil
 }
 
-func (f *fake) Nested(sql string, how feature.Nested) (feature.Result, error) {
-	answer := silent.New(how.Want)
-	if how.Want == silent.Select {
+func (f *fake) RunNested(sql string, how feature.NestedOptions) (feature.NestedResult, error) {
+	answer := silent.NewAnswer(how.Want)
+	if how.Want == silent.ExpectSelect {
 		for _, c := range f.columns {
-			answer.Take(row(c...))
+			answer.Feed(row(c...))
 		}
-		answer.Take(append(wire.AppendCommand(nil, fmt.Sprintf("SELECT %d", len(f.columns))), wire.AppendReady(nil, f.status())...))
-		return feature.Result{Err: answer.Outcome(), Answer: answer}, nil
+		answer.Feed(append(wire.AppendCommandComplete(nil, fmt.Sprintf("SELECT %d", len(f.columns))), wire.AppendReadyForQuery(nil, f.status())...))
+		return feature.NestedResult{Err: answer.CheckOutcome(), Answer: answer}, nil
 	}
 	f.ran = append(f.ran, sql)
 	if e, position := f.failure(sql); e != nil {
 		if sql == "COMMIT" {
 			f.inTx = false
 		}
-		answer.Take(append(errorFrame(e, position), wire.AppendReady(nil, f.failedStatus())...))
-		return feature.Result{Failed: true, Err: answer.Outcome(), Answer: answer}, nil
+		answer.Feed(append(errorFrame(e, position), wire.AppendReadyForQuery(nil, f.failedStatus())...))
+		return feature.NestedResult{Failed: true, Err: answer.CheckOutcome(), Answer: answer}, nil
 	}
 	verb, _, _ := strings.Cut(sql, " ")
 	tag := verb
@@ -141,12 +141,12 @@ func (f *fake) Nested(sql string, how feature.Nested) (feature.Result, error) {
 	case "INSERT":
 		tag = fmt.Sprintf("INSERT 0 %d", rows(sql))
 	}
-	answer.Take(append(wire.AppendCommand(nil, tag), wire.AppendReady(nil, f.status())...))
-	return feature.Result{Err: answer.Outcome(), Answer: answer}, nil
+	answer.Feed(append(wire.AppendCommandComplete(nil, tag), wire.AppendReadyForQuery(nil, f.status())...))
+	return feature.NestedResult{Err: answer.CheckOutcome(), Answer: answer}, nil
 }
 
-func (f *fake) Command(sql string, want silent.Want) (feature.Result, error) {
-	return f.Nested(sql, feature.Nested{Want: want, Outside: true})
+func (f *fake) RunTxCommand(sql string, want silent.ExpectedAnswer) (feature.NestedResult, error) {
+	return f.RunNested(sql, feature.NestedOptions{Want: want, Outside: true})
 }
 
 func (f *fake) failure(sql string) (*wire.Error, int) {
@@ -180,9 +180,9 @@ func (f *fake) failedStatus() byte {
 	return 'I'
 }
 
-func (f *fake) Start()    {}
-func (f *fake) Finished() { f.finished = true }
-func (f *fake) Proceed() error {
+func (f *fake) BeginStatement() {}
+func (f *fake) EndStatement()   { f.finished = true }
+func (f *fake) CheckMayContinue() error {
 	if f.stops != nil {
 		return f.stops()
 	}

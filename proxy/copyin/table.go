@@ -18,52 +18,52 @@ import (
 // byteaOID is the OID of the type that clients see for a mapped column.
 const byteaOID = 17
 
-// lookUp returns the columns of the COPY's data, in their order. It asks the catalog for each COPY, within the client's
-// block if there is one, because the block may have created the table. If the table is missing, the server's error of
-// the cast to regclass is that of COPY. Later changes of the table lead to errors of the INSERTs.
-func (c *Copy) lookUp() ([]copyrows.Facts, error) {
+// queryColumns returns the columns of the COPY's data, in their order. It asks the catalog for each COPY, within the
+// client's block if there is one, because the block may have created the table. If the table is missing, the server's
+// error of the cast to regclass is that of COPY. Later changes of the table lead to errors of the INSERTs.
+func (c *Copy) queryColumns() ([]copyrows.ColumnFacts, error) {
 	query := fmt.Sprintf(`SELECT c.relkind, c.relhasrules, a.attname, CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE a.atttypid END, a.attgenerated <> '', a.attidentity = 'a'`+
 		` FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped`+
-		` LEFT JOIN pg_catalog.pg_type t ON t.oid = a.atttypid WHERE c.oid = %s::pg_catalog.regclass ORDER BY a.attnum`, literal(c.Table))
-	result, err := c.ask(query, silent.Select)
+		` LEFT JOIN pg_catalog.pg_type t ON t.oid = a.atttypid WHERE c.oid = %s::pg_catalog.regclass ORDER BY a.attnum`, quoteLiteral(c.Table))
+	result, err := c.runSilently(query, silent.ExpectSelect)
 	if err != nil {
 		return nil, err
 	}
-	if why := result.Why(); why != nil {
+	if why := result.Cause(); why != nil {
 		return nil, why
 	}
-	var all []copyrows.Facts
+	var all []copyrows.ColumnFacts
 	for payload := range result.Answer.Rows() {
-		row := silent.Values(payload)
+		row := silent.RowValues(payload)
 		if len(row) != 6 {
 			return nil, feature.ErrInternal
 		}
-		if bad := copyrows.ErrKind(row[0], c.Name); bad != nil {
-			return nil, errorOf(bad, c.Name)
+		if bad := copyrows.CheckRelationKind(row[0], c.Name); bad != nil {
+			return nil, wireError(bad, c.Name)
 		}
 		if row[1] == "t" { // rules rewrite an INSERT, and not a COPY
 			return nil, c.errTable("which has rules")
 		}
 		oid, _ := strconv.ParseUint(row[3], 10, 32)
 		if row[2] != "" { // a table may have no columns
-			all = append(all, copyrows.Facts{Column: copyrows.Column{Name: row[2], Type: uint32(oid)}, Generated: row[4] == "t", Always: row[5] == "t"})
+			all = append(all, copyrows.ColumnFacts{Column: copyrows.Column{Name: row[2], Type: uint32(oid)}, Generated: row[4] == "t", Always: row[5] == "t"})
 		}
 	}
-	if err := c.unmap(all); err != nil {
+	if err := c.unmapColumns(all); err != nil {
 		return nil, err
 	}
-	columns, bad := copyrows.Chosen(c.Name, all, c.Columns)
+	columns, bad := copyrows.SelectColumns(c.Name, all, c.Columns)
 	switch {
 	case bad != nil:
-		return nil, errorOf(bad, c.Name)
+		return nil, wireError(bad, c.Name)
 	case len(columns) == 0: // VALUES of no columns is a syntax error
 		return nil, c.errTable("which has no columns to write to")
 	}
 	return columns, nil
 }
 
-// literal returns a text as an SQL constant, for a server with standard_conforming_strings on.
-func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+// quoteLiteral returns a text as an SQL constant, for a server with standard_conforming_strings on.
+func quoteLiteral(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
 // errTable refuses a table that COPY supports and INSERTs do not.
 func (c *Copy) errTable(why string) *wire.Error {
@@ -71,9 +71,9 @@ func (c *Copy) errTable(why string) *wire.Error {
 		Hint: "Write INSERTs of at most 3,000 rows."}
 }
 
-// unmap gives mapped columns the name and type that clients see. The client's data have these, and an INSERT of them is
-// planned as the client's INSERT would be.
-func (c *Copy) unmap(all []copyrows.Facts) error {
+// unmapColumns gives mapped columns the name and type that clients see. The client's data have these, and an INSERT of
+// them is planned as the client's INSERT would be.
+func (c *Copy) unmapColumns(all []copyrows.ColumnFacts) error {
 	names, err := c.s.Names()
 	if err != nil {
 		return err
@@ -91,12 +91,13 @@ func (c *Copy) unmap(all []copyrows.Facts) error {
 	return nil
 }
 
-// isAlways reports whether a column is GENERATED ALWAYS AS IDENTITY, so that an INSERT needs OVERRIDING SYSTEM VALUE.
-func isAlways(columns []copyrows.Facts) bool {
-	return slices.ContainsFunc(columns, func(c copyrows.Facts) bool { return c.Always })
+// hasAlwaysIdentity reports whether a column is GENERATED ALWAYS AS IDENTITY, so that an INSERT needs OVERRIDING SYSTEM
+// VALUE.
+func hasAlwaysIdentity(columns []copyrows.ColumnFacts) bool {
+	return slices.ContainsFunc(columns, func(c copyrows.ColumnFacts) bool { return c.Always })
 }
 
-// errorOf returns, in the form for the client, an error about the COPY's data or options.
-func errorOf(e *copyrows.Error, table string) *wire.Error {
+// wireError returns, in the form for the client, an error about the COPY's data or options.
+func wireError(e *copyrows.Error, table string) *wire.Error {
 	return &wire.Error{Code: e.Code, Message: e.Message, Detail: e.Detail, Hint: e.Hint, Context: e.Context(table)}
 }

@@ -10,32 +10,32 @@ import (
 
 // Batch holds rows of a COPY that were not inserted yet.
 type Batch struct {
-	Rows   []Held
+	Rows   []HeldRow
 	tuples []byte // in the form of VALUES
 	texts  int    // bytes of the rows' texts
 }
 
-// Held is one row of a Batch.
-type Held struct {
+// HeldRow is one row of a Batch.
+type HeldRow struct {
 	Line     int
 	from, to int    // in tuples
 	text     []byte // as much of the line as an error shows; nil in the binary format
 }
 
-// Insert is the text of one INSERT, with the rows of a Batch that it inserts.
-type Insert struct {
+// InsertStatement is the text of one INSERT, with the rows of a Batch that it inserts.
+type InsertStatement struct {
 	Text string
-	Rows []Held
+	Rows []HeldRow
 	into int // length of the text before the first row
 }
 
 // Add adds a row to the batch.
 func (b *Batch) Add(row *Row) {
-	h := Held{Line: row.Line, from: len(b.tuples)}
+	h := HeldRow{Line: row.Line, from: len(b.tuples)}
 	b.tuples = AppendTuple(b.tuples, row.Fields)
 	h.to = len(b.tuples)
 	if row.Text != nil {
-		h.text = slices.Clone(Clip(row.Text))
+		h.text = slices.Clone(ClipShown(row.Text))
 		b.texts += len(h.text)
 	}
 	b.Rows = append(b.Rows, h)
@@ -50,16 +50,16 @@ func (b *Batch) Reset() { b.tuples, b.Rows, b.texts = b.tuples[:0], b.Rows[:0], 
 // heldBytes is the memory of a row without its values and its text, rounded up.
 const heldBytes = 128
 
-// Held returns the memory, in bytes, of the rows in the batch.
-func (b *Batch) Held() int { return cap(b.tuples) + cap(b.Rows)*heldBytes + b.texts }
+// MemoryBytes returns the memory, in bytes, of the rows in the batch.
+func (b *Batch) MemoryBytes() int { return cap(b.tuples) + cap(b.Rows)*heldBytes + b.texts }
 
-// Free drops all rows of the batch and their memory.
-func (b *Batch) Free() { *b = Batch{} }
+// Clear drops all rows of the batch and their memory.
+func (b *Batch) Clear() { *b = Batch{} }
 
 // Inserts returns the INSERTs of rows. Each begins with into and has at most mostRows rows and mostBytes bytes, unless
 // it has one row only. The text of each INSERT is built when the INSERT is requested.
-func (b *Batch) Inserts(into string, rows []Held, mostRows, mostBytes int) iter.Seq[Insert] {
-	return func(yield func(Insert) bool) {
+func (b *Batch) Inserts(into string, rows []HeldRow, mostRows, mostBytes int) iter.Seq[InsertStatement] {
+	return func(yield func(InsertStatement) bool) {
 		for rows := rows; len(rows) > 0; {
 			n, size := 1, len(into)+rows[0].to-rows[0].from
 			for n < len(rows) && n < mostRows && size+1+rows[n].to-rows[n].from <= mostBytes {
@@ -75,7 +75,7 @@ func (b *Batch) Inserts(into string, rows []Held, mostRows, mostBytes int) iter.
 				}
 				text.Write(b.tuples[row.from:row.to])
 			}
-			if !yield(Insert{text.String(), rows[:n], len(into)}) {
+			if !yield(InsertStatement{text.String(), rows[:n], len(into)}) {
 				return
 			}
 			rows = rows[n:]
@@ -83,26 +83,28 @@ func (b *Batch) Inserts(into string, rows []Held, mostRows, mostBytes int) iter.
 	}
 }
 
-// At returns the place in the COPY's data of a position in an INSERT. position is the server's, in characters from 1.
-// column is the index of the column in the row. ok is false if the position is not in a value.
-func (b *Batch) At(in *Insert, position string) (where Where, column int, ok bool) {
-	at, start := byteAt(in.Text, position), in.into
+// FindPlace returns the place in the COPY's data of a position in an INSERT. position is the server's, in characters
+// from 1. column is the index of the column in the row. ok is false if the position is not in a value.
+func (b *Batch) FindPlace(in *InsertStatement, position string) (where DataPosition, column int, ok bool) {
+	at, start := byteOffset(in.Text, position), in.into
 	for _, row := range in.Rows {
 		size := row.to - row.from
 		if at >= start && at < start+size {
-			column, value := At(b.tuples[row.from:row.to], at-start)
-			return Where{Line: row.Line, Value: Clip(value), Null: value == nil}, column, true
+			column, value := TupleValueAt(b.tuples[row.from:row.to], at-start)
+			return DataPosition{Line: row.Line, Value: ClipShown(value), Null: value == nil}, column, true
 		}
 		start += size + 1
 	}
 	return where, 0, false
 }
 
-// Whole returns the place of a row in the COPY's data. It has the row's line, unless the format is binary.
-func (h *Held) Whole() Where { return Where{Line: h.Line, Text: h.text, Whole: h.text != nil} }
+// RowPlace returns the place of a row in the COPY's data. It has the row's line, unless the format is binary.
+func (h *HeldRow) RowPlace() DataPosition {
+	return DataPosition{Line: h.Line, Text: h.text, Whole: h.text != nil}
+}
 
-// byteAt returns the byte offset of a position in a text that the server gave in characters, or -1.
-func byteAt(text, position string) int {
+// byteOffset returns the byte offset of a position in a text that the server gave in characters, or -1.
+func byteOffset(text, position string) int {
 	n, err := strconv.Atoi(position)
 	if err != nil {
 		return -1

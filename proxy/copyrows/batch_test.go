@@ -47,7 +47,7 @@ func TestBatch(t *testing.T) {
 				}
 				for column, f := range rows[n] {
 					position := strconv.Itoa(utf8.RuneCountInString(in.Text[:at]) + 1)
-					where, got, ok := b.At(&in, position)
+					where, got, ok := b.FindPlace(&in, position)
 					if !ok || where.Line != n+1 || got != column || !bytes.Equal(where.Value, f) || where.Null != (f == nil) {
 						t.Fatalf("position %s of %s is line %d, column %d, %q, want %d, %d, %q", position, in.Text, where.Line, got, where.Value, n+1, column, f)
 					}
@@ -60,7 +60,7 @@ func TestBatch(t *testing.T) {
 			if at != len(in.Text) {
 				t.Fatalf("%s ends at %d", in.Text, at)
 			}
-			if _, _, ok := b.At(&in, "13"); ok {
+			if _, _, ok := b.FindPlace(&in, "13"); ok {
 				t.Fatalf("a position in front of the rows of %s is one of theirs", in.Text)
 			}
 		}

@@ -8,17 +8,17 @@ import (
 // signature is the start of COPY data in the binary format.
 const signature = "PGCOPY\n\xff\r\n\x00"
 
-// nextBinary returns the next row of data in the binary format. It returns nil if the row is incomplete, or if no row
-// follows.
-func (r *Reader) nextBinary() (*Row, *Error) {
+// nextBinaryRow returns the next row of data in the binary format. It returns nil if the row is incomplete, or if no
+// row follows.
+func (r *Reader) nextBinaryRow() (*Row, *Error) {
 	if r.over {
 		if len(r.buf) > r.at {
-			return nil, r.broken("received copy data after EOF marker")
+			return nil, r.formatError("received copy data after EOF marker")
 		}
 		return nil, nil
 	}
 	if !r.begun {
-		if ok, err := r.binaryHeader(); !ok || err != nil {
+		if ok, err := r.readBinaryHeader(); !ok || err != nil {
 			return nil, err
 		}
 	}
@@ -34,16 +34,16 @@ func (r *Reader) nextBinary() (*Row, *Error) {
 	case n == -1:
 		r.line, r.over = line, true
 		r.at += 2
-		return r.nextBinary()
+		return r.nextBinaryRow()
 	case n != len(r.o.Columns):
 		r.line = line
-		return nil, r.broken(fmt.Sprintf("row field count is %d, expected %d", n, len(r.o.Columns)))
+		return nil, r.formatError(fmt.Sprintf("row field count is %d, expected %d", n, len(r.o.Columns)))
 	}
-	return r.binaryRow(b, line)
+	return r.decodeBinaryRow(b, line)
 }
 
-// binaryRow decodes a row of the binary format at the start of b, which begins with the number of values.
-func (r *Reader) binaryRow(b []byte, line int) (*Row, *Error) {
+// decodeBinaryRow decodes a row of the binary format at the start of b, which begins with the number of values.
+func (r *Reader) decodeBinaryRow(b []byte, line int) (*Row, *Error) {
 	values, at := r.fields[:0], 2
 	for i := range r.o.Columns {
 		bad := ""
@@ -56,7 +56,7 @@ func (r *Reader) binaryRow(b []byte, line int) (*Row, *Error) {
 			switch {
 			case n < -1:
 				r.line = line
-				return nil, r.brokenAt("invalid field size", i)
+				return nil, r.formatErrorInColumn("invalid field size", i)
 			case n > len(b)-at-4:
 				bad = "unexpected EOF in COPY data"
 			}
@@ -67,7 +67,7 @@ func (r *Reader) binaryRow(b []byte, line int) (*Row, *Error) {
 		}
 		if bad != "" {
 			r.line = line
-			return nil, r.brokenAt(bad, i)
+			return nil, r.formatErrorInColumn(bad, i)
 		}
 		at += 4
 		if n == -1 {
@@ -86,9 +86,9 @@ func (r *Reader) binaryRow(b []byte, line int) (*Row, *Error) {
 			continue
 		}
 		from := len(r.out)
-		out, why := appendText(r.out, r.o.Columns[i].Type, v)
+		out, why := appendDecoded(r.out, r.o.Columns[i].Type, v)
 		if why != nil {
-			why.Where = Where{Line: line, Column: r.o.Columns[i].Name, Unknown: true}
+			why.DataPosition = DataPosition{Line: line, Column: r.o.Columns[i].Name, Unknown: true}
 			return nil, why
 		}
 		if len(out) == from {
@@ -104,53 +104,53 @@ func (r *Reader) binaryRow(b []byte, line int) (*Row, *Error) {
 	return &Row{Line: line, Fields: values}, nil
 }
 
-// binaryHeader consumes the header of data in the binary format. It returns false if the header is incomplete.
-func (r *Reader) binaryHeader() (ok bool, err *Error) {
+// readBinaryHeader consumes the header of data in the binary format. It returns false if the header is incomplete.
+func (r *Reader) readBinaryHeader() (ok bool, err *Error) {
 	b := r.buf[r.at:]
 	n := min(len(b), len(signature))
 	switch {
 	case string(b[:n]) != signature[:n], n < len(signature) && r.ended:
-		return false, r.broken("COPY file signature not recognized")
+		return false, r.formatError("COPY file signature not recognized")
 	case len(b) < len(signature)+4:
-		return false, r.brokenAtEnd("invalid COPY file header (missing flags)")
+		return false, r.formatErrorAtEnd("invalid COPY file header (missing flags)")
 	}
 	b = b[len(signature):]
 	switch flags := binary.BigEndian.Uint32(b); {
 	case flags&(1<<16) != 0:
-		return false, r.broken("invalid COPY file header (WITH OIDS)")
+		return false, r.formatError("invalid COPY file header (WITH OIDS)")
 	case flags>>16 != 0:
-		return false, r.broken("unrecognized critical flags in COPY file header")
+		return false, r.formatError("unrecognized critical flags in COPY file header")
 	case len(b) < 8:
-		return false, r.brokenAtEnd("invalid COPY file header (missing length)")
+		return false, r.formatErrorAtEnd("invalid COPY file header (missing length)")
 	}
 	extension := int(int32(binary.BigEndian.Uint32(b[4:])))
 	switch {
 	case extension < 0:
-		return false, r.broken("invalid COPY file header (missing length)")
+		return false, r.formatError("invalid COPY file header (missing length)")
 	case extension > len(b)-8:
-		return false, r.brokenAtEnd("invalid COPY file header (wrong length)")
+		return false, r.formatErrorAtEnd("invalid COPY file header (wrong length)")
 	}
 	r.begun = true
 	r.at += len(signature) + 8 + extension
 	return true, nil
 }
 
-// broken returns an error about data that violate the binary format.
-func (r *Reader) broken(message string) *Error {
-	return &Error{Code: malformed, Message: message, Where: Where{Line: r.line}}
+// formatError returns an error about data that violate the binary format.
+func (r *Reader) formatError(message string) *Error {
+	return &Error{Code: malformed, Message: message, DataPosition: DataPosition{Line: r.line}}
 }
 
-// brokenAtEnd returns an error about incomplete data after their end. Before their end, it returns nil.
-func (r *Reader) brokenAtEnd(message string) *Error {
+// formatErrorAtEnd returns an error about incomplete data after their end. Before their end, it returns nil.
+func (r *Reader) formatErrorAtEnd(message string) *Error {
 	if !r.ended {
 		return nil
 	}
-	return r.broken(message)
+	return r.formatError(message)
 }
 
-// brokenAt returns an error about a column whose data violate the binary format.
-func (r *Reader) brokenAt(message string, column int) *Error {
-	e := r.broken(message)
+// formatErrorInColumn returns an error about a column whose data violate the binary format.
+func (r *Reader) formatErrorInColumn(message string, column int) *Error {
+	e := r.formatError(message)
 	e.Column, e.Unknown = r.o.Columns[column].Name, true
 	return e
 }

@@ -92,7 +92,7 @@ func copyTo(t *testing.T, conn *pgconn.PgConn, b *bytes.Buffer, table string) {
 // rowsIn are the rows that data have, fed in pieces, up to an error.
 func rowsIn(o Options, data []byte, piece int) func(func(*Row, *Error) bool) {
 	return func(yield func(*Row, *Error) bool) {
-		r := New(o)
+		r := NewReader(o)
 		for {
 			row, e := r.Next()
 			switch {
@@ -103,7 +103,7 @@ func rowsIn(o Options, data []byte, piece int) func(func(*Row, *Error) bool) {
 			case r.ended:
 				return
 			case len(data) == 0:
-				r.End()
+				r.EndInput()
 			default:
 				n := min(piece, len(data))
 				fed := bytes.Clone(data[:n])

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// Facts describe a column of the COPY's table, as the catalog has it.
-type Facts struct {
+// ColumnFacts describe a column of the COPY's table, as the catalog has it.
+type ColumnFacts struct {
 	Column
 	// Generated means that the column cannot be written. Always means that it is an identity column GENERATED ALWAYS.
 	Generated, Always bool
 }
 
-// ErrKind returns PostgreSQL's error for a relation that does not support COPY, or nil for a relation that does. kind
-// is the relkind of pg_class.
-func ErrKind(kind, name string) *Error {
+// CheckRelationKind returns PostgreSQL's error for a relation that does not support COPY, or nil for a relation that
+// does. kind is the relkind of pg_class.
+func CheckRelationKind(kind, name string) *Error {
 	what := "non-table relation"
 	switch kind {
 	case "r", "p":
@@ -29,14 +29,14 @@ func ErrKind(kind, name string) *Error {
 	return &Error{Code: "42809", Message: fmt.Sprintf("cannot copy to %s \"%s\"", what, name)}
 }
 
-// Chosen returns the columns that a COPY names, in the order of the COPY. Without names Chosen returns all columns that
-// can be written.
-func Chosen(table string, all []Facts, named []string) (columns []Facts, err *Error) {
+// SelectColumns returns the columns that a COPY names, in the order of the COPY. Without names Chosen returns all
+// columns that can be written.
+func SelectColumns(table string, all []ColumnFacts, named []string) (columns []ColumnFacts, err *Error) {
 	if named == nil {
-		return slices.DeleteFunc(all, func(c Facts) bool { return c.Generated }), nil
+		return slices.DeleteFunc(all, func(c ColumnFacts) bool { return c.Generated }), nil
 	}
 	for _, name := range named {
-		is := func(c Facts) bool { return c.Name == name }
+		is := func(c ColumnFacts) bool { return c.Name == name }
 		i := slices.IndexFunc(all, is)
 		switch {
 		case i < 0:
@@ -51,9 +51,9 @@ func Chosen(table string, all []Facts, named []string) (columns []Facts, err *Er
 	return columns, nil
 }
 
-// Forced returns, for each column, whether an option such as FORCE_NULL names it. If the option names no columns,
-// Forced returns nil.
-func Forced(option string, columns []Column, named []string) (forced []bool, err *Error) {
+// ForcedColumns returns, for each column, whether an option such as FORCE_NULL names it. If the option names no
+// columns, ForcedColumns returns nil.
+func ForcedColumns(option string, columns []Column, named []string) (forced []bool, err *Error) {
 	if named == nil {
 		return nil, nil
 	}
@@ -68,9 +68,9 @@ func Forced(option string, columns []Column, named []string) (forced []bool, err
 	return forced, nil
 }
 
-// Unread returns the first column whose type has no supported binary form, or nil.
-func Unread(columns []Column) *Column {
-	i := slices.IndexFunc(columns, func(c Column) bool { return !Reads(c.Type) })
+// FirstUnsupported returns the first column whose type has no supported binary form, or nil.
+func FirstUnsupported(columns []Column) *Column {
+	i := slices.IndexFunc(columns, func(c Column) bool { return !SupportsBinary(c.Type) })
 	if i < 0 {
 		return nil
 	}

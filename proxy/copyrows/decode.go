@@ -41,20 +41,20 @@ type decoder struct {
 var decoders = map[uint32]decoder{
 	boolType:  {1, appendBool},
 	byteaType: {-1, appendBytea},
-	int2Type: {2, plain(func(dst, v []byte) []byte {
+	int2Type: {2, infallible(func(dst, v []byte) []byte {
 		return strconv.AppendInt(dst, int64(int16(binary.BigEndian.Uint16(v))), 10)
 	})},
-	int4Type:    {4, plain(func(dst, v []byte) []byte { return strconv.AppendInt(dst, int64(int32At(v)), 10) })},
-	int8Type:    {8, plain(func(dst, v []byte) []byte { return strconv.AppendInt(dst, int64At(v), 10) })},
-	oidType:     {4, plain(func(dst, v []byte) []byte { return strconv.AppendUint(dst, uint64(binary.BigEndian.Uint32(v)), 10) })},
+	int4Type:    {4, infallible(func(dst, v []byte) []byte { return strconv.AppendInt(dst, int64(int32At(v)), 10) })},
+	int8Type:    {8, infallible(func(dst, v []byte) []byte { return strconv.AppendInt(dst, int64At(v), 10) })},
+	oidType:     {4, infallible(func(dst, v []byte) []byte { return strconv.AppendUint(dst, uint64(binary.BigEndian.Uint32(v)), 10) })},
 	textType:    {-1, appendCharacters},
 	jsonType:    {-1, appendCharacters},
 	bpcharType:  {-1, appendCharacters},
 	varcharType: {-1, appendCharacters},
-	float4Type: {4, plain(func(dst, v []byte) []byte {
+	float4Type: {4, infallible(func(dst, v []byte) []byte {
 		return appendFloat(dst, float64(math.Float32frombits(binary.BigEndian.Uint32(v))), 32)
 	})},
-	float8Type: {8, plain(func(dst, v []byte) []byte {
+	float8Type: {8, infallible(func(dst, v []byte) []byte {
 		return appendFloat(dst, math.Float64frombits(binary.BigEndian.Uint64(v)), 64)
 	})},
 	dateType:        {4, appendDate},
@@ -64,35 +64,35 @@ var decoders = map[uint32]decoder{
 	timestamptzType: {8, func(dst, v []byte) ([]byte, *Error) { return appendTimestamp(dst, v, "+00") }},
 	intervalType:    {16, appendInterval},
 	numericType:     {-1, appendNumeric},
-	uuidType:        {16, plain(appendUUID)},
+	uuidType:        {16, infallible(appendUUID)},
 	jsonbType:       {-1, appendJSONB},
 }
 
-// Reads reports whether the binary form of a type can be decoded.
-func Reads(oid uint32) bool { _, ok := decoders[oid]; return ok }
+// SupportsBinary reports whether the binary form of a type can be decoded.
+func SupportsBinary(oid uint32) bool { _, ok := decoders[oid]; return ok }
 
-// appendText appends a binary value as text, in the input syntax of the type with an OID.
-func appendText(dst []byte, oid uint32, v []byte) ([]byte, *Error) {
+// appendDecoded appends a binary value as text, in the input syntax of the type with an OID.
+func appendDecoded(dst []byte, oid uint32, v []byte) ([]byte, *Error) {
 	d, ok := decoders[oid]
 	switch {
 	case !ok:
 		return nil, &Error{Code: "0A000", Message: "binary values of the type with OID " + strconv.FormatUint(uint64(oid), 10) + " are not read"}
 	case d.size > len(v):
-		return nil, tooShort()
+		return nil, errTooShort()
 	case d.size >= 0 && d.size < len(v):
-		return nil, badBinary("incorrect binary data format")
+		return nil, errBadBinary("incorrect binary data format")
 	}
 	return d.append(dst, v)
 }
 
-// plain returns the append function of a decoder that accepts every value of the right length.
-func plain(f func(dst, v []byte) []byte) func(dst, v []byte) ([]byte, *Error) {
+// infallible returns the append function of a decoder that accepts every value of the right length.
+func infallible(f func(dst, v []byte) []byte) func(dst, v []byte) ([]byte, *Error) {
 	return func(dst, v []byte) ([]byte, *Error) { return f(dst, v), nil }
 }
 
-func tooShort() *Error { return &Error{Code: "08P01", Message: "insufficient data left in message"} }
+func errTooShort() *Error { return &Error{Code: "08P01", Message: "insufficient data left in message"} }
 
-func badBinary(message string) *Error { return &Error{Code: "22P03", Message: message} }
+func errBadBinary(message string) *Error { return &Error{Code: "22P03", Message: message} }
 
 func int32At(v []byte) int32 { return int32(binary.BigEndian.Uint32(v)) }
 
@@ -110,8 +110,8 @@ func appendBytea(dst, v []byte) ([]byte, *Error) {
 }
 
 func appendCharacters(dst, v []byte) ([]byte, *Error) {
-	if i := notText(v); i >= 0 {
-		return nil, &Error{Code: "22021", Message: notUTF8(v[i:])}
+	if i := invalidTextOffset(v); i >= 0 {
+		return nil, &Error{Code: "22021", Message: invalidUTF8Message(v[i:])}
 	}
 	return append(dst, v...), nil
 }

@@ -19,29 +19,29 @@ const (
 // places before the point. scale is the number of decimal digits after the point.
 func appendNumeric(dst, v []byte) ([]byte, *Error) {
 	if len(v) < 8 {
-		return nil, tooShort()
+		return nil, errTooShort()
 	}
 	n, weight := int(binary.BigEndian.Uint16(v)), int(int16(binary.BigEndian.Uint16(v[2:])))
 	sign, scale := int(binary.BigEndian.Uint16(v[4:])), int(binary.BigEndian.Uint16(v[6:]))
 	switch sign {
 	case positive, negative, notANumber, infinite, negInfinite:
 	default:
-		return nil, badBinary(`invalid sign in external "numeric" value`)
+		return nil, errBadBinary(`invalid sign in external "numeric" value`)
 	}
 	if scale > mostScale {
-		return nil, badBinary(`invalid scale in external "numeric" value`)
+		return nil, errBadBinary(`invalid scale in external "numeric" value`)
 	}
 	digits := v[8:]
 	for i := range n {
 		if len(digits) < 2*i+2 {
-			return nil, tooShort()
+			return nil, errTooShort()
 		}
 		if binary.BigEndian.Uint16(digits[2*i:]) >= 10000 {
-			return nil, badBinary(`invalid digit in external "numeric" value`)
+			return nil, errBadBinary(`invalid digit in external "numeric" value`)
 		}
 	}
 	if len(digits) > 2*n {
-		return nil, badBinary("incorrect binary data format")
+		return nil, errBadBinary("incorrect binary data format")
 	}
 	switch sign {
 	case notANumber:

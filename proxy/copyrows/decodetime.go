@@ -17,7 +17,7 @@ const (
 	epochJulian     = 2451545
 )
 
-func outOfRange(what string) *Error { return &Error{Code: "22008", Message: what + " out of range"} }
+func errOutOfRange(what string) *Error { return &Error{Code: "22008", Message: what + " out of range"} }
 
 func appendDate(dst, v []byte) ([]byte, *Error) {
 	switch days := int64(int32At(v)); {
@@ -26,7 +26,7 @@ func appendDate(dst, v []byte) ([]byte, *Error) {
 	case days == math.MinInt32:
 		return append(dst, "-infinity"...), nil
 	case days < firstDay || days > lastDay:
-		return nil, outOfRange("date")
+		return nil, errOutOfRange("date")
 	default:
 		dst, bc := appendDay(dst, days)
 		return append(dst, bc...), nil
@@ -79,7 +79,7 @@ func appendClock(dst []byte, micros int64) []byte {
 func appendTime(dst, v []byte) ([]byte, *Error) {
 	micros := int64At(v)
 	if micros < 0 || micros > microsPerDay {
-		return nil, outOfRange("time")
+		return nil, errOutOfRange("time")
 	}
 	return appendClock(dst, micros), nil
 }
@@ -111,7 +111,7 @@ func appendTimestamp(dst, v []byte, zone string) ([]byte, *Error) {
 	case micros == math.MinInt64:
 		return append(dst, "-infinity"...), nil
 	case micros < firstMicro || micros >= endMicro:
-		return nil, outOfRange("timestamp")
+		return nil, errOutOfRange("timestamp")
 	}
 	days, rest := micros/microsPerDay, micros%microsPerDay
 	if rest < 0 {

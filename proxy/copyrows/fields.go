@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// split parses the values of a line of COPY data into r.fields.
-func (r *Reader) split(line []byte) *Error {
+// splitLine parses the values of a line of COPY data into r.fields.
+func (r *Reader) splitLine(line []byte) *Error {
 	r.spans, r.out, r.fields = r.spans[:0], r.out[:0], r.fields[:0]
 	if len(r.o.Columns) == 0 { // its lines must be empty
 		if len(line) > 0 {
@@ -33,15 +33,15 @@ func (r *Reader) split(line []byte) *Error {
 	return nil
 }
 
-// take ends the value of a line that begins at from in r.out. raw is the value's text in the line. If raw is the NULL
-// marker and mayBeNull is set, the value is NULL.
-func (r *Reader) take(from int, raw []byte, mayBeNull bool) {
+// endValue ends the value of a line that begins at from in r.out. raw is the value's text in the line. If raw is the
+// NULL marker and mayBeNull is set, the value is NULL.
+func (r *Reader) endValue(from int, raw []byte, mayBeNull bool) {
 	if mayBeNull && string(raw) == r.o.Null {
 		r.out = r.out[:from]
-		r.spans = append(r.spans, span{from: -1})
+		r.spans = append(r.spans, valueSpan{from: -1})
 		return
 	}
-	r.spans = append(r.spans, span{from, len(r.out)})
+	r.spans = append(r.spans, valueSpan{from, len(r.out)})
 	if from == len(r.out) {
 		r.out = append(r.out, 0) // so that an empty value is not nil
 	}
@@ -75,11 +75,11 @@ func (r *Reader) splitText(line []byte) *Error {
 			r.out = append(r.out, c)
 		}
 		if raw := line[begin:end]; strange && string(raw) != r.o.Null {
-			if bad := notText(r.out[from:]); bad >= 0 {
-				return &Error{Code: "22021", Message: notUTF8(r.out[from+bad:]), Where: Where{Line: r.line, Text: slices.Clone(Clip(line)), Whole: true}}
+			if bad := invalidTextOffset(r.out[from:]); bad >= 0 {
+				return &Error{Code: "22021", Message: invalidUTF8Message(r.out[from+bad:]), DataPosition: DataPosition{Line: r.line, Text: slices.Clone(ClipShown(line)), Whole: true}}
 			}
 		}
-		r.take(from, line[begin:end], true)
+		r.endValue(from, line[begin:end], true)
 		if !found {
 			return nil
 		}
@@ -163,21 +163,21 @@ func (r *Reader) splitCSV(line []byte) *Error {
 				continue
 			}
 			quoted = true
-			n, closed := r.inQuotes(line[i:])
+			n, closed := r.parseQuoted(line[i:])
 			if !closed {
-				return &Error{Code: malformed, Message: "unterminated CSV quoted field", Where: Where{Line: r.line, Text: slices.Clone(Clip(line)), Whole: true}}
+				return &Error{Code: malformed, Message: "unterminated CSV quoted field", DataPosition: DataPosition{Line: r.line, Text: slices.Clone(ClipShown(line)), Whole: true}}
 			}
 			i += n
 		}
-		r.take(from, line[begin:end], !quoted)
+		r.endValue(from, line[begin:end], !quoted)
 		if !found {
 			return nil
 		}
 	}
 }
 
-// inQuotes parses CSV text after an opening quote, up to and including the closing quote.
-func (r *Reader) inQuotes(b []byte) (n int, closed bool) {
+// parseQuoted parses CSV text after an opening quote, up to and including the closing quote.
+func (r *Reader) parseQuoted(b []byte) (n int, closed bool) {
 	for n < len(b) {
 		c := b[n]
 		n++
@@ -194,18 +194,18 @@ func (r *Reader) inQuotes(b []byte) (n int, closed bool) {
 	return n, false
 }
 
-// header checks the first line of the data. It returns an error if HEADER MATCH applies and the line does not have the
-// columns' names.
-func (r *Reader) header(line []byte) *Error {
+// checkHeader checks the first line of the data. It returns an error if HEADER MATCH applies and the line does not have
+// the columns' names.
+func (r *Reader) checkHeader(line []byte) *Error {
 	if r.o.Header != MatchHeader {
 		return nil
 	}
-	if err := r.split(line); err != nil {
+	if err := r.splitLine(line); err != nil {
 		return err
 	}
-	where := Where{Line: r.line, Text: slices.Clone(Clip(line)), Whole: true}
+	where := DataPosition{Line: r.line, Text: slices.Clone(ClipShown(line)), Whole: true}
 	if n, want := len(r.fields), len(r.o.Columns); n != want {
-		return &Error{Code: malformed, Message: fmt.Sprintf("wrong number of fields in header line: got %d, expected %d", n, want), Where: where}
+		return &Error{Code: malformed, Message: fmt.Sprintf("wrong number of fields in header line: got %d, expected %d", n, want), DataPosition: where}
 	}
 	for i, f := range r.fields {
 		got := `"` + string(f) + `"`
@@ -213,7 +213,7 @@ func (r *Reader) header(line []byte) *Error {
 			got = `null value ("` + r.o.Null + `")`
 		}
 		if name := r.o.Columns[i].Name; f == nil || string(f) != name {
-			return &Error{Code: malformed, Message: fmt.Sprintf("column name mismatch in header line field %d: got %s, expected \"%s\"", i+1, got, name), Where: where}
+			return &Error{Code: malformed, Message: fmt.Sprintf("column name mismatch in header line field %d: got %s, expected \"%s\"", i+1, got, name), DataPosition: where}
 		}
 	}
 	return nil

@@ -49,7 +49,7 @@ func said(o Options, data []byte, piece int) string {
 // TestLongRow finds that a row is refused before it is held whole.
 func TestLongRow(t *testing.T) {
 	for _, format := range []Format{Text, CSV, Binary} {
-		r := New(Options{Format: format, Delimiter: ',', Quote: '"', Escape: '"', MostRow: 1 << 10, Columns: []Column{{"a", textType}}})
+		r := NewReader(Options{Format: format, Delimiter: ',', Quote: '"', Escape: '"', MostRow: 1 << 10, Columns: []Column{{"a", textType}}})
 		if format == Binary {
 			r.Feed([]byte(signature + "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x7f\xff\xff\xff"))
 		}
@@ -66,8 +66,8 @@ func TestLongRow(t *testing.T) {
 			}
 			r.Feed(bytes.Repeat([]byte{'x'}, 64))
 		}
-		if r.Held() > 4<<10 {
-			t.Errorf("%d bytes are held", r.Held())
+		if r.MemoryBytes() > 4<<10 {
+			t.Errorf("%d bytes are held", r.MemoryBytes())
 		}
 	}
 }

@@ -7,20 +7,20 @@ import (
 	"unicode/utf8"
 )
 
-// eol is the kind of line end in COPY data, which the first line decides.
-type eol uint8
+// lineEnding is the kind of line end in COPY data, which the first line decides.
+type lineEnding uint8
 
 const (
-	unknownEOL eol = iota
+	unknownEOL lineEnding = iota
 	lf
 	cr
 	crlf
 )
 
-// scan is the state of the search for the end of a line of COPY data.
-type scan struct {
-	pos int // the next byte
-	eol eol // of earlier lines
+// lineScan is the state of the search for the end of a line of COPY data.
+type lineScan struct {
+	pos int        // the next byte
+	eol lineEnding // of earlier lines
 	// begun means that a byte of the current line was scanned.
 	begun bool
 	// quoted means that the scan is within quotes, and escaped that it is after an escape within them. Both are for CSV
@@ -46,31 +46,31 @@ func (r *Reader) readLine() (line []byte, ok bool, err *Error) {
 		switch {
 		case s.pos < len(r.buf):
 		case r.ended:
-			return r.lastLine(len(r.buf))
+			return r.takeLastLine(len(r.buf))
 		default:
 			return nil, false, nil
 		}
 		c := r.buf[s.pos]
-		if r.wantsMore(c) {
+		if r.needsMore(c) {
 			return nil, false, nil
 		}
 		if r.o.Format == CSV {
-			r.quotes(c)
+			r.trackQuotes(c)
 		}
 		switch {
 		case (c == '\r' || c == '\n') && !s.quoted:
 			end := s.pos
-			if err := r.lineEnds(c); err != nil {
+			if err := r.consumeLineEnd(c); err != nil {
 				return nil, false, err
 			}
-			return r.lineTo(end)
+			return r.takeLineTo(end)
 		case c == '\\' && (r.o.Format != CSV || s.pos == r.at):
-			end, err := r.backslash()
+			end, err := r.handleBackslash()
 			if err != nil {
 				return nil, false, err
 			}
 			if end >= 0 {
-				return r.lastLine(end)
+				return r.takeLastLine(end)
 			}
 		default:
 			s.pos++
@@ -78,13 +78,13 @@ func (r *Reader) readLine() (line []byte, ok bool, err *Error) {
 	}
 }
 
-// wantsMore reports whether the meaning of c depends on bytes that Feed has not added yet.
-func (r *Reader) wantsMore(c byte) bool {
+// needsMore reports whether the meaning of c depends on bytes that Feed has not added yet.
+func (r *Reader) needsMore(c byte) bool {
 	return (c == '\r' || c == '\\') && !r.ended && r.scan.pos+lookAhead >= len(r.buf)
 }
 
-// quotes updates the scan's state for the quotes of a CSV line.
-func (r *Reader) quotes(c byte) {
+// trackQuotes updates the scan's state for the quotes of a CSV line.
+func (r *Reader) trackQuotes(c byte) {
 	s := &r.scan
 	apart := r.o.Escape != r.o.Quote // otherwise a quote within quotes toggles twice
 	if s.quoted && apart && c == r.o.Escape {
@@ -96,33 +96,34 @@ func (r *Reader) quotes(c byte) {
 	if !apart || c != r.o.Escape {
 		s.escaped = false
 	}
-	if s.quoted && c == s.embedded() {
+	if s.quoted && c == s.embeddedLineEnd() {
 		r.line++
 	}
 }
 
-// embedded returns the byte that counts as a line end within quotes.
-func (s *scan) embedded() byte {
+// embeddedLineEnd returns the byte that counts as a line end within quotes.
+func (s *lineScan) embeddedLineEnd() byte {
 	if s.eol == lf {
 		return '\n'
 	}
 	return '\r'
 }
 
-// lineEnds consumes the end of a line, whose first byte is c. The line end must be of the same kind as earlier ones.
-func (r *Reader) lineEnds(c byte) *Error {
+// consumeLineEnd consumes the end of a line, whose first byte is c. The line end must be of the same kind as earlier
+// ones.
+func (r *Reader) consumeLineEnd(c byte) *Error {
 	s := &r.scan
 	s.pos++
 	if c == '\n' {
 		if s.eol == cr || s.eol == crlf {
-			return r.foreignEnd("newline", `\n`)
+			return r.lineEndError("newline", `\n`)
 		}
 		s.eol = lf
 		return nil
 	}
 	switch s.eol {
 	case lf:
-		return r.foreignEnd("carriage return", `\r`)
+		return r.lineEndError("carriage return", `\r`)
 	case cr:
 		return nil
 	}
@@ -131,26 +132,26 @@ func (r *Reader) lineEnds(c byte) *Error {
 		s.pos++
 		s.eol = crlf
 	case s.eol == crlf:
-		return r.foreignEnd("carriage return", `\r`)
+		return r.lineEndError("carriage return", `\r`)
 	default:
 		s.eol = cr
 	}
 	return nil
 }
 
-// foreignEnd returns the error for a line end of another kind than earlier ones.
-func (r *Reader) foreignEnd(what, written string) *Error {
-	e := &Error{Code: malformed, Message: "literal " + what + " found in data", Hint: `Use "` + written + `" to represent ` + what + ".", Where: Where{Line: r.line}}
+// lineEndError returns the error for a line end of another kind than earlier ones.
+func (r *Reader) lineEndError(what, written string) *Error {
+	e := &Error{Code: malformed, Message: "literal " + what + " found in data", Hint: `Use "` + written + `" to represent ` + what + ".", DataPosition: DataPosition{Line: r.line}}
 	if r.o.Format == CSV {
 		e.Message, e.Hint = "unquoted "+what+" found in data", "Use quoted CSV field to represent "+what+"."
 	}
 	return e
 }
 
-// backslash handles a backslash in the text format, or at the start of a CSV line. If the end-of-data marker begins
-// there, end is the end of the last line. Otherwise end is -1, and the backslash is skipped, in the text format with
-// the next byte.
-func (r *Reader) backslash() (end int, err *Error) {
+// handleBackslash handles a backslash in the text format, or at the start of a CSV line. If the end-of-data marker
+// begins there, end is the end of the last line. Otherwise end is -1, and the backslash is skipped, in the text format
+// with the next byte.
+func (r *Reader) handleBackslash() (end int, err *Error) {
 	s, csv := &r.scan, r.o.Format == CSV
 	begin := s.pos
 	at := func(i int) byte { // as in PostgreSQL, which has a NUL after the last byte
@@ -175,7 +176,7 @@ func (r *Reader) backslash() (end int, err *Error) {
 			s.pos = begin + 1
 			return -1, nil
 		}
-		return 0, &Error{Code: malformed, Message: message, Where: Where{Line: r.line}}
+		return 0, &Error{Code: malformed, Message: message, DataPosition: DataPosition{Line: r.line}}
 	}
 	const mismatch = "end-of-copy marker does not match previous newline style"
 	next := 2
@@ -194,36 +195,36 @@ func (r *Reader) backslash() (end int, err *Error) {
 	case c != '\r' && c != '\n':
 		return corrupt("end-of-copy marker corrupt")
 	case (s.eol == lf || s.eol == crlf) && c != '\n', s.eol == cr && c != '\r':
-		return 0, &Error{Code: malformed, Message: mismatch, Where: Where{Line: r.line}}
+		return 0, &Error{Code: malformed, Message: mismatch, DataPosition: DataPosition{Line: r.line}}
 	}
 	return begin, nil
 }
 
-// lastLine returns the last line of the data, which ends at end. ok is false if there is no such line.
-func (r *Reader) lastLine(end int) (line []byte, ok bool, err *Error) {
+// takeLastLine returns the last line of the data, which ends at end. ok is false if there is no such line.
+func (r *Reader) takeLastLine(end int) (line []byte, ok bool, err *Error) {
 	r.over = true
 	if end <= r.at {
 		return nil, false, nil
 	}
-	return r.lineTo(end)
+	return r.takeLineTo(end)
 }
 
-// lineTo consumes the bytes of a line up to end, and returns the line. It returns an error for invalid UTF-8.
-func (r *Reader) lineTo(end int) (line []byte, ok bool, err *Error) {
+// takeLineTo consumes the bytes of a line up to end, and returns the line. It returns an error for invalid UTF-8.
+func (r *Reader) takeLineTo(end int) (line []byte, ok bool, err *Error) {
 	s := &r.scan
 	line = r.buf[r.at:end]
 	r.at = max(s.pos, end)
 	first := s.first
 	s.begun, s.quoted, s.escaped = false, false, false
-	if i := notText(line); i >= 0 {
-		at := first + bytes.Count(line[:i], []byte{s.embedded()})
-		return nil, false, &Error{Code: "22021", Message: notUTF8(line[i:]), Where: Where{Line: at}}
+	if i := invalidTextOffset(line); i >= 0 {
+		at := first + bytes.Count(line[:i], []byte{s.embeddedLineEnd()})
+		return nil, false, &Error{Code: "22021", Message: invalidUTF8Message(line[i:]), DataPosition: DataPosition{Line: at}}
 	}
 	return line, true, nil
 }
 
-// notText returns the offset of the first byte that is not valid UTF-8 by PostgreSQL's rules, or -1.
-func notText(b []byte) int {
+// invalidTextOffset returns the offset of the first byte that is not valid UTF-8 by PostgreSQL's rules, or -1.
+func invalidTextOffset(b []byte) int {
 	if utf8.Valid(b) {
 		return bytes.IndexByte(b, 0)
 	}
@@ -236,8 +237,8 @@ func notText(b []byte) int {
 	}
 }
 
-// notUTF8 returns PostgreSQL's message for the invalid UTF-8 at the start of b.
-func notUTF8(b []byte) string {
+// invalidUTF8Message returns PostgreSQL's message for the invalid UTF-8 at the start of b.
+func invalidUTF8Message(b []byte) string {
 	n := 1
 	switch c := b[0]; {
 	case c&0xe0 == 0xc0:

@@ -38,8 +38,9 @@ func TupleLen(fields [][]byte) int {
 	return max(n, 2)
 }
 
-// At returns the column and the value at a byte offset in a tuple that AppendTuple made. The value is nil for NULL.
-func At(tuple []byte, place int) (column int, value []byte) {
+// TupleValueAt returns the column and the value at a byte offset in a tuple that AppendTuple made. The value is nil for
+// NULL.
+func TupleValueAt(tuple []byte, place int) (column int, value []byte) {
 	quoted := false
 	for i := 1; i < len(tuple); i++ {
 		c := tuple[i]

@@ -334,7 +334,7 @@ func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'
 // byReader inserts row by row.
 func (c *copied) byReader(t *testing.T, conn *pgconn.PgConn, r *rand.Rand) outcome {
 	c.table(t, conn)
-	reader := New(c.options)
+	reader := NewReader(c.options)
 	rest := bytes.Clone(c.data)
 	for {
 		row, e := reader.Next()
@@ -350,7 +350,7 @@ func (c *copied) byReader(t *testing.T, conn *pgconn.PgConn, r *rand.Rand) outco
 		case reader.ended:
 			return outcome{rows: rowsOf(t, conn, c.columns())}
 		case len(rest) == 0:
-			reader.End()
+			reader.EndInput()
 		default:
 			n := 1 + r.IntN(min(len(rest), 9))
 			piece := bytes.Clone(rest[:n])

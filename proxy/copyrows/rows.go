@@ -63,17 +63,17 @@ type Reader struct {
 	// begun means that the header was read.
 	begun bool
 
-	scan   scan
+	scan   lineScan
 	fields [][]byte
-	out    []byte // values that differ from the source text
-	spans  []span // of the values of out
+	out    []byte      // values that differ from the source text
+	spans  []valueSpan // of the values of out
 }
 
-// span is the position of a value in Reader.out. from is -1 for NULL.
-type span struct{ from, to int }
+// valueSpan is the position of a value in Reader.out. from is -1 for NULL.
+type valueSpan struct{ from, to int }
 
-// New returns a Reader that has no data yet.
-func New(o Options) *Reader { return &Reader{o: o} }
+// NewReader returns a Reader that has no data yet.
+func NewReader(o Options) *Reader { return &Reader{o: o} }
 
 // Feed adds a piece of the data. Bytes after the end-of-data marker are dropped.
 func (r *Reader) Feed(b []byte) {
@@ -88,11 +88,11 @@ func (r *Reader) Feed(b []byte) {
 	r.buf = append(r.buf, b...)
 }
 
-// End records that the data are complete.
-func (r *Reader) End() { r.ended = true }
+// EndInput records that the data are complete.
+func (r *Reader) EndInput() { r.ended = true }
 
-// Held returns the memory of the Reader's buffers in bytes.
-func (r *Reader) Held() int { return cap(r.buf) + cap(r.out) }
+// MemoryBytes returns the memory of the Reader's buffers in bytes.
+func (r *Reader) MemoryBytes() int { return cap(r.buf) + cap(r.out) }
 
 // Line returns the number of the line of the current or last row.
 func (r *Reader) Line() int { return r.line }
@@ -104,9 +104,9 @@ func (r *Reader) Next() (*Row, *Error) {
 		var more bool
 		var err *Error
 		if r.o.Format == Binary {
-			row, err = r.nextBinary()
+			row, err = r.nextBinaryRow()
 		} else {
-			row, more, err = r.nextLine()
+			row, more, err = r.nextTextRow()
 		}
 		switch {
 		case err != nil:
@@ -118,7 +118,7 @@ func (r *Reader) Next() (*Row, *Error) {
 			if r.o.Format == Binary { // line is that of the row before
 				line++
 			}
-			return nil, &Error{Code: "54000", Message: "row too long", Where: Where{Line: line},
+			return nil, &Error{Code: "54000", Message: "row too long", DataPosition: DataPosition{Line: line},
 				Detail: fmt.Sprintf("A row has more than %d bytes.", r.o.MostRow)}
 		}
 		return row, nil
@@ -126,8 +126,8 @@ func (r *Reader) Next() (*Row, *Error) {
 	return nil, nil
 }
 
-// nextLine reads a line and parses its values. again says that the line was a header and not a row.
-func (r *Reader) nextLine() (row *Row, again bool, err *Error) {
+// nextTextRow reads a line and parses its values. again says that the line was a header and not a row.
+func (r *Reader) nextTextRow() (row *Row, again bool, err *Error) {
 	line, ok, err := r.readLine()
 	if err != nil || !ok {
 		return nil, false, err
@@ -135,35 +135,35 @@ func (r *Reader) nextLine() (row *Row, again bool, err *Error) {
 	if !r.begun {
 		r.begun = true
 		if r.o.Header != NoHeader {
-			return nil, true, r.header(line)
+			return nil, true, r.checkHeader(line)
 		}
 	}
-	if err := r.split(line); err != nil {
+	if err := r.splitLine(line); err != nil {
 		return nil, false, err
 	}
-	if err := r.counted(line); err != nil {
+	if err := r.checkFieldCount(line); err != nil {
 		return nil, false, err
 	}
 	if r.o.Format == CSV {
-		r.force()
+		r.applyForceOptions()
 	}
 	return &Row{Line: r.line, Fields: r.fields, Text: line}, false, nil
 }
 
-// counted returns an error if a line has more or fewer values than there are columns.
-func (r *Reader) counted(line []byte) *Error {
-	where := Where{Line: r.line, Text: slices.Clone(Clip(line)), Whole: true}
+// checkFieldCount returns an error if a line has more or fewer values than there are columns.
+func (r *Reader) checkFieldCount(line []byte) *Error {
+	where := DataPosition{Line: r.line, Text: slices.Clone(ClipShown(line)), Whole: true}
 	switch n := len(r.fields); {
 	case n > len(r.o.Columns):
-		return &Error{Code: malformed, Message: "extra data after last expected column", Where: where}
+		return &Error{Code: malformed, Message: "extra data after last expected column", DataPosition: where}
 	case n < len(r.o.Columns):
-		return &Error{Code: malformed, Message: fmt.Sprintf("missing data for column \"%s\"", r.o.Columns[n].Name), Where: where}
+		return &Error{Code: malformed, Message: fmt.Sprintf("missing data for column \"%s\"", r.o.Columns[n].Name), DataPosition: where}
 	}
 	return nil
 }
 
-// force applies the options FORCE_NULL and FORCE_NOT_NULL to the current row.
-func (r *Reader) force() {
+// applyForceOptions applies the options FORCE_NULL and FORCE_NOT_NULL to the current row.
+func (r *Reader) applyForceOptions() {
 	for i, f := range r.fields {
 		switch {
 		case f == nil && r.o.ForceNotNull != nil && r.o.ForceNotNull[i]:

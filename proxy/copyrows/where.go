@@ -8,7 +8,7 @@ import (
 // Error is an error in a COPY's data, with PostgreSQL's code and text.
 type Error struct {
 	Code, Message, Detail, Hint string // Code is a SQLSTATE
-	Where
+	DataPosition
 }
 
 func (e *Error) Error() string { return e.Message + " (SQLSTATE " + e.Code + ")" }
@@ -16,8 +16,8 @@ func (e *Error) Error() string { return e.Message + " (SQLSTATE " + e.Code + ")"
 // malformed is the SQLSTATE of most errors in a COPY's data.
 const malformed = "22P04"
 
-// Where is a place in a COPY's data, as far as it is known. Value and Text are truncated by Clip.
-type Where struct {
+// DataPosition is a place in a COPY's data, as far as it is known. Value and Text are truncated by Clip.
+type DataPosition struct {
 	Line int // from 1; 0: none
 	// Column is the name of the column, or "" for the whole line. Null means that the column's value is NULL. Unknown
 	// means that the value is unknown.
@@ -30,7 +30,7 @@ type Where struct {
 }
 
 // Context returns the place in the form of PostgreSQL's CONTEXT, or "" without a line.
-func (w Where) Context(table string) string {
+func (w DataPosition) Context(table string) string {
 	if w.Line == 0 {
 		return ""
 	}
@@ -51,8 +51,8 @@ func (w Where) Context(table string) string {
 // mostShown bounds the bytes of data that an error shows, as in PostgreSQL.
 const mostShown = 100
 
-// Clip returns the part of a line or value that an error shows.
-func Clip(b []byte) []byte {
+// ClipShown returns the part of a line or value that an error shows.
+func ClipShown(b []byte) []byte {
 	if len(b) <= mostShown {
 		return b
 	}

@@ -11,13 +11,13 @@ import (
 // means the shared database if backends are shared, otherwise the database of the same name. The zero Names accepts
 // every name as itself.
 type Names struct {
-	named    map[string]Meaning
-	prefixes []string // of names that mean the schema of the same name
-	only     string   // the database of every backend, if backends are shared
+	named          map[string]Target
+	prefixes       []string // of names that mean the schema of the same name
+	sharedDatabase string   // the database of every backend, if backends are shared
 }
 
-// Meaning is the meaning of a client's database name: Database, or Schema in that database if Schema is not empty.
-type Meaning struct{ Database, Schema string }
+// Target is the meaning of a client's database name: Database, or Schema in that database if Schema is not empty.
+type Target struct{ Database, Schema string }
 
 const (
 	// schemaWord is the prefix of an item's value that names a schema.
@@ -31,13 +31,13 @@ const (
 // shared, only is the name of their database, and no name can mean another database. If backends are not shared
 // (dedicated), no name can mean a schema. The error names the key listen.databases and quotes the item.
 func New(items []string, only string, dedicated bool) (Names, error) {
-	d := Names{named: map[string]Meaning{}, only: only}
+	d := Names{named: map[string]Target{}, sharedDatabase: only}
 	for _, item := range items {
-		name, m := d.read(item, dedicated)
+		name, m := d.parseItem(item, dedicated)
 		prefix, isPrefix := strings.CutSuffix(name, wildcard)
 		isPrefix = isPrefix && m.Schema == wildcard && prefix != "" && !strings.Contains(prefix, wildcard)
 		was, twice := d.named[name]
-		problem := d.refused(name, m, dedicated, isPrefix)
+		problem := d.problemOf(name, m, dedicated, isPrefix)
 		switch {
 		case problem == "" && twice && was != m:
 			problem = "the name is there twice"
@@ -53,36 +53,36 @@ func New(items []string, only string, dedicated bool) (Names, error) {
 	return d, nil
 }
 
-// read splits an item into a name and its meaning. A name alone means the shared database, or the database of the same
-// name.
-func (d Names) read(item string, dedicated bool) (name string, m Meaning) {
+// parseItem splits an item into a name and its meaning. A name alone means the shared database, or the database of the
+// same name.
+func (d Names) parseItem(item string, dedicated bool) (name string, m Target) {
 	name, value, mapped := strings.Cut(item, "=")
 	schema, isSchema := strings.CutPrefix(value, schemaWord)
 	switch {
 	case isSchema && schema == "":
-		return "", Meaning{} // no valid name
+		return "", Target{} // no valid name
 	case isSchema:
-		return name, Meaning{d.only, schema}
+		return name, Target{d.sharedDatabase, schema}
 	case !mapped && dedicated:
-		return name, Meaning{Database: name}
+		return name, Target{Database: name}
 	case !mapped:
-		return name, Meaning{Database: d.only}
+		return name, Target{Database: d.sharedDatabase}
 	}
-	return name, Meaning{Database: value}
+	return name, Target{Database: value}
 }
 
-// refused returns the reason why a name cannot have a meaning, or "". isPrefix says that the name is a prefix whose
+// problemOf returns the reason why a name cannot have a meaning, or "". isPrefix says that the name is a prefix whose
 // names each mean the schema of the same name.
-func (d Names) refused(name string, m Meaning, dedicated, isPrefix bool) string {
+func (d Names) problemOf(name string, m Target, dedicated, isPrefix bool) string {
 	isSchema := m.Schema != ""
 	switch {
 	case name == "" || m.Database == "":
 		return "want a name, name=database, name=schema:<schema> or <prefix>*=schema:*"
 	case isSchema && dedicated:
 		return "a name stands for a schema only where backends are shared: want name=database with backend.kind postgres and pairing session, or pairing transaction"
-	case !dedicated && m.Database != d.only:
+	case !dedicated && m.Database != d.sharedDatabase:
 		return fmt.Sprintf("every backend is connected to %q (backend.database): only backend.kind postgres with pairing session can map a name to another; "+
-			"name=schema:<schema> maps it to a schema", d.only)
+			"name=schema:<schema> maps it to a schema", d.sharedDatabase)
 	case isPrefix:
 	case isSchema && (m.Schema == wildcard || strings.HasSuffix(name, wildcard)):
 		return "want <prefix>*=schema:*, which maps each name that begins with the prefix to the schema of the same name"
@@ -92,23 +92,23 @@ func (d Names) refused(name string, m Meaning, dedicated, isPrefix bool) string 
 	return ""
 }
 
-// Find returns the meaning of a client's database name. ok is false if the name has no meaning, and the client then
+// Resolve returns the meaning of a client's database name. ok is false if the name has no meaning, and the client then
 // gets 3D000. An item with the name has precedence over a prefix.
-func (d Names) Find(name string) (m Meaning, ok bool) {
+func (d Names) Resolve(name string) (m Target, ok bool) {
 	if m, ok = d.named[name]; ok {
 		return m, true
 	}
 	for _, prefix := range d.prefixes {
 		if strings.HasPrefix(name, prefix) && canBeSchema(name) {
-			return Meaning{d.only, name}, true
+			return Target{d.sharedDatabase, name}, true
 		}
 	}
-	return Meaning{Database: name}, len(d.named)+len(d.prefixes) == 0
+	return Target{Database: name}, len(d.named)+len(d.prefixes) == 0
 }
 
 // SchemaOf returns the schema that a client's database name means. ok is false if the name means no schema.
 func (d Names) SchemaOf(name string) (schema string, ok bool) {
-	m, _ := d.Find(name)
+	m, _ := d.Resolve(name)
 	return m.Schema, m.Schema != ""
 }
 

@@ -9,7 +9,7 @@ import (
 // Each name has the meaning of its item, or of a prefix; without items every name has one.
 func TestFind(t *testing.T) {
 	t.Parallel()
-	type meaning = database.Meaning
+	type meaning = database.Target
 	listed := []string{"app", "web=postgres", "a=schema:x", "t_*=schema:*", "t_own=schema:other"}
 	for _, c := range []struct {
 		items     []string
@@ -35,7 +35,7 @@ func TestFind(t *testing.T) {
 			t.Errorf("%q: %v", c.items, err)
 			continue
 		}
-		if got, ok := names.Find(c.name); got != c.want || ok != c.ok {
+		if got, ok := names.Resolve(c.name); got != c.want || ok != c.ok {
 			t.Errorf("%q, %s: %+v, %v, want %+v, %v", c.items, c.name, got, ok, c.want, c.ok)
 		}
 		if schema, ok := names.SchemaOf(c.name); schema != c.want.Schema || ok != (c.want.Schema != "") {

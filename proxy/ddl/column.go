@@ -36,7 +36,7 @@ type columnAddition struct {
 	*rewrite.Alteration
 	server          Server
 	notices         [][]byte
-	drawn           *constraint.Drawn
+	drawn           *constraint.ColumnSequence
 	temporaryExists bool // the column may exist under its temporary name
 	filledRows      int  // rows that this statement has filled
 	// hasNotNullCheck is set if a CHECK takes the place of NOT NULL.
@@ -46,7 +46,7 @@ type columnAddition struct {
 // Run sends the statement to the server, and carries it out in steps if the server refuses it.
 func (a *columnAddition) Run() error {
 	err := a.runSQL(a.Text, nil)
-	told := a.server.Refused(err)
+	told := a.server.RefusalFrom(err)
 	if told == nil || told.Code != retry.StateUnsupported && (a.Own == nil || told.Code != unknownType) {
 		return err
 	}
@@ -76,7 +76,7 @@ func (a *columnAddition) addInSteps() error {
 		if over, exists := a.isFinishedByOther(err); over {
 			return exists
 		}
-		if a.server.Refused(err) != nil && !resumes && a.runSQL(a.Undo(), nil) == nil {
+		if a.server.RefusalFrom(err) != nil && !resumes && a.runSQL(a.DropColumnSQL(), nil) == nil {
 			a.temporaryExists = false
 			a.dropUnusedSequence(err)
 		}
@@ -91,10 +91,10 @@ func (a *columnAddition) addInSteps() error {
 	if err := a.addConstraints(); err != nil {
 		return err
 	}
-	err = a.runSQL(a.Rename(), nil)
+	err = a.runSQL(a.RenameSQL(), nil)
 	// Another client may have renamed the column first, or added one of the same name. This one is dropped then.
-	if told := a.server.Refused(err); told != nil && (told.Code == undefinedColumn || told.Code == duplicateColumn) {
-		a.temporaryExists = told.Code == duplicateColumn && a.runSQL(a.Undo(), nil) != nil
+	if told := a.server.RefusalFrom(err); told != nil && (told.Code == undefinedColumn || told.Code == duplicateColumn) {
+		a.temporaryExists = told.Code == duplicateColumn && a.runSQL(a.DropColumnSQL(), nil) != nil
 		return a.errColumnExists("42701")
 	}
 	if err != nil {
@@ -111,8 +111,8 @@ func (a *columnAddition) addInSteps() error {
 // addTemporaryColumn adds the temporary column without its default. resumes reports whether the column existed.
 func (a *columnAddition) addTemporaryColumn(resumed bool) (resumes bool, err error) {
 	a.temporaryExists = true
-	err = a.runSQL(a.Add(), nil)
-	told := a.server.Refused(err)
+	err = a.runSQL(a.AddColumnSQL(), nil)
+	told := a.server.RefusalFrom(err)
 	switch {
 	case err == nil:
 		return resumed, nil
@@ -120,7 +120,7 @@ func (a *columnAddition) addTemporaryColumn(resumed bool) (resumes bool, err err
 		a.temporaryExists = told == nil || resumed
 		a.dropUnusedSequence(err)
 		return resumed, err
-	case a.drawn != nil && a.drawn.Left() != "": // that column would have two sequences
+	case a.drawn != nil && a.drawn.DescribeRemaining() != "": // that column would have two sequences
 		a.dropUnusedSequence(err)
 		a.temporaryExists = false
 		return resumed, a.errColumnBeingAdded()
@@ -132,8 +132,8 @@ func (a *columnAddition) addTemporaryColumn(resumed bool) (resumes bool, err err
 // here.
 func (a *columnAddition) errColumnBeingAdded() *wire.Error {
 	return &wire.Error{Code: "55000", Message: fmt.Sprintf("column \"%s\" is being added by another statement", a.Column),
-		Detail: fmt.Sprintf("It is there as \"%s\", and owns no sequence yet.", a.Adding()),
-		Hint:   "If no statement is at it any more, drop it, and send this one again: " + a.Undo() + "."}
+		Detail: fmt.Sprintf("It is there as \"%s\", and owns no sequence yet.", a.TemporaryName()),
+		Hint:   "If no statement is at it any more, drop it, and send this one again: " + a.DropColumnSQL() + "."}
 }
 
 // createSequence creates the sequence of a serial column.
@@ -141,33 +141,33 @@ func (a *columnAddition) createSequence() error {
 	if a.Own == nil {
 		return nil
 	}
-	a.drawn = constraint.NewDrawn(a.server, a.Own, a.Table)
-	name, err := a.drawn.Make(a.Adding())
+	a.drawn = constraint.NewColumnSequence(a.server, a.Own, a.Table)
+	name, err := a.drawn.Create(a.TemporaryName())
 	if err == nil {
-		a.Alteration = a.Drawing(name)
+		a.Alteration = a.WithSequence(name)
 	}
 	return err
 }
 
 // applyDefault sets the column's default. A serial column also becomes the owner of its sequence.
 func (a *columnAddition) applyDefault() error {
-	if err := a.runSQL(a.SetDefault(), nil); err != nil || a.drawn == nil {
+	if err := a.runSQL(a.SetDefaultSQL(), nil); err != nil || a.drawn == nil {
 		return err
 	}
-	return a.drawn.Own(a.OnTable(), a.Adding())
+	return a.drawn.SetOwner(a.TableSQL(), a.TemporaryName())
 }
 
 // isFinishedByOther reports whether err means that another client has finished the column meanwhile. The temporary name
 // is gone (42703) and the final one exists. The returned error is PostgreSQL's for an existing column.
 func (a *columnAddition) isFinishedByOther(err error) (bool, error) {
-	if told := a.server.Refused(err); told == nil || told.Code != undefinedColumn {
+	if told := a.server.RefusalFrom(err); told == nil || told.Code != undefinedColumn {
 		return false, nil
 	}
 	_, looked := a.lookUpColumn()
 	if looked == nil && len(a.notices) == 0 {
 		return false, nil
 	}
-	a.temporaryExists = looked != nil && a.server.Refused(looked) == nil
+	a.temporaryExists = looked != nil && a.server.RefusalFrom(looked) == nil
 	a.dropUnusedSequence(err) // the server refuses to drop a sequence in use
 	return true, looked
 }
@@ -175,8 +175,8 @@ func (a *columnAddition) isFinishedByOther(err error) (bool, error) {
 // handleFillError returns the error of fill. If the column cannot hold its default (classes 22 and 23), the column is
 // dropped. It would fail each INSERT of other clients that leaves it out, and every retry of this statement.
 func (a *columnAddition) handleFillError(err error) error {
-	told := a.server.Refused(err)
-	if told == nil || !strings.HasPrefix(told.Code, "22") && !strings.HasPrefix(told.Code, "23") || a.runSQL(a.Undo(), nil) != nil {
+	told := a.server.RefusalFrom(err)
+	if told == nil || !strings.HasPrefix(told.Code, "22") && !strings.HasPrefix(told.Code, "23") || a.runSQL(a.DropColumnSQL(), nil) != nil {
 		return err
 	}
 	a.temporaryExists = false
@@ -186,8 +186,8 @@ func (a *columnAddition) handleFillError(err error) error {
 
 // dropUnusedSequence drops the sequence of a column that does not exist, if err is the server's answer.
 func (a *columnAddition) dropUnusedSequence(err error) {
-	if a.drawn != nil && a.server.Refused(err) != nil {
-		a.drawn.Undo()
+	if a.drawn != nil && a.server.RefusalFrom(err) != nil {
+		a.drawn.DropUnowned()
 	}
 }
 
@@ -198,13 +198,13 @@ func (a *columnAddition) addConstraints() error {
 	if a.Held == nil {
 		return nil
 	}
-	work := constraint.New(a.server, a.Held)
-	err := work.Carry()
+	work := constraint.NewConstraintAdder(a.server, a.Held)
+	err := work.RunInSteps()
 	if over, exists := a.isFinishedByOther(err); over {
 		return exists
 	}
-	if told := a.server.Refused(err); told != nil {
-		if a.runSQL(a.Undo(), nil) == nil {
+	if told := a.server.RefusalFrom(err); told != nil {
+		if a.runSQL(a.DropColumnSQL(), nil) == nil {
 			a.temporaryExists = false
 		}
 		return a.withFinalColumnName(told)
@@ -225,7 +225,7 @@ func (a *columnAddition) addConstraints() error {
 func (a *columnAddition) withFinalColumnName(told *wire.Error) *wire.Error {
 	with := *told
 	for _, text := range []*string{&with.Message, &with.Detail, &with.Column, &with.Constraint} {
-		*text = strings.ReplaceAll(*text, a.Adding(), a.Column)
+		*text = strings.ReplaceAll(*text, a.TemporaryName(), a.Column)
 	}
 	return &with
 }
@@ -254,13 +254,13 @@ func (a *columnAddition) errColumnExists(code string) *wire.Error {
 // for clients.
 func (a *columnAddition) lookUpColumn() (resumes bool, err error) {
 	var columns []string
-	err = a.runSQL(`SELECT a.attname FROM pg_catalog.pg_attribute a WHERE a.attrelid = `+parse.Literal(a.Table)+`::pg_catalog.regclass AND a.attnum > 0 AND NOT a.attisdropped`,
+	err = a.runSQL(`SELECT a.attname FROM pg_catalog.pg_attribute a WHERE a.attrelid = `+parse.QuoteLiteral(a.Table)+`::pg_catalog.regclass AND a.attnum > 0 AND NOT a.attisdropped`,
 		func(values []string) { columns = append(columns, values...) })
 	if err != nil {
 		return false, err
 	}
 	// With another type or default, rows that are already filled would have wrong values.
-	adding := a.Adding()
+	adding := a.TemporaryName()
 	stem := adding[:len(adding)-8]
 	other := slices.IndexFunc(columns, func(c string) bool { return c != adding && len(c) == len(adding) && strings.HasPrefix(c, stem) })
 	switch {
@@ -279,21 +279,21 @@ func (a *columnAddition) lookUpColumn() (resumes bool, err error) {
 
 // fillExistingRows sets the default in all rows without it, in batches. New rows have it already.
 func (a *columnAddition) fillExistingRows() error {
-	n, err := a.server.Batches(a.Table, a.Fill)
+	n, err := a.server.UpdateInBatches(a.Table, a.BackfillSQL)
 	a.filledRows += n
 	return err
 }
 
-// Partly adds to an error what remains in the database. It names the temporary column even if its existence is unknown
-// (08007): sending the statement again is right in both cases.
-func (a *columnAddition) Partly(err error) error {
+// WithPartialResult adds to an error what remains in the database. It names the temporary column even if its existence
+// is unknown (08007): sending the statement again is right in both cases.
+func (a *columnAddition) WithPartialResult(err error) error {
 	told, ok := err.(*wire.Error)
 	if !ok || told.Fatal {
 		return err
 	}
 	with := *told
-	if a.drawn != nil && a.drawn.Left() != "" {
-		with.Detail = strings.TrimSpace(with.Detail + " " + a.drawn.Left())
+	if a.drawn != nil && a.drawn.DescribeRemaining() != "" {
+		with.Detail = strings.TrimSpace(with.Detail + " " + a.drawn.DescribeRemaining())
 	}
 	switch {
 	case !a.temporaryExists && with.Detail == told.Detail:
@@ -301,7 +301,7 @@ func (a *columnAddition) Partly(err error) error {
 	case !a.temporaryExists:
 		return &with
 	}
-	with.Detail = strings.TrimSpace(fmt.Sprintf("%s The column stands as \"%s\", and this statement has given the default to %d rows.", with.Detail, a.Adding(), a.filledRows))
-	with.Hint = "Send the statement again: it goes on from there. Or give it up: " + a.Undo() + "."
+	with.Detail = strings.TrimSpace(fmt.Sprintf("%s The column stands as \"%s\", and this statement has given the default to %d rows.", with.Detail, a.TemporaryName(), a.filledRows))
+	with.Hint = "Send the statement again: it goes on from there. Or give it up: " + a.DropColumnSQL() + "."
 	return &with
 }

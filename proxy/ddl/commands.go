@@ -12,9 +12,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// An ALTER TABLE of several commands that the server refuses is run as one statement per command (rewrite.Commands). A
-// failed command is undone, but earlier ones are committed, and the error lists them. So the changes of type are
-// checked before the first command runs.
+// An ALTER TABLE of several commands that the server refuses is run as one statement per command
+// (rewrite.MultiCommand). A failed command is undone, but earlier ones are committed, and the error lists them. So the
+// changes of type are checked before the first command runs.
 
 // The client's error depends on where the failure is:
 //
@@ -28,7 +28,7 @@ import (
 
 // multiCommandAlter is a running ALTER TABLE of several commands.
 type multiCommandAlter struct {
-	*rewrite.Commands
+	*rewrite.MultiCommand
 	server    Server
 	notices   [][]byte
 	running   SteppedDDL // the running command; nil for none
@@ -38,7 +38,7 @@ type multiCommandAlter struct {
 // Run sends the whole statement. If the server refuses it as unsupported, Run runs command by command.
 func (c *multiCommandAlter) Run() error {
 	err := c.server.Ask(c.Text, nil)
-	told := c.server.Refused(err)
+	told := c.server.RefusalFrom(err)
 	if told == nil || told.Code != retry.StateUnsupported && !c.isSerialTypeRefusal(told) {
 		return err
 	}
@@ -46,7 +46,7 @@ func (c *multiCommandAlter) Run() error {
 		return err
 	}
 	for i := range c.Parts {
-		if err := c.server.More(); err != nil {
+		if err := c.server.CheckMayContinue(); err != nil {
 			return err
 		}
 		if err := c.runCommand(&c.Parts[i]); err != nil {
@@ -68,7 +68,7 @@ func (c *multiCommandAlter) Run() error {
 // serial column. A type name that the client has misspelt remains the client's error.
 func (c *multiCommandAlter) isSerialTypeRefusal(told *wire.Error) bool {
 	return told.Code == unknownType && strings.Contains(told.Message, "serial") &&
-		slices.ContainsFunc(c.Parts, func(p rewrite.Command) bool { return p.St.Alteration != nil && p.St.Alteration.Own != nil })
+		slices.ContainsFunc(c.Parts, func(p rewrite.AlterCommand) bool { return p.St.Alteration != nil && p.St.Alteration.Own != nil })
 }
 
 // checkTypeChanges returns the error of a change of type that cannot succeed, before any command runs. Objects that the
@@ -76,13 +76,13 @@ func (c *multiCommandAlter) isSerialTypeRefusal(told *wire.Error) bool {
 func (c *multiCommandAlter) checkTypeChanges(told *wire.Error) error {
 	var freed []string
 	for i := range c.Parts {
-		if name := c.Parts[i].Frees; name != "" {
+		if name := c.Parts[i].DroppedConstraint; name != "" {
 			freed = append(freed, name)
 		}
 	}
 	for i := range c.Parts {
 		if a := c.Parts[i].St.Alteration; a != nil && a.Default == "" {
-			if err := constraint.NewRetype(c.server, a).May(told, freed); err != nil {
+			if err := constraint.NewColumnRetyper(c.server, a).CheckPossible(told, freed); err != nil {
 				return err
 			}
 		}
@@ -92,7 +92,7 @@ func (c *multiCommandAlter) checkTypeChanges(told *wire.Error) error {
 
 // runCommand runs one command. Its warnings are sent before the tag of the whole statement, and not at all if a later
 // command fails.
-func (c *multiCommandAlter) runCommand(part *rewrite.Command) error {
+func (c *multiCommandAlter) runCommand(part *rewrite.AlterCommand) error {
 	work, notices := ofCommand(c.server, part)
 	c.running = work
 	err := work.Run()
@@ -110,11 +110,11 @@ func (c *multiCommandAlter) listCommands(from, to int) (l listing.Statements) {
 	return l
 }
 
-// Partly adds to an error the commands that are committed all the same. The failed command adds its own part. A
-// conflict becomes 25000, since a client would answer 40001 by sending the whole statement again.
-func (c *multiCommandAlter) Partly(err error) error {
+// WithPartialResult adds to an error the commands that are committed all the same. The failed command adds its own
+// part. A conflict becomes 25000, since a client would answer 40001 by sending the whole statement again.
+func (c *multiCommandAlter) WithPartialResult(err error) error {
 	if c.running != nil {
-		err = c.running.Partly(err)
+		err = c.running.WithPartialResult(err)
 	}
 	told, ok := err.(*wire.Error)
 	if !ok || told.Fatal || c.committed == 0 {

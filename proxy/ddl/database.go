@@ -16,7 +16,7 @@ import (
 
 // Database is a running CREATE DATABASE or DROP DATABASE. Unused runs without a backend, Run with one.
 type Database struct {
-	*rewrite.Database
+	*rewrite.DatabaseChange
 	// Server is the session's backend.
 	Server DatabaseServer
 	// Cascades means that one DROP SCHEMA ... CASCADE drops the schema with its objects. If it is not set, each object is
@@ -38,8 +38,8 @@ type DatabaseServer interface {
 	// Ask sends a statement, which commits at once, and calls row for its rows; row may be nil. It repeats the statement
 	// after a conflict over the catalog. A cancel, a timeout and a client that has left end it at any time.
 	Ask(sql string, row func(values []string)) error
-	// Refused returns the server's error; nil for any other error.
-	Refused(err error) *wire.Error
+	// RefusalFrom returns the server's error; nil for any other error.
+	RefusalFrom(err error) *wire.Error
 	// Pause waits for d. Its error is a cancel, a timeout, or the end of a drain.
 	Pause(d time.Duration) error
 }
@@ -52,8 +52,8 @@ func (c *Database) Run() error {
 	return c.create()
 }
 
-// Partly adds to an error how many objects a failed DROP DATABASE has dropped.
-func (c *Database) Partly(err error) error {
+// WithPartialResult adds to an error how many objects a failed DROP DATABASE has dropped.
+func (c *Database) WithPartialResult(err error) error {
 	told, ok := err.(*wire.Error)
 	if !ok || told.Fatal || c.dropped == 0 || told.Detail != "" {
 		return err
@@ -64,8 +64,8 @@ func (c *Database) Partly(err error) error {
 }
 
 func (c *Database) create() error {
-	err := c.Server.Ask("CREATE SCHEMA "+parse.Identifier(c.Schema), nil)
-	switch told := c.Server.Refused(err); {
+	err := c.Server.Ask("CREATE SCHEMA "+parse.QuoteIdent(c.Schema), nil)
+	switch told := c.Server.RefusalFrom(err); {
 	case told == nil:
 	case told.Code == "42P06":
 		return &wire.Error{Code: "42P04", Message: fmt.Sprintf("database \"%s\" already exists", c.Name)}
@@ -92,13 +92,13 @@ func (c *Database) drop() error {
 		return nil
 	}
 	if c.Cascades {
-		return c.Server.Ask("DROP SCHEMA "+parse.Identifier(c.Schema)+" CASCADE", nil)
+		return c.Server.Ask("DROP SCHEMA "+parse.QuoteIdent(c.Schema)+" CASCADE", nil)
 	}
 	if err := c.dropObjects(); err != nil {
 		return err
 	}
-	err := c.Server.Ask("DROP SCHEMA "+parse.Identifier(c.Schema), nil)
-	if told := c.Server.Refused(err); told != nil {
+	err := c.Server.Ask("DROP SCHEMA "+parse.QuoteIdent(c.Schema), nil)
+	if told := c.Server.RefusalFrom(err); told != nil {
 		return c.errStays(told, told.Message+". "+told.Detail)
 	}
 	return err
@@ -152,10 +152,10 @@ func (c *Database) dropObjects() error {
 		var stay []string
 		var why *wire.Error
 		for _, o := range all {
-			name := parse.Identifier(c.Schema) + "." + parse.Identifier(o.name) + o.arguments
+			name := parse.QuoteIdent(c.Schema) + "." + parse.QuoteIdent(o.name) + o.arguments
 			// An identity column's sequence is dropped with its table.
 			err := c.Server.Ask("DROP "+o.kind+" IF EXISTS "+name, nil)
-			switch told := c.Server.Refused(err); {
+			switch told := c.Server.RefusalFrom(err); {
 			case err == nil:
 				c.dropped++
 			case told == nil:
@@ -190,9 +190,9 @@ func (c *Database) dropForeignKeys() error {
 	})
 	for _, o := range all {
 		if err == nil {
-			err = c.Server.Ask("ALTER TABLE "+parse.Identifier(c.Schema)+"."+parse.Identifier(o.name)+" DROP CONSTRAINT "+parse.Identifier(o.kind), nil)
+			err = c.Server.Ask("ALTER TABLE "+parse.QuoteIdent(c.Schema)+"."+parse.QuoteIdent(o.name)+" DROP CONSTRAINT "+parse.QuoteIdent(o.kind), nil)
 		}
-		if c.Server.Refused(err) != nil {
+		if c.Server.RefusalFrom(err) != nil {
 			err = nil
 		}
 	}
@@ -220,20 +220,20 @@ func (c *Database) objects() (all []object, err error) {
 
 // fromSchema returns the FROM and WHERE of a query about a schema, with alias n.
 func fromSchema(schema string) string {
-	return " FROM pg_catalog.pg_namespace n WHERE n.nspname = " + parse.Literal(schema)
+	return " FROM pg_catalog.pg_namespace n WHERE n.nspname = " + parse.QuoteLiteral(schema)
 }
 
 // errStays is the error if an object could not be dropped; why is the server's first reason.
 func (c *Database) errStays(why *wire.Error, detail string) *wire.Error {
 	return &wire.Error{Code: why.Code, Message: fmt.Sprintf("database \"%s\" is not dropped: its schema still holds something", c.Name),
 		Detail: fmt.Sprintf("%d objects of the database are dropped. ", c.dropped) + strings.TrimSpace(detail),
-		Hint:   "Drop in the schema " + parse.Identifier(c.Schema) + " what stays, then the database again."}
+		Hint:   "Drop in the schema " + parse.QuoteIdent(c.Schema) + " what stays, then the database again."}
 }
 
 // listed joins names for a sentence, with a count if there are many.
 func listed(names []string) string {
-	if n := len(names) - listing.Most; n > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:listing.Most], ", "), n)
+	if n := len(names) - listing.MaxNamed; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:listing.MaxNamed], ", "), n)
 	}
 	return strings.Join(names, ", ")
 }

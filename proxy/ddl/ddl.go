@@ -28,8 +28,8 @@ type Server interface {
 type SteppedDDL interface {
 	// Run runs the steps. Its error is the server's refusal, or one of Server's that ends the work.
 	Run() error
-	// Partly adds to Run's error what remains in the database.
-	Partly(err error) error
+	// WithPartialResult adds to Run's error what remains in the database.
+	WithPartialResult(err error) error
 }
 
 // For returns the work of a statement, and a function that returns the notices in front of its tag once the work is
@@ -37,22 +37,22 @@ type SteppedDDL interface {
 func For(server Server, st *rewrite.Statement) (work SteppedDDL, notices func() [][]byte) {
 	switch {
 	case st.Commands != nil:
-		c := &multiCommandAlter{server: server, Commands: st.Commands}
+		c := &multiCommandAlter{server: server, MultiCommand: st.Commands}
 		return c, func() [][]byte { return c.notices }
 	case st.Guarded != nil:
-		g := &doBlock{server: server, Guarded: st.Guarded}
+		g := &doBlock{server: server, DoBlock: st.Guarded}
 		return g, func() [][]byte { return g.notices }
 	case st.EnumValue != nil:
-		e := constraint.NewEnumValue(server, st.EnumValue)
+		e := constraint.NewEnumValueAdder(server, st.EnumValue)
 		return e, func() [][]byte { return e.Notices }
 	case st.Numbered != nil:
-		n := constraint.NewNumbered(server, st.Numbered)
+		n := constraint.NewSerialTableCreator(server, st.Numbered)
 		return n, func() [][]byte { return n.Notices }
 	case st.Constraints != nil:
-		c := constraint.New(server, st.Constraints)
+		c := constraint.NewConstraintAdder(server, st.Constraints)
 		return c, func() [][]byte { return c.Notices }
 	case st.Alteration.Default == "":
-		r := constraint.NewRetype(server, st.Alteration)
+		r := constraint.NewColumnRetyper(server, st.Alteration)
 		return r, func() [][]byte { return r.Notices }
 	}
 	a := &columnAddition{server: server, Alteration: st.Alteration}
@@ -60,8 +60,8 @@ func For(server Server, st *rewrite.Statement) (work SteppedDDL, notices func() 
 }
 
 // ofCommand returns the work of one command, and a function that returns its notices.
-func ofCommand(server Server, part *rewrite.Command) (work SteppedDDL, notices func() [][]byte) {
-	if part.St.Alters() {
+func ofCommand(server Server, part *rewrite.AlterCommand) (work SteppedDDL, notices func() [][]byte) {
+	if part.St.MayRunInSteps() {
 		return For(server, part.St)
 	}
 	return plainAlterCommand{server, part.Text}, func() [][]byte { return server.Warnings(part.St) }
@@ -76,5 +76,5 @@ type plainAlterCommand struct {
 // Run sends the command and returns the server's error.
 func (p plainAlterCommand) Run() error { return p.server.Ask(p.text, nil) }
 
-// Partly returns err unchanged: a failed single command changes nothing.
-func (p plainAlterCommand) Partly(err error) error { return err }
+// WithPartialResult returns err unchanged: a failed single command changes nothing.
+func (p plainAlterCommand) WithPartialResult(err error) error { return err }

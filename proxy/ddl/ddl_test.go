@@ -53,30 +53,30 @@ func (s *scripted) Ask(sql string, row func([]string)) error {
 	return nil
 }
 
-func (s *scripted) Refused(err error) *wire.Error {
+func (s *scripted) RefusalFrom(err error) *wire.Error {
 	e, _ := err.(*wire.Error)
 	return e
 }
 
 func (s *scripted) Pause(time.Duration) error { return nil }
 
-func (s *scripted) More() error {
+func (s *scripted) CheckMayContinue() error {
 	if s.more > 0 && len(s.asked) >= s.more {
 		return errStopped
 	}
 	return nil
 }
 
-func (s *scripted) Batches(_ string, update func(key []string, rows int) string) (int, error) {
+func (s *scripted) UpdateInBatches(_ string, update func(key []string, rows int) string) (int, error) {
 	if err := s.Ask(update([]string{"id"}, 3), nil); err != nil {
 		return 0, err
 	}
 	return s.batches, nil
 }
 
-func (s *scripted) Undone(err error) bool { return err != errLost }
-func (s *scripted) Heed(error)            {}
-func (s *scripted) EarlyCommit()          { s.early++ }
+func (s *scripted) ChangedNothing(err error) bool { return err != errLost }
+func (s *scripted) ConsumeCancel(error)           {}
+func (s *scripted) EarlyCommit()                  { s.early++ }
 
 func (s *scripted) Warnings(st *rewrite.Statement) [][]byte { return nil }
 
@@ -99,8 +99,8 @@ func statement(t *testing.T, sql string) *rewrite.Statement {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st := p.Plan([]byte(sql)).Single()
-	if st == nil || !st.Alters() {
+	st := p.Plan([]byte(sql)).SingleStatement()
+	if st == nil || !st.MayRunInSteps() {
 		t.Fatalf("%s is not carried out in steps", sql)
 	}
 	return st
@@ -141,7 +141,7 @@ func TestColumn(t *testing.T) {
 			t.Parallel()
 			server := &scripted{script: test.script, batches: 2}
 			work, _ := For(server, statement(t, addColumn))
-			err := work.Partly(work.Run())
+			err := work.WithPartialResult(work.Run())
 			if got := shown(err); !strings.HasPrefix(got, test.err) || (test.err == "") != (err == nil) {
 				t.Errorf("%q, want %q", got, test.err)
 			}
@@ -187,7 +187,7 @@ func TestCommands(t *testing.T) {
 			t.Parallel()
 			server := &scripted{script: test.script, more: test.more}
 			work, notices := For(server, statement(t, sql))
-			err := work.Partly(work.Run())
+			err := work.WithPartialResult(work.Run())
 			if got := shown(err); !strings.HasPrefix(got, test.err) || (test.err == "") != (err == nil) {
 				t.Errorf("%q, want %q", got, test.err)
 			}
@@ -225,7 +225,7 @@ func TestGuarded(t *testing.T) {
 			t.Parallel()
 			server := &scripted{script: test.script}
 			work, _ := For(server, statement(t, test.sql))
-			if got := shown(work.Partly(work.Run())); got != test.err {
+			if got := shown(work.WithPartialResult(work.Run())); got != test.err {
 				t.Errorf("%q, want %q", got, test.err)
 			}
 			if ran := slices.ContainsFunc(server.asked, func(sql string) bool { return strings.HasPrefix(sql, "ALTER") }); ran != test.ran {
@@ -251,22 +251,22 @@ func TestDatabase(t *testing.T) {
 		{"create", Database{}, nil, "", `CREATE SCHEMA "app"`},
 		{"create again", Database{}, []reply{{words: "CREATE", err: &wire.Error{Code: "42P06"}}}, `42P04 database "app" already exists`, `CREATE SCHEMA "app"`},
 		{"create too many", Database{}, []reply{{words: "CREATE", err: &wire.Error{Code: "54000", Message: "limit"}}}, "54000 limit A database is a schema here", `CREATE SCHEMA "app"`},
-		{"drop", Database{Database: &rewrite.Database{Drop: true}}, []reply{there, objects}, "", `DROP SCHEMA "app"`},
-		{"drop, cascading", Database{Database: &rewrite.Database{Drop: true}, Cascades: true}, []reply{there}, "", `DROP SCHEMA "app" CASCADE`},
-		{"drop none", Database{Database: &rewrite.Database{Drop: true}}, nil, `3D000 database "app" does not exist`, ""},
-		{"drop none, if exists", Database{Database: &rewrite.Database{Drop: true, IfExists: true}}, nil, "", ""},
-		{"an object stays", Database{Database: &rewrite.Database{Drop: true}}, []reply{there, {words: "SELECT k.kind", rows: [][]string{{"TABLE", "a", ""}}}, {words: "DROP TABLE", err: stays}},
+		{"drop", Database{DatabaseChange: &rewrite.DatabaseChange{Drop: true}}, []reply{there, objects}, "", `DROP SCHEMA "app"`},
+		{"drop, cascading", Database{DatabaseChange: &rewrite.DatabaseChange{Drop: true}, Cascades: true}, []reply{there}, "", `DROP SCHEMA "app" CASCADE`},
+		{"drop none", Database{DatabaseChange: &rewrite.DatabaseChange{Drop: true}}, nil, `3D000 database "app" does not exist`, ""},
+		{"drop none, if exists", Database{DatabaseChange: &rewrite.DatabaseChange{Drop: true, IfExists: true}}, nil, "", ""},
+		{"an object stays", Database{DatabaseChange: &rewrite.DatabaseChange{Drop: true}}, []reply{there, {words: "SELECT k.kind", rows: [][]string{{"TABLE", "a", ""}}}, {words: "DROP TABLE", err: stays}},
 			`2BP01 database "app" is not dropped: its schema still holds something 0 objects of the database are dropped. table "app"."a" stay: others depend on it.`, ""},
-		{"lost", Database{Database: &rewrite.Database{Drop: true}}, []reply{there, objects, {words: "DROP FUNCTION", err: errLost}}, "lost", `DROP FUNCTION IF EXISTS "app"."f"(integer)`},
+		{"lost", Database{DatabaseChange: &rewrite.DatabaseChange{Drop: true}}, []reply{there, objects, {words: "DROP FUNCTION", err: errLost}}, "lost", `DROP FUNCTION IF EXISTS "app"."f"(integer)`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			d, server := test.database, &scripted{script: test.script}
-			if d.Database == nil {
-				d.Database = &rewrite.Database{}
+			if d.DatabaseChange == nil {
+				d.DatabaseChange = &rewrite.DatabaseChange{}
 			}
 			d.Name, d.Schema, d.Server = "app", "app", server
-			if got := shown(d.Partly(d.Run())); !strings.HasPrefix(got, test.err) || test.err == "" && got != "" {
+			if got := shown(d.WithPartialResult(d.Run())); !strings.HasPrefix(got, test.err) || test.err == "" && got != "" {
 				t.Errorf("%q, want %q", got, test.err)
 			}
 			if last := server.asked[len(server.asked)-1]; test.last != "" && last != test.last {
@@ -283,7 +283,7 @@ func TestDatabase(t *testing.T) {
 func TestUnused(t *testing.T) {
 	t.Parallel()
 	left := 3
-	d := Database{Database: &rewrite.Database{Drop: true, Name: "app", Schema: "app"}, Server: &scripted{}, Sessions: func() int { left--; return left }}
+	d := Database{DatabaseChange: &rewrite.DatabaseChange{Drop: true, Name: "app", Schema: "app"}, Server: &scripted{}, Sessions: func() int { left--; return left }}
 	if err := d.Unused(); err != nil || left != 0 {
 		t.Errorf("%v with %d sessions left", err, left)
 	}

@@ -7,13 +7,13 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file runs a DO block of one guarded statement (rewrite.Guarded), if the server refuses the block. The condition
+// This file runs a DO block of one guarded statement (rewrite.DoBlock), if the server refuses the block. The condition
 // and the statement are two transactions. Another client may create the object in between: the statement then fails.
 // This can happen in PostgreSQL too, since the condition does not lock the catalog there.
 
 // doBlock is the DO block that is running. at is the work of its statement, or nil before that begins.
 type doBlock struct {
-	*rewrite.Guarded
+	*rewrite.DoBlock
 	server  Server
 	notices [][]byte
 	running SteppedDDL
@@ -22,7 +22,7 @@ type doBlock struct {
 // Run sends the DO block to the server. If the server refuses it as unsupported, Run carries out its statement.
 func (g *doBlock) Run() error {
 	err := g.server.Ask(g.Text, nil)
-	if told := g.server.Refused(err); told == nil || told.Code != retry.StateUnsupported {
+	if told := g.server.RefusalFrom(err); told == nil || told.Code != retry.StateUnsupported {
 		return err
 	}
 	if g.Condition != "" {
@@ -31,14 +31,14 @@ func (g *doBlock) Run() error {
 		if err != nil || !holds {
 			return err
 		}
-		if err := g.server.More(); err != nil {
+		if err := g.server.CheckMayContinue(); err != nil {
 			return err
 		}
 	}
 	work, notices := ofCommand(g.server, &g.Command)
 	g.running = work
 	err = work.Run()
-	if told := g.server.Refused(err); told != nil && slices.Contains(g.Ignores, told.Code) && work.Partly(err) == err {
+	if told := g.server.RefusalFrom(err); told != nil && slices.Contains(g.IgnoredCodes, told.Code) && work.WithPartialResult(err) == err {
 		return nil // nothing of the statement remains, and the block ignores this error
 	}
 	if err == nil {
@@ -47,10 +47,10 @@ func (g *doBlock) Run() error {
 	return err
 }
 
-// Partly adds to an error which effects of the statement remain.
-func (g *doBlock) Partly(err error) error {
+// WithPartialResult adds to an error which effects of the statement remain.
+func (g *doBlock) WithPartialResult(err error) error {
 	if g.running == nil {
 		return err
 	}
-	return g.running.Partly(err)
+	return g.running.WithPartialResult(err)
 }

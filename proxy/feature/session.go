@@ -15,15 +15,15 @@ type Session interface {
 	State
 	Client
 	Server
-	Stops
+	StopControl
 }
 
 // State is the part of a Session that describes the session's state.
 type State interface {
 	// InBlock reports whether the client is in a transaction block.
 	InBlock() bool
-	// First reports whether the statement is the first one of the client's request.
-	First() bool
+	// IsFirstStatement reports whether the statement is the first one of the client's request.
+	IsFirstStatement() bool
 	// RefusesWrite returns the error for a statement that writes in a READ ONLY transaction, or nil if the statement may
 	// run.
 	RefusesWrite(st *rewrite.Statement) *wire.Error
@@ -33,10 +33,10 @@ type State interface {
 	// Setting returns the value of a setting as the client has SET it last, as SQL, or "" if the client has not set it.
 	Setting(name string) string
 	// Reading returns how the server's reading of a text differs from plain UTF8, or 0 if it does not differ.
-	Reading() rewrite.Reading
+	Reading() rewrite.ReadingMode
 	// Names returns what the names of relations mean to the client, or nil if no column is mapped. The error is for the
 	// client, or ends the session.
-	Names() (*schema.Names, error)
+	Names() (*schema.NameResolver, error)
 }
 
 // Client is the part of a Session for the client's connection. Errors of its methods end the session, unless they say
@@ -51,61 +51,61 @@ type Client interface {
 	// frame remains unread, until Whole, Payload or Discard reads it. If a cancel, a timeout or the end of a drain comes
 	// meanwhile, NextFrame returns that as an error, which may be for the client.
 	NextFrame() (typ byte, total int, err error)
-	// Whole returns the next total bytes from the client, which the caller must have bounded. The bytes are valid until
+	// ReadWhole returns the next total bytes from the client, which the caller must have bounded. The bytes are valid until
 	// the next read from the client.
-	Whole(total int) ([]byte, error)
-	// Payload calls take with the payload of a frame of total bytes, in pieces, as it arrives. A piece is valid until take
-	// uses the Session. take may run nested turns. If take returns an error for the client, Payload drops the rest of the
-	// frame. Payload returns the error of take.
-	Payload(total int, take func(piece []byte) error) error
+	ReadWhole(total int) ([]byte, error)
+	// ReadPayload calls take with the payload of a frame of total bytes, in pieces, as it arrives. A piece is valid until
+	// take uses the Session. take may run nested turns. If take returns an error for the client, Payload drops the rest of
+	// the frame. Payload returns the error of take.
+	ReadPayload(total int, take func(piece []byte) error) error
 	// Discard drops the next n bytes from the client.
 	Discard(n int) error
 	// ProtocolError sends the client the error for a frame after which the position of the next frame is unknown. It
 	// returns the error that ends the session.
 	ProtocolError(e *wire.Error) error
 
-	// Hold charges bytes to the client's memory account, instead of the bytes that the last Hold has charged. The end of
-	// the turn frees them. The error is for the client: there is no room, and the last charge remains.
-	Hold(bytes int) error
+	// ChargeMemory charges bytes to the client's memory account, instead of the bytes that the last Hold has charged. The
+	// end of the turn frees them. The error is for the client: there is no room, and the last charge remains.
+	ChargeMemory(bytes int) error
 }
 
 // Server is the part of a Session for the server, which gets nested turns. A nested turn is a turn within the client's
 // turn, and the client's turn has sent the server nothing. Each nested turn is planned, logged and run again like a
 // turn of the client. The errors of the methods end the session.
 type Server interface {
-	// Nested runs sql as a simple Query in a nested turn.
-	Nested(sql string, how Nested) (Result, error)
-	// Command runs a command such as BEGIN or COMMIT, outside of the client's block. If a cancel or timeout comes while it
-	// runs, the Result does not have it, and Proceed returns it.
-	Command(sql string, want silent.Want) (Result, error)
+	// RunNested runs sql as a simple Query in a nested turn.
+	RunNested(sql string, how NestedOptions) (NestedResult, error)
+	// RunTxCommand runs a command such as BEGIN or COMMIT, outside of the client's block. If a cancel or timeout comes
+	// while it runs, the Result does not have it, and Proceed returns it.
+	RunTxCommand(sql string, want silent.ExpectedAnswer) (NestedResult, error)
 }
 
-// Stops is the part of a Session for events that end a statement early.
-type Stops interface {
-	// Start begins the client's statement: the statement timeout starts, and a cancel request stops the statement.
-	Start()
-	// Finished ends the statement that Start began. A cancel request that has come is too late.
-	Finished()
-	// Proceed returns nil if the next unit of work may begin. Otherwise Proceed returns the event that stops the
+// StopControl is the part of a Session for events that end a statement early.
+type StopControl interface {
+	// BeginStatement begins the client's statement: the statement timeout starts, and a cancel request stops the statement.
+	BeginStatement()
+	// EndStatement ends the statement that Start began. A cancel request that has come is too late.
+	EndStatement()
+	// CheckMayContinue returns nil if the next unit of work may begin. Otherwise Proceed returns the event that stops the
 	// statement: a cancel, the timeout, the end of a drain, or a client that has left. Proceed returns each event once.
-	Proceed() error
+	CheckMayContinue() error
 	// Pause waits for d. If an event stops the statement meanwhile, Pause returns that event, as Proceed does.
 	Pause(d time.Duration) error
 }
 
-// Nested says how a nested turn differs from a turn of the client. The client gets only its notices, parameters and
-// notifications.
-type Nested struct {
+// NestedOptions says how a nested turn differs from a turn of the client. The client gets only its notices, parameters
+// and notifications.
+type NestedOptions struct {
 	// Want is the answer that is expected from the server.
-	Want silent.Want
+	Want silent.ExpectedAnswer
 	// Outside means that the statement is no part of the client's block.
 	Outside bool
 	// OptsOut means that the statement must not run again after a conflict.
 	OptsOut bool
 }
 
-// Result is the result of a nested turn.
-type Result struct {
+// NestedResult is the result of a nested turn.
+type NestedResult struct {
 	// Failed means that the client was sent an error, or would have been without Want.
 	Failed bool
 	// Err is the error of the statement, or nil if its answer is the expected one.
@@ -117,8 +117,8 @@ type Result struct {
 	Stopped *wire.Error
 }
 
-// Why returns the error with which the client's statement ends: Err or Stopped, or nil for none.
-func (r *Result) Why() error {
+// Cause returns the error with which the client's statement ends: Err or Stopped, or nil for none.
+func (r *NestedResult) Cause() error {
 	switch {
 	case r.Err != nil:
 		return r.Err

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Text follows the words of one text and the tags of its statements. The zero Text has seen nothing.
-type Text struct {
+// Scanner follows the words of one text and the tags of its statements. The zero Text has seen nothing.
+type Scanner struct {
 	word  [maxWord]byte // the current word, in lower case
 	n     int           // its length; longer words are not searched for
 	odd   bool          // a word that may leave state was seen
@@ -22,20 +22,20 @@ type Text struct {
 // maxWord is a length above that of each word in marks.
 const maxWord = 32
 
-// marks are words of functions and names that may leave state on a backend. Without these words, the statements in
-// harmless leave no state. A name may also be written with escapes, U&"...": see Read.
-var marks = map[string]bool{
+// statefulWords are words of functions and names that may leave state on a backend. Without these words, the statements
+// in harmless leave no state. A name may also be written with escapes, U&"...": see Read.
+var statefulWords = map[string]bool{
 	"set_config": true, "setseed": true, "nextval": true, "currval": true, "lastval": true, "pg_temp": true, "pg_settings": true,
 	"pg_advisory_lock": true, "pg_advisory_lock_shared": true, "pg_try_advisory_lock": true, "pg_try_advisory_lock_shared": true,
 	"dblink_connect": true, "dblink_connect_u": true,
 }
 
-// harmless are the starts of the tags of statements that leave no state unless the text has a word of marks.
-var harmless = []string{"INSERT ", "UPDATE ", "DELETE ", "MERGE ", "SELECT ", "COPY ", "BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK",
+// harmlessTags are the starts of the tags of statements that leave no state unless the text has a word of marks.
+var harmlessTags = []string{"INSERT ", "UPDATE ", "DELETE ", "MERGE ", "SELECT ", "COPY ", "BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK",
 	"CREATE TABLE", "CREATE INDEX", "ALTER TABLE", "DROP TABLE", "COMMENT", "TRUNCATE TABLE"}
 
-// Read processes the next piece of the text. Words in constants and comments count too.
-func (x *Text) Read(piece []byte) {
+// ScanPiece processes the next piece of the text. Words in constants and comments count too.
+func (x *Scanner) ScanPiece(piece []byte) {
 	for _, c := range piece {
 		switch {
 		case 'A' <= c && c <= 'Z':
@@ -43,7 +43,7 @@ func (x *Text) Read(piece []byte) {
 		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '_', c == '$', c >= 0x80:
 		default:
 			x.odd = x.odd || c == '&' && x.n == 1 && x.word[0] == 'u'
-			x.ends()
+			x.endWord()
 			continue
 		}
 		if x.n < maxWord {
@@ -53,20 +53,20 @@ func (x *Text) Read(piece []byte) {
 	}
 }
 
-// ends checks the word of the text that has ended.
-func (x *Text) ends() {
+// endWord checks the word of the text that has ended.
+func (x *Scanner) endWord() {
 	if x.n > 0 && x.n <= maxWord {
 		word := x.word[:x.n]
-		x.odd = x.odd || marks[string(word)]
+		x.odd = x.odd || statefulWords[string(word)]
 		x.temp = x.temp || string(word) == "temp" || string(word) == "temporary"
 	}
 	x.n = 0
 }
 
-// Ran records the tag of a statement of the text that has finished.
-func (x *Text) Ran(tag []byte) {
+// RecordTag records the tag of a statement of the text that has finished.
+func (x *Scanner) RecordTag(tag []byte) {
 	x.tags++
-	for _, h := range harmless {
+	for _, h := range harmlessTags {
 		if bytes.HasPrefix(tag, []byte(h)) && (strings.HasSuffix(h, " ") || len(tag) == len(h)) {
 			x.made = x.made || h == "SELECT " || h == "CREATE TABLE"
 			return
@@ -75,12 +75,12 @@ func (x *Text) Ran(tag []byte) {
 	x.other = true
 }
 
-// Tags returns the number of the text's statements that have finished.
-func (x *Text) Tags() int { return x.tags }
+// TagCount returns the number of the text's statements that have finished.
+func (x *Scanner) TagCount() int { return x.tags }
 
 // LeavesNothing reports whether the text, which must be complete, leaves no state on its backend. State that functions
 // of the database may have set does not count.
-func (x *Text) LeavesNothing() bool {
-	x.ends()
+func (x *Scanner) LeavesNothing() bool {
+	x.endWord()
 	return !x.odd && !x.other && !(x.temp && x.made)
 }

@@ -38,14 +38,14 @@ func TestLeavesNothing(t *testing.T) {
 		{"SELECT set_config", nil, false},
 	} {
 		for cut := range len(test.text) {
-			var x Text
-			x.Read([]byte(test.text[:cut]))
-			x.Read([]byte(test.text[cut:]))
+			var x Scanner
+			x.ScanPiece([]byte(test.text[:cut]))
+			x.ScanPiece([]byte(test.text[cut:]))
 			for _, tag := range test.tags {
-				x.Ran([]byte(tag))
+				x.RecordTag([]byte(tag))
 			}
-			if got := x.LeavesNothing(); got != test.want || x.Tags() != len(test.tags) {
-				t.Errorf("%s, cut at %d: %v, %d tags", test.text, cut, got, x.Tags())
+			if got := x.LeavesNothing(); got != test.want || x.TagCount() != len(test.tags) {
+				t.Errorf("%s, cut at %d: %v, %d tags", test.text, cut, got, x.TagCount())
 			}
 		}
 	}

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// Most is the greatest number of statements that a list names, without those that look like reads.
-	Most = 10
-	// mostReads is the greatest number of statements that look like reads and that a list names.
-	mostReads = 4
+	// MaxNamed is the greatest number of statements that a list names, without those that look like reads.
+	MaxNamed = 10
+	// maxReads is the greatest number of statements that look like reads and that a list names.
+	maxReads = 4
 	// mostBytes bounds the text of one statement in a list.
 	mostBytes = 80
 )
@@ -47,8 +47,8 @@ func (l *Statements) add(sql string, looksRead bool) {
 		}
 	}
 	switch {
-	case looksRead && same < mostReads || !looksRead && same < Most:
-		l.named = append(l.named, statement{shortened(sql), looksRead})
+	case looksRead && same < maxReads || !looksRead && same < MaxNamed:
+		l.named = append(l.named, statement{shortenStatement(sql), looksRead})
 	case !looksRead:
 		l.more++
 	}
@@ -66,15 +66,15 @@ func (l *Statements) WithoutReads() Statements {
 // Snapshot returns a copy of the list. Later additions to one of the two do not change the other.
 func (l *Statements) Snapshot() Statements { return Statements{slices.Clip(l.named), l.more} }
 
-// Join appends the statements of another list to the list.
-func (l *Statements) Join(other Statements) {
+// AppendAll appends the statements of another list to the list.
+func (l *Statements) AppendAll(other Statements) {
 	all := append(l.named, other.named...)
-	n := min(len(all), Most)
+	n := min(len(all), MaxNamed)
 	l.named, l.more = all[:n:n], l.more+other.more+len(all)-n
 }
 
-// Empty reports whether the list names no statement.
-func (l *Statements) Empty() bool { return len(l.named) == 0 }
+// IsEmpty reports whether the list names no statement.
+func (l *Statements) IsEmpty() bool { return len(l.named) == 0 }
 
 // String returns the list as part of a sentence: "DROP TABLE a; DROP TABLE b; and 7 more".
 func (l *Statements) String() string {
@@ -91,9 +91,9 @@ func (l *Statements) String() string {
 	return all.String()
 }
 
-// shortened returns a statement up to its first string constant, which may be a secret, because clients log messages.
-// sql may be in any encoding of a client. The result ends between two words.
-func shortened(sql string) string {
+// shortenStatement returns a statement up to its first string constant, which may be a secret, because clients log
+// messages. sql may be in any encoding of a client. The result ends between two words.
+func shortenStatement(sql string) string {
 	sql = strings.TrimRight(sql, "; \t\r\n")
 	if i := strings.IndexAny(sql, "'$"); i >= 0 {
 		sql = sql[:i] + "..."

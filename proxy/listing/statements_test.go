@@ -19,7 +19,7 @@ func TestStatements(t *testing.T) {
 		"DROP TABLE a;\n":                                  "DROP TABLE a",
 		"":                                                 "",
 	} {
-		if got := shortened(sql); got != want || len(got) > mostBytes+len("...") {
+		if got := shortenStatement(sql); got != want || len(got) > mostBytes+len("...") {
 			t.Errorf("%q: %q, want %q", sql, got, want)
 		}
 	}
@@ -27,10 +27,10 @@ func TestStatements(t *testing.T) {
 	for n := range 8 {
 		some.Add(fmt.Sprint("S", n))
 	}
-	all.Join(some)
-	all.Join(some)
+	all.AppendAll(some)
+	all.AppendAll(some)
 	all.Add("T")
-	if got := all.String(); len(all.named) != Most || all.more != 7 || !strings.HasSuffix(got, "S1; and 7 more") {
+	if got := all.String(); len(all.named) != MaxNamed || all.more != 7 || !strings.HasSuffix(got, "S1; and 7 more") {
 		t.Errorf("%d named, %d more: %s", len(all.named), all.more, got)
 	}
 	if len(some.named) != 8 || some.named[7].text != "S7" {
@@ -42,11 +42,11 @@ func TestStatements(t *testing.T) {
 func TestReads(t *testing.T) {
 	t.Parallel()
 	var l Statements
-	for n := range 3 * Most {
+	for n := range 3 * MaxNamed {
 		l.AddRead(fmt.Sprint("R", n))
 	}
 	before := l.Snapshot()
-	for n := range Most + 1 {
+	for n := range MaxNamed + 1 {
 		l.Add(fmt.Sprint("W", n))
 	}
 	if got := l.String(); !strings.HasPrefix(got, "R0; R1; R2; R3; W0; ") || !strings.HasSuffix(got, "W9; and 1 more") {
@@ -56,10 +56,10 @@ func TestReads(t *testing.T) {
 	if got := without.String(); !strings.HasPrefix(got, "W0; ") || !strings.HasSuffix(got, "W9; and 1 more") {
 		t.Error(got)
 	}
-	if got := before.String(); got != "R0; R1; R2; R3" || before.Empty() {
+	if got := before.String(); got != "R0; R1; R2; R3" || before.IsEmpty() {
 		t.Error(got)
 	}
-	if reads := before.WithoutReads(); !reads.Empty() {
+	if reads := before.WithoutReads(); !reads.IsEmpty() {
 		t.Error(reads.String())
 	}
 }

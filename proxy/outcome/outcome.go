@@ -20,18 +20,18 @@ import (
 type Outcome struct {
 	// on means that the turn has sent something, or is about to.
 	on         bool
-	sent, seen position
+	sent, seen serverState
 	// ahead is the value of sent before the last Sync.
-	ahead position
+	ahead serverState
 	// concluded means that only the ReadyForQuery is missing in the answer to a simple Query.
 	concluded bool
 	// ended means that the answer to the end of a transaction has arrived in this turn.
 	ended bool
 }
 
-// position is the server's state between two statements, if no earlier statement failed. Its methods follow
+// serverState is the server's state between two statements, if no earlier statement failed. Its methods follow
 // PostgreSQL's steps. Where servers differ, a method does the step that may have committed more.
-type position struct {
+type serverState struct {
 	// at is the session's block at this position. It counts the transactions that have ended in the turn.
 	at block.Block
 	// dirty means that outside a block there is a change that is not committed yet.
@@ -41,129 +41,129 @@ type position struct {
 	// commits is the number of steps that may have committed something.
 	commits uint32
 	// last is the effect of the last statement on its transaction.
-	last block.Ending
+	last block.TxEffect
 }
 
-// step is the part of a statement that matters for an Outcome.
-type step struct {
-	kind rewrite.Kind
+// txStep is the part of a statement that matters for an Outcome.
+type txStep struct {
+	kind rewrite.StatementKind
 	// tx is the statement's transaction command. snapshot means that the statement needs a snapshot.
-	tx       *rewrite.Transaction
+	tx       *rewrite.TxControl
 	snapshot bool
 	// alone means that the server may run the statement as a separate transaction, although it is in a Sync group, the
 	// statements up to a Sync.
 	alone bool
 }
 
-// stepOf returns the step for statement i of plan. A plan without statements is one step.
-func stepOf(plan *rewrite.Plan, i int) step {
+// stepOfPlan returns the step for statement i of plan. A plan without statements is one step.
+func stepOfPlan(plan *rewrite.Plan, i int) txStep {
 	if i >= len(plan.Statements) {
-		return step{kind: plan.Kind, tx: &noTx, snapshot: plan.Kind != rewrite.Empty}
+		return txStep{kind: plan.Kind, tx: &noTx, snapshot: plan.Kind != rewrite.Empty}
 	}
 	st := &plan.Statements[i]
-	return step{kind: st.Kind, tx: &st.Tx, snapshot: block.Snapshots(st)}
+	return txStep{kind: st.Kind, tx: &st.Tx, snapshot: block.NeedsSnapshot(st)}
 }
 
 // noTx is the transaction command of a statement that is none.
-var noTx rewrite.Transaction
+var noTx rewrite.TxControl
 
-// At returns the Outcome of a turn that has sent nothing, in a session with this block.
-func At(at block.Block) (o Outcome) {
-	o.Start(at)
+// FromBlock returns the Outcome of a turn that has sent nothing, in a session with this block.
+func FromBlock(at block.Block) (o Outcome) {
+	o.ResetTo(at)
 	return o
 }
 
-// Start makes o the Outcome that At returns, without a copy, because each turn calls Start.
-func (o *Outcome) Start(at block.Block) {
+// ResetTo makes o the Outcome that At returns, without a copy, because each turn calls Start.
+func (o *Outcome) ResetTo(at block.Block) {
 	*o = Outcome{}
 	o.on = true
-	o.sent.at = at.Turn()
+	o.sent.at = at.AtRequestStart()
 	o.seen.at = o.sent.at
 }
 
-// Begin records that Sluice has sent a BEGIN with the command tx before the client's frames. The client has an answer
-// by which it is in a block, whatever happens to the BEGIN.
-func (o *Outcome) Begin(tx *rewrite.Transaction) {
-	if !o.sent.at.In() {
-		o.sent.at.Run(tx, false)
+// RecordBegin records that Sluice has sent a BEGIN with the command tx before the client's frames. The client has an
+// answer by which it is in a block, whatever happens to the BEGIN.
+func (o *Outcome) RecordBegin(tx *rewrite.TxControl) {
+	if !o.sent.at.IsOpen() {
+		o.sent.at.RecordCommand(tx, false)
 	}
 	o.seen.at = o.sent.at
 }
 
-// Query records a simple Query. The Query ends an open Sync group (statements without their Sync yet), which commits
-// with it. A plan without statements is one step.
-func (o *Outcome) Query(plan *rewrite.Plan) {
+// RecordQuery records a simple Query. The Query ends an open Sync group (statements without their Sync yet), which
+// commits with it. A plan without statements is one step.
+func (o *Outcome) RecordQuery(plan *rewrite.Plan) {
 	o.concluded = false
 	for i := range max(len(plan.Statements), 1) {
-		o.sent.run(stepOf(plan, i))
+		o.sent.runStep(stepOfPlan(plan, i))
 	}
-	o.sent.end()
+	o.sent.endGroup()
 }
 
-// Call records a FunctionCall, whose end only the ReadyForQuery shows.
-func (o *Outcome) Call() {
-	o.sent.run(step{kind: rewrite.Write, tx: &noTx, snapshot: true})
-	o.sent.end()
+// RecordFunctionCall records a FunctionCall, whose end only the ReadyForQuery shows.
+func (o *Outcome) RecordFunctionCall() {
+	o.sent.runStep(txStep{kind: rewrite.Write, tx: &noTx, snapshot: true})
+	o.sent.endGroup()
 }
 
-// Execute records the execution of a portal. alone means that the server may run the statement as a separate
+// RecordExecute records the execution of a portal. alone means that the server may run the statement as a separate
 // transaction.
-func (o *Outcome) Execute(plan *rewrite.Plan, alone bool) {
-	st := stepOf(plan, 0)
+func (o *Outcome) RecordExecute(plan *rewrite.Plan, alone bool) {
+	st := stepOfPlan(plan, 0)
 	st.alone = alone
-	o.sent.run(st)
+	o.sent.runStep(st)
 }
 
-// Sync records a Sync, which commits changes outside a block.
-func (o *Outcome) Sync() {
+// RecordSync records a Sync, which commits changes outside a block.
+func (o *Outcome) RecordSync() {
 	o.ahead = o.sent
-	o.sent.end()
+	o.sent.endGroup()
 }
 
-// Unsync removes the last Sync from the Outcome. The server ignores that Sync, because the server is about to read COPY
-// data.
-func (o *Outcome) Unsync() { o.sent = o.ahead }
+// RemoveSync removes the last Sync from the Outcome. The server ignores that Sync, because the server is about to read
+// COPY data.
+func (o *Outcome) RemoveSync() { o.sent = o.ahead }
 
-// ForceError records that a message was sent which fails for certain. A block at the server fails, and the changes of a
-// Sync group, the statements up to a Sync, are undone.
-func (o *Outcome) ForceError() { o.sent.abort(false) }
+// RecordForcedError records that a message was sent which fails for certain. A block at the server fails, and the
+// changes of a Sync group, the statements up to a Sync, are undone.
+func (o *Outcome) RecordForcedError() { o.sent.applyError(false) }
 
-// Answered records the tag of statement i of a simple Query, or "" for an empty Query. It returns the statement's
+// RecordTag records the tag of statement i of a simple Query, or "" for an empty Query. It returns the statement's
 // effect on its transaction.
-func (o *Outcome) Answered(plan *rewrite.Plan, i int, tag []byte) block.Ending {
+func (o *Outcome) RecordTag(plan *rewrite.Plan, i int, tag []byte) block.TxEffect {
 	if plan.Kind == rewrite.Unknown || i > 0 && i >= len(plan.Statements) {
-		o.seen.last = endingOf(tag) // more is unknown until ReadyForQuery
-		return o.did(o.seen.last)
+		o.seen.last = endingOfTag(tag) // more is unknown until ReadyForQuery
+		return o.recordEnding(o.seen.last)
 	}
-	o.seen.run(stepOf(plan, i))
-	did := o.did(o.seen.told(tag))
+	o.seen.runStep(stepOfPlan(plan, i))
+	did := o.recordEnding(o.seen.correctByTag(tag))
 	if i+1 >= len(plan.Statements) {
-		o.seen.end()
+		o.seen.endGroup()
 		o.concluded = true
 	}
 	return did
 }
 
-// Executed records the tag of a portal that was executed, at its end or at a row limit. It returns the statement's
-// effect on its transaction.
-func (o *Outcome) Executed(plan *rewrite.Plan, alone bool, tag []byte) block.Ending {
-	st := stepOf(plan, 0)
+// RecordExecuted records the tag of a portal that was executed, at its end or at a row limit. It returns the
+// statement's effect on its transaction.
+func (o *Outcome) RecordExecuted(plan *rewrite.Plan, alone bool, tag []byte) block.TxEffect {
+	st := stepOfPlan(plan, 0)
 	st.alone = alone
-	o.seen.run(st)
+	o.seen.runStep(st)
 	if plan.Kind == rewrite.Unknown {
-		o.seen.last = endingOf(tag)
+		o.seen.last = endingOfTag(tag)
 	}
-	return o.did(o.seen.told(tag))
+	return o.recordEnding(o.seen.correctByTag(tag))
 }
 
-// did records the effect e of a statement that was answered, and returns e.
-func (o *Outcome) did(e block.Ending) block.Ending {
+// recordEnding records the effect e of a statement that was answered, and returns e.
+func (o *Outcome) recordEnding(e block.TxEffect) block.TxEffect {
 	o.ended = o.ended || e != block.GoesOn
 	return e
 }
 
-// endingOf returns the effect of an unparsed statement on its transaction, by its tag.
-func endingOf(tag []byte) block.Ending {
+// endingOfTag returns the effect of an unparsed statement on its transaction, by its tag.
+func endingOfTag(tag []byte) block.TxEffect {
 	switch string(tag) {
 	case "COMMIT":
 		return block.Commits
@@ -173,71 +173,71 @@ func endingOf(tag []byte) block.Ending {
 	return block.GoesOn
 }
 
-// Failed records an error of the server. atEnd says that the failed statement ends a block even when it fails. The
-// server skips everything that was sent after the failed statement, so sent and seen are equal again.
-func (o *Outcome) Failed(atEnd bool) {
-	o.seen.abort(atEnd)
+// RecordFailure records an error of the server. atEnd says that the failed statement ends a block even when it fails.
+// The server skips everything that was sent after the failed statement, so sent and seen are equal again.
+func (o *Outcome) RecordFailure(atEnd bool) {
+	o.seen.applyError(atEnd)
 	o.sent, o.concluded = o.seen, true
 }
 
-// CaughtUp records that everything that was sent is answered, without a ReadyForQuery.
-func (o *Outcome) CaughtUp() { o.seen = o.sent }
+// RecordCaughtUp records that everything that was sent is answered, without a ReadyForQuery.
+func (o *Outcome) RecordCaughtUp() { o.seen = o.sent }
 
-// Ready records a ReadyForQuery with its status, which has precedence. Nothing is left to be answered.
-func (o *Outcome) Ready(status byte) {
-	o.seen.at.Ready(status)
+// RecordReady records a ReadyForQuery with its status, which has precedence. Nothing is left to be answered.
+func (o *Outcome) RecordReady(status byte) {
+	o.seen.at.RecordReady(status)
 	o.seen.commits, o.seen.dirty, o.seen.eager = o.sent.commits, false, false
 	o.sent = o.seen
 }
 
-// Sent returns the block after everything that was sent, if nothing fails.
-func (o *Outcome) Sent() block.Block { return o.sent.at }
+// SentBlock returns the block after everything that was sent, if nothing fails.
+func (o *Outcome) SentBlock() block.Block { return o.sent.at }
 
-// Seen returns the block after everything that was answered.
-func (o *Outcome) Seen() block.Block { return o.seen.at }
+// SeenBlock returns the block after everything that was answered.
+func (o *Outcome) SeenBlock() block.Block { return o.seen.at }
 
-// Ends returns the number of ends of transactions that the turn has sent.
-func (o *Outcome) Ends() uint32 { return o.sent.at.Ends() }
+// SentTxEnds returns the number of ends of transactions that the turn has sent.
+func (o *Outcome) SentTxEnds() uint32 { return o.sent.at.EndedTxCount() }
 
-// Ended reports whether the end of a transaction was answered in this turn.
-func (o *Outcome) Ended() bool { return o.ended }
+// HasEnded reports whether the end of a transaction was answered in this turn.
+func (o *Outcome) HasEnded() bool { return o.ended }
 
-// Concluded reports whether only the ReadyForQuery is missing in the answer to a simple Query.
-func (o *Outcome) Concluded() bool { return o.concluded }
+// IsConcluded reports whether only the ReadyForQuery is missing in the answer to a simple Query.
+func (o *Outcome) IsConcluded() bool { return o.concluded }
 
-// Started reports whether the turn has sent anything, or is about to. The zero Outcome has not.
-func (o *Outcome) Started() bool { return o.on }
+// HasStarted reports whether the turn has sent anything, or is about to. The zero Outcome has not.
+func (o *Outcome) HasStarted() bool { return o.on }
 
 // InBlock reports whether the client, after everything that it has sent, expects to be in a block, even a failed one.
-func (o *Outcome) InBlock() bool { return o.sent.at.In() }
+func (o *Outcome) InBlock() bool { return o.sent.at.IsOpen() }
 
-// Unknown reports whether something may have been committed without an answer. The loss of the server then has an
+// IsUnknown reports whether something may have been committed without an answer. The loss of the server then has an
 // unknown outcome (08007).
-func (o *Outcome) Unknown() bool { return o.sent.commits != o.seen.commits || o.seen.eager }
+func (o *Outcome) IsUnknown() bool { return o.sent.commits != o.seen.commits || o.seen.eager }
 
 // MayCommit reports whether any part of the turn may have been committed, answered or not. Then the turn must not be
 // sent again.
 func (o *Outcome) MayCommit() bool { return o.sent.commits > 0 }
 
-// SyncCommits reports whether a Sync now would commit what was sent, even if that was only reads.
-func (o *Outcome) SyncCommits() bool { return o.on && !o.sent.at.In() }
+// WouldSyncCommit reports whether a Sync now would commit what was sent, even if that was only reads.
+func (o *Outcome) WouldSyncCommit() bool { return o.on && !o.sent.at.IsOpen() }
 
-// Apart reports whether the next statement may belong to another transaction than the earlier statements of its Sync
-// group, the statements up to a Sync.
-func (o *Outcome) Apart() bool { return o.sent.eager }
+// MayStartNewTx reports whether the next statement may belong to another transaction than the earlier statements of its
+// Sync group, the statements up to a Sync.
+func (o *Outcome) MayStartNewTx() bool { return o.sent.eager }
 
-// Loses reports whether the loss of the server now undoes something, or may undo something. The client must then get an
-// error.
-func (o *Outcome) Loses() bool {
-	return o.InBlock() || o.sent.dirty || o.seen.dirty || o.seen.at.In()
+// WouldLoseWork reports whether the loss of the server now undoes something, or may undo something. The client must
+// then get an error.
+func (o *Outcome) WouldLoseWork() bool {
+	return o.InBlock() || o.sent.dirty || o.seen.dirty || o.seen.at.IsOpen()
 }
 
-// RolledBack reports whether the last transaction was rolled back, according to the answers.
-func (o *Outcome) RolledBack() bool { return o.seen.last == block.RollsBack }
+// IsRolledBack reports whether the last transaction was rolled back, according to the answers.
+func (o *Outcome) IsRolledBack() bool { return o.seen.last == block.RollsBack }
 
-// run advances the position by one statement. Outside a block, DDL and statements that may run alone may be committed
-// before the other statements up to the Sync. In a block nothing is committed before the end.
-func (p *position) run(st step) {
+// runStep advances the position by one statement. Outside a block, DDL and statements that may run alone may be
+// committed before the other statements up to the Sync. In a block nothing is committed before the end.
+func (p *serverState) runStep(st txStep) {
 	p.last = block.GoesOn
 	if st.kind == rewrite.Unknown { // it may do anything
 		p.dirty, p.eager = true, true
@@ -249,13 +249,13 @@ func (p *position) run(st step) {
 	if ends && !failed && (inBlock || p.dirty) {
 		p.commits++
 	}
-	if p.last = p.at.Run(st.tx, st.snapshot); p.last != block.GoesOn {
+	if p.last = p.at.RecordCommand(st.tx, st.snapshot); p.last != block.GoesOn {
 		p.dirty, p.eager = false, false
 		return
 	}
 	switch {
-	case failed, inBlock, st.kind <= rewrite.Read, verb == rewrite.Begin, st.kind == rewrite.Control && !prepared(verb):
-	case st.kind == rewrite.DDL || st.alone || prepared(verb):
+	case failed, inBlock, st.kind <= rewrite.Read, verb == rewrite.Begin, st.kind == rewrite.Control && !endsPrepared(verb):
+	case st.kind == rewrite.DDL || st.alone || endsPrepared(verb):
 		p.dirty, p.eager = true, true
 		p.commits++
 	default:
@@ -263,40 +263,40 @@ func (p *position) run(st step) {
 	}
 }
 
-// prepared reports whether a verb is COMMIT PREPARED or ROLLBACK PREPARED, which end another session's transaction at
-// once.
-func prepared(v rewrite.Verb) bool {
+// endsPrepared reports whether a verb is COMMIT PREPARED or ROLLBACK PREPARED, which end another session's transaction
+// at once.
+func endsPrepared(v rewrite.TxVerb) bool {
 	return v == rewrite.CommitPrepared || v == rewrite.RollbackPrepared
 }
 
-// end advances the position by a Sync, or by the end of a simple Query. Outside a block it commits.
-func (p *position) end() {
-	if p.at.In() {
+// endGroup advances the position by a Sync, or by the end of a simple Query. Outside a block it commits.
+func (p *serverState) endGroup() {
+	if p.at.IsOpen() {
 		return
 	}
 	if p.dirty {
 		p.commits++
 	}
-	p.at.End()
+	p.at.RecordSync()
 	p.dirty, p.eager = false, false
 	if p.last == block.GoesOn {
 		p.last = block.Commits
 	}
 }
 
-// told corrects the effect of the last statement by its tag. COMMIT of a failed block rolls back, and its tag is
-// ROLLBACK.
-func (p *position) told(tag []byte) block.Ending {
+// correctByTag corrects the effect of the last statement by its tag. COMMIT of a failed block rolls back, and its tag
+// is ROLLBACK.
+func (p *serverState) correctByTag(tag []byte) block.TxEffect {
 	if p.last == block.Commits && string(tag) == "ROLLBACK" {
 		p.last = block.RollsBack
 	}
 	return p.last
 }
 
-// abort advances the position by an error. A block fails, or ends if its end has failed. Outside a block all
+// applyError advances the position by an error. A block fails, or ends if its end has failed. Outside a block all
 // uncommitted changes are undone.
-func (p *position) abort(atEnd bool) {
-	p.at.Fail(atEnd)
+func (p *serverState) applyError(atEnd bool) {
+	p.at.RecordError(atEnd)
 	p.dirty, p.eager = false, false
 	if p.last == block.GoesOn {
 		p.last = block.RollsBack

@@ -13,22 +13,22 @@ import (
 // command is one statement of the programs below.
 type command struct {
 	text string
-	kind rewrite.Kind
-	tx   rewrite.Transaction
+	kind rewrite.StatementKind
+	tx   rewrite.TxControl
 }
 
 var outcomeCommands = []command{
-	{"BEGIN", rewrite.Control, rewrite.Transaction{Verb: rewrite.Begin}},
-	{"READ", rewrite.Read, rewrite.Transaction{}},
-	{"WRITE", rewrite.Write, rewrite.Transaction{}},
-	{"COMMIT", rewrite.Control, rewrite.Transaction{Verb: rewrite.Commit}},
-	{"ROLLBACK", rewrite.Control, rewrite.Transaction{Verb: rewrite.Rollback}},
-	{"COMMIT AND CHAIN", rewrite.Control, rewrite.Transaction{Verb: rewrite.Commit, Chain: true}},
-	{"ROLLBACK AND CHAIN", rewrite.Control, rewrite.Transaction{Verb: rewrite.Rollback, Chain: true}},
-	{"SAVEPOINT", rewrite.Control, rewrite.Transaction{Verb: rewrite.Savepoint}},
-	{"RELEASE", rewrite.Control, rewrite.Transaction{Verb: rewrite.ReleaseSavepoint}},
-	{"ROLLBACK TO", rewrite.Control, rewrite.Transaction{Verb: rewrite.RollbackTo}},
-	{"DDL", rewrite.DDL, rewrite.Transaction{}},
+	{"BEGIN", rewrite.Control, rewrite.TxControl{Verb: rewrite.Begin}},
+	{"READ", rewrite.Read, rewrite.TxControl{}},
+	{"WRITE", rewrite.Write, rewrite.TxControl{}},
+	{"COMMIT", rewrite.Control, rewrite.TxControl{Verb: rewrite.Commit}},
+	{"ROLLBACK", rewrite.Control, rewrite.TxControl{Verb: rewrite.Rollback}},
+	{"COMMIT AND CHAIN", rewrite.Control, rewrite.TxControl{Verb: rewrite.Commit, Chain: true}},
+	{"ROLLBACK AND CHAIN", rewrite.Control, rewrite.TxControl{Verb: rewrite.Rollback, Chain: true}},
+	{"SAVEPOINT", rewrite.Control, rewrite.TxControl{Verb: rewrite.Savepoint}},
+	{"RELEASE", rewrite.Control, rewrite.TxControl{Verb: rewrite.ReleaseSavepoint}},
+	{"ROLLBACK TO", rewrite.Control, rewrite.TxControl{Verb: rewrite.RollbackTo}},
+	{"DDL", rewrite.DDL, rewrite.TxControl{}},
 }
 
 // outcomeProgram is a turn: the first executes of its commands by the extended protocol,
@@ -70,17 +70,17 @@ func (p *outcomeProgram) worlds(impatient bool, moments []moment) (out []moment,
 	failsAt = -1
 	for i, c := range p.commands {
 		if failsAt < 0 {
-			m.Run(c.text, 0)
+			m.RunCommand(c.text, 0)
 			if m.Failed {
 				failsAt = i
 			} else if i == len(p.commands)-1 && p.executes <= i {
-				m.End()
+				m.EndRequest()
 			}
 		}
 		out = append(out, moment{m.Applied, m.Pending})
 	}
 	if p.synced && failsAt < 0 {
-		m.End()
+		m.EndRequest()
 	}
 	return append(out, moment{m.Applied, m.Pending}), failsAt, m.Status()
 }
@@ -88,15 +88,15 @@ func (p *outcomeProgram) worlds(impatient bool, moments []moment) (out []moment,
 // check plays the program on an outcome, and compares.
 func (p *outcomeProgram) check(t *testing.T, patient, impatient []moment, failsAt int, after byte) {
 	n := len(p.commands)
-	o := At(block.At(p.start))
+	o := FromBlock(block.FromStatus(p.start))
 	for i := range p.executes {
-		o.Execute(p.plans[i], false)
+		o.RecordExecute(p.plans[i], false)
 	}
 	if p.executes < n {
-		o.Query(p.plans[p.executes])
+		o.RecordQuery(p.plans[p.executes])
 	}
 	if p.synced {
-		o.Sync()
+		o.RecordSync()
 	}
 	fail := func(format string, args ...any) {
 		t.Helper()
@@ -111,9 +111,9 @@ func (p *outcomeProgram) check(t *testing.T, patient, impatient []moment, failsA
 			ever = ever || patient[ran].applied > 0 || impatient[ran].applied > 0
 		}
 		switch {
-		case changes && !o.Unknown():
+		case changes && !o.IsUnknown():
 			fail("after %d answers the outcome counts as known", seen)
-		case !changes && o.Unknown() && failsAt < 0:
+		case !changes && o.IsUnknown() && failsAt < 0:
 			fail("after %d answers the outcome counts as unknown", seen)
 		case ever && !o.MayCommit():
 			fail("after %d answers it may be sent again", seen)
@@ -126,8 +126,8 @@ func (p *outcomeProgram) check(t *testing.T, patient, impatient []moment, failsA
 			break
 		}
 		if seen == failsAt {
-			o.Failed(false)
-			if o.Unknown() {
+			o.RecordFailure(false)
+			if o.IsUnknown() {
 				fail("an error leaves nothing open")
 			}
 			if o.InBlock() != (after != 'I') {
@@ -139,9 +139,9 @@ func (p *outcomeProgram) check(t *testing.T, patient, impatient []moment, failsA
 			break
 		}
 		if seen < p.executes {
-			o.Executed(p.plans[seen], false, nil)
+			o.RecordExecuted(p.plans[seen], false, nil)
 		} else {
-			o.Answered(p.plans[p.executes], seen-p.executes, nil)
+			o.RecordTag(p.plans[p.executes], seen-p.executes, nil)
 			if o.concluded != (seen == n-1) {
 				fail("concluded: %v", o.concluded)
 			}

@@ -25,7 +25,7 @@ func TestAsked(t *testing.T) {
 		"cut and not": {answers: []string{cut, cut, conflict}, sent: 3},
 	} {
 		sent := 0
-		question.Asked(func() (string, error) {
+		question.RetryInterrupted(func() (string, error) {
 			sent++
 			return c.answers[min(sent, len(c.answers))-1], c.err
 		})

@@ -17,29 +17,29 @@ const (
 // claimed is how long a claim of a question lasts if its owner does not report the result.
 const claimed = 30 * time.Second
 
-// Pace says when a question to the server is due. The zero Pace is that of a question that was never asked. Pace is
+// Schedule says when a question to the server is due. The zero Pace is that of a question that was never asked. Pace is
 // safe for concurrent use.
-type Pace struct {
+type Schedule struct {
 	next   atomic.Int64 // when it is due, in Unix nanoseconds; 0 means now
 	faults atomic.Int32 // consecutive faults
 }
 
-// Due reports whether the question may be asked now.
-func (p *Pace) Due(now time.Time) bool { return now.UnixNano() >= p.next.Load() }
+// IsDue reports whether the question may be asked now.
+func (p *Schedule) IsDue(now time.Time) bool { return now.UnixNano() >= p.next.Load() }
 
-// Rests reports whether the last attempt to ask met a fault, and the pause after that is not over.
-func (p *Pace) Rests(now time.Time) bool { return p.faults.Load() > 0 && !p.Due(now) }
+// IsPausing reports whether the last attempt to ask met a fault, and the pause after that is not over.
+func (p *Schedule) IsPausing(now time.Time) bool { return p.faults.Load() > 0 && !p.IsDue(now) }
 
 // Claim reports whether the caller should ask the question. Only one of several callers gets a due question. That
 // caller reports the result by Answered, Failed or Unasked.
-func (p *Pace) Claim(now time.Time) bool {
+func (p *Schedule) Claim(now time.Time) bool {
 	next := p.next.Load()
 	return now.UnixNano() >= next && p.next.CompareAndSwap(next, now.Add(claimed).UnixNano())
 }
 
-// Answered records an answer of the server. The question is due again when the answer is older than age. An age of 0
-// means never.
-func (p *Pace) Answered(now time.Time, age time.Duration) {
+// RecordAnswer records an answer of the server. The question is due again when the answer is older than age. An age of
+// 0 means never.
+func (p *Schedule) RecordAnswer(now time.Time, age time.Duration) {
 	p.faults.Store(0)
 	if age == 0 {
 		p.next.Store(math.MaxInt64)
@@ -48,8 +48,8 @@ func (p *Pace) Answered(now time.Time, age time.Duration) {
 	p.next.Store(now.Add(age).UnixNano())
 }
 
-// Failed records a fault of the question, and returns the pause after which the question is due again.
-func (p *Pace) Failed(now time.Time) time.Duration {
+// RecordFault records a fault of the question, and returns the pause after which the question is due again.
+func (p *Schedule) RecordFault(now time.Time) time.Duration {
 	n := p.faults.Add(1)
 	pause := MostPause
 	if n < 7 {
@@ -59,5 +59,5 @@ func (p *Pace) Failed(now time.Time) time.Duration {
 	return pause
 }
 
-// Unasked records that the question was claimed and not asked, so that it is due again.
-func (p *Pace) Unasked() { p.next.Store(0) }
+// Unclaim records that the question was claimed and not asked, so that it is due again.
+func (p *Schedule) Unclaim() { p.next.Store(0) }

@@ -25,14 +25,14 @@ const (
 	Faults
 )
 
-// Meaning is the consequence that a fault of a question has.
-type Meaning uint8
+// FaultAction is the consequence that a fault of a question has.
+type FaultAction uint8
 
 // These are all meanings of faults. In any case a connection is closed if it was lost, or if an answer is still due on
 // it.
 const (
 	// Again means that the question is asked again at once on the same backend. After several attempts it means Later.
-	Again Meaning = iota
+	Again FaultAction = iota
 	// Elsewhere means that the question is asked again at once on another backend. After several attempts it means Later.
 	Elsewhere
 	// Later means that nothing is known, and that the question is asked again after a pause.
@@ -47,56 +47,56 @@ const (
 // assumption until the answer, and the meaning of each fault.
 type Question struct {
 	Name, When, Meanwhile string
-	On                    [Faults]Meaning
+	On                    [Faults]FaultAction
 }
 
 // These are all questions that Sluice asks.
 var (
 	Groups = Question{Name: "groups", When: "a backend is lent, with replay", Meanwhile: "the statements of a pipeline outside of a block are not run again",
-		On: [Faults]Meaning{Again, Later, Later, Later}}
+		On: [Faults]FaultAction{Again, Later, Later, Later}}
 	Purity = Question{Name: "purity", When: "a backend is lent; a text that looks like a read is sent, or was lost", Meanwhile: "what was known before, for two minutes; else what looks like a read is a write",
-		On: [Faults]Meaning{Again, Later, Later, Later}}
+		On: [Faults]FaultAction{Again, Later, Later, Later}}
 	Unseen = Question{Name: "functions that leave something", When: "a backend is lent (kind postgres)", Meanwhile: "what was known before",
-		On: [Faults]Meaning{Later, Later, Later, Later}}
+		On: [Faults]FaultAction{Later, Later, Later, Later}}
 	Left = Question{Name: "what functions have left", When: "a transaction has ended that called functions (kind postgres)", Meanwhile: "the backend is nobody else's, and is given up",
-		On: [Faults]Meaning{Client, Client, Client, Client}}
+		On: [Faults]FaultAction{Client, Client, Client, Client}}
 	Schema = Question{Name: "schema", When: "a text names what the snapshot of the relations lacks, or the schema has changed", Meanwhile: "texts that name no relation pass; others wait, go by the snapshot before, or fail (53300)",
-		On: [Faults]Meaning{Again, Elsewhere, Elsewhere, Later}}
+		On: [Faults]FaultAction{Again, Elsewhere, Elsewhere, Later}}
 	SchemaThere = Question{Name: "schema of a database", When: "a client connects whose database stands for a schema", Meanwhile: "the client waits",
-		On: [Faults]Meaning{Again, Elsewhere, Elsewhere, Client}}
+		On: [Faults]FaultAction{Again, Elsewhere, Elsewhere, Client}}
 	Locks = Question{Name: "rows of locks", When: "a lock is taken, renewed or given up", Meanwhile: "a lock that is wanted is not held; one that is held stays until its lease has run out",
-		On: [Faults]Meaning{Again, Client, Client, Client}}
+		On: [Faults]FaultAction{Again, Client, Client, Client}}
 	Sequences = Question{Name: "sequences discarded", When: "a backend is lent on which another session has drawn numbers", Meanwhile: "currval and lastval fail as where nothing was drawn",
-		On: [Faults]Meaning{Again, Elsewhere, Elsewhere, No}}
+		On: [Faults]FaultAction{Again, Elsewhere, Elsewhere, No}}
 	Numbers = Question{Name: "numbers of the session's own", When: "currval or lastval in a block, on a backend that others have used", Meanwhile: "they fail as where nothing was drawn",
-		On: [Faults]Meaning{Client, Client, Client, Later}}
+		On: [Faults]FaultAction{Client, Client, Client, Later}}
 	Settings = Question{Name: "settings", When: "a backend is lent that has others than the session's", Meanwhile: "nothing is sent",
-		On: [Faults]Meaning{Again, Elsewhere, Elsewhere, Client}}
+		On: [Faults]FaultAction{Again, Elsewhere, Elsewhere, Client}}
 	Job = Question{Name: "job of an index", When: "a CREATE INDEX is awaited", Meanwhile: "the client waits",
-		On: [Faults]Meaning{Again, Client, Client, No}}
+		On: [Faults]FaultAction{Again, Client, Client, No}}
 	Index = Question{Name: "index of a job", When: "a job that has ended says why", Meanwhile: "the client waits",
-		On: [Faults]Meaning{Again, Client, Client, Client}}
+		On: [Faults]FaultAction{Again, Client, Client, Client}}
 )
 
-// Table lists all questions that Sluice asks.
-var Table = []*Question{&Groups, &Purity, &Unseen, &Left, &Schema, &SchemaThere, &Locks, &Sequences, &Numbers, &Settings, &Job, &Index}
+// All lists all questions that Sluice asks.
+var All = []*Question{&Groups, &Purity, &Unseen, &Left, &Schema, &SchemaThere, &Locks, &Sequences, &Numbers, &Settings, &Job, &Index}
 
-// OnPostgres is SQL that precedes a question in the same Query, on a PostgreSQL server. It protects the question from
-// the settings of the backend's last client or of this one: a timeout, a user's operators, a role without rights. The
-// settings of OnPostgres end with the Query. A client's timeout ends with the first statement. Until then the timeout
-// can interrupt the Query (Asked).
-const OnPostgres = "SET LOCAL statement_timeout TO 0; SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout TO 0; SET LOCAL search_path TO pg_catalog; " +
+// PostgresPrefix is SQL that precedes a question in the same Query, on a PostgreSQL server. It protects the question
+// from the settings of the backend's last client or of this one: a timeout, a user's operators, a role without rights.
+// The settings of PostgresPrefix end with the Query. A client's timeout ends with the first statement. Until then the
+// timeout can interrupt the Query (Asked).
+const PostgresPrefix = "SET LOCAL statement_timeout TO 0; SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout TO 0; SET LOCAL search_path TO pg_catalog; " +
 	"SET LOCAL SESSION AUTHORIZATION DEFAULT; SET LOCAL ROLE NONE; "
 
-// mostAsked bounds the attempts of Asked. The first statement of a question takes far less than a millisecond, the
+// maxInterrupted bounds the attempts of Asked. The first statement of a question takes far less than a millisecond, the
 // shortest statement_timeout, unless the machine is busy. Five consecutive interruptions are very unlikely.
-const mostAsked = 5
+const maxInterrupted = 5
 
-// Asked calls send, which sends a question or a Query of settings. After an interruption by a client's
+// RetryInterrupted calls send, which sends a question or a Query of settings. After an interruption by a client's
 // statement_timeout (57014), Asked calls send again. send returns the SQLSTATE of the server's error, or "" for none.
 // An error of send means that there was no answer, and ends the attempts.
-func Asked(send func() (state string, err error)) {
-	for range mostAsked {
+func RetryInterrupted(send func() (state string, err error)) {
+	for range maxInterrupted {
 		if state, err := send(); err != nil || state != "57014" {
 			return
 		}

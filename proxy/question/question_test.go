@@ -10,7 +10,7 @@ import (
 func TestTable(t *testing.T) {
 	t.Parallel()
 	names := map[string]bool{}
-	for _, q := range Table {
+	for _, q := range All {
 		if q.Name == "" || q.When == "" || q.Meanwhile == "" || names[q.Name] {
 			t.Errorf("%+v", q)
 		}
@@ -41,36 +41,36 @@ func TestClassify(t *testing.T) {
 // ends them, and a claim that nobody ends does not hold for ever.
 func TestPace(t *testing.T) {
 	t.Parallel()
-	var p Pace
+	var p Schedule
 	now := time.Unix(1_000_000, 0)
-	if !p.Due(now) || !p.Claim(now) || p.Due(now) || p.Claim(now) {
+	if !p.IsDue(now) || !p.Claim(now) || p.IsDue(now) || p.Claim(now) {
 		t.Fatal("the first question")
 	}
-	if p.Due(now.Add(claimed-1)) || !p.Due(now.Add(claimed)) {
+	if p.IsDue(now.Add(claimed-1)) || !p.IsDue(now.Add(claimed)) {
 		t.Error("a claim that nobody ends")
 	}
-	p.Unasked()
+	p.Unclaim()
 	if !p.Claim(now) {
 		t.Error("behind one who did not ask")
 	}
 	for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60, 60} {
-		if got := p.Failed(now); got != want*time.Second || p.Due(now.Add(got-1)) || !p.Due(now.Add(got)) {
+		if got := p.RecordFault(now); got != want*time.Second || p.IsDue(now.Add(got-1)) || !p.IsDue(now.Add(got)) {
 			t.Errorf("a pause of %v, want %d s", got, want)
 		}
 	}
 	for range 1000 {
-		if p.Failed(now) != MostPause {
+		if p.RecordFault(now) != MostPause {
 			t.Fatal("the pause does not stay")
 		}
 	}
-	p.Answered(now, Age)
-	if p.Due(now.Add(Age-1)) || !p.Due(now.Add(Age)) {
+	p.RecordAnswer(now, Age)
+	if p.IsDue(now.Add(Age-1)) || !p.IsDue(now.Add(Age)) {
 		t.Error("an answer does not hold for its age")
 	}
-	if p.Failed(now) != FirstPause {
+	if p.RecordFault(now) != FirstPause {
 		t.Error("an answer does not end the pauses")
 	}
-	if p.Answered(now, 0); p.Due(now.Add(100 * 365 * 24 * time.Hour)) {
+	if p.RecordAnswer(now, 0); p.IsDue(now.Add(100 * 365 * 24 * time.Hour)) {
 		t.Error("an answer without an age becomes old")
 	}
 }

@@ -28,7 +28,7 @@ type listener struct {
 	file   *os.File
 	socket syscall.RawConn
 	addr   net.Addr
-	closer closer
+	closer deferredCloser
 
 	// The following fields belong to Accept: a callback that is made once, and its results.
 	onAccept func(fd uintptr) bool
@@ -58,18 +58,18 @@ func (l *listener) Accept() (net.Conn, error) {
 	for {
 		switch err := l.socket.Read(l.onAccept); {
 		case err != nil:
-			return nil, l.failed(closedOr(err))
+			return nil, l.acceptError(toNetError(err))
 		case l.errno == 0:
 			return newAccepted(l)
-		case (l.errno == syscall.EMFILE || l.errno == syscall.ENFILE) && l.closer.flush():
+		case (l.errno == syscall.EMFILE || l.errno == syscall.ENFILE) && l.closer.closeCollected():
 			// The flush has freed file descriptors, so accept is tried again.
 		default:
-			return nil, l.failed(os.NewSyscallError("accept4", l.errno))
+			return nil, l.acceptError(os.NewSyscallError("accept4", l.errno))
 		}
 	}
 }
 
-func (l *listener) failed(err error) error {
+func (l *listener) acceptError(err error) error {
 	return &net.OpError{Op: "accept", Net: l.addr.Network(), Addr: l.addr, Err: err}
 }
 
@@ -95,13 +95,13 @@ func (l *listener) Addr() net.Addr { return l.addr }
 func (l *listener) Close() error {
 	l.closer.close()
 	if err := l.file.Close(); err != nil {
-		return &net.OpError{Op: "close", Net: l.addr.Network(), Addr: l.addr, Err: closedOr(err)}
+		return &net.OpError{Op: "close", Net: l.addr.Network(), Addr: l.addr, Err: toNetError(err)}
 	}
 	return nil
 }
 
-// accepted is a connection that a Listener has accepted.
-type accepted struct {
+// acceptedConn is a connection that a Listener has accepted.
+type acceptedConn struct {
 	file     *os.File
 	socket   syscall.RawConn
 	listener *listener
@@ -116,32 +116,32 @@ var errUnwatched = errors.New("the kernel takes no more connections to watch: ra
 
 // newAccepted returns the connection that tryAccept has accepted last.
 func newAccepted(l *listener) (net.Conn, error) {
-	c := &accepted{file: os.NewFile(uintptr(l.fd), "tcp"), listener: l}
+	c := &acceptedConn{file: os.NewFile(uintptr(l.fd), "tcp"), listener: l}
 	c.socket, _ = c.file.SyscallConn() // fails for a nil File only
 	if c.file.SetDeadline(time.Time{}) != nil {
 		_ = c.file.Close() // nothing was written; the first error is returned
-		return nil, l.failed(errUnwatched)
+		return nil, l.acceptError(errUnwatched)
 	}
 	switch l.from.Family {
 	case syscall.AF_INET:
 		from := (*syscall.RawSockaddrInet4)(unsafe.Pointer(&l.from))
 		c.remote.IP = append(c.ip[:0:4], from.Addr[:]...)
-		c.remote.Port = portOf(&from.Port)
+		c.remote.Port = decodePort(&from.Port)
 	case syscall.AF_INET6:
 		c.remote.IP = append(c.ip[:0], l.from.Addr[:]...)
-		c.remote.Port = portOf(&l.from.Port)
-		c.remote.Zone = zoneOf(int(l.from.Scope_id))
+		c.remote.Port = decodePort(&l.from.Port)
+		c.remote.Zone = zoneName(int(l.from.Scope_id))
 	}
 	return c, nil
 }
 
-// portOf decodes a port in network byte order.
-func portOf(port *uint16) int {
+// decodePort decodes a port in network byte order.
+func decodePort(port *uint16) int {
 	return int(binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(port))[:]))
 }
 
-// zoneOf returns the zone of a link-local IPv6 address, or "" for the index 0.
-func zoneOf(index int) string {
+// zoneName returns the zone of a link-local IPv6 address, or "" for the index 0.
+func zoneName(index int) string {
 	if index == 0 {
 		return ""
 	}
@@ -152,35 +152,41 @@ func zoneOf(index int) string {
 }
 
 // LocalAddr returns the listener's address.
-func (c *accepted) LocalAddr() net.Addr { return c.listener.addr }
+func (c *acceptedConn) LocalAddr() net.Addr { return c.listener.addr }
 
-func (c *accepted) RemoteAddr() net.Addr { return &c.remote }
+func (c *acceptedConn) RemoteAddr() net.Addr { return &c.remote }
 
-func (c *accepted) Read(b []byte) (int, error) {
+func (c *acceptedConn) Read(b []byte) (int, error) {
 	n, err := c.file.Read(b)
 	if err == nil {
 		return n, nil
 	}
-	if err = c.outcome(err); err == io.EOF {
+	if err = c.convertError(err); err == io.EOF {
 		return 0, io.EOF
 	}
 	return 0, opError(c, "read", err)
 }
 
-func (c *accepted) Write(b []byte) (int, error) {
+func (c *acceptedConn) Write(b []byte) (int, error) {
 	n, err := c.file.Write(b)
 	if err == nil {
 		return n, nil
 	}
-	return n, opError(c, "write", c.outcome(err))
+	return n, opError(c, "write", c.convertError(err))
 }
 
-func (c *accepted) SetDeadline(t time.Time) error      { return c.set(c.file.SetDeadline(t)) }
-func (c *accepted) SetReadDeadline(t time.Time) error  { return c.set(c.file.SetReadDeadline(t)) }
-func (c *accepted) SetWriteDeadline(t time.Time) error { return c.set(c.file.SetWriteDeadline(t)) }
+func (c *acceptedConn) SetDeadline(t time.Time) error {
+	return c.wrapDeadlineError(c.file.SetDeadline(t))
+}
+func (c *acceptedConn) SetReadDeadline(t time.Time) error {
+	return c.wrapDeadlineError(c.file.SetReadDeadline(t))
+}
+func (c *acceptedConn) SetWriteDeadline(t time.Time) error {
+	return c.wrapDeadlineError(c.file.SetWriteDeadline(t))
+}
 
-func (c *accepted) set(err error) error {
-	if err = c.outcome(err); err != nil {
+func (c *acceptedConn) wrapDeadlineError(err error) error {
+	if err = c.convertError(err); err != nil {
 		return opError(c, "set", err)
 	}
 	return nil
@@ -188,20 +194,20 @@ func (c *accepted) set(err error) error {
 
 // Close ends the connection for its peer and for local goroutines that wait for it. The descriptor is closed later,
 // within closeEvery.
-func (c *accepted) Close() error {
+func (c *acceptedConn) Close() error {
 	if !c.closed.CompareAndSwap(false, true) {
 		return opError(c, "close", net.ErrClosed)
 	}
-	if err := c.listener.closer.add(c); err != nil {
+	if err := c.listener.closer.endConn(c); err != nil {
 		return opError(c, "close", err)
 	}
 	return nil
 }
 
 // CloseWrite ends the outgoing half of the connection.
-func (c *accepted) CloseWrite() error {
+func (c *acceptedConn) CloseWrite() error {
 	var failed error
-	err := asSocket{c}.Control(func(fd uintptr) { failed = os.NewSyscallError("shutdown", syscall.Shutdown(int(fd), syscall.SHUT_WR)) })
+	err := acceptedSocket{c}.Control(func(fd uintptr) { failed = os.NewSyscallError("shutdown", syscall.Shutdown(int(fd), syscall.SHUT_WR)) })
 	if err = cmp.Or(err, failed); err != nil {
 		return opError(c, "close", err)
 	}
@@ -209,45 +215,45 @@ func (c *accepted) CloseWrite() error {
 }
 
 // SyscallConn returns the connection's socket. It does not allocate.
-func (c *accepted) SyscallConn() (syscall.RawConn, error) { return asSocket{c}, nil }
+func (c *acceptedConn) SyscallConn() (syscall.RawConn, error) { return acceptedSocket{c}, nil }
 
-// asSocket is an accepted connection as a syscall.RawConn. After Close, its methods do not call their function, because
-// the descriptor belongs to another socket by then.
-type asSocket struct{ *accepted }
-
-func (s asSocket) Control(f func(fd uintptr)) error {
-	if s.closed.Load() {
-		return net.ErrClosed
-	}
-	return s.outcome(s.socket.Control(f))
-}
-
-func (s asSocket) Read(f func(fd uintptr) bool) error {
-	if s.closed.Load() {
-		return net.ErrClosed
-	}
-	return s.outcome(s.socket.Read(f))
-}
-
-func (s asSocket) Write(f func(fd uintptr) bool) error {
-	if s.closed.Load() {
-		return net.ErrClosed
-	}
-	return s.outcome(s.socket.Write(f))
-}
-
-// outcome converts an error to package net's form. For a closed connection, outcome always returns net.ErrClosed,
+// acceptedSocket is an accepted connection as a syscall.RawConn. After Close, its methods do not call their function,
 // because the descriptor belongs to another socket by then.
-func (c *accepted) outcome(err error) error {
+type acceptedSocket struct{ *acceptedConn }
+
+func (s acceptedSocket) Control(f func(fd uintptr)) error {
+	if s.closed.Load() {
+		return net.ErrClosed
+	}
+	return s.convertError(s.socket.Control(f))
+}
+
+func (s acceptedSocket) Read(f func(fd uintptr) bool) error {
+	if s.closed.Load() {
+		return net.ErrClosed
+	}
+	return s.convertError(s.socket.Read(f))
+}
+
+func (s acceptedSocket) Write(f func(fd uintptr) bool) error {
+	if s.closed.Load() {
+		return net.ErrClosed
+	}
+	return s.convertError(s.socket.Write(f))
+}
+
+// convertError converts an error to package net's form. For a closed connection, outcome always returns net.ErrClosed,
+// because the descriptor belongs to another socket by then.
+func (c *acceptedConn) convertError(err error) error {
 	if c.closed.Load() {
 		return net.ErrClosed
 	}
-	return closedOr(err)
+	return toNetError(err)
 }
 
-// closedOr converts an error of package os, or of the runtime's poller, to package net's form. The poller has two
+// toNetError converts an error of package os, or of the runtime's poller, to package net's form. The poller has two
 // errors: one for a deadline, and one that is not exported for a closed descriptor.
-func closedOr(err error) error {
+func toNetError(err error) error {
 	if file, ok := err.(*os.PathError); ok {
 		err = file.Err
 	}

@@ -23,7 +23,7 @@ func TestAccepted(t *testing.T) {
 		for name, wrap := range map[string]func(net.Conn) net.Conn{
 			"itself": func(c net.Conn) net.Conn { return c },
 			"raw":    func(c net.Conn) net.Conn { return Wrap(c) },
-			"plain":  func(c net.Conn) net.Conn { return Plain(c) },
+			"plain":  func(c net.Conn) net.Conn { return WrapPlain(c) },
 		} {
 			t.Run(address+", "+name, func(t *testing.T) {
 				client, conn := connected(t, ln)
@@ -81,8 +81,8 @@ func writeUntilError(conn net.Conn) (err error) {
 	return err
 }
 
-// Close ends a connection for its peer and for who waits on it; behind it nothing is read or written, and nothing but the
-// descriptor is left, for a moment.
+// Close ends a connection for its peer and for who waits on it; behind it nothing is read or written, and nothing but
+// the descriptor is left, for a moment.
 func TestCloseAccepted(t *testing.T) {
 	t.Parallel()
 	ln := listening(t, "127.0.0.1:0")
@@ -91,7 +91,7 @@ func TestCloseAccepted(t *testing.T) {
 		t.Fatal(err)
 	}
 	ln.(Listener).closer.files = []*os.File{first} // the timer is set for the first: nobody's descriptor is given back
-	for name, wrap := range map[string]func(net.Conn) Conn{"raw": Wrap, "plain": Plain} {
+	for name, wrap := range map[string]func(net.Conn) Conn{"raw": Wrap, "plain": WrapPlain} {
 		client, conn := connected(t, ln)
 		server := wrap(conn)
 		read := make(chan error)
@@ -144,8 +144,8 @@ func TestCloseAccepted(t *testing.T) {
 	}
 }
 
-// A connection that is closed while others read, write, look at it and set deadlines ends for all of them, and nobody is
-// given what is not the client's.
+// A connection that is closed while others read, write, look at it and set deadlines ends for all of them, and nobody
+// is given what is not the client's.
 func TestCloseBesideUse(t *testing.T) {
 	t.Parallel()
 	ln := listening(t, "127.0.0.1:0")
@@ -153,7 +153,7 @@ func TestCloseBesideUse(t *testing.T) {
 		client, conn := connected(t, ln)
 		server := Wrap(conn)
 		if n%2 == 0 {
-			server = Plain(conn)
+			server = WrapPlain(conn)
 		}
 		var users sync.WaitGroup
 		use := func(once func() error) {
@@ -202,20 +202,20 @@ func TestCloseBesideUse(t *testing.T) {
 func TestParkClosed(t *testing.T) {
 	t.Parallel()
 	resumed := make(chan int, 1)
-	p, err := NewParking(func(n int) { resumed <- n })
+	p, err := NewParkedConns(func(n int) { resumed <- n })
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
 	ln := listening(t, "127.0.0.1:0")
-	var spot Spot
+	var spot ParkingSpot
 	_, conn := connected(t, ln)
 	closed := Wrap(conn)
 	closed.Close()
 	if p.Park(closed, 1, &spot) {
 		t.Error("a connection that is closed is parked")
 	}
-	p.Leave(closed)
+	p.Unregister(closed)
 	_, conn = connected(t, ln)
 	parked := Wrap(conn)
 	if !p.Park(parked, 2, &spot) {
@@ -223,10 +223,10 @@ func TestParkClosed(t *testing.T) {
 	}
 	parked.Close()
 	p.Wake(&spot)
-	if n := <-resumed; n != 2 || p.Parked() != 0 {
-		t.Errorf("%d is resumed, %d are parked", n, p.Parked())
+	if n := <-resumed; n != 2 || p.Count() != 0 {
+		t.Errorf("%d is resumed, %d are parked", n, p.Count())
 	}
-	p.Leave(parked)
+	p.Unregister(parked)
 }
 
 // Descriptors come back: after a moment, at once where many are gathered, and with the listener.
@@ -341,7 +341,7 @@ func TestAcceptOutOfDescriptors(t *testing.T) {
 func connected(t *testing.T, ln net.Listener) (client, server net.Conn) {
 	t.Helper()
 	server, client = pairOf(t, ln)
-	if _, ok := server.(*accepted); !ok {
+	if _, ok := server.(*acceptedConn); !ok {
 		t.Fatalf("Accept has returned a %T", server)
 	}
 	return client, server

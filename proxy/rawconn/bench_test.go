@@ -40,7 +40,7 @@ var benched = []struct {
 	wrap func(net.Conn) net.Conn
 }{
 	{"net", func(c net.Conn) net.Conn { return c }},
-	{"plain", func(c net.Conn) net.Conn { return Plain(c) }},
+	{"plain", func(c net.Conn) net.Conn { return WrapPlain(c) }},
 	{"raw", func(c net.Conn) net.Conn { return Wrap(c) }},
 }
 

@@ -20,9 +20,9 @@ const closeEvery = 50 * time.Millisecond
 // descriptors (ulimit -n) must include them.
 const MostEnded = 32
 
-// closer collects the descriptors of closed connections. A closed connection ends at once, because its descriptor is
-// redirected to another socket. The descriptor is closed later, together with other descriptors.
-type closer struct {
+// deferredCloser collects the descriptors of closed connections. A closed connection ends at once, because its
+// descriptor is redirected to another socket. The descriptor is closed later, together with other descriptors.
+type deferredCloser struct {
 	mu    sync.Mutex
 	files []*os.File
 	timer *time.Timer
@@ -37,7 +37,7 @@ type closer struct {
 
 // open creates the socket to which descriptors are redirected. If no descriptor is free, the closer closes connections
 // in one step.
-func (c *closer) open() {
+func (c *deferredCloser) open() {
 	c.onReplace = func(fd uintptr) {
 		_, _, c.errno = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(c.instead), fd, syscall.O_CLOEXEC)
 	}
@@ -45,16 +45,16 @@ func (c *closer) open() {
 	if c.instead, err = unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
 		c.instead = -1
 	}
-	c.timer = time.AfterFunc(time.Hour, func() { c.flush() })
+	c.timer = time.AfterFunc(time.Hour, func() { c.closeCollected() })
 	c.timer.Stop()
 }
 
-// add ends a connection. The connection's descriptor is closed later, or at once if it cannot be redirected.
-func (c *closer) add(conn *accepted) error {
+// endConn ends a connection. The connection's descriptor is closed later, or at once if it cannot be redirected.
+func (c *deferredCloser) endConn(conn *acceptedConn) error {
 	c.mu.Lock()
-	if !c.replaced(conn) {
+	if !c.redirect(conn) {
 		c.mu.Unlock()
-		return closedOr(conn.file.Close())
+		return toNetError(conn.file.Close())
 	}
 	if c.files = append(c.files, conn.file); len(c.files) == 1 {
 		c.timer.Reset(closeEvery)
@@ -63,14 +63,14 @@ func (c *closer) add(conn *accepted) error {
 	c.mu.Unlock()
 	_ = conn.file.SetDeadline(time.Unix(1, 0)) // wakes its waiters; an error means that it is closed by now
 	if full {
-		c.flush()
+		c.closeCollected()
 	}
 	return nil
 }
 
-// replaced redirects the connection's descriptor to the socket without a peer, and reports whether that succeeded. The
+// redirect redirects the connection's descriptor to the socket without a peer, and reports whether that succeeded. The
 // caller holds mu.
-func (c *closer) replaced(conn *accepted) bool {
+func (c *deferredCloser) redirect(conn *acceptedConn) bool {
 	if c.instead < 0 {
 		return false
 	}
@@ -78,8 +78,8 @@ func (c *closer) replaced(conn *accepted) bool {
 	return err == nil && c.errno == 0
 }
 
-// flush closes the collected descriptors. It reports whether there were any.
-func (c *closer) flush() bool {
+// closeCollected closes the collected descriptors. It reports whether there were any.
+func (c *deferredCloser) closeCollected() bool {
 	c.mu.Lock()
 	files := c.files
 	c.files = nil
@@ -91,7 +91,7 @@ func (c *closer) flush() bool {
 }
 
 // close closes the collected descriptors. Later connections are closed in one step.
-func (c *closer) close() {
+func (c *deferredCloser) close() {
 	c.mu.Lock()
 	if c.instead >= 0 {
 		_ = syscall.Close(c.instead) // never connected; an error loses nothing
@@ -99,5 +99,5 @@ func (c *closer) close() {
 	}
 	c.timer.Stop()
 	c.mu.Unlock()
-	c.flush()
+	c.closeCollected()
 }

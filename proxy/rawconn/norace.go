@@ -2,6 +2,6 @@
 
 package rawconn
 
-func sending([]byte) {}
+func raceBeforeSend([]byte) {}
 
-func received([]byte) {}
+func raceAfterReceive([]byte) {}

@@ -6,32 +6,32 @@ import (
 	"syscall"
 )
 
-// Parking holds connections that wait for their peers: one goroutine waits for all of them. Each entry is resumed once:
-// when its connection is readable, has ended or has failed, when Wake is called, or when the Parking ends.
+// ParkedConns holds connections that wait for their peers: one goroutine waits for all of them. Each entry is resumed
+// once: when its connection is readable, has ended or has failed, when Wake is called, or when the Parking ends.
 //
 // The table places, under mu, decides which connections are parked. The code that removes an entry resumes it. The
 // kernel, or a Spot, may name an entry that has left, whose ticket is then unknown. So nothing depends on the number of
 // a file descriptor, which another connection may have by then. A Parking is safe for concurrent use.
-type Parking[T any] struct {
+type ParkedConns[T any] struct {
 	resume func(T)
 	set    *pollSet // nil if the system has none; nothing is parked then
 	ended  chan struct{}
 
 	mu     sync.Mutex
-	places []place[T] // as many as were ever parked at once
-	free   uint32     // index of the first free place plus 1; 0 for none
+	places []parkingPlace[T] // as many as were ever parked at once
+	free   uint32            // index of the first free place plus 1; 0 for none
 	parked int
 	closed bool
 }
 
-// place is an entry of a Parking. turn is the number of its uses so far.
-type place[T any] struct {
+// parkingPlace is an entry of a Parking. turn is the number of its uses so far.
+type parkingPlace[T any] struct {
 	who  T
 	turn uint32
 	next uint32 // if free, the next free place plus 1; otherwise taken
 }
 
-func (at *place[T]) ticket(i int) uint64 { return uint64(at.turn)<<32 | uint64(i) }
+func (at *parkingPlace[T]) ticket(i int) uint64 { return uint64(at.turn)<<32 | uint64(i) }
 
 const (
 	taken = ^uint32(0)
@@ -39,22 +39,22 @@ const (
 	batch = 128
 )
 
-// Spot is the current or last parking place of a connection, as a ticket. The ticket has the place's index in its lower
-// half, and above it the place's turn. The zero Spot is no place.
-type Spot struct{ ticket atomic.Uint64 }
+// ParkingSpot is the current or last parking place of a connection, as a ticket. The ticket has the place's index in
+// its lower half, and above it the place's turn. The zero Spot is no place.
+type ParkingSpot struct{ ticket atomic.Uint64 }
 
-// NewParking returns a Parking that calls resume once for each entry that stops waiting. resume must not block, and may
-// run in any goroutine. Close ends the Parking.
-func NewParking[T any](resume func(T)) (*Parking[T], error) {
+// NewParkedConns returns a Parking that calls resume once for each entry that stops waiting. resume must not block, and
+// may run in any goroutine. Close ends the Parking.
+func NewParkedConns[T any](resume func(T)) (*ParkedConns[T], error) {
 	set, err := newPollSet()
 	if err != nil {
 		return nil, err
 	}
-	p := &Parking[T]{resume: resume, set: set, ended: make(chan struct{})}
+	p := &ParkedConns[T]{resume: resume, set: set, ended: make(chan struct{})}
 	if set == nil {
 		close(p.ended)
 	} else {
-		go p.serve()
+		go p.resumeReady()
 	}
 	return p, nil
 }
@@ -65,7 +65,7 @@ func NewParking[T any](resume func(T)) (*Parking[T], error) {
 //
 // mu is held during the kernel's call. Otherwise an entry could be woken before that call and parked again. Its
 // connection would then still be in the kernel's set, which holds a connection once.
-func (p *Parking[T]) Park(conn Conn, who T, spot *Spot) bool {
+func (p *ParkedConns[T]) Park(conn Conn, who T, spot *ParkingSpot) bool {
 	socket := socketOf(conn)
 	if p.set == nil || socket == nil {
 		return false
@@ -75,18 +75,18 @@ func (p *Parking[T]) Park(conn Conn, who T, spot *Spot) bool {
 	if p.closed {
 		return false
 	}
-	ticket := p.put(who)
+	ticket := p.assignPlace(who)
 	spot.ticket.Store(ticket)
 	if !p.set.add(socket, ticket) {
-		p.take(ticket)
+		p.freePlace(ticket)
 		return false
 	}
 	return true
 }
 
-// Leave removes a connection from the kernel's set of parked sockets. A resumed entry calls Leave first. A closed
+// Unregister removes a connection from the kernel's set of parked sockets. A resumed entry calls Leave first. A closed
 // connection needs no Leave.
-func (p *Parking[T]) Leave(conn Conn) {
+func (p *ParkedConns[T]) Unregister(conn Conn) {
 	if socket := socketOf(conn); p.set != nil && socket != nil {
 		p.set.remove(socket)
 	}
@@ -94,26 +94,26 @@ func (p *Parking[T]) Leave(conn Conn) {
 
 // Wake resumes the entry at a Spot, if the entry is still parked. The caller first stores the reason of the wake-up.
 // The entry checks for reasons after Park, and so is resumed or finds the reason.
-func (p *Parking[T]) Wake(spot *Spot) { p.wake(spot.ticket.Load()) }
+func (p *ParkedConns[T]) Wake(spot *ParkingSpot) { p.wake(spot.ticket.Load()) }
 
-func (p *Parking[T]) wake(ticket uint64) {
+func (p *ParkedConns[T]) wake(ticket uint64) {
 	p.mu.Lock()
-	who, ok := p.take(ticket)
+	who, ok := p.freePlace(ticket)
 	p.mu.Unlock()
 	if ok {
 		p.resume(who)
 	}
 }
 
-// Parked returns the number of entries that are parked now.
-func (p *Parking[T]) Parked() int {
+// Count returns the number of entries that are parked now.
+func (p *ParkedConns[T]) Count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.parked
 }
 
 // Close ends the Parking and resumes all entries. Close returns when the Parking's goroutine has ended.
-func (p *Parking[T]) Close() {
+func (p *ParkedConns[T]) Close() {
 	p.mu.Lock()
 	p.closed = true // no more places are added
 	p.mu.Unlock()
@@ -123,8 +123,8 @@ func (p *Parking[T]) Close() {
 	<-p.ended
 }
 
-// serve resumes the entries whose sockets the kernel reports, until the Parking is closed.
-func (p *Parking[T]) serve() {
+// resumeReady resumes the entries whose sockets the kernel reports, until the Parking is closed.
+func (p *ParkedConns[T]) resumeReady() {
 	defer close(p.ended)
 	var ready [batch]uint64
 	for {
@@ -136,13 +136,13 @@ func (p *Parking[T]) serve() {
 			p.wake(ticket)
 		}
 	}
-	for _, ticket := range p.tickets() {
+	for _, ticket := range p.closeAndListTickets() {
 		p.wake(ticket)
 	}
 }
 
-// tickets returns the tickets of all parked entries. No entry can be parked afterwards.
-func (p *Parking[T]) tickets() (all []uint64) {
+// closeAndListTickets returns the tickets of all parked entries. No entry can be parked afterwards.
+func (p *ParkedConns[T]) closeAndListTickets() (all []uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true // also after a failure of the set
@@ -154,10 +154,10 @@ func (p *Parking[T]) tickets() (all []uint64) {
 	return all
 }
 
-// put takes a free place for who, and returns its ticket. The caller holds mu.
-func (p *Parking[T]) put(who T) (ticket uint64) {
+// assignPlace takes a free place for who, and returns its ticket. The caller holds mu.
+func (p *ParkedConns[T]) assignPlace(who T) (ticket uint64) {
 	if p.free == 0 {
-		p.places = append(p.places, place[T]{turn: 1}) // 0 is the ticket of a zero Spot
+		p.places = append(p.places, parkingPlace[T]{turn: 1}) // 0 is the ticket of a zero Spot
 		p.free = uint32(len(p.places))
 	}
 	i := int(p.free - 1)
@@ -167,9 +167,9 @@ func (p *Parking[T]) put(who T) (ticket uint64) {
 	return at.ticket(i)
 }
 
-// take frees the place of a ticket and returns its entry. ok is false if the entry has been taken already. The caller
-// holds mu.
-func (p *Parking[T]) take(ticket uint64) (who T, ok bool) {
+// freePlace frees the place of a ticket and returns its entry. ok is false if the entry has been taken already. The
+// caller holds mu.
+func (p *ParkedConns[T]) freePlace(ticket uint64) (who T, ok bool) {
 	i, turn := uint32(ticket), uint32(ticket>>32)
 	if int(i) >= len(p.places) {
 		return who, false
@@ -179,7 +179,7 @@ func (p *Parking[T]) take(ticket uint64) (who T, ok bool) {
 		return who, false
 	}
 	who = at.who
-	*at = place[T]{turn: turn + 1, next: p.free}
+	*at = parkingPlace[T]{turn: turn + 1, next: p.free}
 	p.free = i + 1
 	p.parked--
 	return who, true

@@ -19,16 +19,16 @@ import (
 // parker is one that parks, and counts how often it is resumed.
 type parker struct {
 	conn    Conn
-	spot    Spot
+	spot    ParkingSpot
 	resumed chan struct{}
 }
 
 func newParker(conn Conn) *parker { return &parker{conn: conn, resumed: make(chan struct{}, 100)} }
 
 // newParking is a Parking whose parkers are told that they are resumed.
-func newParking(t testing.TB) *Parking[*parker] {
+func newParking(t testing.TB) *ParkedConns[*parker] {
 	t.Helper()
-	p, err := NewParking(func(who *parker) { who.resumed <- struct{}{} })
+	p, err := NewParkedConns(func(who *parker) { who.resumed <- struct{}{} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,17 +37,17 @@ func newParking(t testing.TB) *Parking[*parker] {
 }
 
 // goesOn is the way of one who is resumed, once.
-func (who *parker) goesOn(t *testing.T, p *Parking[*parker]) {
+func (who *parker) goesOn(t *testing.T, p *ParkedConns[*parker]) {
 	t.Helper()
 	select {
 	case <-who.resumed:
-		p.Leave(who.conn)
+		p.Unregister(who.conn)
 	case <-time.After(long):
 		t.Fatal("it is not resumed")
 	}
 }
 
-func (who *parker) stays(t *testing.T, p *Parking[*parker]) {
+func (who *parker) stays(t *testing.T, p *ParkedConns[*parker]) {
 	t.Helper()
 	select {
 	case <-who.resumed:
@@ -56,7 +56,7 @@ func (who *parker) stays(t *testing.T, p *Parking[*parker]) {
 	}
 }
 
-func (who *parker) parks(t *testing.T, p *Parking[*parker]) {
+func (who *parker) parks(t *testing.T, p *ParkedConns[*parker]) {
 	t.Helper()
 	if !p.Park(who.conn, who, &who.spot) {
 		t.Fatal("it is not parked")
@@ -77,18 +77,18 @@ func TestParking(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		happens func(who *parker, peer net.Conn, p *Parking[*parker])
+		happens func(who *parker, peer net.Conn, p *ParkedConns[*parker])
 		then    func(t *testing.T, who *parker, err error, n int)
 		notUnix bool
 	}{
-		"bytes": {func(_ *parker, peer net.Conn, _ *Parking[*parker]) { peer.Write([]byte("x")) }, written, false},
-		"bytes, and a wake-up": {func(who *parker, peer net.Conn, p *Parking[*parker]) {
+		"bytes": {func(_ *parker, peer net.Conn, _ *ParkedConns[*parker]) { peer.Write([]byte("x")) }, written, false},
+		"bytes, and a wake-up": {func(who *parker, peer net.Conn, p *ParkedConns[*parker]) {
 			peer.Write([]byte("x"))
 			p.Wake(&who.spot)
 		}, written, false},
-		"the end":         {func(_ *parker, peer net.Conn, _ *Parking[*parker]) { peer.Close() }, ended, false},
-		"half of the end": {func(_ *parker, peer net.Conn, _ *Parking[*parker]) { closeWrite(peer) }, ended, false},
-		"a reset": {func(_ *parker, peer net.Conn, _ *Parking[*parker]) {
+		"the end":         {func(_ *parker, peer net.Conn, _ *ParkedConns[*parker]) { peer.Close() }, ended, false},
+		"half of the end": {func(_ *parker, peer net.Conn, _ *ParkedConns[*parker]) { closeWrite(peer) }, ended, false},
+		"a reset": {func(_ *parker, peer net.Conn, _ *ParkedConns[*parker]) {
 			peer.(*net.TCPConn).SetLinger(0)
 			peer.Close()
 		}, func(t *testing.T, _ *parker, err error, _ int) {
@@ -117,7 +117,7 @@ func TestParking(t *testing.T) {
 					who.stays(t, p)
 					n, err := conn.Read(make([]byte, 1))
 					c.then(t, who, err, n)
-					if n := p.Parked(); n != 0 {
+					if n := p.Count(); n != 0 {
 						t.Errorf("%d are parked", n)
 					}
 				})
@@ -148,7 +148,7 @@ func TestParkingWake(t *testing.T) {
 		who.stays(t, p)
 		p.Wake(&who.spot)
 		who.goesOn(t, p)
-		if p.Park(conn, who, &who.spot) || p.Parked() != 0 {
+		if p.Park(conn, who, &who.spot) || p.Count() != 0 {
 			t.Error("a closed connection is parked")
 		}
 		peer.Close()
@@ -217,7 +217,7 @@ func TestParkingDescriptors(t *testing.T) {
 		p.Wake(&old.spot)
 		old.goesOn(t, p)
 		now.stays(t, p)
-		p.Leave(now.conn)
+		p.Unregister(now.conn)
 		third := newParker(now.conn) // in the place of the old one
 		third.parks(t, p)
 		p.Wake(&old.spot)
@@ -245,17 +245,17 @@ func TestParkingRaces(t *testing.T) {
 	var total atomic.Int64
 	type runner struct {
 		conn   Conn
-		spot   Spot
+		spot   ParkingSpot
 		inside atomic.Int32
 		read   int
 		ended  chan struct{}
 	}
-	var p *Parking[*runner]
+	var p *ParkedConns[*runner]
 	goOn := func(r *runner) {
 		if r.inside.Add(1) != 1 {
 			t.Error("resumed twice")
 		}
-		p.Leave(r.conn)
+		p.Unregister(r.conn)
 		buf := make([]byte, 1)
 		for r.conn.Peek() == Readable && rand.IntN(3) > 0 {
 			if n, _ := r.conn.Read(buf); n > 0 {
@@ -272,7 +272,7 @@ func TestParkingRaces(t *testing.T) {
 			close(r.ended)
 		}
 	}
-	p, err := NewParking(func(r *runner) { go goOn(r) })
+	p, err := NewParkedConns(func(r *runner) { go goOn(r) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,8 +312,8 @@ func TestParkingRaces(t *testing.T) {
 	writers.Wait()
 	close(stop)
 	wakers.Wait()
-	if got := total.Load(); got != connections*bytes || p.Parked() != 0 {
-		t.Errorf("%d bytes, %d parked", got, p.Parked())
+	if got := total.Load(); got != connections*bytes || p.Count() != 0 {
+		t.Errorf("%d bytes, %d parked", got, p.Count())
 	}
 }
 
@@ -321,11 +321,11 @@ func TestParkingRaces(t *testing.T) {
 // ever taken at once.
 func TestPlaces(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		p := &Parking[int]{}
+		p := &ParkedConns[int]{}
 		in, gone, most := map[uint64]int{}, []uint64{0}, 0
 		for i := range rapid.IntRange(0, 60).Draw(r, "steps") {
 			if rapid.Bool().Draw(r, "comes") {
-				ticket := p.put(i)
+				ticket := p.assignPlace(i)
 				if _, there := in[ticket]; there || ticket == 0 {
 					r.Fatalf("ticket %x again", ticket)
 				}
@@ -333,7 +333,7 @@ func TestPlaces(t *testing.T) {
 				most = max(most, len(in))
 			} else {
 				for ticket, want := range in {
-					if who, ok := p.take(ticket); !ok || who != want {
+					if who, ok := p.freePlace(ticket); !ok || who != want {
 						r.Fatalf("took %d, %v; want %d", who, ok, want)
 					}
 					delete(in, ticket)
@@ -342,7 +342,7 @@ func TestPlaces(t *testing.T) {
 				}
 			}
 			for _, ticket := range append(gone, uint64(most), 1<<32|uint64(most)) {
-				if _, ok := p.take(ticket); ok {
+				if _, ok := p.freePlace(ticket); ok {
 					r.Fatalf("ticket %x takes one twice", ticket)
 				}
 			}
@@ -360,7 +360,7 @@ func TestPlaces(t *testing.T) {
 
 // A place has 16 bytes for a pointer, and parking makes nothing.
 func TestParkingAllocations(t *testing.T) {
-	p, err := NewParking(func(*parker) {})
+	p, err := NewParkedConns(func(*parker) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,13 +370,13 @@ func TestParkingAllocations(t *testing.T) {
 	if allocs := testing.AllocsPerRun(500, func() {
 		who.parksOrPanics(p)
 		p.Wake(&who.spot)
-		p.Leave(who.conn)
+		p.Unregister(who.conn)
 	}); allocs != 0 {
 		t.Errorf("%v allocations", allocs)
 	}
 }
 
-func (who *parker) parksOrPanics(p *Parking[*parker]) {
+func (who *parker) parksOrPanics(p *ParkedConns[*parker]) {
 	if !p.Park(who.conn, who, &who.spot) {
 		panic("it is not parked")
 	}
@@ -387,18 +387,18 @@ func BenchmarkParking(b *testing.B) {
 	near, far := socketPair(b, "tcp")
 	conn := Wrap(near)
 	resumed := make(chan struct{}, 1)
-	p, err := NewParking(func(Conn) { resumed <- struct{}{} })
+	p, err := NewParkedConns(func(Conn) { resumed <- struct{}{} })
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer p.Close()
-	var spot Spot
+	var spot ParkingSpot
 	one := make([]byte, 1)
 	for b.Loop() {
 		p.Park(conn, conn, &spot)
 		far.Write(one)
 		<-resumed
-		p.Leave(conn)
+		p.Unregister(conn)
 		conn.Read(one)
 	}
 }

@@ -30,8 +30,8 @@ func peek(fd uintptr) (State, error) {
 	}
 }
 
-// broken reports whether a socket has a pending error, or is closed on this side.
-func broken(socket syscall.RawConn) bool {
+// hasSocketError reports whether a socket has a pending error, or is closed on this side.
+func hasSocketError(socket syscall.RawConn) bool {
 	failed := true
 	// An error of Control means a closed connection, which counts as broken.
 	_ = socket.Control(func(fd uintptr) {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// askTCP returns the kernel's TCP_INFO of a socket, or nil if the socket is not a TCP one.
-func askTCP(socket syscall.RawConn) (info *unix.TCPInfo) {
+// tcpInfoOf returns the kernel's TCP_INFO of a socket, or nil if the socket is not a TCP one.
+func tcpInfoOf(socket syscall.RawConn) (info *unix.TCPInfo) {
 	_ = socket.Control(func(fd uintptr) {
 		if asked, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
 			info = asked
@@ -40,18 +40,18 @@ func PeerProcess(conn net.Conn) (pid int32, uid uint32, ok bool) {
 	return pid, uid, ok
 }
 
-func unacked(socket syscall.RawConn) (owed bool, last time.Duration) {
-	info := askTCP(socket)
+func ackState(socket syscall.RawConn) (owed bool, last time.Duration) {
+	info := tcpInfoOf(socket)
 	if info == nil {
 		return false, 0
 	}
 	return info.Probes > 0 || info.Unacked > 0, time.Duration(info.Last_ack_recv) * time.Millisecond
 }
 
-func ended(socket syscall.RawConn) bool {
-	info := askTCP(socket)
+func hasPeerEnded(socket syscall.RawConn) bool {
+	info := tcpInfoOf(socket)
 	if info == nil {
-		return endedUnread(socket)
+		return hasEndedByPeek(socket)
 	}
 	switch info.State {
 	case unix.BPF_TCP_CLOSE, unix.BPF_TCP_CLOSE_WAIT, unix.BPF_TCP_LAST_ACK, unix.BPF_TCP_CLOSING:

@@ -18,8 +18,8 @@ type plainConn struct {
 	held  bool
 }
 
-// Plain returns conn as a Conn that uses ordinary calls.
-func Plain(conn net.Conn) Conn {
+// WrapPlain returns conn as a Conn that uses ordinary calls.
+func WrapPlain(conn net.Conn) Conn {
 	c := &plainConn{Conn: conn}
 	if s, ok := conn.(syscall.Conn); ok && canPeek {
 		if raw, err := s.SyscallConn(); err == nil {
@@ -61,20 +61,20 @@ func (c *plainConn) Peek() State {
 	return state
 }
 
-func (c *plainConn) Broken() bool { return c.socket != nil && broken(c.socket) }
+func (c *plainConn) Broken() bool { return c.socket != nil && hasSocketError(c.socket) }
 
 func (c *plainConn) Ended() bool {
 	if c.socket == nil {
 		return false
 	}
-	return ended(c.socket)
+	return hasPeerEnded(c.socket)
 }
 
 func (c *plainConn) Unacked() (owed bool, last time.Duration) {
 	if c.socket == nil {
 		return false, 0
 	}
-	return unacked(c.socket)
+	return ackState(c.socket)
 }
 
 func (c *plainConn) WaitReadable() error {
@@ -131,9 +131,9 @@ func opError(conn net.Conn, op string, err error) error {
 	return e
 }
 
-// endedUnread reports whether the peer has ended the stream, for systems that report the end only when all bytes were
-// read.
-func endedUnread(socket syscall.RawConn) bool {
+// hasEndedByPeek reports whether the peer has ended the stream, for systems that report the end only when all bytes
+// were read.
+func hasEndedByPeek(socket syscall.RawConn) bool {
 	state := Closed
 	_ = socket.Control(func(fd uintptr) { state, _ = peek(fd) }) // an error means a closed connection
 	return state == Closed

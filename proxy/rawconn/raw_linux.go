@@ -51,8 +51,8 @@ func newRaw(conn net.Conn) Conn {
 	var socket syscall.RawConn
 	var err error
 	switch s := conn.(type) {
-	case *accepted:
-		socket = asSocket{s}
+	case *acceptedConn:
+		socket = acceptedSocket{s}
 	case *net.TCPConn:
 		socket, err = s.SyscallConn()
 	case *net.UnixConn:
@@ -139,11 +139,11 @@ func (c *rawConn) Peek() State {
 	return c.peeked
 }
 
-func (c *rawConn) Broken() bool { return broken(c.socket) }
+func (c *rawConn) Broken() bool { return hasSocketError(c.socket) }
 
-func (c *rawConn) Ended() bool { return ended(c.socket) }
+func (c *rawConn) Ended() bool { return hasPeerEnded(c.socket) }
 
-func (c *rawConn) Unacked() (owed bool, last time.Duration) { return unacked(c.socket) }
+func (c *rawConn) Unacked() (owed bool, last time.Duration) { return ackState(c.socket) }
 
 // Write returns when all of b was written, or with the error that stopped it.
 func (c *rawConn) Write(b []byte) (int, error) {
@@ -177,7 +177,7 @@ func (c *rawConn) rawSocket() syscall.RawConn { return c.socket }
 
 func (c *rawConn) tryRead(fd uintptr) bool {
 	c.readN, c.readErr = recv(fd, c.readBuf, 0)
-	return c.settled()
+	return c.isReadReady()
 }
 
 func (c *rawConn) tryReadWith(fd uintptr) bool {
@@ -187,16 +187,16 @@ func (c *rawConn) tryReadWith(fd uintptr) bool {
 		c.readPut(c.readBuf)
 		c.readBuf = nil
 	}
-	return c.settled()
+	return c.isReadReady()
 }
 
 func (c *rawConn) tryWait(fd uintptr) bool {
 	_, c.readErr = recv(fd, c.one[:], syscall.MSG_PEEK)
-	return c.settled()
+	return c.isReadReady()
 }
 
-// settled reports whether the raw read has a result. If not, the reader waits in the poller.
-func (c *rawConn) settled() bool {
+// isReadReady reports whether the raw read has a result. If not, the reader waits in the poller.
+func (c *rawConn) isReadReady() bool {
 	if c.readErr == syscall.EAGAIN {
 		c.readMoved = 0
 		return false
@@ -242,7 +242,7 @@ func recv(fd uintptr, b []byte, flags uintptr) (int, syscall.Errno) {
 			flags|syscall.MSG_DONTWAIT, 0, 0)
 		switch errno {
 		case 0:
-			received(b[:n])
+			raceAfterReceive(b[:n])
 			return int(n), 0
 		case syscall.EINTR:
 		default:
@@ -254,7 +254,7 @@ func recv(fd uintptr, b []byte, flags uintptr) (int, syscall.Errno) {
 // send writes at most maxCallBytes. A broken pipe is an error and causes no signal.
 func send(fd uintptr, b []byte) (int, syscall.Errno) {
 	b = b[:min(len(b), maxCallBytes)]
-	sending(b)
+	raceBeforeSend(b)
 	for {
 		n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, fd,
 			uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),

@@ -69,5 +69,5 @@ func Wrap(conn net.Conn) Conn {
 	if c := newRaw(conn); c != nil {
 		return c
 	}
-	return Plain(conn)
+	return WrapPlain(conn)
 }

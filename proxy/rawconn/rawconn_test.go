@@ -24,7 +24,7 @@ const long = 20 * time.Second
 var layers = []struct {
 	name string
 	wrap func(net.Conn) Conn
-}{{"raw", Wrap}, {"plain", Plain}}
+}{{"raw", Wrap}, {"plain", WrapPlain}}
 
 // onEach runs a test on both layers over TCP, over a Unix socket, and over what a Listener has accepted.
 func onEach(t *testing.T, test func(t *testing.T, c Conn, peer net.Conn)) {
@@ -52,7 +52,7 @@ func socketPair(t testing.TB, network string) (near, far net.Conn) {
 	if network == "listener" {
 		near, far = pairOf(t, listening(t, "127.0.0.1:0"))
 	} else {
-		near, far = sockets.Pair(t, network)
+		near, far = sockets.ConnPair(t, network)
 	}
 	for _, c := range []net.Conn{near, far} {
 		if err := c.SetDeadline(time.Now().Add(long)); err != nil {

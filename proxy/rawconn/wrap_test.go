@@ -25,7 +25,7 @@ func TestWrapTwice(t *testing.T) {
 
 // What is no stream socket gets the plain layer.
 func TestWrapFallsBack(t *testing.T) {
-	datagram, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(sockets.Dir(t), "s"), Net: "unixgram"})
+	datagram, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(sockets.SocketDir(t), "s"), Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestPipe(t *testing.T) {
 
 func TestTLS(t *testing.T) {
 	cert := certs.SelfSigned("peer")
-	config := &tls.Config{ServerName: "localhost", RootCAs: certs.Pool(cert), Certificates: []tls.Certificate{cert}}
+	config := &tls.Config{ServerName: "localhost", RootCAs: certs.CertPool(cert), Certificates: []tls.Certificate{cert}}
 	onEach(t, func(t *testing.T, c Conn, peer net.Conn) {
 		server, client := tls.Server(c, config), tls.Client(peer, config)
 		data := bytes.Repeat([]byte("0123456789abcdef"), 256<<10) // 4 MiB

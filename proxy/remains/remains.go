@@ -10,42 +10,42 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Trace records whether a backend may hold state that Sluice does not know. The zero Trace says no. A Trace belongs to
-// the backend, not to a session.
-type Trace struct{ due, called bool }
+// StateTrace records whether a backend may hold state that Sluice does not know. The zero Trace says no. A Trace
+// belongs to the backend, not to a session.
+type StateTrace struct{ due, called bool }
 
-// Note records a plan before its frames are sent, because a statement that fails may leave state too.
-func (t *Trace) Note(plan *rewrite.Plan) {
+// RecordPlan records a plan before its frames are sent, because a statement that fails may leave state too.
+func (t *StateTrace) RecordPlan(plan *rewrite.Plan) {
 	if plan.Kind == rewrite.Unknown { // the functions that it calls are unknown
-		t.Call()
+		t.RecordCall()
 	}
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
-		t.due, t.called = t.due || st.MayLeave(), t.called || st.Leaves
+		t.due, t.called = t.due || st.MayLeaveState(), t.called || st.Leaves
 	}
 }
 
-// Mark records that the backend may hold state, whatever the texts of its statements say.
-func (t *Trace) Mark() { t.due = true }
+// RequireQuery records that the backend may hold state, whatever the texts of its statements say.
+func (t *StateTrace) RequireQuery() { t.due = true }
 
-// Call records that a function was called which may leave state.
-func (t *Trace) Call() { t.due, t.called = true, true }
+// RecordCall records that a function was called which may leave state.
+func (t *StateTrace) RecordCall() { t.due, t.called = true, true }
 
 // Clear records that the server was asked, and that its session holds no unknown state.
-func (t *Trace) Clear() { *t = Trace{} }
+func (t *StateTrace) Clear() { *t = StateTrace{} }
 
-// Called reports whether a statement has called a function that may have left state. If the backend is lost, the client
-// may have lost that state.
-func (t *Trace) Called() bool { return t.called }
+// HasCalled reports whether a statement has called a function that may have left state. If the backend is lost, the
+// client may have lost that state.
+func (t *StateTrace) HasCalled() bool { return t.called }
 
-// Due reports whether the server must be asked about state before another client gets the backend.
-func (t *Trace) Due() bool { return t.due }
+// NeedsQuery reports whether the server must be asked about state before another client gets the backend.
+func (t *StateTrace) NeedsQuery() bool { return t.due }
 
-// found lists the kinds of state that functions may leave, with their letters in the answer to Question. If several
-// kinds are found, the first one is the reason.
-var found = []struct {
+// stateKinds lists the kinds of state that functions may leave, with their letters in the answer to Question. If
+// several kinds are found, the first one is the reason.
+var stateKinds = []struct {
 	letter string
-	reason rewrite.Pin
+	reason rewrite.PinReason
 	exists string
 }{
 	// These are the objects that DISCARD TEMP would drop. An empty schema is no state: it remains after each table that
@@ -58,15 +58,15 @@ var found = []struct {
 	{"s", rewrite.PinProcedural, `SELECT FROM pg_catalog.pg_replication_slots WHERE temporary AND active_pid = pg_catalog.pg_backend_pid()`},
 }
 
-// Role is a query with one row and one column: the session's role, or "none" without SET ROLE.
-const Role = "SELECT pg_catalog.current_setting('role')"
+// RoleQuery is a query with one row and one column: the session's role, or "none" without SET ROLE.
+const RoleQuery = "SELECT pg_catalog.current_setting('role')"
 
-// Question is a query with one row and one column, which Reason reads. It must run outside of a transaction and without
-// a client's search_path, which affects the look-up of operators.
-var Question = func() string {
+// StateQuery is a query with one row and one column, which Reason reads. It must run outside of a transaction and
+// without a client's search_path, which affects the look-up of operators.
+var StateQuery = func() string {
 	var b strings.Builder
 	b.WriteString("SELECT pg_catalog.concat(")
-	for i, f := range found {
+	for i, f := range stateKinds {
 		if i > 0 {
 			b.WriteString(", ")
 		}
@@ -75,10 +75,10 @@ var Question = func() string {
 	return b.String() + ")"
 }()
 
-// Reason returns why a session must keep its backend, by the answer to Question, or NoPin if no state is left. ok is
+// PinReason returns why a session must keep its backend, by the answer to Question, or NoPin if no state is left. ok is
 // false for an answer that cannot be.
-func Reason(answer string) (reason rewrite.Pin, ok bool) {
-	for _, f := range found {
+func PinReason(answer string) (reason rewrite.PinReason, ok bool) {
+	for _, f := range stateKinds {
 		if rest, is := strings.CutPrefix(answer, f.letter); is {
 			if answer = rest; reason == rewrite.NoPin {
 				reason = f.reason
@@ -88,8 +88,8 @@ func Reason(answer string) (reason rewrite.Pin, ok bool) {
 	return reason, answer == ""
 }
 
-// Unseen is two queries. The last has one row and one boolean column: whether a function that may leave state can run
-// although no text calls it.
+// HiddenCallsQuery is two queries. The last has one row and one boolean column: whether a function that may leave state
+// can run although no text calls it.
 //
 // A user's function can run like that by a trigger, a default, a view, a policy, an operator, a cast, the name of an
 // attribute or that of a builtin. A builtin can by a stored expression of a view, default, CHECK, policy, trigger or
@@ -101,12 +101,12 @@ func Reason(answer string) (reason rewrite.Pin, ok bool) {
 //
 // The first query turns JIT off for both. The planner overestimates the recursion, and PostgreSQL 15 compiled for
 // seconds a query that runs for milliseconds.
-const Unseen = `SELECT pg_catalog.set_config('jit', 'off', true) WHERE pg_catalog.current_setting('jit', true) IS NOT NULL; WITH RECURSIVE every AS MATERIALIZED (SELECT p.oid, p.proname, p.prosrc, p.pronargs, p.proargtypes,` +
-	` l.lanname NOT IN ('sql', 'plpgsql') OR p.prosrc = '' OR p.prosrc ~* '` + leaves + `' OR pg_catalog.regexp_replace(p.prosrc, '` + comments + `', ' ', 'g') ~* '` + leaves + `' AS leaves` +
+const HiddenCallsQuery = `SELECT pg_catalog.set_config('jit', 'off', true) WHERE pg_catalog.current_setting('jit', true) IS NOT NULL; WITH RECURSIVE every AS MATERIALIZED (SELECT p.oid, p.proname, p.prosrc, p.pronargs, p.proargtypes,` +
+	` l.lanname NOT IN ('sql', 'plpgsql') OR p.prosrc = '' OR p.prosrc ~* '` + statefulPattern + `' OR pg_catalog.regexp_replace(p.prosrc, '` + commentPattern + `', ' ', 'g') ~* '` + statefulPattern + `' AS leaves` +
 	` FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace JOIN pg_catalog.pg_language l ON l.oid = p.prolang` +
 	` WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend e WHERE e.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND e.objid = p.oid AND e.deptype = 'e')),` +
 	` reach AS (SELECT oid, proname FROM every WHERE leaves UNION SELECT p.oid, p.proname FROM every p JOIN reach r ON pg_catalog.strpos(p.prosrc, r.proname) > 0 WHERE (SELECT count(*) FROM every) <= ` + mostFunctions + `),` +
-	` builtin AS MATERIALIZED (SELECT oid FROM pg_catalog.pg_proc WHERE pronamespace = 'pg_catalog'::pg_catalog.regnamespace AND proname ~ '` + builtins + `'),` +
+	` builtin AS MATERIALIZED (SELECT oid FROM pg_catalog.pg_proc WHERE pronamespace = 'pg_catalog'::pg_catalog.regnamespace AND proname ~ '` + statefulBuiltins + `'),` +
 	` call AS MATERIALIZED (SELECT ':funcid (' || pg_catalog.string_agg(oid::text, '|') || ') ' AS node FROM builtin)` +
 	` SELECT EXISTS (SELECT FROM every p WHERE (p.oid IN (SELECT oid FROM reach) OR (SELECT count(*) FROM every) > ` + mostFunctions + ` AND EXISTS (SELECT FROM reach)) AND (` +
 	`EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.refclassid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.refobjid = p.oid)` +
@@ -120,45 +120,45 @@ const Unseen = `SELECT pg_catalog.set_config('jit', 'off', true) WHERE pg_catalo
 	` OR EXISTS (SELECT FROM call, pg_catalog.pg_trigger t WHERE t.tgqual::text ~ call.node)` +
 	` OR EXISTS (SELECT FROM call, pg_catalog.pg_type t WHERE t.typdefaultbin::text ~ call.node)`
 
-// comments matches SQL comments, except nested ones. A match may be inside a literal, so the body of a function is
-// checked with and without the matches.
-const comments = `--[^\n]*|/\*[^*]*\*+([^/*][^*]*\*+)*/`
+// commentPattern matches SQL comments, except nested ones. A match may be inside a literal, so the body of a function
+// is checked with and without the matches.
+const commentPattern = `--[^\n]*|/\*[^*]*\*+([^/*][^*]*\*+)*/`
 
-// builtins matches the names of builtin functions that leave state, or that execute the text of an argument.
-const builtins = `^set_config$|advisory|replication_(slot|origin)|_to_xml|^ts_(stat|rewrite)$`
+// statefulBuiltins matches the names of builtin functions that leave state, or that execute the text of an argument.
+const statefulBuiltins = `^set_config$|advisory|replication_(slot|origin)|_to_xml|^ts_(stat|rewrite)$`
 
-// leaves is a regular expression for words of statements and functions that leave state. EXECUTE may run any statement.
-// SET and RESET count at the start of a statement only, because UPDATE has the word SET too.
-const leaves = `execute|\mtemp|pg_temp|advisory|prepare|listen|\mhold\M|\mcreate\M|replication_|set_config|_to_xml|ts_stat|ts_rewrite|(^|;|>>|\mbegin|\mthen|\melse|\mloop)\s*(re)?set\M`
+// statefulPattern is a regular expression for words of statements and functions that leave state. EXECUTE may run any
+// statement. SET and RESET count at the start of a statement only, because UPDATE has the word SET too.
+const statefulPattern = `execute|\mtemp|pg_temp|advisory|prepare|listen|\mhold\M|\mcreate\M|replication_|set_config|_to_xml|ts_stat|ts_rewrite|(^|;|>>|\mbegin|\mthen|\melse|\mloop)\s*(re)?set\M`
 
 // mostFunctions is the greatest number of functions for which each name is searched for in all other functions.
 const mostFunctions = `300`
 
-// Hidden stores the last answer to Unseen, with the epoch of the schema and the time. The zero Hidden has no answer.
-// Hidden is safe for concurrent use.
-type Hidden struct {
+// HiddenCallsAnswer stores the last answer to Unseen, with the epoch of the schema and the time. The zero Hidden has no
+// answer. HiddenCallsAnswer is safe for concurrent use.
+type HiddenCallsAnswer struct {
 	asked  atomic.Int64  // in Unix nanoseconds; 0 means never
 	answer atomic.Uint64 // 1 + the epoch, doubled, plus 1 if state may be left; 0 for none
 }
 
-// Stale reports whether Unseen should be asked again. That is so if the answer is older than age. If the answer belongs
-// to another epoch of the schema, the shorter time rest applies.
-func (h *Hidden) Stale(epoch uint64, now time.Time, age, rest time.Duration) bool {
+// IsStale reports whether Unseen should be asked again. That is so if the answer is older than age. If the answer
+// belongs to another epoch of the schema, the shorter time rest applies.
+func (h *HiddenCallsAnswer) IsStale(epoch uint64, now time.Time, age, rest time.Duration) bool {
 	if h.answer.Load()>>1 != epoch+1 {
 		age = rest
 	}
 	return now.UnixNano()-h.asked.Load() >= int64(age)
 }
 
-// Asks reports whether the caller should ask Unseen, because the answer is Stale. Only one of several callers gets
-// true, and the others use the old answer meanwhile.
-func (h *Hidden) Asks(epoch uint64, now time.Time, age, rest time.Duration) bool {
+// ClaimQuestion reports whether the caller should ask Unseen, because the answer is Stale. Only one of several callers
+// gets true, and the others use the old answer meanwhile.
+func (h *HiddenCallsAnswer) ClaimQuestion(epoch uint64, now time.Time, age, rest time.Duration) bool {
 	last := h.asked.Load()
-	return h.Stale(epoch, now, age, rest) && h.asked.CompareAndSwap(last, now.UnixNano())
+	return h.IsStale(epoch, now, age, rest) && h.asked.CompareAndSwap(last, now.UnixNano())
 }
 
-// Told records an answer to Unseen, which was asked in an epoch of the schema.
-func (h *Hidden) Told(epoch uint64, may bool) {
+// RecordAnswer records an answer to Unseen, which was asked in an epoch of the schema.
+func (h *HiddenCallsAnswer) RecordAnswer(epoch uint64, may bool) {
 	answer := (epoch + 1) << 1
 	if may {
 		answer |= 1
@@ -166,9 +166,9 @@ func (h *Hidden) Told(epoch uint64, may bool) {
 	h.answer.Store(answer)
 }
 
-// May reports whether every statement may leave state: because the answer to Unseen says so, or because there is no
-// answer for the epoch.
-func (h *Hidden) May(epoch uint64) bool {
+// MayLeaveState reports whether every statement may leave state: because the answer to Unseen says so, or because there
+// is no answer for the epoch.
+func (h *HiddenCallsAnswer) MayLeaveState(epoch uint64) bool {
 	answer := h.answer.Load()
 	return answer>>1 != epoch+1 || answer&1 == 1
 }

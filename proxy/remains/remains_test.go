@@ -9,14 +9,14 @@ import (
 
 // The answer names the first of what is left, and an answer that no server gives is none.
 func TestReason(t *testing.T) {
-	for answer, want := range map[string]rewrite.Pin{"": rewrite.NoPin, "t": rewrite.PinTemp, "apc": rewrite.PinAdvisory, "tapcls": rewrite.PinTemp,
+	for answer, want := range map[string]rewrite.PinReason{"": rewrite.NoPin, "t": rewrite.PinTemp, "apc": rewrite.PinAdvisory, "tapcls": rewrite.PinTemp,
 		"l": rewrite.PinListen, "cl": rewrite.PinHoldCursor, "p": rewrite.PinPrepare, "s": rewrite.PinProcedural} {
-		if got, ok := Reason(answer); got != want || !ok {
+		if got, ok := PinReason(answer); got != want || !ok {
 			t.Errorf("%q: %v, %v, want %v", answer, got, ok, want)
 		}
 	}
 	for _, answer := range []string{"x", "ta?", "at", "tt", " "} {
-		if _, ok := Reason(answer); ok {
+		if _, ok := PinReason(answer); ok {
 			t.Errorf("%q is taken for an answer", answer)
 		}
 	}
@@ -36,16 +36,16 @@ func TestTrace(t *testing.T) {
 		"SELECT 1; SELECT f()": true, "SELECT pg_create_physical_replication_slot('a', false, true)": true, "SELECT pg_sleep(1)": false,
 		"EXPLAIN ANALYZE SELECT f()": true, "EXPLAIN SELECT f()": false, "COPY (SELECT f()) TO STDOUT": true, "DO 'BEGIN END'": true, "CALL p()": true,
 	} {
-		var trace Trace
-		if trace.Note(planner.Plan([]byte(text))); trace.Due() != want {
+		var trace StateTrace
+		if trace.RecordPlan(planner.Plan([]byte(text))); trace.NeedsQuery() != want {
 			t.Errorf("%q: due %v", text, !want)
 		}
 	}
-	var trace Trace
-	if trace.Mark(); !trace.Due() || trace.Called() {
+	var trace StateTrace
+	if trace.RequireQuery(); !trace.NeedsQuery() || trace.HasCalled() {
 		t.Error("marked and not due")
 	}
-	if trace.Clear(); trace.Due() {
+	if trace.Clear(); trace.NeedsQuery() {
 		t.Error("cleared and due")
 	}
 }
@@ -54,22 +54,22 @@ func TestTrace(t *testing.T) {
 // the last one of their epoch, and without one everything may leave something.
 func TestHidden(t *testing.T) {
 	const age, rest = time.Minute, time.Second
-	var h Hidden
+	var h HiddenCallsAnswer
 	now := time.Unix(1e9, 0)
-	if !h.May(0) || !h.Stale(0, now, age, rest) || !h.Asks(0, now, age, rest) || h.Asks(0, now, age, rest) || !h.May(0) {
+	if !h.MayLeaveState(0) || !h.IsStale(0, now, age, rest) || !h.ClaimQuestion(0, now, age, rest) || h.ClaimQuestion(0, now, age, rest) || !h.MayLeaveState(0) {
 		t.Error("nothing is known, and one asks")
 	}
-	if !h.Asks(0, now.Add(rest), age, rest) {
+	if !h.ClaimQuestion(0, now.Add(rest), age, rest) {
 		t.Error("without an answer nobody asks again")
 	}
 	now = now.Add(rest)
-	if h.Told(0, false); h.May(0) || h.Stale(0, now.Add(age-1), age, rest) || !h.Stale(0, now.Add(age), age, rest) {
+	if h.RecordAnswer(0, false); h.MayLeaveState(0) || h.IsStale(0, now.Add(age-1), age, rest) || !h.IsStale(0, now.Add(age), age, rest) {
 		t.Error("the answer holds for a minute")
 	}
-	if !h.May(1) || h.Stale(1, now.Add(rest-1), age, rest) || !h.Stale(1, now.Add(rest), age, rest) {
+	if !h.MayLeaveState(1) || h.IsStale(1, now.Add(rest-1), age, rest) || !h.IsStale(1, now.Add(rest), age, rest) {
 		t.Error("the schema has changed")
 	}
-	if h.Told(1, true); !h.May(1) || !h.May(0) {
+	if h.RecordAnswer(1, true); !h.MayLeaveState(1) || !h.MayLeaveState(0) {
 		t.Error("something may be left")
 	}
 }

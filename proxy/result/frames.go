@@ -17,9 +17,9 @@ const boolean, text, void = 16, 25, 2278
 // OID, column number, type OID, size, modifier and format.
 const columnSize = 1 + 4 + 2 + 4 + 2 + 4 + 2
 
-// Columns returns the RowDescription of columns of one type. typ is the type's OID, and size its size in bytes,
+// DescribeColumns returns the RowDescription of columns of one type. typ is the type's OID, and size its size in bytes,
 // -1 for a variable one. The columns belong to no table, have no type modifier, and have the text format.
-func Columns(typ uint32, size int16, names ...string) []byte {
+func DescribeColumns(typ uint32, size int16, names ...string) []byte {
 	n := 2
 	for _, name := range names {
 		n += len(name) + columnSize
@@ -36,8 +36,8 @@ func Columns(typ uint32, size int16, names ...string) []byte {
 	return b
 }
 
-// Row returns a DataRow of values in text format, none of which is NULL.
-func Row(values ...string) []byte {
+// TextRow returns a DataRow of values in text format, none of which is NULL.
+func TextRow(values ...string) []byte {
 	n := 2
 	for _, value := range values {
 		n += 4 + len(value)
@@ -51,8 +51,8 @@ func Row(values ...string) []byte {
 	return b
 }
 
-// Null returns a DataRow with a single NULL.
-func Null() []byte {
+// NullRow returns a DataRow with a single NULL.
+func NullRow() []byte {
 	b := wire.AppendHeader(nil, wire.DataRow, 2+4)
 	return append(b, 0, 1, 0xff, 0xff, 0xff, 0xff)
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// ValueParams returns the ParameterDescription of a SELECT of set_config calls. oids are the parameter types that the
-// client named, in the form of a Parse message. If the client named a type that set_config does not accept, ValueParams
-// returns an error.
-func ValueParams(st *rewrite.Statement, oids string) ([]byte, error) {
+// DescribeConfigParams returns the ParameterDescription of a SELECT of set_config calls. oids are the parameter types
+// that the client named, in the form of a Parse message. If the client named a type that set_config does not accept,
+// DescribeConfigParams returns an error.
+func DescribeConfigParams(st *rewrite.Statement, oids string) ([]byte, error) {
 	const unknown, varchar = 705, 1043
-	n := st.Values()
+	n := st.SetConfigParams()
 	b := binary.BigEndian.AppendUint16(wire.AppendHeader(nil, wire.ParameterDescription, 2+4*n), uint16(n))
 	for i := range n {
 		typ := uint32(0)

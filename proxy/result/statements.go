@@ -5,17 +5,17 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Tag returns a function that returns the same command tag for every statement.
-func Tag(tag string) func(*rewrite.Statement) string {
+// ConstantTag returns a function that returns the same command tag for every statement.
+func ConstantTag(tag string) func(*rewrite.Statement) string {
 	return func(*rewrite.Statement) string { return tag }
 }
 
-// OwnTag returns the command tag that a rewriting rule has set for a statement.
-func OwnTag(st *rewrite.Statement) string { return st.Tag }
+// RuleTag returns the command tag that a rewriting rule has set for a statement.
+func RuleTag(st *rewrite.Statement) string { return st.Tag }
 
-// ChangeTag returns the command tag of SET, RESET or DISCARD ALL. SET name TO DEFAULT resets a setting, but its
+// SettingTag returns the command tag of SET, RESET or DISCARD ALL. SET name TO DEFAULT resets a setting, but its
 // tag is SET.
-func ChangeTag(st *rewrite.Statement) string {
+func SettingTag(st *rewrite.Statement) string {
 	switch c := &st.Changes[0]; {
 	case c.Action == rewrite.DiscardAll:
 		return "DISCARD ALL"
@@ -33,15 +33,15 @@ func DatabaseTag(st *rewrite.Statement) string {
 	return "CREATE DATABASE"
 }
 
-// AlteredTag returns the command tag of DDL that Sluice performs in steps.
-func AlteredTag(st *rewrite.Statement) string {
-	_, tag := st.Altered()
+// AlterationTag returns the command tag of DDL that Sluice performs in steps.
+func AlterationTag(st *rewrite.Statement) string {
+	_, tag := st.StepTextAndTag()
 	return tag
 }
 
-// FetchedTag returns the tag of a repeated Execute of a FETCH, which finds no more rows: FETCH 0. For other cursor
-// statements, FetchedTag returns "".
-func FetchedTag(st *rewrite.Statement) string {
+// RepeatedFetchTag returns the tag of a repeated Execute of a FETCH, which finds no more rows: FETCH 0. For other
+// cursor statements, RepeatedFetchTag returns "".
+func RepeatedFetchTag(st *rewrite.Statement) string {
 	if st.Cursor.Verb == rewrite.FetchCursor {
 		return "FETCH 0"
 	}
@@ -50,25 +50,25 @@ func FetchedTag(st *rewrite.Statement) string {
 
 // These functions return the RowDescription of statements that return one row.
 
-func VoidColumn(st *rewrite.Statement) []byte    { return Columns(void, 4, st.Column) }
-func ShownColumn(st *rewrite.Statement) []byte   { return Columns(text, -1, st.Show) }
-func QueriedColumn(st *rewrite.Statement) []byte { return Columns(text, -1, st.Column) }
-func LockColumn(st *rewrite.Statement) []byte    { return LockRow(st.Advisory, false) }
+func DescribeVoid(st *rewrite.Statement) []byte       { return DescribeColumns(void, 4, st.Column) }
+func DescribeShow(st *rewrite.Statement) []byte       { return DescribeColumns(text, -1, st.Show) }
+func DescribeTextColumn(st *rewrite.Statement) []byte { return DescribeColumns(text, -1, st.Column) }
+func DescribeLock(st *rewrite.Statement) []byte       { return DescribeLockFormat(st.Advisory, false) }
 
-// ConfigColumns returns the RowDescription of a SELECT of set_config calls.
-func ConfigColumns(st *rewrite.Statement) []byte {
+// DescribeConfig returns the RowDescription of a SELECT of set_config calls.
+func DescribeConfig(st *rewrite.Statement) []byte {
 	var names []string
-	for i := range st.Told {
-		names = append(names, st.Told[i].Column)
+	for i := range st.SetConfigColumns {
+		names = append(names, st.SetConfigColumns[i].Column)
 	}
-	return Columns(text, -1, names...)
+	return DescribeColumns(text, -1, names...)
 }
 
-// LockRow returns the RowDescription of a statement about advisory locks, in text or binary format.
-func LockRow(a *rewrite.Advisory, binaryForm bool) []byte {
-	row := Columns(void, 4, a.Column)
+// DescribeLockFormat returns the RowDescription of a statement about advisory locks, in text or binary format.
+func DescribeLockFormat(a *rewrite.AdvisoryCall, binaryForm bool) []byte {
+	row := DescribeColumns(void, 4, a.Column)
 	if a.Verb == rewrite.TryAdvisory || a.Verb == rewrite.UnlockAdvisory {
-		row = Columns(boolean, 1, a.Column)
+		row = DescribeColumns(boolean, 1, a.Column)
 	}
 	if binaryForm {
 		row[len(row)-1] = 1
@@ -76,8 +76,8 @@ func LockRow(a *rewrite.Advisory, binaryForm bool) []byte {
 	return row
 }
 
-// Described returns the answer to Describe: the frame of columns, or NoData if columns is nil.
-func Described(columns func(*rewrite.Statement) []byte, st *rewrite.Statement) []byte {
+// DescribeOrNoData returns the answer to Describe: the frame of columns, or NoData if columns is nil.
+func DescribeOrNoData(columns func(*rewrite.Statement) []byte, st *rewrite.Statement) []byte {
 	if columns == nil {
 		return wire.FrameNoData
 	}

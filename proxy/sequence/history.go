@@ -6,19 +6,19 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// History has the statements that a session has run on a backend in its transaction, and that may have drawn numbers of
-// sequences. They show whether currval and lastval return the session's own numbers where other clients have drawn
+// RunHistory has the statements that a session has run on a backend in its transaction, and that may have drawn numbers
+// of sequences. They show whether currval and lastval return the session's own numbers where other clients have drawn
 // before (rewrite.Planner.OwnNumbers). A History is bounded: the oldest statements are removed, and prove nothing.
-type History struct {
+type RunHistory struct {
 	text []byte // of simple Queries, one behind the other
 	at   int    // where the text of the current Query begins; -1 if it was not recorded
-	runs []run
+	runs []statementRun
 	// moved means that names may mean something else than when the transaction began.
 	moved bool
 }
 
-// run is a statement that has run to its end: a statement of a recorded Query, or a prepared statement.
-type run struct {
+// statementRun is a statement that has run to its end: a statement of a recorded Query, or a prepared statement.
+type statementRun struct {
 	prepared string
 	from, to int
 	n, rows  int
@@ -30,28 +30,29 @@ const (
 	mostRunText = 8 << 10
 )
 
-// Begin records that a transaction begins.
-func (h *History) Begin() {
-	h.Forget()
+// StartTransaction records that a transaction begins.
+func (h *RunHistory) StartTransaction() {
+	h.Clear()
 	h.moved = false
 }
 
-// Forget removes all statements from the History, so that none of them proves anything from now on.
-func (h *History) Forget() {
+// Clear removes all statements from the History, so that none of them proves anything from now on.
+func (h *RunHistory) Clear() {
 	clear(h.runs) // of the texts that they hold
 	h.text, h.at, h.runs = h.text[:0], -1, h.runs[:0]
 }
 
-// Moved records that names may mean something else from now on. Statements that ran before then prove nothing.
-func (h *History) Moved() {
-	h.Forget()
+// InvalidateNames records that names may mean something else from now on. Statements that ran before then prove
+// nothing.
+func (h *RunHistory) InvalidateNames() {
+	h.Clear()
 	h.moved = true
 }
 
-// Query records the text of a simple Query before it is sent. A text beyond the bound is not recorded.
-func (h *History) Query(sql []byte) {
+// RecordQuery records the text of a simple Query before it is sent. A text beyond the bound is not recorded.
+func (h *RunHistory) RecordQuery(sql []byte) {
 	if len(h.text)+len(sql) > mostRunText {
-		h.Forget()
+		h.Clear()
 	}
 	if h.at = -1; len(sql) <= mostRunText {
 		h.at = len(h.text)
@@ -59,78 +60,78 @@ func (h *History) Query(sql []byte) {
 	}
 }
 
-// Unrecorded records that the text of the current Query is not in the History.
-func (h *History) Unrecorded() { h.at = -1 }
+// SkipQuery records that the text of the current Query is not in the History.
+func (h *RunHistory) SkipQuery() { h.at = -1 }
 
-// RanQuery records the end of statement n of the current Query, with its tag. st is nil for an unknown statement.
-func (h *History) RanQuery(st *rewrite.Statement, n int, tag []byte) {
-	if !h.mayDraw(st) || h.at < 0 || h.at >= len(h.text) {
+// RecordQueryRun records the end of statement n of the current Query, with its tag. st is nil for an unknown statement.
+func (h *RunHistory) RecordQueryRun(st *rewrite.Statement, n int, tag []byte) {
+	if !h.mayAdvance(st) || h.at < 0 || h.at >= len(h.text) {
 		return
 	}
-	h.add(run{from: h.at, to: len(h.text), n: n, rows: rowsOf(tag)})
+	h.addRun(statementRun{from: h.at, to: len(h.text), n: n, rows: countsRows(tag)})
 }
 
-// RanPrepared records the end of a prepared statement with a text, or "" for an unknown one. The tag is nil if its
-// portal has more rows.
-func (h *History) RanPrepared(st *rewrite.Statement, text string, tag []byte) {
-	if h.mayDraw(st) && text != "" && len(text) <= mostRunText {
-		h.add(run{prepared: text, rows: rowsOf(tag)})
+// RecordPreparedRun records the end of a prepared statement with a text, or "" for an unknown one. The tag is nil if
+// its portal has more rows.
+func (h *RunHistory) RecordPreparedRun(st *rewrite.Statement, text string, tag []byte) {
+	if h.mayAdvance(st) && text != "" && len(text) <= mostRunText {
+		h.addRun(statementRun{prepared: text, rows: countsRows(tag)})
 	}
 }
 
-// mayDraw reports whether a statement that has run may have drawn numbers of a sequence. It also records the
+// mayAdvance reports whether a statement that has run may have drawn numbers of a sequence. It also records the
 // statement's other effects on the History.
-func (h *History) mayDraw(st *rewrite.Statement) bool {
+func (h *RunHistory) mayAdvance(st *rewrite.Statement) bool {
 	switch {
 	case st == nil, st.Kind >= rewrite.DDL, st.Calls, len(st.Changes) > 0:
-		h.Moved()
+		h.InvalidateNames()
 	case st.Kind == rewrite.Control:
-		h.Ended(st.Tx.Verb)
+		h.RecordTxControl(st.Tx.Verb)
 	default:
 		return st.Kind == rewrite.Write
 	}
 	return false
 }
 
-// rowsOf returns 0 if the tag counts no rows, otherwise 1.
-func rowsOf(tag []byte) int {
+// countsRows returns 0 if the tag counts no rows, otherwise 1.
+func countsRows(tag []byte) int {
 	if bytes.HasSuffix(tag, []byte(" 0")) {
 		return 0
 	}
 	return 1
 }
 
-// Ended records a command that ends a transaction, or a part of it. Names then mean again what they meant before. No
-// rollback takes numbers back.
-func (h *History) Ended(verb rewrite.Verb) {
+// RecordTxControl records a command that ends a transaction, or a part of it. Names then mean again what they meant
+// before. No rollback takes numbers back.
+func (h *RunHistory) RecordTxControl(verb rewrite.TxVerb) {
 	switch verb {
 	case rewrite.Begin, rewrite.Savepoint, rewrite.ReleaseSavepoint, rewrite.SetTransaction:
 	case rewrite.RollbackTo:
 		if h.moved {
-			h.Forget()
+			h.Clear()
 		}
 	default:
-		h.Begin()
+		h.StartTransaction()
 	}
 }
 
-// add appends a run, and removes the oldest one if there are too many.
-func (h *History) add(r run) {
+// addRun appends a run, and removes the oldest one if there are too many.
+func (h *RunHistory) addRun(r statementRun) {
 	if len(h.runs) == mostRuns {
 		h.runs = h.runs[:copy(h.runs, h.runs[1:])]
 	}
 	h.runs = append(h.runs, r)
 }
 
-// Runs returns the recorded statements for the planner, the oldest first.
-func (h *History) Runs() []rewrite.Run {
-	runs := make([]rewrite.Run, 0, len(h.runs))
+// PlannerRuns returns the recorded statements for the planner, the oldest first.
+func (h *RunHistory) PlannerRuns() []rewrite.ExecutedStatement {
+	runs := make([]rewrite.ExecutedStatement, 0, len(h.runs))
 	for _, r := range h.runs {
 		text := r.prepared
 		if text == "" {
 			text = string(h.text[r.from:r.to])
 		}
-		runs = append(runs, rewrite.Run{Text: text, N: r.n, Rows: r.rows})
+		runs = append(runs, rewrite.ExecutedStatement{Text: text, N: r.n, Rows: r.rows})
 	}
 	return runs
 }

@@ -8,35 +8,35 @@ package sequence
 
 import "sync/atomic"
 
-// several is the user of a backend on which more than one client may have drawn, or whose numbers are out of date.
-const several = ^uint64(0)
+// manyUsers is the user of a backend on which more than one client may have drawn, or whose numbers are out of date.
+const manyUsers = ^uint64(0)
 
-// backends is the serial number of the newest Backend.
-var backends atomic.Uint64
+// lastSerial is the serial number of the newest Backend.
+var lastSerial atomic.Uint64
 
-// Backend records which client may have drawn numbers of sequences on one backend. It remains with the connection from
-// loan to loan.
-type Backend struct {
-	History History
+// BackendRecord records which client may have drawn numbers of sequences on one backend. It remains with the connection
+// from loan to loan.
+type BackendRecord struct {
+	History RunHistory
 	// serial is a number that only this backend has.
 	serial uint64
 	// user is the id of the client that may have advanced a sequence on this backend. It is 0 for none, or several.
 	user uint64
 }
 
-// NewBackend returns the record of a new connection, on which no client has drawn numbers.
-func NewBackend() Backend { return Backend{serial: backends.Add(1)} }
+// NewBackendRecord returns the record of a new connection, on which no client has drawn numbers.
+func NewBackendRecord() BackendRecord { return BackendRecord{serial: lastSerial.Add(1)} }
 
-// Cleared records that the server has forgotten all numbers of the backend's session.
-func (b *Backend) Cleared() { b.user = 0 }
+// RecordCleared records that the server has forgotten all numbers of the backend's session.
+func (b *BackendRecord) RecordCleared() { b.user = 0 }
 
-// Outdate records that the client knows of a newer number than the backend would return. No client may then ask for
-// numbers there.
-func (b *Backend) Outdate() { b.user = several }
+// MarkOutdated records that the client knows of a newer number than the backend would return. No client may then ask
+// for numbers there.
+func (b *BackendRecord) MarkOutdated() { b.user = manyUsers }
 
-// Client records where one client has drawn numbers of sequences. Methods take the id of the client's session, which is
-// above 0.
-type Client struct {
+// ClientRecord records where one client has drawn numbers of sequences. Methods take the id of the client's session,
+// which is above 0.
+type ClientRecord struct {
 	// usedOn is the serial number of the backend on which the client may have drawn last, or 0 for none.
 	usedOn uint64
 	// wantsOwn means that the client has asked for its numbers on a backend that could not return them.
@@ -46,50 +46,54 @@ type Client struct {
 	own, void bool
 }
 
-// Use records that client id may draw numbers on b. Use is called before the statement is sent, because no rollback
-// takes a number back.
-func (c *Client) Use(id uint64, b *Backend) {
+// RecordUse records that client id may draw numbers on b. Use is called before the statement is sent, because no
+// rollback takes a number back.
+func (c *ClientRecord) RecordUse(id uint64, b *BackendRecord) {
 	switch {
 	case b.user == 0:
 		b.user = id
-	case !c.Owns(id, b):
-		b.user = several
+	case !c.OwnsNumbers(id, b):
+		b.user = manyUsers
 	}
 	c.usedOn = b.serial
 }
 
-// Owns reports whether all numbers on b are those of client id, and its newest ones.
-func (c *Client) Owns(id uint64, b *Backend) bool { return b.user == id && c.usedOn == b.serial }
-
-// Believes reports whether b returns the right answer to client id when it asks for its numbers. That is so if all
-// numbers there are the client's. It is also so if b has no numbers and the client has drawn none: the server returns
-// its error.
-func (c *Client) Believes(id uint64, b *Backend) bool {
-	return c.Owns(id, b) || b.user == 0 && c.usedOn == 0
+// OwnsNumbers reports whether all numbers on b are those of client id, and its newest ones.
+func (c *ClientRecord) OwnsNumbers(id uint64, b *BackendRecord) bool {
+	return b.user == id && c.usedOn == b.serial
 }
 
-// Others reports whether b has numbers of sequences that client id must not see.
-func (c *Client) Others(id uint64, b *Backend) bool { return b.user != 0 && !c.Owns(id, b) }
+// CanTrust reports whether b returns the right answer to client id when it asks for its numbers. That is so if all
+// numbers there are the client's. It is also so if b has no numbers and the client has drawn none: the server returns
+// its error.
+func (c *ClientRecord) CanTrust(id uint64, b *BackendRecord) bool {
+	return c.OwnsNumbers(id, b) || b.user == 0 && c.usedOn == 0
+}
 
-// WantOwn records that the client asked for its numbers on a backend that could not return them. The client's next
-// transaction should have a backend of its own.
-func (c *Client) WantOwn() { c.wantsOwn = true }
+// HasForeignNumbers reports whether b has numbers of sequences that client id must not see.
+func (c *ClientRecord) HasForeignNumbers(id uint64, b *BackendRecord) bool {
+	return b.user != 0 && !c.OwnsNumbers(id, b)
+}
 
-// WantsOwn reports whether WantOwn was ever called for the client.
-func (c *Client) WantsOwn() bool { return c.wantsOwn }
+// RequestOwnBackend records that the client asked for its numbers on a backend that could not return them. The client's
+// next transaction should have a backend of its own.
+func (c *ClientRecord) RequestOwnBackend() { c.wantsOwn = true }
 
-// GotOwn records that the session keeps a new backend, only for its numbers of sequences.
-func (c *Client) GotOwn() { c.own, c.usedOn = true, 0 }
+// WantsOwnBackend reports whether RequestOwnBackend was ever called for the client.
+func (c *ClientRecord) WantsOwnBackend() bool { return c.wantsOwn }
 
-// ClearOwn records that the session keeps no backend, or keeps a backend for more than its numbers.
-func (c *Client) ClearOwn() { c.own, c.void = false, false }
+// RecordOwnBackend records that the session keeps a new backend, only for its numbers of sequences.
+func (c *ClientRecord) RecordOwnBackend() { c.own, c.usedOn = true, 0 }
 
-// Place says where a DISCARD SEQUENCES has run.
-type Place uint8
+// ForgetOwnBackend records that the session keeps no backend, or keeps a backend for more than its numbers.
+func (c *ClientRecord) ForgetOwnBackend() { c.own, c.void = false, false }
+
+// DiscardPlace says where a DISCARD SEQUENCES has run.
+type DiscardPlace uint8
 
 const (
 	// Here means that Sluice has answered the DISCARD SEQUENCES, and that the server still knows the numbers.
-	Here Place = iota
+	Here DiscardPlace = iota
 	// AtServer means that the server has run the DISCARD SEQUENCES, as the last statement of its request.
 	AtServer
 	// AmidOthers means that the server has run the DISCARD SEQUENCES, and perhaps more statements of the request since.
@@ -97,26 +101,26 @@ const (
 	AmidOthers
 )
 
-// Discard records a DISCARD SEQUENCES, or DISCARD ALL, of the client. b is the client's backend, or nil for none, which
-// is possible with Here only.
-func (c *Client) Discard(at Place, b *Backend) {
+// RecordDiscard records a DISCARD SEQUENCES, or DISCARD ALL, of the client. b is the client's backend, or nil for none,
+// which is possible with Here only.
+func (c *ClientRecord) RecordDiscard(at DiscardPlace, b *BackendRecord) {
 	c.void = at == Here && c.own && c.usedOn != 0
 	c.usedOn = 0
 	if b == nil {
 		return
 	}
-	b.History.Forget()
+	b.History.Clear()
 	switch at {
 	case AtServer:
 		b.user = 0
 	case AmidOthers:
-		b.user = several
+		b.user = manyUsers
 	}
 }
 
-// Void records that the session must give up its backend at the end of its transaction.
-func (c *Client) Void() { c.void = true }
+// GiveUpBackendAtEnd records that the session must give up its backend at the end of its transaction.
+func (c *ClientRecord) GiveUpBackendAtEnd() { c.void = true }
 
-// IsVoid reports whether the session must give up the backend that it keeps, at the end of its transaction. The client
-// has discarded numbers that the server still knows there.
-func (c *Client) IsVoid() bool { return c.void }
+// MustGiveUpBackend reports whether the session must give up the backend that it keeps, at the end of its transaction.
+// The client has discarded numbers that the server still knows there.
+func (c *ClientRecord) MustGiveUpBackend() bool { return c.void }

@@ -6,12 +6,12 @@ const a, b = 1, 2 // ids of sessions
 
 // Whose numbers a backend has decides what a client may ask there.
 func TestWhoseNumbers(t *testing.T) {
-	type step func(ca, cb *Client, x, y *Backend)
-	useA := func(ca, _ *Client, x, _ *Backend) { ca.Use(a, x) }
-	useB := func(_, cb *Client, x, _ *Backend) { cb.Use(b, x) }
-	elsewhere := func(ca, _ *Client, _, y *Backend) { ca.Use(a, y) }
-	discard := func(at Place) step {
-		return func(ca, _ *Client, x, _ *Backend) { ca.Discard(at, x) }
+	type step func(ca, cb *ClientRecord, x, y *BackendRecord)
+	useA := func(ca, _ *ClientRecord, x, _ *BackendRecord) { ca.RecordUse(a, x) }
+	useB := func(_, cb *ClientRecord, x, _ *BackendRecord) { cb.RecordUse(b, x) }
+	elsewhere := func(ca, _ *ClientRecord, _, y *BackendRecord) { ca.RecordUse(a, y) }
+	discard := func(at DiscardPlace) step {
+		return func(ca, _ *ClientRecord, x, _ *BackendRecord) { ca.RecordDiscard(at, x) }
 	}
 	for name, test := range map[string]struct {
 		steps                  []step
@@ -27,23 +27,23 @@ func TestWhoseNumbers(t *testing.T) {
 		"the client, then elsewhere":   {[]step{useA, elsewhere}, false, false, true},
 		"the client, here last":        {[]step{elsewhere, useA}, true, true, false},
 		"there and back":               {[]step{useA, elsewhere, useA}, false, false, true},
-		"cleared behind another":       {[]step{useB, func(_, _ *Client, x, _ *Backend) { x.Cleared() }}, false, true, false},
-		"cleared behind the client":    {[]step{useA, func(_, _ *Client, x, _ *Backend) { x.Cleared() }}, false, false, false},
-		"out of date":                  {[]step{useA, func(_, _ *Client, x, _ *Backend) { x.Outdate() }}, false, false, true},
+		"cleared behind another":       {[]step{useB, func(_, _ *ClientRecord, x, _ *BackendRecord) { x.RecordCleared() }}, false, true, false},
+		"cleared behind the client":    {[]step{useA, func(_, _ *ClientRecord, x, _ *BackendRecord) { x.RecordCleared() }}, false, false, false},
+		"out of date":                  {[]step{useA, func(_, _ *ClientRecord, x, _ *BackendRecord) { x.MarkOutdated() }}, false, false, true},
 		"discarded at the server":      {[]step{useA, discard(AtServer)}, false, true, false},
 		"discarded, and drawn":         {[]step{useA, discard(AtServer), useA}, true, true, false},
 		"discarded behind another":     {[]step{useB, discard(AtServer)}, false, true, false},
 		"discarded amid others":        {[]step{useA, discard(AmidOthers)}, false, false, true},
 		"discarded amid others, drawn": {[]step{useA, discard(AmidOthers), useA}, false, false, true},
 		"discarded here":               {[]step{useA, discard(Here)}, false, false, true},
-		"a backend of its own":         {[]step{useA, func(ca, _ *Client, _, _ *Backend) { ca.GotOwn() }}, false, false, true},
+		"a backend of its own":         {[]step{useA, func(ca, _ *ClientRecord, _, _ *BackendRecord) { ca.RecordOwnBackend() }}, false, false, true},
 	} {
-		var ca, cb Client
-		x, y := NewBackend(), NewBackend()
+		var ca, cb ClientRecord
+		x, y := NewBackendRecord(), NewBackendRecord()
 		for _, s := range test.steps {
 			s(&ca, &cb, &x, &y)
 		}
-		if owns, believes, others := ca.Owns(a, &x), ca.Believes(a, &x), ca.Others(a, &x); owns != test.owns || believes != test.believes || others != test.others {
+		if owns, believes, others := ca.OwnsNumbers(a, &x), ca.CanTrust(a, &x), ca.HasForeignNumbers(a, &x); owns != test.owns || believes != test.believes || others != test.others {
 			t.Errorf("%s: owns %v, believes %v, others %v; want %v, %v, %v", name, owns, believes, others, test.owns, test.believes, test.others)
 		}
 	}
@@ -53,7 +53,7 @@ func TestWhoseNumbers(t *testing.T) {
 func TestVoid(t *testing.T) {
 	for name, test := range map[string]struct {
 		own, drawn bool
-		at         Place
+		at         DiscardPlace
 		want       bool
 	}{
 		"its own, with numbers":            {true, true, Here, true},
@@ -63,38 +63,38 @@ func TestVoid(t *testing.T) {
 		"kept for more, or shared":         {false, true, Here, false},
 		"neither drawn nor kept":           {false, false, AtServer, false},
 	} {
-		var c Client
-		x := NewBackend()
+		var c ClientRecord
+		x := NewBackendRecord()
 		if test.own {
-			c.GotOwn()
+			c.RecordOwnBackend()
 		}
 		if test.drawn {
-			c.Use(a, &x)
+			c.RecordUse(a, &x)
 		}
-		if c.Discard(test.at, &x); c.IsVoid() != test.want {
-			t.Errorf("%s: void %v", name, c.IsVoid())
+		if c.RecordDiscard(test.at, &x); c.MustGiveUpBackend() != test.want {
+			t.Errorf("%s: void %v", name, c.MustGiveUpBackend())
 		}
 	}
-	c := Client{own: true, usedOn: 1}
-	c.Discard(Here, nil)
-	if !c.IsVoid() {
+	c := ClientRecord{own: true, usedOn: 1}
+	c.RecordDiscard(Here, nil)
+	if !c.MustGiveUpBackend() {
 		t.Error("not void without a backend")
 	}
-	if c.ClearOwn(); c.IsVoid() {
+	if c.ForgetOwnBackend(); c.MustGiveUpBackend() {
 		t.Error("void with a backend that is kept for more")
 	}
-	if c.Void(); !c.IsVoid() {
+	if c.GiveUpBackendAtEnd(); !c.MustGiveUpBackend() {
 		t.Error("not void where it is given up for more")
 	}
 }
 
 // A client that has asked in vain wants a backend of its own from then on.
 func TestWantsOwn(t *testing.T) {
-	var c Client
-	if c.WantsOwn() {
+	var c ClientRecord
+	if c.WantsOwnBackend() {
 		t.Error("wanted before it was asked for")
 	}
-	if c.WantOwn(); !c.WantsOwn() {
+	if c.RequestOwnBackend(); !c.WantsOwnBackend() {
 		t.Error("not wanted")
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Sure reports whether every server accepts a value of a client's startup for a setting, so that no server must be
-// asked. The error is the server's for a list whose value SET would read as another one.
-func Sure(name, value string) (bool, *wire.Error) {
+// IsAlwaysAccepted reports whether every server accepts a value of a client's startup for a setting, so that no server
+// must be asked. The error is the server's for a list whose value SET would read as another one.
+func IsAlwaysAccepted(name, value string) (bool, *wire.Error) {
 	if rewrite.ListSettings[name] {
-		if _, list := rewrite.Identifiers(value); !list {
+		if _, list := rewrite.SplitIdentifiers(value); !list {
 			e := errInvalidValue(name, value, "")
 			e.Detail = "List syntax is invalid."
 			return false, e
@@ -20,7 +20,7 @@ func Sure(name, value string) (bool, *wire.Error) {
 	}
 	switch name {
 	case "search_path", "datestyle", "client_encoding", "intervalstyle", "extra_float_digits", "application_name":
-		_, err := Told(name, value)
+		_, err := SetConfigResult(name, value)
 		return err == nil, nil
 	case "timezone":
 		return value == "UTC" || value == "GMT", nil
@@ -28,17 +28,17 @@ func Sure(name, value string) (bool, *wire.Error) {
 	return false, nil
 }
 
-// Accepted remembers for a while the settings of startups that a server has accepted, by the SQL that sets them. Beyond
-// its bounds, Accepted forgets all entries, and servers are asked again. The zero Accepted is empty. Accepted is safe
-// for concurrent use.
-type Accepted struct {
+// AcceptedCache remembers for a while the settings of startups that a server has accepted, by the SQL that sets them.
+// Beyond its bounds, Accepted forgets all entries, and servers are asked again. The zero Accepted is empty. Accepted is
+// safe for concurrent use.
+type AcceptedCache struct {
 	mu sync.Mutex
-	m  map[string]Taken
+	m  map[string]AcceptedEntry
 }
 
-// Taken is an entry of Accepted: the time at which a server accepted settings, and the parameters that the server
-// reports differently with them.
-type Taken struct {
+// AcceptedEntry is an entry of Accepted: the time at which a server accepted settings, and the parameters that the
+// server reports differently with them.
+type AcceptedEntry struct {
 	At    time.Time
 	Shown []Param
 }
@@ -50,27 +50,27 @@ const (
 )
 
 // Find returns the entry for the SQL of settings, or the zero Taken.
-func (a *Accepted) Find(sql string) Taken {
+func (a *AcceptedCache) Find(sql string) AcceptedEntry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.m[sql]
 }
 
 // Add records that a server has accepted the settings that sql sets.
-func (a *Accepted) Add(sql string, taken Taken) {
+func (a *AcceptedCache) Add(sql string, taken AcceptedEntry) {
 	if len(sql) > mostAcceptedIn {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.m == nil || len(a.m) >= mostAccepted {
-		a.m = map[string]Taken{}
+		a.m = map[string]AcceptedEntry{}
 	}
 	a.m[sql] = taken
 }
 
 // Forget removes all entries. It is called after a server has refused the settings of another startup.
-func (a *Accepted) Forget() {
+func (a *AcceptedCache) Forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.m = nil

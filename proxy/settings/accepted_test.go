@@ -21,7 +21,7 @@ func TestSure(t *testing.T) {
 		{"extra_float_digits", "77", false, false}, {"timezone", "UTC", true, false}, {"timezone", "Europe/Berlin", false, false},
 		{"timezone", "Nope", false, false}, {"nosuchguc", "1", false, false}, {"work_mem", "64kB", false, false}, {"application_name", "x", true, false},
 	} {
-		if sure, refused := Sure(test.name, test.value); sure != test.sure || (refused != nil) != test.refused {
+		if sure, refused := IsAlwaysAccepted(test.name, test.value); sure != test.sure || (refused != nil) != test.refused {
 			t.Errorf("%s=%s: %v, %v", test.name, test.value, sure, refused)
 		}
 	}
@@ -29,8 +29,8 @@ func TestSure(t *testing.T) {
 
 // What was accepted is remembered within bounds, until a server refuses something.
 func TestAccepted(t *testing.T) {
-	var a Accepted
-	now := Taken{At: time.Unix(1e9, 0), Shown: []Param{{"TimeZone", "timezone", "UTC"}}}
+	var a AcceptedCache
+	now := AcceptedEntry{At: time.Unix(1e9, 0), Shown: []Param{{"TimeZone", "timezone", "UTC"}}}
 	known := func(sql string) bool { return !a.Find(sql).At.IsZero() }
 	if a.Add("SET a", now); !a.Find("SET a").At.Equal(now.At) || len(a.Find("SET a").Shown) != 1 || known("SET b") {
 		t.Error("what was added is not there, or something else is")

@@ -44,13 +44,13 @@ func (m keptModel) set(name, value string, local bool) {
 func TestKeptSettings(t *testing.T) {
 	names := []string{"application_name", "statement_timeout", "idle_in_transaction_session_timeout"}
 	rapid.Check(t, func(t *rapid.T) {
-		c := NewClient(NewTreatments(true, false, nil), &Interned{})
-		startup := New(map[string]string{})
-		startup.Kept = map[string]string{"application_name": "app", "statement_timeout": "7s"}
-		if err := c.Start(startup); err != nil {
+		c := NewClient(NewTreatments(true, false, nil), &InternTable{})
+		startup := NewValues(map[string]string{})
+		startup.StartupLocal = map[string]string{"application_name": "app", "statement_timeout": "7s"}
+		if err := c.ApplyStartup(startup); err != nil {
 			t.Fatal(err)
 		}
-		now := keptModel{maps.Clone(startup.Kept), map[string]string{}}
+		now := keptModel{maps.Clone(startup.StartupLocal), map[string]string{}}
 		begun := now.clone()
 		type savepoint struct {
 			name string
@@ -73,32 +73,32 @@ func TestKeptSettings(t *testing.T) {
 			point := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "savepoint")
 			switch rapid.IntRange(0, 8).Draw(t, "what") {
 			case 0, 1, 2:
-				if err := c.Keep(name, value, local); err != nil {
+				if err := c.StoreLocal(name, value, local); err != nil {
 					t.Fatal(err)
 				}
 				now.set(name, value, local)
 			case 3:
-				if err := c.KeepStartup(name, local); err != nil {
+				if err := c.ResetLocalToStartup(name, local); err != nil {
 					t.Fatal(err)
 				}
-				value, ok := startup.Kept[name]
+				value, ok := startup.StartupLocal[name]
 				if !ok && name != "application_name" {
 					value = "0"
 				}
 				now.set(name, value, local)
 			case 4:
-				c.ResetKept()
-				now.local, now.session = map[string]string{}, maps.Clone(startup.Kept)
+				c.ResetAllLocal()
+				now.local, now.session = map[string]string{}, maps.Clone(startup.StartupLocal)
 			case 5:
-				c.Mark(point)
+				c.SetSavepoint(point)
 				marks = append(marks, savepoint{point, now.clone()})
 			case 6:
-				c.Release(point)
+				c.ReleaseSavepoint(point)
 				if i := find(point); i >= 0 {
 					marks = marks[:i]
 				}
 			case 7:
-				c.Return(point)
+				c.RollBackTo(point)
 				if i := find(point); i >= 0 {
 					now, marks = marks[i].was.clone(), marks[:i+1]
 				}
@@ -108,11 +108,11 @@ func TestKeptSettings(t *testing.T) {
 					now = begun
 				} else {
 					c.Commit()
-					c.EndKept(false)
+					c.EndLocalChanges(false)
 					clear(now.local)
 				}
 				begun, marks = now.clone(), nil
-				for _, p := range c.News('I') {
+				for _, p := range c.TakeReports('I') {
 					if p.Name == "application_name" {
 						known = p.Value
 					}
@@ -122,7 +122,7 @@ func TestKeptSettings(t *testing.T) {
 				}
 			}
 			for _, name := range names {
-				if got, want := c.Shown(name), now.value(name); got != want {
+				if got, want := c.ShownValue(name), now.value(name); got != want {
 					t.Fatalf("%s is %q, want %q", name, got, want)
 				}
 			}
@@ -135,11 +135,11 @@ func TestKeptSettings(t *testing.T) {
 
 // What is carried follows the server's transaction, and a snapshot or a progress returns to it.
 func TestCarriedSettings(t *testing.T) {
-	set := func(name, value string) rewrite.Change {
-		return rewrite.Change{Action: rewrite.Set, Name: name, SQL: QuoteLiteral(value), Text: value}
+	set := func(name, value string) rewrite.SettingChange {
+		return rewrite.SettingChange{Action: rewrite.Set, Name: name, SQL: QuoteLiteral(value), Text: value}
 	}
-	c := NewClient(NewTreatments(true, false, nil), &Interned{})
-	if err := c.Start(New(map[string]string{"timezone": "'UTC'"})); err != nil {
+	c := NewClient(NewTreatments(true, false, nil), &InternTable{})
+	if err := c.ApplyStartup(NewValues(map[string]string{"timezone": "'UTC'"})); err != nil {
 		t.Fatal(err)
 	}
 	is := func(when, name, want string) {
@@ -155,28 +155,28 @@ func TestCarriedSettings(t *testing.T) {
 	is("rolled back", "timezone", "'UTC'")
 
 	c.Stage(set("timezone", "Asia/Tokyo"))
-	c.Stage(Unseen)
+	c.Stage(UnseenChange)
 	if done, unseen := c.Commit(); len(done) != 1 || !unseen {
 		t.Errorf("Commit is %v, %v: want one change, and one unseen", done, unseen)
 	}
 	is("committed", "timezone", "'Asia/Tokyo'")
 
 	stood := c.Snapshot()
-	if err := c.Reset("timezone"); err != nil {
+	if err := c.ResetSetting("timezone"); err != nil {
 		t.Fatal(err)
 	}
 	is("reset", "timezone", "'UTC'")
-	if undone := c.Undone(); undone == nil || undone.SQL["timezone"] != "'Asia/Tokyo'" {
+	if undone := c.ValuesIfFailed(); undone == nil || undone.SQL["timezone"] != "'Asia/Tokyo'" {
 		t.Errorf("a failed block has back %v, want Asia/Tokyo", undone)
 	}
 	c.RestoreAll(stood)
 	is("restored", "timezone", "'Asia/Tokyo'")
 
 	c.Stage(set("datestyle", "SQL"))
-	p := c.Progress()
-	c.Mark("a")
+	p := c.TxProgress()
+	c.SetSavepoint("a")
 	c.Stage(set("datestyle", "DMY"))
-	c.Resume(p)
+	c.RestoreProgress(p)
 	c.Stage(set("datestyle", "YMD"))
 	c.Commit()
 	is("sent again", "datestyle", "'SQL, YMD'")

@@ -8,9 +8,9 @@ import (
 // then retains the other one. "" means not given.
 type DateStyle struct{ style, order string }
 
-// ReadDateStyle merges the words of a value with in, the current value. reset is the meaning of the word DEFAULT.
+// MergeDateStyle merges the words of a value with in, the current value. reset is the meaning of the word DEFAULT.
 // Unknown words are skipped, because the server refuses them.
-func ReadDateStyle(in DateStyle, value string, reset DateStyle) DateStyle {
+func MergeDateStyle(in DateStyle, value string, reset DateStyle) DateStyle {
 	ordered := false
 	for _, word := range strings.FieldsFunc(strings.ToUpper(value), func(r rune) bool { return r == ',' || r == '\'' || r == '"' || r <= ' ' }) {
 		switch {
@@ -39,8 +39,8 @@ func ReadDateStyle(in DateStyle, value string, reset DateStyle) DateStyle {
 	return in
 }
 
-// whole reports whether both style and order are given.
-func (d DateStyle) whole() bool { return d.style != "" && d.order != "" }
+// isComplete reports whether both style and order are given.
+func (d DateStyle) isComplete() bool { return d.style != "" && d.order != "" }
 
 func (d DateStyle) String() string {
 	if d.style == "" || d.order == "" {
@@ -49,9 +49,9 @@ func (d DateStyle) String() string {
 	return d.style + ", " + d.order
 }
 
-// Merges reports whether a server merges a value of a setting with the current one.
-func Merges(name, value string) bool {
-	return name == "datestyle" && !ReadDateStyle(DateStyle{}, value, DateStyle{}).whole()
+// IsMergedByServer reports whether a server merges a value of a setting with the current one.
+func IsMergedByServer(name, value string) bool {
+	return name == "datestyle" && !MergeDateStyle(DateStyle{}, value, DateStyle{}).isComplete()
 }
 
 // SQL returns the value as it may follow SET DateStyle TO, or "" if nothing is given.

@@ -13,7 +13,7 @@ func TestDateStyle(t *testing.T) {
 		{"SQL, DMY", "default", "German, YMD"}, {"SQL, DMY", "default, iso", "ISO, YMD"}, {"SQL, DMY", "mdy, default", "German, MDY"},
 	} {
 		reset := DateStyle{"German", "YMD"}
-		if got := ReadDateStyle(ReadDateStyle(DateStyle{}, c[0], DateStyle{}), c[1], reset).String(); got != c[2] {
+		if got := MergeDateStyle(MergeDateStyle(DateStyle{}, c[0], DateStyle{}), c[1], reset).String(); got != c[2] {
 			t.Errorf("%q, then %q: %q, want %q", c[0], c[1], got, c[2])
 		}
 	}

@@ -13,9 +13,9 @@ import (
 // This file parses, checks and shows the values of local settings as PostgreSQL does. For example, 1500ms is shown for
 // '1.5s', and 5s for 5000.
 
-// form is the notation of a setting's values.
-type form struct {
-	read     func(f *form, name, value string) (string, *wire.Error)
+// valueFormat is the notation of a setting's values.
+type valueFormat struct {
+	read     func(f *valueFormat, name, value string) (string, *wire.Error)
 	units    []unit // in descending order; nil for a number without a unit
 	base     string // the unit of a plain number
 	plain    bool   // shown as a plain number
@@ -37,9 +37,9 @@ var (
 	kilo   = []unit{{"TB", 1 << 30}, {"GB", 1 << 20}, {"MB", 1 << 10}, {"kB", 1}, {"B", 1.0 / 1024}}
 )
 
-// forms has the notations of local settings, of settings that are ignored by default, and of some carried settings (see
-// Told). A setting that is missing here accepts any text.
-var forms = map[string]*form{
+// valueFormats has the notations of local settings, of settings that are ignored by default, and of some carried
+// settings (see Told). A setting that is missing here accepts any text.
+var valueFormats = map[string]*valueFormat{
 	"statement_timeout":                   {read: readNumber, units: millis, base: "ms", max: math.MaxInt32},
 	"idle_in_transaction_session_timeout": {read: readNumber, units: millis, base: "ms", max: math.MaxInt32},
 	"lock_timeout":                        {read: readNumber, units: millis, base: "ms", max: math.MaxInt32, off: true},
@@ -66,9 +66,9 @@ var forms = map[string]*form{
 	"xmloption": {read: readWord, words: "content document", offered: "content, document"},
 }
 
-// Normal returns the value of a setting as PostgreSQL shows it, or PostgreSQL's error for an invalid value.
-func Normal(name, value string) (string, *wire.Error) {
-	f := forms[name]
+// Normalize returns the value of a setting as PostgreSQL shows it, or PostgreSQL's error for an invalid value.
+func Normalize(name, value string) (string, *wire.Error) {
+	f := valueFormats[name]
 	if f == nil {
 		return value, nil
 	}
@@ -84,8 +84,8 @@ func ErrOneArgument(name string) *wire.Error {
 	return &wire.Error{Code: "22023", Message: "SET " + name + " takes only one argument"}
 }
 
-func readNumber(f *form, name, value string) (string, *wire.Error) {
-	n, err := f.number(name, value)
+func readNumber(f *valueFormat, name, value string) (string, *wire.Error) {
+	n, err := f.parseNumber(name, value)
 	if err != nil || n == 0 || f.units == nil || f.plain {
 		return strconv.FormatInt(n, 10), err
 	}
@@ -97,8 +97,8 @@ func readNumber(f *form, name, value string) (string, *wire.Error) {
 	return "", errInvalidValue(name, value, "")
 }
 
-// number parses a value and returns it in base units, as parse_int does in PostgreSQL's guc.c.
-func (f *form) number(name, value string) (int64, *wire.Error) {
+// parseNumber parses a value and returns it in base units, as parse_int does in PostgreSQL's guc.c.
+func (f *valueFormat) parseNumber(name, value string) (int64, *wire.Error) {
 	v, rest, ok := leadingNumber(value)
 	if !ok {
 		return 0, errInvalidValue(name, value, "")
@@ -107,7 +107,7 @@ func (f *form) number(name, value string) (int64, *wire.Error) {
 		if f.units == nil {
 			return 0, errInvalidValue(name, value, "")
 		}
-		if v, ok = f.inBase(v, strings.TrimRight(rest, blanks)); !ok {
+		if v, ok = f.toBaseUnits(v, strings.TrimRight(rest, blanks)); !ok {
 			return 0, errInvalidValue(name, value, unitsHint(f.units))
 		}
 	}
@@ -129,8 +129,8 @@ func (f *form) number(name, value string) (int64, *wire.Error) {
 // blanks are the characters that C's isspace accepts.
 const blanks = " \t\n\v\f\r"
 
-// inBase converts an amount in the unit name to base units. A fraction is rounded to the next smaller unit.
-func (f *form) inBase(v float64, name string) (float64, bool) {
+// toBaseUnits converts an amount in the unit name to base units. A fraction is rounded to the next smaller unit.
+func (f *valueFormat) toBaseUnits(v float64, name string) (float64, bool) {
 	for i, u := range f.units {
 		if u.name != name {
 			continue
@@ -163,13 +163,13 @@ func leadingNumber(value string) (v float64, rest string, ok bool) {
 	sign, digits := s[:i], s[i:]
 	base, skip := 10, 0
 	switch {
-	case len(digits) > 2 && digits[0] == '0' && digits[1]|0x20 == 'x' && digit(digits[2]) < 16:
+	case len(digits) > 2 && digits[0] == '0' && digits[1]|0x20 == 'x' && digitValue(digits[2]) < 16:
 		base, skip = 16, 2
 	case strings.HasPrefix(digits, "0"):
 		base = 8
 	}
 	n := skip
-	for n < len(digits) && digit(digits[n]) < base {
+	for n < len(digits) && digitValue(digits[n]) < base {
 		n++
 	}
 	whole, err := strconv.ParseInt(sign+digits[skip:n], base, 64)
@@ -216,8 +216,8 @@ func leadingFloat(s string) (float64, string, error) {
 	return v, s[i:], err
 }
 
-// digit returns the value of a digit in any base up to 16, or 99 for another character.
-func digit(c byte) int {
+// digitValue returns the value of a digit in any base up to 16, or 99 for another character.
+func digitValue(c byte) int {
 	switch {
 	case c >= '0' && c <= '9':
 		return int(c - '0')
@@ -229,7 +229,7 @@ func digit(c byte) int {
 
 // readBool returns "on" or "off" for PostgreSQL's Boolean words and their unambiguous prefixes, and PostgreSQL's error
 // for other values.
-func readBool(_ *form, name, value string) (string, *wire.Error) {
+func readBool(_ *valueFormat, name, value string) (string, *wire.Error) {
 	v := strings.ToLower(value)
 	begins := func(word string, least int) bool { return len(v) >= least && strings.HasPrefix(word, v) }
 	switch {
@@ -241,7 +241,7 @@ func readBool(_ *form, name, value string) (string, *wire.Error) {
 	return "", &wire.Error{Code: "22023", Message: fmt.Sprintf("parameter %q requires a Boolean value", name)}
 }
 
-func readWord(f *form, name, value string) (string, *wire.Error) {
+func readWord(f *valueFormat, name, value string) (string, *wire.Error) {
 	for names := range strings.FieldsSeq(f.words) {
 		shown, _, _ := strings.Cut(names, ",")
 		for word := range strings.SplitSeq(names, ",") {
@@ -253,14 +253,14 @@ func readWord(f *form, name, value string) (string, *wire.Error) {
 	return "", errInvalidValue(name, value, "Available values: "+f.offered+".")
 }
 
-// OffUnlessSet reports whether a setting is a time limit that is 0 unless a session sets it.
-func OffUnlessSet(name string) bool {
-	f := forms[name]
+// IsOffByDefault reports whether a setting is a time limit that is 0 unless a session sets it.
+func IsOffByDefault(name string) bool {
+	f := valueFormats[name]
 	return f != nil && f.off
 }
 
-// Timeout returns the value of a timeout setting as a duration.
-func Timeout(name, value string) (time.Duration, *wire.Error) {
-	n, err := forms[name].number(name, value)
+// ParseTimeout returns the value of a timeout setting as a duration.
+func ParseTimeout(name, value string) (time.Duration, *wire.Error) {
+	n, err := valueFormats[name].parseNumber(name, value)
 	return time.Duration(n) * time.Millisecond, err
 }

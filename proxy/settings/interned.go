@@ -14,9 +14,9 @@ const internLimit = 1024
 // mostInterned bounds the bytes of Values that are interned. Longer Values are not shared.
 const mostInterned = 4 << 10
 
-// Interned shares equal Values between the sessions of one server, because Values record the reports of its backends.
-// The zero Interned is empty. Interned must not be copied.
-type Interned struct {
+// InternTable shares equal Values between the sessions of one server, because Values record the reports of its
+// backends. The zero Interned is empty. Interned must not be copied.
+type InternTable struct {
 	none Values
 	mu   sync.Mutex
 	m    map[string]*Values
@@ -25,13 +25,13 @@ type Interned struct {
 	names []string
 }
 
-// None returns the Values of a session that has set nothing.
-func (n *Interned) None() *Values { return &n.none }
+// NoSettings returns the Values of a session that has set nothing.
+func (n *InternTable) NoSettings() *Values { return &n.none }
 
-// Share returns the interned Values that are equal to s. If s is too long to be interned, Share returns s.
-func (n *Interned) Share(s *Values) *Values {
-	if len(s.SQL) == 0 && len(s.Kept) == 0 {
-		return n.None()
+// Intern returns the interned Values that are equal to s. If s is too long to be interned, Share returns s.
+func (n *InternTable) Intern(s *Values) *Values {
+	if len(s.SQL) == 0 && len(s.StartupLocal) == 0 {
+		return n.NoSettings()
 	}
 	if s.Bytes() > mostInterned {
 		return s
@@ -50,12 +50,12 @@ func (n *Interned) Share(s *Values) *Values {
 }
 
 // makeKey sets n.key to a key that only equal Values have. The caller holds mu.
-func (n *Interned) makeKey(s *Values) {
+func (n *InternTable) makeKey(s *Values) {
 	if cap(n.key) > reusedKey {
 		n.key = nil
 	}
 	n.key = n.key[:0]
-	for _, vals := range [...]map[string]string{s.SQL, s.Kept, s.Shown} {
+	for _, vals := range [...]map[string]string{s.SQL, s.StartupLocal, s.Shown} {
 		n.names = slices.AppendSeq(n.names[:0], maps.Keys(vals))
 		slices.Sort(n.names)
 		n.key = binary.AppendUvarint(n.key, uint64(len(vals)))

@@ -10,15 +10,15 @@ import (
 func QuoteName(name string) string {
 	parts := strings.Split(name, ".")
 	for i, p := range parts {
-		if parts[i] = QuoteIdentifier(p); i == 0 && reserved[p] {
+		if parts[i] = QuoteIdentifier(p); i == 0 && reservedWords[p] {
 			parts[i] = `"` + p + `"`
 		}
 	}
 	return strings.Join(parts, ".")
 }
 
-// reserved are the words that PostgreSQL's grammar accepts as names only in quotes.
-var reserved = func() map[string]bool {
+// reservedWords are the words that PostgreSQL's grammar accepts as names only in quotes.
+var reservedWords = func() map[string]bool {
 	words := map[string]bool{}
 	for word := range strings.FieldsSeq(`all analyse analyze and any array as asc asymmetric authorization binary both case cast check collate
 		collation column concurrently constraint create cross current_catalog current_date current_role current_schema current_time
@@ -55,7 +55,7 @@ func QuoteLiteral(v string) string {
 
 // StartupSQL returns the value of a startup parameter as it may follow SET name TO.
 func StartupSQL(name, value string) string {
-	if parts, ok := rewrite.Identifiers(value); ok && rewrite.ListSettings[name] {
+	if parts, ok := rewrite.SplitIdentifiers(value); ok && rewrite.ListSettings[name] {
 		for i, part := range parts {
 			parts[i] = QuoteLiteral(part)
 		}
@@ -64,8 +64,8 @@ func StartupSQL(name, value string) string {
 	return QuoteLiteral(value) // also for an invalid list
 }
 
-// Reported returns a setting's value in the spelling in which the server reports it.
-func Reported(name, value string) string {
+// ReportedSpelling returns a setting's value in the spelling in which the server reports it.
+func ReportedSpelling(name, value string) string {
 	switch name {
 	case "client_encoding":
 		switch strings.ToLower(strings.ReplaceAll(strings.ReplaceAll(value, "-", ""), "_", "")) {
@@ -74,7 +74,7 @@ func Reported(name, value string) string {
 		}
 		return strings.ToUpper(value)
 	case rewrite.ReadOnlyDefault, "standard_conforming_strings":
-		if shown, bad := Normal(name, value); bad == nil {
+		if shown, bad := Normalize(name, value); bad == nil {
 			return shown
 		}
 	case "intervalstyle":

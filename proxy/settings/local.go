@@ -17,7 +17,7 @@ type localValues struct {
 	readOnly                                   bool  // the value of rewrite.ReadOnlyDefault
 	bytes                                      int32 // of texts
 	// chosen are the values of Sluice's own settings, or nil for none. chosen is replaced and never changed.
-	chosen *rewrite.Choices
+	chosen *rewrite.ClientOptions
 }
 
 // localChange is a change of a local setting. The name resetAll means all local settings.
@@ -29,8 +29,8 @@ type localChange struct {
 // resetAll is the name of a localChange for RESET ALL.
 const resetAll = ""
 
-// localMark is the state of a client's settings at a savepoint of the server.
-type localMark struct {
+// localSavepoint is the state of a client's settings at a savepoint of the server.
+type localSavepoint struct {
 	name  string
 	stood *Snapshot
 	bytes int // of the state here and at earlier savepoints
@@ -49,64 +49,64 @@ func (c *Client) Snapshot() *Snapshot {
 	return &Snapshot{inForce: c.InForce, local: c.local, before: c.before, changes: slices.Clone(c.changes)}
 }
 
-// Stands reports whether no setting has changed since a Snapshot.
-func (c *Client) Stands(s *Snapshot) bool {
+// IsUnchangedSince reports whether no setting has changed since a Snapshot.
+func (c *Client) IsUnchangedSince(s *Snapshot) bool {
 	return c.InForce == s.inForce && len(c.changes) == len(s.changes) && maps.Equal(c.local.texts, s.local.texts)
 }
 
-// Restore restores the local settings from a Snapshot of the same transaction.
-func (c *Client) Restore(s *Snapshot) {
-	c.renames()
+// RestoreLocal restores the local settings from a Snapshot of the same transaction.
+func (c *Client) RestoreLocal(s *Snapshot) {
+	c.saveReported()
 	c.before, c.changes, c.local = s.before, slices.Clone(s.changes), s.local
 }
 
 // RestoreAll restores the local settings and the carried ones from a Snapshot.
 func (c *Client) RestoreAll(s *Snapshot) {
-	c.Restore(s)
+	c.RestoreLocal(s)
 	c.InForce = s.inForce
 }
 
-// store sets a setting that no server sees. It returns PostgreSQL's error for an invalid value.
-func (k *localValues) store(name, value string) error {
-	value, bad := Normal(name, value)
+// setValue sets a setting that no server sees. It returns PostgreSQL's error for an invalid value.
+func (k *localValues) setValue(name, value string) error {
+	value, bad := Normalize(name, value)
 	if bad != nil {
 		return bad
 	}
 	switch name {
 	case "statement_timeout":
-		k.statementTimeout, _ = Timeout(name, value)
+		k.statementTimeout, _ = ParseTimeout(name, value)
 	case "idle_in_transaction_session_timeout":
-		k.idleInTransactionTimeout, _ = Timeout(name, value)
+		k.idleInTransactionTimeout, _ = ParseTimeout(name, value)
 	case rewrite.ReadOnlyDefault:
 		k.readOnly = value == "on"
 	default:
-		k.choose(name, value)
+		k.setOption(name, value)
 	}
 	k.texts = maps.Clone(k.texts)
 	if k.texts == nil {
 		k.texts = map[string]string{}
 	}
-	k.bytes += int32(settingCost + len(value) - k.costs(name))
+	k.bytes += int32(settingCost + len(value) - k.valueBytes(name))
 	k.texts[name] = value
 	return nil
 }
 
-// costs returns the approximate memory of a local setting's value, or 0 without a value.
-func (k *localValues) costs(name string) int {
+// valueBytes returns the approximate memory of a local setting's value, or 0 without a value.
+func (k *localValues) valueBytes(name string) int {
 	if value, ok := k.texts[name]; ok {
 		return settingCost + len(value)
 	}
 	return 0
 }
 
-// atStart returns the local settings of a client with the startup s. All clients with that startup share one map.
-func (s *Values) atStart() (localValues, error) {
+// startupLocal returns the local settings of a client with the startup s. All clients with that startup share one map.
+func (s *Values) startupLocal() (localValues, error) {
 	if made := s.local.Load(); made != nil {
 		return *made, nil
 	}
 	var made localValues
-	for name, value := range s.Kept {
-		if err := made.store(name, value); err != nil {
+	for name, value := range s.StartupLocal {
+		if err := made.setValue(name, value); err != nil {
 			return localValues{}, err
 		}
 	}
@@ -114,17 +114,17 @@ func (s *Values) atStart() (localValues, error) {
 	return made, nil
 }
 
-// apply applies one change of a local setting.
-func (k *localValues) apply(c localChange) error {
+// applyChange applies one change of a local setting.
+func (k *localValues) applyChange(c localChange) error {
 	switch {
 	case c.name == resetAll:
 		*k = localValues{}
 		return nil
 	case !c.reset:
-		return k.store(c.name, c.value)
+		return k.setValue(c.name, c.value)
 	}
 	k.texts = maps.Clone(k.texts)
-	k.bytes -= int32(k.costs(c.name))
+	k.bytes -= int32(k.valueBytes(c.name))
 	delete(k.texts, c.name)
 	switch c.name {
 	case "statement_timeout":
@@ -134,22 +134,22 @@ func (k *localValues) apply(c localChange) error {
 	case rewrite.ReadOnlyDefault:
 		k.readOnly = false
 	default:
-		k.choose(c.name, "")
+		k.setOption(c.name, "")
 	}
 	return nil
 }
 
-// choose stores a setting of Sluice's own. The value "" removes the setting.
-func (k *localValues) choose(name, value string) {
-	key, own := OwnKey(name)
+// setOption stores a setting of Sluice's own. The value "" removes the setting.
+func (k *localValues) setOption(name, value string) {
+	key, own := ProxySettingKey(name)
 	if !own {
 		return
 	}
-	now := rewrite.Choices{}
+	now := rewrite.ClientOptions{}
 	if k.chosen != nil {
 		now = *k.chosen
 	}
-	if now = now.With(key, value); now == (rewrite.Choices{}) {
+	if now = now.WithOption(key, value); now == (rewrite.ClientOptions{}) {
 		k.chosen = nil
 	} else {
 		k.chosen = &now
@@ -163,58 +163,58 @@ func (c *Client) StatementTimeout() time.Duration { return c.local.statementTime
 // none.
 func (c *Client) IdleInTransactionTimeout() time.Duration { return c.local.idleInTransactionTimeout }
 
-// ReadOnly reports whether Sluice makes the client's transactions READ ONLY by default, because
+// IsReadOnlyByDefault reports whether Sluice makes the client's transactions READ ONLY by default, because
 // default_transaction_read_only is local.
-func (c *Client) ReadOnly() bool { return c.local.readOnly }
+func (c *Client) IsReadOnlyByDefault() bool { return c.local.readOnly }
 
-// ReadOnlyUnsettled reports whether the end of the transaction may change the result of ReadOnly.
-func (c *Client) ReadOnlyUnsettled() bool {
+// IsReadOnlyPending reports whether the end of the transaction may change the result of IsReadOnlyByDefault.
+func (c *Client) IsReadOnlyPending() bool {
 	return c.before != nil && c.before.local.readOnly != c.local.readOnly
 }
 
-// Chosen returns the client's current values of Sluice's own settings, or nil for none. The pointer changes with the
+// Options returns the client's current values of Sluice's own settings, or nil for none. The pointer changes with the
 // values.
-func (c *Client) Chosen() *rewrite.Choices { return c.local.chosen }
+func (c *Client) Options() *rewrite.ClientOptions { return c.local.chosen }
 
-// ChosenAtStart returns the values of Sluice's own settings in the client's startup, or nil for none.
-func (c *Client) ChosenAtStart() *rewrite.Choices {
+// StartupOptions returns the values of Sluice's own settings in the client's startup, or nil for none.
+func (c *Client) StartupOptions() *rewrite.ClientOptions {
 	var k localValues
-	for name, value := range c.Startup.Kept {
-		k.choose(name, value)
+	for name, value := range c.Startup.StartupLocal {
+		k.setOption(name, value)
 	}
 	return k.chosen
 }
 
-// ChoiceUnsettled reports whether the end of the transaction may change the result of Chosen.
-func (c *Client) ChoiceUnsettled() bool {
+// AreOptionsPending reports whether the end of the transaction may change the result of Chosen.
+func (c *Client) AreOptionsPending() bool {
 	return c.before != nil && c.before.local.chosen != c.local.chosen
 }
 
-// Keeps reports whether a setting is local, so that no server sees it.
-func (c *Client) Keeps(name string) bool {
-	how := c.treat.Of(name)
-	return how == Kept || how == Ignored || how == Own
+// IsLocal reports whether a setting is local, so that no server sees it.
+func (c *Client) IsLocal(name string) bool {
+	how := c.treat.ForName(name)
+	return how == LocalOnly || how == Ignored || how == Own
 }
 
-// Shows reports whether Client.Shown answers SHOW of a setting. For an ignored setting without a value, the server's
-// value is shown, unless the server uses the setting for its own purposes.
-func (c *Client) Shows(name string) bool {
-	switch c.treat.Of(name) {
-	case Kept, Own:
+// AnswersShow reports whether Client.ShownValue answers SHOW of a setting. For an ignored setting without a value, the
+// server's value is shown, unless the server uses the setting for its own purposes.
+func (c *Client) AnswersShow(name string) bool {
+	switch c.treat.ForName(name) {
+	case LocalOnly, Own:
 		return true
 	case Ignored:
 		_, set := c.local.texts[name]
-		return set || OffUnlessSet(name)
+		return set || IsOffByDefault(name)
 	}
 	return false
 }
 
-// Shown returns the value of a local setting as SHOW answers it.
-func (c *Client) Shown(name string) string {
-	return c.local.shown(name)
+// ShownValue returns the value of a local setting as SHOW answers it.
+func (c *Client) ShownValue(name string) string {
+	return c.local.shownValue(name)
 }
 
-func (k *localValues) shown(name string) string {
+func (k *localValues) shownValue(name string) string {
 	value, ok := k.texts[name]
 	switch {
 	case ok, name == "application_name":
@@ -225,45 +225,45 @@ func (k *localValues) shown(name string) string {
 	return "0"
 }
 
-// Misleads reports whether the server would show another value of a setting than the client has set.
-func (c *Client) Misleads(name string) bool {
+// ServerShowsOther reports whether the server would show another value of a setting than the client has set.
+func (c *Client) ServerShowsOther(name string) bool {
 	value := c.local.texts[name]
 	if name == rewrite.ReadOnlyDefault {
 		return c.local.readOnly
 	}
-	return value != "" && value != "0" && c.Keeps(name) || IsOwn(name)
+	return value != "" && value != "0" && c.IsLocal(name) || IsProxySetting(name)
 }
 
-// ValueOf returns the value of a SET of a local setting, or PostgreSQL's error if the value is invalid.
-func ValueOf(c *rewrite.Change) (string, *wire.Error) {
+// CheckedValue returns the value of a SET of a local setting, or PostgreSQL's error if the value is invalid.
+func CheckedValue(c *rewrite.SettingChange) (string, *wire.Error) {
 	if c.Action == rewrite.Reset || c.Default {
 		return "", nil
 	}
 	if c.Text == "" && c.SQL != "''" { // a list
 		return "", ErrOneArgument(c.Name)
 	}
-	return Normal(c.Name, c.Text)
+	return Normalize(c.Name, c.Text)
 }
 
-// Keep sets a local setting to a value that ValueOf has checked. With txOnly, the value applies until the transaction
-// ends.
-func (c *Client) Keep(name, value string, txOnly bool) error {
-	return c.keep(localChange{name: name, value: value}, txOnly)
-}
-
-// KeepStartup resets a local setting to the value in the client's startup. With txOnly, that applies until the
+// StoreLocal sets a local setting to a value that CheckedValue has checked. With txOnly, the value applies until the
 // transaction ends.
-func (c *Client) KeepStartup(name string, txOnly bool) error {
-	value, ok := c.Startup.Kept[name]
-	return c.keep(localChange{name, value, !ok}, txOnly)
+func (c *Client) StoreLocal(name, value string, txOnly bool) error {
+	return c.changeLocal(localChange{name: name, value: value}, txOnly)
 }
 
-func (c *Client) keep(change localChange, txOnly bool) error {
-	c.stage()
-	if slices.Contains(reported[:], change.name) {
-		c.renames()
+// ResetLocalToStartup resets a local setting to the value in the client's startup. With txOnly, that applies until the
+// transaction ends.
+func (c *Client) ResetLocalToStartup(name string, txOnly bool) error {
+	value, ok := c.Startup.StartupLocal[name]
+	return c.changeLocal(localChange{name, value, !ok}, txOnly)
+}
+
+func (c *Client) changeLocal(change localChange, txOnly bool) error {
+	c.saveStateBefore()
+	if slices.Contains(reportedLocal[:], change.name) {
+		c.saveReported()
 	}
-	if err := c.local.apply(change); err != nil {
+	if err := c.local.applyChange(change); err != nil {
 		return err
 	}
 	if !txOnly {
@@ -273,53 +273,55 @@ func (c *Client) keep(change localChange, txOnly bool) error {
 	return nil
 }
 
-// stage records the state of the settings before the first change in a transaction.
-func (c *Client) stage() {
+// saveStateBefore records the state of the settings before the first change in a transaction.
+func (c *Client) saveStateBefore() {
 	if c.before == nil {
 		c.before = &Snapshot{inForce: c.InForce, local: c.local}
 	}
 }
 
-// Reset performs RESET of one setting. If the setting is carried, Reset must be called outside a transaction block.
-func (c *Client) Reset(name string) error {
-	if c.treat.Of(name) != Carried {
-		return c.KeepStartup(name, false)
+// ResetSetting performs RESET of one setting. If the setting is carried, Reset must be called outside a transaction
+// block.
+func (c *Client) ResetSetting(name string) error {
+	if c.treat.ForName(name) != Carried {
+		return c.ResetLocalToStartup(name, false)
 	}
-	c.stage()
-	c.Adopt([]rewrite.Change{{Action: rewrite.Reset, Name: name}})
+	c.saveStateBefore()
+	c.ApplyCommitted([]rewrite.SettingChange{{Action: rewrite.Reset, Name: name}})
 	return nil
 }
 
-// Give performs SET of a carried setting outside a transaction block, with a value that a server would accept.
-func (c *Client) Give(change rewrite.Change) {
-	c.stage()
-	c.Adopt([]rewrite.Change{change})
+// SetCarried performs SET of a carried setting outside a transaction block, with a value that a server would accept.
+func (c *Client) SetCarried(change rewrite.SettingChange) {
+	c.saveStateBefore()
+	c.ApplyCommitted([]rewrite.SettingChange{change})
 }
 
 // ResetAll performs RESET ALL for all settings, outside a transaction block.
 func (c *Client) ResetAll() {
-	c.ResetKept()
+	c.ResetAllLocal()
 	c.InForce = c.Startup
 }
 
-// ResetKept performs RESET ALL for the local settings only.
-func (c *Client) ResetKept() {
-	c.stage()
-	c.renames()
+// ResetAllLocal performs RESET ALL for the local settings only.
+func (c *Client) ResetAllLocal() {
+	c.saveStateBefore()
+	c.saveReported()
 	c.local = localValues{}
 	c.changes = append(c.changes[:0], localChange{name: resetAll})
-	for name, value := range c.Startup.Kept {
-		c.keep(localChange{name: name, value: value}, false) // it was valid at the startup
+	for name, value := range c.Startup.StartupLocal {
+		c.changeLocal(localChange{name: name, value: value}, false) // it was valid at the startup
 	}
 }
 
-// EndKept ends a transaction for the local settings. It undoes SET LOCAL, and after a rollback also SET and RESET.
-func (c *Client) EndKept(rolledBack bool) {
+// EndLocalChanges ends a transaction for the local settings. It undoes SET LOCAL, and after a rollback also SET and
+// RESET.
+func (c *Client) EndLocalChanges(rolledBack bool) {
 	c.marks = nil
 	if c.before == nil {
 		return
 	}
-	c.renames()
+	c.saveReported()
 	was, again := c.before, c.changes
 	c.before, c.changes, c.local = nil, nil, was.local
 	if rolledBack {
@@ -327,61 +329,62 @@ func (c *Client) EndKept(rolledBack bool) {
 		return
 	}
 	for _, change := range again {
-		c.local.apply(change) // it was valid when the client set it
+		c.local.applyChange(change) // it was valid when the client set it
 	}
 }
 
-// reported are the local settings that PostgreSQL reports to the client before the next ReadyForQuery after a change.
-var reported = [...]string{"application_name", rewrite.ReadOnlyDefault}
+// reportedLocal are the local settings that PostgreSQL reports to the client before the next ReadyForQuery after a
+// change.
+var reportedLocal = [...]string{"application_name", rewrite.ReadOnlyDefault}
 
-// values has the values of the settings in reported, in the same order.
-type values [len(reported)]string
+// reportedTuple has the values of the settings in reported, in the same order.
+type reportedTuple [len(reportedLocal)]string
 
-func (k *localValues) reported() (now values) {
-	for i, name := range reported {
-		now[i] = k.shown(name)
+func (k *localValues) reportedValues() (now reportedTuple) {
+	for i, name := range reportedLocal {
+		now[i] = k.shownValue(name)
 	}
 	return now
 }
 
-// renames is called before a possible change of a local setting that PostgreSQL would report. The client gets the new
-// value before the next ReadyForQuery.
-func (c *Client) renames() {
+// saveReported is called before a possible change of a local setting that PostgreSQL would report. The client gets the
+// new value before the next ReadyForQuery.
+func (c *Client) saveReported() {
 	if !c.renamed {
-		c.renamed, c.known = true, c.local.reported()
+		c.renamed, c.known = true, c.local.reportedValues()
 	}
 }
 
-// MayRename reports whether News may return parameters.
-func (c *Client) MayRename() bool { return c.renamed || c.before != nil }
+// MayHaveReports reports whether News may return parameters.
+func (c *Client) MayHaveReports() bool { return c.renamed || c.before != nil }
 
-// News returns the local settings that the client must be sent, as ParameterStatus, before a ReadyForQuery with status.
-// In a failed block they have the values before the block, or at its last savepoint.
-func (c *Client) News(status byte) (news []Param) {
+// TakeReports returns the local settings that the client must be sent, as ParameterStatus, before a ReadyForQuery with
+// status. In a failed block they have the values before the block, or at its last savepoint.
+func (c *Client) TakeReports(status byte) (news []Param) {
 	if status == 'E' && c.before != nil { // however the block failed
-		c.renames()
+		c.saveReported()
 	}
 	if !c.renamed {
 		return nil
 	}
-	now := c.local.reported()
+	now := c.local.reportedValues()
 	if n := len(c.marks); status == 'E' && n > 0 {
-		now = c.marks[n-1].stood.local.reported()
+		now = c.marks[n-1].stood.local.reportedValues()
 	} else if status == 'E' && c.before != nil {
-		now = c.before.local.reported()
+		now = c.before.local.reportedValues()
 	} else {
 		c.renamed = false
 	}
 	for i, value := range now {
 		if value != c.known[i] {
-			news = append(news, Param{Name: reported[i], Value: value})
+			news = append(news, Param{Name: reportedLocal[i], Value: value})
 		}
 	}
 	c.known = now
 	return news
 }
 
-// TellsNews reports whether a setting is local and News reports its changes.
-func (c *Client) TellsNews(name string) bool {
-	return slices.Contains(reported[:], name) && c.Keeps(name)
+// IsReportedLocal reports whether a setting is local and News reports its changes.
+func (c *Client) IsReportedLocal(name string) bool {
+	return slices.Contains(reportedLocal[:], name) && c.IsLocal(name)
 }

@@ -62,8 +62,8 @@ func (r *Reports) With(name, value string) *Reports {
 	return made
 }
 
-// News returns the parameters of r that are missing in told, or have another value there.
-func (r *Reports) News(told *Reports) (changed []Param) {
+// ChangedSince returns the parameters of r that are missing in told, or have another value there.
+func (r *Reports) ChangedSince(told *Reports) (changed []Param) {
 	for _, p := range r.All {
 		if was, ok := told.Get(p.Lower); !ok || was != p.Value {
 			changed = append(changed, p)
@@ -80,8 +80,8 @@ func (r *Reports) Without(lower string) *Reports {
 	return r
 }
 
-// Showing returns Reports in which a parameter has another value. If r lacks the parameter, Showing returns r.
-func (r *Reports) Showing(lower, value string) *Reports {
+// WithExisting returns Reports in which a parameter has another value. If r lacks the parameter, Showing returns r.
+func (r *Reports) WithExisting(lower, value string) *Reports {
 	for _, p := range r.All {
 		if p.Lower == lower && p.Value != value {
 			return r.With(p.Name, value)
@@ -105,8 +105,8 @@ func (r *Reports) Bytes() (n int) {
 	return n
 }
 
-// Share returns the shared Reports that are equal to r. If r is too long to be shared, Share returns r.
-func (n *SharedReports) Share(r *Reports) *Reports {
+// Intern returns the shared Reports that are equal to r. If r is too long to be shared, Share returns r.
+func (n *SharedReports) Intern(r *Reports) *Reports {
 	if r.Bytes() > 2*mostInterned {
 		return r
 	}
@@ -129,8 +129,8 @@ func (n *SharedReports) Share(r *Reports) *Reports {
 	return r
 }
 
-// Completed returns the Reports of a server, with defaults for parameters that clients require and seen lacks.
-func Completed(seen map[string]string) *Reports {
+// WithDefaults returns the Reports of a server, with defaults for parameters that clients require and seen lacks.
+func WithDefaults(seen map[string]string) *Reports {
 	params := maps.Clone(defaultParams)
 	maps.Copy(params, seen)
 	r := NewReports(params)

@@ -39,19 +39,19 @@ func TestStagedSettings(t *testing.T) {
 			case "rollback":
 				x.Rollback()
 			case "mark":
-				x.Mark(name)
+				x.SetSavepoint(name)
 			case "return":
-				x.Return(name)
+				x.RollBackTo(name)
 			case "release":
-				x.Release(name)
+				x.ReleaseSavepoint(name)
 			case "local":
-				x.Stage(rewrite.Change{Action: rewrite.SetLocal, Name: "l"})
+				x.Stage(rewrite.SettingChange{Action: rewrite.SetLocal, Name: "l"})
 			case "snapshot":
 				saved = x.Snapshot()
 			case "restore":
 				x = saved.Snapshot()
 			default:
-				x.Stage(rewrite.Change{Name: word})
+				x.Stage(rewrite.SettingChange{Name: word})
 			}
 		}
 		if got := strings.Join(got, " "); got != want {

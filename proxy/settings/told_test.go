@@ -71,7 +71,7 @@ func TestToldIsWhatPostgresTells(t *testing.T) {
 		want, failed := ask("SELECT set_config('" + spelt + "', " + QuoteLiteral(value) + ", true)")
 		effect := seen(name)
 		ask("ROLLBACK")
-		got, err := Told(spelt, value)
+		got, err := SetConfigResult(spelt, value)
 		switch {
 		case err != nil && err.Code == "0A000":
 			refused++

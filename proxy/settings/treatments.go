@@ -12,8 +12,8 @@ type Treatment uint8
 const (
 	// Carried settings go to the server, and to each later backend of the client.
 	Carried Treatment = iota
-	// Kept settings are not sent to the server: Sluice answers SET and SHOW, and enforces the value.
-	Kept
+	// LocalOnly settings are not sent to the server: Sluice answers SET and SHOW, and enforces the value.
+	LocalOnly
 	// Ignored settings are not sent to the server: Sluice answers SET and SHOW, and the value has no effect.
 	Ignored
 	// Foreign settings go to the server, which refuses them.
@@ -22,11 +22,13 @@ const (
 	Own
 )
 
-// OwnKey returns the configuration key of a setting of Sluice's own. ok is false for other settings.
-func OwnKey(name string) (key string, ok bool) { return strings.CutPrefix(name, rewrite.OwnPrefix) }
+// ProxySettingKey returns the configuration key of a setting of Sluice's own. ok is false for other settings.
+func ProxySettingKey(name string) (key string, ok bool) {
+	return strings.CutPrefix(name, rewrite.OwnPrefix)
+}
 
-// IsOwn reports whether a setting is one of Sluice's own.
-func IsOwn(name string) bool { return strings.HasPrefix(name, rewrite.OwnPrefix) }
+// IsProxySetting reports whether a setting is one of Sluice's own.
+func IsProxySetting(name string) bool { return strings.HasPrefix(name, rewrite.OwnPrefix) }
 
 // dsqlSettings are the settings that DSQL allows clients to set (its documentation, "Supported session parameters",
 // 2026), without application_name.
@@ -56,18 +58,18 @@ func NewTreatments(dsql, reapply bool, ignored []string) Treatments {
 	return t
 }
 
-// To returns the Treatment of a SET of name to value. If only one value of an ignored setting is ignored, other values
-// go to the server.
-func (t Treatments) To(name, value string) Treatment {
-	how := t.Of(name)
-	if only := t.ignored[name]; how == Ignored && only != "" && !SameValue(value, only) {
+// ForSet returns the Treatment of a SET of name to value. If only one value of an ignored setting is ignored, other
+// values go to the server.
+func (t Treatments) ForSet(name, value string) Treatment {
+	how := t.ForName(name)
+	if only := t.ignored[name]; how == Ignored && only != "" && !EqualValues(value, only) {
 		return Foreign
 	}
 	return how
 }
 
-// SameValue reports whether two values of a setting are equal, in any of PostgreSQL's spellings of booleans.
-func SameValue(a, b string) bool {
+// EqualValues reports whether two values of a setting are equal, in any of PostgreSQL's spellings of booleans.
+func EqualValues(a, b string) bool {
 	truth := map[string]string{"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
 	norm := func(v string) string {
 		v = strings.ToLower(strings.TrimSpace(v))
@@ -79,20 +81,20 @@ func SameValue(a, b string) bool {
 	return norm(a) == norm(b)
 }
 
-// Of returns the Treatment of SHOW and RESET of a setting.
-func (t Treatments) Of(name string) Treatment {
+// ForName returns the Treatment of SHOW and RESET of a setting.
+func (t Treatments) ForName(name string) Treatment {
 	switch {
 	case name == "application_name":
 		if t.reapply {
 			return Carried
 		}
-		return Kept
-	case IsOwn(name):
+		return LocalOnly
+	case IsProxySetting(name):
 		return Own
 	case !t.dsql:
 		return Carried
 	case name == "statement_timeout", name == "idle_in_transaction_session_timeout", name == rewrite.ReadOnlyDefault:
-		return Kept
+		return LocalOnly
 	case dsqlSettings[name]:
 		return Carried
 	}
@@ -102,8 +104,9 @@ func (t Treatments) Of(name string) Treatment {
 	return Foreign
 }
 
-// Local reports whether Sluice answers a statement itself, because no server gets any of the settings that it changes.
-func (t Treatments) Local(st *rewrite.Statement) bool {
+// AnswersLocally reports whether Sluice answers a statement itself, because no server gets any of the settings that it
+// changes.
+func (t Treatments) AnswersLocally(st *rewrite.Statement) bool {
 	if st.Kind != rewrite.Setting || len(st.Changes) == 0 {
 		return false
 	}
@@ -112,9 +115,9 @@ func (t Treatments) Local(st *rewrite.Statement) bool {
 		if c.Name == "" {
 			return false
 		}
-		how := t.Of(c.Name)
+		how := t.ForName(c.Name)
 		if c.Action == rewrite.Set || c.Action == rewrite.SetLocal {
-			how = t.To(c.Name, c.Text)
+			how = t.ForSet(c.Name, c.Text)
 		}
 		if how == Carried || how == Foreign {
 			return false

@@ -34,36 +34,36 @@ type Values struct {
 	// SQL maps a setting's name to its value as it may follow "SET name TO".
 	SQL map[string]string
 	// Parsing has hashes of the values that affect the parsing of a statement, because the server folds literals at Parse.
-	Parsing Parsing
+	Parsing ParsingHashes
 	// Shown maps a setting's name to its value in a server's spelling, as far as it is known. Shown also has local
 	// settings.
 	Shown map[string]string
-	// Kept are the local settings in a client's startup.
-	Kept map[string]string
+	// StartupLocal are the local settings in a client's startup.
+	StartupLocal map[string]string
 	// Seen are the parameters that a backend with these settings has reported, or nil for none yet.
 	Seen atomic.Pointer[Reports]
 	// local is made from Kept. It is nil until it is needed.
 	local atomic.Pointer[localValues]
 	// Reading says how texts are read under the client_encoding in SQL. Recodes says that SQL has a client_encoding.
-	Reading rewrite.Reading
+	Reading rewrite.ReadingMode
 	Recodes bool
 	bytes   atomic.Int64 // result of Bytes; 0 for not counted yet
 }
 
-// Parsing has hashes of the settings that affect the parsing of a statement. A transaction that has changed these
+// ParsingHashes has hashes of the settings that affect the parsing of a statement. A transaction that has changed these
 // settings has odd numbers of its own.
-type Parsing struct {
+type ParsingHashes struct {
 	// All is the hash of the values of all ParsingSettings.
 	All uint64
 	// Constants are the hashes of the values that affect how constants are read.
-	Constants Constants
+	Constants ConstantHashes
 }
 
-// Constants are hashes of the values of ConstantSettings, in the same order.
-type Constants [len(parse.ReaderNames)]uint64
+// ConstantHashes are hashes of the values of ConstantSettings, in the same order.
+type ConstantHashes [len(parse.InputSettingNames)]uint64
 
-// Unlike returns the settings whose hashes differ.
-func (c Constants) Unlike(others Constants) (by parse.Readers) {
+// Differing returns the settings whose hashes differ.
+func (c ConstantHashes) Differing(others ConstantHashes) (by parse.InputSettings) {
 	for i := range c {
 		if c[i] != others[i] {
 			by |= 1 << i
@@ -72,8 +72,8 @@ func (c Constants) Unlike(others Constants) (by parse.Readers) {
 	return by
 }
 
-// Set sets the hashes of some settings to n.
-func (c *Constants) Set(by parse.Readers, n uint64) {
+// SetHashes sets the hashes of some settings to n.
+func (c *ConstantHashes) SetHashes(by parse.InputSettings, n uint64) {
 	for i := range c {
 		if by&(1<<i) != 0 {
 			c[i] = n
@@ -84,29 +84,29 @@ func (c *Constants) Set(by parse.Readers, n uint64) {
 // ParsingSettings are the settings that affect the meaning of a prepared statement. ConstantSettings are those among
 // them that affect its constants.
 var (
-	ConstantSettings = parse.ReaderNames[:]
+	ConstantSettings = parse.InputSettingNames[:]
 	ParsingSettings  = slices.Concat(ConstantSettings, []string{"role", "search_path"})
 )
 
 var settingsSeed = maphash.MakeSeed()
 
-// New returns Values for a map from names to SQL texts. The Values retain the map.
-func New(vals map[string]string) *Values {
+// NewValues returns Values for a map from names to SQL texts. The Values retain the map.
+func NewValues(vals map[string]string) *Values {
 	s := &Values{SQL: vals}
 	if v, ok := vals["client_encoding"]; ok {
-		s.Reading, s.Recodes = rewrite.ReadingOf("client_encoding", v), true
+		s.Reading, s.Recodes = rewrite.ReadingModeFor("client_encoding", v), true
 	}
-	if s.Parsing.All = hashOf(vals, ParsingSettings); s.Parsing.All == 0 {
+	if s.Parsing.All = hashValues(vals, ParsingSettings); s.Parsing.All == 0 {
 		return s // there is none of those either
 	}
 	for i := range ConstantSettings {
-		s.Parsing.Constants[i] = hashOf(vals, ConstantSettings[i:i+1])
+		s.Parsing.Constants[i] = hashValues(vals, ConstantSettings[i:i+1])
 	}
 	return s
 }
 
-// hashOf returns an even hash of the values of some settings, or 0 if none of them is set.
-func hashOf(vals map[string]string, names []string) uint64 {
+// hashValues returns an even hash of the values of some settings, or 0 if none of them is set.
+func hashValues(vals map[string]string, names []string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(settingsSeed)
 	some := false
@@ -125,13 +125,13 @@ func hashOf(vals map[string]string, names []string) uint64 {
 	return h.Sum64() &^ 1 // odd hashes belong to transactions
 }
 
-// With returns s with changes applied. A RESET returns to the value in base.
-func (s *Values) With(changes []rewrite.Change, base *Values) *Values {
-	vals, shown := clone(s.SQL), clone(s.Shown)
+// WithChanges returns s with changes applied. A RESET returns to the value in base.
+func (s *Values) WithChanges(changes []rewrite.SettingChange, base *Values) *Values {
+	vals, shown := cloneMap(s.SQL), cloneMap(s.Shown)
 	for _, c := range changes {
 		switch c.Action {
 		case rewrite.Set:
-			vals[c.Name], shown[c.Name] = c.SQL, Reported(c.Name, c.Text)
+			vals[c.Name], shown[c.Name] = c.SQL, ReportedSpelling(c.Name, c.Text)
 		case rewrite.Reset:
 			if v, ok := base.SQL[c.Name]; ok {
 				vals[c.Name], shown[c.Name] = v, base.Shown[c.Name]
@@ -141,15 +141,15 @@ func (s *Values) With(changes []rewrite.Change, base *Values) *Values {
 			}
 		case rewrite.ResetAll:
 			role, ok := vals["role"] // the role stays
-			vals, shown = clone(base.SQL), clone(base.Shown)
+			vals, shown = cloneMap(base.SQL), cloneMap(base.Shown)
 			if ok {
 				vals["role"] = role
 			}
 		case rewrite.DiscardAll:
-			vals, shown = clone(base.SQL), clone(base.Shown)
+			vals, shown = cloneMap(base.SQL), cloneMap(base.Shown)
 		}
 	}
-	made := New(vals)
+	made := NewValues(vals)
 	made.Shown = shown
 	return made
 }
@@ -160,7 +160,7 @@ func (s *Values) Bytes() int {
 		return int(n)
 	}
 	n := 1
-	for _, vals := range [...]map[string]string{s.SQL, s.Shown, s.Kept} {
+	for _, vals := range [...]map[string]string{s.SQL, s.Shown, s.StartupLocal} {
 		for name, value := range vals {
 			n += settingCost + len(name) + len(value)
 			if name == "search_path" { // with the names of its schemas
@@ -175,29 +175,29 @@ func (s *Values) Bytes() int {
 // settingCost is the memory of a setting without its name and its value, rounded up.
 const settingCost = 128
 
-// MostBare bounds the length of a value that Values.Bared retains.
-const MostBare = 1 << 10
+// MaxBareValue bounds the length of a value that Values.WithoutLongValues retains.
+const MaxBareValue = 1 << 10
 
-// Bared returns s without its long values. It is for a backend whose settings matter only for later SET and RESET. A
-// removed value differs from every other value.
-func (s *Values) Bared() *Values {
-	if s.Bytes() <= MostBare {
+// WithoutLongValues returns s without its long values. It is for a backend whose settings matter only for later SET and
+// RESET. A removed value differs from every other value.
+func (s *Values) WithoutLongValues() *Values {
+	if s.Bytes() <= MaxBareValue {
 		return s
 	}
-	vals, shown := clone(s.SQL), clone(s.Shown)
+	vals, shown := cloneMap(s.SQL), cloneMap(s.Shown)
 	for name, value := range vals {
-		if len(value)+len(shown[name]) > MostBare {
+		if len(value)+len(shown[name]) > MaxBareValue {
 			vals[name] = ""
 			delete(shown, name)
 		}
 	}
-	made := New(vals)
+	made := NewValues(vals)
 	made.Shown = shown
 	return made
 }
 
-// clone returns a copy of m that may be changed, even if m is nil.
-func clone(m map[string]string) map[string]string {
+// cloneMap returns a copy of m that may be changed, even if m is nil.
+func cloneMap(m map[string]string) map[string]string {
 	if m == nil {
 		return map[string]string{}
 	}
@@ -209,18 +209,18 @@ func (s *Values) Equal(o *Values) bool {
 	return s == o || maps.Equal(s.SQL, o.SQL)
 }
 
-// Diff returns the SQL that changes a backend's settings from from to to, in a fixed order. RESETs come first, because
-// a RESET may affect other settings. A value that the server would merge with its old value is reset too.
-func Diff(from, to *Values) string {
+// DiffSQL returns the SQL that changes a backend's settings from from to to, in a fixed order. RESETs come first,
+// because a RESET may affect other settings. A value that the server would merge with its old value is reset too.
+func DiffSQL(from, to *Values) string {
 	var b strings.Builder
-	for _, name := range ByRole(from.SQL, -1) {
-		if v, ok := to.SQL[name]; !ok || v != from.SQL[name] && Merges(name, v) {
+	for _, name := range OrderByRole(from.SQL, -1) {
+		if v, ok := to.SQL[name]; !ok || v != from.SQL[name] && IsMergedByServer(name, v) {
 			b.WriteString("RESET ")
 			b.WriteString(QuoteName(name))
 			b.WriteString("; ")
 		}
 	}
-	for _, name := range ByRole(to.SQL, 1) {
+	for _, name := range OrderByRole(to.SQL, 1) {
 		if v := to.SQL[name]; from.SQL[name] != v {
 			b.WriteString("SET ")
 			b.WriteString(QuoteName(name))
@@ -232,9 +232,9 @@ func Diff(from, to *Values) string {
 	return b.String()
 }
 
-// ByRole returns the names in order, with role last if at is 1, and first if at is -1. Another role may not be allowed
-// to set the same settings.
-func ByRole(vals map[string]string, at int) []string {
+// OrderByRole returns the names in order, with role last if at is 1, and first if at is -1. Another role may not be
+// allowed to set the same settings.
+func OrderByRole(vals map[string]string, at int) []string {
 	place := func(name string) int {
 		if name == "role" {
 			return at

@@ -21,13 +21,13 @@ func TestTreatments(t *testing.T) {
 		name, value string
 		want        Treatment
 	}{
-		{dsql, "timezone", "UTC", Carried}, {dsql, "statement_timeout", "5s", Kept},
-		{dsql, "application_name", "x", Kept}, {dsql, "lock_timeout", "1s", Ignored},
+		{dsql, "timezone", "UTC", Carried}, {dsql, "statement_timeout", "5s", LocalOnly},
+		{dsql, "application_name", "x", LocalOnly}, {dsql, "lock_timeout", "1s", Ignored},
 		{dsql, "standard_conforming_strings", "on", Ignored}, {dsql, "standard_conforming_strings", "true", Ignored},
 		{dsql, "standard_conforming_strings", "off", Foreign}, {dsql, "work_mem", "4MB", Foreign},
 		{pg, "lock_timeout", "1s", Carried}, {pg, "application_name", "x", Carried}, {pg, "my.own", "x", Carried},
 	} {
-		if got := c.in.To(c.name, c.value); got != c.want {
+		if got := c.in.ForSet(c.name, c.value); got != c.want {
 			t.Errorf("DSQL %v, %s = %s: %d, want %d", c.in.dsql, c.name, c.value, got, c.want)
 		}
 	}
@@ -35,12 +35,12 @@ func TestTreatments(t *testing.T) {
 
 func TestDiff(t *testing.T) {
 	t.Parallel()
-	from := New(map[string]string{"timezone": "'UTC'", "datestyle": "'ISO'", "gone": "1"})
-	to := New(map[string]string{"timezone": "'Asia/Tokyo'", "datestyle": "'ISO'", "my.Own": "'x'"})
-	if got, want := Diff(from, to), `RESET gone; SET my."Own" TO 'x'; SET timezone TO 'Asia/Tokyo'; `; got != want {
+	from := NewValues(map[string]string{"timezone": "'UTC'", "datestyle": "'ISO'", "gone": "1"})
+	to := NewValues(map[string]string{"timezone": "'Asia/Tokyo'", "datestyle": "'ISO'", "my.Own": "'x'"})
+	if got, want := DiffSQL(from, to), `RESET gone; SET my."Own" TO 'x'; SET timezone TO 'Asia/Tokyo'; `; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
-	if got := Diff(to, to); got != "" {
+	if got := DiffSQL(to, to); got != "" {
 		t.Errorf("no difference gives %q", got)
 	}
 	if from.Parsing == to.Parsing || from.Parsing.All&1 != 0 {
@@ -51,16 +51,16 @@ func TestDiff(t *testing.T) {
 // What a reset returns to is the startup's value, not the server's.
 func TestSettingsWith(t *testing.T) {
 	t.Parallel()
-	base := New(map[string]string{"a": "1"})
-	s := base.With([]rewrite.Change{{Action: rewrite.Set, Name: "a", SQL: "2"}, {Action: rewrite.Set, Name: "b", SQL: "3"}}, base)
+	base := NewValues(map[string]string{"a": "1"})
+	s := base.WithChanges([]rewrite.SettingChange{{Action: rewrite.Set, Name: "a", SQL: "2"}, {Action: rewrite.Set, Name: "b", SQL: "3"}}, base)
 	if s.SQL["a"] != "2" || s.SQL["b"] != "3" || base.SQL["a"] != "1" {
 		t.Errorf("after SET: %v, base %v", s.SQL, base.SQL)
 	}
-	r := s.With([]rewrite.Change{{Action: rewrite.Reset, Name: "a"}, {Action: rewrite.Reset, Name: "b"}}, base)
+	r := s.WithChanges([]rewrite.SettingChange{{Action: rewrite.Reset, Name: "a"}, {Action: rewrite.Reset, Name: "b"}}, base)
 	if !r.Equal(base) {
 		t.Errorf("after RESET: %v", r.SQL)
 	}
-	if all := s.With([]rewrite.Change{{Action: rewrite.ResetAll}}, base); !all.Equal(base) {
+	if all := s.WithChanges([]rewrite.SettingChange{{Action: rewrite.ResetAll}}, base); !all.Equal(base) {
 		t.Errorf("after RESET ALL: %v", all.SQL)
 	}
 }
@@ -83,7 +83,7 @@ func TestStartupValues(t *testing.T) {
 		{"client_encoding", "utf-8", "UTF8"}, {"client_encoding", "latin1", "LATIN1"},
 		{"timezone", "UTC", "UTC"},
 	} {
-		if got := Reported(c[0], c[1]); got != c[2] {
+		if got := ReportedSpelling(c[0], c[1]); got != c[2] {
 			t.Errorf("%s=%s reported as %s, want %s", c[0], c[1], got, c[2])
 		}
 	}
@@ -104,7 +104,7 @@ func TestQuotedWords(t *testing.T) {
 	}
 	for _, row := range words[0].Rows {
 		word := string(row[0])
-		_, err := conn.Exec(ctx, Diff(New(nil), New(map[string]string{word: "'1'"}))).ReadAll()
+		_, err := conn.Exec(ctx, DiffSQL(NewValues(nil), NewValues(map[string]string{word: "'1'"}))).ReadAll()
 		if e, ok := errors.AsType[*pgconn.PgError](err); !ok || e.Code != "42704" {
 			t.Errorf("%s: %v", word, err)
 		}

@@ -1,7 +1,7 @@
 // Package silent reads the server's answer to a statement that Sluice itself sends within a client's turn. Of this
 // answer the client gets only notices, parameters and notifications.
 //
-// An Answer knows the answer that is expected to its statement. Answer.Outcome is nil only if the server has sent
+// An Answer knows the answer that is expected to its statement. Answer.CheckOutcome is nil only if the server has sent
 // exactly the expected answer, to the end. An answer without a tag, with another tag, or with two tags is a failure.
 // Without an answer to a COMMIT the outcome is unknown.
 //
@@ -35,8 +35,8 @@ const (
 	mostTag = 64
 )
 
-// Want is the answer that is expected to one of Sluice's own statements.
-type Want struct {
+// ExpectedAnswer is the answer that is expected to one of Sluice's own statements.
+type ExpectedAnswer struct {
 	// tag is the expected command tag, without the number at its end if counts is set. It is "" if an error is expected.
 	tag    string
 	counts bool
@@ -47,31 +47,33 @@ type Want struct {
 	status byte
 }
 
-// Begin, Commit and Rollback are the expected answers to these commands. Select is that to a query whose rows are
+// ExpectBegin, Commit and Rollback are the expected answers to these commands. Select is that to a query whose rows are
 // needed, within a block or outside. Refused is an error that leaves its block failed.
 var (
-	Begin    = Want{tag: "BEGIN", status: 'T'}
-	Commit   = Want{tag: "COMMIT", status: 'I'}
-	Rollback = Want{tag: "ROLLBACK", status: 'I'}
-	Select   = Want{tag: "SELECT", counts: true, most: -1}
-	Refused  = Want{status: 'E'}
+	ExpectBegin    = ExpectedAnswer{tag: "BEGIN", status: 'T'}
+	ExpectCommit   = ExpectedAnswer{tag: "COMMIT", status: 'I'}
+	ExpectRollback = ExpectedAnswer{tag: "ROLLBACK", status: 'I'}
+	ExpectSelect   = ExpectedAnswer{tag: "SELECT", counts: true, most: -1}
+	ExpectFailure  = ExpectedAnswer{status: 'E'}
 )
 
-// Within returns the Want for a statement with a tag within a block.
-func Within(tag string) Want { return Want{tag: tag, status: 'T'} }
+// ExpectInBlock returns the Want for a statement with a tag within a block.
+func ExpectInBlock(tag string) ExpectedAnswer { return ExpectedAnswer{tag: tag, status: 'T'} }
 
-// Insert returns the Want for an INSERT of rows within a block. A trigger may omit some rows.
-func Insert(rows int) Want { return Want{tag: "INSERT 0", counts: true, most: rows, status: 'T'} }
+// ExpectInsert returns the Want for an INSERT of rows within a block. A trigger may omit some rows.
+func ExpectInsert(rows int) ExpectedAnswer {
+	return ExpectedAnswer{tag: "INSERT 0", counts: true, most: rows, status: 'T'}
+}
 
-// Verb returns the first word of the expected tag, or "" if an error is expected.
-func (w Want) Verb() string {
+// FirstWord returns the first word of the expected tag, or "" if an error is expected.
+func (w ExpectedAnswer) FirstWord() string {
 	word, _, _ := strings.Cut(w.tag, " ")
 	return word
 }
 
 // Answer reads the server's answer to one statement of Sluice's own, as it arrives. New returns an Answer.
 type Answer struct {
-	want Want
+	want ExpectedAnswer
 	news []byte // for the client, from the last Take
 
 	// head is the header of the current frame. While the header is incomplete, heads is the number of its bytes that have
@@ -96,12 +98,12 @@ type Answer struct {
 	odd    bool // an unexpected type of frame has arrived
 }
 
-// New returns an Answer that expects the answer w.
-func New(w Want) *Answer { return &Answer{want: w} }
+// NewAnswer returns an Answer that expects the answer w.
+func NewAnswer(w ExpectedAnswer) *Answer { return &Answer{want: w} }
 
-// Take reads a piece of the answer, of any length, and returns the part that the client should get. That part is valid
+// Feed reads a piece of the answer, of any length, and returns the part that the client should get. That part is valid
 // until the next Take.
-func (a *Answer) Take(b []byte) (news []byte) {
+func (a *Answer) Feed(b []byte) (news []byte) {
 	a.news = a.news[:0]
 	for len(b) > 0 {
 		if a.left == 0 {
@@ -111,19 +113,19 @@ func (a *Answer) Take(b []byte) (news []byte) {
 				break
 			}
 			a.heads, a.left = 0, max(0, int(binary.BigEndian.Uint32(a.head[1:]))-4)
-			a.begin()
+			a.beginFrame()
 		}
 		n := min(a.left, len(b))
 		a.left -= n
-		a.payload(b[:n])
+		a.addPayload(b[:n])
 		b = b[n:]
 	}
 	return a.news
 }
 
-// Cut drops an incomplete frame after the loss of the server. Cut reports whether the client has got a part of that
-// frame.
-func (a *Answer) Cut() (halved bool) {
+// DropIncomplete drops an incomplete frame after the loss of the server. Cut reports whether the client has got a part
+// of that frame.
+func (a *Answer) DropIncomplete() (halved bool) {
 	if a.left > 0 {
 		switch a.head[0] {
 		case wire.DataRow:
@@ -131,21 +133,21 @@ func (a *Answer) Cut() (halved bool) {
 		case wire.ErrorResponse:
 			a.failure, a.errors = nil, a.errors-1
 		default:
-			halved = isNews(a.head[0])
+			halved = isAsync(a.head[0])
 		}
 	}
 	a.heads, a.left = 0, 0
 	return halved
 }
 
-func isNews(typ byte) bool {
+func isAsync(typ byte) bool {
 	return typ == wire.NoticeResponse || typ == wire.ParameterStatus || typ == wire.NotificationResponse
 }
 
-// begin processes the header of a frame of the answer.
-func (a *Answer) begin() {
+// beginFrame processes the header of a frame of the answer.
+func (a *Answer) beginFrame() {
 	switch typ := a.head[0]; {
-	case isNews(typ):
+	case isAsync(typ):
 		a.news = append(a.news, a.head[:]...)
 	case typ == wire.ErrorResponse:
 		a.failure, a.field, a.cut = nil, 0, false
@@ -166,13 +168,13 @@ func (a *Answer) begin() {
 	}
 }
 
-// payload processes a piece of the current frame's payload.
-func (a *Answer) payload(b []byte) {
+// addPayload processes a piece of the current frame's payload.
+func (a *Answer) addPayload(b []byte) {
 	switch typ := a.head[0]; {
-	case isNews(typ):
+	case isAsync(typ):
 		a.news = append(a.news, b...)
 	case typ == wire.ErrorResponse:
-		a.hold(b)
+		a.addErrorPiece(b)
 	case typ == wire.CommandComplete:
 		a.tag = append(a.tag, b[:min(len(b), mostTag+1-len(a.tag))]...)
 	case typ == wire.ReadyForQuery:
@@ -182,8 +184,9 @@ func (a *Answer) payload(b []byte) {
 	}
 }
 
-// hold stores a piece of an error's payload. Each field of the error is a letter and a text that ends with NUL.
-func (a *Answer) hold(b []byte) {
+// addErrorPiece stores a piece of an error's payload. Each field of the error is a letter and a text that ends with
+// NUL.
+func (a *Answer) addErrorPiece(b []byte) {
 	for len(b) > 0 {
 		n := bytes.IndexByte(b, 0)
 		ends := n >= 0
@@ -198,7 +201,7 @@ func (a *Answer) hold(b []byte) {
 			return
 		}
 		if b = b[1:]; a.cut {
-			a.failure = wholeCharacters(a.failure)
+			a.failure = trimPartialRune(a.failure)
 		}
 		if a.field > 0 || !a.cut {
 			a.failure = append(a.failure, 0)
@@ -207,8 +210,8 @@ func (a *Answer) hold(b []byte) {
 	}
 }
 
-// wholeCharacters returns b without an incomplete UTF-8 character at its end.
-func wholeCharacters(b []byte) []byte {
+// trimPartialRune returns b without an incomplete UTF-8 character at its end.
+func trimPartialRune(b []byte) []byte {
 	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
 		if c := b[len(b)-i]; utf8.RuneStart(c) {
 			if c >= utf8.RuneSelf && !utf8.FullRune(b[len(b)-i:]) {
@@ -220,17 +223,17 @@ func wholeCharacters(b []byte) []byte {
 	return b
 }
 
-// Failure returns the payload of the last error in the answer, or nil for none.
-func (a *Answer) Failure() []byte { return a.failure }
+// ErrorPayload returns the payload of the last error in the answer, or nil for none.
+func (a *Answer) ErrorPayload() []byte { return a.failure }
 
-// Told returns the last error in the answer, or nil for none.
-func (a *Answer) Told() *wire.Error {
+// LastError returns the last error in the answer, or nil for none.
+func (a *Answer) LastError() *wire.Error {
 	if a.errors == 0 {
 		return nil
 	}
 	fields := map[byte]string{}
 	for b := a.failure; len(b) > 1 && b[0] != 0; {
-		text, rest, ok := wire.CString(b[1:])
+		text, rest, ok := wire.CutCString(b[1:])
 		if !ok {
 			break
 		}
@@ -247,33 +250,33 @@ func (a *Answer) Told() *wire.Error {
 	return told
 }
 
-// Outcome returns the error of the statement, or nil if the answer is as expected.
-func (a *Answer) Outcome() *wire.Error {
-	told, as := a.Told(), a.asWanted()
+// CheckOutcome returns the error of the statement, or nil if the answer is as expected.
+func (a *Answer) CheckOutcome() *wire.Error {
+	told, as := a.LastError(), a.isAsExpected()
 	switch {
 	case told != nil && a.want.tag == "" && string(a.status) == string(rune(a.want.status)):
 		return nil
-	case told != nil && !(a.want == Commit && a.tags > 0):
+	case told != nil && !(a.want == ExpectCommit && a.tags > 0):
 		return told
 	case told == nil && as:
 		return nil
-	case a.want == Commit && told == nil && a.tags == 1 && string(a.tag) == "ROLLBACK\x00" && string(a.status) == "I":
+	case a.want == ExpectCommit && told == nil && a.tags == 1 && string(a.tag) == "ROLLBACK\x00" && string(a.status) == "I":
 		return errRolledBack
-	case a.want == Commit:
+	case a.want == ExpectCommit:
 		return errUnknown
 	case a.over && a.want.most < 0:
 		return errTooMuch
 	}
-	return &wire.Error{Code: "08P01", Message: "the server did not answer " + a.Asked() + " as such",
-		Detail: "Sluice sent it inside of the statement, and does not go on without its answer. It said: " + a.Said() + "."}
+	return &wire.Error{Code: "08P01", Message: "the server did not answer " + a.ExpectedWord() + " as such",
+		Detail: "Sluice sent it inside of the statement, and does not go on without its answer. It said: " + a.DescribeActual() + "."}
 }
 
-// asWanted reports whether the answer is as expected, apart from errors.
-func (a *Answer) asWanted() bool {
+// isAsExpected reports whether the answer is as expected, apart from errors.
+func (a *Answer) isAsExpected() bool {
 	tag, whole := strings.CutSuffix(string(a.tag), "\x00")
 	w := &a.want
 	switch {
-	case !a.ended() || a.tags != 1 || !whole || w.tag == "":
+	case !a.isComplete() || a.tags != 1 || !whole || w.tag == "":
 		return false
 	case !w.counts:
 		return tag == w.tag && a.count == 0
@@ -290,8 +293,8 @@ func (a *Answer) asWanted() bool {
 	return n <= w.most && a.count == 0
 }
 
-// ended reports whether the answer is complete, with the expected status and without an unexpected frame.
-func (a *Answer) ended() bool {
+// isComplete reports whether the answer is complete, with the expected status and without an unexpected frame.
+func (a *Answer) isComplete() bool {
 	if a.odd || a.readys != 1 || len(a.status) != 1 || a.heads != 0 || a.left != 0 {
 		return false
 	}
@@ -299,8 +302,8 @@ func (a *Answer) ended() bool {
 	return s == a.want.status || a.want.status == 0 && (s == 'I' || s == 'T')
 }
 
-// Number returns the number at the end of the tag, after Outcome has found the tag to be as expected.
-func (a *Answer) Number() int { return a.number }
+// TagNumber returns the number at the end of the tag, after Outcome has found the tag to be as expected.
+func (a *Answer) TagNumber() int { return a.number }
 
 // Rows iterates over the payloads of the rows in the answer.
 func (a *Answer) Rows() iter.Seq[[]byte] {
@@ -315,8 +318,8 @@ func (a *Answer) Rows() iter.Seq[[]byte] {
 	}
 }
 
-// Values returns the values of a row's payload, with "" for NULL. It returns nil if the row is malformed.
-func Values(row []byte) []string {
+// RowValues returns the values of a row's payload, with "" for NULL. It returns nil if the row is malformed.
+func RowValues(row []byte) []string {
 	if len(row) < 2 {
 		return nil
 	}
@@ -334,11 +337,11 @@ func Values(row []byte) []string {
 	return out
 }
 
-// Asked returns the first word of the statement, for messages about its answer.
-func (a *Answer) Asked() string { return a.want.Verb() }
+// ExpectedWord returns the first word of the statement, for messages about its answer.
+func (a *Answer) ExpectedWord() string { return a.want.FirstWord() }
 
-// Said returns the server's actual answer, its tag and status, for messages.
-func (a *Answer) Said() string {
+// DescribeActual returns the server's actual answer, its tag and status, for messages.
+func (a *Answer) DescribeActual() string {
 	switch tag := strings.TrimSuffix(string(a.tag), "\x00"); {
 	case a.tags == 0:
 		return "nothing"

@@ -12,9 +12,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Exchange follows the answer to a message of Sluice's own, which ends in one ReadyForQuery. It checks that the server
-// has answered each statement with a fitting tag, and with the right status. NewExchange returns an Exchange.
-type Exchange struct {
+// ExchangeCheck follows the answer to a message of Sluice's own, which ends in one ReadyForQuery. It checks that the
+// server has answered each statement with a fitting tag, and with the right status. NewExchangeCheck returns an
+// Exchange.
+type ExchangeCheck struct {
 	words  []string // first words of the statements to be answered
 	sure   bool     // words covers all statements
 	synced bool     // the message has no statement, so the status does not change
@@ -26,22 +27,22 @@ type Exchange struct {
 	odd    error // the first unexpected frame
 }
 
-// NewExchange returns the Exchange for a message, in whole frames. status is the server's transaction status before the
-// message: 'I', 'T' or 'E', or 0 if unknown.
-func NewExchange(message []byte, status byte) Exchange {
-	x := Exchange{sure: true, status: status}
+// NewExchangeCheck returns the Exchange for a message, in whole frames. status is the server's transaction status
+// before the message: 'I', 'T' or 'E', or 0 if unknown.
+func NewExchangeCheck(message []byte, status byte) ExchangeCheck {
+	x := ExchangeCheck{sure: true, status: status}
 	for text := []byte(nil); len(message) >= wire.HeaderLen; {
 		typ, n := message[0], 1+int(binary.BigEndian.Uint32(message[1:]))
 		body := message[wire.HeaderLen:min(n, len(message))]
 		switch message = message[min(n, len(message)):]; typ {
 		case wire.Query:
 			text, _, _ = bytes.Cut(body, []byte{0})
-			x.asks(text)
+			x.addStatements(text)
 		case wire.Parse:
 			_, rest, _ := bytes.Cut(body, []byte{0})
 			text, _, _ = bytes.Cut(rest, []byte{0})
 		case wire.Execute: // it may follow statements of an open Sync group, so that the status may be old
-			x.asks(text)
+			x.addStatements(text)
 			x.status = 0
 		}
 	}
@@ -49,8 +50,8 @@ func NewExchange(message []byte, status byte) Exchange {
 	return x
 }
 
-// asks adds the statements of a Query or Execute to those that await an answer.
-func (x *Exchange) asks(text []byte) {
+// addStatements adds the statements of a Query or Execute to those that await an answer.
+func (x *ExchangeCheck) addStatements(text []byte) {
 	words, sure := parse.FirstWords(text)
 	x.words, x.sure = append(x.words, words...), x.sure && sure
 	for _, word := range words {
@@ -65,48 +66,48 @@ func (x *Exchange) asks(text []byte) {
 	}
 }
 
-// Frame processes a frame of the answer, except ReadyForQuery and frames that may arrive at any time (notices,
+// CheckFrame processes a frame of the answer, except ReadyForQuery and frames that may arrive at any time (notices,
 // parameters, notifications).
-func (x *Exchange) Frame(typ byte, payload []byte) {
+func (x *ExchangeCheck) CheckFrame(typ byte, payload []byte) {
 	switch typ {
 	case wire.DataRow:
 		x.rows++
 	case wire.ErrorResponse:
 		x.failed = true
 	case wire.CommandComplete:
-		x.tag(string(bytes.TrimSuffix(payload, []byte{0})))
+		x.checkTag(string(bytes.TrimSuffix(payload, []byte{0})))
 	case wire.EmptyQueryResponse:
 		if !x.synced {
-			x.strange(errors.New("an empty answer"))
+			x.recordUnexpected(errors.New("an empty answer"))
 		}
 	case wire.RowDescription, wire.ParseComplete, wire.BindComplete, wire.CloseComplete:
 	default:
-		x.strange(fmt.Errorf("a frame of type %q that nobody has asked for", typ))
+		x.recordUnexpected(fmt.Errorf("a frame of type %q that nobody has asked for", typ))
 	}
 }
 
-// tag processes the command tag of a statement in the answer.
-func (x *Exchange) tag(tag string) {
+// checkTag processes the command tag of a statement in the answer.
+func (x *ExchangeCheck) checkTag(tag string) {
 	switch {
 	case x.failed:
-		x.strange(fmt.Errorf("tag %.64q behind an error", tag))
+		x.recordUnexpected(fmt.Errorf("tag %.64q behind an error", tag))
 	case x.sure && x.next == len(x.words):
-		x.strange(fmt.Errorf("tag %.64q behind the last statement", tag))
-	case x.sure && !Fits(x.words[x.next], tag, x.rows):
-		x.strange(fmt.Errorf("tag %.64q with %d rows for %s", tag, x.rows, strings.ToUpper(x.words[x.next])))
+		x.recordUnexpected(fmt.Errorf("tag %.64q behind the last statement", tag))
+	case x.sure && !TagFits(x.words[x.next], tag, x.rows):
+		x.recordUnexpected(fmt.Errorf("tag %.64q with %d rows for %s", tag, x.rows, strings.ToUpper(x.words[x.next])))
 	}
 	x.next, x.rows = x.next+1, 0
 }
 
-func (x *Exchange) strange(err error) {
+func (x *ExchangeCheck) recordUnexpected(err error) {
 	if x.odd == nil {
 		x.odd = err
 	}
 }
 
-// End processes the ReadyForQuery with its status. It returns an error if the server has not answered the message. An
-// ErrorResponse is an answer.
-func (x *Exchange) End(status byte) error {
+// CheckEnd processes the ReadyForQuery with its status. It returns an error if the server has not answered the message.
+// An ErrorResponse is an answer.
+func (x *ExchangeCheck) CheckEnd(status byte) error {
 	switch {
 	case x.odd != nil:
 		return x.odd
@@ -124,8 +125,9 @@ func (x *Exchange) End(status byte) error {
 	return nil
 }
 
-// Fits reports whether a tag, after so many rows, can be that of a statement with this first word (parse.FirstWords).
-func Fits(word, tag string, rows int) bool {
+// TagFits reports whether a tag, after so many rows, can be that of a statement with this first word
+// (parse.FirstWords).
+func TagFits(word, tag string, rows int) bool {
 	if len(tag) > mostTag {
 		return false
 	}
@@ -134,16 +136,16 @@ func Fits(word, tag string, rows int) bool {
 	}
 	switch verb, rest, _ := strings.Cut(tag, " "); word {
 	case "select", "values", "table":
-		return verb == "SELECT" && counts(rest, rows)
+		return verb == "SELECT" && isCount(rest, rows)
 	case "with":
-		return verb == "SELECT" && counts(rest, rows) || verb == "INSERT" || isChange(verb) && counts(rest, -1)
+		return verb == "SELECT" && isCount(rest, rows) || verb == "INSERT" || isChangeVerb(verb) && isCount(rest, -1)
 	case "insert":
 		oid, count, _ := strings.Cut(rest, " ")
-		return verb == "INSERT" && counts(oid, -1) && counts(count, -1)
+		return verb == "INSERT" && isCount(oid, -1) && isCount(count, -1)
 	case "update", "delete", "merge":
-		return verb == strings.ToUpper(word) && counts(rest, -1)
+		return verb == strings.ToUpper(word) && isCount(rest, -1)
 	case "fetch":
-		return verb == "FETCH" && counts(rest, rows)
+		return verb == "FETCH" && isCount(rest, rows)
 	case "create", "alter": // a table from a query, or a row with a job
 		return verb == strings.ToUpper(word) || verb == "SELECT"
 	case "execute":
@@ -157,10 +159,10 @@ func Fits(word, tag string, rows int) bool {
 var wholeTags = map[string]string{"set": "SET", "reset": "RESET", "begin": "BEGIN", "start": "START TRANSACTION", "commit": "COMMIT", "end": "COMMIT",
 	"rollback": "ROLLBACK", "abort": "ROLLBACK", "rollback to": "ROLLBACK", "savepoint": "SAVEPOINT", "release": "RELEASE", "show": "SHOW", "do": "DO", "call": "CALL"}
 
-func isChange(verb string) bool { return verb == "UPDATE" || verb == "DELETE" || verb == "MERGE" }
+func isChangeVerb(verb string) bool { return verb == "UPDATE" || verb == "DELETE" || verb == "MERGE" }
 
-// counts reports whether digits are the decimal form of a number. -1 accepts any number.
-func counts(digits string, number int) bool {
+// isCount reports whether digits are the decimal form of a number. -1 accepts any number.
+func isCount(digits string, number int) bool {
 	n, err := strconv.Atoi(digits)
 	return err == nil && n >= 0 && strconv.Itoa(n) == digits && (number < 0 || n == number)
 }

@@ -24,19 +24,19 @@ func asked(text string) []byte {
 
 // answers plays an answer: "D" is a row, "E" an error, "Z" with a status the end, a frame's type with "!" in front any
 // other frame, and all else a tag.
-func answers(x Exchange, frames ...string) error {
+func answers(x ExchangeCheck, frames ...string) error {
 	for _, f := range frames {
 		switch {
 		case f == "D":
-			x.Frame(wire.DataRow, nil)
+			x.CheckFrame(wire.DataRow, nil)
 		case f == "E":
-			x.Frame(wire.ErrorResponse, nil)
+			x.CheckFrame(wire.ErrorResponse, nil)
 		case strings.HasPrefix(f, "Z "):
-			return x.End(f[2])
+			return x.CheckEnd(f[2])
 		case f[0] == '!':
-			x.Frame(f[1], nil)
+			x.CheckFrame(f[1], nil)
 		default:
-			x.Frame(wire.CommandComplete, []byte(f+"\x00"))
+			x.CheckFrame(wire.CommandComplete, []byte(f+"\x00"))
 		}
 	}
 	return fmt.Errorf("no end")
@@ -69,12 +69,12 @@ func TestExchange(t *testing.T) {
 		{"", 'I', []string{"!I,Z I"}, []string{"SET,Z I"}},
 	} {
 		for _, right := range test.right {
-			if err := answers(NewExchange(asked(test.message), test.status), strings.Split(right, ",")...); err != nil {
+			if err := answers(NewExchangeCheck(asked(test.message), test.status), strings.Split(right, ",")...); err != nil {
 				t.Errorf("%q, answered by %s: %v", test.message, right, err)
 			}
 		}
 		for _, wrong := range test.wrong {
-			if answers(NewExchange(asked(test.message), test.status), strings.Split(wrong, ",")...) == nil {
+			if answers(NewExchangeCheck(asked(test.message), test.status), strings.Split(wrong, ",")...) == nil {
 				t.Errorf("%q is answered by %s", test.message, wrong)
 			}
 		}

@@ -47,7 +47,7 @@ func errClientCert(user string) *wire.Error {
 
 // authenticate checks that the client is the given user, by the configured method. The caller sends AuthenticationOk,
 // together with the messages that follow it.
-func (g *handshake) authenticate(user string) error {
+func (g *clientHandshake) authenticate(user string) error {
 	switch g.method {
 	case SCRAM:
 		return g.authenticateSCRAM(user)
@@ -60,7 +60,7 @@ func (g *handshake) authenticate(user string) error {
 }
 
 // authenticateCert compares user with the CN of the client certificate that the TLS handshake has verified.
-func (g *handshake) authenticateCert(user string) error {
+func (g *clientHandshake) authenticateCert(user string) error {
 	if g.secured == nil {
 		return errNoClientCert
 	}
@@ -76,8 +76,8 @@ func (g *handshake) authenticateCert(user string) error {
 
 // authenticateSCRAM checks the client's password by a SCRAM exchange. Unknown users get the whole exchange too, so that
 // they fail like a wrong password. The user name in the exchange is ignored.
-func (g *handshake) authenticateSCRAM(user string) error {
-	credentials := g.users.Load().find(user, g.secret)
+func (g *clientHandshake) authenticateSCRAM(user string) error {
+	credentials := g.users.Load().findCredentials(user, g.secret)
 	server, err := scram.SHA256.NewServer(func(string) (scram.StoredCredentials, error) { return credentials, nil })
 	if err != nil {
 		return fmt.Errorf("SCRAM server: %w", err)
@@ -88,10 +88,10 @@ func (g *handshake) authenticateSCRAM(user string) error {
 		conversation = server.NewConversationWithChannelBinding(binding)
 	}
 
-	if err := g.send(&pgproto3.AuthenticationSASL{AuthMechanisms: mechanisms}); err != nil {
+	if err := g.sendMessage(&pgproto3.AuthenticationSASL{AuthMechanisms: mechanisms}); err != nil {
 		return err
 	}
-	payload, err := g.response()
+	payload, err := g.readAuthMessage()
 	if err != nil {
 		return err
 	}
@@ -114,21 +114,21 @@ func (g *handshake) authenticateSCRAM(user string) error {
 		return errAuthzID
 	}
 
-	if err := g.send(&pgproto3.AuthenticationSASLContinue{Data: []byte(challenge)}); err != nil {
+	if err := g.sendMessage(&pgproto3.AuthenticationSASLContinue{Data: []byte(challenge)}); err != nil {
 		return err
 	}
-	if payload, err = g.response(); err != nil {
+	if payload, err = g.readAuthMessage(); err != nil {
 		return err
 	}
-	return g.judge(user, conversation, payload)
+	return g.verifyProof(user, conversation, payload)
 }
 
-// judge checks the client's SCRAM proof and answers it. After too many wrong proofs from the client's address, judge
-// refuses without a check.
-func (g *handshake) judge(user string, conversation *scram.ServerConversation, proof []byte) error {
+// verifyProof checks the client's SCRAM proof and answers it. After too many wrong proofs from the client's address,
+// judge refuses without a check.
+func (g *clientHandshake) verifyProof(user string, conversation *scram.ServerConversation, proof []byte) error {
 	var verdict string
 	var err error
-	_, heard := g.passwords.Try(g.raw.RemoteAddr(), time.Now(), func() bool {
+	_, heard := g.passwords.CheckGuess(g.raw.RemoteAddr(), time.Now(), func() bool {
 		verdict, err = conversation.Step(string(proof))
 		return verdict != scram.ErrInvalidProof
 	})
@@ -136,9 +136,9 @@ func (g *handshake) judge(user string, conversation *scram.ServerConversation, p
 	case !heard:
 		return ErrTooManyFailures
 	case err == nil:
-		return g.hold(&pgproto3.AuthenticationSASLFinal{Data: []byte(verdict)})
+		return g.bufferMessage(&pgproto3.AuthenticationSASLFinal{Data: []byte(verdict)})
 	case verdict == scram.ErrInvalidProof:
-		g.holdFailure()
+		g.delayFailure()
 		return errPassword(user)
 	case verdict == scram.ErrChannelBindingsDontMatch:
 		return errChannelBinding
@@ -148,7 +148,7 @@ func (g *handshake) judge(user string, conversation *scram.ServerConversation, p
 
 // channelBinding returns the data that bind the SCRAM exchange to this TLS connection (tls-server-end-point, RFC 5929).
 // ok is false without TLS, and for a certificate whose signature has no hash.
-func (g *handshake) channelBinding() (binding scram.ChannelBinding, ok bool) {
+func (g *clientHandshake) channelBinding() (binding scram.ChannelBinding, ok bool) {
 	if g.secured == nil || g.cert == nil {
 		return binding, false
 	}
@@ -177,7 +177,7 @@ func readAuthSecret(path string) (s authSecret, err error) {
 		rand.Read(s[:])
 		return s, nil
 	}
-	text, err := readBounded(path, maxSaltSecret)
+	text, err := readFileUpTo(path, maxSaltSecret)
 	if err == nil {
 		text = bytes.TrimSpace(text)
 		if len(text) < minSaltSecret {

@@ -334,7 +334,7 @@ func TestStartupCertificates(t *testing.T) {
 			secured := startupSecured(client, ca, "")
 			if test.code == "alert" {
 				// crypto/tls keeps a certificate back that the server's CAs have not issued.
-				secured = tls.Client(client, &tls.Config{RootCAs: certs.Pool(ca), ServerName: "localhost",
+				secured = tls.Client(client, &tls.Config{RootCAs: certs.CertPool(ca), ServerName: "localhost",
 					GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &test.certs[0], nil }})
 			} else if len(test.certs) > 0 {
 				secured = startupSecured(client, ca, "", test.certs...)

@@ -60,7 +60,7 @@ func (c Config) Validate() error {
 	check(c.Method != SCRAM || c.UsersFile != "", "auth.users_file", "empty: scram-sha-256 needs a users file")
 	check(c.Method != Cert || c.TLS != nil, "auth.method", "cert needs tls.cert_file, tls.key_file and tls.client_ca_file")
 	check(c.Method != Peer || PeersKnown, "auth.method", "peer needs Linux, which tells whose process is at a Unix socket")
-	if _, err := newPeers(c.PeerMap); err != nil {
+	if _, err := parsePeerMap(c.PeerMap); err != nil {
 		errs = append(errs, err)
 	}
 	check(!c.TLSRequired || c.TLS != nil, "tls.required", "true needs tls.cert_file and tls.key_file")

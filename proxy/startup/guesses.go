@@ -13,14 +13,14 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// Guesses bounds the number of wrong passwords or cancel keys from one source. A source that has used its share is
+// GuessLimiter bounds the number of wrong passwords or cancel keys from one source. A source that has used its share is
 // refused until the share grows again, even with a right answer. Otherwise a guesser could send many answers at once.
 // The refusal is immediate, so that no connection waits.
 //
 // A source is an IPv4 address, or the /64 of an IPv6 address. All clients of one address translator are one source.
 // Clients of this machine (loopback, Unix sockets) have no distinct source, and no bound. Guesses is safe for
 // concurrent use.
-type Guesses struct {
+type GuessLimiter struct {
 	share rate.Limit // wrong answers per second
 	burst int
 
@@ -36,13 +36,13 @@ const (
 	sweepSources = time.Second
 )
 
-// NewGuesses returns a Guesses that allows each source burst wrong answers at once, and then one per every.
-func NewGuesses(burst int, every time.Duration) *Guesses {
-	return &Guesses{share: rate.Every(every), burst: burst, sources: map[netip.Prefix]*rate.Limiter{}}
+// NewGuessLimiter returns a Guesses that allows each source burst wrong answers at once, and then one per every.
+func NewGuessLimiter(burst int, every time.Duration) *GuessLimiter {
+	return &GuessLimiter{share: rate.Every(every), burst: burst, sources: map[netip.Prefix]*rate.Limiter{}}
 }
 
-// SourceOf returns the source of a connection by its address. ok is false for a connection from this machine.
-func SourceOf(addr net.Addr) (source netip.Prefix, ok bool) {
+// AddrSource returns the source of a connection by its address. ok is false for a connection from this machine.
+func AddrSource(addr net.Addr) (source netip.Prefix, ok bool) {
 	tcp, isTCP := addr.(*net.TCPAddr)
 	if !isTCP {
 		return source, false
@@ -59,10 +59,10 @@ func SourceOf(addr net.Addr) (source netip.Prefix, ok bool) {
 	return source, err == nil
 }
 
-// Try calls right to check an answer from an address, and returns its result. If the source has used its share, heard
-// is false and right is not called. right is called under a lock, and must not block.
-func (g *Guesses) Try(from net.Addr, now time.Time, right func() bool) (ok, heard bool) {
-	source, bounded := SourceOf(from)
+// CheckGuess calls right to check an answer from an address, and returns its result. If the source has used its share,
+// heard is false and right is not called. right is called under a lock, and must not block.
+func (g *GuessLimiter) CheckGuess(from net.Addr, now time.Time, right func() bool) (ok, heard bool) {
+	source, bounded := AddrSource(from)
 	if !bounded {
 		return right(), true
 	}
@@ -70,7 +70,7 @@ func (g *Guesses) Try(from net.Addr, now time.Time, right func() bool) (ok, hear
 	defer g.mu.Unlock()
 	known := g.sources[source]
 	if known == nil && len(g.sources) >= mostSources {
-		g.sweep(now)
+		g.removeIdleSources(now)
 		if len(g.sources) >= mostSources {
 			source = netip.Prefix{}
 			known = g.sources[source]
@@ -89,8 +89,8 @@ func (g *Guesses) Try(from net.Addr, now time.Time, right func() bool) (ok, hear
 	return ok, true
 }
 
-// sweep removes sources that have their whole share of wrong answers. The caller holds mu.
-func (g *Guesses) sweep(now time.Time) {
+// removeIdleSources removes sources that have their whole share of wrong answers. The caller holds mu.
+func (g *GuessLimiter) removeIdleSources(now time.Time) {
 	if now.Sub(g.swept) < sweepSources {
 		return
 	}
@@ -116,10 +116,10 @@ const (
 var ErrTooManyFailures = &wire.Error{Fatal: true, Code: "53300", Message: "too many failed authentications from this address",
 	Hint: "Try again later: one more attempt is heard each second."}
 
-// holdFailure waits for failureHold, or until the connection fails or is closed on this side. holdFailure drops the
+// delayFailure waits for failureHold, or until the connection fails or is closed on this side. delayFailure drops the
 // client's input. The end of the client's stream does not shorten the wait, because a guesser may end the stream at
 // once.
-func (g *handshake) holdFailure() {
+func (g *clientHandshake) delayFailure() {
 	end := time.Now().Add(failureHold)
 	if g.raw.SetReadDeadline(end) != nil {
 		return

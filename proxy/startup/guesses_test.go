@@ -29,12 +29,12 @@ func tcpFrom(t testing.TB, ip string, port int) net.Addr {
 // once, and none is told that it was right meanwhile; other sources, and this machine, go on.
 func TestGuesses(t *testing.T) {
 	t.Parallel()
-	g := NewGuesses(5, time.Second)
+	g := NewGuessLimiter(5, time.Second)
 	now := time.Now()
 	wrong, right := func() bool { return false }, func() bool { return true }
 	heard := func(from net.Addr, now time.Time) (n int) {
 		for range 50 {
-			if _, ok := g.Try(from, now, wrong); ok {
+			if _, ok := g.CheckGuess(from, now, wrong); ok {
 				n++
 			}
 		}
@@ -42,14 +42,14 @@ func TestGuesses(t *testing.T) {
 	}
 	for _, from := range []string{"192.0.2.1", "2001:db8:1:2::1", "::ffff:192.0.2.2"} {
 		for range 100 { // right answers use nothing up
-			if ok, heard := g.Try(tcpFrom(t, from, 1), now, right); !ok || !heard {
+			if ok, heard := g.CheckGuess(tcpFrom(t, from, 1), now, right); !ok || !heard {
 				t.Fatalf("%s: right answer: %v, heard %v", from, ok, heard)
 			}
 		}
 		if n := heard(tcpFrom(t, from, 1), now); n != 5 {
 			t.Errorf("%s: heard %d wrong answers, want 5", from, n)
 		}
-		if ok, heard := g.Try(tcpFrom(t, from, 2), now, right); ok || heard {
+		if ok, heard := g.CheckGuess(tcpFrom(t, from, 2), now, right); ok || heard {
 			t.Errorf("%s: a right answer was told to a guesser", from)
 		}
 		if n := heard(tcpFrom(t, from, 1), now.Add(3*time.Second)); n != 3 {
@@ -57,11 +57,11 @@ func TestGuesses(t *testing.T) {
 		}
 	}
 	for _, other := range []string{"192.0.2.3", "2001:db8:1:3::1"} {
-		if ok, _ := g.Try(tcpFrom(t, other, 1), now, right); !ok {
+		if ok, _ := g.CheckGuess(tcpFrom(t, other, 1), now, right); !ok {
 			t.Errorf("%s is kept out by others", other)
 		}
 	}
-	if _, ok := g.Try(tcpFrom(t, "2001:db8:1:2:ffff::7", 1), now, right); ok {
+	if _, ok := g.CheckGuess(tcpFrom(t, "2001:db8:1:2:ffff::7", 1), now, right); ok {
 		t.Error("another address of the same /64 has a share of its own")
 	}
 	for _, local := range []net.Addr{tcpFrom(t, "127.0.0.1", 1), tcpFrom(t, "127.9.9.9", 1), tcpFrom(t, "::1", 1), &net.UnixAddr{Name: "@", Net: "unix"}} {
@@ -75,26 +75,26 @@ func TestGuesses(t *testing.T) {
 // their whole share again. A guesser is not forgotten for that.
 func TestGuessesOfManySources(t *testing.T) {
 	t.Parallel()
-	g := NewGuesses(2, time.Second)
+	g := NewGuessLimiter(2, time.Second)
 	now := time.Now()
 	wrong := func() bool { return false }
 	guesser := tcpFrom(t, "198.51.100.1", 1)
-	g.Try(guesser, now, wrong)
-	g.Try(guesser, now, wrong)
+	g.CheckGuess(guesser, now, wrong)
+	g.CheckGuess(guesser, now, wrong)
 	heard := 0
 	for i := range 3 * mostSources {
-		if _, ok := g.Try(tcpFrom(t, fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255), 1), now, wrong); ok {
+		if _, ok := g.CheckGuess(tcpFrom(t, fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255), 1), now, wrong); ok {
 			heard++
 		}
 	}
 	if len(g.sources) > mostSources+1 || heard > mostSources+2 {
 		t.Errorf("%d sources are remembered, %d heard", len(g.sources), heard)
 	}
-	if _, ok := g.Try(guesser, now, wrong); ok {
+	if _, ok := g.CheckGuess(guesser, now, wrong); ok {
 		t.Error("a guesser was forgotten while others came")
 	}
 	later := now.Add(time.Minute)
-	if _, ok := g.Try(tcpFrom(t, "203.0.113.9", 1), later, wrong); !ok || len(g.sources) > 2 {
+	if _, ok := g.CheckGuess(tcpFrom(t, "203.0.113.9", 1), later, wrong); !ok || len(g.sources) > 2 {
 		t.Errorf("a minute later: heard %v, %d sources", ok, len(g.sources))
 	}
 }
@@ -111,7 +111,7 @@ func (e elsewhere) RemoteAddr() net.Addr { return e.from }
 // "" for a welcome.
 func login(t *testing.T, s *Handshaker, from net.Addr, user, password string) string {
 	t.Helper()
-	server, conn := sockets.Pair(t, "tcp")
+	server, conn := sockets.ConnPair(t, "tcp")
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(20 * time.Second))
 	done := make(chan error, 1)
@@ -160,7 +160,7 @@ func TestPasswordGuesses(t *testing.T) {
 	if told["28P01"] < passwordBurst || told["28P01"] > passwordBurst+10 || told["28P01"]+told["53300"] != 40 {
 		t.Errorf("told %v", told)
 	}
-	s.passwords = NewGuesses(1, time.Hour)
+	s.passwords = NewGuessLimiter(1, time.Hour)
 	if code := login(t, s, guesser, "hashed", "wrong"); code != "28P01" {
 		t.Errorf("the first wrong password: %q", code)
 	}
@@ -212,10 +212,10 @@ func TestSaltSecret(t *testing.T) {
 		config.SaltSecretFile = secret
 		s := startupWith(t, config)
 		u := s.users.Load()
-		if u.find("nobody", s.secret).Salt == u.find("noone", s.secret).Salt || u.find("nobody", s.secret).Iters != u.find("hashed", s.secret).Iters {
+		if u.findCredentials("nobody", s.secret).Salt == u.findCredentials("noone", s.secret).Salt || u.findCredentials("nobody", s.secret).Iters != u.findCredentials("hashed", s.secret).Iters {
 			t.Error("salts or iterations tell unknown users from others")
 		}
-		return u.find("nobody", s.secret).Salt + u.find("plain", s.secret).Salt
+		return u.findCredentials("nobody", s.secret).Salt + u.findCredentials("plain", s.secret).Salt
 	}
 	one, same, other := file(strings.Repeat("0123456789abcdef", 4)+"\n"), file(strings.Repeat("0123456789abcdef", 4)), file(strings.Repeat("f", 64))
 	if salts(one) != salts(same) {
@@ -227,12 +227,12 @@ func TestSaltSecret(t *testing.T) {
 	for text, want := range map[string]string{"": "want 32", strings.Repeat("x", 31) + "\n\n": "31 bytes", strings.Repeat("x", maxSaltSecret+1): "longer than"} {
 		config := config
 		config.SaltSecretFile = file(text)
-		if _, err := New(config); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "auth.salt_secret_file ") {
+		if _, err := NewHandshaker(config); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "auth.salt_secret_file ") {
 			t.Errorf("a secret of %d bytes: %v", len(text), err)
 		}
 	}
 	config.SaltSecretFile = "/nowhere"
-	if _, err := New(config); err == nil || !strings.Contains(err.Error(), "/nowhere") {
+	if _, err := NewHandshaker(config); err == nil || !strings.Contains(err.Error(), "/nowhere") {
 		t.Errorf("no such file: %v", err)
 	}
 }

@@ -65,31 +65,31 @@ type Handshaker struct {
 
 	method    AuthMethod
 	usersFile string
-	users     atomic.Pointer[users] // not nil with method SCRAM
+	users     atomic.Pointer[userTable] // not nil with method SCRAM
 	secret    authSecret
-	passwords *Guesses
-	peers     peers
+	passwords *GuessLimiter
+	peers     peerMap
 }
 
-// New returns a Handshaker for a valid Config. It reads the users file, if any.
-func New(cfg Config) (*Handshaker, error) {
+// NewHandshaker returns a Handshaker for a valid Config. It reads the users file, if any.
+func NewHandshaker(cfg Config) (*Handshaker, error) {
 	s := &Handshaker{
 		timeout:     cfg.Timeout,
 		tlsRequired: cfg.TLSRequired,
 		replication: cfg.Replication,
 		method:      cfg.Method,
 		usersFile:   cfg.UsersFile,
-		passwords:   NewGuesses(passwordBurst, passwordEvery),
+		passwords:   NewGuessLimiter(passwordBurst, passwordEvery),
 	}
 	var err error
 	if s.secret, err = readAuthSecret(cfg.SaltSecretFile); err != nil {
 		return nil, err
 	}
-	if s.peers, err = newPeers(cfg.PeerMap); err != nil {
+	if s.peers, err = parsePeerMap(cfg.PeerMap); err != nil {
 		return nil, err
 	}
 	if cfg.TLS != nil {
-		s.tls = offered(cfg.TLS)
+		s.tls = clientTLSConfig(cfg.TLS)
 	}
 	if err = s.ReloadUsers(); err != nil {
 		err = fmt.Errorf("auth.users_file: %w", err)
@@ -149,24 +149,24 @@ var (
 const maxName = 63
 
 func errNoRole(name string) *wire.Error {
-	return &wire.Error{Fatal: true, Code: "28000", Message: fmt.Sprintf("role \"%s\" does not exist", cutName(name)),
+	return &wire.Error{Fatal: true, Code: "28000", Message: fmt.Sprintf("role \"%s\" does not exist", truncateName(name)),
 		Hint: "A name has at most 63 bytes."}
 }
 
 func errDatabaseName(name string) *wire.Error {
-	return &wire.Error{Fatal: true, Code: "3D000", Message: fmt.Sprintf("database \"%s\" does not exist", cutName(name)),
+	return &wire.Error{Fatal: true, Code: "3D000", Message: fmt.Sprintf("database \"%s\" does not exist", truncateName(name)),
 		Hint: "A name has at most 63 bytes."}
 }
 
-// cutName returns the beginning of a name that is too long, for an error.
-func cutName(name string) string { return strings.ToValidUTF8(name[:maxName], "") }
+// truncateName returns the beginning of a name that is too long, for an error.
+func truncateName(name string) string { return strings.ToValidUTF8(name[:maxName], "") }
 
 // Run performs the startup of the client on conn, without AuthenticationOk. If Run returns an error, the client has
 // been sent the reason, if possible, and the caller closes conn. io.EOF means that the client left. Without an error
 // conn retains its deadline, for the messages that follow.
 func (s *Handshaker) Run(conn rawconn.Conn) (*Client, error) {
-	g := &handshake{Handshaker: s, raw: conn, conn: conn}
-	defer g.release()
+	g := &clientHandshake{Handshaker: s, raw: conn, conn: conn}
+	defer g.releaseBuffer()
 	until := time.Now().Add(s.timeout)
 	if err := conn.SetDeadline(until); err != nil {
 		return nil, err
@@ -176,15 +176,15 @@ func (s *Handshaker) Run(conn rawconn.Conn) (*Client, error) {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			err = ErrTimeout
 		}
-		g.refuse(err)
+		g.sendRefusal(err)
 		return nil, err
 	}
 	h.Until = until
 	return h, nil
 }
 
-// handshake is the state of one client's startup.
-type handshake struct {
+// clientHandshake is the state of one client's startup.
+type clientHandshake struct {
 	*Handshaker
 	raw     rawconn.Conn
 	conn    net.Conn  // raw or secured; nil while TLS performs its handshake
@@ -197,46 +197,46 @@ type handshake struct {
 }
 
 // negotiate reads the client's requests up to a startup message or a cancel request.
-func (g *handshake) negotiate() (*Client, error) {
-	if err := g.need(1); err != nil {
+func (g *clientHandshake) negotiate() (*Client, error) {
+	if err := g.bufferAtLeast(1); err != nil {
 		return nil, err
 	}
 	// TLS and GSS encryption may be requested once each, as in PostgreSQL. A second request counts as an unknown protocol
 	// version.
 	mayTLS, mayGSS := true, true
 	if g.buf[g.r] == directTLS {
-		if err := g.secureDirect(); err != nil {
+		if err := g.startDirectTLS(); err != nil {
 			return nil, err
 		}
 		mayTLS, mayGSS = false, false
 	}
 	for {
-		packet, err := g.packet()
+		packet, err := g.readPacket()
 		if err != nil {
 			return nil, err
 		}
 		switch code := binary.BigEndian.Uint32(packet); {
 		case code == sslRequestCode && mayTLS:
-			if err := g.answerTLS(); err != nil {
+			if err := g.answerSSLRequest(); err != nil {
 				return nil, err
 			}
 			mayTLS, mayGSS = false, mayGSS && g.secured == nil
 		case code == gssRequestCode && mayGSS:
-			if err := g.answerByte('N'); err != nil {
+			if err := g.writeAnswer('N'); err != nil {
 				return nil, err
 			}
 			mayGSS = false
 		case code == cancelRequestCode:
-			return g.cancel(packet)
+			return g.acceptCancel(packet)
 		default:
-			return g.begin(packet)
+			return g.beginStartup(packet)
 		}
 	}
 }
 
-// cancel accepts a cancel request. Even where TLS is required, the request may come without TLS, because libpq before
-// 17 always sends it so. The request contains only a cancel key.
-func (g *handshake) cancel(packet []byte) (*Client, error) {
+// acceptCancel accepts a cancel request. Even where TLS is required, the request may come without TLS, because libpq
+// before 17 always sends it so. The request contains only a cancel key.
+func (g *clientHandshake) acceptCancel(packet []byte) (*Client, error) {
 	var c pgproto3.CancelRequest
 	if err := c.Decode(packet); err != nil {
 		return nil, wire.ProtocolViolation("invalid length of query cancel packet")
@@ -244,15 +244,15 @@ func (g *handshake) cancel(packet []byte) (*Client, error) {
 	return &Client{Conn: g.conn, Raw: g.raw, Cancel: &CancelRequest{PID: c.ProcessID, Secret: c.SecretKey}}, nil
 }
 
-// begin answers the startup message: it negotiates the version and authenticates the client.
-func (g *handshake) begin(packet []byte) (*Client, error) {
+// beginStartup answers the startup message: it negotiates the version and authenticates the client.
+func (g *clientHandshake) beginStartup(packet []byte) (*Client, error) {
 	m, err := parseStartup(packet)
 	if err != nil {
 		return nil, err
 	}
 	protocol := supportedProtocol(m.protocol)
 	if protocol != m.protocol || len(m.unknown) > 0 {
-		if err := g.hold(&pgproto3.NegotiateProtocolVersion{
+		if err := g.bufferMessage(&pgproto3.NegotiateProtocolVersion{
 			NewestMinorProtocol: protocol, UnrecognizedOptions: m.unknown}); err != nil {
 			return nil, err
 		}
@@ -265,10 +265,10 @@ func (g *handshake) begin(packet []byte) (*Client, error) {
 	case len(m.database) > maxName:
 		return nil, errDatabaseName(m.database)
 	}
-	if g.tlsRequired && g.secured == nil && !g.local() {
+	if g.tlsRequired && g.secured == nil && !g.usesUnixSocket() {
 		return nil, ErrTLSRequired
 	}
-	if err := g.admitReplication(m.params); err != nil {
+	if err := g.checkReplication(m.params); err != nil {
 		return nil, err
 	}
 	if err := g.authenticate(m.user); err != nil {
@@ -284,9 +284,9 @@ func (g *handshake) begin(packet []byte) (*Client, error) {
 	return h, nil
 }
 
-// admitReplication removes a parameter `replication` that requests no replication. It refuses other values, unless
+// checkReplication removes a parameter `replication` that requests no replication. It refuses other values, unless
 // replication is allowed. The server then decides.
-func (g *handshake) admitReplication(params map[string]string) error {
+func (g *clientHandshake) checkReplication(params map[string]string) error {
 	value, asked := params["replication"]
 	if !asked || g.replication {
 		return nil
@@ -300,5 +300,5 @@ func (g *handshake) admitReplication(params map[string]string) error {
 		Hint: "Connect to the server itself."}
 }
 
-// local reports whether the client is connected by the Unix socket.
-func (g *handshake) local() bool { return g.raw.LocalAddr().Network() == "unix" }
+// usesUnixSocket reports whether the client is connected by the Unix socket.
+func (g *clientHandshake) usesUnixSocket() bool { return g.raw.LocalAddr().Network() == "unix" }

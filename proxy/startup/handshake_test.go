@@ -49,7 +49,7 @@ func startupConfig(method AuthMethod) Config {
 
 func startupWith(t testing.TB, config Config) *Handshaker {
 	t.Helper()
-	s, err := New(config)
+	s, err := NewHandshaker(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ type startupResult struct {
 // startupClient connects a client to s over network and runs its startup.
 func startupClient(t testing.TB, s *Handshaker, network string) (client net.Conn, done <-chan startupResult) {
 	t.Helper()
-	server, client := sockets.Pair(t, network)
+	server, client := sockets.ConnPair(t, network)
 	client.SetDeadline(time.Now().Add(20 * time.Second))
 	results := make(chan startupResult, 1)
 	go func() {
@@ -196,7 +196,7 @@ func checkClient(t *testing.T, got, want *Client) {
 // The usual startup is one read and no write, and leaves the one deadline that it tells.
 func TestStartupUsual(t *testing.T) {
 	conn := &startupTape{in: startupPacket(3, 0, "user", "u")}
-	h, err := startupWith(t, startupConfig(Trust)).Run(rawconn.Plain(conn))
+	h, err := startupWith(t, startupConfig(Trust)).Run(rawconn.WrapPlain(conn))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestStartupUsual(t *testing.T) {
 // What the client pipelined is its own, not the buffer's.
 func TestStartupRestIsCopied(t *testing.T) {
 	const query = "Q\x00\x00\x00\x0dSELECT 1\x00"
-	h, err := startupWith(t, startupConfig(Trust)).Run(rawconn.Plain(&startupTape{
+	h, err := startupWith(t, startupConfig(Trust)).Run(rawconn.WrapPlain(&startupTape{
 		in: append(startupPacket(3, 0, "user", "u"), query...)}))
 	if err != nil {
 		t.Fatal(err)
@@ -229,7 +229,7 @@ func TestStartupLongest(t *testing.T) {
 	for over, want := range []error{nil, errStartupLength} {
 		fixed := len(startupPacket(3, 0, "user", "u", "a", "")) - 4
 		value := strings.Repeat("x", maxStartupPacket-fixed+over)
-		h, err := s.Run(rawconn.Plain(&startupTape{in: startupPacket(3, 0, "user", "u", "a", value)}))
+		h, err := s.Run(rawconn.WrapPlain(&startupTape{in: startupPacket(3, 0, "user", "u", "a", value)}))
 		if err != want || err == nil && h.Params["a"] != value {
 			t.Errorf("%d bytes too long: %v, want %v", over, err, want)
 		}
@@ -239,7 +239,7 @@ func TestStartupLongest(t *testing.T) {
 func TestStartupReplicationAllowed(t *testing.T) {
 	config := startupConfig(Trust)
 	config.Replication = true
-	s, err := New(config)
+	s, err := NewHandshaker(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -393,7 +393,7 @@ func TestOptionWords(t *testing.T) {
 		`\`:                {""},
 		"-c a=b\\\tc --d=": {"-c", "a=b\tc", "--d="},
 	} {
-		if got := optionWords(in); strings.Join(got, "|") != strings.Join(want, "|") || len(got) != len(want) {
+		if got := splitOptions(in); strings.Join(got, "|") != strings.Join(want, "|") || len(got) != len(want) {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}
@@ -415,8 +415,8 @@ func TestOptionSettings(t *testing.T) {
 		"-S 100":                 nil,
 		"-c a=b c=d":             nil,
 	} {
-		m := message{params: map[string]string{}, spelt: map[string]string{}}
-		if err := m.readOptions(in); (err != nil) != (want == nil) || err == nil && !maps.Equal(m.params, want) {
+		m := startupMessage{params: map[string]string{}, spelt: map[string]string{}}
+		if err := m.parseOptions(in); (err != nil) != (want == nil) || err == nil && !maps.Equal(m.params, want) {
 			t.Errorf("%q: %v, %v, want %v", in, m.params, err, want)
 		}
 	}

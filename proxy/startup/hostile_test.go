@@ -134,7 +134,7 @@ func TestStartupInPieces(t *testing.T) {
 	s := startupWith(t, startupConfig(Trust))
 	for _, piece := range []int{1, 2, 3, 7, 1000} {
 		conn := &startupTape{in: startupPacket(3, 2, "user", "u", "options", "-c a=b"), piece: piece}
-		h, err := s.Run(rawconn.Plain(conn))
+		h, err := s.Run(rawconn.WrapPlain(conn))
 		if err != nil || h.User != "u" || h.Params["a"] != "b" {
 			t.Errorf("pieces of %d: %+v, %v", piece, h, err)
 		}
@@ -154,7 +154,7 @@ func TestStartupReleasesBuffer(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		for range runs {
-			s.Run(rawconn.Plain(&startupTape{in: in}))
+			s.Run(rawconn.WrapPlain(&startupTape{in: in}))
 		}
 		runtime.ReadMemStats(&after)
 		// The race detector makes a sync.Pool lose every fourth.
@@ -169,7 +169,7 @@ func BenchmarkStartup(b *testing.B) {
 	in := startupPacket(3, 0, "user", "u", "database", "d", "application_name", "psql", "client_encoding", "UTF8")
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := s.Run(rawconn.Plain(&startupTape{in: in})); err != nil {
+		if _, err := s.Run(rawconn.WrapPlain(&startupTape{in: in})); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -199,7 +199,7 @@ func FuzzStartup(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte, mode, piece byte) {
 		s := startups[int(mode)%len(startups)]
 		conn := &startupTape{in: bytes.Clone(in), piece: int(piece)}
-		h, err := s.Run(rawconn.Plain(conn))
+		h, err := s.Run(rawconn.WrapPlain(conn))
 		checkFuzzedStartup(t, in, conn, h, err)
 	})
 }

@@ -20,7 +20,7 @@ import (
 // let in get their user's name as the answer to any query.
 func psqlServer(t *testing.T, s *Handshaker) (host, port string) {
 	t.Helper()
-	host = sockets.Dir(t)
+	host = sockets.SocketDir(t)
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -88,8 +88,8 @@ func psql(t *testing.T, password, conninfo string) (output string, err error) {
 // libpq is the client that matters most: what it makes of each way in.
 func TestLibpq(t *testing.T) {
 	ca := certs.SelfSigned("ca")
-	annCert, annKey := certs.Files(t, certs.SignedBy(ca, "ann"))
-	caFile, _ := certs.Files(t, ca)
+	annCert, annKey := certs.WriteTestFiles(t, certs.SignedBy(ca, "ann"))
+	caFile, _ := certs.WriteTestFiles(t, ca)
 	const file = `"ann" "` + verifierSesame + `"` + "\n" + `"bob" "p'lain"`
 
 	offer := func(config Config, required bool) Config {

@@ -19,8 +19,8 @@ func supportedProtocol(asked uint32) uint32 {
 	return pgproto3.ProtocolVersion32
 }
 
-// message is a decoded startup packet.
-type message struct {
+// startupMessage is a decoded startup packet.
+type startupMessage struct {
 	protocol       uint32
 	user, database string
 	params, spelt  map[string]string // as in Client
@@ -28,7 +28,7 @@ type message struct {
 }
 
 // parseStartup decodes a startup packet as PostgreSQL does.
-func parseStartup(packet []byte) (m message, err error) {
+func parseStartup(packet []byte) (m startupMessage, err error) {
 	m.protocol = binary.BigEndian.Uint32(packet)
 	if m.protocol>>16 != 3 {
 		return m, &wire.Error{Fatal: true, Code: "0A000",
@@ -40,11 +40,11 @@ func parseStartup(packet []byte) (m message, err error) {
 	options := ""
 	rest := packet[4:]
 	for {
-		name, after, ok := wire.CString(rest)
+		name, after, ok := wire.CutCString(rest)
 		if ok && len(name) == 0 && len(after) == 0 {
 			break
 		}
-		value, after, whole := wire.CString(after)
+		value, after, whole := wire.CutCString(after)
 		if len(name) == 0 || !whole {
 			return m, wire.ProtocolViolation("invalid startup packet layout: expected terminator as last byte")
 		}
@@ -65,17 +65,17 @@ func parseStartup(packet []byte) (m message, err error) {
 	if m.database == "" {
 		m.database = m.user
 	}
-	if err := m.readOptions(options); err != nil {
+	if err := m.parseOptions(options); err != nil {
 		return m, err
 	}
 	for _, p := range given { // a separate parameter has precedence over options
-		m.put(p[0], p[1])
+		m.setParam(p[0], p[1])
 	}
 	return m, nil
 }
 
-// put records a setting of the startup packet by its name in lower case, and the client's spelling of the name.
-func (m *message) put(name, value string) {
+// setParam records a setting of the startup packet by its name in lower case, and the client's spelling of the name.
+func (m *startupMessage) setParam(name, value string) {
 	lower := strings.ToLower(name)
 	m.params[lower] = value
 	if delete(m.spelt, lower); lower != name {
@@ -83,10 +83,10 @@ func (m *message) put(name, value string) {
 	}
 }
 
-// readOptions parses the settings in the startup parameter `options`: -c name=value, -cname=value and --name=value.
+// parseOptions parses the settings in the startup parameter `options`: -c name=value, -cname=value and --name=value.
 // PostgreSQL's other switches are refused.
-func (m *message) readOptions(options string) error {
-	words := optionWords(options)
+func (m *startupMessage) parseOptions(options string) error {
+	words := splitOptions(options)
 	for i := 0; i < len(words); i++ {
 		option := words[i]
 		setting, ok := strings.CutPrefix(option, "--")
@@ -103,7 +103,7 @@ func (m *message) readOptions(options string) error {
 		case !whole:
 			return errOption("%s requires a value", option)
 		}
-		m.put(strings.ReplaceAll(name, "-", "_"), value)
+		m.setParam(strings.ReplaceAll(name, "-", "_"), value)
 	}
 	return nil
 }
@@ -113,9 +113,9 @@ func errOption(format, option string) *wire.Error {
 		Hint: "Settings are given as -c name=value or --name=value."}
 }
 
-// optionWords splits options at white space that no backslash precedes. A backslash quotes the next character
+// splitOptions splits options at white space that no backslash precedes. A backslash quotes the next character
 // (pg_split_opts of PostgreSQL's postinit.c).
-func optionWords(options string) []string {
+func splitOptions(options string) []string {
 	var words []string
 	var word []byte
 	inWord, escaped := false, false

@@ -20,13 +20,13 @@ const PeersKnown = rawconn.PeersKnown
 // look alike.
 const strangerUID = 65534
 
-// peers maps an operating system's user, by name or number, to the database users that this user may be. A user without
-// an entry may be the database user of the same name only.
-type peers map[string][]string
+// peerMap maps an operating system's user, by name or number, to the database users that this user may be. A user
+// without an entry may be the database user of the same name only.
+type peerMap map[string][]string
 
-// newPeers parses entries of the form osuser=user.
-func newPeers(entries []string) (peers, error) {
-	allowed := peers{}
+// parsePeerMap parses entries of the form osuser=user.
+func parsePeerMap(entries []string) (peerMap, error) {
+	allowed := peerMap{}
 	for _, entry := range entries {
 		of, name, ok := strings.Cut(entry, "=")
 		of, name = strings.TrimSpace(of), strings.TrimSpace(name)
@@ -39,7 +39,7 @@ func newPeers(entries []string) (peers, error) {
 }
 
 // allows reports whether a process with uid may be the database user name. of is the name of uid, for an error.
-func (p peers) allows(uid uint32, name string, lookUp func(uid string) (*user.User, error)) (of string, ok bool) {
+func (p peerMap) allows(uid uint32, name string, lookUp func(uid string) (*user.User, error)) (of string, ok bool) {
 	number := strconv.FormatUint(uint64(uid), 10)
 	of = number
 	if uid == strangerUID {
@@ -64,7 +64,7 @@ var errNotByPeer = &wire.Error{Fatal: true, Code: "28000", Message: "peer authen
 	Hint: "Connect to the socket in the directory that listen.unix_socket names."}
 
 // authenticatePeer checks that the process at the other end of the Unix socket may be the database user name.
-func (g *handshake) authenticatePeer(name string) error {
+func (g *clientHandshake) authenticatePeer(name string) error {
 	_, uid, ok := rawconn.PeerProcess(g.raw.NetConn())
 	if !ok {
 		return errNotByPeer

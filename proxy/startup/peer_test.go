@@ -37,7 +37,7 @@ func TestPeersAllowed(t *testing.T) {
 		// All users that another namespace has look like nobody.
 		{nil, 65534, "nobody", false}, {[]string{"nobody=app", "65534=app"}, 65534, "app", false},
 	} {
-		p, err := newPeers(c.entries)
+		p, err := parsePeerMap(c.entries)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +46,7 @@ func TestPeersAllowed(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "app", "=app", "1000=", "1000 = "} {
-		if _, err := newPeers([]string{bad}); err == nil || !strings.Contains(err.Error(), "auth.peer_map") {
+		if _, err := parsePeerMap([]string{bad}); err == nil || !strings.Contains(err.Error(), "auth.peer_map") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
@@ -56,7 +56,7 @@ func TestPeersAllowed(t *testing.T) {
 func TestPeerAuthentication(t *testing.T) {
 	t.Parallel()
 	uid := strconv.Itoa(os.Getuid())
-	h, err := New(Config{Timeout: 10 * time.Second, Method: Peer, PeerMap: []string{uid + "=app"}})
+	h, err := NewHandshaker(Config{Timeout: 10 * time.Second, Method: Peer, PeerMap: []string{uid + "=app"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestPeerAuthentication(t *testing.T) {
 		}
 		raw := rawconn.Wrap(server)
 		defer raw.Close()
-		err = (&handshake{Handshaker: h, raw: raw, conn: raw}).authenticate(c.name)
+		err = (&clientHandshake{Handshaker: h, raw: raw, conn: raw}).authenticate(c.name)
 		var told *wire.Error
 		switch {
 		case c.want == "" && err != nil:

@@ -12,21 +12,21 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// packet reads one startup packet and returns it without its length field. The result is valid until the next read.
-func (g *handshake) packet() ([]byte, error) {
-	if err := g.need(4); err != nil {
+// readPacket reads one startup packet and returns it without its length field. The result is valid until the next read.
+func (g *clientHandshake) readPacket() ([]byte, error) {
+	if err := g.bufferAtLeast(4); err != nil {
 		return nil, err
 	}
 	n := binary.BigEndian.Uint32(g.buf[g.r:])
 	if n < 4+4 || n > 4+maxStartupPacket {
 		return nil, errStartupLength
 	}
-	return g.take(4, int(n))
+	return g.takeBytes(4, int(n))
 }
 
-// response reads the client's next authentication message. The result is valid until the next read.
-func (g *handshake) response() ([]byte, error) {
-	if err := g.need(wire.HeaderLen); err != nil {
+// readAuthMessage reads the client's next authentication message. The result is valid until the next read.
+func (g *clientHandshake) readAuthMessage() ([]byte, error) {
+	if err := g.bufferAtLeast(wire.HeaderLen); err != nil {
 		return nil, err
 	}
 	if typ := g.buf[g.r]; typ != msgSASLResponse {
@@ -36,12 +36,12 @@ func (g *handshake) response() ([]byte, error) {
 	if n < 4 || n > 4+maxSASLResponse {
 		return nil, wire.ProtocolViolation("invalid message length")
 	}
-	return g.take(wire.HeaderLen, int(n)+1)
+	return g.takeBytes(wire.HeaderLen, int(n)+1)
 }
 
-// take consumes total bytes of the client's input and returns all but the first skip of them.
-func (g *handshake) take(skip, total int) ([]byte, error) {
-	if err := g.need(total); err != nil {
+// takeBytes consumes total bytes of the client's input and returns all but the first skip of them.
+func (g *clientHandshake) takeBytes(skip, total int) ([]byte, error) {
+	if err := g.bufferAtLeast(total); err != nil {
 		return nil, err
 	}
 	b := g.buf[g.r+skip : g.r+total]
@@ -49,8 +49,8 @@ func (g *handshake) take(skip, total int) ([]byte, error) {
 	return b, nil
 }
 
-// need reads until n bytes are buffered. For a client that sends nothing at first, need holds no buffer.
-func (g *handshake) need(n int) error {
+// bufferAtLeast reads until n bytes are buffered. For a client that sends nothing at first, need holds no buffer.
+func (g *clientHandshake) bufferAtLeast(n int) error {
 	for g.w-g.r < n {
 		var got int
 		var err error
@@ -77,9 +77,9 @@ func (g *handshake) need(n int) error {
 	return nil
 }
 
-// answerByte answers a request for encryption. It refuses a client that sent more bytes with the request, because they
+// writeAnswer answers a request for encryption. It refuses a client that sent more bytes with the request, because they
 // could pass for encrypted bytes later (CVE-2021-23222).
-func (g *handshake) answerByte(answer byte) error {
+func (g *clientHandshake) writeAnswer(answer byte) error {
 	if g.w > g.r {
 		return ErrPlainAfterTLS
 	}
@@ -87,8 +87,8 @@ func (g *handshake) answerByte(answer byte) error {
 	return err
 }
 
-// hold stores a message that is sent with the next flush.
-func (g *handshake) hold(m pgproto3.BackendMessage) error {
+// bufferMessage stores a message that is sent with the next flush.
+func (g *clientHandshake) bufferMessage(m pgproto3.BackendMessage) error {
 	out, err := m.Encode(g.out)
 	if err != nil {
 		return fmt.Errorf("encode %T: %w", m, err)
@@ -97,15 +97,15 @@ func (g *handshake) hold(m pgproto3.BackendMessage) error {
 	return nil
 }
 
-// send sends a message, after those that hold has stored.
-func (g *handshake) send(m pgproto3.BackendMessage) error {
-	if err := g.hold(m); err != nil {
+// sendMessage sends a message, after those that hold has stored.
+func (g *clientHandshake) sendMessage(m pgproto3.BackendMessage) error {
+	if err := g.bufferMessage(m); err != nil {
 		return err
 	}
 	return g.flush()
 }
 
-func (g *handshake) flush() error {
+func (g *clientHandshake) flush() error {
 	if len(g.out) == 0 {
 		return nil
 	}
@@ -114,8 +114,8 @@ func (g *handshake) flush() error {
 	return err
 }
 
-// refuse sends the client the reason of a refusal, if possible and if the client did not leave.
-func (g *handshake) refuse(cause error) {
+// sendRefusal sends the client the reason of a refusal, if possible and if the client did not leave.
+func (g *clientHandshake) sendRefusal(cause error) {
 	var told *wire.Error
 	if !errors.As(cause, &told) || g.conn == nil {
 		return
@@ -128,7 +128,7 @@ func (g *handshake) refuse(cause error) {
 	}
 }
 
-func (g *handshake) release() {
+func (g *clientHandshake) releaseBuffer() {
 	if g.buf != nil {
 		wire.PutBuffer(g.buf)
 		g.buf = nil

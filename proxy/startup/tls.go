@@ -14,28 +14,28 @@ import (
 // alpnPostgreSQL is PostgreSQL's name in a TLS handshake (IANA's registry of ALPN protocol IDs).
 const alpnPostgreSQL = "postgresql"
 
-// answerTLS answers an SSLRequest, and starts TLS if clients are offered TLS. As in PostgreSQL, TLS is never offered at
-// the Unix socket.
-func (g *handshake) answerTLS() error {
-	if g.tls == nil || g.local() {
-		return g.answerByte('N')
+// answerSSLRequest answers an SSLRequest, and starts TLS if clients are offered TLS. As in PostgreSQL, TLS is never
+// offered at the Unix socket.
+func (g *clientHandshake) answerSSLRequest() error {
+	if g.tls == nil || g.usesUnixSocket() {
+		return g.writeAnswer('N')
 	}
-	if err := g.answerByte('S'); err != nil {
+	if err := g.writeAnswer('S'); err != nil {
 		return err
 	}
-	return g.secure(g.raw)
+	return g.startTLS(g.raw)
 }
 
-// secureDirect starts TLS with a client that begins with a TLS handshake. The client must name PostgreSQL's protocol,
+// startDirectTLS starts TLS with a client that begins with a TLS handshake. The client must name PostgreSQL's protocol,
 // so that a client of another protocol cannot be redirected here (RFC 7301).
-func (g *handshake) secureDirect() error {
-	if g.tls == nil || g.local() {
+func (g *clientHandshake) startDirectTLS() error {
+	if g.tls == nil || g.usesUnixSocket() {
 		g.conn = nil // no refusal that the client understands is possible
 		return errNoTLS
 	}
-	begun := &prefixed{Conn: g.raw, prefix: append([]byte(nil), g.buf[g.r:g.w]...)}
+	begun := &prefixedConn{Conn: g.raw, prefix: append([]byte(nil), g.buf[g.r:g.w]...)}
 	g.r = g.w
-	if err := g.secure(begun); err != nil {
+	if err := g.startTLS(begun); err != nil {
 		return err
 	}
 	if g.secured.ConnectionState().NegotiatedProtocol != alpnPostgreSQL {
@@ -44,7 +44,7 @@ func (g *handshake) secureDirect() error {
 	return nil
 }
 
-func (g *handshake) secure(conn net.Conn) error {
+func (g *clientHandshake) startTLS(conn net.Conn) error {
 	g.conn = nil
 	secured := tls.Server(conn, g.tls)
 	if err := secured.HandshakeContext(context.WithValue(context.Background(), handshakeKey{}, g)); err != nil {
@@ -54,13 +54,13 @@ func (g *handshake) secure(conn net.Conn) error {
 	return nil
 }
 
-// prefixed is a connection whose first bytes have been read already. Read returns them first.
-type prefixed struct {
+// prefixedConn is a connection whose first bytes have been read already. Read returns them first.
+type prefixedConn struct {
 	rawconn.Conn
 	prefix []byte
 }
 
-func (p *prefixed) Read(b []byte) (int, error) {
+func (p *prefixedConn) Read(b []byte) (int, error) {
 	if len(p.prefix) == 0 {
 		return p.Conn.Read(b)
 	}
@@ -74,10 +74,10 @@ func (p *prefixed) Read(b []byte) (int, error) {
 // handshakeKey is the context key under which callbacks of crypto/tls find the handshake.
 type handshakeKey struct{}
 
-// offered returns config as it is used for clients: with ALPN, and without session tickets. PostgreSQL has no tickets,
-// and a resumed session would survive its certificate. The configuration records the presented certificate for channel
-// binding. A configuration from config.GetConfigForClient is converted likewise, once for each.
-func offered(config *tls.Config) *tls.Config {
+// clientTLSConfig returns config as it is used for clients: with ALPN, and without session tickets. PostgreSQL has no
+// tickets, and a resumed session would survive its certificate. The configuration records the presented certificate for
+// channel binding. A configuration from config.GetConfigForClient is converted likewise, once for each.
+func clientTLSConfig(config *tls.Config) *tls.Config {
 	prepared := prepareTLS(config)
 	current := config.GetConfigForClient
 	if current == nil {
@@ -110,7 +110,7 @@ func prepareTLS(config *tls.Config) *tls.Config {
 		if err != nil {
 			return nil, err
 		}
-		if g, ok := h.Context().Value(handshakeKey{}).(*handshake); ok {
+		if g, ok := h.Context().Value(handshakeKey{}).(*clientHandshake); ok {
 			g.cert = cert.Certificate[0]
 		}
 		return cert, nil

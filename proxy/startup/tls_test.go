@@ -19,7 +19,7 @@ import (
 // startupOffer is the TLS configuration of a server that ca vouches for.
 func startupOffer(ca tls.Certificate) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{certs.SignedBy(ca, "server")},
-		ClientCAs: certs.Pool(ca), ClientAuth: tls.VerifyClientCertIfGiven}
+		ClientCAs: certs.CertPool(ca), ClientAuth: tls.VerifyClientCertIfGiven}
 }
 
 func startupTLSConfig(method AuthMethod) Config {
@@ -30,7 +30,7 @@ func startupTLSConfig(method AuthMethod) Config {
 
 // startupSecured makes client a TLS client; without alpn it names no protocol.
 func startupSecured(client net.Conn, ca tls.Certificate, alpn string, own ...tls.Certificate) *tls.Conn {
-	config := &tls.Config{RootCAs: certs.Pool(ca), ServerName: "localhost", Certificates: own}
+	config := &tls.Config{RootCAs: certs.CertPool(ca), ServerName: "localhost", Certificates: own}
 	if alpn != "" {
 		config.NextProtos = []string{alpn}
 	}
@@ -94,7 +94,7 @@ func TestStartupTLSDoesNotResume(t *testing.T) {
 	config := startupConfig(Trust)
 	config.TLS = startupOffer(ca)
 	s := startupWith(t, config)
-	remembering := &tls.Config{RootCAs: certs.Pool(ca), ServerName: "localhost", NextProtos: []string{"postgresql"},
+	remembering := &tls.Config{RootCAs: certs.CertPool(ca), ServerName: "localhost", NextProtos: []string{"postgresql"},
 		ClientSessionCache: tls.NewLRUClientSessionCache(1)}
 	for range 2 {
 		client, done := startupClient(t, s, "tcp")
@@ -309,7 +309,7 @@ func TestChooseCertificate(t *testing.T) {
 }
 
 func TestPrefixed(t *testing.T) {
-	conn := &prefixed{Conn: rawconn.Plain(&startupTape{in: []byte("def")}), prefix: []byte("abc")}
+	conn := &prefixedConn{Conn: rawconn.WrapPlain(&startupTape{in: []byte("def")}), prefix: []byte("abc")}
 	if got, err := io.ReadAll(struct{ io.Reader }{conn}); string(got) != "abcdef" || err != nil {
 		t.Fatalf("read %q, %v", got, err)
 	}

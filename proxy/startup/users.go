@@ -31,15 +31,15 @@ const (
 	verifierPrefix = mechanismSCRAM + "$"
 )
 
-// users is the content of a users file. It is immutable, and a reload creates another one.
-type users struct {
+// userTable is the content of a users file. It is immutable, and a reload creates another one.
+type userTable struct {
 	credentials map[string]scram.StoredCredentials
-	kinds       []kind // sorted
+	kinds       []hashKind // sorted
 }
 
-// kind is the part of a verifier that a client can see, without the salt itself, and the number of users with this
+// hashKind is the part of a verifier that a client can see, without the salt itself, and the number of users with this
 // part. An unknown user gets one of the file's kinds. Otherwise a file with several kinds would show which users exist.
-type kind struct{ iterations, salt, users int }
+type hashKind struct{ iterations, salt, users int }
 
 // ReloadUsers reads the users file again, for clients that connect afterwards. After an error the old content stays in
 // use.
@@ -55,8 +55,8 @@ func (s *Handshaker) ReloadUsers() error {
 	return nil
 }
 
-func loadUsers(path string, secret authSecret) (*users, error) {
-	text, err := readBounded(path, maxUsersFile)
+func loadUsers(path string, secret authSecret) (*userTable, error) {
+	text, err := readFileUpTo(path, maxUsersFile)
 	if err != nil {
 		return nil, err
 	}
@@ -64,11 +64,11 @@ func loadUsers(path string, secret authSecret) (*users, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newUsers(lines, secret)
+	return newUserTable(lines, secret)
 }
 
-// readBounded returns the content of a file. A file of more than most bytes is an error.
-func readBounded(path string, most int) ([]byte, error) {
+// readFileUpTo returns the content of a file. A file of more than most bytes is an error.
+func readFileUpTo(path string, most int) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -81,9 +81,9 @@ func readBounded(path string, most int) ([]byte, error) {
 	return text, err
 }
 
-// newUsers returns the users of a users file, with hashes of passwords that the file has in plain text.
-func newUsers(lines []userLine, secret authSecret) (*users, error) {
-	u := &users{credentials: make(map[string]scram.StoredCredentials, len(lines))}
+// newUserTable returns the users of a users file, with hashes of passwords that the file has in plain text.
+func newUserTable(lines []userLine, secret authSecret) (*userTable, error) {
+	u := &userTable{credentials: make(map[string]scram.StoredCredentials, len(lines))}
 	for _, l := range lines {
 		switch {
 		case l.verifier != nil:
@@ -96,27 +96,28 @@ func newUsers(lines []userLine, secret authSecret) (*users, error) {
 			u.credentials[l.name] = credentials
 		}
 	}
-	u.kinds = kindsOf(u.credentials)
+	u.kinds = countHashKinds(u.credentials)
 	return u, nil
 }
 
-func kindsOf(credentials map[string]scram.StoredCredentials) (kinds []kind) {
-	users := map[kind]int{}
+func countHashKinds(credentials map[string]scram.StoredCredentials) (kinds []hashKind) {
+	users := map[hashKind]int{}
 	for _, c := range credentials {
-		users[kind{iterations: c.Iters, salt: len(c.Salt)}]++
+		users[hashKind{iterations: c.Iters, salt: len(c.Salt)}]++
 	}
 	for k, n := range users {
-		kinds = append(kinds, kind{k.iterations, k.salt, n})
+		kinds = append(kinds, hashKind{k.iterations, k.salt, n})
 	}
-	slices.SortFunc(kinds, func(a, b kind) int {
+	slices.SortFunc(kinds, func(a, b hashKind) int {
 		return cmp.Or(cmp.Compare(a.iterations, b.iterations), cmp.Compare(a.salt, b.salt))
 	})
 	return kinds
 }
 
-// kindOf returns the kind for an unknown user. If the file gets one more user, kindOf changes for few unknown users.
-func (u *users) kindOf(user string, secret authSecret) kind {
-	chosen, all := kind{iterations: scramIterations, salt: scramSalt}, len(u.credentials)
+// hashKindOf returns the kind for an unknown user. If the file gets one more user, hashKindOf changes for few unknown
+// users.
+func (u *userTable) hashKindOf(user string, secret authSecret) hashKind {
+	chosen, all := hashKind{iterations: scramIterations, salt: scramSalt}, len(u.credentials)
 	place, _ := bits.Mul64(binary.BigEndian.Uint64(secret.derive("kind", user)), uint64(all))
 	for _, k := range u.kinds {
 		if chosen = k; place < uint64(k.users) {
@@ -139,13 +140,13 @@ func hashPassword(password, salt string) (scram.StoredCredentials, error) {
 	return client.GetStoredCredentialsWithError(scram.KeyFactors{Salt: salt, Iters: scramIterations})
 }
 
-// find returns the SCRAM credentials of user. For an unknown user, find returns credentials that no password matches,
-// with a salt that does not change.
-func (u *users) find(user string, secret authSecret) scram.StoredCredentials {
+// findCredentials returns the SCRAM credentials of user. For an unknown user, find returns credentials that no password
+// matches, with a salt that does not change.
+func (u *userTable) findCredentials(user string, secret authSecret) scram.StoredCredentials {
 	if c, ok := u.credentials[user]; ok {
 		return c
 	}
-	k := u.kindOf(user, secret)
+	k := u.hashKindOf(user, secret)
 	return scram.StoredCredentials{
 		KeyFactors: scram.KeyFactors{Salt: secret.salt(user, k.salt), Iters: k.iterations},
 		StoredKey:  secret.derive("stored key", user),

@@ -140,19 +140,19 @@ func TestFindUnknownUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	secret, _ := readAuthSecret("")
-	u, err := newUsers(lines, secret)
+	u, err := newUserTable(lines, secret)
 	if err != nil {
 		t.Fatal(err)
 	}
 	another, _ := readAuthSecret("")
-	first, again, other := u.find("nobody", secret), u.find("nobody", secret), u.find("noone", secret)
+	first, again, other := u.findCredentials("nobody", secret), u.findCredentials("nobody", secret), u.findCredentials("noone", secret)
 	if formatVerifier(first) != formatVerifier(again) {
 		t.Error("the same unknown user has two verifiers")
 	}
 	if first.Salt == other.Salt || string(first.StoredKey) == string(other.StoredKey) {
 		t.Error("two unknown users share a salt or key")
 	}
-	if first.Salt == u.find("u", secret).Salt || u.find("nobody", another).Salt == first.Salt {
+	if first.Salt == u.findCredentials("u", secret).Salt || u.findCredentials("nobody", another).Salt == first.Salt {
 		t.Error("a salt does not depend on what it should")
 	}
 	if first.Iters != lessUsual || len(first.Salt) != 16 || len(first.StoredKey) != 32 {
@@ -165,12 +165,12 @@ func TestFindUnknownUser(t *testing.T) {
 func TestUnknownUsersHaveTheKindsOfTheFile(t *testing.T) {
 	t.Parallel()
 	secret := authSecret{1}
-	file := func(text string) *users {
+	file := func(text string) *userTable {
 		lines, err := scanUsers([]byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		u, err := newUsers(lines, secret)
+		u, err := newUserTable(lines, secret)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,10 +186,10 @@ func TestUnknownUsersHaveTheKindsOfTheFile(t *testing.T) {
 	found, salts, changed := map[kind]int{}, map[string]bool{}, 0
 	const names = 4000
 	for i := range names {
-		c := before.find(strconv.Itoa(i), secret)
+		c := before.findCredentials(strconv.Itoa(i), secret)
 		found[kind{c.Iters, len(c.Salt)}]++
 		salts[c.Salt] = true
-		if again := after.find(strconv.Itoa(i), secret); again.Iters != c.Iters || again.Salt != c.Salt {
+		if again := after.findCredentials(strconv.Itoa(i), secret); again.Iters != c.Iters || again.Salt != c.Salt {
 			changed++
 		}
 	}
@@ -215,11 +215,11 @@ func TestReloadUsers(t *testing.T) {
 		}
 	}
 	config := Config{Method: SCRAM, UsersFile: path}
-	if _, err := New(config); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), path) {
+	if _, err := NewHandshaker(config); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), path) {
 		t.Fatalf("without a file: %v", err)
 	}
 	write(`"a" "x"`)
-	s, err := New(config)
+	s, err := NewHandshaker(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func TestReloadUsers(t *testing.T) {
 		t.Fatal("reload did not bring the new user, or kept the old one")
 	}
 	// Without SCRAM there is no file to read.
-	if _, err := New(Config{Method: Trust}); err != nil {
+	if _, err := NewHandshaker(Config{Method: Trust}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -133,7 +133,7 @@ func TestBinaryAsPostgres(t *testing.T) {
 						continue
 					}
 					row := results[8].Rows[0]
-					got, ok := binaries[typ.oid](row[0])
+					got, ok := binaryEncoders[typ.oid](row[0])
 					switch {
 					case !ok && !own:
 						foreign[typ.name]++
@@ -167,7 +167,7 @@ func TestBinaryOfOtherTexts(t *testing.T) {
 	t.Parallel()
 	for oid, texts := range notTexts {
 		for _, text := range texts {
-			if value, ok := binaries[oid]([]byte(text)); ok {
+			if value, ok := binaryEncoders[oid]([]byte(text)); ok {
 				t.Errorf("%d: %q is %x", oid, text, value)
 			}
 		}
@@ -193,7 +193,7 @@ func fuzzBinary(f *testing.F, oids ...uint32) {
 	}
 	f.Fuzz(func(t *testing.T, which byte, text []byte) {
 		oid := oids[int(which)%len(oids)]
-		value, ok := binaries[oid](text)
+		value, ok := binaryEncoders[oid](text)
 		if size := sizes[oid]; ok && size != 0 && len(value) != size {
 			t.Errorf("%d: %q is %x", oid, text, value)
 		} else if ok && size == 0 && (len(value) < 8 || len(value) != 8+2*int(value[0])<<8+2*int(value[1])) {

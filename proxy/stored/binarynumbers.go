@@ -10,12 +10,12 @@ import (
 // This file converts floats and numerics from text to the binary format. The text of a numeric is
 // complete, with its scale. The text of a float is exact only if the server has written the
 // shortest exact form, which it does unless extra_float_digits is below 1. The text does not show
-// that, so the cursor's owner must know it (Cursor.Exact).
+// that, so the cursor's owner must know it (Cursor.ExactFloats).
 
-// binaryFloat returns the function that converts a float of so many bits to the binary format.
-func binaryFloat(bits int) binaryOf {
+// floatEncoder returns the function that converts a float of so many bits to the binary format.
+func floatEncoder(bits int) binaryEncoder {
 	return func(text []byte) ([]byte, bool) {
-		n, ok := floatOf(string(text), bits)
+		n, ok := parseFloatText(string(text), bits)
 		if !ok {
 			return nil, false
 		}
@@ -26,9 +26,9 @@ func binaryFloat(bits int) binaryOf {
 	}
 }
 
-// floatOf parses a float in the form that PostgreSQL's float4out and float8out write. Go's parser accepts more: other
-// words, hexadecimal digits, underscores.
-func floatOf(text string, bits int) (float64, bool) {
+// parseFloatText parses a float in the form that PostgreSQL's float4out and float8out write. Go's parser accepts more:
+// other words, hexadecimal digits, underscores.
+func parseFloatText(text string, bits int) (float64, bool) {
 	switch text {
 	case "NaN": // PostgreSQL's NaN, which differs from Go's
 		return math.Float64frombits(0x7FF8 << 48), true
@@ -61,25 +61,25 @@ const (
 
 // specialNumerics maps the texts of numerics that are not numbers to their binary form.
 var specialNumerics = map[string][]byte{
-	"NaN": numericHead(0, 0, nanNumeric, 0), "Infinity": numericHead(0, 0, infNumeric, infScale), "-Infinity": numericHead(0, 0, minusInfNumeric, infScale),
+	"NaN": numericHeader(0, 0, nanNumeric, 0), "Infinity": numericHeader(0, 0, infNumeric, infScale), "-Infinity": numericHeader(0, 0, minusInfNumeric, infScale),
 }
 
-// numericHead returns the header of a binary numeric, before the digits, which have base 10,000. The arguments are the
-// number of digits, the weight of the first digit, the sign, and the number of decimal digits after the point.
-func numericHead(digits, weight int, sign uint16, scale int) []byte {
+// numericHeader returns the header of a binary numeric, before the digits, which have base 10,000. The arguments are
+// the number of digits, the weight of the first digit, the sign, and the number of decimal digits after the point.
+func numericHeader(digits, weight int, sign uint16, scale int) []byte {
 	b := binary.BigEndian.AppendUint16(make([]byte, 0, 8+2*digits), uint16(digits))
 	b = binary.BigEndian.AppendUint16(b, uint16(int16(weight)))
 	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, sign), uint16(scale))
 }
 
-// binaryNumeric converts a numeric from text, which never has an exponent, to the binary format.
-func binaryNumeric(text []byte) ([]byte, bool) {
+// encodeNumeric converts a numeric from text, which never has an exponent, to the binary format.
+func encodeNumeric(text []byte) ([]byte, bool) {
 	if special := specialNumerics[string(text)]; special != nil {
 		return bytes.Clone(special), true
 	}
 	digits, negative := bytes.CutPrefix(text, []byte("-"))
 	whole, fraction, pointed := bytes.Cut(digits, []byte("."))
-	if !decimal(whole) || pointed && !decimal(fraction) || len(fraction) > mostScale {
+	if !isDecimal(whole) || pointed && !isDecimal(fraction) || len(fraction) > mostScale {
 		return nil, false
 	}
 	// The digits are divided into groups of four, from the point in both directions, without zero groups at either end.
@@ -103,7 +103,7 @@ func binaryNumeric(text []byte) ([]byte, bool) {
 	if n > math.MaxInt16 || weight > math.MaxInt16 {
 		return nil, false
 	}
-	b := numericHead(n, weight, sign, len(fraction))
+	b := numericHeader(n, weight, sign, len(fraction))
 	for i := range n {
 		group := padded[4*i:]
 		b = binary.BigEndian.AppendUint16(b, uint16(group[0]-'0')*1000+uint16(group[1]-'0')*100+uint16(group[2]-'0')*10+uint16(group[3]-'0'))
@@ -111,8 +111,8 @@ func binaryNumeric(text []byte) ([]byte, bool) {
 	return b, true
 }
 
-// decimal reports whether b is one or more decimal digits.
-func decimal(b []byte) bool {
+// isDecimal reports whether b is one or more decimal digits.
+func isDecimal(b []byte) bool {
 	for _, c := range b {
 		if c < '0' || c > '9' {
 			return false

@@ -23,14 +23,14 @@ const (
 	endInstant   = int64(9223371331200000000) // 294277-01-01
 )
 
-// reader parses a text from its start. reader.bad is set on a mismatch.
-type reader struct {
+// textReader parses a text from its start. reader.bad is set on a mismatch.
+type textReader struct {
 	rest []byte
 	bad  bool
 }
 
-// takes consumes c if it is the next byte, and reports whether it is.
-func (r *reader) takes(c byte) bool {
+// accept consumes c if it is the next byte, and reports whether it is.
+func (r *textReader) accept(c byte) bool {
 	if len(r.rest) == 0 || r.rest[0] != c {
 		return false
 	}
@@ -38,11 +38,11 @@ func (r *reader) takes(c byte) bool {
 	return true
 }
 
-// wants consumes c. If c is not the next byte, wants sets bad.
-func (r *reader) wants(c byte) { r.bad = !r.takes(c) || r.bad }
+// expect consumes c. If c is not the next byte, wants sets bad.
+func (r *textReader) expect(c byte) { r.bad = !r.accept(c) || r.bad }
 
-// number consumes a decimal number of at least least and at most most digits, and returns it.
-func (r *reader) number(least, most int) (n int64) {
+// readNumber consumes a decimal number of at least least and at most most digits, and returns it.
+func (r *textReader) readNumber(least, most int) (n int64) {
 	i := 0
 	for ; i < len(r.rest) && i < most && r.rest[i] >= '0' && r.rest[i] <= '9'; i++ {
 		n = 10*n + int64(r.rest[i]-'0')
@@ -52,27 +52,27 @@ func (r *reader) number(least, most int) (n int64) {
 	return n
 }
 
-// upTo consumes a number of two digits, which must be at most most.
-func (r *reader) upTo(most int64) int64 {
-	n := r.number(2, 2)
+// readUpTo consumes a number of two digits, which must be at most most.
+func (r *textReader) readUpTo(most int64) int64 {
+	n := r.readNumber(2, 2)
 	r.bad = r.bad || n > most
 	return n
 }
 
-// ended reports whether the reader has consumed the whole text without a mismatch.
-func (r *reader) ended() bool { return !r.bad && len(r.rest) == 0 }
+// isAtEnd reports whether the reader has consumed the whole text without a mismatch.
+func (r *textReader) isAtEnd() bool { return !r.bad && len(r.rest) == 0 }
 
 // daysOf has the number of days of each month in a leap year.
 var daysOf = [...]int64{31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
 
-// date consumes year, month and day. of returns the day once the era is known, which follows at the end of the text.
-// Years are as written: 1 BC precedes 1.
-func (r *reader) date() (of func(beforeChrist bool) (days int64, ok bool)) {
-	year := r.number(4, 7)
-	r.wants('-')
-	month := r.number(2, 2)
-	r.wants('-')
-	d := r.number(2, 2)
+// readDate consumes year, month and day. of returns the day once the era is known, which follows at the end of the
+// text. Years are as written: 1 BC precedes 1.
+func (r *textReader) readDate() (of func(beforeChrist bool) (days int64, ok bool)) {
+	year := r.readNumber(4, 7)
+	r.expect('-')
+	month := r.readNumber(2, 2)
+	r.expect('-')
+	d := r.readNumber(2, 2)
 	r.bad = r.bad || year < 1 || month < 1 || month > 12 || d < 1
 	return func(beforeChrist bool) (int64, bool) {
 		if r.bad || d > daysOf[month-1] {
@@ -86,14 +86,14 @@ func (r *reader) date() (of func(beforeChrist bool) (days int64, ok bool)) {
 			return 0, false
 		}
 		// The day before the first one is accepted here. By its offset, an instant of the first day may be on the day before.
-		days := julian(y, month, d) - epoch
+		days := julianDay(y, month, d) - epoch
 		return days, days >= -epoch-1 && days < mostDays
 	}
 }
 
-// julian returns the Julian number of a day, as PostgreSQL's date2j does. 1 BC is the year 0, and earlier years are
+// julianDay returns the Julian number of a day, as PostgreSQL's date2j does. 1 BC is the year 0, and earlier years are
 // negative.
-func julian(year, month, d int64) int64 {
+func julianDay(year, month, d int64) int64 {
 	if month > 2 {
 		month, year = month+1, year+4800
 	} else {
@@ -103,27 +103,27 @@ func julian(year, month, d int64) int64 {
 	return year*365 - 32167 + year/4 - century + century/4 + 7834*month/256 + d
 }
 
-// era consumes " BC" at the end of a date, and reports whether it is there.
-func (r *reader) era() (beforeChrist bool) {
-	if r.takes(' ') {
-		r.wants('B')
-		r.wants('C')
+// readEra consumes " BC" at the end of a date, and reports whether it is there.
+func (r *textReader) readEra() (beforeChrist bool) {
+	if r.accept(' ') {
+		r.expect('B')
+		r.expect('C')
 		return true
 	}
 	return false
 }
 
-// clock consumes a time: hours of two to digits digits, minutes and seconds. rest is minutes and seconds in
+// readClock consumes a time: hours of two to digits digits, minutes and seconds. rest is minutes and seconds in
 // microseconds.
-func (r *reader) clock(digits int) (hours, rest int64) {
-	hours = r.number(2, digits)
-	r.wants(':')
-	rest = r.upTo(59) * 60 * second
-	r.wants(':')
-	rest += r.upTo(59) * second
-	if r.takes('.') {
+func (r *textReader) readClock(digits int) (hours, rest int64) {
+	hours = r.readNumber(2, digits)
+	r.expect(':')
+	rest = r.readUpTo(59) * 60 * second
+	r.expect(':')
+	rest += r.readUpTo(59) * second
+	if r.accept('.') {
 		before := len(r.rest)
-		n := r.number(1, 6)
+		n := r.readNumber(1, 6)
 		for range 6 - (before - len(r.rest)) {
 			n *= 10
 		}
@@ -132,25 +132,25 @@ func (r *reader) clock(digits int) (hours, rest int64) {
 	return hours, rest
 }
 
-// ofDay consumes a time of day and returns it in microseconds. mayEnd allows 24:00:00.
-func (r *reader) ofDay(mayEnd bool) int64 {
-	hours, rest := r.clock(2)
+// readTimeOfDay consumes a time of day and returns it in microseconds. mayEnd allows 24:00:00.
+func (r *textReader) readTimeOfDay(mayEnd bool) int64 {
+	hours, rest := r.readClock(2)
 	n := hours*3600*second + rest
 	r.bad = r.bad || n > day || n == day && !mayEnd
 	return n
 }
 
-// zone consumes the offset of a time zone and returns it, in seconds east of Greenwich.
-func (r *reader) zone() int64 {
-	west := r.takes('-')
+// readZone consumes the offset of a time zone and returns it, in seconds east of Greenwich.
+func (r *textReader) readZone() int64 {
+	west := r.accept('-')
 	if !west {
-		r.wants('+')
+		r.expect('+')
 	}
-	n := r.upTo(15) * 3600
-	if r.takes(':') {
-		n += r.upTo(59) * 60
-		if r.takes(':') {
-			n += r.upTo(59)
+	n := r.readUpTo(15) * 3600
+	if r.accept(':') {
+		n += r.readUpTo(59) * 60
+		if r.accept(':') {
+			n += r.readUpTo(59)
 		}
 	}
 	if west {
@@ -159,8 +159,9 @@ func (r *reader) zone() int64 {
 	return n
 }
 
-// infinite returns the binary value of an infinite date or timestamp of so many bits. ok is false for other texts.
-func infinite(text []byte, bits int) (value []byte, ok bool) {
+// encodeInfinity returns the binary value of an infinite date or timestamp of so many bits. ok is false for other
+// texts.
+func encodeInfinity(text []byte, bits int) (value []byte, ok bool) {
 	var n int64
 	switch string(text) {
 	case "infinity":
@@ -173,46 +174,46 @@ func infinite(text []byte, bits int) (value []byte, ok bool) {
 	return binary.BigEndian.AppendUint64(nil, uint64(n))[8-bits/8:], true
 }
 
-func binaryDate(text []byte) ([]byte, bool) {
-	if value, ok := infinite(text, 32); ok {
+func encodeDate(text []byte) ([]byte, bool) {
+	if value, ok := encodeInfinity(text, 32); ok {
 		return value, true
 	}
-	r := reader{rest: text}
-	of := r.date()
-	days, ok := of(r.era())
-	return binary.BigEndian.AppendUint32(nil, uint32(int32(days))), ok && days >= -epoch && r.ended()
+	r := textReader{rest: text}
+	of := r.readDate()
+	days, ok := of(r.readEra())
+	return binary.BigEndian.AppendUint32(nil, uint32(int32(days))), ok && days >= -epoch && r.isAtEnd()
 }
 
-func binaryTime(text []byte) ([]byte, bool) {
-	r := reader{rest: text}
-	n := r.ofDay(true)
-	return binary.BigEndian.AppendUint64(nil, uint64(n)), r.ended()
+func encodeTime(text []byte) ([]byte, bool) {
+	r := textReader{rest: text}
+	n := r.readTimeOfDay(true)
+	return binary.BigEndian.AppendUint64(nil, uint64(n)), r.isAtEnd()
 }
 
-// binaryTimeTZ converts a time with time zone to the binary format, whose offset is in seconds west of Greenwich.
-func binaryTimeTZ(text []byte) ([]byte, bool) {
-	r := reader{rest: text}
-	n := r.ofDay(true)
+// encodeTimeTZ converts a time with time zone to the binary format, whose offset is in seconds west of Greenwich.
+func encodeTimeTZ(text []byte) ([]byte, bool) {
+	r := textReader{rest: text}
+	n := r.readTimeOfDay(true)
 	b := binary.BigEndian.AppendUint64(nil, uint64(n))
-	b = binary.BigEndian.AppendUint32(b, uint32(int32(-r.zone())))
-	return b, r.ended()
+	b = binary.BigEndian.AppendUint32(b, uint32(int32(-r.readZone())))
+	return b, r.isAtEnd()
 }
 
-// binaryTimestamp returns the function that converts a timestamp to the binary format, with a time zone if zoned.
-func binaryTimestamp(zoned bool) binaryOf {
+// timestampEncoder returns the function that converts a timestamp to the binary format, with a time zone if zoned.
+func timestampEncoder(zoned bool) binaryEncoder {
 	return func(text []byte) ([]byte, bool) {
-		if value, ok := infinite(text, 64); ok {
+		if value, ok := encodeInfinity(text, 64); ok {
 			return value, true
 		}
-		r := reader{rest: text}
-		of := r.date()
-		r.wants(' ')
-		n := r.ofDay(false)
+		r := textReader{rest: text}
+		of := r.readDate()
+		r.expect(' ')
+		n := r.readTimeOfDay(false)
 		if zoned {
-			n -= r.zone() * second
+			n -= r.readZone() * second
 		}
-		days, ok := of(r.era())
-		if !ok || !r.ended() || days > endInstant/day+1 {
+		days, ok := of(r.readEra())
+		if !ok || !r.isAtEnd() || days > endInstant/day+1 {
 			return nil, false
 		}
 		n += days * day
@@ -226,9 +227,9 @@ var units = [...]struct {
 	months int64
 }{{"year", 12}, {"mon", 1}, {"day", 0}}
 
-// binaryInterval converts an interval to the binary format: microseconds, days and months. Each number in the text has
+// encodeInterval converts an interval to the binary format: microseconds, days and months. Each number in the text has
 // a sign of its own.
-func binaryInterval(text []byte) ([]byte, bool) {
+func encodeInterval(text []byte) ([]byte, bool) {
 	var months, days, micros int64
 	next := 0
 	words := bytes.Split(text, []byte(" "))
@@ -249,7 +250,7 @@ func binaryInterval(text []byte) ([]byte, bool) {
 	}
 	if len(words) == 1 {
 		var ok bool
-		if micros, ok = span(words[0]); !ok {
+		if micros, ok = parseIntervalTime(words[0]); !ok {
 			return nil, false
 		}
 	}
@@ -268,16 +269,16 @@ const (
 	restMicros = math.MaxInt64 % (3600 * second)
 )
 
-// span parses the time in an interval's text, with its sign. micros is its length.
-func span(text []byte) (micros int64, ok bool) {
-	r := reader{rest: text}
-	negative := r.takes('-')
+// parseIntervalTime parses the time in an interval's text, with its sign. micros is its length.
+func parseIntervalTime(text []byte) (micros int64, ok bool) {
+	r := textReader{rest: text}
+	negative := r.accept('-')
 	if !negative {
-		r.takes('+')
+		r.accept('+')
 	}
-	hours, rest := r.clock(10)
+	hours, rest := r.readClock(10)
 	switch {
-	case !r.ended() || hours > mostHours:
+	case !r.isAtEnd() || hours > mostHours:
 		return 0, false
 	case hours < mostHours || rest <= restMicros:
 		micros = hours*3600*second + rest

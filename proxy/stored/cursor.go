@@ -19,24 +19,24 @@ type Cursor struct {
 	Rows
 	// Pending means that the cursor's transaction has not committed. Without a commit the cursor ends.
 	Pending bool
-	// Rest means that rows were read before the cursor was stored. These rows are missing here.
-	Rest bool
+	// MissesRows means that rows were read before the cursor was stored. These rows are missing here.
+	MissesRows bool
 	// Failed means that a FETCH of the cursor has failed. As in PostgreSQL, only CLOSE is possible then.
 	Failed bool
 
-	// Exact means that floats have all their digits (extra_float_digits). Without Exact, floats cannot be converted to the
-	// binary format.
-	Exact bool
+	// ExactFloats means that floats have all their digits (extra_float_digits). Without Exact, floats cannot be converted
+	// to the binary format.
+	ExactFloats bool
 
-	// Came are the formats in which the rows arrived. nil means text.
-	Came Formats
+	// ArrivedFormats are the formats in which the rows arrived. nil means text.
+	ArrivedFormats Formats
 
 	desc    []byte // its RowDescription
 	columns Columns
 	// over means that the rows exceeded the bound, and gone that the cursor was dropped.
 	over, gone bool
 
-	purse Quota
+	quota Quota
 	taken int // bytes taken from purse
 	// inRow means that the next bytes of a frame belong to a row, otherwise to the RowDescription.
 	inRow bool
@@ -44,60 +44,60 @@ type Cursor struct {
 
 // NewCursor returns a cursor without rows. The bytes of its rows are taken from purse.
 func NewCursor(purse Quota, forwardOnly bool) *Cursor {
-	return &Cursor{Rows: New(forwardOnly), Pending: true, purse: purse}
+	return &Cursor{Rows: NewRows(forwardOnly), Pending: true, quota: purse}
 }
 
-// Begin drops all rows of the cursor, because its query runs again.
-func (c *Cursor) Begin() {
-	c.Rows, c.desc, c.columns, c.over = c.Emptied(), nil, nil, false
-	c.giveBack()
+// Restart drops all rows of the cursor, because its query runs again.
+func (c *Cursor) Restart() {
+	c.Rows, c.desc, c.columns, c.over = c.WithoutRows(), nil, nil, false
+	c.refundAll()
 }
 
-// Take adds a frame of the query's answer, a RowDescription or a row, or the frame's first part. whole is the frame's
-// length. If the rows exceed the bound, Take adds nothing.
-func (c *Cursor) Take(typ byte, part []byte, whole int) {
+// AddFrame adds a frame of the query's answer, a RowDescription or a row, or the frame's first part. whole is the
+// frame's length. If the rows exceed the bound, Take adds nothing.
+func (c *Cursor) AddFrame(typ byte, part []byte, whole int) {
 	if c.inRow = typ == wire.DataRow; c.gone || c.over {
 		return
 	}
 	if !c.inRow {
 		c.desc = append(make([]byte, 0, whole), part...)
 	} else {
-		c.Add(part, whole)
+		c.AddRow(part, whole)
 	}
-	if !c.pay(cap(c.desc) + c.Cost()) {
+	if !c.chargeUpTo(cap(c.desc) + c.MemoryBytes()) {
 		c.over = true
-		c.Rows = c.Emptied()
-		c.giveBack()
+		c.Rows = c.WithoutRows()
+		c.refundAll()
 	}
 }
 
-// TakeRest adds the next part of the frame that Take has begun.
-func (c *Cursor) TakeRest(part []byte) {
+// AddFrameRest adds the next part of the frame that Take has begun.
+func (c *Cursor) AddFrameRest(part []byte) {
 	switch {
 	case c.gone || c.over:
 	case c.inRow:
-		c.More(part)
+		c.ExtendLastRow(part)
 	default:
 		c.desc = append(c.desc, part...)
 	}
 }
 
-// pay takes bytes from the quota purse, up to a total. It returns false if purse has no room.
-func (c *Cursor) pay(bytes int) bool {
+// chargeUpTo takes bytes from the quota purse, up to a total. It returns false if purse has no room.
+func (c *Cursor) chargeUpTo(bytes int) bool {
 	if bytes <= c.taken {
 		return true
 	}
 	more := (bytes - c.taken + piece - 1) / piece * piece
-	if !c.purse.Take(more) {
+	if !c.quota.Take(more) {
 		return false
 	}
 	c.taken += more
 	return true
 }
 
-// giveBack returns all bytes of the cursor to the quota purse.
-func (c *Cursor) giveBack() {
-	c.purse.Give(c.taken)
+// refundAll returns all bytes of the cursor to the quota purse.
+func (c *Cursor) refundAll() {
+	c.quota.Give(c.taken)
 	c.taken = 0
 }
 
@@ -105,29 +105,31 @@ func (c *Cursor) giveBack() {
 func (c *Cursor) Drop() {
 	c.gone = true
 	c.Rows = Rows{}
-	c.giveBack()
+	c.refundAll()
 }
 
-// Over reports whether the cursor's rows exceeded the bound. The cursor has no rows then.
-func (c *Cursor) Over() bool { return c.over }
+// ExceedsQuota reports whether the cursor's rows exceeded the bound. The cursor has no rows then.
+func (c *Cursor) ExceedsQuota() bool { return c.over }
 
 // Columns returns the columns of the cursor's rows.
 func (c *Cursor) Columns() Columns {
 	if c.columns == nil {
-		c.columns = ColumnsOf(c.desc)
+		c.columns = ParseColumns(c.desc)
 	}
 	return c.columns
 }
 
-// Gives reports whether the cursor's rows can be returned in the given formats.
-func (c *Cursor) Gives(formats Formats) bool {
-	return c.Columns().Gives(c.Came, formats) && (c.Exact || !c.Columns().rounded(c.Came, formats))
+// CanReturn reports whether the cursor's rows can be returned in the given formats.
+func (c *Cursor) CanReturn(formats Formats) bool {
+	return c.Columns().CanConvert(c.ArrivedFormats, formats) && (c.ExactFloats || !c.Columns().losesDigits(c.ArrivedFormats, formats))
 }
 
-// Describe returns the cursor's RowDescription for the given formats.
-func (c *Cursor) Describe(formats Formats) []byte { return c.Columns().Describe(c.desc, formats) }
+// RowDescription returns the cursor's RowDescription for the given formats.
+func (c *Cursor) RowDescription(formats Formats) []byte {
+	return c.Columns().RowDescription(c.desc, formats)
+}
 
-// Passed returns the rows that a FETCH has passed, in the given formats. Rows.In describes the results.
-func (c *Cursor) Passed(f Passed, formats Formats) ([]byte, bool) {
-	return c.In(f, c.Columns(), c.Came, formats)
+// FormatPassed returns the rows that a FETCH has passed, in the given formats. Rows.FormatRows describes the results.
+func (c *Cursor) FormatPassed(f RowRange, formats Formats) ([]byte, bool) {
+	return c.FormatRows(f, c.Columns(), c.ArrivedFormats, formats)
 }

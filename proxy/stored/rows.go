@@ -21,20 +21,20 @@ type Rows struct {
 	forwardOnly bool
 }
 
-// New returns Rows without a row. forwardOnly makes moving the cursor back an error.
-func New(forwardOnly bool) Rows { return Rows{atStart: true, forwardOnly: forwardOnly} }
+// NewRows returns Rows without a row. forwardOnly makes moving the cursor back an error.
+func NewRows(forwardOnly bool) Rows { return Rows{atStart: true, forwardOnly: forwardOnly} }
 
-// Emptied returns Rows without a row, with the same forwardOnly, because the cursor's query runs again.
-func (r *Rows) Emptied() Rows { return New(r.forwardOnly) }
+// WithoutRows returns Rows without a row, with the same forwardOnly, because the cursor's query runs again.
+func (r *Rows) WithoutRows() Rows { return NewRows(r.forwardOnly) }
 
-// Add adds a row, or the first part of its DataRow. whole is the frame's length.
-func (r *Rows) Add(part []byte, whole int) {
+// AddRow adds a row, or the first part of its DataRow. whole is the frame's length.
+func (r *Rows) AddRow(part []byte, whole int) {
 	r.frames = append(slices.Grow(r.frames, whole), part...)
 	r.ends = append(r.ends, len(r.frames))
 }
 
-// More adds the next part of the DataRow that Add has begun.
-func (r *Rows) More(part []byte) {
+// ExtendLastRow adds the next part of the DataRow that Add has begun.
+func (r *Rows) ExtendLastRow(part []byte) {
 	if n := len(r.ends); n > 0 {
 		r.frames = append(r.frames, part...)
 		r.ends[n-1] = len(r.frames)
@@ -44,14 +44,14 @@ func (r *Rows) More(part []byte) {
 // wordBytes is the memory that a row needs for its end in Rows.ends.
 const wordBytes = 8
 
-// Cost returns the memory that the rows use, in bytes.
-func (r *Rows) Cost() int { return cap(r.frames) + wordBytes*cap(r.ends) }
+// MemoryBytes returns the memory that the rows use, in bytes.
+func (r *Rows) MemoryBytes() int { return cap(r.frames) + wordBytes*cap(r.ends) }
 
 // AtEnd reports whether the cursor is after the last row.
 func (r *Rows) AtEnd() bool { return r.atEnd }
 
-// span returns the frames of the rows with numbers from from up to, but without, to.
-func (r *Rows) span(from, to int) []byte {
+// frameRange returns the frames of the rows with numbers from from up to, but without, to.
+func (r *Rows) frameRange(from, to int) []byte {
 	begin := 0
 	if from > 0 {
 		begin = r.ends[from-1]
@@ -63,77 +63,77 @@ func (r *Rows) span(from, to int) []byte {
 	return r.frames[begin:end]
 }
 
-// Passed are the rows that a FETCH or MOVE has passed: from one number up to, but without, another. backward means that
-// the last row came first.
-type Passed struct {
+// RowRange are the rows that a FETCH or MOVE has passed: from one number up to, but without, another. backward means
+// that the last row came first.
+type RowRange struct {
 	from, to int
 	backward bool
 }
 
 // Len returns the number of rows that were passed.
-func (f Passed) Len() int { return f.to - f.from }
+func (f RowRange) Len() int { return f.to - f.from }
 
 // Fetch moves the cursor as a FETCH or MOVE does, and returns the rows that were passed. ok is false if a forward-only
 // cursor would move back. The cursor then stays where that was detected.
-func (r *Rows) Fetch(direction rewrite.CursorDirection, count int64, move bool) (f Passed, ok bool) {
+func (r *Rows) Fetch(direction rewrite.CursorDirection, count int64, move bool) (f RowRange, ok bool) {
 	switch direction {
 	case rewrite.CursorAbsolute:
-		return r.absolute(count)
+		return r.moveToAbsolute(count)
 	case rewrite.CursorRelative:
-		return r.relative(count, move)
+		return r.moveRelative(count, move)
 	case rewrite.CursorBackward:
-		return r.along(false, count, move)
+		return r.moveBy(false, count, move)
 	}
-	return r.along(true, count, move)
+	return r.moveBy(true, count, move)
 }
 
-// along moves the cursor forward or back by count rows. A negative count reverses the direction.
-func (r *Rows) along(forward bool, count int64, move bool) (Passed, bool) {
+// moveBy moves the cursor forward or back by count rows. A negative count reverses the direction.
+func (r *Rows) moveBy(forward bool, count int64, move bool) (RowRange, bool) {
 	if count < 0 {
 		forward, count = !forward, -count
 	}
 	switch {
 	case count > 0 && forward:
-		return r.Forward(count), true
+		return r.MoveForward(count), true
 	case count > 0 && move && count == rewrite.CursorAll: // a rewind
-		f := Passed{to: r.pos, backward: true}
+		f := RowRange{to: r.pos, backward: true}
 		if r.pos > 0 && !r.atEnd {
 			f.to--
 		}
 		return f, r.rewind()
 	case count > 0:
-		return r.back(count)
+		return r.moveBack(count)
 	case r.atStart || r.atEnd:
-		return Passed{}, true
+		return RowRange{}, true
 	case move:
-		return Passed{from: r.pos - 1, to: r.pos}, true
+		return RowRange{from: r.pos - 1, to: r.pos}, true
 	}
 	// The cursor returns the current row again, by a move back and forward.
-	if _, ok := r.back(1); !ok {
-		return Passed{}, false
+	if _, ok := r.moveBack(1); !ok {
+		return RowRange{}, false
 	}
-	return r.Forward(1), true
+	return r.MoveForward(1), true
 }
 
-// absolute moves the cursor to the row with a number. Negative numbers count from the end.
-func (r *Rows) absolute(count int64) (Passed, bool) {
+// moveToAbsolute moves the cursor to the row with a number. Negative numbers count from the end.
+func (r *Rows) moveToAbsolute(count int64) (RowRange, bool) {
 	switch {
 	case count == 0:
-		return Passed{}, r.rewind()
+		return RowRange{}, r.rewind()
 	case count < 0:
-		r.Forward(rewrite.CursorAll)
+		r.MoveForward(rewrite.CursorAll)
 		if count < -1 {
-			if _, ok := r.back(-(count + 1)); !ok {
-				return Passed{}, false
+			if _, ok := r.moveBack(-(count + 1)); !ok {
+				return RowRange{}, false
 			}
 		}
-		return r.back(1)
+		return r.moveBack(1)
 	case count-1 <= int64(r.pos/2):
 		if !r.rewind() {
-			return Passed{}, false
+			return RowRange{}, false
 		}
 		if count > 1 {
-			r.Forward(count - 1)
+			r.MoveForward(count - 1)
 		}
 	default:
 		pos := int64(r.pos)
@@ -141,37 +141,37 @@ func (r *Rows) absolute(count int64) (Passed, bool) {
 			pos++
 		}
 		if count <= pos {
-			if _, ok := r.back(pos - count + 1); !ok {
-				return Passed{}, false
+			if _, ok := r.moveBack(pos - count + 1); !ok {
+				return RowRange{}, false
 			}
 		} else if count > pos+1 {
-			r.Forward(count - pos - 1)
+			r.MoveForward(count - pos - 1)
 		}
 	}
-	return r.Forward(1), true
+	return r.MoveForward(1), true
 }
 
-// relative moves the cursor to the row that is count rows after the current one, or before it if count is negative.
-func (r *Rows) relative(count int64, move bool) (Passed, bool) {
+// moveRelative moves the cursor to the row that is count rows after the current one, or before it if count is negative.
+func (r *Rows) moveRelative(count int64, move bool) (RowRange, bool) {
 	switch {
 	case count == 0:
-		return r.along(true, 0, move)
+		return r.moveBy(true, 0, move)
 	case count > 0:
 		if count > 1 {
-			r.Forward(count - 1)
+			r.MoveForward(count - 1)
 		}
-		return r.Forward(1), true
+		return r.MoveForward(1), true
 	case count < -1:
-		if _, ok := r.back(-(count + 1)); !ok {
-			return Passed{}, false
+		if _, ok := r.moveBack(-(count + 1)); !ok {
+			return RowRange{}, false
 		}
 	}
-	return r.back(1)
+	return r.moveBack(1)
 }
 
-// Forward moves the cursor forward over count rows, or over all remaining rows.
-func (r *Rows) Forward(count int64) Passed {
-	f := Passed{from: r.pos, to: r.pos}
+// MoveForward moves the cursor forward over count rows, or over all remaining rows.
+func (r *Rows) MoveForward(count int64) RowRange {
+	f := RowRange{from: r.pos, to: r.pos}
 	if r.atEnd {
 		return f
 	}
@@ -184,8 +184,9 @@ func (r *Rows) Forward(count int64) Passed {
 	return f
 }
 
-// back moves the cursor backward over count rows, or over all preceding rows. ok is false for a forward-only cursor.
-func (r *Rows) back(count int64) (f Passed, ok bool) {
+// moveBack moves the cursor backward over count rows, or over all preceding rows. ok is false for a forward-only
+// cursor.
+func (r *Rows) moveBack(count int64) (f RowRange, ok bool) {
 	if r.forwardOnly {
 		return f, false
 	}

@@ -10,26 +10,26 @@ import "errors"
 // ErrUnended says that a connection cannot be used, because a round trip that Sluice itself made has not ended.
 var ErrUnended = errors.New("an answer to Sluice itself has not come to its end on this connection")
 
-// Trips tracks the round trips that Sluice makes on one connection. The zero Trips has none in progress. Only the
+// RoundTrips tracks the round trips that Sluice makes on one connection. The zero Trips has none in progress. Only the
 // connection's owner calls its methods.
-type Trips struct{ under bool }
+type RoundTrips struct{ inProgress bool }
 
 // Begin claims the connection before the first byte of a round trip. If Begin returns ErrUnended, the connection must
 // be closed.
-func (t *Trips) Begin() error {
-	if t.under {
+func (t *RoundTrips) Begin() error {
+	if t.inProgress {
 		return ErrUnended
 	}
-	t.under = true
+	t.inProgress = true
 	return nil
 }
 
 // End records that the ReadyForQuery of the round trip was read, and that nothing else is to be read.
-func (t *Trips) End() { t.under = false }
+func (t *RoundTrips) End() { t.inProgress = false }
 
 // Err returns nil if the connection may be used. Err returns ErrUnended if the connection must be closed.
-func (t *Trips) Err() error {
-	if t.under {
+func (t *RoundTrips) Err() error {
+	if t.inProgress {
 		return ErrUnended
 	}
 	return nil

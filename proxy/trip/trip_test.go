@@ -5,7 +5,7 @@ import "testing"
 // A connection carries nothing between the beginning of a round trip and its end.
 func TestTrips(t *testing.T) {
 	t.Parallel()
-	var trips Trips
+	var trips RoundTrips
 	for range 3 {
 		if err := trips.Err(); err != nil {
 			t.Fatalf("between two round trips: %v", err)

@@ -21,7 +21,7 @@ import (
 // Time is the time of one transaction.
 type Time struct {
 	// Instant is the time itself, as a timestamptz; empty if no column has shown it. Any other value can be derived from
-	// it (values.AtTime).
+	// it (values.DefaultAtInstant).
 	Instant Value
 	// Committed means that the time is that of parts of the block which have committed. A clock read in a function, view
 	// or DDL then shows another time, and is not refused.
@@ -74,7 +74,7 @@ func (t *Time) Add(key Key, v Value) {
 	if key.Kind == "" || key.Under == "" || v.Bytes == nil || v.Format == 0 && !isoTime.Match(v.Bytes) {
 		return
 	}
-	if v.IsInstant = values.Instant(key.Kind); v.IsInstant {
+	if v.IsInstant = values.IsExactTxTime(key.Kind); v.IsInstant {
 		t.Instant = t.Instant.merge(v)
 	}
 	if t.values == nil {
@@ -119,7 +119,7 @@ func (t *Time) ReplaceNow(p *rewrite.Planner, sql string, ok *bool, write func(V
 		return ""
 	}
 	text := ""
-	return values.AtInstant(p, sql, func() string {
+	return values.ReplaceTxTime(p, sql, func() string {
 		if text == "" { // once, so that an expression and its GROUP BY stay equal
 			text = write(t.Instant)
 			*ok = *ok && text != ""
@@ -139,7 +139,7 @@ func (t *Time) Writer(under string, ok *bool, write func(Value) string) func(kin
 		}
 		if t.Instant.Bytes != nil {
 			if text = write(t.Instant); text != "" {
-				return values.AtTime(kind, text)
+				return values.DefaultAtInstant(kind, text)
 			}
 		}
 		*ok = false
@@ -160,6 +160,6 @@ func Literal(v Value) string {
 }
 
 // ParamWriter returns a function that adds a value to the parameters of a Bind, and returns the parameter's name.
-func ParamWriter(p *wire.Params) func(Value) string {
-	return func(v Value) string { return "$" + strconv.Itoa(p.AddIn(v.Format, v.Bytes)) }
+func ParamWriter(p *wire.BindParams) func(Value) string {
+	return func(v Value) string { return "$" + strconv.Itoa(p.AddValue(v.Format, v.Bytes)) }
 }

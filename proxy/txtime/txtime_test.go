@@ -65,7 +65,7 @@ func TestInstant(t *testing.T) {
 	}
 	of.AddInstant(Value{Format: 1, Bytes: []byte{0, 0, 0, 0, 0, 0, 0, 5}, IsInstant: true})
 	const literal = "('2000-01-01 00:00:00+00'::timestamptz + '5 microseconds'::interval)"
-	if got := of.Writer("any", &ok, Literal)(values.InstantKind); got != values.AtTime(values.InstantKind, literal) || !ok {
+	if got := of.Writer("any", &ok, Literal)(values.ExactTxTimeKind); got != values.DefaultAtInstant(values.ExactTxTimeKind, literal) || !ok {
 		t.Errorf("%q", got)
 	}
 	if got := of.ReplaceNow(p, "SELECT now(), 1", &ok, Literal); !strings.Contains(got, literal) || strings.Contains(got, "now()") || !ok {
@@ -84,7 +84,7 @@ func TestWriters(t *testing.T) {
 	if got := Literal(text("12:00")); got != "'12:00'" {
 		t.Error(got)
 	}
-	p, ok := wire.ParseParams([]byte("\x00\x00\x00\x01\x00\x00\x00\x017\x00\x00"))
+	p, ok := wire.ParseBindParams([]byte("\x00\x00\x00\x01\x00\x00\x00\x017\x00\x00"))
 	if !ok {
 		t.Fatal("no parameters")
 	}

@@ -8,20 +8,20 @@ import (
 // Batch collects bytes for one write, in pooled buffers. The answer of a usual query fits one buffer. Long bytes that
 // do not change before the write may be referenced instead of copied (Refer).
 type Batch struct {
-	buf   []byte  // the last buffer, nil while empty
-	n     int     // used bytes of buf
-	front []piece // earlier pieces; nil unless one buffer was too small
-	size  int     // bytes of front
+	buf   []byte       // the last buffer, nil while empty
+	n     int          // used bytes of buf
+	front []batchPiece // earlier pieces; nil unless one buffer was too small
+	size  int          // bytes of front
 }
 
-// piece is a part of a Batch: the bytes of a pooled buffer, or bytes of the caller.
-type piece struct {
+// batchPiece is a part of a Batch: the bytes of a pooled buffer, or bytes of the caller.
+type batchPiece struct {
 	bytes  []byte
 	pooled bool
 }
 
-// Room returns the number of free bytes in the batch's last buffer.
-func (k *Batch) Room() int {
+// FreeBytes returns the number of free bytes in the batch's last buffer.
+func (k *Batch) FreeBytes() int {
 	if k.buf == nil {
 		return BufferSize
 	}
@@ -39,42 +39,42 @@ func (k *Batch) Add(b []byte) {
 		if b = b[n:]; len(b) == 0 {
 			return
 		}
-		k.next()
+		k.sealBuffer()
 	}
 }
 
-// Refer adds b to the batch, and copies only the part that fills a buffer. The rest of b must not change until the
-// batch is empty again, or the batch that Detach returned is.
-func (k *Batch) Refer(b []byte) {
-	n := min(len(b), k.Room())
+// AddReference adds b to the batch, and copies only the part that fills a buffer. The rest of b must not change until
+// the batch is empty again, or the batch that Detach returned is.
+func (k *Batch) AddReference(b []byte) {
+	n := min(len(b), k.FreeBytes())
 	k.Add(b[:n])
 	if b = b[n:]; len(b) < BufferSize {
 		k.Add(b)
 		return
 	}
-	k.next()
-	k.front, k.size = append(k.front, piece{bytes: b}), k.size+len(b)
+	k.sealBuffer()
+	k.front, k.size = append(k.front, batchPiece{bytes: b}), k.size+len(b)
 }
 
-// ReferText adds a text to the batch like Refer. A text never changes.
-func (k *Batch) ReferText(text string) {
-	k.Refer(unsafe.Slice(unsafe.StringData(text), len(text))) // no user of a batch writes to its bytes
+// AddTextReference adds a text to the batch like Refer. A text never changes.
+func (k *Batch) AddTextReference(text string) {
+	k.AddReference(unsafe.Slice(unsafe.StringData(text), len(text))) // no user of a batch writes to its bytes
 }
 
-// next moves the last buffer to front. Another buffer is made on demand.
-func (k *Batch) next() {
-	k.front, k.size = append(k.front, piece{k.buf[:k.n], true}), k.size+k.n
+// sealBuffer moves the last buffer to front. Another buffer is made on demand.
+func (k *Batch) sealBuffer() {
+	k.front, k.size = append(k.front, batchPiece{k.buf[:k.n], true}), k.size+k.n
 	k.buf, k.n = nil, 0
 }
 
 // Len returns the number of bytes in the batch.
 func (k *Batch) Len() int { return k.size + k.n }
 
-// Full reports whether the batch has at least as many bytes as a pooled buffer.
-func (k *Batch) Full() bool { return k.Len() >= BufferSize }
+// IsFull reports whether the batch has at least as many bytes as a pooled buffer.
+func (k *Batch) IsFull() bool { return k.Len() >= BufferSize }
 
-// Empty reports whether the batch has no bytes.
-func (k *Batch) Empty() bool { return k.Len() == 0 }
+// IsEmpty reports whether the batch has no bytes.
+func (k *Batch) IsEmpty() bool { return k.Len() == 0 }
 
 // Bytes returns the bytes of a batch that has one buffer only.
 func (k *Batch) Bytes() []byte { return k.buf[:k.n] }

@@ -38,7 +38,7 @@ func TestBatch(t *testing.T) {
 			if failed := w.fails > 0 && len(w.pieces) >= w.fails; failed != (err != nil) || !failed && !bytes.Equal(w.Bytes(), want) {
 				t.Fatalf("%d of %d bytes were written: %v", w.Len(), len(want), err)
 			}
-			if !k.Empty() || k.Full() {
+			if !k.IsEmpty() || k.IsFull() {
 				t.Fatal("a batch is not empty behind its flush")
 			}
 			want = nil
@@ -52,7 +52,7 @@ func TestBatch(t *testing.T) {
 			},
 			"refer": func(t *rapid.T) {
 				b := draw(t)
-				k.Refer(b)
+				k.AddReference(b)
 				want = append(want, b...)
 				if n := len(b); n >= 2*BufferSize && !refers(&k, b) {
 					t.Fatalf("%d bytes were copied", n)
@@ -60,7 +60,7 @@ func TestBatch(t *testing.T) {
 			},
 			"refer to a text": func(t *rapid.T) {
 				b := draw(t)
-				k.ReferText(string(b))
+				k.AddTextReference(string(b))
 				want = append(want, b...)
 			},
 			"reset": func(t *rapid.T) {
@@ -70,7 +70,7 @@ func TestBatch(t *testing.T) {
 			"flush": func(t *rapid.T) { flush(t, &k) },
 			"detach": func(t *rapid.T) {
 				detached := k.Detach()
-				if !k.Empty() {
+				if !k.IsEmpty() {
 					t.Fatal("a batch is not empty whose content was detached")
 				}
 				k.Add([]byte("another"))
@@ -78,8 +78,8 @@ func TestBatch(t *testing.T) {
 				want = []byte("another")
 			},
 			"": func(t *rapid.T) {
-				if k.Len() != len(want) || k.Empty() != (len(want) == 0) || k.Full() != (len(want) >= BufferSize) || k.Room() > BufferSize || k.Room() < BufferSize-len(want) {
-					t.Fatalf("%d bytes with room for %d, want %d", k.Len(), k.Room(), len(want))
+				if k.Len() != len(want) || k.IsEmpty() != (len(want) == 0) || k.IsFull() != (len(want) >= BufferSize) || k.FreeBytes() > BufferSize || k.FreeBytes() < BufferSize-len(want) {
+					t.Fatalf("%d bytes with room for %d, want %d", k.Len(), k.FreeBytes(), len(want))
 				}
 				if len(want) <= BufferSize && k.front == nil && !bytes.Equal(k.Bytes(), want) {
 					t.Fatal("bytes differ")

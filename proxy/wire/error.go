@@ -15,11 +15,11 @@ type Error struct {
 	Schema, Table, Column, Constraint string
 	// Origin is the place in PostgreSQL's source that reports this error. Some drivers recognise by the routine that they
 	// should prepare the statement again.
-	Origin Origin
+	Origin SourceLocation
 }
 
-// Origin is a place in the source code of PostgreSQL 15.
-type Origin struct{ File, Line, Routine string }
+// SourceLocation is a place in the source code of PostgreSQL 15.
+type SourceLocation struct{ File, Line, Routine string }
 
 // Error returns the error's message with its SQLSTATE.
 func (e *Error) Error() string { return e.Message + " (SQLSTATE " + e.Code + ")" }

@@ -8,7 +8,7 @@ import (
 
 // An error is encoded as a library reads it, with the fields that it has and no other.
 func TestErrorEncoding(t *testing.T) {
-	e := &Error{Code: "0A000", Message: "no", Detail: "why", Hint: "how", Origin: Origin{File: "f.c", Line: "7", Routine: "R"}}
+	e := &Error{Code: "0A000", Message: "no", Detail: "why", Hint: "how", Origin: SourceLocation{File: "f.c", Line: "7", Routine: "R"}}
 	want := pgproto3.ErrorResponse{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: "0A000", Message: "no", Detail: "why", Hint: "how",
 		File: "f.c", Line: 7, Routine: "R"}
 	var got pgproto3.ErrorResponse

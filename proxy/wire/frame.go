@@ -81,9 +81,9 @@ func ClientFrameLimit(typ byte) int {
 	return 0
 }
 
-// Sound reports whether a backend's frame has at least the payload that its type requires. whole says that b is the
-// whole frame, otherwise b is its beginning. Rows are not checked.
-func Sound(b []byte, whole bool) bool {
+// HasMinimumPayload reports whether a backend's frame has at least the payload that its type requires. whole says that
+// b is the whole frame, otherwise b is its beginning. Rows are not checked.
+func HasMinimumPayload(b []byte, whole bool) bool {
 	n := len(b) - HeaderLen
 	switch b[0] {
 	case ParseComplete, BindComplete, CloseComplete, CopyDone, EmptyQueryResponse, NoData, PortalSuspended:
@@ -106,8 +106,8 @@ func Sound(b []byte, whole bool) bool {
 	return true
 }
 
-// CString splits b at its first NUL. ok is false when b has no NUL.
-func CString(b []byte) (s, rest []byte, ok bool) {
+// CutCString splits b at its first NUL. ok is false when b has no NUL.
+func CutCString(b []byte) (s, rest []byte, ok bool) {
 	i := bytes.IndexByte(b, 0)
 	if i < 0 {
 		return nil, nil, false
@@ -135,13 +135,13 @@ func AppendStrings(dst []byte, typ byte, ss ...string) []byte {
 	return dst
 }
 
-// AppendCommand appends a CommandComplete with a tag.
-func AppendCommand(dst []byte, tag string) []byte {
+// AppendCommandComplete appends a CommandComplete with a tag.
+func AppendCommandComplete(dst []byte, tag string) []byte {
 	return AppendStrings(dst, CommandComplete, tag)
 }
 
-// AppendReady appends a ReadyForQuery with a transaction status.
-func AppendReady(dst []byte, status byte) []byte {
+// AppendReadyForQuery appends a ReadyForQuery with a transaction status.
+func AppendReadyForQuery(dst []byte, status byte) []byte {
 	return append(dst, ReadyForQuery, 0, 0, 0, 5, status)
 }
 
@@ -171,8 +171,8 @@ func AppendBindHead(dst, portal []byte, statement string, n int) []byte {
 	return append(dst, 0)
 }
 
-// AppendNamed appends a Describe or Close of a statement ('S') or portal ('P').
-func AppendNamed(dst []byte, typ, what byte, name string) []byte {
+// AppendDescribeOrClose appends a Describe or Close of a statement ('S') or portal ('P').
+func AppendDescribeOrClose(dst []byte, typ, what byte, name string) []byte {
 	dst = AppendHeader(dst, typ, 1+len(name)+1)
 	dst = append(dst, what)
 	dst = append(dst, name...)

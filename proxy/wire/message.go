@@ -4,25 +4,25 @@ import "encoding/binary"
 
 // These are errors of a malformed message body, with PostgreSQL's texts. The session continues after them.
 var (
-	ErrFormat  = &Error{Code: "08P01", Message: "invalid message format"}
-	ErrString  = &Error{Code: "08P01", Message: "invalid string in message"}
-	errTooFew  = &Error{Code: "08P01", Message: "insufficient data left in message"}
-	errNothing = &Error{Code: "08P01", Message: "no data left in message"}
+	ErrFormat = &Error{Code: "08P01", Message: "invalid message format"}
+	ErrString = &Error{Code: "08P01", Message: "invalid string in message"}
+	errTooFew = &Error{Code: "08P01", Message: "insufficient data left in message"}
+	errNoData = &Error{Code: "08P01", Message: "no data left in message"}
 )
 
-// Message reads the body of a message part by part, as PostgreSQL does. After the first missing part Message returns
+// BodyReader reads the body of a message part by part, as PostgreSQL does. After the first missing part Message returns
 // zero values, and sets Err.
-type Message struct {
+type BodyReader struct {
 	rest []byte
 	// Err is the error of the first missing part, or nil.
 	Err *Error
 }
 
-// NewMessage returns a Message that reads body. Its results share the body's memory.
-func NewMessage(body []byte) Message { return Message{rest: body} }
+// NewBodyReader returns a Message that reads body. Its results share the body's memory.
+func NewBodyReader(body []byte) BodyReader { return BodyReader{rest: body} }
 
 // Bytes returns the next n bytes of the body. A negative n is an error.
-func (m *Message) Bytes(n int) []byte {
+func (m *BodyReader) Bytes(n int) []byte {
 	if m.Err == nil && (n < 0 || n > len(m.rest)) {
 		m.Err = errTooFew
 	}
@@ -35,9 +35,9 @@ func (m *Message) Bytes(n int) []byte {
 }
 
 // Byte returns the next byte of the body.
-func (m *Message) Byte() byte {
+func (m *BodyReader) Byte() byte {
 	if m.Err == nil && len(m.rest) == 0 {
-		m.Err = errNothing
+		m.Err = errNoData
 	}
 	if b := m.Bytes(1); b != nil {
 		return b[0]
@@ -46,7 +46,7 @@ func (m *Message) Byte() byte {
 }
 
 // Uint16 returns the next number of two bytes in the body.
-func (m *Message) Uint16() int {
+func (m *BodyReader) Uint16() int {
 	if b := m.Bytes(2); b != nil {
 		return int(binary.BigEndian.Uint16(b))
 	}
@@ -54,7 +54,7 @@ func (m *Message) Uint16() int {
 }
 
 // Int32 returns the next number of four bytes in the body.
-func (m *Message) Int32() int {
+func (m *BodyReader) Int32() int {
 	if b := m.Bytes(4); b != nil {
 		return int(int32(binary.BigEndian.Uint32(b)))
 	}
@@ -62,11 +62,11 @@ func (m *Message) Int32() int {
 }
 
 // String returns the next text in the body, which ends with NUL.
-func (m *Message) String() []byte {
+func (m *BodyReader) String() []byte {
 	if m.Err != nil {
 		return nil
 	}
-	s, rest, ok := CString(m.rest)
+	s, rest, ok := CutCString(m.rest)
 	if !ok {
 		m.Err = ErrString
 		return nil
@@ -76,18 +76,18 @@ func (m *Message) String() []byte {
 }
 
 // Rest returns the bytes of the body that were not read.
-func (m *Message) Rest() []byte { return m.rest }
+func (m *BodyReader) Rest() []byte { return m.rest }
 
-// End returns the error of the message body: Err, or an error if unread bytes remain, or nil.
-func (m *Message) End() error {
+// CheckEnd returns the error of the message body: Err, or an error if unread bytes remain, or nil.
+func (m *BodyReader) CheckEnd() error {
 	if m.Err == nil && len(m.rest) > 0 {
 		m.Err = ErrFormat
 	}
-	return m.Failed()
+	return m.AsError()
 }
 
-// Failed returns Message.Err as an error, or nil.
-func (m *Message) Failed() error {
+// AsError returns Message.Err as an error, or nil.
+func (m *BodyReader) AsError() error {
 	if m.Err != nil {
 		return m.Err
 	}

@@ -8,8 +8,8 @@ import (
 // MaxParams is the greatest number of parameters of a Bind.
 const MaxParams = 65535
 
-// Params is the part of a Bind after its two names: parameters and result formats.
-type Params struct {
+// BindParams is the part of a Bind after its two names: parameters and result formats.
+type BindParams struct {
 	n       int
 	formats []uint16 // of each parameter
 	values  []byte   // lengths and bytes, in wire format
@@ -17,9 +17,9 @@ type Params struct {
 	of      []uint16 // formats of the results
 }
 
-// ParseParams parses the part of a Bind after its two names, and copies it. ok is false if the part is malformed.
-func ParseParams(rest []byte) (p Params, ok bool) {
-	codes, rest, ok := TakeCodes(rest)
+// ParseBindParams parses the part of a Bind after its two names, and copies it. ok is false if the part is malformed.
+func ParseBindParams(rest []byte) (p BindParams, ok bool) {
+	codes, rest, ok := ParseFormatCodes(rest)
 	if !ok || len(rest) < 2 {
 		return p, false
 	}
@@ -50,12 +50,12 @@ func ParseParams(rest []byte) (p Params, ok bool) {
 	}
 	p.values = bytes.Clone(all[:len(all)-len(rest)])
 	p.results = bytes.Clone(rest)
-	p.of, rest, ok = TakeCodes(rest)
+	p.of, rest, ok = ParseFormatCodes(rest)
 	return p, ok && len(rest) == 0
 }
 
-// TakeCodes parses a list of format codes, and returns the rest of b. A Bind has two such lists.
-func TakeCodes(b []byte) (codes []uint16, rest []byte, ok bool) {
+// ParseFormatCodes parses a list of format codes, and returns the rest of b. A Bind has two such lists.
+func ParseFormatCodes(b []byte) (codes []uint16, rest []byte, ok bool) {
 	if len(b) < 2 {
 		return nil, nil, false
 	}
@@ -70,10 +70,10 @@ func TakeCodes(b []byte) (codes []uint16, rest []byte, ok bool) {
 }
 
 // Len returns the number of the Bind's parameters.
-func (p *Params) Len() int { return p.n }
+func (p *BindParams) Len() int { return p.n }
 
-// Format returns the format of a result column, by the Bind's result formats.
-func (p *Params) Format(column int) uint16 {
+// ResultFormat returns the format of a result column, by the Bind's result formats.
+func (p *BindParams) ResultFormat(column int) uint16 {
 	switch {
 	case len(p.of) == 1:
 		return p.of[0]
@@ -83,12 +83,14 @@ func (p *Params) Format(column int) uint16 {
 	return 0
 }
 
-// Add appends a parameter: the value of a result column, nil for NULL, in the column's format. Add returns the
-// parameter's number. There are at most MaxParams parameters.
-func (p *Params) Add(column int, value []byte) int { return p.AddIn(p.Format(column), value) }
+// AddResultValue appends a parameter: the value of a result column, nil for NULL, in the column's format. Add returns
+// the parameter's number. There are at most MaxParams parameters.
+func (p *BindParams) AddResultValue(column int, value []byte) int {
+	return p.AddValue(p.ResultFormat(column), value)
+}
 
-// AddIn appends a parameter like Add, for a value in a given format.
-func (p *Params) AddIn(format uint16, value []byte) int {
+// AddValue appends a parameter like Add, for a value in a given format.
+func (p *BindParams) AddValue(format uint16, value []byte) int {
 	p.n++
 	p.formats = append(p.formats, format)
 	if value == nil {
@@ -100,7 +102,7 @@ func (p *Params) AddIn(format uint16, value []byte) int {
 }
 
 // Bytes returns the parameters and result formats in wire format, as they follow the names in a Bind.
-func (p *Params) Bytes() []byte {
+func (p *BindParams) Bytes() []byte {
 	b := binary.BigEndian.AppendUint16(nil, uint16(len(p.formats)))
 	for _, f := range p.formats {
 		b = binary.BigEndian.AppendUint16(b, f)

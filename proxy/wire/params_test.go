@@ -13,12 +13,12 @@ func TestParams(t *testing.T) {
 		"one format": {"\x00\x01\x00\x01\x00\x02\x00\x00\x00\x01a\xff\xff\xff\xff\x00\x01\x00\x01", "\x00\x04\x00\x01\x00\x01\x00\x01\x00\x01\x00\x04\x00\x00\x00\x01a\xff\xff\xff\xff\x00\x00\x00\x01x\xff\xff\xff\xff\x00\x01\x00\x01"},
 		"each":       {"\x00\x01\x00\x00\x00\x01\x00\x00\x00\x00\x00\x02\x00\x00\x00\x01", "\x00\x03\x00\x00\x00\x00\x00\x01\x00\x03\x00\x00\x00\x00\x00\x00\x00\x01x\xff\xff\xff\xff\x00\x02\x00\x00\x00\x01"},
 	} {
-		p, ok := ParseParams([]byte(c.rest))
+		p, ok := ParseBindParams([]byte(c.rest))
 		if !ok {
 			t.Fatalf("%s: not read", name)
 		}
 		n := p.Len()
-		if a, b := p.Add(0, []byte("x")), p.Add(1, nil); a != n+1 || b != n+2 {
+		if a, b := p.AddResultValue(0, []byte("x")), p.AddResultValue(1, nil); a != n+1 || b != n+2 {
 			t.Errorf("%s: parameters %d and %d behind %d", name, a, b, n)
 		}
 		if got := p.Bytes(); string(got) != c.want {
@@ -32,11 +32,11 @@ func TestRows(t *testing.T) {
 	if n := CountRows(rows); n != 2 {
 		t.Fatalf("%d rows", n)
 	}
-	all := Rows(rows, 2)
+	all := SplitRows(rows, 2)
 	if len(all) != 2 || string(all[0][0]) != "a" || all[0][1] != nil || all[1][0] == nil || len(all[1][0]) != 0 {
 		t.Errorf("%q", all)
 	}
-	if Rows(rows, 3) != nil || CountRows(rows[1:]) != -1 || CountRows(rows[:len(rows)-1]) != -1 || CountRows([]byte("C\x00\x00\x00\x04")) != -1 {
+	if SplitRows(rows, 3) != nil || CountRows(rows[1:]) != -1 || CountRows(rows[:len(rows)-1]) != -1 || CountRows([]byte("C\x00\x00\x00\x04")) != -1 {
 		t.Error("what is no row is taken for one")
 	}
 }
@@ -47,15 +47,15 @@ func FuzzParams(f *testing.F) {
 	f.Add([]byte("\x00\x01\x00\x01\x00\x02\x00\x00\x00\x01a\xff\xff\xff\xff\x00\x01\x00\x01"))
 	f.Add([]byte("D\x00\x00\x00\x0b\x00\x01\x00\x00\x00\x01a"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if p, ok := ParseParams(b); ok {
+		if p, ok := ParseBindParams(b); ok {
 			once := p.Bytes()
-			again, ok := ParseParams(once)
+			again, ok := ParseBindParams(once)
 			if !ok || !bytes.Equal(again.Bytes(), once) {
 				t.Errorf("%x is read as %x", b, once)
 			}
 		}
 		if n := CountRows(b); n >= 0 {
-			if all := Rows(b, 1); all != nil && len(all) != n {
+			if all := SplitRows(b, 1); all != nil && len(all) != n {
 				t.Errorf("%d rows, of %d", len(all), n)
 			}
 		}

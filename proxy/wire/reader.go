@@ -31,18 +31,18 @@ func NewReader(conn net.Conn, raw rawconn.Conn) Reader {
 	return Reader{Conn: conn, Raw: raw}
 }
 
-// Plain reports whether the Reader reads the socket directly, without TLS.
-func (s *Reader) Plain() bool { return s.Conn == net.Conn(s.Raw) }
+// IsPlain reports whether the Reader reads the socket directly, without TLS.
+func (s *Reader) IsPlain() bool { return s.Conn == net.Conn(s.Raw) }
 
 // Buffered returns the number of bytes that were read from the connection and not consumed.
 func (s *Reader) Buffered() int { return s.w - s.r }
 
-// Header returns the next frame's type and total length. The length is 0 if the header is incomplete. A length field
-// below 4 is ErrMalformed.
-func (s *Reader) Header() (typ byte, total int, err error) { return FrameAt(s.buf[s.r:s.w]) }
+// NextHeader returns the next frame's type and total length. The length is 0 if the header is incomplete. A length
+// field below 4 is ErrMalformed.
+func (s *Reader) NextHeader() (typ byte, total int, err error) { return ParseHeader(s.buf[s.r:s.w]) }
 
-// FrameAt returns the type and total length of the frame at the start of buf, like Header.
-func FrameAt(buf []byte) (typ byte, total int, err error) {
+// ParseHeader returns the type and total length of the frame at the start of buf, like Header.
+func ParseHeader(buf []byte) (typ byte, total int, err error) {
 	if len(buf) < HeaderLen {
 		return 0, 0, nil
 	}
@@ -62,11 +62,11 @@ func (s *Reader) Advance(n int) { s.r += n }
 // Pos returns the buffer's position of the first unread byte. The position is valid until the next read.
 func (s *Reader) Pos() int { return s.r }
 
-// Since returns the bytes from a position in the buffer to the first unread byte.
-func (s *Reader) Since(pos int) []byte { return s.buf[pos:s.r] }
+// BytesSince returns the bytes from a position in the buffer to the first unread byte.
+func (s *Reader) BytesSince(pos int) []byte { return s.buf[pos:s.r] }
 
-// Between returns the bytes between two positions in the buffer.
-func (s *Reader) Between(from, to int) []byte { return s.buf[from:to] }
+// BytesBetween returns the bytes between two positions in the buffer.
+func (s *Reader) BytesBetween(from, to int) []byte { return s.buf[from:to] }
 
 // Detach removes the buffer from a Reader without unread bytes, and returns it. Earlier results of Since stay valid
 // until the caller passes the buffer to PutBuffer.
@@ -76,9 +76,9 @@ func (s *Reader) Detach() []byte {
 	return buf
 }
 
-// Yield removes the buffer from a Reader without unread bytes, and returns it. frame is the last frame that was read.
-// If frame is elsewhere, or more was read after it, Yield changes nothing and returns nil.
-func (s *Reader) Yield(frame []byte) []byte {
+// DetachFrame removes the buffer from a Reader without unread bytes, and returns it. frame is the last frame that was
+// read. If frame is elsewhere, or more was read after it, Yield changes nothing and returns nil.
+func (s *Reader) DetachFrame(frame []byte) []byte {
 	n := len(frame)
 	if s.r != s.w || n == 0 || s.r < n || &s.buf[s.r-n] != &frame[0] {
 		return nil
@@ -92,8 +92,8 @@ func (s *Reader) PutBack(b []byte) {
 	s.r, s.w = 0, copy(s.buf, b)
 }
 
-// Terminates reports whether the first unread frame is a Terminate, and whether any unread frame is.
-func (s *Reader) Terminates() (first, some bool) {
+// HasTerminate reports whether the first unread frame is a Terminate, and whether any unread frame is.
+func (s *Reader) HasTerminate() (first, some bool) {
 	for at := s.r; s.w-at >= HeaderLen; {
 		n := binary.BigEndian.Uint32(s.buf[at+1:])
 		if s.buf[at] == Terminate && n == 4 {
@@ -107,20 +107,20 @@ func (s *Reader) Terminates() (first, some bool) {
 	return false, false
 }
 
-// Full reports whether the unread bytes reach the end of the buffer.
-func (s *Reader) Full() bool { return s.w == len(s.buf) }
+// IsFull reports whether the unread bytes reach the end of the buffer.
+func (s *Reader) IsFull() bool { return s.w == len(s.buf) }
 
-// MayExtend ensures that the Reader has a buffer, for Extend. It returns false if there is no room after the unread
+// EnsureRoom ensures that the Reader has a buffer, for Extend. It returns false if there is no room after the unread
 // bytes.
-func (s *Reader) MayExtend() bool {
+func (s *Reader) EnsureRoom() bool {
 	if s.buf == nil || s.r == len(s.buf) { // a full one may still be in use for its frame
 		s.buf, s.r, s.w = GetBuffer(), 0, 0
 	}
-	return !s.Full()
+	return !s.IsFull()
 }
 
-// Extend reads once, and adds the bytes after the unread bytes, which do not move.
-func (s *Reader) Extend() (n int, err error) {
+// ReadMore reads once, and adds the bytes after the unread bytes, which do not move.
+func (s *Reader) ReadMore() (n int, err error) {
 	n, err = s.Conn.Read(s.buf[s.w:])
 	s.w += n
 	return n, err
@@ -175,13 +175,13 @@ func (s *Reader) Grow(total int) {
 	s.buf = big
 }
 
-// Idle waits until there are unread bytes. Meanwhile the Reader holds no buffer.
-func (s *Reader) Idle() error {
+// WaitIdle waits until there are unread bytes. Meanwhile the Reader holds no buffer.
+func (s *Reader) WaitIdle() error {
 	if s.Buffered() > 0 {
 		return nil
 	}
-	s.Release()
-	if s.Plain() {
+	s.ReleaseBuffer()
+	if s.IsPlain() {
 		buf, n, err := s.Raw.ReadWith(GetBuffer, PutBuffer)
 		if n > 0 {
 			s.buf, s.r, s.w = buf, 0, n
@@ -199,16 +199,16 @@ func (s *Reader) Idle() error {
 	return nil
 }
 
-// Release returns the buffer to its pool if no bytes are unread.
-func (s *Reader) Release() {
+// ReleaseBuffer returns the buffer to its pool if no bytes are unread.
+func (s *Reader) ReleaseBuffer() {
 	if s.buf != nil && s.r == s.w {
 		PutBuffer(s.buf)
 		s.buf, s.r, s.w = nil, 0, 0
 	}
 }
 
-// Drop returns the buffer to its pool, and drops unread bytes.
-func (s *Reader) Drop() {
+// DropBuffer returns the buffer to its pool, and drops unread bytes.
+func (s *Reader) DropBuffer() {
 	s.r = s.w
-	s.Release()
+	s.ReleaseBuffer()
 }

@@ -15,7 +15,7 @@ import (
 // connected returns a Reader of one end of a TCP connection, and the other end.
 func connected(t *testing.T) (*Reader, net.Conn) {
 	t.Helper()
-	server, client := sockets.Pair(t, "tcp")
+	server, client := sockets.ConnPair(t, "tcp")
 	raw := rawconn.Wrap(server)
 	r := NewReader(raw, raw)
 	return &r, client
@@ -50,13 +50,13 @@ func TestReaderReturnsWhatWasSent(t *testing.T) {
 		}(rapid.IntRange(1, 2*BufferSize).Draw(t, "chunk"))
 		for _, want := range all {
 			if rapid.Bool().Draw(t, "idle") {
-				if err := r.Idle(); err != nil {
+				if err := r.WaitIdle(); err != nil {
 					t.Fatal(err)
 				}
 			}
 			total := 0
 			for total == 0 {
-				typ, n, err := r.Header()
+				typ, n, err := r.NextHeader()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -72,7 +72,7 @@ func TestReaderReturnsWhatWasSent(t *testing.T) {
 			if got := read(t, r, total); !bytes.Equal(got, want) {
 				t.Fatalf("%d bytes of %q, want %d of %q, or they differ", len(got), got[0], len(want), want[0])
 			}
-			r.Release()
+			r.ReleaseBuffer()
 		}
 		if r.Buffered() != 0 || r.buf != nil {
 			t.Fatalf("%d bytes are left, and a buffer of %d", r.Buffered(), len(r.buf))
@@ -97,10 +97,10 @@ func read(t *rapid.T, r *Reader, total int) (frame []byte) {
 		r.MakeRoom(total)
 		for r.Buffered() < total {
 			first := r.Pos()
-			if r.Full() || !r.MayExtend() {
+			if r.IsFull() || !r.EnsureRoom() {
 				t.Fatalf("no room for %d of %d bytes", total-r.Buffered(), total)
 			}
-			if _, err := r.Extend(); err != nil {
+			if _, err := r.ReadMore(); err != nil {
 				t.Fatal(err)
 			}
 			if r.Pos() != first {
@@ -119,7 +119,7 @@ func read(t *rapid.T, r *Reader, total int) (frame []byte) {
 		n := min(total-len(frame), r.Buffered())
 		piece := r.Peek(n)
 		r.Advance(n)
-		if since := r.Since(start); !bytes.Equal(since, piece) || !bytes.Equal(r.Between(start, start+n), piece) {
+		if since := r.BytesSince(start); !bytes.Equal(since, piece) || !bytes.Equal(r.BytesBetween(start, start+n), piece) {
 			t.Fatal("since and between differ from what was read")
 		}
 		frame, start = append(frame, piece...), r.Pos()
@@ -135,7 +135,7 @@ func TestReaderDetachAndPutBack(t *testing.T) {
 		t.Fatal(got)
 	}
 	r.Advance(2)
-	kept := r.Since(0)
+	kept := r.BytesSince(0)
 	buf := r.Detach()
 	if _, err := peer.Write([]byte("cd")); err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func TestReaderDetachAndPutBack(t *testing.T) {
 		t.Fatalf("%v: %q, detached %q", err, r.Peek(r.Buffered()), kept)
 	}
 	PutBuffer(buf)
-	r.Drop()
+	r.DropBuffer()
 	peer.Close()
 	if err := r.Fill(); err != io.EOF {
 		t.Fatal(err)
@@ -158,17 +158,17 @@ func TestReaderYields(t *testing.T) {
 	r.PutBack(append(bytes.Clone(frame), frame...))
 	first := r.Peek(len(frame))
 	r.Advance(len(frame))
-	if r.Yield(first) != nil {
+	if r.DetachFrame(first) != nil {
 		t.Fatal("a buffer was yielded with a frame unread")
 	}
 	last := r.Peek(len(frame))
 	r.Advance(len(frame))
 	for name, other := range map[string][]byte{"the one before": first, "a copy": bytes.Clone(last), "none": nil, "one too long": bytes.Repeat(frame, 3)} {
-		if r.Yield(other) != nil {
+		if r.DetachFrame(other) != nil {
 			t.Errorf("a buffer was yielded with %s", name)
 		}
 	}
-	buf := r.Yield(last)
+	buf := r.DetachFrame(last)
 	if len(buf) != BufferSize || !bytes.Equal(last, frame) || r.buf != nil {
 		t.Fatalf("yielded %d bytes, frame %q", len(buf), last)
 	}
@@ -191,10 +191,10 @@ func TestReaderTerminates(t *testing.T) {
 	} {
 		var r Reader
 		r.PutBack(c.bytes)
-		if first, some := r.Terminates(); first != c.first || some != c.some {
+		if first, some := r.HasTerminate(); first != c.first || some != c.some {
 			t.Errorf("%q: %v %v, want %v %v", c.bytes, first, some, c.first, c.some)
 		}
-		r.Drop()
+		r.DropBuffer()
 	}
 }
 
@@ -207,7 +207,7 @@ func FuzzHeader(f *testing.F) {
 		var r Reader
 		r.PutBack(b[:min(len(b), BufferSize)])
 		for r.Buffered() > 0 {
-			_, total, err := r.Header()
+			_, total, err := r.NextHeader()
 			if err != nil || total == 0 {
 				break
 			}
@@ -216,7 +216,7 @@ func FuzzHeader(f *testing.F) {
 			}
 			r.Advance(min(total, r.Buffered()))
 		}
-		r.Terminates()
-		r.Drop()
+		r.HasTerminate()
+		r.DropBuffer()
 	})
 }

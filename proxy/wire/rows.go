@@ -17,8 +17,8 @@ func CountRows(rows []byte) (n int) {
 	return n
 }
 
-// First returns the first DataRow in rows, or nil if the DataRow is incomplete.
-func First(rows []byte) []byte {
+// FirstRow returns the first DataRow in rows, or nil if the DataRow is incomplete.
+func FirstRow(rows []byte) []byte {
 	if len(rows) < HeaderLen || rows[0] != DataRow {
 		return nil
 	}
@@ -28,17 +28,17 @@ func First(rows []byte) []byte {
 	return nil
 }
 
-// Columns returns the number of columns of a DataRow, which must be complete.
-func Columns(row []byte) int {
+// ColumnCount returns the number of columns of a DataRow, which must be complete.
+func ColumnCount(row []byte) int {
 	if len(row) < HeaderLen+2 {
 		return 0
 	}
 	return int(binary.BigEndian.Uint16(row[HeaderLen:]))
 }
 
-// Rows returns the values of each DataRow in rows, nil for NULL. It returns nil if a row does not have width columns.
-// The values share the memory of rows.
-func Rows(rows []byte, width int) (all [][][]byte) {
+// SplitRows returns the values of each DataRow in rows, nil for NULL. It returns nil if a row does not have width
+// columns. The values share the memory of rows.
+func SplitRows(rows []byte, width int) (all [][][]byte) {
 	for len(rows) > 0 {
 		size := 1 + int(binary.BigEndian.Uint32(rows[1:]))
 		payload := rows[HeaderLen:size]

@@ -70,7 +70,7 @@ func (w *watch) sample() sample {
 	recorded := 0
 	for _, shard := range f.table.shards {
 		s.free = append(s.free, max(0, shard.Free))
-		recorded += shard.Held()
+		recorded += shard.HeldSlots()
 	}
 	limit := f.table.settings.Limit
 	f.table.mu.Unlock()

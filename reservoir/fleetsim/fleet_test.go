@@ -52,8 +52,8 @@ type sidecar struct {
 	kill  context.CancelFunc
 	want  int
 	name  string
-	file  *lease.File // nil for none
-	path  string      // of file
+	file  *lease.LockFile // nil for none
+	path  string          // of file
 
 	mu      sync.Mutex
 	permits []*lease.Permit
@@ -104,8 +104,8 @@ func (f *fleet) add(want int, path string) *sidecar {
 		panic(err)
 	}
 	if s.lease = l; path != "" {
-		s.file = lease.NewFile(path)
-		l.Hold(s.file)
+		s.file = lease.NewLockFile(path)
+		l.UseLockFile(s.file)
 	}
 	ctx, kill := context.WithCancel(f.ctx)
 	s.kill = kill

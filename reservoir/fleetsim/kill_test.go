@@ -163,7 +163,7 @@ func (p *pods) trouble(t *testing.T) {
 func (p *pods) judge(t *testing.T) {
 	f, buried := p.fleet, uint64(0)
 	for _, s := range f.sidecar {
-		buried += s.lease.Gauges().Buried
+		buried += s.lease.Gauges().PredecessorsRemoved
 	}
 	f.table.mu.Lock()
 	for _, line := range f.table.shared {

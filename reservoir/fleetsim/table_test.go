@@ -89,7 +89,7 @@ func (t *table) held() int {
 	defer t.mu.Unlock()
 	held := 0
 	for _, s := range t.shards {
-		held += s.Held()
+		held += s.HeldSlots()
 	}
 	return held
 }
@@ -144,7 +144,7 @@ func (p port) thaw() {
 }
 
 // account books who does what to a record, and what nobody may do to another's.
-func (p port) account(c lease.Change) {
+func (p port) account(c lease.ShardChange) {
 	now := time.Since(p.began)
 	r := p.records[c.Owner]
 	switch {
@@ -193,9 +193,9 @@ func (p port) spend(item, bytes int) error {
 	return nil
 }
 
-func (p port) stamp() lease.Stamp { return lease.Stamp(time.Now().Truncate(time.Second)) }
+func (p port) stamp() lease.TableTime { return lease.TableTime(time.Now().Truncate(time.Second)) }
 
-func (p port) Settings(ctx context.Context) (found lease.Settings, at lease.Stamp, err error) {
+func (p port) Settings(ctx context.Context) (found lease.Settings, at lease.TableTime, err error) {
 	err = p.carry(ctx, func() error {
 		found = p.settings
 		return nil
@@ -203,7 +203,7 @@ func (p port) Settings(ctx context.Context) (found lease.Settings, at lease.Stam
 	return found, p.stamp(), err
 }
 
-func (p port) Follows() bool { return true }
+func (p port) FindsMovedShards() bool { return true }
 
 func (p port) Look(ctx context.Context, shard int) (found lease.Shard, err error) {
 	err = p.carry(ctx, func() error {
@@ -214,7 +214,7 @@ func (p port) Look(ctx context.Context, shard int) (found lease.Shard, err error
 	return found, err
 }
 
-func (p port) Change(ctx context.Context, c lease.Change) (after lease.Shard, done bool, err error) {
+func (p port) Change(ctx context.Context, c lease.ShardChange) (after lease.Shard, done bool, err error) {
 	err = p.carry(ctx, func() error {
 		bytes := 60
 		for owner, record := range p.shards[c.Shard].Owners {
@@ -232,7 +232,7 @@ func (p port) Change(ctx context.Context, c lease.Change) (after lease.Shard, do
 	return after, done, err
 }
 
-func (p port) Reserve(ctx context.Context, r lease.Reservation) (next int64, done bool, at lease.Stamp, err error) {
+func (p port) Reserve(ctx context.Context, r lease.Reservation) (next int64, done bool, at lease.TableTime, err error) {
 	err = p.carry(ctx, func() error {
 		if err := p.spend(-1, 60); err != nil {
 			return err

@@ -9,23 +9,23 @@ import (
 )
 
 // alterTable rewrites an ALTER TABLE of a mapped table.
-func (d *ddl) alterTable(alter parse.Message) {
-	rel := d.find(alter.Child("relation"))
+func (d *ddlMapper) alterTable(alter parse.TreeNode) {
+	rel := d.findRelation(alter.Child("relation"))
 	if rel == nil {
 		return
 	}
-	t := tableOf(rel)
-	ph := d.phrase()
-	i := d.token(alter.Child("relation").Integer("location"))
+	t := tableOfRelation(rel)
+	ph := d.statementTokens()
+	i := d.tokenAt(alter.Child("relation").Integer("location"))
 	if i < 0 {
 		return
 	}
-	i = ph.Qualified(i)
-	if ph.Punctuated(i, "*") {
+	i = ph.AfterQualifiedName(i)
+	if ph.IsOperator(i, "*") {
 		i++
 	}
 	for cmd := range alter.List("cmds") {
-		end := ph.Ends(i)
+		end := ph.ParenItemEnd(i)
 		d.alterCommand(t, cmd, i, end)
 		i = end + 2
 	}
@@ -41,67 +41,67 @@ var columnCommands = []parse.AlterTableType{
 }
 
 // alterCommand rewrites the command between the tokens i and end.
-func (d *ddl) alterCommand(t *Table, cmd parse.Message, i, end int) {
-	ph := d.phrase()
+func (d *ddlMapper) alterCommand(t *MappedTable, cmd parse.TreeNode, i, end int) {
+	ph := d.statementTokens()
 	name, kind := cmd.Text("name"), parse.AlterTableType(cmd.Integer("subtype"))
 	switch {
-	case slices.Contains(columnCommands, kind) && t.Maps(name):
-		at := ph.ColumnToken(i)
+	case slices.Contains(columnCommands, kind) && t.IsMapped(name):
+		at := ph.ColumnNameToken(i)
 		d.rewriteName(cmd, "name", at, physicalName(name))
 		if kind == parse.AT_ColumnDefault && cmd.Child("def").Shape != nil {
-			d.wrap(t, cmd, "def", at+3, end) // the tokens are name SET DEFAULT expression
+			d.convertToDigits(t, cmd, "def", at+3, end) // the tokens are name SET DEFAULT expression
 		}
 	case kind == parse.AT_AddColumn:
 		// If the column's name is taken, the physical name makes the server refuse the command.
-		if name := cmd.Child("def").Text("colname"); t.Maps(name) {
-			d.rewriteName(cmd.Child("def"), "colname", ph.ColumnToken(i), physicalName(name))
+		if name := cmd.Child("def").Text("colname"); t.IsMapped(name) {
+			d.rewriteName(cmd.Child("def"), "colname", ph.ColumnNameToken(i), physicalName(name))
 		}
 	case kind == parse.AT_AddConstraint:
 		constraint := cmd.Child("def")
 		given := givenNames{}
 		if constraint.Text("conname") == "" && constraint.Text("indexname") == "" {
-			d.nameConstraint(t, constraint, parse.KeysOf(constraint), newChooser(), given)
+			d.nameConstraint(t, constraint, parse.ConstraintColumns(constraint), newNameChooser(), given)
 		}
-		d.constraint(t, constraint, parse.KeysOf(constraint), given)
-	case kind == parse.AT_AlterColumnType && t.Maps(name):
+		d.rewriteConstraint(t, constraint, parse.ConstraintColumns(constraint), given)
+	case kind == parse.AT_AlterColumnType && t.IsMapped(name):
 		d.refuse("The column is stored as text, and its type is bytea to clients: create the table anew.")
-	case kind == parse.AT_SetExpression && t.Maps(name):
+	case kind == parse.AT_SetExpression && t.IsMapped(name):
 		d.refuse("A bytea column in a key is generated.")
 	case kind == parse.AT_DropConstraint:
-		d.keepCheck(t, name)
+		d.refuseCheckChange(t, name)
 	}
 }
 
-// keepCheck refuses to drop or rename the CHECK by which Sluice recognizes a mapped column.
-func (d *ddl) keepCheck(t *Table, constraint string) {
-	if name, ours := strings.CutSuffix(constraint, schema.MappedSuffix); ours && t.Maps(name) && d.r.Check {
+// refuseCheckChange refuses to drop or rename the CHECK by which Sluice recognizes a mapped column.
+func (d *ddlMapper) refuseCheckChange(t *MappedTable, constraint string) {
+	if name, ours := strings.CutSuffix(constraint, schema.MappedSuffix); ours && t.IsMapped(name) && d.r.Check {
 		d.refuse("By this CHECK the column is known to hold the hexadecimal digits of a bytea.")
 	}
 }
 
-// rename rewrites ALTER TABLE ... RENAME COLUMN. The server refuses a new name that another column has.
-func (d *ddl) rename(node parse.Message) {
+// renameColumn rewrites ALTER TABLE ... RENAME COLUMN. The server refuses a new name that another column has.
+func (d *ddlMapper) renameColumn(node parse.TreeNode) {
 	if kind := parse.ObjectType(node.Integer("rename_type")); kind == parse.OBJECT_TABCONSTRAINT {
-		if rel := d.find(node.Child("relation")); rel != nil {
-			d.keepCheck(tableOf(rel), node.Text("subname"))
+		if rel := d.findRelation(node.Child("relation")); rel != nil {
+			d.refuseCheckChange(tableOfRelation(rel), node.Text("subname"))
 		}
 		return
 	} else if kind != parse.OBJECT_COLUMN {
 		return
 	}
-	rel := d.find(node.Child("relation"))
-	if rel == nil || !rel.Maps() {
+	rel := d.findRelation(node.Child("relation"))
+	if rel == nil || !rel.HasMapped() {
 		return
 	}
 	from, isColumn := rel.Column(node.Text("subname"))
 	to, taken := rel.Column(node.Text("newname"))
-	last := len(d.phrase().Tokens) - 1
+	last := len(d.statementTokens().Tokens) - 1
 	if isColumn && from.Mapped {
-		d.rewriteName(node, "subname", last-2, from.Physical())
+		d.rewriteName(node, "subname", last-2, from.ServerName())
 	}
 	switch {
 	case taken && to.Mapped:
-		d.rewriteName(node, "newname", last, to.Physical())
+		d.rewriteName(node, "newname", last, to.ServerName())
 	case !taken && from.Mapped:
 		if len(node.Text("newname")) > MaxMapped {
 			d.refuse(tooLongName)
@@ -114,12 +114,12 @@ func (d *ddl) rename(node parse.Message) {
 // tooLongName is the reason why a mapped column cannot have a name.
 const tooLongName = "The name of a bytea column in a key has more than 53 bytes: there is no room for " + schema.MappedSuffix + " behind it."
 
-// comment rewrites COMMENT ON COLUMN.
-func (d *ddl) comment(node parse.Message) {
+// commentOnColumn rewrites COMMENT ON COLUMN.
+func (d *ddlMapper) commentOnColumn(node parse.TreeNode) {
 	if parse.ObjectType(node.Integer("objtype")) != parse.OBJECT_COLUMN {
 		return
 	}
-	var path []parse.Message
+	var path []parse.TreeNode
 	for name := range node.Child("object").List("items") {
 		path = append(path, name)
 	}
@@ -130,34 +130,34 @@ func (d *ddl) comment(node parse.Message) {
 	if len(path) > 2 {
 		schema = path[len(path)-3].Text("sval")
 	}
-	rel := d.named(schema, path[len(path)-2].Text("sval"))
-	if rel == nil || !tableOf(rel).Maps(column.Text("sval")) {
+	rel := d.findNamed(schema, path[len(path)-2].Text("sval"))
+	if rel == nil || !tableOfRelation(rel).IsMapped(column.Text("sval")) {
 		return
 	}
-	d.rewriteName(column, "sval", d.phrase().Qualified(3)-1, physicalName(column.Text("sval"))) // the tokens are COMMENT ON COLUMN a.b.c
+	d.rewriteName(column, "sval", d.statementTokens().AfterQualifiedName(3)-1, physicalName(column.Text("sval"))) // the tokens are COMMENT ON COLUMN a.b.c
 }
 
-// grant rewrites GRANT and REVOKE of column privileges.
-func (d *ddl) grant(node parse.Message) {
+// grantColumns rewrites GRANT and REVOKE of column privileges.
+func (d *ddlMapper) grantColumns(node parse.TreeNode) {
 	if parse.ObjectType(node.Integer("objtype")) != parse.OBJECT_TABLE {
 		return
 	}
-	var tables []*Table
+	var tables []*MappedTable
 	objects := map[*schema.Relation]bool{}
 	for object := range node.List("objects") {
 		if !object.Is("RangeVar") {
 			return // all tables of a schema, without columns
 		}
-		rel := d.find(object)
+		rel := d.findRelation(object)
 		if rel != nil && !objects[rel] {
-			tables = append(tables, tableOf(rel))
+			tables = append(tables, tableOfRelation(rel))
 		}
 		objects[rel] = true
 	}
 	mapped := func(name string) bool {
 		n := 0
 		for _, t := range tables {
-			if t.Maps(name) {
+			if t.IsMapped(name) {
 				n++
 			}
 		}
@@ -166,28 +166,28 @@ func (d *ddl) grant(node parse.Message) {
 		}
 		return n > 0
 	}
-	ph := d.phrase()
+	ph := d.statementTokens()
 	i := 0
 	for privilege := range node.List("privileges") {
 		if privilege.Child("cols").Shape == nil {
 			continue
 		}
-		for i < len(ph.Tokens) && !ph.Punct(i, '(') {
+		for i < len(ph.Tokens) && !ph.IsPunct(i, '(') {
 			i++
 		}
 		d.renameList(privilege, "cols", i, mapped)
-		i = max(i, ph.Closing(i)) + 1
+		i = max(i, ph.ClosingParen(i)) + 1
 	}
 }
 
-// analyze rewrites ANALYZE with column names.
-func (d *ddl) analyze(node parse.Message) {
-	ph := d.phrase()
+// analyzeColumns rewrites ANALYZE with column names.
+func (d *ddlMapper) analyzeColumns(node parse.TreeNode) {
+	ph := d.statementTokens()
 	for target := range node.List("rels") {
-		rel := d.find(target.Child("relation"))
-		if rel == nil || !rel.Maps() || target.Child("va_cols").Shape == nil {
+		rel := d.findRelation(target.Child("relation"))
+		if rel == nil || !rel.HasMapped() || target.Child("va_cols").Shape == nil {
 			continue
 		}
-		d.renameList(target, "va_cols", ph.Qualified(d.token(target.Child("relation").Integer("location"))), tableOf(rel).Maps)
+		d.renameList(target, "va_cols", ph.AfterQualifiedName(d.tokenAt(target.Child("relation").Integer("location"))), tableOfRelation(rel).IsMapped)
 	}
 }

@@ -6,8 +6,8 @@ import "github.com/sluice-proxy/sluice/rewrite/parse"
 // target column, unless ORDER BY, DISTINCT or GROUP BY refers to the result column. It is text then, which a
 // bytea column refuses.
 
-// constants records what ORDER BY, DISTINCT, GROUP BY and windows of one query refer to.
-type constants struct {
+// constantRefs records what ORDER BY, DISTINCT, GROUP BY and windows of one query refer to.
+type constantRefs struct {
 	query  *byte  // the address of the query's node
 	wanted []bool // the target columns that are mapped
 	// The clauses refer to all result columns, to columns by number or name, and to these parameters and constants.
@@ -19,39 +19,39 @@ type constants struct {
 	texts   map[string]bool
 }
 
-// constantsOf returns what ORDER BY, DISTINCT, GROUP BY and windows of a query refer to.
-func constantsOf(query parse.Message, wanted []bool) *constants {
-	c := &constants{query: &query.Wire[0], wanted: wanted, numbers: map[int]bool{}, names: map[string]bool{}, grouped: map[string]bool{},
+// collectConstantRefs returns what ORDER BY, DISTINCT, GROUP BY and windows of a query refer to.
+func collectConstantRefs(query parse.TreeNode, wanted []bool) *constantRefs {
+	c := &constantRefs{query: &query.Wire[0], wanted: wanted, numbers: map[int]bool{}, names: map[string]bool{}, grouped: map[string]bool{},
 		params: map[int]bool{}, texts: map[string]bool{}}
-	for _, n := range query.Wrapped("distinct_clause") {
-		if n.Kind().Shape == nil {
+	for _, n := range query.WrappedNodes("distinct_clause") {
+		if n.NodeContent().Shape == nil {
 			c.all = true
 		}
-		c.by(n.Kind(), c.names)
+		c.recordKey(n.NodeContent(), c.names)
 	}
 	for sort := range query.List("sort_clause") {
-		c.by(sort.Child("node"), c.names)
+		c.recordKey(sort.Child("node"), c.names)
 	}
-	for _, n := range query.Wrapped("group_clause") {
-		c.by(n.Kind(), c.grouped)
+	for _, n := range query.WrappedNodes("group_clause") {
+		c.recordKey(n.NodeContent(), c.grouped)
 	}
 	for _, field := range []string{"target_list", "window_clause", "sort_clause"} {
-		for _, n := range query.Wrapped(field) {
-			c.windows(n.Kind())
+		for _, n := range query.WrappedNodes(field) {
+			c.recordWindows(n.NodeContent())
 		}
 	}
 	return c
 }
 
-// ordersConstant reports whether a window of a query refers to a constant or parameter.
-func ordersConstant(query parse.Message) bool {
-	c := constantsOf(query, nil)
+// windowUsesConstant reports whether a window of a query refers to a constant or parameter.
+func windowUsesConstant(query parse.TreeNode) bool {
+	c := collectConstantRefs(query, nil)
 	return len(c.params)+len(c.texts) > 0
 }
 
-// by records one key of an ORDER BY, DISTINCT, GROUP BY or window.
-func (c *constants) by(node parse.Message, names map[string]bool) {
-	switch node.Name() {
+// recordKey records one key of an ORDER BY, DISTINCT, GROUP BY or window.
+func (c *constantRefs) recordKey(node parse.TreeNode, names map[string]bool) {
+	switch node.TypeName() {
 	case "A_Const":
 		if ival := node.Child("ival"); ival.Shape != nil {
 			c.numbers[ival.Integer("ival")] = true
@@ -64,46 +64,46 @@ func (c *constants) by(node parse.Message, names map[string]bool) {
 			names[fields[0]] = true
 		}
 	case "GroupingSet":
-		for _, n := range node.Wrapped("content") {
-			c.by(n.Kind(), names)
+		for _, n := range node.WrappedNodes("content") {
+			c.recordKey(n.NodeContent(), names)
 		}
 	case "RowExpr":
-		for _, n := range node.Wrapped("args") {
-			c.by(n.Kind(), names)
+		for _, n := range node.WrappedNodes("args") {
+			c.recordKey(n.NodeContent(), names)
 		}
 	}
 }
 
-// windows records the keys of windows. In these, numbers and names do not mean result columns.
-func (c *constants) windows(node parse.Message) {
+// recordWindows records the keys of windows. In these, numbers and names do not mean result columns.
+func (c *constantRefs) recordWindows(node parse.TreeNode) {
 	if node.Shape == nil || node.Is("SelectStmt") {
 		return
 	}
 	if node.Is("WindowDef") {
-		within := &constants{numbers: map[int]bool{}, params: c.params, texts: c.texts}
-		for _, n := range node.Wrapped("partition_clause") {
-			within.by(n.Kind(), map[string]bool{})
+		within := &constantRefs{numbers: map[int]bool{}, params: c.params, texts: c.texts}
+		for _, n := range node.WrappedNodes("partition_clause") {
+			within.recordKey(n.NodeContent(), map[string]bool{})
 		}
 		for sort := range node.List("order_clause") {
-			within.by(sort.Child("node"), map[string]bool{})
+			within.recordKey(sort.Child("node"), map[string]bool{})
 		}
 	}
-	for child := range node.Nodes() {
-		c.windows(child)
+	for child := range node.Children() {
+		c.recordWindows(child)
 	}
 }
 
 // constantKey returns a text that is equal for equal constants.
-func constantKey(node parse.Message) string {
+func constantKey(node parse.TreeNode) string {
 	if node.Flag("isnull") {
 		return "NULL"
 	}
 	return "'" + node.Child("sval").Text("sval")
 }
 
-// freeConstant reports whether a result column is a constant or parameter that is written to a mapped column. No
-// clause may refer to it. before is the number of result columns before it.
-func (m *mapper) freeConstant(s *scope, query, value parse.Message, before int, name string) bool {
+// isUnreferencedConstant reports whether a result column is a constant or parameter that is written to a mapped column.
+// No clause may refer to it. before is the number of result columns before it.
+func (m *queryMapper) isUnreferencedConstant(s *scope, query, value parse.TreeNode, before int, name string) bool {
 	c := m.constants
 	if c == nil || c.query != &query.Wire[0] || before >= len(c.wanted) || !c.wanted[before] || !isUntyped(value) {
 		return false
@@ -112,7 +112,7 @@ func (m *mapper) freeConstant(s *scope, query, value parse.Message, before int, 
 	if c.grouped[name] && !reached {
 		reached = true
 		for level := s; level != nil; level = level.outer {
-			reached = reached && len(level.named(name)) == 0
+			reached = reached && len(level.columnIndexes(name)) == 0
 		}
 	}
 	if value.Is("ParamRef") {

@@ -7,8 +7,8 @@ import "github.com/sluice-proxy/sluice/rewrite/parse"
 type Conversion struct {
 	// toHex surrounds a bytea operand, and toBytea surrounds digits.
 	toHex, toBytea struct{ open, close string }
-	// hexed and unhexed return the trees of both conversions with the operand NULL.
-	hexed, unhexed func() parse.Message
+	// hexTree and unhexed return the trees of both conversions with the operand NULL.
+	hexTree, byteaTree func() parse.TreeNode
 	// check is the condition that a column contains pairs of lower-case hexadecimal digits. %c is replaced by
 	// the column.
 	check string
@@ -23,53 +23,55 @@ type Conversion struct {
 // the digits from bytea_output, so that any other value is an error. byteacat, unlike a cast, accepts no other
 // type than bytea.
 var (
-	Functions = converting("pg_catalog.encode(", ", 'hex')", "pg_catalog.decode(", ", 'hex')",
+	Functions = newConversion("pg_catalog.encode(", ", 'hex')", "pg_catalog.decode(", ", 'hex')",
 		"pg_catalog.encode(pg_catalog.decode(%c, 'hex'), 'hex') = %c", false)
-	Casts = converting("pg_catalog.substring(pg_catalog.byteacat(",
+	Casts = newConversion("pg_catalog.substring(pg_catalog.byteacat(",
 		", '')::pg_catalog.text, pg_catalog.replace(pg_catalog.current_setting('bytea_output'), 'hex', '3')::pg_catalog.int4)",
 		`('\x' OPERATOR(pg_catalog.||) `, ")::pg_catalog.bytea",
 		"pg_catalog.translate(%c, '0123456789abcdef', '') = '' AND pg_catalog.length(%c) % 2 = 0", true)
 )
 
-func converting(hexOpen, hexClose, byteaOpen, byteaClose, check string, dependsOnSetting bool) *Conversion {
+func newConversion(hexOpen, hexClose, byteaOpen, byteaClose, check string, dependsOnSetting bool) *Conversion {
 	c := &Conversion{check: check, dependsOnSetting: dependsOnSetting}
 	c.toHex.open, c.toHex.close = hexOpen, hexClose
 	c.toBytea.open, c.toBytea.close = byteaOpen, byteaClose
-	c.hexed, c.unhexed = parse.Sample("SELECT "+c.Hex("NULL")), parse.Sample("SELECT "+c.Bytea("NULL"))
+	c.hexTree, c.byteaTree = parse.LazyTree("SELECT "+c.HexSQL("NULL")), parse.LazyTree("SELECT "+c.ByteaSQL("NULL"))
 	return c
 }
 
-// Hex returns SQL that converts a bytea operand to hexadecimal digits. Bytea returns SQL that converts digits
+// HexSQL returns SQL that converts a bytea operand to hexadecimal digits. Bytea returns SQL that converts digits
 // to bytea.
-func (c *Conversion) Hex(operand string) string   { return c.toHex.open + operand + c.toHex.close }
-func (c *Conversion) Bytea(operand string) string { return c.toBytea.open + operand + c.toBytea.close }
+func (c *Conversion) HexSQL(operand string) string { return c.toHex.open + operand + c.toHex.close }
+func (c *Conversion) ByteaSQL(operand string) string {
+	return c.toBytea.open + operand + c.toBytea.close
+}
 
 // HexOperand returns the operand of an expression that converts bytea to hexadecimal digits. ok is false for other
 // expressions.
-func HexOperand(m parse.Message) (operand parse.Message, ok bool) {
+func HexOperand(m parse.TreeNode) (operand parse.TreeNode, ok bool) {
 	for _, c := range [...]*Conversion{Functions, Casts} {
-		made := parse.Converted(c.hexed())
-		operand := c.operand(m)
+		made := parse.SampleExpression(c.hexTree())
+		operand := c.candidateOperand(m)
 		if operand.Shape == nil || len(operand.Wire) == 0 {
 			continue
 		}
-		meant := parse.Intents{}
-		meant.Replace(parse.Hole(made), operand)
-		if meant.Equal(made.Inner(), m) {
+		meant := parse.TreeChanges{}
+		meant.ReplaceContent(parse.NullPlaceholder(made), operand)
+		if meant.Equal(made.UnwrapNode(), m) {
 			return operand, true
 		}
 	}
-	return parse.Message{}, false
+	return parse.TreeNode{}, false
 }
 
-// operand returns the node at the operand's place of a conversion. It is absent if the expression lacks the
+// candidateOperand returns the node at the operand's place of a conversion. It is absent if the expression lacks the
 // place.
-func (c *Conversion) operand(m parse.Message) parse.Message {
+func (c *Conversion) candidateOperand(m parse.TreeNode) parse.TreeNode {
 	first := firstArgument(m)
 	if c.dependsOnSetting && first.Shape != nil { // matches substring(byteacat(x, '')::text, ...)
-		cast := first.Kind()
+		cast := first.NodeContent()
 		if !cast.Is("TypeCast") {
-			return parse.Message{}
+			return parse.TreeNode{}
 		}
 		first = firstArgument(cast.Child("arg"))
 	}
@@ -77,12 +79,12 @@ func (c *Conversion) operand(m parse.Message) parse.Message {
 }
 
 // firstArgument returns the first argument of a call; absent without arguments.
-func firstArgument(m parse.Message) parse.Message {
+func firstArgument(m parse.TreeNode) parse.TreeNode {
 	if !m.Is("FuncCall") {
-		return parse.Message{}
+		return parse.TreeNode{}
 	}
-	for _, n := range m.Wrapped("args") {
+	for _, n := range m.WrappedNodes("args") {
 		return n
 	}
-	return parse.Message{}
+	return parse.TreeNode{}
 }

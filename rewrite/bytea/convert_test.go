@@ -39,12 +39,12 @@ func TestConversions(t *testing.T) {
 				if refused && want != "NULL" && !strings.HasPrefix(want, "42") && want != "22023" {
 					want = "22P02"
 				}
-				if got := ask(by.Hex(value)); got != want {
+				if got := ask(by.HexSQL(value)); got != want {
 					t.Errorf("%s with bytea_output %s: the digits of %s are %q, want %q", how, output, value, got, want)
 				}
 			}
 			for digits, want := range map[string]string{"'00ff'::text": "00ff", "''::text": "", "NULL::text": "NULL"} {
-				if got := ask("encode(" + by.Bytea(digits) + ", 'hex')"); got != want {
+				if got := ask("encode(" + by.ByteaSQL(digits) + ", 'hex')"); got != want {
 					t.Errorf("%s with bytea_output %s: %s are the digits of %q, want %q", how, output, digits, got, want)
 				}
 			}

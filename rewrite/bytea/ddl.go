@@ -5,31 +5,31 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// ddl rewrites one statement that changes the schema.
-type ddl struct {
+// ddlMapper rewrites one statement that changes the schema.
+type ddlMapper struct {
 	r          *Mapping
-	node       parse.Message
+	node       parse.TreeNode
 	start, end int
-	ph         parse.Phrase
+	ph         parse.TokenList
 	edits      []parse.Edit
-	meant      parse.Intents
-	refusal    *Refused
+	meant      parse.TreeChanges
+	refusal    *RefusalError
 	// created are the tables with mapped columns that the current CREATE SCHEMA creates.
 	created map[string]bool
 }
 
 // mapDDL returns the form of a statement that changes the schema.
-func (m *Mapping) mapDDL(node parse.Message, start, end int) Form {
-	d := &ddl{r: m, node: node, start: start, end: end, meant: parse.Intents{}, created: map[string]bool{}}
-	d.statement(node)
+func (m *Mapping) mapDDL(node parse.TreeNode, start, end int) RewrittenForm {
+	d := &ddlMapper{r: m, node: node, start: start, end: end, meant: parse.TreeChanges{}, created: map[string]bool{}}
+	d.mapStatement(node)
 	if d.refusal != nil {
-		return Form{Maps: true, Refusal: d.refusal}
+		return RewrittenForm{Maps: true, Refusal: d.refusal}
 	}
-	return Form{Maps: len(d.edits) > 0, Edits: d.edits, Meant: d.meant}
+	return RewrittenForm{Maps: len(d.edits) > 0, Edits: d.edits, Meant: d.meant}
 }
 
-func (d *ddl) statement(node parse.Message) {
-	switch node.Name() {
+func (d *ddlMapper) mapStatement(node parse.TreeNode) {
+	switch node.TypeName() {
 	case "CreateStmt":
 		d.createTable(node)
 	case "IndexStmt":
@@ -37,116 +37,116 @@ func (d *ddl) statement(node parse.Message) {
 	case "AlterTableStmt":
 		d.alterTable(node)
 	case "RenameStmt":
-		d.rename(node)
+		d.renameColumn(node)
 	case "CommentStmt":
-		d.comment(node)
+		d.commentOnColumn(node)
 	case "GrantStmt":
-		d.grant(node)
+		d.grantColumns(node)
 	case "VacuumStmt":
-		d.analyze(node)
+		d.analyzeColumns(node)
 	case "CreateSchemaStmt":
 		for element := range node.List("schema_elts") {
-			d.statement(element)
+			d.mapStatement(element)
 		}
 	case "DropStmt", "LockStmt", "TruncateStmt", "ReindexStmt", "ClusterStmt", "AlterObjectSchemaStmt":
 		// The other statements name no column, or the server refuses them in every form.
 	default:
-		d.refuseOthers(node)
+		d.refuseMappedTables(node)
 	}
 }
 
-// refuseOthers refuses a statement of another kind if it names a mapped table.
-func (d *ddl) refuseOthers(node parse.Message) {
+// refuseMappedTables refuses a statement of another kind if it names a mapped table.
+func (d *ddlMapper) refuseMappedTables(node parse.TreeNode) {
 	if node.Is("RangeVar") {
-		if rel := d.find(node); rel != nil && rel.Maps() {
+		if rel := d.findRelation(node); rel != nil && rel.HasMapped() {
 			d.refuse("Statements of this kind over a table with such columns are not rewritten.")
 		}
 		return
 	}
-	for child := range node.Nodes() {
-		d.refuseOthers(child)
+	for child := range node.Children() {
+		d.refuseMappedTables(child)
 	}
 }
 
 // refuse sets the refusal of the statement, unless one is set.
-func (d *ddl) refuse(detail string) {
+func (d *ddlMapper) refuse(detail string) {
 	if d.refusal == nil {
-		d.refusal = RefusedFor(detail)
+		d.refusal = NewRefusalError(detail)
 	}
 }
 
-// find returns the relation that a RangeVar names, or nil if the snapshot has none. An unknown search path
+// findRelation returns the relation that a RangeVar names, or nil if the snapshot has none. An unknown search path
 // refuses the statement.
-func (d *ddl) find(relation parse.Message) *schema.Relation {
-	return d.named(relation.Text("schemaname"), relation.Text("relname"))
+func (d *ddlMapper) findRelation(relation parse.TreeNode) *schema.Relation {
+	return d.findNamed(relation.Text("schemaname"), relation.Text("relname"))
 }
 
-func (d *ddl) named(schema, name string) *schema.Relation {
+func (d *ddlMapper) findNamed(schema, name string) *schema.Relation {
 	if schema == "" && d.created[name] {
 		d.refuse("The statement makes a table and names it again.")
 		return nil
 	}
-	rel, known := d.r.Names.Find(schema, name)
+	rel, known := d.r.Names.FindRelation(schema, name)
 	if !known {
 		d.refuse("The search path is not known, so that nobody can tell which table the name stands for.")
 	}
 	return rel
 }
 
-// phrase returns the statement's tokens.
-func (d *ddl) phrase() *parse.Phrase {
+// statementTokens returns the statement's tokens.
+func (d *ddlMapper) statementTokens() *parse.TokenList {
 	if d.ph.Tokens == nil {
-		d.ph = d.r.Tokens.Of(d.r.Text, d.start, d.end)
+		d.ph = d.r.Tokens.StatementTokens(d.r.Text, d.start, d.end)
 	}
 	return &d.ph
 }
 
-// token returns the token at an offset in the text, as the tree has offsets.
-func (d *ddl) token(at int) int {
-	i := d.phrase().At(at)
+// tokenAt returns the token at an offset in the text, as the tree has offsets.
+func (d *ddlMapper) tokenAt(at int) int {
+	i := d.statementTokens().TokenAt(at)
 	if i < 0 {
 		d.refuse("The place of a name was not found in the text.")
 	}
 	return i
 }
 
-// write replaces token i by a name.
-func (d *ddl) write(i int, name string) {
-	ph := d.phrase()
-	if !ph.Name(i) {
+// replaceName replaces token i by a name.
+func (d *ddlMapper) replaceName(i int, name string) {
+	ph := d.statementTokens()
+	if !ph.IsName(i) {
 		d.refuse("The place of a name was not found in the text.")
 		return
 	}
-	d.edit(parse.Edit{Start: int(ph.Tokens[i].Start), End: int(ph.Tokens[i].End), Text: parse.Written(name)})
+	d.addEdit(parse.Edit{Start: int(ph.Tokens[i].Start), End: int(ph.Tokens[i].End), Text: parse.QuoteIdentIfNeeded(name)})
 }
 
-func (d *ddl) edit(e parse.Edit) { d.edits = append(d.edits, e) }
+func (d *ddlMapper) addEdit(e parse.Edit) { d.edits = append(d.edits, e) }
 
-// before inserts text before token i of the statement.
-func (d *ddl) before(i int, text string) {
-	if ph := d.phrase(); i >= 0 && i < len(ph.Tokens) {
+// insertBefore inserts text before token i of the statement.
+func (d *ddlMapper) insertBefore(i int, text string) {
+	if ph := d.statementTokens(); i >= 0 && i < len(ph.Tokens) {
 		at := int(ph.Tokens[i].Start)
-		d.edit(parse.Edit{Start: at, End: at, Text: text})
+		d.addEdit(parse.Edit{Start: at, End: at, Text: text})
 	}
 }
 
-// behind inserts text after token i of the statement.
-func (d *ddl) behind(i int, text string) {
-	if ph := d.phrase(); i >= 0 && i < len(ph.Tokens) {
+// insertAfter inserts text after token i of the statement.
+func (d *ddlMapper) insertAfter(i int, text string) {
+	if ph := d.statementTokens(); i >= 0 && i < len(ph.Tokens) {
 		at := int(ph.Tokens[i].End)
-		d.edit(parse.Edit{Start: at, End: at, Text: text})
+		d.addEdit(parse.Edit{Start: at, End: at, Text: text})
 	}
 }
 
 // renameList replaces mapped names in a list of columns by their physical names. The names are in a field of
 // node, and open is the list's parenthesis.
-func (d *ddl) renameList(node parse.Message, field string, open int, mapped func(name string) bool) {
+func (d *ddlMapper) renameList(node parse.TreeNode, field string, open int, mapped func(name string) bool) {
 	i := 0
 	var tokens []int
 	for name := range node.List(field) {
 		if text := name.Text("sval"); mapped(text) {
 			if tokens == nil {
-				tokens = d.phrase().Listed(open)
+				tokens = d.statementTokens().ListedNames(open)
 			}
 			if i >= len(tokens) {
 				d.refuse("The place of a name was not found in the text.")
@@ -159,10 +159,10 @@ func (d *ddl) renameList(node parse.Message, field string, open int, mapped func
 }
 
 // rewriteName replaces token i by a name that a field of node gets.
-func (d *ddl) rewriteName(node parse.Message, field string, i int, name string) {
-	d.write(i, name)
+func (d *ddlMapper) rewriteName(node parse.TreeNode, field string, i int, name string) {
+	d.replaceName(i, name)
 	d.meant.Set(node, field, parse.Value{Bytes: []byte(name)})
 }
 
 // isBytea reports whether a type is bytea.
-func isBytea(kind parse.Message) bool { return parse.IsType(kind, "bytea") }
+func isBytea(kind parse.TreeNode) bool { return parse.IsType(kind, "bytea") }

@@ -6,60 +6,60 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// derive replaces mapped tables in a query that only reads by derived tables with the clients' columns. The
+// useDerivedTables replaces mapped tables in a query that only reads by derived tables with the clients' columns. The
 // result is correct for every query, but no index over a mapped column can serve it. why is the reason for the
 // refusal of other statements.
-func (m *mapper) derive(node parse.Message, why string) {
+func (m *queryMapper) useDerivedTables(node parse.TreeNode, why string) {
 	query := node
-	for slices.Contains([]string{"ExplainStmt", "PrepareStmt", "DeclareCursorStmt", "ViewStmt", "CopyStmt", "CreateTableAsStmt"}, query.Name()) {
+	for slices.Contains([]string{"ExplainStmt", "PrepareStmt", "DeclareCursorStmt", "ViewStmt", "CopyStmt", "CreateTableAsStmt"}, query.TypeName()) {
 		query = query.Child("query")
 	}
-	if !query.Is("SelectStmt") || writes(query) {
+	if !query.Is("SelectStmt") || writesOrLocks(query) {
 		m.refuse(why)
 		return
 	}
 	hidden := map[string]bool{}
-	commonNames(query, hidden)
+	collectCTENames(query, hidden)
 	m.aliases, m.wholes = map[string]bool{}, map[string]bool{}
-	aliasNames(query, m.aliases)
-	wholeRows(query, m.wholes)
-	m.deriveIn(query, hidden)
+	collectAliases(query, m.aliases)
+	collectWholeRowNames(query, m.wholes)
+	m.deriveTablesIn(query, hidden)
 }
 
-// writes reports whether a query changes data or locks rows.
-func writes(node parse.Message) bool {
-	switch node.Name() {
+// writesOrLocks reports whether a query changes data or locks rows.
+func writesOrLocks(node parse.TreeNode) bool {
+	switch node.TypeName() {
 	case "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt", "LockingClause", "IntoClause":
 		return true
 	}
-	for child := range node.Nodes() {
-		if child.Shape != nil && writes(child) {
+	for child := range node.Children() {
+		if child.Shape != nil && writesOrLocks(child) {
 			return true
 		}
 	}
 	return false
 }
 
-// commonNames adds the names of a query's WITH queries to names.
-func commonNames(node parse.Message, names map[string]bool) {
+// collectCTENames adds the names of a query's WITH queries to names.
+func collectCTENames(node parse.TreeNode, names map[string]bool) {
 	if node.Is("CommonTableExpr") {
 		names[node.Text("ctename")] = true
 	}
-	for child := range node.Nodes() {
+	for child := range node.Children() {
 		if child.Shape != nil {
-			commonNames(child, names)
+			collectCTENames(child, names)
 		}
 	}
 }
 
-// aliasNames collects the aliases in a query.
-func aliasNames(node parse.Message, names map[string]bool) {
+// collectAliases collects the aliases in a query.
+func collectAliases(node parse.TreeNode, names map[string]bool) {
 	if node.Is("Alias") {
 		names[node.Text("aliasname")] = true
 	}
-	for child := range node.Nodes() {
+	for child := range node.Children() {
 		if child.Shape != nil {
-			aliasNames(child, names)
+			collectAliases(child, names)
 		}
 	}
 }
@@ -67,25 +67,25 @@ func aliasNames(node parse.Message, names map[string]bool) {
 // rowTypeOf is the function that returns a row's type. The row type of a derived table has no name.
 const rowTypeOf = "pg_typeof"
 
-// wholeRows collects names by which an expression may read a table's whole row. An argument of pg_typeof is
+// collectWholeRowNames collects names by which an expression may read a table's whole row. An argument of pg_typeof is
 // added a second time, with rowTypeOf before it.
-func wholeRows(node parse.Message, names map[string]bool) {
-	for number, v := range node.Each() {
+func collectWholeRowNames(node parse.TreeNode, names map[string]bool) {
+	for number, v := range node.EachField() {
 		if int(number) >= len(node.Shape.Fields) || node.Shape.Fields[number].Shape == nil {
 			continue
 		}
-		child := parse.Message{Shape: node.Shape.Fields[number].Shape, Wire: v.Bytes}
+		child := parse.TreeNode{Shape: node.Shape.Fields[number].Shape, Wire: v.Bytes}
 		if child.Is("Node") {
-			child = child.Kind()
+			child = child.NodeContent()
 		}
 		if child.Shape == nil {
 			continue
 		}
 		if !child.Is("ColumnRef") {
-			wholeRows(child, names)
-			if child.Is("FuncCall") && parse.FunctionOf(child) == rowTypeOf {
+			collectWholeRowNames(child, names)
+			if child.Is("FuncCall") && parse.CalledFunction(child) == rowTypeOf {
 				asked := map[string]bool{}
-				wholeRows(child, asked)
+				collectWholeRowNames(child, asked)
 				for name := range asked {
 					names[rowTypeOf+name] = true
 				}
@@ -101,56 +101,56 @@ func wholeRows(node parse.Message, names map[string]bool) {
 	}
 }
 
-// deriveIn replaces the mapped tables in a tree by derived tables.
-func (m *mapper) deriveIn(node parse.Message, hidden map[string]bool) {
-	for number, v := range node.Each() {
+// deriveTablesIn replaces the mapped tables in a tree by derived tables.
+func (m *queryMapper) deriveTablesIn(node parse.TreeNode, hidden map[string]bool) {
+	for number, v := range node.EachField() {
 		if int(number) >= len(node.Shape.Fields) || node.Shape.Fields[number].Shape == nil {
 			continue
 		}
-		n := parse.Message{Shape: node.Shape.Fields[number].Shape, Wire: v.Bytes}
+		n := parse.TreeNode{Shape: node.Shape.Fields[number].Shape, Wire: v.Bytes}
 		inner := n
 		if n.Is("Node") {
-			inner = n.Kind()
+			inner = n.NodeContent()
 		}
 		switch {
 		case inner.Shape == nil:
 		case inner.Is("RangeVar") && n.Is("Node"):
 			m.deriveTable(n, inner, hidden)
 		case inner.Is("ColumnRef"):
-			m.deriveName(inner)
+			m.dropSchemaFromRef(inner)
 		case inner.Is("A_Indirection") && inner.Child("arg").Is("SubLink") && inner.Child("indirection").Is("String"):
 			m.refuse("A field of a query's row is read.")
 		default:
-			m.deriveIn(inner, hidden)
+			m.deriveTablesIn(inner, hidden)
 		}
 	}
 }
 
 // deriveTable replaces one table by a derived table, if it has mapped columns.
-func (m *mapper) deriveTable(n, node parse.Message, hidden map[string]bool) {
+func (m *queryMapper) deriveTable(n, node parse.TreeNode, hidden map[string]bool) {
 	name := node.Text("relname")
 	unqualified := node.Text("schemaname") == ""
-	rel, known := m.r.Names.Find(node.Text("schemaname"), name)
-	if known && (rel == nil || !rel.Maps()) {
+	rel, known := m.r.Names.FindRelation(node.Text("schemaname"), name)
+	if known && (rel == nil || !rel.HasMapped()) {
 		return
 	}
 	if !known || unqualified && hidden[name] {
-		m.refuse("Nobody can tell which table the name " + parse.Written(name) + " stands for.")
+		m.refuse("Nobody can tell which table the name " + parse.QuoteIdentIfNeeded(name) + " stands for.")
 		return
 	}
-	var columns []attribute
+	var columns []itemColumn
 	for _, c := range rel.Columns {
-		columns = append(columns, attribute{name: c.Name, server: c.Physical(), mapped: c.Mapped})
+		columns = append(columns, itemColumn{name: c.Name, server: c.ServerName(), mapped: c.Mapped})
 	}
-	at := m.token(node)
+	at := m.tokenOf(node)
 	first := at
-	if m.ph.Word(at-1, "only") {
+	if m.ph.IsKeyword(at-1, "only") {
 		first--
 	}
-	text, as := m.r.By.naturally(node, columns), ""
+	text, as := m.r.By.clientColumnsQuery(node, columns), ""
 	alias := node.Values("alias")
 	if len(alias) == 0 {
-		as = " AS " + parse.Identifier(name)
+		as = " AS " + parse.QuoteIdent(name)
 	}
 	// A row of a table has the table's column names, but a row of a derived table has those of its alias.
 	renamed := false
@@ -158,32 +158,32 @@ func (m *mapper) deriveTable(n, node parse.Message, hidden map[string]bool) {
 		name, renamed = node.Child("alias").Text("aliasname"), len(node.Child("alias").Values("colnames")) > 0
 	}
 	if m.wholes[rowTypeOf+name] || renamed && m.wholes[name] {
-		m.refuse("The whole row of " + parse.Written(name) + " is read, by its type or by names of columns that it has beside its own.")
+		m.refuse("The whole row of " + parse.QuoteIdentIfNeeded(name) + " is read, by its type or by names of columns that it has beside its own.")
 		return
 	}
-	m.edit(first, m.lastOf(at), "("+text+")"+as)
-	for _, from := range m.parsed("SELECT FROM (" + text + ") AS " + parse.Identifier(name)).Wrapped("from_clause") {
-		m.meant.Replace(n, from)
+	m.replaceTokens(first, m.qualifiedNameEnd(at), "("+text+")"+as)
+	for _, from := range m.parseSQL("SELECT FROM (" + text + ") AS " + parse.QuoteIdent(name)).WrappedNodes("from_clause") {
+		m.meant.ReplaceContent(n, from)
 		if len(alias) > 0 {
-			m.meant.Set(from.Kind(), "alias", alias...)
+			m.meant.Set(from.NodeContent(), "alias", alias...)
 		}
 	}
 }
 
-// deriveName removes the schema from a reference to a column of a derived table.
-func (m *mapper) deriveName(ref parse.Message) {
+// dropSchemaFromRef removes the schema from a reference to a column of a derived table.
+func (m *queryMapper) dropSchemaFromRef(ref parse.TreeNode) {
 	fields, names := ref.Values("fields"), ref.Names("fields")
 	if len(fields) != 3 || len(names) < 2 {
 		return
 	}
-	if rel, _ := m.r.Names.Find(names[0], names[1]); rel == nil || !rel.Maps() {
+	if rel, _ := m.r.Names.FindRelation(names[0], names[1]); rel == nil || !rel.HasMapped() {
 		return
 	}
 	if m.aliases[names[1]] { // without the schema, the name could mean the alias
-		m.refuse("Nobody can tell which table the name " + parse.Written(names[1]) + " stands for.")
+		m.refuse("Nobody can tell which table the name " + parse.QuoteIdentIfNeeded(names[1]) + " stands for.")
 		return
 	}
-	at := m.token(ref)
-	m.edit(at, at+1, "")
+	at := m.tokenOf(ref)
+	m.replaceTokens(at, at+1, "")
 	m.meant.Set(ref, "fields", fields[1:]...)
 }

@@ -6,287 +6,287 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// expr rewrites an expression. Mapped columns in it are read as bytea.
-func (m *mapper) expr(s *scope, n parse.Message) {
-	node := n.Kind()
-	switch node.Name() {
+// rewriteExpr rewrites an expression. Mapped columns in it are read as bytea.
+func (m *queryMapper) rewriteExpr(s *scope, n parse.TreeNode) {
+	node := n.NodeContent()
+	switch node.TypeName() {
 	case "":
 	case "ColumnRef":
-		if c, ok := m.column(s, node); ok {
-			m.read(n, node, c)
+		if c, ok := m.resolveColumn(s, node); ok {
+			m.convertRef(n, node, c)
 		}
 	case "A_Expr":
-		if m.plainly || !m.compare(s, node) {
-			m.children(s, node)
+		if m.readAllAsBytea || !m.rewriteComparison(s, node) {
+			m.rewriteChildren(s, node)
 		}
 	case "NullTest":
-		if c, ok := m.bare(s, node.Node("arg")); ok {
+		if c, ok := m.bareMappedColumn(s, node.WrappedNode("arg")); ok {
 			m.renameRef(node.Child("arg"), c)
 		} else {
-			m.children(s, node)
+			m.rewriteChildren(s, node)
 		}
 	case "SubLink":
-		m.subLink(s, node)
+		m.rewriteSubLink(s, node)
 	case "FuncCall":
-		m.call(s, node)
+		m.rewriteCall(s, node)
 	case "GroupingFunc":
-		for _, arg := range node.Wrapped("args") {
-			m.ordered(s, arg)
+		for _, arg := range node.WrappedNodes("args") {
+			m.rewriteOrderedKey(s, arg)
 		}
 	case "A_Indirection":
-		if !m.fieldOf(s, n, node) {
-			m.children(s, node)
+		if !m.rewriteRowField(s, n, node) {
+			m.rewriteChildren(s, node)
 		}
 	case "RowExpr":
-		m.row(s, node)
+		m.rewriteRow(s, node)
 	case "BoolExpr", "BooleanTest", "CaseExpr", "CaseWhen", "CoalesceExpr", "MinMaxExpr", "TypeCast", "A_ArrayExpr",
 		"A_Indices", "CollateClause", "NamedArgExpr", "List", "SQLValueFunction",
 		"ParamRef", "A_Const", "SetToDefault", "CurrentOfExpr", "String", "A_Star":
-		m.children(s, node)
+		m.rewriteChildren(s, node)
 	default:
-		m.unreadable(s, node)
+		m.refuseUnknownNode(s, node)
 	}
 }
 
-// children rewrites the expressions in the fields of a node.
-func (m *mapper) children(s *scope, node parse.Message) {
-	for number, v := range node.Each() {
+// rewriteChildren rewrites the expressions in the fields of a node.
+func (m *queryMapper) rewriteChildren(s *scope, node parse.TreeNode) {
+	for number, v := range node.EachField() {
 		if int(number) >= len(node.Shape.Fields) {
 			continue
 		}
 		switch f := node.Shape.Fields[number]; {
 		case f.Shape == nil, f.Shape.Name == "TypeName":
 		case f.Shape.Name == "Node":
-			m.expr(s, parse.Message{Shape: f.Shape, Wire: v.Bytes})
+			m.rewriteExpr(s, parse.TreeNode{Shape: f.Shape, Wire: v.Bytes})
 		case node.Is("A_Const"):
 		default:
-			m.unreadable(s, parse.Message{Shape: f.Shape, Wire: v.Bytes})
+			m.refuseUnknownNode(s, parse.TreeNode{Shape: f.Shape, Wire: v.Bytes})
 		}
 	}
 }
 
-// row rewrites a row expression. A star in it is replaced by the columns.
-func (m *mapper) row(s *scope, node parse.Message) {
+// rewriteRow rewrites a row expression. A star in it is replaced by the columns.
+func (m *queryMapper) rewriteRow(s *scope, node parse.TreeNode) {
 	var list []parse.Value
 	all, spelt := node.Values("args"), false
-	for i, n := range node.Wrapped("args") {
-		if columns := m.starOf(s, n.Kind()); mapsAny(columns) {
+	for i, n := range node.WrappedNodes("args") {
+		if columns := m.knownStarColumns(s, n.NodeContent()); anyMapped(columns) {
 			var texts []string
 			for _, c := range columns {
-				text := c.written()
+				text := c.sqlName()
 				if c.mapped {
-					text = m.r.By.Bytea(text)
+					text = m.r.By.ByteaSQL(text)
 				}
 				texts = append(texts, text)
 			}
 			text := strings.Join(texts, ", ")
-			at := m.token(n.Kind())
-			m.edit(at, m.lastOf(at), text)
-			for target := range m.parsed("SELECT " + text).List("target_list") {
+			at := m.tokenOf(n.NodeContent())
+			m.replaceTokens(at, m.qualifiedNameEnd(at), text)
+			for target := range m.parseSQL("SELECT " + text).List("target_list") {
 				list = append(list, target.Values("val")...)
 			}
 			spelt = true
 			continue
 		}
 		list = append(list, all[i])
-		m.expr(s, n)
+		m.rewriteExpr(s, n)
 	}
 	if spelt {
 		m.meant.Set(node, "args", list...)
 	}
 }
 
-// starOf returns the columns of a star. It returns none if some are unknown, and for any other node.
-func (m *mapper) starOf(s *scope, node parse.Message) []attribute {
+// knownStarColumns returns the columns of a star. It returns none if some are unknown, and for any other node.
+func (m *queryMapper) knownStarColumns(s *scope, node parse.TreeNode) []itemColumn {
 	if !isStar(node) {
 		return nil
 	}
-	columns, known := m.starred(s, node)
+	columns, known := m.resolveStar(s, node)
 	if !known {
 		return nil
 	}
 	return columns
 }
 
-// fieldOf rewrites a field of a whole row, as in (t).k. It returns false for any other expression.
-func (m *mapper) fieldOf(s *scope, n, node parse.Message) bool {
-	c, ok := m.rowField(s, node)
+// rewriteRowField rewrites a field of a whole row, as in (t).k. It returns false for any other expression.
+func (m *queryMapper) rewriteRowField(s *scope, n, node parse.TreeNode) bool {
+	c, ok := m.resolveRowField(s, node)
 	if ok && c.mapped {
-		m.readField(n, node, node.Child("indirection"), c)
+		m.convertRowField(n, node, node.Child("indirection"), c)
 	}
 	return ok
 }
 
-// rowField returns the column that a field of a whole row is.
-func (m *mapper) rowField(s *scope, node parse.Message) (attribute, bool) {
+// resolveRowField returns the column that a field of a whole row is.
+func (m *queryMapper) resolveRowField(s *scope, node parse.TreeNode) (itemColumn, bool) {
 	row, field := node.Child("arg"), node.Child("indirection")
 	if !row.Is("ColumnRef") || !field.Is("String") || len(node.Values("indirection")) != 1 {
-		return attribute{}, false
+		return itemColumn{}, false
 	}
 	names := row.Names("fields")
 	if len(names) != 1 {
-		return attribute{}, false
+		return itemColumn{}, false
 	}
 	for level := s; level != nil; level = level.outer {
-		if len(level.named(names[0])) > 0 {
-			return attribute{}, false
+		if len(level.columnIndexes(names[0])) > 0 {
+			return itemColumn{}, false
 		}
 	}
-	it := s.item("", names[0])
+	it := s.findItem("", names[0])
 	if it == nil {
-		return attribute{}, false
+		return itemColumn{}, false
 	}
 	for _, c := range it.columns {
 		if c.name == field.Text("sval") {
 			return c, true
 		}
 	}
-	return attribute{}, false
+	return itemColumn{}, false
 }
 
-// readField converts (t).k of a mapped column to bytea.
-func (m *mapper) readField(n, node, field parse.Message, c attribute) {
-	first := m.token(node.Child("arg"))
+// convertRowField converts (t).k of a mapped column to bytea.
+func (m *queryMapper) convertRowField(n, node, field parse.TreeNode, c itemColumn) {
+	first := m.tokenOf(node.Child("arg"))
 	last := first + 1
-	for m.ph.Punct(last, ')') {
-		first = m.pair(last)
+	for m.ph.IsPunct(last, ')') {
+		first = m.matchingParen(last)
 		last++
 	}
 	by := m.r.By
-	m.before(first, by.toBytea.open)
+	m.insertBefore(first, by.toBytea.open)
 	if c.name != c.server {
-		m.rename(field, "sval", last+1, c.server)
+		m.renameField(field, "sval", last+1, c.server)
 	}
-	m.behind(last+1, by.toBytea.close)
-	m.meant.Convert(n, by.unhexed())
+	m.insertAfter(last+1, by.toBytea.close)
+	m.meant.WrapInSample(n, by.byteaTree())
 }
 
-// unreadable refuses a node of an unknown kind if it may read a column.
-func (m *mapper) unreadable(s *scope, node parse.Message) {
-	if reads(node) {
-		m.cannot("An expression of the kind " + node.Name() + " is not rewritten.")
+// refuseUnknownNode refuses a node of an unknown kind if it may read a column.
+func (m *queryMapper) refuseUnknownNode(s *scope, node parse.TreeNode) {
+	if containsColumnOrQuery(node) {
+		m.recordUnconvertible("An expression of the kind " + node.TypeName() + " is not rewritten.")
 	}
 }
 
-// reads reports whether a tree contains a column reference or a query.
-func reads(node parse.Message) bool {
+// containsColumnOrQuery reports whether a tree contains a column reference or a query.
+func containsColumnOrQuery(node parse.TreeNode) bool {
 	if node.Shape == nil {
 		return false
 	}
-	switch node.Name() {
+	switch node.TypeName() {
 	case "ColumnRef", "RangeVar", "SelectStmt":
 		return true
 	}
-	for child := range node.Nodes() {
-		if child.Shape != nil && reads(child) {
+	for child := range node.Children() {
+		if child.Shape != nil && containsColumnOrQuery(child) {
 			return true
 		}
 	}
 	return false
 }
 
-// bare returns the mapped column if an expression is only a reference to one.
-func (m *mapper) bare(s *scope, n parse.Message) (attribute, bool) {
-	ref := n.Kind()
+// bareMappedColumn returns the mapped column if an expression is only a reference to one.
+func (m *queryMapper) bareMappedColumn(s *scope, n parse.TreeNode) (itemColumn, bool) {
+	ref := n.NodeContent()
 	if !ref.Is("ColumnRef") {
-		return attribute{}, false
+		return itemColumn{}, false
 	}
-	return m.column(s, ref)
+	return m.resolveColumn(s, ref)
 }
 
-// read converts a reference to a mapped column to bytea.
-func (m *mapper) read(n, ref parse.Message, c attribute) {
-	at, by := m.token(ref), m.r.By
-	m.before(at, by.toBytea.open)
+// convertRef converts a reference to a mapped column to bytea.
+func (m *queryMapper) convertRef(n, ref parse.TreeNode, c itemColumn) {
+	at, by := m.tokenOf(ref), m.r.By
+	m.insertBefore(at, by.toBytea.open)
 	m.renameRef(ref, c)
-	m.behind(m.lastOf(at), by.toBytea.close)
-	m.meant.Convert(n, by.unhexed())
+	m.insertAfter(m.qualifiedNameEnd(at), by.toBytea.close)
+	m.meant.WrapInSample(n, by.byteaTree())
 }
 
-// lastOf returns the last token of the qualified name that begins at token i.
-func (m *mapper) lastOf(i int) int {
+// qualifiedNameEnd returns the last token of the qualified name that begins at token i.
+func (m *queryMapper) qualifiedNameEnd(i int) int {
 	if i < 0 {
 		return -1
 	}
-	return m.ph.Qualified(i) - 1
+	return m.ph.AfterQualifiedName(i) - 1
 }
 
 // renameRef replaces the name in a reference by the server's.
-func (m *mapper) renameRef(ref parse.Message, c attribute) {
+func (m *queryMapper) renameRef(ref parse.TreeNode, c itemColumn) {
 	if c.name == c.server {
 		return
 	}
-	var last parse.Message
+	var last parse.TreeNode
 	for last = range ref.List("fields") {
 	}
-	m.rename(last, "sval", m.lastOf(m.token(ref)), c.server)
+	m.renameField(last, "sval", m.qualifiedNameEnd(m.tokenOf(ref)), c.server)
 }
 
-// value converts a bytea value to hexadecimal digits, between the tokens first and last. The value is written
+// convertValue converts a bytea value to hexadecimal digits, between the tokens first and last. The value is written
 // to a mapped column or compared with one.
-func (m *mapper) value(s *scope, n parse.Message, first, last int) {
-	if n.Kind().Is("SetToDefault") {
+func (m *queryMapper) convertValue(s *scope, n parse.TreeNode, first, last int) {
+	if n.NodeContent().Is("SetToDefault") {
 		return
 	}
-	if c, ok := m.bare(s, n); ok {
-		m.renameRef(n.Kind(), c)
+	if c, ok := m.bareMappedColumn(s, n); ok {
+		m.renameRef(n.NodeContent(), c)
 		return
 	}
 	by := m.r.By
-	m.before(first, by.toHex.open)
-	m.expr(s, n)
-	m.behind(last, by.toHex.close)
-	m.meant.Convert(n, by.hexed())
+	m.insertBefore(first, by.toHex.open)
+	m.rewriteExpr(s, n)
+	m.insertAfter(last, by.toHex.close)
+	m.meant.WrapInSample(n, by.hexTree())
 }
 
-// subLink rewrites a query within an expression.
-func (m *mapper) subLink(s *scope, node parse.Message) {
-	test, query := node.Node("testexpr"), node.Child("subselect")
+// rewriteSubLink rewrites a query within an expression.
+func (m *queryMapper) rewriteSubLink(s *scope, node parse.TreeNode) {
+	test, query := node.WrappedNode("testexpr"), node.Child("subselect")
 	if test.Shape == nil {
-		m.query(query, s)
+		m.rewriteQuery(query, s)
 		return
 	}
-	wanted, any := m.wantedBy(s, test)
+	wanted, any := m.wantedColumns(s, test)
 	operator := node.Names("oper_name")
-	if m.plainly || !any || len(operator) > 1 || len(operator) == 1 && !orders[operator[0]] || !m.fits(query, wanted) {
-		m.expr(s, test)
-		m.query(query, s)
+	if m.readAllAsBytea || !any || len(operator) > 1 || len(operator) == 1 && !digitSafeOperators[operator[0]] || !m.canReturnDigits(query, wanted) {
+		m.rewriteExpr(s, test)
+		m.rewriteQuery(query, s)
 		return
 	}
-	if c, ok := m.bare(s, test); ok {
-		m.renameRef(test.Kind(), c)
+	if c, ok := m.bareMappedColumn(s, test); ok {
+		m.renameRef(test.NodeContent(), c)
 	} else {
-		for _, element := range test.Kind().Wrapped("args") {
-			m.ordered(s, element)
+		for _, element := range test.NodeContent().WrappedNodes("args") {
+			m.rewriteOrderedKey(s, element)
 		}
 	}
-	m.selects(query, &scope{outer: s}, wanted)
+	m.rewriteSelect(query, &scope{outer: s}, wanted)
 }
 
-// wantedBy reports which columns of a query an expression compares with mapped columns.
-func (m *mapper) wantedBy(s *scope, test parse.Message) (wanted []bool, any bool) {
-	all := []parse.Message{test}
-	if row := test.Kind(); row.Is("RowExpr") {
-		all = row.Wrapped("args")
+// wantedColumns reports which columns of a query an expression compares with mapped columns.
+func (m *queryMapper) wantedColumns(s *scope, test parse.TreeNode) (wanted []bool, any bool) {
+	all := []parse.TreeNode{test}
+	if row := test.NodeContent(); row.Is("RowExpr") {
+		all = row.WrappedNodes("args")
 	}
 	for _, n := range all {
-		_, ok := m.bare(s, n)
+		_, ok := m.bareMappedColumn(s, n)
 		wanted, any = append(wanted, ok), any || ok
 	}
 	return wanted, any
 }
 
-// fits reports whether a query can return hexadecimal digits for the columns wanted.
-func (m *mapper) fits(query parse.Message, wanted []bool) bool {
-	if !oneSelect(query) {
+// canReturnDigits reports whether a query can return hexadecimal digits for the columns wanted.
+func (m *queryMapper) canReturnDigits(query parse.TreeNode, wanted []bool) bool {
+	if !isPlainSelect(query) {
 		return false
 	}
-	targets := query.Wrapped("target_list")
-	if len(targets) != len(wanted) || len(targets) > 1 && sortsOutput(query) {
+	targets := query.WrappedNodes("target_list")
+	if len(targets) != len(wanted) || len(targets) > 1 && sortsByOutput(query) {
 		return false
 	}
 	for i, n := range targets {
-		target := n.Kind()
+		target := n.NodeContent()
 		value := target.Child("val")
 		if isStar(value) || wanted[i] && (isUntyped(value) || m.targetEnd(target) < 0) {
 			return false
@@ -295,13 +295,13 @@ func (m *mapper) fits(query parse.Message, wanted []bool) bool {
 	return true
 }
 
-// oneSelect reports whether a query is a single SELECT without DISTINCT and GROUP BY.
-func oneSelect(query parse.Message) bool {
+// isPlainSelect reports whether a query is a single SELECT without DISTINCT and GROUP BY.
+func isPlainSelect(query parse.TreeNode) bool {
 	return query.Is("SelectStmt") && query.Integer("op") <= 1 && len(query.Values("distinct_clause")) == 0 && !query.Has("values_lists", "group_clause")
 }
 
-// sortsOutput reports whether a query may be sorted by the name or number of a result column.
-func sortsOutput(query parse.Message) bool {
+// sortsByOutput reports whether a query may be sorted by the name or number of a result column.
+func sortsByOutput(query parse.TreeNode) bool {
 	for sort := range query.List("sort_clause") {
 		if by := sort.Child("node"); by.Is("A_Const") || by.Is("ColumnRef") && len(by.Values("fields")) == 1 {
 			return true
@@ -311,10 +311,10 @@ func sortsOutput(query parse.Message) bool {
 }
 
 // isUntyped reports whether a value gets its type from its context.
-func isUntyped(value parse.Message) bool { return value.Is("A_Const") || value.Is("ParamRef") }
+func isUntyped(value parse.TreeNode) bool { return value.Is("A_Const") || value.Is("ParamRef") }
 
 // isStar reports whether a result expression is * or table.*.
-func isStar(value parse.Message) bool {
+func isStar(value parse.TreeNode) bool {
 	star := false
 	if value.Is("ColumnRef") {
 		for field := range value.List("fields") {
@@ -324,56 +324,57 @@ func isStar(value parse.Message) bool {
 	return star
 }
 
-// call rewrites a function call.
-func (m *mapper) call(s *scope, node parse.Message) {
-	for _, arg := range node.Wrapped("args") {
-		m.expr(s, arg)
+// rewriteCall rewrites a function call.
+func (m *queryMapper) rewriteCall(s *scope, node parse.TreeNode) {
+	for _, arg := range node.WrappedNodes("args") {
+		m.rewriteExpr(s, arg)
 	}
 	for sort := range node.List("agg_order") {
-		if by := sort.Node("node"); node.Flag("agg_distinct") || node.Flag("agg_within_group") {
-			m.expr(s, by)
+		if by := sort.WrappedNode("node"); node.Flag("agg_distinct") || node.Flag("agg_within_group") {
+			m.rewriteExpr(s, by)
 		} else {
-			m.sorted(s, sort)
+			m.rewriteSortKey(s, sort)
 		}
 	}
-	if filter := node.Node("agg_filter"); filter.Shape != nil {
-		m.expr(s, filter)
+	if filter := node.WrappedNode("agg_filter"); filter.Shape != nil {
+		m.rewriteExpr(s, filter)
 	}
-	m.window(s, node.Child("over"))
+	m.rewriteWindow(s, node.Child("over"))
 }
 
-// window rewrites the keys and offsets of a window.
-func (m *mapper) window(s *scope, node parse.Message) {
+// rewriteWindow rewrites the keys and offsets of a window.
+func (m *queryMapper) rewriteWindow(s *scope, node parse.TreeNode) {
 	if node.Shape == nil {
 		return
 	}
-	for _, n := range node.Wrapped("partition_clause") {
-		m.ordered(s, n)
+	for _, n := range node.WrappedNodes("partition_clause") {
+		m.rewriteOrderedKey(s, n)
 	}
 	for sort := range node.List("order_clause") {
-		m.sorted(s, sort)
+		m.rewriteSortKey(s, sort)
 	}
 	for _, field := range []string{"start_offset", "end_offset"} {
-		if n := node.Node(field); n.Shape != nil {
-			m.expr(s, n)
+		if n := node.WrappedNode(field); n.Shape != nil {
+			m.rewriteExpr(s, n)
 		}
 	}
 }
 
-// sorted rewrites a sort key that cannot be the name of a result column.
-func (m *mapper) sorted(s *scope, sort parse.Message) {
+// rewriteSortKey rewrites a sort key that cannot be the name of a result column.
+func (m *queryMapper) rewriteSortKey(s *scope, sort parse.TreeNode) {
 	if sort.Has("use_op") {
-		m.expr(s, sort.Node("node"))
+		m.rewriteExpr(s, sort.WrappedNode("node"))
 		return
 	}
-	m.ordered(s, sort.Node("node"))
+	m.rewriteOrderedKey(s, sort.WrappedNode("node"))
 }
 
-// ordered rewrites a key by which rows are sorted, grouped or compared. Hexadecimal digits sort as their bytes do.
-func (m *mapper) ordered(s *scope, n parse.Message) {
-	if c, ok := m.bare(s, n); ok {
-		m.renameRef(n.Kind(), c)
+// rewriteOrderedKey rewrites a key by which rows are sorted, grouped or compared. Hexadecimal digits sort as their
+// bytes do.
+func (m *queryMapper) rewriteOrderedKey(s *scope, n parse.TreeNode) {
+	if c, ok := m.bareMappedColumn(s, n); ok {
+		m.renameRef(n.NodeContent(), c)
 		return
 	}
-	m.expr(s, n)
+	m.rewriteExpr(s, n)
 }

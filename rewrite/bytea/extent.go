@@ -5,40 +5,40 @@ import "github.com/sluice-proxy/sluice/rewrite/parse"
 // The functions in this file find the first and last token of an operand. The tree has only one position for each node,
 // and no parentheses.
 
-// root returns the token that the tree names as the position of an expression. infix reports that an operand
+// rootToken returns the token that the tree names as the position of an expression. infix reports that an operand
 // precedes the token.
-func (m *mapper) root(n parse.Message) (at int, infix bool) {
+func (m *queryMapper) rootToken(n parse.TreeNode) (at int, infix bool) {
 	at = -1
-	switch n.Name() {
+	switch n.TypeName() {
 	case "ColumnRef", "ParamRef", "A_Const", "FuncCall", "CaseExpr", "CoalesceExpr", "MinMaxExpr",
 		"A_ArrayExpr", "RowExpr", "SQLValueFunction", "SetToDefault":
-		return m.token(n), false
+		return m.tokenOf(n), false
 	case "SubLink":
-		return m.token(n), n.Child("testexpr").Shape != nil
+		return m.tokenOf(n), n.Child("testexpr").Shape != nil
 	case "TypeCast":
-		at = m.token(n)
+		at = m.tokenOf(n)
 		return at, at >= 0 && m.ph.Tokens[at].Kind == parse.CastToken
 	case "A_Expr":
-		return m.token(n), n.Child("lexpr").Shape != nil
+		return m.tokenOf(n), n.Child("lexpr").Shape != nil
 	case "NullTest", "BooleanTest", "CollateClause":
-		return m.token(n), true
+		return m.tokenOf(n), true
 	case "BoolExpr":
-		return m.token(n), !m.ph.Word(m.token(n), "not")
+		return m.tokenOf(n), !m.ph.IsKeyword(m.tokenOf(n), "not")
 	}
 	return at, false
 }
 
-// end returns the last token of an expression that begins at token start, or -1 if it is unclear.
-func (m *mapper) end(n parse.Message, start int) int {
+// exprEnd returns the last token of an expression that begins at token start, or -1 if it is unclear.
+func (m *queryMapper) exprEnd(n parse.TreeNode, start int) int {
 	if n.Is("A_Indirection") {
 		return m.indirectionEnd(n, start)
 	}
-	at, infix := m.root(n)
+	at, infix := m.rootToken(n)
 	if at < 0 || start < 0 {
 		return m.literalEnd(n, start)
 	}
-	if m.ph.Punct(start, '(') {
-		switch close := m.pair(start); {
+	if m.ph.IsPunct(start, '(') {
+		switch close := m.matchingParen(start); {
 		case !infix && at >= start && at <= close, infix && at < close:
 			return close
 		case !infix:
@@ -54,21 +54,21 @@ func (m *mapper) end(n parse.Message, start int) int {
 }
 
 // infixEnd returns the last token of an expression whose operator is token at.
-func (m *mapper) infixEnd(n parse.Message, at int) int {
+func (m *queryMapper) infixEnd(n parse.TreeNode, at int) int {
 	switch {
 	case n.Is("TypeCast"):
 		return m.typeEnd(at + 1)
 	case n.Is("A_Expr") && n.Integer("kind") == opExpr && m.ph.Tokens[at].Kind == parse.OperatorToken:
-		return m.end(n.Child("rexpr"), at+1)
+		return m.exprEnd(n.Child("rexpr"), at+1)
 	}
 	return -1
 }
 
 // prefixEnd returns the last token of an expression that begins at its position, token at.
-func (m *mapper) prefixEnd(n parse.Message, at int) int {
-	switch n.Name() {
+func (m *queryMapper) prefixEnd(n parse.TreeNode, at int) int {
+	switch n.TypeName() {
 	case "ColumnRef":
-		return m.ph.Qualified(at) - 1
+		return m.ph.AfterQualifiedName(at) - 1
 	case "ParamRef", "SetToDefault":
 		return at
 	case "A_Const":
@@ -77,16 +77,16 @@ func (m *mapper) prefixEnd(n parse.Message, at int) int {
 		}
 		return m.stringEnd(at)
 	case "FuncCall":
-		return m.callEnd(m.ph.Qualified(at))
+		return m.callEnd(m.ph.AfterQualifiedName(at))
 	case "SQLValueFunction", "CoalesceExpr", "MinMaxExpr":
-		if m.ph.Punct(at+1, '(') {
-			return m.pair(at + 1)
+		if m.ph.IsPunct(at+1, '(') {
+			return m.matchingParen(at + 1)
 		}
 		return at
 	case "CaseExpr":
 		return m.caseEnd(at)
 	case "A_ArrayExpr", "RowExpr", "SubLink", "TypeCast":
-		return m.pair(at + 1)
+		return m.matchingParen(at + 1)
 	case "A_Expr":
 		return m.infixEnd(n, at)
 	}
@@ -94,19 +94,19 @@ func (m *mapper) prefixEnd(n parse.Message, at int) int {
 }
 
 // literalEnd returns the last token of a constant with a type before it, as in date '2026-01-01'.
-func (m *mapper) literalEnd(n parse.Message, start int) int {
-	if !n.Is("TypeCast") || start < 0 || !m.ph.Name(start) {
+func (m *queryMapper) literalEnd(n parse.TreeNode, start int) int {
+	if !n.Is("TypeCast") || start < 0 || !m.ph.IsName(start) {
 		return -1
 	}
-	at := m.token(n.Child("arg"))
-	if at != m.ph.Qualified(start) {
+	at := m.tokenOf(n.Child("arg"))
+	if at != m.ph.AfterQualifiedName(start) {
 		return -1
 	}
 	return m.stringEnd(at)
 }
 
 // stringEnd returns the last token of a constant, which may continue on the next line.
-func (m *mapper) stringEnd(at int) int {
+func (m *queryMapper) stringEnd(at int) int {
 	if at >= len(m.ph.Tokens) {
 		return -1
 	}
@@ -117,20 +117,20 @@ func (m *mapper) stringEnd(at int) int {
 }
 
 // callEnd returns the last token of a function call whose arguments open at token i.
-func (m *mapper) callEnd(i int) int {
-	if !m.ph.Punct(i, '(') {
+func (m *queryMapper) callEnd(i int) int {
+	if !m.ph.IsPunct(i, '(') {
 		return -1
 	}
-	end := m.pair(i)
-	if m.ph.Words(end+1, "within", "group") {
-		end = m.pair(end + 3)
+	end := m.matchingParen(i)
+	if m.ph.AreKeywords(end+1, "within", "group") {
+		end = m.matchingParen(end + 3)
 	}
-	if end > 0 && m.ph.Word(end+1, "filter") && m.ph.Punct(end+2, '(') {
-		end = m.pair(end + 2)
+	if end > 0 && m.ph.IsKeyword(end+1, "filter") && m.ph.IsPunct(end+2, '(') {
+		end = m.matchingParen(end + 2)
 	}
-	if end > 0 && m.ph.Word(end+1, "over") {
-		if m.ph.Punct(end+2, '(') {
-			return m.pair(end + 2)
+	if end > 0 && m.ph.IsKeyword(end+1, "over") {
+		if m.ph.IsPunct(end+2, '(') {
+			return m.matchingParen(end + 2)
 		}
 		return end + 2
 	}
@@ -138,17 +138,17 @@ func (m *mapper) callEnd(i int) int {
 }
 
 // caseEnd returns the END token of the CASE at token i.
-func (m *mapper) caseEnd(i int) int {
+func (m *queryMapper) caseEnd(i int) int {
 	for depth := 0; i >= 0 && i < len(m.ph.Tokens); i++ {
 		switch {
-		case m.ph.Punct(i, '('):
-			if i = m.pair(i); i < 0 {
+		case m.ph.IsPunct(i, '('):
+			if i = m.matchingParen(i); i < 0 {
 				return -1
 			}
-		case m.ph.Punct(i-1, '.'):
-		case m.ph.Word(i, "case"):
+		case m.ph.IsPunct(i-1, '.'):
+		case m.ph.IsKeyword(i, "case"):
 			depth++
-		case m.ph.Word(i, "end"):
+		case m.ph.IsKeyword(i, "end"):
 			if depth--; depth == 0 {
 				return i
 			}
@@ -158,39 +158,39 @@ func (m *mapper) caseEnd(i int) int {
 }
 
 // typeEnd returns the last token of a type name that begins at token i.
-func (m *mapper) typeEnd(i int) int {
+func (m *queryMapper) typeEnd(i int) int {
 	ph := &m.ph
-	if !ph.Name(i) || ph.Word(i, "interval") || ph.Word(i, "setof") || ph.Word(i, "national") {
+	if !ph.IsName(i) || ph.IsKeyword(i, "interval") || ph.IsKeyword(i, "setof") || ph.IsKeyword(i, "national") {
 		return -1
 	}
 	first := i
-	i = ph.Qualified(i) - 1
+	i = ph.AfterQualifiedName(i) - 1
 	switch {
-	case ph.Word(i, "double") && ph.Word(i+1, "precision"), ph.Word(i+1, "varying"):
+	case ph.IsKeyword(i, "double") && ph.IsKeyword(i+1, "precision"), ph.IsKeyword(i+1, "varying"):
 		i++
 	}
-	if ph.Punct(i+1, '(') {
-		i = m.pair(i + 1)
+	if ph.IsPunct(i+1, '(') {
+		i = m.matchingParen(i + 1)
 	}
-	if (ph.Word(first, "timestamp") || ph.Word(first, "time")) && ph.Words(i+2, "time", "zone") {
+	if (ph.IsKeyword(first, "timestamp") || ph.IsKeyword(first, "time")) && ph.AreKeywords(i+2, "time", "zone") {
 		i += 3
 	}
-	for i >= 0 && ph.Punct(i+1, '[') {
-		i = m.pair(i + 1)
+	for i >= 0 && ph.IsPunct(i+1, '[') {
+		i = m.matchingParen(i + 1)
 	}
 	return i
 }
 
 // indirectionEnd returns the last token of an expression with subscripts or fields.
-func (m *mapper) indirectionEnd(n parse.Message, start int) int {
-	i := m.end(n.Child("arg"), start)
-	for range n.Wrapped("indirection") {
+func (m *queryMapper) indirectionEnd(n parse.TreeNode, start int) int {
+	i := m.exprEnd(n.Child("arg"), start)
+	for range n.WrappedNodes("indirection") {
 		switch {
 		case i < 0:
 			return -1
-		case m.ph.Punct(i+1, '['):
-			i = m.pair(i + 1)
-		case m.ph.Punct(i+1, '.'):
+		case m.ph.IsPunct(i+1, '['):
+			i = m.matchingParen(i + 1)
+		case m.ph.IsPunct(i+1, '.'):
 			i += 2
 		default:
 			return -1
@@ -199,14 +199,14 @@ func (m *mapper) indirectionEnd(n parse.Message, start int) int {
 	return i
 }
 
-// begin returns the first token of an expression that ends at token end, or -1 if the start is unclear.
-func (m *mapper) begin(n parse.Message, end int) int {
-	at, infix := m.root(n)
+// exprBegin returns the first token of an expression that ends at token end, or -1 if the start is unclear.
+func (m *queryMapper) exprBegin(n parse.TreeNode, end int) int {
+	at, infix := m.rootToken(n)
 	if at < 0 || end < 0 {
 		return -1
 	}
-	if m.ph.Punct(end, ')') {
-		if open := m.pair(end); at > open {
+	if m.ph.IsPunct(end, ')') {
+		if open := m.matchingParen(end); at > open {
 			return open
 		}
 	}
@@ -215,30 +215,30 @@ func (m *mapper) begin(n parse.Message, end int) int {
 	}
 	switch {
 	case n.Is("A_Expr") && n.Integer("kind") == opExpr && m.ph.Tokens[at].Kind == parse.OperatorToken:
-		return m.begin(n.Child("lexpr"), at-1)
+		return m.exprBegin(n.Child("lexpr"), at-1)
 	case n.Is("TypeCast"), n.Is("CollateClause"):
-		return m.begin(n.Child("arg"), at-1)
+		return m.exprBegin(n.Child("arg"), at-1)
 	}
 	return -1
 }
 
-// items returns the first and last tokens of the n items of a list whose parenthesis or bracket opens at token
+// itemSpans returns the first and last tokens of the n items of a list whose parenthesis or bracket opens at token
 // i. It returns nil if the list does not have n items.
-func (m *mapper) items(i, n int) [][2]int {
-	end := m.pair(i)
+func (m *queryMapper) itemSpans(i, n int) [][2]int {
+	end := m.matchingParen(i)
 	if end < 0 {
 		return nil
 	}
 	var all [][2]int
 	first := i + 1
 	for i++; i <= end; i++ {
-		if i == end || m.ph.Punct(i, ',') {
+		if i == end || m.ph.IsPunct(i, ',') {
 			all = append(all, [2]int{first, i - 1})
 			first = i + 1
 			continue
 		}
-		if m.ph.Punct(i, '(') || m.ph.Punct(i, '[') {
-			if i = m.pair(i); i < 0 {
+		if m.ph.IsPunct(i, '(') || m.ph.IsPunct(i, '[') {
+			if i = m.matchingParen(i); i < 0 {
 				return nil
 			}
 		}

@@ -6,71 +6,71 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// from adds the items of FROM, or of USING in a DELETE, to a scope.
-func (m *mapper) from(s *scope, items []parse.Message) {
+// addFromItems adds the items of FROM, or of USING in a DELETE, to a scope.
+func (m *queryMapper) addFromItems(s *scope, items []parse.TreeNode) {
 	for _, n := range items {
-		s.view = s.and(m.fromItem(s, s.view, n))
+		s.columnView = s.union(m.resolveFromItem(s, s.columnView, n))
 	}
 }
 
-// fromItem returns the view of one item of FROM. beside is the view that LATERAL may refer to.
-func (m *mapper) fromItem(s *scope, beside view, n parse.Message) view {
-	node := n.Kind()
-	switch node.Name() {
+// resolveFromItem returns the view of one item of FROM. beside is the view that LATERAL may refer to.
+func (m *queryMapper) resolveFromItem(s *scope, beside columnView, n parse.TreeNode) columnView {
+	node := n.NodeContent()
+	switch node.TypeName() {
 	case "RangeVar":
 		if node.Text("schemaname") == "" {
-			if cte, ok := s.common(node.Text("relname")); ok {
-				return cte.item(cte.name).called(node.Child("alias")).view()
+			if cte, ok := s.findCTE(node.Text("relname")); ok {
+				return cte.asItem(cte.name).applyAlias(node.Child("alias")).asView()
 			}
 		}
-		return m.relation(node)
+		return m.resolveRelation(node)
 	case "RangeSubselect":
 		around := &scope{outer: s.outer, ctes: s.ctes}
 		if node.Flag("lateral") {
-			around.view = beside
+			around.columnView = beside
 		}
-		return m.query(node.Child("subquery"), around).item("").called(node.Child("alias")).view()
+		return m.rewriteQuery(node.Child("subquery"), around).asItem("").applyAlias(node.Child("alias")).asView()
 	case "RangeFunction":
-		return m.function(s, beside, node)
+		return m.resolveFromFunction(s, beside, node)
 	case "JoinExpr":
-		return m.join(s, beside, node)
+		return m.resolveJoin(s, beside, node)
 	case "RangeTableSample":
-		v := m.fromItem(s, beside, node.Node("relation"))
-		if v.maps() {
+		v := m.resolveFromItem(s, beside, node.WrappedNode("relation"))
+		if v.hasMapped() {
 			m.refuse("TABLESAMPLE over a mapped table is not rewritten.")
 		}
 		return v
 	}
-	m.unreadable(&scope{view: beside, outer: s.outer, ctes: s.ctes}, node)
-	it := &item{unknown: true}
-	return it.called(node.Child("alias")).view()
+	m.refuseUnknownNode(&scope{columnView: beside, outer: s.outer, ctes: s.ctes}, node)
+	it := &fromItem{unknown: true}
+	return it.applyAlias(node.Child("alias")).asView()
 }
 
-// oneColumn are functions of pg_catalog that return one column for each call.
-var oneColumn = []string{"unnest", "generate_series", "generate_subscripts", "regexp_split_to_table", "string_to_table",
+// oneColumnFuncs are functions of pg_catalog that return one column for each call.
+var oneColumnFuncs = []string{"unnest", "generate_series", "generate_subscripts", "regexp_split_to_table", "string_to_table",
 	"json_array_elements", "jsonb_array_elements", "json_array_elements_text", "jsonb_array_elements_text",
 	"json_object_keys", "jsonb_object_keys", "regexp_matches"}
 
-// function returns the view of a function in FROM. The columns of functions with several are unknown.
-func (m *mapper) function(s *scope, beside view, node parse.Message) view {
-	around := &scope{view: beside, outer: s.outer, ctes: s.ctes}
-	it := &item{unknown: true}
+// resolveFromFunction returns the view of a function in FROM. The columns of functions with several are unknown.
+func (m *queryMapper) resolveFromFunction(s *scope, beside columnView, node parse.TreeNode) columnView {
+	around := &scope{columnView: beside, outer: s.outer, ctes: s.ctes}
+	it := &fromItem{unknown: true}
 	calls := 0
-	for _, list := range node.Wrapped("functions") {
-		for _, f := range list.Kind().Wrapped("items") {
-			if call := f.Kind(); call.Is("FuncCall") {
+	for _, list := range node.WrappedNodes("functions") {
+		for _, f := range list.NodeContent().WrappedNodes("items") {
+			if call := f.NodeContent(); call.Is("FuncCall") {
 				calls++
 				names := call.Names("funcname")
 				it.name = names[len(names)-1]
-				it.unknown = calls > 1 || !slices.Contains(oneColumn, it.name)
+				it.unknown = calls > 1 || !slices.Contains(oneColumnFuncs, it.name)
 			}
-			if f.Kind().Shape != nil {
-				m.expr(around, f)
+			if f.NodeContent().Shape != nil {
+				m.rewriteExpr(around, f)
 			}
 		}
 	}
 	for column := range node.List("coldeflist") {
-		it.columns = append(it.columns, columnNamed(column.Text("colname")))
+		it.columns = append(it.columns, unmappedColumn(column.Text("colname")))
 		it.unknown = false
 	}
 	alias := node.Child("alias")
@@ -78,64 +78,64 @@ func (m *mapper) function(s *scope, beside view, node parse.Message) view {
 		it.name = alias.Text("aliasname")
 	}
 	if !it.unknown && len(it.columns) == 0 {
-		it.columns = append(it.columns, columnNamed(it.name))
+		it.columns = append(it.columns, unmappedColumn(it.name))
 		if node.Flag("ordinality") {
-			it.columns = append(it.columns, columnNamed("ordinality"))
+			it.columns = append(it.columns, unmappedColumn("ordinality"))
 		}
 	}
-	return it.called(alias).view()
+	return it.applyAlias(alias).asView()
 }
 
-func columnNamed(name string) attribute { return attribute{name: name, server: name} }
+func unmappedColumn(name string) itemColumn { return itemColumn{name: name, server: name} }
 
-// join returns the view of a join. The join's condition refers to its two sides.
-func (m *mapper) join(s *scope, beside view, node parse.Message) view {
-	left := m.fromItem(s, beside, node.Node("larg"))
-	right := m.fromItem(s, beside.and(left), node.Node("rarg"))
-	both := left.and(right)
-	if quals := node.Node("quals"); quals.Shape != nil {
-		m.expr(&scope{view: both, outer: s.outer, ctes: s.ctes}, quals)
+// resolveJoin returns the view of a join. The join's condition refers to its two sides.
+func (m *queryMapper) resolveJoin(s *scope, beside columnView, node parse.TreeNode) columnView {
+	left := m.resolveFromItem(s, beside, node.WrappedNode("larg"))
+	right := m.resolveFromItem(s, beside.union(left), node.WrappedNode("rarg"))
+	both := left.union(right)
+	if quals := node.WrappedNode("quals"); quals.Shape != nil {
+		m.rewriteExpr(&scope{columnView: both, outer: s.outer, ctes: s.ctes}, quals)
 	}
 	using := node.Names("using_clause")
 	if node.Flag("is_natural") {
-		using = m.naturally(left, right)
+		using = m.naturalJoinColumns(left, right)
 	}
 	if len(using) > 0 {
-		both.columns = m.merged(left, right, using, m.usingNames(node, left, right))
+		both.columns = m.mergedColumns(left, right, using, m.rewriteUsing(node, left, right))
 	}
 	if alias := node.Child("alias"); alias.Shape != nil {
-		return m.joinAlias(both, alias)
+		return m.aliasJoin(both, alias)
 	}
-	if node.Child("join_using_alias").Shape != nil && both.maps() {
-		m.cannot("JOIN USING with an alias is not rewritten.")
+	if node.Child("join_using_alias").Shape != nil && both.hasMapped() {
+		m.recordUnconvertible("JOIN USING with an alias is not rewritten.")
 	}
 	return both
 }
 
-// naturally returns the names of the columns that NATURAL JOIN merges.
-func (m *mapper) naturally(left, right view) (names []string) {
-	if (left.unknown || right.unknown) && (left.maps() || right.maps()) {
-		m.cannot("NATURAL JOIN of a table whose columns are not known is not rewritten.")
+// naturalJoinColumns returns the names of the columns that NATURAL JOIN merges.
+func (m *queryMapper) naturalJoinColumns(left, right columnView) (names []string) {
+	if (left.unknown || right.unknown) && (left.hasMapped() || right.hasMapped()) {
+		m.recordUnconvertible("NATURAL JOIN of a table whose columns are not known is not rewritten.")
 	}
 	for _, l := range left.columns {
-		if slices.ContainsFunc(right.columns, func(c attribute) bool { return c.name == l.name }) {
+		if slices.ContainsFunc(right.columns, func(c itemColumn) bool { return c.name == l.name }) {
 			names = append(names, l.name)
 		}
 	}
 	return names
 }
 
-// merged returns the columns of a join that merges some. A merged column must not be mapped, unless both sides
+// mergedColumns returns the columns of a join that merges some. A merged column must not be mapped, unless both sides
 // have the same name on the server. same maps column names to that name.
-func (m *mapper) merged(left, right view, using []string, same map[string]string) []attribute {
+func (m *queryMapper) mergedColumns(left, right columnView, using []string, same map[string]string) []itemColumn {
 	set := make(map[string]bool, len(using))
-	var all, rest []attribute
+	var all, rest []itemColumn
 	for _, name := range using {
 		set[name] = true
 		if server := same[name]; server != "" {
-			all = append(all, attribute{name: name, server: server, mapped: true})
+			all = append(all, itemColumn{name: name, server: server, mapped: true})
 		} else {
-			all = append(all, columnNamed(name))
+			all = append(all, unmappedColumn(name))
 		}
 	}
 	for _, c := range slices.Concat(left.columns, right.columns) {
@@ -143,46 +143,46 @@ func (m *mapper) merged(left, right view, using []string, same map[string]string
 		case !set[c.name]:
 			rest = append(rest, c)
 		case c.mapped && same[c.name] == "":
-			m.cannot("A join merges a mapped column with another.")
+			m.recordUnconvertible("A join merges a mapped column with another.")
 		}
 	}
 	return append(all, rest...)
 }
 
-// usingNames rewrites the names in JOIN USING that both sides have mapped. It returns their names on the server.
-func (m *mapper) usingNames(node parse.Message, left, right view) map[string]string {
+// rewriteUsing rewrites the names in JOIN USING that both sides have mapped. It returns their names on the server.
+func (m *queryMapper) rewriteUsing(node parse.TreeNode, left, right columnView) map[string]string {
 	if !node.Child("rarg").Is("RangeVar") || node.Flag("is_natural") {
 		return nil
 	}
-	i := m.lastOf(m.token(node.Child("rarg"))) + 1
-	for i > 0 && i < len(m.ph.Tokens) && !m.ph.Word(i, "using") {
-		if m.ph.Punct(i, '(') && m.pair(i) > 0 {
-			i = m.pair(i)
+	i := m.qualifiedNameEnd(m.tokenOf(node.Child("rarg"))) + 1
+	for i > 0 && i < len(m.ph.Tokens) && !m.ph.IsKeyword(i, "using") {
+		if m.ph.IsPunct(i, '(') && m.matchingParen(i) > 0 {
+			i = m.matchingParen(i)
 		}
 		i++
 	}
-	names := node.Wrapped("using_clause")
-	spans := m.items(i+1, len(names))
+	names := node.WrappedNodes("using_clause")
+	spans := m.itemSpans(i+1, len(names))
 	if spans == nil {
 		return nil
 	}
 	same := map[string]string{}
 	for j, n := range names {
-		name := n.Kind().Text("sval")
-		l, inLeft := onlyMapped(left, name)
-		r, inRight := onlyMapped(right, name)
+		name := n.NodeContent().Text("sval")
+		l, inLeft := soleMappedColumn(left, name)
+		r, inRight := soleMappedColumn(right, name)
 		if inLeft && inRight && l.server == r.server {
 			same[name] = l.server
 			if l.server != name {
-				m.rename(n.Kind(), "sval", spans[j][0], l.server)
+				m.renameField(n.NodeContent(), "sval", spans[j][0], l.server)
 			}
 		}
 	}
 	return same
 }
 
-// onlyMapped returns the mapped column with a name, if no other column has the name.
-func onlyMapped(v view, name string) (found attribute, ok bool) {
+// soleMappedColumn returns the mapped column with a name, if no other column has the name.
+func soleMappedColumn(v columnView, name string) (found itemColumn, ok bool) {
 	n := 0
 	for _, c := range v.columns {
 		if c.name == name {
@@ -192,20 +192,20 @@ func onlyMapped(v view, name string) (found attribute, ok bool) {
 	return found, n == 1 && found.mapped
 }
 
-// joinAlias returns the view of a join with an alias, which hides the names inside.
-func (m *mapper) joinAlias(both view, alias parse.Message) view {
-	if both.maps() {
-		m.cannot("A join with an alias over a mapped table is not rewritten.")
+// aliasJoin returns the view of a join with an alias, which hides the names inside.
+func (m *queryMapper) aliasJoin(both columnView, alias parse.TreeNode) columnView {
+	if both.hasMapped() {
+		m.recordUnconvertible("A join with an alias over a mapped table is not rewritten.")
 	}
-	it := &item{unknown: both.unknown}
+	it := &fromItem{unknown: both.unknown}
 	for _, c := range both.columns {
-		it.columns = append(it.columns, columnNamed(c.name))
+		it.columns = append(it.columns, unmappedColumn(c.name))
 	}
-	return it.called(alias).view()
+	return it.applyAlias(alias).asView()
 }
 
-// with adds WITH queries to a scope.
-func (m *mapper) with(s *scope, clause parse.Message) {
+// addCTEs adds WITH queries to a scope.
+func (m *queryMapper) addCTEs(s *scope, clause parse.TreeNode) {
 	if clause.Shape == nil {
 		return
 	}
@@ -215,13 +215,13 @@ func (m *mapper) with(s *scope, clause parse.Message) {
 		query := cte.Child("ctequery")
 		around := s
 		if clause.Flag("recursive") {
-			seen := outputs{names: names, unknown: len(names) == 0}
+			seen := queryColumns{names: names, unknown: len(names) == 0}
 			if query.Is("SelectStmt") && len(names) == 0 {
-				seen = leftNames(query)
+				seen = recursiveQueryColumns(query)
 			}
-			around = &scope{outer: s, ctes: []commonTable{{name, seen}}}
+			around = &scope{outer: s, ctes: []cteTable{{name, seen}}}
 		}
-		made := m.query(query, around)
+		made := m.rewriteQuery(query, around)
 		for i, n := range names {
 			if i < len(made.names) {
 				made.names[i] = n
@@ -232,23 +232,23 @@ func (m *mapper) with(s *scope, clause parse.Message) {
 		if cte.Child("search_clause").Shape != nil || cte.Child("cycle_clause").Shape != nil {
 			made.unknown = true
 		}
-		s.ctes = append(s.ctes, commonTable{name, made})
+		s.ctes = append(s.ctes, cteTable{name, made})
 	}
 }
 
-// leftNames returns the result columns of a recursive query, by its first SELECT.
-func leftNames(query parse.Message) outputs {
+// recursiveQueryColumns returns the result columns of a recursive query, by its first SELECT.
+func recursiveQueryColumns(query parse.TreeNode) queryColumns {
 	for query.Child("larg").Shape != nil {
 		query = query.Child("larg")
 	}
-	var o outputs
+	var o queryColumns
 	for target := range query.List("target_list") {
 		name := target.Text("name")
 		if name == "" {
-			if val := target.Node("val"); isStar(val.Kind()) {
-				return outputs{unknown: true}
+			if val := target.WrappedNode("val"); isStar(val.NodeContent()) {
+				return queryColumns{unknown: true}
 			}
-			name, _ = parse.Figure(target.Node("val"))
+			name, _ = parse.FigureColumnName(target.WrappedNode("val"))
 		}
 		o.names = append(o.names, name)
 	}

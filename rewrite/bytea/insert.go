@@ -7,12 +7,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// insert rewrites an INSERT, and returns its result columns.
-func (m *mapper) insert(node parse.Message, outer *scope) outputs {
+// rewriteInsert rewrites an INSERT, and returns its result columns.
+func (m *queryMapper) rewriteInsert(node parse.TreeNode, outer *scope) queryColumns {
 	s := &scope{outer: outer}
-	m.with(s, node.Child("with_clause"))
-	target := m.relation(node.Child("relation"))
-	wanted := m.columns(target, node)
+	m.addCTEs(s, node.Child("with_clause"))
+	target := m.resolveRelation(node.Child("relation"))
+	wanted := m.rewriteInsertColumns(target, node)
 	switch query := node.Child("select_stmt"); {
 	case query.Shape == nil:
 	case query.Has("values_lists") && !query.Has("with_clause", "sort_clause", "limit_offset", "limit_count", "locking_clause"):
@@ -20,14 +20,15 @@ func (m *mapper) insert(node parse.Message, outer *scope) outputs {
 	default:
 		m.insertQuery(s, node, query, wanted)
 	}
-	m.conflict(s, target, node.Child("on_conflict_clause"))
-	within := &scope{view: target, outer: outer, ctes: s.ctes}
-	_, made := m.targets(within, node, "returning_list", nil)
+	m.rewriteOnConflict(s, target, node.Child("on_conflict_clause"))
+	within := &scope{columnView: target, outer: outer, ctes: s.ctes}
+	_, made := m.rewriteTargets(within, node, "returning_list", nil)
 	return made
 }
 
-// columns rewrites the column list of an INSERT. wanted reports for each target column whether it is mapped.
-func (m *mapper) columns(target view, node parse.Message) (wanted []bool) {
+// rewriteInsertColumns rewrites the column list of an INSERT. wanted reports for each target column whether it is
+// mapped.
+func (m *queryMapper) rewriteInsertColumns(target columnView, node parse.TreeNode) (wanted []bool) {
 	if !node.Has("cols") {
 		for _, c := range target.items[0].columns {
 			wanted = append(wanted, c.mapped)
@@ -35,13 +36,13 @@ func (m *mapper) columns(target view, node parse.Message) (wanted []bool) {
 		return wanted
 	}
 	for res := range node.List("cols") {
-		wanted = append(wanted, m.assigned(target, res))
+		wanted = append(wanted, m.rewriteTargetColumn(target, res))
 	}
 	return wanted
 }
 
-// assigned rewrites the name of a target column, and reports whether the column is mapped.
-func (m *mapper) assigned(target view, res parse.Message) bool {
+// rewriteTargetColumn rewrites the name of a target column, and reports whether the column is mapped.
+func (m *queryMapper) rewriteTargetColumn(target columnView, res parse.TreeNode) bool {
 	name := res.Text("name")
 	for _, c := range target.items[0].columns {
 		if c.name != name || !c.mapped {
@@ -50,13 +51,13 @@ func (m *mapper) assigned(target view, res parse.Message) bool {
 		if res.Has("indirection") {
 			m.refuse("A part of a mapped column is written to.")
 		}
-		m.rename(res, "name", m.token(res), c.server)
+		m.renameField(res, "name", m.tokenOf(res), c.server)
 		return true
 	}
 	return false
 }
 
-func anyOf(wanted []bool) bool {
+func anyTrue(wanted []bool) bool {
 	for _, w := range wanted {
 		if w {
 			return true
@@ -66,86 +67,87 @@ func anyOf(wanted []bool) bool {
 }
 
 // insertValues rewrites the VALUES of an INSERT.
-func (m *mapper) insertValues(s *scope, node, query parse.Message, wanted []bool) {
+func (m *queryMapper) insertValues(s *scope, node, query parse.TreeNode, wanted []bool) {
 	within := &scope{outer: s}
-	open := m.head(node)
-	for m.ph.Punct(open, '(') {
+	open := m.insertQueryStart(node)
+	for m.ph.IsPunct(open, '(') {
 		open++
 	}
 	open++ // after VALUES
 	for row := range query.List("values_lists") {
-		items := row.Wrapped("items")
+		items := row.WrappedNodes("items")
 		var spans [][2]int
-		if anyOf(wanted) {
-			if spans = m.items(open, len(items)); spans == nil {
-				m.lost()
+		if anyTrue(wanted) {
+			if spans = m.itemSpans(open, len(items)); spans == nil {
+				m.recordPositionLost()
 				return
 			}
-			open = m.pair(open) + 2
+			open = m.matchingParen(open) + 2
 		}
-		if !m.keepsTypes(within, items, wanted) {
-			m.refuseParameter()
+		if !m.keepsParamTypes(within, items, wanted) {
+			m.refuseParamTypeChange()
 			return
 		}
 		for i, n := range items {
 			if i < len(wanted) && wanted[i] {
-				m.value(within, n, spans[i][0], spans[i][1])
+				m.convertValue(within, n, spans[i][0], spans[i][1])
 			} else {
-				m.expr(within, n)
+				m.rewriteExpr(within, n)
 			}
 		}
 	}
 }
 
-// head returns the first token of an INSERT's query, after the table, its columns and OVERRIDING; -1 if it is
-// not found.
-func (m *mapper) head(node parse.Message) int {
-	i := m.lastOf(m.token(node.Child("relation")))
+// insertQueryStart returns the first token of an INSERT's query, after the table, its columns and OVERRIDING; -1 if it
+// is not found.
+func (m *queryMapper) insertQueryStart(node parse.TreeNode) int {
+	i := m.qualifiedNameEnd(m.tokenOf(node.Child("relation")))
 	if i < 0 {
 		return -1
 	}
-	if i++; m.ph.Word(i, "as") {
+	if i++; m.ph.IsKeyword(i, "as") {
 		i += 2
 	}
 	if node.Has("cols") {
-		if i = m.pair(i); i < 0 {
+		if i = m.matchingParen(i); i < 0 {
 			return -1
 		}
 		i++
 	}
-	if m.ph.Word(i, "overriding") {
+	if m.ph.IsKeyword(i, "overriding") {
 		i += 3
 	}
 	return i
 }
 
 // insertQuery rewrites the query of an INSERT.
-func (m *mapper) insertQuery(s *scope, node, query parse.Message, wanted []bool) {
-	if !anyOf(wanted) {
-		m.query(query, s)
+func (m *queryMapper) insertQuery(s *scope, node, query parse.TreeNode, wanted []bool) {
+	if !anyTrue(wanted) {
+		m.rewriteQuery(query, s)
 		return
 	}
-	head := m.head(node)
-	if oneSelect(query) && !query.Has("sort_clause") && !m.ph.Punct(head, '(') && !ordersConstant(query) {
-		m.selects(query, &scope{outer: s}, wanted)
+	head := m.insertQueryStart(node)
+	if isPlainSelect(query) && !query.Has("sort_clause") && !m.ph.IsPunct(head, '(') && !windowUsesConstant(query) {
+		m.rewriteSelect(query, &scope{outer: s}, wanted)
 		return
 	}
-	m.around(s, node, query, head, wanted)
+	m.wrapInsertQuery(s, node, query, head, wanted)
 }
 
-// around puts another query around the query of an INSERT, which converts result columns to hexadecimal digits.
-func (m *mapper) around(s *scope, node, query parse.Message, head int, wanted []bool) {
-	end := m.queryEnd(head)
+// wrapInsertQuery puts another query around the query of an INSERT, which converts result columns to hexadecimal
+// digits.
+func (m *queryMapper) wrapInsertQuery(s *scope, node, query parse.TreeNode, head int, wanted []bool) {
+	end := m.insertQueryEnd(head)
 	if end < 0 {
-		m.lost()
+		m.recordPositionLost()
 		return
 	}
 	var names, targets []string
 	place := len(m.edits)
 	if query.Is("SelectStmt") && query.Integer("op") <= 1 && !query.Has("values_lists") {
-		m.constants = constantsOf(query, wanted)
+		m.constants = collectConstantRefs(query, wanted)
 	}
-	made := m.query(query, s)
+	made := m.rewriteQuery(query, s)
 	if made.unknown {
 		m.refuse("The columns that the query of the INSERT returns are not known.")
 		return
@@ -154,7 +156,7 @@ func (m *mapper) around(s *scope, node, query parse.Message, head int, wanted []
 		name := "c" + strconv.Itoa(i+1)
 		names = append(names, name)
 		if i < len(wanted) && wanted[i] && !made.digits[i] {
-			name = m.r.By.Hex(name)
+			name = m.r.By.HexSQL(name)
 		}
 		targets = append(targets, name)
 	}
@@ -162,78 +164,78 @@ func (m *mapper) around(s *scope, node, query parse.Message, head int, wanted []
 	close := ") AS sluice (" + strings.Join(names, ", ") + ")"
 	at := int(m.ph.Tokens[head].Start)
 	m.edits = append(m.edits[:place:place], append([]parse.Edit{{Start: at, End: at, Text: open}}, m.edits[place:]...)...)
-	m.behind(end, close)
-	outer := m.parsed(open + "SELECT" + close)
-	for _, from := range outer.Wrapped("from_clause") {
-		m.meant.Replace(from.Kind().Node("subquery"), node.Node("select_stmt"))
+	m.insertAfter(end, close)
+	outer := m.parseSQL(open + "SELECT" + close)
+	for _, from := range outer.WrappedNodes("from_clause") {
+		m.meant.ReplaceContent(from.NodeContent().WrappedNode("subquery"), node.WrappedNode("select_stmt"))
 	}
-	m.meant.Set(node.Node("select_stmt"), "select_stmt", parse.Value{Bytes: outer.Wire})
+	m.meant.Set(node.WrappedNode("select_stmt"), "select_stmt", parse.Value{Bytes: outer.Wire})
 }
 
-// queryEnd returns the last token of an INSERT's query, which begins at token i.
-func (m *mapper) queryEnd(i int) int {
+// insertQueryEnd returns the last token of an INSERT's query, which begins at token i.
+func (m *queryMapper) insertQueryEnd(i int) int {
 	if i < 0 {
 		return -1
 	}
 	for ; i < len(m.ph.Tokens); i++ {
 		switch {
-		case m.ph.Punct(i, '('):
-			if i = m.pair(i); i < 0 {
+		case m.ph.IsPunct(i, '('):
+			if i = m.matchingParen(i); i < 0 {
 				return -1
 			}
-		case m.ph.Punct(i, ')'), m.ph.Punct(i, ';'), m.ph.Words(i, "on", "conflict"), m.ph.Word(i, "returning"):
+		case m.ph.IsPunct(i, ')'), m.ph.IsPunct(i, ';'), m.ph.AreKeywords(i, "on", "conflict"), m.ph.IsKeyword(i, "returning"):
 			return i - 1
 		}
 	}
 	return i - 1
 }
 
-// conflict rewrites an ON CONFLICT clause.
-func (m *mapper) conflict(s *scope, target view, clause parse.Message) {
+// rewriteOnConflict rewrites an ON CONFLICT clause.
+func (m *queryMapper) rewriteOnConflict(s *scope, target columnView, clause parse.TreeNode) {
 	if clause.Shape == nil {
 		return
 	}
-	own := &scope{view: target, outer: s.outer, ctes: s.ctes}
+	own := &scope{columnView: target, outer: s.outer, ctes: s.ctes}
 	if infer := clause.Child("infer"); infer.Shape != nil {
-		m.inferred(own, target, infer)
+		m.rewriteConflictTarget(own, target, infer)
 	}
-	excluded := &item{name: "excluded", unknown: target.unknown}
+	excluded := &fromItem{name: "excluded", unknown: target.unknown}
 	excluded.columns = append(excluded.columns, target.items[0].columns...)
 	for i := range excluded.columns {
 		excluded.columns[i].of = excluded
 	}
-	both := &scope{view: target.and(excluded.view()), outer: s.outer, ctes: s.ctes}
-	m.sets(both, target, clause)
-	if where := clause.Node("where_clause"); where.Shape != nil {
-		m.expr(both, where)
+	both := &scope{columnView: target.union(excluded.asView()), outer: s.outer, ctes: s.ctes}
+	m.rewriteAssignments(both, target, clause)
+	if where := clause.WrappedNode("where_clause"); where.Shape != nil {
+		m.rewriteExpr(both, where)
 	}
 }
 
-// inferred rewrites the columns and the condition by which ON CONFLICT finds an index.
-func (m *mapper) inferred(s *scope, target view, infer parse.Message) {
-	elements := infer.Wrapped("index_elems")
+// rewriteConflictTarget rewrites the columns and the condition by which ON CONFLICT finds an index.
+func (m *queryMapper) rewriteConflictTarget(s *scope, target columnView, infer parse.TreeNode) {
+	elements := infer.WrappedNodes("index_elems")
 	if len(elements) > 0 {
-		spans := m.items(m.token(infer), len(elements))
+		spans := m.itemSpans(m.tokenOf(infer), len(elements))
 		if spans == nil {
-			m.lost()
+			m.recordPositionLost()
 			return
 		}
 		for i, n := range elements {
-			element := n.Kind()
+			element := n.NodeContent()
 			for _, c := range target.items[0].columns {
 				if c.mapped && c.name == element.Text("name") {
 					if element.Has("opclass") {
 						m.refuse("ON CONFLICT names the operator class of a mapped column.")
 					}
-					m.rename(element, "name", spans[i][0], c.server)
+					m.renameField(element, "name", spans[i][0], c.server)
 				}
 			}
-			if expr := element.Node("expr"); expr.Shape != nil {
-				m.ordered(s, expr)
+			if expr := element.WrappedNode("expr"); expr.Shape != nil {
+				m.rewriteOrderedKey(s, expr)
 			}
 		}
 	}
-	if where := infer.Node("where_clause"); where.Shape != nil {
-		m.expr(s, where)
+	if where := infer.WrappedNode("where_clause"); where.Shape != nil {
+		m.rewriteExpr(s, where)
 	}
 }

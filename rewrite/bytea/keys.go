@@ -9,16 +9,16 @@ import (
 // givenNames maps constraints to the names that they get, by address of their node.
 type givenNames map[*byte]string
 
-// constraintNames chooses names for unnamed constraints over mapped columns, as PostgreSQL would for the
+// chooseConstraintNames chooses names for unnamed constraints over mapped columns, as PostgreSQL would for the
 // clients' column names. Clients see the names in errors, and use them in ON CONFLICT ON CONSTRAINT.
-func (d *ddl) constraintNames(t *Table, create parse.Message) givenNames {
+func (d *ddlMapper) chooseConstraintNames(t *MappedTable, create parse.TreeNode) givenNames {
 	given := givenNames{}
 	if len(t.mapped) == 0 {
 		return given
 	}
-	taken := newChooser()
+	taken := newNameChooser()
 	for _, kind := range []parse.ConstrType{parse.CONSTR_CHECK, parse.CONSTR_UNIQUE, parse.CONSTR_FOREIGN} {
-		same := merged(create)
+		same := repeatedConstraints(create)
 		for constraint, keys := range parse.ConstraintsOf(create) {
 			switch name := constraint.Text("conname"); {
 			case !parse.ConstraintIs(constraint, kind):
@@ -32,11 +32,11 @@ func (d *ddl) constraintNames(t *Table, create parse.Message) givenNames {
 	return given
 }
 
-// merged returns the UNIQUE constraints that repeat an earlier one or the PRIMARY KEY. PostgreSQL creates one
-// index for equal constraints, with the name of the first.
-func merged(create parse.Message) map[*byte]bool {
+// repeatedConstraints returns the UNIQUE constraints that repeat an earlier one or the PRIMARY KEY. PostgreSQL creates
+// one index for equal constraints, with the name of the first.
+func repeatedConstraints(create parse.TreeNode) map[*byte]bool {
 	said, same := map[string]bool{}, map[*byte]bool{}
-	deferred := deferrals(create)
+	deferred := deferralCodes(create)
 	for _, kind := range []parse.ConstrType{parse.CONSTR_PRIMARY, parse.CONSTR_UNIQUE} {
 		for constraint, keys := range parse.ConstraintsOf(create) {
 			if !parse.ConstraintIs(constraint, kind) {
@@ -54,9 +54,9 @@ func merged(create parse.Message) map[*byte]bool {
 	return same
 }
 
-// deferrals returns DEFERRABLE and INITIALLY DEFERRED of all constraints as a short code. For a column
+// deferralCodes returns DEFERRABLE and INITIALLY DEFERRED of all constraints as a short code. For a column
 // constraint these are separate nodes after it.
-func deferrals(create parse.Message) map[*byte]string {
+func deferralCodes(create parse.TreeNode) map[*byte]string {
 	all := map[*byte]string{}
 	var last *byte
 	for constraint := range parse.ConstraintsOf(create) {
@@ -81,48 +81,48 @@ func deferrals(create parse.Message) map[*byte]string {
 
 // nameConstraint chooses the name of a constraint, and records it in given if the constraint has a mapped
 // column.
-func (d *ddl) nameConstraint(t *Table, constraint parse.Message, keys []string, taken chooser, given givenNames) {
+func (d *ddlMapper) nameConstraint(t *MappedTable, constraint parse.TreeNode, keys []string, taken nameChooser, given givenNames) {
 	var columns []string
 	label := "check"
 	switch parse.ConstrType(constraint.Integer("contype")) {
 	case parse.CONSTR_CHECK:
-		if columns = parse.ColumnsIn(constraint.Child("raw_expr"), nil); len(columns) > 1 { // the name contains the column only if there is one
+		if columns = parse.AppendColumnNames(constraint.Child("raw_expr"), nil); len(columns) > 1 { // the name contains the column only if there is one
 			columns = nil
 		}
 	case parse.CONSTR_UNIQUE:
 		columns, label = append(columns, keys...), "key"
-		columns = parse.DistinctNames(append(columns, constraint.Names("including")...))
+		columns = parse.NumberDuplicates(append(columns, constraint.Names("including")...))
 	case parse.CONSTR_FOREIGN:
 		columns, label = keys, "fkey"
 	}
 	name := taken.choose(t.name, columns, label)
 	for _, column := range columns { // names with a number also apply to mapped columns
-		if t.Maps(column) {
+		if t.IsMapped(column) {
 			given[&constraint.Wire[0]] = name
 		}
 	}
 }
 
 // constraintToken returns the first token of a constraint after its name.
-func (d *ddl) constraintToken(constraint parse.Message) int {
-	i := d.token(constraint.Integer("location"))
-	if d.phrase().Word(i, "constraint") {
+func (d *ddlMapper) constraintToken(constraint parse.TreeNode) int {
+	i := d.tokenAt(constraint.Integer("location"))
+	if d.statementTokens().IsKeyword(i, "constraint") {
 		i += 2
 	}
 	return i
 }
 
-// constraint rewrites a table or column constraint over the columns keys.
-func (d *ddl) constraint(t *Table, constraint parse.Message, keys []string, given givenNames) {
+// rewriteConstraint rewrites a table or column constraint over the columns keys.
+func (d *ddlMapper) rewriteConstraint(t *MappedTable, constraint parse.TreeNode, keys []string, given givenNames) {
 	if name, ok := given[&constraint.Wire[0]]; ok {
-		d.before(d.token(constraint.Integer("location")), "CONSTRAINT "+parse.Written(name)+" ")
+		d.insertBefore(d.tokenAt(constraint.Integer("location")), "CONSTRAINT "+parse.QuoteIdentIfNeeded(name)+" ")
 		d.meant.Set(constraint, "conname", parse.Value{Bytes: []byte(name)})
 	}
 	switch parse.ConstrType(constraint.Integer("contype")) {
 	case parse.CONSTR_PRIMARY, parse.CONSTR_UNIQUE:
-		d.keyColumns(t, constraint)
+		d.renameKeyColumns(t, constraint)
 	case parse.CONSTR_FOREIGN:
-		d.foreignKey(t, constraint, keys)
+		d.renameForeignKey(t, constraint, keys)
 	case parse.CONSTR_CHECK:
 		d.readAsBytea(t, constraint, "raw_expr")
 	case parse.CONSTR_EXCLUSION:
@@ -132,43 +132,43 @@ func (d *ddl) constraint(t *Table, constraint parse.Message, keys []string, give
 	}
 }
 
-// keyColumns renames the columns in a PRIMARY KEY or UNIQUE constraint of a table.
-func (d *ddl) keyColumns(t *Table, constraint parse.Message) {
+// renameKeyColumns renames the columns in a PRIMARY KEY or UNIQUE constraint of a table.
+func (d *ddlMapper) renameKeyColumns(t *MappedTable, constraint parse.TreeNode) {
 	if constraint.Child("keys").Shape == nil || len(t.mapped) == 0 {
 		return // a column constraint, or USING INDEX
 	}
-	ph := d.phrase()
+	ph := d.statementTokens()
 	open := d.constraintToken(constraint)
-	for open < len(ph.Tokens) && !ph.Punct(open, '(') {
+	for open < len(ph.Tokens) && !ph.IsPunct(open, '(') {
 		open++
 	}
-	d.renameList(constraint, "keys", open, t.Maps)
-	d.renameList(constraint, "including", ph.Closing(open)+2, t.Maps)
+	d.renameList(constraint, "keys", open, t.IsMapped)
+	d.renameList(constraint, "including", ph.ClosingParen(open)+2, t.IsMapped)
 }
 
-// foreignKey renames the columns of FOREIGN KEY and REFERENCES on both sides.
-func (d *ddl) foreignKey(t *Table, constraint parse.Message, keys []string) {
+// renameForeignKey renames the columns of FOREIGN KEY and REFERENCES on both sides.
+func (d *ddlMapper) renameForeignKey(t *MappedTable, constraint parse.TreeNode, keys []string) {
 	to := constraint.Child("pktable")
 	if to.Text("relname") != t.name || to.Text("schemaname") != t.schema {
-		d.find(to) // refuses an unknown table
+		d.findRelation(to) // refuses an unknown table
 	}
-	referred := d.r.referred(t, constraint)
-	ph := d.phrase()
+	referred := d.r.referencedColumns(t, constraint)
+	ph := d.statementTokens()
 	i := d.constraintToken(constraint)
 	for n, name := range keys {
-		if n < len(referred) && referred[n].Mapped != t.Maps(name) {
+		if n < len(referred) && referred[n].Mapped != t.IsMapped(name) {
 			d.refuse("A FOREIGN KEY pairs a bytea column that is stored as text with a column that is not: " +
 				"create the table anew with the column of type bytea, and name both in " + ColumnsKey + ".")
 		}
 	}
-	if ph.Words(i, "foreign", "key") {
-		d.renameList(constraint, "fk_attrs", i+2, t.Maps)
+	if ph.AreKeywords(i, "foreign", "key") {
+		d.renameList(constraint, "fk_attrs", i+2, t.IsMapped)
 		if constraint.Child("fk_del_set_cols").Shape != nil && len(t.mapped) > 0 {
 			d.refuse("ON DELETE SET has a list of columns.")
 		}
-		i = ph.Closing(i+2) + 1
+		i = ph.ClosingParen(i+2) + 1
 	}
-	if !ph.Word(i, "references") {
+	if !ph.IsKeyword(i, "references") {
 		d.refuse("The place of a name was not found in the text.")
 		return
 	}
@@ -176,5 +176,5 @@ func (d *ddl) foreignKey(t *Table, constraint parse.Message, keys []string) {
 	for _, column := range referred {
 		mapped[column.Name] = column.Mapped
 	}
-	d.renameList(constraint, "pk_attrs", ph.Qualified(i+1), func(name string) bool { return mapped[name] })
+	d.renameList(constraint, "pk_attrs", ph.AfterQualifiedName(i+1), func(name string) bool { return mapped[name] })
 }

@@ -13,18 +13,18 @@ const MaxMapped = parse.MaxName - len(schema.MappedSuffix)
 
 // Mapping rewrites the statements of one text for tables with mapped columns.
 type Mapping struct {
-	Names *schema.Names // decide which columns are mapped
+	Names *schema.NameResolver // decide which columns are mapped
 	By    *Conversion
 	// Check adds a CHECK for each mapped column to new tables.
 	Check bool
 	// Columns lists "table.column" pairs that new tables map although no key contains them.
 	Columns []string
 	Text    []byte
-	Tokens  *parse.Tokens // the tokens of the current statement
+	Tokens  *parse.TokenCache // the tokens of the current statement
 }
 
-// Form is the rewritten statement as edits. The zero value leaves the client's statement.
-type Form struct {
+// RewrittenForm is the rewritten statement as edits. The zero value leaves the client's statement.
+type RewrittenForm struct {
 	// Maps means that the statement concerns mapped columns, so that the client's text must not be sent.
 	Maps bool
 	// Derived means that no index over a mapped column can serve the statement.
@@ -32,44 +32,44 @@ type Form struct {
 	// Again means that the first form of the statement failed verification.
 	Again bool
 	Edits []parse.Edit
-	Meant parse.Intents
+	Meant parse.TreeChanges
 	// Refusal is the error for a statement that has no correct form, otherwise nil.
-	Refusal *Refused
+	Refusal *RefusalError
 }
 
-// Refused is an error for the client. Code is a SQLSTATE. Unsent means that the server must not get the
+// RefusalError is an error for the client. Code is a SQLSTATE. Unsent means that the server must not get the
 // statement.
-type Refused struct {
+type RefusalError struct {
 	Code, Message, Detail, Hint string
 	Unsent                      bool
 }
 
-// Map returns the form of a statement. node is its tree, start and end are its offsets in the text.
-func (m *Mapping) Map(node parse.Message, start, end int) Form {
+// MapStatement returns the form of a statement. node is its tree, start and end are its offsets in the text.
+func (m *Mapping) MapStatement(node parse.TreeNode, start, end int) RewrittenForm {
 	switch {
-	case m.rowTyped(node):
-		return Form{Refusal: RefusedFor("It names the type of a mapped table's rows, which has the columns as they are stored.")}
-	case asks(node):
+	case m.namesMappedRowType(node):
+		return RewrittenForm{Refusal: NewRefusalError("It names the type of a mapped table's rows, which has the columns as they are stored.")}
+	case isQueryStatement(node):
 		return m.mapQuery(node, start, end)
 	}
 	return m.mapDDL(node, start, end)
 }
 
-// rowTyped reports whether a tree names the row type of a table with mapped columns.
-func (m *Mapping) rowTyped(node parse.Message) bool {
+// namesMappedRowType reports whether a tree names the row type of a table with mapped columns.
+func (m *Mapping) namesMappedRowType(node parse.TreeNode) bool {
 	if node.Is("TypeName") && !node.Flag("pct_type") {
 		switch names := node.Names("names"); {
 		case len(names) == 1 && !typeNames[names[0]]:
-			rel, known := m.Names.Find("", names[0])
-			return !known || rel != nil && rel.Maps()
+			rel, known := m.Names.FindRelation("", names[0])
+			return !known || rel != nil && rel.HasMapped()
 		case len(names) > 1 && names[len(names)-2] != "pg_catalog":
-			rel, _ := m.Names.Find(names[len(names)-2], names[len(names)-1])
-			return rel != nil && rel.Maps()
+			rel, _ := m.Names.FindRelation(names[len(names)-2], names[len(names)-1])
+			return rel != nil && rel.HasMapped()
 		}
 		return false
 	}
-	for child := range node.Nodes() {
-		if child.Shape != nil && m.rowTyped(child) {
+	for child := range node.Children() {
+		if child.Shape != nil && m.namesMappedRowType(child) {
 			return true
 		}
 	}
@@ -81,9 +81,9 @@ func (m *Mapping) rowTyped(node parse.Message) bool {
 var typeNames = parse.WordSet(`text bytea name date uuid json jsonb path point box circle line lseg polygon money oid char inet cidr xml
 	record void any bit varbit xid tid cid regclass regtype regproc tsvector tsquery`)
 
-// RefusedFor returns the refusal of a statement over mapped columns that has no correct form. detail is the
+// NewRefusalError returns the refusal of a statement over mapped columns that has no correct form. detail is the
 // reason.
-func RefusedFor(detail string) *Refused {
-	return &Refused{Unsent: true, Code: "0A000", Message: "cannot map the bytea columns of the statement", Detail: detail,
+func NewRefusalError(detail string) *RefusalError {
+	return &RefusalError{Unsent: true, Code: "0A000", Message: "cannot map the bytea columns of the statement", Detail: detail,
 		Hint: "A bytea column of a key is stored as text (rewrite.bytea). Name the columns, qualified by their table, and write the statement in a simpler way."}
 }

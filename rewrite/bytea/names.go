@@ -8,30 +8,30 @@ import (
 )
 
 // physicalName returns the name of a mapped column on the server.
-func physicalName(name string) string { return schema.Column{Name: name, Mapped: true}.Physical() }
+func physicalName(name string) string { return schema.Column{Name: name, Mapped: true}.ServerName() }
 
-// chooser chooses the names that PostgreSQL gives to unnamed constraints and indexes, from the column names
+// nameChooser chooses the names that PostgreSQL gives to unnamed constraints and indexes, from the column names
 // that clients know. It considers only names in the statement. If another table has the name, the server
 // refuses the statement.
-type chooser struct {
+type nameChooser struct {
 	taken  map[string]bool
 	passes map[string]int // the number of names that were tried, by the first of them
 }
 
-func newChooser() chooser { return chooser{map[string]bool{}, map[string]int{}} }
+func newNameChooser() nameChooser { return nameChooser{map[string]bool{}, map[string]int{}} }
 
 // choose returns a name made of table, columns and label, as PostgreSQL's ChooseRelationName and
 // ChooseConstraintName do.
-func (c chooser) choose(table string, columns []string, label string) string {
-	second := parse.JoinedNames(columns)
-	first := parse.ObjectName(table, second, label)
+func (c nameChooser) choose(table string, columns []string, label string) string {
+	second := parse.JoinColumnNames(columns)
+	first := parse.MakeObjectName(table, second, label)
 	for {
 		tail := label
 		if pass := c.passes[first]; pass > 0 {
 			tail += strconv.Itoa(pass)
 		}
 		c.passes[first]++
-		if name := parse.ObjectName(table, second, tail); !c.taken[name] {
+		if name := parse.MakeObjectName(table, second, tail); !c.taken[name] {
 			c.taken[name] = true
 			return name
 		}

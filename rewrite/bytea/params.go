@@ -7,7 +7,7 @@ import "github.com/sluice-proxy/sluice/rewrite/parse"
 // later could then be bytea instead of text.
 
 // repeatsParameter reports whether a parameter occurs more than once in the text.
-func (m *mapper) repeatsParameter() bool {
+func (m *queryMapper) repeatsParameter() bool {
 	seen := map[string]bool{}
 	for i := range m.ph.Tokens {
 		if m.ph.Tokens[i].Kind != parse.ParamToken {
@@ -22,75 +22,76 @@ func (m *mapper) repeatsParameter() bool {
 	return false
 }
 
-// keepsTypes reports whether no parameter gets another type because some items are converted to hexadecimal
+// keepsParamTypes reports whether no parameter gets another type because some items are converted to hexadecimal
 // digits. items are in the order in which the server reads them.
-func (m *mapper) keepsTypes(s *scope, items []parse.Message, digits []bool) bool {
+func (m *queryMapper) keepsParamTypes(s *scope, items []parse.TreeNode, digits []bool) bool {
 	if !m.repeats {
 		return true
 	}
 	last := map[int]int{} // by parameter: the last item that needs its type
 	for i, n := range items {
-		if n.Kind().Is("ParamRef") && i < len(digits) && digits[i] {
+		if n.NodeContent().Is("ParamRef") && i < len(digits) && digits[i] {
 			continue
 		}
-		m.needsType(s, n, func(number int) { last[number] = i })
+		m.visitTypedParams(s, n, func(number int) { last[number] = i })
 	}
 	for i, n := range items {
-		if p := n.Kind(); p.Is("ParamRef") && i < len(digits) && digits[i] && last[p.Integer("number")] > i {
+		if p := n.NodeContent(); p.Is("ParamRef") && i < len(digits) && digits[i] && last[p.Integer("number")] > i {
 			return false
 		}
 	}
 	return true
 }
 
-// checkTypesOfQuery refuses a query in which the conversion to hexadecimal digits could change the type of a parameter.
-func (m *mapper) checkTypesOfQuery(s *scope, query parse.Message, digits []bool) {
-	var items []parse.Message
+// checkQueryParamTypes refuses a query in which the conversion to hexadecimal digits could change the type of a
+// parameter.
+func (m *queryMapper) checkQueryParamTypes(s *scope, query parse.TreeNode, digits []bool) {
+	var items []parse.TreeNode
 	for target := range query.List("target_list") {
-		items = append(items, target.Node("val"))
+		items = append(items, target.WrappedNode("val"))
 	}
 	for _, field := range []string{"where_clause", "having_clause", "limit_offset", "limit_count"} {
-		items = append(items, query.Node(field))
+		items = append(items, query.WrappedNode(field))
 	}
 	for _, field := range []string{"sort_clause", "group_clause", "distinct_clause", "window_clause"} {
-		items = append(items, query.Wrapped(field)...)
+		items = append(items, query.WrappedNodes(field)...)
 	}
-	if !m.keepsTypes(s, items, digits) {
-		m.refuseParameter()
+	if !m.keepsParamTypes(s, items, digits) {
+		m.refuseParamTypeChange()
 	}
 }
 
-// checkTypesOfSets refuses assignments in which the conversion to hexadecimal digits could change the type of a
+// checkAssignedParamTypes refuses assignments in which the conversion to hexadecimal digits could change the type of a
 // parameter. node is an UPDATE or ON CONFLICT clause.
-func (m *mapper) checkTypesOfSets(s *scope, target view, node parse.Message) {
+func (m *queryMapper) checkAssignedParamTypes(s *scope, target columnView, node parse.TreeNode) {
 	if !m.repeats {
 		return
 	}
-	var items []parse.Message
+	var items []parse.TreeNode
 	var digits []bool
-	var source parse.Message // of an assignment to several columns; the first one has it
-	for _, n := range node.Wrapped("target_list") {
-		res := n.Kind()
-		val := res.Node("val")
-		if several := val.Kind(); several.Is(parse.MultiAssign) {
+	var source parse.TreeNode // of an assignment to several columns; the first one has it
+	for _, n := range node.WrappedNodes("target_list") {
+		res := n.NodeContent()
+		val := res.WrappedNode("val")
+		if several := val.NodeContent(); several.Is(parse.MultiAssign) {
 			if several.Integer("colno") == 1 {
-				source = several.Node("source")
+				source = several.WrappedNode("source")
 			}
-			if row := source.Kind(); !row.Is("RowExpr") {
+			if row := source.NodeContent(); !row.Is("RowExpr") {
 				val = source
 			} else if i := several.Integer("colno") - 1; i >= 0 && i < len(row.Values("args")) {
-				val = row.Wrapped("args")[i]
+				val = row.WrappedNodes("args")[i]
 			}
 		}
-		items, digits = append(items, val), append(digits, mapsNamed(target, res.Text("name")))
+		items, digits = append(items, val), append(digits, isMappedTarget(target, res.Text("name")))
 	}
-	if !m.keepsTypes(s, items, digits) {
-		m.refuseParameter()
+	if !m.keepsParamTypes(s, items, digits) {
+		m.refuseParamTypeChange()
 	}
 }
 
-// mapsNamed reports whether a name is that of a mapped column.
-func mapsNamed(target view, name string) bool {
+// isMappedTarget reports whether a name is that of a mapped column.
+func isMappedTarget(target columnView, name string) bool {
 	for _, c := range target.items[0].columns {
 		if c.name == name && c.mapped {
 			return true
@@ -99,9 +100,9 @@ func mapsNamed(target view, name string) bool {
 	return false
 }
 
-// needsType calls found for each parameter in an expression that may get another type than bytea there.
-func (m *mapper) needsType(s *scope, n parse.Message, found func(number int)) {
-	node := n.Kind()
+// visitTypedParams calls found for each parameter in an expression that may get another type than bytea there.
+func (m *queryMapper) visitTypedParams(s *scope, n parse.TreeNode, found func(number int)) {
+	node := n.NodeContent()
 	switch {
 	case node.Shape == nil:
 		return
@@ -113,26 +114,26 @@ func (m *mapper) needsType(s *scope, n parse.Message, found func(number int)) {
 	case node.Is("SelectStmt"):
 		s = nil
 	case s != nil && node.Is("A_Expr") && parse.A_Expr_Kind(node.Integer("kind")) == parse.AEXPR_OP:
-		op, left, right := node.Names("name"), node.Node("lexpr"), node.Node("rexpr")
-		if len(op) == 1 && orders[op[0]] && (m.isMapped(s, left) && right.Kind().Is("ParamRef") || m.isMapped(s, right) && left.Kind().Is("ParamRef")) {
+		op, left, right := node.Names("name"), node.WrappedNode("lexpr"), node.WrappedNode("rexpr")
+		if len(op) == 1 && digitSafeOperators[op[0]] && (m.isMappedRef(s, left) && right.NodeContent().Is("ParamRef") || m.isMappedRef(s, right) && left.NodeContent().Is("ParamRef")) {
 			return
 		}
 	}
-	for child := range node.Nodes() {
-		m.needsType(s, child, found)
+	for child := range node.Children() {
+		m.visitTypedParams(s, child, found)
 	}
 }
 
-func (m *mapper) isMapped(s *scope, n parse.Message) bool {
-	_, ok := m.bare(s, n)
+func (m *queryMapper) isMappedRef(s *scope, n parse.TreeNode) bool {
+	_, ok := m.bareMappedColumn(s, n)
 	return ok
 }
 
-// refuseParameter refuses a statement in which the conversion to hexadecimal digits could change the type of a
+// refuseParamTypeChange refuses a statement in which the conversion to hexadecimal digits could change the type of a
 // parameter.
-func (m *mapper) refuseParameter() {
+func (m *queryMapper) refuseParamTypeChange() {
 	if m.refusal == nil {
-		m.refusal = RefusedFor("A parameter becomes a mapped column and stands in another place too, which may give it another type.")
+		m.refusal = NewRefusalError("A parameter becomes a mapped column and stands in another place too, which may give it another type.")
 		m.refusal.Hint = "Write the type behind the parameter where it becomes the column, as in $1::bytea."
 	}
 }

@@ -5,19 +5,19 @@ import "github.com/sluice-proxy/sluice/rewrite/parse"
 // CHECKs, generated columns, DEFAULTs and index expressions refer to one relation and contain no query. The functions
 // in this file make these expressions read mapped columns as bytea.
 
-// around returns the expression of sample with operand instead of NULL.
-func (d *ddl) around(sample parse.Message, operand parse.Value) parse.Value {
-	made := parse.Converted(sample)
-	d.meant.Replace(parse.Hole(made), parse.Message{Shape: made.Shape, Wire: operand.Bytes})
+// wrapOperand returns the expression of sample with operand instead of NULL.
+func (d *ddlMapper) wrapOperand(sample parse.TreeNode, operand parse.Value) parse.Value {
+	made := parse.SampleExpression(sample)
+	d.meant.ReplaceContent(parse.NullPlaceholder(made), parse.TreeNode{Shape: made.Shape, Wire: operand.Bytes})
 	return parse.Value{Bytes: made.Wire}
 }
 
 // readAsBytea makes the expressions in a field of node read a table's mapped columns as bytea.
-func (d *ddl) readAsBytea(t *Table, node parse.Message, field string) {
+func (d *ddlMapper) readAsBytea(t *MappedTable, node parse.TreeNode, field string) {
 	all := node.Values(field)
 	changed := false
 	for i, expr := range all {
-		if made, ok := d.reads(t, parse.Message{Shape: node.Shape.Fields[node.Shape.Number(field)].Shape, Wire: expr.Bytes}); ok {
+		if made, ok := d.readExpression(t, parse.TreeNode{Shape: node.Shape.Fields[node.Shape.FieldNumber(field)].Shape, Wire: expr.Bytes}); ok {
 			all[i], changed = made, true
 		}
 	}
@@ -26,10 +26,10 @@ func (d *ddl) readAsBytea(t *Table, node parse.Message, field string) {
 	}
 }
 
-// reads makes an expression read mapped columns as bytea. If the expression itself is a mapped column, ok is
+// readExpression makes an expression read mapped columns as bytea. If the expression itself is a mapped column, ok is
 // true and made replaces it.
-func (d *ddl) reads(t *Table, node parse.Message) (made parse.Value, ok bool) {
-	expr := node.Inner()
+func (d *ddlMapper) readExpression(t *MappedTable, node parse.TreeNode) (made parse.Value, ok bool) {
+	expr := node.UnwrapNode()
 	if expr.Shape == nil {
 		return parse.Value{}, false
 	}
@@ -41,39 +41,39 @@ func (d *ddl) reads(t *Table, node parse.Message) (made parse.Value, ok bool) {
 		}
 		return parse.Value{}, false
 	}
-	name, path := parse.LastName(expr)
+	name, path := parse.LastRefName(expr)
 	switch {
-	case name == t.name && len(t.mapped) > 0 && !t.Maps(name), name == "" && len(t.mapped) > 0:
+	case name == t.name && len(t.mapped) > 0 && !t.IsMapped(name), name == "" && len(t.mapped) > 0:
 		d.refuse("An expression reads a whole row.")
 		return parse.Value{}, false
-	case !t.Maps(name):
+	case !t.IsMapped(name):
 		return parse.Value{}, false
 	}
-	ph, i := d.phrase(), d.token(expr.Integer("location"))
+	ph, i := d.statementTokens(), d.tokenAt(expr.Integer("location"))
 	if i < 0 {
 		return parse.Value{}, false
 	}
-	last := ph.Qualified(i) - 1
+	last := ph.AfterQualifiedName(i) - 1
 	by := d.r.By
-	d.before(i, by.toBytea.open)
+	d.insertBefore(i, by.toBytea.open)
 	d.rewriteName(path, "sval", last, physicalName(name))
-	d.behind(last, by.toBytea.close)
-	return d.around(by.unhexed(), parse.Value{Bytes: node.Wire}), true
+	d.insertAfter(last, by.toBytea.close)
+	return d.wrapOperand(by.byteaTree(), parse.Value{Bytes: node.Wire}), true
 }
 
-// wrap converts the expression in a field of node to hexadecimal digits, between the tokens first and last.
+// convertToDigits converts the expression in a field of node to hexadecimal digits, between the tokens first and last.
 // Mapped columns in it are read as bytea.
-func (d *ddl) wrap(t *Table, node parse.Message, field string, first, last int) {
+func (d *ddlMapper) convertToDigits(t *MappedTable, node parse.TreeNode, field string, first, last int) {
 	if last < first {
 		d.refuse("The place of an expression was not found in the text.")
 		return
 	}
 	by := d.r.By
-	d.before(first, by.toHex.open)
+	d.insertBefore(first, by.toHex.open)
 	expr := node.Values(field)[0]
-	if made, ok := d.reads(t, parse.Message{Shape: parse.Shapes()["Node"], Wire: expr.Bytes}); ok {
+	if made, ok := d.readExpression(t, parse.TreeNode{Shape: parse.NodeTypes()["Node"], Wire: expr.Bytes}); ok {
 		expr = made
 	}
-	d.behind(last, by.toHex.close)
-	d.meant.Set(node, field, d.around(by.hexed(), expr))
+	d.insertAfter(last, by.toHex.close)
+	d.meant.Set(node, field, d.wrapOperand(by.hexTree(), expr))
 }

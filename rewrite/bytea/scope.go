@@ -4,40 +4,40 @@ import "github.com/sluice-proxy/sluice/rewrite/parse"
 
 // scope is one level of a query for the resolution of column names. outer is the enclosing level.
 type scope struct {
-	view
+	columnView
 	outer *scope
-	ctes  []commonTable
+	ctes  []cteTable
 	// byName maps a name to the indexes of its columns. indexed is the number of columns in that map.
 	byName  map[string][]int
 	indexed int
 }
 
-// view is the set of columns that one or several items of FROM provide.
-type view struct {
-	items []*item
+// columnView is the set of columns that one or several items of FROM provide.
+type columnView struct {
+	items []*fromItem
 	// columns are those that an unqualified name may mean, in the order of a star.
-	columns []attribute
+	columns []itemColumn
 	unknown bool // there may be other columns
 }
 
-// item is a table, query or function in FROM with its name.
-type item struct {
+// fromItem is a table, query or function in FROM with its name.
+type fromItem struct {
 	schema, name string // schema is "" for an alias or an unknown table without schema
-	columns      []attribute
+	columns      []itemColumn
 	unknown      bool
 }
 
-// attribute is a column of an item, with the names for clients (name) and on the server.
-type attribute struct {
+// itemColumn is a column of an item, with the names for clients (name) and on the server.
+type itemColumn struct {
 	name, server string
 	mapped       bool
-	of           *item // nil for a column that JOIN USING has merged
+	of           *fromItem // nil for a column that JOIN USING has merged
 }
 
-// maps reports whether a column of the view is mapped.
-func (v *view) maps() bool { return mapsAny(v.columns) }
+// hasMapped reports whether a column of the view is mapped.
+func (v *columnView) hasMapped() bool { return anyMapped(v.columns) }
 
-func mapsAny(columns []attribute) bool {
+func anyMapped(columns []itemColumn) bool {
 	for _, c := range columns {
 		if c.mapped {
 			return true
@@ -46,31 +46,31 @@ func mapsAny(columns []attribute) bool {
 	return false
 }
 
-// and returns the union of two views.
-func (v view) and(w view) view {
-	return view{
+// union returns the union of two views.
+func (v columnView) union(w columnView) columnView {
+	return columnView{
 		items:   append(v.items[:len(v.items):len(v.items)], w.items...),
 		columns: append(v.columns[:len(v.columns):len(v.columns)], w.columns...),
 		unknown: v.unknown || w.unknown,
 	}
 }
 
-// commonTable is a WITH query.
-type commonTable struct {
+// cteTable is a WITH query.
+type cteTable struct {
 	name string
-	outputs
+	queryColumns
 }
 
-// outputs are the result columns of a query, which have the same names on the server.
-type outputs struct {
+// queryColumns are the result columns of a query, which have the same names on the server.
+type queryColumns struct {
 	names   []string
 	unknown bool // there may be other columns, or another order
 	// digits contains the indexes of columns that already are hexadecimal digits of a mapped column.
 	digits map[int]bool
 }
 
-// common returns the WITH query with a name.
-func (s *scope) common(name string) (commonTable, bool) {
+// findCTE returns the WITH query with a name.
+func (s *scope) findCTE(name string) (cteTable, bool) {
 	for ; s != nil; s = s.outer {
 		for i := len(s.ctes) - 1; i >= 0; i-- {
 			if s.ctes[i].name == name {
@@ -78,11 +78,11 @@ func (s *scope) common(name string) (commonTable, bool) {
 			}
 		}
 	}
-	return commonTable{}, false
+	return cteTable{}, false
 }
 
-// named returns the indexes of this level's columns with a name.
-func (s *scope) named(name string) []int {
+// columnIndexes returns the indexes of this level's columns with a name.
+func (s *scope) columnIndexes(name string) []int {
 	if s.byName == nil || s.indexed != len(s.columns) {
 		s.byName, s.indexed = make(map[string][]int, len(s.columns)), len(s.columns)
 		for i, c := range s.columns {
@@ -92,39 +92,39 @@ func (s *scope) named(name string) []int {
 	return s.byName[name]
 }
 
-// column resolves a column reference. ok reports whether it is a mapped column.
-func (m *mapper) column(s *scope, ref parse.Message) (c attribute, ok bool) {
+// resolveColumn resolves a column reference. ok reports whether it is a mapped column.
+func (m *queryMapper) resolveColumn(s *scope, ref parse.TreeNode) (c itemColumn, ok bool) {
 	var names []string
 	for field := range ref.List("fields") {
 		if field.Is("A_Star") {
-			m.wholeRow(s, names)
-			return attribute{}, false
+			m.recordWholeRow(s, names)
+			return itemColumn{}, false
 		}
 		names = append(names, field.Text("sval"))
 	}
 	switch len(names) {
 	case 1:
-		return m.unqualified(s, names[0])
+		return m.resolveUnqualified(s, names[0])
 	case 2:
-		return m.qualified(s, "", names[0], names[1])
+		return m.resolveQualified(s, "", names[0], names[1])
 	case 3:
-		return m.qualified(s, names[0], names[1], names[2])
+		return m.resolveQualified(s, names[0], names[1], names[2])
 	case 4:
-		return m.qualified(s, names[1], names[2], names[3])
+		return m.resolveQualified(s, names[1], names[2], names[3])
 	}
-	return attribute{}, false
+	return itemColumn{}, false
 }
 
-// unqualified resolves an unqualified column name, level by level as PostgreSQL does.
-func (m *mapper) unqualified(s *scope, name string) (attribute, bool) {
+// resolveUnqualified resolves an unqualified column name, level by level as PostgreSQL does.
+func (m *queryMapper) resolveUnqualified(s *scope, name string) (itemColumn, bool) {
 	perhaps := false
 	for level := s; level != nil; level = level.outer {
-		at := level.named(name)
+		at := level.columnIndexes(name)
 		if len(at) == 0 {
 			perhaps = perhaps || level.unknown
 			continue
 		}
-		found := attribute{}
+		found := itemColumn{}
 		for _, i := range at {
 			if c := level.columns[i]; c.mapped || found.name == "" {
 				found = c
@@ -132,44 +132,44 @@ func (m *mapper) unqualified(s *scope, name string) (attribute, bool) {
 		}
 		switch {
 		case !found.mapped:
-			return attribute{}, false
+			return itemColumn{}, false
 		case len(at) > 1:
-			m.ambiguous(name)
-			return attribute{}, false
+			m.refuseAmbiguous(name)
+			return itemColumn{}, false
 		case perhaps:
-			m.refuse("The name " + parse.Written(name) + " may belong to a function or a table whose columns are not known, or to a mapped column of a query around: write the table before it.")
-			return attribute{}, false
+			m.refuse("The name " + parse.QuoteIdentIfNeeded(name) + " may belong to a function or a table whose columns are not known, or to a mapped column of a query around: write the table before it.")
+			return itemColumn{}, false
 		}
 		return found, true
 	}
 	for level := s; level != nil; level = level.outer {
 		for _, it := range level.items {
 			if it.name == name {
-				if mapsAny(it.columns) {
-					m.cannot("The whole row of " + parse.Written(name) + " is read.")
+				if anyMapped(it.columns) {
+					m.recordUnconvertible("The whole row of " + parse.QuoteIdentIfNeeded(name) + " is read.")
 				}
-				return attribute{}, false
+				return itemColumn{}, false
 			}
 		}
 	}
-	return attribute{}, false
+	return itemColumn{}, false
 }
 
-// ambiguous refuses a name that two tables have. With the server's names the reference would not be ambiguous.
-func (m *mapper) ambiguous(name string) {
+// refuseAmbiguous refuses a name that two tables have. With the server's names the reference would not be ambiguous.
+func (m *queryMapper) refuseAmbiguous(name string) {
 	if m.refusal == nil {
-		m.refusal = &Refused{Code: "42702", Message: "column reference \"" + name + "\" is ambiguous",
+		m.refusal = &RefusalError{Code: "42702", Message: "column reference \"" + name + "\" is ambiguous",
 			Hint: "Write the table before the column."}
 	}
 }
 
-// qualified resolves a column name with a table.
-func (m *mapper) qualified(s *scope, schema, table, name string) (attribute, bool) {
-	it := s.item(schema, table)
+// resolveQualified resolves a column name with a table.
+func (m *queryMapper) resolveQualified(s *scope, schema, table, name string) (itemColumn, bool) {
+	it := s.findItem(schema, table)
 	if it == nil {
-		return attribute{}, false
+		return itemColumn{}, false
 	}
-	found, n := attribute{}, 0
+	found, n := itemColumn{}, 0
 	for _, c := range it.columns {
 		if c.name == name {
 			n++
@@ -179,14 +179,14 @@ func (m *mapper) qualified(s *scope, schema, table, name string) (attribute, boo
 		}
 	}
 	if found.mapped && n > 1 {
-		m.ambiguous(name)
-		return attribute{}, false
+		m.refuseAmbiguous(name)
+		return itemColumn{}, false
 	}
 	return found, found.mapped
 }
 
-// item returns the item with a table's name at the innermost level that has one, or nil.
-func (s *scope) item(schema, table string) *item {
+// findItem returns the item with a table's name at the innermost level that has one, or nil.
+func (s *scope) findItem(schema, table string) *fromItem {
 	for ; s != nil; s = s.outer {
 		for _, it := range s.items {
 			if it.name == table && (schema == "" || it.schema == schema) {
@@ -197,11 +197,11 @@ func (s *scope) item(schema, table string) *item {
 	return nil
 }
 
-// wholeRow records a star in an expression, which reads whole rows.
-func (m *mapper) wholeRow(s *scope, table []string) {
+// recordWholeRow records a star in an expression, which reads whole rows.
+func (m *queryMapper) recordWholeRow(s *scope, table []string) {
 	if len(table) == 0 {
-		if s.maps() {
-			m.cannot("A star within an expression reads whole rows.")
+		if s.hasMapped() {
+			m.recordUnconvertible("A star within an expression reads whole rows.")
 		}
 		return
 	}
@@ -209,19 +209,19 @@ func (m *mapper) wholeRow(s *scope, table []string) {
 	if len(table) > 1 {
 		schema = table[len(table)-2]
 	}
-	if it := s.item(schema, table[len(table)-1]); it != nil && mapsAny(it.columns) {
-		m.cannot("A star within an expression reads whole rows.")
+	if it := s.findItem(schema, table[len(table)-1]); it != nil && anyMapped(it.columns) {
+		m.recordUnconvertible("A star within an expression reads whole rows.")
 	}
 }
 
-// relation returns the view of a table in the text.
-func (m *mapper) relation(node parse.Message) view {
+// resolveRelation returns the view of a table in the text.
+func (m *queryMapper) resolveRelation(node parse.TreeNode) columnView {
 	schema, name := node.Text("schemaname"), node.Text("relname")
-	it := &item{schema: schema, name: name}
-	rel, known := m.r.Names.Find(schema, name)
+	it := &fromItem{schema: schema, name: name}
+	rel, known := m.r.Names.FindRelation(schema, name)
 	switch {
 	case !known:
-		m.refuse("The search path is not known, so that nobody can tell which table the name " + parse.Written(name) + " stands for.")
+		m.refuse("The search path is not known, so that nobody can tell which table the name " + parse.QuoteIdentIfNeeded(name) + " stands for.")
 		it.unknown = true
 	case rel == nil:
 		it.unknown = true
@@ -230,21 +230,21 @@ func (m *mapper) relation(node parse.Message) view {
 			it.schema = rel.Schema
 		}
 		for _, c := range rel.Columns {
-			it.columns = append(it.columns, attribute{name: c.Name, server: c.Physical(), mapped: c.Mapped})
+			it.columns = append(it.columns, itemColumn{name: c.Name, server: c.ServerName(), mapped: c.Mapped})
 		}
 	}
-	return it.called(node.Child("alias")).view()
+	return it.applyAlias(node.Child("alias")).asView()
 }
 
-// called renames an item and its columns by an alias.
-func (it *item) called(alias parse.Message) *item {
+// applyAlias renames an item and its columns by an alias.
+func (it *fromItem) applyAlias(alias parse.TreeNode) *fromItem {
 	if alias.Shape != nil {
 		it.schema, it.name = "", alias.Text("aliasname")
 		for i, name := range alias.Names("colnames") {
 			if i < len(it.columns) {
 				it.columns[i].name, it.columns[i].server = name, name
 			} else {
-				it.columns = append(it.columns, attribute{name: name, server: name})
+				it.columns = append(it.columns, itemColumn{name: name, server: name})
 			}
 		}
 	}
@@ -254,15 +254,15 @@ func (it *item) called(alias parse.Message) *item {
 	return it
 }
 
-func (it *item) view() view {
-	return view{items: []*item{it}, columns: it.columns, unknown: it.unknown}
+func (it *fromItem) asView() columnView {
+	return columnView{items: []*fromItem{it}, columns: it.columns, unknown: it.unknown}
 }
 
-// item returns an item with the query's columns.
-func (o outputs) item(name string) *item {
-	it := &item{name: name, unknown: o.unknown}
+// asItem returns an item with the query's columns.
+func (o queryColumns) asItem(name string) *fromItem {
+	it := &fromItem{name: name, unknown: o.unknown}
 	for _, n := range o.names {
-		it.columns = append(it.columns, attribute{name: n, server: n})
+		it.columns = append(it.columns, itemColumn{name: n, server: n})
 	}
 	return it
 }

@@ -7,95 +7,95 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// output is a result column of a query.
-type output struct {
+// selectedColumn is a result column of a query.
+type selectedColumn struct {
 	name   string
 	mapped bool // it is only a reference to this mapped column
-	column attribute
+	column itemColumn
 }
 
-// selects rewrites a SELECT, VALUES or set operation. The columns wanted return hexadecimal digits, which
+// rewriteSelect rewrites a SELECT, VALUES or set operation. The columns wanted return hexadecimal digits, which
 // requires a plain SELECT.
-func (m *mapper) selects(node parse.Message, s *scope, wanted []bool) outputs {
-	m.with(s, node.Child("with_clause"))
+func (m *queryMapper) rewriteSelect(node parse.TreeNode, s *scope, wanted []bool) queryColumns {
+	m.addCTEs(s, node.Child("with_clause"))
 	for _, field := range []string{"limit_offset", "limit_count"} {
-		if n := node.Node(field); n.Shape != nil {
-			m.expr(&scope{outer: s.outer, ctes: s.ctes}, n)
+		if n := node.WrappedNode(field); n.Shape != nil {
+			m.rewriteExpr(&scope{outer: s.outer, ctes: s.ctes}, n)
 		}
 	}
 	if left := node.Child("larg"); left.Shape != nil {
-		made := m.selects(left, &scope{outer: s}, nil)
-		m.selects(node.Child("rarg"), &scope{outer: s}, nil)
+		made := m.rewriteSelect(left, &scope{outer: s}, nil)
+		m.rewriteSelect(node.Child("rarg"), &scope{outer: s}, nil)
 		return made
 	}
 	if node.Has("values_lists") {
-		return m.values(s, node)
+		return m.rewriteValues(s, node)
 	}
-	m.from(s, node.Wrapped("from_clause"))
-	m.table = m.tableWord(node)
-	out, made := m.targets(s, node, "target_list", wanted)
+	m.addFromItems(s, node.WrappedNodes("from_clause"))
+	m.table = m.tableKeywordToken(node)
+	out, made := m.rewriteTargets(s, node, "target_list", wanted)
 	for _, field := range []string{"where_clause", "having_clause"} {
-		if n := node.Node(field); n.Shape != nil {
-			m.expr(s, n)
+		if n := node.WrappedNode(field); n.Shape != nil {
+			m.rewriteExpr(s, n)
 		}
 	}
 	for w := range node.List("window_clause") {
-		m.window(s, w)
+		m.rewriteWindow(s, w)
 	}
-	for _, n := range node.Wrapped("group_clause") {
-		m.grouped(s, n, out, made.unknown)
+	for _, n := range node.WrappedNodes("group_clause") {
+		m.rewriteGroupKey(s, n, out, made.unknown)
 	}
 	plainDistinct := false
-	for _, n := range node.Wrapped("distinct_clause") {
-		if n.Kind().Shape == nil {
+	for _, n := range node.WrappedNodes("distinct_clause") {
+		if n.NodeContent().Shape == nil {
 			plainDistinct = true
 		} else {
-			m.outputOrder(s, n, out, made.unknown)
+			m.rewriteOutputSortKey(s, n, out, made.unknown)
 		}
 	}
 	for sort := range node.List("sort_clause") {
-		switch by := sort.Node("node"); {
+		switch by := sort.WrappedNode("node"); {
 		case plainDistinct:
-			if !m.isOutput(by, out) {
-				m.expr(s, by)
+			if !m.refersToOutput(by, out) {
+				m.rewriteExpr(s, by)
 			}
 		case sort.Has("use_op"):
-			if !m.isOutput(by, out) {
-				m.expr(s, by)
+			if !m.refersToOutput(by, out) {
+				m.rewriteExpr(s, by)
 			}
 		default:
-			m.outputOrder(s, by, out, made.unknown)
+			m.rewriteOutputSortKey(s, by, out, made.unknown)
 		}
 	}
 	return made
 }
 
-// tableWord returns the token TABLE of a query TABLE t, or -1.
-func (m *mapper) tableWord(node parse.Message) int {
+// tableKeywordToken returns the token TABLE of a query TABLE t, or -1.
+func (m *queryMapper) tableKeywordToken(node parse.TreeNode) int {
 	target := node.Child("target_list")
 	if target.Shape == nil || !isStar(target.Child("val")) {
 		return -1
 	}
-	i := m.token(target.Child("val"))
+	i := m.tokenOf(target.Child("val"))
 	from := node.Child("from_clause")
 	if i >= 0 || !from.Is("RangeVar") {
 		return -1
 	}
-	if i = m.token(from) - 1; m.ph.Word(i, "only") {
+	if i = m.tokenOf(from) - 1; m.ph.IsKeyword(i, "only") {
 		i--
 	}
-	if !m.ph.Word(i, "table") {
+	if !m.ph.IsKeyword(i, "table") {
 		return -1
 	}
 	return i
 }
 
-// values rewrites a VALUES query.
-func (m *mapper) values(s *scope, node parse.Message) outputs {
-	var made outputs
+// rewriteValues rewrites a VALUES query.
+func (m *queryMapper) rewriteValues(s *scope, node parse.TreeNode) queryColumns {
+	var made queryColumns
 	for row := range node.List("values_lists") {
-		for i, n := range row.Wrapped("items") {
-			m.expr(s, n)
+		for i, n := range row.WrappedNodes("items") {
+			m.rewriteExpr(s, n)
 			if i == len(made.names) {
 				made.names = append(made.names, "column"+strconv.Itoa(i+1))
 			}
@@ -104,51 +104,51 @@ func (m *mapper) values(s *scope, node parse.Message) outputs {
 	return made
 }
 
-// targets rewrites the result columns of a query. The columns wanted return hexadecimal digits.
-func (m *mapper) targets(s *scope, node parse.Message, field string, wanted []bool) ([]output, outputs) {
-	var out []output
+// rewriteTargets rewrites the result columns of a query. The columns wanted return hexadecimal digits.
+func (m *queryMapper) rewriteTargets(s *scope, node parse.TreeNode, field string, wanted []bool) ([]selectedColumn, queryColumns) {
+	var out []selectedColumn
 	var list []parse.Value
-	made := outputs{digits: map[int]bool{}}
+	made := queryColumns{digits: map[int]bool{}}
 	spelt := false
 	all, digits := node.Values(field), make([]bool, len(node.Values(field)))
-	for i, n := range node.Wrapped(field) {
-		target := n.Kind()
-		val := target.Node("val")
-		if isStar(val.Kind()) {
-			columns, known := m.starred(s, val.Kind())
+	for i, n := range node.WrappedNodes(field) {
+		target := n.NodeContent()
+		val := target.WrappedNode("val")
+		if isStar(val.NodeContent()) {
+			columns, known := m.resolveStar(s, val.NodeContent())
 			made.unknown = made.unknown || !known
-			if text := m.expandStar(s, val.Kind(), columns, len(out), wanted); text != "" {
+			if text := m.expandStar(s, val.NodeContent(), columns, len(out), wanted); text != "" {
 				spelt = true
-				list = append(list, m.parsed("SELECT "+text).Values("target_list")...)
+				list = append(list, m.parseSQL("SELECT "+text).Values("target_list")...)
 			} else {
 				list = append(list, all[i])
 			}
 			for _, c := range columns {
-				out = append(out, output{name: c.name, mapped: c.mapped, column: c})
+				out = append(out, selectedColumn{name: c.name, mapped: c.mapped, column: c})
 			}
 			continue
 		}
 		list = append(list, all[i])
-		o := output{name: target.Text("name")}
-		o.column, o.mapped = m.bare(s, val)
-		leaf := parse.Message{}
+		o := selectedColumn{name: target.Text("name")}
+		o.column, o.mapped = m.bareMappedColumn(s, val)
+		leaf := parse.TreeNode{}
 		if o.name == "" {
-			o.name, leaf = parse.Figure(val)
+			o.name, leaf = parse.FigureColumnName(val)
 		}
-		digits[i] = m.freeConstant(s, node, val.Kind(), len(out), o.name)
+		digits[i] = m.isUnreferencedConstant(s, node, val.NodeContent(), len(out), o.name)
 		if digits[i] {
 			made.digits[len(out)] = true
 		}
 		if digits[i] = digits[i] || len(out) < len(wanted) && wanted[len(out)]; digits[i] {
 			end := m.targetEnd(target)
-			m.value(s, val, m.token(target), end)
+			m.convertValue(s, val, m.tokenOf(target), end)
 			if target.Text("name") == "" && node.Has("sort_clause") {
-				m.behind(end, " AS "+parse.Written(o.name))
+				m.insertAfter(end, " AS "+parse.QuoteIdentIfNeeded(o.name))
 				m.meant.Set(target, "name", parse.Value{Bytes: []byte(o.name)})
 			}
 		} else {
-			m.expr(s, val)
-			m.name(s, target, leaf)
+			m.rewriteExpr(s, val)
+			m.addColumnAlias(s, target, leaf)
 		}
 		out = append(out, o)
 	}
@@ -158,36 +158,36 @@ func (m *mapper) targets(s *scope, node parse.Message, field string, wanted []bo
 	for _, o := range out {
 		made.names = append(made.names, o.name)
 	}
-	if anyOf(digits) {
-		m.checkTypesOfQuery(s, node, digits)
+	if anyTrue(digits) {
+		m.checkQueryParamTypes(s, node, digits)
 	}
 	return out, made
 }
 
-// name adds an alias to a result column whose name would come from a mapped column.
-func (m *mapper) name(s *scope, target, leaf parse.Message) {
-	var c attribute
+// addColumnAlias adds an alias to a result column whose name would come from a mapped column.
+func (m *queryMapper) addColumnAlias(s *scope, target, leaf parse.TreeNode) {
+	var c itemColumn
 	switch {
 	case leaf.Is("ColumnRef"):
-		c, _ = m.column(s, leaf)
+		c, _ = m.resolveColumn(s, leaf)
 	case leaf.Is("A_Indirection"):
-		c, _ = m.rowField(s, leaf)
+		c, _ = m.resolveRowField(s, leaf)
 	}
 	if c.mapped {
-		m.behind(m.targetEnd(target), " AS "+parse.Written(c.name))
+		m.insertAfter(m.targetEnd(target), " AS "+parse.QuoteIdentIfNeeded(c.name))
 		m.meant.Set(target, "name", parse.Value{Bytes: []byte(c.name)})
 	}
 }
 
 // targetEnd returns the last token of a result column's expression, or -1 if it is unclear.
-func (m *mapper) targetEnd(target parse.Message) int {
-	start := m.token(target)
-	if end := m.end(target.Child("val"), start); end >= 0 {
+func (m *queryMapper) targetEnd(target parse.TreeNode) int {
+	start := m.tokenOf(target)
+	if end := m.exprEnd(target.Child("val"), start); end >= 0 {
 		return end
 	}
 	end := m.itemEnd(start)
 	if end > start && target.Text("name") != "" {
-		if end--; m.ph.Word(end, "as") {
+		if end--; m.ph.IsKeyword(end, "as") {
 			end--
 		}
 	}
@@ -195,10 +195,10 @@ func (m *mapper) targetEnd(target parse.Message) int {
 }
 
 // itemEnd returns the last token of a list item that begins at token i. The list has no parentheses.
-func (m *mapper) itemEnd(i int) int { return m.ph.ItemEnd(i, m.pair) }
+func (m *queryMapper) itemEnd(i int) int { return m.ph.BareItemEnd(i, m.matchingParen) }
 
-// starred returns the columns of a star. known is false if there may be others.
-func (m *mapper) starred(s *scope, ref parse.Message) (columns []attribute, known bool) {
+// resolveStar returns the columns of a star. known is false if there may be others.
+func (m *queryMapper) resolveStar(s *scope, ref parse.TreeNode) (columns []itemColumn, known bool) {
 	names := ref.Names("fields")
 	if len(names) == 0 {
 		return s.columns, !s.unknown
@@ -207,7 +207,7 @@ func (m *mapper) starred(s *scope, ref parse.Message) (columns []attribute, know
 	if len(names) > 1 {
 		schema = names[len(names)-2]
 	}
-	it := s.item(schema, names[len(names)-1])
+	it := s.findItem(schema, names[len(names)-1])
 	if it == nil {
 		return nil, false
 	}
@@ -216,61 +216,61 @@ func (m *mapper) starred(s *scope, ref parse.Message) (columns []attribute, know
 
 // expandStar replaces a star by its columns if one of them is mapped or wanted as digits. It returns the new text,
 // or "". before is the number of result columns before the star.
-func (m *mapper) expandStar(s *scope, ref parse.Message, columns []attribute, before int, wanted []bool) string {
-	needed := mapsAny(columns)
+func (m *queryMapper) expandStar(s *scope, ref parse.TreeNode, columns []itemColumn, before int, wanted []bool) string {
+	needed := anyMapped(columns)
 	for i := before; i < len(wanted); i++ {
 		needed = needed || wanted[i]
 	}
 	if !needed {
 		return ""
 	}
-	if _, known := m.starred(s, ref); !known {
-		m.cannot("A star stands for columns that are not known.")
+	if _, known := m.resolveStar(s, ref); !known {
+		m.recordUnconvertible("A star stands for columns that are not known.")
 		return ""
 	}
 	var all []string
 	seen := map[string]bool{}
 	for i, c := range columns {
-		if name := c.written(); seen[name] || c.of == nil && len(s.named(c.name)) > 1 {
-			m.cannot("A star stands for several columns of one name.")
+		if name := c.sqlName(); seen[name] || c.of == nil && len(s.columnIndexes(c.name)) > 1 {
+			m.recordUnconvertible("A star stands for several columns of one name.")
 		} else {
 			seen[name] = true
 		}
 		digits := before+i < len(wanted) && wanted[before+i]
-		text := c.written()
+		text := c.sqlName()
 		switch {
 		case c.mapped && !digits:
-			text = m.r.By.Bytea(text) + " AS " + parse.Written(c.name)
+			text = m.r.By.ByteaSQL(text) + " AS " + parse.QuoteIdentIfNeeded(c.name)
 		case digits && !c.mapped:
-			text = m.r.By.Hex(text)
+			text = m.r.By.HexSQL(text)
 		}
 		all = append(all, text)
 	}
 	text := strings.Join(all, ", ")
-	if at := m.token(ref); at < 0 && m.table >= 0 {
-		m.edit(m.table, m.table, "SELECT "+text+" FROM")
+	if at := m.tokenOf(ref); at < 0 && m.table >= 0 {
+		m.replaceTokens(m.table, m.table, "SELECT "+text+" FROM")
 	} else {
-		m.edit(at, m.lastOf(at), text)
+		m.replaceTokens(at, m.qualifiedNameEnd(at), text)
 	}
 	return text
 }
 
-// written returns SQL that refers to the column anywhere in its query.
-func (c attribute) written() string {
-	name := parse.Written(c.server)
+// sqlName returns SQL that refers to the column anywhere in its query.
+func (c itemColumn) sqlName() string {
+	name := parse.QuoteIdentIfNeeded(c.server)
 	if c.of != nil && c.of.name != "" {
-		return parse.Identifier(c.of.name) + "." + name // after a dot, a keyword is a name
+		return parse.QuoteIdent(c.of.name) + "." + name // after a dot, a keyword is a name
 	}
 	if !c.mapped {
-		return parse.Identifier(c.server)
+		return parse.QuoteIdent(c.server)
 	}
 	return name
 }
 
-// outputNamed returns the index of the result column that an unqualified name or a number means: -1 for none,
+// outputIndex returns the index of the result column that an unqualified name or a number means: -1 for none,
 // -2 for several.
-func outputNamed(n parse.Message, out []output) int {
-	node := n.Kind()
+func outputIndex(n parse.TreeNode, out []selectedColumn) int {
+	node := n.NodeContent()
 	if node.Is("A_Const") && node.Child("ival").Shape != nil {
 		if i := node.Child("ival").Integer("ival") - 1; i >= 0 && i < len(out) {
 			return i
@@ -296,56 +296,56 @@ func outputNamed(n parse.Message, out []output) int {
 	return found
 }
 
-// isOutput reports whether a sort key is a name or number of result columns, or a constant.
-func (m *mapper) isOutput(n parse.Message, out []output) bool {
-	return n.Kind().Is("A_Const") || outputNamed(n, out) != -1
+// refersToOutput reports whether a sort key is a name or number of result columns, or a constant.
+func (m *queryMapper) refersToOutput(n parse.TreeNode, out []selectedColumn) bool {
+	return n.NodeContent().Is("A_Const") || outputIndex(n, out) != -1
 }
 
-// outputOrder rewrites a sort key of a query. An unqualified name means a result column first.
-func (m *mapper) outputOrder(s *scope, n parse.Message, out []output, unknown bool) {
-	constant := n.Kind().Is("A_Const")
-	i := outputNamed(n, out)
+// rewriteOutputSortKey rewrites a sort key of a query. An unqualified name means a result column first.
+func (m *queryMapper) rewriteOutputSortKey(s *scope, n parse.TreeNode, out []selectedColumn, unknown bool) {
+	constant := n.NodeContent().Is("A_Const")
+	i := outputIndex(n, out)
 	switch {
 	case constant && unknown, i == -2:
 	case i >= 0:
-		m.byOutput(n, out[i])
+		m.replaceOutputRef(n, out[i])
 	case constant:
 	default:
-		m.ordered(s, n)
+		m.rewriteOrderedKey(s, n)
 	}
 }
 
-// byOutput replaces a name or number of a result column that is a mapped column by the column itself.
-func (m *mapper) byOutput(n parse.Message, o output) {
+// replaceOutputRef replaces a name or number of a result column that is a mapped column by the column itself.
+func (m *queryMapper) replaceOutputRef(n parse.TreeNode, o selectedColumn) {
 	if !o.mapped {
 		return
 	}
-	at := m.token(n.Kind())
-	m.edit(at, at, o.column.written())
-	for target := range m.parsed("SELECT " + o.column.written()).List("target_list") {
-		m.meant.Replace(n, target.Node("val"))
+	at := m.tokenOf(n.NodeContent())
+	m.replaceTokens(at, at, o.column.sqlName())
+	for target := range m.parseSQL("SELECT " + o.column.sqlName()).List("target_list") {
+		m.meant.ReplaceContent(n, target.WrappedNode("val"))
 	}
 }
 
-// grouped rewrites a GROUP BY key. An unqualified name means a column of FROM first.
-func (m *mapper) grouped(s *scope, n parse.Message, out []output, unknown bool) {
-	node := n.Kind()
+// rewriteGroupKey rewrites a GROUP BY key. An unqualified name means a column of FROM first.
+func (m *queryMapper) rewriteGroupKey(s *scope, n parse.TreeNode, out []selectedColumn, unknown bool) {
+	node := n.NodeContent()
 	switch {
 	case node.Is("GroupingSet"):
-		for _, within := range node.Wrapped("content") {
-			m.grouped(s, within, out, unknown)
+		for _, within := range node.WrappedNodes("content") {
+			m.rewriteGroupKey(s, within, out, unknown)
 		}
 		return
 	case node.Is("RowExpr"):
-		for _, element := range node.Wrapped("args") {
-			m.ordered(s, element)
+		for _, element := range node.WrappedNodes("args") {
+			m.rewriteOrderedKey(s, element)
 		}
 		return
 	case node.Is("ColumnRef"):
-		if names := node.Names("fields"); len(names) == 1 && len(s.named(names[0])) > 0 {
-			m.ordered(s, n)
+		if names := node.Names("fields"); len(names) == 1 && len(s.columnIndexes(names[0])) > 0 {
+			m.rewriteOrderedKey(s, n)
 			return
 		}
 	}
-	m.outputOrder(s, n, out, unknown)
+	m.rewriteOutputSortKey(s, n, out, unknown)
 }

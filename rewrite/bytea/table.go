@@ -8,18 +8,18 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// Table is a new or existing table whose constraints are rewritten.
-type Table struct {
+// MappedTable is a new or existing table whose constraints are rewritten.
+type MappedTable struct {
 	schema, name string
 	mapped       map[string]bool
 	key          []string // the columns of the primary key
 }
 
-func (t *Table) Maps(name string) bool { return t.mapped[name] }
+func (t *MappedTable) IsMapped(name string) bool { return t.mapped[name] }
 
-// tableOf returns the Table of an existing relation.
-func tableOf(rel *schema.Relation) *Table {
-	t := &Table{schema: rel.Schema, name: rel.Name, mapped: map[string]bool{}, key: rel.Key}
+// tableOfRelation returns the Table of an existing relation.
+func tableOfRelation(rel *schema.Relation) *MappedTable {
+	t := &MappedTable{schema: rel.Schema, name: rel.Name, mapped: map[string]bool{}, key: rel.Key}
 	for _, c := range rel.Columns {
 		if c.Mapped {
 			t.mapped[c.Name] = true
@@ -28,11 +28,12 @@ func tableOf(rel *schema.Relation) *Table {
 	return t
 }
 
-// TableMade returns the table of a CREATE TABLE with its mapped columns. Mapped are the bytea columns that are in a
-// key, reference a mapped column, or are listed in the configuration. A table that the server refuses anyway has none.
-func (m *Mapping) TableMade(create parse.Message) *Table {
+// TableFromCreate returns the table of a CREATE TABLE with its mapped columns. Mapped are the bytea columns that are in
+// a key, reference a mapped column, or are listed in the configuration. A table that the server refuses anyway has
+// none.
+func (m *Mapping) TableFromCreate(create parse.TreeNode) *MappedTable {
 	relation := create.Child("relation")
-	t := &Table{schema: relation.Text("schemaname"), name: relation.Text("relname"), mapped: map[string]bool{}}
+	t := &MappedTable{schema: relation.Text("schemaname"), name: relation.Text("relname"), mapped: map[string]bool{}}
 	for _, field := range []string{"partspec", "partbound", "inh_relations", "of_typename"} {
 		if create.Child(field).Shape != nil {
 			return t
@@ -67,7 +68,7 @@ func (m *Mapping) TableMade(create parse.Message) *Table {
 		if !parse.ConstraintIs(constraint, parse.CONSTR_FOREIGN) {
 			continue
 		}
-		for i, to := range m.referred(t, constraint) {
+		for i, to := range m.referencedColumns(t, constraint) {
 			if i < len(keys) && to.Mapped && bytea[keys[i]] {
 				t.mapped[keys[i]] = true
 			}
@@ -76,9 +77,9 @@ func (m *Mapping) TableMade(create parse.Message) *Table {
 	return t
 }
 
-// RelationMade returns the relation of a CREATE TABLE. Its schema is within if the text has none.
-func (m *Mapping) RelationMade(create parse.Message, within string) *schema.Relation {
-	t := m.TableMade(create)
+// RelationFromCreate returns the relation of a CREATE TABLE. Its schema is within if the text has none.
+func (m *Mapping) RelationFromCreate(create parse.TreeNode, within string) *schema.Relation {
+	t := m.TableFromCreate(create)
 	rel := &schema.Relation{Schema: t.schema, Name: t.name, Key: t.key}
 	if rel.Schema == "" {
 		rel.Schema = within
@@ -86,23 +87,23 @@ func (m *Mapping) RelationMade(create parse.Message, within string) *schema.Rela
 	for column := range create.List("table_elts") {
 		if column.Is("ColumnDef") {
 			name := column.Text("colname")
-			rel.Columns = append(rel.Columns, schema.Column{Name: name, Mapped: t.Maps(name)})
+			rel.Columns = append(rel.Columns, schema.Column{Name: name, Mapped: t.IsMapped(name)})
 		}
 	}
 	return rel
 }
 
-// referred returns the columns that a FOREIGN KEY references, or nil if the other table is unknown.
-func (m *Mapping) referred(t *Table, constraint parse.Message) []schema.Column {
+// referencedColumns returns the columns that a FOREIGN KEY references, or nil if the other table is unknown.
+func (m *Mapping) referencedColumns(t *MappedTable, constraint parse.TreeNode) []schema.Column {
 	to := constraint.Child("pktable")
 	name := to.Text("relname")
 	other := t
 	if within := to.Text("schemaname"); name != t.name || within != t.schema {
-		rel, _ := m.Names.Find(within, name)
+		rel, _ := m.Names.FindRelation(within, name)
 		if rel == nil {
 			return nil
 		}
-		other = tableOf(rel)
+		other = tableOfRelation(rel)
 	}
 	names := constraint.Names("pk_attrs")
 	if len(names) == 0 {
@@ -116,23 +117,23 @@ func (m *Mapping) referred(t *Table, constraint parse.Message) []schema.Column {
 }
 
 // createTable rewrites a CREATE TABLE with mapped columns.
-func (d *ddl) createTable(create parse.Message) {
+func (d *ddlMapper) createTable(create parse.TreeNode) {
 	for element := range create.List("table_elts") {
 		if !element.Is("TableLikeClause") {
 			continue
 		}
-		if rel := d.find(element.Child("relation")); rel != nil && rel.Maps() {
+		if rel := d.findRelation(element.Child("relation")); rel != nil && rel.HasMapped() {
 			d.refuse("LIKE would copy a table that has such columns.")
 		}
 	}
-	t := d.r.TableMade(create)
-	given := d.constraintNames(t, create)
+	t := d.r.TableFromCreate(create)
+	given := d.chooseConstraintNames(t, create)
 	for element := range create.List("table_elts") {
 		switch {
 		case element.Is("ColumnDef"):
-			d.column(t, element, given)
+			d.rewriteColumn(t, element, given)
 		case element.Is("Constraint"):
-			d.constraint(t, element, parse.KeysOf(element), given)
+			d.rewriteConstraint(t, element, parse.ConstraintColumns(element), given)
 		}
 	}
 	if len(t.mapped) > 0 && d.node.Is("CreateSchemaStmt") {
@@ -140,12 +141,12 @@ func (d *ddl) createTable(create parse.Message) {
 	}
 }
 
-// column rewrites a column definition in CREATE TABLE.
-func (d *ddl) column(t *Table, column parse.Message, given givenNames) {
+// rewriteColumn rewrites a column definition in CREATE TABLE.
+func (d *ddlMapper) rewriteColumn(t *MappedTable, column parse.TreeNode, given givenNames) {
 	name := column.Text("colname")
-	if !t.Maps(name) {
+	if !t.IsMapped(name) {
 		for constraint := range column.List("constraints") {
-			d.constraint(t, constraint, []string{name}, given)
+			d.rewriteConstraint(t, constraint, []string{name}, given)
 			if parse.ConstraintIs(constraint, parse.CONSTR_GENERATED) {
 				d.readAsBytea(t, constraint, "raw_expr")
 			}
@@ -159,63 +160,63 @@ func (d *ddl) column(t *Table, column parse.Message, given givenNames) {
 	if column.Child("coll_clause").Shape != nil {
 		d.refuse("A bytea column in a key has COLLATE.")
 	}
-	ph, i := d.phrase(), d.token(column.Integer("location"))
+	ph, i := d.statementTokens(), d.tokenAt(column.Integer("location"))
 	d.rewriteName(column, "colname", i, physicalName(name))
 	if isBytea(column.Child("type_name")) { // a column that is defined twice is refused by the server
-		d.textColumn(column)
+		d.changeTypeToText(column)
 	}
-	end := ph.Ends(i)
+	end := ph.ParenItemEnd(i)
 	constraints := slices.Collect(column.List("constraints"))
 	for n, constraint := range constraints {
-		d.constraint(t, constraint, []string{name}, given)
+		d.rewriteConstraint(t, constraint, []string{name}, given)
 		switch {
 		case parse.ConstraintIs(constraint, parse.CONSTR_DEFAULT):
 			last := end
 			if n+1 < len(constraints) {
-				last = d.token(constraints[n+1].Integer("location")) - 1
+				last = d.tokenAt(constraints[n+1].Integer("location")) - 1
 			}
-			d.wrap(t, constraint, "raw_expr", d.constraintToken(constraint)+1, last)
+			d.convertToDigits(t, constraint, "raw_expr", d.constraintToken(constraint)+1, last)
 		case parse.ConstraintIs(constraint, parse.CONSTR_GENERATED) && d.r.By.dependsOnSetting:
 			d.refuse("The digits of a generated column would depend on a setting (bytea_output) where they are made by casts.")
 		case parse.ConstraintIs(constraint, parse.CONSTR_GENERATED):
 			open := d.constraintToken(constraint) + 3 // the tokens GENERATED ALWAYS AS (
-			d.wrap(t, constraint, "raw_expr", open+1, ph.Closing(open)-1)
+			d.convertToDigits(t, constraint, "raw_expr", open+1, ph.ClosingParen(open)-1)
 		}
 	}
 	if !d.r.Check {
 		return
 	}
-	text := d.r.By.CheckOf(physicalName(name))
-	d.behind(end, " "+text)
-	all := append(column.Values("constraints"), d.parsed("CREATE TABLE t (c text "+text+")").
+	text := d.r.By.CheckConstraint(physicalName(name))
+	d.insertAfter(end, " "+text)
+	all := append(column.Values("constraints"), d.parseSQL("CREATE TABLE t (c text "+text+")").
 		Child("stmts").Child("stmt").Child("table_elts").Values("constraints")...)
 	d.meant.Set(column, "constraints", all...)
 }
 
 // sampleText is the tree of a column of type text.
-var sampleText = parse.Sample("CREATE TABLE t (c text)")
+var sampleText = parse.LazyTree("CREATE TABLE t (c text)")
 
-// textColumn changes a column's type to text.
-func (d *ddl) textColumn(column parse.Message) {
+// changeTypeToText changes a column's type to text.
+func (d *ddlMapper) changeTypeToText(column parse.TreeNode) {
 	kind := column.Child("type_name")
-	ph, i := d.phrase(), d.token(kind.Integer("location"))
+	ph, i := d.statementTokens(), d.tokenAt(kind.Integer("location"))
 	if i < 0 {
 		return
 	}
-	last := ph.Qualified(i) - 1
-	d.edit(parse.Edit{Start: int(ph.Tokens[i].Start), End: int(ph.Tokens[last].End), Text: "text"})
+	last := ph.AfterQualifiedName(i) - 1
+	d.addEdit(parse.Edit{Start: int(ph.Tokens[i].Start), End: int(ph.Tokens[last].End), Text: "text"})
 	d.meant.Set(column, "type_name", sampleText().Child("stmts").Child("stmt").Child("table_elts").Values("type_name")...)
 }
 
-// CheckOf returns the CHECK constraint of a mapped column, which allows only pairs of lower-case hexadecimal
+// CheckConstraint returns the CHECK constraint of a mapped column, which allows only pairs of lower-case hexadecimal
 // digits. The constraint has the column's name, by which Sluice recognizes mapped columns.
-func (by *Conversion) CheckOf(physical string) string {
-	c := parse.Written(physical)
+func (by *Conversion) CheckConstraint(physical string) string {
+	c := parse.QuoteIdentIfNeeded(physical)
 	return "CONSTRAINT " + c + " CHECK (" + strings.ReplaceAll(by.check, "%c", c) + ")"
 }
 
-// parsed returns the tree of a text that Sluice made.
-func (d *ddl) parsed(sql string) parse.Message {
+// parseSQL returns the tree of a text that Sluice made.
+func (d *ddlMapper) parseSQL(sql string) parse.TreeNode {
 	tree, err := parse.Tree(sql)
 	if err != nil {
 		d.refuse("What was to be put in is not PostgreSQL's grammar.")

@@ -10,12 +10,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Status says how a finding is handled.
-type Status uint8
+// FindingStatus says how a finding is handled.
+type FindingStatus uint8
 
 const (
 	// Handled means that Sluice changes the statement when it is sent, with the same meaning.
-	Handled Status = iota
+	Handled FindingStatus = iota
 	// People means that a person should check the statement. With Warning Sluice changes the statement, but something
 	// differs.
 	People
@@ -23,27 +23,27 @@ const (
 	Fixed
 )
 
-func (s Status) String() string { return [...]string{"handled", "people", "fixed"}[s] }
+func (s FindingStatus) String() string { return [...]string{"handled", "people", "fixed"}[s] }
 
 // StatusOf returns the status of a finding in an unchanged text.
-func StatusOf(f *rewrite.Finding) Status {
+func StatusOf(f *rewrite.Finding) FindingStatus {
 	if f.Severity > rewrite.Info {
 		return People
 	}
 	return Handled
 }
 
-// Placed is a finding with its place in a file.
-type Placed struct {
+// PlacedFinding is a finding with its place in a file.
+type PlacedFinding struct {
 	rewrite.Finding
 	Line   int // from 1; in the fixed text, if there is one
-	Status Status
+	Status FindingStatus
 }
 
-// Linted is the result of reading one file.
-type Linted struct {
+// FileResult is the result of reading one file.
+type FileResult struct {
 	Statements int
-	Findings   []Placed
+	Findings   []PlacedFinding
 	// Text is the file with every statement as Sluice sends it, from Fix.
 	Text string
 }
@@ -56,59 +56,59 @@ var errBackslashes = errors.New("it switches standard_conforming_strings off: wh
 
 var backslashes = regexp.MustCompile(`(?i)standard_conforming_strings["']?\s*(?:=|to\b|,)\s*'?(?:of|f|n|0)`)
 
-// File reads a file as its tool would run it, with the tables of files that l has read before. It
+// LintFile reads a file as its tool would run it, with the tables of files that l has read before. It
 // does not affect the Linter's own transaction.
-func File(l *rewrite.Linter, source Source) Linted {
-	linted, _ := read(l, &source, nil)
+func LintFile(l *rewrite.Linter, source SourceFile) FileResult {
+	linted, _ := readFile(l, &source, nil)
 	return linted
 }
 
-// Fix performs File, and returns the file as Sluice would send it. A comment precedes each
+// FixFile performs File, and returns the file as Sluice would send it. A comment precedes each
 // statement that Fix has changed, or that a person must change. All other bytes stay. Fix of the
 // result changes nothing.
-func Fix(l *rewrite.Linter, source Source) (Linted, error) {
+func FixFile(l *rewrite.Linter, source SourceFile) (FileResult, error) {
 	if backslashes.MatchString(source.Text) {
-		return Linted{}, errBackslashes
+		return FileResult{}, errBackslashes
 	}
 	f := &fixer{text: source.Text}
-	linted, meant := read(l.WithIdentities(), &source, f)
-	linted.Text = f.end()
-	if linted.Text != source.Text && !slices.Equal(statementsOf(Source{Path: source.Path, Text: linted.Text, Beside: source.Beside}), meant) {
-		return Linted{}, errNotSame
+	linted, meant := readFile(l.WithIdentities(), &source, f)
+	linted.Text = f.finish()
+	if linted.Text != source.Text && !slices.Equal(statementsOf(SourceFile{Path: source.Path, Text: linted.Text, ReadSibling: source.ReadSibling}), meant) {
+		return FileResult{}, errNotSame
 	}
 	return linted, nil
 }
 
 // statementsOf returns the statements of a file.
-func statementsOf(source Source) []string {
+func statementsOf(source SourceFile) []string {
 	var all []string
-	for _, p := range source.passages() {
-		for s := range parse.Script(source.Text[p.from:p.to]) {
+	for _, p := range source.splitParts() {
+		for s := range parse.SplitScript(source.Text[p.from:p.to]) {
 			all = append(all, s.SQL)
 		}
 	}
 	return all
 }
 
-// read reads a file, and writes it by f if that is not nil. meant are the resulting statements.
-func read(l *rewrite.Linter, source *Source, f *fixer) (linted Linted, meant []string) {
+// readFile reads a file, and writes it by f if that is not nil. meant are the resulting statements.
+func readFile(l *rewrite.Linter, source *SourceFile, f *fixer) (linted FileResult, meant []string) {
 	var session *rewrite.Linter
 	line, counted := 1, 0
-	for _, p := range source.passages() {
+	for _, p := range source.splitParts() {
 		line += strings.Count(source.Text[counted:p.from], "\n")
 		counted = p.from
 		if p.begins || session == nil {
-			session = l.Session(p.how.transaction())
+			session = l.NewSession(p.how.transaction())
 		}
-		for s := range parse.Script(source.Text[p.from:p.to]) {
-			findings, sent := session.ReadText(s.SQL)
+		for s := range parse.SplitScript(source.Text[p.from:p.to]) {
+			findings, sent := session.LintText(s.SQL)
 			s.At, s.Gap, s.Line = s.At+p.from, s.Gap+p.from, s.Line+line-1
 			if f == nil {
 				sent = ""
 			}
-			placed := place(s, findings, sent != "")
+			placed := locateFindings(s, findings, sent != "")
 			if f != nil {
-				added := f.statement(s, sent, placed)
+				added := f.writeStatement(s, sent, placed)
 				for i := range placed {
 					placed[i].Line += added
 				}
@@ -127,17 +127,17 @@ func read(l *rewrite.Linter, source *Source, f *fixer) (linted Linted, meant []s
 // indexWritten differs from a sent statement: Sluice awaits the job of its own ASYNC only.
 const indexWritten = "rewritten to CREATE INDEX ASYNC, and nobody waits for its job, as Sluice does for that of CREATE INDEX"
 
-// place locates the findings of a statement in its file. changed says that the file gets another
+// locateFindings locates the findings of a statement in its file. changed says that the file gets another
 // text.
-func place(s parse.Snippet, findings []rewrite.Finding, changed bool) []Placed {
-	placed := make([]Placed, 0, len(findings))
+func locateFindings(s parse.ScriptStatement, findings []rewrite.Finding, changed bool) []PlacedFinding {
+	placed := make([]PlacedFinding, 0, len(findings))
 	line, counted := s.Line, 0
 	slices.SortStableFunc(findings, func(a, b rewrite.Finding) int { return a.At - b.At })
 	for _, f := range findings {
 		at := min(f.At, len(s.SQL))
 		line += strings.Count(s.SQL[counted:at], "\n")
 		counted = at
-		p := Placed{Finding: f, Line: line, Status: StatusOf(&f)}
+		p := PlacedFinding{Finding: f, Line: line, Status: StatusOf(&f)}
 		if changed && f.Rule != rewrite.ByteaRule {
 			switch f.Outcome {
 			case rewrite.Rewritten:
@@ -162,25 +162,25 @@ type fixer struct {
 	added int // additional lines so far
 }
 
-// statement writes up to the end of a statement, with comments before it, and sent instead of it if
+// writeStatement writes up to the end of a statement, with comments before it, and sent instead of it if
 // not "". added is the number of additional lines.
-func (f *fixer) statement(s parse.Snippet, sent string, findings []Placed) (added int) {
+func (f *fixer) writeStatement(s parse.ScriptStatement, sent string, findings []PlacedFinding) (added int) {
 	gap := f.text[s.Gap:s.At]
-	begin, alone := lineStart(gap)
+	begin, alone := lastLineStart(gap)
 	begin += s.Gap
-	if alone = alone || s.Gap == parse.MarkBytes(f.text) && begin == s.Gap; !alone || strings.Trim(f.text[begin:s.At], parse.Blanks) != "" {
+	if alone = alone || s.Gap == parse.BOMLength(f.text) && begin == s.Gap; !alone || strings.Trim(f.text[begin:s.At], parse.Blanks) != "" {
 		begin, alone = s.At, false
 	}
-	f.copy(begin)
-	for _, note := range notes(s, gap, findings) {
+	f.copyTo(begin)
+	for _, note := range fixComments(s, gap, findings) {
 		if alone {
-			f.out.WriteString(f.text[begin:s.At] + "-- " + note + lineEnd(f.text, begin))
+			f.out.WriteString(f.text[begin:s.At] + "-- " + note + lineEnding(f.text, begin))
 			f.added++
 		} else {
 			f.out.WriteString("/* " + note + " */ ")
 		}
 	}
-	f.copy(s.At)
+	f.copyTo(s.At)
 	if sent != "" {
 		f.out.WriteString(sent)
 		f.done = s.At + len(s.SQL)
@@ -188,15 +188,15 @@ func (f *fixer) statement(s parse.Snippet, sent string, findings []Placed) (adde
 	return f.added
 }
 
-// copy writes the unchanged text of the file up to a byte.
-func (f *fixer) copy(to int) {
+// copyTo writes the unchanged text of the file up to a byte.
+func (f *fixer) copyTo(to int) {
 	f.out.WriteString(f.text[f.done:to])
 	f.done = to
 }
 
-// end writes the rest of the file and returns the new text.
-func (f *fixer) end() string {
-	f.copy(len(f.text))
+// finish writes the rest of the file and returns the new text.
+func (f *fixer) finish() string {
+	f.copyTo(len(f.text))
 	return f.out.String()
 }
 
@@ -204,9 +204,9 @@ func (f *fixer) end() string {
 // comment.
 const noteMark = "sluice: "
 
-// notes returns the comments before a statement, one for each feature that the gap, which holds
+// fixComments returns the comments before a statement, one for each feature that the gap, which holds
 // blanks and comments, does not name.
-func notes(s parse.Snippet, gap string, findings []Placed) []string {
+func fixComments(s parse.ScriptStatement, gap string, findings []PlacedFinding) []string {
 	if s.Open {
 		return nil
 	}
@@ -219,14 +219,14 @@ func notes(s parse.Snippet, gap string, findings []Placed) []string {
 			continue
 		}
 		said[f.Feature] = true
-		all = append(all, mark+f.note())
+		all = append(all, mark+f.commentText())
 	}
 	return all
 }
 
-// note returns the comment for a finding. It has no semicolon, at which some tools split a file
+// commentText returns the comment for a finding. It has no semicolon, at which some tools split a file
 // even in comments.
-func (p *Placed) note() string {
+func (p *PlacedFinding) commentText() string {
 	note := p.Action + " (" + p.Reason + ")"
 	if p.Status == People {
 		note = p.Reason
@@ -240,15 +240,15 @@ func (p *Placed) note() string {
 	return strings.ReplaceAll(note, ";", " -")
 }
 
-// lineStart returns the start of the last line of a gap, if it is not the first.
-func lineStart(gap string) (begin int, ok bool) {
+// lastLineStart returns the start of the last line of a gap, if it is not the first.
+func lastLineStart(gap string) (begin int, ok bool) {
 	begin = strings.LastIndexAny(gap, "\r\n") + 1
 	return begin, begin > 0
 }
 
-// lineEnd returns the line end of a text: that of the line before begin, or the first one.
-func lineEnd(text string, begin int) string {
-	if begin == 0 || begin == parse.MarkBytes(text) {
+// lineEnding returns the line end of a text: that of the line before begin, or the first one.
+func lineEnding(text string, begin int) string {
+	if begin == 0 || begin == parse.BOMLength(text) {
 		if i := strings.IndexAny(text, "\r\n"); i >= 0 {
 			begin = i + 1
 			if strings.HasPrefix(text[i:], "\r\n") {

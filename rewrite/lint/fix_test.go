@@ -43,19 +43,19 @@ func goldenConfig() rewrite.Config {
 }
 
 // fixTwice fixes a text, and holds that what comes of it stays as it is and reads as it was meant.
-func fixTwice(t testing.TB, p *rewrite.Planner, source Source) Linted {
+func fixTwice(t testing.TB, p *rewrite.Planner, source SourceFile) FileResult {
 	t.Helper()
-	linted, err := Fix(p.Linter(), source)
+	linted, err := FixFile(p.NewLinter(), source)
 	if err != nil {
 		t.Fatalf("%q: %v", source.Text, err)
 	}
-	before := File(p.Linter(), source)
+	before := LintFile(p.NewLinter(), source)
 	if len(before.Findings) != len(linted.Findings) || before.Statements != linted.Statements {
 		t.Errorf("%q: %+v, but without fixing %+v", source.Text, linted, before)
 	}
 	again := source
 	again.Text = linted.Text
-	twice, err := Fix(p.Linter(), again)
+	twice, err := FixFile(p.NewLinter(), again)
 	if err != nil || twice.Text != linted.Text || twice.Statements != linted.Statements {
 		t.Errorf("%q\n fixed %q\n again %q, %v", source.Text, linted.Text, twice.Text, err)
 	}
@@ -92,7 +92,7 @@ func TestFix(t *testing.T) {
 		"TRUNCATE '\xff';\nTRUNCATE t":                             "TRUNCATE '\xff';\n-- " + truncNote + "\nTRUNCATE t",
 		"CREATE DATABASE d;":                                       "CREATE DATABASE d;", // Sluice answers when it is sent
 	} {
-		if got := fixTwice(t, planner(t, rewrite.Defaults()), Source{Text: text}).Text; got != want {
+		if got := fixTwice(t, planner(t, rewrite.Defaults()), SourceFile{Text: text}).Text; got != want {
 			t.Errorf("%q\n got  %q\n want %q", text, got, want)
 		}
 	}
@@ -102,13 +102,13 @@ func TestFix(t *testing.T) {
 func TestNotesAreComments(t *testing.T) {
 	t.Parallel()
 	for _, feature := range rewrite.Features() {
-		changed := rewrite.FindingOf(feature)
+		changed := rewrite.NewFinding(feature)
 		changed.Outcome, changed.Severity, changed.Action = rewrite.Rewritten, rewrite.Warning, "rewritten; so"
-		for _, p := range []Placed{
-			{Finding: rewrite.FindingOf(feature), Status: People},
+		for _, p := range []PlacedFinding{
+			{Finding: rewrite.NewFinding(feature), Status: People},
 			{Finding: changed, Status: Fixed},
 		} {
-			note := p.note()
+			note := p.commentText()
 			for _, bad := range []string{";", "*/", "/*", "\n", "\r", breakpoint, "$"} {
 				if strings.Contains(note, bad) {
 					t.Errorf("%s: %q has %q", feature, note, bad)
@@ -119,11 +119,11 @@ func TestNotesAreComments(t *testing.T) {
 			}
 		}
 	}
-	for _, tool := range []*tool{goose, dbmate, drizzle, golangMigrate, prisma, flyway} {
+	for _, tool := range []*migrationTool{goose, dbmate, drizzle, golangMigrate, prisma, flyway} {
 		for _, down := range []bool{false, true} {
-			p := Placed{Finding: rewrite.FindingOf(rewrite.SeveralDDL), Status: People}
-			p.Remedy = (&running{tool: tool, down: down}).transaction().RemedyBeside(true)
-			if note := "-- " + noteMark + p.note(); strings.ContainsAny(note, ";\n$") || gooseMark.MatchString(note) || dbmateMark.MatchString(note) || strings.Contains(note, breakpoint) {
+			p := PlacedFinding{Finding: rewrite.NewFinding(rewrite.SeveralDDL), Status: People}
+			p.Remedy = (&runMode{tool: tool, down: down}).transaction().RemedyInBlock(true)
+			if note := "-- " + noteMark + p.commentText(); strings.ContainsAny(note, ";\n$") || gooseMark.MatchString(note) || dbmateMark.MatchString(note) || strings.Contains(note, breakpoint) {
 				t.Errorf("%s: %q", tool.name, note)
 			}
 		}
@@ -135,7 +135,7 @@ func TestFixedLines(t *testing.T) {
 	t.Parallel()
 	const text = "CREATE TABLE t (\n  a serial,\n  b serial\n);\nTRUNCATE t; TRUNCATE u;\n\nTRUNCATE v;"
 	var got, at []string
-	linted := fixTwice(t, planner(t, rewrite.Defaults()), Source{Text: text})
+	linted := fixTwice(t, planner(t, rewrite.Defaults()), SourceFile{Text: text})
 	lines := strings.Split(linted.Text, "\n")
 	for _, f := range linted.Findings {
 		got = append(got, fmt.Sprintf("%d %s %s", f.Line, f.Feature, f.Status))
@@ -155,7 +155,7 @@ func TestFixDoesNotMap(t *testing.T) {
 	config := rewrite.Defaults()
 	config.Rules.Bytea = rewrite.ByteaHex
 	p := planner(t, config)
-	linted := fixTwice(t, p, Source{Text: text})
+	linted := fixTwice(t, p, SourceFile{Text: text})
 	if strings.Contains(linted.Text, "hex") || !strings.Contains(linted.Text, "INDEX ASYNC i ON t (k)") || !strings.Contains(linted.Text, "k bytea PRIMARY KEY") {
 		t.Errorf("%s", linted.Text)
 	}
@@ -177,7 +177,7 @@ func TestFixNeedsStandardStrings(t *testing.T) {
 		"SELECT set_config('standard_conforming_strings', 'off', false)": false, "SELECT pg_catalog.set_config('standard_conforming_strings','off',false)": false,
 		"SET standard_conforming_strings = on;\nTRUNCATE t": true,
 	} {
-		if _, err := Fix(planner(t, rewrite.Defaults()).Linter(), Source{Text: text}); (err == nil) != fixes {
+		if _, err := FixFile(planner(t, rewrite.Defaults()).NewLinter(), SourceFile{Text: text}); (err == nil) != fixes {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -190,7 +190,7 @@ func TestFixWithoutRules(t *testing.T) {
 	config.Rules = rewrite.Rules{}
 	p := planner(t, config)
 	const text = "CREATE TABLE t (id serial); SELECT 1 FROM t FOR SHARE;\nTRUNCATE t"
-	if got := fixTwice(t, p, Source{Text: text}).Text; got != text {
+	if got := fixTwice(t, p, SourceFile{Text: text}).Text; got != text {
 		t.Errorf("%q", got)
 	}
 }
@@ -214,12 +214,12 @@ func FuzzFix(f *testing.F) {
 		if backslashes.MatchString(text) {
 			return
 		}
-		checkFixed(t, planner(t, rewrite.Defaults()), Source{Path: name, Text: text})
+		checkFixed(t, planner(t, rewrite.Defaults()), SourceFile{Path: name, Text: text})
 	})
 }
 
 // checkFixed holds what is so of every file that is fixed.
-func checkFixed(t testing.TB, p *rewrite.Planner, source Source) Linted {
+func checkFixed(t testing.TB, p *rewrite.Planner, source SourceFile) FileResult {
 	t.Helper()
 	linted := fixTwice(t, p, source)
 	if len(linted.Findings) == 0 && linted.Text != source.Text {
@@ -232,11 +232,13 @@ func checkFixed(t testing.TB, p *rewrite.Planner, source Source) Linted {
 		}
 		sent = append(sent, sql)
 	}
-	if got := statementsOf(Source{Path: source.Path, Text: linted.Text}); !slices.Equal(got, sent) {
+	if got := statementsOf(SourceFile{Path: source.Path, Text: linted.Text}); !slices.Equal(got, sent) {
 		t.Fatalf("%q became %q, which reads as %q, want %q", source.Text, linted.Text, got, sent)
 	}
 	// A statement may be rewritten in part, and fail for the rest: CREATE INDEX USING gin.
-	changes := func(p Placed) bool { return p.Outcome != rewrite.Flagged || strings.HasPrefix(p.Action, "rewritten") }
+	changes := func(p PlacedFinding) bool {
+		return p.Outcome != rewrite.Flagged || strings.HasPrefix(p.Action, "rewritten")
+	}
 	if withoutNotes(linted.Text) != withoutNotes(source.Text) && !slices.ContainsFunc(linted.Findings, changes) {
 		t.Fatalf("%q became %q", source.Text, linted.Text)
 	}
@@ -256,7 +258,7 @@ func TestFixGolden(t *testing.T) {
 		var script []string
 		for i, c := range sqltexts.ReadGolden(t, file) {
 			for _, sql := range []string{c.In, corpus[i%len(corpus)]} {
-				if all := statementsOf(Source{Text: sql + ";SELECT 1"}); all[len(all)-1] == "SELECT 1" {
+				if all := statementsOf(SourceFile{Text: sql + ";SELECT 1"}); all[len(all)-1] == "SELECT 1" {
 					script = append(script, sql)
 				} else {
 					t.Logf("%s: left out: %s", file, sql)
@@ -264,7 +266,7 @@ func TestFixGolden(t *testing.T) {
 			}
 		}
 		for _, between := range []string{";\n", "\n;\n\n", ";", " ; ", ";\r\n\t"} {
-			linted := checkFixed(t, planner(t, goldenConfig()), Source{Text: strings.Join(script, between)})
+			linted := checkFixed(t, planner(t, goldenConfig()), SourceFile{Text: strings.Join(script, between)})
 			if linted.Statements < len(script) || len(linted.Findings) < len(script)/20 {
 				t.Errorf("%s: %d statements, %d findings", file, linted.Statements, len(linted.Findings))
 			}
@@ -282,7 +284,7 @@ func TestFixGolden(t *testing.T) {
 		for _, c := range sqltexts.ReadGolden(t, file) {
 			script = append(script, c.In)
 		}
-		if linted := fixTwice(t, p, Source{Text: strings.Join(script, ";\n")}); strings.Contains(linted.Text, "encode(") && !strings.Contains(strings.Join(script, ""), "encode(") {
+		if linted := fixTwice(t, p, SourceFile{Text: strings.Join(script, ";\n")}); strings.Contains(linted.Text, "encode(") && !strings.Contains(strings.Join(script, ""), "encode(") {
 			t.Errorf("%s: %s", file, linted.Text)
 		}
 	}
@@ -316,9 +318,9 @@ func TestAdvisoryIsNotFixed(t *testing.T) {
 	config := rewrite.Defaults()
 	config.Rules = rewrite.AllRules()
 	config.Rules.Advisory = true
-	linter := planner(t, config).Linter()
+	linter := planner(t, config).NewLinter()
 	const text = "SELECT pg_advisory_lock(1);\nSELECT pg_advisory_unlock_all();\n"
-	fixed, err := Fix(linter, Source{Path: "a.sql", Text: text})
+	fixed, err := FixFile(linter, SourceFile{Path: "a.sql", Text: text})
 	if err != nil || fixed.Text != text {
 		t.Errorf("%v: %s", err, fixed.Text)
 	}

@@ -29,20 +29,20 @@ func TestFixedFilesAreTaken(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		fixed, err := Fix(p.Linter(), Source{Path: path, Text: string(text)})
+		fixed, err := FixFile(p.NewLinter(), SourceFile{Path: path, Text: string(text)})
 		if err != nil {
 			return err
 		}
 		// Drizzle's marks end statements, with a semicolon or without.
-		for s := range parse.Script(strings.ReplaceAll(fixed.Text, "--> statement-breakpoint", ";")) {
+		for s := range parse.SplitScript(strings.ReplaceAll(fixed.Text, "--> statement-breakpoint", ";")) {
 			lacks, carried := "", false
-			for _, f := range p.Linter().Read(s.SQL) {
+			for _, f := range p.NewLinter().LintStatements(s.SQL) {
 				if f.Severity == rewrite.Error {
 					lacks = string(f.Feature)
 				}
 				carried = carried || f.Feature == rewrite.AddConstraint && f.Outcome == rewrite.Rewritten // by the relay, in steps
 			}
-			read := sim.Read(s.SQL)
+			read := sim.Analyze(s.SQL)
 			if read.Unread || len(read.Statements) != 1 {
 				t.Errorf("%s: %q is not read", path, s.SQL)
 				continue

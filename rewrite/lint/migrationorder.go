@@ -17,18 +17,18 @@ var versionOf = regexp.MustCompile(`^(?:[VU]([0-9]+(?:[._][0-9]+)*)__|([0-9]+))`
 func CompareMigrations(a, b string) int {
 	dirA, nameA := path.Split(a)
 	dirB, nameB := path.Split(b)
-	versionA, versionB := version(nameA), version(nameB)
+	versionA, versionB := migrationVersion(nameA), migrationVersion(nameB)
 	return cmp.Or(
 		slices.CompareFunc(strings.Split(dirA, "/"), strings.Split(dirB, "/"), compareNatural),
-		cmp.Compare(rank(versionA), rank(versionB)),
+		cmp.Compare(versionRank(versionA), versionRank(versionB)),
 		compareVersions(versionA, versionB),
-		cmp.Compare(undoes(nameA), undoes(nameB)),
+		cmp.Compare(undoRank(nameA), undoRank(nameB)),
 		compareNatural(nameA, nameB),
 		cmp.Compare(a, b),
 	)
 }
 
-func version(name string) []string {
+func migrationVersion(name string) []string {
 	m := versionOf.FindStringSubmatch(name)
 	if m == nil {
 		return nil
@@ -36,16 +36,16 @@ func version(name string) []string {
 	return strings.FieldsFunc(m[1]+m[2], func(r rune) bool { return r == '.' || r == '_' })
 }
 
-// rank returns 1 for a file without a version, and 0 for other files.
-func rank(version []string) int {
+// versionRank returns 1 for a file without a version, and 0 for other files.
+func versionRank(version []string) int {
 	if version == nil {
 		return 1
 	}
 	return 0
 }
 
-// undoes returns 1 for a file that undoes a migration, and 0 for other files.
-func undoes(name string) int {
+// undoRank returns 1 for a file that undoes a migration, and 0 for other files.
+func undoRank(name string) int {
 	if strings.HasSuffix(name, ".down.sql") || strings.HasPrefix(name, "U") && flywayName.MatchString(name) {
 		return 1
 	}
@@ -78,7 +78,7 @@ func compareNumbers(a, b string) int {
 // compareNatural compares texts with the numbers in them as numbers.
 func compareNatural(a, b string) int {
 	for a != "" && b != "" {
-		digitsA, digitsB := digits(a), digits(b)
+		digitsA, digitsB := leadingDigits(a), leadingDigits(b)
 		if digitsA > 0 && digitsB > 0 {
 			if c := compareNumbers(a[:digitsA], b[:digitsB]); c != 0 {
 				return c
@@ -94,8 +94,8 @@ func compareNatural(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// digits returns the number of digits at the start of a text.
-func digits(text string) int {
+// leadingDigits returns the number of digits at the start of a text.
+func leadingDigits(text string) int {
 	n := 0
 	for n < len(text) && text[n] >= '0' && text[n] <= '9' {
 		n++

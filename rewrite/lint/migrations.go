@@ -13,45 +13,45 @@ import (
 // This file reads migrations as their tools do: which parts of a file do and undo, the
 // transactions, and the tool's switch for them.
 
-// Source is a file of SQL.
-type Source struct {
+// SourceFile is a file of SQL.
+type SourceFile struct {
 	Path string // with slashes; "" if unknown
 	Text string
-	// Beside reads another file by its path from this one's folder; nil if there is none. Some
+	// ReadSibling reads another file by its path from this one's folder; nil if there is none. Some
 	// tools have settings of a file, or marks of a folder, there.
-	Beside func(name string) (text string, ok bool)
+	ReadSibling func(name string) (text string, ok bool)
 }
 
-// beside reads another file of the folder.
-func (s *Source) beside(name string) (text string, ok bool) {
-	if s.Beside == nil {
+// readSibling reads another file of the folder.
+func (s *SourceFile) readSibling(name string) (text string, ok bool) {
+	if s.ReadSibling == nil {
 		return "", false
 	}
-	return s.Beside(name)
+	return s.ReadSibling(name)
 }
 
-// tool is a tool that runs migrations.
-type tool struct {
+// migrationTool is a tool that runs migrations.
+type migrationTool struct {
 	name string
 	// records reports that the tool records a file's execution in the transaction of the file.
 	records bool
 	// up and down name the tool's switches that make each statement its own transaction.
 	up, down string
-	// passages splits a file of the tool.
-	passages func(t *tool, s *Source) []passage
+	// split splits a file of the tool.
+	split func(t *migrationTool, s *SourceFile) []filePart
 }
 
-func (t *tool) remedy(down bool) string {
+func (t *migrationTool) remedy(down bool) string {
 	if down && t.down != "" {
 		return t.down
 	}
 	return t.up
 }
 
-// running is how a tool runs a passage.
-type running struct {
+// runMode is how a tool runs a passage.
+type runMode struct {
 	// tool is the tool that runs the passage; nil means that each statement is sent alone, as by psql.
-	tool *tool
+	tool *migrationTool
 	down bool // it undoes a migration
 	// wrapped reports that the tool begins a transaction before the script and commits it afterwards.
 	wrapped bool
@@ -61,35 +61,35 @@ type running struct {
 }
 
 // transaction describes the transaction in which the tool runs the passage.
-func (r *running) transaction() rewrite.Running {
+func (r *runMode) transaction() rewrite.ScriptTransaction {
 	if r.tool == nil {
-		return rewrite.Running{}
+		return rewrite.ScriptTransaction{}
 	}
-	return rewrite.Running{Wrapped: r.wrapped, Whole: r.whole, Records: r.tool.records, Remedy: r.tool.remedy(r.down)}
+	return rewrite.ScriptTransaction{Wrapped: r.wrapped, Whole: r.whole, Records: r.tool.records, Remedy: r.tool.remedy(r.down)}
 }
 
-// passage is a part of a file; no statement crosses its borders.
-type passage struct {
+// filePart is a part of a file; no statement crosses its borders.
+type filePart struct {
 	from, to int  // in bytes
 	begins   bool // it begins a session
-	how      running
+	how      runMode
 }
 
 const ofItsOwn = "run each statement in a transaction of its own: "
 
 var (
-	goose = &tool{name: "goose", records: true, passages: goosePassages,
+	goose = &migrationTool{name: "goose", records: true, split: splitGooseFile,
 		up: ofItsOwn + "put -- +goose NO TRANSACTION at the top of the file; goose notes its version in the same transaction otherwise"}
-	dbmate = &tool{name: "dbmate", records: true, passages: dbmatePassages,
+	dbmate = &migrationTool{name: "dbmate", records: true, split: splitDbmateFile,
 		up:   ofItsOwn + "write -- migrate:up transaction:false, and leave one DDL statement in the file; dbmate notes its version in the same transaction otherwise",
 		down: ofItsOwn + "write -- migrate:down transaction:false, and leave one DDL statement in the file; dbmate notes its version in the same transaction otherwise"}
-	drizzle = &tool{name: "Drizzle", records: true, passages: drizzlePassages,
+	drizzle = &migrationTool{name: "Drizzle", records: true, split: splitDrizzleFile,
 		up: ofItsOwn + "Drizzle's migrator has no switch for that, and runs all files that are due in one transaction with a row of its own; run the files by psql -f"}
-	golangMigrate = &tool{name: "golang-migrate", passages: stringPassages,
+	golangMigrate = &migrationTool{name: "golang-migrate", split: splitAsOneQuery,
 		up: ofItsOwn + "add x-multi-statement=true to the URL of the database, which splits the file at each semicolon; or leave one statement in the file"}
-	prisma = &tool{name: "Prisma", passages: stringPassages,
+	prisma = &migrationTool{name: "Prisma", split: splitAsOneQuery,
 		up: ofItsOwn + "Prisma sends the file as one string and has no switch for that; leave one DDL statement in each migration.sql"}
-	flyway = &tool{name: "Flyway", passages: flywayPassages,
+	flyway = &migrationTool{name: "Flyway", split: splitFlywayFile,
 		up: ofItsOwn + "put executeInTransaction=false into a file beside it, of its name with .conf behind"}
 )
 
@@ -104,15 +104,15 @@ var (
 // breakpoint is the line at which Drizzle splits a file.
 const breakpoint = "--> statement-breakpoint"
 
-// toolOf returns the tool of a file, by its marks and its name; nil if unknown.
-func toolOf(s *Source) *tool {
+// detectTool returns the tool of a file, by its marks and its name; nil if unknown.
+func detectTool(s *SourceFile) *migrationTool {
 	folder, name := path.Split(s.Path)
 	switch {
-	case s.marked(gooseMark):
+	case s.hasMarks(gooseMark):
 		return goose
-	case s.marked(dbmateMark):
+	case s.hasMarks(dbmateMark):
 		return dbmate
-	case s.marked(drizzleMark):
+	case s.hasMarks(drizzleMark):
 		return drizzle
 	case migrateName.MatchString(name):
 		return golangMigrate
@@ -120,19 +120,19 @@ func toolOf(s *Source) *tool {
 		return flyway
 	}
 	if name == "migration.sql" {
-		if _, ok := s.beside("../migration_lock.toml"); ok || prismaFolder.MatchString(path.Base(folder)) {
+		if _, ok := s.readSibling("../migration_lock.toml"); ok || prismaFolder.MatchString(path.Base(folder)) {
 			return prisma
 		}
 	}
-	if _, ok := s.beside("meta/_journal.json"); ok {
+	if _, ok := s.readSibling("meta/_journal.json"); ok {
 		return drizzle
 	}
 	return nil
 }
 
-// marked reports whether a file has marks, none of them within a string or a name. Marks within a string are data,
+// hasMarks reports whether a file has marks, none of them within a string or a name. Marks within a string are data,
 // which must not get comments.
-func (s *Source) marked(mark *regexp.Regexp) bool {
+func (s *SourceFile) hasMarks(mark *regexp.Regexp) bool {
 	at := mark.FindAllStringIndex(s.Text, -1)
 	if at == nil {
 		return false
@@ -151,18 +151,18 @@ func (s *Source) marked(mark *regexp.Regexp) bool {
 	}
 }
 
-// passages splits a file as its tool does; a file without a tool is one session.
-func (s *Source) passages() []passage {
-	if t := toolOf(s); t != nil {
-		return t.passages(t, s)
+// split splits a file as its tool does; a file without a tool is one session.
+func (s *SourceFile) splitParts() []filePart {
+	if t := detectTool(s); t != nil {
+		return t.split(t, s)
 	}
-	return []passage{{to: len(s.Text), begins: true}}
+	return []filePart{{to: len(s.Text), begins: true}}
 }
 
-// marked splits a text at each match of mark, which belongs to no passage. turn gets the
+// splitAtMarks splits a text at each match of mark, which belongs to no passage. turn gets the
 // submatches, and returns the passage after the mark.
-func marked(text string, mark *regexp.Regexp, first passage, turn func(last passage, said []string) passage) []passage {
-	all := []passage{first}
+func splitAtMarks(text string, mark *regexp.Regexp, first filePart, turn func(last filePart, said []string) filePart) []filePart {
+	all := []filePart{first}
 	for _, at := range mark.FindAllStringSubmatchIndex(text, -1) {
 		last := &all[len(all)-1]
 		var said []string
@@ -178,16 +178,16 @@ func marked(text string, mark *regexp.Regexp, first passage, turn func(last pass
 	return all
 }
 
-// goosePassages splits at -- +goose Up and Down. Each half is a transaction unless the file has NO
+// splitGooseFile splits at -- +goose Up and Down. Each half is a transaction unless the file has NO
 // TRANSACTION. The text between StatementBegin and StatementEnd is one multi-statement query.
-func goosePassages(t *tool, s *Source) []passage {
+func splitGooseFile(t *migrationTool, s *SourceFile) []filePart {
 	wrapped := true
 	for _, m := range gooseMark.FindAllStringSubmatch(s.Text, -1) {
 		wrapped = wrapped && m[1] != "NO TRANSACTION"
 	}
-	half := running{tool: t, wrapped: wrapped}
-	return marked(s.Text, gooseMark, passage{begins: true, how: half}, func(last passage, said []string) passage {
-		next := passage{how: half}
+	half := runMode{tool: t, wrapped: wrapped}
+	return splitAtMarks(s.Text, gooseMark, filePart{begins: true, how: half}, func(last filePart, said []string) filePart {
+		next := filePart{how: half}
 		next.how.down = last.how.down
 		switch said[0] {
 		case "Up", "Down":
@@ -200,36 +200,36 @@ func goosePassages(t *tool, s *Source) []passage {
 	})
 }
 
-// dbmatePassages splits at -- migrate:up and down. Each half is one multi-statement query, in a
+// splitDbmateFile splits at -- migrate:up and down. Each half is one multi-statement query, in a
 // transaction unless the mark has transaction:false.
-func dbmatePassages(t *tool, s *Source) []passage {
-	return marked(s.Text, dbmateMark, passage{begins: true, how: running{tool: t, wrapped: true}}, func(_ passage, said []string) passage {
+func splitDbmateFile(t *migrationTool, s *SourceFile) []filePart {
+	return splitAtMarks(s.Text, dbmateMark, filePart{begins: true, how: runMode{tool: t, wrapped: true}}, func(_ filePart, said []string) filePart {
 		wrapped := !strings.Contains(said[1], "transaction:false")
-		return passage{begins: true, how: running{tool: t, down: said[0] == "down", wrapped: wrapped, whole: !wrapped}}
+		return filePart{begins: true, how: runMode{tool: t, down: said[0] == "down", wrapped: wrapped, whole: !wrapped}}
 	})
 }
 
 var drizzleMark = regexp.MustCompile(regexp.QuoteMeta(breakpoint))
 
-// drizzlePassages splits at breakpoints; all parts are in one transaction.
-func drizzlePassages(t *tool, s *Source) []passage {
-	how := running{tool: t, wrapped: true}
-	return marked(s.Text, drizzleMark, passage{begins: true, how: how}, func(passage, []string) passage {
-		return passage{how: how}
+// splitDrizzleFile splits at breakpoints; all parts are in one transaction.
+func splitDrizzleFile(t *migrationTool, s *SourceFile) []filePart {
+	how := runMode{tool: t, wrapped: true}
+	return splitAtMarks(s.Text, drizzleMark, filePart{begins: true, how: how}, func(filePart, []string) filePart {
+		return filePart{how: how}
 	})
 }
 
-// stringPassages returns the file as one multi-statement query.
-func stringPassages(t *tool, s *Source) []passage {
-	return []passage{{to: len(s.Text), begins: true, how: running{tool: t, down: strings.HasSuffix(s.Path, ".down.sql"), whole: true}}}
+// splitAsOneQuery returns the file as one multi-statement query.
+func splitAsOneQuery(t *migrationTool, s *SourceFile) []filePart {
+	return []filePart{{to: len(s.Text), begins: true, how: runMode{tool: t, down: strings.HasSuffix(s.Path, ".down.sql"), whole: true}}}
 }
 
 var flywayAlone = regexp.MustCompile(`(?mi)^[ \t]*executeInTransaction[ \t]*=[ \t]*false[ \t\r]*$`)
 
-// flywayPassages returns the file as one transaction, unless its configuration file disables that.
-func flywayPassages(t *tool, s *Source) []passage {
+// splitFlywayFile returns the file as one transaction, unless its configuration file disables that.
+func splitFlywayFile(t *migrationTool, s *SourceFile) []filePart {
 	name := path.Base(s.Path)
-	conf, _ := s.beside(name + ".conf")
-	how := running{tool: t, down: strings.HasPrefix(name, "U"), wrapped: !flywayAlone.MatchString(conf)}
-	return []passage{{to: len(s.Text), begins: true, how: how}}
+	conf, _ := s.readSibling(name + ".conf")
+	how := runMode{tool: t, down: strings.HasPrefix(name, "U"), wrapped: !flywayAlone.MatchString(conf)}
+	return []filePart{{to: len(s.Text), begins: true, how: how}}
 }

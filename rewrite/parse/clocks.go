@@ -4,17 +4,17 @@ import (
 	"bytes"
 )
 
-// Drawers are functions each call of which returns a new value.
-var Drawers = WordSet(`nextval random random_normal gen_random_uuid gen_random_bytes uuidv4 uuidv7
+// UniqueValueFuncs are functions each call of which returns a new value.
+var UniqueValueFuncs = WordSet(`nextval random random_normal gen_random_uuid gen_random_bytes uuidv4 uuidv7
 	uuid_generate_v1 uuid_generate_v1mc uuid_generate_v4`)
 
-// Clocks are functions and keywords that return the time, in lower case.
-var Clocks = WordSet(`now clock_timestamp statement_timestamp transaction_timestamp timeofday
+// ClockWords are functions and keywords that return the time, in lower case.
+var ClockWords = WordSet(`now clock_timestamp statement_timestamp transaction_timestamp timeofday
 	current_timestamp current_time current_date localtimestamp localtime age`)
 
-// TimeText reports whether the server may read a constant, or a parameter's value, as the time, for example 'now' or
-// 'today'. It finds these words at any position, because a constant may be an array or a range of dates.
-func TimeText(b []byte) bool {
+// MayReadAsNow reports whether the server may read a constant, or a parameter's value, as the time, for example 'now'
+// or 'today'. It finds these words at any position, because a constant may be an array or a range of dates.
+func MayReadAsNow(b []byte) bool {
 	if len(b) > 1 && (b[0]|0x20 == 'e' || b[0]|0x20 == 'u') && (b[1] == '\'' || b[1] == '&') && bytes.IndexByte(b, '\\') >= 0 {
 		return true // an escape may hide another word: E'n\x6fw'
 	}
@@ -36,15 +36,15 @@ func TimeText(b []byte) bool {
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// Periods are functions and keywords for the time that return the same value throughout a transaction.
-var Periods = WordSet("now transaction_timestamp current_timestamp current_time current_date localtimestamp localtime age")
+// TxTimeWords are functions and keywords for the time that return the same value throughout a transaction.
+var TxTimeWords = WordSet("now transaction_timestamp current_timestamp current_time current_date localtimestamp localtime age")
 
-// settledTypes are types, besides those in readers, whose input does not depend on the clock.
-var settledTypes = WordSet("interval regclass regtype regproc regprocedure regnamespace regrole xid tid void record tsvector tsquery")
+// clocklessTypes are types, besides those in readers, whose input does not depend on the clock.
+var clocklessTypes = WordSet("interval regclass regtype regproc regprocedure regnamespace regrole xid tid void record tsvector tsquery")
 
-// ReadsClock reports whether a constant of a type may be read as the time. typ is a TypeName. The result is true for
-// dates, times, arrays and ranges of these, and types that PostgreSQL lacks.
-func ReadsClock(typ Message) bool {
+// TypeNodeReadsClock reports whether a constant of a type may be read as the time. typ is a TypeName. The result is
+// true for dates, times, arrays and ranges of these, and types that PostgreSQL lacks.
+func TypeNodeReadsClock(typ TreeNode) bool {
 	names := typ.Names("names")
 	if len(names) == 0 || len(names) > 1 && names[0] != "pg_catalog" {
 		return true
@@ -55,27 +55,27 @@ func ReadsClock(typ Message) bool {
 // TypeReadsClock reports whether a constant of a type may be read as the time. name is the type's name in pg_catalog,
 // in lower case.
 func TypeReadsClock(name string) bool {
-	by, known := readers[name]
-	return !settledTypes[name] && (!known || by != 0)
+	by, known := inputSettingsByType[name]
+	return !clocklessTypes[name] && (!known || by != 0)
 }
 
-// TypeReaders returns the settings that affect how PostgreSQL reads a constant of a type. name is the type's name in
-// pg_catalog, in lower case. known is false for a type that PostgreSQL lacks.
-func TypeReaders(name string) (by Readers, known bool) {
-	by, known = readers[name]
+// InputSettingsOfType returns the settings that affect how PostgreSQL reads a constant of a type. name is the type's
+// name in pg_catalog, in lower case. known is false for a type that PostgreSQL lacks.
+func InputSettingsOfType(name string) (by InputSettings, known bool) {
+	by, known = inputSettingsByType[name]
 	return by, known
 }
 
 // ClockTypes are the types of times whose names are also functions, as in date(x).
 var ClockTypes = WordSet("date time timetz timestamp timestamptz daterange tsrange tstzrange datemultirange tsmultirange tstzmultirange")
 
-// TimeMakers are PostgreSQL's functions that return a time, and not a text.
-var TimeMakers = WordSet(`date_trunc date_bin date_add date_subtract to_timestamp to_date make_date make_time make_timestamp make_timestamptz timezone
+// TimeFuncs are PostgreSQL's functions that return a time, and not a text.
+var TimeFuncs = WordSet(`date_trunc date_bin date_add date_subtract to_timestamp to_date make_date make_time make_timestamp make_timestamptz timezone
 	now transaction_timestamp statement_timestamp clock_timestamp extract date_part justify_days justify_hours justify_interval make_interval age isfinite`)
 
-// Generators are functions and keywords whose value differs each time that a statement runs: clocks, random values,
+// VolatileWords are functions and keywords whose value differs each time that a statement runs: clocks, random values,
 // sequences, transaction numbers.
-var Generators = WordSet(`nextval currval lastval setval
+var VolatileWords = WordSet(`nextval currval lastval setval
 	now clock_timestamp statement_timestamp transaction_timestamp timeofday
 	current_timestamp current_time localtimestamp localtime
 	random random_normal gen_random_uuid gen_random_bytes uuidv4 uuidv7

@@ -13,20 +13,20 @@ import (
 const MultiAssign = "MultiAssignRef"
 
 // withoutCopies returns the wire form of a tree with the sources of assignments under their first targets only.
-func withoutCopies(tree Message) []byte {
-	node := Shapes()["Node"]
+func withoutCopies(tree TreeNode) []byte {
+	node := NodeTypes()["Node"]
 	for number, f := range node.Fields {
 		if f.Shape != nil && f.Shape.Name == MultiAssign && bytes.Contains(tree.Wire, protowire.AppendTag(nil, protowire.Number(number), protowire.BytesType)) {
-			wire, _ := copiesOut(tree)
+			wire, _ := removeCopies(tree)
 			return wire
 		}
 	}
 	return tree.Wire
 }
 
-// copiesOut removes the copies of sources from one node. changed is false if the node has no copy; wire is then the
+// removeCopies removes the copies of sources from one node. changed is false if the node has no copy; wire is then the
 // node's own.
-func copiesOut(m Message) (wire []byte, changed bool) {
+func removeCopies(m TreeNode) (wire []byte, changed bool) {
 	copied := m.Is(MultiAssign) && m.Integer("colno") > 1
 	at := 0 // end of the fields read so far
 	for {
@@ -35,14 +35,14 @@ func copiesOut(m Message) (wire []byte, changed bool) {
 			break
 		}
 		field := m.Wire[at : at+n]
-		var child *shape
+		var child *nodeType
 		if int(number) < len(m.Shape.Fields) {
 			child = m.Shape.Fields[number].Shape
 		}
 		if child != nil && copied && m.Shape.Fields[number].Name == "source" {
 			field = nil
 		} else if child != nil {
-			if made, other := copiesOut(Message{child, v.Bytes}); other {
+			if made, other := removeCopies(TreeNode{child, v.Bytes}); other {
 				field = protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), made)
 			}
 		}

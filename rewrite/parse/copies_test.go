@@ -14,11 +14,11 @@ func TestGuardCountsCopies(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		sql string
-		why Reason
+		why GuardReason
 	}{
-		{sqltexts.Bomb(2, 0), Fits}, {sqltexts.Bomb(100, 0), Fits}, {sqltexts.Bomb(8, 2), Fits}, {sqltexts.Bomb(8, 7), TooLong}, {sqltexts.Bomb(2, 30), TooLong}, {sqltexts.Bomb(1, 30), Fits}, {sqltexts.Bomb(1000, 0), TooLong},
-		{strings.Replace(sqltexts.Bomb(8, 7), ") =", ") /* = */ = -- =\n", -1), TooLong}, {strings.Replace(sqltexts.Bomb(8, 7), "SET b = 1,", "Set b = CASE WHEN true THEN 1 END,", -1), TooLong},
-		{strings.Replace(sqltexts.Bomb(8, 7), "(a,", "(a.where,", -1), TooLong}, {strings.Replace(sqltexts.Bomb(8, 7), "(a,", "(a[1],", -1), TooLong},
+		{sqltexts.NestedAssignment(2, 0), Fits}, {sqltexts.NestedAssignment(100, 0), Fits}, {sqltexts.NestedAssignment(8, 2), Fits}, {sqltexts.NestedAssignment(8, 7), TooLong}, {sqltexts.NestedAssignment(2, 30), TooLong}, {sqltexts.NestedAssignment(1, 30), Fits}, {sqltexts.NestedAssignment(1000, 0), TooLong},
+		{strings.Replace(sqltexts.NestedAssignment(8, 7), ") =", ") /* = */ = -- =\n", -1), TooLong}, {strings.Replace(sqltexts.NestedAssignment(8, 7), "SET b = 1,", "Set b = CASE WHEN true THEN 1 END,", -1), TooLong},
+		{strings.Replace(sqltexts.NestedAssignment(8, 7), "(a,", "(a.where,", -1), TooLong}, {strings.Replace(sqltexts.NestedAssignment(8, 7), "(a,", "(a[1],", -1), TooLong},
 		{"UPDATE t SET (a, b, c) = (1, 2, 3) WHERE d IN (" + strings.Repeat("1, ", 100_000) + "1)", Fits},
 		{"UPDATE t SET (a, b, c) = (1, 2, 3), d = ARRAY[" + strings.Repeat("1, ", 100_000) + "1]", Fits},
 		{"UPDATE t SET (a, b) = (1, 2) RETURNING ARRAY[" + strings.Repeat("1, ", 100_000) + "1]", Fits},
@@ -26,7 +26,7 @@ func TestGuardCountsCopies(t *testing.T) {
 		{"UPDATE t SET (a, b, c) = (1, a.where + ARRAY[" + strings.Repeat("1, ", 100_000) + "1], 3)", TooLong},
 		{"INSERT INTO t (a, b) VALUES " + strings.Repeat("(1, 2), ", 50_000) + "(1, 2)", Fits},
 	} {
-		if why := Guard([]byte(test.sql), usualBytes, usualNesting); why != test.why {
+		if why := CheckLimits([]byte(test.sql), usualBytes, usualNesting); why != test.why {
 			t.Errorf("%.80s ... of %d bytes: %d, want %d", test.sql, len(test.sql), why, test.why)
 		}
 		if test.why != Fits || len(test.sql) > 10_000 {

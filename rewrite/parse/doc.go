@@ -6,9 +6,9 @@
 // returns PostgreSQL's tree, as Messages in protobuf's wire form. An Edit changes a text (edit.go), and Intents are the
 // intended changes of its tree (intent.go). Script (script.go) splits a file.
 //
-// Clocks, Periods and Drawers are functions and keywords for values that the server generates (clocks.go). ReadBy
-// returns the settings by which PostgreSQL reads constants (readers.go). Identifier and Literal quote (names.go);
-// Figure names columns (figure.go).
+// Clocks, Periods and Drawers are functions and keywords for values that the server generates (clocks.go).
+// InputSettingsOfText returns the settings by which PostgreSQL reads constants (readers.go). Identifier and Literal
+// quote (names.go); Figure names columns (figure.go).
 //
 // Invariants:
 //

@@ -15,7 +15,7 @@ type Edit struct {
 // Apply returns text with the edits made, and sorts the edits. ok is false, and Apply makes no edit, if two edits
 // overlap or one is outside of the text.
 func Apply(text string, edits []Edit) (made string, ok bool) {
-	if !Ordered(edits, 0, len(text)) {
+	if !SortEdits(edits, 0, len(text)) {
 		return "", false
 	}
 	var b strings.Builder
@@ -29,9 +29,9 @@ func Apply(text string, edits []Edit) (made string, ok bool) {
 	return b.String(), true
 }
 
-// Ordered sorts edits. It returns false if two of them overlap, or if one is not within the bytes
+// SortEdits sorts edits. It returns false if two of them overlap, or if one is not within the bytes
 // from start to end.
-func Ordered(edits []Edit, start, end int) bool {
+func SortEdits(edits []Edit, start, end int) bool {
 	slices.SortStableFunc(edits, func(a, b Edit) int { return a.Start - b.Start })
 	at := start
 	for _, e := range edits {
@@ -43,15 +43,15 @@ func Ordered(edits []Edit, start, end int) bool {
 	return at <= end
 }
 
-// Edited returns the text that Apply returns, or "" if Apply fails.
-func Edited(text string, edits []Edit) string {
+// EditedText returns the text that Apply returns, or "" if Apply fails.
+func EditedText(text string, edits []Edit) string {
 	made, _ := Apply(text, edits)
 	return made
 }
 
-// offsetBefore maps an offset in the edited text to the original. An inserted byte maps to the
+// originalOffset maps an offset in the edited text to the original. An inserted byte maps to the
 // start of its edit.
-func offsetBefore(edits []Edit, offset int) int {
+func originalOffset(edits []Edit, offset int) int {
 	shift := 0 // for offsets behind the edits so far: after = before + shift
 	for _, e := range edits {
 		begin := e.Start + shift
@@ -66,14 +66,14 @@ func offsetBefore(edits []Edit, offset int) int {
 	return offset - shift
 }
 
-// PositionBefore converts a server's position, in characters from 1, to a position in the original text. A position
+// OriginalPosition converts a server's position, in characters from 1, to a position in the original text. A position
 // outside the text remains as it is.
-func PositionBefore(before, after string, edits []Edit, position int) int {
+func OriginalPosition(before, after string, edits []Edit, position int) int {
 	offset, ok := ByteOffset(after, position)
 	if !ok {
 		return position
 	}
-	return utf8.RuneCountInString(before[:offsetBefore(edits, offset)]) + 1
+	return utf8.RuneCountInString(before[:originalOffset(edits, offset)]) + 1
 }
 
 // ByteOffset returns the byte offset of a position, in characters from 1. The position after the last character is the

@@ -11,12 +11,12 @@ func TestOffsetBefore(t *testing.T) {
 		t.Fatal(after)
 	}
 	for offset, want := range []int{0, 1, 2, 2, 2, 2, 4, 5, 6, 6, 9, 10} {
-		if got := offsetBefore(edits, offset); got != want {
+		if got := originalOffset(edits, offset); got != want {
 			t.Errorf("offset %d of %q: got %d, want %d", offset, after, got, want)
 		}
 	}
 	for _, position := range []int{-1, 0, len(after) + 2, 1 << 30} {
-		if got := PositionBefore(text, after, edits, position); got != position {
+		if got := OriginalPosition(text, after, edits, position); got != position {
 			t.Errorf("position %d became %d", position, got)
 		}
 	}
@@ -34,7 +34,7 @@ func TestApplyEditsRefuses(t *testing.T) {
 
 func TestIntentsTellTreesApart(t *testing.T) {
 	t.Parallel()
-	tree := func(sql string) Message {
+	tree := func(sql string) TreeNode {
 		m, err := Tree(sql)
 		if err != nil {
 			t.Fatal(err)
@@ -43,19 +43,19 @@ func TestIntentsTellTreesApart(t *testing.T) {
 	}
 	same := []string{"SELECT a FROM t", "select  A\nfrom /* x */ T", "SELECT \"a\" FROM t"}
 	for _, sql := range same {
-		if !(Intents{}).Equal(tree(same[0]), tree(sql)) {
+		if !(TreeChanges{}).Equal(tree(same[0]), tree(sql)) {
 			t.Errorf("%q is taken for another tree", sql)
 		}
 	}
 	for _, sql := range []string{"SELECT a FROM u", "SELECT a, b FROM t", "SELECT a FROM t, t", "SELECT a AS b FROM t", "SELECT a FROM ONLY t",
 		"SELECT 'a' FROM t", "SELECT a FROM t; SELECT 1", "SELECT DISTINCT a FROM t", "SELECT a FROM t FOR UPDATE", "SELECT a.b FROM t", "DELETE FROM t"} {
-		if (Intents{}).Equal(tree(same[0]), tree(sql)) || (Intents{}).Equal(tree(sql), tree(same[0])) {
+		if (TreeChanges{}).Equal(tree(same[0]), tree(sql)) || (TreeChanges{}).Equal(tree(sql), tree(same[0])) {
 			t.Errorf("%q is taken for the same tree", sql)
 		}
 	}
 	for _, pair := range [][2]string{{"SELECT 1", "SELECT 2"}, {"SELECT 0", "SELECT 1"}, {"SELECT true", "SELECT false"}, {"SELECT ''", "SELECT NULL"},
 		{"SELECT $1", "SELECT $2"}, {"SELECT 1.0", "SELECT 1.00"}, {"SELECT -1", "SELECT 1"}} {
-		if (Intents{}).Equal(tree(pair[0]), tree(pair[1])) {
+		if (TreeChanges{}).Equal(tree(pair[0]), tree(pair[1])) {
 			t.Errorf("%q is taken for %q", pair[0], pair[1])
 		}
 	}

@@ -24,11 +24,11 @@ func FirstWords(sql []byte) (words []string, sure bool) {
 			words = append(words, strings.ToLower(string(word)))
 		case kind == PunctToken && word[0] == '(':
 			words = append(words, "select")
-			l.Pos = l.Start // passStatement counts it
+			l.Pos = l.Start // skipStatement counts it
 		default:
 			return nil, false
 		}
-		second, ok := l.passStatement()
+		second, ok := l.skipStatement()
 		if !ok {
 			return nil, false
 		}
@@ -38,9 +38,9 @@ func FirstWords(sql []byte) (words []string, sure bool) {
 	}
 }
 
-// passStatement skips to the semicolon that ends the current statement, or to the end of the text.
+// skipStatement skips to the semicolon that ends the current statement, or to the end of the text.
 // second is the first skipped token.
-func (l *Lexer) passStatement() (second []byte, ok bool) {
+func (l *Lexer) skipStatement() (second []byte, ok bool) {
 	for at, depth := 0, 0; ; at++ {
 		kind := l.Next()
 		word := l.Lexeme()

@@ -5,12 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// Reason is why the guard refuses to give a text to the parser.
-type Reason uint8
+// GuardReason is why the guard refuses to give a text to the parser.
+type GuardReason uint8
 
 // All reasons of the guard. Fits means that the text may be parsed, and Reasons is the number of reasons.
 const (
-	Fits Reason = iota
+	Fits GuardReason = iota
 	TooLong
 	TooDeep
 	NotText // a NUL, invalid UTF-8, or a constant or comment without an end
@@ -25,26 +25,26 @@ const bytesPerToken = 2
 // than that of an expression.
 const queryDepth = 3
 
-// Guard returns Fits if a text of at most maxBytes may go to the parser, otherwise the reason. The parser is recursive
-// C code without a check of its stack, so a deep text would end the process. Guard is iterative, and in doubt refuses a
-// text.
-func Guard(sql []byte, maxBytes, maxNesting int) Reason {
+// CheckLimits returns Fits if a text of at most maxBytes may go to the parser, otherwise the reason. The parser is
+// recursive C code without a check of its stack, so a deep text would end the process. Guard is iterative, and in doubt
+// refuses a text.
+func CheckLimits(sql []byte, maxBytes, maxNesting int) GuardReason {
 	if len(sql) > maxBytes {
 		return TooLong
 	}
 	if bytes.IndexByte(sql, 0) >= 0 || !utf8.Valid(sql) {
 		return NotText
 	}
-	_, why := depthOf(sql, maxNesting, maxBytes/bytesPerToken)
+	_, why := treeDepthBound(sql, maxNesting, maxBytes/bytesPerToken)
 	return why
 }
 
-// level is an open level: the text itself, a parenthesis, a bracket or a CASE.
+// nestingLevel is an open level: the text itself, a parenthesis, a bracket or a CASE.
 //
 // The tree over a level is as deep as its links (joins, set operations) plus its deepest
 // expression. An expression is as deep as its chain of operators plus the deepest level within.
 // Members of lists are beside each other.
-type level struct {
+type nestingLevel struct {
 	kind  byte // '(', '[', 'c' for CASE, 0 for the text itself
 	query bool
 	links int
@@ -52,96 +52,96 @@ type level struct {
 	// makes one node), and the depth of the deepest closed level in it.
 	chain, and, or, within int
 
-	repeats
+	copyState
 
 	deepest int // of earlier expressions
 	before  int // of earlier statements
 }
 
 // depth returns the depth so far of the parse tree for a level.
-func (l *level) depth() int {
-	d := l.links + max(l.deepest, l.expression())
+func (l *nestingLevel) depth() int {
+	d := l.links + max(l.deepest, l.expressionDepth())
 	if l.query {
 		d += queryDepth
 	}
 	return max(d, l.before)
 }
 
-func (l *level) expression() int { return l.chain + l.and + l.or + l.within }
+func (l *nestingLevel) expressionDepth() int { return l.chain + l.and + l.or + l.within }
 
-// separate ends an expression. The next expression is a sibling, and does not add to its depth.
-func (l *level) separate() {
-	l.deepest = max(l.deepest, l.expression())
+// endExpression ends an expression. The next expression is a sibling, and does not add to its depth.
+func (l *nestingLevel) endExpression() {
+	l.deepest = max(l.deepest, l.expressionDepth())
 	l.chain, l.and, l.or, l.within = 0, 0, 0, 0
 }
 
-// measure holds the open levels while the guard reads a text.
-type measure struct {
-	levels []level
+// nestingMeter holds the open levels while the guard reads a text.
+type nestingMeter struct {
+	levels []nestingLevel
 	max    int
-	copying
+	copyCounter
 }
 
-// depthOf returns an upper bound of the depth of a text's parse tree, in levels of nesting. It
+// treeDepthBound returns an upper bound of the depth of a text's parse tree, in levels of nesting. It
 // stops at max, and at a number of tokens.
 //
 // Lists of PostgreSQL's grammar do not count by their length: comma lists, AND, OR, successive
 // subscripts, dots, rows of VALUES, statements, the arms of a CASE.
-func depthOf(sql []byte, max, tokens int) (int, Reason) {
+func treeDepthBound(sql []byte, max, tokens int) (int, GuardReason) {
 	l := Lexer{Text: sql, UTF8: true}
-	m := measure{levels: make([]level, 1, 16), max: max}
-	m.levels[0].repeats = repeats{copies: 1, around: 1}
+	m := nestingMeter{levels: make([]nestingLevel, 1, 16), max: max}
+	m.levels[0].copyState = copyState{copies: 1, around: 1}
 	var dotted, as bool // the last token was a dot, or AS
 	for ; ; tokens-- {
 		deeper := true
 		kind := l.Next()
-		m.count(kind, l.Lexeme(), dotted)
+		m.countCopies(kind, l.Lexeme(), dotted)
 		if tokens < 0 || m.copied > copiedTokens {
 			return 0, TooLong
 		}
 		switch kind {
 		case EndToken:
-			m.leave(0)
-			return m.levels[0].depth(), m.verdict()
+			m.closeLevels(0)
+			return m.levels[0].depth(), m.checkDepth()
 		case BadToken:
 			return 0, NotText
 		case WordToken:
-			deeper = !dotted && m.word(RoleOf(l.Lexeme()), as)
+			deeper = !dotted && m.countWord(RoleOfWord(l.Lexeme()), as)
 		case OperatorToken:
-			m.top().chain += operators(l.Lexeme())
+			m.topLevel().chain += countOperators(l.Lexeme())
 		case CastToken:
-			m.top().chain++
+			m.topLevel().chain++
 		case PunctToken:
-			deeper = m.punct(sql[l.Start])
+			deeper = m.countPunct(sql[l.Start])
 		default:
 			deeper = false
 		}
 		dotted = kind == PunctToken && sql[l.Start] == '.'
-		m.follow(kind, l.Lexeme())
+		m.recordContext(kind, l.Lexeme())
 		as = kind == WordToken && IsWord(l.Lexeme(), "as")
-		if deeper && m.verdict() != Fits {
+		if deeper && m.checkDepth() != Fits {
 			return 0, TooDeep
 		}
 	}
 }
 
-func (m *measure) top() *level { return &m.levels[len(m.levels)-1] }
+func (m *nestingMeter) topLevel() *nestingLevel { return &m.levels[len(m.levels)-1] }
 
-func (m *measure) verdict() Reason {
-	if len(m.levels) > m.max || m.top().depth() > m.max {
+func (m *nestingMeter) checkDepth() GuardReason {
+	if len(m.levels) > m.max || m.topLevel().depth() > m.max {
 		return TooDeep
 	}
 	return Fits
 }
 
-// word counts a word and reports whether the tree got deeper. A word after AS may be the name of a column, which opens
-// and closes no CASE.
-func (m *measure) word(r Role, as bool) bool {
-	switch top := m.top(); {
+// countWord counts a word and reports whether the tree got deeper. A word after AS may be the name of a column, which
+// opens and closes no CASE.
+func (m *nestingMeter) countWord(r WordRole, as bool) bool {
+	switch top := m.topLevel(); {
 	case r&(linked|querying) != 0:
 		// These words never occur directly in a CASE, so the apparent CASE was a name.
-		m.leave(0)
-		top = m.top()
+		m.closeLevels(0)
+		top = m.topLevel()
 		if r&linked != 0 {
 			top.links++
 		}
@@ -157,33 +157,33 @@ func (m *measure) word(r Role, as bool) bool {
 	case as:
 		return false
 	case r&caseBegin != 0:
-		m.levels = append(m.levels, level{kind: 'c', repeats: top.inside(false)})
+		m.levels = append(m.levels, nestingLevel{kind: 'c', copyState: top.nestedState(false)})
 	case r&caseArm != 0 && top.kind == 'c':
-		top.separate()
+		top.endExpression()
 		return false
 	case r&caseEnd != 0 && top.kind == 'c':
-		m.close()
+		m.popLevel()
 	default:
 		return false
 	}
 	return true
 }
 
-// punct counts a byte of punctuation and reports whether the tree got deeper.
-func (m *measure) punct(c byte) bool {
+// countPunct counts a byte of punctuation and reports whether the tree got deeper.
+func (m *nestingMeter) countPunct(c byte) bool {
 	switch c {
 	case '(', '[':
-		m.levels = append(m.levels, level{kind: c, repeats: m.top().repeats.inside(c == '(' && m.assigns)})
+		m.levels = append(m.levels, nestingLevel{kind: c, copyState: m.topLevel().copyState.nestedState(c == '(' && m.assigns)})
 	case ')':
-		m.leave('(')
+		m.closeLevels('(')
 	case ']':
-		m.leave('[')
+		m.closeLevels('[')
 	case ',', ';':
-		m.leave(0)
-		top := m.top()
-		top.separate()
+		m.closeLevels(0)
+		top := m.topLevel()
+		top.endExpression()
 		if c == ';' {
-			*top = level{kind: top.kind, before: top.depth(), repeats: top.repeats}
+			*top = nestingLevel{kind: top.kind, before: top.depth(), copyState: top.copyState}
 		}
 	default:
 		return false
@@ -191,24 +191,24 @@ func (m *measure) punct(c byte) bool {
 	return true
 }
 
-// leave closes every CASE on top of the stack of levels, and then the top level if it is of the given kind. A bracket
-// without a counterpart remains open, because the text is invalid SQL.
-func (m *measure) leave(kind byte) {
-	for m.top().kind == 'c' {
-		m.close()
+// closeLevels closes every CASE on top of the stack of levels, and then the top level if it is of the given kind. A
+// bracket without a counterpart remains open, because the text is invalid SQL.
+func (m *nestingMeter) closeLevels(kind byte) {
+	for m.topLevel().kind == 'c' {
+		m.popLevel()
 	}
-	if kind != 0 && m.top().kind == kind {
-		m.close()
+	if kind != 0 && m.topLevel().kind == kind {
+		m.popLevel()
 	}
 }
 
-// close removes the top level from the stack and counts its depth in the level below.
-func (m *measure) close() {
-	depth := m.top().depth() + 1
-	if m.top().kind != '(' {
+// popLevel removes the top level from the stack and counts its depth in the level below.
+func (m *nestingMeter) popLevel() {
+	depth := m.topLevel().depth() + 1
+	if m.topLevel().kind != '(' {
 		depth++ // an arm of a CASE and a subscript are separate nodes
 	}
-	m.closed = m.top().repeats
+	m.closed = m.topLevel().copyState
 	m.levels = m.levels[:len(m.levels)-1]
-	m.top().within = max(m.top().within, depth)
+	m.topLevel().within = max(m.topLevel().within, depth)
 }

@@ -15,9 +15,9 @@ const (
 )
 
 // treeDepth is how many messages lie above one another.
-func treeDepth(m Message) int {
+func treeDepth(m TreeNode) int {
 	deepest := 0
-	for child := range m.Nodes() {
+	for child := range m.Children() {
 		deepest = max(deepest, treeDepth(child))
 	}
 	return deepest + 1
@@ -28,7 +28,7 @@ func treeDepth(m Message) int {
 // the stack was measured with (near).
 func checkDepth(t *testing.T, text string) {
 	t.Helper()
-	depth, why := depthOf([]byte(text), usualNesting, math.MaxInt)
+	depth, why := treeDepthBound([]byte(text), usualNesting, math.MaxInt)
 	if why != Fits {
 		return
 	}
@@ -43,14 +43,14 @@ func checkDepth(t *testing.T, text string) {
 
 func TestDepthBoundsTheTree(t *testing.T) {
 	t.Parallel()
-	for _, p := range sqltexts.Deep {
+	for _, p := range sqltexts.DeepTexts {
 		for _, n := range []int{0, 1, 2, 3, 10, 50} {
 			checkDepth(t, p.Text(n))
 		}
 	}
 	// Each inside each other: what is cheap alone must not be cheap together.
-	for _, outer := range sqltexts.Deep {
-		for _, inner := range sqltexts.Deep {
+	for _, outer := range sqltexts.DeepTexts {
+		for _, inner := range sqltexts.DeepTexts {
 			if mid := inner.Text(9); strings.HasPrefix(outer.Head, "SELECT") && strings.HasPrefix(mid, "SELECT") {
 				middle := strings.TrimSuffix(strings.TrimPrefix(mid, "SELECT"), " FOR UPDATE")
 				checkDepth(t, outer.Head+strings.Repeat(outer.Term, 9)+middle+strings.Repeat(outer.End, 9)+outer.Tail)
@@ -90,7 +90,7 @@ func TestDepth(t *testing.T) {
 		{"INSERT INTO t VALUES (1 + 1, 2), (3, 4)", 5},
 		{"] ) END", 0},
 	} {
-		if got, why := depthOf([]byte(c.text), usualNesting, math.MaxInt); got != c.want || why != Fits {
+		if got, why := treeDepthBound([]byte(c.text), usualNesting, math.MaxInt); got != c.want || why != Fits {
 			t.Errorf("%s: depth %d (%d), want %d", c.text, got, why, c.want)
 		}
 	}
@@ -109,7 +109,7 @@ func TestGuardLetsBigTextsPass(t *testing.T) {
 		"string": "UPDATE t SET a = '" + strings.Repeat("((((+", 200_000) + "'",
 		"script": strings.Repeat("UPDATE t SET a = a + 1 WHERE b = 2 AND c::int = nextval('d');\n", 10_000),
 	} {
-		if why := Guard([]byte(text), usualBytes, usualNesting); why != Fits {
+		if why := CheckLimits([]byte(text), usualBytes, usualNesting); why != Fits {
 			t.Errorf("%s: refused (%d)", name, why)
 		}
 	}
@@ -117,7 +117,7 @@ func TestGuardLetsBigTextsPass(t *testing.T) {
 
 func TestGuardRefuses(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]Reason{
+	for text, want := range map[string]GuardReason{
 		"SELECT 1":                              Fits,
 		strings.Repeat(" ", 200):                Fits,
 		strings.Repeat(" ", 201):                TooLong,
@@ -133,7 +133,7 @@ func TestGuardRefuses(t *testing.T) {
 		"SELECT " + strings.Repeat("/**/", 40):  Fits,
 		strings.Repeat("+", 40) + "1":           TooDeep,
 	} {
-		if got := Guard([]byte(text), 200, 20); got != want {
+		if got := CheckLimits([]byte(text), 200, 20); got != want {
 			t.Errorf("%.40q: got %d, want %d", text, got, want)
 		}
 	}

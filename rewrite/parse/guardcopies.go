@@ -5,8 +5,8 @@ package parse
 // targets; a hundred of them with a source of 600 tokens pass.
 const copiedTokens = 64 << 10
 
-// repeats is how often the parser repeats the tokens of one level.
-type repeats struct {
+// copyState is how often the parser repeats the tokens of one level.
+type copyState struct {
 	// copies is how often the parser repeats the current tokens. around is how often it repeats the whole level.
 	copies, around int
 	// target reports that the level may be the targets of an assignment. members is the number of targets minus one.
@@ -14,23 +14,23 @@ type repeats struct {
 	members int
 }
 
-// inside returns the repeats of a new level within a level.
-func (r repeats) inside(target bool) repeats {
-	return repeats{copies: r.copies, around: r.copies, target: target}
+// nestedState returns the repeats of a new level within a level.
+func (r copyState) nestedState(target bool) copyState {
+	return copyState{copies: r.copies, around: r.copies, target: target}
 }
 
-// copying counts the repeated tokens while the guard reads a text.
-type copying struct {
+// copyCounter counts the repeated tokens while the guard reads a text.
+type copyCounter struct {
 	copied  int
-	assigns bool    // the last token was SET or a comma, which targets may follow
-	closed  repeats // of the level that was closed last
-	ended   bool    // by the last token, a parenthesis
+	assigns bool      // the last token was SET or a comma, which targets may follow
+	closed  copyState // of the level that was closed last
+	ended   bool      // by the last token, a parenthesis
 }
 
-// count counts a token, and finds the start and end of a repeated source: after "(a, b) =", up to a comma, WHERE,
+// countCopies counts a token, and finds the start and end of a repeated source: after "(a, b) =", up to a comma, WHERE,
 // RETURNING, or the end of the level. In doubt it counts more.
-func (m *measure) count(kind Token, lexeme []byte, dotted bool) {
-	top := m.top()
+func (m *nestingMeter) countCopies(kind TokenKind, lexeme []byte, dotted bool) {
+	top := m.topLevel()
 	m.copied = min(m.copied+top.copies-1, copiedTokens+1)
 	switch {
 	case kind == OperatorToken && m.ended && m.closed.target && lexeme[0] == '=':
@@ -41,13 +41,13 @@ func (m *measure) count(kind Token, lexeme []byte, dotted bool) {
 	}
 }
 
-// follow records a token as the context of the next one.
-func (m *measure) follow(kind Token, lexeme []byte) {
+// recordContext records a token as the context of the next one.
+func (m *nestingMeter) recordContext(kind TokenKind, lexeme []byte) {
 	comma := kind == PunctToken && lexeme[0] == ','
 	m.assigns = comma || kind == WordToken && IsWord(lexeme, "set")
 	m.ended = kind == PunctToken && lexeme[0] == ')'
 	if comma {
-		top := m.top()
+		top := m.topLevel()
 		top.copies = top.around
 		top.members++
 	}

@@ -9,79 +9,80 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// intent is one intended change of a tree: the new values of a node's field, or no value to empty the field.
-type intent struct {
+// treeChange is one intended change of a tree: the new values of a node's field, or no value to empty the field.
+type treeChange struct {
 	field  string
 	values []Value
 }
 
-// Intents are intended changes of a tree by node. The address of its bytes identifies a node, so a changed node must
-// not be empty.
-type Intents map[*byte][]intent
+// TreeChanges are intended changes of a tree by node. The address of its bytes identifies a node, so a changed node
+// must not be empty.
+type TreeChanges map[*byte][]treeChange
 
 // Set records that a field of node m gets these values.
-func (in Intents) Set(m Message, field string, values ...Value) {
+func (in TreeChanges) Set(m TreeNode, field string, values ...Value) {
 	key := &m.Wire[0]
-	in[key] = append(in[key], intent{field, values})
+	in[key] = append(in[key], treeChange{field, values})
 }
 
-// of returns the intended changes of one node.
-func (in Intents) of(m Message) []intent {
+// changesOf returns the intended changes of one node.
+func (in TreeChanges) changesOf(m TreeNode) []treeChange {
 	if len(in) == 0 || len(m.Wire) == 0 {
 		return nil
 	}
 	return in[&m.Wire[0]]
 }
 
-// Element is a field of a node with its value.
-type Element struct {
+// FieldWithValue is a field of a node with its value.
+type FieldWithValue struct {
 	Number protowire.Number
 	Value
 }
 
-// Walker reads the fields of a node with the intended changes applied. It skips positions in the text and empty values.
-type Walker struct {
-	shape *shape
+// FieldWalker reads the fields of a node with the intended changes applied. It skips positions in the text and empty
+// values.
+type FieldWalker struct {
+	shape *nodeType
 	wire  []byte
 	// changed holds the fields if the node has changes; wire is unused then.
-	changed []Element
+	changed []FieldWithValue
 	listed  bool
 }
 
 // Walk returns a Walker over the fields of m, with the intended changes applied.
-func (in Intents) Walk(m Message) Walker {
-	changes := in.of(m)
+func (in TreeChanges) Walk(m TreeNode) FieldWalker {
+	changes := in.changesOf(m)
 	if changes == nil {
-		return Walker{shape: m.Shape, wire: m.Wire}
+		return FieldWalker{shape: m.Shape, wire: m.Wire}
 	}
-	w := Walker{shape: m.Shape, listed: true}
-	for number, v := range m.Each() {
-		if !slices.ContainsFunc(changes, func(c intent) bool { return m.Shape.Number(c.field) == number }) {
-			w.changed = append(w.changed, Element{number, v})
+	w := FieldWalker{shape: m.Shape, listed: true}
+	for number, v := range m.EachField() {
+		if !slices.ContainsFunc(changes, func(c treeChange) bool { return m.Shape.FieldNumber(c.field) == number }) {
+			w.changed = append(w.changed, FieldWithValue{number, v})
 		}
 	}
 	for _, c := range changes {
 		for _, v := range c.values {
-			w.changed = append(w.changed, Element{m.Shape.Number(c.field), v})
+			w.changed = append(w.changed, FieldWithValue{m.Shape.FieldNumber(c.field), v})
 		}
 	}
-	slices.SortStableFunc(w.changed, func(a, b Element) int { return int(a.Number) - int(b.Number) })
+	slices.SortStableFunc(w.changed, func(a, b FieldWithValue) int { return int(a.Number) - int(b.Number) })
 	return w
 }
 
 // Next returns the next field of the node; number 0 means the end.
-func (w *Walker) Next() Element {
+func (w *FieldWalker) Next() FieldWithValue {
 	for {
-		var e Element
+		var e FieldWithValue
 		if w.listed {
 			if len(w.changed) == 0 {
-				return Element{}
+				return FieldWithValue{}
 			}
 			e, w.changed = w.changed[0], w.changed[1:]
 		} else {
 			var n int
 			if e.Number, e.Value, n = consume(w.wire); n < 0 {
-				return Element{}
+				return FieldWithValue{}
 			}
 			w.wire = w.wire[n:]
 		}
@@ -96,11 +97,11 @@ func (w *Walker) Next() Element {
 }
 
 // Equal reports whether the tree a, with the intended changes, equals the tree b.
-func (in Intents) Equal(a, b Message) bool {
+func (in TreeChanges) Equal(a, b TreeNode) bool {
 	if a.Shape != b.Shape {
 		return false
 	}
-	left, right := in.Walk(a), Walker{shape: b.Shape, wire: b.Wire}
+	left, right := in.Walk(a), FieldWalker{shape: b.Shape, wire: b.Wire}
 	for {
 		x, y := left.Next(), right.Next()
 		if x.Number != y.Number {
@@ -109,13 +110,13 @@ func (in Intents) Equal(a, b Message) bool {
 		if x.Number == 0 {
 			return true
 		}
-		var held *shape
+		var held *nodeType
 		if int(x.Number) < len(a.Shape.Fields) {
 			held = a.Shape.Fields[x.Number].Shape
 		}
 		switch {
 		case held != nil:
-			if !in.Equal(Message{held, x.Bytes}, Message{held, y.Bytes}) {
+			if !in.Equal(TreeNode{held, x.Bytes}, TreeNode{held, y.Bytes}) {
 				return false
 			}
 		case x.Value.Number != y.Value.Number || !bytes.Equal(x.Bytes, y.Bytes):
@@ -125,7 +126,7 @@ func (in Intents) Equal(a, b Message) bool {
 }
 
 // Encode returns the wire form of the tree m with the intended changes.
-func (in Intents) Encode(m Message) []byte {
+func (in TreeChanges) Encode(m TreeNode) []byte {
 	var b []byte
 	for w := in.Walk(m); ; {
 		e := w.Next()
@@ -138,20 +139,20 @@ func (in Intents) Encode(m Message) []byte {
 		}
 		content := e.Bytes
 		if held := m.Shape.Fields[e.Number].Shape; held != nil {
-			content = in.Encode(Message{held, content})
+			content = in.Encode(TreeNode{held, content})
 		}
 		b = protowire.AppendBytes(protowire.AppendTag(b, e.Number, protowire.BytesType), content)
 	}
 }
 
 // Values returns the values of a field as they are, wrapped in their Nodes.
-func (m Message) Values(field string) []Value {
+func (m TreeNode) Values(field string) []Value {
 	if m.Shape == nil {
 		return nil
 	}
 	var all []Value
-	number := m.Shape.Number(field)
-	for n, v := range m.Each() {
+	number := m.Shape.FieldNumber(field)
+	for n, v := range m.EachField() {
 		if n == number {
 			all = append(all, v)
 		}
@@ -159,13 +160,15 @@ func (m Message) Values(field string) []Value {
 	return all
 }
 
-// IsPlace reports whether a field is only a position in the text.
-func IsPlace(name string) bool { return strings.HasSuffix(name, "location") || name == "stmt_len" }
+// IsPositionField reports whether a field is only a position in the text.
+func IsPositionField(name string) bool {
+	return strings.HasSuffix(name, "location") || name == "stmt_len"
+}
 
-// Sample returns a function that parses sql at its first call and returns the whole tree. Rules copy nodes from a
+// LazyTree returns a function that parses sql at its first call and returns the whole tree. Rules copy nodes from a
 // sample into a client's tree, so that only the parser makes nodes.
-func Sample(sql string) func() Message {
-	return sync.OnceValue(func() Message {
+func LazyTree(sql string) func() TreeNode {
+	return sync.OnceValue(func() TreeNode {
 		tree, err := Tree(sql)
 		if err != nil {
 			panic("rewrite: " + sql + ": " + err.Error())
@@ -174,52 +177,53 @@ func Sample(sql string) func() Message {
 	})
 }
 
-// Convert records that the content of a Node becomes the expression of a sample, with the old content instead of NULL.
-func (in Intents) Convert(n, sample Message) {
-	made := Converted(sample)
-	operand := Hole(made)
+// WrapInSample records that the content of a Node becomes the expression of a sample, with the old content instead of
+// NULL.
+func (in TreeChanges) WrapInSample(n, sample TreeNode) {
+	made := SampleExpression(sample)
+	operand := NullPlaceholder(made)
 	in.Set(operand, "a_const")
-	if changes := in.of(n); changes == nil {
-		in.become(operand, n)
+	if changes := in.changesOf(n); changes == nil {
+		in.copyContent(operand, n)
 	} else {
 		in[&operand.Wire[0]] = append(in[&operand.Wire[0]], changes...)
 		delete(in, &n.Wire[0])
 	}
-	in.Replace(n, made)
+	in.ReplaceContent(n, made)
 }
 
-// Converted returns a copy of the expression in a sample, as a Node.
-func Converted(sample Message) Message {
-	return Message{Shapes()["Node"], slices.Clone(sample.Child("stmts").Child("stmt").Child("target_list").Values("val")[0].Bytes)}
+// SampleExpression returns a copy of the expression in a sample, as a Node.
+func SampleExpression(sample TreeNode) TreeNode {
+	return TreeNode{NodeTypes()["Node"], slices.Clone(sample.Child("stmts").Child("stmt").Child("target_list").Values("val")[0].Bytes)}
 }
 
-// Hole returns the Node with the constant NULL in a tree.
-func Hole(n Message) Message {
-	if n.Is("Node") && n.Inner().Is("A_Const") && n.Inner().Flag("isnull") {
+// NullPlaceholder returns the Node with the constant NULL in a tree.
+func NullPlaceholder(n TreeNode) TreeNode {
+	if n.Is("Node") && n.UnwrapNode().Is("A_Const") && n.UnwrapNode().Flag("isnull") {
 		return n
 	}
-	for number, v := range n.Each() {
+	for number, v := range n.EachField() {
 		if int(number) >= len(n.Shape.Fields) || n.Shape.Fields[number].Shape == nil {
 			continue
 		}
-		if found := Hole(Message{n.Shape.Fields[number].Shape, v.Bytes}); found.Shape != nil {
+		if found := NullPlaceholder(TreeNode{n.Shape.Fields[number].Shape, v.Bytes}); found.Shape != nil {
 			return found
 		}
 	}
-	return Message{}
+	return TreeNode{}
 }
 
-// become copies the content of another Node into Node n.
-func (in Intents) become(n, other Message) {
-	for number, v := range other.Each() {
+// copyContent copies the content of another Node into Node n.
+func (in TreeChanges) copyContent(n, other TreeNode) {
+	for number, v := range other.EachField() {
 		in.Set(n, other.Shape.Fields[number].Name, v)
 	}
 }
 
-// Replace records that the content of another Node replaces that of Node n.
-func (in Intents) Replace(n, other Message) {
-	for number := range n.Each() {
+// ReplaceContent records that the content of another Node replaces that of Node n.
+func (in TreeChanges) ReplaceContent(n, other TreeNode) {
+	for number := range n.EachField() {
 		in.Set(n, n.Shape.Fields[number].Name)
 	}
-	in.become(n, other)
+	in.copyContent(n, other)
 }

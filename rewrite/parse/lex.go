@@ -2,19 +2,19 @@ package parse
 
 import "bytes"
 
-// Token is the kind of a token, as far as the guard and ScanWords distinguish kinds.
-type Token uint8
+// TokenKind is the kind of a token, as far as the guard and ScanWords distinguish kinds.
+type TokenKind uint8
 
 // The kinds of tokens.
 const (
-	EndToken    Token = iota
-	BadToken          // unterminated, or ambiguous between servers
-	WordToken         // keyword or name, unquoted
-	QuotedToken       // "name"
-	StringToken       // any kind of constant in quotes
-	NumberToken       // 1, 1.5; .5 is two tokens
-	OddToken          // number or parameter followed by letters: servers differ
-	ParamToken        // $1
+	EndToken    TokenKind = iota
+	BadToken              // unterminated, or ambiguous between servers
+	WordToken             // keyword or name, unquoted
+	QuotedToken           // "name"
+	StringToken           // any kind of constant in quotes
+	NumberToken           // 1, 1.5; .5 is two tokens
+	OddToken              // number or parameter followed by letters: servers differ
+	ParamToken            // $1
 	OperatorToken
 	CastToken  // ::
 	PunctToken // any other single byte
@@ -70,7 +70,7 @@ var classes = func() (c [256]uint8) {
 }()
 
 // Next reads one token and returns its kind. After BadToken the position is meaningless.
-func (l *Lexer) Next() Token {
+func (l *Lexer) Next() TokenKind {
 	text := l.Text
 	if l.Pos < len(text) && text[l.Pos] == ' ' { // in front of most tokens stands nothing else
 		l.Pos++
@@ -85,20 +85,20 @@ func (l *Lexer) Next() Token {
 	c := text[l.Pos]
 	switch class := classes[c]; {
 	case class&nameStart != 0:
-		return l.word(c)
+		return l.lexWord(c)
 	case class&digitByte != 0:
-		return l.number(NumberToken)
+		return l.lexNumber(NumberToken)
 	case class&operatorByte != 0:
-		return l.operator()
+		return l.lexOperator()
 	}
 	l.Pos++
 	switch c {
 	case '\'':
-		return l.quoted('\'', StringToken)
+		return l.lexQuoted('\'', StringToken)
 	case '"':
-		return l.quoted('"', QuotedToken)
+		return l.lexQuoted('"', QuotedToken)
 	case '$':
-		return l.dollar()
+		return l.lexDollar()
 	case ':':
 		if l.peek() == ':' {
 			l.Pos++
@@ -141,37 +141,37 @@ func (l *Lexer) SkipBlank() bool {
 // skipComment skips the comment that begins at the position, if one does. ends is false only for a comment without end.
 func (l *Lexer) skipComment() (skipped, ends bool) {
 	switch {
-	case l.opens('-', '-'):
+	case l.nextBytesAre('-', '-'):
 		n := bytes.IndexAny(l.Text[l.Pos:], "\n\r")
 		if n < 0 {
 			n = len(l.Text) - l.Pos
 		}
 		l.Pos += n
 		return true, true
-	case l.opens('/', '*'):
-		return true, l.comment()
+	case l.nextBytesAre('/', '*'):
+		return true, l.skipBlockComment()
 	}
 	return false, true
 }
 
-// opens reports whether the next two bytes of the text are a and b.
-func (l *Lexer) opens(a, b byte) bool {
+// nextBytesAre reports whether the next two bytes of the text are a and b.
+func (l *Lexer) nextBytesAre(a, b byte) bool {
 	return l.Pos+1 < len(l.Text) && l.Text[l.Pos] == a && l.Text[l.Pos+1] == b
 }
 
-// comment skips a comment in /* and */, nested comments included.
-func (l *Lexer) comment() bool {
+// skipBlockComment skips a comment in /* and */, nested comments included.
+func (l *Lexer) skipBlockComment() bool {
 	for depth := 0; l.Pos < len(l.Text); {
 		switch {
-		case l.opens('/', '*'):
-			if !l.restart(1) {
+		case l.nextBytesAre('/', '*'):
+			if !l.countRestarts(1) {
 				return false
 			}
 			depth++
 			l.Pos += 2
 			l.runEnd = l.Pos
 			continue
-		case l.opens('*', '/'):
+		case l.nextBytesAre('*', '/'):
 			depth--
 			l.Pos += 2
 			if l.runEnd == l.Pos-2 {
@@ -189,8 +189,9 @@ func (l *Lexer) comment() bool {
 	return false
 }
 
-// restart counts n tokens in a run of operator characters, and reports whether the run does not exceed maxRestarts.
-func (l *Lexer) restart(n int) bool {
+// countRestarts counts n tokens in a run of operator characters, and reports whether the run does not exceed
+// maxRestarts.
+func (l *Lexer) countRestarts(n int) bool {
 	if l.runEnd != l.Pos {
 		l.restarts = 0
 	}
@@ -198,12 +199,12 @@ func (l *Lexer) restart(n int) bool {
 	return l.restarts <= maxRestarts
 }
 
-// word reads a name, or a constant that begins with letters: E”, B”, X”,
+// lexWord reads a name, or a constant that begins with letters: E”, B”, X”,
 // N”, U&”, U&"".
-func (l *Lexer) word(first byte) Token {
+func (l *Lexer) lexWord(first byte) TokenKind {
 	text, pos := l.Text, l.Pos+1
 	if pos < len(text) && (text[pos] == '\'' || text[pos] == '&') {
-		if kind := l.prefixed(first | 0x20); kind != WordToken {
+		if kind := l.lexPrefixed(first | 0x20); kind != WordToken {
 			return kind
 		}
 	}
@@ -214,31 +215,31 @@ func (l *Lexer) word(first byte) Token {
 	return WordToken
 }
 
-// prefixed reads a quoted constant or name after its one-letter prefix. It returns WordToken, and reads nothing, if the
-// letter is a word.
-func (l *Lexer) prefixed(letter byte) Token {
+// lexPrefixed reads a quoted constant or name after its one-letter prefix. It returns WordToken, and reads nothing, if
+// the letter is a word.
+func (l *Lexer) lexPrefixed(letter byte) TokenKind {
 	start := l.Pos
 	l.Pos++
 	switch next := l.peek(); {
 	case next == '\'' && letter == 'e':
 		l.Pos++
-		return l.escaped()
+		return l.lexEscapeString()
 	case next == '\'' && (letter == 'b' || letter == 'x' || letter == 'n'):
 		l.Pos++
-		return l.quoted('\'', StringToken)
-	case letter == 'u' && l.opens('&', '\''):
+		return l.lexQuoted('\'', StringToken)
+	case letter == 'u' && l.nextBytesAre('&', '\''):
 		l.Pos += 2
-		return l.quoted('\'', StringToken)
-	case letter == 'u' && l.opens('&', '"'):
+		return l.lexQuoted('\'', StringToken)
+	case letter == 'u' && l.nextBytesAre('&', '"'):
 		l.Pos += 2
-		return l.quoted('"', QuotedToken)
+		return l.lexQuoted('"', QuotedToken)
 	}
 	l.Pos = start
 	return WordToken
 }
 
-// quoted reads up to the closing quote; a doubled quote is a part of the token.
-func (l *Lexer) quoted(quote byte, kind Token) Token {
+// lexQuoted reads up to the closing quote; a doubled quote is a part of the token.
+func (l *Lexer) lexQuoted(quote byte, kind TokenKind) TokenKind {
 	for {
 		n := bytes.IndexByte(l.Text[l.Pos:], quote)
 		if n < 0 {
@@ -252,9 +253,9 @@ func (l *Lexer) quoted(quote byte, kind Token) Token {
 	}
 }
 
-// escaped reads a string constant with the prefix E, in which a backslash escapes the next byte. If the constant
-// continues after a line break, escapes apply there too.
-func (l *Lexer) escaped() Token {
+// lexEscapeString reads a string constant with the prefix E, in which a backslash escapes the next byte. If the
+// constant continues after a line break, escapes apply there too.
+func (l *Lexer) lexEscapeString() TokenKind {
 	for l.Pos < len(l.Text) {
 		c := l.Text[l.Pos]
 		l.Pos++
@@ -283,8 +284,8 @@ func (l *Lexer) escaped() Token {
 	return BadToken
 }
 
-// number reads digits and the letters that follow them; in a plain number also one point.
-func (l *Lexer) number(kind Token) Token {
+// lexNumber reads digits and the letters that follow them; in a plain number also one point.
+func (l *Lexer) lexNumber(kind TokenKind) TokenKind {
 	text, pos := l.Text, l.Pos
 	for point := kind == NumberToken; pos < len(text); pos++ {
 		class := classes[text[pos]]
@@ -304,10 +305,10 @@ func (l *Lexer) number(kind Token) Token {
 	return kind
 }
 
-// dollar reads a parameter such as $1, or a constant in dollar quotes.
-func (l *Lexer) dollar() Token {
+// lexDollar reads a parameter such as $1, or a constant in dollar quotes.
+func (l *Lexer) lexDollar() TokenKind {
 	if classes[l.peek()]&digitByte != 0 {
-		return l.number(ParamToken)
+		return l.lexNumber(ParamToken)
 	}
 	end := l.Pos
 	for end < len(l.Text) && l.Text[end] != '$' {
@@ -328,14 +329,14 @@ func (l *Lexer) dollar() Token {
 	return StringToken
 }
 
-// operator reads a run of operator characters, up to a comment.
-func (l *Lexer) operator() Token {
-	for l.Pos < len(l.Text) && classes[l.Text[l.Pos]]&operatorByte != 0 && !l.opens('-', '-') && !l.opens('/', '*') {
+// lexOperator reads a run of operator characters, up to a comment.
+func (l *Lexer) lexOperator() TokenKind {
+	for l.Pos < len(l.Text) && classes[l.Text[l.Pos]]&operatorByte != 0 && !l.nextBytesAre('-', '-') && !l.nextBytesAre('/', '*') {
 		l.Pos++
 	}
 	end := l.Pos
 	l.Pos = l.Start
-	few := l.restart(operators(l.Text[l.Start:end]))
+	few := l.countRestarts(countOperators(l.Text[l.Start:end]))
 	l.Pos, l.runEnd = end, end
 	if !few {
 		return BadToken
@@ -343,9 +344,9 @@ func (l *Lexer) operator() Token {
 	return OperatorToken
 }
 
-// operators returns the maximum number of operators in a run of operator characters. Each sign at its end may be a
+// countOperators returns the maximum number of operators in a run of operator characters. Each sign at its end may be a
 // separate operator.
-func operators(run []byte) int {
+func countOperators(run []byte) int {
 	rest := len(run)
 	for rest > 0 && (run[rest-1] == '+' || run[rest-1] == '-') {
 		rest--

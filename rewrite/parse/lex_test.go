@@ -7,7 +7,7 @@ import (
 
 // lexemes splits a text with blanks in between; a bad token is a question mark.
 func lexemes(text string) string {
-	names := map[Token]string{WordToken: "w", QuotedToken: "q", StringToken: "s", NumberToken: "n", OddToken: "o",
+	names := map[TokenKind]string{WordToken: "w", QuotedToken: "q", StringToken: "s", NumberToken: "n", OddToken: "o",
 		ParamToken: "p", OperatorToken: "op", CastToken: "c", PunctToken: "t"}
 	l := Lexer{Text: []byte(text), UTF8: true}
 	var all []string
@@ -93,7 +93,7 @@ func TestTextsCutShort(t *testing.T) {
 	for n := range len(text) {
 		for _, end := range []string{"", `\`, "'", `"`, "$", "E'", "/*", "-", "\xc3"} {
 			sql := []byte(text[:n] + end)
-			Guard(sql[:len(sql):len(sql)], usualBytes, usualNesting)
+			CheckLimits(sql[:len(sql):len(sql)], usualBytes, usualNesting)
 		}
 	}
 }

@@ -14,9 +14,9 @@ func WordSet(words string) map[string]bool {
 	return m
 }
 
-// Fold appends a word folded as PostgreSQL folds a name: ASCII letters in lower case, truncated to
+// FoldName appends a word folded as PostgreSQL folds a name: ASCII letters in lower case, truncated to
 // MaxName bytes.
-func Fold(to, word []byte) []byte {
+func FoldName(to, word []byte) []byte {
 	for _, c := range word {
 		if 'A' <= c && c <= 'Z' {
 			c += 'a' - 'A'
@@ -29,11 +29,11 @@ func Fold(to, word []byte) []byte {
 // MaxName is the longest name of PostgreSQL in bytes.
 const MaxName = 63
 
-// Identifier returns a name in quotes, which may be a keyword.
-func Identifier(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+// QuoteIdent returns a name in quotes, which may be a keyword.
+func QuoteIdent(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// Literal returns a quoted string constant, valid with any standard_conforming_strings.
-func Literal(s string) string {
+// QuoteLiteral returns a quoted string constant, valid with any standard_conforming_strings.
+func QuoteLiteral(s string) string {
 	quoted := "'" + strings.ReplaceAll(s, "'", "''") + "'"
 	if strings.Contains(s, `\`) {
 		return "E" + strings.ReplaceAll(quoted, `\`, `\\`)
@@ -41,9 +41,9 @@ func Literal(s string) string {
 	return quoted
 }
 
-// Written returns a name as SQL, quoted unless it has only lower-case letters, digits and _. The name must not be a
-// keyword.
-func Written(name string) string {
+// QuoteIdentIfNeeded returns a name as SQL, quoted unless it has only lower-case letters, digits and _. The name must
+// not be a keyword.
+func QuoteIdentIfNeeded(name string) string {
 	for i := range len(name) {
 		c := name[i]
 		if 'a' <= c && c <= 'z' || c == '_' || i > 0 && '0' <= c && c <= '9' {
@@ -55,7 +55,7 @@ func Written(name string) string {
 }
 
 // IsType reports whether a TypeName is the type of PostgreSQL with that name in pg_catalog, without array or length.
-func IsType(kind Message, name string) bool {
+func IsType(kind TreeNode, name string) bool {
 	names := kind.Names("names")
 	if len(names) == 2 && names[0] == "pg_catalog" {
 		names = names[1:]
@@ -64,9 +64,9 @@ func IsType(kind Message, name string) bool {
 		kind.Child("array_bounds").Shape == nil && kind.Child("typmods").Shape == nil
 }
 
-// FunctionOf returns the name of a FuncCall's function, in pg_catalog or without a schema. It returns "" for a function
-// in another schema.
-func FunctionOf(call Message) string {
+// CalledFunction returns the name of a FuncCall's function, in pg_catalog or without a schema. It returns "" for a
+// function in another schema.
+func CalledFunction(call TreeNode) string {
 	names := call.Names("funcname")
 	switch {
 	case len(names) == 1:
@@ -78,7 +78,7 @@ func FunctionOf(call Message) string {
 }
 
 // IsBuiltinType reports whether a TypeName certainly names a type of PostgreSQL.
-func IsBuiltinType(m Message) bool {
+func IsBuiltinType(m TreeNode) bool {
 	switch names := m.Names("names"); len(names) {
 	case 1:
 		return builtinTypes[names[0]]
@@ -94,6 +94,6 @@ var builtinTypes = map[string]bool{"text": true, "bool": true, "int2": true, "in
 	"timestamptz": true, "timestamp": true, "name": true}
 
 // ConstraintIs reports whether a Constraint is of one of the given kinds.
-func ConstraintIs(constraint Message, kinds ...ConstrType) bool {
+func ConstraintIs(constraint TreeNode, kinds ...ConstrType) bool {
 	return slices.Contains(kinds, ConstrType(constraint.Integer("contype")))
 }

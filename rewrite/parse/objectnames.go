@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// DistinctNames returns the names of an index's columns, as PostgreSQL's ChooseIndexColumnNames does: a repeated name
-// gets a number. It leaves out columns that cannot fit into an index name.
-func DistinctNames(columns []string) []string {
+// NumberDuplicates returns the names of an index's columns, as PostgreSQL's ChooseIndexColumnNames does: a repeated
+// name gets a number. It leaves out columns that cannot fit into an index name.
+func NumberDuplicates(columns []string) []string {
 	columns = columns[:min(len(columns), MaxName)]
 	taken := make(map[string]bool, len(columns))
 	all := make([]string, 0, len(columns))
@@ -16,7 +16,7 @@ func DistinctNames(columns []string) []string {
 		name := column
 		for i := 1; taken[name]; i++ {
 			number := strconv.Itoa(i)
-			name = clipped(column, min(len(column), MaxName-len(number))) + number
+			name = clipUTF8(column, min(len(column), MaxName-len(number))) + number
 		}
 		taken[name] = true
 		all = append(all, name)
@@ -24,8 +24,8 @@ func DistinctNames(columns []string) []string {
 	return all
 }
 
-// JoinedNames returns names of columns joined by _, as far as PostgreSQL uses them in an index name.
-func JoinedNames(columns []string) string {
+// JoinColumnNames returns names of columns joined by _, as far as PostgreSQL uses them in an index name.
+func JoinColumnNames(columns []string) string {
 	var b strings.Builder
 	for _, column := range columns {
 		if b.Len() > 0 {
@@ -39,9 +39,9 @@ func JoinedNames(columns []string) string {
 	return b.String()
 }
 
-// ObjectName returns the name that PostgreSQL's makeObjectName makes. It cuts the longer of first and second until the
-// whole fits.
-func ObjectName(first, second, label string) string {
+// MakeObjectName returns the name that PostgreSQL's makeObjectName makes. It cuts the longer of first and second until
+// the whole fits.
+func MakeObjectName(first, second, label string) string {
 	room := MaxName - len(label) - 1
 	if second != "" {
 		room--
@@ -54,15 +54,15 @@ func ObjectName(first, second, label string) string {
 			b--
 		}
 	}
-	name := clipped(first, a)
+	name := clipUTF8(first, a)
 	if second != "" {
-		name += "_" + clipped(second, b)
+		name += "_" + clipUTF8(second, b)
 	}
 	return name + "_" + label
 }
 
-// clipped returns the first n bytes of a text, without a partial character at the end.
-func clipped(s string, n int) string {
+// clipUTF8 returns the first n bytes of a text, without a partial character at the end.
+func clipUTF8(s string, n int) string {
 	if n == len(s) {
 		return s
 	}

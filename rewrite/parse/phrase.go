@@ -6,89 +6,89 @@ import (
 	"strings"
 )
 
-// Lexed is one token of a text.
-type Lexed struct {
-	Kind       Token
+// LexedToken is one token of a text.
+type LexedToken struct {
+	Kind       TokenKind
 	Start, End int32
 }
 
-// Phrase holds the tokens of a statement, for rules to edit.
-type Phrase struct {
+// TokenList holds the tokens of a statement, for rules to edit.
+type TokenList struct {
 	Text   []byte // the whole text
-	Tokens []Lexed
+	Tokens []LexedToken
 }
 
-// LexPhrase returns the tokens from start to end of a text that has passed the guard.
-func LexPhrase(text []byte, start, end int) Phrase {
-	p := Phrase{Text: text}
+// LexTokens returns the tokens from start to end of a text that has passed the guard.
+func LexTokens(text []byte, start, end int) TokenList {
+	p := TokenList{Text: text}
 	for l := (Lexer{Text: text[:end], Pos: start, UTF8: true}); ; {
 		kind := l.Next()
 		if kind == EndToken || kind == BadToken {
 			return p
 		}
-		p.Tokens = append(p.Tokens, Lexed{kind, int32(l.Start), int32(l.Pos)})
+		p.Tokens = append(p.Tokens, LexedToken{kind, int32(l.Start), int32(l.Pos)})
 	}
 }
 
-// Tokens caches the tokens of the statement that rules currently read. The zero value is empty.
-type Tokens struct {
+// TokenCache caches the tokens of the statement that rules currently read. The zero value is empty.
+type TokenCache struct {
 	start, end int
-	phrase     Phrase
+	phrase     TokenList
 }
 
-// Of returns the tokens of the statement between two offsets of a text. It lexes again if the last call was for another
-// statement. All calls must be for one text.
-func (t *Tokens) Of(text []byte, start, end int) Phrase {
+// StatementTokens returns the tokens of the statement between two offsets of a text. It lexes again if the last call
+// was for another statement. All calls must be for one text.
+func (t *TokenCache) StatementTokens(text []byte, start, end int) TokenList {
 	if t.phrase.Text == nil || t.start != start || t.end != end {
-		t.start, t.end, t.phrase = start, end, LexPhrase(text, start, end)
+		t.start, t.end, t.phrase = start, end, LexTokens(text, start, end)
 	}
 	return t.phrase
 }
 
 // Lexeme returns the text of token i, nil beyond the end.
-func (p *Phrase) Lexeme(i int) []byte {
+func (p *TokenList) Lexeme(i int) []byte {
 	if i < 0 || i >= len(p.Tokens) {
 		return nil
 	}
 	return p.Text[p.Tokens[i].Start:p.Tokens[i].End]
 }
 
-// Word reports whether token i is the keyword lower, in any case.
-func (p *Phrase) Word(i int, lower string) bool {
+// IsKeyword reports whether token i is the keyword lower, in any case.
+func (p *TokenList) IsKeyword(i int, lower string) bool {
 	return i >= 0 && i < len(p.Tokens) && p.Tokens[i].Kind == WordToken && IsWord(p.Lexeme(i), lower)
 }
 
-// Words reports whether the keywords lower begin at token i.
-func (p *Phrase) Words(i int, lower ...string) bool {
+// AreKeywords reports whether the keywords lower begin at token i.
+func (p *TokenList) AreKeywords(i int, lower ...string) bool {
 	for n, w := range lower {
-		if !p.Word(i+n, w) {
+		if !p.IsKeyword(i+n, w) {
 			return false
 		}
 	}
 	return true
 }
 
-// Name reports whether token i may be a name.
-func (p *Phrase) Name(i int) bool {
+// IsName reports whether token i may be a name.
+func (p *TokenList) IsName(i int) bool {
 	return i >= 0 && i < len(p.Tokens) && (p.Tokens[i].Kind == WordToken || p.Tokens[i].Kind == QuotedToken)
 }
 
-// Punct reports whether token i is the byte of punctuation c.
-func (p *Phrase) Punct(i int, c byte) bool {
+// IsPunct reports whether token i is the byte of punctuation c.
+func (p *TokenList) IsPunct(i int, c byte) bool {
 	return i >= 0 && i < len(p.Tokens) && p.Tokens[i].Kind == PunctToken && p.Text[p.Tokens[i].Start] == c
 }
 
-// Pairs returns, for each parenthesis and bracket token, its counterpart; -1 for other tokens and without a
+// BracketPairs returns, for each parenthesis and bracket token, its counterpart; -1 for other tokens and without a
 // counterpart.
-func (p *Phrase) Pairs() []int32 {
+func (p *TokenList) BracketPairs() []int32 {
 	pairs := make([]int32, len(p.Tokens))
 	var open []int32
 	for i := range p.Tokens {
 		pairs[i] = -1
 		switch {
-		case p.Punct(i, '('), p.Punct(i, '['):
+		case p.IsPunct(i, '('), p.IsPunct(i, '['):
 			open = append(open, int32(i))
-		case len(open) > 0 && (p.Punct(i, ')') || p.Punct(i, ']')):
+		case len(open) > 0 && (p.IsPunct(i, ')') || p.IsPunct(i, ']')):
 			last := open[len(open)-1]
 			open = open[:len(open)-1]
 			pairs[i], pairs[last] = last, int32(i)
@@ -97,9 +97,9 @@ func (p *Phrase) Pairs() []int32 {
 	return pairs
 }
 
-// At returns the token that begins at an offset of the text, or -1.
-func (p *Phrase) At(offset int) int {
-	i, ok := slices.BinarySearchFunc(p.Tokens, offset, func(t Lexed, o int) int { return int(t.Start) - o })
+// TokenAt returns the token that begins at an offset of the text, or -1.
+func (p *TokenList) TokenAt(offset int) int {
+	i, ok := slices.BinarySearchFunc(p.Tokens, offset, func(t LexedToken, o int) int { return int(t.Start) - o })
 	if !ok {
 		return -1
 	}
@@ -107,13 +107,13 @@ func (p *Phrase) At(offset int) int {
 }
 
 // Replace returns the edit that replaces token i by text. The text becomes lower case if the token is.
-func (p *Phrase) Replace(i int, text string) Edit {
-	return Edit{int(p.Tokens[i].Start), int(p.Tokens[i].End), p.Like(i, text)}
+func (p *TokenList) Replace(i int, text string) Edit {
+	return Edit{int(p.Tokens[i].Start), int(p.Tokens[i].End), p.MatchCase(i, text)}
 }
 
 // Remove returns the edit that removes token i and the blanks before it. Line ends stay, because
 // they may end a comment.
-func (p *Phrase) Remove(i int) Edit {
+func (p *TokenList) Remove(i int) Edit {
 	start := int(p.Tokens[i].Start)
 	for start > 0 && (p.Text[start-1] == ' ' || p.Text[start-1] == '\t') {
 		start--
@@ -121,14 +121,14 @@ func (p *Phrase) Remove(i int) Edit {
 	return Edit{start, int(p.Tokens[i].End), ""}
 }
 
-// Insert returns the edit that inserts text after token i.
-func (p *Phrase) Insert(i int, text string) Edit {
+// InsertAfter returns the edit that inserts text after token i.
+func (p *TokenList) InsertAfter(i int, text string) Edit {
 	end := int(p.Tokens[i].End)
-	return Edit{end, end, p.Like(i, text)}
+	return Edit{end, end, p.MatchCase(i, text)}
 }
 
-// Like returns upper-case text in the case of token i.
-func (p *Phrase) Like(i int, text string) string {
+// MatchCase returns upper-case text in the case of token i.
+func (p *TokenList) MatchCase(i int, text string) string {
 	for _, c := range p.Lexeme(i) {
 		if 'A' <= c && c <= 'Z' {
 			return text
@@ -137,43 +137,43 @@ func (p *Phrase) Like(i int, text string) string {
 	return strings.ToLower(text)
 }
 
-// Span returns the text from token i up to token end, exclusive.
-func (p *Phrase) Span(i, end int) string {
+// TextBetween returns the text from token i up to token end, exclusive.
+func (p *TokenList) TextBetween(i, end int) string {
 	if i >= end || end > len(p.Tokens) {
 		return ""
 	}
 	return string(p.Text[p.Tokens[i].Start:p.Tokens[end-1].End])
 }
 
-// Punctuated reports whether token i is the given operator.
-func (p *Phrase) Punctuated(i int, operator string) bool { return string(p.Lexeme(i)) == operator }
+// IsOperator reports whether token i is the given operator.
+func (p *TokenList) IsOperator(i int, operator string) bool { return string(p.Lexeme(i)) == operator }
 
-// ColumnToken returns the token of the column's name in a command of ALTER TABLE that begins at
+// ColumnNameToken returns the token of the column's name in a command of ALTER TABLE that begins at
 // token i: ALTER or DROP or ADD, COLUMN, IF [NOT] EXISTS, name.
-func (p *Phrase) ColumnToken(i int) int {
+func (p *TokenList) ColumnNameToken(i int) int {
 	i++
-	if p.Word(i, "column") {
+	if p.IsKeyword(i, "column") {
 		i++
 	}
 	switch {
-	case p.Words(i, "if", "exists") && p.Name(i+2):
+	case p.AreKeywords(i, "if", "exists") && p.IsName(i+2):
 		return i + 2
-	case p.Words(i, "if", "not", "exists"):
+	case p.AreKeywords(i, "if", "not", "exists"):
 		return i + 3
 	}
 	return i
 }
 
-// Closing returns the ) of the ( at token i, or -1.
-func (p *Phrase) Closing(i int) int {
-	if !p.Punct(i, '(') {
+// ClosingParen returns the ) of the ( at token i, or -1.
+func (p *TokenList) ClosingParen(i int) int {
+	if !p.IsPunct(i, '(') {
 		return -1
 	}
 	for depth := 0; i < len(p.Tokens); i++ {
 		switch {
-		case p.Punct(i, '('):
+		case p.IsPunct(i, '('):
 			depth++
-		case p.Punct(i, ')'):
+		case p.IsPunct(i, ')'):
 			if depth--; depth == 0 {
 				return i
 			}
@@ -182,12 +182,12 @@ func (p *Phrase) Closing(i int) int {
 	return -1
 }
 
-// Listed returns the tokens of the names in a parenthesized list that opens at token i; none if the
+// ListedNames returns the tokens of the names in a parenthesized list that opens at token i; none if the
 // list has other content.
-func (p *Phrase) Listed(i int) []int {
+func (p *TokenList) ListedNames(i int) []int {
 	var names []int
-	for end := p.Closing(i); i < end; i += 2 {
-		if !p.Name(i+1) || i+2 != end && !p.Punct(i+2, ',') {
+	for end := p.ClosingParen(i); i < end; i += 2 {
+		if !p.IsName(i+1) || i+2 != end && !p.IsPunct(i+2, ',') {
 			return nil
 		}
 		names = append(names, i+1)
@@ -195,48 +195,48 @@ func (p *Phrase) Listed(i int) []int {
 	return names
 }
 
-// Ends returns the last token of the item that begins at token i and ends at a comma or a closing
+// ParenItemEnd returns the last token of the item that begins at token i and ends at a comma or a closing
 // parenthesis of its own depth, or at the end.
-func (p *Phrase) Ends(i int) int {
+func (p *TokenList) ParenItemEnd(i int) int {
 	for depth := 0; i < len(p.Tokens); i++ {
 		switch {
-		case p.Punct(i, '(') || p.Punct(i, '['):
+		case p.IsPunct(i, '(') || p.IsPunct(i, '['):
 			depth++
-		case p.Punct(i, ')') || p.Punct(i, ']'):
+		case p.IsPunct(i, ')') || p.IsPunct(i, ']'):
 			if depth--; depth < 0 {
 				return i - 1
 			}
-		case depth == 0 && p.Punct(i, ','):
+		case depth == 0 && p.IsPunct(i, ','):
 			return i - 1
 		}
 	}
 	return i - 1
 }
 
-// Qualified returns the token after a name with any number of dots that begins at token i.
-func (p *Phrase) Qualified(i int) int {
-	for p.Punct(i+1, '.') {
+// AfterQualifiedName returns the token after a name with any number of dots that begins at token i.
+func (p *TokenList) AfterQualifiedName(i int) int {
+	for p.IsPunct(i+1, '.') {
 		i += 2
 	}
 	return i + 1
 }
 
-// ItemEnd returns the last token of an item, which begins at token i, of a list without
+// BareItemEnd returns the last token of an item, which begins at token i, of a list without
 // parentheses. pair returns the partner of a parenthesis or bracket, or -1.
-func (p *Phrase) ItemEnd(i int, pair func(int) int) int {
+func (p *TokenList) BareItemEnd(i int, pair func(int) int) int {
 	if i < 0 {
 		return -1
 	}
 	for first := i; i < len(p.Tokens); i++ {
 		switch {
-		case p.Punct(i, '('), p.Punct(i, '['):
+		case p.IsPunct(i, '('), p.IsPunct(i, '['):
 			if i = pair(i); i < 0 {
 				return -1
 			}
-		case p.Punct(i, ','), p.Punct(i, ')'), p.Punct(i, ']'), p.Punct(i, ';'):
+		case p.IsPunct(i, ','), p.IsPunct(i, ')'), p.IsPunct(i, ']'), p.IsPunct(i, ';'):
 			return i - 1
 		case i > first && p.Tokens[i].Kind == WordToken && afterItems[strings.ToLower(string(p.Lexeme(i)))] &&
-			!p.Punct(i-1, '.') && !p.Word(i-1, "as") && !p.Word(i-1, "distinct") && !p.Word(i-1, "within"):
+			!p.IsPunct(i-1, '.') && !p.IsKeyword(i-1, "as") && !p.IsKeyword(i-1, "distinct") && !p.IsKeyword(i-1, "within"):
 			return i - 1
 		}
 	}
@@ -248,8 +248,8 @@ var afterItems = map[string]bool{"from": true, "where": true, "group": true, "ha
 	"limit": true, "offset": true, "fetch": true, "for": true, "union": true, "intersect": true, "except": true,
 	"into": true, "returning": true}
 
-// Commented reports whether there are comments among the tokens.
-func (p *Phrase) Commented() bool {
+// HasComments reports whether there are comments among the tokens.
+func (p *TokenList) HasComments() bool {
 	from := 0
 	for _, t := range p.Tokens {
 		if len(bytes.TrimSpace(p.Text[from:t.Start])) > 0 {
@@ -260,18 +260,18 @@ func (p *Phrase) Commented() bool {
 	return false
 }
 
-// Next returns the first token from i on that is the word lower, or -1.
-func (p *Phrase) Next(i int, lower string) int {
+// NextKeyword returns the first token from i on that is the word lower, or -1.
+func (p *TokenList) NextKeyword(i int, lower string) int {
 	for ; i < len(p.Tokens); i++ {
-		if p.Word(i, lower) {
+		if p.IsKeyword(i, lower) {
 			return i
 		}
 	}
 	return -1
 }
 
-// Precise returns the edit that appends digits to the name of a type that begins at token i.
-func (p *Phrase) Precise(i int, digits string) Edit {
-	last := p.Tokens[p.Qualified(i)-1]
+// AppendToTypeName returns the edit that appends digits to the name of a type that begins at token i.
+func (p *TokenList) AppendToTypeName(i int, digits string) Edit {
+	last := p.Tokens[p.AfterQualifiedName(i)-1]
 	return Edit{int(last.Start), int(last.End), string(p.Text[last.Start:last.End]) + digits}
 }

@@ -15,7 +15,7 @@ func TestDepthOfRandomQueries(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	valid := 0
 	for range 20_000 {
-		text := sqltexts.Random(r, "query", 0)
+		text := sqltexts.RandomText(r, "query", 0)
 		if _, err := Tree(text); err == nil {
 			valid++
 		}
@@ -39,7 +39,7 @@ func TestNestedForms(t *testing.T) {
 	}
 	for _, outer := range holes {
 		for _, inner := range holes {
-			p := sqltexts.Pump{Head: "SELECT ", Term: outer[0] + inner[0], Mid: "1", End: inner[1] + outer[1]}
+			p := sqltexts.RepeatedText{Head: "SELECT ", Term: outer[0] + inner[0], Mid: "1", End: inner[1] + outer[1]}
 			checkDepth(t, p.Text(20))
 		}
 	}

@@ -5,25 +5,25 @@ import (
 	"slices"
 )
 
-// Readers are the settings that may affect how PostgreSQL reads constants when it parses a text.
-type Readers uint8
+// InputSettings are the settings that may affect how PostgreSQL reads constants when it parses a text.
+type InputSettings uint8
 
-// The settings in Readers, in the order of ReaderNames.
+// The settings in Readers, in the order of InputSettingNames.
 const (
-	ByEncoding Readers = 1 << iota
+	ByEncoding InputSettings = 1 << iota
 	ByDateStyle
 	ByIntervalStyle
 	ByTimeZone
 	byAll = ByEncoding | ByDateStyle | ByIntervalStyle | ByTimeZone
 )
 
-// ReaderNames are the names of the settings in Readers, in lower case.
-var ReaderNames = [...]string{"client_encoding", "datestyle", "intervalstyle", "timezone"}
+// InputSettingNames are the names of the settings in Readers, in lower case.
+var InputSettingNames = [...]string{"client_encoding", "datestyle", "intervalstyle", "timezone"}
 
-// readers maps PostgreSQL's types to the settings that affect their constants. Other types are
+// inputSettingsByType maps PostgreSQL's types to the settings that affect their constants. Other types are
 // unknown. A date and a time without a zone depend on TimeZone if a word gives them: today.
-var readers = func() map[string]Readers {
-	m := map[string]Readers{"date": ByDateStyle, "timestamp": ByDateStyle, "daterange": ByDateStyle, "tsrange": ByDateStyle,
+var inputSettingsByType = func() map[string]InputSettings {
+	m := map[string]InputSettings{"date": ByDateStyle, "timestamp": ByDateStyle, "daterange": ByDateStyle, "tsrange": ByDateStyle,
 		"datemultirange": ByDateStyle, "tsmultirange": ByDateStyle, "interval": ByIntervalStyle}
 	for name := range WordSet("timestamptz tstzrange tstzmultirange time timetz") {
 		m[name] = ByDateStyle | ByTimeZone
@@ -35,15 +35,15 @@ var readers = func() map[string]Readers {
 	return m
 }()
 
-// ReadBy returns the settings that may affect constants of a text, or other parts of it; never too
+// InputSettingsOfText returns the settings that may affect constants of a text, or other parts of it; never too
 // few. For DateStyle, IntervalStyle and TimeZone it uses the type of a constant if the text gives
 // it, otherwise its content. client_encoding affects any byte beyond ASCII.
-func ReadBy(sql []byte) Readers {
-	by := Readers(0)
+func InputSettingsOfText(sql []byte) InputSettings {
+	by := InputSettings(0)
 	if bytes.ContainsFunc(sql, func(r rune) bool { return r >= 0x80 }) {
 		by = ByEncoding
 	}
-	var tokens []Lexed
+	var tokens []LexedToken
 	strings := false
 	for l := (Lexer{Text: sql, UTF8: true}); ; {
 		kind := l.Next()
@@ -54,29 +54,30 @@ func ReadBy(sql []byte) Readers {
 			break
 		}
 		strings = strings || kind == StringToken
-		tokens = append(tokens, Lexed{Kind: kind, Start: int32(l.Start), End: int32(l.Pos)})
+		tokens = append(tokens, LexedToken{Kind: kind, Start: int32(l.Start), End: int32(l.Pos)})
 	}
 	if !strings {
 		return by
 	}
-	ph := Phrase{Text: sql, Tokens: tokens}
+	ph := TokenList{Text: sql, Tokens: tokens}
 	for i := range tokens {
 		if tokens[i].Kind == StringToken {
-			by |= readConstant(&ph, i)
+			by |= constantInputSettings(&ph, i)
 		}
 	}
 	return by
 }
 
-// readConstant returns the settings of ReadBy for the constant at token i. Two adjacent constants are one.
-func readConstant(p *Phrase, i int) Readers {
+// constantInputSettings returns the settings of InputSettingsOfText for the constant at token i. Two adjacent constants
+// are one.
+func constantInputSettings(p *TokenList, i int) InputSettings {
 	beside := func(n int) bool { return n >= 0 && n < len(p.Tokens) && p.Tokens[n].Kind == StringToken }
 	if beside(i-1) || beside(i+1) {
 		return byAll
 	}
-	may, moment := temporal(p.Lexeme(i))
+	may, moment := temporalSettings(p.Lexeme(i))
 	kind, known := constantType(p, i)
-	switch by := readers[kind]; {
+	switch by := inputSettingsByType[kind]; {
 	case known && by != 0 && moment:
 		return by | ByTimeZone
 	case known:
@@ -88,70 +89,70 @@ func readConstant(p *Phrase, i int) Readers {
 // constantType returns the type that a text gives to the constant at token i. A type before the constant applies even
 // if the constant is cast to another type; otherwise it is the type after "::". known is false if there is no type, or
 // one that readers lacks.
-func constantType(p *Phrase, i int) (kind string, known bool) {
-	if followsType(p, i) {
-		return typeRead(p, i-1, p.Punct(i-2, '.'))
+func constantType(p *TokenList, i int) (kind string, known bool) {
+	if mayFollowType(p, i) {
+		return typeNamedAt(p, i-1, p.IsPunct(i-2, '.'))
 	}
 	at := i + 2
-	if !(i+1 < len(p.Tokens) && p.Tokens[i+1].Kind == CastToken) && !(p.Word(i+1, "as") && p.Punct(i-1, '(') && p.Word(i-2, "cast")) {
+	if !(i+1 < len(p.Tokens) && p.Tokens[i+1].Kind == CastToken) && !(p.IsKeyword(i+1, "as") && p.IsPunct(i-1, '(') && p.IsKeyword(i-2, "cast")) {
 		return "", false
 	}
-	if p.Word(at, "pg_catalog") && p.Punct(at+1, '.') {
+	if p.IsKeyword(at, "pg_catalog") && p.IsPunct(at+1, '.') {
 		at += 2
 	}
-	return typeRead(p, at, p.Punct(at+1, '.'))
+	return typeNamedAt(p, at, p.IsPunct(at+1, '.'))
 }
 
-// typeRead returns the type that a word names; elsewhere reports that the type is in a schema.
-func typeRead(p *Phrase, at int, elsewhere bool) (kind string, known bool) {
+// typeNamedAt returns the type that a word names; elsewhere reports that the type is in a schema.
+func typeNamedAt(p *TokenList, at int, elsewhere bool) (kind string, known bool) {
 	if elsewhere || at < 0 || at >= len(p.Tokens) || p.Tokens[at].Kind != WordToken {
 		return "", false
 	}
 	if kind = string(bytes.ToLower(p.Lexeme(at))); kind == "timestamp" { // perhaps WITH TIME ZONE
 		kind = "timestamptz"
 	}
-	_, known = readers[kind]
+	_, known = inputSettingsByType[kind]
 	return kind, known
 }
 
-// followsType reports whether a type may precede the constant at token i. A word may be a type or
+// mayFollowType reports whether a type may precede the constant at token i. A word may be a type or
 // something else.
-func followsType(p *Phrase, i int) bool {
+func mayFollowType(p *TokenList, i int) bool {
 	if i == 0 {
 		return false
 	}
 	switch p.Tokens[i-1].Kind {
 	case WordToken:
-		return !expects[string(bytes.ToLower(p.Lexeme(i-1)))]
+		return !expressionPrefixes[string(bytes.ToLower(p.Lexeme(i-1)))]
 	case QuotedToken:
 		return true
 	}
-	return p.Punct(i-1, ')') // of timestamptz(3)
+	return p.IsPunct(i-1, ')') // of timestamptz(3)
 }
 
-// expects are reserved words that may precede an expression. No type has these names.
-var expects = WordSet("select where and or not case when then else in from on having limit offset distinct all any some to as array using for returning default " +
+// expressionPrefixes are reserved words that may precede an expression. No type has these names.
+var expressionPrefixes = WordSet("select where and or not case when then else in from on having limit offset distinct all any some to as array using for returning default " +
 	"between values leading trailing both placing symmetric asymmetric")
 
-// moments are words for a time that depends on the clock, and so on TimeZone.
-var moments = [][]byte{[]byte("now"), []byte("today"), []byte("tomorrow"), []byte("yesterday"), []byte("allballs")}
+// momentWords are words for a time that depends on the clock, and so on TimeZone.
+var momentWords = [][]byte{[]byte("now"), []byte("today"), []byte("tomorrow"), []byte("yesterday"), []byte("allballs")}
 
 // spans are words of intervals that dates and times lack.
 var spans = WordSet("year years month months week weeks day days hour hours minute minutes second seconds ago")
 
-// dated are words that digits may follow without a blank in some date, time or interval constants.
-var dated = WordSet("j t p pt y m w d h s z bc ad am pm jan january feb february mar march apr april may jun june jul july aug august sep sept september " +
+// dateSuffixWords are words that digits may follow without a blank in some date, time or interval constants.
+var dateSuffixWords = WordSet("j t p pt y m w d h s z bc ad am pm jan january feb february mar march apr april may jun june jul july aug august sep sept september " +
 	"oct october nov november dec december mon monday tue tues tuesday wed wednesday weds thu thur thurs thursday fri friday sat saturday sun sunday julian jd at on")
 
-// temporal returns the settings that affect a constant if it is a date, a time or an interval; none
+// temporalSettings returns the settings that affect a constant if it is a date, a time or an interval; none
 // if it cannot be one. moment says that it may be a word for a time.
-func temporal(constant []byte) (may Readers, moment bool) {
+func temporalSettings(constant []byte) (may InputSettings, moment bool) {
 	const any = ByDateStyle | ByIntervalStyle | ByTimeZone
 	if c := constant[0] | 0x20; (c == 'e' || c == 'u') && bytes.IndexByte(constant, '\\') >= 0 {
 		return any, true // PostgreSQL alone knows its content
 	}
 	lower := bytes.ToLower(constant)
-	for _, word := range moments {
+	for _, word := range momentWords {
 		if bytes.Contains(lower, word) {
 			return any, true
 		}
@@ -169,7 +170,7 @@ func temporal(constant []byte) (may Readers, moment bool) {
 			digits = digits || isDigit(lower[i])
 			i++
 			continue
-		case j < len(lower) && isDigit(lower[j]) && !dated[string(word)] && !spans[string(word)]:
+		case j < len(lower) && isDigit(lower[j]) && !dateSuffixWords[string(word)] && !spans[string(word)]:
 			for j < len(lower) && isDigit(lower[j]) { // item2: no date has it
 				j++
 			}
@@ -187,10 +188,10 @@ func temporal(constant []byte) (may Readers, moment bool) {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// ReadersOf returns the Readers of names; it ignores other names.
-func ReadersOf(names ...string) (by Readers) {
+// InputSettingsNamed returns the Readers of names; it ignores other names.
+func InputSettingsNamed(names ...string) (by InputSettings) {
 	for _, name := range names {
-		if i := slices.Index(ReaderNames[:], name); i >= 0 {
+		if i := slices.Index(InputSettingNames[:], name); i >= 0 {
 			by |= 1 << i
 		}
 	}

@@ -6,7 +6,7 @@ import "testing"
 func TestReadBy(t *testing.T) {
 	t.Parallel()
 	const date, tz, interval, any, letters = ByDateStyle, ByDateStyle | ByTimeZone, ByIntervalStyle, ByDateStyle | ByIntervalStyle | ByTimeZone, ByEncoding
-	for text, want := range map[string]Readers{
+	for text, want := range map[string]InputSettings{
 		"SELECT 1": 0, "SELECT $1::date, 42": 0, "SELECT 'active'": 0, "SELECT * FROM t1 -- '02/03/2026'": 0,
 		"SELECT \"02/03/2026\" FROM t": 0, "SELECT 'a', 'b'": 0, "SELECT 'it''s'": 0, "": 0,
 		"SELECT '02/03/2026'::date": date, "SELECT date $$02/03/2026$$": date, "SELECT E'\\x30'": any, "SELECT U&'\\0030'": any,
@@ -23,7 +23,7 @@ func TestReadBy(t *testing.T) {
 		"SELECT a FROM t WHERE a > '2026-01-01'::date AND '2026-01-01'::date < b OR '2026-01-01'::date = c": date, "SELECT f(a, '2026-01-01'::date)": date, "'2026-01-01'::date": date,
 		"SELECT pg_catalog.timestamptz '2026-01-01'::date": any, "SELECT CAST(timestamptz '2026-01-01' AS date)": tz, "SELECT CAST('2026-01-01'::timestamptz AS date)": tz,
 	} {
-		if got := ReadBy([]byte(text)); got != want {
+		if got := InputSettingsOfText([]byte(text)); got != want {
 			t.Errorf("%s: %b, want %b", text, got, want)
 		}
 	}

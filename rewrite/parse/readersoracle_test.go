@@ -32,7 +32,7 @@ func drawConstant(r *rand.Rand) string {
 }
 
 // TestReadByAsPostgres parses constants under other settings, and evaluates them under the same: where PostgreSQL
-// has made another constant, ReadBy says so.
+// has made another constant, InputSettingsOfText says so.
 func TestReadByAsPostgres(t *testing.T) {
 	t.Parallel()
 	conn := pgtest.Start(t).Connect(t)
@@ -40,7 +40,7 @@ func TestReadByAsPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	others := []string{"DateStyle TO 'SQL, DMY'", "IntervalStyle TO sql_standard", "TimeZone TO 'Pacific/Kiritimati'"}
-	bits := []Readers{ByDateStyle, ByIntervalStyle, ByTimeZone}
+	bits := []InputSettings{ByDateStyle, ByIntervalStyle, ByTimeZone}
 	const usual = "SET DateStyle TO 'ISO, MDY'; SET IntervalStyle TO postgres; SET TimeZone TO 'America/New_York'; "
 	constant := func(sql, other string) string {
 		_, err := conn.Exec(t.Context(), usual+other).ReadAll()
@@ -68,7 +68,7 @@ func TestReadByAsPostgres(t *testing.T) {
 		if strings.HasPrefix(sql, "now() -") || strings.Contains(sql, "local") { // what it is compared with goes on
 			sql = strings.NewReplacer("now()", "timestamptz '2026-05-06 07:08+00'", "localtimestamp", "timestamp '2026-05-06 07:08'", "localtime", "time '07:08'").Replace(sql)
 		}
-		by, was := ReadBy([]byte("SELECT "+sql)), constant(sql, "")
+		by, was := InputSettingsOfText([]byte("SELECT "+sql)), constant(sql, "")
 		for i, other := range others {
 			switch is := constant(sql, "SET "+other); {
 			case is != was && by&bits[i] == 0:

@@ -1,14 +1,14 @@
 package parse
 
-// Shown is what the words of a text show about its statement, as ScanWords returns it.
-type Shown uint8
+// TextClass is what the words of a text show about its statement, as ScanWords returns it.
+type TextClass uint8
 
 // The results of ScanWords.
 const (
-	Unshown    Shown = iota // the text must be parsed
-	EmptyText               // no statement
-	SelectText              // one SELECT; the others are one statement too
-	SureText                // a SELECT that reads no relation and calls nothing
+	MustParse  TextClass = iota // the text must be parsed
+	EmptyText                   // no statement
+	SelectText                  // one SELECT; the others are one statement too
+	SureText                    // a SELECT that reads no relation and calls nothing
 	ValuesText
 	InsertText
 	UpsertText // with ON CONFLICT DO UPDATE
@@ -16,8 +16,8 @@ const (
 	DeleteText
 )
 
-// reads reports whether the text is a SELECT or VALUES.
-func (s Shown) reads() bool { return s == SelectText || s == ValuesText }
+// isRead reports whether the text is a SELECT or VALUES.
+func (s TextClass) isRead() bool { return s == SelectText || s == ValuesText }
 
 // ScanWords classifies a text by its words, for clients that send a new text each time: a parse
 // costs more than the relay. It returns Unshown for a text that must be parsed, and in doubt. It
@@ -26,7 +26,7 @@ func (s Shown) reads() bool { return s == SelectText || s == ValuesText }
 // It clears texts without a statement, and one SELECT, VALUES, INSERT, UPDATE or DELETE without any
 // word that matters for a pin, a classification or a rule. table is the name of the statement's
 // first table, for the operation's name; nil if it is not obvious.
-func ScanWords(sql []byte) (shown Shown, table []byte) {
+func ScanWords(sql []byte) (shown TextClass, table []byte) {
 	s := scanner{Lexer: Lexer{Text: sql}}
 	kind := s.Next()
 	for kind == PunctToken && sql[s.Start] == ';' {
@@ -37,96 +37,96 @@ func ScanWords(sql []byte) (shown Shown, table []byte) {
 		return EmptyText, nil
 	case WordToken:
 	default:
-		return Unshown, nil
+		return MustParse, nil
 	}
 	switch word := s.Lexeme(); {
 	case IsWord(word, "select"):
-		return s.rest(SelectText, fromAhead)
+		return s.scanRest(SelectText, fromAhead)
 	case IsWord(word, "values"):
-		return s.rest(ValuesText, noTable)
+		return s.scanRest(ValuesText, noTable)
 	case IsWord(word, "insert"):
 		if s.Next() != WordToken || !IsWord(s.Lexeme(), "into") {
-			return Unshown, nil
+			return MustParse, nil
 		}
-		return s.rest(InsertText, nameAhead)
+		return s.scanRest(InsertText, nameAhead)
 	case IsWord(word, "update"):
-		return s.rest(UpdateText, nameAhead)
+		return s.scanRest(UpdateText, nameAhead)
 	case IsWord(word, "delete"):
-		return s.rest(DeleteText, fromAhead)
+		return s.scanRest(DeleteText, fromAhead)
 	}
-	return Unshown, nil
+	return MustParse, nil
 }
 
-// search is the state of the search for the first table's name.
-type search uint8
+// tableSearch is the state of the search for the first table's name.
+type tableSearch uint8
 
 const (
-	noTable   search = iota // it is over
-	fromAhead               // FROM comes first
-	nameAhead               // the name is next, or its next part
-	nameRead                // a dot would continue it
+	noTable   tableSearch = iota // it is over
+	fromAhead                    // FROM comes first
+	nameAhead                    // the name is next, or its next part
+	nameRead                     // a dot would continue it
 )
 
-// before is the kind of the previous token, as far as a following parenthesis could make it a call.
-type before uint8
+// prevToken is the kind of the previous token, as far as a following parenthesis could make it a call.
+type prevToken uint8
 
 const (
-	anything  before = iota
-	operand          // ) or ] or $1: a dot here may call a function, (x).f
-	aWord            // perhaps a function's name
-	aQuoted          // a name in quotes
-	qualified        // a dot behind a name
-	builtin          // the dot of pg_catalog.
+	anything  prevToken = iota
+	operand             // ) or ] or $1: a dot here may call a function, (x).f
+	aWord               // perhaps a function's name
+	aQuoted             // a name in quotes
+	qualified           // a dot behind a name
+	builtin             // the dot of pg_catalog.
 )
 
 // scanner reads the tokens of a statement after its first word, for ScanWords.
 type scanner struct {
 	Lexer
-	shown Shown  // the result unless a word prevents it
-	sure  tokens // whether it is a sure read
+	shown TextClass     // the result unless a word prevents it
+	sure  sureReadCheck // whether it is a sure read
 
-	prev before
-	name []byte // the word of prev
-	led  before // the token before that word
+	prev prevToken
+	name []byte    // the word of prev
+	led  prevToken // the token before that word
 
-	look  search
+	look  tableSearch
 	table []byte // the part of its name read so far
 	depth int    // of parentheses
 }
 
-// rest reads the tokens to the end of the text; shown is the result of the first word.
-func (s *scanner) rest(shown Shown, look search) (Shown, []byte) {
+// scanRest reads the tokens to the end of the text; shown is the result of the first word.
+func (s *scanner) scanRest(shown TextClass, look tableSearch) (TextClass, []byte) {
 	s.shown, s.look, s.sure.unsure = shown, look, shown != SelectText
 	for {
 		switch kind := s.Next(); {
 		case kind == EndToken:
-			return s.sure.of(s.shown), s.table
+			return s.sure.classOf(s.shown), s.table
 		case kind == PunctToken && s.Text[s.Start] == ';':
-			return scanEnd(&s.Lexer, s.sure.of(s.shown)), s.table
-		case kind == BadToken || !s.take(kind):
-			return Unshown, nil
+			return classIfTextEnds(&s.Lexer, s.sure.classOf(s.shown)), s.table
+		case kind == BadToken || !s.scanToken(kind):
+			return MustParse, nil
 		}
 	}
 }
 
-// take reads the next token and reports whether the scan's result is still valid.
-func (s *scanner) take(kind Token) bool {
+// scanToken reads the next token and reports whether the scan's result is still valid.
+func (s *scanner) scanToken(kind TokenKind) bool {
 	columns := s.look == nameRead && s.shown == InsertText // a parenthesis then holds columns of the table
 	if !s.sure.unsure {
-		s.sure.token(kind, s.Lexeme())
+		s.sure.checkToken(kind, s.Lexeme())
 	}
 	if s.look != noTable && s.depth == 0 {
-		s.seek(kind)
+		s.seekTable(kind)
 	}
 	switch kind {
 	case OddToken:
 		return false
 	case WordToken:
-		return s.takeWord()
+		return s.scanWord()
 	case QuotedToken:
-		return s.takeQuoted()
+		return s.scanQuoted()
 	case PunctToken:
-		return s.takePunct(columns)
+		return s.scanPunct(columns)
 	case ParamToken:
 		s.prev = operand
 	default:
@@ -135,8 +135,8 @@ func (s *scanner) take(kind Token) bool {
 	return true
 }
 
-// seek advances the search for the table by one token outside parentheses.
-func (s *scanner) seek(kind Token) {
+// seekTable advances the search for the table by one token outside parentheses.
+func (s *scanner) seekTable(kind TokenKind) {
 	switch s.look {
 	case fromAhead:
 		if kind == WordToken && IsWord(s.Lexeme(), "from") {
@@ -159,31 +159,31 @@ func (s *scanner) seek(kind Token) {
 	}
 }
 
-// takeWord handles a word as take does.
-func (s *scanner) takeWord() bool {
+// scanWord handles a word as take does.
+func (s *scanner) scanWord() bool {
 	word := s.Lexeme()
 	if s.shown == InsertText && s.prev == aWord && IsWord(s.name, "do") && IsWord(word, "update") {
 		s.shown = UpsertText
 	}
 	s.led, s.name, s.prev = s.prev, word, aWord
-	return !isTelltale(word)
+	return !forcesParse(word)
 }
 
-// takeQuoted performs take for a quoted name. U&"" may be spelt in any way.
-func (s *scanner) takeQuoted() bool {
+// scanQuoted performs take for a quoted name. U&"" may be spelt in any way.
+func (s *scanner) scanQuoted() bool {
 	name := s.Lexeme()
 	s.prev = aQuoted
-	return name[0] == '"' && !isTelltale(name[1:len(name)-1])
+	return name[0] == '"' && !forcesParse(name[1:len(name)-1])
 }
 
-// takePunct handles a byte of punctuation as take does.
-func (s *scanner) takePunct(columns bool) bool {
+// scanPunct handles a byte of punctuation as take does.
+func (s *scanner) scanPunct(columns bool) bool {
 	prev := s.prev
 	s.prev = anything
 	switch s.Text[s.Start] {
 	case '(':
 		s.depth++
-		return columns || s.mayOpen(prev)
+		return columns || s.mayPrecedeParen(prev)
 	case ')':
 		s.depth--
 		s.prev = operand
@@ -199,53 +199,53 @@ func (s *scanner) takePunct(columns bool) bool {
 	return true
 }
 
-// mayOpen reports whether a parenthesis may follow prev.
-func (s *scanner) mayOpen(prev before) bool {
+// mayPrecedeParen reports whether a parenthesis may follow prev.
+func (s *scanner) mayPrecedeParen(prev prevToken) bool {
 	switch prev {
 	case aQuoted:
 		return false
 	case aWord:
-		return mayCall(s.led, s.name) || !s.shown.reads() && lists(s.led, s.name)
+		return mayCall(s.led, s.name) || !s.shown.isRead() && precedesColumnList(s.led, s.name)
 	}
 	return true
 }
 
 // mayCall reports whether a word, after led, may precede a parenthesis in a query that only reads.
-func mayCall(led before, word []byte) bool {
+func mayCall(led prevToken, word []byte) bool {
 	switch led {
 	case qualified:
 		return false
 	case builtin:
-		return RoleOf(word)&Harmless != 0
+		return RoleOfWord(word)&Harmless != 0
 	case operand:
 		if IsWord(word, "over") || IsWord(word, "filter") {
 			return true // of a window or an aggregate: f(x) OVER (…)
 		}
 	}
-	return RoleOf(word)&Callable != 0
+	return RoleOfWord(word)&Callable != 0
 }
 
-// lists reports whether a word of a writing statement precedes a list of columns: ON CONFLICT (a),
+// precedesColumnList reports whether a word of a writing statement precedes a list of columns: ON CONFLICT (a),
 // SET (a, b).
-func lists(led before, word []byte) bool {
+func precedesColumnList(led prevToken, word []byte) bool {
 	return led != qualified && (IsWord(word, "conflict") || IsWord(word, "set"))
 }
 
-// isTelltale reports whether a word is a telltale. For nearly all words first letter and length
+// forcesParse reports whether a word is a telltale. For nearly all words first letter and length
 // decide, and for most others the third letter.
-func isTelltale(word []byte) bool {
+func forcesParse(word []byte) bool {
 	return len(word) > 2 && telltaleLengths[word[0]]>>min(len(word), MaxWord)&1 != 0 && telltaleThirds[word[0]]&thirdLetter(word) != 0 &&
-		RoleOf(word)&telltale != 0
+		RoleOfWord(word)&telltale != 0
 }
 
-// scanEnd returns shown if only semicolons follow, otherwise Unshown.
-func scanEnd(l *Lexer, shown Shown) Shown {
+// classIfTextEnds returns shown if only semicolons follow, otherwise Unshown.
+func classIfTextEnds(l *Lexer, shown TextClass) TextClass {
 	for {
 		switch kind := l.Next(); {
 		case kind == EndToken:
 			return shown
 		case kind != PunctToken || l.Text[l.Start] != ';':
-			return Unshown
+			return MustParse
 		}
 	}
 }
@@ -266,14 +266,14 @@ func IsWord(word []byte, lower string) bool {
 	return true
 }
 
-// tokens decides whether a query's tokens are those of a sure read: constants and parameters.
-type tokens struct {
+// sureReadCheck decides whether a query's tokens are those of a sure read: constants and parameters.
+type sureReadCheck struct {
 	unsure bool
 	word   bool // the last token was a word
 }
 
-// token checks one token after the first word. After an unsure token it ignores the others.
-func (p *tokens) token(kind Token, lexeme []byte) {
+// checkToken checks one token after the first word. After an unsure token it ignores the others.
+func (p *sureReadCheck) checkToken(kind TokenKind, lexeme []byte) {
 	switch kind {
 	case WordToken:
 		p.unsure = IsWord(lexeme, "from") || IsWord(lexeme, "union") || IsWord(lexeme, "intersect") || IsWord(lexeme, "except") || IsWord(lexeme, "collate")
@@ -288,8 +288,8 @@ func (p *tokens) token(kind Token, lexeme []byte) {
 	p.word = kind == WordToken
 }
 
-// of returns the result of a text that begins like shown.
-func (p *tokens) of(shown Shown) Shown {
+// classOf returns the result of a text that begins like shown.
+func (p *sureReadCheck) classOf(shown TextClass) TextClass {
 	if p.unsure {
 		return shown
 	}

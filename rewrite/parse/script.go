@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Snippet is one statement of a script.
-type Snippet struct {
+// ScriptStatement is one statement of a script.
+type ScriptStatement struct {
 	Line int // of its first byte, from 1
 	At   int // byte offset of it
 	SQL  string
@@ -19,14 +19,14 @@ type Snippet struct {
 	Open bool
 }
 
-// Script splits a script at its semicolons, as psql does. Semicolons in strings, comments,
+// SplitScript splits a script at its semicolons, as psql does. Semicolons in strings, comments,
 // parentheses and bodies of SQL functions are no ends. It omits psql's commands and the data after
 // COPY FROM STDIN.
-func Script(text string) iter.Seq[Snippet] {
-	return func(yield func(Snippet) bool) {
-		s := script{Lexer: Lexer{Text: []byte(text), Pos: MarkBytes(text), UTF8: utf8.ValidString(text)}, line: 1}
+func SplitScript(text string) iter.Seq[ScriptStatement] {
+	return func(yield func(ScriptStatement) bool) {
+		s := scriptReader{Lexer: Lexer{Text: []byte(text), Pos: BOMLength(text), UTF8: utf8.ValidString(text)}, line: 1}
 		for {
-			sql, more := s.next()
+			sql, more := s.nextStatement()
 			if sql.SQL != "" && !yield(sql) || !more {
 				return
 			}
@@ -34,48 +34,48 @@ func Script(text string) iter.Seq[Snippet] {
 	}
 }
 
-// MarkBytes returns the length of the byte order mark at the start of a text.
-func MarkBytes(text string) int {
+// BOMLength returns the length of the byte order mark at the start of a text.
+func BOMLength(text string) int {
 	if strings.HasPrefix(text, "\ufeff") {
 		return len("\ufeff")
 	}
 	return 0
 }
 
-// script reads the statements of a script.
-type script struct {
+// scriptReader reads the statements of a script.
+type scriptReader struct {
 	Lexer
 	counted, line int // line is that of the byte at counted
 	gap           int // start of the blanks and comments before the statement
 }
 
-// next returns one statement, without its semicolon; more is false after the last.
-func (s *script) next() (one Snippet, more bool) {
-	kind := s.first()
+// nextStatement returns one statement, without its semicolon; more is false after the last.
+func (s *scriptReader) nextStatement() (one ScriptStatement, more bool) {
+	kind := s.firstToken()
 	begin := max(s.Start, s.gap) // a comment without an end has no token after it
-	var end delimiter
+	var end endFinder
 	for ; kind != EndToken && kind != BadToken; kind = s.Lexer.Next() {
 		switch kind {
 		case WordToken:
-			end.word(strings.ToLower(string(s.Lexeme())))
+			end.addWord(strings.ToLower(string(s.Lexeme())))
 		case PunctToken:
-			if !end.punct(s.Text[s.Start]) {
+			if !end.addPunct(s.Text[s.Start]) {
 				continue
 			}
-			one = s.snippet(begin, s.Start)
+			one = s.newStatement(begin, s.Start)
 			if end.copying {
-				s.skipData()
+				s.skipCopyData()
 			}
 			return one, true
 		}
 	}
-	one = s.snippet(begin, len(s.Text))
+	one = s.newStatement(begin, len(s.Text))
 	one.Open = kind == BadToken
 	return one, false
 }
 
-// first reads the first token of a statement. It skips commands of psql and lone semicolons.
-func (s *script) first() Token {
+// firstToken reads the first token of a statement. It skips commands of psql and lone semicolons.
+func (s *scriptReader) firstToken() TokenKind {
 	for {
 		s.gap = s.Pos
 		kind := s.Lexer.Next()
@@ -88,16 +88,16 @@ func (s *script) first() Token {
 	}
 }
 
-// delimiter finds the semicolon that ends a statement.
-type delimiter struct {
+// endFinder finds the semicolon that ends a statement.
+type endFinder struct {
 	parens  int
 	bodies  int    // BEGIN ATOMIC, and each CASE within
 	last    string // word
 	copying bool   // COPY ... FROM STDIN: its data follow
 }
 
-// word takes the next word, in lower case.
-func (d *delimiter) word(word string) {
+// addWord takes the next word, in lower case.
+func (d *endFinder) addWord(word string) {
 	switch {
 	case d.last == "from" && word == "stdin" && d.parens == 0:
 		d.copying = true
@@ -111,8 +111,8 @@ func (d *delimiter) word(word string) {
 	d.last = word
 }
 
-// punct takes the next byte of punctuation and reports whether it ends the statement.
-func (d *delimiter) punct(b byte) bool {
+// addPunct takes the next byte of punctuation and reports whether it ends the statement.
+func (d *endFinder) addPunct(b byte) bool {
 	switch b {
 	case '(':
 		d.parens++
@@ -127,7 +127,7 @@ func (d *delimiter) punct(b byte) bool {
 // Blanks are the bytes of white space.
 const Blanks = " \t\n\r\f\v"
 
-func (s *script) snippet(begin, end int) Snippet {
+func (s *scriptReader) newStatement(begin, end int) ScriptStatement {
 	for ; s.counted < begin; s.counted++ {
 		if s.Text[s.counted] == '\n' {
 			s.line++
@@ -135,18 +135,18 @@ func (s *script) snippet(begin, end int) Snippet {
 	}
 	sql := strings.TrimLeft(string(s.Text[begin:end]), Blanks)
 	begin = end - len(sql)
-	return Snippet{Line: s.line, At: begin, SQL: strings.TrimRight(sql, Blanks), Gap: s.gap}
+	return ScriptStatement{Line: s.line, At: begin, SQL: strings.TrimRight(sql, Blanks), Gap: s.gap}
 }
 
 // skipLine skips to the end of the line.
-func (s *script) skipLine() {
+func (s *scriptReader) skipLine() {
 	for s.Pos < len(s.Text) && s.Text[s.Pos] != '\n' {
 		s.Pos++
 	}
 }
 
-// skipData skips past the line that ends the data of a COPY.
-func (s *script) skipData() {
+// skipCopyData skips past the line that ends the data of a COPY.
+func (s *scriptReader) skipCopyData() {
 	n := bytes.Index(s.Text[s.Pos:], []byte("\n\\."))
 	if n < 0 {
 		return // no data: they come from elsewhere

@@ -30,7 +30,7 @@ func TestScript(t *testing.T) {
 		"SELECT '\xff';\nx":                  {"1 SELECT '\xff'", "2 x"},
 	} {
 		var got []string
-		for s := range Script(text) {
+		for s := range SplitScript(text) {
 			got = append(got, fmt.Sprintf("%d %s", s.Line, s.SQL))
 		}
 		if !slices.Equal(got, want) {

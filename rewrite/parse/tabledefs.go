@@ -4,24 +4,24 @@ import (
 	"slices"
 )
 
-// ColumnsIn appends the names of the columns in an expression to columns, each once. It stops at a second name.
-func ColumnsIn(expr Message, columns []string) []string {
+// AppendColumnNames appends the names of the columns in an expression to columns, each once. It stops at a second name.
+func AppendColumnNames(expr TreeNode, columns []string) []string {
 	if expr.Is("ColumnRef") {
-		if name, _ := LastName(expr); name != "" && !slices.Contains(columns, name) {
+		if name, _ := LastRefName(expr); name != "" && !slices.Contains(columns, name) {
 			columns = append(columns, name)
 		}
 		return columns
 	}
-	for child := range expr.Nodes() {
-		if columns = ColumnsIn(child, columns); len(columns) > 1 {
+	for child := range expr.Children() {
+		if columns = AppendColumnNames(child, columns); len(columns) > 1 {
 			break
 		}
 	}
 	return columns
 }
 
-// LastName returns the last name of a column reference, with its node; "" for a star.
-func LastName(ref Message) (name string, node Message) {
+// LastRefName returns the last name of a column reference, with its node; "" for a star.
+func LastRefName(ref TreeNode) (name string, node TreeNode) {
 	for field := range ref.List("fields") {
 		node = field
 	}
@@ -32,10 +32,10 @@ func LastName(ref Message) (name string, node Message) {
 }
 
 // ConstraintsOf yields the constraints of a CREATE TABLE in their order, each with its columns.
-func ConstraintsOf(create Message) func(yield func(constraint Message, keys []string) bool) {
-	return func(yield func(Message, []string) bool) {
+func ConstraintsOf(create TreeNode) func(yield func(constraint TreeNode, keys []string) bool) {
+	return func(yield func(TreeNode, []string) bool) {
 		for element := range create.List("table_elts") {
-			if element.Is("Constraint") && !yield(element, KeysOf(element)) {
+			if element.Is("Constraint") && !yield(element, ConstraintColumns(element)) {
 				return
 			}
 			if !element.Is("ColumnDef") {
@@ -51,8 +51,8 @@ func ConstraintsOf(create Message) func(yield func(constraint Message, keys []st
 	}
 }
 
-// KeysOf returns the columns of a table's constraint.
-func KeysOf(constraint Message) []string {
+// ConstraintColumns returns the columns of a table's constraint.
+func ConstraintColumns(constraint TreeNode) []string {
 	if ConstraintIs(constraint, CONSTR_FOREIGN) {
 		return constraint.Names("fk_attrs")
 	}

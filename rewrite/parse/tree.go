@@ -12,12 +12,12 @@ import (
 
 // Tree returns the parse tree of a text by PostgreSQL's parser. The text must have passed the
 // guard. The error is a syntax error. No node is in the tree twice (withoutCopies).
-func Tree(sql string) (Message, error) {
+func Tree(sql string) (TreeNode, error) {
 	wire, err := parser.ParseToProtobuf(sql)
 	if err != nil {
-		return Message{}, err
+		return TreeNode{}, err
 	}
-	tree := Message{Shape: Shapes()["ParseResult"], Wire: wire}
+	tree := TreeNode{Shape: NodeTypes()["ParseResult"], Wire: wire}
 	tree.Wire = withoutCopies(tree)
 	return tree, nil
 }
@@ -28,16 +28,16 @@ func Deparse(wire []byte) (string, error) { return parser.DeparseFromProtobuf(wi
 // SyntaxError is the error of Tree: PostgreSQL's message and position.
 type SyntaxError = parser.Error
 
-// Message is one node of a parse tree, read in place in protobuf's wire form. A plan needs little
+// TreeNode is one node of a parse tree, read in place in protobuf's wire form. A plan needs little
 // of a tree, and a tree of Go values costs more time and memory than the parse. The zero message is
 // a missing node.
-type Message struct {
-	Shape *shape
+type TreeNode struct {
+	Shape *nodeType
 	Wire  []byte
 }
 
-// shape describes the node type of a message.
-type shape struct {
+// nodeType describes the node type of a message.
+type nodeType struct {
 	Name    string
 	Fields  []Field // by number
 	numbers map[string]protowire.Number
@@ -46,29 +46,29 @@ type shape struct {
 // Field is one field of a node type. Shape is nil if the field is not a message.
 type Field struct {
 	Name  string
-	Shape *shape
+	Shape *nodeType
 	place bool // a position in the text only
 }
 
-// Shapes returns all node types of PostgreSQL's grammar by name.
-var Shapes = sync.OnceValue(func() map[string]*shape {
+// NodeTypes returns all node types of PostgreSQL's grammar by name.
+var NodeTypes = sync.OnceValue(func() map[string]*nodeType {
 	list := pg_query.File_pg_query_proto.Messages()
-	all := make(map[string]*shape, list.Len())
+	all := make(map[string]*nodeType, list.Len())
 	for i := range list.Len() {
 		name := string(list.Get(i).Name())
-		all[name] = &shape{Name: name}
+		all[name] = &nodeType{Name: name}
 	}
 	for i := range list.Len() {
-		all[string(list.Get(i).Name())].fill(list.Get(i).Fields(), all)
+		all[string(list.Get(i).Name())].addFields(list.Get(i).Fields(), all)
 	}
 	return all
 })
 
-func (s *shape) fill(fields protoreflect.FieldDescriptors, all map[string]*shape) {
+func (s *nodeType) addFields(fields protoreflect.FieldDescriptors, all map[string]*nodeType) {
 	s.numbers = make(map[string]protowire.Number, fields.Len())
 	for i := range fields.Len() {
 		d := fields.Get(i)
-		n, f := d.Number(), Field{Name: string(d.Name()), place: IsPlace(string(d.Name()))}
+		n, f := d.Number(), Field{Name: string(d.Name()), place: IsPositionField(string(d.Name()))}
 		if d.Message() != nil {
 			f.Shape = all[string(d.Message().Name())]
 		}
@@ -81,19 +81,19 @@ func (s *shape) fill(fields protoreflect.FieldDescriptors, all map[string]*shape
 }
 
 // Is reports whether m is present and of the named type.
-func (m Message) Is(name string) bool { return m.Shape != nil && m.Shape.Name == name }
+func (m TreeNode) Is(name string) bool { return m.Shape != nil && m.Shape.Name == name }
 
-// Name returns the type of m, "" if it is missing.
-func (m Message) Name() string {
+// TypeName returns the type of m, "" if it is missing.
+func (m TreeNode) TypeName() string {
 	if m.Shape == nil {
 		return ""
 	}
 	return m.Shape.Name
 }
 
-// Each iterates over the unchanged fields of m: the number, and the payload of a message or string,
+// EachField iterates over the unchanged fields of m: the number, and the payload of a message or string,
 // or the value of a number.
-func (m Message) Each() iter.Seq2[protowire.Number, Value] {
+func (m TreeNode) EachField() iter.Seq2[protowire.Number, Value] {
 	return func(yield func(protowire.Number, Value) bool) {
 		for b := m.Wire; ; {
 			num, v, n := consume(b)
@@ -133,36 +133,36 @@ type Value struct {
 	Number uint64
 }
 
-// Nodes iterates over the messages directly under m. It returns the content of Nodes, which only
+// Children iterates over the messages directly under m. It returns the content of Nodes, which only
 // give a type.
-func (m Message) Nodes() iter.Seq[Message] {
-	return func(yield func(Message) bool) {
-		for num, v := range m.Each() {
+func (m TreeNode) Children() iter.Seq[TreeNode] {
+	return func(yield func(TreeNode) bool) {
+		for num, v := range m.EachField() {
 			if int(num) >= len(m.Shape.Fields) {
 				continue
 			}
 			child := m.Shape.Fields[num].Shape
-			if child != nil && !yield(Message{child, v.Bytes}.Inner()) {
+			if child != nil && !yield(TreeNode{child, v.Bytes}.UnwrapNode()) {
 				return
 			}
 		}
 	}
 }
 
-// Inner returns the message in a Node, or m itself.
-func (m Message) Inner() Message {
+// UnwrapNode returns the message in a Node, or m itself.
+func (m TreeNode) UnwrapNode() TreeNode {
 	if m.Shape.Name != "Node" {
 		return m
 	}
-	for held := range m.Nodes() {
+	for held := range m.Children() {
 		return held
 	}
-	return Message{}
+	return TreeNode{}
 }
 
-// Number returns a field's number. An unknown name is an internal error; the first statement of a
+// FieldNumber returns a field's number. An unknown name is an internal error; the first statement of a
 // kind uses every name.
-func (s *shape) Number(field string) protowire.Number {
+func (s *nodeType) FieldNumber(field string) protowire.Number {
 	n, ok := s.numbers[field]
 	if !ok {
 		panic("rewrite: " + s.Name + " has no field " + field)
@@ -170,13 +170,13 @@ func (s *shape) Number(field string) protowire.Number {
 	return n
 }
 
-// Last returns the value of a field that is not repeated.
-func (m Message) Last(field string) (v Value) {
+// SingleValue returns the value of a field that is not repeated.
+func (m TreeNode) SingleValue(field string) (v Value) {
 	if m.Shape == nil {
 		return v
 	}
-	number := m.Shape.Number(field)
-	for num, got := range m.Each() {
+	number := m.Shape.FieldNumber(field)
+	for num, got := range m.EachField() {
 		if num == number {
 			v = got
 		}
@@ -185,32 +185,32 @@ func (m Message) Last(field string) (v Value) {
 }
 
 // Text returns the string in a field, "" for none.
-func (m Message) Text(field string) string { return string(m.Last(field).Bytes) }
+func (m TreeNode) Text(field string) string { return string(m.SingleValue(field).Bytes) }
 
 // Integer returns the number in a field, 0 for none.
-func (m Message) Integer(field string) int { return int(int32(m.Last(field).Number)) }
+func (m TreeNode) Integer(field string) int { return int(int32(m.SingleValue(field).Number)) }
 
 // Flag reports whether a field is true.
-func (m Message) Flag(field string) bool { return m.Last(field).Number != 0 }
+func (m TreeNode) Flag(field string) bool { return m.SingleValue(field).Number != 0 }
 
 // Child returns the message in a field.
-func (m Message) Child(field string) Message {
+func (m TreeNode) Child(field string) TreeNode {
 	for child := range m.List(field) {
 		return child
 	}
-	return Message{}
+	return TreeNode{}
 }
 
 // List iterates over the messages in a field.
-func (m Message) List(field string) iter.Seq[Message] {
-	return func(yield func(Message) bool) {
+func (m TreeNode) List(field string) iter.Seq[TreeNode] {
+	return func(yield func(TreeNode) bool) {
 		if m.Shape == nil {
 			return
 		}
-		number := m.Shape.Number(field)
+		number := m.Shape.FieldNumber(field)
 		child := m.Shape.Fields[number].Shape
-		for num, v := range m.Each() {
-			if num == number && !yield(Message{child, v.Bytes}.Inner()) {
+		for num, v := range m.EachField() {
+			if num == number && !yield(TreeNode{child, v.Bytes}.UnwrapNode()) {
 				return
 			}
 		}
@@ -218,7 +218,7 @@ func (m Message) List(field string) iter.Seq[Message] {
 }
 
 // Names returns the strings of a list of names, for example a qualified function name.
-func (m Message) Names(field string) []string {
+func (m TreeNode) Names(field string) []string {
 	var names []string
 	for s := range m.List(field) {
 		if s.Is("String") {
@@ -228,64 +228,64 @@ func (m Message) Names(field string) []string {
 	return names
 }
 
-// Same reports whether m and o are the same node of one tree, not only equal nodes.
-func (m Message) Same(o Message) bool {
+// IsSameNode reports whether m and o are the same node of one tree, not only equal nodes.
+func (m TreeNode) IsSameNode(o TreeNode) bool {
 	return m.Shape == o.Shape && len(m.Wire) == len(o.Wire) && (len(m.Wire) == 0 || &m.Wire[0] == &o.Wire[0])
 }
 
-// Wrapped returns the Nodes in a field unchanged.
-func (m Message) Wrapped(field string) []Message {
+// WrappedNodes returns the Nodes in a field unchanged.
+func (m TreeNode) WrappedNodes(field string) []TreeNode {
 	if m.Shape == nil {
 		return nil
 	}
-	held := m.Shape.Fields[m.Shape.Number(field)].Shape
-	var all []Message
+	held := m.Shape.Fields[m.Shape.FieldNumber(field)].Shape
+	var all []TreeNode
 	for _, v := range m.Values(field) {
-		all = append(all, Message{held, v.Bytes})
+		all = append(all, TreeNode{held, v.Bytes})
 	}
 	return all
 }
 
-// Node returns the Node in a field that is not repeated, unchanged.
-func (m Message) Node(field string) Message {
-	for _, n := range m.Wrapped(field) {
+// WrappedNode returns the Node in a field that is not repeated, unchanged.
+func (m TreeNode) WrappedNode(field string) TreeNode {
+	for _, n := range m.WrappedNodes(field) {
 		return n
 	}
-	return Message{}
+	return TreeNode{}
 }
 
-// Kind returns the content of a Node, which may be absent.
-func (m Message) Kind() Message {
+// NodeContent returns the content of a Node, which may be absent.
+func (m TreeNode) NodeContent() TreeNode {
 	if m.Shape == nil {
 		return m
 	}
-	return m.Inner()
+	return m.UnwrapNode()
 }
 
 // Has reports whether m has any of the given fields. DISTINCT is a list with one empty node.
-func (m Message) Has(fields ...string) bool {
+func (m TreeNode) Has(fields ...string) bool {
 	for _, f := range fields {
-		if len(m.ValuesOf(f)) > 0 {
+		if len(m.ValuesIfPresent(f)) > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// ValuesOf returns the values of a field as Values does, for a message that may be absent.
-func (m Message) ValuesOf(field string) []Value {
+// ValuesIfPresent returns the values of a field as Values does, for a message that may be absent.
+func (m TreeNode) ValuesIfPresent(field string) []Value {
 	if m.Shape == nil {
 		return nil
 	}
 	return m.Values(field)
 }
 
-// Wrap returns a node wrapped in the Node of a list.
-func Wrap(m Message) Value {
-	for number, f := range Shapes()["Node"].Fields {
+// WrapInNode returns a node wrapped in the Node of a list.
+func WrapInNode(m TreeNode) Value {
+	for number, f := range NodeTypes()["Node"].Fields {
 		if f.Shape == m.Shape {
 			return Value{Bytes: protowire.AppendBytes(protowire.AppendTag(nil, protowire.Number(number), protowire.BytesType), m.Wire)}
 		}
 	}
-	panic("rewrite: no Node holds " + m.Name())
+	panic("rewrite: no Node holds " + m.TypeName())
 }

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Role is the meaning of a word for the scan and the guard.
-type Role uint16
+// WordRole is the meaning of a word for the scan and the guard.
+type WordRole uint16
 
 // The roles that a word may have.
 const (
 	// telltale words matter for a pin, a classification or a rule, so a text with one must be parsed.
-	telltale Role = 1 << iota
+	telltale WordRole = 1 << iota
 	// Callable words may precede a parenthesis in a query that only reads: functions without side
 	// effects, and keywords that cannot be functions.
 	Callable
@@ -31,7 +31,7 @@ const (
 	// Stateful words begin a statement that may leave state in the session. Clinging words may do
 	// so in any position.
 	Stateful
-	Clinging
+	StatefulAnywhere
 )
 
 // MaxWord is the longest word with a role; PostgreSQL truncates names to 63 bytes.
@@ -46,7 +46,7 @@ var functions string
 
 // vocabulary lists the words of each role.
 var vocabulary = []struct {
-	role  Role
+	role  WordRole
 	words string
 }{
 	{Callable | Harmless, functions},
@@ -58,8 +58,8 @@ var vocabulary = []struct {
 		timestamp trim union using values varchar when where`},
 	{telltale, `for into with nextval setval`},
 	{telltale | Callable | Harmless, `current_setting uuid_generate_v4`},
-	{telltale | Clinging, `currval lastval setseed set_config pg_settings`},
-	{Clinging, `temp temporary execute`},
+	{telltale | StatefulAnywhere, `currval lastval setseed set_config pg_settings`},
+	{StatefulAnywhere, `temp temporary execute`},
 	{Stateful, `set prepare execute listen declare load do call`},
 	{chained, `at between collate ilike in is isnull like not notnull operator overlaps similar
 		json json_array json_arrayagg json_exists json_object json_objectagg json_query json_scalar json_serialize
@@ -73,8 +73,8 @@ var vocabulary = []struct {
 	{caseEnd, `end`},
 }
 
-var roles = func() map[string]Role {
-	m := map[string]Role{}
+var roles = func() map[string]WordRole {
+	m := map[string]WordRole{}
 	for _, v := range vocabulary {
 		for word := range strings.FieldsSeq(v.words) {
 			m[word] |= v.role
@@ -124,8 +124,8 @@ var telltaleThirds = func() (bits [256]uint32) {
 // thirdLetter returns a word's bit for telltaleThirds, the same for both cases of the third letter.
 func thirdLetter(word []byte) uint32 { return 1 << (word[2] & 0x1f) }
 
-// RoleOf returns the roles of a word, in any case.
-func RoleOf(word []byte) Role {
+// RoleOfWord returns the roles of a word, in any case.
+func RoleOfWord(word []byte) WordRole {
 	if len(word) > MaxWord {
 		return 0
 	}
@@ -141,12 +141,12 @@ func RoleOf(word []byte) Role {
 	if len(folded) > len("pg_t") && string(folded[:3]) == "pg_" {
 		for _, p := range telltalePrefixes {
 			if strings.HasPrefix(string(folded), p) {
-				r |= telltale | Clinging
+				r |= telltale | StatefulAnywhere
 			}
 		}
 	}
 	return r
 }
 
-// RoleNamed returns the roles of a word in lower case.
-func RoleNamed(word string) Role { return roles[word] }
+// RoleOfLowerWord returns the roles of a word in lower case.
+func RoleOfLowerWord(word string) WordRole { return roles[word] }

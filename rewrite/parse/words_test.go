@@ -13,7 +13,7 @@ func TestFunctionsAreHarmless(t *testing.T) {
 		t.Error("functions.txt is not sorted, or has doubles")
 	}
 	for _, name := range names {
-		if name != strings.ToLower(name) || len(name) > MaxWord || roles[name]&(telltale|Clinging) != 0 {
+		if name != strings.ToLower(name) || len(name) > MaxWord || roles[name]&(telltale|StatefulAnywhere) != 0 {
 			t.Errorf("%s does not belong into functions.txt", name)
 		}
 	}
@@ -38,17 +38,17 @@ func TestFunctionsAreHarmless(t *testing.T) {
 
 func TestRoleOf(t *testing.T) {
 	t.Parallel()
-	for word, want := range map[string]Role{
+	for word, want := range map[string]WordRole{
 		"for": telltale, "FOR": telltale, "Into": telltale, "fo": 0, "fore": 0, "": 0,
 		"COUNT": Callable | Harmless, "select": Callable | querying,
-		"pg_temp": telltale | Clinging, "PG_TEMP_12": telltale | Clinging, "pg_advisory_xact_lock": telltale | Clinging,
+		"pg_temp": telltale | StatefulAnywhere, "PG_TEMP_12": telltale | StatefulAnywhere, "pg_advisory_xact_lock": telltale | StatefulAnywhere,
 		"pg_tem": 0, "pg_class": 0, strings.Repeat("x", 100): 0, "pg_temp" + strings.Repeat("x", 100): 0,
 		"\xe9": 0,
 	} {
-		if got := RoleOf([]byte(word)); got != want {
+		if got := RoleOfWord([]byte(word)); got != want {
 			t.Errorf("%q: got %b, want %b", word, got, want)
 		}
-		if got := isTelltale([]byte(word)); got != (want&telltale != 0) {
+		if got := forcesParse([]byte(word)); got != (want&telltale != 0) {
 			t.Errorf("%q: telltale %v", word, got)
 		}
 	}

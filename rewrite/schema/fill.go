@@ -6,12 +6,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Fill classifies the value that the server gives to a column which an INSERT leaves out.
-type Fill uint8
+// DefaultKind classifies the value that the server gives to a column which an INSERT leaves out.
+type DefaultKind uint8
 
 const (
 	// Settled is a value that never changes: NULL, a constant, or a computation of constants.
-	Settled Fill = iota
+	Settled DefaultKind = iota
 	// Drawn is a value that no other row gets: a number of a sequence or a random value.
 	Drawn
 	// Clock is the current time, or a value that contains it.
@@ -20,9 +20,9 @@ const (
 	Unclear
 )
 
-// FillOf returns the fill of a column, by the text of its default as the server writes it.
-func FillOf(expression string) Fill {
-	r := fillReader{Lexer: parse.Lexer{Text: []byte(expression), UTF8: true}}
+// ClassifyDefault returns the fill of a column, by the text of its default as the server writes it.
+func ClassifyDefault(expression string) DefaultKind {
+	r := defaultReader{Lexer: parse.Lexer{Text: []byte(expression), UTF8: true}}
 	for {
 		switch kind := r.Next(); kind {
 		case parse.EndToken:
@@ -33,7 +33,7 @@ func FillOf(expression string) Fill {
 		case parse.BadToken:
 			return Unclear
 		default:
-			if !r.take(kind) {
+			if !r.readToken(kind) {
 				return Unclear
 			}
 			r.was = kind
@@ -41,21 +41,21 @@ func FillOf(expression string) Fill {
 	}
 }
 
-// fillReader reads the expression of a default token by token.
-type fillReader struct {
+// defaultReader reads the expression of a default token by token.
+type defaultReader struct {
 	parse.Lexer
-	fill Fill
-	word string      // the previous word or name in lower case
-	was  parse.Token // the kind of the previous token
+	fill DefaultKind
+	word string          // the previous word or name in lower case
+	was  parse.TokenKind // the kind of the previous token
 	// computed reports a text that is not a constant. cast reports a cast to a type that may read a time.
 	computed, cast bool
 }
 
-// take processes a token. It returns false for a token with unknown effects.
-func (r *fillReader) take(kind parse.Token) bool {
+// readToken processes a token. It returns false for a token with unknown effects.
+func (r *defaultReader) readToken(kind parse.TokenKind) bool {
 	switch kind {
 	case parse.WordToken:
-		return r.takeWord()
+		return r.readWord()
 	case parse.QuotedToken:
 		r.word = strings.Trim(string(r.Lexeme()), `"`) // the server also quotes builtin names, such as "left"
 		r.cast = r.cast || r.was == parse.CastToken
@@ -63,11 +63,11 @@ func (r *fillReader) take(kind parse.Token) bool {
 	case parse.OperatorToken:
 		r.computed = r.computed || len(r.Lexeme()) > 1 // for example || and ->>
 	case parse.StringToken:
-		if parse.TimeText(r.Lexeme()) {
+		if parse.MayReadAsNow(r.Lexeme()) {
 			r.fill = max(r.fill, Clock)
 		}
 	case parse.PunctToken:
-		if r.Lexeme()[0] == '(' && !r.takeCall() {
+		if r.Lexeme()[0] == '(' && !r.readCall() {
 			return false
 		}
 	}
@@ -75,34 +75,34 @@ func (r *fillReader) take(kind parse.Token) bool {
 	return true
 }
 
-// takeWord processes an unquoted word. It returns false for a word with unknown effects.
-func (r *fillReader) takeWord() bool {
+// readWord processes an unquoted word. It returns false for a word with unknown effects.
+func (r *defaultReader) readWord() bool {
 	r.word = strings.ToLower(string(r.Lexeme()))
 	r.cast = r.cast || r.was == parse.CastToken && parse.TypeReadsClock(r.word)
 	switch {
-	case parse.Clocks[r.word]:
+	case parse.ClockWords[r.word]:
 		r.fill = max(r.fill, Clock)
-	case parse.Drawers[r.word]:
+	case parse.UniqueValueFuncs[r.word]:
 		r.fill = max(r.fill, Drawn)
-	case parse.Generators[r.word]:
+	case parse.VolatileWords[r.word]:
 		return false
 	}
 	return true
 }
 
-// takeCall processes an opening parenthesis, which may follow a function's name. It returns false for an
+// readCall processes an opening parenthesis, which may follow a function's name. It returns false for an
 // unknown function.
-func (r *fillReader) takeCall() bool {
-	if r.word != "" && !parse.Clocks[r.word] && !parse.Drawers[r.word] && parse.RoleNamed(r.word)&parse.Callable == 0 {
+func (r *defaultReader) readCall() bool {
+	if r.word != "" && !parse.ClockWords[r.word] && !parse.UniqueValueFuncs[r.word] && parse.RoleOfLowerWord(r.word)&parse.Callable == 0 {
 		return false
 	}
-	r.computed = r.computed || parse.RoleNamed(r.word)&parse.Harmless != 0 && !parse.TimeMakers[r.word] && !parse.Clocks[r.word]
+	r.computed = r.computed || parse.RoleOfLowerWord(r.word)&parse.Harmless != 0 && !parse.TimeFuncs[r.word] && !parse.ClockWords[r.word]
 	return true
 }
 
-// TimeOf returns the Time of a column, by its type and the text of its default. The result is "" unless the
+// TimeOfDefault returns the Time of a column, by its type and the text of its default. The result is "" unless the
 // default consists of the transaction's time, constants, and conversions that depend on session settings only.
-func TimeOf(kind, expression string) string {
+func TimeOfDefault(kind, expression string) string {
 	timed := false
 	for l := (parse.Lexer{Text: []byte(expression), UTF8: true}); ; {
 		switch l.Next() {
@@ -113,15 +113,15 @@ func TimeOf(kind, expression string) string {
 			return kind + " " + expression
 		case parse.WordToken:
 			word := strings.ToLower(string(l.Lexeme()))
-			if timed = timed || parse.Periods[word] && word != "age"; !forms[word] && (!parse.Periods[word] || word == "age") {
+			if timed = timed || parse.TxTimeWords[word] && word != "age"; !timeConversionWords[word] && (!parse.TxTimeWords[word] || word == "age") {
 				return ""
 			}
 		case parse.QuotedToken:
-			if word := strings.Trim(string(l.Lexeme()), `"`); !forms[word] {
+			if word := strings.Trim(string(l.Lexeme()), `"`); !timeConversionWords[word] {
 				return ""
 			}
 		case parse.StringToken:
-			if parse.TimeText(l.Lexeme()) {
+			if parse.MayReadAsNow(l.Lexeme()) {
 				return ""
 			}
 		case parse.BadToken:
@@ -130,6 +130,6 @@ func TimeOf(kind, expression string) string {
 	}
 }
 
-// forms are the words that may convert the transaction's time in a default.
-var forms = parse.WordSet(`timezone date_trunc timestamp timestamptz date time with without zone at interval text
+// timeConversionWords are the words that may convert the transaction's time in a default.
+var timeConversionWords = parse.WordSet(`timezone date_trunc timestamp timestamptz date time with without zone at interval text
 	extract epoch from numeric integer bigint`)

@@ -3,7 +3,7 @@ package schema
 import "testing"
 
 func TestFillOf(t *testing.T) {
-	for expression, want := range map[string]Fill{
+	for expression, want := range map[string]DefaultKind{
 		"": Settled, "0": Settled, "'x'::text": Settled, "'{}'::jsonb": Settled, "'2020-01-01'::date": Settled, "(1 + 2)": Settled, "lower('X'::text)": Settled, `"left"('X'::text, 1)`: Settled, `"left"((random())::text, 2)`: Drawn, `"mine"()`: Unclear,
 		"nextval('s'::regclass)": Drawn, "gen_random_uuid()": Drawn, "(random() * (10)::double precision)": Drawn, "uuid_generate_v4()": Drawn,
 		"md5((random())::text)": Drawn, "('a'::text || nextval('s'::regclass))": Drawn,
@@ -14,7 +14,7 @@ func TestFillOf(t *testing.T) {
 		"mine()": Unclear, "public.mine(1)": Unclear, `"Mine"()`: Unclear, "currval('s'::regclass)": Unclear, "lastval()": Unclear, "txid_current()": Unclear,
 		"nextval('s'::regclass) + mine(2)": Unclear,
 	} {
-		if got := FillOf(expression); got != want {
+		if got := ClassifyDefault(expression); got != want {
 			t.Errorf("%s: %d, want %d", expression, got, want)
 		}
 	}
@@ -28,11 +28,11 @@ func TestTimeOf(t *testing.T) {
 		"": false, "5": false, "'now'::text": false, "clock_timestamp()": false, "statement_timestamp()": false, "(now() + (random() * '1 day'::interval))": false,
 		"public.now()": false, `"now"()`: false, "age(now())": false, "(now())::text || CURRENT_USER": false, "f(now())": false, "nextval('s')": false,
 	} {
-		if got := TimeOf("1184/-1", expression); (got != "") != timed {
+		if got := TimeOfDefault("1184/-1", expression); (got != "") != timed {
 			t.Errorf("%s: %q", expression, got)
 		}
 	}
-	if TimeOf("1184/-1", "now()") == TimeOf("1184/0", "now()") {
+	if TimeOfDefault("1184/-1", "now()") == TimeOfDefault("1184/0", "now()") {
 		t.Error("columns of two types have one value")
 	}
 }

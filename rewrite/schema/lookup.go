@@ -13,24 +13,24 @@ func IsSystem(schema string) bool {
 	return strings.HasPrefix(schema, "pg_") || schema == "information_schema" || schema == "sys"
 }
 
-// knows reports whether a name denotes a relation of the snapshot or of the server. With an unknown search path, a
-// relation with that name in any schema suffices.
-func (n *Names) knows(schema, name string) bool {
+// isKnownRelation reports whether a name denotes a relation of the snapshot or of the server. With an unknown search
+// path, a relation with that name in any schema suffices.
+func (n *NameResolver) isKnownRelation(schema, name string) bool {
 	if schema != "" {
 		return n.schema.relations[relationName{schema, name}] != nil || IsSystem(schema)
 	}
 	if n.path == nil {
 		return n.schema.known[name]
 	}
-	r, _ := n.Find("", name)
+	r, _ := n.FindRelation("", name)
 	return r != nil
 }
 
-// LacksAny reports whether one of a statement's tables is not in the snapshot. The names may be qualified, as
+// LacksAnyTable reports whether one of a statement's tables is not in the snapshot. The names may be qualified, as
 // in the text.
-func (n *Names) LacksAny(tables []string) bool {
+func (n *NameResolver) LacksAnyTable(tables []string) bool {
 	for _, table := range tables {
-		if !n.knows(splitTable(table)) {
+		if !n.isKnownRelation(splitTable(table)) {
 			return true
 		}
 	}
@@ -46,9 +46,9 @@ func splitTable(table string) (schema, name string) {
 	return schema, parts[len(parts)-1]
 }
 
-// relationNames finds names of relations in a stream of tokens. Some of the names may not be relations.
-type relationNames struct {
-	names *Names
+// relationNameScanner finds names of relations in a stream of tokens. Some of the names may not be relations.
+type relationNameScanner struct {
+	names *NameResolver
 	// awaits reports that a relation's name may come next. called reports that a parenthesis may follow the
 	// name.
 	awaits, called bool
@@ -65,13 +65,13 @@ type relationNames struct {
 	}
 }
 
-// NeedsTree reports whether a text must be parsed before its plan is known. It must if it may concern mapped
+// NeedsParse reports whether a text must be parsed before its plan is known. It must if it may concern mapped
 // columns (Concerns), or may name a relation that the snapshot lacks. False positives are possible.
-func (n *Names) NeedsTree(sql []byte) bool {
-	s := relationNames{names: n}
+func (n *NameResolver) NeedsParse(sql []byte) bool {
+	s := relationNameScanner{names: n}
 	for l := (parse.Lexer{Text: sql}); ; {
 		kind := l.Next()
-		if kind == parse.BadToken || n.touches(kind, l.Lexeme()) || s.token(kind, l.Lexeme()) {
+		if kind == parse.BadToken || n.tokenMayBeMapped(kind, l.Lexeme()) || s.scanToken(kind, l.Lexeme()) {
 			return true
 		}
 		if kind == parse.EndToken {
@@ -80,14 +80,14 @@ func (n *Names) NeedsTree(sql []byte) bool {
 	}
 }
 
-// token processes a token. It returns true if the text may name an unknown relation.
-func (s *relationNames) token(kind parse.Token, lexeme []byte) bool {
+// scanToken processes a token. It returns true if the text may name an unknown relation.
+func (s *relationNameScanner) scanToken(kind parse.TokenKind, lexeme []byte) bool {
 	if s.in.reading {
 		switch {
 		case s.in.dot && (kind == parse.WordToken || kind == parse.QuotedToken):
 			s.in.schema, s.in.schemaLen = s.in.name, s.in.nameLen
 			s.in.dot = false
-			return !s.take(kind, lexeme)
+			return !s.storeName(kind, lexeme)
 		case kind == parse.PunctToken && lexeme[0] == '.' && !s.in.dot:
 			s.in.dot = true
 			return false
@@ -102,13 +102,13 @@ func (s *relationNames) token(kind parse.Token, lexeme []byte) bool {
 	switch kind {
 	case parse.WordToken:
 		// CREATE and ALTER may name the relation at any position, which the tree shows.
-		return first && (parse.IsWord(lexeme, "create") || parse.IsWord(lexeme, "alter")) || s.word(lexeme)
+		return first && (parse.IsWord(lexeme, "create") || parse.IsWord(lexeme, "alter")) || s.scanWord(lexeme)
 	case parse.QuotedToken:
 		if s.awaits {
-			return s.begin(kind, lexeme)
+			return s.beginName(kind, lexeme)
 		}
 	case parse.PunctToken:
-		return s.punctuation(lexeme[0])
+		return s.scanPunct(lexeme[0])
 	default:
 		s.awaits = false
 	}
@@ -116,24 +116,24 @@ func (s *relationNames) token(kind parse.Token, lexeme []byte) bool {
 }
 
 // isCall reports whether the name that was read is a function's, because an opening parenthesis follows.
-func (s *relationNames) isCall(kind parse.Token, lexeme []byte) bool {
+func (s *relationNameScanner) isCall(kind parse.TokenKind, lexeme []byte) bool {
 	return kind == parse.PunctToken && lexeme[0] == '(' && !s.in.called
 }
 
-func (s *relationNames) isKnown() bool {
-	return s.names.knows(string(s.in.schema[:s.in.schemaLen]), string(s.in.name[:s.in.nameLen]))
+func (s *relationNameScanner) isKnown() bool {
+	return s.names.isKnownRelation(string(s.in.schema[:s.in.schemaLen]), string(s.in.name[:s.in.nameLen]))
 }
 
-// begin starts to read a name. It returns true if the name may be an unknown relation.
-func (s *relationNames) begin(kind parse.Token, lexeme []byte) bool {
+// beginName starts to read a name. It returns true if the name may be an unknown relation.
+func (s *relationNameScanner) beginName(kind parse.TokenKind, lexeme []byte) bool {
 	s.in.reading, s.in.dot, s.in.called, s.in.schemaLen = true, false, s.called, 0
 	s.awaits, s.called = false, false
-	return !s.take(kind, lexeme)
+	return !s.storeName(kind, lexeme)
 }
 
-// take stores a name as PostgreSQL reads it. It returns false for a name with quotes inside or with too many
+// storeName stores a name as PostgreSQL reads it. It returns false for a name with quotes inside or with too many
 // bytes.
-func (s *relationNames) take(kind parse.Token, lexeme []byte) bool {
+func (s *relationNameScanner) storeName(kind parse.TokenKind, lexeme []byte) bool {
 	if kind == parse.QuotedToken {
 		lexeme = lexeme[1 : len(lexeme)-1]
 		for _, c := range lexeme {
@@ -150,13 +150,13 @@ func (s *relationNames) take(kind parse.Token, lexeme []byte) bool {
 	if len(lexeme) > parse.MaxName {
 		return false
 	}
-	s.in.nameLen = len(parse.Fold(s.in.name[:0], lexeme))
+	s.in.nameLen = len(parse.FoldName(s.in.name[:0], lexeme))
 	return true
 }
 
-// word processes an unquoted word outside of a relation's name. It returns true if the text may name an unknown
+// scanWord processes an unquoted word outside of a relation's name. It returns true if the text may name an unknown
 // relation.
-func (s *relationNames) word(lexeme []byte) bool {
+func (s *relationNameScanner) scanWord(lexeme []byte) bool {
 	switch {
 	case parse.IsWord(lexeme, "from"), parse.IsWord(lexeme, "using"):
 		s.awaits, s.called = true, false
@@ -173,14 +173,14 @@ func (s *relationNames) word(lexeme []byte) bool {
 	case parse.IsWord(lexeme, "select"), parse.IsWord(lexeme, "values"), parse.IsWord(lexeme, "with"), parse.IsWord(lexeme, "set"), parse.IsWord(lexeme, "skip"), parse.IsWord(lexeme, "nowait"), parse.IsWord(lexeme, "of"):
 		s.awaits = false
 	case s.awaits:
-		return s.begin(parse.WordToken, lexeme)
+		return s.beginName(parse.WordToken, lexeme)
 	}
 	return false
 }
 
-// punctuation processes any other single byte outside of a relation's name. It returns true if parentheses are
+// scanPunct processes any other single byte outside of a relation's name. It returns true if parentheses are
 // nested too deeply.
-func (s *relationNames) punctuation(c byte) bool {
+func (s *relationNameScanner) scanPunct(c byte) bool {
 	switch c {
 	case '(':
 		if s.depth++; s.depth == 64 {
@@ -206,9 +206,9 @@ func (s *relationNames) punctuation(c byte) bool {
 	return false
 }
 
-// Mentions reports whether an unreadable text may name a relation with mapped columns. It searches for the
+// MayMentionMapped reports whether an unreadable text may name a relation with mapped columns. It searches for the
 // names as substrings. A nil slice is an unknown text, which may name any relation.
-func (n *Names) Mentions(sql []byte) bool {
+func (n *NameResolver) MayMentionMapped(sql []byte) bool {
 	if n == nil || len(n.schema.mapped) == 0 {
 		return false
 	}
@@ -225,13 +225,13 @@ func (n *Names) Mentions(sql []byte) bool {
 	return false
 }
 
-// MapsAny reports whether one of a statement's tables may have mapped columns.
-func (n *Names) MapsAny(tables []string) bool {
+// MayMapAny reports whether one of a statement's tables may have mapped columns.
+func (n *NameResolver) MayMapAny(tables []string) bool {
 	return slices.ContainsFunc(tables, func(table string) bool {
-		r, known := n.Find(splitTable(table))
-		return !known || r != nil && r.Maps()
+		r, known := n.FindRelation(splitTable(table))
+		return !known || r != nil && r.HasMapped()
 	})
 }
 
-// Maps reports whether any relation of the snapshot has mapped columns.
-func (n *Names) Maps() bool { return len(n.schema.mapped) > 0 }
+// HasMapped reports whether any relation of the snapshot has mapped columns.
+func (n *NameResolver) HasMapped() bool { return len(n.schema.mapped) > 0 }

@@ -18,23 +18,23 @@ const MappedSuffix = "__byteahex"
 type Column struct {
 	Name   string // the name that clients use
 	Mapped bool
-	Fill   Fill // the value in an INSERT without the column
+	Fill   DefaultKind // the value in an INSERT without the column
 	// Time is equal for columns that have the same value in a transaction because it consists of the
 	// transaction's time. It is "" for other columns.
 	Time string
-	// Kind is the type of a time column in the form that TimeOf expects; "" for other columns.
+	// Kind is the type of a time column in the form that TimeOfDefault expects; "" for other columns.
 	Kind string
 	// Always means GENERATED ALWAYS AS IDENTITY, which only OVERRIDING SYSTEM VALUE may write. Computed means
 	// GENERATED ALWAYS AS an expression, which no statement may write.
 	Always, Computed bool
 }
 
-// Drawn reports whether a repeated INSERT may write the value that the server generated for the column in the
+// CanRepeatValue reports whether a repeated INSERT may write the value that the server generated for the column in the
 // first run. clock allows this for times, too.
-func (c Column) Drawn(clock bool) bool { return c.Fill == Drawn || c.Fill == Clock && clock }
+func (c Column) CanRepeatValue(clock bool) bool { return c.Fill == Drawn || c.Fill == Clock && clock }
 
-// Physical returns the name of the column on the server.
-func (c Column) Physical() string {
+// ServerName returns the name of the column on the server.
+func (c Column) ServerName() string {
 	if c.Mapped {
 		return c.Name + MappedSuffix
 	}
@@ -60,8 +60,8 @@ func (r *Relation) Column(name string) (Column, bool) {
 	return r.Columns[i], true
 }
 
-// Maps reports whether the relation has mapped columns.
-func (r *Relation) Maps() bool {
+// HasMapped reports whether the relation has mapped columns.
+func (r *Relation) HasMapped() bool {
 	return slices.ContainsFunc(r.Columns, func(c Column) bool { return c.Mapped })
 }
 
@@ -76,23 +76,23 @@ type Schema struct {
 	known     map[string]bool // names, without schema, of all relations
 
 	mu    sync.Mutex
-	names map[string]*Names // Names by search path; see In
+	names map[string]*NameResolver // Names by search path; see In
 }
 
 // New returns a snapshot of relations. The snapshot refers to the slice's elements.
 func New(relations []Relation) *Schema {
-	s := &Schema{relations: make(map[relationName]*Relation, len(relations)), mapped: map[string]bool{}, known: map[string]bool{}, names: map[string]*Names{}}
+	s := &Schema{relations: make(map[relationName]*Relation, len(relations)), mapped: map[string]bool{}, known: map[string]bool{}, names: map[string]*NameResolver{}}
 	for i := range relations {
-		s.Add(&relations[i])
+		s.AddRelation(&relations[i])
 	}
 	return s
 }
 
-// Add adds a relation. It must not be called after other goroutines have got the snapshot.
-func (s *Schema) Add(r *Relation) {
+// AddRelation adds a relation. It must not be called after other goroutines have got the snapshot.
+func (s *Schema) AddRelation(r *Relation) {
 	s.relations[relationName{r.Schema, r.Name}] = r
 	s.known[r.Name] = true
-	if r.Maps() {
+	if r.HasMapped() {
 		s.mapped[r.Name] = true
 	}
 }
@@ -127,11 +127,11 @@ func (s *Schema) SameSequences(o *Schema) bool {
 	return maps.Equal(sequences(s), sequences(o))
 }
 
-// Mapped returns the relations with mapped columns, sorted by schema and name.
-func (s *Schema) Mapped() []*Relation {
+// MappedRelations returns the relations with mapped columns, sorted by schema and name.
+func (s *Schema) MappedRelations() []*Relation {
 	var all []*Relation
 	for _, r := range s.relations {
-		if r.Maps() {
+		if r.HasMapped() {
 			all = append(all, r)
 		}
 	}
@@ -148,55 +148,55 @@ const (
 	maxPath  = 4 << 10
 )
 
-// namesMade counts the Names of all snapshots, to number them.
-var namesMade atomic.Uint64
+// resolversMade counts the Names of all snapshots, to number them.
+var resolversMade atomic.Uint64
 
-// Names resolves names of relations by a snapshot and a search path. Plans depend on it. It is immutable.
-type Names struct {
+// NameResolver resolves names of relations by a snapshot and a search path. Plans depend on it. It is immutable.
+type NameResolver struct {
 	schema *Schema
 	// path lists the schemas in which an unqualified name is searched, in order. It is nil for an unknown path.
 	path []string
 	id   uint64
 }
 
-// In returns the Names of a session with a search path. pg_catalog comes first if path does not contain it.
+// ResolverFor returns the Names of a session with a search path. pg_catalog comes first if path does not contain it.
 // Equal paths get the same Names while the snapshot has at most maxPaths.
-func (s *Schema) In(path []string) *Names {
+func (s *Schema) ResolverFor(path []string) *NameResolver {
 	if path == nil {
 		path = []string{}
 	}
 	if !slices.Contains(path, "pg_catalog") {
 		path = slices.Insert(slices.Clone(path), 0, "pg_catalog")
 	}
-	return s.namesOf(strings.Join(path, "\x00"), path)
+	return s.cachedResolver(strings.Join(path, "\x00"), path)
 }
 
-// InUnknown returns the Names of a session whose search path is unknown.
-func (s *Schema) InUnknown() *Names { return s.namesOf("\x00", nil) }
+// ResolverForUnknownPath returns the Names of a session whose search path is unknown.
+func (s *Schema) ResolverForUnknownPath() *NameResolver { return s.cachedResolver("\x00", nil) }
 
-func (s *Schema) namesOf(key string, path []string) *Names {
+func (s *Schema) cachedResolver(key string, path []string) *NameResolver {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := s.names[key]; n != nil {
 		return n
 	}
-	n := &Names{schema: s, path: path, id: namesMade.Add(1)}
+	n := &NameResolver{schema: s, path: path, id: resolversMade.Add(1)}
 	if len(s.names) < maxPaths && len(key) <= maxPath {
 		s.names[key] = n
 	}
 	return n
 }
 
-// Renewed returns the Names of the same search path in another snapshot.
-func (n *Names) Renewed(s *Schema) *Names {
+// ForSnapshot returns the Names of the same search path in another snapshot.
+func (n *NameResolver) ForSnapshot(s *Schema) *NameResolver {
 	if n.path == nil {
-		return s.InUnknown()
+		return s.ResolverForUnknownPath()
 	}
-	return s.In(n.path)
+	return s.ResolverFor(n.path)
 }
 
 // ID returns a number that identifies the Names in keys of caches; 0 for nil.
-func (n *Names) ID() uint64 {
+func (n *NameResolver) ID() uint64 {
 	if n == nil {
 		return 0
 	}
@@ -204,16 +204,16 @@ func (n *Names) ID() uint64 {
 }
 
 // Schema returns the snapshot, or nil for nil Names.
-func (n *Names) Schema() *Schema {
+func (n *NameResolver) Schema() *Schema {
 	if n == nil {
 		return nil
 	}
 	return n.schema
 }
 
-// Find returns the relation that a name denotes, or nil if the snapshot has none. schema is "" for an
+// FindRelation returns the relation that a name denotes, or nil if the snapshot has none. schema is "" for an
 // unqualified name. known is false if the search path is unknown and the name could be a mapped relation.
-func (n *Names) Find(schema, name string) (r *Relation, known bool) {
+func (n *NameResolver) FindRelation(schema, name string) (r *Relation, known bool) {
 	if schema != "" {
 		return n.schema.relations[relationName{schema, name}], true
 	}
@@ -229,21 +229,21 @@ func (n *Names) Find(schema, name string) (r *Relation, known bool) {
 }
 
 // Relation returns the relation that a name denotes, or nil if that is unknown.
-func (n *Names) Relation(schema, name string) *Relation {
+func (n *NameResolver) Relation(schema, name string) *Relation {
 	if n == nil {
 		return nil
 	}
-	r, _ := n.Find(schema, name)
+	r, _ := n.FindRelation(schema, name)
 	return r
 }
 
-// Concerns reports whether a text may concern mapped columns. It does if it names a mapped relation of any
+// MayConcernMapped reports whether a text may concern mapped columns. It does if it names a mapped relation of any
 // schema, or contains the word bytea, which a new table may have. False positives are possible. Texts in lower
 // case cost no allocation.
-func (n *Names) Concerns(sql []byte) bool {
+func (n *NameResolver) MayConcernMapped(sql []byte) bool {
 	for l := (parse.Lexer{Text: sql}); ; {
 		kind := l.Next()
-		if kind == parse.BadToken || n.touches(kind, l.Lexeme()) {
+		if kind == parse.BadToken || n.tokenMayBeMapped(kind, l.Lexeme()) {
 			return true
 		}
 		if kind == parse.EndToken {
@@ -252,15 +252,15 @@ func (n *Names) Concerns(sql []byte) bool {
 	}
 }
 
-// touches reports whether a token shows that a text may concern mapped columns.
-func (n *Names) touches(kind parse.Token, lexeme []byte) bool {
+// tokenMayBeMapped reports whether a token shows that a text may concern mapped columns.
+func (n *NameResolver) tokenMayBeMapped(kind parse.TokenKind, lexeme []byte) bool {
 	switch kind {
 	case parse.WordToken:
 		if parse.IsWord(lexeme, "bytea") {
 			return true
 		}
 		var small [64]byte
-		return len(n.schema.mapped) > 0 && n.schema.mapped[string(parse.Fold(small[:0], lexeme))]
+		return len(n.schema.mapped) > 0 && n.schema.mapped[string(parse.FoldName(small[:0], lexeme))]
 	case parse.QuotedToken:
 		return lexeme[0] != '"' || slices.Contains(lexeme[1:len(lexeme)-1], '"') || n.schema.mapped[string(lexeme[1:len(lexeme)-1])]
 	}

@@ -7,25 +7,25 @@ import (
 
 // A computed text may be a word for the time when it is cast, as in `('no' || 'w')::timestamptz`. Every
 // expression that may compute a text therefore counts as a clock. Constants and values of parameters are
-// checked by their bytes (parse.TimeText).
+// checked by their bytes (parse.MayReadAsNow).
 
-// recordMakers are functions that convert a text to values of any type.
-var recordMakers = parse.WordSet("json_populate_record json_populate_recordset json_to_record json_to_recordset jsonb_populate_record jsonb_populate_recordset jsonb_to_record jsonb_to_recordset")
+// recordFuncs are functions that convert a text to values of any type.
+var recordFuncs = parse.WordSet("json_populate_record json_populate_recordset json_to_record json_to_recordset jsonb_populate_record jsonb_populate_recordset jsonb_to_record jsonb_to_recordset")
 
-// computes reports whether a node may read the clock from a text that is not a constant.
-func (v *surveyor) computes(m parse.Message) bool {
-	switch m.Name() {
+// mayComputeTime reports whether a node may read the clock from a text that is not a constant.
+func (v *effectScanner) mayComputeTime(m parse.TreeNode) bool {
+	switch m.TypeName() {
 	case "TypeCast":
-		return parse.ReadsClock(m.Child("type_name")) && v.computed(m.Child("arg"), 0)
+		return parse.TypeNodeReadsClock(m.Child("type_name")) && v.mayBeComputedText(m.Child("arg"), 0)
 	case "FuncCall":
 		names := m.Names("funcname")
 		last := names[len(names)-1]
-		return recordMakers[last] || parse.ClockTypes[last] && len(m.Values("args")) == 1 && v.computed(m.Child("args"), 0)
+		return recordFuncs[last] || parse.ClockTypes[last] && len(m.Values("args")) == 1 && v.mayBeComputedText(m.Child("args"), 0)
 	case "JsonTable", "JsonFuncExpr", "JsonOutput", "RangeTableFunc", "RangeTableFuncCol":
 		return true
 	case "RangeFunction":
 		for column := range m.List("coldeflist") {
-			if parse.ReadsClock(column.Child("type_name")) {
+			if parse.TypeNodeReadsClock(column.Child("type_name")) {
 				return true
 			}
 		}
@@ -33,20 +33,20 @@ func (v *surveyor) computes(m parse.Message) bool {
 	return false
 }
 
-// computed reports whether an expression may be a text that is not a constant.
-func (v *surveyor) computed(m parse.Message, depth int) bool {
-	any := func(field string) bool { return v.anyComputed(m, field, depth+1) }
+// mayBeComputedText reports whether an expression may be a text that is not a constant.
+func (v *effectScanner) mayBeComputedText(m parse.TreeNode, depth int) bool {
+	any := func(field string) bool { return v.anyComputedText(m, field, depth+1) }
 	if depth > maxDepth {
 		return true
 	}
-	switch m.Name() {
+	switch m.TypeName() {
 	case "A_Const", "ParamRef", "SetToDefault", "SQLValueFunction":
 		return false
 	case "ColumnRef":
-		return !v.timeColumn(m)
+		return !v.isTimeColumn(m)
 	case "TypeCast": // A value of another type is no text, and of a text the operand decides
 		names := m.Child("type_name").Names("names")
-		by, known := parse.TypeReaders(names[len(names)-1])
+		by, known := parse.InputSettingsOfType(names[len(names)-1])
 		return !(known && by != 0) && any("arg")
 	case "CollateClause", "NamedArgExpr":
 		return any("arg")
@@ -56,53 +56,53 @@ func (v *surveyor) computed(m parse.Message, depth int) bool {
 		return any("elements")
 	case "CaseExpr":
 		for when := range m.List("args") {
-			if v.computed(when.Child("result"), depth+1) {
+			if v.mayBeComputedText(when.Child("result"), depth+1) {
 				return true
 			}
 		}
 		return any("defresult")
 	case "FuncCall":
-		return !makesTime(m)
+		return !isTimeFunctionCall(m)
 	case "A_Expr":
-		return !addsTimes(m)
+		return !isPlusOrMinus(m)
 	}
 	return true
 }
 
-// anyComputed reports whether a node in a list field may be a text that is not a constant.
-func (v *surveyor) anyComputed(m parse.Message, field string, depth int) bool {
+// anyComputedText reports whether a node in a list field may be a text that is not a constant.
+func (v *effectScanner) anyComputedText(m parse.TreeNode, field string, depth int) bool {
 	for child := range m.List(field) {
-		if v.computed(child, depth) {
+		if v.mayBeComputedText(child, depth) {
 			return true
 		}
 	}
 	return false
 }
 
-// makesTime reports whether a call is of a builtin function that returns a time and not a text.
-func makesTime(call parse.Message) bool {
+// isTimeFunctionCall reports whether a call is of a builtin function that returns a time and not a text.
+func isTimeFunctionCall(call parse.TreeNode) bool {
 	names := call.Names("funcname")
 	last := names[len(names)-1]
 	own := len(names) == 1 || names[0] == "pg_catalog"
-	return own && (parse.TimeMakers[last] || parse.ClockTypes[last] && len(call.Values("args")) == 1)
+	return own && (parse.TimeFuncs[last] || parse.ClockTypes[last] && len(call.Values("args")) == 1)
 }
 
-// addsTimes reports whether an expression is + or -, which do not return text.
-func addsTimes(expr parse.Message) bool {
+// isPlusOrMinus reports whether an expression is + or -, which do not return text.
+func isPlusOrMinus(expr parse.TreeNode) bool {
 	names := expr.Names("name")
 	plain := parse.A_Expr_Kind(expr.Integer("kind")) == parse.AEXPR_OP
 	return plain && len(names) == 1 && (names[0] == "+" || names[0] == "-")
 }
 
-// timeColumn reports whether a column reference certainly has a time type. All relations of the statement with
+// isTimeColumn reports whether a column reference certainly has a time type. All relations of the statement with
 // a column of the name must have it as a time. The statement must have no other source of column names.
-func (v *surveyor) timeColumn(ref parse.Message) bool {
+func (v *effectScanner) isTimeColumn(ref parse.TreeNode) bool {
 	names := ref.Names("fields")
 	if len(names) == 0 || len(names) != len(ref.Values("fields")) {
 		return false
 	}
 	found := false
-	for _, columns := range v.columns() {
+	for _, columns := range v.statementColumns() {
 		if columns == nil {
 			return false
 		}
@@ -118,20 +118,20 @@ func (v *surveyor) timeColumn(ref parse.Message) bool {
 	return found
 }
 
-// columns returns the columns of each relation in the statement; nil for an unknown one.
-func (v *surveyor) columns() [][]schema.Column {
+// statementColumns returns the columns of each relation in the statement; nil for an unknown one.
+func (v *effectScanner) statementColumns() [][]schema.Column {
 	if v.known == nil {
-		v.known = v.columnsOf(v.root, 0, [][]schema.Column{{}})
+		v.known = v.collectColumns(v.root, 0, [][]schema.Column{{}})
 	}
 	return v.known
 }
 
-func (v *surveyor) columnsOf(m parse.Message, depth int, all [][]schema.Column) [][]schema.Column {
-	switch m.Name() {
+func (v *effectScanner) collectColumns(m parse.TreeNode, depth int, all [][]schema.Column) [][]schema.Column {
+	switch m.TypeName() {
 	case "RangeSubselect", "RangeFunction", "RangeTableFunc", "JsonTable", "CommonTableExpr":
 		return append(all, nil)
 	case "RangeVar":
-		r, known := v.names.Find(m.Text("schemaname"), m.Text("relname"))
+		r, known := v.names.FindRelation(m.Text("schemaname"), m.Text("relname"))
 		if !known || r == nil || r.View || m.Child("alias").Has("colnames") {
 			return append(all, nil)
 		}
@@ -140,8 +140,8 @@ func (v *surveyor) columnsOf(m parse.Message, depth int, all [][]schema.Column) 
 	if depth > maxDepth {
 		return append(all, nil)
 	}
-	for child := range m.Nodes() {
-		all = v.columnsOf(child, depth+1, all)
+	for child := range m.Children() {
+		all = v.collectColumns(child, depth+1, all)
 	}
 	return all
 }

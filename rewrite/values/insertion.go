@@ -16,43 +16,43 @@ type Insertion struct {
 	Rows, Width int
 
 	sql      string
-	names    *schema.Names
-	node     parse.Message
+	names    *schema.NameResolver
+	node     parse.TreeNode
 	relation *schema.Relation
-	ph       parse.Phrase
+	ph       parse.TokenList
 	pairs    []int32
 	// returned maps each column of the relation to its index in the answer; -1 for none.
 	returned []int
 	// listed are the indexes of the columns that the statement lists, in its order.
 	listed []int
-	list   int       // the opening parenthesis of the column list; -1 for none
-	head   int       // the token VALUES or DEFAULT
-	rows   []int     // the opening parenthesis of each row; empty for DEFAULT VALUES
-	items  [][]given // the items of each row
-	system bool      // OVERRIDING SYSTEM VALUE is written
-	// expresses means that RETURNING has an expression.
-	expresses bool
-	withs     []string // the names of WITH queries in the enclosing statement
+	list   int         // the opening parenthesis of the column list; -1 for none
+	head   int         // the token VALUES or DEFAULT
+	rows   []int       // the opening parenthesis of each row; empty for DEFAULT VALUES
+	items  [][]rowItem // the items of each row
+	system bool        // OVERRIDING SYSTEM VALUE is written
+	// returnsExpression means that RETURNING has an expression.
+	returnsExpression bool
+	withs             []string // the names of WITH queries in the enclosing statement
 }
 
-// given is one item of a row, from token first to token last. fill means that the server generates the value:
+// rowItem is one item of a row, from token first to token last. fill means that the server generates the value:
 // DEFAULT, or a call such as nextval. period is the expression if the item is the transaction's time, otherwise
 // "".
-type given struct {
+type rowItem struct {
 	first, last int
 	fill        bool
 	period      string
 }
 
-// InsertionOf returns the Insertion of a text, or nil if the text is no INSERT that can be repeated. Excluded
+// ParseInsertion returns the Insertion of a text, or nil if the text is no INSERT that can be repeated. Excluded
 // are ON CONFLICT DO UPDATE, queries, WITH and OVERRIDING USER VALUE.
-func InsertionOf(p *rewrite.Planner, sql string, names *schema.Names) *Insertion {
-	return insertionOf(p, sql, names, false)
+func ParseInsertion(p *rewrite.Planner, sql string, names *schema.NameResolver) *Insertion {
+	return parseInsertion(p, sql, names, false)
 }
 
-// insertionOf does the work of InsertionOf. updates also allows ON CONFLICT DO UPDATE.
-func insertionOf(p *rewrite.Planner, sql string, names *schema.Names, updates bool) *Insertion {
-	statements := p.Statements(sql)
+// parseInsertion does the work of ParseInsertion. updates also allows ON CONFLICT DO UPDATE.
+func parseInsertion(p *rewrite.Planner, sql string, names *schema.NameResolver, updates bool) *Insertion {
+	statements := p.StatementTrees(sql)
 	if names == nil || len(statements) != 1 || !statements[0].Is("InsertStmt") {
 		return nil
 	}
@@ -68,35 +68,35 @@ func insertionOf(p *rewrite.Planner, sql string, names *schema.Names, updates bo
 	case parse.OverridingKind(node.Integer("override")) == parse.OVERRIDING_USER_VALUE:
 		return nil
 	case query.Shape != nil && query.Has("from_clause"):
-		if text := unrolled(sql, node); text != "" {
-			return insertionOf(p, text, names, updates)
+		if text := unrollInsertSelect(sql, node); text != "" {
+			return parseInsertion(p, text, names, updates)
 		}
 		return nil
 	case query.Shape != nil && (!query.Has("values_lists") || query.Has("with_clause", "sort_clause", "limit_offset", "limit_count", "locking_clause")):
 		return nil
 	}
-	in := &Insertion{sql: sql, names: names, node: node, ph: parse.LexPhrase([]byte(sql), 0, len(sql)), list: -1}
-	in.pairs = in.ph.Pairs()
+	in := &Insertion{sql: sql, names: names, node: node, ph: parse.LexTokens([]byte(sql), 0, len(sql)), list: -1}
+	in.pairs = in.ph.BracketPairs()
 	in.system = parse.OverridingKind(node.Integer("override")) == parse.OVERRIDING_SYSTEM_VALUE
-	if in.relation, _ = names.Find(name.Text("schemaname"), name.Text("relname")); in.relation == nil {
+	if in.relation, _ = names.FindRelation(name.Text("schemaname"), name.Text("relname")); in.relation == nil {
 		return nil
 	}
-	if !in.returns(node, name) || !in.lists(node) || !in.values(query) {
+	if !in.readReturning(node, name) || !in.readColumnList(node) || !in.readRows(query) {
 		return nil
 	}
 	return in
 }
 
-// Same reports whether names resolve the relation to the same one, with the same columns. A relation that was
+// ResolvesSame reports whether names resolve the relation to the same one, with the same columns. A relation that was
 // dropped and created again is another one.
-func (in *Insertion) Same(names *schema.Names) bool {
+func (in *Insertion) ResolvesSame(names *schema.NameResolver) bool {
 	name := in.node.Child("relation")
-	r, _ := names.Find(name.Text("schemaname"), name.Text("relname"))
+	r, _ := names.FindRelation(name.Text("schemaname"), name.Text("relname"))
 	return r != nil && r.ID == in.relation.ID && slices.Equal(r.Columns, in.relation.Columns)
 }
 
-// returns reads RETURNING into the field returned. It returns false if the number of returned columns is unknown.
-func (in *Insertion) returns(node, name parse.Message) bool {
+// readReturning reads RETURNING into the field returned. It returns false if the number of returned columns is unknown.
+func (in *Insertion) readReturning(node, name parse.TreeNode) bool {
 	called, alias := name.Text("relname"), name.Child("alias")
 	if alias.Shape != nil {
 		called = alias.Text("aliasname")
@@ -107,7 +107,7 @@ func (in *Insertion) returns(node, name parse.Message) bool {
 	}
 	for target := range node.List("returning_list") {
 		ref := target.Child("val")
-		parts, star := in.reference(ref)
+		parts, star := in.referenceNames(ref)
 		if len(parts) == 3 && alias.Shape == nil && parts[0] == in.relation.Schema {
 			parts = parts[1:]
 		}
@@ -116,7 +116,7 @@ func (in *Insertion) returns(node, name parse.Message) bool {
 		}
 		i := -1
 		if len(parts) == 1 {
-			i = in.column(parts[0])
+			i = in.columnIndex(parts[0])
 		}
 		switch {
 		case star && len(parts) == 1:
@@ -125,21 +125,21 @@ func (in *Insertion) returns(node, name parse.Message) bool {
 				in.Width++
 			}
 			continue
-		case expands(ref, 0):
+		case mayBeSeveralColumns(ref, 0):
 			return false
 		case i >= 0:
 			in.returned[i] = in.Width
 		default:
-			in.expresses = true
+			in.returnsExpression = true
 		}
 		in.Width++
 	}
 	return true
 }
 
-// reference returns the names in a column reference, with "" for a star. It returns none for another
+// referenceNames returns the names in a column reference, with "" for a star. It returns none for another
 // expression.
-func (in *Insertion) reference(n parse.Message) (parts []string, star bool) {
+func (in *Insertion) referenceNames(n parse.TreeNode) (parts []string, star bool) {
 	if !n.Is("ColumnRef") {
 		return nil, false
 	}
@@ -153,58 +153,58 @@ func (in *Insertion) reference(n parse.Message) (parts []string, star bool) {
 	return parts, star
 }
 
-// column returns the index of a column in the relation, or -1.
-func (in *Insertion) column(name string) int {
+// columnIndex returns the index of a column in the relation, or -1.
+func (in *Insertion) columnIndex(name string) int {
 	return slices.IndexFunc(in.relation.Columns, func(c schema.Column) bool { return c.Name == name })
 }
 
-// lists reads the column list of the INSERT. It sets head to the token after the list.
-func (in *Insertion) lists(node parse.Message) bool {
-	i := in.ph.At(node.Child("relation").Integer("location"))
+// readColumnList reads the column list of the INSERT. It sets head to the token after the list.
+func (in *Insertion) readColumnList(node parse.TreeNode) bool {
+	i := in.ph.TokenAt(node.Child("relation").Integer("location"))
 	if i < 0 {
 		return false
 	}
-	if i = in.ph.Qualified(i); in.ph.Word(i, "as") {
+	if i = in.ph.AfterQualifiedName(i); in.ph.IsKeyword(i, "as") {
 		i += 2
 	}
 	if node.Has("cols") {
 		for col := range node.List("cols") {
-			at := in.column(col.Text("name"))
+			at := in.columnIndex(col.Text("name"))
 			if at < 0 || col.Has("indirection") || slices.Contains(in.listed, at) {
 				return false
 			}
 			in.listed = append(in.listed, at)
 		}
-		if in.list = i; !in.ph.Punct(i, '(') || in.pairs[i] < 0 {
+		if in.list = i; !in.ph.IsPunct(i, '(') || in.pairs[i] < 0 {
 			return false
 		}
 		i = int(in.pairs[i]) + 1
 	}
-	if in.ph.Word(i, "overriding") {
+	if in.ph.IsKeyword(i, "overriding") {
 		i += 3
 	}
 	in.head = i
 	return true
 }
 
-// values reads the rows of the INSERT.
-func (in *Insertion) values(query parse.Message) bool {
+// readRows reads the rows of the INSERT.
+func (in *Insertion) readRows(query parse.TreeNode) bool {
 	if query.Shape == nil {
 		in.Rows = 1
-		return in.list < 0 && in.ph.Words(in.head, "default", "values")
+		return in.list < 0 && in.ph.AreKeywords(in.head, "default", "values")
 	}
-	if !in.ph.Word(in.head, "values") {
+	if !in.ph.IsKeyword(in.head, "values") {
 		return false
 	}
 	open := in.head + 1
 	for row := range query.List("values_lists") {
-		spans := in.spans(open)
-		nodes := row.Wrapped("items")
+		spans := in.parenItems(open)
+		nodes := row.WrappedNodes("items")
 		if spans == nil || len(spans) != len(nodes) {
 			return false
 		}
 		for i, n := range nodes {
-			spans[i].fill, spans[i].period = fills(n.Kind()), periodAt(&in.ph, spans[i], n.Kind())
+			spans[i].fill, spans[i].period = isGeneratedItem(n.NodeContent()), txTimeItemText(&in.ph, spans[i], n.NodeContent())
 		}
 		in.rows, in.items = append(in.rows, open), append(in.items, spans)
 		open = int(in.pairs[open]) + 2
@@ -216,25 +216,25 @@ func (in *Insertion) values(query parse.Message) bool {
 		}
 	}
 	return len(in.listed) <= len(in.relation.Columns) &&
-		!slices.ContainsFunc(in.items, func(row []given) bool { return len(row) != len(in.listed) })
+		!slices.ContainsFunc(in.items, func(row []rowItem) bool { return len(row) != len(in.listed) })
 }
 
-// spans returns the items between a parenthesis and its closing one, or nil.
-func (in *Insertion) spans(open int) []given {
-	if !in.ph.Punct(open, '(') || in.pairs[open] < 0 {
+// parenItems returns the items between a parenthesis and its closing one, or nil.
+func (in *Insertion) parenItems(open int) []rowItem {
+	if !in.ph.IsPunct(open, '(') || in.pairs[open] < 0 {
 		return nil
 	}
-	return in.between(open+1, int(in.pairs[open]))
+	return in.itemsBetween(open+1, int(in.pairs[open]))
 }
 
-// between returns the items from token first to token end. It returns nil if a parenthesis is not closed.
-func (in *Insertion) between(first, end int) (all []given) {
+// itemsBetween returns the items from token first to token end. It returns nil if a parenthesis is not closed.
+func (in *Insertion) itemsBetween(first, end int) (all []rowItem) {
 	for i := first; i <= end; i++ {
 		switch {
-		case i == end, in.ph.Punct(i, ','):
-			all = append(all, given{first: first, last: i - 1})
+		case i == end, in.ph.IsPunct(i, ','):
+			all = append(all, rowItem{first: first, last: i - 1})
 			first = i + 1
-		case in.ph.Punct(i, '('), in.ph.Punct(i, '['):
+		case in.ph.IsPunct(i, '('), in.ph.IsPunct(i, '['):
 			if i = int(in.pairs[i]); i < 0 {
 				return nil
 			}
@@ -243,28 +243,28 @@ func (in *Insertion) between(first, end int) (all []given) {
 	return all
 }
 
-// fills reports whether the server generates a unique value for an item: DEFAULT, or a call such as nextval.
-func fills(n parse.Message) bool {
+// isGeneratedItem reports whether the server generates a unique value for an item: DEFAULT, or a call such as nextval.
+func isGeneratedItem(n parse.TreeNode) bool {
 	if n.Is("TypeCast") {
 		n = n.Child("arg")
 	}
-	switch n.Name() {
+	switch n.TypeName() {
 	case "SetToDefault":
 		return true
 	case "FuncCall":
 		names := n.Names("funcname")
-		return len(names) > 0 && parse.Drawers[names[len(names)-1]]
+		return len(names) > 0 && parse.UniqueValueFuncs[names[len(names)-1]]
 	}
 	return false
 }
 
-// periodAt returns an item that is exactly the transaction's time, in the server's spelling, for example now().
+// txTimeItemText returns an item that is exactly the transaction's time, in the server's spelling, for example now().
 // It returns "" for any other item.
-func periodAt(p *parse.Phrase, it given, n parse.Message) string {
-	if !isPeriod(n) {
+func txTimeItemText(p *parse.TokenList, it rowItem, n parse.TreeNode) string {
+	if !isTxTimeExpr(n) {
 		return ""
 	}
-	_, last := period(p, it.first, "")
+	_, last := txTimeEdit(p, it.first, "")
 	switch {
 	case last != it.last: // qualified or in parentheses
 		return ""

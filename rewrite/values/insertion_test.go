@@ -15,7 +15,7 @@ func TestInsertionWith(t *testing.T) {
 			{Name: "x", Fill: schema.Unclear}, {Name: "twice", Computed: true, Fill: schema.Settled}}},
 		{Schema: "public", Name: "Odd", Columns: []schema.Column{{Name: "Id", Fill: schema.Drawn}, {Name: "select"}}},
 	})
-	names := s.In([]string{"public"})
+	names := s.ResolverFor([]string{"public"})
 	p := newPlanner(t)
 	for sql, want := range map[string]string{
 		"INSERT INTO t (v) VALUES (1) RETURNING id":                                         `INSERT INTO t (v, "id") OVERRIDING SYSTEM VALUE VALUES (1, 0.0) RETURNING id`,
@@ -40,16 +40,16 @@ func TestInsertionWith(t *testing.T) {
 		"INSERT INTO t (v) VALUES (1) RETURNING at, x, twice":                               "",
 		"INSERT INTO t (id, u) OVERRIDING SYSTEM VALUE VALUES (1, 2) RETURNING id, u":       "",
 	} {
-		in := InsertionOf(p, sql, names)
+		in := ParseInsertion(p, sql, names)
 		if in == nil {
 			t.Errorf("%s: no insertion", sql)
 			continue
 		}
-		got := in.With(Given{Value: func(c Cell) string { return fmt.Sprintf("%d.%d", c.Row, c.Column) }})
+		got := in.WithFirstRun(FirstRunValues{Value: func(c AnswerCell) string { return fmt.Sprintf("%d.%d", c.Row, c.Column) }})
 		if got != want {
 			t.Errorf("%s:\n got %s\nwant %s", sql, got, want)
 		}
-		if len(p.Statements(got)) != 1 && got != "" {
+		if len(p.StatementTrees(got)) != 1 && got != "" {
 			t.Errorf("%s: no statement", got)
 		}
 	}
@@ -60,7 +60,7 @@ func TestInsertionWith(t *testing.T) {
 		"INSERT INTO t (v) VALUES (1) RETURNING id; SELECT 1", "UPDATE t SET v = 1 RETURNING id", "INSERT INTO t (v) VALUES (1) LIMIT 1 RETURNING id",
 		"INSERT INTO t (v[1]) VALUES (1) RETURNING id", "SELECT 1", "",
 	} {
-		if in := InsertionOf(p, sql, names); in != nil {
+		if in := ParseInsertion(p, sql, names); in != nil {
 			t.Errorf("%s is taken for an insertion", sql)
 		}
 	}
@@ -70,7 +70,7 @@ func TestInsertionWith(t *testing.T) {
 func TestInsertionAndTheTime(t *testing.T) {
 	s := schema.New([]schema.Relation{{Schema: "public", Name: "t", Columns: []schema.Column{{Name: "id", Fill: schema.Drawn}, {Name: "at", Fill: schema.Clock}, {Name: "changed", Fill: schema.Clock}}}})
 	p := newPlanner(t)
-	given := Given{Clock: true, Value: func(Cell) string { return "$1" }}
+	given := FirstRunValues{Clock: true, Value: func(AnswerCell) string { return "$1" }}
 	for sql, want := range map[string]struct {
 		hides bool
 		with  string
@@ -81,13 +81,13 @@ func TestInsertionAndTheTime(t *testing.T) {
 		"INSERT INTO t (at, changed) VALUES ('x', 'y') RETURNING at":    {false, ""},
 		"INSERT INTO t (at, changed) VALUES (DEFAULT, 'y') RETURNING *": {false, `INSERT INTO t (at, changed, "id") VALUES ($1, 'y', $1) RETURNING *`},
 	} {
-		in := InsertionOf(p, sql, s.In([]string{"public"}))
+		in := ParseInsertion(p, sql, s.ResolverFor([]string{"public"}))
 		if in == nil {
 			t.Fatalf("%s: no insertion", sql)
 		}
-		got := in.With(given)
-		if in.Survey(given).Time != want.hides || got != want.with {
-			t.Errorf("%s: hides %v, %s", sql, in.Survey(given).Time, got)
+		got := in.WithFirstRun(given)
+		if in.EffectsWith(given).Time != want.hides || got != want.with {
+			t.Errorf("%s: hides %v, %s", sql, in.EffectsWith(given).Time, got)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func TestInsertionAtATime(t *testing.T) {
 		{Name: "at", Fill: schema.Clock, Time: "known"}, {Name: "changed", Fill: schema.Clock, Time: "unknown"},
 		{Name: "free", Kind: "1184/-1"}, {Name: "day", Kind: "1082/-1"}, {Name: "twice", Kind: "1184/-1", Computed: true}}}})
 	p := newPlanner(t)
-	given := Given{Knows: func(kind string) bool {
+	given := FirstRunValues{Knows: func(kind string) bool {
 		return kind == "known" || kind == "1184/-1 now()" || kind == "1184/-1 CURRENT_TIMESTAMP"
 	}, Time: func(string) string { return "'T'" }}
 	for sql, want := range map[string]struct {
@@ -124,12 +124,12 @@ func TestInsertionAtATime(t *testing.T) {
 		"INSERT INTO t (v, changed) VALUES (1, 'x') ON CONFLICT DO NOTHING":                          {false, `INSERT INTO t (v, changed, "at") VALUES (1, 'x', 'T') ON CONFLICT DO NOTHING`},
 		"INSERT INTO t (at, changed) VALUES ('today', 'x') RETURNING at AS now":                      {true, ""},
 	} {
-		in := InsertionOf(p, sql, s.In([]string{"public"}))
+		in := ParseInsertion(p, sql, s.ResolverFor([]string{"public"}))
 		if in == nil {
 			t.Fatalf("%s: no insertion", sql)
 		}
-		if got := in.With(given); in.Survey(given).Time != want.reads || got != want.with {
-			t.Errorf("%s: reads %v, %s", sql, in.Survey(given).Time, got)
+		if got := in.WithFirstRun(given); in.EffectsWith(given).Time != want.reads || got != want.with {
+			t.Errorf("%s: reads %v, %s", sql, in.EffectsWith(given).Time, got)
 		}
 	}
 }
@@ -146,12 +146,12 @@ func TestAtTime(t *testing.T) {
 		"(CURRENT_DATE + LOCALTIME(0))":           "((($1)::timestamptz)::date + (($1)::timestamptz)::time(0))",
 		"(now() - '1 day'::interval) + (now()-x)": "((($1)::timestamptz)::timestamptz - '1 day'::interval) + ((($1)::timestamptz)::timestamptz-x)",
 	} {
-		if got := AtTime("1114/-1 "+expression, "$1"); got != want {
+		if got := DefaultAtInstant("1114/-1 "+expression, "$1"); got != want {
 			t.Errorf("%s:\n got %s\nwant %s", expression, got, want)
 		}
 	}
 	for time, want := range map[string]bool{"1184/-1 now()": true, "1184/-1 CURRENT_TIMESTAMP": true, "1184/3 now()": false, "1114/-1 now()": false, "1184/-1 (now() + '1 day'::interval)": false, "": false} {
-		if Instant(time) != want {
+		if IsExactTxTime(time) != want {
 			t.Errorf("%q is an instant: %v", time, !want)
 		}
 	}

@@ -29,14 +29,14 @@ func TestAtInstant(t *testing.T) {
 		"SELECT * FROM now()":    "",
 		"SELECT now(); SELECT 1": "", "SELECT a FROM t WHERE at < now() FOR UPDATE": "", "SELECT 1 FROM (SELECT a FROM t WHERE at < now() FOR SHARE) x": "", "SELECT current_user": "", "SET x = 1": "", "EXPLAIN SELECT now()": "",
 	} {
-		got := AtInstant(p, sql, func() string { return "'T'" })
+		got := ReplaceTxTime(p, sql, func() string { return "'T'" })
 		if want == "" && got == "" {
 			continue
 		}
 		if got != want {
 			t.Errorf("%s:\n got %s\nwant %s", sql, got, want)
 		}
-		if len(p.Statements(got)) != 1 {
+		if len(p.StatementTrees(got)) != 1 {
 			t.Errorf("%s: no statement", got)
 		}
 	}
@@ -52,16 +52,16 @@ func TestInstants(t *testing.T) {
 		"SELECT now()::date, now() + '1 day', CURRENT_TIMESTAMP(3), CURRENT_DATE, localtimestamp, clock_timestamp()": "[]",
 		"SELECT mine.now()": "[]", "SELECT now(); SELECT 1": "[]", "VALUES (now())": "[]", "SELECT 1": "[]", "SET x = 1": "[]",
 	} {
-		got := Instants(p, sql)
+		got := TxTimeColumns(p, sql)
 		if fmt.Sprint(got) != want {
 			t.Errorf("%s: columns %v, want %s", sql, got, want)
 		}
-		if len(got) > 0 && !MayTellInstant([]byte(sql)) {
+		if len(got) > 0 && !MayReturnTxTime([]byte(sql)) {
 			t.Errorf("%s is not seen by the quick look", sql)
 		}
 	}
 	for _, sql := range []string{"", "(", "_", "now", "now_", "SELECT _timestam", "w(", "SELECT ow(1)", "a_b(_c"} {
-		if MayTellInstant([]byte(sql)) {
+		if MayReturnTxTime([]byte(sql)) {
 			t.Errorf("%q", sql)
 		}
 	}
@@ -70,7 +70,7 @@ func TestInstants(t *testing.T) {
 // An assignment to several columns has its source in the tree once for each: the time in it is written once.
 func TestAtInstantInSeveral(t *testing.T) {
 	const timed = "UPDATE t SET (u, at) = (1, now()) WHERE at < now()"
-	if got := AtInstant(newPlanner(t), timed, func() string { return "'T'" }); strings.Count(got, "'T'") != 2 {
+	if got := ReplaceTxTime(newPlanner(t), timed, func() string { return "'T'" }); strings.Count(got, "'T'") != 2 {
 		t.Errorf("%s\nbecame %q", timed, got)
 	}
 }

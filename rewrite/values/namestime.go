@@ -8,104 +8,104 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// NamesTime reports whether the single statement of a text plainly reads its transaction's time. It does by an
+// PlainlyReadsTxTime reports whether the single statement of a text plainly reads its transaction's time. It does by an
 // expression for the time, a constant such as 'now', or a default that an INSERT fills. given is the result of
-// TimedOf if the INSERT gets these defaults, otherwise nil.
+// ParseTimed if the INSERT gets these defaults, otherwise nil.
 //
-// SurveyOf is the opposite: it takes everything unknown for the clock. NamesTime ignores functions, views and
+// EffectsOf is the opposite: it takes everything unknown for the clock. PlainlyReadsTxTime ignores functions, views and
 // DDL.
-func NamesTime(p *rewrite.Planner, sql string, names *schema.Names, given Timed) bool {
-	for _, node := range p.Statements(sql) {
-		switch node.Name() {
+func PlainlyReadsTxTime(p *rewrite.Planner, sql string, names *schema.NameResolver, given TimedStatement) bool {
+	for _, node := range p.StatementTrees(sql) {
+		switch node.TypeName() {
 		case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt", "DeclareCursorStmt", "ExplainStmt", "CreateTableAsStmt":
 		default:
 			continue
 		}
-		n := timeNamer{names: names, filled: given != nil}
-		if w, ok := given.(*within); ok {
-			n.filled = len(w.parts) == inserts(node, 0)
+		n := txTimeFinder{names: names, filled: given != nil}
+		if w, ok := given.(*insertsInWith); ok {
+			n.filled = len(w.parts) == countInserts(node, 0)
 		}
-		if n.visit(node, 0) {
+		if n.findsTxTime(node, 0) {
 			return true
 		}
 	}
 	return false
 }
 
-// timeNamer searches one statement for the time.
-type timeNamer struct {
-	names  *schema.Names
+// txTimeFinder searches one statement for the time.
+type txTimeFinder struct {
+	names  *schema.NameResolver
 	filled bool // the INSERTs of the statement get the values of their defaults
 }
 
-func (n *timeNamer) visit(m parse.Message, depth int) bool {
-	if depth > maxDepth || isPeriod(m) || isAge(m) || saysNow(m) || n.fills(m) {
+func (n *txTimeFinder) findsTxTime(m parse.TreeNode, depth int) bool {
+	if depth > maxDepth || isTxTimeExpr(m) || isAgeCall(m) || isNowConstant(m) || n.fillsTxTime(m) {
 		return true
 	}
-	for child := range m.Nodes() {
-		if n.visit(child, depth+1) {
+	for child := range m.Children() {
+		if n.findsTxTime(child, depth+1) {
 			return true
 		}
 	}
 	return false
 }
 
-// fills reports whether a node inserts or changes rows whose defaults are the time.
-func (n *timeNamer) fills(m parse.Message) bool {
+// fillsTxTime reports whether a node inserts or changes rows whose defaults are the time.
+func (n *txTimeFinder) fillsTxTime(m parse.TreeNode) bool {
 	if n.names == nil {
 		return false
 	}
 	switch {
 	case m.Is("InsertStmt"):
-		return !n.filled && n.leavesOut(m) || n.defaulted(m, "on_conflict_clause")
+		return !n.filled && n.omitsTimeColumn(m) || n.setsTimeDefault(m, "on_conflict_clause")
 	case m.Is("MergeStmt"):
-		return n.anyTimed(m, func(*schema.Column) bool { return true })
+		return n.hasTimeColumn(m, func(*schema.Column) bool { return true })
 	case m.Is("UpdateStmt"):
-		return n.defaulted(m, "target_list")
+		return n.setsTimeDefault(m, "target_list")
 	}
 	return false
 }
 
-// leavesOut reports whether an INSERT omits a column whose default is the time. Without a column list, the
+// omitsTimeColumn reports whether an INSERT omits a column whose default is the time. Without a column list, the
 // query provides the leading columns of the relation.
-func (n *timeNamer) leavesOut(m parse.Message) bool {
+func (n *txTimeFinder) omitsTimeColumn(m parse.TreeNode) bool {
 	listed, first := map[string]bool{}, 0
 	for column := range m.List("cols") {
 		listed[column.Text("name")] = true
 	}
 	if len(listed) == 0 && m.Has("select_stmt") {
 		for target := range m.Child("select_stmt").List("target_list") {
-			if first++; expands(target.Child("val"), 0) {
+			if first++; mayBeSeveralColumns(target.Child("val"), 0) {
 				first = 0
 				break
 			}
 		}
 	}
 	at := 0
-	return n.anyTimed(m, func(c *schema.Column) bool {
+	return n.hasTimeColumn(m, func(c *schema.Column) bool {
 		at++
 		return at > first && !listed[c.Name]
 	})
 }
 
-// defaulted reports whether a field contains DEFAULT, and the relation has a column whose default is the time.
-func (n *timeNamer) defaulted(m parse.Message, field string) bool {
-	if !m.Has(field) || !n.anyTimed(m, func(*schema.Column) bool { return true }) {
+// setsTimeDefault reports whether a field contains DEFAULT, and the relation has a column whose default is the time.
+func (n *txTimeFinder) setsTimeDefault(m parse.TreeNode, field string) bool {
+	if !m.Has(field) || !n.hasTimeColumn(m, func(*schema.Column) bool { return true }) {
 		return false
 	}
-	for child := range m.Nodes() {
-		if !child.Is("SelectStmt") && setsDefault(child, 0) {
+	for child := range m.Children() {
+		if !child.Is("SelectStmt") && containsDefault(child, 0) {
 			return true
 		}
 	}
 	return false
 }
 
-// anyTimed reports whether the statement's relation has a column whose default is the time and for which take
+// hasTimeColumn reports whether the statement's relation has a column whose default is the time and for which take
 // returns true.
-func (n *timeNamer) anyTimed(m parse.Message, take func(*schema.Column) bool) bool {
+func (n *txTimeFinder) hasTimeColumn(m parse.TreeNode, take func(*schema.Column) bool) bool {
 	name := m.Child("relation")
-	r, _ := n.names.Find(name.Text("schemaname"), name.Text("relname"))
+	r, _ := n.names.FindRelation(name.Text("schemaname"), name.Text("relname"))
 	if r == nil || r.View {
 		return false
 	}
@@ -117,22 +117,22 @@ func (n *timeNamer) anyTimed(m parse.Message, take func(*schema.Column) bool) bo
 	return false
 }
 
-// inserts returns the number of INSERTs in a statement.
-func inserts(m parse.Message, depth int) (count int) {
+// countInserts returns the number of INSERTs in a statement.
+func countInserts(m parse.TreeNode, depth int) (count int) {
 	if depth > maxDepth {
 		return 0
 	}
 	if m.Is("InsertStmt") {
 		count++
 	}
-	for child := range m.Nodes() {
-		count += inserts(child, depth+1)
+	for child := range m.Children() {
+		count += countInserts(child, depth+1)
 	}
 	return count
 }
 
-// isAge reports whether m is age(x), which is computed from the current date.
-func isAge(m parse.Message) bool {
+// isAgeCall reports whether m is age(x), which is computed from the current date.
+func isAgeCall(m parse.TreeNode) bool {
 	if !m.Is("FuncCall") || len(m.Values("args")) != 1 {
 		return false
 	}
@@ -140,8 +140,8 @@ func isAge(m parse.Message) bool {
 	return names[len(names)-1] == "age" && (len(names) == 1 || len(names) == 2 && names[0] == "pg_catalog")
 }
 
-// saysNow reports whether m is one of the constants now, today, tomorrow and yesterday.
-func saysNow(m parse.Message) bool {
+// isNowConstant reports whether m is one of the constants now, today, tomorrow and yesterday.
+func isNowConstant(m parse.TreeNode) bool {
 	if !m.Is("A_Const") || !m.Has("sval") {
 		return false
 	}

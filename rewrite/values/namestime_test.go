@@ -10,7 +10,7 @@ import (
 // nor by names that are spelt like it.
 func TestNamesTime(t *testing.T) {
 	p := newPlanner(t)
-	names := schema.New([]schema.Relation{{Schema: "public", Name: "log", Columns: []schema.Column{{Name: "n"}, {Name: "at", Fill: schema.Clock, Time: InstantKind, Kind: "1184/-1"}, {Name: "seen", Fill: schema.Clock}}}, {Schema: "public", Name: "plain", Columns: []schema.Column{{Name: "n"}}}}).In([]string{"public"})
+	names := schema.New([]schema.Relation{{Schema: "public", Name: "log", Columns: []schema.Column{{Name: "n"}, {Name: "at", Fill: schema.Clock, Time: ExactTxTimeKind, Kind: "1184/-1"}, {Name: "seen", Fill: schema.Clock}}}, {Schema: "public", Name: "plain", Columns: []schema.Column{{Name: "n"}}}}).ResolverFor([]string{"public"})
 	for sql, want := range map[string]bool{
 		"SELECT now()": true, "SELECT 1 FROM plain WHERE n < (SELECT extract(epoch FROM current_timestamp))": true, "SELECT age(n) FROM plain": true, "SELECT age(n, n) FROM plain": false,
 		"SELECT 'now'::timestamptz": true, "SELECT 'not now'": false, "SELECT now FROM plain": false, "SELECT age FROM plain": false, "SELECT clock_timestamp()": false, "SELECT f()": false,
@@ -21,7 +21,7 @@ func TestNamesTime(t *testing.T) {
 		"MERGE INTO public.log USING public.plain ON false WHEN NOT MATCHED THEN INSERT (n) VALUES (1)": true,
 		"CREATE TABLE c (at timestamptz DEFAULT now())":                                                 false, "DECLARE c CURSOR FOR SELECT now()": true, "WITH w AS (INSERT INTO public.log (n) SELECT 1 RETURNING n) SELECT n FROM w": true,
 	} {
-		if got := NamesTime(p, sql, names, nil); got != want {
+		if got := PlainlyReadsTxTime(p, sql, names, nil); got != want {
 			t.Errorf("%s: %v", sql, got)
 		}
 	}
@@ -29,7 +29,7 @@ func TestNamesTime(t *testing.T) {
 		"INSERT INTO public.log (n) VALUES (1)": false, "INSERT INTO public.log (n) SELECT 1": false, "INSERT INTO public.log (n) VALUES (1) ON CONFLICT (n) DO UPDATE SET at = DEFAULT": true,
 		"WITH w AS (INSERT INTO public.log (n) VALUES (1) RETURNING n) INSERT INTO public.log (n) SELECT 1 UNION SELECT n FROM w": true,
 	} {
-		if got := NamesTime(p, sql, names, TimedOf(p, sql, names)); got != want {
+		if got := PlainlyReadsTxTime(p, sql, names, ParseTimed(p, sql, names)); got != want {
 			t.Errorf("%s, its defaults given: %v", sql, got)
 		}
 	}

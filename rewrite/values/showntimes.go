@@ -7,11 +7,11 @@ import (
 )
 
 // A client that got the transaction's time may compare it with a later answer. The time can be taken from some
-// answers (Instants, Insertion.Times). For other statements Sluice must query it.
+// answers (Instants, Insertion.EachTxTime). For other statements Sluice must query it.
 
-// MayUseTime reports whether a text may return or store its transaction's time. It is a fast check for every
+// MayUseTxTime reports whether a text may return or store its transaction's time. It is a fast check for every
 // statement after a savepoint, with false positives.
-func MayUseTime(sql []byte) bool {
+func MayUseTxTime(sql []byte) bool {
 	named, inserts, _ := timeWords(sql)
 	return named || inserts
 }
@@ -25,8 +25,8 @@ func timeWords(sql []byte) (named, inserts, returned bool) {
 		case parse.EndToken, parse.BadToken:
 			return false, inserts, returned
 		case parse.WordToken:
-			switch word := string(parse.Fold(small[:0], l.Lexeme())); {
-			case parse.Periods[word]:
+			switch word := string(parse.FoldName(small[:0], l.Lexeme())); {
+			case parse.TxTimeWords[word]:
 				return true, inserts, returned
 			case word == "insert", word == "merge":
 				inserts = true
@@ -37,12 +37,12 @@ func timeWords(sql []byte) (named, inserts, returned bool) {
 	}
 }
 
-// HidesTime reports whether the answer of a text may depend on its transaction's time without showing it
+// MayHideTxTime reports whether the answer of a text may depend on its transaction's time without showing it
 // exactly. The time may be in an expression, or in rows that may be missing. Several statements count as one.
-func HidesTime(p *rewrite.Planner, sql string, names *schema.Names) bool {
-	statements := p.Statements(sql)
+func MayHideTxTime(p *rewrite.Planner, sql string, names *schema.NameResolver) bool {
+	statements := p.StatementTrees(sql)
 	for _, node := range statements {
-		tells, shows := showsTime(p, sql, node, names)
+		tells, shows := returnsTxTime(p, sql, node, names)
 		if tells && !(shows && len(statements) == 1) {
 			return true
 		}
@@ -50,46 +50,46 @@ func HidesTime(p *rewrite.Planner, sql string, names *schema.Names) bool {
 	return false
 }
 
-// showsTime reports whether a statement may return the time, and whether a column certainly shows the exact
+// returnsTxTime reports whether a statement may return the time, and whether a column certainly shows the exact
 // time. shows is set for an INSERT ... VALUES ... RETURNING, and for a query of one row without tables.
-func showsTime(p *rewrite.Planner, sql string, node parse.Message, names *schema.Names) (tells, shows bool) {
+func returnsTxTime(p *rewrite.Planner, sql string, node parse.TreeNode, names *schema.NameResolver) (tells, shows bool) {
 	timed, _, _ := timeWords([]byte(sql))
-	switch node.Name() {
+	switch node.TypeName() {
 	case "SelectStmt":
 		several := node.Has("from_clause", "where_clause", "having_clause", "limit_count", "limit_offset", "distinct_clause", "group_clause", "locking_clause")
-		return timed || returnsStored(node, names, 0), timed && !several && len(Instants(p, sql)) > 0
+		return timed || returnsTimeDefaults(node, names, 0), timed && !several && len(TxTimeColumns(p, sql)) > 0
 	case "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt":
 		if !node.Has("returning_list") {
 			return false, false
 		}
-		in := InsertionOf(p, sql, names)
+		in := ParseInsertion(p, sql, names)
 		if in == nil {
-			return timed || returnsStored(node, names, 0), false
+			return timed || returnsTimeDefaults(node, names, 0), false
 		}
-		tells = in.expresses && (timed || fillsTime(node.Child("relation"), names))
-		in.Times(func(kind string, _ Cell) { tells, shows = true, shows || Instant(kind) })
+		tells = in.returnsExpression && (timed || hasTimeDefault(node.Child("relation"), names))
+		in.EachTxTime(func(kind string, _ AnswerCell) { tells, shows = true, shows || IsExactTxTime(kind) })
 		return tells, shows && !node.Has("on_conflict_clause")
 	}
 	return false, false
 }
 
-// returnsStored reports whether a statement returns inserted rows of a relation that has a column whose default
+// returnsTimeDefaults reports whether a statement returns inserted rows of a relation that has a column whose default
 // is the time.
-func returnsStored(m parse.Message, names *schema.Names, depth int) bool {
-	if depth > maxDepth || (m.Is("InsertStmt") || m.Is("MergeStmt")) && m.Has("returning_list") && fillsTime(m.Child("relation"), names) {
+func returnsTimeDefaults(m parse.TreeNode, names *schema.NameResolver, depth int) bool {
+	if depth > maxDepth || (m.Is("InsertStmt") || m.Is("MergeStmt")) && m.Has("returning_list") && hasTimeDefault(m.Child("relation"), names) {
 		return true
 	}
-	for child := range m.Nodes() {
-		if returnsStored(child, names, depth+1) {
+	for child := range m.Children() {
+		if returnsTimeDefaults(child, names, depth+1) {
 			return true
 		}
 	}
 	return false
 }
 
-// MayTell reports whether a text may return its transaction's time or inserted rows. It is a fast check for
+// MayReturnTimeOrRows reports whether a text may return its transaction's time or inserted rows. It is a fast check for
 // multi-statement queries, with false positives.
-func MayTell(sql []byte) bool {
+func MayReturnTimeOrRows(sql []byte) bool {
 	named, _, returned := timeWords(sql)
 	return named || returned
 }

@@ -10,9 +10,9 @@ import (
 func TestHidesTime(t *testing.T) {
 	p := newPlanner(t)
 	names := schema.New([]schema.Relation{
-		{ID: "1", Schema: "public", Name: "timed", Columns: []schema.Column{{Name: "v"}, {Name: "at", Kind: instantType, Fill: schema.Clock, Time: InstantKind}, {Name: "made", Kind: "1114/-1", Fill: schema.Clock, Time: "1114/-1 now()"}}},
+		{ID: "1", Schema: "public", Name: "timed", Columns: []schema.Column{{Name: "v"}, {Name: "at", Kind: instantType, Fill: schema.Clock, Time: ExactTxTimeKind}, {Name: "made", Kind: "1114/-1", Fill: schema.Clock, Time: "1114/-1 now()"}}},
 		{ID: "2", Schema: "public", Name: "plain", Columns: []schema.Column{{Name: "v"}, {Name: "at", Kind: instantType}}},
-	}).In([]string{"public"})
+	}).ResolverFor([]string{"public"})
 	for sql, want := range map[string]bool{
 		"SELECT now()::date": true, "SELECT date_trunc('day', NOW())": true, "SELECT CURRENT_DATE": true, "SELECT extract(epoch FROM current_timestamp)": true, "SELECT age(x) FROM plain": true,
 		"SELECT v FROM plain WHERE at < now()": true, "SELECT now() FROM plain": true, "SELECT now() LIMIT 0": true, "SELECT now() UNION SELECT at FROM plain": true, "SELECT 1; SELECT now()": true,
@@ -27,9 +27,9 @@ func TestHidesTime(t *testing.T) {
 		"SELECT now FROM plain AS t(now)": true, // by its words
 		"SELECT 1":                        false, "SELECT * FROM timed": false, "SET x = now": false, "": false, "SELECT 'now()'": false, "WITH x AS (INSERT INTO plain (v) VALUES ('x') RETURNING *) SELECT 1": false, "WITH x AS (INSERT INTO timed (v) VALUES ('x')) SELECT 1": false, "SELECT (": false,
 	} {
-		if got := HidesTime(p, sql, names); got != want {
+		if got := MayHideTxTime(p, sql, names); got != want {
 			t.Errorf("%s: hides the time is %t", sql, got)
-		} else if got && !MayUseTime([]byte(sql)) {
+		} else if got && !MayUseTxTime([]byte(sql)) {
 			t.Errorf("%s is not seen by the quick look", sql)
 		}
 	}

@@ -20,7 +20,7 @@ var spliced = []string{"uuid_generate_v4()", "now()", "nextval('q')", "(SELECT u
 // splices are the texts in which each of spliced has the place of each token of a statement that may be, or
 // end, an expression.
 func splices(sql string, yield func(string)) {
-	ph := parse.LexPhrase([]byte(sql), 0, len(sql))
+	ph := parse.LexTokens([]byte(sql), 0, len(sql))
 	for i := range ph.Tokens {
 		switch ph.Tokens[i].Kind {
 		case parse.WordToken, parse.QuotedToken, parse.StringToken, parse.NumberToken, parse.ParamToken:
@@ -65,7 +65,7 @@ func TestSplicedExpressions(t *testing.T) {
 		if texts++; every > 1 && random.IntN(every) > 0 {
 			return
 		}
-		if len(r.planners[0].Statements(sql)) == 0 {
+		if len(r.planners[0].StatementTrees(sql)) == 0 {
 			return
 		}
 		valid++
@@ -92,7 +92,7 @@ func FuzzSplice(f *testing.F) {
 		f.Add(seed, "uuid_generate_v4()", uint8(3))
 	}
 	f.Fuzz(func(t *testing.T, sql, call string, place uint8) {
-		ph := parse.LexPhrase([]byte(sql), 0, len(sql))
+		ph := parse.LexTokens([]byte(sql), 0, len(sql))
 		if len(ph.Tokens) == 0 {
 			return
 		}
@@ -109,21 +109,21 @@ const overlap = "cannot rewrite the statement: two changes to it overlap"
 // textReaders are what reads texts of clients, in each configuration of rules.
 type textReaders struct {
 	planners []*rewrite.Planner
-	names    *schema.Names
-	given    Given
+	names    *schema.NameResolver
+	given    FirstRunValues
 }
 
 func readersOfTexts(t testing.TB) *textReaders {
 	names := schema.New([]schema.Relation{
-		{ID: "1", Schema: "public", Name: "t", Columns: []schema.Column{{Name: "a"}, {Name: "k", Mapped: true}, {Name: "v", Kind: instantType, Fill: schema.Clock, Time: InstantKind}}, Key: []string{"a", "k"}},
+		{ID: "1", Schema: "public", Name: "t", Columns: []schema.Column{{Name: "a"}, {Name: "k", Mapped: true}, {Name: "v", Kind: instantType, Fill: schema.Clock, Time: ExactTxTimeKind}}, Key: []string{"a", "k"}},
 		{ID: "2", Schema: "public", Name: "u", Columns: []schema.Column{{Name: "Id", Mapped: true}, {Name: "n", Fill: schema.Drawn}}, Key: []string{"Id"}},
 		{ID: "3", Schema: "public", Name: "plain", Columns: []schema.Column{{Name: "a", Fill: schema.Drawn, Always: true}, {Name: "k"}}, Key: []string{"a"}},
-	}).In([]string{"public"})
+	}).ResolverFor([]string{"public"})
 	return &textReaders{
 		planners: []*rewrite.Planner{newPlanner(t), plannerBy(t, allRules), plannerBy(t, func(r *rewrite.Rules) { r.Bytea = rewrite.ByteaHex }), plannerBy(t, func(r *rewrite.Rules) { r.Bytea = rewrite.ByteaHexCast })},
 		names:    names,
-		given: Given{Knows: func(string) bool { return true }, Time: func(string) string { return "'T'" }, Clock: true,
-			Value: func(c Cell) string { return fmt.Sprintf("'%d of %d'", c.Column, c.Row) }},
+		given: FirstRunValues{Knows: func(string) bool { return true }, Time: func(string) string { return "'T'" }, Clock: true,
+			Value: func(c AnswerCell) string { return fmt.Sprintf("'%d of %d'", c.Column, c.Row) }},
 	}
 }
 
@@ -135,23 +135,23 @@ func (r *textReaders) read(sql string) (err error) {
 		}
 	}()
 	for i, p := range r.planners {
-		for _, names := range []*schema.Names{nil, r.names} {
-			plan := p.PlanIn([]byte(sql), names)
+		for _, names := range []*schema.NameResolver{nil, r.names} {
+			plan := p.PlanWithNames([]byte(sql), names)
 			for _, st := range plan.Statements {
 				if st.Refusal != nil && st.Refusal.Message == overlap {
 					return fmt.Errorf("planner %d: %s", i, st.Refusal.Message)
 				}
 			}
-			p.Split(plan)
-			p.Chunked(plan)
+			p.SplitPlan(plan)
+			p.BatchedDelete(plan)
 			if plan.Text == "" {
 				continue
 			}
-			if len(p.Statements(plan.Text)) == 0 {
+			if len(p.StatementTrees(plan.Text)) == 0 {
 				return fmt.Errorf("planner %d: became %q, which is no text", i, plan.Text)
 			}
 		}
-		p.Linter().Read(sql)
+		p.NewLinter().LintStatements(sql)
 	}
 	return r.readTimes(sql)
 }
@@ -159,24 +159,24 @@ func (r *textReaders) read(sql string) (err error) {
 // readTimes has a text read by what gives it values when its transaction is run again.
 func (r *textReaders) readTimes(sql string) error {
 	p := r.planners[0]
-	p.InSchema([]byte(sql), "x")
-	HidesTime(p, sql, r.names)
-	Instants(p, sql)
-	SurveyOf(p, sql, r.names)
-	Observes(p, sql, r.names)
-	Draws(p, sql)
-	p.Pieces(sql)
-	var stored StoredTimes
-	stored.Note(p, sql, r.names)
-	stored.Read(p, sql, r.names)
-	made := []string{AtInstant(p, sql, func() string { return "'T'" })}
-	if in := TimedOf(p, sql, r.names); in != nil {
-		in.Survey(r.given)
-		in.GivesTime(r.given)
-		made = append(made, in.With(r.given))
+	p.AdaptToSchema([]byte(sql), "x")
+	MayHideTxTime(p, sql, r.names)
+	TxTimeColumns(p, sql)
+	EffectsOf(p, sql, r.names)
+	DependsOnData(p, sql, r.names)
+	ClassifyGenerated(p, sql)
+	p.SplitStatements(sql)
+	var stored StoredTxTimes
+	stored.RecordText(p, sql, r.names)
+	stored.MayReturnStored(p, sql, r.names)
+	made := []string{ReplaceTxTime(p, sql, func() string { return "'T'" })}
+	if in := ParseTimed(p, sql, r.names); in != nil {
+		in.EffectsWith(r.given)
+		in.TakesTxTime(r.given)
+		made = append(made, in.WithFirstRun(r.given))
 	}
 	for _, text := range made {
-		if text != "" && len(p.Statements(text)) == 0 {
+		if text != "" && len(p.StatementTrees(text)) == 0 {
 			return fmt.Errorf("given a time, it became %q, which is no text", text)
 		}
 	}

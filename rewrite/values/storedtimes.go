@@ -11,54 +11,54 @@ import (
 // tableName is a relation's name with its schema.
 type tableName struct{ schema, name string }
 
-// StoredTimes records the columns in which a transaction has stored its time.
-type StoredTimes struct{ in []storedTime }
+// StoredTxTimes records the columns in which a transaction has stored its time.
+type StoredTxTimes struct{ in []storedTimeColumns }
 
-// storedTime lists columns of one relation that hold the time; nil columns mean any. An empty tableName is an
+// storedTimeColumns lists columns of one relation that hold the time; nil columns mean any. An empty tableName is an
 // unknown relation.
-type storedTime struct {
+type storedTimeColumns struct {
 	tableName
 	columns []string // nil means any column
 }
 
-// Note records which columns a text may set to the time.
-func (t *StoredTimes) Note(p *rewrite.Planner, sql string, names *schema.Names) {
+// RecordText records which columns a text may set to the time.
+func (t *StoredTxTimes) RecordText(p *rewrite.Planner, sql string, names *schema.NameResolver) {
 	timed, inserts, _ := timeWords([]byte(sql))
 	if !timed && !inserts {
 		return
 	}
-	for _, node := range p.Statements(sql) {
-		t.note(node, timed, names, 0)
+	for _, node := range p.StatementTrees(sql) {
+		t.recordNode(node, timed, names, 0)
 	}
 }
 
-// note records statements that store the time, by an expression or by a default. timed reports that the text
+// recordNode records statements that store the time, by an expression or by a default. timed reports that the text
 // contains an expression for the time.
-func (t *StoredTimes) note(m parse.Message, timed bool, names *schema.Names, depth int) {
+func (t *StoredTxTimes) recordNode(m parse.TreeNode, timed bool, names *schema.NameResolver, depth int) {
 	if depth > maxDepth {
-		t.add(storedTime{})
+		t.add(storedTimeColumns{})
 		return
 	}
-	switch m.Name() {
+	switch m.TypeName() {
 	case "InsertStmt", "MergeStmt", "UpdateStmt":
 		relation := m.Child("relation")
 		r := names.Relation(relation.Text("schemaname"), relation.Text("relname"))
 		switch {
 		case r == nil, r.View:
-			t.add(storedTime{})
+			t.add(storedTimeColumns{})
 		case timed:
-			t.add(storedTime{tableName: tableName{r.Schema, r.Name}})
-		case !m.Is("UpdateStmt") && fillsTime(relation, names):
-			t.add(storedTime{tableName{r.Schema, r.Name}, timeColumns(r)})
+			t.add(storedTimeColumns{tableName: tableName{r.Schema, r.Name}})
+		case !m.Is("UpdateStmt") && hasTimeDefault(relation, names):
+			t.add(storedTimeColumns{tableName{r.Schema, r.Name}, timeDefaultColumns(r)})
 		}
 	}
-	for child := range m.Nodes() {
-		t.note(child, timed, names, depth+1)
+	for child := range m.Children() {
+		t.recordNode(child, timed, names, depth+1)
 	}
 }
 
-// timeColumns returns the columns whose default is the time, and those that may be computed from it.
-func timeColumns(r *schema.Relation) (columns []string) {
+// timeDefaultColumns returns the columns whose default is the time, and those that may be computed from it.
+func timeDefaultColumns(r *schema.Relation) (columns []string) {
 	for _, c := range r.Columns {
 		if c.Fill == schema.Clock || c.Computed {
 			columns = append(columns, c.Name)
@@ -67,8 +67,8 @@ func timeColumns(r *schema.Relation) (columns []string) {
 	return columns
 }
 
-func (t *StoredTimes) add(s storedTime) {
-	known := func(k storedTime) bool {
+func (t *StoredTxTimes) add(s storedTimeColumns) {
+	known := func(k storedTimeColumns) bool {
 		return k.tableName == s.tableName && (k.columns == nil || slices.Equal(k.columns, s.columns))
 	}
 	if !slices.ContainsFunc(t.in, known) {
@@ -76,12 +76,12 @@ func (t *StoredTimes) add(s storedTime) {
 	}
 }
 
-// Read reports whether a text may return a recorded transaction time to the client.
-func (t *StoredTimes) Read(p *rewrite.Planner, sql string, names *schema.Names) bool {
+// MayReturnStored reports whether a text may return a recorded transaction time to the client.
+func (t *StoredTxTimes) MayReturnStored(p *rewrite.Planner, sql string, names *schema.NameResolver) bool {
 	if len(t.in) == 0 {
 		return false
 	}
-	return slices.ContainsFunc(p.Statements(sql), func(node parse.Message) bool {
+	return slices.ContainsFunc(p.StatementTrees(sql), func(node parse.TreeNode) bool {
 		r := timeReader{stored: t.in, names: names}
 		r.visit(node, 0)
 		return r.readsTime()
@@ -90,8 +90,8 @@ func (t *StoredTimes) Read(p *rewrite.Planner, sql string, names *schema.Names) 
 
 // timeReader searches one statement for reads of recorded times.
 type timeReader struct {
-	stored []storedTime
-	names  *schema.Names
+	stored []storedTimeColumns
+	names  *schema.NameResolver
 	any    bool     // it may read any column
 	rows   bool     // it reads columns without naming them: by a star, a natural join or an alias
 	of     []string // the names of recorded columns, and of their relations, which denote whole rows
@@ -102,13 +102,13 @@ func (r *timeReader) readsTime() bool {
 	return r.any || len(r.of) > 0 && (r.rows || slices.ContainsFunc(r.named, func(name string) bool { return slices.Contains(r.of, name) }))
 }
 
-func (r *timeReader) visit(m parse.Message, depth int) {
-	target := parse.Message{}
-	switch m.Name() {
+func (r *timeReader) visit(m parse.TreeNode, depth int) {
+	target := parse.TreeNode{}
+	switch m.TypeName() {
 	case "RangeVar":
-		r.relation(m)
+		r.visitRelation(m)
 	case "FuncCall":
-		r.any = r.any || callsUnknown(m)
+		r.any = r.any || isUnknownCall(m)
 	case "A_Star":
 		r.rows = true
 	case "JoinExpr": // the alias of a join may be read as a whole row
@@ -116,7 +116,7 @@ func (r *timeReader) visit(m parse.Message, depth int) {
 	case "CopyStmt":
 		r.rows = r.rows || !m.Has("attlist")
 	case "ColumnRef":
-		r.column(m)
+		r.visitColumn(m)
 		return
 	case "String":
 		r.named = append(r.named, m.Text("sval"))
@@ -130,15 +130,15 @@ func (r *timeReader) visit(m parse.Message, depth int) {
 	if r.any = r.any || depth > maxDepth; r.any {
 		return
 	}
-	for child := range m.Nodes() {
-		if target.Shape == nil || !child.Same(target) {
+	for child := range m.Children() {
+		if target.Shape == nil || !child.IsSameNode(target) {
 			r.visit(child, depth+1)
 		}
 	}
 }
 
-// column processes a column reference. Names before the last one are those of relations.
-func (r *timeReader) column(m parse.Message) {
+// visitColumn processes a column reference. Names before the last one are those of relations.
+func (r *timeReader) visitColumn(m parse.TreeNode) {
 	fields := slices.Collect(m.List("fields"))
 	if last := fields[len(fields)-1]; last.Is("String") {
 		r.named = append(r.named, last.Text("sval"))
@@ -147,8 +147,8 @@ func (r *timeReader) column(m parse.Message) {
 	}
 }
 
-// relation processes a relation that is read. Catalogs contain no recorded times.
-func (r *timeReader) relation(m parse.Message) {
+// visitRelation processes a relation that is read. Catalogs contain no recorded times.
+func (r *timeReader) visitRelation(m parse.TreeNode) {
 	name := tableName{m.Text("schemaname"), m.Text("relname")}
 	found := r.names.Relation(name.schema, name.name)
 	if found != nil {

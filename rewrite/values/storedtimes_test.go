@@ -10,11 +10,11 @@ import (
 func TestStoredTimes(t *testing.T) {
 	p := newPlanner(t)
 	names := schema.New([]schema.Relation{
-		{ID: "1", Schema: "public", Name: "timed", Columns: []schema.Column{{Name: "v"}, {Name: "at", Kind: instantType, Fill: schema.Clock, Time: InstantKind}, {Name: "twice", Computed: true}}},
+		{ID: "1", Schema: "public", Name: "timed", Columns: []schema.Column{{Name: "v"}, {Name: "at", Kind: instantType, Fill: schema.Clock, Time: ExactTxTimeKind}, {Name: "twice", Computed: true}}},
 		{ID: "2", Schema: "public", Name: "plain", Columns: []schema.Column{{Name: "v"}, {Name: "at", Kind: instantType}}},
 		{ID: "3", Schema: "public", Name: "seen", View: true},
 		{Schema: "pg_catalog", Name: "pg_prepared_statements", View: true},
-	}).In([]string{"pg_catalog", "public"})
+	}).ResolverFor([]string{"pg_catalog", "public"})
 	for _, of := range []struct {
 		stores, reads string
 		want          bool
@@ -62,8 +62,8 @@ func TestStoredTimes(t *testing.T) {
 		{"INSERT INTO nowhere VALUES (1)", "SELECT 1", false},
 		{"SELECT now()", "SELECT at FROM timed", false},
 	} {
-		var stored StoredTimes
-		if stored.Note(p, of.stores, names); stored.Read(p, of.reads, names) != of.want {
+		var stored StoredTxTimes
+		if stored.RecordText(p, of.stores, names); stored.MayReturnStored(p, of.reads, names) != of.want {
 			t.Errorf("%s, then %s: is not %v", of.stores, of.reads, of.want)
 		}
 	}

@@ -14,7 +14,7 @@ func TestSurvey(t *testing.T) {
 		{Schema: "public", Name: "seen", View: true},
 		{Schema: "public", Name: "told", Columns: []schema.Column{{Name: "at", Kind: instantType}, {Name: "word"}, {Name: "v"}}},
 	})
-	p, names := newPlanner(t), s.In([]string{"public"})
+	p, names := newPlanner(t), s.ResolverFor([]string{"public"})
 	const nothing, time, both = 0, 1, 3
 	for sql, want := range map[string]int{
 		"": nothing, "-- x": nothing, "SELECT v FROM t WHERE id = $1": nothing, "UPDATE t SET v = v + 1": nothing, "INSERT INTO t (v) VALUES (1)": nothing,
@@ -33,7 +33,7 @@ func TestSurvey(t *testing.T) {
 		"INSERT INTO odd DEFAULT VALUES": both, "SELECT setval('s', 1)": both, "SELECT mine()": both, "SELECT mine.lower('x')": both,
 		"TRUNCATE t": both, "CREATE SEQUENCE s": both, "DO $$ BEGIN END $$": both, "nonsense": both, "SELECT 1; ALTER SEQUENCE s RESTART": both,
 	} {
-		got := SurveyOf(p, sql, names)
+		got := EffectsOf(p, sql, names)
 		if got.Time != (want&time != 0) || got.Numbers != (want == both) {
 			t.Errorf("%q: %+v", sql, got)
 		}
@@ -43,12 +43,12 @@ func TestSurvey(t *testing.T) {
 // The server's own relations call no function of a user's; a view of a user's may.
 func TestSurveyOfViews(t *testing.T) {
 	s := schema.New([]schema.Relation{{Schema: "pg_catalog", Name: "pg_class", View: true}, {Schema: "information_schema", Name: "tables", View: true}, {Schema: "public", Name: "seen", View: true}, {Schema: "public", Name: "pg_class", View: true}})
-	p, names, shadowed := newPlanner(t), s.In([]string{"pg_catalog", "public"}), s.In([]string{"public", "pg_catalog"})
+	p, names, shadowed := newPlanner(t), s.ResolverFor([]string{"pg_catalog", "public"}), s.ResolverFor([]string{"public", "pg_catalog"})
 	for sql, want := range map[string][2]bool{
 		"SELECT 1 FROM pg_class": {false, true}, "SELECT 1 FROM pg_catalog.pg_class": {}, "SELECT 1 FROM information_schema.tables": {}, "SELECT 1 FROM public.pg_class": {true, true},
 		"SELECT 1 FROM seen": {true, true}, "SELECT 1 FROM pg_catalog.pg_class, seen": {true, true}, "SELECT 1 FROM seen, pg_catalog.pg_class": {true, true},
 	} {
-		if got := [2]bool{SurveyOf(p, sql, names).Views, SurveyOf(p, sql, shadowed).Views}; got != want {
+		if got := [2]bool{EffectsOf(p, sql, names).Views, EffectsOf(p, sql, shadowed).Views}; got != want {
 			t.Errorf("%q: %v, want %v", sql, got, want)
 		}
 	}
@@ -56,14 +56,14 @@ func TestSurveyOfViews(t *testing.T) {
 
 func TestDraws(t *testing.T) {
 	p := newPlanner(t)
-	for sql, want := range map[string]schema.Fill{
+	for sql, want := range map[string]schema.DefaultKind{
 		"SELECT nextval('s')": schema.Drawn, "select nextval('public.s'::regclass) as id, gen_random_uuid()": schema.Drawn, "SELECT random()::text;": schema.Drawn, "SELECT nextval($1)": schema.Drawn,
 		"SELECT clock_timestamp()": schema.Clock, "SELECT random(), pg_catalog.clock_timestamp()": schema.Clock,
 		"SELECT now()": schema.Clock, "SELECT CURRENT_TIMESTAMP, transaction_timestamp()": schema.Clock, "SELECT CURRENT_DATE": schema.Settled, "SELECT 1": schema.Settled, "SELECT": schema.Settled, "SELECT nextval('s') FROM t": schema.Settled, "SELECT nextval(mine())": schema.Settled, "SELECT my.nextval('s')": schema.Settled,
 		"SELECT nextval('s') UNION SELECT 1": schema.Settled, "SELECT nextval('s') WHERE random() > 0.5": schema.Settled, "SELECT nextval('s'), 1": schema.Settled, "SELECT DISTINCT nextval('s')": schema.Settled,
 		"SELECT nextval('s'); SELECT 1": schema.Settled, "SELECT nextval('s') INTO x": schema.Settled, "SELECT random()::mine": schema.Settled, "VALUES (random())": schema.Settled,
 	} {
-		if got := Draws(p, sql); got != want {
+		if got := ClassifyGenerated(p, sql); got != want {
 			t.Errorf("%s: %d, want %d", sql, got, want)
 		}
 	}
@@ -72,7 +72,7 @@ func TestDraws(t *testing.T) {
 func TestObserves(t *testing.T) {
 	s := schema.New([]schema.Relation{{Schema: "public", Name: "t", Columns: []schema.Column{{Name: "id", Fill: schema.Drawn}, {Name: "v"}}},
 		{Schema: "public", Name: "timed", Columns: []schema.Column{{Name: "id"}, {Name: "at", Fill: schema.Clock}}}})
-	p, names := newPlanner(t), s.In([]string{"public"})
+	p, names := newPlanner(t), s.ResolverFor([]string{"public"})
 	for sql, want := range map[string]bool{
 		"": false, "SELECT 1": false, "SELECT nextval('s'), random(), clock_timestamp(), currval('s')": false, "SELECT lower($1) || 'x'": false, "VALUES (1), (2)": false, "SET x.y = 1": false, "SHOW x.y": false,
 		"INSERT INTO t (v) VALUES ($1), (DEFAULT) RETURNING id, v": false, "INSERT INTO t DEFAULT VALUES": false, "INSERT INTO t (v) VALUES (lower('X')) RETURNING *": false, "CREATE TABLE x (a int)": false,
@@ -82,7 +82,7 @@ func TestObserves(t *testing.T) {
 		"INSERT INTO t (v) VALUES (1) ON CONFLICT DO NOTHING": true, "INSERT INTO t (v) VALUES ((SELECT 1 FROM t))": true, "INSERT INTO t (v) SELECT 1 FROM t": true, "INSERT INTO t (v) VALUES (mine())": true,
 		"WITH x AS (SELECT 1 FROM t) INSERT INTO t (v) VALUES (1)": true, "INSERT INTO t (v) VALUES (1) RETURNING (SELECT count(*) FROM t)": true, "FETCH 1 FROM c": true, "nonsense": true, "SELECT 1; SELECT v FROM t": true,
 	} {
-		if got := Observes(p, sql, names); got != want {
+		if got := DependsOnData(p, sql, names); got != want {
 			t.Errorf("%s: %v, want %v", sql, got, want)
 		}
 	}

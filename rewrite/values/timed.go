@@ -10,34 +10,34 @@ import (
 // covers INSERT ... VALUES (Insertion, upsert), INSERT ... SELECT (selection) and INSERTs in WITH queries
 // (within).
 
-// Timed is a statement that can get the time of its transaction.
-type Timed interface {
-	// With returns the statement with values of its first run, or "" if there are none to use.
-	With(g Given) string
-	// Survey returns the effects of the statement with values of its first run.
-	Survey(g Given) Survey
-	// GivesTime reports whether the statement gets the time.
-	GivesTime(g Given) bool
-	// Same reports whether names still resolve the statement's target tables to the same relations.
-	Same(names *schema.Names) bool
+// TimedStatement is a statement that can get the time of its transaction.
+type TimedStatement interface {
+	// WithFirstRun returns the statement with values of its first run, or "" if there are none to use.
+	WithFirstRun(g FirstRunValues) string
+	// Effects returns the effects of the statement with values of its first run.
+	EffectsWith(g FirstRunValues) Effects
+	// TakesTxTime reports whether the statement gets the time.
+	TakesTxTime(g FirstRunValues) bool
+	// ResolvesSame reports whether names still resolve the statement's target tables to the same relations.
+	ResolvesSame(names *schema.NameResolver) bool
 }
 
-// TimedOf returns a text with one statement as a Timed, or nil if the statement cannot get the transaction's time.
-func TimedOf(p *rewrite.Planner, sql string, names *schema.Names) Timed {
-	if in := InsertionOf(p, sql, names); in != nil {
+// ParseTimed returns a text with one statement as a Timed, or nil if the statement cannot get the transaction's time.
+func ParseTimed(p *rewrite.Planner, sql string, names *schema.NameResolver) TimedStatement {
+	if in := ParseInsertion(p, sql, names); in != nil {
 		return in
 	}
-	if in := insertionOf(p, sql, names, true); in != nil {
+	if in := parseInsertion(p, sql, names, true); in != nil {
 		return upsert{in}
 	}
-	statements := p.Statements(sql)
+	statements := p.StatementTrees(sql)
 	if names == nil || len(statements) != 1 {
 		return nil
 	}
-	if s := selectionOf(sql, statements[0], names); s != nil {
+	if s := parseInsertSelect(sql, statements[0], names); s != nil {
 		return s
 	}
-	if w := withinOf(p, sql, statements[0], names); w != nil {
+	if w := parseInsertsInWith(p, sql, statements[0], names); w != nil {
 		return w
 	}
 	return nil
@@ -47,25 +47,25 @@ func TimedOf(p *rewrite.Planner, sql string, names *schema.Names) Timed {
 // answer, because some of its rows existed before.
 type upsert struct{ *Insertion }
 
-func (u upsert) With(g Given) string {
+func (u upsert) WithFirstRun(g FirstRunValues) string {
 	g.Value = nil
-	return u.Insertion.With(g)
+	return u.Insertion.WithFirstRun(g)
 }
 
-func (u upsert) Survey(g Given) Survey {
+func (u upsert) EffectsWith(g FirstRunValues) Effects {
 	g.Value = nil
-	return u.Insertion.Survey(g)
+	return u.Insertion.EffectsWith(g)
 }
 
-// selection is an INSERT ... SELECT with a column list. A repetition does not use values of its first answer.
-type selection struct {
+// insertSelect is an INSERT ... SELECT with a column list. A repetition does not use values of its first answer.
+type insertSelect struct {
 	Insertion
 	first int // the token after SELECT or ALL
 }
 
-// selectionOf returns the selection of an INSERT, or nil. Queries that may refer to columns by number are
+// parseInsertSelect returns the selection of an INSERT, or nil. Queries that may refer to columns by number are
 // excluded.
-func selectionOf(sql string, node parse.Message, names *schema.Names) *selection {
+func parseInsertSelect(sql string, node parse.TreeNode, names *schema.NameResolver) *insertSelect {
 	if !node.Is("InsertStmt") || node.Has("with_clause") || !node.Has("cols") {
 		return nil
 	}
@@ -74,88 +74,88 @@ func selectionOf(sql string, node parse.Message, names *schema.Names) *selection
 		query.Has("distinct_clause", "group_clause", "sort_clause", "with_clause", "into_clause") {
 		return nil
 	}
-	s := &selection{Insertion: Insertion{sql: sql, names: names, node: node, ph: parse.LexPhrase([]byte(sql), 0, len(sql)), list: -1}}
-	s.pairs = s.ph.Pairs()
-	if s.relation, _ = names.Find(name.Text("schemaname"), name.Text("relname")); s.relation == nil || !s.returns(node, name) || !s.lists(node) {
+	s := &insertSelect{Insertion: Insertion{sql: sql, names: names, node: node, ph: parse.LexTokens([]byte(sql), 0, len(sql)), list: -1}}
+	s.pairs = s.ph.BracketPairs()
+	if s.relation, _ = names.FindRelation(name.Text("schemaname"), name.Text("relname")); s.relation == nil || !s.readReturning(node, name) || !s.readColumnList(node) {
 		return nil
 	}
 	s.first = s.head + 1
-	if s.ph.Word(s.first, "all") {
+	if s.ph.IsKeyword(s.first, "all") {
 		s.first++
 	}
-	if !s.ph.Word(s.head, "select") || s.first >= len(s.ph.Tokens) {
+	if !s.ph.IsKeyword(s.head, "select") || s.first >= len(s.ph.Tokens) {
 		return nil
 	}
 	return s
 }
 
-// With puts the columns with values of the first run before the others.
-func (s *selection) With(g Given) string {
+// WithFirstRun puts the columns with values of the first run before the others.
+func (s *insertSelect) WithFirstRun(g FirstRunValues) string {
 	g.Value = nil
 	var added []int
 	for i := range s.relation.Columns {
-		if _, timed := s.gives(i, g); timed && s.filled(i) {
+		if _, timed := s.valueSource(i, g); timed && s.isServerGenerated(i) {
 			added = append(added, i)
 		}
 	}
 	if len(added) == 0 {
 		return ""
 	}
-	return parse.Edited(s.sql, []parse.Edit{s.inFront(s.list+1, s.named(added)+", "), s.inFront(s.first, s.valued(added, 0, g)+", ")})
+	return parse.EditedText(s.sql, []parse.Edit{s.insertBefore(s.list+1, s.columnNamesSQL(added)+", "), s.insertBefore(s.first, s.valuesSQL(added, 0, g)+", ")})
 }
 
-func (s *selection) Survey(g Given) Survey {
+func (s *insertSelect) EffectsWith(g FirstRunValues) Effects {
 	g.Value = nil
-	return s.Insertion.Survey(g)
+	return s.Insertion.EffectsWith(g)
 }
 
-// within is a statement with INSERTs in WITH queries, and possibly an INSERT itself. A repetition does not use
+// insertsInWith is a statement with INSERTs in WITH queries, and possibly an INSERT itself. A repetition does not use
 // values of its first answer.
-type within struct {
+type insertsInWith struct {
 	p     *rewrite.Planner
 	sql   string
-	names *schema.Names
+	names *schema.NameResolver
 	parts []timedPart // the INSERTs in text order
 }
 
 // timedPart is one INSERT of a statement, and its offsets in the text.
 type timedPart struct {
 	start, end int
-	in         Timed
+	in         TimedStatement
 }
 
-// withinOf returns the statement with INSERTs in WITH queries as a within, or nil.
-func withinOf(p *rewrite.Planner, sql string, node parse.Message, names *schema.Names) *within {
-	switch node.Name() {
+// parseInsertsInWith returns the statement with INSERTs in WITH queries as a within, or nil.
+func parseInsertsInWith(p *rewrite.Planner, sql string, node parse.TreeNode, names *schema.NameResolver) *insertsInWith {
+	switch node.TypeName() {
 	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt":
 	default:
 		return nil
 	}
-	w := &within{p: p, sql: sql, names: names}
-	ph := parse.LexPhrase([]byte(sql), 0, len(sql))
-	pairs, all := ph.Pairs(), withs(node, 0, nil)
+	w := &insertsInWith{p: p, sql: sql, names: names}
+	ph := parse.LexTokens([]byte(sql), 0, len(sql))
+	pairs, all := ph.BracketPairs(), appendCTENames(node, 0, nil)
 	behind := -1
 	for cte := range node.Child("with_clause").List("ctes") {
-		open := ph.At(cte.Integer("location"))
+		open := ph.TokenAt(cte.Integer("location"))
 		if open < 0 {
 			return nil
 		}
-		if open++; ph.Punct(open, '(') && pairs[open] >= 0 { // a list of column names
+		if open++; ph.IsPunct(open, '(') && pairs[open] >= 0 { // a list of column names
 			open = int(pairs[open]) + 1
 		}
-		for ph.Word(open, "as") || ph.Word(open, "not") || ph.Word(open, "materialized") {
+		for ph.IsKeyword(open, "as") || ph.IsKeyword(open, "not") || ph.IsKeyword(open, "materialized") {
 			open++
 		}
-		if !ph.Punct(open, '(') || pairs[open] < 0 {
+		if !ph.IsPunct(open, '(') || pairs[open] < 0 {
 			return nil
 		}
 		behind = int(pairs[open]) + 1
 		if cte.Child("ctequery").Is("InsertStmt") {
-			w.add(int(ph.Tokens[open].End), int(ph.Tokens[behind-1].Start), all)
+			w.addInsert(int(ph.Tokens[open].End), int(ph.Tokens[behind-1].Start), all)
 		}
 	}
-	if node.Is("InsertStmt") && ph.Word(behind, "insert") {
-		w.add(int(ph.Tokens[behind].Start), len(sql), all)
+	if node.Is("InsertStmt") && ph.IsKeyword(behind, "insert") {
+		w.addInsert(int(ph.Tokens[behind].Start), len(sql), all)
 	}
 	if len(w.parts) == 0 {
 		return nil
@@ -163,15 +163,15 @@ func withinOf(p *rewrite.Planner, sql string, node parse.Message, names *schema.
 	return w
 }
 
-// add adds the INSERT between two offsets if it can get the time.
-func (w *within) add(start, end int, withs []string) {
-	in := TimedOf(w.p, w.sql[start:end], w.names)
+// addInsert adds the INSERT between two offsets if it can get the time.
+func (w *insertsInWith) addInsert(start, end int, withs []string) {
+	in := ParseTimed(w.p, w.sql[start:end], w.names)
 	switch in := in.(type) {
 	case *Insertion:
 		in.withs = withs
 	case upsert:
 		in.withs = withs
-	case *selection:
+	case *insertSelect:
 		in.withs = withs
 	default:
 		return
@@ -179,48 +179,48 @@ func (w *within) add(start, end int, withs []string) {
 	w.parts = append(w.parts, timedPart{start, end, in})
 }
 
-func (w *within) With(g Given) string {
+func (w *insertsInWith) WithFirstRun(g FirstRunValues) string {
 	g.Value = nil
 	var edits []parse.Edit
 	for _, part := range w.parts {
-		if text := part.in.With(g); text != "" {
+		if text := part.in.WithFirstRun(g); text != "" {
 			edits = append(edits, parse.Edit{Start: part.start, End: part.end, Text: text})
 		}
 	}
 	if len(edits) == 0 {
 		return ""
 	}
-	return parse.Edited(w.sql, edits)
+	return parse.EditedText(w.sql, edits)
 }
 
-// Survey combines the surveys of the INSERTs and of the statement without them.
-func (w *within) Survey(g Given) Survey {
+// EffectsWith combines the surveys of the INSERTs and of the statement without them.
+func (w *insertsInWith) EffectsWith(g FirstRunValues) Effects {
 	g.Value = nil
 	var edits []parse.Edit
-	var s Survey
+	var s Effects
 	for _, part := range w.parts {
 		edits = append(edits, parse.Edit{Start: part.start, End: part.end, Text: "SELECT NULL"})
-		s = s.Or(part.in.Survey(g))
+		s = s.Union(part.in.EffectsWith(g))
 	}
 	left, ok := parse.Apply(w.sql, edits)
 	if !ok {
-		return all
+		return allEffects
 	}
-	return s.Or(SurveyOf(w.p, left, w.names))
+	return s.Union(EffectsOf(w.p, left, w.names))
 }
 
-func (w *within) GivesTime(g Given) bool {
+func (w *insertsInWith) TakesTxTime(g FirstRunValues) bool {
 	for _, part := range w.parts {
-		if part.in.GivesTime(g) {
+		if part.in.TakesTxTime(g) {
 			return true
 		}
 	}
 	return false
 }
 
-func (w *within) Same(names *schema.Names) bool {
+func (w *insertsInWith) ResolvesSame(names *schema.NameResolver) bool {
 	for _, part := range w.parts {
-		if !part.in.Same(names) {
+		if !part.in.ResolvesSame(names) {
 			return false
 		}
 	}

@@ -14,9 +14,9 @@ func TestTimed(t *testing.T) {
 		{Schema: "public", Name: "odd", Columns: []schema.Column{{Name: "v"}, {Name: "at", Fill: schema.Clock, Time: "unknown"}}},
 		{Schema: "public", Name: "plain", Columns: []schema.Column{{Name: "v"}, {Name: "free", Kind: "1184/-1"}}},
 	})
-	p, names := newPlanner(t), s.In([]string{"public"})
-	given := Given{Knows: func(kind string) bool { return kind == "known" || kind == "1184/-1 now()" }, Time: func(string) string { return "'T'" },
-		Value: func(Cell) string { return "told" }}
+	p, names := newPlanner(t), s.ResolverFor([]string{"public"})
+	given := FirstRunValues{Knows: func(kind string) bool { return kind == "known" || kind == "1184/-1 now()" }, Time: func(string) string { return "'T'" },
+		Value: func(AnswerCell) string { return "told" }}
 	type want struct {
 		reads bool
 		with  string
@@ -49,16 +49,16 @@ func TestTimed(t *testing.T) {
 		"WITH x AS (INSERT INTO t (v) VALUES (1) ON CONFLICT (v) DO UPDATE SET v = 2) SELECT 1":                {false, `WITH x AS (INSERT INTO t (v, "at") VALUES (1, 'T') ON CONFLICT (v) DO UPDATE SET v = 2) SELECT 1`},
 		"INSERT INTO t (v) VALUES (1) RETURNING v":                                                             {false, `INSERT INTO t (v, "at") VALUES (1, 'T') RETURNING v`},
 	} {
-		in := TimedOf(p, sql, names)
+		in := ParseTimed(p, sql, names)
 		if in == nil {
 			t.Errorf("%s: cannot be given the time", sql)
 			continue
 		}
-		got := in.With(given)
-		if in.Survey(given).Time != want.reads || got != want.with || in.GivesTime(given) != (want.with != "") || !in.Same(names) {
-			t.Errorf("%s: reads %v, gives %v, %s", sql, in.Survey(given).Time, in.GivesTime(given), got)
+		got := in.WithFirstRun(given)
+		if in.EffectsWith(given).Time != want.reads || got != want.with || in.TakesTxTime(given) != (want.with != "") || !in.ResolvesSame(names) {
+			t.Errorf("%s: reads %v, gives %v, %s", sql, in.EffectsWith(given).Time, in.TakesTxTime(given), got)
 		}
-		if got != "" && len(p.Statements(got)) != 1 {
+		if got != "" && len(p.StatementTrees(got)) != 1 {
 			t.Errorf("%s: no statement", got)
 		}
 	}
@@ -67,8 +67,8 @@ func TestTimed(t *testing.T) {
 		"INSERT INTO t (v) SELECT 1 UNION SELECT 2", "INSERT INTO t (v) SELECT DISTINCT v FROM plain", "INSERT INTO t (v) (SELECT 1)", "INSERT INTO t (v) TABLE plain", "INSERT INTO nowhere (v) SELECT 1", "WITH x AS (INSERT INTO nowhere VALUES (1)) SELECT 1",
 		"INSERT INTO t (v) VALUES (1); SELECT 1", "", "nonsense", "EXPLAIN WITH x AS (INSERT INTO t (v) VALUES (1)) SELECT 1",
 	} {
-		if in := TimedOf(p, sql, names); in != nil {
-			t.Errorf("%s is given the time: %s", sql, in.With(given))
+		if in := ParseTimed(p, sql, names); in != nil {
+			t.Errorf("%s is given the time: %s", sql, in.WithFirstRun(given))
 		}
 	}
 }

@@ -15,33 +15,33 @@ import (
 //
 // The statement is handled as the INSERT ... VALUES with the same rows (Insertion).
 
-// unrolled returns an INSERT in SQLAlchemy's form as an INSERT ... VALUES with the same rows in the same order.
-// It returns "" for any other statement.
-func unrolled(sql string, node parse.Message) string {
-	u := unroller{Insertion{ph: parse.LexPhrase([]byte(sql), 0, len(sql))}}
-	u.pairs = u.ph.Pairs()
+// unrollInsertSelect returns an INSERT in SQLAlchemy's form as an INSERT ... VALUES with the same rows in the same
+// order. It returns "" for any other statement.
+func unrollInsertSelect(sql string, node parse.TreeNode) string {
+	u := unroller{Insertion{ph: parse.LexTokens([]byte(sql), 0, len(sql))}}
+	u.pairs = u.ph.BracketPairs()
 	query := node.Child("select_stmt")
-	rows, columns := source(query)
+	rows, columns := valuesSource(query)
 	if len(rows) == 0 || !node.Has("cols") {
 		return ""
 	}
-	at := u.ph.At(node.Child("relation").Integer("location"))
+	at := u.ph.TokenAt(node.Child("relation").Integer("location"))
 	if at < 0 {
 		return ""
 	}
-	if at = u.ph.Qualified(at); u.ph.Word(at, "as") {
+	if at = u.ph.AfterQualifiedName(at); u.ph.IsKeyword(at, "as") {
 		at += 2
 	}
-	if !u.ph.Punct(at, '(') || u.pairs[at] < 0 {
+	if !u.ph.IsPunct(at, '(') || u.pairs[at] < 0 {
 		return ""
 	}
 	head := int(u.pairs[at]) + 1
-	made, open := u.targets(query, head, columns)
+	made, open := u.resultCasts(query, head, columns)
 	if made == nil {
 		return ""
 	}
-	texts, end := u.values(rows, open, made)
-	if texts == "" || !u.behind(end, columns) {
+	texts, end := u.rowsText(rows, open, made)
+	if texts == "" || !u.endsLikeSQLAlchemy(end, columns) {
 		return ""
 	}
 	last := int(u.ph.Tokens[end+6+2*len(columns)].End)
@@ -51,9 +51,9 @@ func unrolled(sql string, node parse.Message) string {
 // unroller reads the tokens of an INSERT in SQLAlchemy's form.
 type unroller struct{ Insertion }
 
-// source returns the rows and the column names of the VALUES in SQLAlchemy's form. The rows lack the trailing
+// valuesSource returns the rows and the column names of the VALUES in SQLAlchemy's form. The rows lack the trailing
 // number, and the names include its column. It returns nothing for any other query.
-func source(query parse.Message) (rows [][]parse.Message, columns []string) {
+func valuesSource(query parse.TreeNode) (rows [][]parse.TreeNode, columns []string) {
 	from, sort := slices.Collect(query.List("from_clause")), slices.Collect(query.List("sort_clause"))
 	if len(from) != 1 || len(sort) != 1 || !from[0].Is("RangeSubselect") || !sort[0].Child("node").Is("ColumnRef") || from[0].Flag("lateral") || parse.SetOperation(query.Integer("op")) > parse.SETOP_NONE ||
 		query.Has("distinct_clause", "into_clause", "where_clause", "group_clause", "having_clause", "window_clause", "values_lists", "limit_offset", "limit_count", "locking_clause", "with_clause") {
@@ -66,41 +66,41 @@ func source(query parse.Message) (rows [][]parse.Message, columns []string) {
 		sort[0].Has("use_op") || values.Has("sort_clause", "limit_offset", "limit_count", "locking_clause", "with_clause") {
 		return nil, nil
 	}
-	return numbered(values, len(columns)), columns
+	return unnumberedRows(values, len(columns)), columns
 }
 
-// numbered returns the rows of a VALUES without their trailing number. It returns nil if the number does not
+// unnumberedRows returns the rows of a VALUES without their trailing number. It returns nil if the number does not
 // increase, or if a column has values of several types.
-func numbered(values parse.Message, columns int) (rows [][]parse.Message) {
+func unnumberedRows(values parse.TreeNode, columns int) (rows [][]parse.TreeNode) {
 	was := -1
 	for list := range values.List("values_lists") {
-		row := list.Wrapped("items")
+		row := list.WrappedNodes("items")
 		if len(row) != columns {
 			return nil
 		}
-		number := row[len(row)-1].Kind()
+		number := row[len(row)-1].NodeContent()
 		if n := number.Child("ival"); !number.Is("A_Const") || number.Flag("isnull") || n.Shape == nil || n.Integer("ival") <= was {
 			return nil
 		}
 		was = number.Child("ival").Integer("ival")
 		row = row[:len(row)-1]
 		for i := range row {
-			row[i] = row[i].Kind()
+			row[i] = row[i].NodeContent()
 		}
 		rows = append(rows, row)
 	}
 	for i := range columns - 1 {
-		if !alike(rows, i) {
+		if !hasOneType(rows, i) {
 			return nil
 		}
 	}
 	return rows
 }
 
-// alike reports whether all values of a column, apart from NULL, are casts to one type or constants of one
+// hasOneType reports whether all values of a column, apart from NULL, are casts to one type or constants of one
 // kind.
-func alike(rows [][]parse.Message, column int) bool {
-	var first parse.Message
+func hasOneType(rows [][]parse.TreeNode, column int) bool {
+	var first parse.TreeNode
 	for _, row := range rows {
 		switch n := row[column]; {
 		case n.Is("A_Const") && n.Flag("isnull"):
@@ -108,16 +108,16 @@ func alike(rows [][]parse.Message, column int) bool {
 			return false
 		case first.Shape == nil:
 			first = n
-		case first.Name() != n.Name(), n.Is("TypeCast") && !(parse.Intents{}).Equal(first.Child("type_name"), n.Child("type_name")),
-			n.Is("A_Const") && constantKind(n) != constantKind(first):
+		case first.TypeName() != n.TypeName(), n.Is("TypeCast") && !(parse.TreeChanges{}).Equal(first.Child("type_name"), n.Child("type_name")),
+			n.Is("A_Const") && constantField(n) != constantField(first):
 			return false
 		}
 	}
 	return true
 }
 
-// constantKind returns the field of a constant that holds its value.
-func constantKind(n parse.Message) string {
+// constantField returns the field of a constant that holds its value.
+func constantField(n parse.TreeNode) string {
 	for _, field := range [...]string{"ival", "fval", "boolval", "sval", "bsval"} {
 		if n.Has(field) {
 			return field
@@ -126,22 +126,22 @@ func constantKind(n parse.Message) string {
 	return ""
 }
 
-// targets returns the value and the cast of each result column. head is the token SELECT, and open becomes the
+// resultCasts returns the value and the cast of each result column. head is the token SELECT, and open becomes the
 // token FROM.
-func (u *unroller) targets(query parse.Message, head int, columns []string) (made []madeOf, open int) {
-	if !u.ph.Word(head, "select") {
+func (u *unroller) resultCasts(query parse.TreeNode, head int, columns []string) (made []castColumn, open int) {
+	if !u.ph.IsKeyword(head, "select") {
 		return nil, 0
 	}
 	open = head + 1
-	for open < len(u.ph.Tokens) && !u.ph.Word(open, "from") {
-		if u.ph.Punct(open, '(') || u.ph.Punct(open, '[') {
+	for open < len(u.ph.Tokens) && !u.ph.IsKeyword(open, "from") {
+		if u.ph.IsPunct(open, '(') || u.ph.IsPunct(open, '[') {
 			if open = int(u.pairs[open]); open < 0 {
 				return nil, 0
 			}
 		}
 		open++
 	}
-	items := u.between(head+1, open)
+	items := u.itemsBetween(head+1, open)
 	for target := range query.List("target_list") {
 		n := target.Child("val")
 		if n.Is("TypeCast") {
@@ -155,10 +155,10 @@ func (u *unroller) targets(query parse.Message, head int, columns []string) (mad
 			return nil, 0
 		}
 		it, i := items[len(made)], slices.Index(columns, names[0])
-		if i < 0 || i == len(columns)-1 || !u.ph.Name(it.first) || n.Integer("location") != int(u.ph.Tokens[it.first].Start) {
+		if i < 0 || i == len(columns)-1 || !u.ph.IsName(it.first) || n.Integer("location") != int(u.ph.Tokens[it.first].Start) {
 			return nil, 0
 		}
-		made = append(made, madeOf{i, string(u.ph.Text[u.ph.Tokens[it.first].End:u.ph.Tokens[it.last].End])})
+		made = append(made, castColumn{i, string(u.ph.Text[u.ph.Tokens[it.first].End:u.ph.Tokens[it.last].End])})
 	}
 	if len(made) != len(items) {
 		return nil, 0
@@ -166,22 +166,22 @@ func (u *unroller) targets(query parse.Message, head int, columns []string) (mad
 	return made, open
 }
 
-// madeOf is a result column: the index of a value in its row, and the text of the cast.
-type madeOf struct {
+// castColumn is a result column: the index of a value in its row, and the text of the cast.
+type castColumn struct {
 	value int
 	cast  string
 }
 
-// values returns the rows as they are inserted, or "" if the text is not in SQLAlchemy's form. open is the
+// rowsText returns the rows as they are inserted, or "" if the text is not in SQLAlchemy's form. open is the
 // token FROM, and end becomes the token that closes the subquery.
-func (u *unroller) values(rows [][]parse.Message, open int, made []madeOf) (texts string, end int) {
-	if !u.ph.Punct(open+1, '(') || !u.ph.Word(open+2, "values") || u.pairs[open+1] < 0 {
+func (u *unroller) rowsText(rows [][]parse.TreeNode, open int, made []castColumn) (texts string, end int) {
+	if !u.ph.IsPunct(open+1, '(') || !u.ph.IsKeyword(open+2, "values") || u.pairs[open+1] < 0 {
 		return "", 0
 	}
 	end, open = int(u.pairs[open+1]), open+3
 	var b strings.Builder
 	for n, row := range rows {
-		items := u.spans(open)
+		items := u.parenItems(open)
 		if len(items) != len(row)+1 {
 			return "", 0
 		}
@@ -192,7 +192,7 @@ func (u *unroller) values(rows [][]parse.Message, open int, made []madeOf) (text
 			b.WriteString(map[bool]string{true: "(", false: ", "}[i == 0])
 			it := items[m.value]
 			text := "(" + string(u.ph.Text[u.ph.Tokens[it.first].Start:u.ph.Tokens[it.last].End]) + ")"
-			if untyped(rows, m.value) { // a subquery gives these constants the type text
+			if isUntypedColumn(rows, m.value) { // a subquery gives these constants the type text
 				text = "(" + text + "::text)"
 			}
 			b.WriteString(text + m.cast)
@@ -206,21 +206,21 @@ func (u *unroller) values(rows [][]parse.Message, open int, made []madeOf) (text
 	return b.String(), end
 }
 
-// untyped reports whether a column has only string constants and NULL, which have no type of their own.
-func untyped(rows [][]parse.Message, column int) bool {
-	return !slices.ContainsFunc(rows, func(row []parse.Message) bool {
+// isUntypedColumn reports whether a column has only string constants and NULL, which have no type of their own.
+func isUntypedColumn(rows [][]parse.TreeNode, column int) bool {
+	return !slices.ContainsFunc(rows, func(row []parse.TreeNode) bool {
 		n := row[column]
-		return !n.Is("A_Const") || !n.Flag("isnull") && constantKind(n) != "sval"
+		return !n.Is("A_Const") || !n.Flag("isnull") && constantField(n) != "sval"
 	})
 }
 
-// behind reports whether only the column names and ORDER BY follow the subquery, which ends at token end.
+// endsLikeSQLAlchemy reports whether only the column names and ORDER BY follow the subquery, which ends at token end.
 // RETURNING, ON or the end must follow.
-func (u *unroller) behind(end int, columns []string) bool {
+func (u *unroller) endsLikeSQLAlchemy(end int, columns []string) bool {
 	open := end + 3
-	if !u.ph.Word(end+1, "as") || !u.ph.Punct(open, '(') || int(u.pairs[open]) != open+2*len(columns) {
+	if !u.ph.IsKeyword(end+1, "as") || !u.ph.IsPunct(open, '(') || int(u.pairs[open]) != open+2*len(columns) {
 		return false
 	}
 	last := open + 2*len(columns) + 3
-	return u.ph.Words(last-2, "order", "by") && u.ph.Name(last) && (last+1 == len(u.ph.Tokens) || u.ph.Word(last+1, "returning") || u.ph.Word(last+1, "on") || u.ph.Punct(last+1, ';'))
+	return u.ph.AreKeywords(last-2, "order", "by") && u.ph.IsName(last) && (last+1 == len(u.ph.Tokens) || u.ph.IsKeyword(last+1, "returning") || u.ph.IsKeyword(last+1, "on") || u.ph.IsPunct(last+1, ';'))
 }

@@ -37,15 +37,15 @@ func TestUnrolled(t *testing.T) {
 		"INSERT INTO t (a, b) SELECT p0, p1 FROM u WHERE p0 = 1 ORDER BY 1":                                                             "",
 		"INSERT INTO t (a, b) SELECT p0, p1 FROM (VALUES ('a', 1, 0))" + behind + " UNION ALL SELECT 1, 2":                              "",
 	} {
-		statements := p.Statements(sql)
+		statements := p.StatementTrees(sql)
 		if len(statements) != 1 {
 			continue // the grammar takes no such thing
 		}
-		got := unrolled(sql, statements[0])
+		got := unrollInsertSelect(sql, statements[0])
 		if got != want {
 			t.Errorf("%s:\n got %s\nwant %s", sql, got, want)
 		}
-		if got != "" && len(p.Statements(got)) != 1 {
+		if got != "" && len(p.StatementTrees(got)) != 1 {
 			t.Errorf("%s: no statement", got)
 		}
 	}

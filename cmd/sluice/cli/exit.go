@@ -28,7 +28,7 @@ func Execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 		return ExitOK
 	}
 	if bad, ok := errors.AsType[*config.Error](err); ok && len(bad.Problems) > 0 {
-		fmt.Fprintf(stderr, "sluice: the configuration has %s:\n", Plural(len(bad.Problems), "problem"))
+		fmt.Fprintf(stderr, "sluice: the configuration has %s:\n", FormatCount(len(bad.Problems), "problem"))
 		fmt.Fprintf(stderr, "  %s\n", strings.Join(bad.Problems, "\n  "))
 		return ExitUsage
 	}
@@ -45,16 +45,16 @@ type runtimeError struct{ error }
 
 func (e *runtimeError) Unwrap() error { return e.error }
 
-// AtRuntime marks an error as a failure while running; nil stays nil.
-func AtRuntime(err error) error {
+// AsRuntimeError marks an error as a failure while running; nil stays nil.
+func AsRuntimeError(err error) error {
 	if err == nil {
 		return nil
 	}
 	return &runtimeError{err}
 }
 
-// Plural returns a count with its noun, such as "1 file" and "2 files".
-func Plural(n int, noun string) string {
+// FormatCount returns a count with its noun, such as "1 file" and "2 files".
+func FormatCount(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

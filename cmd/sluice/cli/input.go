@@ -12,12 +12,12 @@ func ReadInput(name string, stdin io.Reader) (string, error) {
 		text, err := io.ReadAll(stdin)
 		return string(text), err
 	}
-	return ReadRegular(name)
+	return ReadRegularFile(name)
 }
 
-// ReadRegular returns the text of a regular file. It refuses pipes and devices, which may have no
+// ReadRegularFile returns the text of a regular file. It refuses pipes and devices, which may have no
 // end.
-func ReadRegular(name string) (string, error) {
+func ReadRegularFile(name string) (string, error) {
 	switch info, err := os.Stat(name); {
 	case err != nil:
 		return "", err

@@ -17,19 +17,19 @@ func NewRoot(commands ...*cobra.Command) *cobra.Command {
 		Short: "A Postgres wire proxy in front of Amazon Aurora DSQL",
 		Long: "Sluice lets stock Postgres clients work on Amazon Aurora DSQL: they connect to it\n" +
 			"on localhost, and each transaction runs on a pooled, IAM-authenticated TLS connection.",
-		Args:              NoCommand,
+		Args:              RequireSubcommand,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors:     true, // Execute prints them
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	root.SetFlagErrorFunc(explainFlag)
+	root.SetFlagErrorFunc(explainFlagError)
 	root.AddCommand(commands...)
 	return root
 }
 
-// NoCommand refuses arguments of a command that only has subcommands.
-func NoCommand(cmd *cobra.Command, args []string) error {
+// RequireSubcommand refuses arguments of a command that only has subcommands.
+func RequireSubcommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
@@ -40,8 +40,8 @@ func NoCommand(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q%s (see %s --help)", args[0], config.DidYouMean(args[0], names), cmd.CommandPath())
 }
 
-// explainFlag adds to an error about flags the most similar flag, and how to get help.
-func explainFlag(cmd *cobra.Command, err error) error {
+// explainFlagError adds to an error about flags the most similar flag, and how to get help.
+func explainFlagError(cmd *cobra.Command, err error) error {
 	hint := ""
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var names []string

@@ -10,7 +10,7 @@ var adminKeys = []Key{
 		help: "Where /metrics, /startupz, /livez and /readyz are served, host:port; nothing there changes any state. Empty: nowhere."},
 }
 
-func (v *validation) admin() {
+func (v *validator) checkAdmin() {
 	address := v.config.Admin.Address
-	v.want(address == "" || validAddress(address), "admin.address", "want host:port, such as 127.0.0.1:9432")
+	v.require(address == "" || isValidAddress(address), "admin.address", "want host:port, such as 127.0.0.1:9432")
 }

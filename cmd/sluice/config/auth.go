@@ -21,13 +21,13 @@ var authKeys = []Key{
 		help: "Allow auth.method trust on a listener that other machines can reach."},
 }
 
-func (v *validation) auth() {
+func (v *validator) checkAuth() {
 	c := v.config
-	v.want(c.Proxy.Startup.Method != startup.Peer || c.Listen.Address == "" && c.Listen.UnixSocket != "",
+	v.require(c.Proxy.Startup.Method != startup.Peer || c.Listen.Address == "" && c.Listen.UnixSocket != "",
 		"auth.method", "it is for the Unix socket alone: set listen.unix_socket, and listen.address to nothing")
-	v.want(len(c.Proxy.Startup.PeerMap) == 0 || c.Proxy.Startup.Method == startup.Peer,
+	v.require(len(c.Proxy.Startup.PeerMap) == 0 || c.Proxy.Startup.Method == startup.Peer,
 		"auth.peer_map", "it is for auth.method peer; leave it empty")
-	v.want(c.Proxy.Startup.Method != startup.Trust || !validAddress(c.Listen.Address) || isLoopback(c.Listen.Address) || c.Auth.AllowRemoteTrust,
+	v.require(c.Proxy.Startup.Method != startup.Trust || !isValidAddress(c.Listen.Address) || isLoopback(c.Listen.Address) || c.Auth.AllowRemoteTrust,
 		"listen.address", "other machines could connect without a password: set auth.method, "+
 			"or listen on 127.0.0.1, or allow it with auth.allow_remote_trust")
 }

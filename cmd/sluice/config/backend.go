@@ -43,7 +43,7 @@ var backendKeys = []Key{
 		Choices: []string{"disable", "prefer", "require"},
 		help:    "Channel binding of SCRAM as in libpq; kind postgres only. require: the server must know the password and hold the certificate of the connection."},
 
-	{Name: "backend.max_message_bytes", Default: byKind, field: func(c *Config) any { return &c.Proxy.MaxMessageBytes },
+	{Name: "backend.max_message_bytes", Default: defaultByKind, field: func(c *Config) any { return &c.Proxy.MaxMessageBytes },
 		help: "The longest message that the backend takes; a longer one gets 54000 and costs no backend. 0: any. -1: 10 MiB for kind dsql, whose clusters close the connection over a longer one, any for kind postgres. COPY data and sessions with a backend of their own are not looked at."},
 	{Name: "backend.silence_timeout", Default: "auto", field: func(c *Config) any { return &c.Backend.SilenceTimeout },
 		help: "How long the backend may send nothing while it owes an answer before it is given up, and nothing of it is sent again; not for COPY and CALL. auto: 330s for kind dsql, whose statements end at 300 s, off for kind postgres. 0: for ever."},
@@ -53,25 +53,25 @@ var backendKeys = []Key{
 		help: "How soon the kernel finds out that the backend's host is gone while nothing is under way. 0: never."},
 }
 
-// onDSQL reports whether the backend is a DSQL cluster.
-func (c *Config) onDSQL() bool { return c.Proxy.Kind == proxy.DSQL }
+// isDSQL reports whether the backend is a DSQL cluster.
+func (c *Config) isDSQL() bool { return c.Proxy.Kind == proxy.DSQL }
 
-// byKind is the value -1 of keys whose actual value depends on backend.kind (defaultTo).
-const byKind = -1
+// defaultByKind is the value -1 of keys whose actual value depends on backend.kind (setDefaultByKind).
+const defaultByKind = -1
 
-// defaultTo replaces a value that is byKind by the given one.
-func (c *Config) defaultTo(value *int, dsql, postgres int) {
+// setDefaultByKind replaces a value that is defaultByKind by the given one.
+func (c *Config) setDefaultByKind(value *int, dsql, postgres int) {
 	switch {
-	case *value != byKind:
-	case c.onDSQL():
+	case *value != defaultByKind:
+	case c.isDSQL():
 		*value = dsql
 	default:
 		*value = postgres
 	}
 }
 
-// dedicated reports whether every backend is dialled for one client.
-func (c *Config) dedicated() bool {
+// usesDedicatedBackends reports whether every backend is dialled for one client.
+func (c *Config) usesDedicatedBackends() bool {
 	return c.Proxy.Kind == proxy.Postgres && c.Proxy.Pairing == proxy.Session
 }
 
@@ -80,32 +80,32 @@ func (c *Config) dedicated() bool {
 func (c *Config) deriveBackend() {
 	c.Proxy.Kind = proxy.BackendKind(c.Backend.Kind)
 	c.Proxy.Database = c.Backend.Database
-	c.defaultTo(&c.Proxy.MaxMessageBytes, 10<<20, 0)
-	c.Proxy.SilenceTimeout, _ = c.silence() // the check reports an error
+	c.setDefaultByKind(&c.Proxy.MaxMessageBytes, 10<<20, 0)
+	c.Proxy.SilenceTimeout, _ = c.silenceTimeout() // the check reports an error
 }
 
-// silence returns the duration of backend.silence_timeout. On DSQL auto means 330 s: a statement of DSQL ends at 300 s,
-// and its answer may take 30 s more.
-func (c *Config) silence() (time.Duration, error) {
+// silenceTimeout returns the duration of backend.silence_timeout. On DSQL auto means 330 s: a statement of DSQL ends at
+// 300 s, and its answer may take 30 s more.
+func (c *Config) silenceTimeout() (time.Duration, error) {
 	switch {
 	case c.Backend.SilenceTimeout != "auto":
 		return time.ParseDuration(c.Backend.SilenceTimeout)
-	case c.onDSQL():
+	case c.isDSQL():
 		return 330 * time.Second, nil
 	}
 	return 0, nil
 }
 
-// backend checks keys that only kind postgres allows.
-func (v *validation) backend() {
+// checkBackend checks keys that only kind postgres allows.
+func (v *validator) checkBackend() {
 	c := v.config
-	v.want(!c.onDSQL() || c.Backend.SSLMode == KeyNamed("backend.sslmode").Default, "backend.sslmode",
+	v.require(!c.isDSQL() || c.Backend.SSLMode == KeyByName("backend.sslmode").Default, "backend.sslmode",
 		"DSQL is always verify-full; leave it out, or set backend.kind to postgres")
-	v.want(!c.onDSQL() || c.Backend.ChannelBinding == KeyNamed("backend.channel_binding").Default, "backend.channel_binding",
+	v.require(!c.isDSQL() || c.Backend.ChannelBinding == KeyByName("backend.channel_binding").Default, "backend.channel_binding",
 		"DSQL takes tokens, and has no SCRAM; leave it out, or set backend.kind to postgres")
 }
 
-func (v *validation) silence() {
-	_, err := v.config.silence()
-	v.want(err == nil, "backend.silence_timeout", "want auto, or a duration with its unit, such as 330s or 10m")
+func (v *validator) checkSilenceTimeout() {
+	_, err := v.config.silenceTimeout()
+	v.require(err == nil, "backend.silence_timeout", "want auto, or a duration with its unit, such as 330s or 10m")
 }

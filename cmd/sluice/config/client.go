@@ -10,7 +10,7 @@ import (
 )
 
 // Client limits how long a client may be idle, and lists the keys that users and clients may override
-// (rewrite.Choices).
+// (rewrite.ClientOptions).
 type Client struct {
 	Users []string // the values of single users, each as user:key=value
 }
@@ -31,7 +31,7 @@ var clientKeys = []Key{
 	{Name: "client.tcp_keepalive", Default: 30 * time.Second, field: func(c *Config) any { return &c.Proxy.ClientPathLimit },
 		help: "How soon a client whose host is gone loses its connection, and with it its transaction. A client that only reads nothing does not count. 0: when the kernel gives up."},
 	{Name: maySetKey, Default: []string{}, field: func(c *Config) any { return &c.Proxy.MaySet },
-		help: "Keys that clients may override for themselves, by startup options (options=-c sluice.<key>=<value>) and by SET sluice.<key>. A NOTICE names the guarantee that the value weakens. Allowed are " + strings.Join(rewrite.ChoiceKeys(), ", ") + ". Kind dsql only."},
+		help: "Keys that clients may override for themselves, by startup options (options=-c sluice.<key>=<value>) and by SET sluice.<key>. A NOTICE names the guarantee that the value weakens. Allowed are " + strings.Join(rewrite.ClientOptionKeys(), ", ") + ". Kind dsql only."},
 	{Name: usersKey, Default: []string{}, field: func(c *Config) any { return &c.Client.Users },
 		help: "Values of the same keys for single users, each as user:key=value, independent of client.may_set: migrator:ddl.carry_out=all. The user is the client's login name. Kind dsql only."},
 }
@@ -39,61 +39,61 @@ var clientKeys = []Key{
 // deriveClient stores the configuration's values of the keys that may be overridden, except for auto. It parses
 // the users' values; invalid ones are reported by the check.
 func (c *Config) deriveClient() {
-	written := rewrite.Choices{}
+	written := rewrite.ClientOptions{}
 	for key, value := range map[string]string{rewrite.CarryOutKey: c.DDL.CarryOut, rewrite.AddColumnDefaultKey: c.DDL.AddColumnDefault,
 		rewrite.InTransactionsKey: c.DDL.InTransactions, rewrite.SetNotNullKey: c.DDL.SetNotNull, rewrite.RetypeKey: c.DDL.AlterColumnType, rewrite.EnumKey: c.DDL.CreateEnum,
 		rewrite.CreateIndexWaitKey: strconv.FormatBool(c.Rewrite.Rules.AwaitIndex)} {
 		if value != "auto" {
-			written = written.With(key, value)
+			written = written.WithOption(key, value)
 		}
 	}
 	c.Rewrite.Choices = written
-	c.Proxy.Users = map[string]rewrite.Choices{}
+	c.Proxy.Users = map[string]rewrite.ClientOptions{}
 	for _, entry := range c.Client.Users {
-		if user, key, value, err := userChoice(entry); err == nil {
-			c.Proxy.Users[user] = c.Proxy.Users[user].With(key, value)
+		if user, key, value, err := parseUserChoice(entry); err == nil {
+			c.Proxy.Users[user] = c.Proxy.Users[user].WithOption(key, value)
 		}
 	}
 }
 
-// userChoice parses an entry of client.users. A user's name may contain any character.
-func userChoice(entry string) (user, key, value string, err error) {
+// parseUserChoice parses an entry of client.users. A user's name may contain any character.
+func parseUserChoice(entry string) (user, key, value string, err error) {
 	i := strings.LastIndexByte(entry, ':')
 	key, value, ok := strings.Cut(entry[i+1:], "=")
 	switch {
 	case i < 1 || !ok:
 		return "", "", "", fmt.Errorf("%q: want user:key=value, such as migrator:%s=all", entry, rewrite.CarryOutKey)
-	case !rewrite.IsChoice(key):
-		return "", "", "", fmt.Errorf("%q: %s cannot be set by user: want %s", entry, key, oneOf(rewrite.ChoiceKeys()))
+	case !rewrite.IsClientOption(key):
+		return "", "", "", fmt.Errorf("%q: %s cannot be set by user: want %s", entry, key, formatChoices(rewrite.ClientOptionKeys()))
 	}
-	if value, ok = rewrite.ReadChoice(key, value); !ok {
-		return "", "", "", fmt.Errorf("%q: want %s to be %s", entry, key, oneOf(rewrite.ChoiceValues(key)))
+	if value, ok = rewrite.ParseClientOption(key, value); !ok {
+		return "", "", "", fmt.Errorf("%q: want %s to be %s", entry, key, formatChoices(rewrite.ClientOptionValues(key)))
 	}
 	return entry[:i], key, value, nil
 }
 
-// client checks client.may_set and client.users.
-func (v *validation) client() {
+// checkClient checks client.may_set and client.users.
+func (v *validator) checkClient() {
 	c := v.config
 	fits := func(name, key string) {
-		v.want(c.rewritesForDSQL(), name, "PostgreSQL takes such DDL, and nothing is read where rewrite.enabled is false; leave it empty")
-		v.want(key != rewrite.SetNotNullKey || c.DDL.AddConstraint == "steps", name, rewrite.SetNotNullKey+" is of use with "+rewrite.AddConstraintKey+" at steps only; take it out")
+		v.require(c.rewritesForDSQL(), name, "PostgreSQL takes such DDL, and nothing is read where rewrite.enabled is false; leave it empty")
+		v.require(key != rewrite.SetNotNullKey || c.DDL.AddConstraint == "steps", name, rewrite.SetNotNullKey+" is of use with "+rewrite.AddConstraintKey+" at steps only; take it out")
 	}
 	for _, key := range c.Proxy.MaySet {
-		if !rewrite.IsChoice(key) {
-			v.errs = append(v.errs, fmt.Errorf("%s: %q: clients cannot choose it: want %s", maySetKey, key, oneOf(rewrite.ChoiceKeys())))
+		if !rewrite.IsClientOption(key) {
+			v.errs = append(v.errs, fmt.Errorf("%s: %q: clients cannot choose it: want %s", maySetKey, key, formatChoices(rewrite.ClientOptionKeys())))
 			continue
 		}
 		fits(maySetKey, key)
 	}
 	seen := map[string]bool{}
 	for _, entry := range c.Client.Users {
-		user, key, _, err := userChoice(entry)
+		user, key, _, err := parseUserChoice(entry)
 		if err != nil {
 			v.errs = append(v.errs, fmt.Errorf("%s: %w", usersKey, err))
 			continue
 		}
-		v.want(!seen[user+":"+key], usersKey, "the key is said twice of a user; take one out: "+entry)
+		v.require(!seen[user+":"+key], usersKey, "the key is said twice of a user; take one out: "+entry)
 		seen[user+":"+key] = true
 		fits(usersKey, key)
 	}

@@ -38,14 +38,14 @@ type Config struct {
 	Warnings []string
 }
 
-// Origin returns the source of a key's value, for example "default" or "flag --pins-max".
-func (c *Config) Origin(key string) string { return c.origins[key] }
+// SourceOf returns the source of a key's value, for example "default" or "flag --pins-max".
+func (c *Config) SourceOf(key string) string { return c.origins[key] }
 
 // Value returns the decoded value of a key, as its source gave it.
 func (c *Config) Value(key string) any { return c.values[key] }
 
-// derive sets the fields that follow from keys. All keys must be set before.
-func (c *Config) derive() {
+// deriveFields sets the fields that follow from keys. All keys must be set before.
+func (c *Config) deriveFields() {
 	c.deriveBackend()
 	c.deriveReservoir()
 	c.deriveClient()
@@ -59,10 +59,10 @@ func (c *Config) derive() {
 // validate returns all invalid values; each error begins with its key. The checks of the topics come first, in
 // the order of the output. Then each package checks its Config.
 func (c *Config) validate() error {
-	v := &validation{config: c}
+	v := &validator{config: c}
 	for _, check := range []func(){
-		v.listenAddress, v.admin, v.listen, v.auth, v.tls, v.backend, v.lease, v.rewrite, v.client,
-		v.carryOut, v.rewrittenDDL, v.ddl, v.advisoryLocks, v.silence, v.drain, v.runtime,
+		v.checkListenAddress, v.checkAdmin, v.checkListeners, v.checkAuth, v.checkTLS, v.checkBackend, v.checkLease, v.checkRewrite, v.checkClient,
+		v.checkCarryOut, v.checkRewrittenDDL, v.checkDDL, v.checkAdvisoryLocks, v.checkSilenceTimeout, v.checkDrain, v.checkRuntime,
 	} {
 		check()
 	}
@@ -74,16 +74,16 @@ func (c *Config) validate() error {
 		server.Validate(), c.Backend.Validate(), c.Reservoir.Validate(), c.Lease.Validate(), c.Rewrite.Validate())...)
 }
 
-// validation collects errors of the form "key: value: remedy".
-type validation struct {
+// validator collects errors of the form "key: value: remedy".
+type validator struct {
 	config *Config
 	errs   []error
 }
 
-// want adds an error of the key unless ok.
-func (v *validation) want(ok bool, name, remedy string) {
+// require adds an error of the key unless ok.
+func (v *validator) require(ok bool, name, remedy string) {
 	if !ok {
-		shown := KeyNamed(name).show(v.config.values[name])
+		shown := KeyByName(name).formatValue(v.config.values[name])
 		v.errs = append(v.errs, fmt.Errorf("%s: %s: %s", name, shown, remedy))
 	}
 }

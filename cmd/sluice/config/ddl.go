@@ -78,34 +78,34 @@ func (c *Config) deriveDDL() {
 	}
 }
 
-// ddlRules sets the rules of package rewrite about DDL, if statements are rewritten.
-func (c *Config) ddlRules(rules *rewrite.Rules) {
+// setDDLRules sets the rules of package rewrite about DDL, if statements are rewritten.
+func (c *Config) setDDLRules(rules *rewrite.Rules) {
 	rules.Backfill = c.DDL.AddColumnDefault == "backfill"
-	rules.Constraints = c.DDL.AddConstraint == "steps" && c.onDSQL()
+	rules.Constraints = c.DDL.AddConstraint == "steps" && c.isDSQL()
 	rules.NotNullCheck = c.DDL.SetNotNull == "check"
 	rules.Retype = c.DDL.AlterColumnType == "rewrite"
 	rules.Enums = c.DDL.CreateEnum == "domain"
 	rules.InTransactions = rewrite.ParseInTransactions(c.DDL.InTransactions)
 }
 
-// carryOut checks ddl.carry_out and ddl.add_column_default.
-func (v *validation) carryOut() {
+// checkCarryOut checks ddl.carry_out and ddl.add_column_default.
+func (v *validator) checkCarryOut() {
 	c := v.config
-	v.want(c.DDL.CarryOut != carryOutAll || c.rewritesForDSQL(), rewrite.CarryOutKey,
+	v.require(c.DDL.CarryOut != carryOutAll || c.rewritesForDSQL(), rewrite.CarryOutKey,
 		"PostgreSQL takes such DDL, and nothing is read where rewrite.enabled is false; set it to exact")
-	v.want(c.DDL.AddColumnDefault == "refuse" || c.rewritesForDSQL(), rewrite.AddColumnDefaultKey,
+	v.require(c.DDL.AddColumnDefault == "refuse" || c.rewritesForDSQL(), rewrite.AddColumnDefaultKey,
 		"columns are added so on kind dsql only, with rewrite.enabled; set it to refuse")
 }
 
-// ddl checks the other keys below ddl. Servers other than DSQL run the statements themselves.
-func (v *validation) ddl() {
+// checkDDL checks the other keys below ddl. Servers other than DSQL run the statements themselves.
+func (v *validator) checkDDL() {
 	c := v.config
-	v.want(c.DDL.AlterColumnType == "refuse" || c.rewritesForDSQL(), rewrite.RetypeKey,
+	v.require(c.DDL.AlterColumnType == "refuse" || c.rewritesForDSQL(), rewrite.RetypeKey,
 		"PostgreSQL changes types itself, and nothing is read where rewrite.enabled is false; set it to refuse")
-	v.want(c.DDL.CreateEnum == "refuse" || c.rewritesForDSQL(), rewrite.EnumKey,
+	v.require(c.DDL.CreateEnum == "refuse" || c.rewritesForDSQL(), rewrite.EnumKey,
 		"PostgreSQL has enumerations, and nothing is read where rewrite.enabled is false; set it to refuse")
-	v.want(c.DDL.InTransactions == "refuse" || c.rewritesForDSQL(), rewrite.InTransactionsKey,
+	v.require(c.DDL.InTransactions == "refuse" || c.rewritesForDSQL(), rewrite.InTransactionsKey,
 		"PostgreSQL takes DDL in transactions, and nothing is read where rewrite.enabled is false; set it to refuse")
-	v.want(c.DDL.SetNotNull == "refuse" || c.rewritesForDSQL() && c.DDL.AddConstraint == "steps", rewrite.SetNotNullKey,
+	v.require(c.DDL.SetNotNull == "refuse" || c.rewritesForDSQL() && c.DDL.AddConstraint == "steps", rewrite.SetNotNullKey,
 		"a CHECK stands for NOT NULL on kind dsql only, with rewrite.enabled and ddl.add_constraint at steps; set it to refuse")
 }

@@ -26,9 +26,9 @@ var drainKeys = []Key{
 		help: "With drain.mode plain: for how long no client must have come before new ones are refused, at most half of drain.timeout."},
 }
 
-func (v *validation) drain() {
+func (v *validator) checkDrain() {
 	d := v.config.Drain
-	v.want(d.Timeout >= 0, "drain.timeout", "want 0 (cut at once) or more")
-	v.want(d.Mode != DrainPlain || 0 < d.Quiet && d.Quiet <= d.Timeout/2, "drain.quiet",
+	v.require(d.Timeout >= 0, "drain.timeout", "want 0 (cut at once) or more")
+	v.require(d.Mode != DrainPlain || 0 < d.Quiet && d.Quiet <= d.Timeout/2, "drain.quiet",
 		"want more than 0, and at most half of drain.timeout")
 }

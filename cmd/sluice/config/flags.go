@@ -9,18 +9,18 @@ import (
 
 // AddFlags defines --config and a flag for each key that has one. It returns the variable that receives the
 // value of --config.
-func AddFlags(flags *pflag.FlagSet) *string { return AddFlagsOf(flags, "") }
+func AddFlags(flags *pflag.FlagSet) *string { return AddFlagsWithPrefix(flags, "") }
 
-// AddFlagsOf defines --config and a flag for each key whose name begins with a prefix. It returns the variable that
-// receives the value of --config.
-func AddFlagsOf(flags *pflag.FlagSet, prefixes ...string) *string {
+// AddFlagsWithPrefix defines --config and a flag for each key whose name begins with a prefix. It returns the variable
+// that receives the value of --config.
+func AddFlagsWithPrefix(flags *pflag.FlagSet, prefixes ...string) *string {
 	path := flags.String("config", "", "YAML configuration file")
 	for i := range Keys {
 		k := &Keys[i]
-		if k.Flag() == "" || !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(k.Name, p) }) {
+		if k.FlagName() == "" || !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(k.Name, p) }) {
 			continue
 		}
-		f := flags.VarPF(&textFlag{kind: k.kind(), text: k.Plain(k.Default)}, k.Flag(), "", k.explain())
+		f := flags.VarPF(&textFlag{kind: k.typeName(), text: k.PlainText(k.Default)}, k.FlagName(), "", k.fullHelp())
 		if _, ok := k.Default.(bool); ok {
 			f.NoOptDefVal = "true"
 		}
@@ -48,14 +48,14 @@ func (f *textFlag) String() string { return f.text }
 // Type returns the type's name for --help.
 func (f *textFlag) Type() string { return f.kind }
 
-// A givenFlag passes a flag to viper as text, whatever its type. Viper's own conversion would turn "maybe" into
+// A viperFlag passes a flag to viper as text, whatever its type. Viper's own conversion would turn "maybe" into
 // false and "many" into 0.
-type givenFlag struct{ *pflag.Flag }
+type viperFlag struct{ *pflag.Flag }
 
-func (f givenFlag) HasChanged() bool { return f.Changed }
+func (f viperFlag) HasChanged() bool { return f.Changed }
 
-func (f givenFlag) Name() string { return f.Flag.Name }
+func (f viperFlag) Name() string { return f.Flag.Name }
 
-func (f givenFlag) ValueString() string { return f.Value.String() }
+func (f viperFlag) ValueString() string { return f.Value.String() }
 
-func (f givenFlag) ValueType() string { return "string" }
+func (f viperFlag) ValueType() string { return "string" }

@@ -26,21 +26,21 @@ type Key struct {
 	Secret bool
 }
 
-// Env returns the name of the key's variable.
-func (k *Key) Env() string {
+// EnvName returns the name of the key's variable.
+func (k *Key) EnvName() string {
 	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(k.Name, ".", "_"))
 }
 
-// Flag returns the name of the key's flag without dashes, or "" if it has none.
-func (k *Key) Flag() string {
+// FlagName returns the name of the key's flag without dashes, or "" if it has none.
+func (k *Key) FlagName() string {
 	if k.Secret {
 		return ""
 	}
 	return strings.NewReplacer(".", "-", "_", "-").Replace(k.Name)
 }
 
-// explain returns help with the choices and other properties of the key.
-func (k *Key) explain() string {
+// fullHelp returns help with the choices and other properties of the key.
+func (k *Key) fullHelp() string {
 	text := k.help
 	if k.Choices != nil {
 		text += " One of: " + strings.Join(k.Choices, ", ") + "."
@@ -57,8 +57,8 @@ var flagAliases = map[string]string{
 var Keys = slices.Concat(listenKeys, tlsKeys, authKeys, adminKeys, backendKeys, reservoirKeys, clientKeys, drainKeys, credentialKeys,
 	sessionKeys, rewriteKeys, ddlKeys, copyKeys, retryKeys, runtimeKeys, logKeys, leaseKeys)
 
-// KeyNamed returns the row of a key, or nil.
-func KeyNamed(name string) *Key {
+// KeyByName returns the row of a key, or nil.
+func KeyByName(name string) *Key {
 	for i := range Keys {
 		if Keys[i].Name == name {
 			return &Keys[i]

@@ -16,17 +16,17 @@ func TestKeysShareNoVariableAndNoFlag(t *testing.T) {
 	}
 	for i := range Keys {
 		k := &Keys[i]
-		if other, taken := envs[k.Env()]; taken {
-			t.Errorf("%s and %s share the variable %s", k.Name, other, k.Env())
+		if other, taken := envs[k.EnvName()]; taken {
+			t.Errorf("%s and %s share the variable %s", k.Name, other, k.EnvName())
 		}
-		envs[k.Env()] = k.Name
-		if k.Flag() == "" {
+		envs[k.EnvName()] = k.Name
+		if k.FlagName() == "" {
 			continue
 		}
-		if other, taken := flags[k.Flag()]; taken {
-			t.Errorf("%s and %s share the flag --%s", k.Name, other, k.Flag())
+		if other, taken := flags[k.FlagName()]; taken {
+			t.Errorf("%s and %s share the flag --%s", k.Name, other, k.FlagName())
 		}
-		flags[k.Flag()] = k.Name
+		flags[k.FlagName()] = k.Name
 	}
 	for alias, whole := range flagAliases {
 		if _, exists := flags[whole]; !exists {
@@ -57,12 +57,12 @@ func TestNoKeyIsSetByAKubernetesService(t *testing.T) {
 	set := map[string]bool{}
 	for _, name := range serviceVariables() {
 		set[name] = true
-		if !serviceVariable.MatchString(name) {
+		if !serviceVariablePattern.MatchString(name) {
 			t.Errorf("%s is not known as a Service's variable", name)
 		}
 	}
 	for i := range Keys {
-		if name := Keys[i].Env(); set[name] || serviceVariable.MatchString(name) {
+		if name := Keys[i].EnvName(); set[name] || serviceVariablePattern.MatchString(name) {
 			t.Errorf("%s: Kubernetes sets %s for a Service", Keys[i].Name, name)
 		}
 	}
@@ -86,7 +86,7 @@ func TestEveryKeyFillsAFieldOfItsOwn(t *testing.T) {
 			t.Errorf("%s: a default of type %s for a field of type %s", k.Name, want, got)
 			continue
 		}
-		k.store(&c, k.Default)
+		k.storeValue(&c, k.Default)
 		if got := reflect.ValueOf(field).Elem().Interface(); !reflect.DeepEqual(got, k.Default) {
 			t.Errorf("%s: stored %v, field holds %v", k.Name, k.Default, got)
 		}
@@ -112,7 +112,7 @@ func TestDecode(t *testing.T) {
 		{list, []any{1}, nil}, {list, "a,,b", nil}, {list, 5, nil},
 		{choice, "true", "true"}, {choice, true, "true"}, {choice, "maybe", nil}, {choice, 1, nil},
 	} {
-		got, err := test.key.decode(test.raw)
+		got, err := test.key.decodeValue(test.raw)
 		if (err != nil) != (test.want == nil) || err == nil && !reflect.DeepEqual(got, test.want) {
 			t.Errorf("key of type %T: decode(%#v) = %#v, %v; want %#v", test.key.Default, test.raw, got, err, test.want)
 		}
@@ -126,7 +126,7 @@ func TestSuggest(t *testing.T) {
 		"listen.adress": "listen.address", "endpoint": "backend.endpoint", "paring": "pairing",
 		"backend.end_point": "backend.endpoint", "colour": "",
 	} {
-		if got := suggest(name, candidates); got != want {
+		if got := suggestName(name, candidates); got != want {
 			t.Errorf("suggest(%q) = %q, want %q", name, got, want)
 		}
 	}
@@ -142,7 +142,7 @@ func TestUnknownVariablesAreWarnedAbout(t *testing.T) {
 		"unknown variable DSQL_BAKEND_PORT has no effect; did you mean DSQL_BACKEND_PORT?",
 		"unknown variable DSQL_COLOUR has no effect",
 	}
-	if got := unknownVariables(environ); !slices.Equal(got, want) {
+	if got := unknownVariableWarnings(environ); !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

@@ -51,17 +51,17 @@ var leaseKeys = []Key{
 }
 
 func (c *Config) deriveLease() {
-	c.Lease.Cluster, c.Lease.Earlier = lease.Cluster(c.Backend.Endpoint, c.Backend.Port)
+	c.Lease.Cluster, c.Lease.Earlier = lease.ClusterNames(c.Backend.Endpoint, c.Backend.Port)
 	c.Lease.Lifetime = c.Reservoir.BaseLifetime + c.Reservoir.LifetimeJitter
 }
 
-// lease checks that backends are gone in time when a lease cannot be renewed. After that time other sidecars
+// checkLease checks that backends are gone in time when a lease cannot be renewed. After that time other sidecars
 // use their slots.
-func (v *validation) lease() {
+func (v *validator) checkLease() {
 	l := v.config.Lease
-	v.want(!l.Slots || l.Guard >= reservoir.LeastGuard, "distributed.guard",
+	v.require(!l.Slots || l.Guard >= reservoir.LeastGuard, "distributed.guard",
 		fmt.Sprintf("want at least %v: so long may the last backend take to close", reservoir.LeastGuard))
 	most := l.TransactionLimit + l.Guard
-	v.want(!l.Slots || v.config.Backend.Timeout <= most, "reservoir.dial_timeout",
+	v.require(!l.Slots || v.config.Backend.Timeout <= most, "reservoir.dial_timeout",
 		fmt.Sprintf("want at most %v, distributed.transaction_limit and distributed.guard: a dial must end before its slot is others'", most))
 }

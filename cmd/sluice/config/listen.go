@@ -33,20 +33,20 @@ var listenKeys = []Key{
 		help: "How long a client may take to start up and authenticate."},
 }
 
-// listenAddress checks the form of listen.address.
-func (v *validation) listenAddress() {
+// checkListenAddress checks the form of listen.address.
+func (v *validator) checkListenAddress() {
 	l := v.config.Listen
-	v.want(l.Address == "" || validAddress(l.Address), "listen.address", "want host:port, such as 127.0.0.1:5432")
+	v.require(l.Address == "" || isValidAddress(l.Address), "listen.address", "want host:port, such as 127.0.0.1:5432")
 }
 
-// listen checks the Unix socket, and that clients can connect at all.
-func (v *validation) listen() {
+// checkListeners checks the Unix socket, and that clients can connect at all.
+func (v *validator) checkListeners() {
 	c := v.config
-	v.want(c.Listen.Address != "" || c.Listen.UnixSocket != "", "listen.address", "nobody could connect: set it or listen.unix_socket")
-	v.want(c.Listen.UnixSocket == "" || len(c.Listen.SocketPath()) <= maxUnixPath,
+	v.require(c.Listen.Address != "" || c.Listen.UnixSocket != "", "listen.address", "nobody could connect: set it or listen.unix_socket")
+	v.require(c.Listen.UnixSocket == "" || len(c.Listen.SocketPath()) <= maxUnixPath,
 		"listen.unix_socket", fmt.Sprintf("too long: the socket's whole path must stay within %d bytes", maxUnixPath))
 	_, err := c.SocketMode()
-	v.want(err == nil, "listen.unix_socket_mode", "want auto, or an octal mode from 0600 to 0777 that lets Sluice's own user connect, such as 0770")
+	v.require(err == nil, "listen.unix_socket_mode", "want auto, or an octal mode from 0600 to 0777 that lets Sluice's own user connect, such as 0770")
 }
 
 // maxUnixPath is the maximum length in bytes of a Unix socket's path: sun_path holds 108 bytes on Linux, with a
@@ -79,8 +79,8 @@ func (c *Config) SocketMode() (os.FileMode, error) {
 	return 0o777, nil
 }
 
-// validAddress reports whether an address has the form host:port. With port 0 the system chooses one.
-func validAddress(address string) bool {
+// isValidAddress reports whether an address has the form host:port. With port 0 the system chooses one.
+func isValidAddress(address string) bool {
 	_, port, err := net.SplitHostPort(address)
 	n, portErr := strconv.ParseUint(port, 10, 16)
 	return err == nil && portErr == nil && n < 1<<16

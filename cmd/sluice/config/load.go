@@ -20,8 +20,8 @@ type Error struct {
 // Error returns one problem on each line.
 func (e *Error) Error() string { return strings.Join(e.Problems, "\n") }
 
-// Gathered is a configuration with its problems.
-type Gathered struct {
+// LoadResult is a configuration with its problems.
+type LoadResult struct {
 	Config     *Config
 	path       string // the path of the file, "" for none
 	Unreadable bool   // the file cannot be read
@@ -33,9 +33,9 @@ type Gathered struct {
 // Load returns a Config from four sources, in rising precedence: the defaults, the YAML file at path ("" for
 // none), the DSQL_ variables, and the given flags. The error is an *Error.
 func Load(path string, flags *pflag.FlagSet) (*Config, error) {
-	l := Gather(path, flags)
+	l := LoadWithProblems(path, flags)
 	if !l.Unreadable { // without the file, later checks would only report follow-up problems
-		l.Problems = append(l.Problems, l.Config.Problems(l.Config.validate())...)
+		l.Problems = append(l.Problems, l.Config.FormatProblems(l.Config.validate())...)
 	}
 	if len(l.Problems) > 0 {
 		return nil, &Error{Problems: l.Problems}
@@ -43,9 +43,9 @@ func Load(path string, flags *pflag.FlagSet) (*Config, error) {
 	return l.Config, nil
 }
 
-// Gather takes every value from its source of highest precedence, and checks each one separately.
-func Gather(path string, flags *pflag.FlagSet) *Gathered {
-	l := &Gathered{
+// LoadWithProblems takes every value from its source of highest precedence, and checks each one separately.
+func LoadWithProblems(path string, flags *pflag.FlagSet) *LoadResult {
+	l := &LoadResult{
 		Config: &Config{values: map[string]any{}, origins: map[string]string{}},
 		path:   path, flags: flags, values: viper.New(),
 	}
@@ -53,44 +53,44 @@ func Gather(path string, flags *pflag.FlagSet) *Gathered {
 	for i := range Keys {
 		l.values.SetDefault(Keys[i].Name, Keys[i].Default)
 		// Bound one by one: viper's AutomaticEnv lets DSQL_LISTEN hide listen.*.
-		_ = l.values.BindEnv(Keys[i].Name, Keys[i].Env()) // fails on an empty key only
-		if flag := flags.Lookup(Keys[i].Flag()); flag != nil {
-			_ = l.values.BindFlagValue(Keys[i].Name, givenFlag{flag}) // fails on a nil flag only
+		_ = l.values.BindEnv(Keys[i].Name, Keys[i].EnvName()) // fails on an empty key only
+		if flag := flags.Lookup(Keys[i].FlagName()); flag != nil {
+			_ = l.values.BindFlagValue(Keys[i].Name, viperFlag{flag}) // fails on a nil flag only
 		}
 	}
 	l.readFile()
 	for i := range Keys {
-		l.take(&Keys[i])
+		l.loadKey(&Keys[i])
 	}
-	l.Config.derive()
-	l.Config.Warnings = unknownVariables(os.Environ())
+	l.Config.deriveFields()
+	l.Config.Warnings = unknownVariableWarnings(os.Environ())
 	return l
 }
 
-// PodProblems returns the problems that serve would report for these values, in a container whose environment has no
+// CheckPodValues returns the problems that serve would report for these values, in a container whose environment has no
 // other variables.
-func PodProblems(values map[string]string) (problems []string) {
+func CheckPodValues(values map[string]string) (problems []string) {
 	c := &Config{values: map[string]any{}, origins: map[string]string{}}
 	for i := range Keys {
 		k := &Keys[i]
 		value := k.Default
 		if text, set := values[k.Name]; set {
-			decoded, err := k.decode(text)
+			decoded, err := k.decodeValue(text)
 			if err == nil {
 				value = decoded
 			} else {
-				problems = append(problems, fmt.Sprintf("%s: %s: %v", k.Name, k.show(text), err))
+				problems = append(problems, fmt.Sprintf("%s: %s: %v", k.Name, k.formatValue(text), err))
 			}
 		}
 		c.values[k.Name] = value
-		k.store(c, value)
+		k.storeValue(c, value)
 	}
-	c.derive()
-	return append(problems, c.Problems(c.validate())...)
+	c.deriveFields()
+	return append(problems, c.FormatProblems(c.validate())...)
 }
 
 // readFile merges the file into the values, and reports unknown keys.
-func (l *Gathered) readFile() {
+func (l *LoadResult) readFile() {
 	if l.path == "" {
 		return
 	}
@@ -105,17 +105,17 @@ func (l *Gathered) readFile() {
 	names := file.AllKeys()
 	slices.Sort(names)
 	for _, name := range names {
-		if problem := unknownKey(name, file.Get(name) == nil); problem != "" {
+		if problem := unknownKeyProblem(name, file.Get(name) == nil); problem != "" {
 			l.Problems = append(l.Problems, fmt.Sprintf("%s: %s (file %s)", name, problem, l.path))
 		}
 	}
 	_ = l.values.MergeConfigMap(file.AllSettings()) // merging maps cannot fail
 }
 
-// unknownKey returns the problem of a name in the file, or "" for a key. The message does not contain the
+// unknownKeyProblem returns the problem of a name in the file, or "" for a key. The message does not contain the
 // value, which may be a secret under a misspelled name.
-func unknownKey(name string, empty bool) string {
-	if KeyNamed(name) != nil {
+func unknownKeyProblem(name string, empty bool) string {
+	if KeyByName(name) != nil {
 		return ""
 	}
 	names := KeyNames()
@@ -133,34 +133,34 @@ func unknownKey(name string, empty bool) string {
 	return "unknown key" + DidYouMean(name, names)
 }
 
-// take decodes and stores the value of one key, with its source.
-func (l *Gathered) take(k *Key) {
+// loadKey decodes and stores the value of one key, with its source.
+func (l *LoadResult) loadKey(k *Key) {
 	c := l.Config
 	raw := l.values.Get(k.Name)
-	c.origins[k.Name] = l.origin(k)
-	value, err := k.decode(raw)
+	c.origins[k.Name] = l.originOfKey(k)
+	value, err := k.decodeValue(raw)
 	switch {
 	case raw == nil: // readFile has reported the cause
 		value = k.Default
 	case err != nil:
 		text := err.Error()
-		if kubernetesValue(raw) {
+		if isServicePortValue(raw) {
 			text += "; Kubernetes sets this for a Service of that name: set enableServiceLinks to false"
 		}
-		l.add(k.Name, fmt.Sprintf("%s: %s: %s", k.Name, k.show(raw), text))
+		l.addProblem(k.Name, fmt.Sprintf("%s: %s: %s", k.Name, k.formatValue(raw), text))
 		value = k.Default
 	}
 	c.values[k.Name] = value
-	k.store(c, value)
+	k.storeValue(c, value)
 }
 
-// origin returns which of the four sources a key's value has.
-func (l *Gathered) origin(k *Key) string {
-	if name := k.Flag(); name != "" && l.flags.Changed(name) {
+// originOfKey returns which of the four sources a key's value has.
+func (l *LoadResult) originOfKey(k *Key) string {
+	if name := k.FlagName(); name != "" && l.flags.Changed(name) {
 		return "flag --" + name
 	}
-	if _, set := os.LookupEnv(k.Env()); set {
-		return "env " + k.Env()
+	if _, set := os.LookupEnv(k.EnvName()); set {
+		return "env " + k.EnvName()
 	}
 	if l.values.InConfig(k.Name) {
 		return "file " + l.path
@@ -168,21 +168,21 @@ func (l *Gathered) origin(k *Key) string {
 	return "default"
 }
 
-// add records a problem of a key, followed by its source.
-func (l *Gathered) add(name, problem string) {
+// addProblem records a problem of a key, followed by its source.
+func (l *LoadResult) addProblem(name, problem string) {
 	l.Problems = append(l.Problems, fmt.Sprintf("%s (%s)", problem, l.Config.origins[name]))
 }
 
-// Problems returns one line for each error of a joined error. A line that begins with a key and a colon ends
+// FormatProblems returns one line for each error of a joined error. A line that begins with a key and a colon ends
 // with that key's source.
-func (c *Config) Problems(err error) []string {
+func (c *Config) FormatProblems(err error) []string {
 	if err == nil {
 		return nil
 	}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var lines []string
 		for _, err := range joined.Unwrap() {
-			lines = append(lines, c.Problems(err)...)
+			lines = append(lines, c.FormatProblems(err)...)
 		}
 		return lines
 	}
@@ -194,30 +194,30 @@ func (c *Config) Problems(err error) []string {
 	return []string{line}
 }
 
-// serviceVariable matches the variables that Kubernetes sets in every pod for a Service whose name begins with
-// dsql. It does not match <NAME>_PORT of longer names, which kubernetesValue distinguishes from a misspelled
+// serviceVariablePattern matches the variables that Kubernetes sets in every pod for a Service whose name begins with
+// dsql. It does not match <NAME>_PORT of longer names, which isServicePortValue distinguishes from a misspelled
 // key.
-var serviceVariable = regexp.MustCompile(
+var serviceVariablePattern = regexp.MustCompile(
 	`^DSQL_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$|^DSQL_PORT$`)
 
-// kubernetesValue reports whether a value is that of a <NAME>_PORT variable of a Service.
-func kubernetesValue(raw any) bool {
+// isServicePortValue reports whether a value is that of a <NAME>_PORT variable of a Service.
+func isServicePortValue(raw any) bool {
 	text, _ := raw.(string)
 	return strings.HasPrefix(text, "tcp://") || strings.HasPrefix(text, "udp://")
 }
 
-// unknownVariables returns a warning for each DSQL_ variable without a key. The warning does not contain the
+// unknownVariableWarnings returns a warning for each DSQL_ variable without a key. The warning does not contain the
 // value, which may be a secret under a misspelled name.
-func unknownVariables(environ []string) []string {
+func unknownVariableWarnings(environ []string) []string {
 	names := make([]string, len(Keys))
 	for i := range Keys {
-		names[i] = Keys[i].Env()
+		names[i] = Keys[i].EnvName()
 	}
 	var warnings []string
 	for _, variable := range environ {
 		name, value, _ := strings.Cut(variable, "=")
 		if !strings.HasPrefix(name, EnvPrefix) || slices.Contains(names, name) ||
-			serviceVariable.MatchString(name) || kubernetesValue(value) {
+			serviceVariablePattern.MatchString(name) || isServicePortValue(value) {
 			continue
 		}
 		warnings = append(warnings, "unknown variable "+name+" has no effect"+DidYouMean(name, names))

@@ -21,9 +21,9 @@ func TestFlagBeatsVariableBeatsFileBeatsDefault(t *testing.T) {
 	for i := range config.Keys {
 		k := &config.Keys[i]
 		t.Run(k.Name, func(t *testing.T) {
-			fileText, fileValue := configtest.Other(k, 1)
-			envText, envValue := configtest.Other(k, 2)
-			flagText, flagValue := configtest.Other(k, 3)
+			fileText, fileValue := configtest.NonDefaultValue(k, 1)
+			envText, envValue := configtest.NonDefaultValue(k, 2)
+			flagText, flagValue := configtest.NonDefaultValue(k, 3)
 			file := fmt.Sprintf("%s: %s", k.Name, fileText)
 			if outer, inner, nested := strings.Cut(k.Name, "."); nested {
 				file = fmt.Sprintf("%s:\n  %s: %s\n", outer, inner, fileText)
@@ -32,8 +32,8 @@ func TestFlagBeatsVariableBeatsFileBeatsDefault(t *testing.T) {
 				file = strings.ReplaceAll(file, "<redacted>", fileValue.(string))
 				envText = envValue.(string)
 			}
-			env := map[string]string{k.Env(): envText}
-			flag := []string{"--" + k.Flag() + "=" + flagText}
+			env := map[string]string{k.EnvName(): envText}
+			flag := []string{"--" + k.FlagName() + "=" + flagText}
 			type step struct {
 				source configtest.Source
 				value  any
@@ -42,18 +42,18 @@ func TestFlagBeatsVariableBeatsFileBeatsDefault(t *testing.T) {
 			steps := []step{
 				{configtest.Source{}, k.Default, "default"},
 				{configtest.Source{File: file}, fileValue, "file FILE"},
-				{configtest.Source{File: file, Env: env}, envValue, "env " + k.Env()},
-				{configtest.Source{Env: env}, envValue, "env " + k.Env()},
+				{configtest.Source{File: file, Env: env}, envValue, "env " + k.EnvName()},
+				{configtest.Source{Env: env}, envValue, "env " + k.EnvName()},
 			}
 			if !k.Secret {
 				steps = append(steps,
-					step{configtest.Source{File: file, Env: env, Flags: flag}, flagValue, "flag --" + k.Flag()},
-					step{configtest.Source{File: file, Flags: flag}, flagValue, "flag --" + k.Flag()})
+					step{configtest.Source{File: file, Env: env, Flags: flag}, flagValue, "flag --" + k.FlagName()},
+					step{configtest.Source{File: file, Flags: flag}, flagValue, "flag --" + k.FlagName()})
 			}
 			for _, step := range steps {
-				path, flags := step.source.Ready(t)
-				c := config.Gather(path, flags).Config
-				origin := configtest.Nameless(c.Origin(k.Name), path)
+				path, flags := step.source.Prepare(t)
+				c := config.LoadWithProblems(path, flags).Config
+				origin := configtest.RemovePath(c.SourceOf(k.Name), path)
 				if got := c.Value(k.Name); !reflect.DeepEqual(got, step.value) || origin != step.origin {
 					t.Errorf("got %v from %s, want %v from %s", got, origin, step.value, step.origin)
 				}
@@ -72,7 +72,7 @@ func TestEveryProblemIsToldAtOnce(t *testing.T) {
 			"DSQL_BACKEND_PORT": "tcp://10.0.0.7:5432", "DSQL_CANCEL_GRACE": "0s", "DSQL_RETRY_ENABLED": "yes", "DSQL_RETRY_BUDGET_PER_COMMIT": "lots", "DSQL_RETRY_BASE_DELAY": "0s", "DSQL_BACKEND_PASSWORD": "hunter2",
 		},
 		Flags: []string{"--listen-address=0.0.0.0:5432", "--tls-required", "--drain-timeout=-1s", "--drain-mode=plain", "--runtime-procs", "two", "--backend-sslmode=require"},
-	}.Problems(t)
+	}.LoadProblems(t)
 	slices.Sort(got)
 	want := []string{
 		`backend.endpoint: empty: want the cluster's <id>.dsql.<region>.on.aws (default)`,
@@ -199,7 +199,7 @@ func TestRules(t *testing.T) {
 				s.MustLoad(t)
 				return
 			}
-			if got := s.Problems(t); len(got) != 1 || !strings.HasPrefix(got[0], test.want) {
+			if got := s.LoadProblems(t); len(got) != 1 || !strings.HasPrefix(got[0], test.want) {
 				t.Errorf("got\n%s\nwant one line, %s ...", strings.Join(got, "\n"), test.want)
 			}
 		})
@@ -300,11 +300,11 @@ func TestAnEmptyVariableMeansEmpty(t *testing.T) {
 
 func TestBadFiles(t *testing.T) {
 	for _, file := range []string{"listen: [", "a: 1\na: 2", "just text"} {
-		if got := (configtest.Source{File: file}).Problems(t); len(got) != 1 || !strings.HasPrefix(got[0], "FILE: ") {
+		if got := (configtest.Source{File: file}).LoadProblems(t); len(got) != 1 || !strings.HasPrefix(got[0], "FILE: ") {
 			t.Errorf("%q: got\n%s\nwant one line about the file", file, strings.Join(got, "\n"))
 		}
 	}
-	_, flags := configtest.Source{}.Ready(t)
+	_, flags := configtest.Source{}.Prepare(t)
 	if _, err := config.Load(filepath.Join(t.TempDir(), "none.yaml"), flags); err == nil {
 		t.Error("a missing file was accepted")
 	}
@@ -319,14 +319,14 @@ func TestSampleFile(t *testing.T) {
 
 	// With every key taken out of its comment it must say what the table says.
 	whole := regexp.MustCompile(`(?m)^( *)#([a-z])`).ReplaceAllString(string(text), "$1$2")
-	path, flags := configtest.Source{File: whole}.Ready(t)
-	l := config.Gather(path, flags)
+	path, flags := configtest.Source{File: whole}.Prepare(t)
+	l := config.LoadWithProblems(path, flags)
 	if len(l.Problems) > 0 {
 		t.Errorf("problems:\n%s", strings.Join(l.Problems, "\n"))
 	}
 	for i := range config.Keys {
 		k := &config.Keys[i]
-		origin, value := l.Config.Origin(k.Name), l.Config.Value(k.Name)
+		origin, value := l.Config.SourceOf(k.Name), l.Config.Value(k.Name)
 		switch {
 		case origin == "default":
 			t.Errorf("%s is not in the sample", k.Name)

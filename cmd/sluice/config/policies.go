@@ -76,12 +76,12 @@ func decodePolicy(item any) (p rewrite.LockPolicy, bad []string) {
 			bad = append(bad, "unknown field "+name+DidYouMean(name, slices.Sorted(maps.Keys(names))))
 		}
 	}
-	p.Policy = rewrite.Policy(policy)
+	p.Policy = rewrite.LockClausePolicy(policy)
 	return p, bad
 }
 
-// showPolicies returns policies as JSON, which is valid YAML.
-func showPolicies(list []rewrite.LockPolicy) string {
+// formatPolicies returns policies as JSON, which is valid YAML.
+func formatPolicies(list []rewrite.LockPolicy) string {
 	if len(list) == 0 {
 		return "[]"
 	}

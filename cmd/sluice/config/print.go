@@ -23,25 +23,25 @@ func (c *Config) YAML() string {
 		if nested {
 			inner = "  " + inner
 		}
-		fmt.Fprintf(&b, "%s: %s # %s\n", inner, k.yaml(c.Effective(k)), c.origins[k.Name])
+		fmt.Fprintf(&b, "%s: %s # %s\n", inner, k.formatYAML(c.EffectiveValue(k)), c.origins[k.Name])
 	}
 	return b.String()
 }
 
-// Effective returns the value of a key that the process uses. For a text key this is the text after all
+// EffectiveValue returns the value of a key that the process uses. For a text key this is the text after all
 // derivations.
-func (c *Config) Effective(k *Key) any {
+func (c *Config) EffectiveValue(k *Key) any {
 	if text, ok := k.field(c).(*string); ok {
 		return *text
 	}
 	return c.values[k.Name]
 }
 
-// yaml returns a value as YAML. %q gives a double-quoted YAML scalar for every text of a configuration.
-func (k *Key) yaml(value any) string {
+// formatYAML returns a value as YAML. %q gives a double-quoted YAML scalar for every text of a configuration.
+func (k *Key) formatYAML(value any) string {
 	switch value := value.(type) {
 	case string:
-		return fmt.Sprintf("%q", k.Plain(value))
+		return fmt.Sprintf("%q", k.PlainText(value))
 	case []string:
 		quoted := make([]string, len(value))
 		for i, item := range value {
@@ -49,5 +49,5 @@ func (k *Key) yaml(value any) string {
 		}
 		return "[" + strings.Join(quoted, ", ") + "]"
 	}
-	return k.Plain(value)
+	return k.PlainText(value)
 }

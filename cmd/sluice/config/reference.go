@@ -16,7 +16,7 @@ func PrintReference(w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		begin, end := markers(table)
+		begin, end := tableMarkers(table)
 		if _, err := fmt.Fprintf(w, "%s\n%s%s\n", begin, text, end); err != nil {
 			return err
 		}
@@ -30,17 +30,17 @@ func WriteReference(path string) error {
 	if err != nil {
 		return err
 	}
-	text, err := withReference(string(old))
+	text, err := replaceReference(string(old))
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return os.WriteFile(path, []byte(text), 0o644)
 }
 
-// withReference returns a document with current tables between its markers.
-func withReference(document string) (string, error) {
+// replaceReference returns a document with current tables between its markers.
+func replaceReference(document string) (string, error) {
 	for _, table := range []string{"config", "metrics"} {
-		begin, end := markers(table)
+		begin, end := tableMarkers(table)
 		before, rest, found := strings.Cut(document, begin)
 		if !found {
 			continue
@@ -58,7 +58,7 @@ func withReference(document string) (string, error) {
 	return document, nil
 }
 
-func markers(table string) (begin, end string) {
+func tableMarkers(table string) (begin, end string) {
 	return "<!-- begin:" + table + " -->", "<!-- end:" + table + " -->"
 }
 
@@ -71,17 +71,17 @@ func referenceTable(table string) (string, error) {
 	b.WriteString("| Key | Type | Default | Meaning |\n|---|---|---|---|\n")
 	for i := range Keys {
 		k := &Keys[i]
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.Name, k.kind(), code(k.Plain(k.Default)), cell(k.explain()))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.Name, k.typeName(), codeSpan(k.PlainText(k.Default)), escapeTableCell(k.fullHelp()))
 	}
 	return b.String(), nil
 }
 
-// cell escapes text for a Markdown table.
-func cell(text string) string {
+// escapeTableCell escapes text for a Markdown table.
+func escapeTableCell(text string) string {
 	return strings.NewReplacer("|", `\|`, "<", "&lt;", ">", "&gt;").Replace(text)
 }
 
-func code(text string) string {
+func codeSpan(text string) string {
 	if text == "" {
 		return ""
 	}

@@ -12,11 +12,11 @@ func TestDocumentsHaveTheReference(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fresh, err := withReference(string(text))
+		fresh, err := replaceReference(string(text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if begin, _ := markers(table); fresh != string(text) || !strings.Contains(fresh, begin) {
+		if begin, _ := tableMarkers(table); fresh != string(text) || !strings.Contains(fresh, begin) {
 			t.Errorf("the table of %s is out of date: go run ./cmd/sluice config-reference --write %s", document, document)
 		}
 	}
@@ -25,7 +25,7 @@ func TestDocumentsHaveTheReference(t *testing.T) {
 func TestReferenceStaysBetweenItsMarkers(t *testing.T) {
 	t.Parallel()
 	const document = "before\n<!-- begin:config -->\nstale\n<!-- end:config -->\nafter\n"
-	got, err := withReference(document)
+	got, err := replaceReference(document)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,10 +33,10 @@ func TestReferenceStaysBetweenItsMarkers(t *testing.T) {
 		!strings.HasSuffix(got, "|\n<!-- end:config -->\nafter\n") {
 		t.Errorf("got %q", got)
 	}
-	if again, err := withReference(got); err != nil || again != got {
+	if again, err := replaceReference(got); err != nil || again != got {
 		t.Errorf("a second time changes it: %q, %v", again, err)
 	}
-	if _, err := withReference("<!-- begin:metrics -->"); err == nil {
+	if _, err := replaceReference("<!-- begin:metrics -->"); err == nil {
 		t.Error("a begin without an end was accepted")
 	}
 }

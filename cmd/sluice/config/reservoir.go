@@ -13,18 +13,18 @@ type Reservoir struct {
 }
 
 var reservoirKeys = []Key{
-	{Name: "connection.rate_limit", Default: byKind, field: func(c *Config) any { return &c.Reservoir.RateLimit },
+	{Name: "connection.rate_limit", Default: defaultByKind, field: func(c *Config) any { return &c.Reservoir.RateLimit },
 		help: "Backend connections dialled per second by this process. -1: 10 for kind dsql, whose clusters take 100/s from all, and 1000 for kind postgres."},
-	{Name: "connection.burst_limit", Default: byKind, field: func(c *Config) any { return &c.Reservoir.BurstLimit },
+	{Name: "connection.burst_limit", Default: defaultByKind, field: func(c *Config) any { return &c.Reservoir.BurstLimit },
 		help: "Backend connections that may be dialled at once before the rate applies. -1: 100 for kind dsql, whose clusters take 1,000 from all, and 1000 for kind postgres."},
 
 	{Name: "reservoir.max_open", Default: reservoir.DefaultMaxOpen, field: func(c *Config) any { return &c.Reservoir.MaxOpen },
 		help: "Backends in use, ready and being dialled, together."},
 	{Name: "reservoir.enabled", Default: true, field: func(c *Config) any { return &c.Reservoir.Enabled },
 		help: "Dial backends ahead of demand. false: on demand, as reservoir.target_ready 0."},
-	{Name: "reservoir.target_ready", Default: fillAll, field: func(c *Config) any { return &c.Reservoir.TargetReady },
+	{Name: "reservoir.target_ready", Default: fillToMaxOpen, field: func(c *Config) any { return &c.Reservoir.TargetReady },
 		help: "Backends, in use and ready together, that Sluice opens ahead of demand. 0: dial on demand. -1: reservoir.max_open."},
-	{Name: "reservoir.low_watermark", Default: fillAll, field: func(c *Config) any { return &c.Reservoir.LowWatermark },
+	{Name: "reservoir.low_watermark", Default: fillToMaxOpen, field: func(c *Config) any { return &c.Reservoir.LowWatermark },
 		help: "Backends that are dialled as fast as the limits allow; above it one per second, unless somebody waits. -1: reservoir.max_open."},
 	{Name: "reservoir.initial_fill_timeout", Default: reservoir.DefaultInitialFill, field: func(c *Config) any { return &c.Reservoir.InitialFillTimeout },
 		help: "How long /readyz waits for reservoir.low_watermark backends after the start. 0: not at all."},
@@ -46,21 +46,21 @@ var reservoirKeys = []Key{
 			"and behind all where the database has functions that run unseen and may leave something; always, behind every transaction, at the price of a round trip; never. See docs/security.md."},
 }
 
-// fillAll is the value of reservoir.target_ready and reservoir.low_watermark that means reservoir.max_open.
-const fillAll = -1
+// fillToMaxOpen is the value of reservoir.target_ready and reservoir.low_watermark that means reservoir.max_open.
+const fillToMaxOpen = -1
 
 func (c *Config) deriveReservoir() {
 	r := &c.Reservoir
-	c.defaultTo(&r.RateLimit, reservoir.DefaultRateLimit, reservoir.PostgresRateLimit)
-	c.defaultTo(&r.BurstLimit, reservoir.DefaultBurstLimit, reservoir.PostgresRateLimit)
-	if r.LowWatermark == fillAll {
+	c.setDefaultByKind(&r.RateLimit, reservoir.DefaultRateLimit, reservoir.PostgresRateLimit)
+	c.setDefaultByKind(&r.BurstLimit, reservoir.DefaultBurstLimit, reservoir.PostgresRateLimit)
+	if r.LowWatermark == fillToMaxOpen {
 		r.LowWatermark = r.MaxOpen
 	}
 	switch {
 	case !r.Enabled:
 		r.TargetReady = 0
-	case r.TargetReady != fillAll:
-	case c.dedicated():
+	case r.TargetReady != fillToMaxOpen:
+	case c.usesDedicatedBackends():
 		r.TargetReady = 0 // no client would use a connection that was dialled before it came
 	default:
 		r.TargetReady = r.MaxOpen

@@ -60,12 +60,12 @@ var retryKeys = []Key{
 func (c *Config) deriveRetry() {
 	switch c.Retry.Enabled {
 	case "auto":
-		c.Proxy.Replay = c.onDSQL()
+		c.Proxy.Replay = c.isDSQL()
 	default:
 		c.Proxy.Replay, _ = strconv.ParseBool(c.Retry.Enabled) // the key's choices are booleans
 	}
-	c.Proxy.Retry.Savepoints = retry.ParseSavepoints(c.Retry.Savepoints)
-	if c.Retry.Savepoints == "auto" && c.Proxy.Replay && c.onDSQL() {
+	c.Proxy.Retry.Savepoints = retry.ParseSavepointMode(c.Retry.Savepoints)
+	if c.Retry.Savepoints == "auto" && c.Proxy.Replay && c.isDSQL() {
 		c.Proxy.Retry.Savepoints = retry.Strict
 	}
 	c.Rewrite.Rules.Savepoints = c.Proxy.Replay && c.Proxy.Retry.Savepoints != retry.NoSavepoints

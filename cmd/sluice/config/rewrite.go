@@ -92,7 +92,7 @@ var rewriteKeys = []Key{
 			"Sluice renews the lock for its holder. The holder loses it if its Sluice is silent for longer than rewrite.advisory_locks_lease. Locks of a transaction and shared locks are refused. auto: table if ddl.carry_out is all, else refuse. Kind dsql only."},
 	{Name: rewrite.AdvisoryKey + "_lease", Default: proxy.DefaultLockLease, field: func(c *Config) any { return &c.Proxy.Locks.Lease },
 		help: "How long an advisory lock stays with its holder while the holder's Sluice is silent. The lock is renewed three times as often. After a takeover, a transaction of the former holder fails at COMMIT (40001)."},
-	{Name: rewrite.AdvisoryKey + "_longest", Default: proxy.DefaultLockLongest, field: func(c *Config) any { return &c.Proxy.Locks.Longest },
+	{Name: rewrite.AdvisoryKey + "_longest", Default: proxy.DefaultLockLongest, field: func(c *Config) any { return &c.Proxy.Locks.LongestDDL },
 		help: "How much longer the lock stays if the holder may be running DDL, which does not conflict with a takeover. It is the longest time of a statement from sending to its end. DSQL ends transactions after 5 minutes."},
 	{Name: "rewrite.bytea", Default: "auto", field: func(c *Config) any { return &c.Rewrite.Bytea },
 		Choices: []string{"auto", "off", "hex", "hex-cast"},
@@ -112,21 +112,21 @@ var copyKeys = []Key{
 			"Outside, they run in batches of at most 3,000 rows and 8 MiB, each in a separate transaction, so a COPY of more than one batch is not atomic. A WARNING says so, and an error says how many rows stay. Kind dsql only."},
 }
 
-// rewrites reports whether any statement is rewritten.
-func (c *Config) rewrites() bool { return c.isOn(c.Rewrite.Enabled) }
+// rewritesStatements reports whether any statement is rewritten.
+func (c *Config) rewritesStatements() bool { return c.isEnabled(c.Rewrite.Enabled) }
 
 // rewritesForDSQL reports whether statements are rewritten for DSQL.
-func (c *Config) rewritesForDSQL() bool { return c.rewrites() && c.onDSQL() }
+func (c *Config) rewritesForDSQL() bool { return c.rewritesStatements() && c.isDSQL() }
 
-// isOn returns the meaning of a choice of auto, true or false. auto is true for kind dsql only.
-func (c *Config) isOn(choice string) bool {
-	return choice == "true" || choice == "auto" && c.onDSQL()
+// isEnabled returns the meaning of a choice of auto, true or false. auto is true for kind dsql only.
+func (c *Config) isEnabled(choice string) bool {
+	return choice == "true" || choice == "auto" && c.isDSQL()
 }
 
 // deriveRewrite sets the rules that follow from the keys. It runs after deriveDDL, which replaces auto.
 func (c *Config) deriveRewrite() {
 	c.Proxy.MaxStatementBytes = c.Rewrite.MaxBytes
-	c.Proxy.WatchMapped = c.onDSQL() // of use where nothing is mapped
+	c.Proxy.WatchMapped = c.isDSQL() // of use where nothing is mapped
 	if c.Rewrite.Bytea == "auto" {
 		c.Rewrite.Bytea = "off"
 		if c.rewritesForDSQL() {
@@ -140,29 +140,29 @@ func (c *Config) deriveRewrite() {
 		}
 	}
 	rules := &c.Rewrite.Rules
-	if c.rewrites() {
-		c.rewriteRules(rules)
-		c.ddlRules(rules)
+	if c.rewritesStatements() {
+		c.setRewriteRules(rules)
+		c.setDDLRules(rules)
 	} else { // the lists of tables stay, to be validated
 		*rules = rewrite.Rules{Policies: rules.Policies, ByteaColumns: rules.ByteaColumns, Chunked: rules.Chunked, SequenceCache: rules.SequenceCache}
 	}
-	rules.Named = c.namesItself()
+	rules.Named = c.storesApplicationName()
 	rules.SchemaOf = c.Proxy.SchemaOf()
 }
 
-// rewriteRules sets the rules of package rewrite that are not fields of keys.
-func (c *Config) rewriteRules(rules *rewrite.Rules) {
+// setRewriteRules sets the rules of package rewrite that are not fields of keys.
+func (c *Config) setRewriteRules(rules *rewrite.Rules) {
 	rules.Dialect = true
 	rules.Role = c.Backend.User
-	rules.Isolation = c.isOn(c.Rewrite.Isolation)
+	rules.Isolation = c.isEnabled(c.Rewrite.Isolation)
 	rules.Weaken = rules.Isolation && c.Rewrite.Serializable != "refuse"
-	rules.Session = c.isOn(c.Rewrite.Session)
-	rules.Cursors = c.isOn(c.Rewrite.Cursors)
-	rules.Extensions = c.isOn(c.Rewrite.Extensions)
+	rules.Session = c.isEnabled(c.Rewrite.Session)
+	rules.Cursors = c.isEnabled(c.Rewrite.Cursors)
+	rules.Extensions = c.isEnabled(c.Rewrite.Extensions)
 	rules.Numeric, _ = rewrite.NumericDigits(c.Rewrite.Numeric) // the check reports an error
-	c.serialRules(rules)
+	c.setSerialRules(rules)
 	rules.Truncate = rewrite.TruncatePolicy(c.Rewrite.Truncate)
-	rules.Advisory = c.Rewrite.AdvisoryLocks == "table" && c.onDSQL()
+	rules.Advisory = c.Rewrite.AdvisoryLocks == "table" && c.isDSQL()
 	c.Proxy.LockClock = lease.MachineClock
 	if c.Rewrite.Bytea != "off" {
 		rules.Bytea = rewrite.ByteaMapping(c.Rewrite.Bytea)
@@ -170,11 +170,11 @@ func (c *Config) rewriteRules(rules *rewrite.Rules) {
 	rules.CopyIn = c.Rewrite.CopyFrom == "insert"
 }
 
-// serialRules sets the rules of serial columns. Sluice creates sequences on kind dsql only.
-func (c *Config) serialRules(rules *rewrite.Rules) {
+// setSerialRules sets the rules of serial columns. Sluice creates sequences on kind dsql only.
+func (c *Config) setSerialRules(rules *rewrite.Rules) {
 	rules.Serial = c.Rewrite.Serial != "false"
 	rules.SerialForm, rules.SerialKeys = rewrite.SerialIdentity, false
-	if !c.onDSQL() || !rules.Serial {
+	if !c.isDSQL() || !rules.Serial {
 		return
 	}
 	rules.SerialKeys = c.Rewrite.Serial != string(rewrite.SerialSequence)
@@ -187,47 +187,47 @@ func (c *Config) serialRules(rules *rewrite.Rules) {
 	}
 }
 
-// rewrite checks rules that are correct on DSQL only. A server that supports these statements must get them.
-func (v *validation) rewrite() {
+// checkRewrite checks rules that are correct on DSQL only. A server that supports these statements must get them.
+func (v *validator) checkRewrite() {
 	c := v.config
-	dropped := c.rewrites() && !c.onDSQL()
-	v.want(!dropped || c.Rewrite.Isolation != "true", "rewrite.isolation",
+	dropped := c.rewritesStatements() && !c.isDSQL()
+	v.require(!dropped || c.Rewrite.Isolation != "true", "rewrite.isolation",
 		"transactions of PostgreSQL are READ COMMITTED unless it is told otherwise, so that the level must reach the server; leave it at auto, or set it to false")
-	v.want(c.Rewrite.Serializable == "refuse" || c.Rewrite.Rules.Isolation, rewrite.SerializableKey,
+	v.require(c.Rewrite.Serializable == "refuse" || c.Rewrite.Rules.Isolation, rewrite.SerializableKey,
 		"a level can be taken for less on kind dsql only, with rewrite.enabled and rewrite.isolation; set it to refuse")
-	v.want(len(c.Rewrite.Rules.Chunked) == 0 || c.rewritesForDSQL(), rewrite.ChunkedKey,
+	v.require(len(c.Rewrite.Rules.Chunked) == 0 || c.rewritesForDSQL(), rewrite.ChunkedKey,
 		"a DELETE is carried out in batches on kind dsql only, with rewrite.enabled; leave it empty")
-	v.want(!dropped || c.Rewrite.Session != "true", "rewrite.session",
+	v.require(!dropped || c.Rewrite.Session != "true", "rewrite.session",
 		"sessions of PostgreSQL have sequences and temporary tables to discard; leave it at auto, or set it to false")
-	v.want(!dropped || c.Rewrite.Extensions != "true", rewrite.ExtensionsKey,
+	v.require(!dropped || c.Rewrite.Extensions != "true", rewrite.ExtensionsKey,
 		"PostgreSQL has extensions, and a client that asks for one must get it; leave it at auto, or set it to false")
-	v.want(!dropped || c.Rewrite.Cursors != "true", "rewrite.cursors",
+	v.require(!dropped || c.Rewrite.Cursors != "true", "rewrite.cursors",
 		"PostgreSQL has cursors of its own, which do more; leave it at auto, or set it to false")
-	v.want(c.Rewrite.CopyFrom == "server" || c.rewritesForDSQL(), rewrite.CopyFromKey,
+	v.require(c.Rewrite.CopyFrom == "server" || c.rewritesForDSQL(), rewrite.CopyFromKey,
 		"PostgreSQL takes COPY, and nothing is read where rewrite.enabled is false; set it to server")
 	maps := c.Rewrite.Bytea != "off"
-	v.want(!maps || c.onDSQL(), "rewrite.bytea",
+	v.require(!maps || c.isDSQL(), "rewrite.bytea",
 		"PostgreSQL takes bytea in keys, and tables made so would be another schema; set it to off")
-	v.want(!maps || !c.onDSQL() || c.rewrites(), "rewrite.bytea",
+	v.require(!maps || !c.isDSQL() || c.rewritesStatements(), "rewrite.bytea",
 		"nothing is rewritten; set rewrite.enabled to auto or true, or this to off")
 }
 
-// rewrittenDDL checks the keys below rewrite about DDL and TRUNCATE.
-func (v *validation) rewrittenDDL() {
+// checkRewrittenDDL checks the keys below rewrite about DDL and TRUNCATE.
+func (v *validator) checkRewrittenDDL() {
 	c := v.config
 	digits, err := rewrite.NumericDigits(c.Rewrite.Numeric)
-	v.want(err == nil, rewrite.NumericKey, fmt.Sprint(err))
-	v.want(digits == "" || c.onDSQL(), rewrite.NumericKey, "PostgreSQL stores every digit; set it to as-is")
-	v.want(c.Rewrite.Truncate == string(rewrite.TruncateRefuse) || c.rewritesForDSQL(), rewrite.TruncateKey,
+	v.require(err == nil, rewrite.NumericKey, fmt.Sprint(err))
+	v.require(digits == "" || c.isDSQL(), rewrite.NumericKey, "PostgreSQL stores every digit; set it to as-is")
+	v.require(c.Rewrite.Truncate == string(rewrite.TruncateRefuse) || c.rewritesForDSQL(), rewrite.TruncateKey,
 		"PostgreSQL has TRUNCATE, and nothing is read where rewrite.enabled is false; set it to refuse")
-	v.want(c.Rewrite.Serial != string(rewrite.SerialSequence) || c.rewritesForDSQL(), rewrite.SerialKey,
+	v.require(c.Rewrite.Serial != string(rewrite.SerialSequence) || c.rewritesForDSQL(), rewrite.SerialKey,
 		"PostgreSQL has serial columns, and nothing is read where rewrite.enabled is false; leave it at auto")
 }
 
-// advisoryLocks checks the keys of advisory locks in a table.
-func (v *validation) advisoryLocks() {
+// checkAdvisoryLocks checks the keys of advisory locks in a table.
+func (v *validator) checkAdvisoryLocks() {
 	c := v.config
-	v.want(c.Proxy.Locks.Lease > 0, rewrite.AdvisoryKey+"_lease", "want more than 0")
-	v.want(c.Rewrite.AdvisoryLocks == "refuse" || c.rewritesForDSQL(), rewrite.AdvisoryKey,
+	v.require(c.Proxy.Locks.Lease > 0, rewrite.AdvisoryKey+"_lease", "want more than 0")
+	v.require(c.Rewrite.AdvisoryLocks == "refuse" || c.rewritesForDSQL(), rewrite.AdvisoryKey,
 		"PostgreSQL has advisory locks, and nothing is read where rewrite.enabled is false; set it to refuse")
 }

@@ -13,6 +13,6 @@ var runtimeKeys = []Key{
 		help: "CPUs that run Go code. 0: 1 on machines with two CPUs or fewer, else Go's choice. A GOMAXPROCS variable wins."},
 }
 
-func (v *validation) runtime() {
-	v.want(v.config.Runtime.Procs >= 0, "runtime.procs", "want 0 (automatic) or more")
+func (v *validator) checkRuntime() {
+	v.require(v.config.Runtime.Procs >= 0, "runtime.procs", "want 0 (automatic) or more")
 }

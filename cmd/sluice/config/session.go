@@ -23,7 +23,7 @@ var sessionKeys = []Key{
 		Choices: []string{"auto", "true", "false"},
 		help:    "Send cancels on to the backend. auto: for kind postgres only, DSQL ignores them."},
 
-	{Name: "settings.ignored", Default: habitual, field: func(c *Config) any { return &c.Proxy.IgnoredSettings },
+	{Name: "settings.ignored", Default: defaultIgnoredSettings, field: func(c *Config) any { return &c.Proxy.IgnoredSettings },
 		help: "Settings that DSQL refuses and that Sluice answers itself without effect; name, or name=value for that value only. Replaces the default list."},
 	{Name: "settings.reapply_application_name", Default: false, field: func(c *Config) any { return &c.Proxy.ReapplyApplicationName },
 		help: "Carry each client's application_name to its backends (a round trip whenever it differs)."},
@@ -52,13 +52,13 @@ var sessionKeys = []Key{
 		help: "The same for all clients together, beside prepared.total_bytes and cursor.stored_total_bytes. Of GOMEMLIMIT it is a quarter at most."},
 }
 
-// habitual are settings that clients send without needing an effect. DSQL refuses each of them (0A000, fatal at
-// startup), and none changes the meaning or the result of a statement on DSQL. DSQL has no locks, no row
+// defaultIgnoredSettings are settings that clients send without needing an effect. DSQL refuses each of them (0A000,
+// fatal at startup), and none changes the meaning or the result of a statement on DSQL. DSQL has no locks, no row
 // security, one kind of durability and no planner memory.
 //
 // pg_dump, psql scripts and connection pools of common drivers send these settings. standard_conforming_strings
 // is always on, and literals would have another meaning with off; therefore only "on" is listed.
-var habitual = []string{
+var defaultIgnoredSettings = []string{
 	"check_function_bodies",
 	"client_connection_check_interval",
 	"client_min_messages",
@@ -85,13 +85,13 @@ func (c *Config) deriveSession() {
 	}
 	switch c.Session.ForwardCancel {
 	case "auto":
-		c.Proxy.ForwardCancel = !c.onDSQL()
+		c.Proxy.ForwardCancel = !c.isDSQL()
 	default:
 		c.Proxy.ForwardCancel, _ = strconv.ParseBool(c.Session.ForwardCancel) // the key's choices are booleans
 	}
 }
 
-// namesItself reports whether only Sluice stores each client's application_name, and no server does.
-func (c *Config) namesItself() bool {
-	return !c.onDSQL() && !c.dedicated() && !c.Proxy.ReapplyApplicationName
+// storesApplicationName reports whether only Sluice stores each client's application_name, and no server does.
+func (c *Config) storesApplicationName() bool {
+	return !c.isDSQL() && !c.usesDedicatedBackends() && !c.Proxy.ReapplyApplicationName
 }

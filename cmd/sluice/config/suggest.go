@@ -2,9 +2,9 @@ package config
 
 import "strings"
 
-// suggest returns the candidate that a misspelled name most likely means, or "". The last part is sufficient:
+// suggestName returns the candidate that a misspelled name most likely means, or "". The last part is sufficient:
 // "endpoint" means "backend.endpoint".
-func suggest(name string, candidates []string) string {
+func suggestName(name string, candidates []string) string {
 	best, bestDistance := "", max(2, len(name)/5)+1
 	for _, candidate := range candidates {
 		if d := editDistance(name, candidate); d < bestDistance {
@@ -27,7 +27,7 @@ func suggest(name string, candidates []string) string {
 
 // DidYouMean returns the end of a message about an unknown name.
 func DidYouMean(name string, candidates []string) string {
-	if best := suggest(name, candidates); best != "" {
+	if best := suggestName(name, candidates); best != "" {
 		return "; did you mean " + best + "?"
 	}
 	return ""

@@ -18,11 +18,11 @@ var tlsKeys = []Key{
 		help: "Refuse clients that come by TCP without TLS."},
 }
 
-func (v *validation) tls() {
+func (v *validator) checkTLS() {
 	c := v.config
-	v.want(c.TLS.Cert == "" || c.TLS.Key != "", "tls.key_file", "tls.cert_file needs its key")
-	v.want(c.TLS.Key == "" || c.TLS.Cert != "", "tls.cert_file", "tls.key_file needs its certificate")
-	v.want(c.TLS.ClientCA == "" || c.TLS.Cert != "", "tls.client_ca_file", "needs tls.cert_file and tls.key_file")
-	v.want(c.Proxy.Startup.Method != startup.Cert || c.TLS.ClientCA != "", "tls.client_ca_file",
+	v.require(c.TLS.Cert == "" || c.TLS.Key != "", "tls.key_file", "tls.cert_file needs its key")
+	v.require(c.TLS.Key == "" || c.TLS.Cert != "", "tls.cert_file", "tls.key_file needs its certificate")
+	v.require(c.TLS.ClientCA == "" || c.TLS.Cert != "", "tls.client_ca_file", "needs tls.cert_file and tls.key_file")
+	v.require(c.Proxy.Startup.Method != startup.Cert || c.TLS.ClientCA != "", "tls.client_ca_file",
 		"auth.method cert needs the authorities of the clients' certificates")
 }

@@ -16,10 +16,10 @@ import (
 // redacted replaces a secret in all output.
 const redacted = "<redacted>"
 
-// decode converts a raw value to the key's type. raw is a text from a flag or variable, or a YAML value of the
+// decodeValue converts a raw value to the key's type. raw is a text from a flag or variable, or a YAML value of the
 // file. The error says what to write instead. A YAML number is not accepted as text, because 0123 and 1e3 would
 // be changed.
-func (k *Key) decode(raw any) (any, error) {
+func (k *Key) decodeValue(raw any) (any, error) {
 	switch k.Default.(type) {
 	case string:
 		return k.decodeText(raw)
@@ -55,7 +55,7 @@ func (k *Key) decodeText(raw any) (string, error) {
 		return "", errors.New("want text; put it in quotes")
 	}
 	if k.Choices != nil && !slices.Contains(k.Choices, text) {
-		return "", fmt.Errorf("want %s", oneOf(k.Choices))
+		return "", fmt.Errorf("want %s", formatChoices(k.Choices))
 	}
 	return text, nil
 }
@@ -120,8 +120,8 @@ func decodeList(raw any) ([]string, error) {
 	return list, nil
 }
 
-// store sets the key's field to a decoded value.
-func (k *Key) store(c *Config, value any) {
+// storeValue sets the key's field to a decoded value.
+func (k *Key) storeValue(c *Config, value any) {
 	switch field := k.field(c).(type) {
 	case *string:
 		*field = value.(string)
@@ -142,9 +142,9 @@ func (k *Key) store(c *Config, value any) {
 	}
 }
 
-// show returns a value of the key, decoded or raw, for a message.
-func (k *Key) show(value any) string {
-	text := k.Plain(value)
+// formatValue returns a value of the key, decoded or raw, for a message.
+func (k *Key) formatValue(value any) string {
+	text := k.PlainText(value)
 	if text == "" {
 		return "empty"
 	}
@@ -154,8 +154,8 @@ func (k *Key) show(value any) string {
 	return text
 }
 
-// Plain returns a value of the key as a variable or a flag has it.
-func (k *Key) Plain(value any) string {
+// PlainText returns a value of the key as a variable or a flag has it.
+func (k *Key) PlainText(value any) string {
 	switch value := value.(type) {
 	case string:
 		if k.Secret && value != "" {
@@ -165,9 +165,9 @@ func (k *Key) Plain(value any) string {
 	case []string:
 		return strings.Join(value, ",")
 	case time.Duration:
-		return ShowDuration(value)
+		return FormatDuration(value)
 	case []rewrite.LockPolicy:
-		return showPolicies(value)
+		return formatPolicies(value)
 	case []any:
 		if _, ok := k.Default.([]rewrite.LockPolicy); !ok {
 			break
@@ -182,8 +182,8 @@ func (k *Key) Plain(value any) string {
 	return fmt.Sprint(value)
 }
 
-// ShowDuration is Duration.String without trailing zero units: 11m, not 11m0s.
-func ShowDuration(d time.Duration) string {
+// FormatDuration is Duration.String without trailing zero units: 11m, not 11m0s.
+func FormatDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")
@@ -194,8 +194,8 @@ func ShowDuration(d time.Duration) string {
 	return text
 }
 
-// kind returns the name of the key's type for --help and for the reference.
-func (k *Key) kind() string {
+// typeName returns the name of the key's type for --help and for the reference.
+func (k *Key) typeName() string {
 	switch k.Default.(type) {
 	case int, float64:
 		return "number"
@@ -214,7 +214,7 @@ func (k *Key) kind() string {
 	return "text"
 }
 
-func oneOf(choices []string) string {
+func formatChoices(choices []string) string {
 	last := len(choices) - 1
 	return strings.Join(choices[:last], ", ") + " or " + choices[last]
 }

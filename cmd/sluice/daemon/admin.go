@@ -21,35 +21,35 @@ const (
 // longer has hung.
 const liveWait = 5 * time.Second
 
-// NewAdmin returns the server of /metrics, /startupz, /livez and /readyz. The caller starts the server when clients can
-// connect. alive returns when the daemon works, or with an error at the end of its context. ready returns why the
-// daemon is not ready, nil when it is ready. warning returns the problem of a ready daemon. guests bounds the server's
-// connections, and has the log.
-func NewAdmin(metrics http.Handler, alive func(context.Context) error, ready func() error, warning func() string, guests *AdminGuests) *http.Server {
+// NewAdminServer returns the server of /metrics, /startupz, /livez and /readyz. The caller starts the server when
+// clients can connect. alive returns when the daemon works, or with an error at the end of its context. ready returns
+// why the daemon is not ready, nil when it is ready. warning returns the problem of a ready daemon. guests bounds the
+// server's connections, and has the log.
+func NewAdminServer(metrics http.Handler, alive func(context.Context) error, ready func() error, warning func() string, guests *AdminConnLimiter) *http.Server {
 	mux := http.NewServeMux() // the mux answers 405 to other methods than GET and HEAD
 	mux.Handle("GET /metrics", metrics)
 	mux.HandleFunc("GET /startupz", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, "started") // the configuration is valid, and clients can connect
+		writeResponse(w, http.StatusOK, "started") // the configuration is valid, and clients can connect
 	})
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, r *http.Request) {
 		ctx, stop := context.WithTimeout(r.Context(), liveWait)
 		defer stop()
 		if err := alive(ctx); err != nil {
-			answer(w, http.StatusServiceUnavailable, "hung: "+err.Error())
+			writeResponse(w, http.StatusServiceUnavailable, "hung: "+err.Error())
 			return
 		}
-		answer(w, http.StatusOK, "ok")
+		writeResponse(w, http.StatusOK, "ok")
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if err := ready(); err != nil {
-			answer(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
+			writeResponse(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
 			return
 		}
 		if text := warning(); text != "" {
-			answer(w, http.StatusOK, "ready\nwarning: "+text)
+			writeResponse(w, http.StatusOK, "ready\nwarning: "+text)
 			return
 		}
-		answer(w, http.StatusOK, "ready")
+		writeResponse(w, http.StatusOK, "ready")
 	})
 	return &http.Server{
 		Handler:           mux,
@@ -58,12 +58,12 @@ func NewAdmin(metrics http.Handler, alive func(context.Context) error, ready fun
 		WriteTimeout:      adminWriteTimeout,
 		IdleTimeout:       adminIdleTimeout,
 		MaxHeaderBytes:    adminHeaderBytes,
-		ConnState:         guests.see,
+		ConnState:         guests.trackState,
 		ErrorLog:          slog.NewLogLogger(guests.log.Handler(), slog.LevelDebug),
 	}
 }
 
-func answer(w http.ResponseWriter, status int, text string) {
+func writeResponse(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)

@@ -18,7 +18,7 @@ func TestAdmin(t *testing.T) {
 	warning := ""
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "metrics") })
 	var hung error
-	admin := NewAdmin(metrics, func(context.Context) error { return hung }, func() error { return notReady }, func() string { return warning }, NewAdminGuests(slog.New(slog.DiscardHandler), nil))
+	admin := NewAdminServer(metrics, func(context.Context) error { return hung }, func() error { return notReady }, func() string { return warning }, NewAdminConnLimiter(slog.New(slog.DiscardHandler), nil))
 	if admin.ReadHeaderTimeout == 0 || admin.ReadTimeout == 0 || admin.WriteTimeout == 0 || admin.IdleTimeout == 0 {
 		t.Error("a timeout of the admin listener is off")
 	}

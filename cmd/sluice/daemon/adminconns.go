@@ -11,83 +11,83 @@ import (
 )
 
 const (
-	// adminConns is the maximum number of connections to the admin address. Probes, a scraper or two and a person need
+	// maxAdminConns is the maximum number of connections to the admin address. Probes, a scraper or two and a person need
 	// only a few.
-	adminConns = 32
-	// adminPatience is how long a request may use its connection in any case. It is many times the
+	maxAdminConns = 32
+	// adminRequestTime is how long a request may use its connection in any case. It is many times the
 	// duration of a probe or a scrape.
-	adminPatience = time.Second
+	adminRequestTime = time.Second
 	// adminLogEvery is the interval at which closed connections are logged.
 	adminLogEvery = 10 * time.Second
 )
 
-// AdminGuests bounds the connections to the admin address, so that enough file descriptors remain for clients and
+// AdminConnLimiter bounds the connections to the admin address, so that enough file descriptors remain for clients and
 // backends. If there are too many, it closes the connection that has been idle for longest, so that silent connections
-// do not block a probe. A connection with a request is closed only after adminPatience.
-type AdminGuests struct {
-	most     int
+// do not block a probe. A connection with a request is closed only after adminRequestTime.
+type AdminConnLimiter struct {
+	maxConns int
 	patience time.Duration
 	log      *slog.Logger
 	metrics  *metrics.Admin
 	now      func() time.Time
 
 	mu       sync.Mutex
-	guests   map[net.Conn]adminGuest
+	conns    map[net.Conn]adminConn
 	closed   int // since the last log line
 	loggedAt time.Time
 }
 
-// adminGuest is one connection to the admin address. since is when the connection was opened, or when its last request
+// adminConn is one connection to the admin address. since is when the connection was opened, or when its last request
 // began or ended.
-type adminGuest struct {
-	since time.Time
-	asks  bool
+type adminConn struct {
+	since      time.Time
+	hasRequest bool
 }
 
-// NewAdminGuests returns the bounds of one admin address. Closed connections are logged and counted
+// NewAdminConnLimiter returns the bounds of one admin address. Closed connections are logged and counted
 // by m.
-func NewAdminGuests(log *slog.Logger, m *metrics.Admin) *AdminGuests {
-	return &AdminGuests{most: adminConns, patience: adminPatience, log: log, metrics: m, now: time.Now, guests: map[net.Conn]adminGuest{}}
+func NewAdminConnLimiter(log *slog.Logger, m *metrics.Admin) *AdminConnLimiter {
+	return &AdminConnLimiter{maxConns: maxAdminConns, patience: adminRequestTime, log: log, metrics: m, now: time.Now, conns: map[net.Conn]adminConn{}}
 }
 
-// see is http.Server's ConnState. The server calls it for a new connection before it accepts the
+// trackState is http.Server's ConnState. The server calls it for a new connection before it accepts the
 // next one.
-func (g *AdminGuests) see(conn net.Conn, state http.ConnState) {
+func (g *AdminConnLimiter) trackState(conn net.Conn, state http.ConnState) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	_, in := g.guests[conn]
+	_, in := g.conns[conn]
 	switch {
 	case state == http.StateClosed || state == http.StateHijacked:
-		delete(g.guests, conn)
-	case state == http.StateNew && len(g.guests) >= g.most:
-		g.makeRoom(conn)
+		delete(g.conns, conn)
+	case state == http.StateNew && len(g.conns) >= g.maxConns:
+		g.admitConn(conn)
 	case state == http.StateNew || in:
-		g.guests[conn] = adminGuest{g.now(), state == http.StateActive}
+		g.conns[conn] = adminConn{g.now(), state == http.StateActive}
 	}
 }
 
-// makeRoom closes one connection: an old one if possible, otherwise the newcomer. It adds the newcomer unless it has
+// admitConn closes one connection: an old one if possible, otherwise the newcomer. It adds the newcomer unless it has
 // closed it.
-func (g *AdminGuests) makeRoom(newcomer net.Conn) {
+func (g *AdminConnLimiter) admitConn(newcomer net.Conn) {
 	var last net.Conn
-	for conn, guest := range g.guests {
-		if guest.asks && g.now().Sub(guest.since) < g.patience {
+	for conn, guest := range g.conns {
+		if guest.hasRequest && g.now().Sub(guest.since) < g.patience {
 			continue
 		}
-		if was := g.guests[last]; last == nil || was.asks && !guest.asks || was.asks == guest.asks && guest.since.Before(was.since) {
+		if was := g.conns[last]; last == nil || was.hasRequest && !guest.hasRequest || was.hasRequest == guest.hasRequest && guest.since.Before(was.since) {
 			last = conn
 		}
 	}
 	if last == nil {
 		last = newcomer
 	} else {
-		delete(g.guests, last)
-		g.guests[newcomer] = adminGuest{since: g.now()}
+		delete(g.conns, last)
+		g.conns[newcomer] = adminConn{since: g.now()}
 	}
 	_ = last.Close() // the connection ends in any case
-	g.metrics.ConnectionClosed()
+	g.metrics.CountConnectionClosed()
 	if g.closed++; g.now().Sub(g.loggedAt) >= adminLogEvery {
-		g.log.Warn("connections of admin.address were closed: too many are open", "most", g.most, "closed", g.closed)
+		g.log.Warn("connections of admin.address were closed: too many are open", "most", g.maxConns, "closed", g.closed)
 		g.closed, g.loggedAt = 0, g.now()
 	}
 }

@@ -20,8 +20,8 @@ func TestAdminConnectionsAreBounded(t *testing.T) {
 	var logged bytes.Buffer
 	slow, begun := make(chan struct{}), make(chan struct{})
 	set := metrics.New(metrics.Options{})
-	guests := NewAdminGuests(slog.New(slog.NewTextHandler(&logged, nil)), set.Admin)
-	admin := NewAdmin(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	guests := NewAdminConnLimiter(slog.New(slog.NewTextHandler(&logged, nil)), set.Admin)
+	admin := NewAdminServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		close(begun)
 		<-slow
 		io.WriteString(w, "the whole of it")
@@ -43,12 +43,12 @@ func TestAdminConnectionsAreBounded(t *testing.T) {
 	count := func(asking bool) (n int) {
 		guests.mu.Lock()
 		defer guests.mu.Unlock()
-		for _, g := range guests.guests {
-			if !asking || g.asks {
+		for _, g := range guests.conns {
+			if !asking || g.hasRequest {
 				n++
 			}
 		}
-		if n > adminConns {
+		if n > maxAdminConns {
 			t.Errorf("%d connections", n)
 		}
 		return n
@@ -75,7 +75,7 @@ func TestAdminConnectionsAreBounded(t *testing.T) {
 		scrape <- string(all)
 	}()
 	<-begun
-	for range 3 * adminConns {
+	for range 3 * maxAdminConns {
 		conn, err := net.Dial("tcp", ln.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -83,14 +83,14 @@ func TestAdminConnectionsAreBounded(t *testing.T) {
 		defer conn.Close()
 	}
 	alive("beside connections that say nothing")
-	if n := count(false); n < adminConns/2 {
+	if n := count(false); n < maxAdminConns/2 {
 		t.Errorf("%d connections are left", n)
 	}
 	close(slow)
 	if got := <-scrape; got != "the whole of it" {
 		t.Errorf("a scrape under way: %s", got)
 	}
-	for range 3 * adminConns {
+	for range 3 * maxAdminConns {
 		conn, err := net.Dial("tcp", ln.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -98,10 +98,10 @@ func TestAdminConnectionsAreBounded(t *testing.T) {
 		defer conn.Close()
 		io.WriteString(conn, "GET /live")
 	}
-	for end := time.Now().Add(10 * time.Second); count(true) < adminConns && time.Now().Before(end); {
+	for end := time.Now().Add(10 * time.Second); count(true) < maxAdminConns && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
-	pass(adminPatience)
+	pass(adminRequestTime)
 	alive("beside requests that do not end")
 	count(false)
 	guests.mu.Lock()
@@ -116,7 +116,7 @@ func TestAdminConnectionsAreBounded(t *testing.T) {
 			closed = f.GetMetric()[0].GetCounter().GetValue()
 		}
 	}
-	if err != nil || closed < 2*adminConns {
+	if err != nil || closed < 2*maxAdminConns {
 		t.Errorf("%v connections were counted as closed, %v", closed, err)
 	}
 }

@@ -37,9 +37,9 @@ func credentialKind(source string) string {
 	return config.CredentialsProfile
 }
 
-// watchedCredentials logs the kind of credentials when their source changes. It refuses credentials of another kind
+// checkedCredentials logs the kind of credentials when their source changes. It refuses credentials of another kind
 // than credentials.require.
-type watchedCredentials struct {
+type checkedCredentials struct {
 	from    aws.CredentialsProvider
 	require string // a kind, or config.CredentialsAny
 	log     *slog.Logger
@@ -47,7 +47,7 @@ type watchedCredentials struct {
 }
 
 // Retrieve returns the credentials. It is safe for concurrent use.
-func (w *watchedCredentials) Retrieve(ctx context.Context) (aws.Credentials, error) {
+func (w *checkedCredentials) Retrieve(ctx context.Context) (aws.Credentials, error) {
 	got, err := w.from.Retrieve(ctx)
 	if err != nil {
 		return got, err
@@ -65,13 +65,13 @@ func (w *watchedCredentials) Retrieve(ctx context.Context) (aws.Credentials, err
 	return got, nil
 }
 
-// AWSChain loads AWS's default configuration with watchedCredentials. A region in the environment
+// LoadAWSConfig loads AWS's default configuration with checkedCredentials. A region in the environment
 // has precedence over the cluster's.
-func AWSChain(ctx context.Context, c *config.Config, log *slog.Logger) (aws.Config, error) {
-	chain, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithDefaultRegion(nearRegion(c.Backend.DialConfig)))
+func LoadAWSConfig(ctx context.Context, c *config.Config, log *slog.Logger) (aws.Config, error) {
+	chain, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithDefaultRegion(stsRegion(c.Backend.DialConfig)))
 	if err != nil {
 		return chain, fmt.Errorf("AWS configuration (environment or shared files): %w", err)
 	}
-	chain.Credentials = &watchedCredentials{from: chain.Credentials, require: c.Credentials.Require, log: log}
+	chain.Credentials = &checkedCredentials{from: chain.Credentials, require: c.Credentials.Require, log: log}
 	return chain, nil
 }

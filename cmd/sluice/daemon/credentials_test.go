@@ -26,9 +26,9 @@ func TestCredentialsOfAKind(t *testing.T) {
 		{"AssumeRoleProvider", config.CredentialsProfile},
 		{"SSOProvider", config.CredentialsProfile},
 	} {
-		for _, require := range config.KeyNamed("credentials.require").Choices {
+		for _, require := range config.KeyByName("credentials.require").Choices {
 			var log bytes.Buffer
-			w := &watchedCredentials{require: require, log: slog.New(slog.NewTextHandler(&log, nil)),
+			w := &checkedCredentials{require: require, log: slog.New(slog.NewTextHandler(&log, nil)),
 				from: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 					return aws.Credentials{AccessKeyID: "AKID", SecretAccessKey: "hidden", Source: test.source}, nil
 				})}
@@ -54,7 +54,7 @@ func TestCredentialsOfTheEnvironment(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "hidden")
 	for require, ok := range map[string]bool{config.CredentialsEnvironment: true, config.CredentialsWebIdentity: false} {
 		c := configtest.Source{Flags: []string{"--endpoint=" + configtest.Endpoint, "--credentials-require=" + require}}.MustLoad(t)
-		chain, err := AWSChain(t.Context(), c, slog.New(slog.DiscardHandler))
+		chain, err := LoadAWSConfig(t.Context(), c, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,8 +21,8 @@ const nativeTimeout = 300 * time.Millisecond
 // quietPoll is the interval at which a plain drain checks for new clients.
 const quietPoll = 50 * time.Millisecond
 
-// errCut is the error of a daemon whose drain was cut by a second signal.
-var errCut = errors.New("cut by a second signal before the drain ended")
+// errDrainCut is the error of a daemon whose drain was cut by a second signal.
+var errDrainCut = errors.New("cut by a second signal before the drain ended")
 
 // drain ends all sessions according to drain.mode. A second value of stop, or one of failed, cuts the drain short. A
 // timeout is not an error.
@@ -30,23 +30,23 @@ func (d *Daemon) drain(stop <-chan os.Signal, failed <-chan error, why ...any) e
 	c := d.config.Drain
 	switch c.Mode {
 	case config.DrainNative:
-		return d.finish(stop, min(c.Timeout, nativeTimeout), why...)
+		return d.finishSessions(stop, min(c.Timeout, nativeTimeout), why...)
 	case config.DrainPlain:
 		began := time.Now()
-		d.leaving.Store(true)
+		d.draining.Store(true)
 		d.log.Info("draining: new clients are served until none came for drain.quiet",
 			append(why, "quiet", c.Quiet, "timeout", c.Timeout, "clients", d.server.Stats().Clients)...)
-		if err := d.awaitQuiet(stop, failed); err != nil {
+		if err := d.awaitNoNewClients(stop, failed); err != nil {
 			return errors.Join(err, d.server.Close())
 		}
-		return d.finish(stop, max(0, c.Timeout-time.Since(began)))
+		return d.finishSessions(stop, max(0, c.Timeout-time.Since(began)))
 	}
-	return d.finish(stop, c.Timeout, why...)
+	return d.finishSessions(stop, c.Timeout, why...)
 }
 
-// awaitQuiet waits until no client has come for drain.quiet, but at most half of drain.timeout. The
+// awaitNoNewClients waits until no client has come for drain.quiet, but at most half of drain.timeout. The
 // other half is for the transactions that run then.
-func (d *Daemon) awaitQuiet(stop <-chan os.Signal, failed <-chan error) error {
+func (d *Daemon) awaitNoNewClients(stop <-chan os.Signal, failed <-chan error) error {
 	c := d.config.Drain
 	tick := time.NewTicker(quietPoll)
 	defer tick.Stop()
@@ -55,7 +55,7 @@ func (d *Daemon) awaitQuiet(stop <-chan os.Signal, failed <-chan error) error {
 	for time.Since(since) < c.Quiet {
 		select {
 		case <-stop:
-			return errCut
+			return errDrainCut
 		case err := <-failed:
 			return err
 		case <-most:
@@ -70,10 +70,10 @@ func (d *Daemon) awaitQuiet(stop <-chan os.Signal, failed <-chan error) error {
 	return nil
 }
 
-// finish accepts no more clients and lets transactions finish. It cuts the rest after the timeout,
+// finishSessions accepts no more clients and lets transactions finish. It cuts the rest after the timeout,
 // or after another value of stop.
-func (d *Daemon) finish(stop <-chan os.Signal, timeout time.Duration, why ...any) error {
-	d.leaving.Store(true)
+func (d *Daemon) finishSessions(stop <-chan os.Signal, timeout time.Duration, why ...any) error {
+	d.draining.Store(true)
 	d.log.Info("draining", append(why, "timeout", timeout, "clients", d.server.Stats().Clients)...)
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -93,7 +93,7 @@ func (d *Daemon) finish(stop <-chan os.Signal, timeout time.Duration, why ...any
 			result = fmt.Errorf("drain: %w", err)
 		}
 	case <-stop:
-		result = errCut
+		result = errDrainCut
 		cancel()
 		<-done // returns because ctx has ended; result has the error
 	}

@@ -83,8 +83,8 @@ func TestSecondSignalCutsAPlainDrain(t *testing.T) {
 	r.stop <- syscall.SIGTERM
 	r.notReady()
 	r.stop <- syscall.SIGTERM
-	if err := r.end(); !errors.Is(err, errCut) {
-		t.Errorf("after the second signal: %v, want %v", err, errCut)
+	if err := r.end(); !errors.Is(err, errDrainCut) {
+		t.Errorf("after the second signal: %v, want %v", err, errDrainCut)
 	}
 }
 

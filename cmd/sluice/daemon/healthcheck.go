@@ -40,23 +40,23 @@ func NewHealthcheck() *cobra.Command {
 			return err
 		}
 		if c.Admin.Address == "" {
-			return fmt.Errorf("admin.address: \"\": the daemon serves no probes; set it, such as to %v", config.KeyNamed("admin.address").Default)
+			return fmt.Errorf("admin.address: \"\": the daemon serves no probes; set it, such as to %v", config.KeyByName("admin.address").Default)
 		}
-		text, err := ask(cmd.Context(), c.Admin.Address, *probe, *within)
+		text, err := sendProbe(cmd.Context(), c.Admin.Address, *probe, *within)
 		if err != nil {
-			return cli.AtRuntime(err)
+			return cli.AsRuntimeError(err)
 		}
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
-		return cli.AtRuntime(err)
+		return cli.AsRuntimeError(err)
 	}
 	return cmd
 }
 
-// mostProbed bounds the text of a probe's answer, in bytes.
-const mostProbed = 4 << 10
+// maxProbeAnswer bounds the text of a probe's answer, in bytes.
+const maxProbeAnswer = 4 << 10
 
-// ask sends a probe to the admin listener at address. The error says why the daemon is not well.
-func ask(ctx context.Context, address, probe string, within time.Duration) (string, error) {
+// sendProbe sends a probe to the admin listener at address. The error says why the daemon is not well.
+func sendProbe(ctx context.Context, address, probe string, within time.Duration) (string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return "", err
@@ -77,7 +77,7 @@ func ask(ctx context.Context, address, probe string, within time.Duration) (stri
 		return "", err
 	}
 	defer answer.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, mostProbed))
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxProbeAnswer))
 	if err != nil {
 		return "", err
 	}

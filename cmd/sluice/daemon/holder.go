@@ -13,9 +13,9 @@ import (
 // tcpListen is the state of a listening socket in /proc/net/tcp (the kernel's TCP_LISTEN).
 const tcpListen = "0A"
 
-// portHolder returns the process that listens on the port of an address, as "postgres (pid 812)".
+// listeningProcess returns the process that listens on the port of an address, as "postgres (pid 812)".
 // It returns "" if /proc does not show it.
-func portHolder(address string) string {
+func listeningProcess(address string) string {
 	_, portText, _ := net.SplitHostPort(address)
 	port, err := strconv.ParseUint(portText, 10, 16)
 	if err != nil {

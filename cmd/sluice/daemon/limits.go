@@ -35,23 +35,23 @@ func setProcs(procs int) {
 // ownDescriptors is the number of file descriptors besides clients and backends. It covers admin
 // connections, standard streams, listeners, files, cancels in progress, and clients that have just
 // left.
-const ownDescriptors = adminConns + proxy.CancelsAtOnce + rawconn.MostEnded + 16
+const ownDescriptors = maxAdminConns + proxy.CancelsAtOnce + rawconn.MostEnded + 16
 
-// warnStrippable logs a warning if an attacker on the network could remove TLS from the connection
+// warnStrippableTLS logs a warning if an attacker on the network could remove TLS from the connection
 // to the server.
-func warnStrippable(c *config.Config, log *slog.Logger) {
-	if c.Backend.Strippable() {
+func warnStrippableTLS(c *config.Config, log *slog.Logger) {
+	if c.Backend.AllowsTLSDowngrade() {
 		log.Warn("somebody between here and the server can take TLS away: set backend.sslmode to verify-full, or backend.channel_binding to require",
 			"sslmode", c.Backend.SSLMode)
 	}
 }
 
-// warnReadable logs a warning for each file with secrets that other users of this machine may read.
+// warnReadableSecrets logs a warning for each file with secrets that other users of this machine may read.
 // It ignores missing files, because their readers report them.
-func warnReadable(c *config.Config, log *slog.Logger) {
+func warnReadableSecrets(c *config.Config, log *slog.Logger) {
 	files := []struct{ key, path string }{{"tls.key_file", c.TLS.Key}, {"auth.users_file", c.Proxy.Startup.UsersFile}, {"auth.salt_secret_file", c.Proxy.Startup.SaltSecretFile}}
 	for i := range config.Keys {
-		if path, ok := strings.CutPrefix(c.Origin(config.Keys[i].Name), "file "); ok && config.Keys[i].Secret {
+		if path, ok := strings.CutPrefix(c.SourceOf(config.Keys[i].Name), "file "); ok && config.Keys[i].Secret {
 			files = append(files, struct{ key, path string }{"the file of " + config.Keys[i].Name, path})
 		}
 	}
@@ -66,27 +66,27 @@ func warnReadable(c *config.Config, log *slog.Logger) {
 	}
 }
 
-// keepDescriptors reserves file descriptors for backends, the admin address and Sluice's own files.
+// reserveDescriptors reserves file descriptors for backends, the admin address and Sluice's own files.
 // It lowers a default listen.max_clients to fit the limit. A configured value that does not fit is
 // an error. Go has raised the soft limit to the hard one at the start (since Go 1.19).
-func keepDescriptors(c *config.Config, log *slog.Logger) error {
+func reserveDescriptors(c *config.Config, log *slog.Logger) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		log.Warn("the limit of file descriptors is unknown", "error", err)
 		return nil
 	}
-	return fitDescriptors(c, limit.Cur, log)
+	return fitDescriptorLimit(c, limit.Cur, log)
 }
 
-// fitDescriptors does the work of keepDescriptors, for a given limit of file descriptors.
-func fitDescriptors(c *config.Config, limit uint64, log *slog.Logger) error {
+// fitDescriptorLimit does the work of reserveDescriptors, for a given limit of file descriptors.
+func fitDescriptorLimit(c *config.Config, limit uint64, log *slog.Logger) error {
 	const name = "listen.max_clients"
 	kept := c.Reservoir.MaxOpen + ownDescriptors + proxy.SpareConns
 	left := int(min(limit, math.MaxInt32)) - kept
 	switch {
 	case c.Proxy.MaxClients <= left:
 		return nil
-	case left > 0 && c.Origin(name) == "default":
+	case left > 0 && c.SourceOf(name) == "default":
 		log.Warn("listen.max_clients follows the limit of file descriptors: raise the hard limit (ulimit -n) for more",
 			"limit", limit, "max_clients", left, "default", c.Proxy.MaxClients)
 		c.Proxy.MaxClients = left
@@ -97,5 +97,5 @@ func fitDescriptors(c *config.Config, limit uint64, log *slog.Logger) error {
 	if left > 0 {
 		problem += fmt.Sprintf(", or set this to %d at most", left)
 	}
-	return &config.Error{Problems: []string{problem + " (" + c.Origin(name) + ")"}}
+	return &config.Error{Problems: []string{problem + " (" + c.SourceOf(name) + ")"}}
 }

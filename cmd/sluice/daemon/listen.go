@@ -46,23 +46,23 @@ func listenTCP(address, name string, listen func(address string) (net.Listener, 
 	if err == nil {
 		return ln, nil
 	}
-	k := config.KeyNamed(name)
-	elsewhere := fmt.Sprintf("choose another with %s, %s or --%s", k.Name, k.Env(), k.Flag())
+	k := config.KeyByName(name)
+	elsewhere := fmt.Sprintf("choose another with %s, %s or --%s", k.Name, k.EnvName(), k.FlagName())
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%s is taken%s: %s", address, by(portHolder(address)), elsewhere)
+		return nil, fmt.Errorf("%s is taken%s: %s", address, usedByPhrase(listeningProcess(address)), elsewhere)
 	}
 	return nil, fmt.Errorf("cannot listen on %s: %w: %s", address, err, elsewhere)
 }
 
-func by(holder string) string {
+func usedByPhrase(holder string) string {
 	if holder == "" {
 		return ""
 	}
 	return " by " + holder
 }
 
-// ordinary opens a TCP listener by package net.
-func ordinary(address string) (net.Listener, error) { return net.Listen("tcp", address) }
+// openTCPListener opens a TCP listener by package net.
+func openTCPListener(address string) (net.Listener, error) { return net.Listen("tcp", address) }
 
 // probeTimeout bounds the attempt to connect to an existing socket file.
 const probeTimeout = time.Second

@@ -119,7 +119,7 @@ func TestReadableSecrets(t *testing.T) {
 	var log strings.Builder
 	c := &config.Config{TLS: config.TLS{Key: open}}
 	c.Proxy.Startup.UsersFile = closed
-	warnReadable(c, slog.New(slog.NewTextHandler(&log, nil)))
+	warnReadableSecrets(c, slog.New(slog.NewTextHandler(&log, nil)))
 	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "tls.key_file") || !strings.Contains(got, "mode=0644") {
 		t.Errorf("the log has\n%s", got)
 	}
@@ -129,12 +129,12 @@ func TestReadableSecrets(t *testing.T) {
 func TestReadablePassword(t *testing.T) {
 	for password, warned := range map[string]bool{"  password: secret\n": true, "": false} {
 		c := configtest.Source{File: "backend:\n  kind: postgres\n  endpoint: db.example.com\n  user: app\n" + password}.MustLoad(t)
-		path := strings.TrimPrefix(c.Origin("backend.kind"), "file ")
+		path := strings.TrimPrefix(c.SourceOf("backend.kind"), "file ")
 		if err := os.Chmod(path, 0o604); err != nil {
 			t.Fatal(err)
 		}
 		var log strings.Builder
-		warnReadable(c, slog.New(slog.NewTextHandler(&log, nil)))
+		warnReadableSecrets(c, slog.New(slog.NewTextHandler(&log, nil)))
 		if got := log.String(); strings.Contains(got, "the file of backend.password") != warned || strings.Contains(got, "mode=0604") != warned {
 			t.Errorf("password %q: the log has\n%s", password, got)
 		}
@@ -181,7 +181,7 @@ func TestDescriptors(t *testing.T) {
 		{[]string{"--listen-max-clients=2000"}, kept + 1999, 0, "raise the limit to 2246, or set this to 1999 at most (flag --listen-max-clients)"},
 	} {
 		loaded := configtest.Source{Flags: append([]string{"--endpoint=" + configtest.Endpoint, "--reservoir-max-open=50"}, c.flags...)}.MustLoad(t)
-		err := fitDescriptors(loaded, c.limit, slog.New(slog.DiscardHandler))
+		err := fitDescriptorLimit(loaded, c.limit, slog.New(slog.DiscardHandler))
 		if c.err == "" && (err != nil || loaded.Proxy.MaxClients != c.want) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 			t.Errorf("%v, limit %d: %d, %v; want %d, %q", c.flags, c.limit, loaded.Proxy.MaxClients, err, c.want, c.err)
 		}

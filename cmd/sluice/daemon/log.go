@@ -13,15 +13,15 @@ func NewLogger(c config.Log, w io.Writer) *slog.Logger {
 	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
 		panic("log.level: " + err.Error())
 	}
-	options := &slog.HandlerOptions{Level: level, ReplaceAttr: durationsAsText}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: formatDurationAttr}
 	if c.Format == "json" {
 		return slog.New(slog.NewJSONHandler(w, options))
 	}
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
-// durationsAsText makes the log write a duration as 1.5s instead of JSON's 1500000000.
-func durationsAsText(_ []string, a slog.Attr) slog.Attr {
+// formatDurationAttr makes the log write a duration as 1.5s instead of JSON's 1500000000.
+func formatDurationAttr(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.StringValue(a.Value.Duration().String())
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/sluice-proxy/sluice/proxy"
 )
 
-// AdminEnd bounds how long the end of the daemon waits for a running scrape.
-const AdminEnd = time.Second
+// AdminCloseTimeout bounds how long the end of the daemon waits for a running scrape.
+const AdminCloseTimeout = time.Second
 
 // serve runs the daemon until a signal.
 func serve(ctx context.Context, c *config.Config, version string, log *slog.Logger) error {
@@ -27,11 +27,11 @@ func serve(ctx context.Context, c *config.Config, version string, log *slog.Logg
 	for _, warning := range c.Warnings {
 		log.Warn(warning)
 	}
-	if err := keepDescriptors(c, log); err != nil {
+	if err := reserveDescriptors(c, log); err != nil {
 		return err
 	}
-	warnReadable(c, log)
-	warnStrippable(c, log)
+	warnReadableSecrets(c, log)
+	warnStrippableTLS(c, log)
 
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
@@ -51,17 +51,17 @@ func serve(ctx context.Context, c *config.Config, version string, log *slog.Logg
 	clients, err := listenAll(c, mode)
 	if err != nil {
 		d.Close()
-		return cli.AtRuntime(err)
+		return cli.AsRuntimeError(err)
 	}
 	var admin net.Listener
 	if d.admin != nil {
-		if admin, err = listenTCP(c.Admin.Address, "admin.address", ordinary); err != nil {
+		if admin, err = listenTCP(c.Admin.Address, "admin.address", openTCPListener); err != nil {
 			closeAll(clients)
 			d.Close()
-			return cli.AtRuntime(err)
+			return cli.AsRuntimeError(err)
 		}
 	}
-	return cli.AtRuntime(d.run(clients, admin, stop, hangup))
+	return cli.AsRuntimeError(d.run(clients, admin, stop, hangup))
 }
 
 // run serves the listeners, which it closes, until a value of stop or a failure. It returns when
@@ -102,9 +102,9 @@ func (d *Daemon) run(clients []net.Listener, admin net.Listener, stop, hangup <-
 				failed <- fmt.Errorf("serve admin %s: %w", admin.Addr(), err)
 			}
 		})
-		defer d.endAdmin()
+		defer d.closeAdmin()
 	}
-	running.Go(func() { Watch(ctx, d.watched, hangup, d.log) })
+	running.Go(func() { WatchFiles(ctx, d.watched, hangup, d.log) })
 	d.logStart(clients, admin)
 
 	var failure error
@@ -112,15 +112,15 @@ func (d *Daemon) run(clients []net.Listener, admin net.Listener, stop, hangup <-
 	case s := <-stop:
 		failure = d.drain(stop, failed, "signal", s.String())
 	case failure = <-failed:
-		_ = d.finish(stop, d.config.Drain.Timeout, "after", "a failure") // the first failure is returned
+		_ = d.finishSessions(stop, d.config.Drain.Timeout, "after", "a failure") // the first failure is returned
 	}
 	end() // reservoir and watch run until ctx ends; the deferred Wait needs that
 	return failure
 }
 
-// endAdmin closes the admin listener. The daemon calls it last, so that a drain can be observed.
-func (d *Daemon) endAdmin() {
-	ctx, cancel := context.WithTimeout(context.Background(), AdminEnd)
+// closeAdmin closes the admin listener. The daemon calls it last, so that a drain can be observed.
+func (d *Daemon) closeAdmin() {
+	ctx, cancel := context.WithTimeout(context.Background(), AdminCloseTimeout)
 	defer cancel()
 	if d.admin.Shutdown(ctx) != nil {
 		_ = d.admin.Close() // the scrape had its time

@@ -107,7 +107,7 @@ func start(t *testing.T, flags ...string) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
-	admin, err := listenTCP(c.Admin.Address, "admin.address", ordinary)
+	admin, err := listenTCP(c.Admin.Address, "admin.address", openTCPListener)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,8 +260,8 @@ func TestASecondSignalCuts(t *testing.T) {
 	r.stop <- syscall.SIGINT
 	r.notReady()
 	r.stop <- syscall.SIGINT
-	if err := r.end(); !errors.Is(err, errCut) {
-		t.Errorf("after the second signal: %v, want %v", err, errCut)
+	if err := r.end(); !errors.Is(err, errDrainCut) {
+		t.Errorf("after the second signal: %v, want %v", err, errDrainCut)
 	}
 }
 
@@ -299,7 +299,7 @@ func TestAFailedPartEndsTheDaemon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	admin, err := listenTCP("127.0.0.1:0", "admin.address", ordinary)
+	admin, err := listenTCP("127.0.0.1:0", "admin.address", openTCPListener)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,17 +11,17 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/startup"
 )
 
-// certificate holds the TLS configuration for clients. New files do not affect existing
+// reloadableTLS holds the TLS configuration for clients. New files do not affect existing
 // connections.
-type certificate struct {
+type reloadableTLS struct {
 	files      config.TLS
 	clientAuth tls.ClientAuthType
 	current    atomic.Pointer[tls.Config]
 }
 
-// newCertificate reads the certificate's files. An error begins with the configuration key of its file.
-func newCertificate(files config.TLS, method startup.AuthMethod) (*certificate, error) {
-	c := &certificate{files: files}
+// newReloadableTLS reads the certificate's files. An error begins with the configuration key of its file.
+func newReloadableTLS(files config.TLS, method startup.AuthMethod) (*reloadableTLS, error) {
+	c := &reloadableTLS{files: files}
 	switch {
 	case method == startup.Cert:
 		c.clientAuth = tls.RequireAndVerifyClientCert
@@ -31,8 +31,8 @@ func newCertificate(files config.TLS, method startup.AuthMethod) (*certificate, 
 	return c, c.reload()
 }
 
-// config returns a TLS configuration that uses the newest certificate for each handshake.
-func (c *certificate) config() *tls.Config {
+// tlsConfig returns a TLS configuration that uses the newest certificate for each handshake.
+func (c *reloadableTLS) tlsConfig() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -42,7 +42,7 @@ func (c *certificate) config() *tls.Config {
 }
 
 // reload reads the certificate's files again. After an error the old certificate stays in use.
-func (c *certificate) reload() error {
+func (c *reloadableTLS) reload() error {
 	pair, err := tls.LoadX509KeyPair(c.files.Cert, c.files.Key)
 	if err != nil {
 		return fmt.Errorf("tls.cert_file: %w", err)

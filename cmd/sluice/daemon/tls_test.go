@@ -31,7 +31,7 @@ func makeCertificate(t *testing.T, dir, commonName string) config.TLS {
 func handshake(t *testing.T, server, client *tls.Config) (tls.ConnectionState, error) {
 	t.Helper()
 	// Not net.Pipe: without a buffer an alert that nobody reads blocks both sides.
-	there, here := sockets.Pair(t, "tcp")
+	there, here := sockets.ConnPair(t, "tcp")
 	defer here.Close()
 	failed := make(chan error, 1)
 	go func() {
@@ -50,11 +50,11 @@ func TestCertificateIsReplacedWithoutANewListener(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	files := makeCertificate(t, dir, "first")
-	cert, err := newCertificate(files, startup.Trust)
+	cert, err := newReloadableTLS(files, startup.Trust)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := cert.config() // once, as the listener does
+	server := cert.tlsConfig() // once, as the listener does
 	anyName := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"postgresql"}}
 	for _, step := range []struct {
 		change     func()
@@ -110,7 +110,7 @@ func TestClientCertificates(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			cert, err := newCertificate(test.files, test.method)
+			cert, err := newReloadableTLS(test.files, test.method)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +121,7 @@ func TestClientCertificates(t *testing.T) {
 				}
 				return &test.client[0], nil
 			}
-			_, err = handshake(t, cert.config(), &tls.Config{InsecureSkipVerify: true, GetClientCertificate: offer})
+			_, err = handshake(t, cert.tlsConfig(), &tls.Config{InsecureSkipVerify: true, GetClientCertificate: offer})
 			if (err != nil) != test.fails {
 				t.Errorf("handshake: %v, want failure: %v", err, test.fails)
 			}

@@ -11,30 +11,30 @@ import (
 // to change a mounted Secret, so five seconds more do not matter.
 const watchInterval = 5 * time.Second
 
-// Watched is a group of files that is reloaded when one of them changes. It polls, because a
+// WatchedFiles is a group of files that is reloaded when one of them changes. It polls, because a
 // mounted Secret changes by a symlink to another directory, which inotify on the file itself does
 // not report.
-type Watched struct {
+type WatchedFiles struct {
 	what   string // name for the log, as "TLS certificate"
 	files  []string
 	reload func() error
 	seen   []os.FileInfo
 }
 
-// NewWatched returns a group of files that reload reads; empty names are ignored. what names the
+// NewWatchedFiles returns a group of files that reload reads; empty names are ignored. what names the
 // group in the log.
-func NewWatched(what string, reload func() error, files ...string) *Watched {
-	w := &Watched{what: what, reload: reload}
+func NewWatchedFiles(what string, reload func() error, files ...string) *WatchedFiles {
+	w := &WatchedFiles{what: what, reload: reload}
 	for _, file := range files {
 		if file != "" {
 			w.files = append(w.files, file)
 		}
 	}
-	w.seen = w.look()
+	w.seen = w.statFiles()
 	return w
 }
 
-func (w *Watched) look() []os.FileInfo {
+func (w *WatchedFiles) statFiles() []os.FileInfo {
 	infos := make([]os.FileInfo, len(w.files))
 	for i, file := range w.files {
 		infos[i], _ = os.Stat(file) // nil while the file is missing, which counts as a change
@@ -42,9 +42,9 @@ func (w *Watched) look() []os.FileInfo {
 	return infos
 }
 
-// changed reports whether a file of the group has changed since the last call.
-func (w *Watched) changed() bool {
-	now := w.look()
+// haveChanged reports whether a file of the group has changed since the last call.
+func (w *WatchedFiles) haveChanged() bool {
+	now := w.statFiles()
 	differs := false
 	for i := range now {
 		differs = differs || !sameFile(w.seen[i], now[i])
@@ -60,9 +60,9 @@ func sameFile(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// load reloads the files of the group and logs the outcome. After a failure the old content stays in use, because a
-// certificate and its key may change one after the other.
-func (w *Watched) load(log *slog.Logger) {
+// reloadAndLog reloads the files of the group and logs the outcome. After a failure the old content stays in use,
+// because a certificate and its key may change one after the other.
+func (w *WatchedFiles) reloadAndLog(log *slog.Logger) {
 	if err := w.reload(); err != nil {
 		log.Error("reload failed, the old one stays in use", "what", w.what, "error", err)
 		return
@@ -70,9 +70,9 @@ func (w *Watched) load(log *slog.Logger) {
 	log.Info("reloaded", "what", w.what)
 }
 
-// Watch reloads each group when its files change, until ctx ends. For each value of now (SIGHUP) it
+// WatchFiles reloads each group when its files change, until ctx ends. For each value of now (SIGHUP) it
 // reloads all groups.
-func Watch(ctx context.Context, groups []*Watched, now <-chan os.Signal, log *slog.Logger) {
+func WatchFiles(ctx context.Context, groups []*WatchedFiles, now <-chan os.Signal, log *slog.Logger) {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for {
@@ -81,13 +81,13 @@ func Watch(ctx context.Context, groups []*Watched, now <-chan os.Signal, log *sl
 			return
 		case <-now:
 			for _, w := range groups {
-				w.changed() // so that the ticker does not load it again
-				w.load(log)
+				w.haveChanged() // so that the ticker does not load it again
+				w.reloadAndLog(log)
 			}
 		case <-tick.C:
 			for _, w := range groups {
-				if w.changed() {
-					w.load(log)
+				if w.haveChanged() {
+					w.reloadAndLog(log)
 				}
 			}
 		}

@@ -44,7 +44,7 @@ func TestWatch(t *testing.T) {
 		var loads atomic.Int32
 		var failing atomic.Bool
 		var log syncBuffer
-		w := NewWatched("users file", func() error {
+		w := NewWatchedFiles("users file", func() error {
 			loads.Add(1)
 			if failing.Load() {
 				return errors.New("gone")
@@ -52,7 +52,7 @@ func TestWatch(t *testing.T) {
 			return nil
 		}, file, "")
 		hangup := make(chan os.Signal)
-		go Watch(ctx, []*Watched{w}, hangup, slog.New(slog.NewTextHandler(&log, nil)))
+		go WatchFiles(ctx, []*WatchedFiles{w}, hangup, slog.New(slog.NewTextHandler(&log, nil)))
 
 		for _, step := range []struct {
 			name   string

@@ -34,9 +34,9 @@ type Daemon struct {
 	reservoir *reservoir.Reservoir
 	server    *proxy.Server
 	admin     *http.Server // nil when admin.address is empty
-	watched   []*Watched
-	// leaving is set when the daemon begins to end; clients may still be served then.
-	leaving atomic.Bool
+	watched   []*WatchedFiles
+	// draining is set when the daemon begins to end; clients may still be served then.
+	draining atomic.Bool
 }
 
 // Build returns a daemon; the caller must run or close it. It opens no connection and no listener.
@@ -44,24 +44,24 @@ type Daemon struct {
 // configuration.
 func Build(ctx context.Context, c *config.Config, version string, log *slog.Logger) (*Daemon, error) {
 	d := &Daemon{config: c, version: version, log: log}
-	d.metrics = metrics.New(metrics.Options{Version: version, IgnoredSettings: c.Proxy.IgnoredSettings, ChoiceKeys: rewrite.ChoiceKeys()})
+	d.metrics = metrics.New(metrics.Options{Version: version, IgnoredSettings: c.Proxy.IgnoredSettings, ClientOptionKeys: rewrite.ClientOptionKeys()})
 	var errs []error // all of them, so that one start reports every fault
 	note := func(err error) { errs = append(errs, err) }
 
-	chain, err := BackendChain(ctx, c, log)
+	chain, err := BackendAWSConfig(ctx, c, log)
 	note(err)
 	dialer, err := NewDialer(c, chain, d.metrics.Reservoir)
 	note(err)
 	backends := c.Reservoir.Config
 	if err == nil {
-		backends.Precheck = dialer.Check
+		backends.Precheck = dialer.CheckCredentials
 	}
 	if c.Lease.Slots || c.Lease.Rate {
 		d.table = lease.NewTable(c.Lease, chain)
 		d.lease, err = lease.New(c.Lease, d.table, lease.MachineClock, d.metrics.Lease, log)
 		note(err)
 		if err == nil && c.Lease.File != "" {
-			d.lease.Hold(lease.NewFile(c.Lease.File))
+			d.lease.UseLockFile(lease.NewLockFile(c.Lease.File))
 		}
 		backends.Lease = d.lease
 	}
@@ -71,28 +71,28 @@ func Build(ctx context.Context, c *config.Config, version string, log *slog.Logg
 	note(err)
 	serverConfig := c.Proxy
 	if c.TLS.Cert != "" {
-		cert, err := newCertificate(c.TLS, c.Proxy.Startup.Method)
+		cert, err := newReloadableTLS(c.TLS, c.Proxy.Startup.Method)
 		note(err)
-		serverConfig.Startup.TLS = cert.config()
-		d.watched = append(d.watched, NewWatched("TLS certificate", cert.reload, c.TLS.Cert, c.TLS.Key, c.TLS.ClientCA))
+		serverConfig.Startup.TLS = cert.tlsConfig()
+		d.watched = append(d.watched, NewWatchedFiles("TLS certificate", cert.reload, c.TLS.Cert, c.TLS.Key, c.TLS.ClientCA))
 	}
 	d.server, err = proxy.New(serverConfig, d.reservoir, planner, d.metrics.Proxy, log)
 	note(err)
-	if problems := c.Problems(errors.Join(errs...)); len(problems) > 0 {
+	if problems := c.FormatProblems(errors.Join(errs...)); len(problems) > 0 {
 		d.Close()
 		return nil, &config.Error{Problems: problems}
 	}
 
 	if c.Backend.CAFile != "" {
-		d.watched = append(d.watched, NewWatched("authorities of the backend", dialer.ReloadCA, c.Backend.CAFile))
+		d.watched = append(d.watched, NewWatchedFiles("authorities of the backend", dialer.ReloadCA, c.Backend.CAFile))
 	}
 	if c.Proxy.Startup.UsersFile != "" {
-		d.watched = append(d.watched, NewWatched("users file", d.server.ReloadUsers, c.Proxy.Startup.UsersFile))
+		d.watched = append(d.watched, NewWatchedFiles("users file", d.server.ReloadUsers, c.Proxy.Startup.UsersFile))
 	}
 	if c.Admin.Address != "" {
-		d.admin = NewAdmin(promhttp.HandlerFor(d.metrics.Registry, promhttp.HandlerOpts{}), d.server.Alive, d.ready, d.warning, NewAdminGuests(log, d.metrics.Admin))
+		d.admin = NewAdminServer(promhttp.HandlerFor(d.metrics.Registry, promhttp.HandlerOpts{}), d.server.Alive, d.readinessError, d.readinessWarning, NewAdminConnLimiter(log, d.metrics.Admin))
 	}
-	d.pull(planner)
+	d.connectMetrics(planner)
 	return d, nil
 }
 
@@ -106,13 +106,13 @@ func (d *Daemon) Close() {
 	}
 }
 
-// BackendChain returns the AWS configuration of a daemon. It is empty if the daemon does not call
+// BackendAWSConfig returns the AWS configuration of a daemon. It is empty if the daemon does not call
 // AWS.
-func BackendChain(ctx context.Context, c *config.Config, log *slog.Logger) (aws.Config, error) {
+func BackendAWSConfig(ctx context.Context, c *config.Config, log *slog.Logger) (aws.Config, error) {
 	if c.Proxy.Kind != proxy.DSQL && !c.Lease.Slots && !c.Lease.Rate {
 		return aws.Config{}, nil
 	}
-	return AWSChain(ctx, c, log)
+	return LoadAWSConfig(ctx, c, log)
 }
 
 // NewDialer returns the dialer of backends. For DSQL it uses the credentials of chain. m may be
@@ -122,7 +122,7 @@ func NewDialer(c *config.Config, chain aws.Config, m *metrics.Reservoir) (*reser
 	dial.Metrics = m
 	dial.Wrap = func(conn net.Conn) net.Conn { return rawconn.Wrap(conn) }
 	if c.Proxy.PlainConn {
-		dial.Wrap = func(conn net.Conn) net.Conn { return rawconn.Plain(conn) }
+		dial.Wrap = func(conn net.Conn) net.Conn { return rawconn.WrapPlain(conn) }
 	}
 	if c.Proxy.Kind == proxy.DSQL {
 		dial.Credentials = chain.Credentials
@@ -130,27 +130,27 @@ func NewDialer(c *config.Config, chain aws.Config, m *metrics.Reservoir) (*reser
 	return reservoir.NewDialer(dial)
 }
 
-// nearRegion returns the region for STS when the AWS environment names none. It is the cluster's region, the third part
+// stsRegion returns the region for STS when the AWS environment names none. It is the cluster's region, the third part
 // of its host name.
-func nearRegion(dial reservoir.DialConfig) string {
+func stsRegion(dial reservoir.DialConfig) string {
 	if parts := strings.Split(dial.Endpoint, "."); dial.Region == "" && len(parts) == 5 {
 		return parts[2]
 	}
 	return dial.Region
 }
 
-// pull registers the metrics that read the counts of the daemon's parts.
-func (d *Daemon) pull(planner *rewrite.Planner) {
-	d.metrics.Proxy.Pull(func() metrics.ProxyGauges {
+// connectMetrics registers the metrics that read the counts of the daemon's parts.
+func (d *Daemon) connectMetrics(planner *rewrite.Planner) {
+	d.metrics.Proxy.SetSource(func() metrics.ProxyGauges {
 		s := d.server.Stats()
 		return metrics.ProxyGauges{Clients: s.Clients, Idle: s.Idle, Pinned: s.Pinned, Waiting: s.Waiting, AtGate: s.Gate.Waiting, Locks: s.Locks,
 			LogBytes: s.LogBytes, HeldBytes: s.HeldBytes, TextBytes: s.TextBytes}
 	})
-	d.metrics.Reservoir.Pull(d.reservoir.Gauges)
+	d.metrics.Reservoir.SetSource(d.reservoir.Gauges)
 	if d.lease != nil {
-		d.metrics.Lease.Pull(d.lease.Gauges)
+		d.metrics.Lease.SetSource(d.lease.Gauges)
 	}
-	d.metrics.Rewrite.Pull(func() metrics.RewriteCounts {
+	d.metrics.Rewrite.SetSource(func() metrics.RewriteCounts {
 		s := planner.Stats()
 		return metrics.RewriteCounts{
 			Parsed: s.Parsed, CacheHits: s.CacheHits, Scanned: s.Scanned, Unparsable: s.Unparsable,
@@ -160,9 +160,9 @@ func (d *Daemon) pull(planner *rewrite.Planner) {
 	})
 }
 
-// leaseProblem returns an error with the phase of a lease, and why it is not OK.
-func leaseProblem(s lease.State) error {
-	if trouble := s.Trouble(); trouble != nil {
+// leaseStateError returns an error with the phase of a lease, and why it is not OK.
+func leaseStateError(s lease.State) error {
+	if trouble := s.ShortfallReason(); trouble != nil {
 		return fmt.Errorf("lease %v: %w", s.Phase, trouble)
 	}
 	return fmt.Errorf("lease %v", s.Phase)
@@ -171,12 +171,12 @@ func leaseProblem(s lease.State) error {
 // ErrDraining is the reason why a daemon that drains is not ready.
 var ErrDraining = errors.New("draining")
 
-// warning returns the problem of a ready daemon, "" for none. The problem affects some clients now, or will affect all
-// of them before long.
-func (d *Daemon) warning() string {
+// readinessWarning returns the problem of a ready daemon, "" for none. The problem affects some clients now, or will
+// affect all of them before long.
+func (d *Daemon) readinessWarning() string {
 	if d.lease != nil {
 		if l := d.lease.State(); l.Phase == lease.Degraded || l.Phase == lease.Draining {
-			return leaseProblem(l).Error()
+			return leaseStateError(l).Error()
 		}
 	}
 	tables, first := d.server.UnmappedTables()
@@ -186,15 +186,15 @@ func (d *Daemon) warning() string {
 	return fmt.Sprintf("statements over %d tables (%s and others) are refused: they have bytea columns that are stored as text, which this process does not map. Set rewrite.bytea: hex", tables, first)
 }
 
-// ready returns why the daemon should get no clients, nil if it should.
-func (d *Daemon) ready() error {
-	if d.leaving.Load() {
+// readinessError returns why the daemon should get no clients, nil if it should.
+func (d *Daemon) readinessError() error {
+	if d.draining.Load() {
 		return ErrDraining
 	}
 	s := d.reservoir.Stats()
 	if d.lease != nil {
 		if l := d.lease.State(); l.Reason != nil || l.Phase == lease.Lost {
-			return leaseProblem(l)
+			return leaseStateError(l)
 		}
 	}
 	switch {

@@ -37,16 +37,16 @@ func NewCheck(version string) *cobra.Command {
 		for _, warning := range c.Warnings {
 			fmt.Fprintln(cmd.ErrOrStderr(), "warning:", warning)
 		}
-		return check(cmd.Context(), c, version, *dial, cmd.OutOrStdout())
+		return runCheck(cmd.Context(), c, version, *dial, cmd.OutOrStdout())
 	}
 	return cmd
 }
 
-// check prints the effective configuration and builds a daemon with it. With dial it also opens one
+// runCheck prints the effective configuration and builds a daemon with it. With dial it also opens one
 // backend and uses it.
-func check(ctx context.Context, c *config.Config, version string, dial bool, out io.Writer) error {
+func runCheck(ctx context.Context, c *config.Config, version string, dial bool, out io.Writer) error {
 	if _, err := io.WriteString(out, c.YAML()); err != nil {
-		return cli.AtRuntime(err)
+		return cli.AsRuntimeError(err)
 	}
 	log := slog.New(slog.DiscardHandler)
 	d, err := daemon.Build(ctx, c, version, log)
@@ -57,7 +57,7 @@ func check(ctx context.Context, c *config.Config, version string, dial bool, out
 	if !dial {
 		return nil
 	}
-	chain, err := daemon.BackendChain(ctx, c, log)
+	chain, err := daemon.BackendAWSConfig(ctx, c, log)
 	if err != nil {
 		return err
 	}
@@ -65,19 +65,19 @@ func check(ctx context.Context, c *config.Config, version string, dial bool, out
 	if err != nil {
 		return err
 	}
-	result, err := connect(ctx, dialer.Dial, c.Backend.Timeout)
+	result, err := testConnection(ctx, dialer.Dial, c.Backend.Timeout)
 	if err != nil {
-		return cli.AtRuntime(err)
+		return cli.AsRuntimeError(err)
 	}
 	_, err = fmt.Fprintf(out, "# connect: ok, %s\n", result)
-	return cli.AtRuntime(err)
+	return cli.AsRuntimeError(err)
 }
 
 // stepQuery is the step after those of a dial.
-const stepQuery reservoir.Step = "query"
+const stepQuery reservoir.DialStep = "query"
 
 // stepHints maps the failed step of a connect to a hint.
-var stepHints = map[reservoir.Step]string{
+var stepHints = map[reservoir.DialStep]string{
 	reservoir.StepDNS:         "is the name in backend.endpoint or backend.address right, and does this machine's resolver know it?",
 	reservoir.StepTCP:         "is backend.port right, and do routes and security groups (PrivateLink: backend.address) let this machine through?",
 	reservoir.StepTLS:         "is backend.endpoint the name in the server's certificate, and backend.ca_file its authority?",
@@ -88,8 +88,8 @@ var stepHints = map[reservoir.Step]string{
 	stepQuery:                 "the session was open and the query failed",
 }
 
-// connect opens one backend, runs a query on it and closes it. The error names the failed step.
-func connect(ctx context.Context, dial reservoir.DialFunc, timeout time.Duration) (string, error) {
+// testConnection opens one backend, runs a query on it and closes it. The error names the failed step.
+func testConnection(ctx context.Context, dial reservoir.DialFunc, timeout time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	began := time.Now()
@@ -115,7 +115,7 @@ func connect(ctx context.Context, dial reservoir.DialFunc, timeout time.Duration
 	}
 	answered := time.Since(began)
 	var mapped []string
-	if err := runQuery(conn.Net, askMapped, func(name string) { mapped = append(mapped, strings.TrimSuffix(name, schema.MappedSuffix)) }); err != nil {
+	if err := runQuery(conn.Net, mappedColumnsSQL, func(name string) { mapped = append(mapped, strings.TrimSuffix(name, schema.MappedSuffix)) }); err != nil {
 		return "", stepError(stepQuery, err)
 	}
 	result := fmt.Sprintf("server_version %s, connected in %s, SELECT 1 in %s", conn.Params["server_version"],
@@ -126,12 +126,12 @@ func connect(ctx context.Context, dial reservoir.DialFunc, timeout time.Duration
 	return result, nil
 }
 
-// askMapped selects the columns that store hexadecimal digits of bytea as text.
-const askMapped = "SELECT n.nspname || '.' || c.relname || '.' || a.attname FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid" +
+// mappedColumnsSQL selects the columns that store hexadecimal digits of bytea as text.
+const mappedColumnsSQL = "SELECT n.nspname || '.' || c.relname || '.' || a.attname FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid" +
 	" JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped AND a.atttypid = 25" +
 	" AND pg_catalog.right(a.attname, 10) = '" + schema.MappedSuffix + "' ORDER BY 1"
 
-func stepError(step reservoir.Step, err error) error {
+func stepError(step reservoir.DialStep, err error) error {
 	hint := stepHints[step]
 	if hint != "" {
 		hint = "\n  " + hint

@@ -30,13 +30,13 @@ func TestPrintedConfigurationLoadsAgain(t *testing.T) {
 	second := configtest.Source{File: first.YAML(), Env: map[string]string{}}
 	got := second.MustLoad(t)
 	for i := range config.Keys {
-		if k := &config.Keys[i]; !reflect.DeepEqual(got.Effective(k), first.Effective(k)) {
-			t.Errorf("%s: got %v, want %v", k.Name, got.Effective(k), first.Effective(k))
+		if k := &config.Keys[i]; !reflect.DeepEqual(got.EffectiveValue(k), first.EffectiveValue(k)) {
+			t.Errorf("%s: got %v, want %v", k.Name, got.EffectiveValue(k), first.EffectiveValue(k))
 		}
 	}
 	for i := range config.Keys {
-		if name := config.Keys[i].Name; !strings.HasPrefix(got.Origin(name), "file ") {
-			t.Errorf("%s is from %s: it was not printed", name, got.Origin(name))
+		if name := config.Keys[i].Name; !strings.HasPrefix(got.SourceOf(name), "file ") {
+			t.Errorf("%s is from %s: it was not printed", name, got.SourceOf(name))
 		}
 	}
 }
@@ -96,7 +96,7 @@ func TestConnectNamesTheStep(t *testing.T) {
 			if test.name == "silent" {
 				timeout = 50 * time.Millisecond
 			}
-			result, err := connect(t.Context(), test.dial, timeout)
+			result, err := testConnection(t.Context(), test.dial, timeout)
 			switch {
 			case test.want == "" && (err != nil || !strings.HasPrefix(result, "server_version 16.15, connected in ")):
 				t.Errorf("got %q, %v", result, err)
@@ -110,7 +110,7 @@ func TestConnectNamesTheStep(t *testing.T) {
 func TestCheckAgainstPostgres(t *testing.T) {
 	srv := pgtest.Start(t, pgtest.TLS(), pgtest.SCRAM("hunter2"))
 	srv.SQL(t, "postgres", "CREATE TABLE keyed (a int, k__byteahex text, l__byteahex text, m__byteahex int)")
-	other, _ := certs.Files(t, certs.SelfSigned("other"))
+	other, _ := certs.WriteTestFiles(t, certs.SelfSigned("other"))
 	for _, test := range []struct {
 		name, password string
 		flags          []string
@@ -125,7 +125,7 @@ func TestCheckAgainstPostgres(t *testing.T) {
 		{"no such host", "hunter2", []string{"--backend-address=none.invalid"}, cli.ExitRuntime, "connect failed at step dns: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			configtest.Source{Env: map[string]string{"DSQL_BACKEND_PASSWORD": test.password}}.Ready(t)
+			configtest.Source{Env: map[string]string{"DSQL_BACKEND_PASSWORD": test.password}}.Prepare(t)
 			args := []string{"check", "--connect", "--backend-kind=postgres", "--endpoint=" + srv.Host,
 				"--backend-port=" + strconv.Itoa(srv.Port), "--backend-user=postgres"}
 			var out bytes.Buffer
@@ -142,7 +142,7 @@ func TestCheckAgainstPostgres(t *testing.T) {
 
 func TestEveryStepHasAHint(t *testing.T) {
 	t.Parallel()
-	for _, step := range []reservoir.Step{reservoir.StepCredentials, reservoir.StepToken, reservoir.StepDNS, reservoir.StepTCP,
+	for _, step := range []reservoir.DialStep{reservoir.StepCredentials, reservoir.StepToken, reservoir.StepDNS, reservoir.StepTCP,
 		reservoir.StepTLS, reservoir.StepAuth, reservoir.StepStartup, stepQuery} {
 		if stepHints[step] == "" {
 			t.Errorf("step %s has no hint", step)

@@ -47,17 +47,17 @@ func NewDoctor() *cobra.Command {
 			return err
 		}
 		if c.Proxy.Kind != proxy.DSQL {
-			return &config.Error{Problems: c.Problems(fmt.Errorf("backend.kind: %q: sluice doctor asks Aurora DSQL clusters only; set it to dsql", c.Backend.Kind))}
+			return &config.Error{Problems: c.FormatProblems(fmt.Errorf("backend.kind: %q: sluice doctor asks Aurora DSQL clusters only; set it to dsql", c.Backend.Kind))}
 		}
-		return doctor(cmd.Context(), c, *format, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		return runDoctor(cmd.Context(), c, *format, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}
 	return cmd
 }
 
-// doctor asks the questions, cleans up and prints the report. A signal ends the questions, and a
+// runDoctor asks the questions, cleans up and prints the report. A signal ends the questions, and a
 // second one the process.
-func doctor(ctx context.Context, c *config.Config, format string, out, errs io.Writer) error {
-	chain, err := daemon.BackendChain(ctx, c, slog.New(slog.DiscardHandler))
+func runDoctor(ctx context.Context, c *config.Config, format string, out, errs io.Writer) error {
+	chain, err := daemon.BackendAWSConfig(ctx, c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
@@ -76,10 +76,10 @@ func doctor(ctx context.Context, c *config.Config, format string, out, errs io.W
 		e.report.Error = err.Error()
 	}
 	unheard()
-	if err := e.report.write(out, format); err != nil {
-		return cli.AtRuntime(err)
+	if err := e.report.writeReport(out, format); err != nil {
+		return cli.AsRuntimeError(err)
 	}
-	return cli.AtRuntime(errors.Join(err, e.report.verdict()))
+	return cli.AsRuntimeError(errors.Join(err, e.report.verdictError()))
 }
 
 // doctorReport is the report in the form of its JSON. Fields and questions may be added, and never
@@ -123,15 +123,15 @@ type doctorSetting struct {
 	Configured string `json:"configured"`
 }
 
-// differs reports whether the configured value should change.
-func (s doctorSetting) differs() bool { return s.Value != s.Configured }
+// shouldChange reports whether the configured value should change.
+func (s doctorSetting) shouldChange() bool { return s.Value != s.Configured }
 
-// verdict returns an error if the configuration does not fit the cluster, or if the schema was not
+// verdictError returns an error if the configuration does not fit the cluster, or if the schema was not
 // removed.
-func (r *doctorReport) verdict() error {
+func (r *doctorReport) verdictError() error {
 	var errs []error
 	for _, s := range r.Settings {
-		if s.differs() {
+		if s.shouldChange() {
 			errs = append(errs, fmt.Errorf("%s: %q: this cluster needs %q; set it so", s.Key, s.Configured, s.Value))
 		}
 	}
@@ -141,7 +141,7 @@ func (r *doctorReport) verdict() error {
 	return errors.Join(errs...)
 }
 
-func (r *doctorReport) write(w io.Writer, format string) error {
+func (r *doctorReport) writeReport(w io.Writer, format string) error {
 	if format == "json" {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
@@ -168,7 +168,7 @@ func (r *doctorReport) write(w io.Writer, format string) error {
 			b.WriteString("\nSettings that follow:\n")
 		}
 		fmt.Fprintf(&b, "  %s: %s", s.Key, s.Value)
-		if s.differs() {
+		if s.shouldChange() {
 			fmt.Fprintf(&b, "   (the configuration has %s)", s.Configured)
 		}
 		b.WriteString("\n")
@@ -177,8 +177,8 @@ func (r *doctorReport) write(w io.Writer, format string) error {
 	return err
 }
 
-// scratchName returns a random name for a schema.
-func scratchName() string {
+// randomSchemaName returns a random name for a schema.
+func randomSchemaName() string {
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails
 	return "sluice_doctor_" + hex.EncodeToString(random[:])

@@ -17,7 +17,7 @@ const maxAnswer = 64 << 10
 // first value of each row. After a *serverError the connection is usable, after any other error it
 // is not.
 func runQuery(conn net.Conn, sql string, row func(first string)) error {
-	return exchange(conn, appendFrame(nil, 'Q', sql+"\x00"), false, row)
+	return sendAndReceive(conn, appendFrame(nil, 'Q', sql+"\x00"), false, row)
 }
 
 // appendFrame appends a frame of the given type.
@@ -33,10 +33,10 @@ func appendStatement(b []byte, sql string) []byte {
 	return appendFrame(b, 'E', "\x00\x00\x00\x00\x00")
 }
 
-// exchange sends a request and reads the answer up to ReadyForQuery, as runQuery does. With
+// sendAndReceive sends a request and reads the answer up to ReadyForQuery, as runQuery does. With
 // flushed, the request is one statement with a Flush, and the answer ends with its tag or its
 // error.
-func exchange(conn net.Conn, request []byte, flushed bool, row func(first string)) error {
+func sendAndReceive(conn net.Conn, request []byte, flushed bool, row func(first string)) error {
 	if _, err := conn.Write(request); err != nil {
 		return err
 	}

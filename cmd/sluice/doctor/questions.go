@@ -13,46 +13,46 @@ import (
 type question struct {
 	name, text string
 	mapped     bool // concerns mapped columns
-	ask        func(*inquiry)
+	ask        func(*questionRun)
 }
 
 // questions lists all questions of doctor in order. The answer to the first question decides how doctor asks the
 // others. The name of a question never changes.
 var questions = []question{
-	{"encode", "Does the cluster make hexadecimal digits of bytea, and bytea of digits?", false, askConversion},
-	{"index", "Does an index serve comparisons with digits that the cluster makes?", true, askIndex},
-	{"for_update", "Does FOR UPDATE by such a comparison flag that row, and no other?", true, askLocks},
-	{"lock_outside", "Does FOR KEY SHARE outside of a block conflict with a DELETE of the row?", false, askLockOutside},
+	{"encode", "Does the cluster make hexadecimal digits of bytea, and bytea of digits?", false, askByteaConversion},
+	{"index", "Does an index serve comparisons with digits that the cluster makes?", true, askIndexUse},
+	{"for_update", "Does FOR UPDATE by such a comparison flag that row, and no other?", true, askForUpdate},
+	{"lock_outside", "Does FOR KEY SHARE outside of a block conflict with a DELETE of the row?", false, askLockOutsideBlock},
 	{"key_size", "How long may text in a key be, beside varchar(255)?", false, askKeySize},
-	{"check", "Does a table take the CHECK of a mapped column?", true, askCheck},
-	{"upsert_key", "May ON CONFLICT DO UPDATE assign columns of the key?", false, askUpsert},
+	{"check", "Does a table take the CHECK of a mapped column?", true, askCheckConstraint},
+	{"upsert_key", "May ON CONFLICT DO UPDATE assign columns of the key?", false, askUpsertKey},
 	{"add_column", "Does ALTER TABLE take ADD COLUMN with NULL, and several of them?", false, askAddColumn},
-	{"numeric", "Does a numeric column keep 38 digits behind the point?", false, askNumeric},
-	{"serial", "May a sequence be a column's DEFAULT, and be owned by it?", false, askSerial},
-	{"generated_key", "May a generated column be a primary key?", false, askGenerated},
+	{"numeric", "Does a numeric column keep 38 digits behind the point?", false, askNumericPrecision},
+	{"serial", "May a sequence be a column's DEFAULT, and be owned by it?", false, askSerialColumn},
+	{"generated_key", "May a generated column be a primary key?", false, askGeneratedKey},
 }
 
-// inquiry is one question to the cluster, in progress.
-type inquiry struct {
+// questionRun is one question to the cluster, in progress.
+type questionRun struct {
 	doctorQuestion
 	e   *examination
 	ctx context.Context
 	err error // set if the connection is lost, or after a signal
 }
 
-func (a *inquiry) found(format string, args ...any) {
+func (a *questionRun) addFinding(format string, args ...any) {
 	a.Found = append(a.Found, fmt.Sprintf(format, args...))
 }
 
-// settle sets the answer to the question: yes if fine, otherwise no.
-func (a *inquiry) settle(fine bool) {
+// setAnswer sets the answer to the question: yes if fine, otherwise no.
+func (a *questionRun) setAnswer(fine bool) {
 	if a.Answer = no; fine {
 		a.Answer = yes
 	}
 }
 
-// refusal returns err if it is an error of the server. It records any other error, which ends the examination.
-func (a *inquiry) refusal(err error) *serverError {
+// asServerError returns err if it is an error of the server. It records any other error, which ends the examination.
+func (a *questionRun) asServerError(err error) *serverError {
 	refused, ok := err.(*serverError)
 	if err != nil && !ok && a.err == nil {
 		a.err = err
@@ -60,111 +60,112 @@ func (a *inquiry) refusal(err error) *serverError {
 	return refused
 }
 
-// do runs a statement. It returns the server's error, if any, and whether the statement succeeded.
-func (a *inquiry) do(sql string) (refused *serverError, fine bool) {
-	refused = a.refusal(a.e.here.do(a.ctx, sql))
+// execute runs a statement. It returns the server's error, if any, and whether the statement succeeded.
+func (a *questionRun) execute(sql string) (refused *serverError, fine bool) {
+	refused = a.asServerError(a.e.mainConn.execute(a.ctx, sql))
 	return refused, refused == nil && a.err == nil
 }
 
-// value returns one value, the server's error, and whether the statement succeeded.
-func (a *inquiry) value(sql string) (value string, refused *serverError, fine bool) {
-	value, err := a.e.here.value(a.ctx, sql)
-	refused = a.refusal(err)
+// queryValue returns one value, the server's error, and whether the statement succeeded.
+func (a *questionRun) queryValue(sql string) (value string, refused *serverError, fine bool) {
+	value, err := a.e.mainConn.queryValue(a.ctx, sql)
+	refused = a.asServerError(err)
 	return value, refused, err == nil
 }
 
-// hex returns SQL for the hexadecimal digits of an operand.
-func (a *inquiry) hex(operand string) string { return a.e.how.Hex(operand) }
+// hexSQL returns SQL for the hexadecimal digits of an operand.
+func (a *questionRun) hexSQL(operand string) string { return a.e.byteaMapping.HexSQL(operand) }
 
-// setting records the value of a key and the reason for it.
-func (a *inquiry) setting(key, value, why string) {
-	a.e.setting(key, value)
+// recommendSetting records the value of a key and the reason for it.
+func (a *questionRun) recommendSetting(key, value, why string) {
+	a.e.recordSetting(key, value)
 	a.So = strings.TrimSpace(a.So + " " + key + ": " + value + ": " + why)
 }
 
-// askConversion decides how columns are mapped: by functions, by casts, or not at all.
-func askConversion(a *inquiry) {
+// askByteaConversion decides how columns are mapped: by functions, by casts, or not at all.
+func askByteaConversion(a *questionRun) {
 	for _, how := range []rewrite.ByteaMapping{rewrite.ByteaHex, rewrite.ByteaHexCast} {
 		by := map[rewrite.ByteaMapping]string{rewrite.ByteaHex: "encode() and decode()", rewrite.ByteaHexCast: "casts"}[how]
-		digits, refused, fine := a.value("SELECT " + how.Hex(`'\x00ff'::bytea`))
+		digits, refused, fine := a.queryValue("SELECT " + how.HexSQL(`'\x00ff'::bytea`))
 		same := ""
 		if fine {
-			same, refused, fine = a.value("SELECT " + how.Bytea("'00ff'::text") + ` = '\x00ff'::bytea`)
+			same, refused, fine = a.queryValue("SELECT " + how.ByteaSQL("'00ff'::text") + ` = '\x00ff'::bytea`)
 		}
 		switch {
 		case a.err != nil:
 			return
 		case !fine:
-			a.found("By %s: no: %v", by, refused)
+			a.addFinding("By %s: no: %v", by, refused)
 		case digits != "00ff" || same != "t":
-			a.found(`By %s: no: the digits of \x00ff are %q, and the bytea of 00ff is it: %q`, by, digits, same)
+			a.addFinding(`By %s: no: the digits of \x00ff are %q, and the bytea of 00ff is it: %q`, by, digits, same)
 		default:
-			a.found("By %s: yes", by)
-			a.e.how = how
+			a.addFinding("By %s: yes", by)
+			a.e.byteaMapping = how
 		}
-		if a.e.how != rewrite.ByteaOff {
+		if a.e.byteaMapping != rewrite.ByteaOff {
 			break
 		}
 	}
-	switch a.e.how {
+	switch a.e.byteaMapping {
 	case rewrite.ByteaHex:
-		a.setting("rewrite.bytea", "hex", "columns of type bytea in keys are mapped by encode() and decode()")
+		a.recommendSetting("rewrite.bytea", "hex", "columns of type bytea in keys are mapped by encode() and decode()")
 	case rewrite.ByteaHexCast:
-		a.setting("rewrite.bytea", "hex-cast", "columns of type bytea in keys are mapped by casts")
+		a.recommendSetting("rewrite.bytea", "hex-cast", "columns of type bytea in keys are mapped by casts")
 	default:
-		a.setting("rewrite.bytea", "off", "columns of type bytea in keys cannot be mapped on this cluster")
+		a.recommendSetting("rewrite.bytea", "off", "columns of type bytea in keys cannot be mapped on this cluster")
 	}
-	a.settle(a.e.how != rewrite.ByteaOff)
+	a.setAnswer(a.e.byteaMapping != rewrite.ByteaOff)
 }
 
 // askKeySize finds the sizes that a key accepts, by trying.
-func askKeySize(a *inquiry) {
+func askKeySize(a *questionRun) {
 	const most = 4096
-	declared := a.most(most, func(n int) *serverError {
-		refused, fine := a.do(fmt.Sprintf("CREATE TABLE %s (v varchar(%d), digits text, PRIMARY KEY (v, digits))", a.e.table("declared"), n))
+	declared := a.findLargest(most, func(n int) *serverError {
+		refused, fine := a.execute(fmt.Sprintf("CREATE TABLE %s (v varchar(%d), digits text, PRIMARY KEY (v, digits))", a.e.tableName("declared"), n))
 		if fine {
-			_, _ = a.do("DROP TABLE " + a.e.table("declared"))
+			_, _ = a.execute("DROP TABLE " + a.e.tableName("declared"))
 		}
 		return refused
 	})
 	if a.err != nil {
 		return
 	}
-	a.found("Declared beside text: %s", declared.say("varchar(%d)"))
-	if refused, fine := a.do("CREATE TABLE " + a.e.table("wide") + " (v varchar(255), digits text, PRIMARY KEY (v, digits))"); !fine {
-		a.found("varchar(255) and text are refused in one key: %v", refused)
-		a.settle(false)
+	a.addFinding("Declared beside text: %s", declared.describe("varchar(%d)"))
+	if refused, fine := a.execute("CREATE TABLE " + a.e.tableName("wide") + " (v varchar(255), digits text, PRIMARY KEY (v, digits))"); !fine {
+		a.addFinding("varchar(255) and text are refused in one key: %v", refused)
+		a.setAnswer(false)
 		return
 	}
 	for _, beside := range []int{0, 255} {
-		room := a.most(most, func(n int) *serverError {
-			refused, _ := a.do(fmt.Sprintf("INSERT INTO %s VALUES ('%s', '%s')", a.e.table("wide"), randomHex(beside), randomHex(n)))
+		room := a.findLargest(most, func(n int) *serverError {
+			refused, _ := a.execute(fmt.Sprintf("INSERT INTO %s VALUES ('%s', '%s')", a.e.tableName("wide"), randomHex(beside), randomHex(n)))
 			return refused
 		})
 		if a.err != nil {
 			return
 		}
-		a.found("Stored beside %d bytes in the varchar(255): %s", beside, room.say("%d bytes of text"))
+		a.addFinding("Stored beside %d bytes in the varchar(255): %s", beside, room.describe("%d bytes of text"))
 		a.So = fmt.Sprintf("a mapped bytea column may hold %d bytes beside a full varchar(255): hex takes two for each.", room.n/2)
 	}
-	a.settle(true)
+	a.setAnswer(true)
 }
 
-// bound is the largest accepted number, with the refusal of the next one.
-type bound struct {
+// largestAccepted is the largest accepted number, with the refusal of the next one.
+type largestAccepted struct {
 	n       int
 	refused *serverError
 }
 
-func (b bound) say(form string) string {
+func (b largestAccepted) describe(form string) string {
 	if b.refused == nil {
 		return fmt.Sprintf(form, b.n) + ", and more was not tried"
 	}
 	return fmt.Sprintf(form, b.n) + ", then " + b.refused.Error()
 }
 
-// most returns the largest number up to limit that try accepts. It assumes that all smaller numbers are accepted too.
-func (a *inquiry) most(limit int, try func(n int) *serverError) (found bound) {
+// findLargest returns the largest number up to limit that try accepts. It assumes that all smaller numbers are accepted
+// too.
+func (a *questionRun) findLargest(limit int, try func(n int) *serverError) (found largestAccepted) {
 	low, high := 0, limit+1 // low is accepted, high is not
 	for high-low > 1 && a.err == nil {
 		n := (low + high) / 2
@@ -187,74 +188,74 @@ func randomHex(n int) string {
 	return string(b)
 }
 
-// askCheck creates a table as Sluice does, and inserts values that its CHECK must accept and
+// askCheckConstraint creates a table as Sluice does, and inserts values that its CHECK must accept and
 // refuse.
-func askCheck(a *inquiry) {
-	table := a.e.table("checked")
-	refused, fine := a.do("CREATE TABLE " + table + " (digits__byteahex text " + a.e.how.Check("digits__byteahex") + ")")
+func askCheckConstraint(a *questionRun) {
+	table := a.e.tableName("checked")
+	refused, fine := a.execute("CREATE TABLE " + table + " (digits__byteahex text " + a.e.byteaMapping.CheckSQL("digits__byteahex") + ")")
 	if a.err != nil {
 		return
 	}
 	if !fine {
-		a.found("The table is refused: %v", refused)
-		a.setting("rewrite.bytea_check", "false", "mapped columns are known by their names and types alone")
-		a.settle(false)
+		a.addFinding("The table is refused: %v", refused)
+		a.recommendSetting("rewrite.bytea_check", "false", "mapped columns are known by their names and types alone")
+		a.setAnswer(false)
 		return
 	}
-	_, taken := a.do("INSERT INTO " + table + " VALUES ('00ff'), ('')")
+	_, taken := a.execute("INSERT INTO " + table + " VALUES ('00ff'), ('')")
 	held := true
 	for _, digits := range []string{"AB", "a", "zz"} {
-		refused, fine := a.do("INSERT INTO " + table + " VALUES ('" + digits + "')")
+		refused, fine := a.execute("INSERT INTO " + table + " VALUES ('" + digits + "')")
 		if a.err != nil {
 			return
 		}
 		if held = held && !fine; !held {
-			a.found("It lets %q pass", digits)
+			a.addFinding("It lets %q pass", digits)
 		} else {
-			a.found("It refuses %q: SQLSTATE %s", digits, refused.code)
+			a.addFinding("It refuses %q: SQLSTATE %s", digits, refused.code)
 		}
 	}
 	if !taken {
-		a.found("It refuses digits that are right.")
-		a.setting("rewrite.bytea_check", "false", "mapped columns are known by their names and types alone")
+		a.addFinding("It refuses digits that are right.")
+		a.recommendSetting("rewrite.bytea_check", "false", "mapped columns are known by their names and types alone")
 	} else {
-		a.setting("rewrite.bytea_check", "true", "the CHECK holds what is written past Sluice to digits")
+		a.recommendSetting("rewrite.bytea_check", "true", "the CHECK holds what is written past Sluice to digits")
 	}
-	a.settle(taken && held)
+	a.setAnswer(taken && held)
 }
 
-func askUpsert(a *inquiry) {
-	refused, fine := a.do("INSERT INTO " + a.e.table("keyed") + " VALUES (7, '3f', 1000) ON CONFLICT (a, digits)" +
+func askUpsertKey(a *questionRun) {
+	refused, fine := a.execute("INSERT INTO " + a.e.tableName("keyed") + " VALUES (7, '3f', 1000) ON CONFLICT (a, digits)" +
 		" DO UPDATE SET a = excluded.a, digits = excluded.digits, n = excluded.n")
 	if a.err != nil {
 		return
 	}
 	if !fine {
-		a.found("It is refused: %v", refused)
+		a.addFinding("It is refused: %v", refused)
 		a.So = "statements of this form fail through Sluice too; Temporal sends them."
-		a.settle(false)
+		a.setAnswer(false)
 		return
 	}
-	n, refused, fine := a.value("SELECT n FROM " + a.e.table("keyed") + " WHERE a = 7 AND digits = '3f'")
+	n, refused, fine := a.queryValue("SELECT n FROM " + a.e.tableName("keyed") + " WHERE a = 7 AND digits = '3f'")
 	if a.err != nil {
 		return
 	}
 	switch {
 	case !fine:
-		a.found("The row could not be read: %v", refused)
+		a.addFinding("The row could not be read: %v", refused)
 	case n == "1000":
-		a.found("The row is updated.")
+		a.addFinding("The row is updated.")
 	default:
-		a.found("The row has %s where 1000 was assigned.", n)
+		a.addFinding("The row has %s where 1000 was assigned.", n)
 	}
-	a.settle(fine && n == "1000")
+	a.setAnswer(fine && n == "1000")
 }
 
-func askAddColumn(a *inquiry) {
-	table := a.e.table("widened")
-	if refused, fine := a.do("CREATE TABLE " + table + " (a int)"); !fine {
+func askAddColumn(a *questionRun) {
+	table := a.e.tableName("widened")
+	if refused, fine := a.execute("CREATE TABLE " + table + " (a int)"); !fine {
 		if a.err == nil {
-			a.found("Not asked: no table could be made: %v", refused)
+			a.addFinding("Not asked: no table could be made: %v", refused)
 		}
 		return
 	}
@@ -263,108 +264,108 @@ func askAddColumn(a *inquiry) {
 		{"ADD COLUMN ... NULL", "ADD COLUMN b int NULL"},
 		{"Two ADD COLUMN in one statement", "ADD COLUMN c int, ADD COLUMN d int"},
 	} {
-		refused, fine := a.do("ALTER TABLE " + table + " " + test.add)
+		refused, fine := a.execute("ALTER TABLE " + table + " " + test.add)
 		switch {
 		case a.err != nil:
 			return
 		case fine:
-			a.found("%s: yes", test.what)
+			a.addFinding("%s: yes", test.what)
 		default:
-			a.found("%s: no: %v", test.what, refused)
+			a.addFinding("%s: no: %v", test.what, refused)
 		}
 		if test.add == "ADD COLUMN b int NULL" && !fine {
-			a.setting("rewrite.add_column", "true", "Sluice takes out the word NULL, which says nothing")
+			a.recommendSetting("rewrite.add_column", "true", "Sluice takes out the word NULL, which says nothing")
 		}
 		all = all && fine
 	}
-	a.settle(all)
+	a.setAnswer(all)
 }
 
-func askGenerated(a *inquiry) {
-	refused, fine := a.do("CREATE TABLE " + a.e.table("generated") + " (v text, g text GENERATED ALWAYS AS (lower(v)) STORED, PRIMARY KEY (g))")
+func askGeneratedKey(a *questionRun) {
+	refused, fine := a.execute("CREATE TABLE " + a.e.tableName("generated") + " (v text, g text GENERATED ALWAYS AS (lower(v)) STORED, PRIMARY KEY (g))")
 	if a.err != nil {
 		return
 	}
 	if !fine {
-		a.found("It is refused: %v", refused)
+		a.addFinding("It is refused: %v", refused)
 	}
-	a.settle(fine)
+	a.setAnswer(fine)
 }
 
-// askNumeric finds how a numeric column without a precision is stored, and which precision a key
+// askNumericPrecision finds how a numeric column without a precision is stored, and which precision a key
 // accepts.
-func askNumeric(a *inquiry) {
+func askNumericPrecision(a *questionRun) {
 	const written, wide = "1.23456789012345678901234567890123456789", "numeric(" + rewrite.WideNumeric + ")"
 	keeps := true
 	for _, column := range []struct{ what, kind string }{{"Without a precision", "numeric"}, {"As " + wide + ", in a key", wide}} {
-		table := a.e.table("numeric")
+		table := a.e.tableName("numeric")
 		if column.kind == wide {
-			table = a.e.table("numeric_key")
+			table = a.e.tableName("numeric_key")
 		}
-		if refused, fine := a.do("CREATE TABLE " + table + " (n " + column.kind + ", PRIMARY KEY (n))"); !fine {
-			a.found("%s: refused: %v", column.what, refused)
+		if refused, fine := a.execute("CREATE TABLE " + table + " (n " + column.kind + ", PRIMARY KEY (n))"); !fine {
+			a.addFinding("%s: refused: %v", column.what, refused)
 			keeps = keeps && column.kind != wide
 			continue
 		}
-		stored, refused, fine := a.value("INSERT INTO " + table + " VALUES (" + written + ") RETURNING n::text")
+		stored, refused, fine := a.queryValue("INSERT INTO " + table + " VALUES (" + written + ") RETURNING n::text")
 		if !fine {
-			a.found("%s: %s is refused: %v", column.what, written, refused)
+			a.addFinding("%s: %s is refused: %v", column.what, written, refused)
 			keeps = keeps && column.kind != wide
 			continue
 		}
-		a.found("%s: %s is stored as %s", column.what, written, stored)
+		a.addFinding("%s: %s is stored as %s", column.what, written, stored)
 		if column.kind == wide {
 			keeps = keeps && stored == written
 		}
 	}
-	if cast, _, fine := a.value("SELECT (" + written + "::numeric)::text"); fine {
-		a.found("Cast to numeric in a query: %s", cast)
+	if cast, _, fine := a.queryValue("SELECT (" + written + "::numeric)::text"); fine {
+		a.addFinding("Cast to numeric in a query: %s", cast)
 	}
 	if a.err != nil {
 		return
 	}
 	if keeps {
-		a.setting(rewrite.NumericKey, rewrite.NumericWide, "the cluster takes "+wide+" in columns and keys")
+		a.recommendSetting(rewrite.NumericKey, rewrite.NumericWide, "the cluster takes "+wide+" in columns and keys")
 	} else {
-		a.setting(rewrite.NumericKey, "38,18", "the cluster does not take "+wide+": a column holds 20 digits in front of the point and 18 behind it")
+		a.recommendSetting(rewrite.NumericKey, "38,18", "the cluster does not take "+wide+": a column holds 20 digits in front of the point and 18 behind it")
 	}
-	a.settle(keeps)
+	a.setAnswer(keeps)
 }
 
-// askSerial creates the parts of a serial column: a sequence, a table whose default uses it, and
+// askSerialColumn creates the parts of a serial column: a sequence, a table whose default uses it, and
 // OWNED BY.
-func askSerial(a *inquiry) {
-	sequence, table, all := a.e.table("drawn_id_seq"), a.e.table("drawn"), true
+func askSerialColumn(a *questionRun) {
+	sequence, table, all := a.e.tableName("drawn_id_seq"), a.e.tableName("drawn"), true
 	for _, step := range []struct{ what, sql string }{
 		{"CREATE SEQUENCE ... CACHE 1", "CREATE SEQUENCE " + sequence + " CACHE 1 MAXVALUE 2147483647"},
 		{"DEFAULT nextval", "CREATE TABLE " + table + " (id integer DEFAULT nextval('" + sequence + "'::regclass) NOT NULL, n int)"},
 		{"OWNED BY", "ALTER SEQUENCE " + sequence + " OWNED BY " + table + ".id"},
 	} {
-		refused, fine := a.do(step.sql)
+		refused, fine := a.execute(step.sql)
 		if a.err != nil {
 			return
 		}
 		if all = all && fine; !fine {
-			a.found("%s: no: %v", step.what, refused)
+			a.addFinding("%s: no: %v", step.what, refused)
 			break
 		}
-		a.found("%s: yes", step.what)
+		a.addFinding("%s: yes", step.what)
 	}
 	if all {
-		id, refused, fine := a.value("INSERT INTO " + table + " (n) VALUES (7) RETURNING id")
+		id, refused, fine := a.queryValue("INSERT INTO " + table + " (n) VALUES (7) RETURNING id")
 		if a.err != nil {
 			return
 		}
 		if all = fine && id == "1"; !all {
-			a.found("The first row has the number %q: %v", id, refused)
+			a.addFinding("The first row has the number %q: %v", id, refused)
 		}
 	}
 	for _, sql := range []string{"DROP TABLE IF EXISTS " + table, "DROP SEQUENCE IF EXISTS " + sequence} {
-		if _, _ = a.do(sql); a.err != nil {
+		if _, _ = a.execute(sql); a.err != nil {
 			return
 		}
 	}
-	if a.settle(all); !all {
+	if a.setAnswer(all); !all {
 		a.So = rewrite.SerialKey + ": serial columns are bigint identity columns on this cluster, as with identity, and so are columns of int made that refer to them."
 	}
 }

@@ -51,15 +51,15 @@ func New(c Config) (*Injector, error) {
 	}
 	want(c.Image != "" && !strings.ContainsAny(c.Image, " \t\r\n"), "image: %q: want the reference of Sluice's image", c.Image)
 	for _, q := range []struct{ name, value string }{{"memory limit", c.MemoryLimit}, {"memory request", c.MemoryRequest}, {"CPU request", c.CPURequest}} {
-		_, err := quantity(q.value)
+		_, err := parseQuantity(q.value)
 		want(err == nil, "%s: %q: %w", q.name, q.value, err)
 	}
 	for name := range c.Settings {
 		key, known := in.keys[name]
-		want(known, "setting %s: %s", name, in.unknown(name))
+		want(known, "setting %s: %s", name, in.unknownAnnotation(name))
 		want(key.Refused == "", "setting %s: %s", name, key.Refused)
 	}
-	_, _, problems := in.check(in.settings)
+	_, _, problems := in.checkValues(in.settings)
 	for _, problem := range problems { // a missing setting is not a fault: a pod may set it
 		name, _, _ := strings.Cut(problem, ":")
 		_, set := c.Settings[name]
@@ -87,7 +87,7 @@ var Outcomes = []Outcome{Injected, Present, Skipped, Refused}
 type Verdict struct {
 	Outcome Outcome
 	Reason  string // for Skipped and Refused
-	Patch   []Operation
+	Patch   []PatchOperation
 	// Warned says that the pod's creator should get a warning with the reason of Skipped, because the
 	// pod did not ask for that.
 	Warned bool
@@ -105,7 +105,7 @@ const (
 	maxProblem  = 512 // bytes
 )
 
-func refused(problems ...string) Verdict {
+func refusedVerdict(problems ...string) Verdict {
 	shown := make([]string, 0, maxProblems+1)
 	for i, problem := range problems {
 		if i == maxProblems {
@@ -120,45 +120,45 @@ func refused(problems ...string) Verdict {
 	return Verdict{Outcome: Refused, Reason: strings.Join(shown, "; ")}
 }
 
-// Pod returns the verdict on a pod or a pod template, in JSON.
-func (in *Injector) Pod(raw json.RawMessage) Verdict {
+// JudgePod returns the verdict on a pod or a pod template, in JSON.
+func (in *Injector) JudgePod(raw json.RawMessage) Verdict {
 	p, err := parsePod(raw)
 	if err != nil {
-		return refused(err.Error())
+		return refusedVerdict(err.Error())
 	}
-	out, problem := optedOut(p.labels)
-	there, injected := p.present()
+	out, problem := hasOptedOut(p.labels)
+	there, injected := p.findSluice()
 	switch {
-	case p.mirror():
+	case p.isMirror():
 		return Verdict{Outcome: Skipped, Reason: "a static pod of its node"}
 	case problem != "":
-		return refused(problem)
+		return refusedVerdict(problem)
 	case out:
 		return Verdict{Outcome: Skipped, Reason: fmt.Sprintf("label %s: %q", Prefix+InjectLabel, "false")}
 	case there && !injected:
 		return Verdict{Outcome: Skipped, Reason: "the pod has a container " + Container + " of its own"}
-	case !there && p.unfit() != "":
-		return p.skip(p.unfit())
+	case !there && p.unfitReason() != "":
+		return p.skipVerdict(p.unfitReason())
 	}
 
-	w, problems := in.read(p.annotations)
-	listen, admin, wrong := in.check(w.values)
+	w, problems := in.readAnnotations(p.annotations)
+	listen, admin, wrong := in.checkValues(w.values)
 	for _, problem := range wrong {
-		problems = append(problems, in.attribute(problem, p.annotations))
+		problems = append(problems, in.addAnnotationName(problem, p.annotations))
 	}
-	problems = append(problems, p.clashes(listen, admin, slices.Sorted(maps.Keys(w.volumes())))...)
+	problems = append(problems, p.findClashes(listen, admin, slices.Sorted(maps.Keys(w.neededVolumes())))...)
 	switch {
 	case len(problems) > 0:
-		return refused(problems...)
+		return refusedVerdict(problems...)
 	case there:
 		return Verdict{Outcome: Present}
 	}
-	return Verdict{Outcome: Injected, Patch: p.patch(in.sidecar(w, admin), w)}
+	return Verdict{Outcome: Injected, Patch: p.buildPatch(in.newContainer(w, admin), w)}
 }
 
-// check returns the problems of a whole configuration, in lines that begin with a key and a colon,
+// checkValues returns the problems of a whole configuration, in lines that begin with a key and a colon,
 // and the container's ports.
-func (in *Injector) check(values map[string]string) (listen, admin int, problems []string) {
+func (in *Injector) checkValues(values map[string]string) (listen, admin int, problems []string) {
 	problems = in.config.Check(values)
 	address, set := values["listen.address"]
 	if !set {
@@ -173,7 +173,7 @@ func (in *Injector) check(values map[string]string) (listen, admin int, problems
 	switch at := values["admin.address"]; {
 	case admin == 0:
 		bad("admin.address", at, "want a port, such as "+adminAddress+": the startup probe asks there")
-	case onLoopback(at):
+	case isLoopback(at):
 		bad("admin.address", at, "want the pod's address, such as "+adminAddress+": the kubelet's startup probe asks there")
 	case admin == listen:
 		bad("admin.address", at, "want another port than listen.address, "+address)
@@ -184,8 +184,8 @@ func (in *Injector) check(values map[string]string) (listen, admin int, problems
 	return listen, admin, problems
 }
 
-// attribute adds to a problem the annotation that sets the key, or that may set it.
-func (in *Injector) attribute(problem string, annotations map[string]string) string {
+// addAnnotationName adds to a problem the annotation that sets the key, or that may set it.
+func (in *Injector) addAnnotationName(problem string, annotations map[string]string) string {
 	name, _, _ := strings.Cut(problem, ":")
 	if _, annotated := annotations[Prefix+name]; annotated {
 		return "annotation " + Prefix + problem
@@ -196,43 +196,43 @@ func (in *Injector) attribute(problem string, annotations map[string]string) str
 	return problem
 }
 
-// patch puts the container before all others, so that init containers can use the database too.
-func (p *pod) patch(c container, w wishes) []Operation {
-	patch := []Operation{p.mark(statusInjected)}
+// buildPatch puts the container before all others, so that init containers can use the database too.
+func (p *pod) buildPatch(c container, w podSettings) []PatchOperation {
+	patch := []PatchOperation{p.statusOperation(statusInjected)}
 	if p.hasInit {
-		patch = append(patch, add(c, "spec", "initContainers", "0"))
+		patch = append(patch, addOperation(c, "spec", "initContainers", "0"))
 	} else {
-		patch = append(patch, add([]container{c}, "spec", "initContainers"))
+		patch = append(patch, addOperation([]container{c}, "spec", "initContainers"))
 	}
-	volumes := w.volumes()
+	volumes := w.neededVolumes()
 	there := p.hasVolumes
 	for _, name := range slices.Sorted(maps.Keys(volumes)) {
 		if there {
-			patch = append(patch, add(volumes[name], "spec", "volumes", "-"))
+			patch = append(patch, addOperation(volumes[name], "spec", "volumes", "-"))
 		} else {
-			patch = append(patch, add([]any{volumes[name]}, "spec", "volumes"))
+			patch = append(patch, addOperation([]any{volumes[name]}, "spec", "volumes"))
 		}
 		there = true
 	}
 	return patch
 }
 
-// skip leaves the pod without Sluice, and records that in an annotation.
-func (p *pod) skip(reason string) Verdict {
+// skipVerdict leaves the pod without Sluice, and records that in an annotation.
+func (p *pod) skipVerdict(reason string) Verdict {
 	v := Verdict{Outcome: Skipped, Reason: reason, Warned: true}
 	if p.annotations[Prefix+Status] != statusSkipped+reason {
-		v.Patch = []Operation{p.mark(statusSkipped + reason)}
+		v.Patch = []PatchOperation{p.statusOperation(statusSkipped + reason)}
 	}
 	return v
 }
 
-// mark sets the annotation that records the outcome.
-func (p *pod) mark(status string) Operation {
+// statusOperation sets the annotation that records the outcome.
+func (p *pod) statusOperation(status string) PatchOperation {
 	switch {
 	case p.hasAnnotations:
-		return add(status, "metadata", "annotations", Prefix+Status)
+		return addOperation(status, "metadata", "annotations", Prefix+Status)
 	case p.hasMetadata:
-		return add(map[string]string{Prefix + Status: status}, "metadata", "annotations")
+		return addOperation(map[string]string{Prefix + Status: status}, "metadata", "annotations")
 	}
-	return add(map[string]map[string]string{"annotations": {Prefix + Status: status}}, "metadata")
+	return addOperation(map[string]map[string]string{"annotations": {Prefix + Status: status}}, "metadata")
 }

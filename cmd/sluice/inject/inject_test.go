@@ -96,11 +96,11 @@ type answer struct {
 		PatchType string
 		Patch     []byte
 		Warnings  []string
-		Status    *status
+		Status    *admissionStatus
 	}
 }
 
-func answerTo(t testing.TB, in *Injector, body []byte) (a answer, r Reviewed) {
+func answerTo(t testing.TB, in *Injector, body []byte) (a answer, r ReviewResult) {
 	t.Helper()
 	text, r, err := in.Review(body)
 	if err != nil {
@@ -171,7 +171,7 @@ func TestReviews(t *testing.T) {
 
 func uidOf(t testing.TB, body []byte) string {
 	t.Helper()
-	uid, _ := textOf(requestOf(t, body)["uid"])
+	uid, _ := parseString(requestOf(t, body)["uid"])
 	return uid
 }
 
@@ -206,19 +206,19 @@ func TestReinvocation(t *testing.T) {
 		}
 	}
 	spec["volumes"] = append(spec["volumes"].([]any), map[string]any{"name": "aws-iam-token"})
-	if v := in.Pod(encode(t, pod)); v.Outcome != Present || len(v.Patch) != 0 {
+	if v := in.JudgePod(encode(t, pod)); v.Outcome != Present || len(v.Patch) != 0 {
 		t.Errorf("called again: %+v", v)
 	}
 
 	// One that comes in front of ours is no reason to move.
 	spec["initContainers"] = slices.Insert(spec["initContainers"].([]any), 0, any(map[string]any{"name": "mesh", "restartPolicy": "Always"}))
-	if v := in.Pod(encode(t, pod)); v.Outcome != Present || len(v.Patch) != 0 {
+	if v := in.JudgePod(encode(t, pod)); v.Outcome != Present || len(v.Patch) != 0 {
 		t.Errorf("called again behind another sidecar: %+v", v)
 	}
 
 	// One that takes our port is.
 	spec["containers"] = append(spec["containers"].([]any), map[string]any{"name": "late", "ports": []any{map[string]any{"containerPort": 9432}}})
-	if v := in.Pod(encode(t, pod)); v.Outcome != Refused || !strings.Contains(v.Reason, "container late declares port 9432") {
+	if v := in.JudgePod(encode(t, pod)); v.Outcome != Refused || !strings.Contains(v.Reason, "container late declares port 9432") {
 		t.Errorf("called again with a clash: %+v", v)
 	}
 }
@@ -229,7 +229,7 @@ func TestLostRestartPolicy(t *testing.T) {
 	in := newTest(t)
 	pod := injected(t, in, reviews(t)["plain"])
 	delete(pod["spec"].(map[string]any)["initContainers"].([]any)[0].(map[string]any), "restartPolicy")
-	if v := in.Pod(encode(t, pod)); v.Outcome != Refused || !strings.Contains(v.Reason, "has lost its restartPolicy") {
+	if v := in.JudgePod(encode(t, pod)); v.Outcome != Refused || !strings.Contains(v.Reason, "has lost its restartPolicy") {
 		t.Errorf("got %+v", v)
 	}
 }
@@ -238,7 +238,7 @@ func TestLostRestartPolicy(t *testing.T) {
 func TestStatusAloneIsNoSidecar(t *testing.T) {
 	t.Parallel()
 	in := newTest(t)
-	v := in.Pod(json.RawMessage(`{"metadata":{"annotations":{"sluice.dev/status":"injected"}},"spec":{"containers":[{"name":"a"}]}}`))
+	v := in.JudgePod(json.RawMessage(`{"metadata":{"annotations":{"sluice.dev/status":"injected"}},"spec":{"containers":[{"name":"a"}]}}`))
 	if v.Outcome != Injected || len(v.Patch) != 2 {
 		t.Errorf("got %+v", v)
 	}
@@ -270,8 +270,8 @@ func TestSidecar(t *testing.T) {
 			t.Errorf("%s: the CPU is limited", name)
 		}
 		env := variables(c)
-		limit, _ := quantity(limits["memory"].(string))
-		if want := wholeBytes(limit, 80); env["GOMEMLIMIT"] != want {
+		limit, _ := parseQuantity(limits["memory"].(string))
+		if want := percentInBytes(limit, 80); env["GOMEMLIMIT"] != want {
 			t.Errorf("%s: GOMEMLIMIT is %s, want %s", name, env["GOMEMLIMIT"], want)
 		}
 		if env["DSQL_DRAIN_MODE"] != "native" || env["DSQL_ADMIN_ADDRESS"] != ":9432" {
@@ -293,7 +293,7 @@ func variables(c map[string]any) map[string]string {
 func TestValuesAreLiteral(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "$", "$$", "a$b", "$(HOME)", "$$(HOME)", "x$(", "$$$(A)$", "100%"} {
-		if got := expand(literal(text)); got != text {
+		if got := expand(escapeVariable(text)); got != text {
 			t.Errorf("%q comes out as %q", text, got)
 		}
 	}
@@ -331,8 +331,8 @@ func TestQuantity(t *testing.T) {
 		"1": "1", "512Mi": "536870912", "1G": "1000000000", "1.5Gi": "1610612736", "100k": "100000", "2Ti": "2199023255552", "1500m": "1", "0.5Ki": "512",
 		"": "", "0": "", "-1": "", "1mi": "", "Mi": "", "1e9": "", "1 Gi": "", "0x10": "", "1_000": "", "1/2": "", ".": "", "1Mi1": "", "1.2.3": "", "999999999999999999999": "",
 	} {
-		q, err := quantity(text)
-		if (err != nil) != (want == "") || err == nil && wholeBytes(q, 100) != want {
+		q, err := parseQuantity(text)
+		if (err != nil) != (want == "") || err == nil && percentInBytes(q, 100) != want {
 			t.Errorf("%q: %v, %v; want %q", text, q, err, want)
 		}
 	}
@@ -376,7 +376,7 @@ func TestRefusalIsBounded(t *testing.T) {
 		annotations[fmt.Sprintf("%sa%d", Prefix, i)] = "x"
 	}
 	pod := encode(t, map[string]any{"metadata": map[string]any{"annotations": annotations}, "spec": map[string]any{}})
-	v := in.Pod(pod)
+	v := in.JudgePod(pod)
 	if v.Outcome != Refused || len(v.Reason) > (maxProblems+1)*(maxProblem+10) || !strings.HasSuffix(v.Reason, "and 8982 more") || guesses > maxProblems {
 		t.Errorf("%d bytes, %d guesses: %s", len(v.Reason), guesses, v.Reason)
 	}
@@ -425,7 +425,7 @@ func TestManifest(t *testing.T) {
 		{`{"apiVersion":"v1","kind":"Service","spec":{}}`, nil, 0, ""},
 		{`{"items":[]}`, nil, 0, ""}, {`[]`, nil, 0, ""}, {`7`, nil, 0, ""}, {`null`, nil, 0, ""}, {`{}`, nil, 0, ""},
 	} {
-		patch, notes, err := newTest(t).Manifest(json.RawMessage(test.doc))
+		patch, notes, err := newTest(t).PatchManifest(json.RawMessage(test.doc))
 		var paths []string
 		for _, o := range patch {
 			paths = append(paths, o.Path)
@@ -433,7 +433,7 @@ func TestManifest(t *testing.T) {
 		if text := fmt.Sprint(err); !slices.Equal(paths, test.paths) || len(notes) != test.notes || text != test.err && (err != nil || test.err != "") {
 			t.Errorf("%s:\n%q, %v, %v; want\n%q, %d notes, %q", test.doc, paths, notes, err, test.paths, test.notes, test.err)
 		}
-		if _, err := Apply([]byte(test.doc), patch); err != nil {
+		if _, err := ApplyPatch([]byte(test.doc), patch); err != nil {
 			t.Errorf("%s: %v", test.doc, err)
 		}
 	}
@@ -455,7 +455,7 @@ func TestApplyKeepsBytes(t *testing.T) {
 		{`[{"x":1},{"y":2}]`, "/1/y", `[{"x":1},{"y":V}]`},
 		{`{"a":{}}`, "/b/c", ""}, {`{"a":1}`, "/a/b", ""}, {`{"a":[1]}`, "/a/7", ""}, {`{"a":[1]}`, "/a/x", ""}, {`{"a":[]}`, "/a/0/b", ""}, {`{"a"`, "/a", ""}, {``, "/a", ""},
 	} {
-		got, err := Apply([]byte(test.doc), []Operation{{Op: "add", Path: test.path, Value: json.RawMessage("V")}})
+		got, err := ApplyPatch([]byte(test.doc), []PatchOperation{{Op: "add", Path: test.path, Value: json.RawMessage("V")}})
 		if string(got) != test.want || (err != nil) != (test.want == "") {
 			t.Errorf("%s %s: %s, %v; want %s", test.doc, test.path, got, err, test.want)
 		}
@@ -467,7 +467,7 @@ func TestMembers(t *testing.T) {
 	for doc, want := range map[string]string{
 		`{"b":1,"B":2}`: "B b", `{}`: "", `null`: "", `[]`: "!", `7`: "!", `{"a":1,"a":1}`: "!", `{"\u0061":1,"a":1}`: "!", `{"a"}`: "!", `{"a":1`: "!", `{"a":1,}`: "!",
 	} {
-		all, err := members(json.RawMessage(doc))
+		all, err := parseObject(json.RawMessage(doc))
 		got := strings.Join(slices.Sorted(maps.Keys(all)), " ")
 		if err != nil {
 			got = "!"

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// templates maps Kubernetes' own kinds to the path of their pod.
-var templates = map[string]string{ // by group and kind
+// podPaths maps Kubernetes' own kinds to the path of their pod.
+var podPaths = map[string]string{ // by group and kind
 	"/Pod":                   "",
 	"/PodTemplate":           "template",
 	"/ReplicationController": "spec/template",
@@ -21,38 +21,38 @@ var templates = map[string]string{ // by group and kind
 	"batch/CronJob":          "spec/jobTemplate/spec/template",
 }
 
-// Note is a remark about one object of a manifest that got no Sluice.
-type Note struct {
+// SkipNote is a remark about one object of a manifest that got no Sluice.
+type SkipNote struct {
 	Object string // such as Deployment web
 	Reason string
 }
 
-// Manifest checks the pods and pod templates of a document, including those of a List, and returns
+// PatchManifest checks the pods and pod templates of a document, including those of a List, and returns
 // one patch for all. It ignores other kinds. The error has the reason for every refused object.
-func (in *Injector) Manifest(doc json.RawMessage) (patch []Operation, notes []Note, err error) {
+func (in *Injector) PatchManifest(doc json.RawMessage) (patch []PatchOperation, notes []SkipNote, err error) {
 	if len(doc) == 0 || doc[0] != '{' {
 		return nil, nil, nil // not an object of Kubernetes
 	}
-	object, err := members(doc)
+	object, err := parseObject(doc)
 	if err != nil {
 		return nil, nil, err
 	}
-	kind, _ := textOf(object["kind"])
-	version, _ := textOf(object["apiVersion"])
+	kind, _ := parseString(object["kind"])
+	version, _ := parseString(object["apiVersion"])
 	group, _, grouped := strings.Cut(version, "/")
 	if !grouped {
 		group = ""
 	}
 	if strings.HasSuffix(kind, "List") && !isNull(object["items"]) {
-		return in.list(object["items"])
+		return in.patchList(object["items"])
 	}
-	place, known := templates[group+"/"+kind]
+	place, known := podPaths[group+"/"+kind]
 	if !known {
 		return nil, nil, nil
 	}
 	label := kind
-	if metadata, err := members(object["metadata"]); err == nil {
-		if name, _ := textOf(metadata["name"]); name != "" {
+	if metadata, err := parseObject(object["metadata"]); err == nil {
+		if name, _ := parseString(metadata["name"]); name != "" {
 			label += " " + name
 		}
 	}
@@ -61,39 +61,39 @@ func (in *Injector) Manifest(doc json.RawMessage) (patch []Operation, notes []No
 		if name == "" {
 			continue
 		}
-		if object, err = members(doc); err != nil {
+		if object, err = parseObject(doc); err != nil {
 			return nil, nil, fmt.Errorf("%s: %s: %w", label, strings.TrimPrefix(prefix, "/"), err)
 		}
 		doc, prefix = object[name], prefix+"/"+name
 	}
-	v := in.Pod(doc)
+	v := in.JudgePod(doc)
 	if v.Outcome == Refused {
 		return nil, nil, fmt.Errorf("%s: %s", label, v.Reason)
 	}
 	if v.Outcome == Skipped {
-		notes = []Note{{label, v.Reason}}
+		notes = []SkipNote{{label, v.Reason}}
 	}
-	return below(prefix, v.Patch), notes, nil
+	return prefixPaths(prefix, v.Patch), notes, nil
 }
 
-// list returns the patch and the notes of Manifest for the items of a List.
-func (in *Injector) list(items json.RawMessage) (patch []Operation, notes []Note, err error) {
-	all, err := elements(items)
+// patchList returns the patch and the notes of Manifest for the items of a List.
+func (in *Injector) patchList(items json.RawMessage) (patch []PatchOperation, notes []SkipNote, err error) {
+	all, err := parseList(items)
 	if err != nil {
 		return nil, nil, fmt.Errorf("items: %w", err)
 	}
 	var errs []error
 	for i, item := range all {
-		steps, more, err := in.Manifest(item)
-		patch = append(patch, below("/items/"+strconv.Itoa(i), steps)...)
+		steps, more, err := in.PatchManifest(item)
+		patch = append(patch, prefixPaths("/items/"+strconv.Itoa(i), steps)...)
 		notes = append(notes, more...)
 		errs = append(errs, err)
 	}
 	return patch, notes, errors.Join(errs...)
 }
 
-// below prefixes the paths of a patch with the path of its object.
-func below(prefix string, patch []Operation) []Operation {
+// prefixPaths prefixes the paths of a patch with the path of its object.
+func prefixPaths(prefix string, patch []PatchOperation) []PatchOperation {
 	for i := range patch {
 		patch[i].Path = prefix + patch[i].Path
 	}

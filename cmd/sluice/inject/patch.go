@@ -9,25 +9,25 @@ import (
 	"strings"
 )
 
-// Operation is one step of a JSONPatch (RFC 6902). Each one is an "add": it sets a member of an
+// PatchOperation is one step of a JSONPatch (RFC 6902). Each one is an "add": it sets a member of an
 // object, or inserts an element into a list.
-type Operation struct {
+type PatchOperation struct {
 	Op    string          `json:"op"`
 	Path  string          `json:"path"`
 	Value json.RawMessage `json:"value"`
 }
 
-// add returns the step that adds a value at a path of unescaped names.
-func add(value any, path ...string) Operation {
+// addOperation returns the step that adds a value at a path of unescaped names.
+func addOperation(value any, path ...string) PatchOperation {
 	raw, err := json.Marshal(value)
 	if err != nil {
 		panic(err) // all values are this package's own, with encodable types
 	}
-	return Operation{Op: "add", Path: pointer(path...), Value: raw}
+	return PatchOperation{Op: "add", Path: jsonPointer(path...), Value: raw}
 }
 
-// pointer returns a path in the notation of RFC 6901.
-func pointer(path ...string) string {
+// jsonPointer returns a path in the notation of RFC 6901.
+func jsonPointer(path ...string) string {
 	var b strings.Builder
 	for _, name := range path {
 		b.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name))
@@ -35,8 +35,8 @@ func pointer(path ...string) string {
 	return b.String()
 }
 
-// Names returns the path of an operation, unescaped.
-func (o Operation) Names() []string {
+// PathNames returns the path of an operation, unescaped.
+func (o PatchOperation) PathNames() []string {
 	names := strings.Split(o.Path, "/")[1:]
 	for i := range names {
 		names[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(names[i])
@@ -44,19 +44,19 @@ func (o Operation) Names() []string {
 	return names
 }
 
-// Apply applies a patch to the text of a document. Parts outside the patch stay unchanged.
-func Apply(doc []byte, patch []Operation) ([]byte, error) {
+// ApplyPatch applies a patch to the text of a document. Parts outside the patch stay unchanged.
+func ApplyPatch(doc []byte, patch []PatchOperation) ([]byte, error) {
 	for _, o := range patch {
 		var err error
-		if doc, err = insert(doc, o.Names(), o.Value); err != nil {
+		if doc, err = insertValue(doc, o.PathNames(), o.Value); err != nil {
 			return nil, fmt.Errorf("%s: %w", o.Path, err)
 		}
 	}
 	return doc, nil
 }
 
-// insert returns doc with a value at a path, whose names exist except the last.
-func insert(doc []byte, path []string, value []byte) ([]byte, error) {
+// insertValue returns doc with a value at a path, whose names exist except the last.
+func insertValue(doc []byte, path []string, value []byte) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(doc))
 	open, err := d.Token()
 	if err != nil {
@@ -88,15 +88,15 @@ func insertMember(doc []byte, d *json.Decoder, path []string, value []byte) ([]b
 			continue
 		}
 		if len(path) > 1 {
-			value, err = insert(old, path[1:], value)
+			value, err = insertValue(old, path[1:], value)
 		}
-		return splice(doc, at-len(old), at, value), err
+		return replaceRange(doc, at-len(old), at, value), err
 	}
 	if len(path) > 1 {
 		return nil, fmt.Errorf("there is no %q", path[0])
 	}
 	name, _ := json.Marshal(path[0]) // text can always be encoded
-	return splice(doc, at, at, []byte(comma), name, []byte(":"), value), nil
+	return replaceRange(doc, at, at, []byte(comma), name, []byte(":"), value), nil
 }
 
 // insertElement does the work of insert for a list whose opening bracket d has read. The index "-" means the end.
@@ -118,19 +118,19 @@ func insertElement(doc []byte, d *json.Decoder, path []string, value []byte) ([]
 		switch {
 		case i != want:
 		case len(path) == 1:
-			return splice(doc, at-len(old), at-len(old), value, []byte(",")), nil
+			return replaceRange(doc, at-len(old), at-len(old), value, []byte(",")), nil
 		default:
-			value, err := insert(old, path[1:], value)
-			return splice(doc, at-len(old), at, value), err
+			value, err := insertValue(old, path[1:], value)
+			return replaceRange(doc, at-len(old), at, value), err
 		}
 	}
 	if len(path) > 1 || !last && (want != 0 || comma != "") {
 		return nil, fmt.Errorf("there is no element %s", path[0])
 	}
-	return splice(doc, at, at, []byte(comma), value), nil
+	return replaceRange(doc, at, at, []byte(comma), value), nil
 }
 
-// splice returns doc with the bytes from begin to end replaced.
-func splice(doc []byte, begin, end int, parts ...[]byte) []byte {
+// replaceRange returns doc with the bytes from begin to end replaced.
+func replaceRange(doc []byte, begin, end int, parts ...[]byte) []byte {
 	return bytes.Join([][]byte{doc[:begin], bytes.Join(parts, nil), doc[end:]}, nil)
 }

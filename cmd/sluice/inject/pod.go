@@ -31,26 +31,26 @@ type podContainer struct {
 
 // parsePod parses a pod or a pod template.
 func parsePod(raw json.RawMessage) (p *pod, err error) {
-	top, err := members(raw)
+	top, err := parseObject(raw)
 	if err != nil {
 		return nil, fmt.Errorf("pod: %w", err)
 	}
 	p = &pod{hasMetadata: !isNull(top["metadata"])}
-	metadata, err := members(top["metadata"])
+	metadata, err := parseObject(top["metadata"])
 	if err != nil {
 		return nil, fmt.Errorf("metadata: %w", err)
 	}
 	p.hasAnnotations = !isNull(metadata["annotations"])
-	if p.labels, err = texts(metadata["labels"]); err != nil {
+	if p.labels, err = parseStringMap(metadata["labels"]); err != nil {
 		return nil, fmt.Errorf("metadata.labels: %w", err)
 	}
-	if p.annotations, err = texts(metadata["annotations"]); err != nil {
+	if p.annotations, err = parseStringMap(metadata["annotations"]); err != nil {
 		return nil, fmt.Errorf("metadata.annotations: %w", err)
 	}
 	if isNull(top["spec"]) {
 		return nil, fmt.Errorf("spec: there is none")
 	}
-	spec, err := members(top["spec"])
+	spec, err := parseObject(top["spec"])
 	if err != nil {
 		return nil, fmt.Errorf("spec: %w", err)
 	}
@@ -60,16 +60,16 @@ func parsePod(raw json.RawMessage) (p *pod, err error) {
 func (p *pod) readSpec(spec map[string]json.RawMessage) error {
 	p.hostNetwork = string(spec["hostNetwork"]) == "true"
 	p.hasInit, p.hasVolumes = !isNull(spec["initContainers"]), !isNull(spec["volumes"])
-	os, err := members(spec["os"])
+	os, err := parseObject(spec["os"])
 	if err != nil {
 		return fmt.Errorf("spec.os: %w", err)
 	}
-	selector, err := members(spec["nodeSelector"])
+	selector, err := parseObject(spec["nodeSelector"])
 	if err != nil {
 		return fmt.Errorf("spec.nodeSelector: %w", err)
 	}
 	for _, raw := range []json.RawMessage{os["name"], selector["kubernetes.io/os"]} {
-		system, _ := textOf(raw)
+		system, _ := parseString(raw)
 		p.windows = p.windows || system == "windows"
 	}
 	for _, list := range []string{"containers", "initContainers", "ephemeralContainers"} {
@@ -77,16 +77,16 @@ func (p *pod) readSpec(spec map[string]json.RawMessage) error {
 			return fmt.Errorf("spec.%s%w", list, err)
 		}
 	}
-	volumes, err := elements(spec["volumes"])
+	volumes, err := parseList(spec["volumes"])
 	if err != nil {
 		return fmt.Errorf("spec.volumes: %w", err)
 	}
 	for i, raw := range volumes {
-		volume, err := members(raw)
+		volume, err := parseObject(raw)
 		if err != nil {
 			return fmt.Errorf("spec.volumes[%d]: %w", i, err)
 		}
-		name, _ := textOf(volume["name"])
+		name, _ := parseString(volume["name"])
 		p.volumes = append(p.volumes, name)
 	}
 	return nil
@@ -94,20 +94,20 @@ func (p *pod) readSpec(spec map[string]json.RawMessage) error {
 
 // readContainers adds a list of containers to the pod. The text of its error is to follow the list's name.
 func (p *pod) readContainers(list string, raw json.RawMessage) error {
-	all, err := elements(raw)
+	all, err := parseList(raw)
 	if err != nil {
 		return fmt.Errorf(": %w", err)
 	}
 	for i, raw := range all {
-		fields, err := members(raw)
+		fields, err := parseObject(raw)
 		if err != nil {
 			return fmt.Errorf("[%d]: %w", i, err)
 		}
 		c := podContainer{list: list}
-		c.name, _ = textOf(fields["name"])
-		policy, _ := textOf(fields["restartPolicy"])
+		c.name, _ = parseString(fields["name"])
+		policy, _ := parseString(fields["restartPolicy"])
 		c.sidecar = list == "initContainers" && policy == "Always"
-		ports, err := elements(fields["ports"])
+		ports, err := parseList(fields["ports"])
 		if err != nil {
 			return fmt.Errorf("[%d].ports: %w", i, err)
 		}
@@ -125,11 +125,11 @@ func (p *pod) readContainers(list string, raw json.RawMessage) error {
 
 // tcpPort returns the TCP port that a container declares, or 0 for other protocols.
 func tcpPort(raw json.RawMessage) (int, error) {
-	fields, err := members(raw)
+	fields, err := parseObject(raw)
 	if err != nil {
 		return 0, err
 	}
-	if protocol, set := textOf(fields["protocol"]); set && protocol != "TCP" {
+	if protocol, set := parseString(fields["protocol"]); set && protocol != "TCP" {
 		return 0, nil
 	}
 	number, err := strconv.ParseFloat(string(fields["containerPort"]), 64) // 5432.0 is also a port
@@ -139,16 +139,16 @@ func tcpPort(raw json.RawMessage) (int, error) {
 	return int(number), nil
 }
 
-// mirror reports whether a kubelet made the pod from a file on its node. Mirror pods must not be
+// isMirror reports whether a kubelet made the pod from a file on its node. Mirror pods must not be
 // changed.
-func (p *pod) mirror() bool {
+func (p *pod) isMirror() bool {
 	_, set := p.annotations["kubernetes.io/config.mirror"]
 	return set
 }
 
-// present reports whether a container with Sluice's name runs in the pod, and whether this package
+// findSluice reports whether a container with Sluice's name runs in the pod, and whether this package
 // has added it.
-func (p *pod) present() (there, injected bool) {
+func (p *pod) findSluice() (there, injected bool) {
 	marked := p.annotations[Prefix+Status] == statusInjected
 	for _, c := range p.containers {
 		switch {
@@ -162,8 +162,8 @@ func (p *pod) present() (there, injected bool) {
 	return false, false
 }
 
-// unfit returns why Sluice cannot be a sidecar of the pod, "" when it can.
-func (p *pod) unfit() string {
+// unfitReason returns why Sluice cannot be a sidecar of the pod, "" when it can.
+func (p *pod) unfitReason() string {
 	switch {
 	case p.hostNetwork:
 		return "hostNetwork: Sluice's ports would be the node's"
@@ -173,9 +173,9 @@ func (p *pod) unfit() string {
 	return ""
 }
 
-// clashes returns the names and ports of the pod that clash with the container's. A port of 0 means
+// findClashes returns the names and ports of the pod that clash with the container's. A port of 0 means
 // none.
-func (p *pod) clashes(listen, admin int, volumes []string) (problems []string) {
+func (p *pod) findClashes(listen, admin int, volumes []string) (problems []string) {
 	for _, c := range p.containers {
 		if c.name == Container {
 			switch {
@@ -199,7 +199,7 @@ func (p *pod) clashes(listen, admin int, volumes []string) (problems []string) {
 			}
 		}
 	}
-	if there, _ := p.present(); there {
+	if there, _ := p.findSluice(); there {
 		return problems
 	}
 	for _, name := range volumes {
@@ -220,8 +220,8 @@ func portOf(address string) int {
 	return int(number)
 }
 
-// onLoopback reports whether an address can be reached from the pod only.
-func onLoopback(address string) bool {
+// isLoopback reports whether an address can be reached from the pod only.
+func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	return err == nil && (strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback())
 }

@@ -226,27 +226,27 @@ func TestAnyPod(t *testing.T) {
 	seen := map[Outcome]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		before := encode(t, drawPod(t))
-		v := in.Pod(before)
+		v := in.JudgePod(before)
 		seen[v.Outcome]++
 		if (v.Reason != "") != (v.Outcome == Refused || v.Outcome == Skipped) || len(v.Patch) > 0 && v.Outcome == Refused || len(v.Patch) == 0 && v.Outcome == Injected {
 			t.Fatalf("%s is %+v", before, v)
 		}
-		after, err := applyPatch(decodeTree(t, before), encode(t, append([]Operation{}, v.Patch...)))
+		after, err := applyPatch(decodeTree(t, before), encode(t, append([]PatchOperation{}, v.Patch...)))
 		if err != nil {
 			t.Fatalf("%s: %v", before, err)
 		}
-		if text, err := Apply(before, v.Patch); err != nil || !reflect.DeepEqual(decodeTree(t, text), after) {
+		if text, err := ApplyPatch(before, v.Patch); err != nil || !reflect.DeepEqual(decodeTree(t, text), after) {
 			t.Fatalf("%s: carried out on the text: %s, %v; want %s", before, text, err, encode(t, after))
 		}
 		if v.Outcome == Injected {
 			checkSidecar(t, after)
 		}
-		second := in.Pod(encode(t, after))
+		second := in.JudgePod(encode(t, after))
 		if len(second.Patch) > 0 || v.Outcome == Injected && second.Outcome != Present || v.Outcome != Injected && second.Outcome != v.Outcome {
 			t.Fatalf("%s: %+v, then %+v", before, v, second)
 		}
 		for _, o := range v.Patch {
-			if old := valueAt(decodeTree(t, before), o.Names()); old != nil && o.Path != "/metadata/annotations/sluice.dev~1status" {
+			if old := valueAt(decodeTree(t, before), o.PathNames()); old != nil && o.Path != "/metadata/annotations/sluice.dev~1status" {
 				t.Fatalf("%s: %s replaces %v", before, o.Path, old)
 			}
 		}
@@ -329,9 +329,9 @@ func valueAt(at any, names []string) any {
 }
 
 // withoutPatch takes out of a patched document what its patch has added.
-func withoutPatch(after, before any, patch []Operation) any {
+func withoutPatch(after, before any, patch []PatchOperation) any {
 	for _, o := range slices.Backward(patch) {
-		after = restore(after, before, o.Names())
+		after = restore(after, before, o.PathNames())
 	}
 	return after
 }

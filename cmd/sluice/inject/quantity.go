@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// units lists the suffixes of Kubernetes' quantities, the longer ones first.
-var units = []struct {
+// quantitySuffixes lists the suffixes of Kubernetes' quantities, the longer ones first.
+var quantitySuffixes = []struct {
 	end  string
 	size *big.Rat
 }{
@@ -24,12 +24,12 @@ const maxQuantity = 20
 
 var errQuantity = errors.New("want a quantity such as 512Mi, 1G or 100m")
 
-// quantity parses a quantity of Kubernetes, which must be above 0.
-func quantity(text string) (*big.Rat, error) {
+// parseQuantity parses a quantity of Kubernetes, which must be above 0.
+func parseQuantity(text string) (*big.Rat, error) {
 	if text == "" || len(text) > maxQuantity || strings.Trim(text, "0123456789.KMGTikm") != "" {
 		return nil, errQuantity
 	}
-	for _, unit := range units {
+	for _, unit := range quantitySuffixes {
 		number, ok := strings.CutSuffix(text, unit.end)
 		if !ok {
 			continue
@@ -46,8 +46,8 @@ func quantity(text string) (*big.Rat, error) {
 	return nil, errQuantity
 }
 
-// wholeBytes returns a percentage of a quantity of memory as a number of bytes.
-func wholeBytes(q *big.Rat, percent int64) string {
+// percentInBytes returns a percentage of a quantity of memory as a number of bytes.
+func percentInBytes(q *big.Rat, percent int64) string {
 	part := new(big.Rat).Mul(q, big.NewRat(percent, 100))
 	return new(big.Int).Quo(part.Num(), part.Denom()).String()
 }

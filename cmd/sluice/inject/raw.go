@@ -7,13 +7,13 @@ import (
 	"fmt"
 )
 
-// mostMembers bounds the members of a parsed object and the elements of a list: labels,
+// maxMembers bounds the members of a parsed object and the elements of a list: labels,
 // annotations, fields, containers, patches. Each takes many times its length in memory.
-const mostMembers = 10_000
+const maxMembers = 10_000
 
-// members returns an object's members by their exact names; null has none. A duplicate name is an
+// parseObject returns an object's members by their exact names; null has none. A duplicate name is an
 // error, because readers differ in which of the two they use.
-func members(raw json.RawMessage) (map[string]json.RawMessage, error) {
+func parseObject(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	if isNull(raw) {
 		return nil, nil
 	}
@@ -32,8 +32,8 @@ func members(raw json.RawMessage) (map[string]json.RawMessage, error) {
 		if err := d.Decode(&value); err != nil {
 			return nil, err
 		}
-		if len(all) == mostMembers {
-			return nil, fmt.Errorf("more than %d members", mostMembers)
+		if len(all) == maxMembers {
+			return nil, fmt.Errorf("more than %d members", maxMembers)
 		}
 		if _, twice := all[name]; twice {
 			return nil, fmt.Errorf("%q stands there twice", name)
@@ -44,9 +44,9 @@ func members(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	return all, err
 }
 
-// elements returns a list's elements; null has none. It returns an error at more than mostMembers,
+// parseList returns a list's elements; null has none. It returns an error at more than maxMembers,
 // before they take memory.
-func elements(raw json.RawMessage) (all []json.RawMessage, err error) {
+func parseList(raw json.RawMessage) (all []json.RawMessage, err error) {
 	if isNull(raw) {
 		return nil, nil
 	}
@@ -59,8 +59,8 @@ func elements(raw json.RawMessage) (all []json.RawMessage, err error) {
 		if err := d.Decode(&value); err != nil {
 			return nil, errors.New("want a list")
 		}
-		if len(all) == mostMembers {
-			return nil, fmt.Errorf("more than %d elements", mostMembers)
+		if len(all) == maxMembers {
+			return nil, fmt.Errorf("more than %d elements", maxMembers)
 		}
 		all = append(all, value)
 	}
@@ -70,15 +70,15 @@ func elements(raw json.RawMessage) (all []json.RawMessage, err error) {
 	return all, nil
 }
 
-// texts returns an object whose values are all strings, for example labels.
-func texts(raw json.RawMessage) (map[string]string, error) {
-	fields, err := members(raw)
+// parseStringMap returns an object whose values are all strings, for example labels.
+func parseStringMap(raw json.RawMessage) (map[string]string, error) {
+	fields, err := parseObject(raw)
 	if err != nil {
 		return nil, err
 	}
 	all := make(map[string]string, len(fields))
 	for name, value := range fields {
-		text, ok := textOf(value)
+		text, ok := parseString(value)
 		if !ok {
 			return nil, fmt.Errorf("%s: %s: want text; put it in quotes", name, value)
 		}
@@ -87,8 +87,8 @@ func texts(raw json.RawMessage) (map[string]string, error) {
 	return all, nil
 }
 
-// textOf returns a JSON string; ok is false for other values.
-func textOf(raw json.RawMessage) (text string, ok bool) {
+// parseString returns a JSON string; ok is false for other values.
+func parseString(raw json.RawMessage) (text string, ok bool) {
 	ok = len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &text) == nil
 	return text, ok
 }

@@ -17,17 +17,17 @@ import (
 
 // Limits of the webhook. The API server accepts objects of up to 3 MiB, and waits as long as the registration says.
 const (
-	maxBody        = 4 << 20
-	maxReviews     = 8 // at once; bounds their total memory
-	reviewWait     = 2 * time.Second
-	maxBodies      = 32 // read or waiting for their review at once, from all addresses
-	maxOfSource    = 16 // from one address
-	bodyTimeout    = 3 * time.Second
-	headerTimeout  = 5 * time.Second
-	readTimeout    = 10 * time.Second
-	writeTimeout   = 15 * time.Second
-	idleTimeout    = 2 * time.Minute
-	maxHeaderBytes = 16 << 10
+	maxBody             = 4 << 20
+	maxReviews          = 8 // at once; bounds their total memory
+	reviewWait          = 2 * time.Second
+	maxBodies           = 32 // read or waiting for their review at once, from all addresses
+	maxBodiesPerAddress = 16 // from one address
+	bodyTimeout         = 3 * time.Second
+	headerTimeout       = 5 * time.Second
+	readTimeout         = 10 * time.Second
+	writeTimeout        = 15 * time.Second
+	idleTimeout         = 2 * time.Minute
+	maxHeaderBytes      = 16 << 10
 )
 
 // Path is the URL path of the webhook.
@@ -40,9 +40,9 @@ type Server struct {
 	log      *slog.Logger
 	slots    chan struct{}
 
-	mu     sync.Mutex
-	bodies map[string]int // bodies being read or waiting for their review, by address; guarded by mu
-	all    int            // their number; guarded by mu
+	mu        sync.Mutex
+	bodies    map[string]int // bodies being read or waiting for their review, by address; guarded by mu
+	bodyCount int            // their number; guarded by mu
 
 	outcomes  map[Outcome]*atomic.Uint64
 	malformed atomic.Uint64
@@ -94,12 +94,12 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request) (code int, err e
 		return http.StatusUnsupportedMediaType, errors.New("want application/json")
 	}
 	host, _, _ := net.SplitHostPort(r.RemoteAddr)
-	if !s.begins(host) {
+	if !s.admitBody(host) {
 		return http.StatusServiceUnavailable, errors.New("too many requests at once")
 	}
-	ends := sync.OnceFunc(func() { s.ends(host) })
+	ends := sync.OnceFunc(func() { s.releaseBody(host) })
 	defer ends()
-	body, code, err := s.body(w, r)
+	body, code, err := s.readBody(w, r)
 	if err != nil {
 		return code, err
 	}
@@ -124,8 +124,8 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request) (code int, err e
 	return 0, nil
 }
 
-// body reads a request's body, within bodyTimeout. While it reads, the request holds no slot for a review.
-func (s *Server) body(w http.ResponseWriter, r *http.Request) (body []byte, code int, err error) {
+// readBody reads a request's body, within bodyTimeout. While it reads, the request holds no slot for a review.
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, code int, err error) {
 	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil {
 		return nil, http.StatusInternalServerError, err
 	}
@@ -136,24 +136,24 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) (body []byte, code
 	return body, http.StatusBadRequest, err
 }
 
-// begins counts a body from its start until its review. It returns false if there are too many, of
+// admitBody counts a body from its start until its review. It returns false if there are too many, of
 // all or of that address.
-func (s *Server) begins(host string) bool {
+func (s *Server) admitBody(host string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all >= maxBodies || s.bodies[host] >= maxOfSource {
+	if s.bodyCount >= maxBodies || s.bodies[host] >= maxBodiesPerAddress {
 		return false
 	}
-	s.all++
+	s.bodyCount++
 	s.bodies[host]++
 	return true
 }
 
-// ends ends the count of a body that begins has started for this address.
-func (s *Server) ends(host string) {
+// releaseBody ends the count of a body that begins has started for this address.
+func (s *Server) releaseBody(host string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all--
+	s.bodyCount--
 	if s.bodies[host]--; s.bodies[host] == 0 {
 		delete(s.bodies, host)
 	}
@@ -164,7 +164,7 @@ func (s *Server) ends(host string) {
 func (s *Server) Serve(ctx context.Context, ln net.Listener, quiet time.Duration) error {
 	server := &http.Server{
 		Handler:           s,
-		TLSConfig:         s.cert.config(),
+		TLSConfig:         s.cert.tlsConfig(),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
@@ -220,7 +220,7 @@ func (c *Certificate) Reload() error {
 // Expires returns the end of the current certificate's validity.
 func (c *Certificate) Expires() time.Time { return c.current.Load().Leaf.NotAfter }
 
-func (c *Certificate) config() *tls.Config {
+func (c *Certificate) tlsConfig() *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current.Load(), nil },

@@ -41,7 +41,7 @@ type webhook struct {
 func start(t *testing.T, ca tls.Certificate, quiet time.Duration) *webhook {
 	t.Helper()
 	w := &webhook{log: &bytes.Buffer{}}
-	w.certFile, w.keyFile = certs.Files(t, certs.SignedBy(ca, "first"))
+	w.certFile, w.keyFile = certs.WriteTestFiles(t, certs.SignedBy(ca, "first"))
 	var err error
 	if w.cert, err = NewCertificate(w.certFile, w.keyFile); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func start(t *testing.T, ca tls.Certificate, quiet time.Duration) *webhook {
 
 // client trusts ca, and opens a connection for each request.
 func client(t *testing.T, ca tls.Certificate) *http.Client {
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: certs.Pool(ca)}, DisableKeepAlives: true}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: certs.CertPool(ca)}, DisableKeepAlives: true}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport, Timeout: 30 * time.Second}
 }
@@ -141,7 +141,7 @@ func TestRotatedCertificate(t *testing.T) {
 	if got := peer(); got != "first" {
 		t.Errorf("the certificate is of %s", got)
 	}
-	second, key := certs.Files(t, certs.SignedBy(ca, "second"))
+	second, key := certs.WriteTestFiles(t, certs.SignedBy(ca, "second"))
 	replace := func(from, to string) {
 		t.Helper()
 		text, err := os.ReadFile(from)
@@ -229,7 +229,7 @@ func TestSlowClient(t *testing.T) {
 	t.Parallel()
 	ca := certs.SelfSigned("ca")
 	w := start(t, ca, 0)
-	conn, err := tls.Dial("tcp", strings.TrimPrefix(w.url, "https://"), &tls.Config{RootCAs: certs.Pool(ca)})
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(w.url, "https://"), &tls.Config{RootCAs: certs.CertPool(ca)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	ca := certs.SelfSigned("ca")
 	w := start(t, ca, 0)
 	for range maxReviews + 2 {
-		conn, err := tls.Dial("tcp", strings.TrimPrefix(w.url, "https://"), &tls.Config{RootCAs: certs.Pool(ca)})
+		conn, err := tls.Dial("tcp", strings.TrimPrefix(w.url, "https://"), &tls.Config{RootCAs: certs.CertPool(ca)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -276,7 +276,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	}
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		w.server.mu.Lock()
-		reading := w.server.all
+		reading := w.server.bodyCount
 		w.server.mu.Unlock()
 		if reading == maxReviews+2 {
 			break
@@ -300,8 +300,8 @@ func TestBodiesThatWait(t *testing.T) {
 	}
 	plain := reviews(t)["plain"]
 	var conns []*tls.Conn
-	for range maxOfSource + 1 {
-		conn, err := tls.Dial("tcp", strings.TrimPrefix(w.url, "https://"), &tls.Config{RootCAs: certs.Pool(ca)})
+	for range maxBodiesPerAddress + 1 {
+		conn, err := tls.Dial("tcp", strings.TrimPrefix(w.url, "https://"), &tls.Config{RootCAs: certs.CertPool(ca)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -318,9 +318,9 @@ func TestBodiesThatWait(t *testing.T) {
 	}
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		w.server.mu.Lock()
-		held := w.server.all
+		held := w.server.bodyCount
 		w.server.mu.Unlock()
-		if held == maxOfSource {
+		if held == maxBodiesPerAddress {
 			break
 		}
 		if time.Now().After(end) {
@@ -340,14 +340,14 @@ func TestBodiesThatWait(t *testing.T) {
 
 // Lists without number are refused before they take memory, whatever they are of.
 func TestManyElements(t *testing.T) {
-	if _, err := elements([]byte("[" + strings.Repeat("0,", mostMembers) + "0]")); err == nil || !strings.Contains(err.Error(), "more than") {
+	if _, err := parseList([]byte("[" + strings.Repeat("0,", maxMembers) + "0]")); err == nil || !strings.Contains(err.Error(), "more than") {
 		t.Errorf("it says %v", err)
 	}
-	if all, err := elements([]byte("[" + strings.Repeat("0,", mostMembers-1) + "0]")); err != nil || len(all) != mostMembers {
+	if all, err := parseList([]byte("[" + strings.Repeat("0,", maxMembers-1) + "0]")); err != nil || len(all) != maxMembers {
 		t.Errorf("%d elements, %v", len(all), err)
 	}
 	for _, text := range []string{"{}", "[", "[1", "[1,", "[1,]", "[1 2]", `"["`, "1"} {
-		if _, err := elements([]byte(text)); err == nil || err.Error() != "want a list" {
+		if _, err := parseList([]byte(text)); err == nil || err.Error() != "want a list" {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -359,7 +359,7 @@ func TestManyLabels(t *testing.T) {
 	for i := range 150_000 {
 		fmt.Fprintf(&labels, `"l%d":"",`, i)
 	}
-	if _, err := members([]byte("{" + labels.String() + `"z":""}`)); err == nil || !strings.Contains(err.Error(), "more than") {
+	if _, err := parseObject([]byte("{" + labels.String() + `"z":""}`)); err == nil || !strings.Contains(err.Error(), "more than") {
 		t.Errorf("it says %v", err)
 	}
 }

@@ -40,8 +40,8 @@ type Key struct {
 	Secret bool
 }
 
-// wishes are a pod's settings.
-type wishes struct {
+// podSettings are a pod's settings.
+type podSettings struct {
 	values map[string]string // by configuration key, without defaults
 	memory, memoryRequest,
 	cpu string
@@ -49,10 +49,10 @@ type wishes struct {
 	podIdentity    bool
 }
 
-// read returns the settings of annotations, over those of the injector. The problems name
+// readAnnotations returns the settings of annotations, over those of the injector. The problems name
 // annotation, value and remedy.
-func (in *Injector) read(annotations map[string]string) (w wishes, problems []string) {
-	w = wishes{
+func (in *Injector) readAnnotations(annotations map[string]string) (w podSettings, problems []string) {
+	w = podSettings{
 		values: maps.Clone(in.settings),
 		memory: in.config.MemoryLimit, memoryRequest: in.config.MemoryRequest, cpu: in.config.CPURequest,
 	}
@@ -66,7 +66,7 @@ func (in *Injector) read(annotations map[string]string) (w wishes, problems []st
 			problems = append(problems, "annotation "+full+": "+fmt.Sprintf(format, args...))
 		}
 		if slices.Contains(ownAnnotations, name) {
-			if problem := w.set(name, value); problem != "" {
+			if problem := w.applyAnnotation(name, value); problem != "" {
 				refuse("%q: %s", value, problem)
 			}
 			continue
@@ -76,7 +76,7 @@ func (in *Injector) read(annotations map[string]string) (w wishes, problems []st
 		case !known && (len(problems) >= maxProblems || len(name) > maxName):
 			refuse("unknown configuration key") // a suggestion takes a while to compute
 		case !known: // the value is not shown: it may be a secret under a misspelt name
-			refuse("%s", in.unknown(name))
+			refuse("%s", in.unknownAnnotation(name))
 		case key.Secret:
 			refuse("%s", key.Refused)
 		case key.Refused != "":
@@ -85,21 +85,21 @@ func (in *Injector) read(annotations map[string]string) (w wishes, problems []st
 			w.values[name] = value
 		}
 	}
-	return w, append(problems, w.judge(annotations)...)
+	return w, append(problems, w.checkCombination(annotations)...)
 }
 
-// set sets the value of an annotation that is not a configuration key.
-func (w *wishes) set(name, value string) (problem string) {
+// applyAnnotation sets the value of an annotation that is not a configuration key.
+func (w *podSettings) applyAnnotation(name, value string) (problem string) {
 	var err error
 	switch name {
 	case MemoryLimit:
-		_, err = quantity(value)
+		_, err = parseQuantity(value)
 		w.memory = value
 	case MemoryRequest:
-		_, err = quantity(value)
+		_, err = parseQuantity(value)
 		w.memoryRequest = value
 	case CPURequest:
-		_, err = quantity(value)
+		_, err = parseQuantity(value)
 		w.cpu = value
 	case RoleARN:
 		w.role = value
@@ -123,17 +123,17 @@ func (w *wishes) set(name, value string) (problem string) {
 	return ""
 }
 
-// leastMemory is the lowest memory limit with which Sluice starts and serves.
-const leastMemory = "64Mi"
+// minMemoryLimit is the lowest memory limit with which Sluice starts and serves.
+const minMemoryLimit = "64Mi"
 
-// judge returns problems of annotations that do not fit together.
-func (w *wishes) judge(annotations map[string]string) (problems []string) {
-	least, _ := quantity(leastMemory)
-	limit, errLimit := quantity(w.memory)
+// checkCombination returns problems of annotations that do not fit together.
+func (w *podSettings) checkCombination(annotations map[string]string) (problems []string) {
+	least, _ := parseQuantity(minMemoryLimit)
+	limit, errLimit := parseQuantity(w.memory)
 	if errLimit == nil && limit.Cmp(least) < 0 {
-		problems = append(problems, fmt.Sprintf("annotation %s: %q: want at least %s", Prefix+MemoryLimit, w.memory, leastMemory))
+		problems = append(problems, fmt.Sprintf("annotation %s: %q: want at least %s", Prefix+MemoryLimit, w.memory, minMemoryLimit))
 	}
-	request, err := quantity(w.memoryRequest)
+	request, err := parseQuantity(w.memoryRequest)
 	if errLimit == nil && err == nil && request.Cmp(limit) > 0 {
 		_, asked := annotations[Prefix+MemoryRequest]
 		if !asked { // the request follows a low limit
@@ -151,8 +151,8 @@ func (w *wishes) judge(annotations map[string]string) (problems []string) {
 	return problems
 }
 
-// unknown returns the message about an unknown annotation.
-func (in *Injector) unknown(name string) string {
+// unknownAnnotation returns the message about an unknown annotation.
+func (in *Injector) unknownAnnotation(name string) string {
 	switch name {
 	case InjectLabel:
 		return "this is a label of the pod; write it below metadata.labels"
@@ -166,8 +166,8 @@ func (in *Injector) unknown(name string) string {
 	return "unknown configuration key" + hint
 }
 
-// optedOut reports whether the label opts out of Sluice.
-func optedOut(labels map[string]string) (out bool, problem string) {
+// hasOptedOut reports whether the label opts out of Sluice.
+func hasOptedOut(labels map[string]string) (out bool, problem string) {
 	value, set := labels[Prefix+InjectLabel]
 	if set && value != "true" && value != "false" {
 		return false, fmt.Sprintf("label %s: %q: want true or false", Prefix+InjectLabel, value)

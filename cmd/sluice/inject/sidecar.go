@@ -73,15 +73,15 @@ type (
 	}
 )
 
-// restricted is a security context that satisfies the profile "restricted" of Pod Security.
-var restricted = json.RawMessage(`{"runAsNonRoot":true,"runAsUser":65532,"runAsGroup":65532,"readOnlyRootFilesystem":true,` +
+// restrictedContext is a security context that satisfies the profile "restricted" of Pod Security.
+var restrictedContext = json.RawMessage(`{"runAsNonRoot":true,"runAsUser":65532,"runAsGroup":65532,"readOnlyRootFilesystem":true,` +
 	`"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]},"seccompProfile":{"type":"RuntimeDefault"}}`)
 
-// sidecar returns the container for a pod's settings; adminPort is its port for probes. It has no
+// newContainer returns the container for a pod's settings; adminPort is its port for probes. It has no
 // preStop, which would run before the application ends. It has no readinessProbe, which would count
 // for the whole pod, and no livenessProbe, which would end every session.
-func (in *Injector) sidecar(w wishes, adminPort int) container {
-	limit, _ := quantity(w.memory) // read has checked it
+func (in *Injector) newContainer(w podSettings, adminPort int) container {
+	limit, _ := parseQuantity(w.memory) // read has checked it
 	c := container{
 		Name: Container, Image: in.config.Image, ImagePullPolicy: in.config.PullPolicy,
 		Args: []string{"serve"}, RestartPolicy: "Always",
@@ -91,25 +91,25 @@ func (in *Injector) sidecar(w wishes, adminPort int) container {
 			Requests: map[string]string{"cpu": w.cpu, "memory": w.memoryRequest},
 			Limits:   map[string]string{"memory": w.memory},
 		},
-		SecurityContext:          restricted,
+		SecurityContext:          restrictedContext,
 		TerminationMessagePolicy: "FallbackToLogsOnError",
 	}
 	for _, key := range in.config.Keys {
 		if value, set := w.values[key.Name]; set {
-			c.Env = append(c.Env, variable{key.Variable, literal(value)})
+			c.Env = append(c.Env, variable{key.Variable, escapeVariable(value)})
 		}
 	}
-	c.Env = append(c.Env, variable{"DSQL_DRAIN_MODE", "native"}, variable{"GOMEMLIMIT", wholeBytes(limit, memoryPercent)})
-	if w.token() != "" {
+	c.Env = append(c.Env, variable{"DSQL_DRAIN_MODE", "native"}, variable{"GOMEMLIMIT", percentInBytes(limit, memoryPercent)})
+	if w.tokenAudience() != "" {
 		c.VolumeMounts = append(c.VolumeMounts, mount{tokenVolume, tokenFolder, true})
 	}
-	if w.leased() {
+	if w.usesLease() {
 		c.VolumeMounts = append(c.VolumeMounts, mount{leaseVolume, leaseFolder, false})
 		c.Env = append(c.Env, variable{"DSQL_DISTRIBUTED_CONN_LEASE_FILE", leaseFolder + "/lease"})
 	}
 	switch {
 	case w.role != "":
-		c.Env = append(c.Env, variable{"AWS_ROLE_ARN", literal(w.role)}, variable{"AWS_WEB_IDENTITY_TOKEN_FILE", tokenFolder + "/token"})
+		c.Env = append(c.Env, variable{"AWS_ROLE_ARN", escapeVariable(w.role)}, variable{"AWS_WEB_IDENTITY_TOKEN_FILE", tokenFolder + "/token"})
 	case w.podIdentity:
 		c.Env = append(c.Env, variable{"AWS_CONTAINER_CREDENTIALS_FULL_URI", podIdentityAgent},
 			variable{"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", tokenFolder + "/token"})
@@ -117,11 +117,11 @@ func (in *Injector) sidecar(w wishes, adminPort int) container {
 	return c
 }
 
-// literal escapes text, because Kubernetes expands $(NAME) in a variable's value.
-func literal(text string) string { return strings.ReplaceAll(text, "$", "$$") }
+// escapeVariable escapes text, because Kubernetes expands $(NAME) in a variable's value.
+func escapeVariable(text string) string { return strings.ReplaceAll(text, "$", "$$") }
 
-// token returns the audience of the pod's token, "" for no token.
-func (w *wishes) token() string {
+// tokenAudience returns the audience of the pod's token, "" for no token.
+func (w *podSettings) tokenAudience() string {
 	switch {
 	case w.podIdentity:
 		return audiencePodIdentity
@@ -133,19 +133,19 @@ func (w *wishes) token() string {
 	return w.audience
 }
 
-// leased reports whether the pod shares the cluster's connection count.
-func (w *wishes) leased() bool {
+// usesLease reports whether the pod shares the cluster's connection count.
+func (w *podSettings) usesLease() bool {
 	on, _ := strconv.ParseBool(w.values["distributed.conn_lease_enabled"])
 	return on
 }
 
-// volumes returns the volumes that the container needs, by name.
-func (w *wishes) volumes() map[string]any {
+// neededVolumes returns the volumes that the container needs, by name.
+func (w *podSettings) neededVolumes() map[string]any {
 	volumes := make(map[string]any)
-	if w.token() != "" {
-		volumes[tokenVolume] = w.tokenProjection()
+	if w.tokenAudience() != "" {
+		volumes[tokenVolume] = w.projectedTokenVolume()
 	}
-	if w.leased() {
+	if w.usesLease() {
 		// The volume has the lifetime of the pod, and other containers do not see it. It is in
 		// memory, because one on disk would stop the cluster's autoscaler from removing the node.
 		type emptyDir struct {
@@ -160,8 +160,8 @@ func (w *wishes) volumes() map[string]any {
 	return volumes
 }
 
-// tokenProjection returns a volume with the projected token of the pod's service account.
-func (w *wishes) tokenProjection() any {
+// projectedTokenVolume returns a volume with the projected token of the pod's service account.
+func (w *podSettings) projectedTokenVolume() any {
 	type token struct {
 		Audience          string `json:"audience"`
 		ExpirationSeconds int    `json:"expirationSeconds"`
@@ -176,5 +176,5 @@ func (w *wishes) tokenProjection() any {
 	return struct {
 		Name      string    `json:"name"`
 		Projected projected `json:"projected"`
-	}{tokenVolume, projected{[]source{{token{w.token(), 86400, "token"}}}}}
+	}{tokenVolume, projected{[]source{{token{w.tokenAudience(), 86400, "token"}}}}}
 }

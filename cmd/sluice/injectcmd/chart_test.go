@@ -100,7 +100,7 @@ func checkChartInjector(t *testing.T, variant string, args []string) {
 	settings, _ := flags.GetStringArray("set")
 	o := injectOptions{settings: settings, log: config.Log{Format: flag("log-format")}, config: inject.Config{Image: flag("image"), PullPolicy: flag("image-pull-policy"),
 		MemoryLimit: flag("memory-limit"), MemoryRequest: flag("memory-request"), CPURequest: flag("cpu-request")}}
-	injector, err := o.injector()
+	injector, err := o.newInjector()
 	if err != nil {
 		t.Errorf("%s: %v", variant, err)
 		return
@@ -126,7 +126,7 @@ func TestChartKnowsWhatIsNotPerPod(t *testing.T) {
 		t.Fatal("no list of keys in _helpers.tpl")
 	}
 	got := strings.Fields(strings.ReplaceAll(string(list[1]), `"`, ""))
-	if want := slices.Sorted(maps.Keys(notPerPod)); !slices.Equal(got, want) {
+	if want := slices.Sorted(maps.Keys(refusedInPods)); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }

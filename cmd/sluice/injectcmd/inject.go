@@ -56,20 +56,20 @@ func NewCommand(version string) *cobra.Command {
 	flags.StringSliceVar(&o.config.Exempt, "exempt-namespaces", []string{"kube-system", "sluice-system"}, "namespaces whose pods are never changed")
 	flags.StringVar(&o.log.Format, "log-format", "text", "form of the log on standard error: text or json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		injector, err := o.injector()
+		injector, err := o.newInjector()
 		if err != nil {
 			return err
 		}
 		if o.file != "" {
-			return o.filter(cmd, injector)
+			return o.injectFile(cmd, injector)
 		}
 		return o.serve(cmd.Context(), injector, version, daemon.NewLogger(o.log, cmd.ErrOrStderr()))
 	}
 	return cmd
 }
 
-// injector returns the Injector for the flags. The error is one of usage.
-func (o *injectOptions) injector() (*inject.Injector, error) {
+// newInjector returns the Injector for the flags. The error is one of usage.
+func (o *injectOptions) newInjector() (*inject.Injector, error) {
 	if o.log.Level = "info"; o.log.Format != "text" && o.log.Format != "json" {
 		return nil, fmt.Errorf("--log-format: %q: want text or json", o.log.Format)
 	}
@@ -82,7 +82,7 @@ func (o *injectOptions) injector() (*inject.Injector, error) {
 		o.config.Settings[name] = value
 	}
 	o.config.Keys = podKeys()
-	o.config.Check = config.PodProblems
+	o.config.Check = config.CheckPodValues
 	o.config.Suggest = func(name string) string { return config.DidYouMean(name, config.KeyNames()) }
 	injector, err := inject.New(o.config)
 	if err != nil {
@@ -91,25 +91,25 @@ func (o *injectOptions) injector() (*inject.Injector, error) {
 	return injector, nil
 }
 
-// filter adds Sluice to the pods of a file. On an error it prints nothing.
-func (o *injectOptions) filter(cmd *cobra.Command, injector *inject.Injector) error {
+// injectFile adds Sluice to the pods of a file. On an error it prints nothing.
+func (o *injectOptions) injectFile(cmd *cobra.Command, injector *inject.Injector) error {
 	text, err := cli.ReadInput(o.file, cmd.InOrStdin())
 	if err != nil {
 		return err
 	}
 	out, notes, err := injectManifests(injector, text)
 	if err != nil {
-		return cli.AtRuntime(err)
+		return cli.AsRuntimeError(err)
 	}
 	for _, note := range notes {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s gets no Sluice: %s\n", note.Object, note.Reason)
 	}
 	_, err = fmt.Fprint(cmd.OutOrStdout(), out)
-	return cli.AtRuntime(err)
+	return cli.AsRuntimeError(err)
 }
 
-// notPerPod maps each key that a pod may not set to the reason.
-var notPerPod = map[string]string{
+// refusedInPods maps each key that a pod may not set to the reason.
+var refusedInPods = map[string]string{
 	"drain.mode":                  "the container is a native sidecar, whose mode is native",
 	"distributed.conn_lease_file": "an injected container has one, in a volume of its own, where distributed.conn_lease_enabled is true",
 	"listen.unix_socket":          noFiles,
@@ -129,7 +129,7 @@ func podKeys() []inject.Key {
 	all := make([]inject.Key, len(config.Keys))
 	for i := range config.Keys {
 		k := &config.Keys[i]
-		all[i] = inject.Key{Name: k.Name, Variable: k.Env(), Default: k.Plain(k.Default), Refused: notPerPod[k.Name], Secret: k.Secret}
+		all[i] = inject.Key{Name: k.Name, Variable: k.EnvName(), Default: k.PlainText(k.Default), Refused: refusedInPods[k.Name], Secret: k.Secret}
 		if k.Secret {
 			all[i].Refused = "a secret, and an annotation is for everybody to read; write the container into the pod yourself, with a variable from a Secret"
 		}
@@ -143,5 +143,5 @@ func (o *injectOptions) serve(ctx context.Context, injector *inject.Injector, ve
 	if err != nil {
 		return err
 	}
-	return cli.AtRuntime(w.run(ctx))
+	return cli.AsRuntimeError(w.run(ctx))
 }

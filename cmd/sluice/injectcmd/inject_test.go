@@ -33,7 +33,7 @@ var injectFlags = []string{"--image", "registry.example/sluice:1.0", "--set", "b
 // runInject runs the filter on a text.
 func runInject(t *testing.T, text string, flags ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	configtest.Source{}.Ready(t)
+	configtest.Source{}.Prepare(t)
 	root := newRoot()
 	root.SetIn(strings.NewReader(text))
 	var out, errs bytes.Buffer
@@ -46,7 +46,7 @@ func testInjector(t *testing.T, settings ...string) *inject.Injector {
 	t.Helper()
 	o := injectOptions{settings: append([]string{"backend.endpoint=" + configtest.Endpoint}, settings...), log: config.Log{Format: "text"},
 		config: inject.Config{Image: "registry.example/sluice:1.0", MemoryLimit: "512Mi", MemoryRequest: "128Mi", CPURequest: "100m"}}
-	injector, err := o.injector()
+	injector, err := o.newInjector()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,8 +181,8 @@ func TestInjectYAMLAndJSONAgree(t *testing.T) {
 
 func TestKeysPerPod(t *testing.T) {
 	t.Parallel()
-	for name := range notPerPod {
-		if config.KeyNamed(name) == nil {
+	for name := range refusedInPods {
+		if config.KeyByName(name) == nil {
 			t.Errorf("%s is no key", name)
 		}
 	}
@@ -195,34 +195,34 @@ func TestKeysPerPod(t *testing.T) {
 			t.Errorf("%s: a secret may stand in an annotation", k.Name)
 		}
 	}
-	if problems := config.PodProblems(map[string]string{"backend.endpoint": configtest.Endpoint, "admin.address": ":9432"}); problems != nil {
+	if problems := config.CheckPodValues(map[string]string{"backend.endpoint": configtest.Endpoint, "admin.address": ":9432"}); problems != nil {
 		t.Errorf("a pod without annotations: %q", problems)
 	}
 }
 
 // Every key that a pod may set arrives: serve would run by that value.
 func TestEveryAnnotationArrives(t *testing.T) {
-	configtest.Source{}.Ready(t)
+	configtest.Source{}.Prepare(t)
 	arrived := 0
 	for i := range config.Keys {
 		k := &config.Keys[i]
-		if notPerPod[k.Name] != "" || k.Secret || k.Name == "admin.address" || k.Name == "listen.address" {
+		if refusedInPods[k.Name] != "" || k.Secret || k.Name == "admin.address" || k.Name == "listen.address" {
 			continue
 		}
-		text, want := configtest.Other(k, i)
+		text, want := configtest.NonDefaultValue(k, i)
 		env, refused := injectedVariables(t, testInjector(t), map[string]string{"sluice.dev/" + k.Name: text})
 		if refused != "" { // the value wants another key beside it, or is none for this key
-			if problems := config.PodProblems(map[string]string{"backend.endpoint": configtest.Endpoint, k.Name: text}); len(problems) == 0 {
+			if problems := config.CheckPodValues(map[string]string{"backend.endpoint": configtest.Endpoint, k.Name: text}); len(problems) == 0 {
 				t.Errorf("%s: %s: refused although serve takes it: %s", k.Name, text, refused)
 			}
 			continue
 		}
 		arrived++
-		t.Setenv(k.Env(), strings.ReplaceAll(env[k.Env()], "$$", "$"))
-		if got := config.Gather("", daemon.NewServe("").Flags()).Config.Value(k.Name); !reflect.DeepEqual(got, want) {
+		t.Setenv(k.EnvName(), strings.ReplaceAll(env[k.EnvName()], "$$", "$"))
+		if got := config.LoadWithProblems("", daemon.NewServe("").Flags()).Config.Value(k.Name); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %#v, want %#v", k.Name, got, want)
 		}
-		if err := os.Unsetenv(k.Env()); err != nil {
+		if err := os.Unsetenv(k.EnvName()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -240,7 +240,7 @@ func injectedVariables(t *testing.T, in *inject.Injector, annotations map[string
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := in.Pod(pod)
+	v := in.JudgePod(pod)
 	for _, o := range v.Patch {
 		if o.Path != "/spec/initContainers" {
 			continue
@@ -280,7 +280,7 @@ func strangeVariable(name string) string {
 		return ""
 	}
 	for i := range config.Keys {
-		if config.Keys[i].Env() == name {
+		if config.Keys[i].EnvName() == name {
 			return ""
 		}
 	}
@@ -291,7 +291,7 @@ func strangeVariable(name string) string {
 func TestWebhookRuns(t *testing.T) {
 	t.Parallel()
 	ca := certs.SelfSigned("ca")
-	certFile, keyFile := certs.Files(t, certs.SignedBy(ca, "first"))
+	certFile, keyFile := certs.WriteTestFiles(t, certs.SignedBy(ca, "first"))
 	o := &injectOptions{listen: "127.0.0.1:0", admin: "127.0.0.1:0", certFile: certFile, keyFile: keyFile}
 	w, err := newWebhook(o, testInjector(t), "v0", slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -301,7 +301,7 @@ func TestWebhookRuns(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- w.run(ctx) }()
 
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: certs.Pool(ca)}, DisableKeepAlives: true}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: certs.CertPool(ca)}, DisableKeepAlives: true}
 	client := &http.Client{Transport: transport, Timeout: time.Minute}
 	review, err := os.ReadFile("../inject/testdata/reviews/plain.json")
 	if err != nil {

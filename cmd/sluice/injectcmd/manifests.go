@@ -19,13 +19,13 @@ var separator = regexp.MustCompile(`(?m)^---(?:[ \t\r]|$)`)
 
 // injectManifests adds Sluice to the pods of a text of YAML documents or JSON values. A document without a pod stays
 // unchanged, to the byte. A document with a pod retains its comments, order and numbers.
-func injectManifests(in *inject.Injector, text string) (out string, notes []inject.Note, err error) {
+func injectManifests(in *inject.Injector, text string) (out string, notes []inject.SkipNote, err error) {
 	var b strings.Builder
 	var errs []error
-	for i, doc := range documents(text) {
-		change := yamlDocument
+	for i, doc := range splitDocuments(text) {
+		change := injectYAML
 		if isJSON(doc) {
-			change = jsonValues
+			change = injectJSON
 		}
 		changed, more, err := change(in, doc)
 		if err != nil {
@@ -38,8 +38,8 @@ func injectManifests(in *inject.Injector, text string) (out string, notes []inje
 	return b.String(), notes, errors.Join(errs...)
 }
 
-// documents splits a text of YAML before each separator.
-func documents(text string) (all []string) {
+// splitDocuments splits a text of YAML before each separator.
+func splitDocuments(text string) (all []string) {
 	begin := 0
 	for _, at := range separator.FindAllStringIndex(text, -1) {
 		if at[0] > begin {
@@ -66,8 +66,8 @@ func isJSON(text string) bool {
 	}
 }
 
-// jsonValues adds Sluice to the pods of a text of JSON values.
-func jsonValues(in *inject.Injector, text string) (out string, notes []inject.Note, err error) {
+// injectJSON adds Sluice to the pods of a text of JSON values.
+func injectJSON(in *inject.Injector, text string) (out string, notes []inject.SkipNote, err error) {
 	var b bytes.Buffer
 	d := json.NewDecoder(strings.NewReader(text))
 	kept := 0 // end of the written part of text
@@ -80,7 +80,7 @@ func jsonValues(in *inject.Injector, text string) (out string, notes []inject.No
 			return "", nil, err
 		}
 		end := int(d.InputOffset())
-		patch, more, err := in.Manifest(value)
+		patch, more, err := in.PatchManifest(value)
 		if err != nil {
 			return "", nil, err
 		}
@@ -88,7 +88,7 @@ func jsonValues(in *inject.Injector, text string) (out string, notes []inject.No
 		if len(patch) == 0 {
 			continue
 		}
-		changed, err := inject.Apply(value, patch)
+		changed, err := inject.ApplyPatch(value, patch)
 		if err != nil {
 			return "", nil, err
 		}
@@ -100,8 +100,8 @@ func jsonValues(in *inject.Injector, text string) (out string, notes []inject.No
 	}
 }
 
-// yamlDocument adds Sluice to the pods of one YAML document.
-func yamlDocument(in *inject.Injector, text string) (out string, notes []inject.Note, err error) {
+// injectYAML adds Sluice to the pods of one YAML document.
+func injectYAML(in *inject.Injector, text string) (out string, notes []inject.SkipNote, err error) {
 	var doc, more yaml.Node
 	d := yaml.NewDecoder(strings.NewReader(text))
 	if err := d.Decode(&doc); errors.Is(err, io.EOF) {
@@ -112,7 +112,7 @@ func yamlDocument(in *inject.Injector, text string) (out string, notes []inject.
 	if err := d.Decode(&more); !errors.Is(err, io.EOF) {
 		return "", nil, errors.New("another document begins without a line ---")
 	}
-	flat := flattener{left: mostNodes}
+	flat := aliasExpander{left: maxNodes}
 	root, err := flat.expand(doc.Content[0])
 	if err != nil {
 		return "", nil, err
@@ -121,7 +121,7 @@ func yamlDocument(in *inject.Injector, text string) (out string, notes []inject.
 	if err != nil {
 		return "", nil, err
 	}
-	patch, notes, err := in.Manifest(value)
+	patch, notes, err := in.PatchManifest(value)
 	if err != nil || len(patch) == 0 {
 		return text, notes, err
 	}
@@ -130,7 +130,7 @@ func yamlDocument(in *inject.Injector, text string) (out string, notes []inject.
 		if err != nil {
 			return "", nil, err
 		}
-		if err := addNode(root, o.Names(), value); err != nil {
+		if err := addNode(root, o.PathNames(), value); err != nil {
 			return "", nil, fmt.Errorf("%s: %w", o.Path, err)
 		}
 	}

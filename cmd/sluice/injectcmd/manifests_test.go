@@ -35,7 +35,7 @@ func manifests(t *testing.T) map[string][]map[string]any {
 				t.Fatal(err)
 			}
 			name, _ := filepath.Rel("../../../deploy/kubernetes", file)
-			for _, doc := range documents(words.Replace(string(text))) {
+			for _, doc := range splitDocuments(words.Replace(string(text))) {
 				var object map[string]any
 				if err := yaml.Unmarshal([]byte(doc), &object); err != nil {
 					t.Fatalf("%s: %v", name, err)
@@ -156,7 +156,7 @@ func TestManifestsNameWhatExists(t *testing.T) {
 		for _, match := range annotation.FindAllStringSubmatch(string(text), -1) {
 			name := match[1]
 			own := []string{"injection", inject.InjectLabel, inject.Status, inject.MemoryLimit, inject.MemoryRequest, inject.CPURequest, inject.RoleARN, inject.TokenAudience, inject.PodIdentity}
-			if !slices.Contains(own, name) && config.KeyNamed(name) == nil {
+			if !slices.Contains(own, name) && config.KeyByName(name) == nil {
 				t.Errorf("%s: sluice.dev/%s is no label, annotation or key", file, name)
 			}
 		}
@@ -184,7 +184,7 @@ func TestWebhookManifest(t *testing.T) {
 	settings, _ := command.Flags().GetStringArray("set")
 	o := injectOptions{settings: settings, log: config.Log{Format: flag("log-format")},
 		config: inject.Config{Image: flag("image"), MemoryLimit: flag("memory-limit"), MemoryRequest: flag("memory-request"), CPURequest: flag("cpu-request")}}
-	injector, err := o.injector()
+	injector, err := o.newInjector()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +277,7 @@ func TestPolicyInjectsTheSameContainer(t *testing.T) {
 	}
 
 	expression := strings.Join(strings.Fields(at(t, policy, "spec", "mutations", 0, "jsonPatch", "expression").(string)), " ")
-	v := testInjector(t).Pod(json.RawMessage(`{"metadata":{"annotations":{}},"spec":{"containers":[]}}`))
+	v := testInjector(t).JudgePod(json.RawMessage(`{"metadata":{"annotations":{}},"spec":{"containers":[]}}`))
 	var list []any
 	for _, o := range v.Patch {
 		if o.Path == "/spec/initContainers" {
@@ -355,7 +355,7 @@ func members(of any) (n int) {
 func TestSidecarToCopyIsTheInjectedOne(t *testing.T) {
 	t.Parallel()
 	all := manifests(t)
-	v := testInjector(t).Pod(json.RawMessage(`{"spec":{"containers":[]}}`))
+	v := testInjector(t).JudgePod(json.RawMessage(`{"spec":{"containers":[]}}`))
 	var list []any
 	for _, o := range v.Patch {
 		if o.Path == "/spec/initContainers" {
@@ -463,7 +463,7 @@ func TestTemporalGetsItsSidecars(t *testing.T) {
 		t.Fatalf("%v, %v", notes, err)
 	}
 	var got []string
-	for _, doc := range documents(out) {
+	for _, doc := range splitDocuments(out) {
 		var object map[string]any
 		if err := yaml.Unmarshal([]byte(doc), &object); err != nil {
 			t.Fatal(err)

@@ -50,14 +50,14 @@ func newWebhook(o *injectOptions, injector *inject.Injector, version string, log
 		return nil, fmt.Errorf("--cert-file: %w", err)
 	}
 	w := &webhook{server: inject.NewServer(injector, cert, log), version: version, cert: cert, files: []string{o.certFile, o.keyFile}, log: log}
-	registry := metrics.NewInjector(version, w.counts)
-	w.admin = daemon.NewAdmin(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), answering, w.ready, nothingWrong, daemon.NewAdminGuests(log, metrics.NewAdmin(registry)))
+	registry := metrics.NewInjector(version, w.injectorCounts)
+	w.admin = daemon.NewAdminServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), alwaysAlive, w.readinessError, noWarning, daemon.NewAdminConnLimiter(log, metrics.NewAdmin(registry)))
 	if w.calls, err = net.Listen("tcp", o.listen); err != nil {
-		return nil, cli.AtRuntime(fmt.Errorf("--listen: %w", err))
+		return nil, cli.AsRuntimeError(fmt.Errorf("--listen: %w", err))
 	}
 	if w.plain, err = net.Listen("tcp", o.admin); err != nil {
 		_ = w.calls.Close()
-		return nil, cli.AtRuntime(fmt.Errorf("--admin-address: %w", err))
+		return nil, cli.AsRuntimeError(fmt.Errorf("--admin-address: %w", err))
 	}
 	return w, nil
 }
@@ -73,7 +73,7 @@ func (w *webhook) run(ctx context.Context) error {
 
 	var running sync.WaitGroup
 	defer running.Wait()
-	defer w.endAdmin()
+	defer w.closeAdmin()
 	failed := make(chan error, 1)
 	running.Go(func() {
 		if err := w.admin.Serve(w.plain); !errors.Is(err, http.ErrServerClosed) {
@@ -82,7 +82,7 @@ func (w *webhook) run(ctx context.Context) error {
 		}
 	})
 	running.Go(func() {
-		daemon.Watch(ctx, []*daemon.Watched{daemon.NewWatched("certificate of the webhook", w.reload, w.files...)}, hangup, w.log)
+		daemon.WatchFiles(ctx, []*daemon.WatchedFiles{daemon.NewWatchedFiles("certificate of the webhook", w.reloadCertificate, w.files...)}, hangup, w.log)
 	})
 	running.Go(func() {
 		<-ctx.Done()
@@ -101,15 +101,15 @@ func (w *webhook) run(ctx context.Context) error {
 	return err
 }
 
-func (w *webhook) endAdmin() {
-	ctx, cancel := context.WithTimeout(context.Background(), daemon.AdminEnd)
+func (w *webhook) closeAdmin() {
+	ctx, cancel := context.WithTimeout(context.Background(), daemon.AdminCloseTimeout)
 	defer cancel()
 	if w.admin.Shutdown(ctx) != nil {
 		_ = w.admin.Close() // the scrape had its time
 	}
 }
 
-func (w *webhook) reload() error {
+func (w *webhook) reloadCertificate() error {
 	err := w.cert.Reload()
 	if err != nil {
 		w.reloadFailures.Add(1)
@@ -117,15 +117,15 @@ func (w *webhook) reload() error {
 	return err
 }
 
-// answering is the liveness check of a webhook. It always succeeds, because a process that answers a probe also answers
-// a call.
-func answering(context.Context) error { return nil }
+// alwaysAlive is the liveness check of a webhook. It always succeeds, because a process that answers a probe also
+// answers a call.
+func alwaysAlive(context.Context) error { return nil }
 
-// nothingWrong returns the warning in a webhook's status, always none.
-func nothingWrong() string { return "" }
+// noWarning returns the warning in a webhook's status, always none.
+func noWarning() string { return "" }
 
-// ready returns why the API server should call another replica, nil if it need not.
-func (w *webhook) ready() error {
+// readinessError returns why the API server should call another replica, nil if it need not.
+func (w *webhook) readinessError() error {
 	switch {
 	case w.draining.Load():
 		return daemon.ErrDraining
@@ -135,7 +135,7 @@ func (w *webhook) ready() error {
 	return nil
 }
 
-func (w *webhook) counts() metrics.InjectorCounts {
+func (w *webhook) injectorCounts() metrics.InjectorCounts {
 	s := w.server.Stats()
 	return metrics.InjectorCounts{
 		Injected: s.Outcomes[inject.Injected], Present: s.Outcomes[inject.Present],

@@ -13,17 +13,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// mostNodes bounds the nodes of a YAML document after the expansion of its aliases, because a few lines of aliases can
+// maxNodes bounds the nodes of a YAML document after the expansion of its aliases, because a few lines of aliases can
 // exceed any memory.
-const mostNodes = 200_000
+const maxNodes = 200_000
 
-// flattener expands aliases and merge keys, so that a change in one place does not change another.
-type flattener struct{ left int }
+// aliasExpander expands aliases and merge keys, so that a change in one place does not change another.
+type aliasExpander struct{ left int }
 
 var errAliases = errors.New("aliases stand for too much")
 
 // expand returns a copy of n without anchors, aliases and merge keys.
-func (f *flattener) expand(n *yaml.Node) (*yaml.Node, error) {
+func (f *aliasExpander) expand(n *yaml.Node) (*yaml.Node, error) {
 	if f.left--; f.left < 0 {
 		return nil, errAliases
 	}
@@ -52,22 +52,22 @@ func (f *flattener) expand(n *yaml.Node) (*yaml.Node, error) {
 		flat.Content = append(flat.Content, child)
 	}
 	for _, from := range merged {
-		if err := f.merge(&flat, from); err != nil {
+		if err := f.mergeMembers(&flat, from); err != nil {
 			return nil, err
 		}
 	}
 	return &flat, nil
 }
 
-// merge adds to a mapping the members that it lacks from another mapping, or from a list of mappings.
-func (f *flattener) merge(to, from *yaml.Node) error {
+// mergeMembers adds to a mapping the members that it lacks from another mapping, or from a list of mappings.
+func (f *aliasExpander) mergeMembers(to, from *yaml.Node) error {
 	from, err := f.expand(from)
 	if err != nil {
 		return err
 	}
 	if from.Kind == yaml.SequenceNode {
 		for _, one := range from.Content {
-			if err := f.merge(to, one); err != nil {
+			if err := f.mergeMembers(to, one); err != nil {
 				return err
 			}
 		}
@@ -77,15 +77,15 @@ func (f *flattener) merge(to, from *yaml.Node) error {
 		return fmt.Errorf("line %d: << wants a mapping", from.Line)
 	}
 	for i := 0; i < len(from.Content); i += 2 {
-		if memberOf(to, from.Content[i].Value) == nil {
+		if findMember(to, from.Content[i].Value) == nil {
 			to.Content = append(to.Content, from.Content[i], from.Content[i+1])
 		}
 	}
 	return nil
 }
 
-// memberOf returns a pointer to a mapping's member, nil if there is none.
-func memberOf(mapping *yaml.Node, name string) **yaml.Node {
+// findMember returns a pointer to a mapping's member, nil if there is none.
+func findMember(mapping *yaml.Node, name string) **yaml.Node {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == name {
 			return &mapping.Content[i+1]
@@ -129,7 +129,7 @@ func writeJSON(b *bytes.Buffer, n *yaml.Node) error {
 		}
 		b.WriteByte(']')
 	default:
-		text, err := scalarJSON(n)
+		text, err := scalarToJSON(n)
 		b.WriteString(text)
 		return err
 	}
@@ -139,8 +139,8 @@ func writeJSON(b *bytes.Buffer, n *yaml.Node) error {
 // oldBools maps words that kubectl takes for booleans, as YAML 1.1 did.
 var oldBools = map[string]string{"yes": "true", "on": "true", "no": "false", "off": "false"}
 
-// scalarJSON returns a scalar as JSON. A number that JSON can express retains its digits.
-func scalarJSON(n *yaml.Node) (string, error) {
+// scalarToJSON returns a scalar as JSON. A number that JSON can express retains its digits.
+func scalarToJSON(n *yaml.Node) (string, error) {
 	switch n.ShortTag() {
 	case "!!null":
 		return "null", nil
@@ -175,14 +175,14 @@ func jsonToYAML(raw json.RawMessage) (*yaml.Node, error) {
 	if err := yaml.Unmarshal(raw, &doc); err != nil {
 		return nil, err
 	}
-	plainStyle(doc.Content[0])
+	setPlainStyle(doc.Content[0])
 	return doc.Content[0], nil
 }
 
 // plainText matches texts that need no quotes in any version of YAML, except words with a meaning.
 var plainText = regexp.MustCompile(`^[A-Za-z/]([A-Za-z0-9_./:-]*[A-Za-z0-9_./-])?$`)
 
-func plainStyle(n *yaml.Node) {
+func setPlainStyle(n *yaml.Node) {
 	if n.Kind != yaml.ScalarNode {
 		n.Style = 0
 	}
@@ -191,7 +191,7 @@ func plainStyle(n *yaml.Node) {
 		n.Style = 0 // the encoder quotes true and null
 	}
 	for _, child := range n.Content {
-		plainStyle(child)
+		setPlainStyle(child)
 	}
 }
 
@@ -201,7 +201,7 @@ func addNode(at *yaml.Node, names []string, value *yaml.Node) error {
 	at.Style &^= yaml.FlowStyle // otherwise all additions would be on one line
 	switch at.Kind {
 	case yaml.MappingNode:
-		member := memberOf(at, name)
+		member := findMember(at, name)
 		switch {
 		case member != nil && !last:
 			return addNode(*member, names[1:], value)

@@ -28,9 +28,9 @@ func openTerminal() (io.ReadWriteCloser, error) {
 	return terminal, nil
 }
 
-// resetDead lists unchanged records on the terminal, asks there whether their processes have ended,
+// removeDeadRecords lists unchanged records on the terminal, asks there whether their processes have ended,
 // and removes the records. A record that changes meanwhile stays.
-func resetDead(ctx context.Context, t *lease.Table, c lease.Config, terminal io.ReadWriter) error {
+func removeDeadRecords(ctx context.Context, t *lease.Table, c lease.Config, terminal io.ReadWriter) error {
 	before, err := t.Status(ctx)
 	if err != nil {
 		return err
@@ -46,19 +46,19 @@ func resetDead(ctx context.Context, t *lease.Table, c lease.Config, terminal io.
 	if err != nil {
 		return err
 	}
-	silent := after.Unchanged(before)
+	silent := after.UnchangedOwners(before)
 	if len(silent) == 0 {
 		_, err = fmt.Fprintln(terminal, "every record has changed or is gone: nobody looks dead")
 		return err
 	}
-	if err := printSilent(terminal, after, silent); err != nil {
+	if err := printSilentProcesses(terminal, after, silent); err != nil {
 		return err
 	}
-	return repair(ctx, t, t.Repairs(after, silent), false, terminal, terminal)
+	return confirmAndRepair(ctx, t, t.Repairs(after, silent), false, terminal, terminal)
 }
 
-// printSilent writes the slots of each silent process, and what it means to remove its records.
-func printSilent(out io.Writer, s lease.Status, silent []string) error {
+// printSilentProcesses writes the slots of each silent process, and what it means to remove its records.
+func printSilentProcesses(out io.Writer, s lease.Status, silent []string) error {
 	held, changed := map[string]int{}, false
 	var processes []string
 	for _, shard := range s.Shards {
@@ -89,7 +89,7 @@ func printSilent(out io.Writer, s lease.Status, silent []string) error {
 	_, err := fmt.Fprintf(out, "%s with %d slots look dead. So do those that are cut off from the table, and suspended ones.\n"+
 		"What one that lives holds would go to others while its backends are open: the cluster would be over its\n"+
 		"limit, and the sidecar closes all it has when it learns of it. Say yes only if you know that the\n"+
-		"processes are gone. The log of each has its name (msg=lease, owner=).\n", cli.Plural(len(processes), "sidecar"), sum)
+		"processes are gone. The log of each has its name (msg=lease, owner=).\n", cli.FormatCount(len(processes), "sidecar"), sum)
 	if err == nil && !changed {
 		_, err = fmt.Fprint(out, "Not one record has changed. If sidecars have a longer distributed.heartbeat than this command, those that live\n"+
 			"look dead as well: run it with theirs.\n")

@@ -21,15 +21,15 @@ import (
 	"github.com/sluice-proxy/sluice/lease"
 )
 
-// adminTime bounds sluice lease as a whole: the creation of a table takes some seconds.
-const adminTime = 5 * time.Minute
+// commandTimeout bounds sluice lease as a whole: the creation of a table takes some seconds.
+const commandTimeout = 5 * time.Minute
 
 // NewCommand returns the command lease with its subcommands.
 func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lease",
 		Short: "Manage the DynamoDB table by which sidecars share the cluster's limits",
-		Args:  cli.NoCommand,
+		Args:  cli.RequireSubcommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newLeaseInit(), newLeaseStatus(), newLeaseReset(), newLeaseMigrate())
@@ -37,7 +37,7 @@ func NewCommand() *cobra.Command {
 }
 
 func newLeaseInit() *cobra.Command {
-	return onTable(&cobra.Command{
+	return runOnTable(&cobra.Command{
 		Use:   "init",
 		Short: "Create the table and write the configured limits to it",
 		Long: "Create the table, billed on demand, and write the configured limits of the cluster to it.\n" +
@@ -55,7 +55,7 @@ func newLeaseInit() *cobra.Command {
 }
 
 func newLeaseStatus() *cobra.Command {
-	return onTable(&cobra.Command{
+	return runOnTable(&cobra.Command{
 		Use:   "status",
 		Short: "Show which process holds which slots",
 		Long: "Show the limits in the table, the free slots of each shard, and the holders of the others.\n" +
@@ -73,7 +73,7 @@ func newLeaseStatus() *cobra.Command {
 func newLeaseReset() *cobra.Command {
 	var yes, dead *bool
 	var owners *[]string
-	cmd := onTable(&cobra.Command{
+	cmd := runOnTable(&cobra.Command{
 		Use:   "reset",
 		Short: "Repair the table, after a confirmation",
 		Long: "Finish an interrupted init, make the numbers of each shard agree, reset impossible ticket\n" +
@@ -88,7 +88,7 @@ func newLeaseReset() *cobra.Command {
 				return err
 			}
 			defer terminal.Close()
-			return resetDead(cmd.Context(), t, c.Lease, terminal) // without adminTime: it waits for a person
+			return removeDeadRecords(cmd.Context(), t, c.Lease, terminal) // without commandTimeout: it waits for a person
 		}
 		s, err := t.Status(ctx)
 		if err != nil {
@@ -99,7 +99,7 @@ func newLeaseReset() *cobra.Command {
 				fmt.Fprintf(cmd.OutOrStdout(), "owner %s: not in the table\n", owner)
 			}
 		}
-		return repair(ctx, t, t.Repairs(s, *owners), *yes, cmd.InOrStdin(), cmd.OutOrStdout())
+		return confirmAndRepair(ctx, t, t.Repairs(s, *owners), *yes, cmd.InOrStdin(), cmd.OutOrStdout())
 	})
 	yes = cmd.Flags().Bool("yes", false, "do not ask")
 	owners = cmd.Flags().StringSlice("owner", nil, "remove this owner, by its name in status")
@@ -111,7 +111,7 @@ func newLeaseReset() *cobra.Command {
 
 func newLeaseMigrate() *cobra.Command {
 	var yes *bool
-	cmd := onTable(&cobra.Command{
+	cmd := runOnTable(&cobra.Command{
 		Use:   "migrate",
 		Short: "Bring a table of an older version to this version's format, after a confirmation",
 		Long: "Give each shard of a table of format 1 its own partition key, so that DynamoDB accepts\n" +
@@ -126,8 +126,8 @@ func newLeaseMigrate() *cobra.Command {
 			return err
 		}
 		if s.Settings.Format < lease.Format && !*yes {
-			fmt.Fprintf(cmd.OutOrStdout(), "%s get keys of their own: older versions of Sluice cannot use the table any more\n", cli.Plural(s.Settings.Shards, "shard"))
-			if err := confirm(cmd.InOrStdin(), cmd.OutOrStdout()); err != nil {
+			fmt.Fprintf(cmd.OutOrStdout(), "%s get keys of their own: older versions of Sluice cannot use the table any more\n", cli.FormatCount(s.Settings.Shards, "shard"))
+			if err := askConfirmation(cmd.InOrStdin(), cmd.OutOrStdout()); err != nil {
 				return err
 			}
 		}
@@ -142,8 +142,8 @@ func newLeaseMigrate() *cobra.Command {
 	return cmd
 }
 
-// onTable completes a subcommand of sluice lease for the configured table. It requires an endpoint and a table.
-func onTable(cmd *cobra.Command, do func(context.Context, *lease.Table, *config.Config, *cobra.Command) error) *cobra.Command {
+// runOnTable completes a subcommand of sluice lease for the configured table. It requires an endpoint and a table.
+func runOnTable(cmd *cobra.Command, do func(context.Context, *lease.Table, *config.Config, *cobra.Command) error) *cobra.Command {
 	cmd.Args = cobra.NoArgs
 	path := config.AddFlags(cmd.Flags())
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { // --help shows the relevant flags only
@@ -155,17 +155,17 @@ func onTable(cmd *cobra.Command, do func(context.Context, *lease.Table, *config.
 			return err
 		}
 		if c.Lease.Table == "" && c.Lease.RateTable == "" {
-			return &config.Error{Problems: []string{"distributed.conn_lease_table: empty: name the table (" + c.Origin("distributed.conn_lease_table") + ")"}}
+			return &config.Error{Problems: []string{"distributed.conn_lease_table: empty: name the table (" + c.SourceOf("distributed.conn_lease_table") + ")"}}
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), adminTime)
+		ctx, cancel := context.WithTimeout(cmd.Context(), commandTimeout)
 		defer cancel()
-		chain, err := daemon.AWSChain(ctx, c, slog.New(slog.DiscardHandler))
+		chain, err := daemon.LoadAWSConfig(ctx, c, slog.New(slog.DiscardHandler))
 		if err != nil {
 			return err
 		}
 		t := lease.NewTable(c.Lease, chain)
 		defer t.Close()
-		return cli.AtRuntime(do(ctx, t, c, cmd))
+		return cli.AsRuntimeError(do(ctx, t, c, cmd))
 	}
 	return cmd
 }
@@ -189,36 +189,36 @@ func printStatus(out io.Writer, s lease.Status) error {
 			if r.Waiting {
 				waiting = "waits for more"
 			}
-			fmt.Fprintf(w, "%d\t%s\t%d\t%d\t%s\t%s\n", i, owner, r.Slots, r.Total, config.ShowDuration(r.ReapAfter), waiting)
+			fmt.Fprintf(w, "%d\t%s\t%d\t%d\t%s\t%s\n", i, owner, r.Slots, r.Total, config.FormatDuration(r.ReapAfter), waiting)
 		}
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "%d of %d slots free, in %s, held by %s; %d tickets per second, %d at once, given out %v ahead\n",
-		free, s.Settings.Limit, cli.Plural(s.Settings.Shards, "shard"), cli.Plural(owners, "record"),
+		free, s.Settings.Limit, cli.FormatCount(s.Settings.Shards, "shard"), cli.FormatCount(owners, "record"),
 		s.Settings.Rate, s.Settings.Burst, max(0, s.Queue.Round(time.Millisecond)))
 	if s.Settings.Format < lease.Format {
 		fmt.Fprintf(out, "format %d, with all items under one partition key: see sluice lease migrate\n", s.Settings.Format)
 	}
-	return problems(out, s)
+	return printProblems(out, s)
 }
 
-// problems writes a line for each problem of the table. If there are problems, the returned error says how many, and
-// names the remedy.
-func problems(out io.Writer, s lease.Status) error {
+// printProblems writes a line for each problem of the table. If there are problems, the returned error says how many,
+// and names the remedy.
+func printProblems(out io.Writer, s lease.Status) error {
 	found := s.Problems()
 	for _, line := range found {
 		fmt.Fprintln(out, line)
 	}
 	if len(found) > 0 {
-		return fmt.Errorf("%s with the table: sluice lease reset repairs it", cli.Plural(len(found), "problem"))
+		return fmt.Errorf("%s with the table: sluice lease reset repairs it", cli.FormatCount(len(found), "problem"))
 	}
 	return nil
 }
 
-// confirm asks for a yes. It returns an error for any other answer.
-func confirm(in io.Reader, out io.Writer) error {
+// askConfirmation asks for a yes. It returns an error for any other answer.
+func askConfirmation(in io.Reader, out io.Writer) error {
 	fmt.Fprint(out, "do it? yes or no: ")
 	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer means no
 	if strings.TrimSpace(answer) != "yes" {
@@ -227,8 +227,8 @@ func confirm(in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// repair lists the repairs of the table, asks for confirmation, performs the repairs, and checks the result.
-func repair(ctx context.Context, t *lease.Table, repairs []lease.Repair, yes bool, in io.Reader, out io.Writer) error {
+// confirmAndRepair lists the repairs of the table, asks for confirmation, performs the repairs, and checks the result.
+func confirmAndRepair(ctx context.Context, t *lease.Table, repairs []lease.Repair, yes bool, in io.Reader, out io.Writer) error {
 	if len(repairs) == 0 {
 		_, err := fmt.Fprintln(out, "nothing to repair")
 		return err
@@ -237,7 +237,7 @@ func repair(ctx context.Context, t *lease.Table, repairs []lease.Repair, yes boo
 		fmt.Fprintln(out, r.Text)
 	}
 	if !yes {
-		if err := confirm(in, out); err != nil {
+		if err := askConfirmation(in, out); err != nil {
 			return err
 		}
 	}
@@ -248,7 +248,7 @@ func repair(ctx context.Context, t *lease.Table, repairs []lease.Repair, yes boo
 	}
 	after, err := t.Status(ctx)
 	if err == nil {
-		err = problems(out, after)
+		err = printProblems(out, after)
 	}
 	if err != nil {
 		return err

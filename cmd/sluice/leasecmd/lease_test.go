@@ -27,7 +27,7 @@ func runLease(t *testing.T, s *dynalite.Server, in string, args ...string) (code
 	t.Helper()
 	env := s.Env()
 	env["DSQL_BACKEND_ENDPOINT"], env["DSQL_DISTRIBUTED_CONN_LEASE_TABLE"] = configtest.Endpoint, "sluice"
-	configtest.Source{Env: env}.Ready(t)
+	configtest.Source{Env: env}.Prepare(t)
 	root := newRoot()
 	root.SetIn(strings.NewReader(in))
 	var out, errs bytes.Buffer
@@ -123,7 +123,7 @@ func unfinished(t *testing.T, server *dynalite.Server, flag string) {
 	env := server.Env()
 	env["AWS_ENDPOINT_URL_DYNAMODB"] = front.URL
 	c := configtest.Source{Env: env, Flags: []string{"--endpoint=" + configtest.Endpoint, "--distributed-conn-lease-table=sluice", flag}}.MustLoad(t)
-	chain, err := daemon.AWSChain(ctx, c, slog.New(slog.DiscardHandler))
+	chain, err := daemon.LoadAWSConfig(ctx, c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,14 +142,14 @@ func TestLeaseResetAsksBeforeItRemovesAnOwner(t *testing.T) {
 	c := configtest.Source{Env: server.Env(), Flags: []string{"--endpoint=" + configtest.Endpoint, "--distributed-conn-lease-table=sluice"}}.MustLoad(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	chain, err := daemon.AWSChain(ctx, c, slog.New(slog.DiscardHandler))
+	chain, err := daemon.LoadAWSConfig(ctx, c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	table := lease.NewTable(c.Lease, chain)
 	defer table.Close()
 	record := lease.Record{Seq: 1, Slots: 7, Total: 7, ReapAfter: 20 * time.Minute, Home: true}
-	if _, done, err := table.Change(ctx, lease.Change{Shard: 3, Owner: "dead.1", New: record.String(), Take: 7}); !done || err != nil {
+	if _, done, err := table.Change(ctx, lease.ShardChange{Shard: 3, Owner: "dead.1", New: record.String(), Take: 7}); !done || err != nil {
 		t.Fatal(done, err)
 	}
 
@@ -193,7 +193,7 @@ func TestLeaseResetDead(t *testing.T) {
 	}
 	c := configtest.Source{Env: server.Env(), Flags: []string{"--endpoint=" + configtest.Endpoint, "--distributed-conn-lease-table=sluice",
 		"--distributed-heartbeat=100ms", "--distributed-call-timeout=100ms"}}.MustLoad(t)
-	chain, err := daemon.AWSChain(t.Context(), c, slog.New(slog.DiscardHandler))
+	chain, err := daemon.LoadAWSConfig(t.Context(), c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestLeaseResetDead(t *testing.T) {
 		t.Helper()
 		seq++
 		record := lease.Record{Seq: seq, Slots: 7, Total: 7, ReapAfter: 20 * time.Minute}
-		change := lease.Change{Shard: shard, Owner: owner, Old: old, New: record.String()}
+		change := lease.ShardChange{Shard: shard, Owner: owner, Old: old, New: record.String()}
 		if old == "" {
 			change.Take = 7
 		}
@@ -241,7 +241,7 @@ func TestLeaseResetDead(t *testing.T) {
 			time.Sleep(200 * time.Millisecond)
 			alive = write(4, "alive.1", alive)
 		}()
-		err := resetDead(t.Context(), table, c.Lease, sits)
+		err := removeDeadRecords(t.Context(), table, c.Lease, sits)
 		<-beating
 		_, status, _ := runLease(t, server, "", "status")
 		if shown := sits.String(); !strings.Contains(shown, step.looks) || strings.Contains(shown, "alive") || (err == nil) != step.done || !strings.Contains(status, step.free) {
@@ -250,7 +250,7 @@ func TestLeaseResetDead(t *testing.T) {
 	}
 	// By a shorter heartbeat than theirs, all that live look dead.
 	hasty := &terminal{Reader: readerFunc(func(b []byte) (int, error) { return copy(b, "no\n"), nil })}
-	if err := resetDead(t.Context(), table, c.Lease, hasty); err == nil || !strings.Contains(hasty.String(), "Not one record has changed") {
+	if err := removeDeadRecords(t.Context(), table, c.Lease, hasty); err == nil || !strings.Contains(hasty.String(), "Not one record has changed") {
 		t.Errorf("%v\n%s", err, hasty.String())
 	}
 	if code, _, stderr := runLease(t, server, "", "reset", "--dead", "--yes"); code == cli.ExitOK || !strings.Contains(stderr, "dead") {
@@ -274,14 +274,14 @@ func TestLeaseMigrate(t *testing.T) {
 		t.Errorf("of a new table: exit code %d, %s%s", code, stdout, stderr)
 	}
 	c := configtest.Source{Env: server.Env(), Flags: []string{"--endpoint=" + configtest.Endpoint, "--distributed-conn-lease-table=sluice"}}.MustLoad(t)
-	chain, err := daemon.AWSChain(t.Context(), c, slog.New(slog.DiscardHandler))
+	chain, err := daemon.LoadAWSConfig(t.Context(), c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	formatOne(t, server, c.Lease.Cluster)
 	table := lease.NewTable(c.Lease, chain)
 	defer table.Close()
-	change := lease.Change{Shard: 1, Owner: "old.1", New: lease.Record{Seq: 1, Slots: 7, Total: 7, ReapAfter: 20 * time.Minute}.String(), Take: 7}
+	change := lease.ShardChange{Shard: 1, Owner: "old.1", New: lease.Record{Seq: 1, Slots: 7, Total: 7, ReapAfter: 20 * time.Minute}.String(), Take: 7}
 	if _, done, err := table.Change(t.Context(), change); !done || err != nil {
 		t.Fatal(done, err)
 	}

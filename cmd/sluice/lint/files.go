@@ -14,22 +14,22 @@ import (
 	sqlfile "github.com/sluice-proxy/sluice/rewrite/lint"
 )
 
-// read lints one argument: a file, a folder, or - for standard input.
-func (r *lintReport) read(planner *rewrite.Planner, name string, stdin io.Reader) error {
+// lintPath lints one argument: a file, a folder, or - for standard input.
+func (r *lintReport) lintPath(planner *rewrite.Planner, name string, stdin io.Reader) error {
 	info, err := os.Stat(name)
 	if name == "-" || err != nil || !info.IsDir() {
-		return r.readFile(planner.Linter(), name, stdin)
+		return r.lintFile(planner.NewLinter(), name, stdin)
 	}
-	files, others, err := migrationsIn(name)
+	files, others, err := findMigrations(name)
 	if err != nil {
 		return err
 	}
 	if len(files) == 0 {
-		return cli.AtRuntime(fmt.Errorf("%s: no SQL file in it; %s not read", name, cli.Plural(len(others), "file")))
+		return cli.AsRuntimeError(fmt.Errorf("%s: no SQL file in it; %s not read", name, cli.FormatCount(len(others), "file")))
 	}
-	linter := planner.Linter()
+	linter := planner.NewLinter()
 	for _, file := range files {
-		if err := r.readFile(linter, file, nil); err != nil {
+		if err := r.lintFile(linter, file, nil); err != nil {
 			return err
 		}
 	}
@@ -37,8 +37,8 @@ func (r *lintReport) read(planner *rewrite.Planner, name string, stdin io.Reader
 	return nil
 }
 
-// readFile lints one SQL file, from a folder or named by itself.
-func (r *lintReport) readFile(linter *rewrite.Linter, name string, stdin io.Reader) error {
+// lintFile lints one SQL file, from a folder or named by itself.
+func (r *lintReport) lintFile(linter *rewrite.Linter, name string, stdin io.Reader) error {
 	text, err := cli.ReadInput(name, stdin)
 	if err != nil {
 		return err
@@ -47,49 +47,49 @@ func (r *lintReport) readFile(linter *rewrite.Linter, name string, stdin io.Read
 		if r.fix {
 			return fmt.Errorf("%s: a log of statements cannot be fixed: give --fix the files that the statements are from", name)
 		}
-		r.readLog(linter, name, text)
+		r.lintLog(linter, name, text)
 		return nil
 	}
-	source := sqlfile.Source{Text: text}
+	source := sqlfile.SourceFile{Text: text}
 	if name != "-" {
 		source.Path = filepath.ToSlash(name)
-		source.Beside = func(other string) (string, bool) {
-			text, err := cli.ReadRegular(filepath.Join(filepath.Dir(name), filepath.FromSlash(other)))
+		source.ReadSibling = func(other string) (string, bool) {
+			text, err := cli.ReadRegularFile(filepath.Join(filepath.Dir(name), filepath.FromSlash(other)))
 			return text, err == nil
 		}
 	}
 	if !r.fix {
-		r.add(name, sqlfile.File(linter, source))
+		r.addFindings(name, sqlfile.LintFile(linter, source))
 		return nil
 	}
-	linted, err := sqlfile.Fix(linter, source)
+	linted, err := sqlfile.FixFile(linter, source)
 	if err != nil {
-		return cli.AtRuntime(fmt.Errorf("%s is left as it is: %w", name, err))
+		return cli.AsRuntimeError(fmt.Errorf("%s is left as it is: %w", name, err))
 	}
-	r.add(name, linted)
+	r.addFindings(name, linted)
 	if name == "-" || linted.Text != text {
 		r.fixed = append(r.fixed, fixedFile{name, linted.Text})
 	}
 	return nil
 }
 
-// readLog lints a log's statements one by one, because the log mixes sessions.
-func (r *lintReport) readLog(linter *rewrite.Linter, name, text string) {
-	var all sqlfile.Linted
-	for s := range logged(text) {
+// lintLog lints a log's statements one by one, because the log mixes sessions.
+func (r *lintReport) lintLog(linter *rewrite.Linter, name, text string) {
+	var all sqlfile.FileResult
+	for s := range statementsInLog(text) {
 		all.Statements++
-		for _, f := range linter.Read(s.SQL) {
+		for _, f := range linter.LintStatements(s.SQL) {
 			line := s.Line + strings.Count(s.SQL[:min(f.At, len(s.SQL))], "\n")
-			all.Findings = append(all.Findings, sqlfile.Placed{Finding: f, Line: line, Status: sqlfile.StatusOf(&f)})
+			all.Findings = append(all.Findings, sqlfile.PlacedFinding{Finding: f, Line: line, Status: sqlfile.StatusOf(&f)})
 		}
 	}
-	r.add(name, all)
+	r.addFindings(name, all)
 }
 
-// migrationsIn returns the SQL files in a folder and its subfolders, in the order in which tools
+// findMigrations returns the SQL files in a folder and its subfolders, in the order in which tools
 // run them, and the other files. It omits hidden files, node_modules, and files of tools that are
 // not migrations.
-func migrationsIn(folder string) (files, others []string, err error) {
+func findMigrations(folder string) (files, others []string, err error) {
 	root := filepath.Clean(folder) + string(filepath.Separator) // the separator follows a link to a folder
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -100,8 +100,8 @@ func migrationsIn(folder string) (files, others []string, err error) {
 			if entry.IsDir() {
 				return filepath.SkipDir
 			}
-		case entry.IsDir() || ofTool(path):
-		case strings.EqualFold(filepath.Ext(name), ".sql") && !endless(path):
+		case entry.IsDir() || isToolFile(path):
+		case strings.EqualFold(filepath.Ext(name), ".sql") && !isSpecialFile(path):
 			files = append(files, path)
 		default:
 			others = append(others, path)
@@ -114,15 +114,15 @@ func migrationsIn(folder string) (files, others []string, err error) {
 	return files, others, err
 }
 
-// endless reports whether a path is a pipe, a socket or a device.
-func endless(path string) bool {
+// isSpecialFile reports whether a path is a pipe, a socket or a device.
+func isSpecialFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && !info.Mode().IsRegular() && !info.IsDir()
 }
 
-// ofTool reports whether a file belongs to a migration tool: Drizzle's journal and snapshots,
+// isToolFile reports whether a file belongs to a migration tool: Drizzle's journal and snapshots,
 // Prisma's lock, Flyway's settings of a file.
-func ofTool(path string) bool {
+func isToolFile(path string) bool {
 	name := filepath.Base(path)
 	return name == "migration_lock.toml" || strings.HasSuffix(name, ".sql.conf") ||
 		filepath.Base(filepath.Dir(path)) == "meta" && (name == "_journal.json" || strings.HasSuffix(name, "_snapshot.json"))

@@ -18,7 +18,7 @@ import (
 // lintIn runs the command in a folder and returns what it printed with the folder left out.
 func lintIn(t *testing.T, dir, stdin string, args ...string) (code int, out, errs string) {
 	t.Helper()
-	configtest.Source{}.Ready(t)
+	configtest.Source{}.Prepare(t)
 	for i := range args {
 		args[i] = strings.Replace(args[i], "DIR", dir, 1)
 	}

@@ -35,14 +35,14 @@ func NewCommand() *cobra.Command {
 		Args: cobra.MinimumNArgs(1),
 	}
 	flags := cmd.Flags()
-	path := config.AddFlagsOf(flags, "rewrite.", "ddl.")
+	path := config.AddFlagsWithPrefix(flags, "rewrite.", "ddl.")
 	format := flags.String("format", "text", "form of the report: text or json")
 	fix := flags.Bool("fix", false, "write the files as Sluice sends them to DSQL, with comments on changed statements and on those that a person must change")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *format != "text" && *format != "json" {
 			return fmt.Errorf("--format: %q: want text or json", *format)
 		}
-		planner, err := lintPlanner(*path, flags)
+		planner, err := newLintPlanner(*path, flags)
 		if err != nil {
 			return err
 		}
@@ -55,32 +55,32 @@ func NewCommand() *cobra.Command {
 func lintAll(cmd *cobra.Command, planner *rewrite.Planner, args []string, format string, fix bool) error {
 	report := lintReport{Findings: []lintFinding{}, NotRead: []string{}, fix: fix}
 	for _, name := range args {
-		if err := report.read(planner, name, cmd.InOrStdin()); err != nil {
+		if err := report.lintPath(planner, name, cmd.InOrStdin()); err != nil {
 			return err
 		}
 	}
 	w := cmd.OutOrStdout()
 	for _, f := range report.fixed {
 		if err := f.write(cmd.OutOrStdout()); err != nil {
-			return cli.AtRuntime(err)
+			return cli.AsRuntimeError(err)
 		}
 		if f.name == "-" {
 			w = cmd.ErrOrStderr()
 		}
 	}
-	if err := report.write(w, format); err != nil {
-		return cli.AtRuntime(err)
+	if err := report.writeReport(w, format); err != nil {
+		return cli.AsRuntimeError(err)
 	}
-	if n := report.forPeople(); n > 0 {
-		return cli.AtRuntime(fmt.Errorf("%s for people to look at", cli.Plural(n, "finding")))
+	if n := report.countNeedingPerson(); n > 0 {
+		return cli.AsRuntimeError(fmt.Errorf("%s for people to look at", cli.FormatCount(n, "finding")))
 	}
 	return nil
 }
 
-// lintPlanner returns a planner with the rewrite section only: lint needs no cluster. It also
+// newLintPlanner returns a planner with the rewrite section only: lint needs no cluster. It also
 // reports statements that DSQL refuses and Sluice does not rewrite.
-func lintPlanner(path string, flags *pflag.FlagSet) (*rewrite.Planner, error) {
-	l := config.Gather(path, flags)
+func newLintPlanner(path string, flags *pflag.FlagSet) (*rewrite.Planner, error) {
+	l := config.LoadWithProblems(path, flags)
 	c := l.Config
 	var problems []string
 	for _, problem := range l.Problems {
@@ -88,7 +88,7 @@ func lintPlanner(path string, flags *pflag.FlagSet) (*rewrite.Planner, error) {
 			problems = append(problems, problem)
 		}
 	}
-	if problems = append(problems, c.Problems(c.Rewrite.Validate())...); len(problems) > 0 {
+	if problems = append(problems, c.FormatProblems(c.Rewrite.Validate())...); len(problems) > 0 {
 		return nil, &config.Error{Problems: problems}
 	}
 	c.Rewrite.Rules.Dialect = true

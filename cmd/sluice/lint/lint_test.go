@@ -23,7 +23,7 @@ import (
 // their folder left out.
 func lint(t *testing.T, files map[string]string, args ...string) (code int, out, errs string) {
 	t.Helper()
-	configtest.Source{}.Ready(t)
+	configtest.Source{}.Prepare(t)
 	dir := t.TempDir()
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
@@ -204,8 +204,8 @@ func TestStatementLog(t *testing.T) {
 	if !isStatementLog(text) {
 		t.Error("not taken for a log")
 	}
-	want := []parse.Snippet{{Line: 1, SQL: "SELECT a\nFROM t\nFOR SHARE"}, {Line: 5, SQL: "SELECT $1"}, {Line: 9, SQL: "SELECT 1 FROM x"}}
-	if got := slices.Collect(logged(text)); !slices.Equal(got, want) {
+	want := []parse.ScriptStatement{{Line: 1, SQL: "SELECT a\nFROM t\nFOR SHARE"}, {Line: 5, SQL: "SELECT $1"}, {Line: 9, SQL: "SELECT 1 FROM x"}}
+	if got := slices.Collect(statementsInLog(text)); !slices.Equal(got, want) {
 		t.Errorf("got %+v", got)
 	}
 	for _, script := range []string{"", "SELECT 1;\n-- LOG: x\n", "-- QUERY: what\n-- LOG:  statement: x\nSELECT 1", "INSERT INTO log VALUES ('LOG')", "CREATE TABLE t (\n\ta int\n);"} {
@@ -254,7 +254,7 @@ func TestLintReadsSchemas(t *testing.T) {
 func TestLintHasAnEnd(t *testing.T) {
 	log := "LOG:  statement: SELECT 1\n" + strings.Repeat("\t+ 1\n", 200_000)
 	began, n := time.Now(), 0
-	for s := range logged(log) {
+	for s := range statementsInLog(log) {
 		n += len(s.SQL)
 	}
 	if took := time.Since(began); n != len(log)-len("LOG:  statement: ")-200_001 || took > 5*time.Second {
@@ -265,7 +265,7 @@ func TestLintHasAnEnd(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if files, others, err := migrationsIn(folder); err != nil || len(files) != 0 || len(others) != 1 {
+	if files, others, err := findMigrations(folder); err != nil || len(files) != 0 || len(others) != 1 {
 		t.Errorf("files %v, others %v: %v", files, others, err)
 	}
 	for _, name := range []string{pipe, "/dev/zero"} {

@@ -32,10 +32,10 @@ func isStatementLog(text string) bool {
 	return false
 }
 
-// logged returns the statements of a log. Further lines of a statement begin with a tab. A log may
+// statementsInLog returns the statements of a log. Further lines of a statement begin with a tab. A log may
 // repeat a statement: when it is prepared, when it runs, and after its error.
-func logged(log string) iter.Seq[parse.Snippet] {
-	return func(yield func(parse.Snippet) bool) {
+func statementsInLog(log string) iter.Seq[parse.ScriptStatement] {
+	return func(yield func(parse.ScriptStatement) bool) {
 		var text strings.Builder // text of the statement at line begun
 		var begun int
 		var last string
@@ -45,7 +45,7 @@ func logged(log string) iter.Seq[parse.Snippet] {
 				return true
 			}
 			last = sql
-			return yield(parse.Snippet{Line: begun, SQL: sql})
+			return yield(parse.ScriptStatement{Line: begun, SQL: sql})
 		}
 		n := 0
 		for line := range strings.Lines(log) {

@@ -35,8 +35,8 @@ type lintFinding struct {
 	Remedy    string `json:"remedy,omitempty"`
 }
 
-// add adds the findings of one SQL file to the report.
-func (r *lintReport) add(name string, linted sqlfile.Linted) {
+// addFindings adds the findings of one SQL file to the report.
+func (r *lintReport) addFindings(name string, linted sqlfile.FileResult) {
 	r.Statements += linted.Statements
 	for _, f := range linted.Findings {
 		r.Findings = append(r.Findings, lintFinding{
@@ -47,10 +47,10 @@ func (r *lintReport) add(name string, linted sqlfile.Linted) {
 	}
 }
 
-// forPeople returns the number of findings that a person should check.
-func (r *lintReport) forPeople() int { return r.count(sqlfile.People) }
+// countNeedingPerson returns the number of findings that a person should check.
+func (r *lintReport) countNeedingPerson() int { return r.countByStatus(sqlfile.People) }
 
-func (r *lintReport) count(status sqlfile.Status) int {
+func (r *lintReport) countByStatus(status sqlfile.FindingStatus) int {
 	n := 0
 	for i := range r.Findings {
 		if r.Findings[i].Status == status.String() {
@@ -60,7 +60,7 @@ func (r *lintReport) count(status sqlfile.Status) int {
 	return n
 }
 
-func (r *lintReport) write(w io.Writer, format string) error {
+func (r *lintReport) writeReport(w io.Writer, format string) error {
 	if format == "json" {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
@@ -82,13 +82,13 @@ func (r *lintReport) write(w io.Writer, format string) error {
 	for _, name := range r.NotRead {
 		fmt.Fprintf(&b, "%s: not read: no SQL\n", name)
 	}
-	fmt.Fprintf(&b, "%s, %s, ", cli.Plural(r.Statements, "statement"), cli.Plural(len(r.Findings), "finding"))
+	fmt.Fprintf(&b, "%s, %s, ", cli.FormatCount(r.Statements, "statement"), cli.FormatCount(len(r.Findings), "finding"))
 	if r.fix {
-		fmt.Fprintf(&b, "%d fixed, ", r.count(sqlfile.Fixed))
+		fmt.Fprintf(&b, "%d fixed, ", r.countByStatus(sqlfile.Fixed))
 	}
-	fmt.Fprintf(&b, "%d for people", r.forPeople())
+	fmt.Fprintf(&b, "%d for people", r.countNeedingPerson())
 	if n := len(r.NotRead); n > 0 {
-		fmt.Fprintf(&b, "; %s not read", cli.Plural(n, "file"))
+		fmt.Fprintf(&b, "; %s not read", cli.FormatCount(n, "file"))
 	}
 	b.WriteByte('\n')
 	_, err := io.WriteString(w, b.String())

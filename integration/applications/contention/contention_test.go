@@ -202,13 +202,13 @@ func refused(t *testing.T, s *harness.Sluice, all []told) {
 		}
 	}
 	of := func(label string) float64 {
-		sum, _ := harness.Metric(t, text, "dsql_tx_replay_refused_total", label)
+		sum, _ := harness.SumMetric(t, text, "dsql_tx_replay_refused_total", label)
 		return sum
 	}
 	if differs, every := of(`reason="differs"`), of(""); int(differs) != n || every != differs {
 		t.Errorf("%d were refused, by the metrics %v, of these %v as differs", n, every, differs)
 	}
-	replays, _ := harness.Metric(t, text, "dsql_tx_retries_total", "")
+	replays, _ := harness.SumMetric(t, text, "dsql_tx_retries_total", "")
 	t.Logf("%d transactions, %d refused, %v replays", len(all), n, replays)
 	if replays < float64(len(all))/20 {
 		t.Errorf("%v replays: this shows too little", replays)

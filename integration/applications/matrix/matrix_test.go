@@ -236,7 +236,7 @@ func (r route) conflicts(t *testing.T) {
 		t.Fatal(err)
 	}
 	of := func(name, label string) int {
-		sum, _ := harness.Metric(t, text, name, label)
+		sum, _ := harness.SumMetric(t, text, name, label)
 		return int(sum)
 	}
 	const refused = "dsql_tx_replay_refused_total"

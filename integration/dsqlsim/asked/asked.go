@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// texts lists, for each query of Sluice, its name in package question of the product and a pattern of its text.
-var texts = []struct {
+// questionTexts lists, for each query of Sluice, its name in package question of the product and a pattern of its text.
+var questionTexts = []struct {
 	name string
 	text *regexp.Regexp
 }{
@@ -30,11 +30,11 @@ var texts = []struct {
 // onPostgres matches the statements that Sluice sends before one of its queries to a server that is PostgreSQL.
 var onPostgres = regexp.MustCompile(`^SET LOCAL statement_timeout TO 0; .* SET LOCAL ROLE NONE; `)
 
-// By returns the name of the query that Sluice sends with this text, "" for any other text. The text is that of a Query
-// or of a Parse.
-func By(sql string) string {
+// QuestionOf returns the name of the query that Sluice sends with this text, "" for any other text. The text is that of
+// a Query or of a Parse.
+func QuestionOf(sql string) string {
 	sql = onPostgres.ReplaceAllString(sql, "")
-	for _, t := range texts {
+	for _, t := range questionTexts {
 		if t.text.MatchString(sql) {
 			return t.name
 		}
@@ -42,16 +42,16 @@ func By(sql string) string {
 	return ""
 }
 
-// Is reports whether a query of Sluice has that name.
-func Is(name string) bool { return slices.Contains(Names(), name) }
+// IsQuestion reports whether a query of Sluice has that name.
+func IsQuestion(name string) bool { return slices.Contains(QuestionNames(), name) }
 
-// Names returns the names of all queries that Sluice sends by itself.
-func Names() (all []string) {
-	for _, t := range texts {
+// QuestionNames returns the names of all queries that Sluice sends by itself.
+func QuestionNames() (all []string) {
+	for _, t := range questionTexts {
 		all = append(all, t.name)
 	}
 	return all
 }
 
-// Listed returns the names of all queries in one line for users: a, b, c.
-func Listed() string { return strings.Join(Names(), ", ") }
+// ListNames returns the names of all queries in one line for users: a, b, c.
+func ListNames() string { return strings.Join(QuestionNames(), ", ") }

@@ -21,7 +21,7 @@ func TestNames(t *testing.T) {
 	for _, m := range regexp.MustCompile(`Question\{Name: "([^"]*)"`).FindAllStringSubmatch(string(text), -1) {
 		want = append(want, m[1])
 	}
-	got := asked.Names()
+	got := asked.QuestionNames()
 	slices.Sort(want)
 	if slices.Sort(got); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
@@ -59,19 +59,19 @@ func TestBy(t *testing.T) {
 		}
 		const front = "SET LOCAL statement_timeout TO 0; SET LOCAL lock_timeout TO 0; SET LOCAL ROLE NONE; "
 		for _, sql := range []string{s.text, front + s.text} {
-			if got := asked.By(sql); got != s.question {
+			if got := asked.QuestionOf(sql); got != s.question {
 				t.Errorf("%q is %q, want %q", sql, got, s.question)
 			}
 		}
 		found = append(found, s.question)
 	}
-	for _, name := range asked.Names() {
+	for _, name := range asked.QuestionNames() {
 		if !slices.Contains(found, name) {
 			t.Errorf("%s is not tried", name)
 		}
 	}
 	for _, sql := range []string{"", "SELECT 1", "SELECT now(), 1", "SET TimeZone TO 'UTC'", "SET LOCAL search_path TO a", "RESET ALL", "BEGIN; SET timezone TO 'UTC'", "SELECT * FROM pg_index"} {
-		if got := asked.By(sql); got != "" {
+		if got := asked.QuestionOf(sql); got != "" {
 			t.Errorf("%q is %q", sql, got)
 		}
 	}

@@ -8,22 +8,22 @@ const (
 	maxCachedBytes = 4 << 10
 )
 
-// cache stores the results of texts that took a parse. It is safe for concurrent use.
-type cache struct {
+// textCache stores the results of texts that took a parse. It is safe for concurrent use.
+type textCache struct {
 	mu    sync.Mutex
 	texts map[string]*Text
 }
 
-func newCache() *cache { return &cache{texts: make(map[string]*Text)} }
+func newTextCache() *textCache { return &textCache{texts: make(map[string]*Text)} }
 
-func (c *cache) find(sql string) *Text {
+func (c *textCache) findText(sql string) *Text {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.texts[sql]
 }
 
-// keep stores t for a text. A full cache drops an arbitrary other text.
-func (c *cache) keep(sql string, t *Text) {
+// storeText stores t for a text. A full cache drops an arbitrary other text.
+func (c *textCache) storeText(sql string, t *Text) {
 	if len(sql) > maxCachedBytes {
 		return
 	}

@@ -48,7 +48,7 @@ func TestDeepTexts(t *testing.T) {
 		for _, n := range pumpings {
 			for _, tail := range []string{" FOR UPDATE", "; SELECT JSON_ARRAY(1) FROM (SELECT 1)"} {
 				sql := p.head + strings.Repeat(p.term, n) + p.middle + strings.Repeat(p.end, n) + tail
-				text := d.Read(sql)
+				text := d.Analyze(sql)
 				if n >= 5000 && !text.Unread {
 					t.Errorf("%s %s %d times: read", p.head, p.term, n)
 				}
@@ -60,7 +60,7 @@ func TestDeepTexts(t *testing.T) {
 func TestLongListsAreRead(t *testing.T) {
 	t.Parallel()
 	sql := "INSERT INTO t VALUES (1, 'a'" + strings.Repeat("), (1 + 1, 'a'", longList) + ") RETURNING version()"
-	if text := New(Options{}).Read(sql); text.Unread || !text.Statements[0].Listed {
+	if text := New(Options{}).Analyze(sql); text.Unread || !text.Statements[0].Listed {
 		t.Error("not read")
 	}
 }

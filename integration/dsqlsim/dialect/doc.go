@@ -19,5 +19,5 @@
 // about primary keys.
 //
 // PostgreSQL's parser is written in C and recursive, so a deeply nested text crashes the process. A text over the guard
-// (see [Dialect.Read]) is therefore not parsed.
+// (see [Dialect.Analyze]) is therefore not parsed.
 package dialect

@@ -6,12 +6,12 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 )
 
-// modernize rewrites syntax of PostgreSQL 16 in the tree for PostgreSQL 15: subqueries in FROM without a name, SQL/JSON
-// constructors and predicates, any_value. If it changed the tree, it returns the new text and tree, otherwise sql and
-// tree.
-func modernize(sql string, tree *pg.ParseResult) (string, *pg.ParseResult, error) {
-	var m modernizer
-	Walk(tree.ProtoReflect(), m.visit)
+// downgradeSyntax rewrites syntax of PostgreSQL 16 in the tree for PostgreSQL 15: subqueries in FROM without a name,
+// SQL/JSON constructors and predicates, any_value. If it changed the tree, it returns the new text and tree, otherwise
+// sql and tree.
+func downgradeSyntax(sql string, tree *pg.ParseResult) (string, *pg.ParseResult, error) {
+	var m syntaxDowngrader
+	WalkMessage(tree.ProtoReflect(), m.rewriteNode)
 	if !m.changed {
 		return sql, tree, nil
 	}
@@ -23,37 +23,37 @@ func modernize(sql string, tree *pg.ParseResult) (string, *pg.ParseResult, error
 	return sql, tree, err
 }
 
-type modernizer struct {
+type syntaxDowngrader struct {
 	changed bool
 	unnamed int // subqueries so far
 }
 
-// visit changes one node of the tree before Walk visits the nodes below.
-func (m *modernizer) visit(message any) {
+// rewriteNode changes one node of the tree before Walk visits the nodes below.
+func (m *syntaxDowngrader) rewriteNode(message any) {
 	switch n := message.(type) {
 	case *pg.RangeSubselect:
 		if n.Alias == nil {
-			n.Alias = &pg.Alias{Aliasname: m.subqueryName()}
+			n.Alias = &pg.Alias{Aliasname: m.newSubqueryName()}
 		}
 	case *pg.FuncCall:
 		if functionName(n) == "any_value" && len(n.Funcname) == 1 {
-			n.Funcname = append(names("sys"), n.Funcname...)
+			n.Funcname = append(nameNodes("sys"), n.Funcname...)
 			m.changed = true
 		}
 	case *pg.ResTarget:
 		// The expression that replaces the call must not change the column's name.
-		if name := columnName(n.Val); n.Name == "" && name != "" {
+		if name := outputColumnName(n.Val); n.Name == "" && name != "" {
 			n.Name = name
 		}
 	case *pg.Node:
-		if by := replacement(n); by != nil {
+		if by := olderExpression(n); by != nil {
 			n.Node = by.Node
 			m.changed = true
 		}
 	}
 }
 
-func (m *modernizer) subqueryName() string {
+func (m *syntaxDowngrader) newSubqueryName() string {
 	m.changed = true
 	m.unnamed++
 	if m.unnamed == 1 {
@@ -62,8 +62,9 @@ func (m *modernizer) subqueryName() string {
 	return fmt.Sprintf("unnamed_subquery_%d", m.unnamed-1)
 }
 
-// columnName returns the name that PostgreSQL 16 gives to an output column, "" if it is the same in PostgreSQL 15.
-func columnName(n *pg.Node) string {
+// outputColumnName returns the name that PostgreSQL 16 gives to an output column, "" if it is the same in PostgreSQL
+// 15.
+func outputColumnName(n *pg.Node) string {
 	switch {
 	case n.GetJsonObjectConstructor() != nil:
 		return "json_object"
@@ -79,8 +80,8 @@ func columnName(n *pg.Node) string {
 	return ""
 }
 
-// replacement returns the expression of PostgreSQL 15 for a node, nil if the node needs none or there is none.
-func replacement(n *pg.Node) *pg.Node {
+// olderExpression returns the expression of PostgreSQL 15 for a node, nil if the node needs none or there is none.
+func olderExpression(n *pg.Node) *pg.Node {
 	switch n := n.Node.(type) {
 	case *pg.Node_JsonObjectConstructor:
 		c := n.JsonObjectConstructor
@@ -92,29 +93,29 @@ func replacement(n *pg.Node) *pg.Node {
 			pair := e.GetJsonKeyValue()
 			args = append(args, pair.Key, pair.Value.RawExpr)
 		}
-		return returning(call("json_build_object", args...), c.Output)
+		return castToReturning(functionCall("json_build_object", args...), c.Output)
 	case *pg.Node_JsonArrayConstructor:
 		c := n.JsonArrayConstructor
 		var args []*pg.Node
 		for _, e := range c.Exprs {
 			args = append(args, e.GetJsonValueExpr().GetRawExpr())
 		}
-		array := call("json_build_array", args...)
+		array := functionCall("json_build_array", args...)
 		if c.AbsentOnNull && len(args) > 0 {
-			array = call("dsqlsim_present", array)
+			array = functionCall("dsqlsim_present", array)
 		}
-		return returning(array, c.Output)
+		return castToReturning(array, c.Output)
 	case *pg.Node_JsonObjectAgg:
 		a := n.JsonObjectAgg
 		if a.AbsentOnNull || a.Unique {
 			return nil
 		}
-		return aggregate(call("json_object_agg", a.Arg.Key, a.Arg.Value.RawExpr), a.Constructor)
+		return jsonAggregate(functionCall("json_object_agg", a.Arg.Key, a.Arg.Value.RawExpr), a.Constructor)
 	case *pg.Node_JsonArrayAgg:
 		a := n.JsonArrayAgg
-		agg := aggregate(call("json_agg", a.Arg.RawExpr), a.Constructor)
+		agg := jsonAggregate(functionCall("json_agg", a.Arg.RawExpr), a.Constructor)
 		if a.AbsentOnNull {
-			present(agg, a.Arg.RawExpr)
+			filterNulls(agg, a.Arg.RawExpr)
 		}
 		return agg
 	case *pg.Node_JsonIsPredicate:
@@ -122,13 +123,13 @@ func replacement(n *pg.Node) *pg.Node {
 		if p.UniqueKeys {
 			return nil
 		}
-		return call("dsqlsim_is_json", cast(p.Expr, "text"), text(p.ItemType.String()[len("JS_TYPE_"):]))
+		return functionCall("dsqlsim_is_json", castNode(p.Expr, "text"), stringNode(p.ItemType.String()[len("JS_TYPE_"):]))
 	}
 	return nil
 }
 
-// present adds a FILTER to an aggregate that leaves out nulls.
-func present(agg, value *pg.Node) {
+// filterNulls adds a FILTER to an aggregate that leaves out nulls.
+func filterNulls(agg, value *pg.Node) {
 	f := agg.GetFuncCall()
 	if f == nil {
 		f = agg.GetTypeCast().Arg.GetFuncCall()
@@ -142,40 +143,40 @@ func present(agg, value *pg.Node) {
 	f.AggFilter = test
 }
 
-func aggregate(n *pg.Node, c *pg.JsonAggConstructor) *pg.Node {
+func jsonAggregate(n *pg.Node, c *pg.JsonAggConstructor) *pg.Node {
 	f := n.GetFuncCall()
 	f.AggFilter, f.AggOrder, f.Over = c.AggFilter, c.AggOrder, c.Over
-	return returning(n, c.Output)
+	return castToReturning(n, c.Output)
 }
 
-// returning casts an expression to the type of a RETURNING clause.
-func returning(n *pg.Node, o *pg.JsonOutput) *pg.Node {
+// castToReturning casts an expression to the type of a RETURNING clause.
+func castToReturning(n *pg.Node, o *pg.JsonOutput) *pg.Node {
 	if o == nil {
 		return n
 	}
 	return &pg.Node{Node: &pg.Node_TypeCast{TypeCast: &pg.TypeCast{Arg: n, TypeName: o.TypeName}}}
 }
 
-// call returns a call of a function of PostgreSQL, or of the stand-in's schema sys.
-func call(function string, args ...*pg.Node) *pg.Node {
+// functionCall returns a call of a function of PostgreSQL, or of the stand-in's schema sys.
+func functionCall(function string, args ...*pg.Node) *pg.Node {
 	schema := "pg_catalog"
 	if len(function) > 8 && function[:8] == "dsqlsim_" {
 		schema = "sys"
 	}
 	return &pg.Node{Node: &pg.Node_FuncCall{FuncCall: &pg.FuncCall{
-		Funcname: names(schema, function), Args: args, Funcformat: pg.CoercionForm_COERCE_EXPLICIT_CALL,
+		Funcname: nameNodes(schema, function), Args: args, Funcformat: pg.CoercionForm_COERCE_EXPLICIT_CALL,
 	}}}
 }
 
-func cast(n *pg.Node, to string) *pg.Node {
+func castNode(n *pg.Node, to string) *pg.Node {
 	return &pg.Node{Node: &pg.Node_TypeCast{TypeCast: &pg.TypeCast{
-		Arg: n, TypeName: &pg.TypeName{Names: names("pg_catalog", to), Typemod: -1},
+		Arg: n, TypeName: &pg.TypeName{Names: nameNodes("pg_catalog", to), Typemod: -1},
 	}}}
 }
 
-func text(s string) *pg.Node { return pg.MakeAConstStrNode(s, -1) }
+func stringNode(s string) *pg.Node { return pg.MakeAConstStrNode(s, -1) }
 
-func names(parts ...string) []*pg.Node {
+func nameNodes(parts ...string) []*pg.Node {
 	var list []*pg.Node
 	for _, p := range parts {
 		list = append(list, pg.MakeStrNode(p))

@@ -34,8 +34,8 @@ const (
 	keywordCount
 )
 
-// clues maps each keyword to the clue that it sets.
-var clues = [keywordCount]clue{
+// cluesByKeyword maps each keyword to the clue that it sets.
+var cluesByKeyword = [keywordCount]clueSet{
 	forWord:    sawFor,
 	into:       sawInto,
 	setConfig:  sawSetConfig,
@@ -58,7 +58,7 @@ const advisoryLocks = "pg_advisory_lock pg_advisory_lock_shared pg_try_advisory_
 
 // keywords maps the words of each keyword, in lower case, to that keyword. The words of keyword special matter for
 // rules about expressions and tables in FROM.
-var keywords = keywordsOf([keywordCount]string{
+var keywords = keywordsBySpelling([keywordCount]string{
 	alter:        "alter",
 	async:        "async",
 	begin:        "begin",
@@ -88,18 +88,18 @@ var keywords = keywordsOf([keywordCount]string{
 	modern:   "json json_object json_array json_objectagg json_arrayagg any_value",
 })
 
-func keywordsOf(spellings [keywordCount]string) map[string]keyword {
+func keywordsBySpelling(spellings [keywordCount]string) map[string]keyword {
 	found := make(map[string]keyword)
 	for key, list := range spellings {
-		for w := range words(list) {
+		for w := range wordSet(list) {
 			found[w] = keyword(key)
 		}
 	}
 	return found
 }
 
-// lookup returns the keyword that s spells, in any case, quoted or not.
-func lookup(s string) keyword {
+// lookUpKeyword returns the keyword that s spells, in any case, quoted or not.
+func lookUpKeyword(s string) keyword {
 	if len(s) > 2 && s[0] == '"' {
 		s = s[1 : len(s)-1]
 	}

@@ -23,24 +23,24 @@ const (
 	ownSetting       = "dsql.disable_sync_create_index"
 )
 
-// shown maps parameters to the values that a cluster shows for them.
-var shown = map[string]string{
+// clusterSettings maps parameters to the values that a cluster shows for them.
+var clusterSettings = map[string]string{
 	"server_version": ServerVersion, "server_version_num": serverVersionNum, "max_connections": maxConnections,
 }
 
-// edit replaces text[start:end] by another text.
-type edit struct {
+// textEdit replaces text[start:end] by another text.
+type textEdit struct {
 	start, end int
 	by         string
 }
 
-// respell returns the text of a statement for PostgreSQL. If PostgreSQL's command tag would differ from the cluster's,
-// respell also returns the cluster's tag. offset is the statement's place in its text.
-func respell(q *question, offset int) (sql, tag string) {
+// respellForPostgres returns the text of a statement for PostgreSQL. If PostgreSQL's command tag would differ from the
+// cluster's, respellForPostgres also returns the cluster's tag. offset is the statement's place in its text.
+func respellForPostgres(q *checkedStatement, offset int) (sql, tag string) {
 	switch n := q.node.Node.(type) {
 	case *pg.Node_VariableShowStmt:
 		name := n.VariableShowStmt.Name
-		if value, ok := shown[name]; ok {
+		if value, ok := clusterSettings[name]; ok {
 			return "SELECT '" + value + "' AS " + name, "SHOW"
 		}
 		if name == syncIndexSetting {
@@ -52,17 +52,17 @@ func respell(q *question, offset int) (sql, tag string) {
 		}
 	}
 	r := respelling{text: q.text, offset: offset, clues: q.clues}
-	r.statement(q.node)
-	sql = r.apply()
+	r.respellStatement(q.node)
+	sql = r.applyEdits()
 	if q.async && q.jobs {
-		sql = inBackground(q.node, sql)
+		sql = deferToJob(q.node, sql)
 	}
 	return sql, ""
 }
 
-// inBackground changes a statement so that a job checks the rows for a unique index, or for a constraint. PostgreSQL
-// would check them at once and fail. The comment that inBackground appends is read by catalog.sql.
-func inBackground(node *pg.Node, sql string) string {
+// deferToJob changes a statement so that a job checks the rows for a unique index, or for a constraint. PostgreSQL
+// would check them at once and fail. The comment that deferToJob appends is read by catalog.sql.
+func deferToJob(node *pg.Node, sql string) string {
 	if node.GetIndexStmt().GetUnique() {
 		return replaceWord(sql, "unique", "      ") + "\n/*dsqlsim unique*/"
 	}
@@ -79,26 +79,26 @@ func inBackground(node *pg.Node, sql string) string {
 type respelling struct {
 	text   string
 	offset int
-	clues  clue
-	edits  []edit
+	clues  clueSet
+	edits  []textEdit
 }
 
-func (r *respelling) statement(node *pg.Node) {
+func (r *respelling) respellStatement(node *pg.Node) {
 	switch node.Node.(type) {
 	case *pg.Node_CreateStmt, *pg.Node_AlterTableStmt:
-		r.storage(node)
+		r.removeStorage(node)
 	case *pg.Node_SelectStmt, *pg.Node_InsertStmt, *pg.Node_UpdateStmt, *pg.Node_DeleteStmt:
 		if r.clues&sawAnswered != 0 {
-			r.answers(node)
+			r.replaceServerFacts(node)
 		}
 	}
 	if r.clues&sawNumber != 0 {
-		r.numbers(node)
+		r.rewriteNumbers(node)
 	}
 }
 
-// apply returns the text with all edits made, from the last to the first.
-func (r *respelling) apply() string {
+// applyEdits returns the text with all edits made, from the last to the first.
+func (r *respelling) applyEdits() string {
 	text := r.text
 	for len(r.edits) > 0 {
 		last := 0
@@ -114,42 +114,43 @@ func (r *respelling) apply() string {
 	return text
 }
 
-// replace adds an edit, unless it overlaps with another edit.
-func (r *respelling) replace(start, end int, by string) {
+// addEdit adds an edit, unless it overlaps with another edit.
+func (r *respelling) addEdit(start, end int, by string) {
 	for _, e := range r.edits {
 		if start < e.end && e.start < end {
 			return
 		}
 	}
-	r.edits = append(r.edits, edit{start, end, by})
+	r.edits = append(r.edits, textEdit{start, end, by})
 }
 
-// answers replaces calls that ask for properties of the cluster, such as version(), at any place of an expression.
-func (r *respelling) answers(node *pg.Node) {
+// replaceServerFacts replaces calls that ask for properties of the cluster, such as version(), at any place of an
+// expression.
+func (r *respelling) replaceServerFacts(node *pg.Node) {
 	unnamed := make(map[any]bool) // output columns that take their name from the call
 	tables := make(map[any]bool)  // calls in FROM, which only a call can take the place of
-	Walk(node.ProtoReflect(), func(m any) {
+	WalkMessage(node.ProtoReflect(), func(m any) {
 		switch m := m.(type) {
 		case *pg.ResTarget:
 			if m.Name == "" {
 				unnamed[m.Val.GetFuncCall()] = true
 			}
 		case *pg.RangeFunction:
-			Walk(m.ProtoReflect(), func(m any) { tables[m] = true })
+			WalkMessage(m.ProtoReflect(), func(m any) { tables[m] = true })
 		case *pg.FuncCall:
 			if !tables[m] {
-				r.call(m, unnamed[m])
+				r.replaceCall(m, unnamed[m])
 			}
 		case *pg.SQLValueFunction:
 			if m.Op == pg.SQLValueFunctionOp_SVFOP_CURRENT_CATALOG {
 				start := int(m.Location) - r.offset
-				r.replace(start, start+len("current_catalog"), "name '"+databaseName+"'")
+				r.addEdit(start, start+len("current_catalog"), "name '"+databaseName+"'")
 			}
 		}
 	})
 }
 
-func (r *respelling) call(f *pg.FuncCall, unnamed bool) {
+func (r *respelling) replaceCall(f *pg.FuncCall, unnamed bool) {
 	name, value := functionName(f), ""
 	switch name {
 	case "version":
@@ -159,7 +160,7 @@ func (r *respelling) call(f *pg.FuncCall, unnamed bool) {
 	case "current_setting":
 		setting, ok := "", false
 		if len(f.Args) > 0 {
-			setting, ok = shown[strings.ToLower(constant(f.Args[0]))]
+			setting, ok = clusterSettings[strings.ToLower(constantString(f.Args[0]))]
 		}
 		if !ok {
 			return
@@ -172,14 +173,14 @@ func (r *respelling) call(f *pg.FuncCall, unnamed bool) {
 	if unnamed {
 		value += " AS " + name
 	}
-	r.replace(start, callEnd(r.text, start), value)
+	r.addEdit(start, callEnd(r.text, start), value)
 }
 
 // callEnd returns the offset at which the function call at start ends.
 func callEnd(text string, start int) int {
 	lex := lexer{sql: text, at: start}
 	depth := 0
-	for t := lex.next(); t.kind != endOfText; t = lex.next() {
+	for t := lex.nextToken(); t.kind != endOfText; t = lex.nextToken() {
 		switch t.kind {
 		case open:
 			depth++
@@ -195,7 +196,7 @@ func callEnd(text string, start int) int {
 // replaceWord replaces the first word that equals old, in any case.
 func replaceWord(sql, old, by string) string {
 	lex := lexer{sql: sql}
-	for t := lex.next(); t.kind != endOfText; t = lex.next() {
+	for t := lex.nextToken(); t.kind != endOfText; t = lex.nextToken() {
 		if t.kind == word && strings.EqualFold(sql[t.start:t.end], old) {
 			return sql[:t.start] + by + sql[t.end:]
 		}

@@ -15,36 +15,37 @@ const (
 	noFunction   = "42883" // undefined_function
 )
 
-// question is one statement as the rules see it.
-type question struct {
+// checkedStatement is one statement as the rules see it.
+type checkedStatement struct {
 	node  *pg.Node
-	text  string // the statement's own text
-	async bool   // ASYNC stood in it
-	clues clue   // of the whole text
+	text  string  // the statement's own text
+	async bool    // ASYNC stood in it
+	clues clueSet // of the whole text
 	// byteaKeys allows bytea in a key.
 	byteaKeys bool
 	// oldLocking is Options.OldLocking. locked are the tables whose keys the catalog must check.
 	oldLocking bool
-	locked     []Locked
+	locked     []LockedTable
 	// withoutEncode and domainChanges are the Options of these names.
 	withoutEncode, domainChanges   bool
 	withoutDefaults, withoutOwners bool // of sequences
 	jobs                           bool // they look at rows
 }
 
-// rule checks one kind of node. check returns nil if the rule does not refuse the statement.
-type rule struct {
+// dialectRule checks one kind of node. check returns nil if the rule does not refuse the statement.
+type dialectRule struct {
 	evidence string
-	check    func(*question) *Refusal
+	check    func(*checkedStatement) *Refusal
 }
 
-// refusal applies the rules of the statement's node, then the rules for every statement, and returns the first refusal.
-func (q *question) refusal() *Refusal {
+// findRefusal applies the rules of the statement's node, then the rules for every statement, and returns the first
+// refusal.
+func (q *checkedStatement) findRefusal() *Refusal {
 	if e := q.node.GetExplainStmt(); e != nil {
 		// Presumed: EXPLAIN refuses the same statements.
 		inner := *q
 		inner.node = e.Query
-		refused := inner.refusal()
+		refused := inner.findRefusal()
 		q.locked = inner.locked
 		return refused
 	}
@@ -55,9 +56,9 @@ func (q *question) refusal() *Refusal {
 		}
 	}
 	if _, ok := supported[name]; !ok {
-		return refuse("unsupported statement: " + strings.TrimSuffix(name, "Stmt"))
+		return notSupportedRefusal("unsupported statement: " + strings.TrimSuffix(name, "Stmt"))
 	}
-	for _, r := range everywhere {
+	for _, r := range universalRules {
 		if refused := r.check(q); refused != nil {
 			return refused
 		}
@@ -65,12 +66,12 @@ func (q *question) refusal() *Refusal {
 	return nil
 }
 
-func refuse(message string) *Refusal { return &Refusal{notSupported, message} }
+func notSupportedRefusal(message string) *Refusal { return &Refusal{notSupported, message} }
 
-// always returns the rules of a node that is refused in any form.
-func always(evidence, message string) []rule {
-	refused := refuse(message)
-	return []rule{{evidence, func(*question) *Refusal { return refused }}}
+// alwaysRefused returns the rules of a node that is refused in any form.
+func alwaysRefused(evidence, message string) []dialectRule {
+	refused := notSupportedRefusal(message)
+	return []dialectRule{{evidence, func(*checkedStatement) *Refusal { return refused }}}
 }
 
 // supported maps the nodes that DSQL runs, unless a rule refuses them, to their Kind. Evidence: the groups supported,
@@ -97,88 +98,88 @@ var supported = map[string]Kind{
 // general pattern. That refusal is recorded for Truncate, CreateExtension, CreateTableSpace, CreateForeignTable,
 // Notify, Unlisten, Listen, AlterSystem, CreateTableAs, CreatePolicy and Createdb. The refusal is documented for
 // DeclareCursor and Lock, and presumed for the rest (Copy, Do, Discard, Fetch, ...).
-var rules = map[string][]rule{
+var rules = map[string][]dialectRule{
 	"TransactionStmt": {
-		{"recorded: savepoint, rollback_to_savepoint; the others presumed", savepoints},
-		{"recorded: begin_serializable", isolation},
-		{"documented: only AND NO CHAIN; text presumed", chain},
+		{"recorded: savepoint, rollback_to_savepoint; the others presumed", checkSavepoints},
+		{"recorded: begin_serializable", checkBeginIsolation},
+		{"documented: only AND NO CHAIN; text presumed", checkChain},
 	},
 	"VariableSetStmt": {
-		{"presumed: as BEGIN says it (recorded: begin_serializable)", setIsolation},
-		{"recorded: aborted_txn_recovers_after_rollback, set_default_isolation; list documented", settings},
+		{"presumed: as BEGIN says it (recorded: begin_serializable)", checkSetIsolation},
+		{"recorded: aborted_txn_recovers_after_rollback, set_default_isolation; list documented", checkSettable},
 	},
 	"VariableShowStmt": {
-		{"recorded: env_lc_collate", unknownSetting},
+		{"recorded: env_lc_collate", checkUnknownSetting},
 	},
 	"SelectStmt": {
-		{"presumed: as CREATE TABLE AS, which it is", selectInto},
+		{"presumed: as CREATE TABLE AS, which it is", checkSelectInto},
 	},
 	"VacuumStmt": {
-		{"recorded: vacuum (and q_analyze, which runs)", vacuum},
+		{"recorded: vacuum (and q_analyze, which runs)", checkVacuum},
 	},
 	"CreateStmt": {
-		{"recorded: the kinds of table", tableKind},
-		{"recorded: serial_column, type_unsupported_*, identity_*", tableColumns},
-		{"recorded: jsonb_index; bytea measured by several projects, 2026", keyTypes},
-		{"presumed, of a cluster that refuses what documents let it take; text presumed", sequenceDefaults},
+		{"recorded: the kinds of table", checkTableKind},
+		{"recorded: serial_column, type_unsupported_*, identity_*", checkTableColumns},
+		{"recorded: jsonb_index; bytea measured by several projects, 2026", checkKeyTypes},
+		{"presumed, of a cluster that refuses what documents let it take; text presumed", checkSequenceDefaults},
 	},
 	"AlterTableStmt": {
-		{"recorded: groups alters and backlog; documented: which sub-commands there are; wording of others presumed", alterTable},
-		{"presumed, as of CREATE TABLE", sequenceDefaults},
+		{"recorded: groups alters and backlog; documented: which sub-commands there are; wording of others presumed", checkAlterTable},
+		{"presumed, as of CREATE TABLE", checkSequenceDefaults},
 	},
 	"IndexStmt": {
-		{"recorded: create_index_sync; the clauses measured 2026-08; WITH, TABLESPACE presumed", indexForm},
+		{"recorded: create_index_sync; the clauses measured 2026-08; WITH, TABLESPACE presumed", checkCreateIndex},
 	},
 	"CreateSeqStmt": {
-		{"recorded: create_sequence without CACHE; documented: bigint only, text presumed", sequence},
+		{"recorded: create_sequence without CACHE; documented: bigint only, text presumed", checkCreateSequence},
 	},
 	"AlterSeqStmt": {
-		{"documented: no AS, and CACHE as of CREATE SEQUENCE; texts presumed", alterSequence},
+		{"documented: no AS, and CACHE as of CREATE SEQUENCE; texts presumed", checkAlterSequence},
 	},
 	"ViewStmt": {
-		{"presumed, by CREATE TABLE", temporaryView},
+		{"presumed, by CREATE TABLE", checkTemporaryView},
 	},
 	"DropStmt": {
-		{"recorded: enum_drop_if_exists; documented: which objects can be made", droppable},
-		{"measured, of GRANT: grant_usage_public", systemSchema},
-		{"measured: by others, 2026-10", domainCascade},
+		{"recorded: enum_drop_if_exists; documented: which objects can be made", checkDrop},
+		{"measured, of GRANT: grant_usage_public", checkDropSystemSchema},
+		{"measured: by others, 2026-10", checkDomainCascade},
 	},
 	"RenameStmt": {
-		{"recorded: enum_alter_rename", renamable},
+		{"recorded: enum_alter_rename", checkRename},
 	},
 	"AlterOwnerStmt": {
-		{"measured, of ALTER TYPE", ownedType},
+		{"measured, of ALTER TYPE", checkAlterOwner},
 	},
 	"CreateFunctionStmt": {
-		{"recorded: create_function_plpgsql; measured: PROCEDURE", function},
+		{"recorded: create_function_plpgsql; measured: PROCEDURE", checkCreateFunction},
 	},
 	"GrantStmt": {
-		{"measured: grant_usage_public", systemGrant},
+		{"measured: grant_usage_public", checkSystemGrant},
 	},
 
 	"AlterDomainStmt": {
-		{"measured: by others, 2026-10; presumed: the words", alterDomain},
+		{"measured: by others, 2026-10; presumed: the words", checkAlterDomain},
 	},
 
-	"MergeStmt":          always("recorded: q_merge", "unsupported statement type: MERGE"),
-	"CreateTrigStmt":     always("recorded: create_trigger", "CREATE TRIGGER not supported"),
-	"CreateEnumStmt":     always("recorded: enum_create_type", "CREATE TYPE not supported"),
-	"AlterEnumStmt":      always("measured", "ALTER TYPE not supported"),
-	"AlterTypeStmt":      always("measured", "ALTER TYPE not supported"),
-	"RefreshMatViewStmt": always("presumed, by CREATE MATERIALIZED VIEW", "unsupported statement: RefreshMatView"),
+	"MergeStmt":          alwaysRefused("recorded: q_merge", "unsupported statement type: MERGE"),
+	"CreateTrigStmt":     alwaysRefused("recorded: create_trigger", "CREATE TRIGGER not supported"),
+	"CreateEnumStmt":     alwaysRefused("recorded: enum_create_type", "CREATE TYPE not supported"),
+	"AlterEnumStmt":      alwaysRefused("measured", "ALTER TYPE not supported"),
+	"AlterTypeStmt":      alwaysRefused("measured", "ALTER TYPE not supported"),
+	"RefreshMatViewStmt": alwaysRefused("presumed, by CREATE MATERIALIZED VIEW", "unsupported statement: RefreshMatView"),
 }
 
-// everywhere lists the rules that apply to every statement, at any depth.
-var everywhere = []rule{
-	{"recorded: occ_for_share, occ_for_no_key_update", lockingClauses},
-	{"documented, for clusters of early 2026 and before", oldLocking},
-	{"documented: refused even for listed parameters; text measured", setConfigCalls},
-	{"measured: refused with 0A000; text presumed", samples},
-	{"measured: users' reports of pg_advisory_lock (golang-migrate 1289, atlas 3539); SQLSTATE presumed", advisory},
-	{"recorded: q_geom_line, q_geom_circle", geometry},
-	{"recorded: q_fulltext_*", textSearch},
-	{"presumed, of a cluster that lacks them; text PostgreSQL's", encoding},
-	{"recorded: q_lateral_left_*", lateralOuter},
+// universalRules lists the rules that apply to every statement, at any depth.
+var universalRules = []dialectRule{
+	{"recorded: occ_for_share, occ_for_no_key_update", checkLockingClauses},
+	{"documented, for clusters of early 2026 and before", checkOldLocking},
+	{"documented: refused even for listed parameters; text measured", checkSetConfig},
+	{"measured: refused with 0A000; text presumed", checkTablesample},
+	{"measured: users' reports of pg_advisory_lock (golang-migrate 1289, atlas 3539); SQLSTATE presumed", checkAdvisoryLocks},
+	{"recorded: q_geom_line, q_geom_circle", checkGeometry},
+	{"recorded: q_fulltext_*", checkTextSearch},
+	{"presumed, of a cluster that lacks them; text PostgreSQL's", checkEncoding},
+	{"recorded: q_lateral_left_*", checkLateralOuter},
 }
 
 // kindOf returns the Kind of a statement, by its node.

@@ -2,22 +2,22 @@ package dialect
 
 import pg "github.com/pganalyze/pg_query_go/v6"
 
-// locks maps the relations in a statement to the lock strengths that the statement asks for. PostgreSQL's constants for
-// strengths are in ascending order.
-type locks struct {
+// relationLocks maps the relations in a statement to the lock strengths that the statement asks for. PostgreSQL's
+// constants for strengths are in ascending order.
+type relationLocks struct {
 	strengths map[*pg.RangeVar]pg.LockClauseStrength
 	ctes      map[string]bool // names that are no relations
 }
 
-// lockingClauses refuses FOR SHARE and FOR NO KEY UPDATE at any place. It ignores a clause that reaches no relation, or
-// that a stronger one on the same relation covers. The planner of a cluster does the same (measured).
-func lockingClauses(q *question) *Refusal {
+// checkLockingClauses refuses FOR SHARE and FOR NO KEY UPDATE at any place. It ignores a clause that reaches no
+// relation, or that a stronger one on the same relation covers. The planner of a cluster does the same (measured).
+func checkLockingClauses(q *checkedStatement) *Refusal {
 	if q.clues&sawFor == 0 {
 		return nil
 	}
-	l := locks{strengths: make(map[*pg.RangeVar]pg.LockClauseStrength), ctes: make(map[string]bool)}
+	l := relationLocks{strengths: make(map[*pg.RangeVar]pg.LockClauseStrength), ctes: make(map[string]bool)}
 	var selects []*pg.SelectStmt
-	Walk(q.node.ProtoReflect(), func(m any) {
+	WalkMessage(q.node.ProtoReflect(), func(m any) {
 		switch m := m.(type) {
 		case *pg.CommonTableExpr:
 			l.ctes[m.Ctename] = true
@@ -30,29 +30,29 @@ func lockingClauses(q *question) *Refusal {
 	for _, s := range selects {
 		for _, n := range s.LockingClause {
 			c := n.GetLockingClause()
-			l.lock(s.FromClause, c.LockedRels, c.Strength)
+			l.lockRelations(s.FromClause, c.LockedRels, c.Strength)
 		}
 	}
 	for _, strength := range l.strengths {
 		switch strength {
 		case pg.LockClauseStrength_LCS_FORSHARE, pg.LockClauseStrength_LCS_FORNOKEYUPDATE:
-			return refuse("locking clauses other than FOR UPDATE/FOR KEY SHARE are not supported")
+			return notSupportedRefusal("locking clauses other than FOR UPDATE/FOR KEY SHARE are not supported")
 		}
 	}
 	return nil
 }
 
-// lock applies a locking clause to the relations in these members of FROM, or only to the named members.
-func (l *locks) lock(from []*pg.Node, names []*pg.Node, strength pg.LockClauseStrength) {
+// lockRelations applies a locking clause to the relations in these members of FROM, or only to the named members.
+func (l *relationLocks) lockRelations(from []*pg.Node, names []*pg.Node, strength pg.LockClauseStrength) {
 	for _, n := range from {
 		switch n := n.Node.(type) {
 		case *pg.Node_JoinExpr:
-			l.lock([]*pg.Node{n.JoinExpr.Larg, n.JoinExpr.Rarg}, names, strength)
+			l.lockRelations([]*pg.Node{n.JoinExpr.Larg, n.JoinExpr.Rarg}, names, strength)
 		case *pg.Node_RangeTableSample:
-			l.lock([]*pg.Node{n.RangeTableSample.Relation}, names, strength)
+			l.lockRelations([]*pg.Node{n.RangeTableSample.Relation}, names, strength)
 		case *pg.Node_RangeSubselect:
-			if s := n.RangeSubselect; names == nil || among(names, s.Alias.GetAliasname()) {
-				l.lock(s.Subquery.GetSelectStmt().GetFromClause(), nil, strength)
+			if s := n.RangeSubselect; names == nil || containsName(names, s.Alias.GetAliasname()) {
+				l.lockRelations(s.Subquery.GetSelectStmt().GetFromClause(), nil, strength)
 			}
 		case *pg.Node_RangeVar:
 			v := n.RangeVar
@@ -60,14 +60,14 @@ func (l *locks) lock(from []*pg.Node, names []*pg.Node, strength pg.LockClauseSt
 			if name == "" {
 				name = v.Relname
 			}
-			if (names == nil || among(names, name)) && !(v.Schemaname == "" && l.ctes[v.Relname]) {
+			if (names == nil || containsName(names, name)) && !(v.Schemaname == "" && l.ctes[v.Relname]) {
 				l.strengths[v] = max(l.strengths[v], strength)
 			}
 		}
 	}
 }
 
-func among(names []*pg.Node, name string) bool {
+func containsName(names []*pg.Node, name string) bool {
 	for _, n := range names {
 		if n.GetRangeVar().GetRelname() == name {
 			return true

@@ -5,37 +5,37 @@ import pg "github.com/pganalyze/pg_query_go/v6"
 // Refusals of a locking clause by clusters of early 2026 and before (documented). Measurements of August 2026 found
 // neither refusal.
 var (
-	severalTables = refuse("locking clause such as FOR UPDATE can be applied on a single table")
-	// NoWholeKey refuses a clause on one table without equality on its whole key. Only the catalog knows the key, see
-	// Statement.Locked.
-	NoWholeKey = refuse("locking clause such as FOR UPDATE can be applied only on tables with equality predicates on the key")
+	singleTableOnly = notSupportedRefusal("locking clause such as FOR UPDATE can be applied on a single table")
+	// WholeKeyRequired refuses a clause on one table without equality on its whole key. Only the catalog knows the key, see
+	// Statement.LockedTable.
+	WholeKeyRequired = notSupportedRefusal("locking clause such as FOR UPDATE can be applied only on tables with equality predicates on the key")
 )
 
-// Locked is a table whose rows a statement locks, with the columns that its conditions compare with a constant.
-type Locked struct {
+// LockedTable is a table whose rows a statement locks, with the columns that its conditions compare with a constant.
+type LockedTable struct {
 	Schema, Table string // as written; Schema may be empty
 	Columns       []string
 }
 
-// oldLocking refuses a locking clause over several tables or over a subquery, and one without an equality.
-func oldLocking(q *question) *Refusal {
+// checkOldLocking refuses a locking clause over several tables or over a subquery, and one without an equality.
+func checkOldLocking(q *checkedStatement) *Refusal {
 	if !q.oldLocking || q.clues&sawFor == 0 {
 		return nil
 	}
 	var refused *Refusal
-	Walk(q.node.ProtoReflect(), func(m any) {
+	WalkMessage(q.node.ProtoReflect(), func(m any) {
 		s, ok := m.(*pg.SelectStmt)
 		if !ok || len(s.LockingClause) == 0 || refused != nil {
 			return
 		}
 		if len(s.FromClause) != 1 || s.FromClause[0].GetRangeVar() == nil {
-			refused = severalTables
+			refused = singleTableOnly
 			return
 		}
 		table := s.FromClause[0].GetRangeVar()
-		l := Locked{Schema: table.Schemaname, Table: table.Relname}
-		if l.equalities(s.WhereClause); len(l.Columns) == 0 {
-			refused = NoWholeKey
+		l := LockedTable{Schema: table.Schemaname, Table: table.Relname}
+		if l.addEqualities(s.WhereClause); len(l.Columns) == 0 {
+			refused = WholeKeyRequired
 			return
 		}
 		q.locked = append(q.locked, l)
@@ -43,11 +43,11 @@ func oldLocking(q *question) *Refusal {
 	return refused
 }
 
-// equalities collects the columns in conditions of the form column = constant, joined by AND.
-func (l *Locked) equalities(n *pg.Node) {
+// addEqualities collects the columns in conditions of the form column = constant, joined by AND.
+func (l *LockedTable) addEqualities(n *pg.Node) {
 	if b := n.GetBoolExpr(); b.GetBoolop() == pg.BoolExprType_AND_EXPR {
 		for _, arg := range b.Args {
-			l.equalities(arg)
+			l.addEqualities(arg)
 		}
 		return
 	}

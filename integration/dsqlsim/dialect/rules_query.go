@@ -7,31 +7,31 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-func selectInto(q *question) *Refusal {
+func checkSelectInto(q *checkedStatement) *Refusal {
 	if q.node.GetSelectStmt().IntoClause != nil {
-		return refuse("unsupported statement: CreateTableAs")
+		return notSupportedRefusal("unsupported statement: CreateTableAs")
 	}
 	return nil
 }
 
-func vacuum(q *question) *Refusal {
+func checkVacuum(q *checkedStatement) *Refusal {
 	if q.node.GetVacuumStmt().IsVacuumcmd {
-		return refuse("unsupported VACUUM statement")
+		return notSupportedRefusal("unsupported VACUUM statement")
 	}
 	return nil
 }
 
-func setConfigCalls(q *question) *Refusal {
+func checkSetConfig(q *checkedStatement) *Refusal {
 	if q.clues&sawSetConfig == 0 {
 		return nil
 	}
 	var refused *Refusal
-	Walk(q.node.ProtoReflect(), func(m any) {
+	WalkMessage(q.node.ProtoReflect(), func(m any) {
 		call, ok := m.(*pg.FuncCall)
 		if !ok || functionName(call) != "set_config" || len(call.Args) == 0 {
 			return
 		}
-		refused = NotSettable(call.Args[0].GetAConst().GetSval().GetSval())
+		refused = NotSettableRefusal(call.Args[0].GetAConst().GetSval().GetSval())
 	})
 	return refused
 }
@@ -44,18 +44,18 @@ func functionName(call *pg.FuncCall) string {
 	return ""
 }
 
-// Walk calls visit for a message and all messages below it.
-func Walk(m protoreflect.Message, visit func(any)) {
+// WalkMessage calls visit for a message and all messages below it.
+func WalkMessage(m protoreflect.Message, visit func(any)) {
 	visit(m.Interface())
 	m.Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {
 		case field.Kind() != protoreflect.MessageKind:
 		case field.IsList():
 			for i := range v.List().Len() {
-				Walk(v.List().Get(i).Message(), visit)
+				WalkMessage(v.List().Get(i).Message(), visit)
 			}
 		default:
-			Walk(v.Message(), visit)
+			WalkMessage(v.Message(), visit)
 		}
 		return true
 	})

@@ -6,7 +6,7 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 )
 
-func savepoints(q *question) *Refusal {
+func checkSavepoints(q *checkedStatement) *Refusal {
 	var name string
 	switch q.node.GetTransactionStmt().Kind {
 	case pg.TransactionStmtKind_TRANS_STMT_SAVEPOINT:
@@ -24,44 +24,46 @@ func savepoints(q *question) *Refusal {
 	default:
 		return nil
 	}
-	return refuse("unsupported transaction statement: " + name)
+	return notSupportedRefusal("unsupported transaction statement: " + name)
 }
 
-func isolation(q *question) *Refusal { return otherLevel(q.node.GetTransactionStmt().Options) }
+func checkBeginIsolation(q *checkedStatement) *Refusal {
+	return checkIsolationLevel(q.node.GetTransactionStmt().Options)
+}
 
-// setIsolation refuses other isolation levels in SET TRANSACTION. Rule settings refuses SET TRANSACTION with the level
-// that DSQL has.
-func setIsolation(q *question) *Refusal {
+// checkSetIsolation refuses other isolation levels in SET TRANSACTION. Rule settings refuses SET TRANSACTION with the
+// level that DSQL has.
+func checkSetIsolation(q *checkedStatement) *Refusal {
 	if set := q.node.GetVariableSetStmt(); set.Name == "TRANSACTION" {
-		return otherLevel(set.Args)
+		return checkIsolationLevel(set.Args)
 	}
 	return nil
 }
 
-// otherLevel refuses every isolation level except repeatable read, in the options of a transaction.
-func otherLevel(options []*pg.Node) *Refusal {
+// checkIsolationLevel refuses every isolation level except repeatable read, in the options of a transaction.
+func checkIsolationLevel(options []*pg.Node) *Refusal {
 	for _, option := range options {
 		e := option.GetDefElem()
 		if e.GetDefname() != "transaction_isolation" {
 			continue
 		}
 		if level := e.Arg.GetAConst().GetSval().GetSval(); level != "repeatable read" {
-			return refuse("Unsupported isolation level: " + strings.ToUpper(level))
+			return notSupportedRefusal("Unsupported isolation level: " + strings.ToUpper(level))
 		}
 	}
 	return nil
 }
 
-func chain(q *question) *Refusal {
+func checkChain(q *checkedStatement) *Refusal {
 	if t := q.node.GetTransactionStmt(); t.Chain {
-		return refuse("unsupported transaction statement: AND CHAIN")
+		return notSupportedRefusal("unsupported transaction statement: AND CHAIN")
 	}
 	return nil
 }
 
-// settable are the session parameters that DSQL lets a client set (documented, "Supported session parameters", 2026).
-// SET LOCAL can set role in addition.
-var settable = map[string]bool{
+// settableParameters are the session parameters that DSQL lets a client set (documented, "Supported session
+// parameters", 2026). SET LOCAL can set role in addition.
+var settableParameters = map[string]bool{
 	"application_name": true, "client_encoding": true, "datestyle": true, "extra_float_digits": true,
 	"intervalstyle": true, "timezone": true, "search_path": true,
 	"enable_bitmapscan": true, "enable_hashjoin": true, "enable_indexonlyscan": true, "enable_indexscan": true,
@@ -69,33 +71,33 @@ var settable = map[string]bool{
 	"dsql.enable_batched_nestloop": true, syncIndexSetting: true,
 }
 
-// Settable reports whether a client may set a session parameter, by SET or at its startup. Case does not matter.
-func Settable(name string) bool { return settable[strings.ToLower(name)] }
+// IsSettable reports whether a client may set a session parameter, by SET or at its startup. Case does not matter.
+func IsSettable(name string) bool { return settableParameters[strings.ToLower(name)] }
 
-// NameUpstream returns the name under which PostgreSQL accepts a settable parameter.
-func NameUpstream(name string) string {
+// UpstreamName returns the name under which PostgreSQL accepts a settable parameter.
+func UpstreamName(name string) string {
 	if strings.EqualFold(name, syncIndexSetting) {
 		return ownSetting
 	}
 	return name
 }
 
-// NotSettable returns the refusal of a parameter that is not settable.
-func NotSettable(name string) *Refusal {
-	return refuse(`setting configuration parameter "` + name + `" not supported`)
+// NotSettableRefusal returns the refusal of a parameter that is not settable.
+func NotSettableRefusal(name string) *Refusal {
+	return notSupportedRefusal(`setting configuration parameter "` + name + `" not supported`)
 }
 
-func settings(q *question) *Refusal {
+func checkSettable(q *checkedStatement) *Refusal {
 	set := q.node.GetVariableSetStmt()
 	local := set.Name == "role" && set.IsLocal
-	if set.Kind == pg.VariableSetKind_VAR_RESET_ALL || local || Settable(set.Name) {
+	if set.Kind == pg.VariableSetKind_VAR_RESET_ALL || local || IsSettable(set.Name) {
 		return nil
 	}
-	return NotSettable(set.Name)
+	return NotSettableRefusal(set.Name)
 }
 
-// unknownSetting refuses SHOW of parameters that PostgreSQL 16 no longer has.
-func unknownSetting(q *question) *Refusal {
+// checkUnknownSetting refuses SHOW of parameters that PostgreSQL 16 no longer has.
+func checkUnknownSetting(q *checkedStatement) *Refusal {
 	switch name := q.node.GetVariableShowStmt().Name; name {
 	case "lc_collate", "lc_ctype":
 		return &Refusal{undefined, `unrecognized configuration parameter "` + name + `"`}

@@ -4,49 +4,49 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 )
 
-func tableKind(q *question) *Refusal {
+func checkTableKind(q *checkedStatement) *Refusal {
 	t := q.node.GetCreateStmt()
 	switch {
 	case t.Relation.Relpersistence == "t":
-		return refuse("TEMPORARY or TEMP table not supported for CREATE TABLE")
+		return notSupportedRefusal("TEMPORARY or TEMP table not supported for CREATE TABLE")
 	case t.Relation.Relpersistence == "u":
-		return refuse("UNLOGGED table not supported for CREATE TABLE")
+		return notSupportedRefusal("UNLOGGED table not supported for CREATE TABLE")
 	case t.Partspec != nil:
-		return refuse("PARTITION BY clause not supported for CREATE TABLE")
+		return notSupportedRefusal("PARTITION BY clause not supported for CREATE TABLE")
 	case len(t.InhRelations) > 0:
-		return refuse("INHERITS clause not supported for CREATE TABLE")
+		return notSupportedRefusal("INHERITS clause not supported for CREATE TABLE")
 	case t.OfTypename != nil:
-		return refuse("OF clause not supported for CREATE TABLE")
+		return notSupportedRefusal("OF clause not supported for CREATE TABLE")
 	case t.AccessMethod != "":
-		return refuse("USING clause not supported for CREATE TABLE")
+		return notSupportedRefusal("USING clause not supported for CREATE TABLE")
 	case len(t.Options) > 0:
-		return refuse("WITH clause not supported for CREATE TABLE")
+		return notSupportedRefusal("WITH clause not supported for CREATE TABLE")
 	case t.Tablespacename != "":
-		return refuse("TABLESPACE clause not supported for CREATE TABLE")
+		return notSupportedRefusal("TABLESPACE clause not supported for CREATE TABLE")
 	}
 	return nil
 }
 
-func tableColumns(q *question) *Refusal {
+func checkTableColumns(q *checkedStatement) *Refusal {
 	for _, element := range q.node.GetCreateStmt().TableElts {
 		if c := element.GetColumnDef(); c != nil {
-			if refused := column(c); refused != nil {
+			if refused := checkColumn(c); refused != nil {
 				return refused
 			}
 		}
 		if element.GetConstraint().GetContype() == pg.ConstrType_CONSTR_EXCLUSION {
-			return refuse("EXCLUDE constraint not supported for CREATE TABLE")
+			return notSupportedRefusal("EXCLUDE constraint not supported for CREATE TABLE")
 		}
 	}
 	return nil
 }
 
-func column(c *pg.ColumnDef) *Refusal {
-	if refused := columnType(c.TypeName); refused != nil {
+func checkColumn(c *pg.ColumnDef) *Refusal {
+	if refused := checkColumnType(c.TypeName); refused != nil {
 		return refused
 	}
 	if c.CollClause != nil {
-		return refuse("COLLATE clause not supported")
+		return notSupportedRefusal("COLLATE clause not supported")
 	}
 	for _, n := range c.Constraints {
 		con := n.GetConstraint()
@@ -54,37 +54,37 @@ func column(c *pg.ColumnDef) *Refusal {
 			continue
 		}
 		if typeName(c.TypeName) != "int8" {
-			return refuse("datatype " + display(c.TypeName) + " not supported, identity column type must be bigint")
+			return notSupportedRefusal("datatype " + displayName(c.TypeName) + " not supported, identity column type must be bigint")
 		}
-		if refused := identityCache(con); refused != nil {
+		if refused := checkIdentityCache(con); refused != nil {
 			return refused
 		}
 	}
 	return nil
 }
 
-func identityCache(c *pg.Constraint) *Refusal {
-	if cached(c.Options) {
+func checkIdentityCache(c *pg.Constraint) *Refusal {
+	if hasValidCache(c.Options) {
 		return nil
 	}
-	return refuse("identity column is not supported without an explicit cache size. " + defineCache)
+	return notSupportedRefusal("identity column is not supported without an explicit cache size. " + defineCache)
 }
 
-// keyTypes refuses a key over a column whose type cannot be in a key. It checks the columns that the statement defines;
-// the catalog checks existing columns.
-func keyTypes(q *question) *Refusal {
+// checkKeyTypes refuses a key over a column whose type cannot be in a key. It checks the columns that the statement
+// defines; the catalog checks existing columns.
+func checkKeyTypes(q *checkedStatement) *Refusal {
 	types := make(map[string]string)
 	var keys []string
 	for _, element := range q.node.GetCreateStmt().TableElts {
 		if c := element.GetColumnDef(); c != nil {
 			types[c.Colname] = typeName(c.TypeName)
 			for _, n := range c.Constraints {
-				if isKey(n.GetConstraint()) {
+				if isKeyConstraint(n.GetConstraint()) {
 					keys = append(keys, c.Colname)
 				}
 			}
 		}
-		if con := element.GetConstraint(); isKey(con) {
+		if con := element.GetConstraint(); isKeyConstraint(con) {
 			for _, k := range con.Keys {
 				keys = append(keys, k.GetString_().GetSval())
 			}
@@ -92,36 +92,36 @@ func keyTypes(q *question) *Refusal {
 	}
 	for _, k := range keys {
 		if t := types[k]; t == "jsonb" || t == "bytea" && !q.byteaKeys {
-			return refuse("datatype " + t + " is not supported in a key")
+			return notSupportedRefusal("datatype " + t + " is not supported in a key")
 		}
 	}
 	return nil
 }
 
-func isKey(c *pg.Constraint) bool {
+func isKeyConstraint(c *pg.Constraint) bool {
 	t := c.GetContype()
 	return t == pg.ConstrType_CONSTR_PRIMARY || t == pg.ConstrType_CONSTR_UNIQUE
 }
 
-func alterTable(q *question) *Refusal {
+func checkAlterTable(q *checkedStatement) *Refusal {
 	t := q.node.GetAlterTableStmt()
 	switch t.Objtype {
 	case pg.ObjectType_OBJECT_TABLE:
 	case pg.ObjectType_OBJECT_TYPE:
-		return refuse("ALTER TYPE not supported")
+		return notSupportedRefusal("ALTER TYPE not supported")
 	default:
 		return nil
 	}
 	for _, n := range t.Cmds {
-		if refused := alteration(n.GetAlterTableCmd(), q.async); refused != nil {
+		if refused := checkAlteration(n.GetAlterTableCmd(), q.async); refused != nil {
 			return refused
 		}
 	}
 	return nil
 }
 
-// alteration returns the refusal of one sub-command of ALTER TABLE, or nil.
-func alteration(c *pg.AlterTableCmd, async bool) *Refusal {
+// checkAlteration returns the refusal of one sub-command of ALTER TABLE, or nil.
+func checkAlteration(c *pg.AlterTableCmd, async bool) *Refusal {
 	switch c.Subtype {
 	case pg.AlterTableType_AT_DropColumn, pg.AlterTableType_AT_ColumnDefault, pg.AlterTableType_AT_DropNotNull,
 		pg.AlterTableType_AT_SetStorage, pg.AlterTableType_AT_ChangeOwner, pg.AlterTableType_AT_DropConstraint,
@@ -129,26 +129,26 @@ func alteration(c *pg.AlterTableCmd, async bool) *Refusal {
 		pg.AlterTableType_AT_SetIdentity, pg.AlterTableType_AT_DropIdentity:
 		return nil
 	case pg.AlterTableType_AT_AddIdentity:
-		return identityCache(c.Def.GetConstraint())
+		return checkIdentityCache(c.Def.GetConstraint())
 	case pg.AlterTableType_AT_AddColumn:
-		return addColumn(c.Def.GetColumnDef())
+		return checkAddColumn(c.Def.GetColumnDef())
 	case pg.AlterTableType_AT_AddConstraint:
-		return addConstraint(c.Def.GetConstraint())
+		return checkAddConstraint(c.Def.GetConstraint())
 	case pg.AlterTableType_AT_ValidateConstraint:
 		if async {
 			return nil
 		}
-		return unsupportedAlter("VALIDATE CONSTRAINT")
+		return alterRefusal("VALIDATE CONSTRAINT")
 	}
-	if name, ok := alterations[c.Subtype]; ok {
-		return unsupportedAlter(name)
+	if name, ok := refusedAlterations[c.Subtype]; ok {
+		return alterRefusal(name)
 	}
-	return unsupportedAlter(c.Subtype.String()[len("AT_"):])
+	return alterRefusal(c.Subtype.String()[len("AT_"):])
 }
 
-// alterations maps refused sub-commands of ALTER TABLE to their names in the refusal. SET DATA TYPE and ENABLE ROW
-// SECURITY are recorded; the others follow their pattern.
-var alterations = map[pg.AlterTableType]string{
+// refusedAlterations maps refused sub-commands of ALTER TABLE to their names in the refusal. SET DATA TYPE and ENABLE
+// ROW SECURITY are recorded; the others follow their pattern.
+var refusedAlterations = map[pg.AlterTableType]string{
 	pg.AlterTableType_AT_AlterColumnType:   "ALTER COLUMN ... SET DATA TYPE",
 	pg.AlterTableType_AT_SetNotNull:        "ALTER COLUMN ... SET NOT NULL",
 	pg.AlterTableType_AT_SetStatistics:     "ALTER COLUMN ... SET STATISTICS",
@@ -159,25 +159,26 @@ var alterations = map[pg.AlterTableType]string{
 	pg.AlterTableType_AT_AttachPartition:   "ATTACH PARTITION",
 }
 
-func unsupportedAlter(name string) *Refusal {
-	return refuse("unsupported ALTER TABLE " + name + " statement")
+func alterRefusal(name string) *Refusal {
+	return notSupportedRefusal("unsupported ALTER TABLE " + name + " statement")
 }
 
-func addColumn(c *pg.ColumnDef) *Refusal {
-	if refused := columnType(c.TypeName); refused != nil {
+func checkAddColumn(c *pg.ColumnDef) *Refusal {
+	if refused := checkColumnType(c.TypeName); refused != nil {
 		return refused
 	}
 	if c.CollClause != nil {
-		return refuse("COLLATE clause not supported")
+		return notSupportedRefusal("COLLATE clause not supported")
 	}
 	if len(c.Constraints) > 0 {
-		return refuse("ALTER TABLE ADD COLUMN with constraint not supported")
+		return notSupportedRefusal("ALTER TABLE ADD COLUMN with constraint not supported")
 	}
 	return nil
 }
 
-// addConstraint allows constraints that need no scan of the table: NOT VALID, and UNIQUE over an index that exists.
-func addConstraint(c *pg.Constraint) *Refusal {
+// checkAddConstraint allows constraints that need no scan of the table: NOT VALID, and UNIQUE over an index that
+// exists.
+func checkAddConstraint(c *pg.Constraint) *Refusal {
 	switch c.Contype {
 	case pg.ConstrType_CONSTR_CHECK, pg.ConstrType_CONSTR_FOREIGN:
 		if c.SkipValidation {
@@ -188,5 +189,5 @@ func addConstraint(c *pg.Constraint) *Refusal {
 			return nil
 		}
 	}
-	return unsupportedAlter("ADD CONSTRAINT")
+	return alterRefusal("ADD CONSTRAINT")
 }

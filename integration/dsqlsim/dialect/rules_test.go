@@ -148,7 +148,7 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for _, c := range refusals {
 		for _, spelling := range []string{c.sql, "/* x */ " + c.sql + " ; -- y"} {
-			text := New(Options{}).Read(spelling)
+			text := New(Options{}).Analyze(spelling)
 			if text.Unread || len(text.Statements) != 1 || text.Statements[0].Refusal == nil {
 				t.Errorf("%s: not refused", spelling)
 				continue
@@ -186,7 +186,7 @@ func TestAccepted(t *testing.T) {
 		"ALTER TABLE t ADD CONSTRAINT c UNIQUE USING INDEX i", "ALTER TABLE ASYNC t VALIDATE CONSTRAINT c", "DROP TABLE t",
 		"GRANT SELECT ON t TO app", "ANALYZE t", "EXPLAIN SELECT 1", "DEALLOCATE ALL", "PREPARE p AS SELECT 1", "EXECUTE p",
 	} {
-		text := New(Options{}).Read(sql)
+		text := New(Options{}).Analyze(sql)
 		if text.Unread || len(text.Statements) != 1 {
 			t.Errorf("%s: not read", sql)
 		} else if r := text.Statements[0].Refusal; r != nil {
@@ -197,7 +197,7 @@ func TestAccepted(t *testing.T) {
 
 func TestEveryRuleNamesItsEvidence(t *testing.T) {
 	t.Parallel()
-	check := func(node string, r rule) {
+	check := func(node string, r dialectRule) {
 		word, _, _ := strings.Cut(r.evidence, ":")
 		word, _, _ = strings.Cut(word, ",")
 		switch word {
@@ -211,14 +211,14 @@ func TestEveryRuleNamesItsEvidence(t *testing.T) {
 			check(node, r)
 		}
 	}
-	for _, r := range everywhere {
+	for _, r := range universalRules {
 		check("everywhere", r)
 	}
 }
 
 func TestCopyIsAllowedOnDemand(t *testing.T) {
 	t.Parallel()
-	text := New(Options{Copy: true}).Read("COPY t FROM STDIN")
+	text := New(Options{Copy: true}).Analyze("COPY t FROM STDIN")
 	if r := text.Statements[0].Refusal; r != nil {
 		t.Errorf("refused: %s", r.Message)
 	}
@@ -240,11 +240,11 @@ func TestTransactionRules(t *testing.T) {
 	} {
 		var tx Transaction
 		got := ""
-		for i, st := range New(Options{}).Read(c.sql).Statements {
+		for i, st := range New(Options{}).Analyze(c.sql).Statements {
 			if got != "" {
 				t.Errorf("%s: statement %d refused too early", c.sql, i)
 			}
-			if r := tx.Next(&st); r != nil {
+			if r := tx.AddStatement(&st); r != nil {
 				got = r.Message
 			}
 		}

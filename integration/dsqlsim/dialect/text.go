@@ -47,8 +47,8 @@ type Statement struct {
 	// Waits reports a CALL that waits for a job.
 	Waits bool
 	// Locked are the tables whose rows the statement locks, with Options.OldLocking. A statement that does not name the
-	// whole key of each table gets NoWholeKey.
-	Locked []Locked
+	// whole key of each table gets WholeKeyRequired.
+	Locked []LockedTable
 	// Tag, if not empty, replaces PostgreSQL's command tag for SQL.
 	Tag string
 }
@@ -84,48 +84,48 @@ type Options struct {
 // Dialect reads texts. It is safe for concurrent use.
 type Dialect struct {
 	options Options
-	seen    *cache
+	seen    *textCache
 }
 
 // New returns a Dialect with the given options.
-func New(o Options) *Dialect { return &Dialect{options: o, seen: newCache()} }
+func New(o Options) *Dialect { return &Dialect{options: o, seen: newTextCache()} }
 
-// Read returns the statements of a text. It does not parse simple texts: a single plain SELECT, INSERT, UPDATE or
+// Analyze returns the statements of a text. It does not parse simple texts: a single plain SELECT, INSERT, UPDATE or
 // DELETE, a lone BEGIN or COMMIT. A text over 2 MiB, or so deep that it may crash the parser, is Unread.
-func (d *Dialect) Read(sql string) *Text {
-	o := draw(sql)
+func (d *Dialect) Analyze(sql string) *Text {
+	o := newOutline(sql)
 	if o.deep {
 		return &Text{SQL: sql, Unread: true}
 	}
 	if o.tokens == 0 {
 		return &Text{SQL: sql}
 	}
-	if kind, ok := o.plain(sql); ok && (!d.options.WithoutEncode || o.clues&sawEncode == 0) {
+	if kind, ok := o.plainKind(sql); ok && (!d.options.WithoutEncode || o.clues&sawEncode == 0) {
 		listed := kind == DML && o.clues&(sawValues|sawSelect) == sawValues
 		return &Text{SQL: sql, Statements: []Statement{{Kind: kind, Verb: o.verb(sql), Source: sql, SQL: sql, Listed: listed, Parameters: hasParameters(sql)}}}
 	}
-	if t := d.seen.find(sql); t != nil {
+	if t := d.seen.findText(sql); t != nil {
 		return t
 	}
-	t := d.parse(sql, &o)
-	d.seen.keep(sql, t)
+	t := d.parseText(sql, &o)
+	d.seen.storeText(sql, t)
 	return t
 }
 
-// notPlain are the clues that some rule concerns a SELECT, INSERT, UPDATE or DELETE.
-const notPlain = sawFor | sawSetConfig | sawAnswered | sawSpecial | sawNumber | sawModern
+// notPlainClues are the clues that some rule concerns a SELECT, INSERT, UPDATE or DELETE.
+const notPlainClues = sawFor | sawSetConfig | sawAnswered | sawSpecial | sawNumber | sawModern
 
-// plain reports whether no rule concerns the text, and returns the Kind of its statement.
-func (o *outline) plain(sql string) (Kind, bool) {
+// plainKind reports whether no rule concerns the text, and returns the Kind of its statement.
+func (o *textOutline) plainKind(sql string) (Kind, bool) {
 	if o.statements != 1 || o.first.kind != word {
 		return Other, false
 	}
 	alone := o.tokens == 1
-	switch lookup(sql[o.first.start:o.first.end]) {
+	switch lookUpKeyword(sql[o.first.start:o.first.end]) {
 	case selectWord, values, table:
-		return Other, o.clues&(notPlain|sawInto) == 0
+		return Other, o.clues&(notPlainClues|sawInto) == 0
 	case insert, update, delete_:
-		return DML, o.clues&notPlain == 0
+		return DML, o.clues&notPlainClues == 0
 	case begin:
 		return Begin, alone
 	case commit:
@@ -137,14 +137,14 @@ func (o *outline) plain(sql string) (Kind, bool) {
 }
 
 // verb returns the text's first word in upper case, without an allocation for usual words.
-func (o *outline) verb(sql string) string {
+func (o *textOutline) verb(sql string) string {
 	if o.first.kind != word {
 		return ""
 	}
-	return upper(sql[o.first.start:o.first.end])
+	return upperVerb(sql[o.first.start:o.first.end])
 }
 
-func upper(s string) string {
+func upperVerb(s string) string {
 	for _, usual := range []string{"SELECT", "UPDATE", "INSERT", "DELETE", "BEGIN", "COMMIT", "END", "ROLLBACK"} {
 		if strings.EqualFold(s, usual) {
 			return usual
@@ -153,12 +153,12 @@ func upper(s string) string {
 	return strings.ToUpper(s)
 }
 
-func (d *Dialect) parse(sql string, o *outline) *Text {
+func (d *Dialect) parseText(sql string, o *textOutline) *Text {
 	source := sql
-	sql = blank(sql, o.async)
+	sql = blankAsync(sql, o.async)
 	tree, err := pg.Parse(sql)
 	if err == nil && o.clues&sawModern != 0 && len(o.async) == 0 {
-		sql, tree, err = modernize(sql, tree)
+		sql, tree, err = downgradeSyntax(sql, tree)
 		source = sql
 	}
 	if err != nil {
@@ -171,14 +171,14 @@ func (d *Dialect) parse(sql string, o *outline) *Text {
 		if raw.StmtLen > 0 {
 			end = start + int(raw.StmtLen)
 		}
-		s := d.statement(raw.Stmt, sql[start:end], start, o)
+		s := d.analyzeStatement(raw.Stmt, sql[start:end], start, o)
 		s.Source = source[start:end]
 		s.Parameters = hasParameters(s.Source)
 		edited = edited || s.SQL != sql[start:end]
 		t.Statements = append(t.Statements, s)
 	}
 	if edited {
-		t.SQL = join(t.Statements)
+		t.SQL = joinStatements(t.Statements)
 	}
 	return t
 }
@@ -192,12 +192,12 @@ func hasParameters(sql string) bool {
 	return err == nil && slices.ContainsFunc(scanned.Tokens, func(t *pg.ScanToken) bool { return t.Token == pg.Token_PARAM })
 }
 
-// statement reads one statement. text is sql[offset:offset+len(text)]; locations in the parse tree count from the start
-// of sql.
-func (d *Dialect) statement(node *pg.Node, text string, offset int, o *outline) Statement {
+// analyzeStatement reads one statement. text is sql[offset:offset+len(text)]; locations in the parse tree count from
+// the start of sql.
+func (d *Dialect) analyzeStatement(node *pg.Node, text string, offset int, o *textOutline) Statement {
 	lex := lexer{sql: text}
-	first := lex.next()
-	s := Statement{Kind: kindOf(node), Verb: upper(text[first.start:first.end]), SQL: text}
+	first := lex.nextToken()
+	s := Statement{Kind: kindOf(node), Verb: upperVerb(text[first.start:first.end]), SQL: text}
 	s.Listed = len(node.GetInsertStmt().GetSelectStmt().GetSelectStmt().GetValuesLists()) > 0
 	s.Waits = functionName(node.GetCallStmt().GetFunccall()) == "wait_for_job"
 	for _, at := range o.async {
@@ -206,21 +206,21 @@ func (d *Dialect) statement(node *pg.Node, text string, offset int, o *outline) 
 	if s.Kind == Copy && d.options.Copy {
 		return s
 	}
-	q := question{node: node, text: text, async: s.Job, clues: o.clues, byteaKeys: d.options.ByteaKeys,
+	q := checkedStatement{node: node, text: text, async: s.Job, clues: o.clues, byteaKeys: d.options.ByteaKeys,
 		oldLocking: d.options.OldLocking, withoutEncode: d.options.WithoutEncode, domainChanges: d.options.DomainChanges,
 		withoutDefaults: d.options.WithoutSequenceDefaults, withoutOwners: d.options.WithoutSequenceOwners,
 		jobs: d.options.Jobs != nil && d.options.Jobs()}
-	if s.Refusal = q.refusal(); s.Refusal == nil {
-		s.SQL, s.Tag = respell(&q, offset)
+	if s.Refusal = q.findRefusal(); s.Refusal == nil {
+		s.SQL, s.Tag = respellForPostgres(&q, offset)
 		s.Locked = q.locked
 	}
 	return s
 }
 
-// Before returns the texts of the statements before statement i, joined.
-func (t *Text) Before(i int) string { return join(t.Statements[:i]) }
+// SQLBefore returns the texts of the statements before statement i, joined.
+func (t *Text) SQLBefore(i int) string { return joinStatements(t.Statements[:i]) }
 
-func join(statements []Statement) string {
+func joinStatements(statements []Statement) string {
 	var b strings.Builder
 	for _, s := range statements {
 		b.WriteString(s.SQL)
@@ -230,8 +230,8 @@ func join(statements []Statement) string {
 	return b.String()
 }
 
-// blank replaces the five letters of each ASYNC by spaces, so that every position in the text remains valid.
-func blank(sql string, at []int) string {
+// blankAsync replaces the five letters of each ASYNC by spaces, so that every position in the text remains valid.
+func blankAsync(sql string, at []int) string {
 	for _, i := range at {
 		sql = sql[:i] + "     " + sql[i+len("async"):]
 	}

@@ -19,7 +19,7 @@ func TestKindsAndVerbs(t *testing.T) {
 		"create index async on t (a)":           {Kind: DDL, Verb: "CREATE"},
 		"-- hint\n/* a /* b */ */SHOW timezone": {Kind: Other, Verb: "SHOW"},
 	} {
-		text := New(Options{}).Read(sql)
+		text := New(Options{}).Analyze(sql)
 		if len(text.Statements) != 1 {
 			t.Errorf("%s: %d statements", sql, len(text.Statements))
 			continue
@@ -48,7 +48,7 @@ func TestSpellings(t *testing.T) {
 		{"SELECT 'version()'", "SELECT 'version()'", "", false},
 		{"SET disable_sync_create_index TO off", "SET dsql.disable_sync_create_index TO off", "", false},
 	} {
-		text := New(Options{}).Read(c.sql)
+		text := New(Options{}).Analyze(c.sql)
 		if len(text.Statements) != 1 || text.Statements[0].Refusal != nil {
 			t.Errorf("%s: not accepted: %+v", c.sql, text)
 			continue
@@ -66,14 +66,14 @@ func TestSpellings(t *testing.T) {
 func TestSeveralStatements(t *testing.T) {
 	t.Parallel()
 	const sql = "SELECT 1; -- one\nSELECT ';'; CREATE INDEX ASYNC i ON t (a);; SELECT version()"
-	text := New(Options{}).Read(sql)
+	text := New(Options{}).Analyze(sql)
 	if len(text.Statements) != 4 {
 		t.Fatalf("%d statements", len(text.Statements))
 	}
 	if !text.Statements[2].Job || text.Statements[1].Job || text.Statements[3].Job {
 		t.Error("the job is not the third statement's alone")
 	}
-	if got := text.Before(2); strings.Count(got, "SELECT") != 2 || strings.Contains(got, "INDEX") {
+	if got := text.SQLBefore(2); strings.Count(got, "SELECT") != 2 || strings.Contains(got, "INDEX") {
 		t.Errorf("before the index: %q", got)
 	}
 	if !strings.Contains(text.SQL, "text 'PostgreSQL 16' AS version") {
@@ -93,7 +93,7 @@ func TestUnreadTexts(t *testing.T) {
 		"only a bracket":   ")",
 		"a lone quote":     `"`,
 	} {
-		text := New(Options{}).Read(sql)
+		text := New(Options{}).Analyze(sql)
 		if !text.Unread || len(text.Statements) != 0 {
 			t.Errorf("%s: read as %+v", name, text.Statements)
 		}
@@ -103,7 +103,7 @@ func TestUnreadTexts(t *testing.T) {
 func TestEmptyTexts(t *testing.T) {
 	t.Parallel()
 	for _, sql := range []string{"", ";", " ;; ", "-- ping", "/* ping */"} {
-		if text := New(Options{}).Read(sql); text.Unread || len(text.Statements) != 0 || text.SQL != sql {
+		if text := New(Options{}).Analyze(sql); text.Unread || len(text.Statements) != 0 || text.SQL != sql {
 			t.Errorf("%q: %+v", sql, text)
 		}
 	}
@@ -149,11 +149,11 @@ func TestDeepTextsAreNotParsed(t *testing.T) {
 	t.Parallel()
 	for name, deep := range deepTexts {
 		sql := deep(100_000)
-		if !draw(sql).deep {
+		if !newOutline(sql).deep {
 			t.Errorf("%s: the guard let it pass", name)
 			continue
 		}
-		if text := New(Options{}).Read(sql); !text.Unread {
+		if text := New(Options{}).Analyze(sql); !text.Unread {
 			t.Errorf("%s: was parsed", name)
 		}
 	}
@@ -165,14 +165,14 @@ func TestTextsAtTheGuardAreSafe(t *testing.T) {
 	for name, deep := range deepTexts {
 		n := 1
 		for step := 1 << 16; step > 0; step /= 2 {
-			if !draw(deep(n + step)).deep {
+			if !newOutline(deep(n + step)).deep {
 				n += step
 			}
 		}
 		if n < 50 {
 			t.Errorf("%s: the guard stops at %d already", name, n)
 		}
-		New(Options{}).Read(deep(n))
+		New(Options{}).Analyze(deep(n))
 	}
 }
 
@@ -184,7 +184,7 @@ func TestFlatTextsPassTheGuard(t *testing.T) {
 		"statements": strings.Repeat("SELECT 1 + 1;", 20_000),
 		"columns":    "SELECT 1" + strings.Repeat(", a.b + 1 AS c", 20_000),
 	} {
-		if draw(sql).deep {
+		if newOutline(sql).deep {
 			t.Errorf("%s: taken for deep", name)
 		}
 	}
@@ -197,7 +197,7 @@ func TestPlainTextsAreNotParsed(t *testing.T) {
 		"SELECT abalance FROM pgbench_accounts WHERE aid = 1;", "UPDATE t SET a = a + 1 WHERE id = 2",
 		"INSERT INTO t (a) VALUES (1)", "DELETE FROM t", "BEGIN;", "END;",
 	} {
-		d.Read(sql)
+		d.Analyze(sql)
 	}
 	if n := len(d.seen.texts); n != 0 {
 		t.Errorf("%d of them were parsed", n)
@@ -208,7 +208,7 @@ func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	d := New(Options{})
 	for i := range 3 * maxCached {
-		d.Read("SET application_name = '" + strings.Repeat("x", i%97) + string(rune('a'+i%26)) + strings.Repeat("y", i/97) + "'")
+		d.Analyze("SET application_name = '" + strings.Repeat("x", i%97) + string(rune('a'+i%26)) + strings.Repeat("y", i/97) + "'")
 	}
 	if n := len(d.seen.texts); n != maxCached {
 		t.Errorf("%d texts kept, want %d", n, maxCached)
@@ -225,9 +225,9 @@ func FuzzRead(f *testing.F) {
 	f.Add("SELECT $tag$ ' $tag$, E'\\'', U&'x', $1 -- c\n; SELECT version()")
 	d := New(Options{})
 	f.Fuzz(func(t *testing.T, sql string) {
-		text := d.Read(sql)
+		text := d.Analyze(sql)
 		for i := range text.Statements {
-			text.Before(i)
+			text.SQLBefore(i)
 		}
 	})
 }
@@ -243,7 +243,7 @@ func TestSpellingsForJobs(t *testing.T) {
 		"ALTER TABLE t ADD CONSTRAINT c CHECK (a > 0) NOT VALID":      "ALTER TABLE t ADD CONSTRAINT c CHECK (a > 0) NOT VALID",
 		"ALTER TABLE ASYNC t VALIDATE CONSTRAINT \"an end */ of it\"": "ALTER TABLE       t VALIDATE CONSTRAINT \"an end */ of it\"",
 	} {
-		text := New(Options{Jobs: func() bool { return true }}).Read(sql)
+		text := New(Options{Jobs: func() bool { return true }}).Analyze(sql)
 		if len(text.Statements) != 1 || text.Statements[0].SQL != want {
 			t.Errorf("%s: %+v", sql, text.Statements)
 		}

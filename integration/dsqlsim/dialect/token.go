@@ -28,32 +28,32 @@ type lexer struct {
 	at  int
 }
 
-func (l *lexer) next() token {
+func (l *lexer) nextToken() token {
 	l.skipSpace()
 	start := l.at
 	if start >= len(l.sql) {
 		return token{endOfText, start, start}
 	}
-	kind := l.read(l.sql[start])
+	kind := l.readToken(l.sql[start])
 	return token{kind, start, l.at}
 }
 
-// read moves past the token that begins with c, and returns its kind.
-func (l *lexer) read(c byte) tokenKind {
+// readToken moves past the token that begins with c, and returns its kind.
+func (l *lexer) readToken(c byte) tokenKind {
 	switch {
 	case isLetter(c):
 		return l.readWord()
 	case c >= '0' && c <= '9':
-		l.while(isNumberPart)
+		l.skipWhile(isNumberPart)
 		return literal
 	case c == '\'':
-		l.string(false)
+		l.readString(false)
 		return literal
 	case c == '"':
-		l.delimited('"', false)
+		l.readDelimited('"', false)
 		return quoted
 	case c == '$':
-		l.dollar()
+		l.readDollar()
 		return literal
 	}
 	l.at++
@@ -73,18 +73,18 @@ func (l *lexer) read(c byte) tokenKind {
 // readWord reads a word, or a string constant with a prefix such as E, B, X, N, U&.
 func (l *lexer) readWord() tokenKind {
 	start := l.at
-	l.while(isWordPart)
+	l.skipWhile(isWordPart)
 	if l.at < len(l.sql) && l.sql[l.at] == '\'' && l.at-start == 1 {
-		l.string(l.sql[start]|0x20 == 'e')
+		l.readString(l.sql[start]|0x20 == 'e')
 		return literal
 	}
 	return word
 }
 
-func (l *lexer) string(escapes bool) { l.delimited('\'', escapes) }
+func (l *lexer) readString(escapes bool) { l.readDelimited('\'', escapes) }
 
-// delimited reads up to the closing delimiter; a doubled delimiter is a part of the text.
-func (l *lexer) delimited(delimiter byte, escapes bool) {
+// readDelimited reads up to the closing delimiter; a doubled delimiter is a part of the text.
+func (l *lexer) readDelimited(delimiter byte, escapes bool) {
 	for l.at++; l.at < len(l.sql); l.at++ {
 		switch c := l.sql[l.at]; {
 		case escapes && c == '\\':
@@ -100,11 +100,11 @@ func (l *lexer) delimited(delimiter byte, escapes bool) {
 	l.at = len(l.sql)
 }
 
-// dollar reads a parameter such as $1, or a string such as $$...$$ and $tag$...$tag$.
-func (l *lexer) dollar() {
+// readDollar reads a parameter such as $1, or a string such as $$...$$ and $tag$...$tag$.
+func (l *lexer) readDollar() {
 	start := l.at
 	l.at++
-	l.while(isTagPart)
+	l.skipWhile(isTagPart)
 	if l.at >= len(l.sql) || l.sql[l.at] != '$' || isDigitAt(l.sql, start+1) {
 		return
 	}
@@ -123,11 +123,11 @@ func (l *lexer) skipSpace() {
 		switch c := l.sql[l.at]; {
 		case c == ' ' || c >= '\t' && c <= '\r':
 			l.at++
-		case c == '-' && l.peek(1) == '-':
+		case c == '-' && l.peekByte(1) == '-':
 			for l.at < len(l.sql) && l.sql[l.at] != '\n' {
 				l.at++
 			}
-		case c == '/' && l.peek(1) == '*':
+		case c == '/' && l.peekByte(1) == '*':
 			l.skipComment()
 		default:
 			return
@@ -140,10 +140,10 @@ func (l *lexer) skipComment() {
 	depth := 0
 	for l.at < len(l.sql) {
 		switch {
-		case l.sql[l.at] == '/' && l.peek(1) == '*':
+		case l.sql[l.at] == '/' && l.peekByte(1) == '*':
 			depth++
 			l.at += 2
-		case l.sql[l.at] == '*' && l.peek(1) == '/':
+		case l.sql[l.at] == '*' && l.peekByte(1) == '/':
 			depth--
 			l.at += 2
 			if depth == 0 {
@@ -155,14 +155,14 @@ func (l *lexer) skipComment() {
 	}
 }
 
-func (l *lexer) peek(ahead int) byte {
+func (l *lexer) peekByte(ahead int) byte {
 	if l.at+ahead < len(l.sql) {
 		return l.sql[l.at+ahead]
 	}
 	return 0
 }
 
-func (l *lexer) while(in func(byte) bool) {
+func (l *lexer) skipWhile(in func(byte) bool) {
 	for l.at < len(l.sql) && in(l.sql[l.at]) {
 		l.at++
 	}

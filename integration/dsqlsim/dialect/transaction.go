@@ -12,8 +12,9 @@ var (
 // refused anyway.
 type Transaction struct{ ddl, dml bool }
 
-// Next adds a statement to the transaction, or returns the refusal if the statement cannot follow the earlier ones.
-func (t *Transaction) Next(s *Statement) *Refusal {
+// AddStatement adds a statement to the transaction, or returns the refusal if the statement cannot follow the earlier
+// ones.
+func (t *Transaction) AddStatement(s *Statement) *Refusal {
 	switch s.Kind {
 	case Commit, Rollback:
 		*t = Transaction{}

@@ -5,41 +5,41 @@ import "sync"
 // maxKeys bounds the keys that a Certifier remembers; beyond it the Certifier forgets the oldest commits.
 const maxKeys = 100_000
 
-// Key names a row: its table, and a condition that only this row fulfils, both as SQL.
-type Key struct{ Table, Condition string }
+// RowKey names a row: its table, and a condition that only this row fulfils, both as SQL.
+type RowKey struct{ Table, Condition string }
 
 // Certifier orders snapshots and commits. It remembers the keys that committed transactions have named FOR KEY SHARE,
 // as long as an older snapshot is open. It is safe for concurrent use; the zero value is ready.
 type Certifier struct {
 	mu      sync.Mutex
-	clock   uint64            // of the last commit
-	open    map[uint64]uint64 // snapshot's number: clock when it was taken
-	last    uint64            // snapshot's number
-	pending map[uint64][]Key  // by snapshot: commits under way
-	commits []commit          // oldest first
-	keys    int               // in commits
+	clock   uint64              // of the last commit
+	open    map[uint64]uint64   // snapshot's number: clock when it was taken
+	last    uint64              // snapshot's number
+	pending map[uint64][]RowKey // by snapshot: commits under way
+	commits []committedKeys     // oldest first
+	keys    int                 // in commits
 }
 
-type commit struct {
+type committedKeys struct {
 	at   uint64
-	keys []Key
+	keys []RowKey
 }
 
-// Open registers a snapshot that a transaction is about to take. The caller must call Close for it once.
-func (c *Certifier) Open() (snapshot uint64) {
+// OpenSnapshot registers a snapshot that a transaction is about to take. The caller must call Close for it once.
+func (c *Certifier) OpenSnapshot() (snapshot uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.open == nil {
-		c.open, c.pending = make(map[uint64]uint64), make(map[uint64][]Key)
+		c.open, c.pending = make(map[uint64]uint64), make(map[uint64][]RowKey)
 	}
 	c.last++
 	c.open[c.last] = c.clock
 	return c.last
 }
 
-// Announce registers the keys of a transaction that is about to commit. From then on Against returns them to other
+// AnnounceKeys registers the keys of a transaction that is about to commit. From then on Against returns them to other
 // snapshots.
-func (c *Certifier) Announce(snapshot uint64, keys []Key) {
+func (c *Certifier) AnnounceKeys(snapshot uint64, keys []RowKey) {
 	if len(keys) == 0 {
 		return
 	}
@@ -48,19 +48,20 @@ func (c *Certifier) Announce(snapshot uint64, keys []Key) {
 	c.pending[snapshot] = keys
 }
 
-// Keys returns the number of remembered keys, plus the number of commits under way with keys.
-func (c *Certifier) Keys() int {
+// KeyCount returns the number of remembered keys, plus the number of commits under way with keys.
+func (c *Certifier) KeyCount() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.keys + len(c.pending)
 }
 
-// Against returns the keys of other transactions that have committed since snapshot was taken, or are about to commit.
-func (c *Certifier) Against(snapshot uint64) []Key {
+// KeysSince returns the keys of other transactions that have committed since snapshot was taken, or are about to
+// commit.
+func (c *Certifier) KeysSince(snapshot uint64) []RowKey {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	taken := c.open[snapshot]
-	var found []Key
+	var found []RowKey
 	for _, done := range c.commits {
 		if done.at > taken {
 			found = append(found, done.keys...)
@@ -74,8 +75,8 @@ func (c *Certifier) Against(snapshot uint64) []Key {
 	return found
 }
 
-// Close ends a snapshot; committed reports whether its transaction has committed.
-func (c *Certifier) Close(snapshot uint64, committed bool) {
+// CloseSnapshot ends a snapshot; committed reports whether its transaction has committed.
+func (c *Certifier) CloseSnapshot(snapshot uint64, committed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.open, snapshot)
@@ -84,15 +85,15 @@ func (c *Certifier) Close(snapshot uint64, committed bool) {
 	if committed {
 		c.clock++
 		if len(keys) > 0 {
-			c.commits = append(c.commits, commit{c.clock, keys})
+			c.commits = append(c.commits, committedKeys{c.clock, keys})
 			c.keys += len(keys)
 		}
 	}
-	c.forgetLocked()
+	c.forgetCommitsLocked()
 }
 
-// forgetLocked drops the commits that are not newer than any open snapshot. The caller holds mu.
-func (c *Certifier) forgetLocked() {
+// forgetCommitsLocked drops the commits that are not newer than any open snapshot. The caller holds mu.
+func (c *Certifier) forgetCommitsLocked() {
 	if len(c.commits) == 0 {
 		return
 	}
@@ -102,7 +103,7 @@ func (c *Certifier) forgetLocked() {
 	}
 	for len(c.commits) > 0 && (c.commits[0].at <= oldest || c.keys > maxKeys) {
 		c.keys -= len(c.commits[0].keys)
-		c.commits[0] = commit{}
+		c.commits[0] = committedKeys{}
 		c.commits = c.commits[1:]
 	}
 }

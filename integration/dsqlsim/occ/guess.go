@@ -8,17 +8,17 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Guess is a query that replaces an INSERT, UPDATE or DELETE which cannot run. It returns a row for each row that the
-// statement would have written.
-type Guess struct {
+// GuessQuery is a query that replaces an INSERT, UPDATE or DELETE which cannot run. It returns a row for each row that
+// the statement would have written.
+type GuessQuery struct {
 	SQL string
 	// Returning reports that the query's rows are those of a RETURNING clause, for the client.
 	Returning bool
 	verb      string
 }
 
-// Tag returns the statement's command tag, from the query's tag "SELECT n".
-func (g *Guess) Tag(tag string) string {
+// CommandTag returns the statement's command tag, from the query's tag "SELECT n".
+func (g *GuessQuery) CommandTag(tag string) string {
 	n := strings.TrimPrefix(tag, "SELECT ")
 	if g.verb == "INSERT" {
 		return "INSERT 0 " + n
@@ -26,81 +26,82 @@ func (g *Guess) Tag(tag string) string {
 	return g.verb + " " + n
 }
 
-// MakeGuess returns the Guess for a statement, nil if no query can show the statement's outcome. The result is nil for
-// statements other than INSERT, UPDATE and DELETE, and for an INSERT that returns values of defaults.
-func MakeGuess(sql string) *Guess {
-	node, ok := parseOne(sql)
+// NewGuessQuery returns the Guess for a statement, nil if no query can show the statement's outcome. The result is nil
+// for statements other than INSERT, UPDATE and DELETE, and for an INSERT that returns values of defaults.
+func NewGuessQuery(sql string) *GuessQuery {
+	node, ok := parseStatement(sql)
 	if !ok {
 		return nil
 	}
-	g := &Guess{}
+	g := &GuessQuery{}
 	s := &pg.SelectStmt{LimitOption: pg.LimitOption_LIMIT_OPTION_DEFAULT, Op: pg.SetOperation_SETOP_NONE}
 	switch {
 	case node.GetUpdateStmt() != nil:
 		u := node.GetUpdateStmt()
 		g.verb, g.Returning = "UPDATE", len(u.ReturningList) > 0
 		s.WithClause, s.WhereClause = u.WithClause, u.WhereClause
-		s.TargetList = assigned(u)
-		g.from(s, u.Relation, u.FromClause)
+		s.TargetList = returningAssigned(u)
+		g.setFrom(s, u.Relation, u.FromClause)
 	case node.GetDeleteStmt() != nil:
 		d := node.GetDeleteStmt()
 		g.verb, g.Returning = "DELETE", len(d.ReturningList) > 0
 		s.WithClause, s.WhereClause = d.WithClause, d.WhereClause
 		s.TargetList = d.ReturningList
-		g.from(s, d.Relation, d.UsingClause)
+		g.setFrom(s, d.Relation, d.UsingClause)
 	case node.GetInsertStmt() != nil:
 		i := node.GetInsertStmt()
 		if len(i.ReturningList) > 0 {
 			return nil
 		}
 		g.verb = "INSERT"
-		s = inserted(i)
+		s = insertSource(i)
 	default:
 		return nil
 	}
 	if len(s.TargetList) == 0 && len(s.ValuesLists) == 0 && s.Op == pg.SetOperation_SETOP_NONE {
-		s.TargetList = targets("1")
+		s.TargetList = parseTargets("1")
 	}
 	stands := &pg.Node{Node: &pg.Node_SelectStmt{SelectStmt: s}}
-	strip(stands)
+	stripLocking(stands)
 	if g.SQL = deparse(stands); g.SQL == "" {
 		return nil
 	}
 	return g
 }
 
-// Written returns the name of the table that a statement writes, "" where the statement alone does not show it.
-func Written(sql string) string {
-	node, ok := parseOne(sql)
+// WrittenTable returns the name of the table that a statement writes, "" where the statement alone does not show it.
+func WrittenTable(sql string) string {
+	node, ok := parseStatement(sql)
 	if !ok {
 		return ""
 	}
 	return cmp.Or(node.GetUpdateStmt().GetRelation().GetRelname(), node.GetDeleteStmt().GetRelation().GetRelname(), node.GetInsertStmt().GetRelation().GetRelname())
 }
 
-// from sets the FROM list of s to the tables of an UPDATE or DELETE. It makes each row of the first table count once.
-func (g *Guess) from(s *pg.SelectStmt, relation *pg.RangeVar, others []*pg.Node) {
+// setFrom sets the FROM list of s to the tables of an UPDATE or DELETE. It makes each row of the first table count
+// once.
+func (g *GuessQuery) setFrom(s *pg.SelectStmt, relation *pg.RangeVar, others []*pg.Node) {
 	s.FromClause = append([]*pg.Node{{Node: &pg.Node_RangeVar{RangeVar: relation}}}, others...)
 	if len(others) > 0 {
-		place := column(nameOf(relation), "ctid")
+		place := columnNode(relationName(relation), "ctid")
 		s.DistinctClause = []*pg.Node{place}
 	}
 }
 
-func nameOf(r *pg.RangeVar) string {
+func relationName(r *pg.RangeVar) string {
 	if r.Alias != nil {
 		return r.Alias.Aliasname
 	}
 	return r.Relname
 }
 
-func column(table, name string) *pg.Node {
+func columnNode(table, name string) *pg.Node {
 	return pg.MakeColumnRefNode([]*pg.Node{pg.MakeStrNode(table), pg.MakeStrNode(name)}, -1)
 }
 
-// assigned returns the RETURNING list of an UPDATE with new values. It replaces each column that the UPDATE sets by the
-// column's new value, cast to the column's type.
-func assigned(u *pg.UpdateStmt) []*pg.Node {
+// returningAssigned returns the RETURNING list of an UPDATE with new values. It replaces each column that the UPDATE
+// sets by the column's new value, cast to the column's type.
+func returningAssigned(u *pg.UpdateStmt) []*pg.Node {
 	values := make(map[string]*pg.Node)
 	for _, n := range u.TargetList {
 		t := n.GetResTarget()
@@ -108,7 +109,7 @@ func assigned(u *pg.UpdateStmt) []*pg.Node {
 			values[t.Name] = t.Val
 		}
 	}
-	table := nameOf(u.Relation)
+	table := relationName(u.Relation)
 	list := make([]*pg.Node, 0, len(u.ReturningList))
 	for _, n := range u.ReturningList {
 		t := n.GetResTarget()
@@ -123,7 +124,7 @@ func assigned(u *pg.UpdateStmt) []*pg.Node {
 				if t.Name == "" {
 					t.Name = name
 				}
-				t.Val = typed(value, column(table, name))
+				t.Val = castLike(value, columnNode(table, name))
 				n = &pg.Node{Node: &pg.Node_ResTarget{ResTarget: t}}
 			}
 		}
@@ -132,18 +133,18 @@ func assigned(u *pg.UpdateStmt) []*pg.Node {
 	return list
 }
 
-// typed returns an expression for value that has the type of like, as far as a CASE can convert it.
-func typed(value, like *pg.Node) *pg.Node {
+// castLike returns an expression for value that has the type of like, as far as a CASE can convert it.
+func castLike(value, like *pg.Node) *pg.Node {
 	when := &pg.Node{Node: &pg.Node_CaseWhen{CaseWhen: &pg.CaseWhen{
-		Expr: pg.MakeAConstIntNode(1, -1), Result: clone(value),
+		Expr: pg.MakeAConstIntNode(1, -1), Result: cloneNode(value),
 	}}}
 	return &pg.Node{Node: &pg.Node_CaseExpr{CaseExpr: &pg.CaseExpr{
 		Arg: pg.MakeAConstIntNode(1, -1), Args: []*pg.Node{when}, Defresult: like,
 	}}}
 }
 
-// inserted returns the SELECT that yields the rows of an INSERT.
-func inserted(i *pg.InsertStmt) *pg.SelectStmt {
+// insertSource returns the SELECT that yields the rows of an INSERT.
+func insertSource(i *pg.InsertStmt) *pg.SelectStmt {
 	s := i.SelectStmt.GetSelectStmt()
 	if s == nil { // DEFAULT VALUES
 		return &pg.SelectStmt{LimitOption: pg.LimitOption_LIMIT_OPTION_DEFAULT, Op: pg.SetOperation_SETOP_NONE}

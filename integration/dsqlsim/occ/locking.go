@@ -8,16 +8,16 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// Strength is the strength of a locking clause.
-type Strength uint8
+// LockStrength is the strength of a locking clause.
+type LockStrength uint8
 
 const (
-	Share  Strength = iota // FOR KEY SHARE: conflicts with DELETE and with a change of the key
-	Update                 // FOR UPDATE: conflicts as a write does
+	Share  LockStrength = iota // FOR KEY SHARE: conflicts with DELETE and with a change of the key
+	Update                     // FOR UPDATE: conflicts as a write does
 )
 
-// Plan is how a statement with locking clauses runs on a server where it must not lock rows.
-type Plan struct {
+// LockPlan is how a statement with locking clauses runs on a server where it must not lock rows.
+type LockPlan struct {
 	// SQL is the statement without its locking clauses.
 	SQL string
 	// Capture is a query that finds the rows which the locking clauses name. It takes the statement's parameters. Its last
@@ -25,11 +25,11 @@ type Plan struct {
 	// Strengths, NULL where an outer join has no row. Capture is empty if the clauses are in a subquery or reach no table.
 	Capture string
 	// Strengths are the lock strengths of the tables, in the order of Capture's columns.
-	Strengths []Strength
+	Strengths []LockStrength
 }
 
-// MayLock returns false only for a text without a locking clause. It does not parse the text.
-func MayLock(sql string) bool {
+// MayHaveLocking returns false only for a text without a locking clause. It does not parse the text.
+func MayHaveLocking(sql string) bool {
 	for i := 0; i+4 < len(sql); i++ {
 		if c := sql[i]; c|0x20 != 'f' || sql[i+1]|0x20 != 'o' || sql[i+2]|0x20 != 'r' {
 			continue
@@ -42,42 +42,42 @@ func MayLock(sql string) bool {
 	return false
 }
 
-// Read returns the Plan of one statement. It returns nil if the statement has no locking clause, or has one that
+// NewLockPlan returns the Plan of one statement. It returns nil if the statement has no locking clause, or has one that
 // PostgreSQL must refuse.
-func Read(sql string) *Plan {
-	node, ok := parseOne(sql)
+func NewLockPlan(sql string) *LockPlan {
+	node, ok := parseStatement(sql)
 	if !ok {
 		return nil
 	}
 	clauses, allowed := 0, true
-	dialect.Walk(node.ProtoReflect(), func(m any) {
+	dialect.WalkMessage(node.ProtoReflect(), func(m any) {
 		s, ok := m.(*pg.SelectStmt)
 		if !ok || len(s.LockingClause) == 0 {
 			return
 		}
 		clauses += len(s.LockingClause)
 		allowed = allowed && s.Op == pg.SetOperation_SETOP_NONE && len(s.DistinctClause)+len(s.GroupClause) == 0 &&
-			s.HavingClause == nil && len(s.ValuesLists) == 0 && namesFrom(s)
+			s.HavingClause == nil && len(s.ValuesLists) == 0 && namesTablesInFrom(s)
 	})
 	if clauses == 0 || !allowed {
 		return nil
 	}
-	p := &Plan{}
+	p := &LockPlan{}
 	if s := node.GetSelectStmt(); s != nil && len(s.LockingClause) > 0 {
-		p.capture(clone(node))
+		p.addCaptureColumns(cloneNode(node))
 	}
-	if p.SQL = blank(sql); p.SQL != "" {
+	if p.SQL = blankLocking(sql); p.SQL != "" {
 		return p
 	}
-	strip(node)
+	stripLocking(node)
 	if p.SQL = deparse(node); p.SQL == "" {
 		return nil
 	}
 	return p
 }
 
-// namesFrom reports whether FROM has all tables that the locking clauses name.
-func namesFrom(s *pg.SelectStmt) bool {
+// namesTablesInFrom reports whether FROM has all tables that the locking clauses name.
+func namesTablesInFrom(s *pg.SelectStmt) bool {
 	from := make(map[string]bool)
 	var visit func(*pg.Node)
 	visit = func(n *pg.Node) {
@@ -106,18 +106,18 @@ func namesFrom(s *pg.SelectStmt) bool {
 	return true
 }
 
-// strip removes every locking clause from the tree.
-func strip(node *pg.Node) {
-	dialect.Walk(node.ProtoReflect(), func(m any) {
+// stripLocking removes every locking clause from the tree.
+func stripLocking(node *pg.Node) {
+	dialect.WalkMessage(node.ProtoReflect(), func(m any) {
 		if s, ok := m.(*pg.SelectStmt); ok {
 			s.LockingClause = nil
 		}
 	})
 }
 
-// capture builds the Capture query: the statement with further output columns that name rows. The statement's own
-// columns remain, because its ORDER BY may number them and because they may contain parameters.
-func (p *Plan) capture(node *pg.Node) {
+// addCaptureColumns builds the Capture query: the statement with further output columns that name rows. The statement's
+// own columns remain, because its ORDER BY may number them and because they may contain parameters.
+func (p *LockPlan) addCaptureColumns(node *pg.Node) {
 	s := node.GetSelectStmt()
 	ctes := make(map[string]bool)
 	for _, n := range s.GetWithClause().GetCtes() {
@@ -139,7 +139,7 @@ func (p *Plan) capture(node *pg.Node) {
 		if r.Alias != nil {
 			name = r.Alias.Aliasname
 		}
-		strength, named := strengthOf(s.LockingClause, name)
+		strength, named := strongestLock(s.LockingClause, name)
 		if !named {
 			return
 		}
@@ -153,15 +153,15 @@ func (p *Plan) capture(node *pg.Node) {
 	if len(list) == 0 {
 		return
 	}
-	strip(node)
-	s.TargetList = append(s.TargetList, targets(strings.Join(list, ", "))...)
+	stripLocking(node)
+	s.TargetList = append(s.TargetList, parseTargets(strings.Join(list, ", "))...)
 	if p.Capture = deparse(node); p.Capture == "" {
 		p.Strengths = nil
 	}
 }
 
-// strengthOf returns the strength of the strongest clause that names a table of the FROM list.
-func strengthOf(clauses []*pg.Node, table string) (s Strength, named bool) {
+// strongestLock returns the strength of the strongest clause that names a table of the FROM list.
+func strongestLock(clauses []*pg.Node, table string) (s LockStrength, named bool) {
 	for _, n := range clauses {
 		c := n.GetLockingClause()
 		reaches := len(c.LockedRels) == 0
@@ -179,9 +179,9 @@ func strengthOf(clauses []*pg.Node, table string) (s Strength, named bool) {
 	return s, named
 }
 
-// blank returns sql with its locking clauses replaced by spaces, so that error positions remain valid. It returns "" if
-// some clause cannot be replaced.
-func blank(sql string) string {
+// blankLocking returns sql with its locking clauses replaced by spaces, so that error positions remain valid. It
+// returns "" if some clause cannot be replaced.
+func blankLocking(sql string) string {
 	scan, err := pg.Scan(sql)
 	if err != nil {
 		return ""
@@ -198,12 +198,12 @@ func blank(sql string) string {
 		}
 		i += n - 1
 	}
-	node, ok := parseOne(string(text))
+	node, ok := parseStatement(string(text))
 	if !ok {
 		return ""
 	}
 	left := false
-	dialect.Walk(node.ProtoReflect(), func(m any) {
+	dialect.WalkMessage(node.ProtoReflect(), func(m any) {
 		s, ok := m.(*pg.SelectStmt)
 		left = left || ok && len(s.LockingClause) > 0
 	})

@@ -21,7 +21,7 @@ func TestRead(t *testing.T) {
 		{"UPDATE t SET v = 1 WHERE id IN (SELECT id FROM t FOR UPDATE SKIP LOCKED)", "UPDATE t SET v = 1 WHERE id IN (SELECT id FROM t                       )", ""},
 		{"SELECT 1 FOR UPDATE", "SELECT 1           ", ""},
 	} {
-		p := occ.Read(test.sql)
+		p := occ.NewLockPlan(test.sql)
 		if p == nil {
 			t.Errorf("%s: not planned", test.sql)
 			continue
@@ -29,7 +29,7 @@ func TestRead(t *testing.T) {
 		if p.SQL != test.stripped || p.Capture != test.capture {
 			t.Errorf("%s:\n got %q\nand  %q\nwant %q\nand  %q", test.sql, p.SQL, p.Capture, test.stripped, test.capture)
 		}
-		if !occ.MayLock(test.sql) {
+		if !occ.MayHaveLocking(test.sql) {
 			t.Errorf("MayLock denies %s", test.sql)
 		}
 	}
@@ -37,12 +37,12 @@ func TestRead(t *testing.T) {
 		"SELECT 1", "SELECT substring(a for 2) FROM t", "SELECT DISTINCT v FROM t FOR UPDATE", "SELECT v FROM t GROUP BY v FOR UPDATE",
 		"SELECT 1; SELECT 2 FOR UPDATE", "nonsense for update",
 	} {
-		if p := occ.Read(sql); p != nil {
+		if p := occ.NewLockPlan(sql); p != nil {
 			t.Errorf("%s: planned as %+v", sql, p)
 		}
 	}
 	for _, sql := range []string{"UPDATE t SET v = 1", "SELECT format FROM t", ""} {
-		if occ.MayLock(sql) {
+		if occ.MayHaveLocking(sql) {
 			t.Errorf("MayLock suspects %q", sql)
 		}
 	}
@@ -50,7 +50,7 @@ func TestRead(t *testing.T) {
 
 func TestStrengths(t *testing.T) {
 	t.Parallel()
-	p := occ.Read("SELECT 1 FROM a, b, c FOR KEY SHARE OF a, b FOR UPDATE OF b")
+	p := occ.NewLockPlan("SELECT 1 FROM a, b, c FOR KEY SHARE OF a, b FOR UPDATE OF b")
 	if p == nil || len(p.Strengths) != 2 || p.Strengths[0] != occ.Share || p.Strengths[1] != occ.Update {
 		t.Errorf("got %+v", p)
 	}
@@ -71,17 +71,17 @@ func TestMakeGuess(t *testing.T) {
 		{"INSERT INTO t (a) SELECT x FROM s UNION SELECT 1", "SELECT x FROM s UNION SELECT 1", "INSERT 0 3"},
 		{"INSERT INTO t DEFAULT VALUES", "SELECT 1", "INSERT 0 3"},
 	} {
-		g := occ.MakeGuess(test.sql)
+		g := occ.NewGuessQuery(test.sql)
 		if g == nil {
 			t.Errorf("%s: no guess", test.sql)
 			continue
 		}
-		if g.SQL != test.guess || g.Tag("SELECT 3") != test.tag {
-			t.Errorf("%s:\n got %s, %s\nwant %s, %s", test.sql, g.SQL, g.Tag("SELECT 3"), test.guess, test.tag)
+		if g.SQL != test.guess || g.CommandTag("SELECT 3") != test.tag {
+			t.Errorf("%s:\n got %s, %s\nwant %s, %s", test.sql, g.SQL, g.CommandTag("SELECT 3"), test.guess, test.tag)
 		}
 	}
 	for _, sql := range []string{"SELECT 1", "INSERT INTO t VALUES (1) RETURNING id", "CREATE TABLE t (id int)", "nonsense"} {
-		if g := occ.MakeGuess(sql); g != nil {
+		if g := occ.NewGuessQuery(sql); g != nil {
 			t.Errorf("%s: guessed as %s", sql, g.SQL)
 		}
 	}
@@ -90,35 +90,35 @@ func TestMakeGuess(t *testing.T) {
 func TestCertifier(t *testing.T) {
 	t.Parallel()
 	var c occ.Certifier
-	key := func(row string) []occ.Key { return []occ.Key{{Table: "t", Condition: row}} }
+	key := func(row string) []occ.RowKey { return []occ.RowKey{{Table: "t", Condition: row}} }
 	against := func(name string, snapshot uint64, want int) {
 		t.Helper()
-		if got := c.Against(snapshot); len(got) != want {
+		if got := c.KeysSince(snapshot); len(got) != want {
 			t.Errorf("%s: %v, want %d keys", name, got, want)
 		}
 	}
-	early := c.Open()
-	shares := c.Open()
+	early := c.OpenSnapshot()
+	shares := c.OpenSnapshot()
 	against("nothing has happened", early, 0)
-	c.Announce(shares, key("1"))
+	c.AnnounceKeys(shares, key("1"))
 	against("its own keys", shares, 0)
 	against("under way", early, 1)
-	middle := c.Open()
+	middle := c.OpenSnapshot()
 	against("under way, and perhaps not in the snapshot", middle, 1)
-	c.Close(shares, true)
-	late := c.Open()
+	c.CloseSnapshot(shares, true)
+	late := c.OpenSnapshot()
 	against("committed", early, 1)
 	against("committed before the snapshot", late, 0)
-	failed := c.Open()
-	c.Announce(failed, key("2"))
-	c.Close(failed, false)
+	failed := c.OpenSnapshot()
+	c.AnnounceKeys(failed, key("2"))
+	c.CloseSnapshot(failed, false)
 	against("rolled back", early, 1)
-	c.Close(early, false)
-	c.Close(middle, true)
-	c.Close(late, true)
-	next := c.Open()
+	c.CloseSnapshot(early, false)
+	c.CloseSnapshot(middle, true)
+	c.CloseSnapshot(late, true)
+	next := c.OpenSnapshot()
 	against("forgotten", next, 0)
-	if n := c.Keys(); n != 0 {
+	if n := c.KeyCount(); n != 0 {
 		t.Errorf("%d keys are left", n)
 	}
 }

@@ -8,8 +8,8 @@ import (
 // treeVersion is the version of the parser's trees: PostgreSQL 17's grammar.
 const treeVersion = 170007
 
-// parseOne parses a text that is one statement. ok is false for any other text.
-func parseOne(sql string) (*pg.Node, bool) {
+// parseStatement parses a text that is one statement. ok is false for any other text.
+func parseStatement(sql string) (*pg.Node, bool) {
 	tree, err := pg.Parse(sql)
 	if err != nil || len(tree.Stmts) != 1 {
 		return nil, false
@@ -26,11 +26,11 @@ func deparse(node *pg.Node) string {
 	return sql
 }
 
-func clone(node *pg.Node) *pg.Node { return proto.Clone(node).(*pg.Node) }
+func cloneNode(node *pg.Node) *pg.Node { return proto.Clone(node).(*pg.Node) }
 
-// targets parses an output list, without the word SELECT.
-func targets(list string) []*pg.Node {
-	node, ok := parseOne("SELECT " + list)
+// parseTargets parses an output list, without the word SELECT.
+func parseTargets(list string) []*pg.Node {
+	node, ok := parseStatement("SELECT " + list)
 	if !ok {
 		return nil
 	}

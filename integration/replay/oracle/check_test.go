@@ -82,13 +82,13 @@ func TestCheckTimes(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		txns, stored string
-		want         Verdict
+		want         BrokenRule
 	}{
 		{"1 1 2 committed | @noon *5:x", "noon", ""}, {"1 1 2 committed | *5:x @noon", "noon", ""}, {"1 1 2 committed | *5:x", "noon", ""},
 		{"1 1 2 committed | @noon *5:x", "midnight", Untrue}, {"1 1 2 committed | *5:x @noon", "midnight", Untrue},
 	} {
-		found := Check(&History{Txns: txns(t, test.txns), Marks: map[int]string{5: "x"}, Times: map[int]string{5: test.stored}})
-		if got := append(found, Violation{})[0].Verdict; got != test.want {
+		found := CheckHistory(&History{Txns: txns(t, test.txns), Marks: map[int]string{5: "x"}, Times: map[int]string{5: test.stored}})
+		if got := append(found, Violation{})[0].Rule; got != test.want {
 			t.Errorf("%s, stored at %s: %q, want %q", test.txns, test.stored, got, test.want)
 		}
 	}
@@ -100,7 +100,7 @@ func TestCheck(t *testing.T) {
 		name, txns string
 		lists      map[int][]int
 		marks      map[int]string
-		want       Verdict // the first one
+		want       BrokenRule // the first one
 	}{
 		{name: "nothing"},
 		{"one after the other", "1 1 2 committed | 1= +1:1\n 2 3 4 committed | 1=1 +1:2 1=1.2", map[int][]int{1: {1, 2}}, nil, ""},
@@ -147,10 +147,10 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			found := Check(&History{Txns: txns(t, test.txns), Lists: test.lists, Marks: test.marks})
-			var got Verdict
+			found := CheckHistory(&History{Txns: txns(t, test.txns), Lists: test.lists, Marks: test.marks})
+			var got BrokenRule
 			if len(found) > 0 {
-				got = found[0].Verdict
+				got = found[0].Rule
 			}
 			if got != test.want {
 				t.Errorf("found %q, want %q\n%v", got, test.want, found)
@@ -166,7 +166,7 @@ func TestStory(t *testing.T) {
 		Txns:  txns(t, "1 1 2 committed | +1:1 +2:1\n 2 3 4 committed | 1=1 +1:2\n 3 5 6 committed | 1=1.2 2=1 +3:3\n 4 5 9 committed | 1=1 3=3"),
 		Lists: map[int][]int{1: {1, 2}, 2: {1}, 3: {3}},
 	}
-	found := Check(h)
+	found := CheckHistory(h)
 	if len(found) != 1 || len(found[0].Txns) != 3 {
 		t.Fatalf("%v", found)
 	}

@@ -7,26 +7,26 @@ import (
 	"strings"
 )
 
-// node is an event in the graph: a snapshot, a commit, or a moment of the clock.
-type node int
+// eventNode is an event in the graph: a snapshot, a commit, or a moment of the clock.
+type eventNode int
 
-func start(t *txn) node  { return node(2 * t.number) }
-func commit(t *txn) node { return node(2*t.number + 1) }
+func startNode(t *checkedTxn) eventNode  { return eventNode(2 * t.number) }
+func commitNode(t *checkedTxn) eventNode { return eventNode(2*t.number + 1) }
 
-// edge says that one event precedes another, and why.
-type edge struct {
-	from, to node
+// orderEdge says that one event precedes another, and why.
+type orderEdge struct {
+	from, to eventNode
 	format   string // "" for what goes without saying
 	args     [3]int
 }
 
-func (c *checker) edge(from, to node, format string, args ...int) {
-	e := edge{from: from, to: to, format: format}
+func (c *historyChecker) addEdge(from, to eventNode, format string, args ...int) {
+	e := orderEdge{from: from, to: to, format: format}
 	copy(e.args[:], args)
 	c.edges = append(c.edges, e)
 }
 
-func (e *edge) String() string {
+func (e *orderEdge) String() string {
 	args := make([]any, strings.Count(e.format, "%d"))
 	for i := range args {
 		args[i] = e.args[i]
@@ -34,17 +34,17 @@ func (e *edge) String() string {
 	return fmt.Sprintf(e.format, args...)
 }
 
-// clock adds the edges that follow from time: a snapshot contains every commit that was acknowledged before the
+// addClockEdges adds the edges that follow from time: a snapshot contains every commit that was acknowledged before the
 // transaction began. A chain of moments connects commits and snapshots, so that each transaction adds only two edges.
-func (c *checker) clock() (nodes int) {
+func (c *historyChecker) addClockEdges() (nodes int) {
 	type moment struct {
 		at    int64
-		t     *txn
+		t     *checkedTxn
 		acked bool
 	}
 	var moments []moment
 	for _, t := range c.txns {
-		c.edge(start(t), commit(t), "")
+		c.addEdge(startNode(t), commitNode(t), "")
 		moments = append(moments, moment{t.Began, t, false})
 		if t.Outcome == Committed {
 			moments = append(moments, moment{t.Ended, t, true})
@@ -53,22 +53,22 @@ func (c *checker) clock() (nodes int) {
 	slices.SortFunc(moments, func(a, b moment) int { return cmp.Compare(a.at, b.at) })
 	nodes = 2 * len(c.txns)
 	for i, m := range moments {
-		tick := node(nodes + i)
+		tick := eventNode(nodes + i)
 		if i > 0 {
-			c.edge(tick-1, tick, "")
+			c.addEdge(tick-1, tick, "")
 		}
 		if m.acked {
-			c.edge(commit(m.t), tick, "T%d was acknowledged at %d", m.t.ID, int(m.at))
+			c.addEdge(commitNode(m.t), tick, "T%d was acknowledged at %d", m.t.ID, int(m.at))
 		} else {
-			c.edge(tick, start(m.t), "T%d began at %d", m.t.ID, int(m.at))
+			c.addEdge(tick, startNode(m.t), "T%d began at %d", m.t.ID, int(m.at))
 		}
 	}
 	return nodes + len(moments)
 }
 
-// cycle returns the shortest cycle of the graph as a Violation, nil if there is none.
-func (c *checker) cycle() *Violation {
-	nodes := c.clock()
+// findCycle returns the shortest cycle of the graph as a Violation, nil if there is none.
+func (c *historyChecker) findCycle() *Violation {
+	nodes := c.addClockEdges()
 	out := make([][]int, nodes) // edges by where they begin
 	in := make([]int, nodes)
 	for i, e := range c.edges {
@@ -76,10 +76,10 @@ func (c *checker) cycle() *Violation {
 		in[e.to]++
 	}
 	// The loop removes nodes without incoming edges, until only cycles and paths from them remain.
-	var free []node
+	var free []eventNode
 	for n, edges := range in {
 		if edges == 0 {
-			free = append(free, node(n))
+			free = append(free, eventNode(n))
 		}
 	}
 	for len(free) > 0 {
@@ -97,26 +97,26 @@ func (c *checker) cycle() *Violation {
 		if in[n] == 0 {
 			continue
 		}
-		if path := c.around(node(n), out, in, len(shortest)); path != nil {
+		if path := c.shortestLoop(eventNode(n), out, in, len(shortest)); path != nil {
 			shortest = path
 		}
 	}
 	if shortest == nil {
 		return nil
 	}
-	return c.story(shortest)
+	return c.describeCycle(shortest)
 }
 
-// around returns the shortest path from a node back to itself over the remaining nodes. It returns nil if no path has
-// fewer edges than limit (0: any).
-func (c *checker) around(from node, out [][]int, in []int, limit int) []int {
+// shortestLoop returns the shortest path from a node back to itself over the remaining nodes. It returns nil if no path
+// has fewer edges than limit (0: any).
+func (c *historyChecker) shortestLoop(from eventNode, out [][]int, in []int, limit int) []int {
 	type step struct {
-		n            node
+		n            eventNode
 		edge, before int // how it was reached: an edge, from a step
 		length       int
 	}
 	steps := []step{{n: from, before: -1}}
-	seen := map[node]bool{}
+	seen := map[eventNode]bool{}
 	for i := 0; i < len(steps); i++ {
 		s := steps[i]
 		if limit > 0 && s.length+1 >= limit {
@@ -141,15 +141,15 @@ func (c *checker) around(from node, out [][]int, in []int, limit int) []int {
 	return nil
 }
 
-func (c *checker) story(path []int) *Violation {
-	v := Violation{Verdict: Cycle}
+func (c *historyChecker) describeCycle(path []int) *Violation {
+	v := Violation{Rule: Cycle}
 	var why []string
 	for _, i := range path {
 		e := &c.edges[i]
 		if e.format != "" {
 			why = append(why, e.String())
 		}
-		for _, n := range []node{e.from, e.to} {
+		for _, n := range []eventNode{e.from, e.to} {
 			if t := int(n) / 2; t < len(c.txns) && !slices.Contains(v.Txns, c.txns[t].Txn) {
 				v.Txns = append(v.Txns, c.txns[t].Txn)
 			}

@@ -21,12 +21,12 @@ func (o Outcome) String() string {
 	return [...]string{"aborted", "committed", "unknown"}[o]
 }
 
-// Kind is the kind of an operation, Op.
-type Kind uint8
+// OpKind is the kind of an operation, Op.
+type OpKind uint8
 
 const (
 	// Read saw the list Seen under Key, including the transaction's own writes.
-	Read Kind = iota
+	Read OpKind = iota
 	// Lock is a Read with FOR UPDATE.
 	Lock
 	// Append added the element Write to the list under Key.
@@ -46,13 +46,13 @@ const (
 	Back
 )
 
-func (k Kind) String() string {
+func (k OpKind) String() string {
 	return [...]string{"read", "lock", "append", "missed", "mark", "drawn", "now", "savepoint", "rollback to"}[k]
 }
 
 // Op is an operation of a transaction, or an answer to one.
 type Op struct {
-	Kind  Kind
+	Kind  OpKind
 	Key   int
 	Write int
 	Seen  []int
@@ -62,7 +62,7 @@ type Op struct {
 func (o Op) String() string {
 	switch o.Kind {
 	case Read, Lock:
-		return fmt.Sprintf("%v %d: %s", o.Kind, o.Key, list(o.Seen))
+		return fmt.Sprintf("%v %d: %s", o.Kind, o.Key, formatList(o.Seen))
 	case Append, Missed:
 		return fmt.Sprintf("%v %d to %d", o.Kind, o.Write, o.Key)
 	case Mark:
@@ -73,8 +73,8 @@ func (o Op) String() string {
 	return fmt.Sprintf("%v %s", o.Kind, o.Value)
 }
 
-// list returns the length and the end of a list, where the latest writes are.
-func list(ids []int) string {
+// formatList returns the length and the end of a list, where the latest writes are.
+func formatList(ids []int) string {
 	const enough = 8
 	if len(ids) <= enough {
 		return fmt.Sprint(ids)
@@ -107,13 +107,13 @@ func (t *Txn) String() string {
 	return b.String()
 }
 
-// writes reports whether the transaction has tried to change the database.
-func (t *Txn) writes() bool {
+// requestsChange reports whether the transaction has tried to change the database.
+func (t *Txn) requestsChange() bool {
 	return slices.ContainsFunc(t.Ops, func(op Op) bool { return op.Kind == Append || op.Kind == Missed || op.Kind == Mark })
 }
 
-// undone reports for each operation whether a Back has undone it.
-func (t *Txn) undone() []bool {
+// undoneOps reports for each operation whether a Back has undone it.
+func (t *Txn) undoneOps() []bool {
 	undone := make([]bool, len(t.Ops))
 	for i, op := range t.Ops {
 		if op.Kind != Back {
@@ -134,89 +134,89 @@ type History struct {
 	Times map[int]string // now() as each row has it; "" for none
 }
 
-// Verdict names a rule that a history breaks.
-type Verdict string
+// BrokenRule names a rule that a history breaks.
+type BrokenRule string
 
 const (
-	Lost       Verdict = "an acknowledged write is missing"
-	Twice      Verdict = "a write was applied twice"
-	Undead     Verdict = "a write of a transaction that did not commit is there"
-	Partial    Verdict = "a transaction is there in part"
-	Alien      Verdict = "a write that nobody made is there"
-	Phantom    Verdict = "a read of what never was committed"
-	Torn       Verdict = "a read of half a transaction"
-	LostUpdate Verdict = "a write on top of what the transaction did not read"
-	Cycle      Verdict = "no order of snapshots and commits explains it"
-	Untrue     Verdict = "a value told is not the value committed"
-	NotUnique  Verdict = "two transactions were told one number of a sequence"
-	SentTwice  Verdict = "one transaction committed more than once"
-	SentAfter  Verdict = "sent again after its outcome was unknown"
-	Unlogged   Verdict = "told and recorded outcome differ"
+	Lost       BrokenRule = "an acknowledged write is missing"
+	Twice      BrokenRule = "a write was applied twice"
+	Undead     BrokenRule = "a write of a transaction that did not commit is there"
+	Partial    BrokenRule = "a transaction is there in part"
+	Alien      BrokenRule = "a write that nobody made is there"
+	Phantom    BrokenRule = "a read of what never was committed"
+	Torn       BrokenRule = "a read of half a transaction"
+	LostUpdate BrokenRule = "a write on top of what the transaction did not read"
+	Cycle      BrokenRule = "no order of snapshots and commits explains it"
+	Untrue     BrokenRule = "a value told is not the value committed"
+	NotUnique  BrokenRule = "two transactions were told one number of a sequence"
+	SentTwice  BrokenRule = "one transaction committed more than once"
+	SentAfter  BrokenRule = "sent again after its outcome was unknown"
+	Unlogged   BrokenRule = "told and recorded outcome differ"
 )
 
 // Violation is one violation of a rule by a history.
 type Violation struct {
-	Verdict Verdict
-	Text    string
-	Txns    []*Txn // those in it
+	Rule BrokenRule
+	Text string
+	Txns []*Txn // those in it
 }
 
 func (v Violation) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n", v.Verdict, v.Text)
+	fmt.Fprintf(&b, "%s: %s\n", v.Rule, v.Text)
 	for _, t := range v.Txns {
 		b.WriteString(t.String())
 	}
 	return b.String()
 }
 
-// Check returns the violations that it finds, the simplest first. Of all cycles it returns the shortest one.
-func Check(h *History) []Violation {
-	c := &checker{history: h, writes: make(map[place]*write)}
-	c.gather()
-	c.final()
-	c.settle()
-	c.marks()
+// CheckHistory returns the violations that it finds, the simplest first. Of all cycles it returns the shortest one.
+func CheckHistory(h *History) []Violation {
+	c := &historyChecker{history: h, writes: make(map[listElement]*listWrite)}
+	c.indexWrites()
+	c.checkFinalLists()
+	c.settleOutcomes()
+	c.checkMarks()
 	for _, t := range c.txns {
-		c.reads(t)
+		c.checkReads(t)
 	}
-	if cycle := c.cycle(); cycle != nil {
+	if cycle := c.findCycle(); cycle != nil {
 		c.found = append(c.found, *cycle)
 	}
 	return c.found
 }
 
-// place names an element of a list.
-type place struct{ key, write int }
+// listElement names an element of a list.
+type listElement struct{ key, write int }
 
-// write is a write to a list, an Append or a Missed.
-type write struct {
-	by     *txn
+// listWrite is a write to a list, an Append or a Missed.
+type listWrite struct {
+	by     *checkedTxn
 	missed bool  // or undone
 	at     []int // where it stands in the final list
 }
 
-// txn is a transaction with what the checker has derived about it.
-type txn struct {
+// checkedTxn is a transaction with what the checker has derived about it.
+type checkedTxn struct {
 	*Txn
 	number int
 	// applied reports that the transaction has certainly committed. For an unknown outcome the final content of the
 	// database decides.
 	applied bool
-	writes  []place // in order
+	writes  []listElement // in order
 	marks   []int
 	undone  []bool // of its ops
 }
 
-type checker struct {
+type historyChecker struct {
 	history *History
-	txns    []*txn
-	writes  map[place]*write
+	txns    []*checkedTxn
+	writes  map[listElement]*listWrite
 	found   []Violation
-	edges   []edge
+	edges   []orderEdge
 }
 
-func (c *checker) violate(v Verdict, txns []*txn, format string, args ...any) {
+func (c *historyChecker) addViolation(v BrokenRule, txns []*checkedTxn, format string, args ...any) {
 	each := make([]*Txn, 0, len(txns))
 	for _, t := range txns {
 		if t != nil && !slices.Contains(each, t.Txn) {

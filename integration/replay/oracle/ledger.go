@@ -20,20 +20,20 @@ type Event struct {
 	Detail      string
 }
 
-// Tag returns an SQL comment that marks statements of a transaction, for CheckLedger.
-func Tag(txn int) string { return fmt.Sprintf("/* T%d */ ", txn) }
+// TagComment returns an SQL comment that marks statements of a transaction, for CheckLedger.
+func TagComment(txn int) string { return fmt.Sprintf("/* T%d */ ", txn) }
 
-var tagged = regexp.MustCompile(`/\* T(\d+) \*/`)
+var tagPattern = regexp.MustCompile(`/\* T(\d+) \*/`)
 
-// attempt is one execution of a tagged transaction.
-type attempt struct {
+// txnAttempt is one execution of a tagged transaction.
+type txnAttempt struct {
 	session, transaction uint64
 	from, to             uint64 // events: its first tagged statement, its end
 	outcome              string // "" while it has not ended
 	cut                  bool   // its connection was cut when COMMIT had been sent
 }
 
-func (a *attempt) String() string {
+func (a *txnAttempt) String() string {
 	s := fmt.Sprintf("events %d to %d, session %d, %s", a.from, a.to, a.session, cmp.Or(a.outcome, "open"))
 	if a.cut {
 		s += ", cut at COMMIT"
@@ -52,10 +52,10 @@ func CheckLedger(txns []*Txn, events []Event) (found []Violation) {
 	attempts := attemptsOf(events)
 	for _, t := range txns {
 		tries := attempts[t.ID]
-		if len(tries) == 0 || !t.writes() {
+		if len(tries) == 0 || !t.requestsChange() {
 			continue // a read may be run again whatever became of it
 		}
-		violate := func(v Verdict, format string, args ...any) {
+		violate := func(v BrokenRule, format string, args ...any) {
 			found = append(found, Violation{v, fmt.Sprintf(format, args...) + fmt.Sprintf(": %v", tries), []*Txn{t}})
 		}
 		committed := 0
@@ -63,7 +63,7 @@ func CheckLedger(txns []*Txn, events []Event) (found []Violation) {
 			if a.outcome == "committed" {
 				committed++
 			}
-			later := slices.ContainsFunc(tries[i+1:], func(b *attempt) bool { return !b.within(a) })
+			later := slices.ContainsFunc(tries[i+1:], func(b *txnAttempt) bool { return !b.wasNestedIn(a) })
 			if later && (a.cut || a.outcome == "committed" || a.outcome == "unknown") {
 				violate(SentAfter, "T%d, attempt %d of %d", t.ID, i+1, len(tries))
 			}
@@ -79,29 +79,29 @@ func CheckLedger(txns []*Txn, events []Event) (found []Violation) {
 	return found
 }
 
-// within reports whether an attempt began, and was rolled back, while another attempt was open. The parts that a
+// wasNestedIn reports whether an attempt began, and was rolled back, while another attempt was open. The parts that a
 // transaction has discarded are attempts of this kind, in which no COMMIT is sent.
-func (a *attempt) within(other *attempt) bool {
+func (a *txnAttempt) wasNestedIn(other *txnAttempt) bool {
 	return a.outcome == "rolled back" && a.session != other.session && a.from > other.from && a.to < other.to
 }
 
-func attemptsOf(events []Event) map[int][]*attempt {
-	all := make(map[int][]*attempt)
-	open := make(map[uint64][]*attempt) // by session
+func attemptsOf(events []Event) map[int][]*txnAttempt {
+	all := make(map[int][]*txnAttempt)
+	open := make(map[uint64][]*txnAttempt) // by session
 	// cut and cutAtCommit describe connections that were cut, by session. A statement under way at a cut is in the ledger
 	// only after PostgreSQL has answered it, which follows the cut.
 	cut, cutAtCommit := make(map[uint64]uint64), make(map[uint64]bool)
 	for _, e := range events {
 		switch e.Kind {
 		case "statement":
-			m := tagged.FindStringSubmatch(e.SQL)
+			m := tagPattern.FindStringSubmatch(e.SQL)
 			if m == nil {
 				continue
 			}
 			id, _ := strconv.Atoi(m[1])
-			same := func(a *attempt) bool { return a.session == e.Session && a.transaction == e.Transaction }
+			same := func(a *txnAttempt) bool { return a.session == e.Session && a.transaction == e.Transaction }
 			if !slices.ContainsFunc(all[id], same) {
-				a := &attempt{session: e.Session, transaction: e.Transaction, from: e.Seq, cut: cutAtCommit[e.Session]}
+				a := &txnAttempt{session: e.Session, transaction: e.Transaction, from: e.Seq, cut: cutAtCommit[e.Session]}
 				if at, yes := cut[e.Session]; yes {
 					a.from = at
 				}
@@ -125,11 +125,11 @@ func attemptsOf(events []Event) map[int][]*attempt {
 					a.outcome, a.to = e.Outcome, e.Seq
 				}
 			}
-			open[e.Session] = slices.DeleteFunc(open[e.Session], func(a *attempt) bool { return a.outcome != "" })
+			open[e.Session] = slices.DeleteFunc(open[e.Session], func(a *txnAttempt) bool { return a.outcome != "" })
 		}
 	}
 	for _, tries := range all {
-		slices.SortStableFunc(tries, func(a, b *attempt) int { return cmp.Compare(a.from, b.from) })
+		slices.SortStableFunc(tries, func(a, b *txnAttempt) int { return cmp.Compare(a.from, b.from) })
 	}
 	return all
 }

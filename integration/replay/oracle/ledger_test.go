@@ -23,7 +23,7 @@ func events(t *testing.T, text string) (all []Event) {
 		switch e.Kind {
 		case "statement":
 			fmt.Sscan(what, &e.Transaction, &tag)
-			e.SQL = "UPDATE " + Tag(tag) + "register SET ..."
+			e.SQL = "UPDATE " + TagComment(tag) + "register SET ..."
 		case "fault":
 			e.Outcome, e.Detail = "cut", what
 		case "transaction":
@@ -41,7 +41,7 @@ func TestCheckLedger(t *testing.T) {
 		name   string
 		txn    *Txn
 		ledger string
-		want   []Verdict
+		want   []BrokenRule
 	}{
 		{"once", writes(Committed), "1 statement 1 7\n1 transaction 1 committed", nil},
 		{"of another", writes(Committed), "1 statement 1 8\n1 transaction 1 aborted", nil},
@@ -55,19 +55,19 @@ func TestCheckLedger(t *testing.T) {
 		{"a read, twice", &Txn{ID: 7, Outcome: Committed, Ops: []Op{{Kind: Read}}},
 			"1 statement 1 7\n1 transaction 1 committed\n2 statement 1 7\n2 transaction 1 committed", nil},
 
-		{"twice", writes(Committed), "1 statement 1 7\n1 transaction 1 committed\n2 statement 1 7\n2 transaction 1 committed", []Verdict{SentAfter, SentTwice}},
-		{"tried after it committed", writes(Unknown), "1 statement 1 7\n1 transaction 1 committed\n2 statement 1 7\n2 transaction 1 lost", []Verdict{SentAfter}},
-		{"sent again behind COMMIT", writes(Committed), "1 statement 1 7\n1 fault commit\n1 transaction 1 lost\n2 statement 1 7\n2 transaction 1 committed", []Verdict{SentAfter}},
-		{"the same, recorded late", writes(Committed), "1 fault committing\n1 statement 1 7\n1 transaction 1 lost\n2 statement 1 7\n2 transaction 1 committed", []Verdict{SentAfter}},
-		{"sent again when nobody knew", writes(Committed), "1 statement 1 7\n1 transaction 1 unknown\n2 statement 1 7\n2 transaction 1 committed", []Verdict{SentAfter}},
-		{"denied, and committed", writes(Aborted), "1 statement 1 7\n1 transaction 1 committed", []Verdict{Unlogged}},
-		{"acknowledged, and not committed", writes(Committed), "1 statement 1 7\n1 transaction 1 lost", []Verdict{Unlogged}},
+		{"twice", writes(Committed), "1 statement 1 7\n1 transaction 1 committed\n2 statement 1 7\n2 transaction 1 committed", []BrokenRule{SentAfter, SentTwice}},
+		{"tried after it committed", writes(Unknown), "1 statement 1 7\n1 transaction 1 committed\n2 statement 1 7\n2 transaction 1 lost", []BrokenRule{SentAfter}},
+		{"sent again behind COMMIT", writes(Committed), "1 statement 1 7\n1 fault commit\n1 transaction 1 lost\n2 statement 1 7\n2 transaction 1 committed", []BrokenRule{SentAfter}},
+		{"the same, recorded late", writes(Committed), "1 fault committing\n1 statement 1 7\n1 transaction 1 lost\n2 statement 1 7\n2 transaction 1 committed", []BrokenRule{SentAfter}},
+		{"sent again when nobody knew", writes(Committed), "1 statement 1 7\n1 transaction 1 unknown\n2 statement 1 7\n2 transaction 1 committed", []BrokenRule{SentAfter}},
+		{"denied, and committed", writes(Aborted), "1 statement 1 7\n1 transaction 1 committed", []BrokenRule{Unlogged}},
+		{"acknowledged, and not committed", writes(Committed), "1 statement 1 7\n1 transaction 1 lost", []BrokenRule{Unlogged}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			var got []Verdict
+			var got []BrokenRule
 			for _, v := range CheckLedger([]*Txn{test.txn}, events(t, test.ledger)) {
-				got = append(got, v.Verdict)
+				got = append(got, v.Rule)
 			}
 			if !slices.Equal(got, test.want) {
 				t.Errorf("found %q, want %q", got, test.want)

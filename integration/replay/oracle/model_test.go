@@ -42,7 +42,7 @@ func (s *store) begin(t *Txn, r *rand.Rand) *session {
 	return &session{Txn: t, snapshot: at, writes: map[int][]int{}, locked: map[int]bool{}}
 }
 
-func (s *store) read(x *session, key int, kind Kind) {
+func (s *store) read(x *session, key int, kind OpKind) {
 	base := s.old[x.snapshot][key]
 	if s.flaw == "reads what is committed meanwhile" {
 		base = s.lists[key]
@@ -149,7 +149,7 @@ func TestRightStore(t *testing.T) {
 		flag.Set("rapid.seed", "1")
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		if found := Check(play(rapid.Uint64().Draw(t, "seed"), "")); len(found) > 0 {
+		if found := CheckHistory(play(rapid.Uint64().Draw(t, "seed"), "")); len(found) > 0 {
 			t.Fatal(found[0])
 		}
 	})
@@ -158,7 +158,7 @@ func TestRightStore(t *testing.T) {
 // And it finds each flaw, in most runs, as what it is.
 func TestFlaws(t *testing.T) {
 	t.Parallel()
-	for flaw, want := range map[string][]Verdict{
+	for flaw, want := range map[string][]BrokenRule{
 		"stale snapshots":                   {Cycle},
 		"reads what is committed meanwhile": {Cycle},
 		"the last writer wins":              {Lost},
@@ -173,14 +173,14 @@ func TestFlaws(t *testing.T) {
 			t.Parallel()
 			const runs = 50
 			caught := 0
-			seen := map[Verdict]int{}
+			seen := map[BrokenRule]int{}
 			for seed := range uint64(runs) {
-				found := Check(play(seed, flaw))
+				found := CheckHistory(play(seed, flaw))
 				if len(found) > 0 {
 					caught++
 				}
 				for _, v := range found {
-					seen[v.Verdict]++
+					seen[v.Rule]++
 				}
 			}
 			if caught < runs/2 {

@@ -25,9 +25,9 @@ type Source struct {
 	Flags []string
 }
 
-// Ready writes the file and sets the variables of the source, and returns the arguments of config.Load and
-// config.Gather.
-func (s Source) Ready(t *testing.T) (path string, flags *pflag.FlagSet) {
+// Prepare writes the file and sets the variables of the source, and returns the arguments of config.Load and
+// config.LoadWithProblems.
+func (s Source) Prepare(t *testing.T) (path string, flags *pflag.FlagSet) {
 	t.Helper()
 	for _, variable := range os.Environ() {
 		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, config.EnvPrefix) {
@@ -55,17 +55,17 @@ func (s Source) Ready(t *testing.T) (path string, flags *pflag.FlagSet) {
 // MustLoad loads a source without problems.
 func (s Source) MustLoad(t *testing.T) *config.Config {
 	t.Helper()
-	c, err := config.Load(s.Ready(t))
+	c, err := config.Load(s.Prepare(t))
 	if err != nil {
 		t.Fatalf("problems:\n%v", err)
 	}
 	return c
 }
 
-// Problems loads a wrong configuration and returns its problems, without the path of its file.
-func (s Source) Problems(t *testing.T) []string {
+// LoadProblems loads a wrong configuration and returns its problems, without the path of its file.
+func (s Source) LoadProblems(t *testing.T) []string {
 	t.Helper()
-	path, flags := s.Ready(t)
+	path, flags := s.Prepare(t)
 	_, err := config.Load(path, flags)
 	bad, ok := errors.AsType[*config.Error](err)
 	if !ok {
@@ -73,22 +73,22 @@ func (s Source) Problems(t *testing.T) []string {
 	}
 	var lines []string
 	for _, line := range bad.Problems {
-		lines = append(lines, Nameless(line, path))
+		lines = append(lines, RemovePath(line, path))
 	}
 	return lines
 }
 
-// Nameless returns a text without the path of a test's file.
-func Nameless(text, path string) string {
+// RemovePath returns a text without the path of a test's file.
+func RemovePath(text, path string) string {
 	if path == "" {
 		return text
 	}
 	return strings.ReplaceAll(text, path, "FILE")
 }
 
-// Other returns a valid value of the key that differs from its default and depends on n. text has the form for a
-// variable or a flag.
-func Other(k *config.Key, n int) (text string, value any) {
+// NonDefaultValue returns a valid value of the key that differs from its default and depends on n. text has the form
+// for a variable or a flag.
+func NonDefaultValue(k *config.Key, n int) (text string, value any) {
 	switch k.Default.(type) {
 	case float64:
 		return fmt.Sprintf("%.1f", float64(n)+0.5), float64(n) + 0.5
@@ -109,5 +109,5 @@ func Other(k *config.Key, n int) (text string, value any) {
 			value = k.Choices[n%len(k.Choices)]
 		}
 	}
-	return k.Plain(value), value
+	return k.PlainText(value), value
 }
