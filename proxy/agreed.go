@@ -69,8 +69,8 @@ func (s *session) prepareForClient(cs *clientStatement) (*serverStatement, error
 	if s.wouldReparseDifferently(cs, tmpl, epoch) {
 		return nil, errOtherReading
 	}
-	// A statement that was never described binds the client to no columns. If the backend must prepare it after a
-	// change of the schema, the description at its Parse counts.
+	// A statement that was never described binds the client to no columns. If the backend must prepare it after a change of
+	// the schema, the description at its Parse counts.
 	promise := cs.described
 	if promise == nil && cs.epoch != s.schemaEpoch() && !s.b.prepared.hasInEpoch(tmpl, epoch) {
 		promise = cs.known

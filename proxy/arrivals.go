@@ -53,8 +53,8 @@ func (srv *Server) startClient(conn net.Conn, keptAlive bool) bool {
 		return false
 	case in == nil:
 		srv.metrics.CountStartupRefusal(metrics.RefusedClients)
-		// The socket's buffer has room for the error, unless the kernel is short of memory. A client that has already
-		// sent something may not receive it.
+		// The socket's buffer has room for the error, unless the kernel is short of memory. A client that has already sent
+		// something may not receive it.
 		conn.SetWriteDeadline(time.Now().Add(refusalWriteTimeout))
 		conn.Write(errTooManyClients(srv.cfg.MaxClients).Append(nil))
 		conn.Close()

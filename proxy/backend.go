@@ -37,13 +37,13 @@ type backend struct {
 	mayHaveUnseenSettings bool
 	// leftState records whether functions may have left other state on the server (see leftbehind.go).
 	leftState remains.StateTrace
-	// reported holds the server's parameters by its latest reports. dialled holds those at the start of the connection,
-	// and idle those at the end of the last transaction.
+	// reported holds the server's parameters by its latest reports. dialled holds those at the start of the connection, and
+	// idle those at the end of the last transaction.
 	reported, dialled, idle *settings.Reports
 	// status is the status byte of the last ReadyForQuery: 'I', 'T' or 'E'.
 	status byte
-	// reading is how the server parses texts now, by the settings that it reports (standard_conforming_strings, say);
-	// usual is how the server parsed them when the connection was dialled.
+	// reading is how the server parses texts now, by the settings that it reports (standard_conforming_strings, say); usual
+	// is how the server parsed them when the connection was dialled.
 	reading, usual rewrite.ReadingMode
 	// sequences records the sequences that clients may have used on this backend.
 	sequences sequence.BackendRecord

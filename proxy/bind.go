@@ -16,12 +16,12 @@ import (
 // whole is set.
 type pendingBind struct {
 	cs *clientStatement
-	// total is the frame's length. portal, stmt and rest are its parts; rest may have arrived incompletely. They are
-	// valid until the next read from the client.
+	// total is the frame's length. portal, stmt and rest are its parts; rest may have arrived incompletely. They are valid
+	// until the next read from the client.
 	total              int
 	portal, stmt, rest []byte
-	// whole is set if the frame was read from the client's stream as a whole, or if Sluice itself made the Bind. Then
-	// rest is complete.
+	// whole is set if the frame was read from the client's stream as a whole, or if Sluice itself made the Bind. Then rest
+	// is complete.
 	whole bool
 	// cursor is the cursor whose portal Sluice itself opens; nil for a Bind of the client.
 	cursor *cursor

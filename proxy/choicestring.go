@@ -134,8 +134,7 @@ func (c *piecewiseScript) runPieces() error {
 		case err != nil:
 			return err
 		case ran.Failed, stopped != nil:
-			// ROLLBACK of Sluice's block undoes its statements and choices. A block of the client's is left to the
-			// client.
+			// ROLLBACK of Sluice's block undoes its statements and choices. A block of the client's is left to the client.
 			if err := c.endOwnBlock("ROLLBACK"); err != nil {
 				return err
 			}

@@ -97,20 +97,19 @@ type Config struct {
 	// IdleTransactionTimeout ends a session that is idle inside a transaction, with error 25P03; 0: never.
 	IdleTransactionTimeout time.Duration
 
-	// BackendPathLimit bounds how long the server's host may leave packets unacknowledged, and ClientPathLimit how long
-	// a client may that has a backend; 0: no bound.
+	// BackendPathLimit bounds how long the server's host may leave packets unacknowledged, and ClientPathLimit how long a
+	// client may that has a backend; 0: no bound.
 	BackendPathLimit, ClientPathLimit time.Duration
 
-	// MaxMessageBytes is the longest message that the server accepts. Sluice refuses a longer one before it sends any
-	// of it. 0: no bound.
+	// MaxMessageBytes is the longest message that the server accepts. Sluice refuses a longer one before it sends any of
+	// it. 0: no bound.
 	MaxMessageBytes int
 	// AnswerTimeout bounds the server's answer to a request of Sluice itself; 0: 5 s.
 	AnswerTimeout time.Duration
 	// SilenceTimeout bounds how long the server may send nothing while it owes an answer; 0: no bound.
 	SilenceTimeout time.Duration
 
-	// CommitGrace is how long a turn that may commit continues after its client has disconnected; 0: until the turn
-	// ends.
+	// CommitGrace is how long a turn that may commit continues after its client has disconnected; 0: until the turn ends.
 	CommitGrace time.Duration
 
 	// MaxPins bounds sessions that keep a backend; further ones get error 53300.
@@ -120,8 +119,8 @@ type Config struct {
 	// ForwardCancel sends clients' cancel requests to the server.
 	ForwardCancel bool
 
-	// IgnoredSettings lists settings that Sluice answers and counts, but does not send to DSQL. "name=value" ignores
-	// only that harmless value.
+	// IgnoredSettings lists settings that Sluice answers and counts, but does not send to DSQL. "name=value" ignores only
+	// that harmless value.
 	IgnoredSettings []string
 	// ReapplyApplicationName sets the client's application_name on each backend that the client gets.
 	ReapplyApplicationName bool
@@ -135,11 +134,11 @@ type Config struct {
 	// PreparedBytesPerClient bounds the texts of one client's prepared statements, in bytes. PreparedTotalBytes bounds
 	// those of all clients, cached descriptions included: see textCost.
 	PreparedBytesPerClient, PreparedTotalBytes int
-	// StoredBytes bounds the rows of one session's cursors WITH HOLD, StoredTotalBytes those of all sessions; 0: WITH
-	// HOLD is refused.
+	// StoredBytes bounds the rows of one session's cursors WITH HOLD, StoredTotalBytes those of all sessions; 0: WITH HOLD
+	// is refused.
 	StoredBytes, StoredTotalBytes int
-	// MemoryBytesPerClient bounds the state of one client, in bytes. MemoryTotalBytes bounds that of all clients,
-	// without prepared texts and rows of cursors WITH HOLD. It may be a quarter of MemoryLimit at most.
+	// MemoryBytesPerClient bounds the state of one client, in bytes. MemoryTotalBytes bounds that of all clients, without
+	// prepared texts and rows of cursors WITH HOLD. It may be a quarter of MemoryLimit at most.
 	MemoryBytesPerClient, MemoryTotalBytes int
 	// MemoryLimit is the process's GOMEMLIMIT in bytes. Above nine tenths of it no new work is begun. 0: no limit.
 	MemoryLimit int64
@@ -148,8 +147,8 @@ type Config struct {
 	// DescribeMemory is how long Sluice answers Describe from its cache after the server has confirmed the answer; 0:
 	// never. Clients may see a change of the schema that much later.
 	DescribeMemory time.Duration
-	// MaxStatementBytes bounds a Query or Parse frame that Sluice parses. A longer Query passes to the server unparsed;
-	// a longer Parse is refused.
+	// MaxStatementBytes bounds a Query or Parse frame that Sluice parses. A longer Query passes to the server unparsed; a
+	// longer Parse is refused.
 	MaxStatementBytes int
 
 	// WatchMapped refuses texts that name a table with mapped columns, if the planner itself maps none.
@@ -158,12 +157,11 @@ type Config struct {
 	// MaySet lists the configuration keys that a client may set for itself, at startup or by SET (rewrite.ClientOptions).
 	// Other keys are refused.
 	MaySet []string
-	// Users holds the options of each login name. They need no entry in MaySet, and a client's own options override
-	// them.
+	// Users holds the options of each login name. They need no entry in MaySet, and a client's own options override them.
 	Users map[string]rewrite.ClientOptions
 
-	// Locks has the lease terms of advisory locks, which are rows of a table; rewrite.Rules.Advisory turns such locks
-	// on. LockClock measures leases, and must run on while the machine is suspended; nil: Go's clock.
+	// Locks has the lease terms of advisory locks, which are rows of a table; rewrite.Rules.Advisory turns such locks on.
+	// LockClock measures leases, and must run on while the machine is suspended; nil: Go's clock.
 	Locks     advisory.LeaseTerms
 	LockClock func() time.Duration
 

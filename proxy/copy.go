@@ -202,8 +202,8 @@ func (s *session) fillClientWhileRelaying() error {
 	}
 }
 
-// fillClientOnly waits for the client once no reply is pending. A cancel has nothing to stop then. Wake-ups are
-// ignored within a turn, except that of the cut at the end of a drain.
+// fillClientOnly waits for the client once no reply is pending. A cancel has nothing to stop then. Wake-ups are ignored
+// within a turn, except that of the cut at the end of a drain.
 func (s *session) fillClientOnly() error {
 	if !s.t.featureReads {
 		defer s.suspendCancel()()

@@ -83,8 +83,8 @@ func (s *session) runCursorQuery(plan *rewrite.Plan, st *rewrite.Statement) erro
 func (s *session) runCursorStatement(st *rewrite.Statement) error {
 	c := st.Cursor
 	switch {
-	// As in PostgreSQL, a failed block is reported first, then an error of the query, then a DECLARE outside a block.
-	// The server reports a duplicate name at the Bind.
+	// As in PostgreSQL, a failed block is reported first, then an error of the query, then a DECLARE outside a block. The
+	// server reports a duplicate name at the Bind.
 	case s.txStatus() == 'E':
 		return errAborted
 	case c == nil:
@@ -103,8 +103,7 @@ func (s *session) runCursorStatement(st *rewrite.Statement) error {
 	return s.declareCursor(c, &cs, noParameters, true)
 }
 
-// failDeclare returns the error why of a DECLARE, unless the server refuses its query, which PostgreSQL reports
-// first.
+// failDeclare returns the error why of a DECLARE, unless the server refuses its query, which PostgreSQL reports first.
 func (s *session) failDeclare(cs *clientStatement, why *wire.Error) error {
 	if err := s.admitPlan(cs.tmpl.plan); err != nil {
 		return err

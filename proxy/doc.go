@@ -1,5 +1,5 @@
-// Package proxy speaks the Postgres protocol to clients and pairs them, for
-// one transaction at a time, with backends of a reservoir.
+// Package proxy speaks the Postgres protocol to clients and pairs them, for one transaction at a time, with backends of
+// a reservoir.
 //
 // # Who owns what
 //
@@ -13,8 +13,8 @@
 // finds none, so a late one does no harm. Write deadlines never expire on a connection that lives on: TLS would be
 // broken by it.
 //
-// A backend belongs to the reservoir, or to the session that it is lent to. Its
-// settings and its prepared statements ride on it (backend.go), and go with it.
+// A backend belongs to the reservoir, or to the session that it is lent to. Its settings and its prepared statements
+// ride on it (backend.go), and go with it.
 //
 // # What happens to a frame
 //
@@ -24,8 +24,8 @@
 // local.go, control.go (BEGIN, and the end of a block that no server has seen), savepoint.go, and strung.go (inside a
 // string of others).
 //
-// Where a transaction with DDL may be committed in parts (ddl.in_transactions), parts.go looks
-// at each text first, and runs some of it in nested turns (nested.go).
+// Where a transaction with DDL may be committed in parts (ddl.in_transactions), parts.go looks at each text first, and
+// runs some of it in nested turns (nested.go).
 //
 // Where columns are mapped (rewrite.bytea), what a text means depends on the relations of the database and on the
 // session's search path: mapping.go keeps the former, mapnames.go knows the latter, and no text is planned without.

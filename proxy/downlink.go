@@ -165,8 +165,7 @@ func (s *session) relayBuffered() error {
 		if total == 0 {
 			break
 		}
-		// Rows are most of the bytes. They are only counted: neither matched with pending replies nor awaited as a
-		// whole.
+		// Rows are most of the bytes. They are only counted: neither matched with pending replies nor awaited as a whole.
 		if (typ == wire.DataRow || typ == wire.CopyData) && !t.inspectsFrames && !t.isFenceRow() { // the hot path
 			t.rows++
 			n := min(total, src.Buffered())

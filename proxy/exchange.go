@@ -66,8 +66,8 @@ func (s *session) runTurnSteps(step func() error) error {
 			err = s.endTurnOnCut()
 		}
 		if err != nil {
-			// The session ends. The client gets the answers so far. After half a row it gets nothing: it would read further
-			// bytes as the second half.
+			// The session ends. The client gets the answers so far. After half a row it gets nothing: it would read further bytes
+			// as the second half.
 			if s.t.rest == 0 || s.t.phase == phaseAborting {
 				s.releaseWithheld() // the next write reports a write error again
 				s.flushBuffered()

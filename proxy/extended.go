@@ -60,8 +60,7 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 	if s.state == failed || !refused && s.hasEmulatedSavepoint(tmpl.plan) || s.txStatus() != 'E' && (s.answersParse(tmpl.plan) || s.isParseAccepted(tmpl)) {
 		s.srv.metrics.CountLocalAnswer(metrics.LocalParse)
 		since = s.deliveries + 1
-		// At the server, a Parse makes rows visible that earlier statements of the group wrote. increment replaces that
-		// effect.
+		// At the server, a Parse makes rows visible that earlier statements of the group wrote. increment replaces that effect.
 		s.bumpCommandCounter()
 		if s.isDescribeNext(name) {
 			s.t.parsed = waitingParse{waits: true, name: string(name), prev: prev}

@@ -210,8 +210,7 @@ func (s *session) surveyRepeatable() (k repeatableValues) {
 		k.clock = s.t.keepingWhole.clock
 		return k
 	}
-	// After ROLLBACK TO SAVEPOINT, statements that read the clock are refused. Triggers may read it too, but DSQL has
-	// none.
+	// After ROLLBACK TO SAVEPOINT, statements that read the clock are refused. Triggers may read it too, but DSQL has none.
 	ends = ends || s.t.returnSavepoint != "" || s.tx.earlierTime != nil
 	k.clock = k.clock && ends && s.srv.cfg.Kind != Postgres
 	return k

@@ -20,8 +20,7 @@ func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error 
 	case p.done:
 		return s.executeDonePortal(name, st)
 	}
-	// With a limit of one row the server would suspend a SHOW, which makes nothing visible:
-	// see counter.go.
+	// With a limit of one row the server would suspend a SHOW, which makes nothing visible: see counter.go.
 	if !h.changesNothing || limit != 1 {
 		s.bumpCommandCounter()
 	}
@@ -73,8 +72,8 @@ func (s *session) executeSavepointOrCursor(name []byte, p portal, limit uint32) 
 	return true, s.executeCursor(st, p.formats, limit)
 }
 
-// executeDiscardAll is Execute of DISCARD ALL, which PostgreSQL runs in a transaction of its
-// own: it commits at once, and what follows in the group is the first statement of another.
+// executeDiscardAll is Execute of DISCARD ALL, which PostgreSQL runs in a transaction of its own: it commits at once,
+// and what follows in the group is the first statement of another.
 func executeDiscardAll(s *session, st *rewrite.Statement, _ string) error {
 	if err := s.answerLocalStatement(st, false, false); err != nil {
 		return err
@@ -85,8 +84,8 @@ func executeDiscardAll(s *session, st *rewrite.Statement, _ string) error {
 	return nil
 }
 
-// executeDonePortal is Execute of a portal that has run: of one row there is none left. Any
-// statement without rows cannot be run again, as at the server.
+// executeDonePortal is Execute of a portal that has run: of one row there is none left. Any statement without rows
+// cannot be run again, as at the server.
 func (s *session) executeDonePortal(name []byte, st *rewrite.Statement) error {
 	if again := s.srv.handlers[st.Does].againTag; again != nil {
 		if tag := again(st); tag != "" {
@@ -96,8 +95,8 @@ func (s *session) executeDonePortal(name []byte, st *rewrite.Statement) error {
 	return errPortalDone(name)
 }
 
-// executeTxControl ends a block that has failed and that no backend knows. A portal that was
-// bound in such a block, and is run behind its end, is there no more.
+// executeTxControl ends a block that has failed and that no backend knows. A portal that was bound in such a block, and
+// is run behind its end, is there no more.
 func (s *session) executeTxControl(st *rewrite.Statement, sql string) error {
 	s.t.ranLocal = true
 	switch {

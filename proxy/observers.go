@@ -28,11 +28,13 @@ type observer struct {
 	onSettled func(s *session, committed bool)
 	// onDiscarded is called for a DISCARD ALL that Sluice answers itself.
 	onDiscarded func(s *session)
+	// onClosed is called at the end of the session, after its transaction has ended and its backend was given up.
+	onClosed func(s *session)
 }
 
 // observers lists the features in the order in which each point calls them.
 var observers = observerTable{
-	{name: "advisory locks", onDetaching: recordLocksDetached, onDiscarded: (*session).releaseAllAdvisoryLocks},
+	{name: "advisory locks", onDetaching: recordLocksDetached, onDiscarded: (*session).releaseAllAdvisoryLocks, onClosed: (*session).releaseLocksAtEnd},
 	{name: "sequences", onAttached: discardForeignSequences, onRan: recordSequenceUse, onDiscarded: (*session).recordLocalDiscard},
 	{name: "index jobs", onRan: recordIndexTxStatement, onEnded: recordIndexTxEnd},
 	{name: "unparsed texts", onRan: recordUnparsedTag},
@@ -42,7 +44,7 @@ var observers = observerTable{
 	{name: "statements", onRan: recordDeallocateAll, onDiscarded: (*session).forgetStatements},
 	{name: "portals", onDiscarded: (*session).closePortals},
 	{name: "schema", onRan: invalidateAfterDDL, onEnded: publishSchemaChange},
-	{name: "stored cursors", onEnded: endStoredCursors, onSettled: endStoredCursors, onDiscarded: (*session).dropStoredCursors},
+	{name: "stored cursors", onEnded: endStoredCursors, onSettled: endStoredCursors, onDiscarded: (*session).dropStoredCursors, onClosed: (*session).dropStoredCursors},
 	{name: "mapping", onSettled: clearPathDoubt},
 }
 
@@ -77,6 +79,10 @@ func (table observerTable) notifyDetaching(s *session) {
 
 func (table observerTable) notifyDiscarded(s *session) {
 	table.notifyEach(s, func(o *observer) func(*session) { return o.onDiscarded })
+}
+
+func (table observerTable) notifyClosed(s *session) {
+	table.notifyEach(s, func(o *observer) func(*session) { return o.onClosed })
 }
 
 func (table observerTable) notifyEnded(s *session, committed bool) {

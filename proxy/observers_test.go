@@ -16,7 +16,7 @@ func TestOrderOfObservers(t *testing.T) {
 		o := &observers[i]
 		for point, has := range map[string]bool{
 			"attached": o.onAttached != nil, "detaching": o.onDetaching != nil, "ran": o.onRan != nil, "ended": o.onEnded != nil,
-			"settled": o.onSettled != nil, "discarded": o.onDiscarded != nil,
+			"settled": o.onSettled != nil, "discarded": o.onDiscarded != nil, "closed": o.onClosed != nil,
 		} {
 			if has {
 				got[point] = append(got[point], o.name)
@@ -30,6 +30,7 @@ func TestOrderOfObservers(t *testing.T) {
 		"ended":     "index jobs, parts, schema, stored cursors",
 		"settled":   "stored cursors, mapping",
 		"discarded": "advisory locks, sequences, statements, portals, stored cursors",
+		"closed":    "advisory locks, stored cursors",
 	} {
 		if names := strings.Join(got[point], ", "); names != want {
 			t.Errorf("%s: %s, want %s", point, names, want)

@@ -68,8 +68,8 @@ type clientStatements struct {
 // statementDescription is the server's answer to a Describe. Sessions share it. Only seen changes.
 type statementDescription struct {
 	epoch uint64
-	// seen is when the server last returned this description, or bound a statement described by it. Unit: nanoseconds
-	// since the process began. See Config.DescribeMemory.
+	// seen is when the server last returned this description, or bound a statement described by it. Unit: nanoseconds since
+	// the process began. See Config.DescribeMemory.
 	seen   atomic.Int64
 	frames []byte // ParameterDescription (not for a portal), then RowDescription or NoData
 }

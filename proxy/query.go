@@ -16,8 +16,8 @@ import (
 // because the server may get other SQL than the client wrote.
 type simpleQuery struct {
 	total int
-	// frame is the whole Query message as the server will get it. nil means that the message is too long to read and
-	// is forwarded unchanged.
+	// frame is the whole Query message as the server will get it. nil means that the message is too long to read and is
+	// forwarded unchanged.
 	frame    []byte
 	plan     *rewrite.Plan
 	fullPlan *rewrite.Plan // the plan of all statements of the text, including those that Sluice answers locally
@@ -189,8 +189,8 @@ func (s *session) endFailedBlockFirst(q *simpleQuery, sql []byte) ([]byte, error
 	return behind, err
 }
 
-// queryRefusal returns the error for a text that must not reach the server, and nil for any other text. The server
-// has seen nothing of the text yet.
+// queryRefusal returns the error for a text that must not reach the server, and nil for any other text. The server has
+// seen nothing of the text yet.
 func (s *session) queryRefusal(q *simpleQuery) error {
 	var err error
 	if s.txStatus() != 'E' { // in a failed block the server itself returns the error 25P02

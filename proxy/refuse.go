@@ -20,13 +20,13 @@ var missingStatementName = "sluice_refused_" + rand.Text()
 // sendRefusal sends the client Sluice's own error e, after the answers that are still pending. Afterwards the turn has
 // ended, or its frames are skipped up to a Sync. A block has failed.
 //
-// The server's part of the turn must fail too. So Sluice sends a Bind of a statement that does not exist, and
-// replaces its error. In this way a block fails at the server, and a group outside a block is rolled back.
+// The server's part of the turn must fail too. So Sluice sends a Bind of a statement that does not exist, and replaces
+// its error. In this way a block fails at the server, and a group outside a block is rolled back.
 func (s *session) sendRefusal(e *wire.Error) error {
 	t := s.t
 	s.undoWaitingParse()
-	// With a savepoint, what the client was sent before counts for a ROLLBACK TO: the logged turn ends before the
-	// refusal. If an earlier frame failed, the server would have skipped this one.
+	// With a savepoint, what the client was sent before counts for a ROLLBACK TO: the logged turn ends before the refusal.
+	// If an earlier frame failed, the server would have skipped this one.
 	if len(s.tx.marks) > 0 {
 		if err := s.cutLogTurn(); err != nil || t.skip || t.settled {
 			return err
@@ -36,8 +36,8 @@ func (s *session) sendRefusal(e *wire.Error) error {
 	s.srv.metrics.CountErrorSent(e.Code)
 	t.deadline = time.Time{} // the turn has failed already
 	if s.state == busy || s.state == inTransaction && s.b.status == 'T' {
-		// In a block between two turns the server's block must fail too. A startup value may have failed it already:
-		// one error is enough.
+		// In a block between two turns the server's block must fail too. A startup value may have failed it already: one error
+		// is enough.
 		if err := s.ensureBackend(); err != nil && !isRefusal(err) {
 			return err
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// The queries that load the relations of the database from a backend, and the parsing of their rows. mapping.go
-// chooses the moment and the backend.
+// The queries that load the relations of the database from a backend, and the parsing of their rows. mapping.go chooses
+// the moment and the backend.
 
 // mostColumns is how many columns a database may have. DSQL allows 1,000 tables of 255 columns.
 const mostColumns = 300_000

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// A replay plans its texts again if columns are mapped. The schema change may be the cause of the conflict (OC001),
-// and a text planned by the old schema could get a wrong answer. rerun calls replan before each attempt.
+// A replay plans its texts again if columns are mapped. The schema change may be the cause of the conflict (OC001), and
+// a text planned by the old schema could get a wrong answer. rerun calls replan before each attempt.
 //
 // The same holds for a single statement whose table or column the server does not know, as after another process has
 // replaced the table. The statement is planned and sent again once, if its client has no answer yet.
@@ -91,8 +91,8 @@ type logReplanner struct {
 	now *schemaSnapshot
 	// plans maps each plan that has changed to its new plan.
 	plans map[*rewrite.Plan]*rewrite.Plan
-	// lost means that a text cannot be sent by its new plan: it is refused now, has another kind, or Sluice has
-	// answered part of it.
+	// lost means that a text cannot be sent by its new plan: it is refused now, has another kind, or Sluice has answered
+	// part of it.
 	lost bool
 }
 

@@ -64,8 +64,8 @@ type replayAttempt struct {
 	forRollbackTo   bool
 	returnSavepoint string
 	undos           []nameUndo
-	// keeping says which values that the client was sent the attempt reuses. keepsLast means that this includes the
-	// turn in progress.
+	// keeping says which values that the client was sent the attempt reuses. keepsLast means that this includes the turn in
+	// progress.
 	keeping   repeatableValues
 	keepsLast bool
 	// keepingWhole is keeping for the whole transaction, also while a discarded part is replayed.
@@ -193,8 +193,8 @@ func (s *session) canReplayAfterLoss() bool {
 	return t.logs && !t.outcome.MayCommit() && !(t.rest > 0 && t.restUncounted) && s.tx.log.Replayable() && !s.replaysOnlyForSchema()
 }
 
-// replayAfterLoss drops the lost backend and replays the transaction. If reason is not retry.Replayable, or no
-// attempt succeeds, the client gets clientErr with the reason.
+// replayAfterLoss drops the lost backend and replays the transaction. If reason is not retry.Replayable, or no attempt
+// succeeds, the client gets clientErr with the reason.
 func (s *session) replayAfterLoss(clientErr *wire.Error, reason retry.RefusalReason) error {
 	t := s.t
 	if t.originalError == nil {

@@ -63,8 +63,7 @@ type transaction struct {
 	pins           bool // its current statement pins the session
 	held           bool // the session was pinned before, so that it is replayed on that backend, for OC001 only
 	began          time.Time
-	// unknown means a replay because the server did not know a name. renamed means that such a replay was made
-	// already.
+	// unknown means a replay because the server did not know a name. renamed means that such a replay was made already.
 	unknown, renamed bool
 	savepointState
 	// at is the state of the block after the last turn. It is valid while the session is in a block that is not lost.
@@ -107,8 +106,8 @@ type logEntry struct {
 	own       replyHandler          // E: the reply to a statement of Sluice's own
 	// commits means that the turn may have committed once this frame is sent.
 	commits bool
-	// first counts the statements of a Query that belong to the log's transaction. Later ones follow its COMMIT. For
-	// a Bind it is 1 or 0.
+	// first counts the statements of a Query that belong to the log's transaction. Later ones follow its COMMIT. For a Bind
+	// it is 1 or 0.
 	first uint16
 	// undoes means that name gets prev back if the server skips the frame.
 	undoes bool

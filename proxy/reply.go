@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// reply matches each frame of the backend with the first pending reply. It updates the session and decides whether
-// the client gets the frame. relay calls reply for all frames but plain rows; replyerror.go handles errors.
+// reply matches each frame of the backend with the first pending reply. It updates the session and decides whether the
+// client gets the frame. relay calls reply for all frames but plain rows; replyerror.go handles errors.
 
 // handleBackendFrame matches one backend frame with the pending replies and returns whether the client gets the frame.
 // frame may be cut if it exceeds a buffer; total is its whole length. An error means a lost backend or the session's

@@ -209,8 +209,7 @@ func (s *session) skipToSync(head *pendingReply) error {
 	case q.empty():
 		s.t.skip = true
 	case q.first().kind != wire.Sync:
-		// The client will send no Sync: a Query followed the failed frames, at least the BEGIN that Sluice sent
-		// first.
+		// The client will send no Sync: a Query followed the failed frames, at least the BEGIN that Sluice sent first.
 		*q.first() = pendingReply{kind: wire.Sync}
 		s.addToBatch(wire.FrameSync)
 		return s.flushToBackend()

@@ -10,8 +10,8 @@ import (
 
 // The frames of the log, each written again for the backend that gets it now.
 
-// resendFrame sends one logged frame. Its effects on the session are repeated only in the turn in progress, which
-// last reports.
+// resendFrame sends one logged frame. Its effects on the session are repeated only in the turn in progress, which last
+// reports.
 func (s *session) resendFrame(f *retry.LoggedFrame[logEntry], last bool) error {
 	n := &f.Note
 	switch f.Type {

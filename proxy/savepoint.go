@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Savepoints for a server without savepoints. A savepoint is a position in the transaction's log. ROLLBACK TO is a
-// real ROLLBACK, a BEGIN, and a replay of the log up to that position, whose answers must not differ.
+// Savepoints for a server without savepoints. A savepoint is a position in the transaction's log. ROLLBACK TO is a real
+// ROLLBACK, a BEGIN, and a replay of the log up to that position, whose answers must not differ.
 
 // With retry.savepoints strict, the discarded part is compared too, on a second backend: discarded.go.
 
@@ -22,8 +22,8 @@ import (
 type savepointState struct {
 	marks []savepointMark // one for each savepoint of the log
 	binds uint64          // portals bound so far in the transaction
-	// cursors means that the transaction declared a cursor. moved is 1 + the last turn that read from a portal or
-	// cursor older than the last savepoint; 0 if none did.
+	// cursors means that the transaction declared a cursor. moved is 1 + the last turn that read from a portal or cursor
+	// older than the last savepoint; 0 if none did.
 	cursors bool
 	moved   int
 	parts   []*retry.ReplayLog[logEntry] // discarded parts: discarded.go
@@ -184,8 +184,7 @@ func (s *session) rollBackToSavepoint(name string) error {
 		return errCannotReturn(name, retry.LogFull.Detail(retry.ReplayDifference{}))
 	}
 	m := &s.tx.marks[i]
-	// Staged has the settings that the server was sent since. Settings that Sluice itself enforces never reach the
-	// server.
+	// Staged has the settings that the server was sent since. Settings that Sluice itself enforces never reach the server.
 	onlyRead := l.TurnsKeptByRollback(i) == l.TurnCount() && len(s.settings.Staged.Changes) == len(m.staged.Changes) && s.hasOnlyReadSince(l.FirstTurnAfter(i))
 	l.RollbackTo(i)
 	s.tx.marks = s.tx.marks[:i+1]

@@ -31,8 +31,8 @@ import (
 // ErrServerClosed is returned by Serve after Shutdown or Close.
 var ErrServerClosed = errors.New("proxy: server closed")
 
-// sweepEvery is how often the sweeper wakes waiting sessions so that they check their client. Sluice notices a
-// vanished client after one to two periods.
+// sweepEvery is how often the sweeper wakes waiting sessions so that they check their client. Sluice notices a vanished
+// client after one to two periods.
 const sweepEvery = time.Second
 
 // lastWordsWait bounds how long a session that is cut may write to a client that does not read. lastRequestWait bounds
@@ -43,8 +43,8 @@ const (
 	lastRequestWait = 600 * time.Millisecond
 )
 
-// Server accepts clients and runs their sessions. All sessions share its fields. A field is constant after New,
-// atomic, guarded by mu, or has a lock of its own.
+// Server accepts clients and runs their sessions. All sessions share its fields. A field is constant after New, atomic,
+// guarded by mu, or has a lock of its own.
 type Server struct {
 	cfg      Config
 	backends *reservoir.Reservoir
@@ -74,8 +74,8 @@ type Server struct {
 	hidden         remains.HiddenCallsAnswer
 	hiddenPace     question.Schedule // limits how often the query behind hidden is sent
 	sharedReports  settings.SharedReports
-	// reports caches the result of params. greetings caches the frames that answer a startup. startup does the
-	// handshake of new connections.
+	// reports caches the result of params. greetings caches the frames that answer a startup. startup does the handshake of
+	// new connections.
 	reports   atomic.Pointer[settings.Reports]
 	greetings greetingCache
 	startup   *startup.Handshaker
@@ -210,8 +210,8 @@ func (srv *Server) Serve(ln net.Listener) error {
 	}
 }
 
-// Stats is a snapshot of the sessions. Idle counts sessions that wait neither for a backend nor for its answer.
-// Waiting counts sessions in line for a backend.
+// Stats is a snapshot of the sessions. Idle counts sessions that wait neither for a backend nor for its answer. Waiting
+// counts sessions in line for a backend.
 type Stats struct {
 	Clients, Idle, Pinned, Waiting int
 	// Came counts all sessions since the start.
@@ -294,11 +294,11 @@ func (srv *Server) Close() error {
 	srv.closeListeners()
 	srv.draining.Store(true)
 	srv.cutSessions()
-	// srv.ctx ends first. It ends waits for a backend, at the gate and before a replay. interrupt then ends the reads
-	// of all other sessions.
+	// srv.ctx ends first. It ends waits for a backend, at the gate and before a replay. interrupt then ends the reads of
+	// all other sessions.
 	srv.eachSession((*session).interrupt)
-	// A client that does not read blocks its session in a write; the write deadline ends that write. A client that
-	// reads still gets its last error (writeClient, end), even if the session first spends time on a cancel request.
+	// A client that does not read blocks its session in a write; the write deadline ends that write. A client that reads
+	// still gets its last error (writeClient, end), even if the session first spends time on a cancel request.
 	grace := time.AfterFunc(lastWordsWait, func() {
 		srv.eachSession(func(s *session) {
 			s.client.Raw.SetWriteDeadline(time.Unix(1, 0))
@@ -342,8 +342,8 @@ func (srv *Server) eachSession(f func(*session)) {
 	}
 }
 
-// interrupt ends the session, wherever it reads or is parked. Any goroutine may call it. The flag is stored before
-// the deadlines are set: a read that a deadline ends looks for its reason.
+// interrupt ends the session, wherever it reads or is parked. Any goroutine may call it. The flag is stored before the
+// deadlines are set: a read that a deadline ends looks for its reason.
 func (s *session) interrupt() {
 	s.cutOff.Store(true)
 	s.wake()

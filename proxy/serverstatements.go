@@ -10,8 +10,8 @@ import (
 
 // The prepared statements that one backend holds under names of Sluice's own.
 
-// serverStatement is a prepared statement of a backend under a name of Sluice's own. All clients share it, except
-// those of reuseParsedStatement.
+// serverStatement is a prepared statement of a backend under a name of Sluice's own. All clients share it, except those
+// of reuseParsedStatement.
 type serverStatement struct {
 	name  string
 	seq   uint64 // counts the backend's prepared statements

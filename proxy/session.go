@@ -74,16 +74,16 @@ type session struct {
 	began      time.Duration // after birth
 
 	optedOut bool // the client, or its user's configuration, turns replay off
-	// clientBroken means that the client's connection is broken, or that a write failed and the client may have a
-	// part of a frame.
+	// clientBroken means that the client's connection is broken, or that a write failed and the client may have a part of a
+	// frame.
 	clientBroken bool
 	// guest means that the session runs on a goroutine that new connections wait for, until it is parked.
 	guest bool
-	// mayLinger means that the session waits for its client without a limit, on a stack that has grown. The sweeper
-	// reads it.
+	// mayLinger means that the session waits for its client without a limit, on a stack that has grown. The sweeper reads
+	// it.
 	mayLinger atomic.Bool
-	// idleEnds is when the idle limit ends the session, in ns after began. 0 means no limit, or a client that is not
-	// idle. The sweeper reads it.
+	// idleEnds is when the idle limit ends the session, in ns after began. 0 means no limit, or a client that is not idle.
+	// The sweeper reads it.
 	idleEnds atomic.Int64
 	arrival  *clientConn         // the connection's place in the limit of connections, released at the end
 	spot     rawconn.ParkingSpot // where the session is or was parked; see nudge
@@ -108,8 +108,8 @@ type backendPairing struct {
 	witness *backend
 	t       *turn // nil between turns
 	state   sessionState
-	// dedicated means that the client has a backend of its own from startup to end, and frames pass unread (backend
-	// kind postgres, session pairing).
+	// dedicated means that the client has a backend of its own from startup to end, and frames pass unread (backend kind
+	// postgres, session pairing).
 	dedicated bool
 	// pinned means that the session left state on its backend that no other backend has. pinLost means that the pinned
 	// backend is gone, and the state with it. found means that only a query to the backend has found the state.
@@ -132,8 +132,8 @@ type blockState struct {
 	chosen      sessionOptions // choices.go
 }
 
-// newSession returns a session without a backend, ready for turns. Without replay it withholds no output. Sessions
-// are not pooled: a late cancel or timer of an ended session must not reach another client.
+// newSession returns a session without a backend, ready for turns. Without replay it withholds no output. Sessions are
+// not pooled: a late cancel or timer of an ended session must not reach another client.
 func newSession(srv *Server, id uint64, h *startup.Client) *session {
 	s := new(session) // the compiler would build a literal on the stack and copy it
 	s.srv, s.id, s.user, s.database, s.began = srv, id, h.User, h.Database, time.Since(processStart)

@@ -14,8 +14,8 @@ import (
 
 // The end of a session: the client's last error, the release of the backend, and the log lines of sessions.
 
-// end releases what the session holds, and sends the client the cause if it is an error for clients. cause is the
-// error of serve or of a failed startup. The session's state decides what happens to its backend:
+// end releases what the session holds, and sends the client the cause if it is an error for clients. cause is the error
+// of serve or of a failed startup. The session's state decides what happens to its backend:
 //
 //   - A backend that must not serve another client (keeps) is discarded.
 //   - For a backend in the middle of a turn, Sluice sends a cancel request and discards it. A closed socket
@@ -24,7 +24,7 @@ import (
 //   - Any other backend is rolled back and serves the next client.
 func (s *session) end(cause error) {
 	defer s.account.Close()
-	defer s.releaseLocksAtEnd() // after the open transaction
+	defer s.srv.observers.notifyClosed(s)
 	clientErr, _ := errors.AsType[*wire.Error](cause)
 	if errors.Is(cause, errCut) {
 		clientErr = errDraining
@@ -41,7 +41,6 @@ func (s *session) end(cause error) {
 	s.client.Conn.Close()
 	s.client.DropBuffer()
 	s.withheld.Drop()
-	s.dropStoredCursors()
 	s.endTransaction(false)
 	s.invalidateSchemaCache() // unknown, so assume that it was
 	if s.b == nil {
@@ -119,8 +118,8 @@ func (s *session) isOrderlyEnd(cause error) bool {
 	return cause == errTerminated || closed && s.state == idle && s.client.Buffered() == 0
 }
 
-// logStart logs the start of a session, and logEnd its end, as log.sessions says. Values are built only for lines
-// that are written: they cost more than all reads and writes of a startup.
+// logStart logs the start of a session, and logEnd its end, as log.sessions says. Values are built only for lines that
+// are written: they cost more than all reads and writes of a startup.
 func (s *session) logStart() {
 	if s.srv.cfg.LogSessions == LogAll && s.srv.log.Enabled(s.srv.ctx, slog.LevelInfo) {
 		s.srv.log.Info("session started", s.clientLogAttrs()...)

@@ -55,8 +55,8 @@ func (s *session) hasFirstTxEnded() bool {
 	return s.t.outcome.HasStarted() && s.t.outcome.SentTxEnds() > 0
 }
 
-// countInFirstTx counts the first statements of a text that belong to the turn's first transaction, up to its COMMIT
-// or ROLLBACK. Unparsed text belongs to it whole.
+// countInFirstTx counts the first statements of a text that belong to the turn's first transaction, up to its COMMIT or
+// ROLLBACK. Unparsed text belongs to it whole.
 func (s *session) countInFirstTx(plan *rewrite.Plan) uint16 {
 	switch {
 	case s.hasFirstTxEnded():

@@ -12,8 +12,8 @@ import (
 // The server gets the text with a harmless statement in place of each of them. So errors, blocks and the order of
 // answers are the server's, and Sluice replaces the answers of its own statements.
 
-// script says what happens to each statement of a multi-statement query. It is built once per query, from the
-// session's current state. The pending reply and the log refer to it, because a replay sends the same text.
+// script says what happens to each statement of a multi-statement query. It is built once per query, from the session's
+// current state. The pending reply and the log refer to it, because a replay sends the same text.
 type scriptPlan struct {
 	plan  *rewrite.Plan // of the client's text
 	steps []scriptStep

@@ -130,8 +130,8 @@ func (s *session) parseOnBackend(tmpl *statementTemplate, silent bool) *serverSt
 	return st
 }
 
-// closeOnBackend closes a statement of Sluice's own on the backend. If the server skips the Close because of an
-// error, the next Parse closes the name.
+// closeOnBackend closes a statement of Sluice's own on the backend. If the server skips the Close because of an error,
+// the next Parse closes the name.
 func (s *session) closeOnBackend(st *serverStatement) {
 	s.b.prepared.remove(st)
 	o := s.t.owed.push(wire.Close)

@@ -19,8 +19,8 @@ const templateCost = 1 << 10
 // descriptionCost is the memory of a description besides its frames, rounded up.
 const descriptionCost = 128
 
-// Shares of prepared.total_bytes: the catalog, which only saves round trips, may use 1/rememberedShare. The
-// statements of all backends together may use 1/backendsShare.
+// Shares of prepared.total_bytes: the catalog, which only saves round trips, may use 1/rememberedShare. The statements
+// of all backends together may use 1/backendsShare.
 const (
 	rememberedShare = 8
 	backendsShare   = 2

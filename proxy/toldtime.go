@@ -111,8 +111,8 @@ func (s *session) resultFormats(f *retry.LoggedFrame[logEntry]) func(column int)
 	return func(int) uint16 { return 0 }
 }
 
-// loggedFrames iterates over the frames of the transaction's log, the turn in progress included, and over those of
-// its discarded parts.
+// loggedFrames iterates over the frames of the transaction's log, the turn in progress included, and over those of its
+// discarded parts.
 func (s *session) loggedFrames() func(yield func(*retry.LoggedFrame[logEntry]) bool) {
 	return func(yield func(*retry.LoggedFrame[logEntry]) bool) {
 		own := s.tx.log

@@ -86,8 +86,8 @@ type clientRequest struct {
 	plan *rewrite.Plan
 	// sequenceText is the text of the current statement if it calls currval, lastval or nextval.
 	sequenceText string
-	// executed means that a statement of the Sync group was sent. ranLocal means that Sluice answered a statement
-	// locally. executes counts the statements that were sent in autocommit.
+	// executed means that a statement of the Sync group was sent. ranLocal means that Sluice answered a statement locally.
+	// executes counts the statements that were sent in autocommit.
 	executed, ranLocal bool
 	executes           int
 	// call is the portal that Sluice executes locally; nil for a simple Query.
@@ -113,8 +113,8 @@ type clientRequest struct {
 	pinnedByTurn bool
 	// freshPin means that exactly one text pinned the session, in this turn.
 	freshPin bool
-	// unreadPin means that only unparsed text pinned the session, in this turn. left decides which state that text
-	// may have left.
+	// unreadPin means that only unparsed text pinned the session, in this turn. left decides which state that text may have
+	// left.
 	unreadPin bool
 	left      leftover.Scanner
 	// unreadRuns means that unparsed text was sent and a replay would send it again.
@@ -142,8 +142,8 @@ type serverProgress struct {
 // partialFrames is the state of frames that the session has received from, or sent to, its backend in part. It is reset
 // when the session drops the backend.
 type partialFrames struct {
-	// rest is how many bytes of a large frame the backend still has to send. restSwallow means that the client must
-	// not get them. restUncounted means that the frame is an error or a notice, which the digest leaves out.
+	// rest is how many bytes of a large frame the backend still has to send. restSwallow means that the client must not get
+	// them. restUncounted means that the frame is an error or a notice, which the digest leaves out.
 	rest                       int
 	restSwallow, restUncounted bool
 	// restInto is the stored cursor that takes the rest bytes, or nil.
@@ -161,8 +161,8 @@ type upstream struct {
 
 // clientOutput is how answers are passed to the client.
 type clientOutput struct {
-	// streams means that answers go to the client at once. holdEnd is when withheld answers are sent; zero means that
-	// none are withheld.
+	// streams means that answers go to the client at once. holdEnd is when withheld answers are sent; zero means that none
+	// are withheld.
 	streams bool
 	holdEnd time.Time
 	// hidesAnswers means that some answers are hidden from the client. job is the id of the index job that the current

@@ -30,8 +30,8 @@ var errWaitedEnough = errors.New("waited long enough")
 func (s *session) waitContext(limit time.Time, every time.Duration) (ctx context.Context, over func()) {
 	s.tick.Store(s.tick.Load() | 1)
 	s.startStatementTimeout()
-	// A statement timeout ends the wait too. That includes a timeout that the server enforces, because the server
-	// does not know of this wait.
+	// A statement timeout ends the wait too. That includes a timeout that the server enforces, because the server does not
+	// know of this wait.
 	cause := errWaitedEnough
 	if end := earlierDeadline(s.t.deadline, s.serverTimeoutDeadline()); earlierDeadline(limit, end) != limit || limit.IsZero() {
 		limit, cause = end, errTimedOut
