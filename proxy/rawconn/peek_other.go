@@ -9,4 +9,4 @@ const canPeek = false
 
 func peek(uintptr) (State, error) { return Quiet, nil }
 
-func broken(syscall.RawConn) bool { return false }
+func hasSocketError(syscall.RawConn) bool { return false }

@@ -11,16 +11,16 @@ import (
 // every read acquires it, because bytes that were read must have been written before.
 var streams byte
 
-// sending informs the race detector that the kernel reads b.
-func sending(b []byte) {
+// raceBeforeSend informs the race detector that the kernel reads b.
+func raceBeforeSend(b []byte) {
 	runtime.RaceReleaseMerge(unsafe.Pointer(&streams))
 	if len(b) > 0 {
 		runtime.RaceReadRange(unsafe.Pointer(unsafe.SliceData(b)), len(b))
 	}
 }
 
-// received informs the race detector that the kernel wrote b.
-func received(b []byte) {
+// raceAfterReceive informs the race detector that the kernel wrote b.
+func raceAfterReceive(b []byte) {
 	if len(b) > 0 {
 		runtime.RaceWriteRange(unsafe.Pointer(unsafe.SliceData(b)), len(b))
 	}
