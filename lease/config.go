@@ -51,8 +51,8 @@ const (
 
 // Config is the configuration of a Lease.
 type Config struct {
-	// Slots shares the cluster's connection count among sidecars, and Rate shares its connection rate. With neither, a
-	// Static replaces the Lease.
+	// Slots shares the cluster's connection count among sidecars, and Rate shares its connection rate. With neither, an
+	// Unlimited replaces the Lease.
 	Slots, Rate bool
 	// Table is the DynamoDB table of the slots, and RateTable that of the tickets, rights to dial once. An empty RateTable
 	// means Table.

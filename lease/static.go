@@ -3,7 +3,7 @@ package lease
 import "context"
 
 // Unlimited replaces a Lease where nothing is shared among sidecars: every dial is admitted. The caller must limit its
-// dials. The zero Static is ready for use.
+// dials. The zero Unlimited is ready for use.
 type Unlimited struct{}
 
 // Admit returns a permit without waiting, or an error if ctx has ended.
@@ -17,7 +17,7 @@ func (Unlimited) Admit(ctx context.Context, _ int) (*Permit, error) {
 // LimitsRate returns false: Admit does not wait for a rate.
 func (Unlimited) LimitsRate() bool { return false }
 
-// RecordRefusal does nothing: a Static ignores refusals by the cluster.
+// RecordRefusal does nothing: an Unlimited ignores refusals by the cluster.
 func (Unlimited) RecordRefusal(ConnQuota) {}
 
 // State returns the phase OK, in which no backend must close.

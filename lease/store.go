@@ -25,8 +25,8 @@ type Store interface {
 	FindsMovedShards() bool
 }
 
-// TableTime is the time of the table's clock in an answer, in whole seconds. The zero Stamp means that the answer had
-// no time.
+// TableTime is the time of the table's clock in an answer, in whole seconds. The zero TableTime means that the answer
+// had no time.
 type TableTime time.Time
 
 // Settings are a cluster's limits. They are stored in the table and apply to all sidecars, whatever

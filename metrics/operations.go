@@ -165,11 +165,11 @@ func (o *operationTable) removeName(name string) {
 	}
 }
 
-// ActiveTx is a transaction that is counted as active. The zero Running is no transaction.
+// ActiveTx is a transaction that is counted as active. The zero ActiveTx is no transaction.
 type ActiveTx struct{ active prometheus.Gauge }
 
 // CountTxStart counts a replayable transaction as active under an operation. was is the transaction's earlier count,
-// under another operation, or the zero Running.
+// under another operation, or the zero ActiveTx.
 func (p *Proxy) CountTxStart(was ActiveTx, operation string) ActiveTx {
 	if p == nil {
 		return ActiveTx{}

@@ -2,7 +2,7 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Rewrite shows the counts of the statement planner. Rewrite has only Pull, because the planner does not import
+// Rewrite shows the counts of the statement planner. Rewrite has only SetSource, because the planner does not import
 // metrics.
 type Rewrite struct {
 	counts snapshotMetrics[RewriteCounts]

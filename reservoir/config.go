@@ -61,7 +61,7 @@ type Config struct {
 	// wait.
 	InitialFillTimeout time.Duration
 	// ProbeInterval is the interval at which an unused ready backend must answer a round trip. With 0, backends are probed
-	// only after a call of Suspect.
+	// only after a call of ProbeAllReady.
 	ProbeInterval time.Duration
 	// CheckoutWait is how long a borrower waits for a backend.
 	CheckoutWait time.Duration

@@ -4,7 +4,7 @@ import "time"
 
 // This file has the line of borrowers that wait for a backend: their places in line, and the end of each wait.
 
-// WaitPlace is a borrower's place in line. Another goroutine may end the wait, so a wait needs no context. A Place
+// WaitPlace is a borrower's place in line. Another goroutine may end the wait, so a wait needs no context. A WaitPlace
 // belongs to the borrower until Free.
 type WaitPlace struct {
 	r *Reservoir
@@ -20,7 +20,7 @@ func (r *Reservoir) NewWaitPlace() *WaitPlace {
 	return &WaitPlace{r: r, waiter: *newWaiter[*Conn]()}
 }
 
-// Acquire lends a backend like Reservoir.Acquire, and Leave ends its wait. Acquire is called once for a Place.
+// Acquire lends a backend like Reservoir.Acquire, and Leave ends its wait. Acquire is called once for a WaitPlace.
 func (p *WaitPlace) Acquire() (*Conn, error) { return p.r.waitInLine(p, false) }
 
 // EndWait ends the place's wait with an error, even a wait that has not begun. After the wait, Leave does nothing. Any

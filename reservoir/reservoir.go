@@ -65,7 +65,7 @@ type Reservoir struct {
 	ending   map[*Conn]struct{} // their sockets are being closed
 	filled   bool               // the initial fill is over
 	closed   bool
-	// suspecting is set while the probes after a call of Suspect run. suspects are the backends that are lent to the
+	// suspecting is set while the probes after a call of ProbeAllReady run. suspects are the backends that are lent to the
 	// prober and not probed yet.
 	suspecting bool
 	suspects   []*Conn

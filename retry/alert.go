@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// ConflictAlert counts the conflicts of a minute, so that a process with many conflicts can log them. Alert is safe for
-// concurrent use.
+// ConflictAlert counts the conflicts of a minute, so that a process with many conflicts can log them. ConflictAlert is
+// safe for concurrent use.
 type ConflictAlert struct {
 	threshold int // 0: never
 
@@ -15,7 +15,8 @@ type ConflictAlert struct {
 	n     int
 }
 
-// NewConflictAlert returns an Alert for more than threshold conflicts in a minute. With 0, the Alert is never over.
+// NewConflictAlert returns a ConflictAlert for more than threshold conflicts in a minute. With 0, the ConflictAlert is
+// never over.
 func NewConflictAlert(threshold int) *ConflictAlert { return &ConflictAlert{threshold: threshold} }
 
 // RecordConflict counts a conflict, and returns the number of conflicts in the current minute. over is true only for

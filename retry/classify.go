@@ -2,7 +2,7 @@ package retry
 
 import "bytes"
 
-// These are the SQLSTATEs that have their own Class.
+// These are the SQLSTATEs that have their own ResultClass.
 const (
 	StateConflict    = "40001"
 	StateUnsupported = "0A000"

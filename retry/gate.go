@@ -12,7 +12,7 @@ import (
 const (
 	// keyParamBytes is the number of bytes of a statement's parameters that count for its Key.
 	keyParamBytes = 1 << 10
-	// maxPasses bounds the transactions that have a Pass or wait for one.
+	// maxPasses bounds the transactions that have a GatePass or wait for one.
 	maxPasses = 8 << 10
 )
 
@@ -46,7 +46,8 @@ type keyQueue struct {
 	closed bool // passes may still be out
 	// sole is a pass that excludes all other passes of its key, or nil.
 	sole *GatePass
-	// replays are the waiting replays, which go before newcomers, transactions without a conflict. Both lists hold *Pass.
+	// replays are the waiting replays, which go before newcomers, transactions without a conflict. Both lists hold
+	// *GatePass.
 	replays, newcomers list.List
 }
 
@@ -92,7 +93,7 @@ func (g *ConflictGate) Stats() GateStats {
 	return s
 }
 
-// GatePass is the right of a transaction to compete for a key while others wait. A nil Pass is no right.
+// GatePass is the right of a transaction to compete for a key while others wait. A nil GatePass is no right.
 type GatePass struct {
 	gate    *ConflictGate
 	queue   *keyQueue
@@ -105,9 +106,9 @@ type GatePass struct {
 	lapse   *time.Timer
 }
 
-// AcquireForReplay gets a pass for a replay after a conflict. Enter waits for the replay's turn, ahead of newcomers,
-// and returns a pass, or the cause of ctx's end. With alone, Enter waits until no other pass for the key is out, and no
-// other pass is granted meanwhile. The pass is nil if the gate has reached maxPasses.
+// AcquireForReplay gets a pass for a replay after a conflict. AcquireForReplay waits for the replay's turn, ahead of
+// newcomers, and returns a pass, or the cause of ctx's end. With alone, AcquireForReplay waits until no other pass for
+// the key is out, and no other pass is granted meanwhile. The pass is nil if the gate has reached maxPasses.
 func (g *ConflictGate) AcquireForReplay(ctx context.Context, key ContentionKey, alone bool) (*GatePass, error) {
 	g.mu.Lock()
 	q := g.queues[key]
@@ -124,8 +125,8 @@ func (g *ConflictGate) AcquireForReplay(ctx context.Context, key ContentionKey, 
 }
 
 // WaitIfContended gets a pass for a transaction that is about to send its key's statement for the first time. If the
-// key has no queue, Follow returns at once, without a pass. Otherwise Follow waits for the transaction's turn. A caller
-// that gives up may go on without a pass, as if it had come earlier.
+// key has no queue, WaitIfContended returns at once, without a pass. Otherwise WaitIfContended waits for the
+// transaction's turn. A caller that gives up may go on without a pass, as if it had come earlier.
 func (g *ConflictGate) WaitIfContended(ctx context.Context, key ContentionKey) (*GatePass, error) {
 	if g.Idle() {
 		return nil, nil

@@ -23,7 +23,7 @@ type ReplayLogPool[R any] struct {
 	pool   sync.Pool
 }
 
-// NewReplayLogPool returns Logs within the bounds that c sets.
+// NewReplayLogPool returns a ReplayLogPool within the bounds that c sets.
 func NewReplayLogPool[R any](c Config) (*ReplayLogPool[R], error) {
 	h, err := newHasher()
 	if err != nil {
@@ -59,9 +59,9 @@ func (f *LoggedFrame[R]) Len() int { return f.end - f.start }
 
 // ReplayLog records one transaction: the frames of each of its turns, and digests of the answers to its client.
 //
-// A nil Log, and a refused one, records nothing and accepts all answers. A Log that was refused in the middle of a
-// replay accepts no answers. The methods that a replay uses (Turns, At, Untold, Frames, Payload, Difference) need a Log
-// that is Replayable.
+// A nil ReplayLog, and a refused one, records nothing and accepts all answers. A Log that was refused in the middle of
+// a replay accepts no answers. The methods that a replay uses (Turns, At, Untold, Frames, Payload, Difference) need a
+// Log that is Replayable.
 type ReplayLog[R any] struct {
 	logs    *ReplayLogPool[R]
 	refused RefusalReason
@@ -179,8 +179,8 @@ func (l *ReplayLog[R]) chargeOrRefuse(n int) bool {
 	return true
 }
 
-// ReserveBytes counts n bytes of the caller's own data for the log until the log is closed. If they do not fit, Keep
-// counts nothing and returns false.
+// ReserveBytes counts n bytes of the caller's own data for the log until the log is closed. If they do not fit,
+// ReserveBytes counts nothing and returns false.
 func (l *ReplayLog[R]) ReserveBytes(n int) bool {
 	if l == nil || l.refused != Replayable || n > l.logs.limit-l.charged {
 		return false
@@ -197,8 +197,8 @@ func (l *ReplayLog[R]) ReserveBytes(n int) bool {
 }
 
 // RecordFrame records the next frame of the turn in progress, before the frame is sent. The frame's payload of size
-// bytes follows by Write. Sent also records frames without an answer that a replay must send. Sent returns false when
-// the transaction is not replayable, or no longer.
+// bytes follows by Write. RecordFrame also records frames without an answer that a replay must send. RecordFrame
+// returns false when the transaction is not replayable, or no longer.
 func (l *ReplayLog[R]) RecordFrame(typ byte, note R, size int) bool {
 	if l == nil || l.refused != Replayable || !l.chargeOrRefuse(size+frameOverhead[R]()) {
 		return false
@@ -207,7 +207,7 @@ func (l *ReplayLog[R]) RecordFrame(typ byte, note R, size int) bool {
 	return true
 }
 
-// AppendPayload adds a piece to the payload of the last frame that Sent recorded.
+// AppendPayload adds a piece to the payload of the last frame that RecordFrame recorded.
 func (l *ReplayLog[R]) AppendPayload(piece []byte) {
 	if l == nil || l.refused != Replayable {
 		return
@@ -227,7 +227,7 @@ func (l *ReplayLog[R]) RecordWrite() {
 func (l *ReplayLog[R]) TurnCount() int { return len(l.turns) }
 
 // TurnFrames returns the frames of turn i. The turn in progress has the index Turns(). The frames are valid until the
-// next Sent.
+// next RecordFrame.
 func (l *ReplayLog[R]) TurnFrames(i int) []LoggedFrame[R] {
 	from, to := 0, len(l.frames)
 	if i > 0 {

@@ -41,8 +41,8 @@ func (l *ReplayLog[R]) HasDeliveredNothing() bool {
 	return len(l.turns) == 0 && l.delivered == outputPosition{}
 }
 
-// BeginReplay begins a replay: the next replies answer the first turn's frames again. Rewind returns false when the
-// transaction is not replayable. A replay that meets a conflict begins again with Rewind.
+// BeginReplay begins a replay: the next replies answer the first turn's frames again. BeginReplay returns false when
+// the transaction is not replayable. A replay that meets a conflict begins again with BeginReplay.
 func (l *ReplayLog[R]) BeginReplay() bool {
 	if !l.Replayable() {
 		return false
@@ -160,7 +160,7 @@ func (l *ReplayLog[R]) RecordReply(typ byte, frame []byte) (drop int, ok bool) {
 }
 
 // RecordLocalReply records one answer of size bytes, of any number of frames, that Sluice made itself. A replay must
-// produce the answer again. Made returns how many bytes to drop: all or none.
+// produce the answer again. RecordLocalReply returns how many bytes to drop: all or none.
 func (l *ReplayLog[R]) RecordLocalReply(size int) (drop int) {
 	if l == nil || l.refused != Replayable {
 		if l != nil && l.refusedMidReplay {

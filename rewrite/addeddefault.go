@@ -172,7 +172,7 @@ func (a *Alteration) verifiesSteps() bool {
 	return false
 }
 
-// maxAddedColumnName is the longest column name, in bytes, that leaves room for the suffix of Adding.
+// maxAddedColumnName is the longest column name, in bytes, that leaves room for the suffix of TemporaryName.
 const maxAddedColumnName = parse.MaxName - len(addingSuffix) - 8
 
 // addingSuffix is part of a column's temporary name, before a hash of its type, default and constraints. A repeated

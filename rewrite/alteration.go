@@ -25,8 +25,8 @@ type Alteration struct {
 	// Held are the constraints that the column gets before its final name; nil for none. If Held has no CHECK for
 	// NotNullCheck, Sluice reports that NOT NULL is missing.
 	Held *AddedConstraints
-	// Retypes means that Sluice carries out the change of type, by Apart. Checks allows this for a NOT NULL column, whose
-	// NOT NULL then becomes a CHECK.
+	// Retypes means that Sluice carries out the change of type, by StartTypeChange. Checks allows this for a NOT NULL
+	// column, whose NOT NULL then becomes a CHECK.
 	Retypes, Checks bool
 
 	table, column string         // table and column as the client's text spells them

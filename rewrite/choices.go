@@ -193,7 +193,7 @@ func (p *Planner) ForOptions(c ClientOptions) *Planner {
 	return p.forNonEmptyOptions(c)
 }
 
-// forNonEmptyOptions is the part of Under for non-empty choices. Most sessions have none.
+// forNonEmptyOptions is the part of WithOptions for non-empty choices. Most sessions have none.
 func (p *Planner) forNonEmptyOptions(c ClientOptions) *Planner {
 	base := p.basePlanner()
 	rules := c.WithDefaults(base.config.Choices).applyTo(base.config.Rules)

@@ -22,7 +22,7 @@ type AddedConstraints struct {
 	// Keys means that int columns may reference wider identity columns, about which the client gets a NOTICE.
 	Keys bool
 	// DroppedNotNull are the columns of DROP NOT NULL, each with the CHECK that may represent its NOT NULL. A statement
-	// with Freed adds nothing, and the server takes it.
+	// with DroppedNotNull adds nothing, and the server takes it.
 	DroppedNotNull []AddedConstraint
 
 	table string // the table as the client's text spells it

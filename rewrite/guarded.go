@@ -143,7 +143,7 @@ func parseDoBlock(body string) *DoBlock {
 }
 
 // readHandlers reads WHEN condition [OR condition] THEN NULL; clauses from token i, and returns the index of the next
-// token. Another form of handler clears Ignores.
+// token. Another form of handler clears IgnoredCodes.
 func (g *DoBlock) readHandlers(ph *parse.TokenList, i int) int {
 	for ph.IsKeyword(i, "when") {
 		for more := true; more; more = ph.IsKeyword(i, "or") {

@@ -46,7 +46,7 @@ type Plan struct {
 	// listed reports that the plan is one DELETE from a table of Rules.BatchedDelete.
 	listed  bool
 	chunked lazyBatchedDelete
-	// rereads reports whether a statement changes how later texts are read (Rereads).
+	// rereads reports whether a statement changes how later texts are read (MayChangeReading).
 	rereads bool
 	// Sequence names the session's sequence state that the text reads, in the words of PostgreSQL's errors: `lastval`, or
 	// `currval of sequence "s"`. It is "" for a text that calls neither function.

@@ -106,7 +106,7 @@ type Rules struct {
 	Constraints, NotNullCheck bool
 	Session                   bool // DISCARD PLANS, SEQUENCES and TEMP, and other resets of session state, are answered without the server
 	// Named makes Sluice handle set_config() of application_name, because no server connection has the client's
-	// application_name (Statement.Told).
+	// application_name (Statement.SetConfigColumns).
 	Named bool
 	// Cursors makes Sluice handle statements about cursors (Statement.CursorStatement).
 	Cursors bool

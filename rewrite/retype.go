@@ -9,7 +9,7 @@ import (
 )
 
 // DSQL cannot change a column's type. Sluice adds a column of the new type, copies the values, and exchanges the names
-// (Retyping). The column becomes the table's last, so the configuration must allow the change (RetypeKey).
+// (ColumnTypeChange). The column becomes the table's last, so the configuration must allow the change (RetypeKey).
 
 // RetypeKey is the configuration key of Rules.Retype.
 const RetypeKey = "ddl.alter_column_type"
@@ -54,17 +54,18 @@ func (a *Alteration) isRetypable() bool {
 	return (parse.TreeChanges{}).Equal(column.Child("type_name"), a.kind) && (parse.TreeChanges{}).Equal(kind, a.kind)
 }
 
-// apartSuffix is the length in bytes that Retyping adds to a column's name.
+// apartSuffix is the length in bytes that ColumnTypeChange adds to a column's name.
 const apartSuffix = len("__new_00000000")
 
-// ColumnTypeChange is a change of a column's type in progress. Made is the temporary name of the new column, which
-// later gets the final name. Was is then the name of the old column.
+// ColumnTypeChange is a change of a column's type in progress. NewColumn is the temporary name of the new column, which
+// later gets the final name. OldColumn is then the name of the old column.
 type ColumnTypeChange struct {
 	*Alteration
 	NewColumn, OldColumn string
 }
 
-// StartTypeChange returns a Retyping whose temporary names end with digits, which must be unique to the statement.
+// StartTypeChange returns a ColumnTypeChange whose temporary names end with digits, which must be unique to the
+// statement.
 func (a *Alteration) StartTypeChange(digits string) *ColumnTypeChange {
 	return &ColumnTypeChange{Alteration: a, NewColumn: a.Column + "__new_" + digits, OldColumn: a.Column + "__was_" + digits}
 }
@@ -83,7 +84,7 @@ func (r *ColumnTypeChange) AddColumnSQL() string {
 	return r.alterTableSQL("ADD COLUMN %s ", r.NewColumn) + r.Type
 }
 
-// RenameOldSQL returns the statement that renames the old column to Was. Return returns the one that renames it back.
+// RenameOldSQL returns the statement that renames the old column to OldColumn.
 func (r *ColumnTypeChange) RenameOldSQL() string {
 	return r.alterTableSQL("RENAME COLUMN %s TO %s", r.Column, r.OldColumn)
 }

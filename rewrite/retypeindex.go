@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// When a column's type changes (Retyping), its indexes are created again over the new column. The catalog shows an
-// index as a CREATE INDEX. The column is renamed in the tree of this statement, and the tree is deparsed.
+// When a column's type changes (ColumnTypeChange), its indexes are created again over the new column. The catalog shows
+// an index as a CREATE INDEX. The column is renamed in the tree of this statement, and the tree is deparsed.
 
 // IndexCopy is an index over the new column, like one over the old column, with another name.
 type IndexCopy struct {

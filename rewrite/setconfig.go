@@ -23,7 +23,7 @@ type SetConfigColumn struct {
 	Null   bool   // the value is NULL, which resets the setting
 }
 
-// SetConfigParams returns the number of parameters that give values of settings (Told).
+// SetConfigParams returns the number of parameters that give values of settings (SetConfigColumns).
 func (st *Statement) SetConfigParams() (n int) {
 	for i := range st.SetConfigColumns {
 		n = max(n, st.SetConfigColumns[i].Param)

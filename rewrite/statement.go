@@ -45,7 +45,7 @@ const (
 	ShowsInQuery                       // SELECT current_setting('name') (Statement.Show and Column)
 	Sets                               // SET and RESET (Statement.Changes), and any DISCARD without another value of Does
 	DiscardsAll                        // DISCARD ALL
-	SetsConfig                         // SELECT set_config(...), one call of constants (Statement.Told)
+	SetsConfig                         // SELECT set_config(...), one call of constants (Statement.SetConfigColumns)
 	SetsRow                            // SELECT of several set_config calls of constants
 	BindsConfig                        // SELECT of set_config calls with parameters as values
 	Deallocates                        // DEALLOCATE of a name (Statement.Deallocate)

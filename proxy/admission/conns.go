@@ -1,6 +1,5 @@
-// Package admission decides which clients may connect. Conns bounds the connections of clients, and
-// Memory refuses more work when the process is short of memory. Heartbeat detects a process that
-// hangs.
+// Package admission decides which clients may connect. ConnLimiter bounds the connections of clients, and MemoryMonitor
+// refuses more work when the process is short of memory. Heartbeat detects a process that hangs.
 //
 // The Server of package proxy owns one of each. The package knows no sessions and no backends.
 package admission
@@ -43,7 +42,7 @@ type ConnLimiter struct {
 	reported           time.Time
 }
 
-// NewConnLimiter returns a Conns with places for most connections.
+// NewConnLimiter returns a ConnLimiter with places for most connections.
 func NewConnLimiter(most int) *ConnLimiter {
 	return &ConnLimiter{most: most, sources: map[source]int{}}
 }
@@ -66,8 +65,8 @@ func connSource(conn net.Conn) (of source) {
 	return of
 }
 
-// Conn is one connection of a client. Its Conns owns the unexported fields. The caller sets the other fields before
-// Admit.
+// Conn is one connection of a client. Its ConnLimiter owns the unexported fields. The caller sets the other fields
+// before Admit.
 type Conn struct {
 	Net       net.Conn
 	from      source

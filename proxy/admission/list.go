@@ -1,7 +1,7 @@
 package admission
 
 // connList holds connections, the oldest first. The links are in the connections, so that a list needs no memory for
-// them. The zero list is empty. The lock of a Conns guards its lists and the places of its connections.
+// them. The zero list is empty. The lock of a ConnLimiter guards its lists and the places of its connections.
 type connList struct {
 	first, last *Conn
 	n           int

@@ -11,7 +11,7 @@ import (
 
 // MemoryMonitor reports whether the process is short of memory, because the bounds of all clients together may allow
 // more than GOMEMLIMIT. A process that is short accepts no new clients and begins no transactions. Running transactions
-// continue. The zero Memory is never short, and neither is a process without a limit.
+// continue. The zero MemoryMonitor is never short, and neither is a process without a limit.
 type MemoryMonitor struct {
 	short   atomic.Bool
 	samples []metrics.Sample
@@ -20,8 +20,8 @@ type MemoryMonitor struct {
 // shortAt is the part of the memory limit above which the process is short of memory.
 const shortAt = 0.9
 
-// IsShort returns the result of the last Look: whether the process is short of memory. Short is safe for concurrent
-// use.
+// IsShort returns the result of the last Measure: whether the process is short of memory. IsShort is safe for
+// concurrent use.
 func (m *MemoryMonitor) IsShort() bool { return m.short.Load() }
 
 // Measure measures the memory of the process and compares it with limit, in bytes, or 0 for none. It logs each change.

@@ -1,6 +1,6 @@
-// Package advisory has the rules for advisory locks that are rows of a table. An Observer says what a waiting process
-// may conclude from a lock's row. A Holder says how long the holder of a lock may rely on it. sql.go has the
-// statements, and call.go decodes parameters. The package does no I/O and has no clock.
+// Package advisory has the rules for advisory locks that are rows of a table. A LockObserver says what a waiting
+// process may conclude from a lock's row. A LockHolder says how long the holder of a lock may rely on it. sql.go has
+// the statements, and call.go decodes parameters. The package does no I/O and has no clock.
 //
 // # The row
 //

@@ -61,7 +61,7 @@ func (q *WaitQueue) leave(name string, turn chan struct{}) {
 	q.lines[name] = line
 }
 
-// PollPacer paces a session's looks at a lock that another process holds. The zero Patience has not looked yet.
+// PollPacer paces a session's looks at a lock that another process holds. The zero PollPacer has not looked yet.
 type PollPacer struct {
 	began, epoch int64
 	looks        int // since the last change of the holder

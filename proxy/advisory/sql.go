@@ -59,7 +59,7 @@ func ParseRow(columns []string) (name string, row LockRow, err error) {
 	return columns[0], LockRow{Epoch: numbers[0], Owner: columns[2], Seq: numbers[1], Lease: time.Duration(numbers[2]) * time.Millisecond}, nil
 }
 
-// TakeTag is the tag of the last statement of Taking's SQL, if the lock was taken.
+// TakeTag is the tag of the last statement of TakeSQL's text, if the lock was taken.
 const TakeTag = "INSERT 0 1"
 
 // TakeSQL returns the SQL that takes a lock if its row is still as seen, or still missing for nil. made is the new row.
@@ -117,7 +117,7 @@ func FenceQueries(held []LockHolder) (queries []string) {
 // number of locks.
 const Batch = 50
 
-// FenceCode is the SQLSTATE with which a query of Fence fails: division by zero.
+// FenceCode is the SQLSTATE with which a query of FenceQueries fails: division by zero.
 const FenceCode = "22012"
 
 // rowCondition returns the SQL condition that the row in the table is the holder's.

@@ -132,7 +132,7 @@ func (b *Block) FindSavepoint(name string) int {
 
 // RecordCommand records a statement that the server has executed, or will, and returns the statement's effect on the
 // transaction. tx is the statement's transaction command. snapshot says whether the statement needs a snapshot
-// (Snapshots).
+// (NeedsSnapshot).
 func (b *Block) RecordCommand(tx *rewrite.TxControl, snapshot bool) TxEffect {
 	switch {
 	case b.status == 'E':

@@ -39,7 +39,7 @@ func (b *Block) RefusalCode(tx *rewrite.TxControl) string {
 	return ""
 }
 
-// refusalInFailed returns the result of Refuses for a statement in a failed block.
+// refusalInFailed returns the result of RefusalCode for a statement in a failed block.
 func (b *Block) refusalInFailed(tx *rewrite.TxControl) string {
 	switch tx.Verb {
 	case rewrite.Commit, rewrite.Rollback, rewrite.PrepareTransaction:
@@ -53,8 +53,8 @@ func (b *Block) refusalInFailed(tx *rewrite.TxControl) string {
 	return CodeAborted
 }
 
-// refusalOfModes returns the result of Refuses for a statement that gives transaction modes. After a query, or within a
-// savepoint, PostgreSQL refuses some modes. READ ONLY is always accepted.
+// refusalOfModes returns the result of RefusalCode for a statement that gives transaction modes. After a query, or
+// within a savepoint, PostgreSQL refuses some modes. READ ONLY is always accepted.
 func (b *Block) refusalOfModes(tx *rewrite.TxControl) string {
 	late := b.queried || len(b.saves) > 0
 	was := b.Modes()

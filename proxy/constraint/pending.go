@@ -72,9 +72,9 @@ func (p *PendingJob) RecordTxEnd(committed bool) {
 // IsCommitted reports whether the transaction is committed while the client has not been sent the tag of its COMMIT.
 func (p *PendingJob) IsCommitted() bool { return p.ends }
 
-// HoldTag records the tag of each statement after Ended. If holds is true, the client gets the tag later, from Follows
-// or Take. Otherwise the client gets now and then the tag. again says that the session is in a block, in which the
-// server cannot be asked about the job.
+// HoldTag records the tag of each statement after Ended. If holds is true, the client gets the tag later, from
+// ReleaseTag or TakeTags. Otherwise the client gets now and then the tag. again says that the session is in a block, in
+// which the server cannot be asked about the job.
 func (p *PendingJob) HoldTag(tag []byte, again bool) (holds bool, now []byte) {
 	switch {
 	case !p.ends || p.tag != nil:

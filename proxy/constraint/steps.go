@@ -26,8 +26,8 @@ type Server interface {
 	// UPDATE, for the next rows in key order.
 	UpdateInBatches(table string, update func(key []string, rows int) string) (int, error)
 	// ChangedNothing reports whether the server still exists and has done nothing of the failed statement. The error is
-	// then the server's own, or that of a pause. Heed consumes the cause of that error, for example a cancel, so that the
-	// cause does not end the next statement.
+	// then the server's own, or that of a pause. ConsumeCancel consumes the cause of that error, for example a cancel, so
+	// that the cause does not end the next statement.
 	ChangedNothing(err error) bool
 	ConsumeCancel(err error)
 }

@@ -76,7 +76,7 @@ type Server interface {
 	// RunNested runs sql as a simple Query in a nested turn.
 	RunNested(sql string, how NestedOptions) (NestedResult, error)
 	// RunTxCommand runs a command such as BEGIN or COMMIT, outside of the client's block. If a cancel or timeout comes
-	// while it runs, the Result does not have it, and Proceed returns it.
+	// while it runs, the Result does not have it, and CheckMayContinue returns it.
 	RunTxCommand(sql string, want silent.ExpectedAnswer) (NestedResult, error)
 }
 
@@ -86,10 +86,11 @@ type StopControl interface {
 	BeginStatement()
 	// EndStatement ends the statement that Start began. A cancel request that has come is too late.
 	EndStatement()
-	// CheckMayContinue returns nil if the next unit of work may begin. Otherwise Proceed returns the event that stops the
-	// statement: a cancel, the timeout, the end of a drain, or a client that has left. Proceed returns each event once.
+	// CheckMayContinue returns nil if the next unit of work may begin. Otherwise CheckMayContinue returns the event that
+	// stops the statement: a cancel, the timeout, the end of a drain, or a client that has left. CheckMayContinue returns
+	// each event once.
 	CheckMayContinue() error
-	// Pause waits for d. If an event stops the statement meanwhile, Pause returns that event, as Proceed does.
+	// Pause waits for d. If an event stops the statement meanwhile, Pause returns that event, as CheckMayContinue does.
 	Pause(d time.Duration) error
 }
 

@@ -17,8 +17,8 @@ const (
 // claimed is how long a claim of a question lasts if its owner does not report the result.
 const claimed = 30 * time.Second
 
-// Schedule says when a question to the server is due. The zero Pace is that of a question that was never asked. Pace is
-// safe for concurrent use.
+// Schedule says when a question to the server is due. The zero Schedule is that of a question that was never asked.
+// Schedule is safe for concurrent use.
 type Schedule struct {
 	next   atomic.Int64 // when it is due, in Unix nanoseconds; 0 means now
 	faults atomic.Int32 // consecutive faults
@@ -31,7 +31,7 @@ func (p *Schedule) IsDue(now time.Time) bool { return now.UnixNano() >= p.next.L
 func (p *Schedule) IsPausing(now time.Time) bool { return p.faults.Load() > 0 && !p.IsDue(now) }
 
 // Claim reports whether the caller should ask the question. Only one of several callers gets a due question. That
-// caller reports the result by Answered, Failed or Unasked.
+// caller reports the result by RecordAnswer, RecordFault or Unclaim.
 func (p *Schedule) Claim(now time.Time) bool {
 	next := p.next.Load()
 	return now.UnixNano() >= next && p.next.CompareAndSwap(next, now.Add(claimed).UnixNano())

@@ -1,5 +1,5 @@
-// Package question has the questions that Sluice itself asks a server. Table lists them, with the meaning of each
-// fault. Pace decides when a question is asked again.
+// Package question has the questions that Sluice itself asks a server. All lists them, with the meaning of each fault.
+// Schedule decides when a question is asked again.
 //
 // A fault is a failure to get an answer, and says nothing about the server. So a fault has no effect for longer than a
 // pause. Until then the question's Meanwhile applies, which is the safe assumption.
@@ -84,17 +84,18 @@ var All = []*Question{&Groups, &Purity, &Unseen, &Left, &Schema, &SchemaThere, &
 // PostgresPrefix is SQL that precedes a question in the same Query, on a PostgreSQL server. It protects the question
 // from the settings of the backend's last client or of this one: a timeout, a user's operators, a role without rights.
 // The settings of PostgresPrefix end with the Query. A client's timeout ends with the first statement. Until then the
-// timeout can interrupt the Query (Asked).
+// timeout can interrupt the Query (RetryInterrupted).
 const PostgresPrefix = "SET LOCAL statement_timeout TO 0; SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout TO 0; SET LOCAL search_path TO pg_catalog; " +
 	"SET LOCAL SESSION AUTHORIZATION DEFAULT; SET LOCAL ROLE NONE; "
 
-// maxInterrupted bounds the attempts of Asked. The first statement of a question takes far less than a millisecond, the
-// shortest statement_timeout, unless the machine is busy. Five consecutive interruptions are very unlikely.
+// maxInterrupted bounds the attempts of RetryInterrupted. The first statement of a question takes far less than a
+// millisecond, the shortest statement_timeout, unless the machine is busy. Five consecutive interruptions are very
+// unlikely.
 const maxInterrupted = 5
 
 // RetryInterrupted calls send, which sends a question or a Query of settings. After an interruption by a client's
-// statement_timeout (57014), Asked calls send again. send returns the SQLSTATE of the server's error, or "" for none.
-// An error of send means that there was no answer, and ends the attempts.
+// statement_timeout (57014), RetryInterrupted calls send again. send returns the SQLSTATE of the server's error, or ""
+// for none. An error of send means that there was no answer, and ends the attempts.
 func RetryInterrupted(send func() (state string, err error)) {
 	for range maxInterrupted {
 		if state, err := send(); err != nil || state != "57014" {

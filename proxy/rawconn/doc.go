@@ -20,5 +20,5 @@
 // A Conn allocates nothing after its creation.
 //
 // A Parking waits for many idle connections without a goroutine for each. On systems where the raw calls are untested,
-// a Parking parks no connection.
+// a ParkedConns parks no connection.
 package rawconn

@@ -7,11 +7,11 @@ import (
 )
 
 // ParkedConns holds connections that wait for their peers: one goroutine waits for all of them. Each entry is resumed
-// once: when its connection is readable, has ended or has failed, when Wake is called, or when the Parking ends.
+// once: when its connection is readable, has ended or has failed, when Wake is called, or when the ParkedConns ends.
 //
 // The table places, under mu, decides which connections are parked. The code that removes an entry resumes it. The
-// kernel, or a Spot, may name an entry that has left, whose ticket is then unknown. So nothing depends on the number of
-// a file descriptor, which another connection may have by then. A Parking is safe for concurrent use.
+// kernel, or a ParkingSpot, may name an entry that has left, whose ticket is then unknown. So nothing depends on the
+// number of a file descriptor, which another connection may have by then. A Parking is safe for concurrent use.
 type ParkedConns[T any] struct {
 	resume func(T)
 	set    *pollSet // nil if the system has none; nothing is parked then
@@ -24,7 +24,7 @@ type ParkedConns[T any] struct {
 	closed bool
 }
 
-// parkingPlace is an entry of a Parking. turn is the number of its uses so far.
+// parkingPlace is an entry of a ParkedConns. turn is the number of its uses so far.
 type parkingPlace[T any] struct {
 	who  T
 	turn uint32
@@ -40,11 +40,11 @@ const (
 )
 
 // ParkingSpot is the current or last parking place of a connection, as a ticket. The ticket has the place's index in
-// its lower half, and above it the place's turn. The zero Spot is no place.
+// its lower half, and above it the place's turn. The zero ParkingSpot is no place.
 type ParkingSpot struct{ ticket atomic.Uint64 }
 
-// NewParkedConns returns a Parking that calls resume once for each entry that stops waiting. resume must not block, and
-// may run in any goroutine. Close ends the Parking.
+// NewParkedConns returns a ParkedConns that calls resume once for each entry that stops waiting. resume must not block,
+// and may run in any goroutine. Close ends the ParkedConns.
 func NewParkedConns[T any](resume func(T)) (*ParkedConns[T], error) {
 	set, err := newPollSet()
 	if err != nil {
@@ -92,8 +92,8 @@ func (p *ParkedConns[T]) Unregister(conn Conn) {
 	}
 }
 
-// Wake resumes the entry at a Spot, if the entry is still parked. The caller first stores the reason of the wake-up.
-// The entry checks for reasons after Park, and so is resumed or finds the reason.
+// Wake resumes the entry at a ParkingSpot, if the entry is still parked. The caller first stores the reason of the
+// wake-up. The entry checks for reasons after Park, and so is resumed or finds the reason.
 func (p *ParkedConns[T]) Wake(spot *ParkingSpot) { p.wake(spot.ticket.Load()) }
 
 func (p *ParkedConns[T]) wake(ticket uint64) {
@@ -112,7 +112,7 @@ func (p *ParkedConns[T]) Count() int {
 	return p.parked
 }
 
-// Close ends the Parking and resumes all entries. Close returns when the Parking's goroutine has ended.
+// Close ends the ParkedConns and resumes all entries. Close returns when the ParkedConns's goroutine has ended.
 func (p *ParkedConns[T]) Close() {
 	p.mu.Lock()
 	p.closed = true // no more places are added
@@ -123,7 +123,7 @@ func (p *ParkedConns[T]) Close() {
 	<-p.ended
 }
 
-// resumeReady resumes the entries whose sockets the kernel reports, until the Parking is closed.
+// resumeReady resumes the entries whose sockets the kernel reports, until the ParkedConns is closed.
 func (p *ParkedConns[T]) resumeReady() {
 	defer close(p.ended)
 	var ready [batch]uint64
@@ -157,7 +157,7 @@ func (p *ParkedConns[T]) closeAndListTickets() (all []uint64) {
 // assignPlace takes a free place for who, and returns its ticket. The caller holds mu.
 func (p *ParkedConns[T]) assignPlace(who T) (ticket uint64) {
 	if p.free == 0 {
-		p.places = append(p.places, parkingPlace[T]{turn: 1}) // 0 is the ticket of a zero Spot
+		p.places = append(p.places, parkingPlace[T]{turn: 1}) // 0 is the ticket of a zero ParkingSpot
 		p.free = uint32(len(p.places))
 	}
 	i := int(p.free - 1)

@@ -18,8 +18,8 @@ type pollSet struct {
 	file   *os.File
 	socket syscall.RawConn // file's
 
-	// The following callbacks are made once. Two of them return results in the fields below them. The Parking's mu guards
-	// the results of onAdd, and the Parking's goroutine owns those of onWait.
+	// The following callbacks are made once. Two of them return results in the fields below them. The ParkedConns's mu
+	// guards the results of onAdd, and the ParkedConns's goroutine owns those of onWait.
 	onRemove func(fd uintptr)
 	onAdd    func(fd uintptr)
 	event    unix.EpollEvent

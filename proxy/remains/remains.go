@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// StateTrace records whether a backend may hold state that Sluice does not know. The zero Trace says no. A Trace
-// belongs to the backend, not to a session.
+// StateTrace records whether a backend may hold state that Sluice does not know. The zero StateTrace says no. A
+// StateTrace belongs to the backend, not to a session.
 type StateTrace struct{ due, called bool }
 
 // RecordPlan records a plan before its frames are sent, because a statement that fails may leave state too.
@@ -134,8 +134,8 @@ const statefulPattern = `execute|\mtemp|pg_temp|advisory|prepare|listen|\mhold\M
 // mostFunctions is the greatest number of functions for which each name is searched for in all other functions.
 const mostFunctions = `300`
 
-// HiddenCallsAnswer stores the last answer to Unseen, with the epoch of the schema and the time. The zero Hidden has no
-// answer. HiddenCallsAnswer is safe for concurrent use.
+// HiddenCallsAnswer stores the last answer to HiddenCallsQuery, with the epoch of the schema and the time. The zero
+// HiddenCallsAnswer has no answer. HiddenCallsAnswer is safe for concurrent use.
 type HiddenCallsAnswer struct {
 	asked  atomic.Int64  // in Unix nanoseconds; 0 means never
 	answer atomic.Uint64 // 1 + the epoch, doubled, plus 1 if state may be left; 0 for none
@@ -157,7 +157,7 @@ func (h *HiddenCallsAnswer) ClaimQuestion(epoch uint64, now time.Time, age, rest
 	return h.IsStale(epoch, now, age, rest) && h.asked.CompareAndSwap(last, now.UnixNano())
 }
 
-// RecordAnswer records an answer to Unseen, which was asked in an epoch of the schema.
+// RecordAnswer records an answer to HiddenCallsQuery, which was asked in an epoch of the schema.
 func (h *HiddenCallsAnswer) RecordAnswer(epoch uint64, may bool) {
 	answer := (epoch + 1) << 1
 	if may {
@@ -166,8 +166,8 @@ func (h *HiddenCallsAnswer) RecordAnswer(epoch uint64, may bool) {
 	h.answer.Store(answer)
 }
 
-// MayLeaveState reports whether every statement may leave state: because the answer to Unseen says so, or because there
-// is no answer for the epoch.
+// MayLeaveState reports whether every statement may leave state: because the answer to HiddenCallsQuery says so, or
+// because there is no answer for the epoch.
 func (h *HiddenCallsAnswer) MayLeaveState(epoch uint64) bool {
 	answer := h.answer.Load()
 	return answer>>1 != epoch+1 || answer&1 == 1

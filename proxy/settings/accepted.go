@@ -29,27 +29,27 @@ func IsAlwaysAccepted(name, value string) (bool, *wire.Error) {
 }
 
 // AcceptedCache remembers for a while the settings of startups that a server has accepted, by the SQL that sets them.
-// Beyond its bounds, Accepted forgets all entries, and servers are asked again. The zero Accepted is empty. Accepted is
-// safe for concurrent use.
+// Beyond its bounds, AcceptedCache forgets all entries, and servers are asked again. The zero AcceptedCache is empty.
+// AcceptedCache is safe for concurrent use.
 type AcceptedCache struct {
 	mu sync.Mutex
 	m  map[string]AcceptedEntry
 }
 
-// AcceptedEntry is an entry of Accepted: the time at which a server accepted settings, and the parameters that the
+// AcceptedEntry is an entry of AcceptedCache: the time at which a server accepted settings, and the parameters that the
 // server reports differently with them.
 type AcceptedEntry struct {
 	At    time.Time
 	Shown []Param
 }
 
-// These bound the number of entries of an Accepted and the length of their SQL.
+// These bound the number of entries of an AcceptedCache and the length of their SQL.
 const (
 	mostAccepted   = 256
 	mostAcceptedIn = 1 << 10 // bytes of one text
 )
 
-// Find returns the entry for the SQL of settings, or the zero Taken.
+// Find returns the entry for the SQL of settings, or the zero AcceptedEntry.
 func (a *AcceptedCache) Find(sql string) AcceptedEntry {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -71,7 +71,7 @@ func (c *Client) ExtraBytes(change *rewrite.SettingChange, inBlock bool) int {
 // gets them.
 const MaxSettings = 1000
 
-// HasRoomFor reports whether the client will have at most Most settings after these statements.
+// HasRoomFor reports whether the client will have at most MaxSettings settings after these statements.
 func (c *Client) HasRoomFor(statements []rewrite.Statement) bool {
 	more := 0
 	for i := range statements {
@@ -218,13 +218,14 @@ func (c *Client) TxProgress() TxProgress {
 	return TxProgress{c.Staged.Snapshot(), slices.Clip(c.marks)}
 }
 
-// RestoreProgress returns to an earlier Progress of the transaction, because the statements since then are sent again.
+// RestoreProgress returns to an earlier TxProgress of the transaction, because the statements since then are sent
+// again.
 func (c *Client) RestoreProgress(p TxProgress) {
 	c.Staged, c.marks = p.staged.Snapshot(), slices.Clip(p.marks)
 }
 
 // ValuesIfFailed returns the carried values that a client has again after its block has failed, because a RESET that
-// Sluice answered itself is undone. Undone returns nil if InForce stays.
+// Sluice answered itself is undone. ValuesIfFailed returns nil if InForce stays.
 func (c *Client) ValuesIfFailed() *Values {
 	if c.before == nil || c.before.inForce == c.InForce || len(c.marks) > 0 {
 		return nil

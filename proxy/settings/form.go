@@ -38,7 +38,7 @@ var (
 )
 
 // valueFormats has the notations of local settings, of settings that are ignored by default, and of some carried
-// settings (see Told). A setting that is missing here accepts any text.
+// settings (see rewrite.SetConfigColumn). A setting that is missing here accepts any text.
 var valueFormats = map[string]*valueFormat{
 	"statement_timeout":                   {read: readNumber, units: millis, base: "ms", max: math.MaxInt32},
 	"idle_in_transaction_session_timeout": {read: readNumber, units: millis, base: "ms", max: math.MaxInt32},

@@ -15,7 +15,7 @@ const internLimit = 1024
 const mostInterned = 4 << 10
 
 // InternTable shares equal Values between the sessions of one server, because Values record the reports of its
-// backends. The zero Interned is empty. Interned must not be copied.
+// backends. The zero InternTable is empty. InternTable must not be copied.
 type InternTable struct {
 	none Values
 	mu   sync.Mutex
@@ -28,7 +28,7 @@ type InternTable struct {
 // NoSettings returns the Values of a session that has set nothing.
 func (n *InternTable) NoSettings() *Values { return &n.none }
 
-// Intern returns the interned Values that are equal to s. If s is too long to be interned, Share returns s.
+// Intern returns the interned Values that are equal to s. If s is too long to be interned, Intern returns s.
 func (n *InternTable) Intern(s *Values) *Values {
 	if len(s.SQL) == 0 && len(s.StartupLocal) == 0 {
 		return n.NoSettings()

@@ -185,7 +185,7 @@ func (c *Client) StartupOptions() *rewrite.ClientOptions {
 	return k.chosen
 }
 
-// AreOptionsPending reports whether the end of the transaction may change the result of Chosen.
+// AreOptionsPending reports whether the end of the transaction may change the result of Options.
 func (c *Client) AreOptionsPending() bool {
 	return c.before != nil && c.before.local.chosen != c.local.chosen
 }
@@ -355,7 +355,7 @@ func (c *Client) saveReported() {
 	}
 }
 
-// MayHaveReports reports whether News may return parameters.
+// MayHaveReports reports whether TakeReports may return parameters.
 func (c *Client) MayHaveReports() bool { return c.renamed || c.before != nil }
 
 // TakeReports returns the local settings that the client must be sent, as ParameterStatus, before a ReadyForQuery with
@@ -384,7 +384,7 @@ func (c *Client) TakeReports(status byte) (news []Param) {
 	return news
 }
 
-// IsReportedLocal reports whether a setting is local and News reports its changes.
+// IsReportedLocal reports whether a setting is local and TakeReports reports its changes.
 func (c *Client) IsReportedLocal(name string) bool {
 	return slices.Contains(reportedLocal[:], name) && c.IsLocal(name)
 }

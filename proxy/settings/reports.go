@@ -80,7 +80,8 @@ func (r *Reports) Without(lower string) *Reports {
 	return r
 }
 
-// WithExisting returns Reports in which a parameter has another value. If r lacks the parameter, Showing returns r.
+// WithExisting returns Reports in which a parameter has another value. If r lacks the parameter, WithExisting returns
+// r.
 func (r *Reports) WithExisting(lower, value string) *Reports {
 	for _, p := range r.All {
 		if p.Lower == lower && p.Value != value {
@@ -105,7 +106,7 @@ func (r *Reports) Bytes() (n int) {
 	return n
 }
 
-// Intern returns the shared Reports that are equal to r. If r is too long to be shared, Share returns r.
+// Intern returns the shared Reports that are equal to r. If r is too long to be shared, Intern returns r.
 func (n *SharedReports) Intern(r *Reports) *Reports {
 	if r.Bytes() > 2*mostInterned {
 		return r

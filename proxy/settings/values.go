@@ -42,7 +42,7 @@ type Values struct {
 	StartupLocal map[string]string
 	// Seen are the parameters that a backend with these settings has reported, or nil for none yet.
 	Seen atomic.Pointer[Reports]
-	// local is made from Kept. It is nil until it is needed.
+	// local is made from LocalOnly. It is nil until it is needed.
 	local atomic.Pointer[localValues]
 	// Reading says how texts are read under the client_encoding in SQL. Recodes says that SQL has a client_encoding.
 	Reading rewrite.ReadingMode

@@ -14,7 +14,7 @@ import (
 
 // ExchangeCheck follows the answer to a message of Sluice's own, which ends in one ReadyForQuery. It checks that the
 // server has answered each statement with a fitting tag, and with the right status. NewExchangeCheck returns an
-// Exchange.
+// ExchangeCheck.
 type ExchangeCheck struct {
 	words  []string // first words of the statements to be answered
 	sure   bool     // words covers all statements
@@ -27,7 +27,7 @@ type ExchangeCheck struct {
 	odd    error // the first unexpected frame
 }
 
-// NewExchangeCheck returns the Exchange for a message, in whole frames. status is the server's transaction status
+// NewExchangeCheck returns the ExchangeCheck for a message, in whole frames. status is the server's transaction status
 // before the message: 'I', 'T' or 'E', or 0 if unknown.
 func NewExchangeCheck(message []byte, status byte) ExchangeCheck {
 	x := ExchangeCheck{sure: true, status: status}

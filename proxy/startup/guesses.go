@@ -36,7 +36,7 @@ const (
 	sweepSources = time.Second
 )
 
-// NewGuessLimiter returns a Guesses that allows each source burst wrong answers at once, and then one per every.
+// NewGuessLimiter returns a GuessLimiter that allows each source burst wrong answers at once, and then one per every.
 func NewGuessLimiter(burst int, every time.Duration) *GuessLimiter {
 	return &GuessLimiter{share: rate.Every(every), burst: burst, sources: map[netip.Prefix]*rate.Limiter{}}
 }

@@ -24,8 +24,8 @@ type Cursor struct {
 	// Failed means that a FETCH of the cursor has failed. As in PostgreSQL, only CLOSE is possible then.
 	Failed bool
 
-	// ExactFloats means that floats have all their digits (extra_float_digits). Without Exact, floats cannot be converted
-	// to the binary format.
+	// ExactFloats means that floats have all their digits (extra_float_digits). Without ExactFloats, floats cannot be
+	// converted to the binary format.
 	ExactFloats bool
 
 	// ArrivedFormats are the formats in which the rows arrived. nil means text.

@@ -10,8 +10,8 @@ import "errors"
 // ErrUnended says that a connection cannot be used, because a round trip that Sluice itself made has not ended.
 var ErrUnended = errors.New("an answer to Sluice itself has not come to its end on this connection")
 
-// RoundTrips tracks the round trips that Sluice makes on one connection. The zero Trips has none in progress. Only the
-// connection's owner calls its methods.
+// RoundTrips tracks the round trips that Sluice makes on one connection. The zero RoundTrips has none in progress. Only
+// the connection's owner calls its methods.
 type RoundTrips struct{ inProgress bool }
 
 // Begin claims the connection before the first byte of a round trip. If Begin returns ErrUnended, the connection must

@@ -6,7 +6,7 @@ import (
 )
 
 // Batch collects bytes for one write, in pooled buffers. The answer of a usual query fits one buffer. Long bytes that
-// do not change before the write may be referenced instead of copied (Refer).
+// do not change before the write may be referenced instead of copied (AddReference).
 type Batch struct {
 	buf   []byte       // the last buffer, nil while empty
 	n     int          // used bytes of buf
@@ -56,7 +56,7 @@ func (k *Batch) AddReference(b []byte) {
 	k.front, k.size = append(k.front, batchPiece{bytes: b}), k.size+len(b)
 }
 
-// AddTextReference adds a text to the batch like Refer. A text never changes.
+// AddTextReference adds a text to the batch like AddReference. A text never changes.
 func (k *Batch) AddTextReference(text string) {
 	k.AddReference(unsafe.Slice(unsafe.StringData(text), len(text))) // no user of a batch writes to its bytes
 }

@@ -77,7 +77,7 @@ func (s *Reader) Detach() []byte {
 }
 
 // DetachFrame removes the buffer from a Reader without unread bytes, and returns it. frame is the last frame that was
-// read. If frame is elsewhere, or more was read after it, Yield changes nothing and returns nil.
+// read. If frame is elsewhere, or more was read after it, DetachFrame changes nothing and returns nil.
 func (s *Reader) DetachFrame(frame []byte) []byte {
 	n := len(frame)
 	if s.r != s.w || n == 0 || s.r < n || &s.buf[s.r-n] != &frame[0] {
@@ -110,7 +110,7 @@ func (s *Reader) HasTerminate() (first, some bool) {
 // IsFull reports whether the unread bytes reach the end of the buffer.
 func (s *Reader) IsFull() bool { return s.w == len(s.buf) }
 
-// EnsureRoom ensures that the Reader has a buffer, for Extend. It returns false if there is no room after the unread
+// EnsureRoom ensures that the Reader has a buffer, for ReadMore. It returns false if there is no room after the unread
 // bytes.
 func (s *Reader) EnsureRoom() bool {
 	if s.buf == nil || s.r == len(s.buf) { // a full one may still be in use for its frame

@@ -44,11 +44,11 @@ type PlacedFinding struct {
 type FileResult struct {
 	Statements int
 	Findings   []PlacedFinding
-	// Text is the file with every statement as Sluice sends it, from Fix.
+	// Text is the file with every statement as Sluice sends it, from FixFile.
 	Text string
 }
 
-// errNotSame is an internal error after which Fix leaves the file unchanged.
+// errNotSame is an internal error after which FixFile leaves the file unchanged.
 var errNotSame = errors.New("what was made of it does not read as the statements that were meant")
 
 // errBackslashes refuses a file in which a backslash may precede a quote.
@@ -63,9 +63,8 @@ func LintFile(l *rewrite.Linter, source SourceFile) FileResult {
 	return linted
 }
 
-// FixFile performs File, and returns the file as Sluice would send it. A comment precedes each
-// statement that Fix has changed, or that a person must change. All other bytes stay. Fix of the
-// result changes nothing.
+// FixFile performs LintFile, and returns the file as Sluice would send it. A comment precedes each statement that
+// FixFile has changed, or that a person must change. All other bytes stay. FixFile of the result changes nothing.
 func FixFile(l *rewrite.Linter, source SourceFile) (FileResult, error) {
 	if backslashes.MatchString(source.Text) {
 		return FileResult{}, errBackslashes
@@ -200,8 +199,7 @@ func (f *fixer) finish() string {
 	return f.out.String()
 }
 
-// noteMark starts every comment of Fix. By it and the feature after it, a second Fix recognizes the
-// comment.
+// noteMark starts every comment of FixFile. By it and the feature after it, a second FixFile recognizes the comment.
 const noteMark = "sluice: "
 
 // fixComments returns the comments before a statement, one for each feature that the gap, which holds

@@ -1,7 +1,7 @@
 // Package parse reads SQL. Only package parse calls PostgreSQL's parser (pg_query). Package rewrite, the planner's,
 // decides what a text means.
 //
-// Lexer (lex.go) returns the tokens of a text, and Phrase holds the tokens of one statement. ScanWords (scan.go)
+// Lexer (lex.go) returns the tokens of a text, and TokenList holds the tokens of one statement. ScanWords (scan.go)
 // classifies a text by its words alone. Guard (guard.go) decides whether the parser may get a text. Tree (tree.go)
 // returns PostgreSQL's tree, as Messages in protobuf's wire form. An Edit changes a text (edit.go), and Intents are the
 // intended changes of its tree (intent.go). Script (script.go) splits a file.
@@ -13,7 +13,7 @@
 // Invariants:
 //
 //   - The parser is C and recursive, without a check of its stack. A client's text passes Guard before Tree.
-//   - In doubt Guard refuses, and ScanWords returns Unshown.
+//   - In doubt Guard refuses, and ScanWords returns MustParse.
 //   - The lexer goes forward only, and neither it nor ScanWords allocates.
 //   - A Message shares the bytes of its tree, which no code may change.
 //   - The time of every function is less than quadratic in the length of a text.

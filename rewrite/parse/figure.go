@@ -17,8 +17,8 @@ func FigureColumnName(n TreeNode) (name string, leaf TreeNode) {
 // exprKindNames maps kinds of expressions to the column names that PostgreSQL gives them.
 var exprKindNames = map[string]string{"A_ArrayExpr": "array", "RowExpr": "row", "CoalesceExpr": "coalesce", "GroupingFunc": "grouping"}
 
-// FigureNodeName returns the name of Figure, for the content of a Node. sure is PostgreSQL's confidence in the name: 0
-// for none, 1 for the name of a type, or case, and 2 for any other.
+// FigureNodeName returns the name of FigureColumnName, for the content of a Node. sure is PostgreSQL's confidence in
+// the name: 0 for none, 1 for the name of a type, or case, and 2 for any other.
 func FigureNodeName(node TreeNode) (name string, leaf TreeNode, sure int) {
 	switch node.TypeName() {
 	case "ColumnRef":

@@ -49,7 +49,7 @@ type FieldWalker struct {
 	listed  bool
 }
 
-// Walk returns a Walker over the fields of m, with the intended changes applied.
+// Walk returns a FieldWalker over the fields of m, with the intended changes applied.
 func (in TreeChanges) Walk(m TreeNode) FieldWalker {
 	changes := in.changesOf(m)
 	if changes == nil {

@@ -8,7 +8,7 @@ import (
 // InputSettings are the settings that may affect how PostgreSQL reads constants when it parses a text.
 type InputSettings uint8
 
-// The settings in Readers, in the order of InputSettingNames.
+// The settings in InputSettings, in the order of InputSettingNames.
 const (
 	ByEncoding InputSettings = 1 << iota
 	ByDateStyle
@@ -17,7 +17,7 @@ const (
 	byAll = ByEncoding | ByDateStyle | ByIntervalStyle | ByTimeZone
 )
 
-// InputSettingNames are the names of the settings in Readers, in lower case.
+// InputSettingNames are the names of the settings in InputSettings, in lower case.
 var InputSettingNames = [...]string{"client_encoding", "datestyle", "intervalstyle", "timezone"}
 
 // inputSettingsByType maps PostgreSQL's types to the settings that affect their constants. Other types are
@@ -188,7 +188,7 @@ func temporalSettings(constant []byte) (may InputSettings, moment bool) {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// InputSettingsNamed returns the Readers of names; it ignores other names.
+// InputSettingsNamed returns the InputSettings of names; it ignores other names.
 func InputSettingsNamed(names ...string) (by InputSettings) {
 	for _, name := range names {
 		if i := slices.Index(InputSettingNames[:], name); i >= 0 {

@@ -19,9 +19,8 @@ const (
 // isRead reports whether the text is a SELECT or VALUES.
 func (s TextClass) isRead() bool { return s == SelectText || s == ValuesText }
 
-// ScanWords classifies a text by its words, for clients that send a new text each time: a parse
-// costs more than the relay. It returns Unshown for a text that must be parsed, and in doubt. It
-// allocates nothing.
+// ScanWords classifies a text by its words, for clients that send a new text each time: a parse costs more than the
+// relay. It returns MustParse for a text that must be parsed, and in doubt. It allocates nothing.
 //
 // It clears texts without a statement, and one SELECT, VALUES, INSERT, UPDATE or DELETE without any
 // word that matters for a pin, a classification or a rule. table is the name of the statement's
@@ -238,7 +237,7 @@ func forcesParse(word []byte) bool {
 		RoleOfWord(word)&telltale != 0
 }
 
-// classIfTextEnds returns shown if only semicolons follow, otherwise Unshown.
+// classIfTextEnds returns shown if only semicolons follow, otherwise MustParse.
 func classIfTextEnds(l *Lexer, shown TextClass) TextClass {
 	for {
 		switch kind := l.Next(); {

@@ -28,8 +28,8 @@ const (
 	caseBegin
 	caseArm // WHEN, THEN, ELSE
 	caseEnd
-	// Stateful words begin a statement that may leave state in the session. Clinging words may do
-	// so in any position.
+	// Stateful words begin a statement that may leave state in the session. StatefulAnywhere words may do so in any
+	// position.
 	Stateful
 	StatefulAnywhere
 )

@@ -65,8 +65,8 @@ type relationNameScanner struct {
 	}
 }
 
-// NeedsParse reports whether a text must be parsed before its plan is known. It must if it may concern mapped
-// columns (Concerns), or may name a relation that the snapshot lacks. False positives are possible.
+// NeedsParse reports whether a text must be parsed before its plan is known. It must if it may concern mapped columns
+// (MayConcernMapped), or may name a relation that the snapshot lacks. False positives are possible.
 func (n *NameResolver) NeedsParse(sql []byte) bool {
 	s := relationNameScanner{names: n}
 	for l := (parse.Lexer{Text: sql}); ; {

@@ -6,9 +6,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// When a transaction is repeated, every column whose default is the time gets the time of the first run. Timed
-// covers INSERT ... VALUES (Insertion, upsert), INSERT ... SELECT (selection) and INSERTs in WITH queries
-// (within).
+// When a transaction is repeated, every column whose default is the time gets the time of the first run. ParseTimed
+// covers INSERT ... VALUES (Insertion, upsert), INSERT ... SELECT (selection) and INSERTs in WITH queries (within).
 
 // TimedStatement is a statement that can get the time of its transaction.
 type TimedStatement interface {
@@ -22,7 +21,8 @@ type TimedStatement interface {
 	ResolvesSame(names *schema.NameResolver) bool
 }
 
-// ParseTimed returns a text with one statement as a Timed, or nil if the statement cannot get the transaction's time.
+// ParseTimed returns a text with one statement as a TimedStatement, or nil if the statement cannot get the
+// transaction's time.
 func ParseTimed(p *rewrite.Planner, sql string, names *schema.NameResolver) TimedStatement {
 	if in := ParseInsertion(p, sql, names); in != nil {
 		return in
