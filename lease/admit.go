@@ -76,7 +76,8 @@ func (w *admitWaiter) addDemand() {
 	l.wakeRun()
 }
 
-// withdrawDemand withdraws the demand of an Admit that ends. Without a permit, exit also releases the waiter's slot.
+// withdrawDemand withdraws the demand of an Admit that ends. Without a permit, withdrawDemand also releases the
+// waiter's slot.
 func (w *admitWaiter) withdrawDemand() {
 	l := w.lease
 	l.mu.Lock()
@@ -92,8 +93,8 @@ func (w *admitWaiter) withdrawDemand() {
 	l.core.ledger.demand -= w.wanted
 }
 
-// tryGrant takes a slot first and then a ticket, the right to dial once. try first gives up a slot that the lease lost
-// while the Admit waited.
+// tryGrant takes a slot first and then a ticket, the right to dial once. tryGrant first gives up a slot that the lease
+// lost while the Admit waited.
 func (w *admitWaiter) tryGrant() (granted bool, wake time.Duration, changed <-chan struct{}, err error) {
 	l := w.lease
 	l.mu.Lock()

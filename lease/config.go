@@ -191,7 +191,7 @@ func (c Config) checkSettings(s Settings) error {
 	return errors.Join(errs...)
 }
 
-// These are names of settings in Difference.Key, mostly configuration keys.
+// These are names of settings in SettingDifference.Key, mostly configuration keys.
 const (
 	keyFormat = "format of the items"
 	keyLimit  = "distributed.conn_limit less distributed.conn_margin"
@@ -199,7 +199,8 @@ const (
 	keyBurst  = "distributed.rate_limiter_burst"
 )
 
-// A Difference is a setting whose value in the table differs from the configured value. The table's value applies.
+// A SettingDifference is a setting whose value in the table differs from the configured value. The table's value
+// applies.
 type SettingDifference struct {
 	Setting           string // one of metrics.LeaseSettings
 	Key               string

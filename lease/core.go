@@ -51,8 +51,8 @@ type storeAnswer struct {
 	err      error
 }
 
-// leaseState makes all decisions of a Lease: core names the next call of the Store and handles its answer. The Lease's
-// mutex guards core.
+// leaseState makes all decisions of a Lease: nextCall returns the next call of the Store, and handleAnswer handles the
+// answer. The Lease's mutex guards a leaseState.
 type leaseState struct {
 	cfg     Config
 	rng     *rand.Rand
@@ -76,7 +76,7 @@ func newLeaseState(cfg Config, process string, rng *rand.Rand) *leaseState {
 }
 
 // nextCall returns the call of the Store to make now, or the time to ask again. Renewals come first, and requests for
-// more slots last. The caller passes the call's answer to done before it calls next again.
+// more slots last. The caller passes the call's answer to handleAnswer before the next call of nextCall.
 func (c *leaseState) nextCall(now time.Duration) (*storeCall, time.Duration) {
 	found, wake := c.chooseCall(now)
 	if found != nil {
@@ -209,7 +209,7 @@ func (c *leaseState) takeTicket(now time.Duration) (ok bool, wake time.Duration)
 	return ok, wake
 }
 
-// releaseSlot returns the slot of a permit that led to no dial. release ends a permit that led to a dial.
+// releaseSlot returns the slot of a permit that led to no dial. releasePermit ends a permit that led to a dial.
 func (c *leaseState) releaseSlot() {
 	if c.cfg.Slots {
 		c.ledger.releasePermit()

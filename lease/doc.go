@@ -85,16 +85,16 @@
 //
 // # How it is built
 //
-// ledger and tickets decide, and core orders their calls. They do no I/O and receive the time as a parameter, so that
-// tests can drive thousands of them through any fault.
+// slotLedger and ticketLedger decide, and leaseState orders their calls. The three types do no I/O and receive the time
+// as a parameter, so that tests can drive thousands of them through any fault.
 //
 //   - ledger.go: state and the next call; permits.go: the number of permits
 //   - part.go: own records; peers.go: records of others; grow.go: the search for slots
 //   - predecessor.go: records of an ended process; tickets.go: the connection rate
 //
-// A Lease runs one core. Only Run calls the Store, one call at a time. Admit and Release read the results. Table
-// (table.go, keys.go) is the Store in DynamoDB. Change.Apply and Reservation.Apply define a Store's effects. Static
-// replaces a Lease where nothing is shared.
+// A Lease runs one leaseState. Only Run calls the Store, one call at a time. Admit and Release read the results. Table
+// (table.go, keys.go) is the Store in DynamoDB. ShardChange.Apply and Reservation.Apply define a Store's effects.
+// Unlimited replaces a Lease where nothing is shared.
 //
 // # Invariants
 //

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// A place is the location of one record of a process: a shard and the owner's name there.
+// A recordPlace is the location of one record of a process: a shard and the owner's name there.
 type recordPlace struct {
 	shard int
 	owner string
@@ -32,7 +32,7 @@ type LockFile struct {
 }
 
 const (
-	// mostPlaces bounds the places in a File, which may include those of earlier processes.
+	// mostPlaces bounds the places in a LockFile, which may include those of earlier processes.
 	mostPlaces = 256
 	fileMost   = 64 << 10
 	fileEnd    = "end\n"
@@ -40,7 +40,7 @@ const (
 
 var errFileHeld = errors.New("another process has its lock: it may be suspended, or use the same file for itself")
 
-// NewLockFile returns a File at path, which take opens and locks later.
+// NewLockFile returns a LockFile at path, which the method lock opens and locks later.
 func NewLockFile(path string) *LockFile { return &LockFile{path: path, fd: -1} }
 
 // lock locks the file without waiting, and returns the places of the records of ended processes. The descriptor is a
@@ -88,8 +88,8 @@ func lockRegularFile(fd int) (name string, err error) {
 	return fmt.Sprintf("%d %d", stat.Dev, stat.Ino), err
 }
 
-// parsePlaces returns the places in the text of a File. parse returns none if the file is a copy of another one, or if
-// its text is incomplete.
+// parsePlaces returns the places in the text of a LockFile. parsePlaces returns none if the file is a copy of another
+// one, or if its text is incomplete.
 func (f *LockFile) parsePlaces(text string) (places []recordPlace) {
 	rest, ours := strings.CutPrefix(text, f.head)
 	lines, _, whole := strings.Cut(rest, fileEnd)
@@ -106,8 +106,8 @@ func (f *LockFile) parsePlaces(text string) (places []recordPlace) {
 	return places
 }
 
-// writePlaces replaces the places in the file. If there are more than mostPlaces, write drops the first ones. A process
-// killed during the write leaves the old places or the new ones, because parse stops at the end marker.
+// writePlaces replaces the places in the file. If there are more than mostPlaces, writePlaces drops the first ones. A
+// process killed during the write leaves the old places or the new ones, because parsePlaces stops at the end marker.
 func (f *LockFile) writePlaces(places []recordPlace) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -53,7 +53,7 @@ func (l *slotLedger) missingSlots(now time.Duration) int {
 }
 
 // acquireMissing returns a call that looks for missing slots or takes them. While the lease is not renewed in time,
-// grow returns none.
+// acquireMissing returns none.
 func (l *slotLedger) acquireMissing(now time.Duration) (*storeCall, time.Duration) {
 	need := l.missingSlots(now)
 	if phase := l.phase(now); need == 0 || phase == Degraded || phase == Draining || l.giving > 0 {
@@ -193,7 +193,7 @@ func (l *slotLedger) promisingShard(fair int) int {
 }
 
 // announceWaiting announces in a record that this process waits below its fair share. If no process in its shards can
-// return a slot, wait joins another shard without taking slots.
+// return a slot, announceWaiting joins another shard without taking slots.
 func (l *slotLedger) announceWaiting(fair int, now time.Duration) *storeCall {
 	if l.heldSlots() >= fair {
 		l.waiting = false

@@ -18,15 +18,15 @@ var (
 	errRaced     = errors.New("lease: somebody else writes this item all the time: try again")
 )
 
-// An intent is a numbered change of the settings. The intent is written before the first shard follows it, and each
-// shard that follows has the intent's epoch, its number. So any later process can finish a change that was interrupted.
-// In tables of versions without epochs, every epoch is 0.
+// A settingsRevision is a numbered change of the settings. The revision is written before the first shard follows it,
+// and each shard that follows has the revision's epoch, its number. So any later process can finish a change that was
+// interrupted. In tables of versions without epochs, every epoch is 0.
 type settingsRevision struct {
 	Settings
 	epoch int64
 }
 
-// newestRevision returns the newest intent in the table, or the zero intent if there is none.
+// newestRevision returns the newest revision in the table, or the zero settingsRevision if there is none.
 func (t *Table) newestRevision(ctx context.Context) (settingsRevision, error) {
 	found, _, err := t.readItem(ctx, t.slots, t.clusterItemAddress(itemSettings), true)
 	if err == nil {
@@ -39,8 +39,8 @@ func (i itemAttrs) revision() settingsRevision {
 	return settingsRevision{i.settings(), i.number(attrEpoch)}
 }
 
-// declareRevision replaces the intent old in the table by one with other settings. declare returns false when old is no
-// longer the newest intent.
+// declareRevision replaces the revision old in the table by one with other settings. declareRevision returns false when
+// old is no longer the newest revision.
 func (t *Table) declareRevision(ctx context.Context, old settingsRevision, want Settings) (settingsRevision, bool, error) {
 	next := settingsRevision{want, old.epoch + 1}
 	// The new epoch must exceed those of all shards, because an older version may have written settings without an epoch.
@@ -55,8 +55,8 @@ func (t *Table) declareRevision(ctx context.Context, old settingsRevision, want 
 	return next, done, err
 }
 
-// replaceSettings replaces the intent old by next, in an item that does not expire. put returns false when old is not
-// in the table. An earlier sending of the same call may be the reason.
+// replaceSettings replaces the revision old by next, in an item that does not expire. replaceSettings returns false
+// when old is not in the table. An earlier sending of the same call may be the reason.
 func (t *Table) replaceSettings(ctx context.Context, table string, old, next settingsRevision) (done bool, err error) {
 	u := itemUpdate{}
 	fields := func(i settingsRevision) map[string]int64 {
@@ -87,8 +87,8 @@ func (t *Table) replaceSettings(ctx context.Context, table string, old, next set
 	return err == nil, nil
 }
 
-// applyRevision applies an intent to all shards, and to the settings in the table of tickets (rights to dial). follow
-// returns errOvertaken when the intent is no longer the newest one.
+// applyRevision applies a revision to all shards, and to the settings in the table of tickets (rights to dial).
+// applyRevision returns errOvertaken when the revision is no longer the newest one.
 func (t *Table) applyRevision(ctx context.Context, now settingsRevision) (changed bool, err error) {
 	for shard := range now.Shards {
 		did, err := t.applyShardLimit(ctx, now, shard)
@@ -104,7 +104,7 @@ func (t *Table) applyRevision(ctx context.Context, now settingsRevision) (change
 	return changed || did, t.checkNewest(ctx, now)
 }
 
-// checkNewest returns errOvertaken if now is no longer the newest intent in the table.
+// checkNewest returns errOvertaken if now is no longer the newest revision in the table.
 func (t *Table) checkNewest(ctx context.Context, now settingsRevision) error {
 	found, err := t.newestRevision(ctx)
 	if err == nil && found != now {
@@ -113,17 +113,17 @@ func (t *Table) checkNewest(ctx context.Context, now settingsRevision) error {
 	return err
 }
 
-// hasApplied reports whether a shard's item already has the limit and the epoch of an intent.
+// hasApplied reports whether a shard's item already has the limit and the epoch of a revision.
 func (i itemAttrs) hasApplied(now settingsRevision, shard int) bool {
 	return len(i) > 0 && i.number(attrLimit) == int64(now.shardLimit(shard)) && i.number(attrEpoch) == now.epoch
 }
 
-// applyShardLimit applies an intent to a shard, or creates the shard. The difference between new and old limit is added
-// to the free slots. If these fall below 0, nothing is granted until enough slots have come back.
+// applyShardLimit applies a revision to a shard, or creates the shard. The difference between new and old limit is
+// added to the free slots. If these fall below 0, nothing is granted until enough slots have come back.
 //
 // Sidecars change free slots and records together, so the difference stays right meanwhile. The difference is applied
-// once only, because the write requires the limit and the epoch from which it was calculated. The newest intent is read
-// after the shard, so that a later change of the shard makes the write fail.
+// once only, because the write requires the limit and the epoch from which it was calculated. The newest revision is
+// read after the shard, so that a later change of the shard makes the write fail.
 func (t *Table) applyShardLimit(ctx context.Context, now settingsRevision, shard int) (changed bool, err error) {
 	limit := int64(now.shardLimit(shard))
 	for range raceTries {
@@ -162,7 +162,7 @@ func (t *Table) applyShardLimit(ctx context.Context, now settingsRevision, shard
 	return changed, errRaced
 }
 
-// applyRateSettings applies an intent to the settings in the table of tickets (rights to dial). applyRateSettings
+// applyRateSettings applies a revision to the settings in the table of tickets (rights to dial). applyRateSettings
 // changes nothing if slots and tickets share a table.
 func (t *Table) applyRateSettings(ctx context.Context, now settingsRevision) (changed bool, err error) {
 	for range raceTries {

@@ -55,8 +55,8 @@ func (p *shardLocations) isUnderOwnKey(shard int) (own bool) {
 	return p.own.Load() || p.moved[shard].Load()
 }
 
-// recordFormat records the format of settings that were just read. While the format is 1, learn tests by a read whether
-// IAM lets this process use the shards' own keys.
+// recordFormat records the format of settings that were just read. While the format is 1, recordFormat tests by a read
+// whether IAM lets this process use the shards' own keys.
 func (t *Table) recordFormat(ctx context.Context, format int) {
 	own := format >= Format
 	if t.places.own.Swap(own) && !own { // after an init by an older version, or with another table
@@ -76,8 +76,8 @@ func (t *Table) recordFormat(ctx context.Context, format int) {
 // FindsMovedShards implements Store: it reports whether this process can use shards that were moved to their own keys.
 func (t *Table) FindsMovedShards() bool { return t.places.follows.Load() }
 
-// readShardItem returns a shard's item and its address. If the item of format 1 is closed, locate first moves it to the
-// shard's own key.
+// readShardItem returns a shard's item and its address. If the item of format 1 is closed, readShardItem first moves it
+// to the shard's own key.
 func (t *Table) readShardItem(ctx context.Context, shard int, consistent bool) (itemAttrs, itemAddress, error) {
 	if !t.places.isUnderOwnKey(shard) {
 		found, _, err := t.readItem(ctx, t.slots, t.sharedKeyAddress(shard), consistent)

@@ -84,7 +84,7 @@ func (l *Lease) Run(ctx context.Context) error {
 	return nil
 }
 
-// runStep makes one call of the Store. If no call is due, step returns the time until the next one.
+// runStep makes one call of the Store. If no call is due, runStep returns the time until the next one.
 func (l *Lease) runStep(ctx context.Context) (pause time.Duration, err error) {
 	l.mu.Lock()
 	now := l.clock()
@@ -300,7 +300,7 @@ func problemAttrs(s State) []any {
 	return []any{slog.Any("problem", s.Problem)}
 }
 
-// reasonAttrs returns, as attributes of a log line, the reason that nothing is granted. reason returns none if the
+// reasonAttrs returns, as attributes of a log line, the reason that nothing is granted. reasonAttrs returns none if the
 // state's problem is the reason.
 func reasonAttrs(s State) []any {
 	if p, ok := s.Reason.(*Problem); ok && p == s.Problem {

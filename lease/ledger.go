@@ -13,9 +13,9 @@ const (
 	maxParts = 8
 )
 
-// slotLedger is a process's part in the cluster's connection count: its slots in each shard, and its next write. The
-// ledger does no I/O and starts no goroutine. Its times are on a monotonic clock that advances while the machine
-// sleeps. The Lease's mutex guards the ledger.
+// slotLedger is a process's part in the cluster's connection count: its slots in each shard, and its next write. A
+// slotLedger does no I/O and starts no goroutine. Its times are on a monotonic clock that advances while the machine
+// sleeps. The Lease's mutex guards a slotLedger.
 type slotLedger struct {
 	cfg      Config
 	rng      *rand.Rand
@@ -75,7 +75,7 @@ func newSlotLedger(cfg Config, process string, rng *rand.Rand) *slotLedger {
 	return &slotLedger{cfg: cfg, rng: rng, process: process}
 }
 
-// beginWithSettings initialises the ledger with the first settings that were read. start is called once.
+// beginWithSettings initialises the ledger with the first settings that were read. beginWithSettings is called once.
 func (l *slotLedger) beginWithSettings(s Settings, now time.Duration) {
 	l.settings, l.began, l.heard, l.sightless = s, now, now, now
 	l.sight = make([]*shardImage, s.Shards)
@@ -118,7 +118,7 @@ func (l *slotLedger) nextCall(now time.Duration) (*storeCall, time.Duration) {
 // never is a time later than any time at which something happens.
 const never = time.Duration(1<<63 - 1)
 
-// handleAnswer handles the answer of a call that next returned.
+// handleAnswer handles the answer of a call that nextCall returned.
 func (l *slotLedger) handleAnswer(c *storeCall, a storeAnswer, now time.Duration) {
 	if a.err != nil {
 		l.stats.Fails++
@@ -138,7 +138,7 @@ func (l *slotLedger) handleAnswer(c *storeCall, a storeAnswer, now time.Duration
 		l.endPauseIfUsable(c.look, now)
 	case c.predecessor && a.done:
 		l.stats.PredecessorsRemoved++
-	case c.predecessor: // the record has changed: bury tries again
+	case c.predecessor: // the record has changed: removePredecessors tries again
 	case c.part == nil && a.done:
 		l.stats.Reaped++
 	case c.part == nil:

@@ -35,8 +35,8 @@ const (
 
 var errNotMoved = errors.New("a shard's item is gone: sluice lease init makes it")
 
-// isClosed reports whether a migration closed this item of format 1. whole reports whether an item under a shard's own
-// key is complete.
+// isClosed reports whether a migration closed this item of format 1. isComplete reports whether an item under a shard's
+// own key is complete.
 func (i itemAttrs) isClosed() bool   { return i.number(attrClosed) != 0 }
 func (i itemAttrs) isComplete() bool { return i[attrFree] != nil }
 
@@ -99,8 +99,8 @@ func (t *Table) moveShard(ctx context.Context, shard int) error {
 	return nil
 }
 
-// renameAndCopy renames all records of a closed item and then copies the item. carry repeats the renaming when owners
-// of older versions renew records in between.
+// renameAndCopy renames all records of a closed item and then copies the item. renameAndCopy repeats the renaming when
+// owners of older versions renew records in between.
 func (t *Table) renameAndCopy(ctx context.Context, shard int) error {
 	for tries := 0; tries < raceTries; {
 		found, _, err := t.readItem(ctx, t.slots, t.sharedKeyAddress(shard), true)
@@ -131,7 +131,7 @@ func (t *Table) renameAndCopy(ctx context.Context, shard int) error {
 }
 
 // copyItem creates an item under a shard's own key. Several processes may copy the same item at once, since all write
-// the same. copy writes the free slots last, because an item without free slots counts as missing.
+// the same. copyItem writes the free slots last, because an item without free slots counts as missing.
 func (t *Table) copyItem(ctx context.Context, shard int, what itemAttrs) error {
 	free := what[attrFree]
 	delete(what, attrFree)
@@ -154,9 +154,9 @@ func (t *Table) copyItem(ctx context.Context, shard int, what itemAttrs) error {
 	}
 }
 
-// prepareCluster prepares the items for a cluster without settings, and returns the format to use. begin closes the
-// items of format 1 first, so that no older version creates a second ledger. If shards of format 1 are in use and only
-// their settings are gone, begin returns format 1.
+// prepareCluster prepares the items for a cluster without settings, and returns the format to use. prepareCluster
+// closes the items of format 1 first, so that no older version creates a second ledger. If shards of format 1 are in
+// use and only their settings are gone, prepareCluster returns format 1.
 func (t *Table) prepareCluster(ctx context.Context, shards int) (format int, err error) {
 	for shard := range shards {
 		found, _, err := t.readItem(ctx, t.slots, t.sharedKeyAddress(shard), true)
@@ -276,7 +276,7 @@ func (t *Table) checkStrandedOwners(ctx context.Context, shards int) error {
 	return &e
 }
 
-// newestKnownRevision returns the newest intent (settings and epoch) in the table. An intent of a later version's
+// newestKnownRevision returns the newest revision (settings and epoch) in the table. A revision of a later version's
 // format is an error.
 func (t *Table) newestKnownRevision(ctx context.Context) (settingsRevision, error) {
 	now, err := t.newestRevision(ctx)

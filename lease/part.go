@@ -66,7 +66,7 @@ func (l *slotLedger) renewRecords(now time.Duration) (*storeCall, time.Duration)
 }
 
 // canRemoveRecord reports whether the record of a part without slots can be removed. The home, the part that counts the
-// process, is never superfluous. So superfluous first makes a part with slots the home, if there is one.
+// process, is never superfluous. So canRemoveRecord first makes a part with slots the home, if there is one.
 func (l *slotLedger) canRemoveRecord(p *ownRecord) bool {
 	if p == l.parts[0] {
 		for i, q := range l.parts {

@@ -203,8 +203,8 @@ func (l *slotLedger) decideReturn(p *ownRecord, now time.Duration) {
 }
 
 // overcommitPortion returns how many of a shard's missing slots this process returns when a lowered limit made the free
-// slots negative. portion is 0 if some other process is above the fair share. Otherwise it is proportional to this
-// process's slots in the shard. Other shards then have free slots for this process.
+// slots negative. The result is 0 if some other process is above the fair share. Otherwise the result is proportional
+// to this process's slots in the shard. Other shards then have free slots for this process.
 func (l *slotLedger) overcommitPortion(s *shardImage, p *ownRecord, over, fair int) int {
 	if l.peersAboveShare(s, fair) > 0 {
 		return 0

@@ -96,20 +96,20 @@ func (s Shard) HeldSlots() int {
 // edited the table.
 func (s Shard) Drift() int { return s.Limit - s.Free - s.HeldSlots() }
 
-// A Change is one conditional write of one shard. The Change happens if the owner's record is Old and, when it takes
-// slots, enough of them are free. The record then becomes New, and Take slots move from free to the record.
+// A ShardChange is one conditional write of one shard. The change happens if the owner's record is Old and, when it
+// takes slots, enough of them are free. The record then becomes New, and Take slots move from free to the record.
 type ShardChange struct {
 	Shard    int
 	Owner    string
 	Old, New string // "" for no record
 	Take     int    // number of slots; below 0 returns some
-	// Limit is the limit of a shard that does not exist yet. If Old is "", the Change creates a missing shard, for example
-	// after all items have expired.
+	// Limit is the limit of a shard that does not exist yet. If Old is "", the ShardChange creates a missing shard, for
+	// example after all items have expired.
 	Limit int
 }
 
-// Apply defines the effect of a Change on a shard; s is nil for a shard that does not exist. Apply returns the shard
-// afterwards, and whether the Change happened.
+// Apply defines the effect of a ShardChange on a shard; s is nil for a shard that does not exist. Apply returns the
+// shard afterwards, and whether the change happened.
 func (c ShardChange) Apply(s *Shard) (*Shard, bool) {
 	if s == nil {
 		if c.Old != "" {

@@ -18,7 +18,7 @@ type Status struct {
 	Queue time.Duration
 
 	intent     settingsRevision
-	rateIntent settingsRevision // the intent in the table of tickets
+	rateIntent settingsRevision // the revision in the table of tickets
 	moved      int              // shards that are under their own keys
 	next       int64            // time of the next ticket
 }
@@ -121,7 +121,7 @@ type Repair struct {
 }
 
 // Repairs returns the corrections of the table. They concern shards and settings that have not followed the newest
-// intent, shards whose numbers disagree, and an impossible time of the next ticket (right to dial once). Corrections
+// revision, shards whose numbers disagree, and an impossible time of the next ticket (right to dial once). Corrections
 // also remove the records of the given owners, which the caller knows to be dead. An owner has the name that Status
 // shows.
 func (t *Table) Repairs(s Status, owners []string) []Repair {
@@ -156,7 +156,7 @@ func (t *Table) Repairs(s Status, owners []string) []Repair {
 		repairs = append(repairs, Repair{fmt.Sprintf("tickets: given out %v ahead, which cannot be; begin anew", s.Queue),
 			func(ctx context.Context, t *Table) error { return t.resetTickets(ctx, s.next) }})
 	}
-	if s.isHalfMigrated() { // the last one, because it makes a new intent
+	if s.isHalfMigrated() { // the last one, because it makes a new revision
 		repairs = append(repairs, Repair{"the migration to format 2 is finished", func(ctx context.Context, t *Table) error {
 			_, err := t.migrate(ctx, true)
 			return err

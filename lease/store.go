@@ -8,7 +8,7 @@ import (
 )
 
 // Store is the shared table of the lease. A call that fails may have happened, may happen later, and may happen twice.
-// Each call returns in bounded time. Change.Apply and Reservation.Apply define the effects of calls.
+// Each call returns in bounded time. ShardChange.Apply and Reservation.Apply define the effects of calls.
 type Store interface {
 	// Settings returns the cluster's settings in the table, or ErrNoSettings if the table has none.
 	Settings(ctx context.Context) (Settings, TableTime, error)

@@ -62,7 +62,7 @@ const (
 // hidden retry could deceive the ledger.
 type Table struct {
 	api, retryingAPI *dynamodb.Client // retryingAPI retries, for administration
-	items            itemAPI          // api or patient
+	items            itemAPI          // api or retryingAPI
 	slots, rate      string           // names of tables
 	cluster          string           // partition key of the ledger
 	earlier          string           // the key that older versions used, "" once that is settled
@@ -269,7 +269,7 @@ func (t *Table) readItem(ctx context.Context, table string, from itemAddress, co
 	return out.Item, TableTime(at), nil
 }
 
-// updateItem makes a conditional update of an item. write returns the item afterwards, or as it was found when the
+// updateItem makes a conditional update of an item. updateItem returns the item afterwards, or as it was found when the
 // condition was not met.
 func (t *Table) updateItem(ctx context.Context, u *itemUpdate) (itemAttrs, bool, TableTime, error) {
 	if now := t.serverSeconds(); u.forever {

@@ -47,8 +47,8 @@ const (
 	refusedRateMost  = 5 * time.Second
 )
 
-// ticketLedger is a process's part in the cluster's connection rate. A ticket is the right to dial once. Like ledger,
-// ticketLedger does no I/O and receives the time as a parameter.
+// ticketLedger is a process's part in the cluster's connection rate. A ticket is the right to dial once. Like
+// slotLedger, ticketLedger does no I/O and receives the time as a parameter.
 type ticketLedger struct {
 	cfg             Config
 	rng             *rand.Rand
@@ -131,8 +131,8 @@ func (t *ticketLedger) localInterval() time.Duration {
 	return time.Second * time.Duration(t.cfg.MaxInstances) / time.Duration(max(1, t.cfg.Reserve))
 }
 
-// takeTicket uses a ticket (right to dial once) that is due. Without such a ticket, take returns the time to ask again
-// if nothing happens until then.
+// takeTicket uses a ticket (right to dial once) that is due. Without such a ticket, takeTicket returns the time to ask
+// again if nothing happens until then.
 func (t *ticketLedger) takeTicket(now time.Duration) (ok bool, wake time.Duration) {
 	if now < t.refused {
 		return false, t.refused
@@ -320,7 +320,7 @@ func (c *tableClock) observe(sent, received time.Duration, at TableTime) {
 	c.low, c.high, c.at = low, high, max(received, 1)
 }
 
-// tableMicros returns DynamoDB's time at the process's time now, in microseconds. when is the reverse.
+// tableMicros returns DynamoDB's time at the process's time now, in microseconds. localTime is the reverse.
 func (c *tableClock) tableMicros(now time.Duration) int64 {
 	return (now + c.clockOffset()).Microseconds()
 }

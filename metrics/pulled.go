@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// snapshotMetrics shows a snapshot S of its owner as metrics at each scrape. Before connect is called, pulled shows the
-// zero S.
+// snapshotMetrics shows a snapshot S of its owner as metrics at each scrape. Before setSource is called,
+// snapshotMetrics shows the zero S.
 type snapshotMetrics[S any] struct {
 	read atomic.Pointer[func() S]
 	rows []seriesRow[S]

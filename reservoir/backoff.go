@@ -19,7 +19,7 @@ const (
 )
 
 // dialBackoff paces dials after failures. Until a dial succeeds, dials for the shelf (ready backends) are made one at a
-// time. The Reservoir's mutex guards backoff.
+// time. The Reservoir's mutex guards a dialBackoff.
 type dialBackoff struct {
 	failures   int
 	generation int // failures of dials that began in an earlier generation do not count

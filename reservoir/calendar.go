@@ -8,7 +8,7 @@ const retireMargin = (replacedPart + 2) * scanEvery
 
 // retirementCalendar spreads the retirements of backends. So backends that were dialled together are not replaced
 // together. retirementCalendar divides the time since New into hours of equal width, and assigns each hour to one
-// backend. The Reservoir's mutex guards calendar.
+// backend. The Reservoir's mutex guards a retirementCalendar.
 type retirementCalendar struct {
 	width time.Duration
 	taken map[int64]struct{}

@@ -93,7 +93,7 @@ func (r *Reservoir) TryAcquire() *Conn {
 	return c
 }
 
-// Acquire lends a backend. When none is ready, Acquire waits in line, up to Config.CheckoutWait, and then returns an
+// Acquire lends a backend. When none is ready, Acquire waits in line, up to Config.CheckoutWait, and then returns a
 // *NoBackendError. Acquire returns ctx's error when ctx ends. The borrower ends the loan with exactly one Release or
 // Discard.
 func (r *Reservoir) Acquire(ctx context.Context) (*Conn, error) { return r.acquire(ctx, false) }
@@ -106,15 +106,15 @@ func (r *Reservoir) acquire(ctx context.Context, ahead bool) (*Conn, error) {
 	if c := r.TryAcquire(); c != nil {
 		return c, nil
 	}
-	p := r.NewWaitPlace() // not freed for reuse: the end of ctx may still call Leave
+	p := r.NewWaitPlace() // not freed for reuse: the end of ctx may still call EndWait
 	defer context.AfterFunc(ctx, func() { p.EndWait(ctx.Err()) })()
 	return r.waitInLine(p, ahead)
 }
 
 // DialDedicated dials a backend for one session, with that session's startup parameters, on the caller's goroutine.
 // DialDedicated waits for a slot, for the rate limit, and for the end of a pause after a refusal by quota. If there is
-// no room, a ready backend is closed. After Config.CheckoutWait, DialDedicated returns an *NoBackendError, otherwise
-// the dial's own error. Release closes a dedicated backend.
+// no room, a ready backend is closed. After Config.CheckoutWait, DialDedicated returns a *NoBackendError, otherwise the
+// dial's own error. Release closes a dedicated backend.
 func (r *Reservoir) DialDedicated(ctx context.Context, s Startup) (*Conn, error) {
 	began := time.Now()
 	if err := r.claimSlot(ctx, began); err != nil {
@@ -144,8 +144,8 @@ func (r *Reservoir) DialDedicated(ctx context.Context, s Startup) (*Conn, error)
 	return c, nil
 }
 
-// dialDedicated dials a dedicated backend in a slot that claim has taken. The caller must release a returned permit,
-// even when an error is returned too.
+// dialDedicated dials a dedicated backend in a slot that claimSlot has taken. The caller must release a returned
+// permit, even when an error is returned too.
 func (r *Reservoir) dialDedicated(ctx context.Context, s *Startup, began time.Time) (*Conn, *lease.Permit, error) {
 	waiting, cancel := context.WithTimeout(ctx, r.cfg.CheckoutWait-time.Since(began))
 	defer cancel()
@@ -176,7 +176,8 @@ func (r *Reservoir) dialDedicated(ctx context.Context, s *Startup, began time.Ti
 	return nil, nil, empty
 }
 
-// waitQuotaPause waits out a pause after the cluster refused a dial by quota. rest returns false when ctx ends first.
+// waitQuotaPause waits out a pause after the cluster refused a dial by quota. waitQuotaPause returns false when ctx
+// ends first.
 func (r *Reservoir) waitQuotaPause(ctx context.Context) bool {
 	for {
 		r.mu.Lock()

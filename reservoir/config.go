@@ -133,7 +133,7 @@ func (c Config) Validate() error {
 func (c Config) maxMissing() int { return max(1, c.MaxOpen/replacedPart) }
 
 // retireInterval returns the least time between two retirements of backends. The interval follows the rate of dials. No
-// scan may retire more backends than batch.
+// scan may retire more backends than maxMissing returns.
 func (c Config) retireInterval() time.Duration {
 	every := max(time.Second/time.Duration(c.RateLimit), scanEvery/time.Duration(c.maxMissing()))
 	if c.LowWatermark < c.TargetReady {

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/lease"
 )
 
-// CloseReason says why a backend was closed. The constants below are all values of a Reason.
+// CloseReason says why a backend was closed. The constants below are all values of a CloseReason.
 type CloseReason string
 
 const (
@@ -144,8 +144,8 @@ func (c *Conn) setCloseDeadline(wait time.Duration) {
 	_ = c.Net.SetDeadline(time.Now().Add(wait)) // a closed connection needs no bound
 }
 
-// terminate ends the connection, before the deadline that expire has set. If possible, terminate returns after the
-// server has closed its end, when the server has one connection less.
+// terminate ends the connection, before the deadline that setCloseDeadline has set. If possible, terminate returns
+// after the server has closed its end, when the server has one connection less.
 func (c *Conn) terminate() {
 	_, err := c.Net.Write([]byte{'X', 0, 0, 0, 4})
 	if err == nil {

@@ -144,7 +144,7 @@ func (a *dialAttempt) config(ctx context.Context, s *Startup) (*pgconn.Config, e
 		cfg.Password = token
 	}
 	// pgconn tries all addresses of a name from start to end, and would repeat a refused startup for each. So pgconn gets
-	// one address, the name, and open tries the name's addresses.
+	// one address, the name, and dialNetwork tries the name's addresses.
 	cfg.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }
 	cfg.DialFunc = a.dialNetwork
 	cfg.AfterNetConnect = a.handshake

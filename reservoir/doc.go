@@ -19,7 +19,7 @@
 //   - The backend that was shelved last is lent first, so that busy backends stay warm. Waiting
 //     borrowers are served in order, before a backend is shelved.
 //   - A backend in its guard window, the last part of its lifetime, is never lent.
-//   - Every dialled backend ends in discard, with a Reason, and is counted once.
+//   - Every dialled backend ends in discard, with a CloseReason, and is counted once.
 //   - A backend is dialled with a permit of the lease, which is released once: when the socket is
 //     closed or was never opened.
 //

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-proxy/sluice/lease"
 )
 
-// fill opens as many backends as the shelf wants, until ctx ends. Dials run in parallel. admit paces them, and after
-// failures backoff does.
+// fill opens as many backends as the shelf wants, until ctx ends. Dials run in parallel. admit paces the dials, and
+// after failures dialBackoff does.
 func (r *Reservoir) fill(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause, wanted := r.nextDial()
@@ -90,8 +90,8 @@ func (r *Reservoir) passesPrecheck(ctx context.Context) bool {
 	return false
 }
 
-// sleep waits until wake is called or, with a positive pause, until the pause has passed. sleep returns false when ctx
-// has ended.
+// sleep waits until wakeFill is called or, with a positive pause, until the pause has passed. sleep returns false when
+// ctx has ended.
 func (r *Reservoir) sleep(ctx context.Context, pause time.Duration) bool {
 	var elapsed <-chan time.Time
 	if pause > 0 {
@@ -164,7 +164,8 @@ func (r *Reservoir) dialForShelf(ctx context.Context, generation int, permit *le
 	}
 }
 
-// recordFailureLocked records the failure of a dial that concerns all dials. The results are those of backoff.failed.
+// recordFailureLocked records the failure of a dial that concerns all dials. The results are those of
+// dialBackoff.recordFailure.
 func (r *Reservoir) recordFailureLocked(generation int, err error) (pause time.Duration, news bool) {
 	r.lastErr = err
 	if isServerRefusal(err) {

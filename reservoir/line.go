@@ -5,14 +5,14 @@ import "time"
 // This file has the line of borrowers that wait for a backend: their places in line, and the end of each wait.
 
 // WaitPlace is a borrower's place in line. Another goroutine may end the wait, so a wait needs no context. A WaitPlace
-// belongs to the borrower until Free.
+// belongs to the borrower until Recycle.
 type WaitPlace struct {
 	r *Reservoir
 	waiter[*Conn]
 	leftErr error // why the wait must not begin; guarded by r.mu
 }
 
-// NewWaitPlace returns a place in the line, perhaps one that Free returned.
+// NewWaitPlace returns a place in the line, perhaps one that Recycle returned.
 func (r *Reservoir) NewWaitPlace() *WaitPlace {
 	if p, _ := r.places.Get().(*WaitPlace); p != nil {
 		return p
@@ -20,11 +20,11 @@ func (r *Reservoir) NewWaitPlace() *WaitPlace {
 	return &WaitPlace{r: r, waiter: *newWaiter[*Conn]()}
 }
 
-// Acquire lends a backend like Reservoir.Acquire, and Leave ends its wait. Acquire is called once for a WaitPlace.
+// Acquire lends a backend like Reservoir.Acquire, and EndWait ends its wait. Acquire is called once for a WaitPlace.
 func (p *WaitPlace) Acquire() (*Conn, error) { return p.r.waitInLine(p, false) }
 
-// EndWait ends the place's wait with an error, even a wait that has not begun. After the wait, Leave does nothing. Any
-// goroutine may call Leave before Free.
+// EndWait ends the place's wait with an error, even a wait that has not begun. After the wait, EndWait does nothing.
+// Any goroutine may call EndWait before Recycle.
 func (p *WaitPlace) EndWait(why error) {
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
@@ -36,13 +36,13 @@ func (p *WaitPlace) EndWait(why error) {
 	}
 }
 
-// Recycle returns the place for reuse. Free is called after the wait, and Leave must not be called afterwards.
+// Recycle returns the place for reuse. Recycle is called after the wait, and EndWait must not be called afterwards.
 func (p *WaitPlace) Recycle() {
 	p.leftErr = nil
 	p.r.places.Put(p)
 }
 
-// waitInLine waits at p for a backend. If a backend has become ready meanwhile, wait returns it at once.
+// waitInLine waits at p for a backend. If a backend has become ready meanwhile, waitInLine returns it at once.
 func (r *Reservoir) waitInLine(p *WaitPlace, ahead bool) (*Conn, error) {
 	r.mu.Lock()
 	c := r.lendLocked()

@@ -46,8 +46,8 @@ func configWithoutEnv() (*pgconn.Config, error) {
 	return cfg, nil
 }
 
-// parseWithEmptyService parses explicit with an empty service that replaces PGSERVICE. The service file is a pipe,
-// because a container may have no writable place.
+// parseWithEmptyService parses explicitSettings with an empty service that replaces PGSERVICE. The service file is a
+// pipe, because a container may have no writable place.
 func parseWithEmptyService() (*pgconn.Config, error) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -79,7 +79,7 @@ func (r *Reservoir) lendToProberLocked(due func(*Conn) bool) (asked []*Conn) {
 }
 
 // probeConns makes a round trip on each backend, in parallel. A backend that answers returns to the shelf at once, and
-// any other backend is closed. ask returns when all have answered or ended, or when ctx ends.
+// any other backend is closed. probeConns returns when all have answered or ended, or when ctx ends.
 func (r *Reservoir) probeConns(ctx context.Context, asked []*Conn) {
 	var asking sync.WaitGroup
 	for _, c := range asked {

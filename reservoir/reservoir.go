@@ -41,7 +41,7 @@ type Reservoir struct {
 	// suspected tells the prober to probe the backends in suspects. Its capacity is 1.
 	suspected chan struct{}
 
-	places sync.Pool // of *Place
+	places sync.Pool // of *WaitPlace
 
 	// admitting counts the dials that wait for the lease. throttled counts the dials that wait for this process's rate
 	// limit.
@@ -199,7 +199,8 @@ func (r *Reservoir) retireDue() {
 	r.wakeFill()
 }
 
-// discard ends a loan by closing the backend. A severed backend always gets the Reason Revoked.
+// discard ends a loan by closing the backend. A backend whose socket was closed during the loan always gets the
+// CloseReason Revoked.
 func (r *Reservoir) discard(c *Conn, reason CloseReason) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -59,7 +59,7 @@ func (r *Reservoir) waitReasons(s lease.State) (throttled, unleased bool) {
 }
 
 // obeyLeaseLocked closes backends as the lease asks. Backends that are already closing count. Until obeyLeaseLocked is
-// called again, release uses shelf.owed, so that no request asks the lease.
+// called again, release uses poolState.mustEnd, so that no request asks the lease.
 func (r *Reservoir) obeyLeaseLocked() {
 	s := r.lease.State()
 	r.shelf.leased = 0

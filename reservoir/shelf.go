@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// poolState counts the backends in each state, holds the ready ones, and decides how many to dial or retire. The shelf
-// does no I/O, reads no clock and starts no goroutine. The Reservoir's mutex guards the shelf.
+// poolState counts the backends in each state, holds the ready ones, and decides how many to dial or retire. A
+// poolState does no I/O, reads no clock and starts no goroutine. The Reservoir's mutex guards a poolState.
 type poolState struct {
 	maxOpen int
 	target  int
@@ -23,7 +23,7 @@ type poolState struct {
 	claimed   int // borrowers that wait for a slot, to dial a dedicated backend
 	replacing int // backends that stay until their replacement is dialled
 
-	// leased and owed are from the last state of the lease.
+	// leased and mustEnd are from the last state of the lease.
 	leased  int // held slots, 0 when none are counted
 	mustEnd int // backends that must end besides the closing ones
 
@@ -103,8 +103,8 @@ func (s *poolState) dueForRetirement() []*Conn {
 	return ripe
 }
 
-// shouldRetire reports whether a ready backend should be retired now, and why. due may mark the backend as waiting for
-// its replacement.
+// shouldRetire reports whether a ready backend should be retired now, and why. shouldRetire may mark the backend as
+// waiting for its replacement.
 //
 // With free slots, the replacement is dialled first. Without one, the old backend is closed first, but no more than
 // batch may be missing. When dials fail, the other backends stay until their guard window. Slots of the lease count

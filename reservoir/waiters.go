@@ -6,7 +6,7 @@ import (
 )
 
 // waitQueue is a first-come queue of borrowers that wait for a T. Borrowers that go ahead form a part of their own at
-// its head. The Reservoir's mutex guards waiters.
+// its head. The Reservoir's mutex guards a waitQueue.
 //
 // A wait allocates neither a channel nor a timer: channels are reused, and one timer (Reservoir.expiry) ends all waits.
 // All waits are equally long, so in each part of the queue the first ends first.
@@ -30,7 +30,7 @@ type waitResult[T any] struct {
 	err    error
 }
 
-// errExpired is the error of a wait that reached its bound. The caller returns an NoBackendError to the borrower.
+// errExpired is the error of a wait that reached its bound. The caller returns a *NoBackendError to the borrower.
 var errExpired = errors.New("waited for too long")
 
 func newWaiter[T any]() *waiter[T] { return &waiter[T]{answer: make(chan waitResult[T], 1)} }
@@ -55,7 +55,7 @@ func (q *waitQueue[T]) enqueue(w *waiter[T], ahead bool, until time.Time) {
 	q.count++
 }
 
-// removeWaiter removes w from the queue. leave returns false if w has been answered already.
+// removeWaiter removes w from the queue. removeWaiter returns false if w has been answered already.
 func (q *waitQueue[T]) removeWaiter(w *waiter[T]) bool {
 	if !w.queued {
 		return false
@@ -85,7 +85,7 @@ func (q *waitQueue[T]) serveFirst(v T) {
 	w.answer <- waitResult[T]{served: v}
 }
 
-// refuseWaiter ends w's wait with an error. refuse returns false if the wait is over already.
+// refuseWaiter ends w's wait with an error. refuseWaiter returns false if the wait is over already.
 func (q *waitQueue[T]) refuseWaiter(w *waiter[T], err error) bool {
 	left := q.removeWaiter(w)
 	if left {
@@ -101,8 +101,8 @@ func (q *waitQueue[T]) refuseAll(err error) {
 	}
 }
 
-// expireWaits ends the waits whose time has passed. expire returns their number, and the time when the next wait ends,
-// zero for none.
+// expireWaits ends the waits whose time has passed. expireWaits returns their number, and the time when the next wait
+// ends, zero for none.
 func (q *waitQueue[T]) expireWaits(now time.Time) (ended int, next time.Time) {
 	due := func(w *waiter[T]) bool { return w != nil && !now.Before(w.until) }
 	for ; due(q.first); ended++ {

@@ -24,7 +24,7 @@ func (a *Attempts) Deadline(p *Policy) time.Time {
 	return a.first.Add(p.MaxElapsed)
 }
 
-// queueTimeoutFactor is a factor: a transaction without a conflict waits at the gate for up to patience times
+// queueTimeoutFactor is a factor: a transaction without a conflict waits at the gate for up to queueTimeoutFactor times
 // MaxElapsed. The wait costs the transaction nothing. Without its turn, it would meet a conflict and cause others. 64
 // clients of one row with 100 ms each are served in 1.6 times MaxElapsed.
 const queueTimeoutFactor = 8
@@ -42,9 +42,9 @@ const (
 	maxSchemaRetries = 3
 )
 
-// NextDelay counts one more replay and returns the pause before it, or the Reason Exhausted. random is in [0, 1). The
-// replay after the first loss of a backend has no pause, since no other transaction caused it. Neither has a replay
-// that sends a statement in another form.
+// NextDelay counts one more replay and returns the pause before it, or the RefusalReason Exhausted. random is in [0,
+// 1). The replay after the first loss of a backend has no pause, since no other transaction caused it. Neither has a
+// replay that sends a statement in another form.
 //
 // A schema conflict has renewed the backend's catalog, and does not show contention. A pause would make the catalog old
 // again where others change the schema all the time. So the first replay after a schema conflict has no pause, and the
@@ -89,8 +89,8 @@ func (a *Attempts) NextDelay(p *Policy, cause ReplayCause, now time.Time, random
 // countedRetries returns how many replays count as retries, up to MaxRetries.
 func (a *Attempts) countedRetries() int { return a.count - a.quick - a.schema }
 
-// NeedsExclusivePass reports whether the replay that Next counted last must run while no other transaction with its key
-// runs. That holds from the third counted replay on, and for the last one.
+// NeedsExclusivePass reports whether the replay that NextDelay counted last must run while no other transaction with
+// its key runs. That holds from the third counted replay on, and for the last one.
 func (a *Attempts) NeedsExclusivePass(p *Policy) bool {
 	return a.countedRetries() >= min(3, p.MaxRetries)
 }

@@ -45,7 +45,7 @@ func (b *Budget) Take() bool {
 	}
 }
 
-// RecordCommit records that a transaction committed, which refills the budget. Without debt, Committed is one atomic
+// RecordCommit records that a transaction committed, which refills the budget. Without debt, RecordCommit is one atomic
 // load.
 func (b *Budget) RecordCommit() {
 	for {

@@ -14,7 +14,7 @@ type chunkedBuffer struct {
 	n      int
 }
 
-// append appends a copy of b to the chain.
+// append appends a copy of b to the buffer.
 func (c *chunkedBuffer) append(b []byte) {
 	for len(b) > 0 {
 		if c.n == len(c.chunks)*chunkSize {
@@ -41,7 +41,7 @@ func (c *chunkedBuffer) each(start, end int, f func(piece []byte) error) error {
 	return nil
 }
 
-// truncate drops all bytes of the chain but the first n.
+// truncate drops all bytes of the buffer but the first n.
 func (c *chunkedBuffer) truncate(n int) {
 	keep := (n + chunkSize - 1) / chunkSize
 	for i := keep; i < len(c.chunks); i++ {

@@ -115,7 +115,7 @@ const (
 	verbCount
 )
 
-// String returns the verb as Difference.DescribeStatement shows it.
+// String returns the verb as ReplayDifference.DescribeStatement shows it.
 func (v CommandVerb) String() string {
 	return [verbCount]string{"other", "select", "insert", "update", "delete", "merge", "copy", "fetch"}[v]
 }

@@ -92,7 +92,7 @@ const (
 // String returns s as a value of the setting retry.savepoints.
 func (s SavepointMode) String() string { return [...]string{"off", "relaxed", "strict"}[s] }
 
-// ParseSavepointMode returns the Savepoints for a value of retry.savepoints, the inverse of String. Any other text
+// ParseSavepointMode returns the SavepointMode for a value of retry.savepoints, the inverse of String. Any other text
 // means NoSavepoints.
 func ParseSavepointMode(value string) SavepointMode {
 	for s := Relaxed; s <= Strict; s++ {

@@ -10,13 +10,13 @@
 // # The parts
 //
 //   - Classify (classify.go) separates conflicts from other errors, by SQLSTATE.
-//   - A Log (log.go) holds one transaction: the frames that were sent, and a digest of each
-//     settled turn's answers. The Log also verifies a replay (verify.go). The calls that record a
+//   - A ReplayLog (log.go) holds one transaction: the frames that were sent, and a digest of each
+//     settled turn's answers. The ReplayLog also verifies a replay (verify.go). The calls that record a
 //     turn's replies then compare them, and say which bytes to drop because the client has them.
 //   - Attempts (attempts.go) paces the replays of one transaction, and Budget (budget.go) those
-//     of the process. Gate (gate.go) orders transactions that want the same rows.
-//   - Held (held.go) is output that a replay may still replace.
-//   - Reason (reason.go) is why a replay is refused.
+//     of the process. ConflictGate (gate.go) orders transactions that want the same rows.
+//   - HeldOutput (held.go) is output that a replay may still replace.
+//   - RefusalReason (reason.go) is why a replay is refused.
 //
 // # Invariants
 //
@@ -28,6 +28,6 @@
 //     and no request fails because of a bound.
 //   - In the steady state nothing allocates: logs and their chunks are pooled.
 //
-// A Log, an Attempts and a Held belong to one session's goroutine. Logs, Quota, Budget and Gate are safe for concurrent
-// use.
+// A ReplayLog, an Attempts and a HeldOutput belong to one session's goroutine. ReplayLogPool, ByteQuota, Budget and
+// ConflictGate are safe for concurrent use.
 package retry

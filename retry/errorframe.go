@@ -9,7 +9,7 @@ import (
 const headerLen = 5
 
 // ErrorField returns the field with a code from the payload of an ErrorResponse or NoticeResponse, or nil. In a
-// truncated payload, Field finds complete fields only.
+// truncated payload, ErrorField finds complete fields only.
 func ErrorField(payload []byte, code byte) []byte {
 	for len(payload) > 1 && payload[0] != 0 {
 		i := bytes.IndexByte(payload[1:], 0)

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// keyParamBytes is the number of bytes of a statement's parameters that count for its Key.
+	// keyParamBytes is the number of bytes of a statement's parameters that count for its ContentionKey.
 	keyParamBytes = 1 << 10
 	// maxPasses bounds the transactions that have a GatePass or wait for one.
 	maxPasses = 8 << 10
@@ -20,8 +20,8 @@ const (
 // that locks or changes existing rows.
 type ContentionKey uint64
 
-// ConflictGate orders the transactions of a process that want the same rows. Without a Gate, new transactions could
-// make a replay conflict for ever.
+// ConflictGate orders the transactions of a process that want the same rows. Without a ConflictGate, new transactions
+// could make a replay conflict for ever.
 //
 // A replay takes a pass for its key. From then on every transaction with that key takes a pass too, and waits in line
 // while a full window of passes is out. The window is one transaction wide at first, and widens while transactions end
@@ -51,14 +51,14 @@ type keyQueue struct {
 	replays, newcomers list.List
 }
 
-// NewConflictGate returns a Gate whose passes expire after c.GateHold. A client that pauses within its transaction
-// delays others no longer than that.
+// NewConflictGate returns a ConflictGate whose passes expire after c.GateHold. A client that pauses within its
+// transaction delays others no longer than that.
 func NewConflictGate(c Config) *ConflictGate {
 	return &ConflictGate{seed: maphash.MakeSeed(), hold: c.GateHold, queues: map[ContentionKey]*keyQueue{}}
 }
 
-// NewContentionKey returns the Key of a statement with its parameters in wire format. Only the first keyParamBytes of
-// the parameters count.
+// NewContentionKey returns the ContentionKey of a statement with its parameters in wire format. Only the first
+// keyParamBytes of the parameters count.
 func NewContentionKey[T string | []byte](g *ConflictGate, text T, params []byte) ContentionKey {
 	parts := [2]uint64{1: maphash.Bytes(g.seed, params[:min(len(params), keyParamBytes)])}
 	switch text := any(text).(type) {
@@ -73,13 +73,13 @@ func NewContentionKey[T string | []byte](g *ConflictGate, text T, params []byte)
 // Idle reports whether no key has a queue.
 func (g *ConflictGate) Idle() bool { return g.keys.Load() == 0 }
 
-// GateStats is a snapshot of a Gate.
+// GateStats is a snapshot of a ConflictGate.
 type GateStats struct {
 	// Keys is the number of keys that have a queue. Waiting is the number of transactions in line.
 	Keys, Waiting int
 }
 
-// Stats returns a snapshot of the Gate.
+// Stats returns a snapshot of the ConflictGate.
 func (g *ConflictGate) Stats() GateStats {
 	if g.Idle() {
 		return GateStats{}
@@ -140,7 +140,7 @@ func (g *ConflictGate) WaitIfContended(ctx context.Context, key ContentionKey) (
 	return g.enqueueAndWait(ctx, &GatePass{gate: g, queue: q}, &q.newcomers)
 }
 
-// enqueueAndWait puts p in line and waits until p is granted. The caller holds g.mu, which await unlocks.
+// enqueueAndWait puts p in line and waits until p is granted. The caller holds g.mu, which enqueueAndWait unlocks.
 func (g *ConflictGate) enqueueAndWait(ctx context.Context, p *GatePass, line *list.List) (*GatePass, error) {
 	g.passes++
 	place := line.PushBack(p)

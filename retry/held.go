@@ -8,7 +8,7 @@ type HeldOutput struct {
 	data     chunkedBuffer
 }
 
-// NewHeldOutput returns an empty Held of at most limit bytes. quota bounds the held bytes of the whole process.
+// NewHeldOutput returns an empty HeldOutput of at most limit bytes. quota bounds the held bytes of the whole process.
 func NewHeldOutput(limit int, quota *ByteQuota) HeldOutput {
 	return HeldOutput{limit: limit, quota: quota}
 }

@@ -59,9 +59,9 @@ func (f *LoggedFrame[R]) Len() int { return f.end - f.start }
 
 // ReplayLog records one transaction: the frames of each of its turns, and digests of the answers to its client.
 //
-// A nil ReplayLog, and a refused one, records nothing and accepts all answers. A Log that was refused in the middle of
-// a replay accepts no answers. The methods that a replay uses (Turns, At, Untold, Frames, Payload, Difference) need a
-// Log that is Replayable.
+// A nil ReplayLog, and a refused one, records nothing and accepts all answers. A ReplayLog that was refused in the
+// middle of a replay accepts no answers. The methods that a replay uses (TurnCount, CurrentTurn, HasDeliveredNothing,
+// TurnFrames, EachPayloadPiece, Difference) need a log that is replayable (Replayable).
 type ReplayLog[R any] struct {
 	logs    *ReplayLogPool[R]
 	refused RefusalReason
@@ -91,7 +91,7 @@ type loggedTurn struct {
 	verb       CommandVerb
 	failed     bool
 	wrote      bool
-	cut        bool // Cut ended it, not a ReadyForQuery
+	cut        bool // CutTurn ended it, not a ReadyForQuery
 	// broken means that an error ended the turn, and that only RollbackTo can follow. blind means that a replay compares
 	// only whether the turn failed.
 	broken, blind bool
@@ -100,7 +100,7 @@ type loggedTurn struct {
 // Replayable reports whether the log allows a replay of the transaction.
 func (l *ReplayLog[R]) Replayable() bool { return l != nil && l.refused == Replayable }
 
-// RefusalReason returns the Reason why the transaction cannot be run again.
+// RefusalReason returns the reason why the transaction cannot be run again.
 func (l *ReplayLog[R]) RefusalReason() RefusalReason {
 	if l == nil {
 		return OptedOut
@@ -161,7 +161,8 @@ func (l *ReplayLog[R]) releaseMemory() {
 // roundUpToChunks returns n bytes, rounded up to whole chunks.
 func roundUpToChunks(n int) int { return (n + chunkSize - 1) / chunkSize * chunkSize }
 
-// chargeOrRefuse counts n more bytes for the log. If they exceed a bound, charge refuses the log and returns false.
+// chargeOrRefuse counts n more bytes for the log. If they exceed a bound, chargeOrRefuse refuses the log and returns
+// false.
 func (l *ReplayLog[R]) chargeOrRefuse(n int) bool {
 	if n > l.logs.limit-l.charged {
 		l.RefuseReplay(LogFull)
@@ -197,8 +198,8 @@ func (l *ReplayLog[R]) ReserveBytes(n int) bool {
 }
 
 // RecordFrame records the next frame of the turn in progress, before the frame is sent. The frame's payload of size
-// bytes follows by Write. RecordFrame also records frames without an answer that a replay must send. RecordFrame
-// returns false when the transaction is not replayable, or no longer.
+// bytes follows by AppendPayload. RecordFrame also records frames without an answer that a replay must send.
+// RecordFrame returns false when the transaction is not replayable, or no longer.
 func (l *ReplayLog[R]) RecordFrame(typ byte, note R, size int) bool {
 	if l == nil || l.refused != Replayable || !l.chargeOrRefuse(size+frameOverhead[R]()) {
 		return false
@@ -226,8 +227,8 @@ func (l *ReplayLog[R]) RecordWrite() {
 // TurnCount returns the number of settled turns in the log.
 func (l *ReplayLog[R]) TurnCount() int { return len(l.turns) }
 
-// TurnFrames returns the frames of turn i. The turn in progress has the index Turns(). The frames are valid until the
-// next RecordFrame.
+// TurnFrames returns the frames of turn i. The turn in progress has the index TurnCount(). The frames are valid until
+// the next RecordFrame.
 func (l *ReplayLog[R]) TurnFrames(i int) []LoggedFrame[R] {
 	from, to := 0, len(l.frames)
 	if i > 0 {

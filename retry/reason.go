@@ -71,8 +71,8 @@ func RefusalReasons() []string {
 // Hint is the HINT of the error that a client gets after a refused replay.
 const Hint = "Retry the whole transaction in the application."
 
-// Detail returns one sentence for the client that says why the transaction was not run again. d matters for the Reason
-// Differs only. The zero d means that a statement was not sent because its answer would differ.
+// Detail returns one sentence for the client that says why the transaction was not run again. d matters for the
+// RefusalReason Differs only. The zero d means that a statement was not sent because its answer would differ.
 func (r RefusalReason) Detail(d ReplayDifference) string {
 	const refused = "Replay refused: "
 	switch {

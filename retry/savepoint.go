@@ -7,7 +7,7 @@ type savepoint struct {
 }
 
 // AddSavepoint marks the current position of the log, between two turns. If several savepoints have one name, the last
-// one counts. Savepoint returns false when the log has no room.
+// one counts. AddSavepoint returns false when the log has no room.
 func (l *ReplayLog[R]) AddSavepoint(name string) bool {
 	if !l.Replayable() || !l.chargeOrRefuse(savepointCost+len(name)) {
 		return false
@@ -58,10 +58,10 @@ func (l *ReplayLog[R]) CanRollbackTo() bool {
 	return l.Replayable() || l != nil && l.refused == Failed && len(l.saves) > 0
 }
 
-// RollbackTo takes a Recoverable log back to the i-th savepoint, which stays. It drops later savepoints and the failure
-// of a statement. The backend then gets a real ROLLBACK, a BEGIN, and a replay of the turns that are left. The client
-// remembers its reads after the savepoint. So turns up to the first that wrote or failed stay in the log, and are
-// compared.
+// RollbackTo takes a log back to the i-th savepoint, which stays, if CanRollbackTo allows that. RollbackTo drops later
+// savepoints and the failure of a statement. The backend then gets a real ROLLBACK, a BEGIN, and a replay of the turns
+// that are left. The client remembers its reads after the savepoint. So turns up to the first that wrote or failed stay
+// in the log, and are compared.
 func (l *ReplayLog[R]) RollbackTo(i int) {
 	keep := l.TurnsKeptByRollback(i)
 	l.ReleaseSavepoint(i + 1)
@@ -98,10 +98,10 @@ func (l *ReplayLog[R]) endTurnWithError() {
 	l.delivered, l.wrote = outputPosition{}, false
 }
 
-// Fork returns a Replayable log with the turns of a Recoverable log. The caller runs the fork in another transaction,
-// to compare the answers that RollbackTo is about to discard. The answers of blind turns do not count. The fork shares
-// the frames' notes, and ends with its own Close. beside is the size of other forks: if all together exceed one
-// transaction's log, ok is false.
+// Fork returns a replayable log with the turns of a log that CanRollbackTo accepts. The caller runs the fork in another
+// transaction, to compare the answers that RollbackTo is about to discard. The answers of blind turns do not count. The
+// fork shares the frames' notes, and ends with its own Close. beside is the size of other forks: if all together exceed
+// one transaction's log, ok is false.
 func (l *ReplayLog[R]) Fork(beside int, blind func(turn int) bool) (fork *ReplayLog[R], ok bool) {
 	fork = l.logs.Open()
 	if beside+l.charged > l.logs.limit || !fork.chargeOrRefuse(l.charged) {
@@ -152,9 +152,9 @@ func (l *ReplayLog[R]) truncateTurns(turns int) {
 	l.delivered, l.wrote = outputPosition{}, false
 }
 
-// CutTurn ends the turn in progress at its current position, as a ReadyForQuery would. Cut is for a savepoint that is
-// set, or rolled back to, before the request's Sync. The caller has relayed and delivered all replies that the server
-// owes. In a replay, Cut compares the turn, and returns false when the replay differs.
+// CutTurn ends the turn in progress at its current position, as a ReadyForQuery would. CutTurn is for a savepoint that
+// is set, or rolled back to, before the request's Sync. The caller has relayed and delivered all replies that the
+// server owes. In a replay, CutTurn compares the turn, and returns false when the replay differs.
 func (l *ReplayLog[R]) CutTurn() bool {
 	if l == nil || l.refused != Replayable {
 		return l == nil || !l.refusedMidReplay
@@ -163,7 +163,7 @@ func (l *ReplayLog[R]) CutTurn() bool {
 	return ok
 }
 
-// IsCutTurn reports whether Cut ended the settled turn i.
+// IsCutTurn reports whether CutTurn ended the settled turn i.
 func (l *ReplayLog[R]) IsCutTurn(i int) bool { return l.turns[i].cut }
 
 // EndedWithError reports whether an error ended the settled turn i.

@@ -53,8 +53,8 @@ func (l *ReplayLog[R]) BeginReplay() bool {
 	return true
 }
 
-// CurrentTurn returns the index of the turn whose replies are due. In a replay, At is below Turns until every settled
-// turn has been answered again.
+// CurrentTurn returns the index of the turn whose replies are due. In a replay, CurrentTurn is below TurnCount until
+// every settled turn has been answered again.
 func (l *ReplayLog[R]) CurrentTurn() int { return l.at }
 
 // Difference returns the first difference between the transaction's answers and its replay.
@@ -87,7 +87,7 @@ func (l *ReplayLog[R]) isBehindClient() bool {
 }
 
 // RecordRows records bytes of whole frames that are hashed as they are: any number of DataRow and CopyData frames, and
-// the rest of a frame that began in Rows or Reply. A span may end anywhere.
+// the rest of a frame that began in RecordRows or RecordReply. A span may end anywhere.
 //
 // drop is the number of leading bytes that the client already has. The caller sends the other bytes. ok is false when
 // the replay differs: the caller sends nothing, and the transaction has failed. Outside a replay drop is 0 and ok true.
@@ -117,9 +117,9 @@ func (l *ReplayLog[R]) RecordRows(span []byte) (drop int, ok bool) {
 	return int(left), true
 }
 
-// RecordReply records one frame of the server for the client. Of a frame that is too long for a buffer, Reply gets the
-// beginning, at least one kilobyte, and Rows the rest. The rest of an error or a notice does not count. The results are
-// those of Rows.
+// RecordReply records one frame of the server for the client. Of a frame that is too long for a buffer, RecordReply
+// gets the beginning, at least one kilobyte, and RecordRows the rest. The rest of an error or a notice does not count.
+// The results are those of RecordRows.
 //
 // The caller does not pass answers to Sluice's own statements, an error that reports a conflict, or the ReadyForQuery
 // after such an error.
@@ -208,7 +208,7 @@ func appendLengthPrefixed(dst, b []byte) []byte {
 }
 
 // endTurn ends a turn. short is the relevant part of the frame that ends the turn, and size the frame's length. cut
-// says that Cut ends the turn, without a frame.
+// says that CutTurn ends the turn, without a frame.
 func (l *ReplayLog[R]) endTurn(short []byte, size int, cut bool) (drop int, ok bool) {
 	o := &l.out
 	if l.at < len(l.turns) {

@@ -116,7 +116,7 @@ func (r *rewriter) parseAlteration(p *statementPart) *Alteration {
 }
 
 // completeRetype completes the Alteration of ALTER COLUMN ... TYPE. USING is allowed with the column itself, or with
-// its cast to the new type. Otherwise retypes returns nil.
+// its cast to the new type. Otherwise completeRetype returns nil.
 func (a *Alteration) completeRetype(cmd parse.TreeNode, ph *parse.TokenList, at int) *Alteration {
 	def := cmd.Child("def")
 	a.Column, a.kind = cmd.Text("name"), def.Child("type_name")

@@ -18,17 +18,16 @@ const (
 	// displaceAfter is the time for which a startup cannot be displaced by a newcomer, if the newcomer's source has as many
 	// startups. It is many times the duration of a startup.
 	displaceAfter = 250 * time.Millisecond
-	// reportEvery is the shortest time between two results of Conns.TakeRefusalCounts other than zeros.
+	// reportEvery is the shortest time between two results of ConnLimiter.TakeRefusalCounts other than zeros.
 	reportEvery = 10 * time.Second
 )
 
 // ConnLimiter counts the connections of clients. It is safe for concurrent use.
 //
-// If all places are taken, a newcomer displaces a connection whose startup is not finished. So
-// silent connections do not block others. If one source has at least two startups more than the
-// newcomer's source, its oldest startup is displaced. Otherwise the oldest startup of all is
-// displaced, once it is older than patience. So a flood from one address displaces itself, and a
-// single source can use all places.
+// If all places are taken, a newcomer displaces a connection whose startup is not finished. So silent connections do
+// not block others. If one source has at least two startups more than the newcomer's source, its oldest startup is
+// displaced. Otherwise the oldest startup of all is displaced, once it is older than displaceAfter. So a flood from one
+// address displaces itself, and a single source can use all places.
 type ConnLimiter struct {
 	mu   sync.Mutex
 	most int
@@ -100,8 +99,8 @@ func (c *ConnLimiter) Admit(in *Conn, now time.Time) (displaced *Conn, ok bool) 
 	return displaced, true
 }
 
-// chooseDisplaced returns the connection in its startup that a newcomer displaces, or nil. last checks each source.
-// There are at most as many sources as places.
+// chooseDisplaced returns the connection in its startup that a newcomer displaces, or nil. chooseDisplaced checks each
+// source. There are at most as many sources as places.
 func (c *ConnLimiter) chooseDisplaced(newcomer source, now time.Time) *Conn {
 	oldest := c.startups.first
 	if oldest == nil {
@@ -132,7 +131,7 @@ func (c *ConnLimiter) removeStartup(in *Conn) {
 	}
 }
 
-// FinishStartup records that the startup of a connection has ended, with success or not. Cut still closes the
+// FinishStartup records that the startup of a connection has ended, with success or not. CloseUnopened still closes the
 // connection.
 func (c *ConnLimiter) FinishStartup(in *Conn) {
 	c.mu.Lock()
@@ -143,7 +142,7 @@ func (c *ConnLimiter) FinishStartup(in *Conn) {
 	}
 }
 
-// FinishOpening records that a connection has its session, or is closed. From then on, Cut does not close the
+// FinishOpening records that a connection has its session, or is closed. From then on, CloseUnopened does not close the
 // connection.
 func (c *ConnLimiter) FinishOpening(in *Conn) {
 	c.mu.Lock()
@@ -161,8 +160,8 @@ func (c *ConnLimiter) removeFromList(in *Conn) {
 	}
 }
 
-// CloseUnopened closes all connections that have no session yet. Admit must not be called afterwards. Cut holds the
-// lock during the closing, so that none of these connections gets a session meanwhile.
+// CloseUnopened closes all connections that have no session yet. Admit must not be called afterwards. CloseUnopened
+// holds the lock during the closing, so that none of these connections gets a session meanwhile.
 func (c *ConnLimiter) CloseUnopened() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

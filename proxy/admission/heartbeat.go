@@ -53,7 +53,7 @@ func (b *Heartbeat) nextRound(within time.Duration) <-chan struct{} {
 	return b.next
 }
 
-// CheckAlive returns nil if a round has ended within the time, or ends before ctx does. Otherwise Alive returns an
+// CheckAlive returns nil if a round has ended within the time, or ends before ctx does. Otherwise CheckAlive returns an
 // error. So a process that was suspended has a round's time to show that it works.
 func (b *Heartbeat) CheckAlive(ctx context.Context, within time.Duration) error {
 	next := b.nextRound(within)

@@ -24,7 +24,7 @@
 // # DDL
 //
 // No statement conflicts with DDL. So before DDL a holder writes a lease that is longer by the longest statement
-// (Holder.CoversDDL), and sends the DDL within the ordinary lease. The DDL has then ended before another process can
-// take the lock. The exception is a holder that stops between its look at the clock and the first byte of the
+// (LockHolder.CoversDDL), and sends the DDL within the ordinary lease. The DDL has then ended before another process
+// can take the lock. The exception is a holder that stops between its look at the clock and the first byte of the
 // statement, for longer than the whole lease.
 package advisory

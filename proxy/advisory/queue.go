@@ -8,7 +8,8 @@ import (
 )
 
 // WaitQueue orders the sessions of one process that wait for the same advisory lock. The first session of a line looks
-// at the lock's row, and the others only wait. The zero Queue is ready for use. Queue is safe for concurrent use.
+// at the lock's row, and the others only wait. The zero WaitQueue is ready for use. WaitQueue is safe for concurrent
+// use.
 type WaitQueue struct {
 	mu    sync.Mutex
 	lines map[string][]chan struct{} // by the lock's name; the first of each has its turn

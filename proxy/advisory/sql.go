@@ -42,10 +42,10 @@ func SelectRowsSQL(names ...string) string {
 	return "SELECT lock, epoch, owner, seq, lease_ms FROM " + Table + " WHERE lock IN (" + strings.Join(quoted, ", ") + ")"
 }
 
-// errRow is the error for a row that the query of Look cannot have returned.
+// errRow is the error for a row that the query of SelectRowsSQL cannot have returned.
 var errRow = errors.New("a row of " + Table + " cannot be read")
 
-// ParseRow decodes a row that the query of Look returned.
+// ParseRow decodes a row that the query of SelectRowsSQL returned.
 func ParseRow(columns []string) (name string, row LockRow, err error) {
 	if len(columns) != 5 {
 		return "", row, errRow

@@ -21,15 +21,15 @@ import (
 // Rows is the size of the first batch. DSQL allows 3,000 rows a transaction; the rest is for rows of other tables.
 const Rows = 2900
 
-// Server is the backend of a session that is outside a transaction and idle between calls. After an error that Refused
-// knows the server is idle. Any other error ends the work.
+// Server is the backend of a session that is outside a transaction and idle between calls. After an error for which
+// RefusalFrom returns the server's error, the server is idle. Any other error ends the batches.
 type Server interface {
 	// Ask sends a statement, which commits at once, and calls row for its rows. NULL is "". row may be nil.
 	Ask(sql string, row func(values []string)) error
 	// Count sends the frames of one statement, which commits at once. It returns the number of rows in the command tag,
 	// which must begin with verb and a space.
 	Count(frames []byte, verb string) (rows int, err error)
-	// RefusalFrom returns the server's error; nil for any other error.
+	// RefusalFrom returns the server's error in err, or nil if err is another error.
 	RefusalFrom(err error) *wire.Error
 	// CheckMayContinue returns an error if no further batch may begin: after a cancel or timeout, at the end of a drain, or
 	// without the client.

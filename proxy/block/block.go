@@ -24,7 +24,7 @@ const (
 	ReadWrite
 )
 
-// TxModes are the modes that BEGIN and SET TRANSACTION have given a transaction. The zero Modes have none.
+// TxModes are the modes that BEGIN and SET TRANSACTION have given a transaction. The zero TxModes have none.
 type TxModes struct {
 	Isolation rewrite.Isolation
 	Access    AccessMode
@@ -108,7 +108,7 @@ func (b *Block) EndedTxCount() uint32 { return b.ends }
 // Query or pipeline continues.
 func (b *Block) HasBegun() bool { return b.IsOpen() || b.open }
 
-// Modes returns the modes of the current transaction. If the block is not Known, the transaction may have others.
+// Modes returns the modes of the current transaction. If HasSeenBegin is false, the transaction may have other modes.
 func (b *Block) Modes() TxModes { return b.modes }
 
 // HasSeenBegin reports whether b has seen the statement that began the block.
@@ -150,7 +150,8 @@ func (b *Block) recordOrdinary(snapshot bool) {
 	b.queried = b.queried || snapshot
 }
 
-// recordControl performs Run for a transaction command, in a block that has not failed, or outside of a block.
+// recordControl performs RecordCommand for a transaction command, in a block that has not failed, or outside of a
+// block.
 func (b *Block) recordControl(tx *rewrite.TxControl, snapshot bool) TxEffect {
 	switch tx.Verb {
 	case rewrite.Begin:
@@ -184,7 +185,7 @@ func (b *Block) recordControl(tx *rewrite.TxControl, snapshot bool) TxEffect {
 	return GoesOn
 }
 
-// recordInFailed performs Run in a failed block, in which all but the commands below fail.
+// recordInFailed performs RecordCommand in a failed block, in which all but the commands below fail.
 func (b *Block) recordInFailed(tx *rewrite.TxControl) TxEffect {
 	switch tx.Verb {
 	case rewrite.Commit, rewrite.Rollback, rewrite.PrepareTransaction:

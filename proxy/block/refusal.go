@@ -11,8 +11,8 @@ const (
 )
 
 // RefusalCode returns the SQLSTATE with which PostgreSQL refuses a statement in this state, or "" if PostgreSQL accepts
-// it. RefusalCode does not check writes in a READ ONLY transaction (IsReadOnly). In a block that is not Known,
-// PostgreSQL may refuse more.
+// it. RefusalCode does not check writes in a READ ONLY transaction (IsReadOnly). In a block whose BEGIN was not seen
+// (HasSeenBegin), PostgreSQL may refuse more.
 func (b *Block) RefusalCode(tx *rewrite.TxControl) string {
 	if b.status == 'E' {
 		return b.refusalInFailed(tx)
@@ -85,12 +85,12 @@ func NeedsSnapshot(st *rewrite.Statement) bool {
 	return st.Kind != rewrite.Empty && st.Kind != rewrite.Setting
 }
 
-// RecordStatement performs Run for a planned statement.
+// RecordStatement performs RecordCommand for a planned statement.
 func (b *Block) RecordStatement(st *rewrite.Statement) TxEffect {
 	return b.RecordCommand(&st.Tx, NeedsSnapshot(st))
 }
 
-// AtRequestStart returns b as it is at the start of a request, with Ends at 0.
+// AtRequestStart returns b as it is at the start of a request, with EndedTxCount at 0.
 func (b Block) AtRequestStart() Block {
 	b.ends = 0
 	return b

@@ -21,13 +21,13 @@ type ColumnSequence struct {
 	made   bool   // created by this statement, and not owned yet
 }
 
-// NewColumnSequence returns a Drawn for a column of a table. table is the text of a cast to regclass.
+// NewColumnSequence returns the ColumnSequence for a column of a table. table is the text of a cast to regclass.
 func NewColumnSequence(server Server, own *rewrite.OwnedSequence, table string) *ColumnSequence {
 	return &ColumnSequence{server: server, own: own, table: table}
 }
 
 // Create creates the sequence and returns its SQL name. adding is the column's temporary name. If an earlier statement
-// of this kind has left a column of that name, Make uses that column's sequence.
+// of this kind has left a column of that name, Create uses that column's sequence.
 func (d *ColumnSequence) Create(adding string) (name string, err error) {
 	var schema, relation string
 	err = d.server.Ask(`SELECT s.nspname, c.relname, COALESCE((SELECT pg_catalog.pg_get_serial_sequence(`+quoteLiteral(d.table)+`, a.attname) FROM pg_catalog.pg_attribute a`+

@@ -178,8 +178,8 @@ func (e *EnumValueAdder) refusalError(err error, told *wire.Error) error {
 	return &with
 }
 
-// dropCheck drops a CHECK of the domain. If it is interrupted before the server got the statement, drop tries again,
-// because the CHECK still refuses the new value.
+// dropCheck drops a CHECK of the domain. If it is interrupted before the server got the statement, dropCheck tries
+// again, because the CHECK still refuses the new value.
 func (e *EnumValueAdder) dropCheck(name string) (err error) {
 	for range mostTries {
 		err = e.server.Ask(e.DropCheckSQL(name), nil)
@@ -206,8 +206,8 @@ func isConcurrentChange(told *wire.Error) bool {
 	return told.Code == "23505" || told.Code == "XX000" && (strings.HasPrefix(told.Message, "tuple concurrently ") || strings.HasPrefix(told.Message, "cache lookup failed for constraint "))
 }
 
-// existsError returns PostgreSQL's error for a value that the enumeration has already. With IF NOT EXISTS, exists adds
-// PostgreSQL's notice instead.
+// existsError returns PostgreSQL's error for a value that the enumeration has already. With IF NOT EXISTS, existsError
+// adds PostgreSQL's notice instead.
 func (e *EnumValueAdder) existsError() error {
 	message := fmt.Sprintf("enum label \"%s\" already exists", e.Value)
 	if !e.IfNotExists {

@@ -303,7 +303,7 @@ func (j *IndexJob) dropIndex() (x indexInfo, valid bool, err error) {
 	return x, false, err
 }
 
-// mostRenamed bounds the attempts of IndexJob.drop while other sessions rename the index.
+// mostRenamed bounds the attempts of IndexJob.dropIndex while other sessions rename the index.
 const mostRenamed = 3
 
 // readIndex reads the description of the index from the catalog.

@@ -87,7 +87,7 @@ func (c *ConstraintAdder) runJob(sql string) (jobResult, error) {
 }
 
 // awaitJob waits for the end of a job. A cancel, the statement timeout, the client's end and the end of the drain
-// interrupt await. If the job is missing in sys.jobs, or cannot be read, the jobResult has no status.
+// interrupt the wait. If the job is missing in sys.jobs, or cannot be read, the jobResult has no status.
 func (c *ConstraintAdder) awaitJob(id string) (end jobResult, err error) {
 	if id == "" {
 		return end, nil
@@ -130,8 +130,8 @@ const unreadPatience = 10 * time.Minute
 // failed.
 //
 // If sys.jobs cannot be read, only rows that violate the constraint show a failure, because a slow job is not a failed
-// one. why checks the rows and returns their error, or another. If the result remains unknown, the created object
-// stays. name is the object's name.
+// one. The parameter why is a function that checks the rows and returns their error, or another. If the result remains
+// unknown, the created object stays. name is the object's name.
 func (c *ConstraintAdder) awaitJobResult(name string, end jobResult, query string, why func() error) (valid bool, err error) {
 	valid, err = c.awaitCatalog(end, query, lateness)
 	if err != nil || valid || end.unread == nil {
@@ -156,7 +156,7 @@ func (c *ConstraintAdder) awaitJobResult(name string, end jobResult, query strin
 }
 
 // awaitCatalog waits up to left for the catalog to show a job's result. If another session dropped the object
-// meanwhile, holds returns an error.
+// meanwhile, awaitCatalog returns an error.
 func (c *ConstraintAdder) awaitCatalog(end jobResult, query string, left time.Duration) (valid bool, err error) {
 	for pause := pauseLate; ; pause = min(2*pause, max(left/8, pauseLate), pauseMost) {
 		there := false

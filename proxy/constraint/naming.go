@@ -67,7 +67,7 @@ func literalList(names []string) string {
 }
 
 // renameToFinal renames a valid constraint from its temporary to its final name. If a chosen name is taken by now,
-// arrive chooses again.
+// renameToFinal chooses again.
 func (c *ConstraintAdder) renameToFinal(at *pendingConstraint) error {
 	for tries := 0; at.under != at.name; tries++ {
 		err := c.createObject(at.add.RenameSQL(at.under, at.name), at.validObject())

@@ -35,7 +35,7 @@ type SerialTableCreator struct {
 	made   []madeObject
 }
 
-// NewSerialTableCreator returns a Numbered that executes st.
+// NewSerialTableCreator returns a SerialTableCreator that executes st.
 func NewSerialTableCreator(server Server, st *rewrite.SerialTable) *SerialTableCreator {
 	n := &SerialTableCreator{server: server, SerialTable: st, wide: make([]bool, len(st.Narrow))}
 	for i := range st.Narrow {
@@ -176,8 +176,8 @@ func (n *SerialTableCreator) lookUpRelation() (there bool, err error) {
 	return false, nil
 }
 
-// existsError returns PostgreSQL's error for an existing relation. With IF NOT EXISTS, exists adds PostgreSQL's notice
-// instead.
+// existsError returns PostgreSQL's error for an existing relation. With IF NOT EXISTS, existsError adds PostgreSQL's
+// notice instead.
 func (n *SerialTableCreator) existsError() error {
 	message := fmt.Sprintf("relation \"%s\" already exists", n.Relation)
 	if !n.IfNotExists {

@@ -18,7 +18,7 @@ import (
 // In two cases the job is not awaited, and the client gets a WARNING. Either a COMMIT does not end the request, or the
 // transaction has changed something else, which an error would call undone.
 //
-// The zero Pending has no job. A session reports answers in their order, and Pending holds at most one tag.
+// The zero PendingJob has no job. A session reports answers in their order, and PendingJob holds at most one tag.
 type PendingJob struct {
 	id     string             // of the job in sys.jobs; "" for none
 	absent *rewrite.IndexName // the index of an IF NOT EXISTS without a job, with its tag; otherwise nil
@@ -72,8 +72,8 @@ func (p *PendingJob) RecordTxEnd(committed bool) {
 // IsCommitted reports whether the transaction is committed while the client has not been sent the tag of its COMMIT.
 func (p *PendingJob) IsCommitted() bool { return p.ends }
 
-// HoldTag records the tag of each statement after Ended. If holds is true, the client gets the tag later, from
-// ReleaseTag or TakeTags. Otherwise the client gets now and then the tag. again says that the session is in a block, in
+// HoldTag records the tag of a statement, after RecordTxEnd. If holds is true, the client gets the tag later, from
+// ReleaseTag or TakeJob. Otherwise the client gets now and then the tag. again says that the session is in a block, in
 // which the server cannot be asked about the job.
 func (p *PendingJob) HoldTag(tag []byte, again bool) (holds bool, now []byte) {
 	switch {
@@ -104,14 +104,15 @@ func (p *PendingJob) ReleaseTag() (now []byte) {
 	return append(now, tag...)
 }
 
-// IsOpen reports whether a job or a tag is pending, so that answers must be checked.
+// IsOpen reports whether a job is awaited, or a statement's tag is held back from the client. Answers must be checked
+// then.
 func (p *PendingJob) IsOpen() bool { return p.id != "" || p.tag != nil }
 
 // HasHeldTag reports whether the tag of a statement is held back from the client.
 func (p *PendingJob) HasHeldTag() bool { return p.tag != nil }
 
-// RecordReady records the status of a request's ReadyForQuery. Waits then reports whether the ReadyForQuery waits for
-// the job. Ready returns the bytes that the client gets before a ReadyForQuery that does not wait.
+// RecordReady records the status of a request's ReadyForQuery. IsWaiting then reports whether the ReadyForQuery waits
+// for the job. RecordReady returns the bytes that the client gets before a ReadyForQuery that does not wait.
 func (p *PendingJob) RecordReady(status byte) (now []byte) {
 	switch {
 	case !p.IsOpen():
@@ -139,7 +140,7 @@ func (p *PendingJob) TakeJob() PendingJob {
 	return taken
 }
 
-// FollowJob returns an IndexJob that follows a job from Take.
+// FollowJob returns an IndexJob that follows a job from TakeJob.
 func (p *PendingJob) FollowJob(server Server) *IndexJob { return NewIndexJob(server, p.id, p.absent) }
 
 // HeldTag returns the tag that the client gets if the index is valid, or nil if the client has all tags.

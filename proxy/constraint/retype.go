@@ -15,29 +15,29 @@ import (
 // This file performs ALTER TABLE ... ALTER COLUMN ... TYPE (rewrite.ColumnTypeChange) by the steps that DSQL has, each
 // in its own transaction:
 //
-//	look     read the column and its dependencies (retypefacts.go)
-//	Add      a column of the new type, under a name that no other such statement uses
-//	Fill     its values, in batches; others write the old column meanwhile
-//	indexes  like those of the old column, under temporary names
-//	Leave    rename the old column: nobody can write it afterwards
-//	Clear,   values that others have written since
-//	Fill
-//	indexes  that need the column's values (rewrite.IndexCopy)
-//	NotNull  a CHECK
-//	Held     CHECKs and foreign keys like those of the old column, NOT VALID if those are
-//	Seal     a CHECK that both columns agree
-//	Settle   values that others have written by position since
-//	look     has a dependency of the old column changed?
-//	DropWas  drop the old column with its indexes
-//	Arrive   rename the new column and its indexes to the final names
+//	readColumn           the column and its dependencies (retypefacts.go)
+//	AddColumnSQL         a column of the new type, under a name that no other such statement uses
+//	BackfillSQL          its values, in batches; others write the old column meanwhile
+//	createIndexes        like those of the old column, under temporary names
+//	RenameOldSQL         rename the old column: nobody can write it afterwards
+//	ClearChangedSQL,     values that others have written since
+//	BackfillSQL
+//	createIndexes        that need the column's values (rewrite.IndexCopy)
+//	NotNullCheck         a CHECK
+//	copyConstraints      CHECKs and foreign keys like those of the old column, NOT VALID if those are
+//	AddEqualityCheckSQL  a CHECK that both columns agree
+//	CopyDifferingSQL     values that others have written by position since
+//	checkUnchanged       has a dependency of the old column changed?
+//	DropOldSQL           drop the old column with its indexes
+//	RenameNewSQL         rename the new column and its indexes to the final names
 //
-// Between Leave and Arrive other clients get 42703 for the column. Between Seal and DropWas, which also drops the seal,
-// an INSERT or COPY without column names is refused (23514). Its value for the old column would otherwise be lost. At
-// least one of the two columns has all values at any time.
+// Between RenameOldSQL and RenameNewSQL other clients get 42703 for the column. Between AddEqualityCheckSQL and
+// DropOldSQL, which also drops that CHECK, an INSERT or COPY without column names is refused (23514). Its value for the
+// old column would otherwise be lost. At least one of the two columns has all values at any time.
 //
-// Up to DropWas a failure is undone. After DropWas the error lists the missing statements. An interrupted statement
-// leaves its columns. Another statement does not continue with them, because the first may still be running. Its error
-// names the columns.
+// Up to DropOldSQL a failure is undone. After DropOldSQL the error lists the missing statements. An interrupted
+// statement leaves its columns. Another statement does not continue with them, because the first may still be running.
+// Its error names the columns.
 
 // ColumnRetyper is a running ALTER TABLE ... ALTER COLUMN ... TYPE.
 type ColumnRetyper struct {
@@ -49,10 +49,10 @@ type ColumnRetyper struct {
 	from   string   // the old column's current name
 	filled int      // number of copied values
 	undo   []string // statements that undo the finished steps, the last first
-	left   []string // statements that are missing after DropWas
+	left   []string // statements that are missing after DropOldSQL
 }
 
-// NewColumnRetyper returns a Retype that executes st.
+// NewColumnRetyper returns a ColumnRetyper that executes st.
 func NewColumnRetyper(server Server, st *rewrite.Alteration) *ColumnRetyper {
 	return &ColumnRetyper{server: server, ColumnTypeChange: st.StartTypeChange(fmt.Sprintf("%08x", rand.Uint32())), from: st.Column}
 }
@@ -105,7 +105,7 @@ func constraintLabel(name string) string { return fmt.Sprintf("constraint \"%s\"
 func indexLabel(name string) string      { return fmt.Sprintf("index \"%s\"", name) }
 
 // explainMissing adds to an error the columns that another ALTER COLUMN ... TYPE has left in the table. A server that
-// refuses the statement has not checked that the column exists, so missing checks that.
+// refuses the statement has not checked that the column exists, so explainMissing checks that.
 func (r *ColumnRetyper) explainMissing(err error) error {
 	told := r.server.RefusalFrom(err)
 	if told == nil || told.Code != undefinedColumn && told.Code != retry.StateUnsupported {
@@ -202,7 +202,7 @@ func (r *ColumnRetyper) forceColumnsEqual() error {
 }
 
 // checkUnchanged returns an error if other sessions have changed the old column's dependencies meanwhile, for example
-// by a new index. The new dependency would be dropped with the column. unchanged itself changes nothing.
+// by a new index. The new dependency would be dropped with the column. checkUnchanged itself changes nothing.
 func (r *ColumnRetyper) checkUnchanged() error {
 	if err := r.server.CheckMayContinue(); err != nil {
 		return err
@@ -235,8 +235,8 @@ func (r *ColumnRetyper) runStep(sql, undo string) error {
 	return err
 }
 
-// copyValues copies the values of the old column to the new one, until none differs. Clear goes first, because a unique
-// value may have moved to another row since it was copied.
+// copyValues copies the values of the old column to the new one, until none differs. ClearChangedSQL goes first,
+// because a unique value may have moved to another row since it was copied.
 func (r *ColumnRetyper) copyValues() error {
 	for _, update := range []func(from string, key []string, rows int) string{r.ClearChangedSQL, r.BackfillSQL} {
 		if err := r.runBatches(update); err != nil {
@@ -263,7 +263,7 @@ func (r *ColumnRetyper) constraintName(i int) string { return r.indexName(len(r.
 func (r *ColumnRetyper) sealName() string { return r.NewColumn + "_s" }
 
 // swapColumns performs the steps that cannot be undone: it drops the old column, and gives the new column and its
-// indexes the final names. finish warns about an index that cannot be renamed.
+// indexes the final names. swapColumns warns about an index that cannot be renamed.
 func (r *ColumnRetyper) swapColumns() error {
 	undo := r.undo
 	r.undo, r.left = nil, []string{r.DropOldSQL(), r.RenameNewSQL()}
@@ -303,7 +303,7 @@ func (r *ColumnRetyper) swapColumns() error {
 }
 
 // sendUntilDone sends a statement. After a conflict, or after an interruption before the server got the statement,
-// insist sends it again.
+// sendUntilDone sends it again.
 func (r *ColumnRetyper) sendUntilDone(sql string) (err error) {
 	for range mostTries {
 		err = r.server.Ask(sql, nil)

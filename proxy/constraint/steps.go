@@ -11,15 +11,15 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Server is the backend of a session, idle between calls. If Refused knows an error, the server sent the error and is
-// idle afterwards. Any other error ends the work.
+// Server is the backend of a session, idle between calls. If RefusalFrom returns an error of the server, the server is
+// idle afterwards. Any other error ends the statement.
 type Server interface {
 	// Ask sends a statement, which commits at once, and passes its rows to row. row may be nil. A NULL is passed as "".
 	Ask(sql string, row func(values []string)) error
 	// RefusalFrom returns the server's error in err, or nil if err is another error.
 	RefusalFrom(err error) *wire.Error
-	// Pause waits. More reports whether the work may continue. Both return an error after a cancel, a timeout or the
-	// client's end.
+	// Pause waits. CheckMayContinue returns nil if the statement may continue. After a cancel, a timeout or the client's
+	// end, Pause and CheckMayContinue return an error.
 	Pause(time.Duration) error
 	CheckMayContinue() error
 	// UpdateInBatches sends UPDATEs of a table until no row is left, and returns the number of rows. update returns each
@@ -51,7 +51,7 @@ type madeObject struct {
 	column     string // "" for a constraint or index
 }
 
-// NewConstraintAdder returns a Work that executes st.
+// NewConstraintAdder returns a ConstraintAdder that executes st.
 func NewConstraintAdder(server Server, st *rewrite.AddedConstraints) *ConstraintAdder {
 	return &ConstraintAdder{server: server, AddedConstraints: st}
 }
@@ -113,7 +113,7 @@ func (c *ConstraintAdder) readTable(told *wire.Error) (there bool, err error) {
 }
 
 // runSteps adds columns, then constraints, and then validates the constraints. CHECKs come first, as in PostgreSQL,
-// whose error is the first of several. Between steps, steps checks for a cancel, a timeout and the client's end.
+// whose error is the first of several. Between steps, runSteps checks for a cancel, a timeout and the client's end.
 func (c *ConstraintAdder) runSteps() error {
 	for _, column := range c.Columns {
 		if err := c.createObject(column.Add, madeObject{what: fmt.Sprintf("column \"%s\"", column.Name), undo: column.Drop, column: column.Name}); err != nil {
@@ -167,7 +167,7 @@ func (c *ConstraintAdder) createObject(sql string, t madeObject) error {
 }
 
 // addConstraint adds one constraint. A FOREIGN KEY or CHECK is not validated yet. If the chosen name is taken when the
-// statement arrives, or the object found is gone, add starts again.
+// statement arrives, or the object found is gone, addConstraint starts again.
 func (c *ConstraintAdder) addConstraint(a *rewrite.AddedConstraint) (pendingConstraint, error) {
 	for tries := 0; ; tries++ {
 		at, err := c.locateConstraint(a)
@@ -214,7 +214,7 @@ func (at *pendingConstraint) indexObject(schema string) madeObject {
 }
 
 // validateConstraint validates the constraint and gives it its final name. If another client has renamed or dropped the
-// constraint meanwhile, validate adds it again.
+// constraint meanwhile, validateConstraint adds it again.
 func (c *ConstraintAdder) validateConstraint(at *pendingConstraint) error {
 	for tries := 0; ; tries++ {
 		err := c.validateRows(at)

@@ -14,7 +14,7 @@ import (
 // index.
 
 // addUnique creates the index of a UNIQUE constraint, and then the constraint. If an earlier statement of this kind has
-// left a failed index, unique creates it again. A failed index serves no query and still refuses duplicates.
+// left a failed index, addUnique creates it again. A failed index serves no query and still refuses duplicates.
 func (c *ConstraintAdder) addUnique(a *rewrite.AddedConstraint, at *pendingConstraint) error {
 	index := at.indexObject(c.schema)
 	if at.used {
@@ -85,8 +85,8 @@ func (c *ConstraintAdder) isNameTaken(a *rewrite.AddedConstraint, err error) boo
 	return told != nil && a.Name == "" && (told.Code == takenRelation || told.Code == takenName)
 }
 
-// dropFailedIndex drops an index of an earlier statement whose build has failed, and returns why. takeBack drops a
-// failed index of this statement likewise, because it refuses rows and serves no query.
+// dropFailedIndex drops an index of an earlier statement whose build has failed, and returns why. dropMadeObjects drops
+// a failed index of this statement likewise, because it refuses rows and serves no query.
 func (c *ConstraintAdder) dropFailedIndex(index madeObject, why error, end jobResult) error {
 	told := c.server.RefusalFrom(why)
 	if !slices.Contains(c.found, index) || told == nil || !isFailedStatus(end.status) && !strings.HasPrefix(told.Code, "23") {

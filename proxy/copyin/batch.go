@@ -113,8 +113,8 @@ func (c *Copy) flushBatch() error {
 }
 
 // tryHeldRows returns the server's error about the held rows, or nil if the server accepts them. It is for rows that
-// must not be committed any more, because later data have an error. In a block try inserts the rows, since the block
-// fails in any case. It ignores errors that are not about the data.
+// must not be committed any more, because later data have an error. In a block tryHeldRows inserts the rows, since the
+// block fails in any case. tryHeldRows ignores errors that are not about the data.
 func (c *Copy) tryHeldRows() error {
 	rows := c.held.Rows
 	if len(rows) == 0 {
@@ -229,8 +229,8 @@ func (c *Copy) runTransaction(rows []copyrows.HeldRow, how silent.ExpectedAnswer
 	return inserted, f, c.leaveTransaction(err)
 }
 
-// leaveTransaction rolls an open transaction back, unless err ends the session. leave returns the error that ends the
-// session, because the client's next statement would be in that transaction.
+// leaveTransaction rolls an open transaction back, unless err ends the session. leaveTransaction returns the error that
+// ends the session, because the client's next statement would be in that transaction.
 func (c *Copy) leaveTransaction(err error) error {
 	if err != nil || !c.s.InBlock() {
 		return err
@@ -255,7 +255,7 @@ func (c *Copy) runControl(sql string, want silent.ExpectedAnswer) (*insertFailur
 // commitRows inserts rows in a transaction, or in several if the rows are too many for one. An error is for the client
 // or ends the session.
 //
-// A conflict reaches commit from a batch without a log, or whose log has used up its budget. The client has seen
+// A conflict reaches commitRows from a batch without a log, or whose log has used up its budget. The client has seen
 // nothing of the batch. So the batch runs again, with the pauses of a transaction after its first conflict.
 func (c *Copy) commitRows(rows []copyrows.HeldRow) error {
 	attempts := retry.Attempts{}
@@ -296,8 +296,8 @@ func (c *Copy) commitRows(rows []copyrows.HeldRow) error {
 }
 
 // locateFailure returns the error of a transaction of rows, with the line of the row that causes it. If the error does
-// not say which line, locate searches for it: the row is the last one of the fewest rows that fail. Each attempt is a
-// transaction that is rolled back.
+// not say which line, locateFailure searches for it: the row is the last one of the fewest rows that fail. Each attempt
+// is a transaction that is rolled back.
 func (c *Copy) locateFailure(f *insertFailure, rows []copyrows.HeldRow) error {
 	where, sure := c.errorPlace(f)
 	if sure {

@@ -136,7 +136,7 @@ func checkEncoding(s feature.Session) error {
 	return nil
 }
 
-// openReader creates the Reader of data with these columns. If the binary form of a column is not supported, read
+// openReader creates the Reader of data with these columns. If the binary form of a column is not supported, openReader
 // refuses the COPY before the client sends any row.
 func (c *Copy) openReader(columns []copyrows.ColumnFacts) error {
 	o := copyrows.Options{Delimiter: c.Delimiter, Quote: c.Quote, Escape: c.Escape, Null: c.Null, MostRow: 2 * c.cfg.MaxStatementBytes}
@@ -235,7 +235,7 @@ func (c *Copy) takeRows() error {
 	}
 }
 
-// malformedError returns the error for data that cannot be read. If the server refuses an earlier row, malformed
+// malformedError returns the error for data that cannot be read. If the server refuses an earlier row, malformedError
 // returns that error, which a server that reads row by row would have sent.
 func (c *Copy) malformedError(bad *copyrows.Error) error {
 	if err := c.tryHeldRows(); err != nil {

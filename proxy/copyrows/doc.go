@@ -2,7 +2,7 @@
 // do. The package does no I/O: Reader.Feed takes bytes in pieces of any size, and Reader.Next returns rows.
 //
 //	rows.go      Options, Row, Reader
-//	where.go     Where, the place of an error, in the form of PostgreSQL's CONTEXT, and Error
+//	where.go     DataPosition, the place of an error, in the form of PostgreSQL's CONTEXT, and Error
 //	lines.go     the lines of the text and CSV formats, and the end-of-data marker
 //	fields.go    the values of a line, and the header
 //	binary.go    the binary format

@@ -97,7 +97,7 @@ func (r *Reader) MemoryBytes() int { return cap(r.buf) + cap(r.out) }
 // Line returns the number of the line of the current or last row.
 func (r *Reader) Line() int { return r.line }
 
-// Next returns the next row. Next returns nil if the row is incomplete, or, after End, if no row is left.
+// Next returns the next row. Next returns nil if the row is incomplete, or, after EndInput, if no row is left.
 func (r *Reader) Next() (*Row, *Error) {
 	for !r.over || r.o.Format == Binary {
 		var row *Row

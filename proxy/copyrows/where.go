@@ -16,7 +16,7 @@ func (e *Error) Error() string { return e.Message + " (SQLSTATE " + e.Code + ")"
 // malformed is the SQLSTATE of most errors in a COPY's data.
 const malformed = "22P04"
 
-// DataPosition is a place in a COPY's data, as far as it is known. Value and Text are truncated by Clip.
+// DataPosition is a place in a COPY's data, as far as it is known. Value and Text are truncated by ClipShown.
 type DataPosition struct {
 	Line int // from 1; 0: none
 	// Column is the name of the column, or "" for the whole line. Null means that the column's value is NULL. Unknown

@@ -21,14 +21,14 @@ import (
 // sees it half filled. If the statement fails in between, the client can send it again, and it resumes. Each step is a
 // transaction:
 //
-//	look        reads the catalog: does the column exist, or a temporary one of an earlier attempt?
-//	Add         adds the column under its temporary name, without a constraint
-//	SetDefault  sets the default for new rows; on an error, such as a wrong type, Undo drops the column
-//	Fill        sets the default in existing rows, in batches; on an error, Undo drops the column
-//	Held        adds the column's constraints (package constraint)
-//	Rename      gives the column its name
+//	lookUpColumn      reads the catalog: does the column exist, or a temporary one of an earlier attempt?
+//	AddColumnSQL      adds the column under its temporary name, without a constraint
+//	SetDefaultSQL     sets the default for new rows; after an error, such as a wrong type, drops the column
+//	BackfillSQL       sets the default in existing rows, in batches; after an error, drops the column
+//	addConstraints    adds the column's constraints (package constraint)
+//	RenameSQL         gives the column its name
 //
-// An error after Add names the column that exists, and the number of rows with the default. A lost backend leaves only
+// An error after AddColumnSQL names the column that exists, and the number of rows with the default. A lost backend leaves only
 // the current step in doubt: sent again, the statement finds the column under either name.
 
 // columnAddition is a running ALTER TABLE ... ADD COLUMN.
@@ -172,8 +172,8 @@ func (a *columnAddition) isFinishedByOther(err error) (bool, error) {
 	return true, looked
 }
 
-// handleFillError returns the error of fill. If the column cannot hold its default (classes 22 and 23), the column is
-// dropped. It would fail each INSERT of other clients that leaves it out, and every retry of this statement.
+// handleFillError returns the error of fillExistingRows. If the column cannot hold its default (classes 22 and 23), the
+// column is dropped. It would fail each INSERT of other clients that leaves it out, and every retry of this statement.
 func (a *columnAddition) handleFillError(err error) error {
 	told := a.server.RefusalFrom(err)
 	if told == nil || !strings.HasPrefix(told.Code, "22") && !strings.HasPrefix(told.Code, "23") || a.runSQL(a.DropColumnSQL(), nil) != nil {

@@ -19,7 +19,7 @@ import (
 // The client's error depends on where the failure is:
 //
 //	the statement itself  the server's error, unless it is a refusal (0A000; 42704 for a serial type)
-//	may                   the refusal, with the obstacle to a change of type
+//	checkTypeChanges      the refusal, with the obstacle to a change of type
 //	the first command     its own error, since nothing is committed but what that error names
 //	a later one           its own error, with the commands that are committed, and those that are not done
 //

@@ -14,7 +14,7 @@ import (
 
 // This file has CREATE DATABASE and DROP DATABASE of a name that maps to a schema: Sluice creates or drops the schema.
 
-// Database is a running CREATE DATABASE or DROP DATABASE. Unused runs without a backend, Run with one.
+// Database is a running CREATE DATABASE or DROP DATABASE. Unused is called without a backend, Run with one.
 type Database struct {
 	*rewrite.DatabaseChange
 	// Server is the session's backend.
@@ -32,13 +32,13 @@ type Database struct {
 	dropped int // objects of the schema
 }
 
-// DatabaseServer is the backend of a session, idle between calls. After an error that Refused knows the backend is
-// idle. Any other error ends the work.
+// DatabaseServer is the backend of a session, idle between calls. After an error for which RefusalFrom returns the
+// server's error, the backend is idle. Any other error ends the statement.
 type DatabaseServer interface {
 	// Ask sends a statement, which commits at once, and calls row for its rows; row may be nil. It repeats the statement
 	// after a conflict over the catalog. A cancel, a timeout and a client that has left end it at any time.
 	Ask(sql string, row func(values []string)) error
-	// RefusalFrom returns the server's error; nil for any other error.
+	// RefusalFrom returns the server's error in err, or nil if err is another error.
 	RefusalFrom(err error) *wire.Error
 	// Pause waits for d. Its error is a cancel, a timeout, or the end of a drain.
 	Pause(d time.Duration) error

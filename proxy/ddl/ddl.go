@@ -1,11 +1,11 @@
 // Package ddl carries out DDL that DSQL refuses, as statements of Sluice's own.
 //
-// For has the work of a statement: ALTER TABLE ... ADD COLUMN with a default (column.go), an ALTER TABLE of several
-// commands (commands.go), a DO block of one statement (guarded.go), and the statements of package constraint. Database
-// has the work of CREATE DATABASE and DROP DATABASE (database.go).
+// For returns the SteppedDDL of a statement: ALTER TABLE ... ADD COLUMN with a default (column.go), an ALTER TABLE of
+// several commands (commands.go), a DO block of one statement (guarded.go), and the statements of package constraint.
+// Database performs CREATE DATABASE and DROP DATABASE (database.go).
 //
-// A session owns a work for the time of one statement. It is outside of a transaction, and its turn has sent the
-// backend nothing else. Each step commits at once. So a work that fails names in its error what remains in the
+// A session owns a SteppedDDL for the time of one statement. The session is outside of a transaction, and its turn has
+// sent the backend nothing else. Each step commits at once. So the error of a SteppedDDL names what remains in the
 // database, and the client can send the statement again.
 package ddl
 
@@ -32,8 +32,9 @@ type SteppedDDL interface {
 	WithPartialResult(err error) error
 }
 
-// For returns the work of a statement, and a function that returns the notices in front of its tag once the work is
-// done. The statement's plan sets exactly one of six fields. An Alteration without a default is a change of type.
+// For returns the SteppedDDL that performs a statement, and a function that returns the notices before the statement's
+// tag, after Run. The statement's plan sets exactly one of six fields. An Alteration without a default is a change of
+// type.
 func For(server Server, st *rewrite.Statement) (work SteppedDDL, notices func() [][]byte) {
 	switch {
 	case st.Commands != nil:
@@ -59,7 +60,7 @@ func For(server Server, st *rewrite.Statement) (work SteppedDDL, notices func() 
 	return a, func() [][]byte { return a.notices }
 }
 
-// ofCommand returns the work of one command, and a function that returns its notices.
+// ofCommand returns the SteppedDDL that performs one command, and a function that returns its notices.
 func ofCommand(server Server, part *rewrite.AlterCommand) (work SteppedDDL, notices func() [][]byte) {
 	if part.St.MayRunInSteps() {
 		return For(server, part.St)

@@ -48,15 +48,15 @@ type Client interface {
 	Flush() error
 
 	// NextFrame waits for the header of the client's next frame. total is the length of the frame with its header. The
-	// frame remains unread, until Whole, Payload or Discard reads it. If a cancel, a timeout or the end of a drain comes
-	// meanwhile, NextFrame returns that as an error, which may be for the client.
+	// frame remains unread, until ReadWhole, ReadPayload or Discard reads it. If a cancel, a timeout or the end of a drain
+	// comes meanwhile, NextFrame returns that as an error, which may be for the client.
 	NextFrame() (typ byte, total int, err error)
 	// ReadWhole returns the next total bytes from the client, which the caller must have bounded. The bytes are valid until
 	// the next read from the client.
 	ReadWhole(total int) ([]byte, error)
 	// ReadPayload calls take with the payload of a frame of total bytes, in pieces, as it arrives. A piece is valid until
-	// take uses the Session. take may run nested turns. If take returns an error for the client, Payload drops the rest of
-	// the frame. Payload returns the error of take.
+	// take uses the Session. take may run nested turns. If take returns an error for the client, ReadPayload drops the
+	// rest of the frame. ReadPayload returns the error of take.
 	ReadPayload(total int, take func(piece []byte) error) error
 	// Discard drops the next n bytes from the client.
 	Discard(n int) error
@@ -64,8 +64,9 @@ type Client interface {
 	// returns the error that ends the session.
 	ProtocolError(e *wire.Error) error
 
-	// ChargeMemory charges bytes to the client's memory account, instead of the bytes that the last Hold has charged. The
-	// end of the turn frees them. The error is for the client: there is no room, and the last charge remains.
+	// ChargeMemory charges bytes to the client's memory account, instead of the bytes that the last call of ChargeMemory
+	// has charged. The end of the turn frees them. The error is for the client: there is no room, and the last charge
+	// remains.
 	ChargeMemory(bytes int) error
 }
 
@@ -76,7 +77,7 @@ type Server interface {
 	// RunNested runs sql as a simple Query in a nested turn.
 	RunNested(sql string, how NestedOptions) (NestedResult, error)
 	// RunTxCommand runs a command such as BEGIN or COMMIT, outside of the client's block. If a cancel or timeout comes
-	// while it runs, the Result does not have it, and CheckMayContinue returns it.
+	// while it runs, the NestedResult does not have the event, and CheckMayContinue returns it.
 	RunTxCommand(sql string, want silent.ExpectedAnswer) (NestedResult, error)
 }
 
@@ -84,7 +85,7 @@ type Server interface {
 type StopControl interface {
 	// BeginStatement begins the client's statement: the statement timeout starts, and a cancel request stops the statement.
 	BeginStatement()
-	// EndStatement ends the statement that Start began. A cancel request that has come is too late.
+	// EndStatement ends the statement that BeginStatement began. A cancel request that has come is too late.
 	EndStatement()
 	// CheckMayContinue returns nil if the next unit of work may begin. Otherwise CheckMayContinue returns the event that
 	// stops the statement: a cancel, the timeout, the end of a drain, or a client that has left. CheckMayContinue returns

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Scanner follows the words of one text and the tags of its statements. The zero Text has seen nothing.
+// Scanner follows the words of one text and the tags of its statements. The zero Scanner has seen nothing.
 type Scanner struct {
 	word  [maxWord]byte // the current word, in lower case
 	n     int           // its length; longer words are not searched for
@@ -19,18 +19,19 @@ type Scanner struct {
 	tags  int
 }
 
-// maxWord is a length above that of each word in marks.
+// maxWord is a length above that of each word in statefulWords.
 const maxWord = 32
 
 // statefulWords are words of functions and names that may leave state on a backend. Without these words, the statements
-// in harmless leave no state. A name may also be written with escapes, U&"...": see Read.
+// in harmlessTags leave no state. A name may also be written with escapes, U&"..." (ScanPiece).
 var statefulWords = map[string]bool{
 	"set_config": true, "setseed": true, "nextval": true, "currval": true, "lastval": true, "pg_temp": true, "pg_settings": true,
 	"pg_advisory_lock": true, "pg_advisory_lock_shared": true, "pg_try_advisory_lock": true, "pg_try_advisory_lock_shared": true,
 	"dblink_connect": true, "dblink_connect_u": true,
 }
 
-// harmlessTags are the starts of the tags of statements that leave no state unless the text has a word of marks.
+// harmlessTags are the starts of the tags of statements that leave no state unless the text has a word of
+// statefulWords.
 var harmlessTags = []string{"INSERT ", "UPDATE ", "DELETE ", "MERGE ", "SELECT ", "COPY ", "BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK",
 	"CREATE TABLE", "CREATE INDEX", "ALTER TABLE", "DROP TABLE", "COMMENT", "TRUNCATE TABLE"}
 

@@ -12,7 +12,7 @@ import (
 )
 
 // Outcome is the possible effect of a turn on its client's transactions: what was sent to the server, and how much of
-// that was answered. Outcome is a pure value; an assignment from At resets it.
+// that was answered. Outcome is a pure value; an assignment from FromBlock resets it.
 //
 // Two positions advance by the same steps: sent when a statement is sent, and seen when its answer arrives. While sent
 // has passed a commit that seen has not, the server's state is unknown. An answer settles everything before it. An
@@ -73,7 +73,7 @@ func FromBlock(at block.Block) (o Outcome) {
 	return o
 }
 
-// ResetTo makes o the Outcome that At returns, without a copy, because each turn calls Start.
+// ResetTo makes o the Outcome that FromBlock returns, without a copy, because each turn calls ResetTo.
 func (o *Outcome) ResetTo(at block.Block) {
 	*o = Outcome{}
 	o.on = true

@@ -242,8 +242,8 @@ func (s acceptedSocket) Write(f func(fd uintptr) bool) error {
 	return s.convertError(s.socket.Write(f))
 }
 
-// convertError converts an error to package net's form. For a closed connection, outcome always returns net.ErrClosed,
-// because the descriptor belongs to another socket by then.
+// convertError converts an error to package net's form. For a closed connection, convertError always returns
+// net.ErrClosed, because the descriptor belongs to another socket by then.
 func (c *acceptedConn) convertError(err error) error {
 	if c.closed.Load() {
 		return net.ErrClosed

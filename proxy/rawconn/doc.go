@@ -13,12 +13,12 @@
 //   - A goroutine that never parks would starve others of its thread, so it yields after 256 KiB
 //     in one direction.
 //
-// Wrap uses Plain, which makes ordinary calls, for connections that are not TCP or Unix streams. Plain is also used on
-// systems where the raw calls are untested. In race builds both kinds of Conn inform the race detector about the
-// kernel's work.
+// Wrap uses WrapPlain, which makes ordinary calls, for connections that are not TCP or Unix streams. WrapPlain is also
+// used on systems where the raw calls are untested. In race builds both kinds of Conn inform the race detector about
+// the kernel's work.
 //
 // A Conn allocates nothing after its creation.
 //
-// A Parking waits for many idle connections without a goroutine for each. On systems where the raw calls are untested,
-// a ParkedConns parks no connection.
+// A ParkedConns waits for many idle connections without a goroutine for each. On systems where the raw calls are
+// untested, a ParkedConns parks no connection.
 package rawconn

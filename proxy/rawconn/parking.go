@@ -11,7 +11,7 @@ import (
 //
 // The table places, under mu, decides which connections are parked. The code that removes an entry resumes it. The
 // kernel, or a ParkingSpot, may name an entry that has left, whose ticket is then unknown. So nothing depends on the
-// number of a file descriptor, which another connection may have by then. A Parking is safe for concurrent use.
+// number of a file descriptor, which another connection may have by then. A ParkedConns is safe for concurrent use.
 type ParkedConns[T any] struct {
 	resume func(T)
 	set    *pollSet // nil if the system has none; nothing is parked then
@@ -84,8 +84,8 @@ func (p *ParkedConns[T]) Park(conn Conn, who T, spot *ParkingSpot) bool {
 	return true
 }
 
-// Unregister removes a connection from the kernel's set of parked sockets. A resumed entry calls Leave first. A closed
-// connection needs no Leave.
+// Unregister removes a connection from the kernel's set of parked sockets. A resumed entry calls Unregister first. A
+// closed connection needs no Unregister.
 func (p *ParkedConns[T]) Unregister(conn Conn) {
 	if socket := socketOf(conn); p.set != nil && socket != nil {
 		p.set.remove(socket)

@@ -41,7 +41,7 @@ func (t *StateTrace) HasCalled() bool { return t.called }
 // NeedsQuery reports whether the server must be asked about state before another client gets the backend.
 func (t *StateTrace) NeedsQuery() bool { return t.due }
 
-// stateKinds lists the kinds of state that functions may leave, with their letters in the answer to Question. If
+// stateKinds lists the kinds of state that functions may leave, with their letters in the answer to StateQuery. If
 // several kinds are found, the first one is the reason.
 var stateKinds = []struct {
 	letter string
@@ -61,8 +61,8 @@ var stateKinds = []struct {
 // RoleQuery is a query with one row and one column: the session's role, or "none" without SET ROLE.
 const RoleQuery = "SELECT pg_catalog.current_setting('role')"
 
-// StateQuery is a query with one row and one column, which Reason reads. It must run outside of a transaction and
-// without a client's search_path, which affects the look-up of operators.
+// StateQuery is a query with one row and one column, the answer that PinReason reads. It must run outside of a
+// transaction and without a client's search_path, which affects the look-up of operators.
 var StateQuery = func() string {
 	var b strings.Builder
 	b.WriteString("SELECT pg_catalog.concat(")
@@ -75,8 +75,8 @@ var StateQuery = func() string {
 	return b.String() + ")"
 }()
 
-// PinReason returns why a session must keep its backend, by the answer to Question, or NoPin if no state is left. ok is
-// false for an answer that cannot be.
+// PinReason returns why a session must keep its backend, by the answer to StateQuery, or NoPin if no state is left. ok
+// is false for an answer that cannot be.
 func PinReason(answer string) (reason rewrite.PinReason, ok bool) {
 	for _, f := range stateKinds {
 		if rest, is := strings.CutPrefix(answer, f.letter); is {
@@ -141,8 +141,8 @@ type HiddenCallsAnswer struct {
 	answer atomic.Uint64 // 1 + the epoch, doubled, plus 1 if state may be left; 0 for none
 }
 
-// IsStale reports whether Unseen should be asked again. That is so if the answer is older than age. If the answer
-// belongs to another epoch of the schema, the shorter time rest applies.
+// IsStale reports whether HiddenCallsQuery should be sent again. That is so if the answer is older than age. If the
+// answer belongs to another epoch of the schema, the shorter time rest applies.
 func (h *HiddenCallsAnswer) IsStale(epoch uint64, now time.Time, age, rest time.Duration) bool {
 	if h.answer.Load()>>1 != epoch+1 {
 		age = rest
@@ -150,8 +150,8 @@ func (h *HiddenCallsAnswer) IsStale(epoch uint64, now time.Time, age, rest time.
 	return now.UnixNano()-h.asked.Load() >= int64(age)
 }
 
-// ClaimQuestion reports whether the caller should ask Unseen, because the answer is Stale. Only one of several callers
-// gets true, and the others use the old answer meanwhile.
+// ClaimQuestion reports whether the caller should send HiddenCallsQuery, because the answer is stale (IsStale). Only
+// one of several callers gets true, and the others use the old answer meanwhile.
 func (h *HiddenCallsAnswer) ClaimQuestion(epoch uint64, now time.Time, age, rest time.Duration) bool {
 	last := h.asked.Load()
 	return h.IsStale(epoch, now, age, rest) && h.asked.CompareAndSwap(last, now.UnixNano())

@@ -25,7 +25,7 @@ type statementRun struct {
 	n, rows  int
 }
 
-// These bound a History, in statements and in bytes.
+// These bound a RunHistory, in statements and in bytes.
 const (
 	mostRuns    = 32
 	mostRunText = 8 << 10
@@ -37,7 +37,7 @@ func (h *RunHistory) StartTransaction() {
 	h.moved = false
 }
 
-// Clear removes all statements from the History, so that none of them proves anything from now on.
+// Clear removes all statements from the RunHistory, so that none of them proves anything from now on.
 func (h *RunHistory) Clear() {
 	clear(h.runs) // of the texts that they hold
 	h.text, h.at, h.runs = h.text[:0], -1, h.runs[:0]
@@ -61,7 +61,7 @@ func (h *RunHistory) RecordQuery(sql []byte) {
 	}
 }
 
-// SkipQuery records that the text of the current Query is not in the History.
+// SkipQuery records that the text of the current Query is not in the RunHistory.
 func (h *RunHistory) SkipQuery() { h.at = -1 }
 
 // RecordQueryRun records the end of statement n of the current Query, with its tag. st is nil for an unknown statement.
@@ -81,7 +81,7 @@ func (h *RunHistory) RecordPreparedRun(st *rewrite.Statement, text string, tag [
 }
 
 // mayAdvance reports whether a statement that has run may have drawn numbers of a sequence. It also records the
-// statement's other effects on the History.
+// statement's other effects on the RunHistory.
 func (h *RunHistory) mayAdvance(st *rewrite.Statement) bool {
 	switch {
 	case st == nil, st.Kind >= rewrite.DDL, st.Calls, len(st.Changes) > 0:

@@ -1,9 +1,10 @@
 // Package sequence decides whose numbers currval and lastval would return on a backend. A server's session returns the
-// numbers that it has drawn itself, to any client. A Client records on which backend its session has drawn last. A
-// Backend records which client has drawn on it, and a History which statements the client's transaction has run on it.
+// numbers that it has drawn itself, to any client. A ClientRecord records on which backend its session has drawn last.
+// A BackendRecord records which client has drawn on the backend, and a RunHistory which statements the client's
+// transaction has run there.
 //
-// The values have no locks. A Client belongs to its session, and a Backend to the session to which the backend is lent.
-// The package does no I/O: callers send the SQL that the decisions require.
+// The values have no locks. A ClientRecord belongs to its session, and a BackendRecord to the session to which the
+// backend is lent. The package does no I/O: callers send the SQL that the decisions require.
 package sequence
 
 import "sync/atomic"
@@ -11,7 +12,7 @@ import "sync/atomic"
 // manyUsers is the user of a backend on which more than one client may have drawn, or whose numbers are out of date.
 const manyUsers = ^uint64(0)
 
-// lastSerial is the serial number of the newest Backend.
+// lastSerial is the serial number of the newest BackendRecord.
 var lastSerial atomic.Uint64
 
 // BackendRecord records which client may have drawn numbers of sequences on one backend. It remains with the connection
@@ -46,7 +47,7 @@ type ClientRecord struct {
 	own, void bool
 }
 
-// RecordUse records that client id may draw numbers on b. Use is called before the statement is sent, because no
+// RecordUse records that client id may draw numbers on b. RecordUse is called before the statement is sent, because no
 // rollback takes a number back.
 func (c *ClientRecord) RecordUse(id uint64, b *BackendRecord) {
 	switch {

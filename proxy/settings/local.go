@@ -280,8 +280,8 @@ func (c *Client) saveStateBefore() {
 	}
 }
 
-// ResetSetting performs RESET of one setting. If the setting is carried, Reset must be called outside a transaction
-// block.
+// ResetSetting performs RESET of one setting. If the setting is carried, ResetSetting must be called outside a
+// transaction block.
 func (c *Client) ResetSetting(name string) error {
 	if c.treat.ForName(name) != Carried {
 		return c.ResetLocalToStartup(name, false)
@@ -337,7 +337,7 @@ func (c *Client) EndLocalChanges(rolledBack bool) {
 // change.
 var reportedLocal = [...]string{"application_name", rewrite.ReadOnlyDefault}
 
-// reportedTuple has the values of the settings in reported, in the same order.
+// reportedTuple has the values of the settings in reportedLocal, in the same order.
 type reportedTuple [len(reportedLocal)]string
 
 func (k *localValues) reportedValues() (now reportedTuple) {

@@ -4,11 +4,11 @@
 //
 //	client.go      Client: the settings of one client, through transactions and savepoints
 //	local.go       its local part, which no server sees
-//	values.go      Values, and Diff between two of them
-//	interned.go    Interned, which shares equal Values
+//	values.go      Values, and DiffSQL between two of them
+//	interned.go    InternTable, which shares equal Values
 //	staged.go      Staged, the changes of a transaction
 //	reports.go     Reports, the parameters that a server reports
-//	accepted.go    Accepted: settings of startups that a server has accepted; Sure: that any accepts
+//	accepted.go    AcceptedCache: settings of startups that a server has accepted; IsAlwaysAccepted: that any accepts
 //	treatments.go  Treatments: whether a setting is carried, local, ignored or foreign
 //	datestyle.go   DateStyle, whose values a server merges
 //	form.go        parsing and showing of local values

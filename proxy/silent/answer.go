@@ -5,7 +5,7 @@
 // exactly the expected answer, to the end. An answer without a tag, with another tag, or with two tags is a failure.
 // Without an answer to a COMMIT the outcome is unknown.
 //
-// An Exchange does the same for a message of several statements between two turns, by the first words of the
+// An ExchangeCheck does the same for a message of several statements between two turns, by the first words of the
 // statements.
 //
 // An Answer stores a bounded number of bytes, whatever a server sends. Frames for the client are passed on at once and
@@ -47,8 +47,8 @@ type ExpectedAnswer struct {
 	status byte
 }
 
-// ExpectBegin, Commit and Rollback are the expected answers to these commands. Select is that to a query whose rows are
-// needed, within a block or outside. Refused is an error that leaves its block failed.
+// ExpectBegin, ExpectCommit and ExpectRollback are the expected answers to these commands. ExpectSelect is that to a
+// query whose rows are needed, within a block or outside. ExpectFailure is an error that leaves its block failed.
 var (
 	ExpectBegin    = ExpectedAnswer{tag: "BEGIN", status: 'T'}
 	ExpectCommit   = ExpectedAnswer{tag: "COMMIT", status: 'I'}
@@ -57,10 +57,10 @@ var (
 	ExpectFailure  = ExpectedAnswer{status: 'E'}
 )
 
-// ExpectInBlock returns the Want for a statement with a tag within a block.
+// ExpectInBlock returns the expected answer to a statement with a tag, within a block.
 func ExpectInBlock(tag string) ExpectedAnswer { return ExpectedAnswer{tag: tag, status: 'T'} }
 
-// ExpectInsert returns the Want for an INSERT of rows within a block. A trigger may omit some rows.
+// ExpectInsert returns the expected answer to an INSERT of rows within a block. A trigger may omit some rows.
 func ExpectInsert(rows int) ExpectedAnswer {
 	return ExpectedAnswer{tag: "INSERT 0", counts: true, most: rows, status: 'T'}
 }
@@ -71,10 +71,10 @@ func (w ExpectedAnswer) FirstWord() string {
 	return word
 }
 
-// Answer reads the server's answer to one statement of Sluice's own, as it arrives. New returns an Answer.
+// Answer reads the server's answer to one statement of Sluice's own, as it arrives. NewAnswer returns an Answer.
 type Answer struct {
 	want ExpectedAnswer
-	news []byte // for the client, from the last Take
+	news []byte // for the client, from the last Feed
 
 	// head is the header of the current frame. While the header is incomplete, heads is the number of its bytes that have
 	// arrived. left is the number of payload bytes that are missing.
@@ -89,7 +89,7 @@ type Answer struct {
 
 	tag    []byte
 	tags   int
-	number int // at the end of the tag, set by Outcome
+	number int // at the end of the tag, set by CheckOutcome
 	status []byte
 	readys int
 	rows   []byte // whole DataRows, concatenated
@@ -102,7 +102,7 @@ type Answer struct {
 func NewAnswer(w ExpectedAnswer) *Answer { return &Answer{want: w} }
 
 // Feed reads a piece of the answer, of any length, and returns the part that the client should get. That part is valid
-// until the next Take.
+// until the next Feed.
 func (a *Answer) Feed(b []byte) (news []byte) {
 	a.news = a.news[:0]
 	for len(b) > 0 {
@@ -123,8 +123,8 @@ func (a *Answer) Feed(b []byte) (news []byte) {
 	return a.news
 }
 
-// DropIncomplete drops an incomplete frame after the loss of the server. Cut reports whether the client has got a part
-// of that frame.
+// DropIncomplete drops an incomplete frame after the loss of the server. halved reports whether the client has got a
+// part of that frame.
 func (a *Answer) DropIncomplete() (halved bool) {
 	if a.left > 0 {
 		switch a.head[0] {
@@ -302,7 +302,7 @@ func (a *Answer) isComplete() bool {
 	return s == a.want.status || a.want.status == 0 && (s == 'I' || s == 'T')
 }
 
-// TagNumber returns the number at the end of the tag, after Outcome has found the tag to be as expected.
+// TagNumber returns the number at the end of the tag, after CheckOutcome has found the tag to be as expected.
 func (a *Answer) TagNumber() int { return a.number }
 
 // Rows iterates over the payloads of the rows in the answer.

@@ -124,7 +124,7 @@ func (g *clientHandshake) authenticateSCRAM(user string) error {
 }
 
 // verifyProof checks the client's SCRAM proof and answers it. After too many wrong proofs from the client's address,
-// judge refuses without a check.
+// verifyProof refuses without a check.
 func (g *clientHandshake) verifyProof(user string, conversation *scram.ServerConversation, proof []byte) error {
 	var verdict string
 	var err error

@@ -18,7 +18,7 @@ import (
 // The refusal is immediate, so that no connection waits.
 //
 // A source is an IPv4 address, or the /64 of an IPv6 address. All clients of one address translator are one source.
-// Clients of this machine (loopback, Unix sockets) have no distinct source, and no bound. Guesses is safe for
+// Clients of this machine (loopback, Unix sockets) have no distinct source, and no bound. GuessLimiter is safe for
 // concurrent use.
 type GuessLimiter struct {
 	share rate.Limit // wrong answers per second

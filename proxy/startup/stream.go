@@ -49,7 +49,8 @@ func (g *clientHandshake) takeBytes(skip, total int) ([]byte, error) {
 	return b, nil
 }
 
-// bufferAtLeast reads until n bytes are buffered. For a client that sends nothing at first, need holds no buffer.
+// bufferAtLeast reads until n bytes are buffered. For a client that sends nothing at first, bufferAtLeast holds no
+// buffer.
 func (g *clientHandshake) bufferAtLeast(n int) error {
 	for g.w-g.r < n {
 		var got int
@@ -97,7 +98,7 @@ func (g *clientHandshake) bufferMessage(m pgproto3.BackendMessage) error {
 	return nil
 }
 
-// sendMessage sends a message, after those that hold has stored.
+// sendMessage sends a message, after those that bufferMessage has stored.
 func (g *clientHandshake) sendMessage(m pgproto3.BackendMessage) error {
 	if err := g.bufferMessage(m); err != nil {
 		return err

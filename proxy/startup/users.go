@@ -140,8 +140,8 @@ func hashPassword(password, salt string) (scram.StoredCredentials, error) {
 	return client.GetStoredCredentialsWithError(scram.KeyFactors{Salt: salt, Iters: scramIterations})
 }
 
-// findCredentials returns the SCRAM credentials of user. For an unknown user, find returns credentials that no password
-// matches, with a salt that does not change.
+// findCredentials returns the SCRAM credentials of user. For an unknown user, findCredentials returns credentials that
+// no password matches, with a salt that does not change.
 func (u *userTable) findCredentials(user string, secret authSecret) scram.StoredCredentials {
 	if c, ok := u.credentials[user]; ok {
 		return c

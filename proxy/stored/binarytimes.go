@@ -38,7 +38,7 @@ func (r *textReader) accept(c byte) bool {
 	return true
 }
 
-// expect consumes c. If c is not the next byte, wants sets bad.
+// expect consumes c. If c is not the next byte, expect sets bad.
 func (r *textReader) expect(c byte) { r.bad = !r.accept(c) || r.bad }
 
 // readNumber consumes a decimal number of at least least and at most most digits, and returns it.
@@ -65,8 +65,8 @@ func (r *textReader) isAtEnd() bool { return !r.bad && len(r.rest) == 0 }
 // daysOf has the number of days of each month in a leap year.
 var daysOf = [...]int64{31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
 
-// readDate consumes year, month and day. of returns the day once the era is known, which follows at the end of the
-// text. Years are as written: 1 BC precedes 1.
+// readDate consumes year, month and day. The result of is a function that returns the day for an era, which follows at
+// the end of the text. Years are as written: 1 BC precedes 1.
 func (r *textReader) readDate() (of func(beforeChrist bool) (days int64, ok bool)) {
 	year := r.readNumber(4, 7)
 	r.expect('-')

@@ -54,7 +54,7 @@ func (c *Cursor) Restart() {
 }
 
 // AddFrame adds a frame of the query's answer, a RowDescription or a row, or the frame's first part. whole is the
-// frame's length. If the rows exceed the bound, Take adds nothing.
+// frame's length. If the rows exceed the bound, AddFrame adds nothing.
 func (c *Cursor) AddFrame(typ byte, part []byte, whole int) {
 	if c.inRow = typ == wire.DataRow; c.gone || c.over {
 		return
@@ -71,7 +71,7 @@ func (c *Cursor) AddFrame(typ byte, part []byte, whole int) {
 	}
 }
 
-// AddFrameRest adds the next part of the frame that Take has begun.
+// AddFrameRest adds the next part of the frame that AddFrame has begun.
 func (c *Cursor) AddFrameRest(part []byte) {
 	switch {
 	case c.gone || c.over:

@@ -33,7 +33,7 @@ func (r *Rows) AddRow(part []byte, whole int) {
 	r.ends = append(r.ends, len(r.frames))
 }
 
-// ExtendLastRow adds the next part of the DataRow that Add has begun.
+// ExtendLastRow adds the next part of the DataRow that AddRow has begun.
 func (r *Rows) ExtendLastRow(part []byte) {
 	if n := len(r.ends); n > 0 {
 		r.frames = append(r.frames, part...)

@@ -4,8 +4,8 @@
 //
 //	frame.go   types and bounds of frames; the Append functions write them
 //	reader.go  Reader, which reads frames from a connection
-//	message.go Message, which reads the body of a frame as PostgreSQL does
-//	params.go  Params, the part of a Bind after the names
+//	message.go BodyReader, which reads the body of a frame as PostgreSQL does
+//	params.go  BindParams, the part of a Bind after the names
 //	bind.go    SplitBind, which finds the result formats of a Bind
 //	rows.go    parts of DataRows
 //	batch.go   Batch, which collects bytes for one write

@@ -10,15 +10,15 @@ var (
 	errNoData = &Error{Code: "08P01", Message: "no data left in message"}
 )
 
-// BodyReader reads the body of a message part by part, as PostgreSQL does. After the first missing part Message returns
-// zero values, and sets Err.
+// BodyReader reads the body of a message part by part, as PostgreSQL does. After the first missing part BodyReader
+// returns zero values, and sets Err.
 type BodyReader struct {
 	rest []byte
 	// Err is the error of the first missing part, or nil.
 	Err *Error
 }
 
-// NewBodyReader returns a Message that reads body. Its results share the body's memory.
+// NewBodyReader returns a BodyReader that reads body. Its results share the body's memory.
 func NewBodyReader(body []byte) BodyReader { return BodyReader{rest: body} }
 
 // Bytes returns the next n bytes of the body. A negative n is an error.
@@ -86,7 +86,7 @@ func (m *BodyReader) CheckEnd() error {
 	return m.AsError()
 }
 
-// AsError returns Message.Err as an error, or nil.
+// AsError returns BodyReader.Err as an error, or nil.
 func (m *BodyReader) AsError() error {
 	if m.Err != nil {
 		return m.Err

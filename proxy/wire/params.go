@@ -83,13 +83,13 @@ func (p *BindParams) ResultFormat(column int) uint16 {
 	return 0
 }
 
-// AddResultValue appends a parameter: the value of a result column, nil for NULL, in the column's format. Add returns
-// the parameter's number. There are at most MaxParams parameters.
+// AddResultValue appends a parameter: the value of a result column, nil for NULL, in the column's format.
+// AddResultValue returns the parameter's number. There are at most MaxParams parameters.
 func (p *BindParams) AddResultValue(column int, value []byte) int {
 	return p.AddValue(p.ResultFormat(column), value)
 }
 
-// AddValue appends a parameter like Add, for a value in a given format.
+// AddValue appends a parameter like AddResultValue, for a value in a given format.
 func (p *BindParams) AddValue(format uint16, value []byte) int {
 	p.n++
 	p.formats = append(p.formats, format)

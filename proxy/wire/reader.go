@@ -41,7 +41,7 @@ func (s *Reader) Buffered() int { return s.w - s.r }
 // field below 4 is ErrMalformed.
 func (s *Reader) NextHeader() (typ byte, total int, err error) { return ParseHeader(s.buf[s.r:s.w]) }
 
-// ParseHeader returns the type and total length of the frame at the start of buf, like Header.
+// ParseHeader returns the type and total length of the frame at the start of buf, like NextHeader.
 func ParseHeader(buf []byte) (typ byte, total int, err error) {
 	if len(buf) < HeaderLen {
 		return 0, 0, nil
@@ -68,8 +68,8 @@ func (s *Reader) BytesSince(pos int) []byte { return s.buf[pos:s.r] }
 // BytesBetween returns the bytes between two positions in the buffer.
 func (s *Reader) BytesBetween(from, to int) []byte { return s.buf[from:to] }
 
-// Detach removes the buffer from a Reader without unread bytes, and returns it. Earlier results of Since stay valid
-// until the caller passes the buffer to PutBuffer.
+// Detach removes the buffer from a Reader without unread bytes, and returns it. Earlier results of BytesSince stay
+// valid until the caller passes the buffer to PutBuffer.
 func (s *Reader) Detach() []byte {
 	buf := s.buf
 	s.buf, s.r, s.w = nil, 0, 0

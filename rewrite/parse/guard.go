@@ -26,8 +26,8 @@ const bytesPerToken = 2
 const queryDepth = 3
 
 // CheckLimits returns Fits if a text of at most maxBytes may go to the parser, otherwise the reason. The parser is
-// recursive C code without a check of its stack, so a deep text would end the process. Guard is iterative, and in doubt
-// refuses a text.
+// recursive C code without a check of its stack, so a deep text would end the process. CheckLimits is iterative, and in
+// doubt refuses a text.
 func CheckLimits(sql []byte, maxBytes, maxNesting int) GuardReason {
 	if len(sql) > maxBytes {
 		return TooLong
