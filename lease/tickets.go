@@ -320,7 +320,7 @@ func (c *tableClock) observe(sent, received time.Duration, at TableTime) {
 	c.low, c.high, c.at = low, high, max(received, 1)
 }
 
-// tableMicros returns DynamoDB's time at the process's time now, in microseconds. localTime is the reverse.
+// tableMicros returns DynamoDB's time at the process's time now, in microseconds. processTime is the reverse.
 func (c *tableClock) tableMicros(now time.Duration) int64 {
 	return (now + c.clockOffset()).Microseconds()
 }

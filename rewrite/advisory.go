@@ -8,11 +8,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DSQL has no advisory locks. Sluice stores those of a session as rows of a table (Rules.AdvisoryCall). It handles a
-// SELECT of exactly one lock function, as tools send it, without the server. Locks of a transaction, shared locks, and
-// calls within expressions are refused.
+// DSQL has no advisory locks. Sluice stores those of a session as rows of a table (Rules.Advisory). It handles a SELECT
+// of exactly one lock function, as tools send it, without the server. Locks of a transaction, shared locks, and calls
+// within expressions are refused.
 
-// AdvisoryKey is the configuration key of Rules.AdvisoryCall.
+// AdvisoryKey is the configuration key of Rules.Advisory.
 const AdvisoryKey = "rewrite.advisory_locks"
 
 // AdvisoryAction is the effect of an advisory lock function.
@@ -71,7 +71,7 @@ func (a *AdvisoryCall) ArgTypeOID() uint32 {
 var advisoryVerbs = map[string]AdvisoryAction{"pg_advisory_lock": LockAdvisory, "pg_try_advisory_lock": TryAdvisory,
 	"pg_advisory_unlock": UnlockAdvisory, "pg_advisory_unlock_all": UnlockAllAdvisory}
 
-// inTable is Finding.SettingAction for locks that Sluice carries out.
+// inTable is Finding.Action for locks that Sluice carries out.
 const inTable = "carried out by a row of the table sluice.advisory_locks, with a lease"
 
 // planAdvisoryLock marks a call of a lock function for Sluice, or refuses other uses of advisory locks. It returns

@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// statementTrait holds the properties that all statements of one parser type share. Types without an entry in traits
-// are DDL.
+// statementTrait holds the properties that all statements of one parser type share. Types without an entry in
+// statementTraits are DDL.
 type statementTrait struct {
 	kind StatementKind
 	does LocalWork

@@ -12,8 +12,8 @@ import (
 // cacheShards is the number of shards with locks of their own, so that concurrent lookups rarely share a lock.
 const cacheShards = 16
 
-// cache stores plans by text and by the number of the Names that they depend on. It is bounded in entries and bytes,
-// and safe for concurrent use. A lookup allocates nothing.
+// cache stores plans by text and by the number of the NameResolver that they depend on. It is bounded in entries and
+// bytes, and safe for concurrent use. A lookup allocates nothing.
 type cache struct {
 	seed   maphash.Seed
 	shards []cacheShard
@@ -43,7 +43,7 @@ type cacheEntry struct {
 	used  atomic.Bool
 }
 
-// namesMultiplier multiplies the small numbers of Names, so that their hashes differ in many bits.
+// namesMultiplier multiplies the small numbers of NameResolvers, so that their hashes differ in many bits.
 const namesMultiplier = 0x9e3779b97f4a7c15
 
 // newCache returns a cache whose bounds are divided equally among its shards.
@@ -134,7 +134,7 @@ func (p *Plan) bytes() int {
 		n += p.substituteBytes()
 	}
 	if p.splits {
-		n += 3*len(p.source) + len(p.Text) // the texts of a Split, which may be built later
+		n += 3*len(p.source) + len(p.Text) // the texts of a SplitQuery, which may be built later
 	}
 	for i := range p.Statements {
 		st := &p.Statements[i]

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// OwnPrefix is the prefix of Sluice's own settings, by which clients set their Choices.
+// OwnPrefix is the prefix of Sluice's own settings, by which clients set their ClientOptions.
 const OwnPrefix = "sluice."
 
-// ClientOptions are values of configuration keys that a user or a client may override. "" means no override. Choices
-// are comparable.
+// ClientOptions are values of configuration keys that a user or a client may override. "" means no override.
+// ClientOptions are comparable.
 type ClientOptions [choiceCount]string
 
-// Indexes of the keys in Choices.
+// Indexes of the keys in ClientOptions.
 const (
 	carryOutChoice = iota
 	addColumnDefaultChoice
@@ -174,7 +174,7 @@ func (c ClientOptions) applyTo(r Rules) Rules {
 	return r
 }
 
-// variant holds the fields of Rules that Choices can change.
+// ruleVariant holds the fields of Rules that ClientOptions can change.
 type ruleVariant struct {
 	backfill, notNullCheck, retype, enums, awaitIndex bool
 	inTransactions                                    DDLInTransactions
@@ -193,7 +193,7 @@ func (p *Planner) ForOptions(c ClientOptions) *Planner {
 	return p.forNonEmptyOptions(c)
 }
 
-// forNonEmptyOptions is the part of WithOptions for non-empty choices. Most sessions have none.
+// forNonEmptyOptions is the part of ForOptions for non-empty choices. Most sessions have none.
 func (p *Planner) forNonEmptyOptions(c ClientOptions) *Planner {
 	base := p.basePlanner()
 	rules := c.WithDefaults(base.config.Choices).applyTo(base.config.Rules)
@@ -223,10 +223,10 @@ func (p *Planner) basePlanner() *Planner {
 	return p
 }
 
-// VariantNumber identifies a planner among those of Under; 0 is the planner without choices.
+// VariantNumber identifies a planner among those of ForOptions; 0 is the planner without choices.
 func (p *Planner) VariantNumber() uint64 { return p.number }
 
-// DDLInTransactions returns how the planner handles DDL in transactions.
+// InTransactions returns how the planner handles DDL in transactions.
 func (p *Planner) InTransactions() DDLInTransactions { return p.config.Rules.InTransactions }
 
 // OptionValue returns the value of a key under the choices c over those of the configuration.
@@ -262,7 +262,7 @@ func (p *Planner) OptionValue(key string, c ClientOptions) string {
 // dependsOnOptions reports whether choices may change the plan. Choices affect only DDL.
 func (p *Plan) dependsOnOptions() bool { return p.Kind == DDL }
 
-// VariantNumberIn returns the Number of by if the plan depends on choices, otherwise 0.
+// VariantNumberIn returns the VariantNumber of by if the plan depends on choices, otherwise 0.
 func (p *Plan) VariantNumberIn(by *Planner) uint64 {
 	if p.dependsOnOptions() {
 		return by.number

@@ -29,17 +29,17 @@ type BatchedDelete struct {
 	tree      parse.TreeNode
 }
 
-// lazyBatchedDelete builds and stores a plan's Chunked at the first request.
+// lazyBatchedDelete builds and stores a plan's BatchedDelete at the first request.
 type lazyBatchedDelete struct {
 	once sync.Once
 	form *BatchedDelete
 }
 
-// ChunkedKey is the configuration key of Rules.BatchedDelete.
+// ChunkedKey is the configuration key of Rules.Chunked.
 const ChunkedKey = "rewrite.chunked_delete"
 
 // Hints for the client of a DELETE that exceeds the row limit of a transaction. Unlisted: the table is not in
-// Rules.BatchedDelete. Other: the DELETE cannot run in batches. Alone: the DELETE was not sent alone.
+// Rules.Chunked. Other: the DELETE cannot run in batches. Alone: the DELETE was not sent alone.
 const (
 	ChunkedUnlistedHint = "List the table under " + ChunkedKey + ": a DELETE that is sent alone outside of a transaction is then carried out in batches. Or delete at most 3,000 rows at a time."
 	ChunkedOtherHint    = ChunkedKey + " is for DELETE FROM table WHERE with comparisons of its columns with constants or parameters, joined by AND. Delete at most 3,000 rows at a time."
@@ -56,8 +56,8 @@ func IsSizeLimitError(code string, message []byte) bool {
 	return IsRowLimitError(code, message) || code == "54000" && strings.HasPrefix(string(message), "transaction size limit ")
 }
 
-// mayBeBatched reports whether a plan by words may be a DELETE from a table of Rules.BatchedDelete. Its text must then
-// be parsed. table is the name in the text.
+// mayBeBatched reports whether a plan by words may be a DELETE from a table of Rules.Chunked. Its text must then be
+// parsed. table is the name in the text.
 func (r *Rules) mayBeBatched(plan *Plan, table []byte) bool {
 	if len(r.Chunked) == 0 || len(plan.Statements) != 1 || !plan.Statements[0].IsDelete() {
 		return false
@@ -73,11 +73,11 @@ func (st *Statement) IsDelete() bool {
 	return st.Kind == Write && (st.Operation == "delete" || strings.HasPrefix(st.Operation, "delete_"))
 }
 
-// MayRunInBatches reports whether the plan is a single DELETE from a table of Rules.BatchedDelete.
+// MayRunInBatches reports whether the plan is a single DELETE from a table of Rules.Chunked.
 func (p *Plan) MayRunInBatches() bool { return p.listed }
 
-// markBatchCandidate sets Plan.listed for a single DELETE from a table of Rules.BatchedDelete, and for a TRUNCATE that
-// may run in batches.
+// markBatchCandidate sets Plan.listed for a single DELETE from a table of Rules.Chunked, and for a TRUNCATE that may
+// run in batches.
 func (r *Rules) markBatchCandidate(sql string, tree parse.TreeNode, plan *Plan) {
 	st := plan.SingleStatement()
 	if st != nil && st.Truncation != nil && r.Truncate == TruncateBatches && plan.Text != "" {
@@ -272,7 +272,7 @@ func (c *BatchedDelete) BatchBuilder(key []string) (batch func(rows int) string,
 	return batch, len(key) > 0 && (c.truncates != nil || c.verifiesBatch(batch(1)))
 }
 
-// Truncation returns the TRUNCATE that the batches replace, or nil for a DELETE. Its tables are in the order of Each.
+// Truncation returns the TRUNCATE that the batches replace, or nil for a DELETE. Its tables have the order of PerTable.
 func (c *BatchedDelete) Truncation() *Truncation { return c.truncates }
 
 // PerTable returns the batches of every table. A DELETE has one table.

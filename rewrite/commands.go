@@ -18,7 +18,7 @@ type MultiCommand struct {
 	Parts []AlterCommand
 }
 
-// AlterCommand is a part of a Commands with its plan. A part of several commands only adds columns and constraints.
+// AlterCommand is a part of a MultiCommand with its plan. A part of several commands only adds columns and constraints.
 type AlterCommand struct {
 	Text string // the text for the server
 	St   *Statement

@@ -46,8 +46,8 @@ const (
 // AddedConstraint is one constraint that a statement adds.
 type AddedConstraint struct {
 	Kind             ConstraintKind
-	Name             string   // "" for a name that PostgreSQL chooses (Candidate)
-	Keys             []string // the columns of UNIQUE and FOREIGN KEY; the column of NotNullCheck
+	Name             string   // "" for a name that PostgreSQL chooses (CandidateName)
+	Keys             []string // the columns of UNIQUE and FOREIGN KEY; the column of NotNull
 	Including        []string
 	NullsNotDistinct bool
 	Referred         string // the table that a FOREIGN KEY references, for a cast to regclass
@@ -60,7 +60,7 @@ type AddedConstraint struct {
 	nameColumns string // the part of a chosen name that follows the table's name
 }
 
-// AddConstraintKey and SetNotNullKey are the configuration keys of Rules.AddedConstraints and Rules.NotNullCheck.
+// AddConstraintKey and SetNotNullKey are the configuration keys of Rules.Constraints and Rules.NotNullCheck.
 const (
 	AddConstraintKey = "ddl.add_constraint"
 	SetNotNullKey    = "ddl.set_not_null"
@@ -121,8 +121,8 @@ func newNotNullCheck(table, relation, column string) AddedConstraint {
 	return AddedConstraint{Kind: NotNull, Keys: []string{column}, table: table, relation: relation, body: "CHECK (" + parse.QuoteIdent(column) + " IS NOT NULL)", nameColumns: column}
 }
 
-// parseConstraints returns the Constraints of an ALTER TABLE. It returns nil for other statements, and if the steps
-// would not have the statement's meaning.
+// parseConstraints returns the AddedConstraints of an ALTER TABLE. It returns nil for other statements, and if the
+// steps would not have the statement's meaning.
 func (r *rewriter) parseConstraints(p *statementPart) *AddedConstraints {
 	relation := p.node.Child("relation")
 	if relation.Text("catalogname") != "" || parse.ObjectType(p.node.Integer("objtype")) != parse.OBJECT_TABLE {
@@ -429,8 +429,8 @@ func (a *AddedConstraint) TemporaryName(pass int) string {
 	return parse.MakeObjectName(a.relation, a.nameColumns, label)
 }
 
-// MayBeCandidate reports whether name could be a Candidate of this kind for any table and column. Table and column may
-// have been renamed since.
+// MayBeCandidate reports whether name could be a CandidateName of this kind for any table and column. Table and column
+// may have been renamed since.
 func (a *AddedConstraint) MayBeCandidate(name string) bool {
 	return strings.HasSuffix(strings.TrimRight(name, "0123456789"), "_"+constraintNameLabels[a.Kind])
 }

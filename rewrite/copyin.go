@@ -27,7 +27,7 @@ type CopyIn struct {
 	ForceNull, ForceNotNull []string
 }
 
-// byInserts is Finding.SettingAction for a COPY that Sluice carries out.
+// byInserts is Finding.Action for a COPY that Sluice carries out.
 const byInserts = "carried out by INSERTs, of at most 3,000 rows and 8 MiB in a transaction: a COPY of more is not atomic"
 
 // planCopyIn plans or refuses a COPY FROM STDIN. It returns false for any other statement. After true no other rule

@@ -66,7 +66,7 @@ const (
 	cursorHold        = 0x0020
 )
 
-// Values of Finding.SettingAction for statements about cursors.
+// Values of Finding.Action for statements about cursors.
 const (
 	overPortal = "carried out over a portal of the protocol, inside a transaction"
 	inMemory   = "carried out by Sluice, which keeps the rows in its memory (cursor.stored_bytes)"
@@ -130,7 +130,7 @@ func rejectedCursor(remedy string, at int) Finding {
 	return f
 }
 
-// parseDeclare returns the Cursor of a DECLARE, or its refusal. Refusals that PostgreSQL has, too, are PostgreSQL's.
+// parseDeclare returns the CursorStatement of a DECLARE, or its refusal. Refusals of PostgreSQL are worded as there.
 func (r *rewriter) parseDeclare(p *statementPart) (*CursorStatement, *Refusal) {
 	m := p.node
 	options := m.Integer("options")
@@ -262,7 +262,7 @@ var remedies = func() map[*Refusal]string {
 	return m
 }()
 
-// parseFetch returns the Cursor of a FETCH or MOVE.
+// parseFetch returns the CursorStatement of a FETCH or MOVE.
 func parseFetch(m parse.TreeNode) *CursorStatement {
 	c := &CursorStatement{Verb: FetchCursor, Name: m.Text("portalname")}
 	if m.Flag("ismove") {

@@ -124,7 +124,7 @@ func (r *rewriter) rewriteBegin(p *statementPart) {
 	}
 }
 
-// weakened is Finding.SettingAction for a SERIALIZABLE that runs as REPEATABLE READ.
+// weakened is Finding.Action for a SERIALIZABLE that runs as REPEATABLE READ.
 const weakened = "taken for REPEATABLE READ, with a warning each time: write skew is possible"
 
 // setRepeatableRead replaces the level of a BEGIN by REPEATABLE READ.
@@ -218,7 +218,7 @@ func (r *rewriter) answerIsolation(p *statementPart, level Isolation, weak bool)
 	}
 }
 
-// atLeast is Finding.SettingAction for an isolation level that DSQL's level satisfies.
+// atLeast is Finding.Action for an isolation level that DSQL's level satisfies.
 const atLeast = "answered: transactions on DSQL are at least so already"
 
 // readOnlySettings are the settings that make transactions READ ONLY.

@@ -27,14 +27,14 @@
 // A plan's findings list what rules did, and which statements DSQL is known to refuse (features.go, refused.go). The
 // policy of a locking clause depends on the text and the configuration alone (policy.go).
 //
-// Each rule sets Statement.LocalWork where a server need not run the statement. Linter (lint.go) applies the same rules
-// to files, and models the transaction of a migration tool (lintblock.go).
+// Each rule sets Statement.Does where a server need not run the statement. Linter (lint.go) applies the same rules to
+// files, and models the transaction of a migration tool (lintblock.go).
 //
 // # Mapped columns
 //
-// With Rules.ByteaSQL, plans also depend on a snapshot of the relations and on a search path (package schema). The
-// mapping of bytea keys is the first rule (mapping.go). A mapped text that fails verification is refused. Package
-// rewrite/bytea builds the mapped form of each statement.
+// With Rules.Bytea, plans also depend on a snapshot of the relations and on a search path (package schema). The mapping
+// of bytea keys is the first rule (mapping.go). A mapped text that fails verification is refused. Package rewrite/bytea
+// builds the mapped form of each statement.
 //
 // # Files by topic
 //

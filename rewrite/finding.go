@@ -69,7 +69,7 @@ type Finding struct {
 	At int
 }
 
-// Values of Finding.SettingAction for statements that pass unchanged.
+// Values of Finding.Action for statements that pass unchanged.
 const (
 	Passes     = "passes unchanged and fails there"
 	switched   = "passes unchanged: the rule is switched off"

@@ -92,7 +92,7 @@ func doBlockBody(node parse.TreeNode) (body string, ok bool) {
 	return body, body != "" && len(body) <= maxDoBlock
 }
 
-// parseDoBlock returns the Guarded of a block, or nil for a block of another form. Blocks with comments are excluded,
+// parseDoBlock returns the DoBlock of a block, or nil for a block of another form. Blocks with comments are excluded,
 // because the statement is cut out of the text.
 func parseDoBlock(body string) *DoBlock {
 	ph := parse.LexTokens([]byte(body), 0, len(body))

@@ -41,8 +41,8 @@ func (l *Linter) LintStatements(sql string) []Finding {
 	return findings
 }
 
-// LintText returns the findings of Read and the text that Sluice would send, "" if that is sql. sent has the client's
-// column names, because mapped names are internal to Sluice.
+// LintText returns the findings of LintStatements and the text that Sluice would send, "" if that is sql. sent has the
+// client's column names, because mapped names are internal to Sluice.
 func (l *Linter) LintText(sql string) (findings []Finding, sent string) {
 	p := l.planner
 	if p.config.checkLimits([]byte(sql)) != parse.Fits {
@@ -113,7 +113,7 @@ func (l *Linter) reportRefused(findings []Finding) {
 	}
 }
 
-// singleSerialTable returns the Numbered of a text with one statement, or nil.
+// singleSerialTable returns the SerialTable of a text with one statement, or nil.
 func singleSerialTable(parts []statementPart) *SerialTable {
 	if len(parts) != 1 {
 		return nil

@@ -24,7 +24,7 @@ func (how ByteaMapping) CheckSQL(physical string) string {
 // and is stored as bytea.
 const unmappedIndex = "To index a column of type bytea, name it in " + bytea.ColumnsKey + " and create the table anew."
 
-// Values of Finding.SettingAction for mapped columns, and for statements whose mapped form no index serves.
+// Values of Finding.Action for mapped columns, and for statements whose mapped form no index serves.
 const (
 	mappedAction  = "mapped to text of hexadecimal digits, in a column of its name with " + schema.MappedSuffix + " behind it"
 	derivedAction = "rewritten to read derived tables in the place of those with mapped columns: no index over these serves it"

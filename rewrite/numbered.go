@@ -77,15 +77,15 @@ type ReferredKey struct {
 	Nth    int
 }
 
-// serialTableBuilder is a Numbered that is being built.
+// serialTableBuilder is a SerialTable that is being built.
 type serialTableBuilder struct {
 	SerialTable
 	spans [][2]int                          // offsets of edits that do not belong to plain
 	swaps map[*byte]func(parse.TreeChanges) // by column node: functions that set the intended changes of the form with sequences
 }
 
-// newSerialTableBuilder returns an empty numbering for a CREATE TABLE that Sluice may carry out in several statements,
-// or nil.
+// newSerialTableBuilder returns an empty serialTableBuilder for a CREATE TABLE that Sluice may carry out in several
+// statements, or nil.
 func (r *rewriter) newSerialTableBuilder(p *statementPart) *serialTableBuilder {
 	relation := p.node.Child("relation")
 	if r.rules.SerialForm == SerialIdentity && !r.rules.SerialKeys || len(r.parts) != 1 || r.planned == nil || p != &r.parts[0] || relation.Text("catalogname") != "" ||
@@ -293,7 +293,7 @@ func (n *serialTableBuilder) verifiedWithSequences(p *Planner, r *rewriter, tree
 // ServerSerialSQL returns the statement for a server that has serial columns.
 func (n *SerialTable) ServerSerialSQL() string { return n.applyEdits(slices.Clone(n.plain)) }
 
-// applyEdits returns the client's statement after edits, which must not overlap (fits).
+// applyEdits returns the client's statement after edits, which must not overlap (editsAreDisjoint).
 func (n *SerialTable) applyEdits(edits []parse.Edit) string {
 	text, _ := parse.Apply(n.Text, edits)
 	return text
@@ -371,7 +371,7 @@ func (s *OwnedSequence) OwnedBySQL(name, table string) string {
 	return "ALTER SEQUENCE " + name + " OWNED BY " + table + "." + parse.QuoteIdent(s.Column)
 }
 
-// bytes estimates the memory of the Numbered n in bytes.
+// bytes estimates the memory of the SerialTable n in bytes.
 func (n *SerialTable) bytes() int {
 	b := int(unsafe.Sizeof(*n)) + 2*len(n.Text) + len(n.Table)
 	for _, e := range slices.Concat(n.plain, n.sequence, n.identity) {

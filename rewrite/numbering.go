@@ -21,7 +21,7 @@ const manyCached = 65536
 // cacheSQL returns the CACHE option for sequences, by Rules.SequenceCache.
 func (r *Rules) cacheSQL() string { return "CACHE " + strconv.Itoa(max(r.SequenceCache, 1)) }
 
-// cacheAction returns Finding.SettingAction for a CACHE that was rewritten.
+// cacheAction returns Finding.Action for a CACHE that was rewritten.
 func (r *Rules) cacheAction() string {
 	if r.SequenceCache > 1 {
 		return "rewritten with the CACHE of " + SequenceCacheKey
@@ -29,7 +29,7 @@ func (r *Rules) cacheAction() string {
 	return "rewritten with CACHE 1"
 }
 
-// serialAction returns Finding.SettingAction for a serial column whose type has the given bits; 0 means bigint.
+// serialAction returns Finding.Action for a serial column whose type has the given bits; 0 means bigint.
 func (r *Rules) serialAction(bits intBits) string {
 	switch {
 	case r.SequenceCache > 1:
@@ -151,7 +151,7 @@ func (o *sequenceOptions) fixCache(f Feature, at int, wanted bool) {
 	o.r.addFinding(handledFinding(f, Rewritten, Info, o.r.rules.cacheAction(), at))
 }
 
-// addOption adds an option of a sequence, which write inserts into the text.
+// addOption adds an option of a sequence, which writeAdded inserts into the text.
 func (o *sequenceOptions) addOption(sql string) {
 	o.added = append(o.added, sql)
 	o.written = append(o.written, sequenceOptionTree(sql).Values("options")...)

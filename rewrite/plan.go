@@ -36,14 +36,14 @@ type Plan struct {
 	// source is the client's text, and edits turn it into Text; both are empty if the server gets the client's text.
 	source string
 	edits  []parse.Edit
-	// splits reports that Planner.Split may build a form of two statements.
+	// splits reports that Planner.SplitPlan may build a form of two statements.
 	splits bool
 	split  lazySplit
 	noted  atomic.Bool
-	// table is the key in tables of a plan by verb and table. ran reports that its statement succeeded recently.
+	// table is the key in tablePlanCache of a plan by verb and table. ran reports that its statement succeeded recently.
 	table string
 	ran   atomic.Bool
-	// listed reports that the plan is one DELETE from a table of Rules.BatchedDelete.
+	// listed reports that the plan is one DELETE from a table of Rules.Chunked.
 	listed  bool
 	chunked lazyBatchedDelete
 	// rereads reports whether a statement changes how later texts are read (MayChangeReading).

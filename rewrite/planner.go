@@ -91,13 +91,13 @@ type Stats struct {
 type Planner struct {
 	*plannerState
 	config Config
-	// of is the planner of the configuration without choices, and number identifies a planner with choices (Under). For the
-	// planner of the configuration itself they are nil and 0.
+	// of is the planner of the configuration without choices, and number identifies a planner with choices (ForOptions).
+	// For the planner of the configuration itself they are nil and 0.
 	of     *Planner
 	number uint64
 }
 
-// plannerState is the state that a planner shares with all planners that Under derives from it.
+// plannerState is the state that a planner shares with all planners that ForOptions derives from it.
 type plannerState struct {
 	cache *cache
 
@@ -113,7 +113,7 @@ type plannerState struct {
 	variants map[ruleVariant]*Planner // guarded by mu
 }
 
-// New returns a Planner, or the error of Config.ValidateSQL.
+// New returns a Planner, or the error of Config.Validate.
 func New(c Config) (*Planner, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func (p *Planner) ByteaMapping() (how ByteaMapping, checked bool) {
 }
 
 // PlanWithNames returns the plan of a text for a session in which relations are resolved by names. nil names map no
-// column, as does Rules.ByteaSQL off.
+// column, as does Rules.Bytea off.
 func (p *Planner) PlanWithNames(sql []byte, names *schema.NameResolver) *Plan {
 	if names == nil || p.config.Rules.Bytea == ByteaOff {
 		return p.Plan(sql)
@@ -176,7 +176,7 @@ func (p *Planner) planForOptions(sql []byte, names *schema.NameResolver, plan *P
 	return p.planByTree(sql, names)
 }
 
-// cacheKey returns the cache key of a set of Names and of the planner. Names are numbered from 1.
+// cacheKey returns the cache key of a NameResolver and of the planner. NameResolvers are numbered from 1.
 func (p *Planner) cacheKey(names *schema.NameResolver) uint64 { return names.ID() | p.number<<56 }
 
 // planByTree parses a text, plans its tree and caches the plan.

@@ -70,7 +70,7 @@ type Rules struct {
 	// without a match Update applies.
 	Locking  bool
 	Policies []LockPolicy
-	// Split enables the two-statement form of FOR UPDATE over several tables (Planner.Split).
+	// Split enables the two-statement form of FOR UPDATE over several tables (Planner.SplitPlan).
 	Split bool
 	// Index makes CREATE INDEX asynchronous. AwaitIndex also makes Sluice wait for the index job.
 	Index, AwaitIndex bool
@@ -98,23 +98,23 @@ type Rules struct {
 	Enums bool
 	// Retype makes Sluice carry out a change of a column's type (Alteration.Retypes).
 	Retype bool
-	// DDLInTransactions says how Sluice runs DDL together with other statements in a transaction. The rules use it for
+	// InTransactions says how Sluice runs DDL together with other statements in a transaction. The rules use it for
 	// findings only.
 	InTransactions DDLInTransactions
-	// Constraints makes Sluice add constraints of an ALTER TABLE in the steps that DSQL supports
-	// (Statement.AddedConstraints). NotNullCheck replaces NOT NULL there by a CHECK.
+	// Constraints makes Sluice add constraints of an ALTER TABLE in the steps that DSQL supports (Statement.Constraints).
+	// NotNullCheck replaces NOT NULL there by a CHECK.
 	Constraints, NotNullCheck bool
 	Session                   bool // DISCARD PLANS, SEQUENCES and TEMP, and other resets of session state, are answered without the server
 	// Named makes Sluice handle set_config() of application_name, because no server connection has the client's
 	// application_name (Statement.SetConfigColumns).
 	Named bool
-	// Cursors makes Sluice handle statements about cursors (Statement.CursorStatement).
+	// Cursors makes Sluice handle statements about cursors (Statement.Cursor).
 	Cursors bool
 	// CopyIn makes Sluice carry out COPY FROM STDIN by INSERTs (Statement.CopyIn).
 	CopyIn bool
 	// Truncate says how TRUNCATE is rewritten; "" means TruncateRefuse.
 	Truncate TruncatePolicy
-	// Advisory makes Sluice handle advisory locks of sessions (Statement.AdvisoryCall). Other uses of advisory locks are
+	// Advisory makes Sluice handle advisory locks of sessions (Statement.Advisory). Other uses of advisory locks are
 	// refused.
 	Advisory bool
 	// Role is the role of every backend. A SET ROLE to this role changes nothing.

@@ -84,7 +84,7 @@ func (r *ColumnTypeChange) AddColumnSQL() string {
 	return r.alterTableSQL("ADD COLUMN %s ", r.NewColumn) + r.Type
 }
 
-// RenameOldSQL returns the statement that renames the old column to OldColumn.
+// RenameOldSQL returns the statement that renames the old column to OldColumn, RestoreOldNameSQL the reverse one.
 func (r *ColumnTypeChange) RenameOldSQL() string {
 	return r.alterTableSQL("RENAME COLUMN %s TO %s", r.Column, r.OldColumn)
 }
@@ -135,19 +135,19 @@ func (r *ColumnTypeChange) AddEqualityCheckSQL(from, name string) string {
 	return r.alterTableSQL("ADD CONSTRAINT %s CHECK (", name) + r.equalityCondition(from) + ") NOT VALID"
 }
 
-// DropEqualityCheckSQL returns the statement that drops the CHECK of Seal if it exists.
+// DropEqualityCheckSQL returns the statement that drops the CHECK of AddEqualityCheckSQL if it exists.
 func (r *ColumnTypeChange) DropEqualityCheckSQL(name string) string {
 	return r.alterTableSQL("DROP CONSTRAINT IF EXISTS %s", name)
 }
 
 // CopyDifferingSQL returns the UPDATE that copies the values that differ. It sets no NULL in between, so that the
-// CHECKs of Seal and NotNullCheck hold. At this step no value moves between rows any more, so the copy is safe.
+// CHECKs of AddEqualityCheckSQL and NotNullCheck hold. No value moves between rows at this step, so the copy is safe.
 func (r *ColumnTypeChange) CopyDifferingSQL(from string, key []string, rows int) string {
 	return r.updateSQL(r.valueSQL(from), "NOT ("+r.equalityCondition(from)+")", key, rows)
 }
 
-// equalityCondition returns a condition that both columns have the same value. It is never NULL, and compares as Clear
-// does.
+// equalityCondition returns a condition that both columns have the same value. It is never NULL, and compares as
+// ClearChangedSQL does.
 func (r *ColumnTypeChange) equalityCondition(from string) string {
 	made, was, cast := parse.QuoteIdent(r.NewColumn), parse.QuoteIdent(from), r.castSQL(from)
 	return fmt.Sprintf("(%s IS NULL AND %s IS NULL) OR (%s IS NOT NULL AND %s IS NOT NULL AND CAST(%s AS text) = CAST(%s AS text) AND %s = %s)", made, was, made, was, made, cast, made, cast)
@@ -176,7 +176,7 @@ func (r *ColumnTypeChange) NotNullCheck() *AddedConstraints {
 	return r.singleConstraint(r.alterTableSQL("ALTER COLUMN %s SET NOT NULL", r.NewColumn), hold)
 }
 
-// singleConstraint returns a Constraints with one addition.
+// singleConstraint returns an AddedConstraints with one addition.
 func (r *ColumnTypeChange) singleConstraint(text string, a AddedConstraint) *AddedConstraints {
 	return &AddedConstraints{Text: text, Table: r.Table, Relation: r.relation, Adds: []AddedConstraint{a}, table: r.table}
 }

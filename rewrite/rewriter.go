@@ -43,7 +43,7 @@ type rewriter struct {
 	alone   func(sql string, whole bool) *Plan
 
 	tokens parse.TokenCache // the tokens of the current statement
-	mapper bytea.Mapping    // set by columns
+	mapper bytea.Mapping    // set by byteaMapping
 
 	numbering *serialTableBuilder // set for a single CREATE TABLE
 	widens    []string            // columns of the current statement that become wider than declared

@@ -33,8 +33,8 @@ const splitSeparator = "; "
 // Text returns Lock and Read as one multi-statement query.
 func (s *SplitQuery) Text() string { return s.Lock + splitSeparator + s.Read }
 
-// RefusedPosition converts a position in Read to a position in the refused text, which Plan.Position converts to the
-// client's text.
+// RefusedPosition converts a position in Read to a position in the refused text, which Plan.ClientPosition converts to
+// the client's text.
 func (s *SplitQuery) RefusedPosition(position int) int {
 	return parse.OriginalPosition(s.text, s.Read, s.edits, position)
 }
@@ -49,15 +49,15 @@ func (s *SplitQuery) RefusedTextPosition(position int) (mapped int, ok bool) {
 	return s.RefusedPosition(position - lock), true
 }
 
-// lazySplit builds and stores a plan's Split at the first request.
+// lazySplit builds and stores a plan's SplitQuery at the first request.
 type lazySplit struct {
 	once sync.Once
 	form *SplitQuery
-	// used is the Split of the plan after the cluster refused the plan's text; before that it is nil.
+	// used is the SplitQuery of the plan after the cluster refused the plan's text; before that it is nil.
 	used atomic.Pointer[SplitQuery]
 }
 
-// splitRefusals are the two errors to which a Split is the remedy, as older clusters word them.
+// splitRefusals are the two errors to which a SplitQuery is the remedy, as older clusters word them.
 var splitRefusals = [...]string{
 	"locking clause such as FOR UPDATE can be applied only on tables with equality predicates on the key",
 	"locking clause such as FOR UPDATE can be applied on a single table",
@@ -77,16 +77,16 @@ func isSplitRefusal(code string, message []byte) bool {
 	return false
 }
 
-// Hints for the client of a refused FOR UPDATE. SplitHint is for a query that has no Split, SplitNextHint for one whose
-// next execution uses it.
+// Hints for the client of a refused FOR UPDATE. SplitHint is for a query that has no SplitQuery, SplitNextHint for one
+// whose next execution uses it.
 const (
 	SplitHint     = "This cluster takes FOR UPDATE only on one table with equality on its whole key, and the query could not be split: lock the row by its key in a statement of its own."
 	SplitNextHint = "This cluster takes FOR UPDATE only on one table with equality on its whole key. From now on this query is sent in two parts, which lock the first table's row only."
 )
 
-// HandleRefusal handles a server error for a plan. sent is the Split that was sent, or nil for the plan's text. If the
-// error refuses FOR UPDATE, hint is the hint for the client; otherwise, or without Rules.Split, hint is "". again
-// reports that the plan now has a Split that was not sent yet; ActiveSplit returns it from now on.
+// HandleRefusal handles a server error for a plan. sent is the SplitQuery that was sent, or nil for the plan's text. If
+// the error refuses FOR UPDATE, hint is the hint for the client; otherwise, or without Rules.Split, hint is "". again
+// reports that the plan now has a SplitQuery that was not sent yet; ActiveSplit returns it from now on.
 func (p *Planner) HandleRefusal(plan *Plan, sent *SplitQuery, code string, message []byte) (hint string, again bool) {
 	if !p.config.Rules.Split || !isSplitRefusal(code, message) {
 		return "", false
@@ -99,8 +99,8 @@ func (p *Planner) HandleRefusal(plan *Plan, sent *SplitQuery, code string, messa
 	return SplitNextHint, true
 }
 
-// ActiveSplit returns the Split that replaces the plan's text since the cluster refused the text; nil for nearly all
-// plans.
+// ActiveSplit returns the SplitQuery that replaces the plan's text since the cluster refused the text; nil for nearly
+// all plans.
 func (p *Plan) ActiveSplit() *SplitQuery { return p.split.used.Load() }
 
 // isSplittable reports whether a text is a single query with locking clauses at its top level only.
@@ -109,7 +109,7 @@ func isSplittable(parts []statementPart) bool {
 		parts[0].locked[0].IsSameNode(parts[0].node)
 }
 
-// SplitPlan returns the Split of a plan of this planner, or nil if there is no safe one. The first call builds it.
+// SplitPlan returns the SplitQuery of a plan of this planner, or nil if there is no safe one. The first call builds it.
 func (p *Planner) SplitPlan(plan *Plan) *SplitQuery {
 	if !plan.splits {
 		return nil
@@ -128,7 +128,7 @@ func (p *Planner) SplitPlan(plan *Plan) *SplitQuery {
 	return plan.split.form
 }
 
-// buildSplit builds the Split of a query, or returns nil.
+// buildSplit builds the SplitQuery of a query, or returns nil.
 func (p *Planner) buildSplit(text string) *SplitQuery {
 	tree, err := parse.Tree(text)
 	if err != nil {
@@ -200,7 +200,7 @@ func isBlockingForUpdate(query parse.TreeNode) bool {
 }
 
 // firstTable returns the first table of a query's FROM. The result is absent if a join hides the table's name or may
-// return NULLs for its row. It is also absent for a single table, where a Split would be refused for the same reason.
+// return NULLs for its row. It is also absent for a single table, where a server would refuse a SplitQuery likewise.
 func firstTable(query parse.TreeNode) parse.TreeNode {
 	item := query.Child("from_clause")
 	several := len(query.Values("from_clause")) > 1

@@ -36,10 +36,10 @@ const (
 	AnswersVoid                        // a rule answers with one row of type void and Statement.Tag
 	ClosesAll                          // CLOSE ALL, which a rule answers
 	DiscardsSequences                  // DISCARD SEQUENCES, which a rule answers
-	Locks                              // takes or releases advisory locks (Statement.AdvisoryCall)
-	ChangesDatabase                    // CREATE or DROP DATABASE of a name that is mapped to a schema (Statement.DatabaseChange)
+	Locks                              // takes or releases advisory locks (Statement.Advisory)
+	ChangesDatabase                    // CREATE or DROP DATABASE of a name that is mapped to a schema (Statement.Database)
 	Alters                             // DDL that the server refuses and Sluice may carry out in steps
-	UsesCursor                         // DECLARE, FETCH, MOVE or CLOSE (Statement.CursorStatement)
+	UsesCursor                         // DECLARE, FETCH, MOVE or CLOSE (Statement.Cursor)
 	CopiesIn                           // COPY FROM STDIN by INSERTs (Statement.CopyIn)
 	Shows                              // SHOW (Statement.Show)
 	ShowsInQuery                       // SELECT current_setting('name') (Statement.Show and Column)

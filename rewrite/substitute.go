@@ -26,7 +26,7 @@ var AnsweredSubstitute = Substitute{SQL: "SHOW server_version", Own: true}
 // FailingSubstituteCode.
 var FailingSubstitute = Substitute{SQL: "SELECT 1/0", Own: true}
 
-// FailingSubstituteCode is the SQLSTATE of Fault. In a failed transaction the error has another SQLSTATE.
+// FailingSubstituteCode is the SQLSTATE of FailingSubstitute. In a failed transaction the error has another SQLSTATE.
 const FailingSubstituteCode = "22012"
 
 // cachedSubstitute is the last result of Planner.Substitute for a plan.

@@ -25,7 +25,7 @@ const (
 	CommitDrops
 )
 
-// InTransactionsKey is the configuration key of Rules.DDLInTransactions.
+// InTransactionsKey is the configuration key of Rules.InTransactions.
 const InTransactionsKey = "ddl.in_transactions"
 
 // inTransactionsNames are the values of InTransactionsKey.
@@ -164,7 +164,7 @@ func (p *Plan) TxGroups() [][2]int {
 	return p.CutIntoGroups()
 }
 
-// CutIntoGroups returns the groups that Groups describes, also for a text with one statement or without DDL.
+// CutIntoGroups returns the groups that TxGroups describes, also for a text with one statement or without DDL.
 func (p *Plan) CutIntoGroups() (groups [][2]int) {
 	joins := false
 	for i := range p.Statements {
@@ -272,8 +272,8 @@ func (b *txContents) addStatement(st *Statement) Feature {
 	return ""
 }
 
-// featureFinding returns the finding for a feature of observe. If Sluice commits before the statement, the block starts
-// again with it.
+// featureFinding returns the finding for a feature that addStatement returned. If Sluice commits before the statement,
+// the block starts again with it.
 func (b *txContents) featureFinding(f Feature, st *Statement, how DDLInTransactions) Finding {
 	finding := refusedFinding(f, st.Start)
 	switch {

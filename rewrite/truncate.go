@@ -149,7 +149,7 @@ func (t *Truncation) TruncationRefusal(code, message string) *Refusal {
 	return nil
 }
 
-// refusalFor returns the error of a TRUNCATE for a reason of allowed.
+// refusalFor returns the error of a TRUNCATE for a reason of allowedCondition.
 func (t *Truncation) refusalFor(reason, name, other string) *Refusal {
 	switch reason {
 	case "kind":
@@ -169,7 +169,7 @@ func (t *Truncation) refusalFor(reason, name, other string) *Refusal {
 	return &Refusal{Code: "0A000", Message: message, Detail: fmt.Sprintf("Table \"%s\" references \"%s\".", name, other), Hint: hint}
 }
 
-// batchedDelete returns the batches of a TRUNCATE, one Chunked for each table.
+// batchedDelete returns the batches of a TRUNCATE, one BatchedDelete for each table.
 func (t *Truncation) batchedDelete() *BatchedDelete {
 	c := &BatchedDelete{truncates: t, Table: t.Tables[0]}
 	for _, table := range t.Tables {

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file performs ALTER TYPE ... ADD VALUE (rewrite.EnumValueAdder), where a domain with a CHECK replaces the
+// This file performs ALTER TYPE ... ADD VALUE (rewrite.EnumValueAddition), where a domain with a CHECK replaces the
 // enumeration. In October 2026 clusters refused ALTER DOMAIN ... ADD CONSTRAINT. Whether they accept DROP CONSTRAINT is
 // not published. So Sluice first tries a DROP CONSTRAINT of a missing name. A server that refuses this, or the ADD
 // CONSTRAINT after it, has changed nothing.

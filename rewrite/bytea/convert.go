@@ -7,7 +7,7 @@ import "github.com/sluice-proxy/sluice/rewrite/parse"
 type Conversion struct {
 	// toHex surrounds a bytea operand, and toBytea surrounds digits.
 	toHex, toBytea struct{ open, close string }
-	// hexTree and unhexed return the trees of both conversions with the operand NULL.
+	// hexTree and byteaTree return the trees of both conversions with the operand NULL.
 	hexTree, byteaTree func() parse.TreeNode
 	// check is the condition that a column contains pairs of lower-case hexadecimal digits. %c is replaced by
 	// the column.
@@ -39,8 +39,8 @@ func newConversion(hexOpen, hexClose, byteaOpen, byteaClose, check string, depen
 	return c
 }
 
-// HexSQL returns SQL that converts a bytea operand to hexadecimal digits. Bytea returns SQL that converts digits
-// to bytea.
+// HexSQL returns SQL that converts a bytea operand to hexadecimal digits. ByteaSQL returns SQL that converts digits to
+// bytea.
 func (c *Conversion) HexSQL(operand string) string { return c.toHex.open + operand + c.toHex.close }
 func (c *Conversion) ByteaSQL(operand string) string {
 	return c.toBytea.open + operand + c.toBytea.close

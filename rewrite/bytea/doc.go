@@ -2,14 +2,15 @@
 // The server stores a mapped column as text of lower-case hexadecimal digits, under another name
 // (schema.MappedSuffix). Clients see the column as bytea.
 //
-// Mapping.MapStatement returns the Form of a statement: edits of its text, and the intended changes of its tree.
-// query.go and the files that it uses rewrite queries and changes of rows; scope.go resolves names. derive.go replaces
-// tables by derived tables if columns cannot be converted in place. ddl.go, table.go, keys.go, names.go, index.go,
-// alter.go and reads.go rewrite statements that change the schema. convert.go has the conversions of the server.
+// Mapping.MapStatement returns the RewrittenForm of a statement: edits of its text, and the intended changes of its
+// tree. query.go and the files that it uses rewrite queries and changes of rows; scope.go resolves names. derive.go
+// replaces tables by derived tables if columns cannot be converted in place. ddl.go, table.go, keys.go, names.go,
+// index.go, alter.go and reads.go rewrite statements that change the schema. convert.go has the conversions of the
+// server.
 //
 // Package rewrite verifies each form, and requests another one (Again) if the first fails.
 //
 // Invariants:
 //   - A statement over mapped columns that has no correct form is refused. So is one with an unknown search path.
-//   - A Form contains the edits of one statement, and declares all that they change in its tree.
+//   - A RewrittenForm contains the edits of one statement, and declares all that they change in its tree.
 package bytea

@@ -24,14 +24,14 @@ type queryMapper struct {
 	repeats bool
 	// constants describes the query of an INSERT ... SELECT; nil without one.
 	constants *constantRefs
-	// aliases are the aliases in a query that derive rewrites.
+	// aliases are the aliases in a query that useDerivedTables rewrites.
 	aliases map[string]bool
-	// wholes are names by which the query that derive rewrites may read whole rows.
+	// wholes are names by which the query that useDerivedTables rewrites may read whole rows.
 	wholes map[string]bool
 
 	refusal *RefusalError
-	// unconverted is the reason why columns cannot be converted in place. A query that only reads may still be
-	// rewritten by derive.
+	// unconverted is the reason why columns cannot be converted in place. A query that only reads may still be rewritten
+	// by useDerivedTables.
 	unconverted string
 }
 

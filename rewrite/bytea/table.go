@@ -17,7 +17,7 @@ type MappedTable struct {
 
 func (t *MappedTable) IsMapped(name string) bool { return t.mapped[name] }
 
-// tableOfRelation returns the Table of an existing relation.
+// tableOfRelation returns the MappedTable of an existing relation.
 func tableOfRelation(rel *schema.Relation) *MappedTable {
 	t := &MappedTable{schema: rel.Schema, name: rel.Name, mapped: map[string]bool{}, key: rel.Key}
 	for _, c := range rel.Columns {

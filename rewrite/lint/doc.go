@@ -1,11 +1,11 @@
 // Package lint reads files of SQL, and writes them as Sluice would send them. The findings about a
 // statement come from the planner, package rewrite.
 //
-// File and Fix (fix.go) read a file as its tool would run it: migrations.go has passages,
-// transactions and switches. CompareMigrations (migrationorder.go) orders files as tools run them.
+// LintFile and FixFile (fix.go) read a file as its tool would run it: migrations.go has passages, transactions and
+// switches. CompareMigrations (migrationorder.go) orders files as tools run them.
 //
 // Invariants:
-//   - Fix changes only statements that Sluice sends differently, and comments before statements.
-//   - The output of Fix reads as the intended statements, or the file stays unchanged.
-//   - Fix of a fixed file changes nothing.
+//   - FixFile changes only statements that Sluice sends differently, and comments before statements.
+//   - The output of FixFile reads as the intended statements, or the file stays unchanged.
+//   - FixFile of a fixed file changes nothing.
 package lint

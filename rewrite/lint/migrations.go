@@ -151,7 +151,7 @@ func (s *SourceFile) hasMarks(mark *regexp.Regexp) bool {
 	}
 }
 
-// split splits a file as its tool does; a file without a tool is one session.
+// splitParts splits a file as its tool does; a file without a tool is one session.
 func (s *SourceFile) splitParts() []filePart {
 	if t := detectTool(s); t != nil {
 		return t.split(t, s)

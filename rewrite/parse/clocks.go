@@ -39,7 +39,7 @@ func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 // TxTimeWords are functions and keywords for the time that return the same value throughout a transaction.
 var TxTimeWords = WordSet("now transaction_timestamp current_timestamp current_time current_date localtimestamp localtime age")
 
-// clocklessTypes are types, besides those in readers, whose input does not depend on the clock.
+// clocklessTypes are types, besides those in inputSettingsByType, whose input does not depend on the clock.
 var clocklessTypes = WordSet("interval regclass regtype regproc regprocedure regnamespace regrole xid tid void record tsvector tsquery")
 
 // TypeNodeReadsClock reports whether a constant of a type may be read as the time. typ is a TypeName. The result is

@@ -2,20 +2,20 @@
 // decides what a text means.
 //
 // Lexer (lex.go) returns the tokens of a text, and TokenList holds the tokens of one statement. ScanWords (scan.go)
-// classifies a text by its words alone. Guard (guard.go) decides whether the parser may get a text. Tree (tree.go)
-// returns PostgreSQL's tree, as Messages in protobuf's wire form. An Edit changes a text (edit.go), and Intents are the
-// intended changes of its tree (intent.go). Script (script.go) splits a file.
+// classifies a text by its words alone. CheckLimits (guard.go) decides whether the parser may get a text. Tree
+// (tree.go) returns PostgreSQL's tree, as TreeNodes in protobuf's wire form. An Edit changes a text (edit.go), and
+// TreeChanges are the intended changes of its tree (intent.go). SplitScript (script.go) splits a file.
 //
-// Clocks, Periods and Drawers are functions and keywords for values that the server generates (clocks.go).
-// InputSettingsOfText returns the settings by which PostgreSQL reads constants (readers.go). Identifier and Literal
-// quote (names.go); Figure names columns (figure.go).
+// ClockWords, TxTimeWords and UniqueValueFuncs are functions and keywords for values that the server generates
+// (clocks.go). InputSettingsOfText returns the settings by which PostgreSQL reads constants (readers.go). QuoteIdent
+// and QuoteLiteral quote (names.go); FigureColumnName names columns (figure.go).
 //
 // Invariants:
 //
-//   - The parser is C and recursive, without a check of its stack. A client's text passes Guard before Tree.
-//   - In doubt Guard refuses, and ScanWords returns MustParse.
+//   - The parser is C and recursive, without a check of its stack. A client's text passes CheckLimits before Tree.
+//   - In doubt CheckLimits refuses, and ScanWords returns MustParse.
 //   - The lexer goes forward only, and neither it nor ScanWords allocates.
-//   - A Message shares the bytes of its tree, which no code may change.
+//   - A TreeNode shares the bytes of its tree, which no code may change.
 //   - The time of every function is less than quadratic in the length of a text.
 //
 // Texts are UTF-8, and standard_conforming_strings is on.

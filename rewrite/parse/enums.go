@@ -2,7 +2,7 @@ package parse
 
 import pg_query "github.com/pganalyze/pg_query_go/v6"
 
-// The types are enumerations of PostgreSQL's grammar, with PostgreSQL's names. A Message holds their values as
+// The types are enumerations of PostgreSQL's grammar, with PostgreSQL's names. A TreeNode holds their values as
 // integers.
 type (
 	A_Expr_Kind         = pg_query.A_Expr_Kind

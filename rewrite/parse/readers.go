@@ -88,7 +88,7 @@ func constantInputSettings(p *TokenList, i int) InputSettings {
 
 // constantType returns the type that a text gives to the constant at token i. A type before the constant applies even
 // if the constant is cast to another type; otherwise it is the type after "::". known is false if there is no type, or
-// one that readers lacks.
+// one that inputSettingsByType lacks.
 func constantType(p *TokenList, i int) (kind string, known bool) {
 	if mayFollowType(p, i) {
 		return typeNamedAt(p, i-1, p.IsPunct(i-2, '.'))

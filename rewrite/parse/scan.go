@@ -158,7 +158,7 @@ func (s *scanner) seekTable(kind TokenKind) {
 	}
 }
 
-// scanWord handles a word as take does.
+// scanWord handles a word as scanToken does.
 func (s *scanner) scanWord() bool {
 	word := s.Lexeme()
 	if s.shown == InsertText && s.prev == aWord && IsWord(s.name, "do") && IsWord(word, "update") {
@@ -168,14 +168,14 @@ func (s *scanner) scanWord() bool {
 	return !forcesParse(word)
 }
 
-// scanQuoted performs take for a quoted name. U&"" may be spelt in any way.
+// scanQuoted performs scanToken for a quoted name. U&"" may be spelt in any way.
 func (s *scanner) scanQuoted() bool {
 	name := s.Lexeme()
 	s.prev = aQuoted
 	return name[0] == '"' && !forcesParse(name[1:len(name)-1])
 }
 
-// scanPunct handles a byte of punctuation as take does.
+// scanPunct handles a byte of punctuation as scanToken does.
 func (s *scanner) scanPunct(columns bool) bool {
 	prev := s.prev
 	s.prev = anything

@@ -28,9 +28,8 @@ func Deparse(wire []byte) (string, error) { return parser.DeparseFromProtobuf(wi
 // SyntaxError is the error of Tree: PostgreSQL's message and position.
 type SyntaxError = parser.Error
 
-// TreeNode is one node of a parse tree, read in place in protobuf's wire form. A plan needs little
-// of a tree, and a tree of Go values costs more time and memory than the parse. The zero message is
-// a missing node.
+// TreeNode is one node of a parse tree, read in place in protobuf's wire form. A plan needs little of a tree, and a
+// tree of Go values costs more time and memory than the parse. The zero TreeNode is a missing node.
 type TreeNode struct {
 	Shape *nodeType
 	Wire  []byte

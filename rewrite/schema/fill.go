@@ -20,7 +20,7 @@ const (
 	Unclear
 )
 
-// ClassifyDefault returns the fill of a column, by the text of its default as the server writes it.
+// ClassifyDefault returns the DefaultKind of a column, by the text of its default as the server writes it.
 func ClassifyDefault(expression string) DefaultKind {
 	r := defaultReader{Lexer: parse.Lexer{Text: []byte(expression), UTF8: true}}
 	for {

@@ -76,7 +76,7 @@ type Schema struct {
 	known     map[string]bool // names, without schema, of all relations
 
 	mu    sync.Mutex
-	names map[string]*NameResolver // Names by search path; see In
+	names map[string]*NameResolver // by search path (ResolverFor)
 }
 
 // New returns a snapshot of relations. The snapshot refers to the slice's elements.
@@ -141,14 +141,14 @@ func (s *Schema) MappedRelations() []*Relation {
 	return all
 }
 
-// maxPaths and maxPath bound the search paths whose Names a snapshot caches: their number, and their length in
-// bytes. In makes new Names for other paths each time.
+// maxPaths and maxPath bound the search paths whose NameResolvers a snapshot caches: their number, and their length in
+// bytes. ResolverFor makes a new NameResolver for other paths each time.
 const (
 	maxPaths = 256
 	maxPath  = 4 << 10
 )
 
-// resolversMade counts the Names of all snapshots, to number them.
+// resolversMade counts the NameResolvers of all snapshots, to number them.
 var resolversMade atomic.Uint64
 
 // NameResolver resolves names of relations by a snapshot and a search path. Plans depend on it. It is immutable.
@@ -159,8 +159,8 @@ type NameResolver struct {
 	id   uint64
 }
 
-// ResolverFor returns the Names of a session with a search path. pg_catalog comes first if path does not contain it.
-// Equal paths get the same Names while the snapshot has at most maxPaths.
+// ResolverFor returns the NameResolver of a session with a search path. pg_catalog comes first if path does not contain
+// it. Equal paths get the same NameResolver while the snapshot has at most maxPaths.
 func (s *Schema) ResolverFor(path []string) *NameResolver {
 	if path == nil {
 		path = []string{}
@@ -171,7 +171,7 @@ func (s *Schema) ResolverFor(path []string) *NameResolver {
 	return s.cachedResolver(strings.Join(path, "\x00"), path)
 }
 
-// ResolverForUnknownPath returns the Names of a session whose search path is unknown.
+// ResolverForUnknownPath returns the NameResolver of a session whose search path is unknown.
 func (s *Schema) ResolverForUnknownPath() *NameResolver { return s.cachedResolver("\x00", nil) }
 
 func (s *Schema) cachedResolver(key string, path []string) *NameResolver {
@@ -187,7 +187,7 @@ func (s *Schema) cachedResolver(key string, path []string) *NameResolver {
 	return n
 }
 
-// ForSnapshot returns the Names of the same search path in another snapshot.
+// ForSnapshot returns the NameResolver of the same search path in another snapshot.
 func (n *NameResolver) ForSnapshot(s *Schema) *NameResolver {
 	if n.path == nil {
 		return s.ResolverForUnknownPath()
@@ -195,7 +195,7 @@ func (n *NameResolver) ForSnapshot(s *Schema) *NameResolver {
 	return s.ResolverFor(n.path)
 }
 
-// ID returns a number that identifies the Names in keys of caches; 0 for nil.
+// ID returns a number that identifies the NameResolver in keys of caches; 0 for nil.
 func (n *NameResolver) ID() uint64 {
 	if n == nil {
 		return 0
@@ -203,7 +203,7 @@ func (n *NameResolver) ID() uint64 {
 	return n.id
 }
 
-// Schema returns the snapshot, or nil for nil Names.
+// Schema returns the snapshot, or nil for a nil NameResolver.
 func (n *NameResolver) Schema() *Schema {
 	if n == nil {
 		return nil

@@ -44,8 +44,8 @@ func (in *Insertion) valueSQL(column, row int, g FirstRunValues) string {
 	return g.Time(in.relation.Columns[column].Time)
 }
 
-// timeValueSource is like gives for an item that is an expression for the transaction's time. kind is the Time of a
-// column with that expression as its default.
+// timeValueSource is like valueSource for an item that is an expression for the transaction's time. kind is the Time of
+// a column with that expression as its default.
 func (in *Insertion) timeValueSource(column int, it rowItem, g FirstRunValues) (kind string, answered, timed bool) {
 	c := in.relation.Columns[column]
 	if c.Kind != "" {
@@ -176,9 +176,9 @@ func (in *Insertion) valuesSQL(columns []int, row int, g FirstRunValues) string 
 	return strings.Join(values, ", ")
 }
 
-// Effects returns the effects of the statement with values of its first run. A time that g provides is not read
-// from the clock. If the client got the first answer, its times are always used. DEFAULT in ON CONFLICT DO
-// UPDATE is not replaced, and may be a time.
+// EffectsWith returns the effects of the statement with values of its first run. A time that g provides is not read
+// from the clock. If the client got the first answer, its times are always used. DEFAULT in ON CONFLICT DO UPDATE is
+// not replaced, and may be a time.
 func (in *Insertion) EffectsWith(g FirstRunValues) Effects {
 	g.Clock = true
 	left, ok := parse.Apply(in.sql, in.timeEdits(g, func(int, int, string, bool) string { return "NULL" }))

@@ -24,7 +24,7 @@ func IsExactTxTime(time string) bool {
 // instantType is timestamptz without a precision, in the form that schema.TimeOfDefault expects.
 const instantType = "1184/-1"
 
-// ExactTxTimeKind is the Time of a column that holds the exact transaction time (Instant).
+// ExactTxTimeKind is the Time of a column that holds the exact transaction time (IsExactTxTime).
 const ExactTxTimeKind = instantType + " now()"
 
 // DefaultAtInstant returns the expression of a column's Time at an instant. instant is an SQL expression. The result

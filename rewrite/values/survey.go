@@ -22,12 +22,12 @@ type Effects struct {
 	Views bool
 }
 
-// Union returns the union of two surveys.
+// Union returns the union of the effects of two texts.
 func (s Effects) Union(t Effects) Effects {
 	return Effects{Time: s.Time || t.Time, Numbers: s.Numbers || t.Numbers, Views: s.Views || t.Views}
 }
 
-// allEffects is the survey of a text with unknown effects.
+// allEffects are the effects of a text with unknown effects.
 var allEffects = Effects{Time: true, Numbers: true, Views: true}
 
 // EffectsOf returns the effects of a text. A text that cannot be read, or calls an unknown function, has all
@@ -81,7 +81,7 @@ func isBlank(sql string) bool {
 	return l.Next() == parse.EndToken
 }
 
-// maxDepth is the maximum depth of a tree in a survey. A deeper text has all effects.
+// maxDepth is the maximum depth of a tree that EffectsOf visits. A deeper text has all effects.
 const maxDepth = 200
 
 type effectScanner struct {

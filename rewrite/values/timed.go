@@ -7,13 +7,14 @@ import (
 )
 
 // When a transaction is repeated, every column whose default is the time gets the time of the first run. ParseTimed
-// covers INSERT ... VALUES (Insertion, upsert), INSERT ... SELECT (selection) and INSERTs in WITH queries (within).
+// covers INSERT ... VALUES (Insertion, upsert), INSERT ... SELECT (insertSelect) and INSERTs in WITH queries
+// (insertsInWith).
 
 // TimedStatement is a statement that can get the time of its transaction.
 type TimedStatement interface {
 	// WithFirstRun returns the statement with values of its first run, or "" if there are none to use.
 	WithFirstRun(g FirstRunValues) string
-	// Effects returns the effects of the statement with values of its first run.
+	// EffectsWith returns the effects of the statement with values of its first run.
 	EffectsWith(g FirstRunValues) Effects
 	// TakesTxTime reports whether the statement gets the time.
 	TakesTxTime(g FirstRunValues) bool
@@ -63,7 +64,7 @@ type insertSelect struct {
 	first int // the token after SELECT or ALL
 }
 
-// parseInsertSelect returns the selection of an INSERT, or nil. Queries that may refer to columns by number are
+// parseInsertSelect returns the insertSelect of an INSERT, or nil. Queries that may refer to columns by number are
 // excluded.
 func parseInsertSelect(sql string, node parse.TreeNode, names *schema.NameResolver) *insertSelect {
 	if !node.Is("InsertStmt") || node.Has("with_clause") || !node.Has("cols") {
@@ -124,7 +125,7 @@ type timedPart struct {
 	in         TimedStatement
 }
 
-// parseInsertsInWith returns the statement with INSERTs in WITH queries as a within, or nil.
+// parseInsertsInWith returns the statement with INSERTs in WITH queries as an insertsInWith, or nil.
 func parseInsertsInWith(p *rewrite.Planner, sql string, node parse.TreeNode, names *schema.NameResolver) *insertsInWith {
 	switch node.TypeName() {
 	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt":
@@ -193,7 +194,7 @@ func (w *insertsInWith) WithFirstRun(g FirstRunValues) string {
 	return parse.EditedText(w.sql, edits)
 }
 
-// EffectsWith combines the surveys of the INSERTs and of the statement without them.
+// EffectsWith returns the union of the effects of the statement's INSERTs and of its other parts.
 func (w *insertsInWith) EffectsWith(g FirstRunValues) Effects {
 	g.Value = nil
 	var edits []parse.Edit
