@@ -130,7 +130,7 @@ func rejectedCursor(remedy string, at int) Finding {
 	return f
 }
 
-// parseDeclare returns the CursorStatement of a DECLARE, or its refusal. Refusals of PostgreSQL are worded as there.
+// parseDeclare returns the CursorStatement of a DECLARE, or its refusal. The refusal is PostgreSQL's if it has one.
 func (r *rewriter) parseDeclare(p *statementPart) (*CursorStatement, *Refusal) {
 	m := p.node
 	options := m.Integer("options")
