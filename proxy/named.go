@@ -22,8 +22,8 @@ func (s *session) canAdoptAppName() bool {
 	return s.srv.cfg.Kind == Postgres && !s.dedicated && s.srv.treat.ForName(appName) == settings.LocalOnly
 }
 
-// adoptAppName makes a name that the backend reports within a block the session's. A failed block has no effect, since
-// its settings are dropped.
+// adoptAppName makes an application name that the backend reports within a block the session's. After a failed block
+// the name is dropped with the block's settings.
 func (s *session) adoptAppName() {
 	b, n := s.b, &s.tx.names
 	if b.status != 'T' || b.reported == b.idle && n.lastReported == nil || !s.canAdoptAppName() {
@@ -43,16 +43,16 @@ func (s *session) adoptAppName() {
 	}
 }
 
-// commitAppName must be called at a COMMIT before endLocalSettings. It forgets the name that the block's functions set,
-// if that is still the session's name.
+// commitAppName must be called at a COMMIT before endLocalSettings. It forgets the application name that the block's
+// functions set, if the session still has that name.
 func (s *session) commitAppName() {
 	if n := &s.tx.names; n.lastReported != nil && *n.lastReported == s.settings.ShownValue(appName) {
 		n.lastReported = nil
 	}
 }
 
-// recordAppName records that a transaction left the name value at the backend, and returns the change that sets it. If
-// the client's own SET came after the function's, the function's name still wins.
+// recordAppName records that a transaction left the application name value at the backend, and returns the change that
+// sets it. A function's name wins even over a later SET of the client.
 func (s *session) recordAppName(value string) rewrite.SettingChange {
 	if n := &s.tx.names; n.lastReported == nil || *n.lastReported != value {
 		n.leftAtBackend = &value
@@ -60,8 +60,8 @@ func (s *session) recordAppName(value string) rewrite.SettingChange {
 	return rewrite.SettingChange{Action: rewrite.Set, Name: appName, SQL: settings.QuoteLiteral(value), Text: value}
 }
 
-// endLocalSettings ends the transaction for settings that Sluice stores. A name that it left at the backend becomes the
-// session's. settleSettings must be called before.
+// endLocalSettings ends the transaction for settings that Sluice stores. An application name that the transaction left
+// at the backend becomes the session's. settleSettings must be called before.
 func (s *session) endLocalSettings(failed bool) {
 	lasts := s.tx.names.leftAtBackend
 	s.settings.EndLocalChanges(failed)

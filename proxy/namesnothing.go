@@ -12,8 +12,8 @@ import (
 // texts to check whether a server is up. In a transaction or a pipeline the schema is read before the first text, since
 // it cannot be read later.
 
-// planLiteralQuery plans a simple Query that reads only literals, outside a transaction, while the schema must be read.
-// For all other texts, or if the schema is known, it returns nil.
+// planLiteralQuery plans a simple Query that reads only literals, outside a transaction, before Sluice has read the
+// schema. For all other texts, or if the schema is known, it returns nil.
 func (s *session) planLiteralQuery(sql []byte) *rewrite.Plan {
 	s.mapped.namesNoRelation = false
 	if !s.srv.keeper.enabled || s.srv.schemaLoadCause() == "" || !literalQueryPattern.Match(sql) || s.txStatus() != 'I' || s.inBlock() || s.t.touched || !s.t.owed.empty() {
@@ -33,8 +33,8 @@ var literalQueryPattern = func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)^\s*select ` + value + `(, ?` + value + `)*\s*;?\s*$`)
 }()
 
-// literalQueryTemplate does for a Parse what planLiteralQuery does for a Query. The rest of the request, up to the
-// Sync, must have arrived and must use only this statement.
+// literalQueryTemplate returns the template for a Parse whose text reads only literals, or nil. The rest of the
+// request, up to the Sync, must have arrived and must use only this statement.
 func (s *session) literalQueryTemplate(name, sql, oids []byte) *statementTemplate {
 	if r := s.textReadingMode(); r != 0 && r.MayMislead(sql) {
 		return nil
@@ -50,7 +50,7 @@ func (s *session) literalQueryTemplate(name, sql, oids []byte) *statementTemplat
 	return s.srv.cachedTemplate(&s.t.scratch, sql, oids, s.parsingKey(), 0, plan.VariantNumberIn(s.planner()), plan).currentForm()
 }
 
-// templateForParse returns the template for a Parse. The error is that of template.
+// templateForParse returns the template for a Parse. An error is for the client, as from templateFor.
 func (s *session) templateForParse(name, sql, oids []byte) (*statementTemplate, error) {
 	if t := s.literalQueryTemplate(name, sql, oids); t != nil {
 		return t, nil
@@ -58,8 +58,8 @@ func (s *session) templateForParse(name, sql, oids []byte) (*statementTemplate, 
 	return s.templateFor(sql, oids)
 }
 
-// bindsLiteralQuery reports whether a statement that is about to be bound or described reads only literals. The schema
-// cannot change its plan.
+// bindsLiteralQuery reports whether the statement of a Bind or Describe reads only literals. A change of the schema
+// cannot change the plan of such a statement.
 func (s *session) bindsLiteralQuery(cs *clientStatement) bool {
 	t := cs.tmpl
 	if !s.srv.keeper.enabled || s.schemaLoadCause() == "" || s.optionsChanged(t) || t.plan.Kind != rewrite.Read || t.plan.Text != "" || s.txStatus() != 'I' || s.inBlock() || !literalQueryPattern.MatchString(t.sql) ||

@@ -10,35 +10,36 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// This file runs nested turns: a Query of Sluice's own, or a part of a client's, within the client's turn. A nested
-// turn has a log, replays, timeouts and errors like any turn. The client's turn must not have sent anything before, and
-// continues afterwards.
+// This file runs nested turns: a Query of Sluice's own, or a part of a client's text, within the client's turn. A
+// nested turn has a log, replays, timeouts and errors like any turn. The client's turn must not have sent anything
+// before.
 //
-// A nested turn finds the session in the state between two turns. The outer turn must read the session's state, backend
-// and block again afterwards.
+// A nested turn starts in the session's state between two turns. Code of the client's turn must read the session's
+// state, backend and block again after the nested turn.
 
-// nestedTurn describes how a nested turn differs from a client's turn, for which it is zero.
+// nestedTurn describes a nested turn. In a client's own turn it is the zero value.
 type nestedTurn struct {
-	// on: the turn is nested. Its ReadyForQuery is not for the client.
+	// on means that the turn is nested. Its ReadyForQuery is not sent to the client.
 	on bool
-	// hiddenAnswer reads the answer and passes only news to the client; nil: the client gets the whole answer.
+	// hiddenAnswer reads the server's answer and passes only notices and the like to the client. nil: the client gets
+	// the whole answer.
 	hiddenAnswer *silent.Answer
-	// outsideBlock: the statement does not belong to the client's block (parts.go).
+	// outsideBlock means that the nested turn's statement does not belong to the client's block (parts.go).
 	outsideBlock bool
-	// optsOut: the client's text has the comment that turns replay off.
+	// optsOut means that the client's text has the comment that turns replay off.
 	optsOut bool
-	// committedBefore lists earlier parts of the client's text that are committed outside a block; nil: none.
+	// committedBefore lists earlier statements of the client's text that are committed outside a block; nil: none.
 	committedBefore *listing.Statements
-	// shift is the number of characters of the client's text before this part.
+	// shift is the number of characters in the client's text before the part that this nested turn runs.
 	shift int
-	// asksTime: the statement is a COMMIT, before which the server is asked for its transaction's time.
+	// asksTime means that the statement is a COMMIT, before which Sluice asks the server for the transaction's time.
 	asksTime bool
-	// timed is the time that the client's text has outside a block; nil: the server's.
+	// timed is the transaction time that the client's text sees outside a block; nil: the server's own time.
 	timed *txtime.Time
 }
 
-// stripReady removes a nested turn's ReadyForQuery from the end of its output. b must be the last span of a settled
-// turn, so that a frame of that type at its end is complete.
+// stripReady removes a nested turn's ReadyForQuery from the end of its output. b must hold the last bytes of a turn
+// that got its ReadyForQuery. A frame of that type at the end is then complete.
 func (n *nestedTurn) stripReady(b []byte) []byte {
 	if at := len(b) - wire.HeaderLen - 1; n.on && at >= 0 && bytes.HasPrefix(b[at:], frameReadyHead) {
 		return b[:at]
@@ -46,11 +47,11 @@ func (n *nestedTurn) stripReady(b []byte) []byte {
 	return b
 }
 
-// frameReadyHead is a ReadyForQuery without its status.
+// frameReadyHead is the header of a ReadyForQuery, without the status byte.
 var frameReadyHead = wire.AppendReadyForQuery(nil, 'I')[:wire.HeaderLen]
 
-// runNestedTurn runs a turn within the current one, which must not have sent anything to its backend. step handles its
-// frames. An error ends the session. If a server's error caused it, the client gets that error even from a silent turn.
+// runNestedTurn runs a turn within the current one, which must not have sent anything to its backend. step handles the
+// nested turn's frames. An error ends the session. The client gets a server's error even if the answer is hidden.
 func (s *session) runNestedTurn(how nestedTurn, step func() error) (feature.NestedResult, error) {
 	if err := s.flushToClient(); err != nil {
 		return feature.NestedResult{}, err
@@ -91,8 +92,8 @@ func (s *session) runNestedTurn(how nestedTurn, step func() error) (feature.Nest
 	return end, err
 }
 
-// runSilentCommand runs a COMMIT, BEGIN or the like, whose answer the client does not get. want is the expected answer.
-// The client's statement timeout starts again.
+// runSilentCommand runs a COMMIT, BEGIN or similar command, whose answer the client does not get. want is the expected
+// answer. The client's statement timeout starts again.
 func (s *session) runSilentCommand(sql string, want silent.ExpectedAnswer) (feature.NestedResult, error) {
 	s.startStatementTimeout()
 	return s.runNestedQuery(sql, nestedTurn{hiddenAnswer: silent.NewAnswer(want), outsideBlock: true})
@@ -109,7 +110,7 @@ func (s *session) runAsQuery(sql string) error {
 	return s.runQuery(&q)
 }
 
-// failBlock makes the client's block fail at the server, after an error that the server does not know. The error of
+// failBlock makes the client's block fail at the server, after an error that only Sluice has found. The error of
 // failBlock ends the session.
 func (s *session) failBlock() error {
 	end, err := s.runNestedTurn(nestedTurn{hiddenAnswer: silent.NewAnswer(silent.ExpectFailure)}, func() error {
@@ -122,5 +123,5 @@ func (s *session) failBlock() error {
 	return err
 }
 
-// errNotFailed ends the session if the block could not be made to fail, since the client must not continue in it.
+// errNotFailed ends the session if failBlock could not make the block fail. The client must not continue in that block.
 var errNotFailed = &wire.Error{Fatal: true, Code: "25000", Message: "the server did not have the transaction fail, in which Sluice has met an error"}

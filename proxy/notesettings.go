@@ -2,11 +2,11 @@ package proxy
 
 import "github.com/sluice-proxy/sluice/rewrite"
 
-// This file records how a client's statements change settings, from a statement's tag to the end of its transaction.
-// settle or handleReadyForQuery ends the transaction.
+// This file records how a client's statements change settings, from a statement's command tag to the end of its
+// transaction.
 
-// recordSettings records what a successful statement did to the session's settings and to those that its transaction
-// has staged. For an unknown statement the tag decides. A COMMIT that rolled back has the tag ROLLBACK.
+// recordSettings records what a successful statement did to the session's settings and to those staged by its
+// transaction. If Sluice does not know the statement, the command tag decides.
 func recordSettings(s *session, _ *pendingReply, st *rewrite.Statement, tag []byte) {
 	switch string(tag) {
 	case "COMMIT", "PREPARE TRANSACTION":
@@ -53,7 +53,8 @@ func (s *session) commitAllSettings() {
 	s.settings.EndLocalChanges(false)
 }
 
-// commitSettings makes the staged settings the session's own and returns their changes. The backend already has them.
+// commitSettings makes the staged settings of a transaction the session's own and returns their changes. The backend
+// already has these settings.
 func (s *session) commitSettings() (done []rewrite.SettingChange) {
 	done, unseen := s.settings.Commit()
 	if s.b != nil && unseen {
@@ -65,9 +66,9 @@ func (s *session) commitSettings() (done []rewrite.SettingChange) {
 	return done
 }
 
-// settleSettings ends the transaction at a ReadyForQuery: what was staged since the last COMMIT or ROLLBACK was an
-// implicit transaction. failed: an error was sent to the client. The session must still have its backend, whose
-// reported parameters are used. A second call in the same turn does nothing.
+// settleSettings ends the transaction's settings at a ReadyForQuery. Without a COMMIT or ROLLBACK, the staged changes
+// are an implicit transaction. failed means that the client got an error. The session must still have its backend,
+// whose reported parameters are used. A second call in the same turn does nothing.
 func (s *session) settleSettings(failed bool) {
 	var done []rewrite.SettingChange
 	if failed {

@@ -16,9 +16,9 @@ type observer struct {
 	onAttached func(s *session) error
 	// onDetaching is called before the backend is closed. It is not called for a backend that returns to the reservoir.
 	onDetaching func(s *session)
-	// onRan is called after the server ran a statement for o, or returned a part of its rows. tag is nil if the portal has
-	// more rows. st is nil if the statement is unknown. ran is not called for plans that only read or are a single write,
-	// since most are. completed calls the two features that need these plans.
+	// onRan is called after the server ran a statement for o, or returned a part of its rows. tag is nil if the portal
+	// has more rows. st is nil if the statement is unknown. onRan is not called for plans that only read or are a
+	// single write, since most are. recordCompletion calls the two features that need these plans.
 	onRan func(s *session, o *pendingReply, st *rewrite.Statement, tag []byte)
 	// onEnded is called when a block ends, by the server's answer or by Sluice's own if no server has seen the block.
 	// Another transaction may follow in the same request.
@@ -48,12 +48,13 @@ var observers = observerTable{
 	{name: "mapping", onSettled: clearPathDoubt},
 }
 
-// needsRunObservers reports whether observers' ran is called for the statements of a plan.
+// needsRunObservers reports whether the observers' function onRan is called for the statements of a plan.
 func needsRunObservers(plan *rewrite.Plan) bool {
 	return plan.Kind > rewrite.Read && (plan.Kind != rewrite.Write || len(plan.Statements) != 1)
 }
 
-// observerTable has a method for each point, which calls that function of all observers.
+// observerTable is a list of observers. It has a method for each point, which calls that point's function of all
+// observers.
 type observerTable []observer
 
 func (table observerTable) notifyAttached(s *session) (err error) {
@@ -109,7 +110,7 @@ func (table observerTable) notifyEachEnd(s *session, committed bool, point func(
 	}
 }
 
-// hasChange reports whether a statement makes a change of one of the kinds.
+// hasChange reports whether a statement makes a change of a setting whose action is one of kinds.
 func hasChange(st *rewrite.Statement, kinds ...rewrite.SettingAction) bool {
 	return slices.ContainsFunc(st.Changes, func(c rewrite.SettingChange) bool { return slices.Contains(kinds, c.Action) })
 }

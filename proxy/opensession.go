@@ -29,7 +29,7 @@ const (
 	protocol32  = 3<<16 | 2
 )
 
-// admitRecovering calls admitClient. A panic ends only this connection.
+// admitRecovering calls admitClient, and recovers from a panic. A panic then ends only this connection.
 func (srv *Server) admitRecovering(in *clientConn, raw rawconn.Conn) (s *session) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -44,9 +44,10 @@ func (srv *Server) admitRecovering(in *clientConn, raw rawconn.Conn) (s *session
 // admitClient runs a client's startup. It returns a session that the caller must run, and whose client may send
 // queries. It returns nil after it closed the connection: for a cancel request, a refusal, or a client that left.
 func (srv *Server) admitClient(in *clientConn, raw rawconn.Conn) *session {
-	// During the startup, Close ends the connection (admission.ConnLimiter.Cut). From then on interrupt wakes the session.
+	// During the startup, Server.Close ends the connection (admission.ConnLimiter.Cut). Later, interrupt wakes the
+	// session.
 	defer srv.arrivals.FinishOpening(&in.Conn)
-	// If Run fails, it has sent the error to the client. If openSession fails, the error is sent below.
+	// If startup.Run fails, it has sent the error to the client. If openSession fails, the error is sent below.
 	h, err := srv.startup.Run(raw)
 	srv.arrivals.FinishStartup(&in.Conn)
 	switch {
@@ -81,8 +82,8 @@ func (srv *Server) admitClient(in *clientConn, raw rawconn.Conn) *session {
 }
 
 // openSession makes a session for an authenticated client and sends the greeting with ReadyForQuery. It borrows no
-// backend, but dials one if the session is dedicated. A *wire.Error is for the client, to which nothing was sent yet.
-// Any other error means that the client is gone. On an error nothing of the session remains.
+// backend, but dials one if the session is dedicated. A *wire.Error is for the client, which has got nothing yet. Any
+// other error means that the client is gone. On an error nothing of the session remains.
 //
 // The client is counted before anything slow happens, so that max_clients also holds for clients that arrive together.
 func (srv *Server) openSession(h *startup.Client, in *clientConn) (*session, error) {
@@ -127,12 +128,12 @@ func (srv *Server) openSession(h *startup.Client, in *clientConn) (*session, err
 	out = binary.BigEndian.AppendUint32(out, s.key.pid)
 	out = append(out, s.key.secret...)
 	out = wire.AppendReadyForQuery(out, 'I')
-	// A client may send its first frames together with the startup packet.
+	// A client may send its first frames together with the startup packet. h.Rest holds these frames.
 	if len(h.Rest) > 0 {
 		s.client.PutBack(h.Rest)
 	}
-	// A client that does not read its greeting is cut off after the startup timeout. If introduce used most of that time,
-	// the client gets the full timeout again.
+	// A client that does not read its greeting is cut off after the startup timeout. If the startup used most of that
+	// time, the client gets the full timeout again.
 	if now := time.Now(); h.Until.Sub(now) < srv.cfg.Startup.Timeout/2 {
 		h.Raw.SetWriteDeadline(now.Add(srv.cfg.Startup.Timeout))
 	}
@@ -146,8 +147,9 @@ func (srv *Server) openSession(h *startup.Client, in *clientConn) (*session, err
 	return s, nil
 }
 
-// resolveDatabase replaces the client's database name by its meaning in the configuration. That is a database, or a
-// schema: then it adds startup values to the client's, and returns the schema. The error is for the client.
+// resolveDatabase replaces the client's database name by the database that the configuration names for it. If the name
+// means a schema, resolveDatabase adds startup values to the client's and returns the schema. The error is for the
+// client.
 func (srv *Server) resolveDatabase(h *startup.Client) (schema string, err error) {
 	means, ok := srv.names.Resolve(h.Database)
 	switch {
@@ -164,7 +166,7 @@ func (srv *Server) resolveDatabase(h *startup.Client) (schema string, err error)
 }
 
 // prepareGreeting prepares the session's settings, or dials its own backend. It returns AuthenticationOk and the
-// ParameterStatus frames. With shared backends, their values come from the backend dialled last, then from the client's
+// ParameterStatus frames. For shared backends, values come from the backend dialled last, then from the client's
 // startup packet. The error is for the client, and no backend remains.
 func (srv *Server) prepareGreeting(s *session, h *startup.Client) ([]byte, error) {
 	var g *startupGreeting
@@ -228,9 +230,9 @@ func (s *session) dialDedicated(h *startup.Client) (notices []byte, err error) {
 // retryOption is the startup option that turns replay off ("off") or on ("on").
 const retryOption = "sluice.retry"
 
-// storeStartupSettings stores the settings of the startup packet. Each is either applied to every backend that the
-// session gets (applysettings.go), or stored in Sluice alone. tryStartupSettings asks a server about values that it may
-// refuse. The error refuses the startup, and is for the client.
+// storeStartupSettings stores the settings of the startup packet. Each setting is applied to every backend that the
+// session gets (applysettings.go), or stored in Sluice alone. tryStartupSettings asks a server about values that the
+// server may refuse. The error refuses the startup, and is for the client.
 func (s *session) storeStartupSettings(params map[string]string) error {
 	doubts := map[string]string{}
 	made := &settings.Values{SQL: map[string]string{}, StartupLocal: map[string]string{}, Shown: map[string]string{}}
@@ -274,7 +276,7 @@ func (s *session) storeStartupSettings(params map[string]string) error {
 	if err := s.srv.tryStartupSettings(doubts, made.Shown); err != nil {
 		return err
 	}
-	// A session without settings keeps None, which all of these sessions share.
+	// A session without startup settings keeps the empty value, which all of these sessions share.
 	if len(params) == 0 {
 		return nil
 	}
@@ -288,8 +290,8 @@ func (s *session) storeStartupSettings(params map[string]string) error {
 	return s.settings.ApplyStartup(base)
 }
 
-// takeSpecialParameter handles startup parameters that are not the server's, or whose values are restricted. taken
-// means that storeStartupSettings must skip the parameter.
+// takeSpecialParameter handles startup parameters that the server does not know, or whose values Sluice restricts.
+// taken means that storeStartupSettings must skip the parameter.
 func (s *session) takeSpecialParameter(name, value string) (taken bool, err error) {
 	switch {
 	case name == retryOption: // Sluice's own; the server does not know it
@@ -307,7 +309,7 @@ func (s *session) takeSpecialParameter(name, value string) (taken bool, err erro
 		if shown == "on" {
 			return false, nil
 		}
-		// A plan would misread backslashes in string literals.
+		// With standard_conforming_strings off, a plan would misread backslashes in string literals.
 		s.srv.metrics.CountRefusal(metrics.FeatureSetting)
 		return false, &wire.Error{Fatal: true, Code: "0A000", Message: "standard_conforming_strings must be on",
 			Hint: "Write strings with backslashes as E'...'."}
@@ -323,23 +325,22 @@ func (s *session) takeSpecialParameter(name, value string) (taken bool, err erro
 	return false, nil
 }
 
-// isSessionRole reports whether name is the role that all sessions have, or "none".
+// isSessionRole reports whether name is the role that all of Sluice's sessions have, or "none".
 func (srv *Server) isSessionRole(name string) bool {
 	st := srv.planner.Plan([]byte("SET role TO " + settings.QuoteLiteral(name))).SingleStatement()
 	return name == "none" || st != nil && onlyResetsRole(st)
 }
 
-// acceptsIsolationLevel reports whether Sluice accepts an isolation level in the startup packet. Transactions must have
-// that level or a stronger one. A weaker result is refused here, because a startup cannot send the warning that a SET
-// sends.
+// acceptsIsolationLevel reports whether Sluice accepts an isolation level in the startup packet. The server's
+// transactions must have that level or a stronger one. A startup cannot send the warning that a SET sends for a weaker
+// level.
 func (srv *Server) acceptsIsolationLevel(level string) bool {
 	st := srv.planner.Plan([]byte("SET default_transaction_isolation TO " + settings.QuoteLiteral(level))).SingleStatement()
 	return st != nil && st.Tag != "" && !st.Weakened
 }
 
 // serveCancelRequest serves a CancelRequest on the goroutine of its connection. As in PostgreSQL, the requester gets no
-// answer; only metrics show the result. A timeout stops a server that does not take the cancel from blocking the
-// connection.
+// answer, and only metrics show the result. The timeout limits the wait for a server that does not take the cancel.
 func (srv *Server) serveCancelRequest(r *startup.CancelRequest, from net.Addr) {
 	var s *session
 	known, heard := srv.keyGuesses.CheckGuess(from, time.Now(), func() bool {
@@ -364,8 +365,8 @@ func (srv *Server) serveCancelRequest(r *startup.CancelRequest, from net.Addr) {
 	}
 }
 
-// sessionEndLabel returns the metric's name for the end of a session. cause is the result of serve. If it is a
-// *wire.Error, the client got it, and its SQLSTATE decides.
+// sessionEndLabel returns the metric's name for the end of a session. cause is the error that ended the session. If
+// cause is a *wire.Error, the client got that error, and its SQLSTATE decides.
 func sessionEndLabel(cause error) string {
 	if errors.Is(cause, errTerminated) { // the usual case
 		return metrics.EndTerminated
@@ -399,7 +400,7 @@ func sessionEndLabel(cause error) string {
 }
 
 // startupRefusalLabel returns the metric's name for a refused startup. err comes from package startup or openSession.
-// Too many clients and too few backends share an SQLSTATE, so the message's prefix tells which it is.
+// Too many clients and too few backends share SQLSTATE 53300, so the prefix of the message decides.
 func startupRefusalLabel(err error) string {
 	var clientErr *wire.Error
 	var network net.Error

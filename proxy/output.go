@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// This file sends output to the client. sendOrWithhold passes bytes of the server, or withholds them for a replay.
-// bufferOutput gathers output, and flushBuffered writes it. downlink.go decides which of the server's bytes pass.
+// This file sends output to the client. sendOrWithhold sends bytes of the server, or withholds them for a replay.
+// bufferOutput gathers output, and flushBuffered writes that output.
 
 // insertParameterStatus inserts ParameterStatus frames before the ReadyForQuery at the end of data, for settings that
 // Sluice stores. data is not changed; the result may be data itself.
@@ -31,9 +31,9 @@ func (s *session) appendParameterStatus(dst []byte, status byte) []byte {
 	return dst
 }
 
-// sendOrWithhold sends bytes of the server's answer to the client, or withholds them for a replay. Many bytes are
-// written at once if nothing waits before them, others at the next flush. b is not retained. The bytes of a failed
-// attempt are dropped. An error ends the session.
+// sendOrWithhold sends bytes of the server's answer to the client, or withholds them for a replay. Large outputs are
+// written at once if the buffer is empty, others at the next flush. b is not retained. The bytes of a failed attempt
+// are dropped. An error ends the session.
 func (s *session) sendOrWithhold(b []byte) error {
 	t := s.t
 	if t.settled && t.hiddenAnswer == nil {
@@ -46,7 +46,7 @@ func (s *session) sendOrWithhold(b []byte) error {
 		if s.withheld.Add(b) {
 			return nil
 		}
-		// This is too much to withhold. From now on a replay must return the same bytes as this attempt.
+		// The answer is too large to withhold. From now on a replay must return the same bytes as this attempt.
 		t.streams = true
 	}
 	if err := s.releaseWithheld(); err != nil {
@@ -55,7 +55,8 @@ func (s *session) sendOrWithhold(b []byte) error {
 	return s.bufferOutput(b)
 }
 
-// bufferOutput sends bytes to the client without withholding them. In a nested turn, t.own takes the bytes first.
+// bufferOutput sends bytes to the client without withholding them. In a nested turn, hiddenAnswer reads the bytes
+// first.
 func (s *session) bufferOutput(b []byte) error {
 	if s.t.hiddenAnswer != nil {
 		b = s.t.hiddenAnswer.Feed(b)
@@ -80,7 +81,7 @@ func (s *session) bufferOutput(b []byte) error {
 	return nil
 }
 
-// flushBuffered writes gathered output to the client. Withheld output remains withheld.
+// flushBuffered writes the output in the turn's buffer to the client. Output withheld for a replay is not written.
 func (s *session) flushBuffered() error {
 	k := &s.t.down
 	if k.IsEmpty() {
@@ -106,8 +107,8 @@ func (s *session) writeClient(b []byte) error {
 	return nil
 }
 
-// queueReply sends frames that Sluice made up, after all pending replies. It also logs the frames, so that a replay
-// makes them up again.
+// queueReply sends frames that Sluice made up, after all pending replies. It also logs the frames, so that a replay can
+// send them again.
 func (s *session) queueReply(frames ...[]byte) error {
 	t := s.t
 	for _, b := range frames {
@@ -123,10 +124,10 @@ func (s *session) queueReply(frames ...[]byte) error {
 	return nil
 }
 
-// isSyntheticNext reports whether the next pending reply is one that Sluice made up, so that it can be sent now.
+// isSyntheticNext reports whether the next pending reply is one that Sluice made up. Such a reply can be sent now.
 func (t *turn) isSyntheticNext() bool { return !t.owed.empty() && t.owed.first().kind == 0 }
 
-// sendSyntheticReplies sends the replies at the front of the queue that Sluice made up, and removes them.
+// sendSyntheticReplies sends the replies at the front of the queue that Sluice made up, and removes these replies.
 func (s *session) sendSyntheticReplies() {
 	t := s.t
 	for t.isSyntheticNext() {

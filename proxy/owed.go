@@ -12,23 +12,23 @@ import (
 
 // This file implements the queue of pending replies. Each entry is a frame that the server will answer, or an answer
 // that Sluice makes up, in the client's order. Handlers of frames push entries, reply.go pops them. The queue also
-// holds undos: changes of the client's statement names that an error takes back.
+// holds undos: changes of the client's statement names that an error reverts.
 
-// pendingReply is one pending reply: the client waits for it, or Sluice itself does.
+// pendingReply is one reply that the client, or Sluice itself, is still to get.
 type pendingReply struct {
 	// kind is the type of the frame to answer: P B D E C S Q F. 0 marks a reply that Sluice made up, with its frames in
-	// bytes. Such an entry is never first in the queue, since it is sent once nothing precedes it.
+	// bytes. A made-up reply is sent as soon as it is first in the queue.
 	kind byte
-	// swallow: Sluice sent the frame on its own account, and hides the answer from the client.
+	// swallow means that Sluice sent the frame on its own account, and hides the answer from the client.
 	swallow bool
-	// mayUseTempTables, for P, B and D: tables may have had other meanings in this session than in others (session.apart).
+	// mayUseTempTables is set for P, B and D if table names may have had other meanings in this session than in others.
 	mayUseTempTables bool
-	// done: a part of the reply has arrived, such as rows, or the tag of a multi-statement query's first statement.
+	// done means that a part of the reply has arrived: rows, or the first command tag of a multi-statement query.
 	done bool
 	tags int32 // Q: number of statements that have ended
-	// split is the two-statement form in which the statement was sent, or nil.
+	// split is the form with two statements in which Sluice sent the client's statement, or nil.
 	split *rewrite.SplitQuery
-	// shift, for Q: number of characters of the client's text in front of the text that was sent.
+	// shift is the number of characters of the client's text, of a Query, before the text that Sluice sent.
 	shift      int
 	tmpl       *statementTemplate // P: to prepare; B: to bind; D: to describe
 	stmt       *serverStatement   // P, C by Sluice: the statement that the backend prepares or closes
@@ -36,27 +36,29 @@ type pendingReply struct {
 	plan       *rewrite.Plan      // E, Q: of the text that runs
 	text       string             // E: of the prepared statement; "" if unknown
 	bound      *batch.Params      // E: for running it in batches; nil: not possible
-	// reply handles the server's answer if the client must not get it unchanged. nil: the client gets it unchanged.
+	// reply handles the server's answer if the client must not get it unchanged. nil: the client gets the answer
+	// unchanged.
 	reply replyHandler
 	bytes []byte // frames of a made-up answer
 }
 
-// A reply handles the server's answer to one entry whose answer the client must not get unchanged. Features implement
-// it. An entry without a reply makes no interface call.
+// A replyHandler handles the server's answer to one entry of the queue whose answer the client must not get unchanged.
+// Features implement this interface. An entry without a handler makes no interface call.
 type replyHandler interface {
 	// handleFrame is called for each frame of the answer in order, and for notices in between. It is not called for errors,
 	// or for rows that turn.looks does not ask for. undecided means that the frame is handled as without a reply. Any other
 	// verdict says whether the frame passes. frame has then done the rest, and popped the entry if the answer is complete.
 	// The error is a lost backend, or ends the session.
 	handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error)
-	// replaceError is called for the payload of an ErrorResponse instead. nil: the error passes unchanged.
+	// replaceError is called for the payload of an ErrorResponse. If it returns nil, the client gets the error
+	// unchanged.
 	replaceError(s *session, o *pendingReply, payload []byte) *answer.ErrorHandling
 }
 
-// A rowHandler also gets the bytes of the answer's rows, in pieces of any length.
+// A rowHandler is a replyHandler that also gets the bytes of the answer's rows, in pieces of any length.
 type rowHandler interface{ handleRows(s *session, rows []byte) }
 
-// defaultHandler is embedded by replies that implement only one method of the interface.
+// defaultHandler is embedded by reply handlers that implement only one method of the interface.
 type defaultHandler struct{}
 
 func (defaultHandler) handleFrame(*session, *pendingReply, answer.Frame) (frameVerdict, error) {
@@ -64,10 +66,10 @@ func (defaultHandler) handleFrame(*session, *pendingReply, answer.Frame) (frameV
 }
 func (defaultHandler) replaceError(*session, *pendingReply, []byte) *answer.ErrorHandling { return nil }
 
-// handlerPair combines two replies of one entry: next gets the frames for which first returns undecided.
+// handlerPair combines two handlers of one reply: next gets the frames for which first returns undecided.
 type handlerPair struct{ first, next replyHandler }
 
-// chainHandlers returns a reply that calls first, then next. Either may be nil.
+// chainHandlers returns a reply handler that calls first, then next. Either may be nil.
 func chainHandlers(first, next replyHandler) replyHandler {
 	switch {
 	case first == nil:
@@ -100,7 +102,8 @@ func (b *handlerPair) replaceError(s *session, o *pendingReply, payload []byte) 
 	return b.next.replaceError(s, o, payload)
 }
 
-// replacementError returns how the entry's reply changes an error, or the zero value if the error passes unchanged.
+// replacementError returns how the entry's reply handler changes an error, or the zero value if the error passes
+// unchanged.
 func (o *pendingReply) replacementError(s *session, payload []byte) answer.ErrorHandling {
 	if o.reply != nil {
 		if f := o.reply.replaceError(s, o, payload); f != nil {
@@ -110,7 +113,7 @@ func (o *pendingReply) replacementError(s *session, payload []byte) answer.Error
 	return answer.ErrorHandling{}
 }
 
-// defaultVerdict returns the verdict on a frame that no reply handled: swallow or pass.
+// defaultVerdict returns the verdict on a frame that no reply handler handled: swallow or pass.
 func (o *pendingReply) defaultVerdict() frameVerdict {
 	if o.swallow {
 		return swallow
@@ -118,7 +121,7 @@ func (o *pendingReply) defaultVerdict() frameVerdict {
 	return pass
 }
 
-// hidesNotice reports whether the entry's reply hides a notice from the client.
+// hidesNotice reports whether the handler of a pending reply hides a server's notice from the client.
 func (o *pendingReply) hidesNotice(s *session, notice []byte) bool {
 	if o.reply == nil {
 		return false
@@ -127,8 +130,8 @@ func (o *pendingReply) hidesNotice(s *session, notice []byte) bool {
 	return v == swallow
 }
 
-// expectedTagReply checks that the answer's command tag fits word, the statement's first word in lower case
-// (parse.FirstWords). Another tag means that the backend is out of step.
+// expectedTagReply checks that the command tag of an answer fits word, the statement's first word in lower case.
+// Another tag means that the backend is out of step.
 type expectedTagReply struct {
 	defaultHandler
 	word string
@@ -143,8 +146,8 @@ func (e *expectedTagReply) handleFrame(s *session, _ *pendingReply, f answer.Fra
 	return undecided, nil
 }
 
-// endsWithReady reports whether a ReadyForQuery ends the entry's answer. After an error the server skips frames up to
-// it.
+// endsWithReady reports whether a ReadyForQuery ends the answer of a pending reply. After an error the server skips
+// frames up to such a reply's frame.
 func (o *pendingReply) endsWithReady() bool {
 	return o.kind == wire.Sync || o.kind == wire.Query || o.kind == wire.FunctionCall
 }
@@ -156,14 +159,14 @@ type nameUndo struct {
 	prev *clientStatement // nil: there was none
 }
 
-// pendingQueue holds pending replies in the order of the frames they answer.
+// pendingQueue holds pending replies in the order of the frames that they answer.
 type pendingQueue struct {
 	items []pendingReply
 	head  int
-	// seq counts the entries ever pushed. The first entry's number is seq - len + 1.
+	// seq is the number of entries ever pushed. The first entry of the queue has the number seq - len + 1.
 	seq   uint64
 	undos []nameUndo
-	// bytes is the approximate size of what the entries hold, which others may no longer hold: see weigh.
+	// bytes is the approximate size of what the entries and undos hold in memory (addSize).
 	bytes int
 }
 
@@ -176,7 +179,7 @@ func (q *pendingQueue) empty() bool { return q.head == len(q.items) }
 // first returns the oldest entry. The queue must not be empty.
 func (q *pendingQueue) first() *pendingReply { return &q.items[q.head] }
 
-// push appends an entry and returns it for filling in. The pointer is valid until the next push.
+// push appends a pending reply and returns it for filling in. The pointer is valid until the next push.
 func (q *pendingQueue) push(kind byte) *pendingReply {
 	if q.head > 0 && len(q.items) == cap(q.items) {
 		n := copy(q.items, q.items[q.head:])
@@ -194,7 +197,7 @@ func (q *pendingQueue) push(kind byte) *pendingReply {
 	return o
 }
 
-// pop removes the first entry. With the last entry it also drops the undos, since no error can follow.
+// pop removes the first entry. With the last entry pop also drops the undos, since no error can follow.
 func (q *pendingQueue) pop() {
 	q.items[q.head] = pendingReply{}
 	q.head++
@@ -204,20 +207,20 @@ func (q *pendingQueue) pop() {
 	}
 }
 
-// clearNameUndos drops all undos, because no reply is pending.
+// clearNameUndos drops all undos of statement names, because no reply is pending.
 func (q *pendingQueue) clearNameUndos() {
 	clear(q.undos)
 	q.undos, q.bytes = q.undos[:0], 0
 }
 
-// addSize adds the size of an entry or undo to the queue's size, until the queue is empty.
+// addSize adds the size of an entry or undo to the queue's size. The size is set to 0 when the queue is empty.
 func (q *pendingQueue) addSize(bytes int) { q.bytes += bytes }
 
 // isTooLong reports whether the queue is so long or large that the server must answer before another entry is pushed.
 func (q *pendingQueue) isTooLong() bool { return q.len() >= maxOwed || q.bytes >= mostOwedBytes }
 
-// addNameUndo records prev, the statement that name meant before the latest entry. An error up to that entry gives the
-// name back to prev.
+// addNameUndo records prev, the statement that name meant before the latest entry. If the server fails at that entry or
+// before, the name means prev again.
 func (q *pendingQueue) addNameUndo(name string, prev *clientStatement) {
 	q.undos = append(q.undos, nameUndo{seq: q.seq, name: name, prev: prev})
 	q.addSize(len(name))
@@ -226,8 +229,8 @@ func (q *pendingQueue) addNameUndo(name string, prev *clientStatement) {
 	}
 }
 
-// dropSkipped removes the entries that the server skips after an error, up to the next boundary, which stays. It calls
-// drop for each of them, and returns their undos, the newest first.
+// dropSkipped removes the entries that the server skips after an error, up to the next that ends with ReadyForQuery.
+// That entry stays. It calls drop for each removed entry, and returns the removed entries' undos, the newest first.
 func (q *pendingQueue) dropSkipped(drop func(*pendingReply)) []nameUndo {
 	from := q.seq - uint64(q.len()) + 1
 	to := from
@@ -258,8 +261,8 @@ func (q *pendingQueue) dropSkipped(drop func(*pendingReply)) []nameUndo {
 	return out
 }
 
-// pendingNameUndos returns the undos of all pending replies, the newest first. If the first one answers a Parse of the
-// unnamed statement, that statement is gone, as after a failed Parse.
+// pendingNameUndos returns the name undos of all pending replies, the newest first. If the first reply answers a Parse
+// of the unnamed statement, that statement is gone, as after a failed Parse.
 func (q *pendingQueue) pendingNameUndos() (out []nameUndo) {
 	from := q.seq - uint64(q.len()) + 1
 	for _, u := range slices.Backward(q.undos) {
@@ -274,7 +277,7 @@ func (q *pendingQueue) pendingNameUndos() (out []nameUndo) {
 	return out
 }
 
-// reset empties the queue, after the backend is lost or an attempt has ended.
+// reset empties the queue of pending replies, after the backend is lost or an attempt has ended.
 func (q *pendingQueue) reset() {
 	clear(q.items)
 	q.items, q.head = q.items[:0], 0

@@ -24,12 +24,13 @@ import (
 // PostgreSQL sends the last tag of a simple Query after the commit. That tag is therefore withheld until the COMMIT has
 // succeeded. The tags of a Sync group precede the commit in PostgreSQL too.
 
-// internalBlock is the state of Sluice's own block in the current turn; zero: none. A replay starts with zero and sets
-// it by sending the log's frames.
+// internalBlock is the state of Sluice's own block in the current turn; zero: none. A replay starts with zero, and
+// sending the log's frames sets the state again.
 type internalBlock struct {
-	// on: its BEGIN was sent. open: the server has run it, and the block has not ended since.
+	// on means that Sluice sent the BEGIN of its own block. open means that the server has run this BEGIN, and that the
+	// block has not ended.
 	on, open bool
-	// tag is the withheld tag of a simple Query; nil: none.
+	// tag is the command tag of a simple Query that waits for the COMMIT of Sluice's own block; nil: none.
 	tag []byte
 }
 
@@ -45,8 +46,8 @@ func txControlPlan(verb rewrite.TxVerb) *rewrite.Plan {
 	return &rewrite.Plan{Kind: rewrite.Control, Statements: []rewrite.Statement{{Kind: rewrite.Control, Tx: rewrite.TxControl{Verb: verb}}}}
 }
 
-// tryWithholdTag reports whether a tag must wait for the COMMIT, because it ends the last statement of a simple Query.
-// It then copies the tag.
+// tryWithholdTag reports whether a command tag must wait for the COMMIT of Sluice's own block, because the tag ends the
+// last statement of a simple Query. It then copies the tag.
 func (b *internalBlock) tryWithholdTag(o *pendingReply, statement int, tag []byte) bool {
 	if !b.on || o.kind != wire.Query || o.plan == nil || statement < len(o.plan.Statements) {
 		return false
@@ -55,7 +56,7 @@ func (b *internalBlock) tryWithholdTag(o *pendingReply, statement int, tag []byt
 	return true
 }
 
-// verdictForTag returns swallow if the tag must wait for the COMMIT, else v.
+// verdictForTag returns swallow if the tag must wait for the COMMIT of Sluice's own block, otherwise v.
 func (b *internalBlock) verdictForTag(o *pendingReply, statement int, tag []byte, v frameVerdict) frameVerdict {
 	if b.tryWithholdTag(o, statement, tag) {
 		return swallow
@@ -63,8 +64,8 @@ func (b *internalBlock) verdictForTag(o *pendingReply, statement int, tag []byte
 	return v
 }
 
-// sendLocalAnswer sends the client Sluice's own answer to a statement, in the place of the server's tag for o.
-// t.statement already counts the statement. The last of frames is its tag.
+// sendLocalAnswer sends Sluice's own answer to a statement to the client, instead of the server's answer for o.
+// t.statement already counts the statement. The last of frames is the command tag.
 func (s *session) sendLocalAnswer(o *pendingReply, frames ...[]byte) error {
 	rows, tag := frames[:len(frames)-1], frames[len(frames)-1]
 	if s.t.internalTx.tryWithholdTag(o, s.t.statement, tag) {
@@ -73,20 +74,21 @@ func (s *session) sendLocalAnswer(o *pendingReply, frames ...[]byte) error {
 	return s.sendSynthetic(slices.Concat(frames...))
 }
 
-// awaitsInternalRollback reports whether only the ROLLBACK of Sluice's own block is unanswered. The client has the
-// block's error, and if the backend is lost the block is rolled back too.
+// awaitsInternalRollback reports whether only the ROLLBACK of Sluice's own block is unanswered. The client has got the
+// block's error, and a lost backend rolls the block back too.
 func (t *turn) awaitsInternalRollback() bool {
 	return t.errorTold && t.owed.len() == 1 && t.owed.first().plan == internalRollbackPlan
 }
 
-// beginInternalBlock sends the BEGIN of Sluice's own block, before a fence. The backend is lent.
+// beginInternalBlock sends the BEGIN of Sluice's own block, before a fence (a read of the lock's row). The session must
+// have a backend.
 func (s *session) beginInternalBlock(begin *statementTemplate) {
 	s.sendFenceQuery(begin, logEntry{plan: internalBeginPlan, silent: true, own: internalBeginReply{expectBegin}})
 	s.t.internalTx.on = true
 	s.t.outcome.RecordExecute(internalBeginPlan, false)
 }
 
-// internalBeginReply handles the answer to the Execute of that BEGIN.
+// internalBeginReply handles the answer to the Execute of the BEGIN that opens Sluice's own block.
 type internalBeginReply struct{ *expectedTagReply }
 
 func (r internalBeginReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
@@ -101,14 +103,14 @@ func (r internalBeginReply) handleFrame(s *session, o *pendingReply, f answer.Fr
 	return v, err
 }
 
-// mustEndInternalBlock reports whether Sluice's own block must be ended after a ReadyForQuery with status. abortAttempt
-// ends failed blocks.
+// mustEndInternalBlock reports whether Sluice's own block must be ended after a ReadyForQuery with status. In a failed
+// attempt abortAttempt ends the block.
 func (s *session) mustEndInternalBlock(status byte) bool {
 	return s.t.internalTx.open && s.t.phase == phaseLive && status != 'I'
 }
 
 // endInternalBlock sends COMMIT, or ROLLBACK for status 'E', after the ReadyForQuery of Sluice's own block. The turn
-// continues. A replay that answered less than the client has received commits nothing.
+// continues. A replay whose answers are shorter than what the client has received commits nothing.
 func (s *session) endInternalBlock(status byte) error {
 	t := s.t
 	t.owed.pop()
@@ -131,9 +133,9 @@ func (s *session) endInternalBlock(status byte) error {
 	return s.flushToBackend()
 }
 
-// internalEndReply handles the answer to the COMMIT or ROLLBACK of Sluice's own block. Its tag releases the withheld
-// tag, and its ReadyForQuery goes to the client. Any other tag, or a ReadyForQuery within a block, means that the
-// backend is out of step, and the outcome is unknown.
+// internalEndReply handles the answer to the COMMIT or ROLLBACK of Sluice's own block. The expected tag releases the
+// client's withheld tag, and the ReadyForQuery goes to the client. Any other tag, or a ReadyForQuery within a block,
+// means that the backend is out of step and the outcome is unknown.
 type internalEndReply struct{ defaultHandler }
 
 func (internalEndReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {

@@ -16,9 +16,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file runs statements of DDL that Sluice carries out in several transactions of its own. It chooses the work for
-// each kind of statement, runs batches, and ends the turn. Such a statement must be alone and outside a block. perform
-// (local.go) calls runSteppedDDL; for a portal it waits for the Sync, since the group may have no other statement.
+// This file runs DDL that Sluice carries out in several transactions of its own. It chooses the work for each kind of
+// statement, runs batches, and ends the turn. Such a statement must be alone and outside a block. A portal's statement
+// waits for the Sync, since the group may have no other statement.
 
 // errSteppedDDLNotAlone refuses another frame in the group of DDL that Sluice carries out in steps.
 func errSteppedDDLNotAlone(st *rewrite.Statement) *wire.Error {
@@ -26,13 +26,14 @@ func errSteppedDDLNotAlone(st *rewrite.Statement) *wire.Error {
 		Detail: "DSQL refuses the statement as it is, and Sluice would carry it out in several transactions.", Hint: "Send it in a request of its own."}
 }
 
-// canRunSteppedDDL reports whether Sluice may now carry out DDL in steps, alone or between the parts of a block.
+// canRunSteppedDDL reports whether Sluice may now carry out DDL in several transactions, alone or between parts of a
+// block.
 func canRunSteppedDDL(s *session, st *rewrite.Statement) bool {
 	return s.canRunSteppedDDLAlone() || s.portalRunsOutsideBlock(st)
 }
 
-// querySteppedDDL runs a Query of DDL in steps, if it is alone. Between the parts of a block, prepareForBlockParts has
-// run it.
+// querySteppedDDL runs a Query of DDL in several transactions, if the statement is alone. Between the parts of a block,
+// prepareForBlockParts has already run the statement.
 func querySteppedDDL(s *session, plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	if !s.canRunSteppedDDLAlone() {
 		return false, nil
@@ -40,14 +41,14 @@ func querySteppedDDL(s *session, plan *rewrite.Plan, sql []byte) (done bool, err
 	return queryLocally(s, plan, sql)
 }
 
-// executeSteppedDDL defers DDL in steps to the Sync, which shows that the group has no other statement.
+// executeSteppedDDL defers DDL in several transactions to the Sync, which shows that the group has no other statement.
 func executeSteppedDDL(s *session, st *rewrite.Statement, _ string) error {
 	s.t.altering = st
 	return nil
 }
 
-// canRunSteppedDDLAlone reports whether DDL in steps may run now: on DSQL, outside a block, with no frame sent before
-// it.
+// canRunSteppedDDLAlone reports whether DDL in several transactions may run now: on DSQL, outside a block, with no
+// frame sent before it.
 func (s *session) canRunSteppedDDLAlone() bool {
 	return s.srv.cfg.Kind == DSQL && !s.t.touched && s.runsAloneInGroup()
 }
@@ -60,7 +61,7 @@ func (s *session) runSteppedDDL(st *rewrite.Statement) ([][]byte, error) {
 	return notices(), err
 }
 
-// runAndSettleDDL runs a statement's work on the session's backend, and settles the turn.
+// runAndSettleDDL runs the transactions of a DDL statement on the session's backend, and ends the turn.
 func (s *session) runAndSettleDDL(st *rewrite.Statement, c ddl.SteppedDDL) error {
 	s.beginCancellable()
 	s.tx.operation, s.tx.writes = st.Operation, true
@@ -79,7 +80,7 @@ func (s *session) runAndSettleDDL(st *rewrite.Statement, c ddl.SteppedDDL) error
 // batch.Server.
 type ddlConn struct{ s *session }
 
-// Ask sends one statement, which commits at once.
+// Ask sends one statement of Sluice, which commits at once. row gets the values of each row of the answer.
 func (a ddlConn) Ask(sql string, row func(values []string)) error {
 	return a.s.runOwnTransaction(wire.AppendStrings(nil, wire.Query, sql), valuesTo(row))
 }
@@ -93,8 +94,8 @@ func valuesTo(row func(values []string)) func(payload []byte) {
 	}
 }
 
-// Count sends the frames of one statement, and returns the number of rows in its command tag. Another tag counts as a
-// lost connection, since Sluice cannot tell what the server did.
+// Count sends the frames of one statement, and returns the number of rows in its command tag. Another command tag
+// counts as a lost connection, since Sluice cannot tell what the server did.
 func (a ddlConn) Count(frames []byte, verb string) (rows int, err error) {
 	if err := a.s.runOwnTransaction(frames, valuesTo(nil)); err != nil {
 		return 0, err
@@ -116,23 +117,23 @@ func (a ddlConn) UpdateInBatches(table string, update func(key []string, rows in
 	return batch.Update(a, table, update, a.s.srv.metrics.CountBackfillBatch)
 }
 
-// ChangedNothing reports whether the failed statement has changed nothing. Cancel, timeout and a client that has left
-// take effect only between two round trips. A cut ends even a running one.
+// ChangedNothing reports whether the failed statement has changed nothing. A cancel, a timeout or a lost client stops
+// DDL only between two round trips. A cut by Server.Close ends even a running one.
 func (a ddlConn) ChangedNothing(err error) bool {
 	return refusalFrom(err) != nil || err == errClientGone || isInterruption(err) && err != errCut
 }
 
-// ConsumeCancel marks a cancel or timeout as handled: it has stopped a step, and ends the whole statement.
+// ConsumeCancel marks a cancel or timeout as handled: it has stopped one step, and thereby the whole statement.
 func (a ddlConn) ConsumeCancel(err error) { a.s.consumeCancel(err) }
 
 func (a ddlConn) Warnings(st *rewrite.Statement) [][]byte { return a.s.tagWarning(st) }
 func (a ddlConn) EarlyCommit()                            { a.s.srv.metrics.CountEarlyCommit() }
 
 // settleOwnStatements ends a turn at the backend after statements of Sluice, and returns the client's error for err.
-// partly adds what remains in the database.
+// partly adds to the error what remains in the database.
 //
 // Each statement has committed or failed alone, so nothing is replayed as a whole. Only a lost connection leaves the
-// last one in doubt.
+// outcome of the last statement in doubt.
 func (s *session) settleOwnStatements(err error, partly func(error) error) error {
 	s.t.logs = false // the log ends with its transaction
 	var gone *lostError

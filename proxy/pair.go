@@ -12,16 +12,16 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// This file pairs sessions with backends. ensureBackend borrows a backend when a frame first needs one. settle returns
-// the backend at a ReadyForQuery if nothing ties the session to it. The callers of settle are relayed (downlink.go) and
-// settleIndexJob (rewritten.go).
+// This file pairs sessions with backends. ensureBackend borrows a backend when a frame first needs one. settleTurn
+// returns the backend at a ReadyForQuery if nothing ties the session to it.
 
 // ensureBackend gives the session a backend in the state that the client expects. It applies settings and sends a BEGIN
-// that Sluice has answered. On success the session is busy, its turn's outcome starts from the backend's status, and
-// the log of its transaction is open.
+// that Sluice has answered. On success the session is busy, the turn's outcome starts from the backend's status, and
+// the log of the transaction is open.
 //
-// A *wire.Error is for the client. If no backend was lent, the session is now idle, or failed in a block. If one was
-// lent, refuse must make the turn fail at the server as well. Any other error is a lost backend, or ends the session.
+// A *wire.Error is for the client. If no backend was lent, the session is now idle, or failed in a block. If a backend
+// was lent, refuse must make the turn fail at the server as well. Any other error is a lost backend, or ends the
+// session.
 func (s *session) ensureBackend() error {
 	if s.state == busy {
 		return nil
@@ -53,7 +53,7 @@ func (s *session) ensureBackend() error {
 		}
 	}
 	s.t.reported = s.b.reported
-	// The log starts after the settings. A replay applies them to its backend without the log (reborrowBackend).
+	// The replay log starts after the settings. A replay applies settings to its backend without the log.
 	s.startLogging()
 	s.t.outcome.ResetTo(s.blockAtStatus(s.b.status))
 	if inBlock {
@@ -68,7 +68,7 @@ func (s *session) ensureBackend() error {
 
 // acquireBackend borrows a backend, and waits as long as the reservoir allows. asked means that the client sent a
 // cancel just as the backend was lent. On an error no backend is lent and the transaction is over. A BEGIN that Sluice
-// answered is then stored in unserved, for a COMMIT AND CHAIN or ROLLBACK AND CHAIN.
+// answered is then stored in failedBegin, for a COMMIT AND CHAIN or ROLLBACK AND CHAIN.
 func (s *session) acquireBackend(inBlock bool) (asked bool, err error) {
 	conn := s.acquireForSequences()
 	switch {
@@ -94,7 +94,7 @@ func (s *session) acquireBackend(inBlock bool) (asked bool, err error) {
 	return asked, s.applyEvent(lent)
 }
 
-// borrowError turns an error of borrow into the turn's error. The result is for the client, unless it ends the session.
+// borrowError turns an error of borrowBackend into the turn's error. The result is for the client, or ends the session.
 func (s *session) borrowError(err error) error {
 	switch {
 	case s.cutOff.Load():
@@ -105,8 +105,8 @@ func (s *session) borrowError(err error) error {
 	return errNoBackend(err)
 }
 
-// borrowBackend takes backends from the reservoir until one is alive, and the client waits meanwhile. A replay precedes
-// new transactions, which may wait for rows that the replay holds at the gate. An error says what ended the wait.
+// borrowBackend takes backends from the reservoir until one is alive, while the client waits. A replay precedes new
+// transactions, which may wait for rows that the replay holds at the gate. The error is the reason that ended the wait.
 func (s *session) borrowBackend() (*reservoir.Conn, error) {
 	wait := s.acquireInLine
 	if s.state == replaying {
@@ -140,7 +140,7 @@ func (s *session) borrowBackend() (*reservoir.Conn, error) {
 }
 
 // replaceBackend replaces a backend that was lost outside a block, before the turn sent anything to it. A pinned
-// session ends instead. Errors are those of ensureBackend.
+// session ends instead. Errors are as from ensureBackend.
 func (s *session) replaceBackend(cause error) error {
 	s.recordLoss(&lostError{err: cause}, metrics.LostIdle)
 	pinned := s.pinned
@@ -180,9 +180,9 @@ func (s *session) acquireAhead() (*reservoir.Conn, error) {
 	return conn, nil
 }
 
-// refreshServerFacts asks a backend about the server before the session gets it, if answers are missing or old. See
-// probePipeline, askPurity and checkHiddenFunctions. On an error that ends the turn (stops) the answer is still on its
-// way. On any other error the backend is lost.
+// refreshServerFacts asks a backend about the server before the session gets the backend, if answers are missing or
+// old. After an error that ends the turn, such as a cancel, the answer is still to come. On any other error the backend
+// is lost.
 func (s *session) refreshServerFacts(b *backend) error {
 	if now := time.Now(); !s.srv.isPipelineProbeDue(now) && !s.srv.isPurityDue(now) && !s.srv.isHiddenCheckDue(now) {
 		return nil
@@ -213,8 +213,8 @@ func (s *session) refreshServerFacts(b *backend) error {
 }
 
 // sendDeferredBegin sends the BEGIN that Sluice has answered, as Parse, Bind and Execute without a Sync. If BEGIN
-// fails, the server skips the frames after it. The client sees its error, but not its success. It is not in the log's
-// frames: a replay sends transaction.begin.
+// fails, the server skips the frames after it. The client gets BEGIN's error, but not its success. The log has no
+// frames of this BEGIN, since a replay sends transaction.begin.
 func (s *session) sendDeferredBegin() {
 	s.t.outcome.RecordBegin(&s.deferredBegin.plan.SingleStatement().Tx)
 	name := s.prepareOnBackend(s.deferredBegin, false).name
@@ -230,7 +230,7 @@ func (s *session) sendDeferredBegin() {
 	s.deferredBegin = nil
 }
 
-// appendBindWithoutParams appends a Bind of the named statement, without parameters, to the unnamed portal.
+// appendBindWithoutParams appends a Bind of the unnamed portal to the statement name, without parameters.
 func appendBindWithoutParams(dst []byte, name string) []byte {
 	dst = wire.AppendHeader(dst, wire.Bind, 1+len(name)+1+6)
 	dst = append(dst, 0)
@@ -240,10 +240,10 @@ func appendBindWithoutParams(dst []byte, name string) []byte {
 
 // settleTurn ends a turn at a ReadyForQuery with the given status. It commits or drops staged settings, and returns the
 // backend if nothing ties the session to it. Even in a block the session may then have no backend, if it was lost
-// meanwhile. The client's next statement gets that error. An error of settle is a bug.
+// meanwhile. The client's next statement then fails. An error of settleTurn is a bug.
 func (s *session) settleTurn(status byte) error {
 	t := s.t
-	// A cancel that arrives from now on is dropped, since the turn is answered. finishCancel handles earlier ones.
+	// A cancel that arrives from now on is dropped, since the turn is answered. finishCancel handles an earlier cancel.
 	s.endCancellable()
 	if status == 'I' {
 		s.settleTransaction()
@@ -267,11 +267,12 @@ func (s *session) settleTurn(status byte) error {
 	if s.removeNeedlessPin(status); s.b == nil {
 		return s.applyEvent(lost)
 	}
-	// The statement that pinned the session has failed and left nothing: see pin.
+	// A failed block means that the statement that pinned the session has left no state on the backend (pin.go).
 	if status == 'E' && s.tx.log != nil {
 		s.tx.log.RefuseReplay(retry.Failed)
 	}
-	// The request that began the open block may have committed a transaction before it. A replay would run that one twice.
+	// The request that began the open block may have committed a transaction before. A replay would run that
+	// transaction twice.
 	if status != 'I' && t.outcome.MayCommit() {
 		s.tx.log.RefuseReplay(retry.InnerCommit)
 	}
@@ -287,8 +288,8 @@ func (s *session) settleTurn(status byte) error {
 	return s.applyEvent(settledIdle)
 }
 
-// removeNeedlessPin removes the pin of a statement that left no state on the backend. It may also ask the backend what
-// functions have left there (checkLeftState), and lose the backend over that.
+// removeNeedlessPin removes the pin of a statement that left no state on the backend. It may ask the backend what state
+// functions have left there (checkLeftState), and may lose the backend while asking.
 func (s *session) removeNeedlessPin(status byte) {
 	if status == 'I' && s.t.pinnedByTurn && s.t.errorTold {
 		s.unpin()
@@ -316,7 +317,7 @@ func (s *session) settleTransaction() {
 	s.endSchemaChange(committed)
 }
 
-// releaseBackend returns the idle backend to the reservoir. It discards the backend if a write to it did not complete.
+// releaseBackend returns the idle backend to the reservoir, or discards a backend to which a write did not complete.
 func (s *session) releaseBackend() {
 	b := s.b
 	s.dropLongSettings()
@@ -365,8 +366,8 @@ func (s *session) detachBackend() {
 }
 
 // inBlock reports whether the client believes that it is in a block. A block that Sluice opened (ownblock.go) does not
-// count. If the turn has sent something, its outcome decides before the answers come; else the state or backend's
-// status.
+// count. If the turn has sent something, the turn's outcome decides before the answers come. Otherwise the session's
+// state or the backend's status decides.
 func (s *session) inBlock() bool {
 	switch s.state {
 	case begun, failed:

@@ -10,10 +10,10 @@ import (
 )
 
 // This file runs texts in nested turns when transactions are committed in parts (parts.go). runOutsideBlock runs a
-// statement outside its block, runStatementGroups a multi-statement query in groups.
+// statement outside its block. runStatementGroups runs a multi-statement query in groups.
 
-// mustRunOutsideBlock reports whether a statement of a block must run outside the block. That is so if it takes several
-// transactions, or if its index job is awaited while the block contains anything else.
+// mustRunOutsideBlock reports whether a statement of a block must run outside the block. That is so if the statement
+// takes several transactions. It also is so if its index job is awaited while the block contains other changes.
 func (s *session) mustRunOutsideBlock(st *rewrite.Statement) bool {
 	p := s.parts
 	return !s.mustStayWhole() && (st.MayRunInSteps() && !(st.Numbered != nil && st.Numbered.MayPassUnchanged()) ||
@@ -27,13 +27,13 @@ func (s *session) mustDelayBegin(st *rewrite.Statement) bool {
 	return s.srv.cfg.Kind == DSQL && !s.dedicated && st.Tx.IsDeferrableBegin()
 }
 
-// mustDelayBeginNow reports whether such a BEGIN is delayed in the session's current state.
+// mustDelayBeginNow reports whether Sluice delays the BEGIN st in the session's current state (mustDelayBegin).
 func mustDelayBeginNow(s *session, st *rewrite.Statement) bool {
 	return s.mustDelayBegin(st) && s.state == idle && !s.t.touched
 }
 
-// portalRunsOutsideBlock reports whether a portal's statement must run outside its block, as by mustRunOutsideBlock. It
-// runs at the Sync, and its group may have only the BEGIN before it.
+// portalRunsOutsideBlock reports whether a portal's statement must run outside its block (mustRunOutsideBlock). The
+// statement runs at the Sync, and only the BEGIN may precede it in its group.
 func (s *session) portalRunsOutsideBlock(st *rewrite.Statement) bool {
 	return s.mayCommitInParts() && !s.t.touched && s.inBlock() && s.mustRunOutsideBlock(st)
 }
@@ -44,7 +44,7 @@ func (s *session) queryRunsOutsideBlock(plan *rewrite.Plan) bool {
 	return st != nil && st.MayRunInSteps() && s.portalRunsOutsideBlock(st)
 }
 
-// runOutsideAtSync runs such a portal's statement at the Sync.
+// runOutsideAtSync runs a portal's statement outside its block, at the Sync.
 func (s *session) runOutsideAtSync(st *rewrite.Statement) error {
 	closing := s.t.closing
 	text, _ := st.StepTextAndTag()
@@ -59,14 +59,15 @@ func (s *session) runOutsideAtSync(st *rewrite.Statement) error {
 	})
 }
 
-// runOutsideBlock commits the open part, runs st as if no block were open by calling run, and begins the block again.
+// runOutsideBlock commits the open part of a block, calls run to run st outside a block, and begins the block again.
 // Then the turn is over. sql is the text of st.
 func (s *session) runOutsideBlock(st *rewrite.Statement, sql string, run func() (feature.NestedResult, error)) error {
 	p := s.parts
 	if err := s.checkEarlyCommit(); err != nil {
 		return err
 	}
-	// The statement's own DROP is committed early too, such as a DROP COLUMN among several commands of ALTER TABLE.
+	// A DROP in the statement itself is committed early too, such as a DROP COLUMN among several commands of ALTER
+	// TABLE.
 	if st.Demand().Drops && p.inTransactions != rewrite.CommitDrops {
 		var own listing.Statements
 		own.Add(sql)
@@ -112,7 +113,7 @@ func (s *session) runOutsideBlock(st *rewrite.Statement, sql string, run func() 
 }
 
 // runStatementGroups runs a multi-statement query in groups until one fails or the client cancels. Then the turn is
-// over. Comments between groups are dropped, but one that turns replay off applies to all groups.
+// over. Comments between groups are dropped, but a comment that turns replay off applies to all groups.
 func (s *session) runStatementGroups(plan *rewrite.Plan, sql string, groups [][2]int) error {
 	if err := s.checkSplittable(plan, sql, groups); err != nil {
 		return err
@@ -168,7 +169,7 @@ func (s *session) runStatementGroups(plan *rewrite.Plan, sql string, groups [][2
 	return s.endTurnLocally()
 }
 
-// stopStatementGroups ends the turn of a multi-statement query after a group has failed.
+// stopStatementGroups ends the turn of a multi-statement query after one of its groups of statements has failed.
 func (s *session) stopStatementGroups(done *listing.Statements) error {
 	if !done.IsEmpty() && !s.inBlock() {
 		if err := s.queueReply(partsRemainWarning(done).AppendNotice(nil, "WARNING")); err != nil {
@@ -178,7 +179,7 @@ func (s *session) stopStatementGroups(done *listing.Statements) error {
 	return s.endTurnLocally()
 }
 
-// groupBounds returns where group i begins and ends in the text, in bytes.
+// groupBounds returns the byte offsets at which group i of statements begins and ends in the text.
 func groupBounds(plan *rewrite.Plan, groups [][2]int, i int) (from, to int) {
 	return plan.Statements[groups[i][0]].Start, plan.Statements[groups[i][1]-1].End
 }
@@ -215,7 +216,7 @@ func (s *session) checkSplittable(plan *rewrite.Plan, sql string, groups [][2]in
 	return nil
 }
 
-// runNestedQuery runs a text in a nested turn.
+// runNestedQuery runs a text as a simple Query in a nested turn.
 func (s *session) runNestedQuery(sql string, how nestedTurn) (feature.NestedResult, error) {
 	return s.runNestedTurn(how, func() error { return s.runAsQuery(sql) })
 }

@@ -34,27 +34,28 @@ import (
 
 // blockParts is the state of a session's block that may be committed in parts.
 type blockParts struct {
-	// inTransactions is the client's choice of ddl.in_transactions, never RefuseDDL. It does not change during a block.
+	// inTransactions is the client's choice of the setting ddl.in_transactions, never RefuseDDL. It does not change in
+	// a block.
 	inTransactions rewrite.DDLInTransactions
-	// options holds the client's options since an early commit, which ended SET LOCAL for package settings. nil: no part is
-	// committed.
+	// options holds the client's options since an early commit, which ended SET LOCAL for package settings. nil means
+	// that no part is committed.
 	options *rewrite.ClientOptions
-	// openDemand describes what the uncommitted part contains, lists its statements. stays lists the statements of the
-	// committed parts.
+	// openDemand describes what the uncommitted part contains, and openStatements lists its statements.
+	// committedStatements lists the statements of the committed parts.
 	openDemand          rewrite.TxDemand
 	openStatements      listing.Statements
 	committedStatements listing.Statements
-	// savepoints are those of committed parts, to which no rollback is possible; the newest is last.
+	// savepoints are the savepoints of committed parts, to which no rollback is possible; the newest is last.
 	savepoints []string
-	// optedOut: the client wants no replay of the block.
+	// optedOut means that the client wants no replay of the block.
 	optedOut bool
-	// timed is the transaction time of the first part that read the clock; nil: none. The later parts return the same time
-	// (parttime.go). asked is the time of the part that is being committed.
+	// timed is the transaction time of the first part that read the clock; nil: none. Statements of later parts return
+	// the same time (parttime.go). asked is the time of the part that is being committed.
 	timed *txtime.Time
 	asked txtime.Value
 }
 
-// commitPolicy returns how the session's transactions are committed. p may be nil.
+// commitPolicy returns how the session's transactions with DDL are committed. p may be nil.
 func (p *blockParts) commitPolicy() rewrite.DDLInTransactions {
 	if p == nil {
 		return rewrite.RefuseDDL
@@ -62,11 +63,11 @@ func (p *blockParts) commitPolicy() rewrite.DDLInTransactions {
 	return p.inTransactions
 }
 
-// reset resets p when no block is open.
+// reset resets the state of a block committed in parts, when no block is open.
 func (p *blockParts) reset() { *p = blockParts{inTransactions: p.inTransactions} }
 
-// forgetCommittedParts forgets the committed parts at the end of the client's block. Sluice's own COMMIT between parts
-// does not count.
+// forgetCommittedParts forgets the committed parts of a block at the end of the client's block. Sluice's own COMMIT
+// between parts does not count.
 func forgetCommittedParts(s *session, _ bool) {
 	if p := s.parts; p != nil && !s.t.outsideBlock {
 		p.options, p.committedStatements, p.savepoints, p.timed = nil, listing.Statements{}, nil, nil
@@ -92,7 +93,7 @@ func (s *session) hasCommittedStatements() bool {
 	return s.parts != nil && !s.parts.committedStatements.IsEmpty()
 }
 
-// snapshot copies the state of the uncommitted part, for a later ROLLBACK TO SAVEPOINT.
+// snapshot copies the state of a block's uncommitted part, for a later ROLLBACK TO SAVEPOINT.
 func (p *blockParts) snapshot() *blockParts {
 	if p == nil {
 		return nil
@@ -100,7 +101,7 @@ func (p *blockParts) snapshot() *blockParts {
 	return &blockParts{options: p.options, openDemand: p.openDemand, openStatements: p.openStatements.Snapshot()}
 }
 
-// restore restores the state that mark copied. Both p and m may be nil.
+// restore restores the state of the uncommitted part that snapshot has copied to m. Both p and m may be nil.
 func (p *blockParts) restore(m *blockParts) {
 	if p != nil && m != nil {
 		p.options, p.openDemand, p.openStatements = m.options, m.openDemand, m.openStatements.Snapshot()
@@ -114,8 +115,8 @@ func (s *session) resetBlockParts() {
 	}
 }
 
-// concernsBlockParts reports whether a simple Query concerns parts. A single statement outside a block does not, unless
-// it is BEGIN or another control statement. Most queries are of this kind, so concernsBlockParts allocates nothing.
+// concernsBlockParts reports whether a simple Query may need a commit in parts. A single statement outside a block does
+// not, except BEGIN and other transaction control. Most queries are of this kind, so the check allocates nothing.
 func (s *session) concernsBlockParts(plan *rewrite.Plan) bool {
 	if !s.mayCommitInParts() {
 		return false
@@ -124,9 +125,9 @@ func (s *session) concernsBlockParts(plan *rewrite.Plan) bool {
 	return st == nil || st.Tx.Verb != rewrite.NoVerb || s.inBlock()
 }
 
-// prepareForBlockParts prepares a simple Query, before it is answered or sent. done: prepareForBlockParts ran the text
-// itself, and the turn is over. Otherwise the transaction has room for the text. The error is for the client, or ends
-// the session.
+// prepareForBlockParts commits parts as a simple Query needs it, before the Query is answered or sent. done means that
+// the text has run and the turn is over. Otherwise the transaction has room for the text. The error is for the client,
+// or ends the session.
 func (s *session) prepareForBlockParts(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	if !s.concernsBlockParts(plan) {
 		return false, nil
@@ -137,8 +138,8 @@ func (s *session) prepareForBlockParts(plan *rewrite.Plan, sql []byte) (done boo
 	if s.t.outsideBlock || s.t.touched || s.state == failed || s.txStatus() == 'E' {
 		return false, s.commitPartIfNeeded(plan, string(sql), true)
 	}
-	// The server refuses this text in any case, and refuses a multi-statement query as a whole, so nothing of it will
-	// commit.
+	// The server refuses this text in any case, and refuses a multi-statement query as a whole. No part needs a commit
+	// then.
 	if _, ok := plan.Demand(); !ok {
 		return false, nil
 	}
@@ -163,8 +164,8 @@ func (s *session) mustSplitFailedBlock(plan *rewrite.Plan) bool {
 	return len(plan.Statements) > 1 && (s.parts.hasCommittedPart() && hasTxBoundary(plan) || plan.ExceedsTransaction() && endsBlock(plan.Statements[0].Tx.Verb))
 }
 
-// statementGroups returns the groups in which a text must run, or nil if it runs as a whole. If a part of the block is
-// or may become committed, the block's end is a group of its own, with its own warnings.
+// statementGroups returns the groups in which a text's statements must run, or nil if the text runs as a whole. If a
+// part of the block is or may become committed, the block's end is a group of its own, with its own warnings.
 func (s *session) statementGroups(plan *rewrite.Plan) [][2]int {
 	groups := plan.TxGroups()
 	switch inBlock := s.inBlock(); {
@@ -181,7 +182,7 @@ func hasTxBoundary(plan *rewrite.Plan) bool {
 	return plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || endsBlock(st.Tx.Verb) })
 }
 
-// commitPartIfNeeded commits the open part if a text cannot be in the same transaction, before anything of the text is
+// commitPartIfNeeded commits the open part of a block if a text cannot be in the same transaction, before the text is
 // sent. If runs is set, it adds the text to the open part. The error is for the client, or ends the session.
 func (s *session) commitPartIfNeeded(plan *rewrite.Plan, sql string, runs bool) error {
 	p := s.parts
@@ -214,8 +215,8 @@ func (s *session) commitPartIfNeeded(plan *rewrite.Plan, sql string, runs bool) 
 	return nil
 }
 
-// checkPartStatement handles a single statement before commitPartIfNeeded does. At the end of a block it warns of what
-// remains. It refuses DDL in a READ ONLY transaction.
+// checkPartStatement checks a single statement in a block that may be committed in parts. At the end of a block it
+// warns the client of parts that remain committed. It refuses DDL in a READ ONLY transaction.
 func (s *session) checkPartStatement(st *rewrite.Statement, at *block.Block) error {
 	switch {
 	case endsBlock(st.Tx.Verb):
@@ -226,8 +227,8 @@ func (s *session) checkPartStatement(st *rewrite.Statement, at *block.Block) err
 	return nil
 }
 
-// demandOfCurrentTx returns what a text's statements need from the current transaction. at is the block's state before
-// the text.
+// demandOfCurrentTx returns what a text's statements need from the current transaction (DDL, changes of rows and the
+// like). at is the block's state before the text.
 func demandOfCurrentTx(at block.Block, plan *rewrite.Plan) (want rewrite.TxDemand) {
 	ends := at.EndedTxCount()
 	for i := range plan.Statements {
@@ -240,8 +241,9 @@ func demandOfCurrentTx(at block.Block, plan *rewrite.Plan) (want rewrite.TxDeman
 	return want
 }
 
-// addStatements adds a text's statements to the open part. If the text ends a transaction, only what follows counts. A
-// BEGIN also includes earlier statements of its pipeline. at is the block's state before the text.
+// addStatements adds a text's statements to the open part of a block. If the text ends a transaction, only statements
+// after that end count. A BEGIN also includes earlier statements of its pipeline. at is the block's state before the
+// text.
 func (p *blockParts) addStatements(at block.Block, plan *rewrite.Plan, sql string) {
 	ends := at.EndedTxCount()
 	for i := range plan.Statements {
@@ -258,14 +260,13 @@ func (p *blockParts) addStatements(at block.Block, plan *rewrite.Plan, sql strin
 	}
 }
 
-// canAdd reports whether a text can be in the open part.
+// canAdd reports whether statements with the demand want can be in the block's open part.
 func (p *blockParts) canAdd(want rewrite.TxDemand) bool {
 	return !(want.DDL && (p.openDemand.DDL || p.openDemand.Rows)) && !(want.Rows && p.openDemand.DDL)
 }
 
-// addStatement adds a text to the open part, even if it fails later: a failed block commits no further part. mayWrite:
-// the text looks like a read, but functions or views may change rows. It may be in one transaction with DDL
-// nonetheless.
+// addStatement adds a text to the open part of a block. A text that fails later does not matter, since a failed block
+// commits no part. mayWrite means that the text looks like a read, but its functions or views may change rows.
 func (p *blockParts) addStatement(want rewrite.TxDemand, sql string, mayWrite bool) {
 	p.openDemand = p.openDemand.Union(want)
 	switch {
@@ -277,7 +278,7 @@ func (p *blockParts) addStatement(want rewrite.TxDemand, sql string, mayWrite bo
 }
 
 // changingStatements returns the open part's statements that may have changed something. If reads is set, statements
-// that look like reads have changed nothing (purity.wasPure).
+// that look like reads have changed nothing (readPurity.wasPure).
 func (p *blockParts) changingStatements(reads bool) listing.Statements {
 	if reads {
 		return p.openStatements.WithoutReads()
@@ -285,7 +286,7 @@ func (p *blockParts) changingStatements(reads bool) listing.Statements {
 	return p.openStatements
 }
 
-// warnPartsRemain warns the client at a rollback that earlier parts remain committed.
+// warnPartsRemain warns the client at a rollback that earlier parts of the transaction remain committed.
 func (s *session) warnPartsRemain(st *rewrite.Statement) error {
 	rollsBack := st.Tx.Verb == rewrite.Rollback || s.txStatus() == 'E'
 	if stays := &s.parts.committedStatements; rollsBack && !stays.IsEmpty() {
@@ -295,14 +296,14 @@ func (s *session) warnPartsRemain(st *rewrite.Statement) error {
 }
 
 // mustStayWhole reports whether the block cannot be committed in parts. Either its modes would not survive Sluice's own
-// BEGIN, or Sluice has not seen its BEGIN.
+// BEGIN, or Sluice has not seen the block's BEGIN.
 func (s *session) mustStayWhole() bool {
 	at := s.blockForNextStatement()
 	m := at.Modes()
 	return !at.HasSeenBegin() || m.Access == block.ReadOnly || m.Deferrable || m.Snapshot || m.Isolation == rewrite.Serializable
 }
 
-// checkEarlyCommit returns an error if an early commit would do more than the client asked for.
+// checkEarlyCommit returns an error if committing a part of the block would do more than the client asked for.
 func (s *session) checkEarlyCommit() error {
 	switch p := s.parts; {
 	case p.openDemand.Drops && p.inTransactions != rewrite.CommitDrops:
@@ -314,8 +315,8 @@ func (s *session) checkEarlyCommit() error {
 	return nil
 }
 
-// commitPart commits the open part and begins the block again. The error is for the client, whose block has then
-// failed, or ends the session.
+// commitPart commits the open part of a block and begins the block again. The error is for the client, whose block has
+// then failed, or ends the session.
 func (s *session) commitPart() error {
 	if s.t.touched {
 		return errPartInPipeline
@@ -342,8 +343,8 @@ func (s *session) warnPartCommitted(l *listing.Statements) error {
 	return s.queueReply(partCommittedWarning(l).AppendNotice(nil, "WARNING"))
 }
 
-// commitOpenPart commits the open part. If the result has an error, the part is not committed, or the outcome is
-// unknown (08007).
+// commitOpenPart commits the open part of a block. If the result has an error, the part is not committed, or the
+// outcome is unknown (08007).
 func (s *session) commitOpenPart() (feature.NestedResult, error) {
 	p := s.parts
 	p.keepSavepoints(s.tx.log.SavepointNames())
@@ -360,9 +361,9 @@ func (s *session) commitOpenPart() (feature.NestedResult, error) {
 	return left, err
 }
 
-// beginNextPart begins the block again after commitOpenPart. If the COMMIT failed, it does so too: the client's error
-// then fails that block. If the session's own backend is gone or BEGIN fails, the session ends, since its client
-// expects a block.
+// beginNextPart begins a block again after commitOpenPart, even if that COMMIT failed: the client's error then fails
+// the new block. If a pinned session's backend is gone or BEGIN fails, the session ends, since its client expects a
+// block.
 func (s *session) beginNextPart() error {
 	if s.pinLost {
 		return nil

@@ -18,10 +18,10 @@ import (
 // the same state. Migration tools need this: they send SAVEPOINT, then an INSERT before which Sluice commits earlier
 // DDL, and ROLLBACK TO after 23505.
 
-// maxKeptSavepoints limits the remembered names of savepoints of earlier parts.
+// maxKeptSavepoints is the largest number of savepoints' names that Sluice remembers of a block's committed parts.
 const maxKeptSavepoints = 100
 
-// keepSavepoints adds the savepoints of a part that is committed. Above the limit it forgets the oldest.
+// keepSavepoints records the names of the savepoints of a committed part. Above the limit it forgets the oldest.
 func (p *blockParts) keepSavepoints(names []string) {
 	p.savepoints = append(p.savepoints, names...)
 	p.savepoints = slices.Clone(p.savepoints[max(0, len(p.savepoints)-maxKeptSavepoints):])
@@ -46,7 +46,7 @@ func (s *session) emptySavepoints() []string {
 }
 
 // restoreSavepoints sets savepoints again at the beginning of a new part, and removes them from the savepoints of
-// earlier parts. If one cannot be set, it remains among these.
+// committed parts. A savepoint that cannot be set remains a committed part's.
 func (s *session) restoreSavepoints(fresh []string) error {
 	p := s.parts
 	for _, name := range fresh {

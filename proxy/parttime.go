@@ -17,11 +17,11 @@ import (
 // a transaction. At the server each part is a transaction with a time of its own.
 //
 // Later parts get the time of the first part that read the clock, as toldtime.go describes. Sluice asks the server for
-// that time at the part's COMMIT; a replay of the part asks again. If the time is unknown, later parts that read the
-// clock are refused. Functions, views and defaults of added columns read the time of their own part. A multi-statement
-// query outside a block has the time at which its first group begins.
+// that time at the part's COMMIT, and again in a replay of the part. If the time is unknown, Sluice refuses later parts
+// that read the clock. Functions, views and defaults of added columns read the time of their own part. A
+// multi-statement query outside a block has the time at which its first group begins.
 
-// commitPartWithTime commits the open part. If that part read the clock, parts.timed is set to its time.
+// commitPartWithTime commits the open part of a block. If that part read the clock, parts.timed is set to its time.
 func (s *session) commitPartWithTime() (feature.NestedResult, error) {
 	p := s.parts
 	if s.tx.earlierTime != nil {
@@ -37,7 +37,8 @@ func (s *session) commitPartWithTime() (feature.NestedResult, error) {
 	return end, err
 }
 
-// partReadsClock reports whether the open part has read the clock, or may have because its log is incomplete.
+// partReadsClock reports whether the open part of a block has read the clock, or may have because its log is
+// incomplete.
 func (s *session) partReadsClock() bool {
 	switch {
 	case !s.srv.keeper.enabled, s.b == nil && s.tx.log == nil:
@@ -56,7 +57,7 @@ func (s *session) partReadsClock() bool {
 	return false
 }
 
-// forgetAskedTime drops the transaction's time, because a replay has another.
+// forgetAskedTime drops the transaction's time that Sluice asked the server for, because a replay has another.
 func (s *session) forgetAskedTime() {
 	s.tx.asked = queriedTxTime{}
 	if s.t.nestedTurn.asksTime {
@@ -64,7 +65,7 @@ func (s *session) forgetAskedTime() {
 	}
 }
 
-// fixQueryTimeInParts calls fixQueryTime if transactions may be committed in parts, else returns sql.
+// fixQueryTimeInParts calls fixQueryTime if transactions may be committed in parts. Otherwise it returns sql.
 func (s *session) fixQueryTimeInParts(q *simpleQuery, sql []byte) ([]byte, error) {
 	if !s.mayCommitInParts() {
 		return sql, nil
@@ -72,7 +73,7 @@ func (s *session) fixQueryTimeInParts(q *simpleQuery, sql []byte) ([]byte, error
 	return s.fixQueryTime(q, sql)
 }
 
-// adoptQueryTime sets the time of a block that a multi-statement query has begun to that of the query's earlier
+// adoptQueryTime gives the block that a multi-statement query has begun the transaction time of the query's earlier
 // statements.
 func (s *session) adoptQueryTime(timed *txtime.Time) {
 	if timed != nil && s.inBlock() {

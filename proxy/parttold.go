@@ -9,8 +9,8 @@ import (
 
 // This file has the warnings and errors that a client gets about a transaction committed in parts (parts.go).
 
-// partialCommitError returns the error that replaces a conflict if a part of the transaction is committed. To send the
-// whole transaction again would apply that part twice. For any other error it returns nil.
+// partialCommitError returns the error that replaces a conflict if a part of the transaction is committed. A client
+// that repeats the whole transaction would apply that part twice. For any other error it returns nil.
 func (s *session) partialCommitError(class retry.ResultClass, payload []byte) []byte {
 	if class != retry.Conflict {
 		return nil
@@ -21,8 +21,8 @@ func (s *session) partialCommitError(class retry.ResultClass, payload []byte) []
 	return nil
 }
 
-// committedStatements returns the committed statements that the client would send again. They are earlier parts of its
-// transaction, or earlier groups of a multi-statement query outside a block.
+// committedStatements returns the committed statements that the client would send again after a conflict: earlier parts
+// of its transaction, or earlier groups of a multi-statement query outside a block.
 func (s *session) committedStatements() *listing.Statements {
 	switch {
 	case s.hasCommittedStatements():
@@ -33,7 +33,8 @@ func (s *session) committedStatements() *listing.Statements {
 	return &listing.Statements{}
 }
 
-// retryHint returns the hint for a conflict, or "" if errPartialCommit has its own.
+// retryHint returns the hint that a conflict's error gets, or "" if errPartialCommit replaces the error with its own
+// hint.
 func (s *session) retryHint() string {
 	if s.committedStatements().IsEmpty() {
 		return retry.Hint
@@ -41,7 +42,8 @@ func (s *session) retryHint() string {
 	return ""
 }
 
-// replacePartialConflict is like partly for an error of Sluice's own, which it returns if no replacement is needed.
+// replacePartialConflict returns the error that replaces Sluice's own error e if e is a conflict and a part of the
+// transaction is committed. Otherwise it returns e.
 func (s *session) replacePartialConflict(e *wire.Error) *wire.Error {
 	if e.Code != retry.StateConflict {
 		return e
@@ -52,7 +54,7 @@ func (s *session) replacePartialConflict(e *wire.Error) *wire.Error {
 	return e
 }
 
-// partCommittedWarning is the warning for an early commit.
+// partCommittedWarning is the warning that Sluice has committed a part of the client's transaction early.
 func partCommittedWarning(l *listing.Statements) *wire.Error {
 	return &wire.Error{Code: "01000", Message: "a part of the transaction is committed, since DSQL takes one statement of DDL in a transaction",
 		Detail: "Committed: " + l.String() + ".", Hint: rewrite.InTransactionsKey + " says so. A ROLLBACK does not take that part back."}
@@ -67,13 +69,13 @@ func partsRemainWarning(l *listing.Statements) *wire.Error {
 // codePartialCommit replaces a conflict's SQLSTATE 40001 if a part of the transaction is committed.
 const codePartialCommit = "25000"
 
-// errPartialCommit replaces a conflict after an early commit.
+// errPartialCommit replaces a conflict's error after a part of the transaction was committed.
 func errPartialCommit(conflict *wire.Error, l *listing.Statements) *wire.Error {
 	return &wire.Error{Code: codePartialCommit, Message: "the rest of a transaction that is committed in part met a conflict: " + conflict.Message,
 		Detail: "Committed: " + l.String() + ".", Hint: "Do not send the whole transaction again: go on behind what is committed."}
 }
 
-// errDropsEarly refuses the early commit of a DROP.
+// errDropsEarly refuses to commit a DROP before the end of the client's transaction.
 func errDropsEarly(l *listing.Statements) *wire.Error {
 	return &wire.Error{Code: retry.StateUnsupported, Message: "the transaction drops what holds rows, and would be committed before its end",
 		Detail: "It holds: " + l.String() + ".", Hint: rewrite.DropsHint}

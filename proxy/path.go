@@ -17,7 +17,7 @@ import (
 // networkPath is the state of the network path to a peer.
 type networkPath struct {
 	limit time.Duration // how long the peer's host may delay an acknowledgement; 0: no limit
-	// since is the first of the latest looks at which an acknowledgement was missing and none had come.
+	// since is when a look first found an acknowledgement missing. Each acknowledgement that comes later resets it.
 	since time.Time
 }
 
@@ -34,16 +34,16 @@ func (p *networkPath) isDead(now time.Time, owed bool, last time.Duration) bool 
 	return now.Sub(p.since) >= p.limit
 }
 
-// isPeerDead calls dead for a connection's peer.
+// isPeerDead reports whether the host at the other end of a connection has not acknowledged sent data for the limit.
 func (p *networkPath) isPeerDead(conn rawconn.Conn) bool {
 	owed, last := conn.Unacked()
 	return p.isDead(time.Now(), owed, last)
 }
 
-// errDeadPath means that the backend's host has acknowledged nothing for longer than the limit.
+// errDeadPath means that the backend's host has acknowledged no sent data for longer than the limit.
 var errDeadPath = errors.New("the server's host has stopped acknowledging")
 
-// checkBackendPath returns a lostError if the backend's path is dead, else nil.
+// checkBackendPath returns a lostError if the backend's network path is dead, otherwise nil.
 func (s *session) checkBackendPath() error {
 	if s.b != nil && s.b.path.isPeerDead(s.b.src.Raw) {
 		return &lostError{err: errDeadPath}
@@ -52,9 +52,9 @@ func (s *session) checkBackendPath() error {
 }
 
 // checkBackendSilence returns a lostError if the backend has sent nothing for the configured limit although replies are
-// pending. Its host may acknowledge while its program is frozen. Nothing is sent again then, since the server may
-// continue. There is no limit during procedures and COPY, which take long. It is called when a read was woken, so the
-// limit is exceeded by at most two periods of the sweeper.
+// pending. A host may acknowledge data while its server is frozen. Such a turn is not replayed, since the server may
+// continue. Procedures and COPY have no limit, since they take long. Only woken reads make this check, so the limit is
+// exceeded by at most two periods of the sweeper.
 func (s *session) checkBackendSilence() error {
 	t, limit := s.t, s.srv.cfg.SilenceTimeout
 	switch {
@@ -68,17 +68,17 @@ func (s *session) checkBackendSilence() error {
 	return nil
 }
 
-// mayTakeLong reports whether a reply may take any time: that of a procedure or a COPY.
+// mayTakeLong reports whether a pending reply may take any time, because it answers a procedure or a COPY.
 func mayTakeLong(o pendingReply) bool {
 	return o.plan != nil && (o.plan.Pin == rewrite.PinProcedural ||
 		o.plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Copy != rewrite.NoCopy }))
 }
 
-// sweepState is what the sweeper stores about a session between its looks.
+// sweepState is what the sweeper, which checks all sessions periodically, stores about one session.
 type sweepState struct {
 	tick uint64      // the session's tick at the last look
 	path networkPath // to its client
-	// quiet counts consecutive looks at which the session could have been parked.
+	// quiet is the number of consecutive sweeps at which the session could have been parked (left without a goroutine).
 	quiet int
 }
 
@@ -94,8 +94,8 @@ func (srv *Server) closeDeadClient(s *session, seen *sweepState) {
 	}
 }
 
-// closeClient closes the connection of a session's client and wakes the session. It may be parked: the kernel does not
-// report a connection that was closed locally.
+// closeClient closes the connection of a session's client and wakes the session. The session may be parked, and the
+// kernel does not report a connection that was closed locally.
 func (srv *Server) closeClient(s *session) {
 	s.client.Raw.Close()
 	s.wake()

@@ -15,8 +15,8 @@ import (
 // acquireForSequences for sequences.
 
 // pinBackend keeps the session's backend until the session ends, because plan may leave state there. It is called
-// before the statement runs; if the statement leaves nothing, settle or handleErrorResponse removes the pin. The error,
-// for the client, says that too many sessions are pinned: the plan must not be sent.
+// before the statement runs. If the statement leaves nothing, the pin is removed at the end of the turn or at the
+// error. The error, for the client, says that too many sessions are pinned: the plan must not be sent.
 func (s *session) pinBackend(plan *rewrite.Plan) error {
 	why := plan.Pin
 	if why == rewrite.NoPin {
@@ -25,7 +25,7 @@ func (s *session) pinBackend(plan *rewrite.Plan) error {
 	s.foundState = false
 	s.sequences.ForgetOwnBackend() // the backend now holds more than sequence numbers
 	s.mapped.pathLost = s.mapped.pathLost && s.pinned || pinsHidingPath[why]
-	// A PREPARE remains when another statement of its Sync group fails.
+	// A PREPARE remains even if another statement of its Sync group fails. The pin must then remain.
 	nothing := pinLeavesNothing[why] || why == rewrite.PinAdvisory && s.srv.cfg.Kind != Postgres // DSQL refuses advisory locks
 	undone := len(plan.Statements) == 1 && nothing && (why != rewrite.PinPrepare || s.t.ended)
 	// A multi-statement query may leave something even if one of its statements fails.
@@ -52,19 +52,19 @@ func (srv *Server) reservePin() bool {
 	return false
 }
 
-// pinLeavesNothing lists the reasons for a pin whose statement leaves nothing if it fails, because the rollback removes
-// it. A session lock, for example, is not listed: the lock remains after an error.
+// pinLeavesNothing lists the reasons for a pin whose statement leaves nothing on the backend if it fails, because the
+// rollback removes everything. A session lock is not listed, since the lock remains after an error.
 var pinLeavesNothing = map[rewrite.PinReason]bool{rewrite.PinPrepare: true, rewrite.PinListen: true,
 	rewrite.PinHoldCursor: true, rewrite.PinTemp: true, rewrite.PinSetConfig: true, rewrite.PinRole: true}
 
-// unpinAfterError removes the pin if the error shows that the statement left nothing on the backend. head is the entry
-// that the error answers. In a block the session still keeps the backend until the block ends.
+// unpinAfterError removes the pin if the error shows that the statement left nothing on the backend. head is the
+// pending reply that the error answers. In a block the session still keeps the backend until the block ends.
 func (s *session) unpinAfterError(head *pendingReply, payload []byte) {
 	if !s.pinned || !s.t.freshPin && !s.t.unreadPin {
 		return
 	}
 	if s.t.unreadPin {
-		// A text that the server cannot parse either has left nothing on the backend.
+		// If the server cannot parse the text either, the text has left nothing on the backend.
 		if left := &s.t.left; left.TagCount() == 0 && isSyntaxErrorInUnparsed(head, payload) || isErrorOfStatement(payload) && left.LeavesNothing() {
 			s.unpin()
 		}
@@ -106,8 +106,8 @@ func (s *session) showsStatementNotRun(payload []byte) bool {
 		strings.HasPrefix(code, "42") && retry.ErrorField(payload, 'P') != nil && isErrorOfStatement(payload)
 }
 
-// isErrorOfStatement reports whether an error comes from the client's statement itself, not from a function that it
-// calls.
+// isErrorOfStatement reports whether a server's error comes from the client's statement itself, not from a function
+// that the statement calls.
 func isErrorOfStatement(payload []byte) bool {
 	return retry.ErrorField(payload, 'q') == nil && retry.ErrorField(payload, 'W') == nil
 }
@@ -128,7 +128,7 @@ func (s *session) unpinUnparsed() {
 	}
 }
 
-// unpin removes the pin that the current turn made.
+// unpin removes the pin that the current turn made, so that the session may return its backend.
 func (s *session) unpin() {
 	s.pinned, s.t.pinnedByTurn, s.t.freshPin, s.t.unreadPin = false, false, false, false
 	s.srv.pinned.Add(-1)
@@ -136,16 +136,16 @@ func (s *session) unpin() {
 
 // isSolePinStatement reports whether the plan's single statement pinned the session and leaves nothing if it fails. A
 // replay after OC001 is then possible: the statement has not run. State that earlier statements of the block left is
-// made again when the replay runs them.
+// made again when the replay runs these statements.
 func (s *session) isSolePinStatement(plan *rewrite.Plan) bool {
 	return s.pinned && (s.t.pinnedByTurn || s.tx.held) && len(plan.Statements) == 1 && pinLeavesNothing[plan.Pin]
 }
 
-// A lost backend or a data conflict is not replayed after a pin: the pinning statement may have run. Only OC001 proves
-// that it has not.
+// After a pin, a transaction is not replayed for a lost backend or a data conflict: the pinning statement may have run.
+// Only OC001 (a schema conflict) proves that the statement has not run.
 
-// unpinForReplay removes the pin of a statement that failed with OC001, before its replay. repin pins again when the
-// replay sends the statement.
+// unpinForReplay removes the pin of a statement that failed with OC001, before its replay. repinForReplay pins again
+// when the replay sends the statement.
 func (s *session) unpinForReplay() {
 	if s.tx.pins && s.pinned && !s.tx.held {
 		s.pinned, s.t.pinnedByTurn = false, false
@@ -161,8 +161,8 @@ func (s *session) repinForReplay(plan *rewrite.Plan) {
 	}
 }
 
-// forbidReplayAfterPin refuses a later replay, because a pinning statement has run and another attempt would not find
-// its state.
+// forbidReplayAfterPin refuses a later replay of the transaction, because a pinning statement has run. Another attempt
+// would not find the state that this statement left.
 func (s *session) forbidReplayAfterPin(plan *rewrite.Plan) {
 	if s.tx.pins && plan.Pin != rewrite.NoPin {
 		s.tx.pins = false
@@ -176,11 +176,12 @@ func (s *session) forbidReplayAfterPin(plan *rewrite.Plan) {
 // replaysOnlyForSchema reports whether only OC001, a change of the schema, allows a replay of the transaction.
 func (s *session) replaysOnlyForSchema() bool { return s.tx.pins || s.tx.held }
 
-// canReplayAnywhere reports whether the transaction may be replayed on any backend.
+// canReplayAnywhere reports whether the transaction may be replayed on any backend, not only on the session's pinned
+// one.
 func (s *session) canReplayAnywhere() bool { return s.tx.log.Replayable() && !s.tx.held }
 
-// hasPinnedBackend reports whether a pinned session still has its backend, before a replay there. Without the backend
-// the session ends.
+// hasPinnedBackend reports whether a pinned session still has its backend for a replay. Without the backend the session
+// ends.
 func (s *session) hasPinnedBackend() bool {
 	if s.tx.held && s.b == nil {
 		s.recordPinLoss()
@@ -189,9 +190,9 @@ func (s *session) hasPinnedBackend() bool {
 	return true
 }
 
-// keepPinAfterRefusal reports whether a session that was pinned before keeps its backend after a refused replay. after
-// is the status that the client is sent. If it is 'E', bringBackendToStatus opens a block on the backend and makes it
-// fail. Otherwise the session ends.
+// keepPinAfterRefusal reports whether a session that was pinned before the transaction keeps its backend after a
+// refused replay. after is the status that the client is sent. For 'E', bringBackendToStatus makes a block fail on the
+// backend. If it returns false, the session ends.
 func (s *session) keepPinAfterRefusal(after byte) bool {
 	if !s.tx.held || s.b == nil || s.state == replaying && s.applyEvent(resumed) != nil || s.state != busy {
 		return false
@@ -202,8 +203,8 @@ func (s *session) keepPinAfterRefusal(after byte) bool {
 	return s.bringBackendToStatus(after)
 }
 
-// pinForLeftState is like keepPinAfterRefusal, for a session whose functions left state on the backend during the
-// rolled back transaction. The session is then pinned. If it returns false, the backend was returned or lost.
+// pinForLeftState pins a session if its functions left state on the backend during the transaction that was rolled
+// back. after is the status that the client is sent. If it returns false, the backend was returned or lost.
 func (s *session) pinForLeftState(after byte) bool {
 	if s.b == nil || !s.srv.asksBehind || s.state == replaying && s.applyEvent(resumed) != nil || s.state != busy {
 		return false
@@ -212,8 +213,8 @@ func (s *session) pinForLeftState(after byte) bool {
 	return s.b != nil && s.pinned && s.bringBackendToStatus(after)
 }
 
-// bringBackendToStatus brings the backend, idle or in a failed block, to the status that the client is sent. For 'E' it
-// sends BEGIN and a statement that fails. It reports success.
+// bringBackendToStatus gives the backend, idle or in a failed block, the transaction status that the client is sent.
+// For 'E' it sends BEGIN and a statement that fails. It reports success.
 func (s *session) bringBackendToStatus(after byte) bool {
 	for _, step := range []struct {
 		in   byte
@@ -252,7 +253,7 @@ func (s *session) recordPinLoss() {
 	}
 }
 
-// pinLabels maps reasons for a pin to their names in metrics and log.
+// pinLabels maps the reasons for pinning a session to their names in metrics and log.
 var pinLabels = map[rewrite.PinReason]string{
 	rewrite.PinPrepare: metrics.PinPrepare, rewrite.PinListen: metrics.PinListen,
 	rewrite.PinHoldCursor: metrics.PinHoldCursor, rewrite.PinTemp: metrics.PinTemporary,

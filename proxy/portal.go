@@ -12,8 +12,8 @@ import (
 // This file records the portals of the current transaction and handles Close. Bind opens portals (bind.go), Execute and
 // Describe use them. The server has its own portals, under the same names.
 
-// portal is what Sluice records of a portal. The zero value is a portal that Sluice does not know; the server may have
-// it.
+// portal is what Sluice records of a portal. The zero value is a portal that Sluice does not know, but that the server
+// may have.
 type portal struct {
 	plan  *rewrite.Plan
 	local bool
@@ -26,7 +26,7 @@ type portal struct {
 	bound *batch.Params       // for running it in batches; nil: not possible
 	kept  *recordedAnswer     // the answer that Sluice stores for a replay; nil: none
 	// cursor is set if DECLARE opened the portal; nil: Bind did. declares is set if the portal is bound to a DECLARE
-	// statement, which Execute will carry out. See cursor.go.
+	// statement, which Execute will carry out (cursor.go).
 	cursor   *cursor
 	declares *boundDeclare
 	run      *cursorFetch    // of the copy that is about to run: the range of the FETCH or MOVE
@@ -44,8 +44,8 @@ type openPortals struct {
 	bytes   int // cost of the named portals
 }
 
-// longText is the length from which a text counts as part of its portal's cost. The client may close the statement
-// while the portal still holds the text.
+// longText is the length in bytes from which a text counts as part of its portal's memory. The client may close the
+// statement while the portal still holds the text.
 const longText = 8 << 10
 
 // memoryBytes returns the approximate memory in bytes of a portal with the given name.
@@ -66,7 +66,7 @@ func (p *portal) memoryBytes(name string) int {
 	return n
 }
 
-// put stores p under name, in place of another portal of that name.
+// put stores the portal p under name, and replaces another portal of that name.
 func (o *openPortals) put(name string, p portal) {
 	o.drop(name)
 	if o.portals == nil {
@@ -76,7 +76,7 @@ func (o *openPortals) put(name string, p portal) {
 	o.bytes += p.memoryBytes(name)
 }
 
-// drop removes the portal of that name, if there is one.
+// drop removes the named portal, if there is one.
 func (o *openPortals) drop(name string) {
 	if p, ok := o.portals[name]; ok {
 		o.bytes -= p.memoryBytes(name)
@@ -84,12 +84,12 @@ func (o *openPortals) drop(name string) {
 	}
 }
 
-// closePortals removes all portals at the end of their transaction.
+// closePortals removes all portals of the session at the end of their transaction.
 func (s *session) closePortals() { s.openPortals = openPortals{} }
 
 // recordPortal records a portal before its Bind is sent. The portal lives until the transaction ends. Errors are for
-// the client. If the name is in use and Sluice answers either portal, Sluice must refuse the second. Portals are also
-// limited in number and memory.
+// the client. If the name is in use, and Sluice itself answers one of the two portals, recordPortal refuses the second.
+// Portals are also limited in number and memory.
 func (s *session) recordPortal(name []byte, p portal) error {
 	s.tx.binds++
 	p.seq = s.tx.binds
@@ -118,7 +118,7 @@ func (s *session) recordPortal(name []byte, p portal) error {
 	return nil
 }
 
-// updatePortal updates a portal that recordPortal has recorded.
+// updatePortal replaces what Sluice knows of a portal that recordPortal has recorded.
 func (s *session) updatePortal(name []byte, p portal) {
 	if len(name) == 0 {
 		s.portal = p
@@ -134,7 +134,7 @@ func (s *session) setPortalPlan(name []byte, plan *rewrite.Plan) {
 	s.updatePortal(name, p)
 }
 
-// detachUnnamedPortals detaches portals from the statement in spare, which is about to be overwritten. Their
+// detachUnnamedPortals detaches portals from the unnamed statement, which is about to be overwritten. The portals'
 // descriptions must not be taken for those of the new statement.
 func (s *session) detachUnnamedPortals() {
 	if s.portal.stmt == &s.unnamedSlot {
@@ -148,7 +148,7 @@ func (s *session) detachUnnamedPortals() {
 	}
 }
 
-// freeUnnamed releases the text of an unnamed statement that was closed. It must be called between turns, since an
+// freeUnnamed releases the memory of an unnamed statement that was closed. It must be called between turns, since an
 // error within a turn may restore the statement.
 func (s *session) freeUnnamed() {
 	if s.unnamedSlot.tmpl != nil && s.unnamed != &s.unnamedSlot {
@@ -157,7 +157,7 @@ func (s *session) freeUnnamed() {
 	}
 }
 
-// findPortal returns the portal of that name, or the zero value.
+// findPortal returns the portal with the name, or the zero value.
 func (s *session) findPortal(name []byte) portal {
 	if len(name) == 0 {
 		return s.portal
@@ -165,8 +165,8 @@ func (s *session) findPortal(name []byte) portal {
 	return s.portals[string(name)]
 }
 
-// parseTarget parses a Describe or Close. what is 'S' for a statement or 'P' for a portal. message is "DESCRIBE" or
-// "CLOSE", for the error.
+// parseTarget parses a Describe or Close frame. what is 'S' for a statement or 'P' for a portal. message is "DESCRIBE"
+// or "CLOSE", for the error.
 func parseTarget(frame []byte, message string) (what byte, name []byte, err error) {
 	m := wire.NewBodyReader(frame[wire.HeaderLen:])
 	what, name = m.Byte(), m.String()
@@ -179,12 +179,12 @@ func parseTarget(frame []byte, message string) (what byte, name []byte, err erro
 	return what, name, nil
 }
 
-// maxDeferredCloses limits the Close frames that wait for a statement that runs at the Sync.
+// maxDeferredCloses limits the Close frames that wait for a statement deferred to the Sync (deferClose).
 const maxDeferredCloses = 100
 
-// deferClose defers a Close after the Execute of a statement that runs at the Sync. In one group, sqlx closes the
-// portal that it ran, and Postgrex the statement. The Close is answered after the statement, if the statement succeeds.
-// A portal that the server knows cannot be closed there.
+// deferClose defers a Close after the Execute of DDL that runs at the Sync. In the Execute's group, sqlx closes the
+// portal that ran, and Postgrex the statement. The Close is answered after the statement, if the statement succeeds. A
+// portal that the server knows cannot be closed there.
 func (s *session) deferClose(total int) error {
 	t := s.t
 	st := t.altering
@@ -213,7 +213,7 @@ func (s *session) deferClose(total int) error {
 	return nil
 }
 
-// runDeferredAlter runs the statement that was deferred to the Sync, then answers the Close frames after it.
+// runDeferredAlter runs the DDL that was deferred to the Sync, then answers the Close frames that followed the Execute.
 func (s *session) runDeferredAlter(st *rewrite.Statement, closing [][]byte) error {
 	if err := s.answerLocalStatement(st, false, false); err != nil {
 		return err
@@ -232,7 +232,7 @@ func (s *session) runDeferredAlter(st *rewrite.Statement, closing [][]byte) erro
 	return nil
 }
 
-// removePortal removes a portal that was closed.
+// removePortal removes a portal that the client has closed.
 func (s *session) removePortal(name []byte) {
 	if len(name) == 0 {
 		s.portal = portal{}
@@ -242,8 +242,8 @@ func (s *session) removePortal(name []byte) {
 }
 
 // handleClose closes a statement in Sluice alone, or a portal in both Sluice and the server. The backend keeps the
-// prepared statement for later Parses of the same text. An error before the Close restores the name (undoable). As in
-// PostgreSQL, closing a name that does not exist is no error.
+// prepared statement for later Parses of the same text. If an earlier frame fails, the statement's name is restored. As
+// in PostgreSQL, closing a name that does not exist is no error.
 func (s *session) handleClose(frame []byte) error {
 	what, name, err := parseTarget(frame, "CLOSE")
 	if err != nil {

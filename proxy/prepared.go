@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file holds prepared statements: templates, which all clients share (catalog), and each client's statements
-// (clientStatement). A backend has its own, serverStatements. A client's name is never sent to a server. templates.go
+// This file holds prepared statements: templates, which all clients share (templateCache), and each client's statements
+// (clientStatement). A backend has serverStatements of its own. A client's name is never sent to a server. templates.go
 // makes templates and prepares them on backends. schema.go decides how long remembered facts are valid.
 
 // statementTemplate is one statement text that clients prepare. All clients and backends share it. Its key is the SQL
@@ -25,47 +25,48 @@ type statementTemplate struct {
 	cost int    // approximate memory: see texts
 	oids string // the parameter types of the Parse frame, with their count
 	plan *rewrite.Plan
-	// parsing is the hash of the settings that affect parsing. names is the number of the snapshot by which the text's
-	// table names were resolved.
+	// parsing is the hash of the settings that affect parsing. names is the number of the schema snapshot by which the
+	// text's table names were resolved.
 	parsing settings.ParsingHashes
 	names   uint64
 	// plannerNumber is the number of the planner that the plan depends on (rewrite.Planner.Under). 0 is the configuration's
 	// planner, or means that all planners make the same plan.
 	plannerNumber uint64
-	// unshared: only one client uses the template. of is then the shared template of the same text, or nil. See
-	// reuseParsedStatement and unparsedTemplate.
+	// unshared means that only one client uses the template. sharedForm is then the shared template of the same text,
+	// or nil. See reuseParsedStatement and unparsedTemplate.
 	unshared      bool
 	sharedForm    *statementTemplate
 	optsOut       bool // a comment in the text asks for no replay
 	inserts       bool // it may be an INSERT ... RETURNING
 	mayShowTxTime bool // may return now() or the like, the time of its transaction
-	// split is set in the template of the two-statement form, whose prepared statement is the one that answers. splitForm
-	// is that template, in the one it was made from, once it exists.
+	// split is set in the template of a statement's two-statement form, whose prepared statement returns the client's
+	// answer. splitForm, in the original template, is the template of that form, once it exists.
 	split     *rewrite.SplitQuery
 	splitForm atomic.Pointer[statementTemplate]
-	// unsplitForm, in a template with split, is the one it was made from. Both texts are counted while whole exists.
+	// unsplitForm, in a template with split, is the template it was made from. The cost includes both texts.
 	unsplitForm *statementTemplate
-	// accepted is 1 + the epoch in which a backend last accepted the text; 0: never.
+	// accepted is 1 + the schema epoch in which a backend last accepted the text; 0: never.
 	accepted atomic.Uint64
-	// desc is the description that Sluice may send to any client; see publish.
+	// desc is the description of the statement that Sluice may send to any client; see publish.
 	desc   atomic.Pointer[statementDescription]
 	portal atomic.Pointer[statementDescription] // of a portal, as last sent to a client
 }
 
-// isLong reports whether the text is too long for the catalog, so that no other client shares the template.
+// isLong reports whether a statement's text is too long for the cache, so that no other client shares the template.
 func (t *statementTemplate) isLong() bool { return len(t.sql)+len(t.oids) > maxCachedText }
 
-// clientStatements holds a client's prepared statements. session embeds it.
+// clientStatements holds a client's prepared statements by name.
 type clientStatements struct {
 	stmts        map[string]*clientStatement
 	unnamed      *clientStatement
 	unnamedSlot  clientStatement    // the struct that unnamed usually points to
 	lastTemplate *statementTemplate // the template of the last Parse
-	// txParsing replaces the hashes of the settings while a transaction has changed them; zero otherwise.
+	// txParsing holds the hashes of the settings that affect parsing while a transaction has changed them; zero
+	// otherwise.
 	txParsing settings.ParsingHashes
 }
 
-// statementDescription is the server's answer to a Describe. Sessions share it. Only seen changes.
+// statementDescription is the server's answer to a Describe. Sessions share it. Only the field seen changes.
 type statementDescription struct {
 	epoch uint64
 	// seen is when the server last returned this description, or bound a statement described by it. Unit: nanoseconds since
@@ -74,11 +75,11 @@ type statementDescription struct {
 	frames []byte // ParameterDescription (not for a portal), then RowDescription or NoData
 }
 
-// columnSize is a RowDescription column's length in bytes without its name. Its fields are table (4), attribute (2),
-// type (4), size (2), modifier (4), format (2).
+// columnSize is the length in bytes of a column in a RowDescription, without its name. The column's fields are table
+// (4), attribute (2), type (4), size (2), modifier (4), format (2).
 const columnSize, columnType, columnFormat = 18, 6, 16
 
-// splitFrames returns the ParameterDescription (nil for a portal) and the RowDescription or NoData.
+// splitFrames returns a description's ParameterDescription (nil for a portal) and its RowDescription or NoData.
 func (d *statementDescription) splitFrames() (params, row []byte) {
 	if d.frames[0] != wire.ParameterDescription {
 		return nil, d.frames
@@ -87,7 +88,7 @@ func (d *statementDescription) splitFrames() (params, row []byte) {
 	return d.frames[:n], d.frames[n:]
 }
 
-// paramCount returns the number of the statement's parameters, or 0 for a portal's description.
+// paramCount returns the number of a described statement's parameters, or 0 for a portal's description.
 func (d *statementDescription) paramCount() int {
 	if params, _ := d.splitFrames(); params != nil {
 		return int(binary.BigEndian.Uint16(params[wire.HeaderLen:]))
@@ -132,8 +133,8 @@ func (d *statementDescription) isCompatible(other *statementDescription) bool {
 	return true
 }
 
-// templateCache holds the shared templates and the epoch, a counter of the schema changes that Sluice has noticed. When
-// full, it evicts the template whose last Parse is oldest. Clients may still use an evicted template.
+// templateCache holds the shared templates and the epoch, a counter of the schema changes that Sluice has noticed. A
+// full cache evicts the template whose last Parse is oldest. Clients may still use an evicted template.
 type templateCache struct {
 	epoch    atomic.Uint64
 	txEpochs atomic.Uint64 // see schema.go
@@ -146,22 +147,22 @@ type templateCache struct {
 	lru   *list.List // of *templateCacheEntry, the most recent first
 }
 
-// templateCacheEntry is an element of the list. The eviction needs the key.
+// templateCacheEntry is an element of the cache's list. The eviction needs the key.
 type templateCacheEntry struct {
 	key  string
 	tmpl *statementTemplate
 }
 
-// newTemplateCache returns an empty catalog for at most limit templates with a total cost of at most most bytes.
+// newTemplateCache returns an empty cache for at most limit templates with a total cost of at most most bytes.
 func newTemplateCache(limit, most int) *templateCache {
 	return &templateCache{limit: limit, most: most, m: map[string]*list.Element{}, lru: list.New()}
 }
 
-// isCacheable reports whether the text is short enough for the catalog.
+// isCacheable reports whether a statement's text and parameter types are short enough for the cache of templates.
 func isCacheable(sql, oids []byte) bool { return len(sql)+len(oids) <= maxCachedText }
 
-// templateKey appends a text's key to dst. oids begins with the number of types, so that different texts never share a
-// key.
+// templateKey appends the cache key of a statement's text to dst. oids begins with the number of types, so that
+// different texts never share a key.
 func templateKey(dst, sql, oids []byte, parsing settings.ParsingHashes, names, by uint64) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, parsing.All)
 	dst = binary.BigEndian.AppendUint64(dst, names)
@@ -171,7 +172,7 @@ func templateKey(dst, sql, oids []byte, parsing settings.ParsingHashes, names, b
 	return append(dst, sql...)
 }
 
-// find returns the template of a key, or nil. It does not retain key.
+// find returns the template for a cache key, or nil. It does not retain key.
 func (c *templateCache) find(key []byte) *statementTemplate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,7 +184,8 @@ func (c *templateCache) find(key []byte) *statementTemplate {
 	return e.Value.(*templateCacheEntry).tmpl
 }
 
-// add stores t and returns it. If another session has stored a template under key, add returns that one instead.
+// add stores the template t and returns it. If another session has stored a template under key, add returns that
+// template.
 func (c *templateCache) add(key []byte, t *statementTemplate) *statementTemplate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -201,7 +203,7 @@ func (c *templateCache) add(key []byte, t *statementTemplate) *statementTemplate
 	return t
 }
 
-// clear removes all templates.
+// clear removes all templates from the cache.
 func (c *templateCache) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -209,31 +211,31 @@ func (c *templateCache) clear() {
 	c.lru.Init()
 }
 
-// beginEpoch begins a new epoch after DDL, OC001 or a changed plan. Templates remain, but what was learned about them
-// in older epochs is no longer used.
+// beginEpoch begins a new schema epoch after DDL, OC001 or a changed plan. Templates remain, but descriptions and other
+// facts learned in older epochs are no longer used.
 func (c *templateCache) beginEpoch() { c.epoch.Add(1) }
 
 // clientStatement is one prepared statement under one of a client's names. The client's session owns it; portals and
 // the log refer to it.
 type clientStatement struct {
 	tmpl *statementTemplate
-	// cost is the memory of its text and of its longest description; columns is the description's share.
+	// cost is the memory of the statement's text and of its longest description; columns is the description's share.
 	cost, columns int32
-	// epoch is the epoch in which the client prepared the statement.
+	// epoch is the schema epoch in which the client prepared the statement.
 	epoch uint64
-	// names is the number of the latest snapshot for which the template's plan was checked; see replanByNames.
+	// names is the number of the latest schema snapshot for which the template's plan was checked (replanByNames).
 	names uint64
-	// described is the description that the client has received; nil: none.
+	// described is the description of the statement that the client has received; nil: none.
 	described *statementDescription
 	// known is the description that was valid when the client prepared the statement; nil: unknown.
 	known *statementDescription
-	// since is 1 + session.deliveries at the Parse, if Sluice answered it from memory; 0: the server answered.
+	// since is 1 + session.deliveries at the Parse, if Sluice answered the Parse from memory; 0: the server answered.
 	since uint64
-	// declares is the cursor that the statement declares, if tmpl is the cursor's query; else nil. optsOut: a comment
-	// before the query asks for no replay.
+	// declares is the cursor that the statement declares, if tmpl is the cursor's query; otherwise nil. optsOut means
+	// that a comment before the query asks for no replay.
 	declares *rewrite.CursorStatement
 	optsOut  bool
-	// listed: the statement has a name, and its cost is charged.
+	// listed means that the statement has a name, and that its cost is charged to the client's account.
 	listed bool
 }
 
@@ -245,7 +247,7 @@ func (s *session) findStatement(name []byte) *clientStatement {
 	return s.stmts[string(name)]
 }
 
-// setStatement stores the statement under the client's name. nil removes the name.
+// setStatement stores a prepared statement under the client's name. nil removes the name.
 func (s *session) setStatement(name string, st *clientStatement) {
 	switch {
 	case name == "":
@@ -266,8 +268,8 @@ func (s *session) setStatement(name string, st *clientStatement) {
 	}
 }
 
-// chargeStatement charges the client's account for a statement that gets a name, or credits it for one that loses its
-// name.
+// chargeStatement charges the client's account for a statement that gets a name, or credits the account for a statement
+// that loses its name.
 func (s *session) chargeStatement(name string, st *clientStatement, listed bool) {
 	sign := -1
 	if st.listed = listed; listed {
@@ -277,7 +279,7 @@ func (s *session) chargeStatement(name string, st *clientStatement, listed bool)
 	s.namesCharge.Set(&s.account, s.namesCharge.Bytes()+sign*(nameBytes+len(name)))
 }
 
-// recordDescription records the description that the client received, and charges its memory.
+// recordDescription records the description of a statement that the client received, and charges its memory.
 func (s *session) recordDescription(cs *clientStatement, d *statementDescription) {
 	cs.described = d
 	if more := d.memoryBytes() - int(cs.columns); more > 0 {
@@ -288,7 +290,7 @@ func (s *session) recordDescription(cs *clientStatement, d *statementDescription
 	}
 }
 
-// replaceStatements replaces all named statements by those of a map.
+// replaceStatements replaces all named statements of the client by those of stmts.
 func (s *session) replaceStatements(stmts map[string]*clientStatement) {
 	for name, st := range s.stmts {
 		s.chargeStatement(name, st, false)
@@ -300,7 +302,7 @@ func (s *session) replaceStatements(stmts map[string]*clientStatement) {
 }
 
 // destroyUnnamedStatement removes the unnamed statement after Sluice refused a Parse of a new one, as a server does. If
-// an earlier frame fails, the server would have skipped that Parse. Then the undo restores the statement.
+// an earlier frame fails, a server would have skipped that Parse. An undo then restores the statement.
 func (s *session) destroyUnnamedStatement() {
 	if s.unnamed != nil && !s.t.owed.empty() {
 		s.t.owed.addNameUndo("", s.unnamed)
@@ -308,8 +310,8 @@ func (s *session) destroyUnnamedStatement() {
 	s.unnamed = nil
 }
 
-// forgetStatements runs DEALLOCATE ALL, which leaves the unnamed statement. It does not change the old map, which a
-// localStateCopy may refer to.
+// forgetStatements forgets the client's named statements for DEALLOCATE ALL, but not the unnamed one. It does not
+// change the old map, which a localStateCopy may refer to.
 func (s *session) forgetStatements() { s.replaceStatements(nil) }
 
 // recordDeallocateAll forgets all prepared statements of the client and the backend, once the server has run DEALLOCATE

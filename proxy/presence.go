@@ -10,19 +10,20 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// This file finds out whether a client still waits for its turn's answer. The session's goroutine looks while its
-// backend takes long (attend), and watchClient while the session waits for something else. The client is not read
-// otherwise meanwhile.
+// This file finds out whether a client still waits for its turn's answer. The session's goroutine checks while its
+// backend takes long (checkClient), and watchClient while the session waits for something else. The client is not read
+// otherwise in that time.
 
 // clientState is the state of a client that is not being read, because its turn waits.
 type clientState uint8
 
 const (
-	// clientHere: the client may be waiting for its answer. It may have closed its half of the stream, or sent more frames.
+	// clientHere means that the client may be waiting for its answer. It may have closed its half of the stream, or
+	// sent more.
 	clientHere clientState = iota
-	// clientLeaving: the next frame it sent is Terminate.
+	// clientLeaving means that the next frame that the client sent is Terminate.
 	clientLeaving
-	// clientGone: the connection is broken.
+	// clientGone means that the connection to the client is broken.
 	clientGone
 )
 
@@ -31,11 +32,11 @@ const (
 // failure once.
 //
 // A closed connection looks like one whose client closed only its sending half. Such a client must get its answer, as
-// in PostgreSQL. Only a write tells them apart: see probe.
+// in PostgreSQL. Only a write shows whether the client is there (probeClient).
 func (s *session) readClientState() clientState {
 	c := &s.client
 	eof := c.Raw.Ended()
-	// Within a frame, data bytes could look like a Terminate.
+	// Within a frame of the client, data bytes could look like a Terminate frame, so no frame is searched there.
 	for !s.t.midClient {
 		if c.Buffered() > 0 {
 			if first, some := c.HasTerminate(); first {
@@ -57,7 +58,8 @@ func (s *session) readClientState() clientState {
 		}
 	}
 	s.clientBroken = s.clientBroken || c.Raw.Broken()
-	// While a client is in the middle of a frame that the backend does not take, its end of stream is behind unread bytes.
+	// While a client is in the middle of a frame that the backend does not take, its end of stream follows unread
+	// bytes.
 	if eof || s.t.isMidFrameProbeDue() {
 		s.clientBroken = s.clientBroken || s.probeClient() != nil
 	}
@@ -68,7 +70,7 @@ func (s *session) readClientState() clientState {
 }
 
 // hasClientLeft reports whether the client has left, between two steps of a statement. A client that has closed its
-// half is probed, and hasClientLeft waits a moment for the answer of its socket.
+// sending half is probed by a write, and hasClientLeft waits a moment for the answer of the client's host.
 func (s *session) hasClientLeft() bool {
 	before := s.probed
 	if s.readClientState() != clientHere {
@@ -81,8 +83,8 @@ func (s *session) hasClientLeft() bool {
 	return s.readClientState() != clientHere
 }
 
-// isMidFrameProbeDue reports, once every midFrameProbeEvery, that the client has been in the middle of a frame for that
-// long.
+// isMidFrameProbeDue reports whether the client has been in the middle of a frame for midFrameProbeEvery. After true,
+// the time starts again.
 func (t *turn) isMidFrameProbeDue() bool {
 	switch {
 	case !t.midClient:
@@ -97,8 +99,8 @@ func (t *turn) isMidFrameProbeDue() bool {
 }
 
 // readAhead reads more of what the client has sent, without moving unread bytes, so that slices of the current frame
-// remain valid. It resets the read deadline, except the one that cuts the session. 0 and nil mean that nothing has
-// arrived, or that there is no room.
+// remain valid. It resets the read deadline, except the deadline that cuts the session. The result 0, nil means that
+// nothing has arrived, or that there is no room.
 func (s *session) readAhead() (n int, err error) {
 	c := &s.client
 	if !c.EnsureRoom() {
@@ -127,12 +129,12 @@ func (s *session) readAhead() (n int, err error) {
 	return n, err
 }
 
-// frameProbe may be sent between any two frames and changes nothing for the client: integer_datetimes is "on" in every
-// server.
+// frameProbe is a frame that tests a client's connection and changes nothing for the client: integer_datetimes is "on"
+// in every server. It may be sent between any two frames.
 var frameProbe = wire.AppendStrings(nil, wire.ParameterStatus, "integer_datetimes", "on")
 
-// probeClient writes to a client that may have gone. If its socket is closed, the host answers with a reset, which the
-// next look sees.
+// probeClient writes to a client that may have gone. If the client's socket is closed, its host answers with a reset,
+// which the next readClientState sees.
 func (s *session) probeClient() error {
 	t := s.t
 	if t.rest > 0 || t.halfRowLost || time.Since(s.probed) < probeEvery {
@@ -149,18 +151,18 @@ func (s *session) probeClient() error {
 const (
 	probeEvery         = sweepEvery / 2
 	midFrameProbeEvery = 4 * sweepEvery
-	// probeAnswer is the wait for a probe's answer: a few round trips within a region.
+	// probeAnswer is how long Sluice waits for a reset after a probe of the client: a few round trips within a region.
 	probeAnswer = 20 * time.Millisecond
 )
 
 // mayCommitWithoutClient reports whether the turn may commit without another frame of the client. The server may
-// commit, or Sluice's own block, whose COMMIT Sluice sends at the end of the turn.
+// commit, or Sluice may send the COMMIT of its own block at the end of the turn.
 func (t *turn) mayCommitWithoutClient() bool {
 	return t.outcome.MayCommit() || t.ended && t.internalTx.on
 }
 
-// checkClient checks on the client while its turn waits long for the backend. pump calls it when a read was woken. If
-// the client is gone or has sent Terminate, attend returns an error that ends the session and stops the backend. After
+// checkClient checks on the client while its turn waits long for the backend, whenever a read was woken. If the client
+// is gone or has sent Terminate, checkClient returns an error that ends the session and stops the backend. After
 // Terminate, a turn that may commit continues for Config.CommitGrace.
 func (s *session) checkClient() error {
 	t := s.t

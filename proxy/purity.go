@@ -12,32 +12,36 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file asks the database whether texts that look like reads only read. sendQuery, bindOnBackend and others ask for
-// each of these texts (classifyRead). A replay of a read after a loss asks again (recheckReadPurity).
+// This file asks the database whether texts that look like reads only read (classifyRead). A replay of a read after a
+// lost backend asks again (recheckReadPurity).
 
 // A pinned session asks only in a READ ONLY transaction, where the answer decides whether the text runs. Elsewhere the
 // answer only decides about a replay, and a pinned session ends with its backend anyway.
+//
+// A text alone rarely shows that it only reads: a view, an operator or a cast may call a function that writes.
+// PostgreSQL prevents writes by functions that are not VOLATILE. If no user's VOLATILE function can be reached in these
+// ways, all texts that look like reads only read. readPurity stores the database's answer to that question.
 
 // A text alone rarely shows that it only reads: a view, an operator or a cast may call a function that writes.
 // PostgreSQL prevents writes by functions that are not VOLATILE. If no user's VOLATILE function can be reached in these
 // ways, all texts that look like reads only read. purity stores the database's answer to that question.
 type readPurity struct {
 	pace question.Schedule
-	// answer is 0 for none. Otherwise it is twice 1 + the schema's epoch, plus 1 if nothing may write. at is when the
-	// question was asked, in Unix nanoseconds.
+	// answer is 0 for none. Otherwise it is twice 1 + the schema's epoch, plus 1 if texts that look like reads write
+	// nothing. at is when the database was asked, in Unix nanoseconds.
 	answer atomic.Uint64
 	at     atomic.Int64
 }
 
-// purityAge is how long an answer is valid. A schema change that Sluice sees, or learns by OC001, ends it at once.
-// Other changes may go unnoticed for this long.
+// purityAge is how long the answer whether reads only read is valid. A schema change that Sluice sees, or learns by
+// OC001, ends the answer at once. Other changes may go unnoticed for this long.
 const purityAge = time.Minute
 
-// mostPurityAge is how long an answer is used if newer questions fail.
+// mostPurityAge is how long the answer whether reads only read is used if newer questions fail.
 const mostPurityAge = 2 * purityAge
 
-// recordFault records a failed question and returns the pause before the next. The old answer remains until it is too
-// old. changed: the server has reported another schema, so that the old answer is dropped.
+// recordFault records that asking the database failed, and returns the pause before the next question. The old answer
+// remains until it is too old. changed means that the server has reported another schema, which drops the old answer.
 func (p *readPurity) recordFault(now time.Time, changed bool) (pause time.Duration) {
 	pause = p.pace.RecordFault(now)
 	if changed || now.Add(pause).Sub(time.Unix(0, p.at.Load())) > mostPurityAge {
@@ -61,7 +65,7 @@ const selectIsPure = `SELECT NOT EXISTS (SELECT 1 FROM users p WHERE p.provolati
 // builtins are the schemas of the server's own functions.
 const builtins = `('pg_catalog', 'information_schema', 'sys')`
 
-// selectPurity is the complete query.
+// selectPurity is the complete query by which Sluice asks whether texts that look like reads only read.
 const selectPurity = `WITH users AS (SELECT p.* FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname NOT IN ` + builtins +
 	` AND p.prorettype NOT IN ('pg_catalog.trigger'::pg_catalog.regtype, 'pg_catalog.event_trigger'::pg_catalog.regtype)) ` + selectIsPure
 
@@ -99,14 +103,14 @@ func (s *session) classifyRead(plan *rewrite.Plan) (*rewrite.Plan, error) {
 }
 
 // recheckReadPurity asks the idle backend again whether texts that look like reads only read, since functions may have
-// changed. If the question fails, the answer is no. Errors are those of asking.
+// changed. If the question fails, the answer is no. Errors are as from askPurity.
 func (s *session) recheckReadPurity() (reads bool, err error) {
 	answered, err := s.askReadPurity(true)
 	return err == nil && answered && s.srv.readsArePure(), err
 }
 
 // askReadPurity asks the idle backend whether texts that look like reads only read, if that is unknown or anew is set.
-// answered means that the database has answered. Errors are those of asking.
+// answered means that the database has answered. Errors are as from askPurity.
 func (s *session) askReadPurity(anew bool) (answered bool, err error) {
 	err = s.runExchange(func(b *backend) (err error) {
 		answered, err = s.srv.askPurity(b, anew, s.t.deadline, s.checkInterruption)
@@ -120,16 +124,17 @@ func (srv *Server) readsArePure() bool {
 	return srv.purity.answer.Load() == (srv.catalog.epoch.Load()+1)<<1|1
 }
 
-// wasPure reports what the last answer says, though the schema may have changed: a block's own DDL has changed it.
+// wasPure reports whether the last answer was that reads only read. The schema may have changed since, by the block's
+// DDL.
 func (p *readPurity) wasPure() bool { return p.answer.Load()&1 == 1 }
 
-// isPurityKnown reports whether there is an answer for the current schema.
+// isPurityKnown reports whether the database has answered, for the current schema, whether reads only read.
 func (srv *Server) isPurityKnown() bool {
 	return srv.purity.answer.Load()>>1 == srv.catalog.epoch.Load()+1
 }
 
-// isPurityDue reports whether askPurity must ask: the answer is unknown or old, and the last question did not just
-// fail.
+// isPurityDue reports whether the database must be asked whether reads only read: the answer is unknown or old, and the
+// last question did not just fail.
 func (srv *Server) isPurityDue(now time.Time) bool {
 	p := &srv.purity
 	if srv.isPurityKnown() {
@@ -138,14 +143,14 @@ func (srv *Server) isPurityDue(now time.Time) bool {
 	return !p.pace.IsPausing(now)
 }
 
-// mostPurityTries limits repetitions of a question during which the schema changes. While four clients create and drop
-// tables all the time, ten tries failed twice in 300 reads.
+// mostPurityTries is how often Sluice repeats a question during which the schema changes. While four clients create and
+// drop tables all the time, ten tries failed twice in 300 reads.
 const mostPurityTries = 32
 
 // askPurity asks an idle backend whether a text that looks like a read may write, if that is unknown or anew is set.
-// The error is that of stop, which may be nil, or a lost backend. The answer is dropped if the schema changed while
-// asking. Other sessions use the known answer meanwhile. After a fault (question.Purity) it remains valid for a while.
-// answered means that the database has answered.
+// answered means that the database has answered. The error is that of stop, which may be nil, or a lost backend. The
+// answer is dropped if the schema changed while asking. Other sessions use the known answer meanwhile. After an error
+// of the server the known answer remains valid for a while.
 func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() error) (answered bool, err error) {
 	p := &srv.purity
 	if now := time.Now(); !anew && (!srv.isPurityDue(now) || srv.isPurityKnown() && !p.pace.Claim(now)) {
@@ -192,8 +197,8 @@ func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() er
 	return true, nil
 }
 
-// internalQuery returns the Query of a question that Sluice asks outside a transaction. On PostgreSQL it is protected
-// from the client's settings. On a cluster clients can set no timeout and create no operators.
+// internalQuery returns the Query frame of a question that Sluice asks outside a transaction. PostgreSQL's prefix
+// protects it from the client's settings. On a DSQL cluster clients can set no timeout and create no operators.
 func (srv *Server) internalQuery(sql string) []byte {
 	if srv.cfg.Kind == Postgres {
 		sql = question.PostgresPrefix + sql
@@ -214,5 +219,5 @@ func refusalError(refusal []byte) error {
 	return &serverRefusal{code: string(retry.ErrorField(refusal, 'C')), message: string(retry.ErrorField(refusal, 'M'))}
 }
 
-// errNoAnswer means that the server's answer did not fit the question.
+// errNoAnswer means that the server's answer did not fit the query that Sluice sent.
 var errNoAnswer = errors.New("the server answered something else than it was asked")

@@ -16,7 +16,8 @@ import (
 // settleRestoringSettings finds and restores the settings before the turn's ReadyForQuery. Until then the server's
 // values are in force.
 
-// trackResettingCalls marks the turn if a plan that is about to be sent may reset settings unseen.
+// trackResettingCalls marks the turn if a plan that is about to be sent may reset settings inside functions or the
+// like.
 func (s *session) trackResettingCalls(plan *rewrite.Plan) {
 	for i := range plan.Statements {
 		if st := &plan.Statements[i]; st.Leaves || st.Calls || st.Pin == rewrite.PinProcedural || st.Kind == rewrite.Unknown {
@@ -26,16 +27,15 @@ func (s *session) trackResettingCalls(plan *rewrite.Plan) {
 	}
 }
 
-// markSettingsReset marks the turn because the next statement may reset settings of the startup.
+// markSettingsReset marks the turn because the next statement may reset settings of the client's startup packet.
 func (s *session) markSettingsReset() {
 	if s.srv.cfg.Kind == Postgres && !s.dedicated && len(s.settings.Startup.SQL) > 0 {
 		s.t.resets, s.tx.resets = true, true
 	}
 }
 
-// mayHaveResetSettings reports whether settings of the startup may have been reset, after the turn's ReadyForQuery.
-// Parameters that the server reports show most cases. If the backend returns to the reservoir, its settings are reset
-// anyway.
+// mayHaveResetSettings reports, after the turn's ReadyForQuery, whether settings of the client's startup may have been
+// reset. Reported parameters show most resets. A backend that returns to the reservoir is reset anyway.
 func (s *session) mayHaveResetSettings() bool {
 	t, b := s.t, s.b
 	if s.dedicated || t.phase != phaseLive || s.tx.job.IsOpen() || t.batches != nil || !s.tx.resets || b.status == 'E' || b.status == 'T' && !t.resets {
@@ -54,8 +54,8 @@ func (s *session) mayHaveResetSettings() bool {
 	return false
 }
 
-// findResetSettings returns the startup's settings whose values come from no SET of this session. For a setting
-// restored in the block that has ended, it compares values. For one that pg_settings lacks, it checks for an empty
+// findResetSettings returns the startup's settings whose values come from no SET of this session. It compares values
+// for a setting that Sluice restored in the ended block. For a setting that pg_settings lacks, it checks for an empty
 // value. refusal is the server's error.
 func (s *session) findResetSettings() (names []string, refusal []byte, err error) {
 	if !s.finishBackendWrite(exchangeTimeout) || !s.waitOutCancel() {
@@ -152,8 +152,8 @@ func (s *session) settleRestoringSettings() error {
 	return s.sendOrWithhold(wire.AppendReadyForQuery(s.appendParameterStatus(nil, status), status))
 }
 
-// restoreSettingsInBlock restores startup values by SET LOCAL for the rest of the block. The end of the block shows
-// whether the reset was to last longer.
+// restoreSettingsInBlock restores startup values of the settings names by SET LOCAL for the rest of the block. The end
+// of the block shows whether the reset was to last longer.
 func (s *session) restoreSettingsInBlock(names []string) (refusal []byte, err error) {
 	var sets []rewrite.SettingChange
 	var sql strings.Builder
@@ -178,9 +178,9 @@ func (s *session) restoreSettingsInBlock(names []string) (refusal []byte, err er
 	return nil, nil
 }
 
-// adoptResetSettings makes resets that a committed transaction has left the client's own. The backend gets the startup
-// values before the next statement. If the resets are unknown, the session ends after the turn, and no other gets its
-// backend.
+// adoptResetSettings makes the resets that functions of a committed transaction have left the client's own. The backend
+// gets the startup values before the next statement. If the resets are unknown, the session ends after the turn, and no
+// other session gets its backend.
 func (s *session) adoptResetSettings(names []string, known bool) {
 	b := s.b
 	if !known {

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// How a simple Query travels from its text to the frame that the server gets. planQuery plans the text and may answer
-// it locally. queryRefusal refuses, admitQuery waits and gets a backend, sendQuery sends. handle calls query.
+// This file takes a simple Query from its text to the frame that the server gets. planQuery plans the text and may
+// answer it locally. queryRefusal refuses texts, admitQuery gets a backend, and sendQuery sends.
 
 // simpleQuery is a client's simple Query while Sluice works on it. Each step may replace the plan and the frame,
 // because the server may get other SQL than the client wrote.
@@ -32,7 +32,7 @@ func (q *simpleQuery) sql() []byte {
 	return q.frame[wire.HeaderLen : len(q.frame)-1]
 }
 
-// handleQuery handles a simple Query message of total bytes, header included, and ends the turn. With nil the turn has
+// handleQuery handles a simple Query message of total bytes, header included, and ends the turn. After nil the turn has
 // settled, or the client has its error and the complete answer. A message longer than MaxStatementBytes is forwarded
 // unread.
 func (s *session) handleQuery(total int) error {
@@ -77,10 +77,10 @@ func (s *session) dropUnnamedStatement() {
 	s.portal = portal{}
 }
 
-// runQuery gets a backend for a planned text and sends the text. Like query, it ends the turn.
+// runQuery gets a backend for a planned text and sends the text. Like handleQuery, it ends the turn.
 func (s *session) runQuery(q *simpleQuery) error {
 	err := s.queryRefusal(q)
-	// lasts needs the plan while the session waits for a backend.
+	// The statement timeout and the like need the plan while the session waits for a backend.
 	s.t.plan = q.plan
 	if err == nil {
 		err = s.admitQuery(q)
@@ -141,7 +141,7 @@ func (s *session) planQuery(q *simpleQuery) (done bool, err error) {
 	if err := s.checkSettingsMemory(q.plan); err != nil {
 		return false, err
 	}
-	// The opt-out comment also counts in a statement that Sluice answers locally, such as BEGIN.
+	// The comment that turns replay off also counts in a statement that Sluice answers locally, such as BEGIN.
 	s.optOutOfReplay(s.srv.replays != nil && (s.t.optsOut || retry.HasNoRetryComment(sql)))
 	if err := s.checkReadOnly(q.plan); err != nil {
 		return false, err
@@ -219,7 +219,7 @@ func (s *session) queryRefusal(q *simpleQuery) error {
 }
 
 // admitQuery waits at the gate and then gets a backend for the text. A transaction that begins holds no backend while
-// it waits at the gate. With an error the text must not be sent; admit lists the errors.
+// it waits at the gate. With an error the text must not be sent; admitPlan lists the errors.
 func (s *session) admitQuery(q *simpleQuery) error {
 	s.trackOperationName(q.plan)
 	if q.frame != nil && s.srv.replays != nil {
@@ -264,7 +264,7 @@ func (s *session) replanQuery(q *simpleQuery) (err error) {
 }
 
 // replanAndAdmit plans the text again by the newest schema and gets a backend for the new plan. A table name may now
-// mean another table. Errors, and a turn that has settled, are as for replanQuery.
+// mean another table. Errors are as from replanQuery, which may also have settled the turn.
 func (s *session) replanAndAdmit(q *simpleQuery) error {
 	if err := s.replanQuery(q); err != nil || s.t.settled {
 		return err
@@ -278,8 +278,8 @@ func (s *session) replanAndAdmit(q *simpleQuery) error {
 }
 
 // classifyQuery returns the plan of the text as classified on its backend. It plans again while the schema on that
-// backend is newer than the plan. A text too long to read has no names, so the schema does not matter. Errors, and a
-// turn that has settled, are as for replanQuery.
+// backend is newer than the plan. A text too long to read has no names, so the schema does not matter. Errors are as
+// from replanQuery, which may also have settled the turn.
 func (s *session) classifyQuery(q *simpleQuery) (*rewrite.Plan, error) {
 	for try := 0; ; try++ {
 		plan, err := s.classifyRead(q.plan)
@@ -301,9 +301,9 @@ func (s *session) classifyQuery(q *simpleQuery) (*rewrite.Plan, error) {
 	}
 }
 
-// sendQuery sends the text, rewritten if the plan says so, and relays the answer. With nil the turn has settled. The
-// caller has assigned a backend. The pending reply, the log entry and the outcome are recorded before the write. So
-// even a failed write leaves a record of what may have happened.
+// sendQuery sends the text of a Query, rewritten if the plan says so, and relays the answer. After nil the turn has
+// settled. The caller has assigned a backend. The pending reply, the log entry and the outcome are recorded before the
+// write. So even a failed write leaves a record of what may have happened.
 func (s *session) sendQuery(q *simpleQuery) error {
 	t := s.t
 	plan, err := s.classifyQuery(q)
@@ -319,7 +319,7 @@ func (s *session) sendQuery(q *simpleQuery) error {
 	o := s.pushStatementReply(wire.Query, plan)
 	s.setScriptReply(o, t.script)
 	o.shift = t.shift
-	// After a statement in a block, currval and lastval depend on the block's texts, so that the text is recorded.
+	// currval and lastval depend on the texts that ran before in a block. The text is therefore recorded.
 	if h := &s.b.sequences.History; q.frame != nil && plan.Kind == rewrite.Write && s.inBlock() {
 		h.RecordQuery(q.sql())
 	} else {

@@ -8,11 +8,11 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// The pause, the gate and a backend for the next attempt of a replay.
+// This file waits for the pause, the gate and a backend before the next attempt of a replay.
 
-// reacquireBackend waits for the pause, waits at the gate if other transactions want the same rows, and gets an idle
-// backend with the session's settings. If no attempt is to be made, t.refusal has the reason and the error is nil. An
-// error ends the session.
+// reacquireBackend waits for a replay's pause, waits at the gate if other transactions want the same rows, and gets an
+// idle backend with the session's settings. If no attempt is to be made, t.refusal has the reason and the error is nil.
+// An error ends the session.
 func (s *session) reacquireBackend() error {
 	t, r := s.t, s.srv.replays
 	if err := s.applyEvent(conflictMet); err != nil {
@@ -56,11 +56,11 @@ func (s *session) reacquireBackend() error {
 	return nil
 }
 
-// reborrowBackend gets a backend with the session's settings. A backend that the session still has needs no settings.
-// again is false if no attempt is to be made; t.refusal has the reason then.
+// reborrowBackend gets a backend with the session's settings for a replay. A backend that the session still has needs
+// no settings. again is false if no attempt is to be made; t.refusal then has the reason.
 func (s *session) reborrowBackend() (again bool, err error) { return s.reborrowWith(s.borrowBackend) }
 
-// reborrowWith does what reborrowBackend does, with another function to borrow.
+// reborrowWith does what reborrowBackend does, and calls borrow to get a backend.
 func (s *session) reborrowWith(borrow func() (*reservoir.Conn, error)) (again bool, err error) {
 	t := s.t
 	for s.b == nil {
@@ -107,7 +107,7 @@ func (s *session) recordNoReplay(err error) error {
 }
 
 // rollBackOrDrop ends the transaction on the backend, or drops the backend. It returns a cancel or timeout that arrived
-// meanwhile, and clears it. exchange makes the round trip: either one that a cancel ends, or one that runs to its end.
+// meanwhile, and clears it. exchange makes the round trip, which a cancel may end or not.
 func (s *session) rollBackOrDrop(exchange func([]byte) ([]byte, error)) (stop error) {
 	if s.b.status != 'I' {
 		refusal, err := exchange(wire.AppendStrings(nil, wire.Query, "ROLLBACK"))

@@ -6,11 +6,11 @@ import (
 )
 
 // A text is planned as UTF-8 with standard_conforming_strings on. If the server would read the text differently, a
-// statement could be hidden from the plan, so that such a text is not parsed at all. The server reports both settings.
-// Before a session has a backend, the session's settings and the last dialled backend decide.
+// statement could be hidden from the plan, so that such a text is not parsed at all. The server reports client_encoding
+// and standard_conforming_strings. Without a backend, the session's settings and the last dialled backend decide.
 
-// planNextText returns the plan of the next text for the server. It is an Unread plan if the server may read the text
-// differently. Without an error it is never nil. An error is that of names.
+// planNextText returns the plan of the next text for the server, never nil without an error. If the server may read the
+// text differently, the plan is that of unparsed text. An error is for the client, or ends the session.
 func (s *session) planNextText(sql []byte) (*rewrite.Plan, error) {
 	if err := s.refuseUnmapped(sql); err != nil {
 		return nil, err
@@ -26,8 +26,8 @@ func (s *session) planNextText(sql []byte) (*rewrite.Plan, error) {
 	return plan, err
 }
 
-// unparsedTemplate returns a template for a text that is not parsed. It is not shared, since another client's server
-// may read the text differently.
+// unparsedTemplate returns a template for a text that Sluice does not parse. The template is not shared, since another
+// client's server may read the text differently.
 func (s *session) unparsedTemplate(sql, oids []byte) (*statementTemplate, error) {
 	names, err := s.namesForNextText()
 	if err != nil {
@@ -38,8 +38,8 @@ func (s *session) unparsedTemplate(sql, oids []byte) (*statementTemplate, error)
 	return t, planRefusal(t.plan)
 }
 
-// textReadingMode returns how the server will read the session's next text. In a turn that may have changed this, it
-// returns the worst case.
+// textReadingMode returns how the server will read the session's next text (encoding, backslashes). In a turn that may
+// have changed this, it returns the worst case.
 func (s *session) textReadingMode() rewrite.ReadingMode {
 	switch {
 	case s.t.rereads:
@@ -62,7 +62,7 @@ func (srv *Server) recordReadingMode(usual rewrite.ReadingMode) {
 	}
 }
 
-// readingModeOf returns how a server reads texts that reports params when it is dialled.
+// readingModeOf returns how a server reads texts (encoding, backslashes). params are the parameters that it reported.
 func readingModeOf(params map[string]string) (r rewrite.ReadingMode) {
 	for name, value := range params {
 		r |= rewrite.ReadingModeFor(name, value)
@@ -83,7 +83,8 @@ func (b *backend) updateReadingMode(name, value string) {
 	b.reading |= rewrite.ReadingModeFor(name, value)
 }
 
-// errOtherReading refuses a statement that must be prepared on another backend but would mean something else there.
+// errOtherReading refuses a statement that must be prepared on another backend but would mean something different
+// there.
 var errOtherReading = &wire.Error{Code: "0A000", Message: "cannot prepare a statement again under another client_encoding",
 	Detail: "The session's settings were changed since the client prepared it, and its text may mean something else under them.",
 	Hint:   "Prepare it again behind the change."}

@@ -12,10 +12,10 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// When a session loads the schema, by which backend, and how long it waits. mapnames.go uses the names.
+// This file decides when a session loads the schema, by which backend, and how long the session waits.
 
 // schemaLoadCause returns why the schema must be loaded before the session's next text is planned, or "" if the
-// snapshot is new enough.
+// snapshot of the schema is new enough.
 func (s *session) schemaLoadCause() string {
 	cause := s.srv.schemaLoadCause()
 	// After an error the schema is loaded only after a pause, but a backend that knows a newer schema loads it now.
@@ -25,8 +25,8 @@ func (s *session) schemaLoadCause() string {
 	return cause
 }
 
-// loadSchemaIfDue loads the schema if that is due. Without an error the snapshot is new enough. In a block it may be
-// older than the last change, which the block's backend has not seen either.
+// loadSchemaIfDue loads the schema if that is due. Without an error the snapshot is new enough. In a block the snapshot
+// may be older than the last change, which the block's backend has not seen either.
 func (s *session) loadSchemaIfDue() error {
 	for range 2 { // a load in progress may have begun before the change
 		cause := s.schemaLoadCause()
@@ -80,9 +80,9 @@ func (s *session) canQueryBackend() bool {
 	return s.b.status == 'I' && !s.b.groupOpen && !s.t.touched && s.t.owed.empty()
 }
 
-// loadByOwnBackend loads the schema by the session's own idle backend; exchange makes the round trip. Of sessions that
-// do so at the same time, one loads for all. For the others mine is false, since their backends may know a newer
-// schema.
+// loadByOwnBackend loads the schema by the session's own idle backend; exchange makes the round trip. If several
+// sessions do so at the same time, one loads for all. The other sessions get mine false, since their backends may know
+// a newer schema.
 func (s *session) loadByOwnBackend(cause string, exchange func(msg []byte, row func([]byte)) ([]byte, error)) (mine bool, err error) {
 	r, mine := s.srv.keeper.beginOwnLoad(cause)
 	for range mostCatalogTries {
@@ -122,9 +122,10 @@ func (s *session) loadByOwnBackend(cause string, exchange func(msg []byte, row f
 	return true, &lostError{err: err}
 }
 
-// refreshSchema loads the schema by the session's idle backend if that backend may know a newer one than the snapshot.
-// So no text planned by an older schema is sent there. erred means that a server did not know a name. Call it when the
-// session gets a backend, and before a replay. An error is one of s.exchangeInTurn or errSchemaNotRead.
+// refreshSchema loads the schema by the session's idle backend if that backend may know a newer schema than the
+// snapshot. So no text planned by an older schema is sent there. erred means that a server did not know a name. Call
+// refreshSchema when the session gets a backend, and before a replay. Errors are as from exchangeInTurn, or
+// errSchemaNotRead.
 func (s *session) refreshSchema(erred bool) error {
 	if !s.srv.keeper.enabled || s.dedicated || s.srv.keeper.current.Load() == nil { // no text was planned by a schema
 		return nil
@@ -154,7 +155,7 @@ func (s *session) refreshSchema(erred bool) error {
 	}
 }
 
-// mustReplan reports whether a text must be planned again before it is sent. It must if an earlier query of Sluice's
+// mustReplan reports whether a text must be planned again before it is sent. That is so if an earlier query of Sluice's
 // own got the error that the backend's catalog was out of date: the server reports that only once, and would then run
 // the old plan. try counts the plans so far. An error is for the client: part of the turn was sent, or the schema
 // changes too often.
@@ -168,14 +169,14 @@ func (s *session) mustReplan(try int) (bool, error) {
 	return true, nil
 }
 
-// isPlanStale reports whether the schema has changed since the current text was planned, which the session's new
-// backend has shown.
+// isPlanStale reports whether the schema has changed since the current text was planned. The session's new backend has
+// shown the change.
 func (s *session) isPlanStale() bool {
 	return s.mapped.planned != nil && s.mapped.planned.Schema() != s.srv.keeper.current.Load().Schema
 }
 
 // awaitSchemaLoad waits up to schemaWait for another session's load. A session with a backend waits only
-// schemaWaitInBlock, and longer while a query of a load is running: a load without a backend may be waiting for this
+// schemaWaitInBlock, or longer while a load's query is running. A load without a backend may be waiting for this
 // session's. A cancel, a timeout and the client's end stop the wait. The error is for the client, or ends the session.
 func (s *session) awaitSchemaLoad(r *pendingSchemaLoad) error {
 	end := time.Now().Add(schemaWait)
@@ -209,7 +210,7 @@ func (s *session) awaitSchemaLoad(r *pendingSchemaLoad) error {
 	return wrapSchemaError(err)
 }
 
-// wrapSchemaError returns the session's error for a load, or a wait for one, that ended with err.
+// wrapSchemaError returns the session's error after a load of the schema, or a wait for a load, has ended with err.
 func wrapSchemaError(err error) error {
 	if err == nil || isInterruption(err) || err == errClientGone {
 		return err
@@ -222,8 +223,8 @@ var (
 	errReaderLeft = errors.New("whoever read them was stopped, or lost its backend")
 )
 
-// lateLoadCause returns why a load has not ended for a session that has waited since began: no backend was free, or the
-// server has not answered.
+// lateLoadCause returns why a load of the schema has not ended for a session that has waited since began: no backend
+// was free, or the server has not answered.
 func (srv *Server) lateLoadCause(began time.Time) error {
 	if srv.keeper.pendingLoads.Load() == 0 {
 		return srv.backends.EmptyReason(began)
@@ -231,7 +232,7 @@ func (srv *Server) lateLoadCause(began time.Time) error {
 	return errSchemaLate
 }
 
-// schemaUnreadMessage is the message of errSchemaNotRead, which isSchemaUnread compares.
+// schemaUnreadMessage is the message of errSchemaNotRead, by which isSchemaUnread recognizes that error.
 const schemaUnreadMessage = "the relations of the database could not be read"
 
 // errSchemaNotRead refuses a text because Sluice does not know which relations its names refer to.
@@ -247,13 +248,13 @@ func errSchemaNotRead(cause error) *wire.Error {
 	return e
 }
 
-// isRefusedSchemaLoad reports whether err is an errSchemaNotRead that a server's refusal has caused.
+// isRefusedSchemaLoad reports whether err says that the schema is unknown because the server refused to return it.
 func isRefusedSchemaLoad(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	return ok && e.Message == schemaUnreadMessage && strings.HasPrefix(e.Detail, serverSaid)
 }
 
-// isSchemaUnread reports whether err is an errSchemaNotRead.
+// isSchemaUnread reports whether err is an errSchemaNotRead: Sluice could not load the schema.
 func isSchemaUnread(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	return ok && e.Message == schemaUnreadMessage

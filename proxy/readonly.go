@@ -11,14 +11,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// default_transaction_read_only on a server that does not know this setting. Package settings holds its value. As in
-// PostgreSQL, the value at the start of a transaction counts: session.runTurn reads it, and resetAccessMode after a
-// COMMIT in the middle of a turn.
+// This file emulates default_transaction_read_only on a server that does not know this setting. As in PostgreSQL, the
+// value at the start of a transaction counts: session.runTurn reads it, and resetAccessMode after a COMMIT in the
+// middle of a turn.
 //
-//	BEGIN              is sent as BEGIN READ ONLY, unless it says READ WRITE; the server then refuses writes
-//	outside a block    Sluice judges by the SQL. A write gets PostgreSQL's error 25006, in a multi-statement query
-//	                   at its place. A statement that may write, by a function, is refused with 0A000
-//	SHOW transaction_read_only   is answered by Sluice outside a block
+// 	BEGIN              is sent as BEGIN READ ONLY, unless it says READ WRITE; the server then refuses writes
+// 	outside a block    Sluice judges by the SQL. A write gets PostgreSQL's error 25006, in a multi-statement query
+// 	                   at its place. A statement that may write, by a function, is refused with 0A000
+// 	SHOW transaction_read_only   is answered by Sluice outside a block
 //
 // 25006 precedes errors about names, which only the server knows. For an unknown table PostgreSQL would return 42P01.
 
@@ -36,10 +36,10 @@ const codeReadOnly = "25006"
 
 const transactionReadOnly = "transaction_read_only"
 
-// A turn's mode is set where a transaction may begin, and read for each statement outside a block.
+// The field mode of a turn is set where a transaction may begin, and read for each statement outside a block.
 
-// nextAccessMode returns the mode of a transaction that begins now. It is readWrite for a server that knows the
-// setting: kind postgres, or a dedicated backend.
+// nextAccessMode returns the access mode of a transaction that begins now. It is readWrite for a server that knows
+// default_transaction_read_only: kind postgres, or a dedicated backend.
 func (s *session) nextAccessMode() accessMode {
 	switch {
 	case s.dedicated || s.srv.cfg.Kind != DSQL:
@@ -51,11 +51,11 @@ func (s *session) nextAccessMode() accessMode {
 	return readWrite
 }
 
-// resetAccessMode sets the turn's mode again after a transaction has ended in the turn.
+// resetAccessMode sets the turn's access mode again after a transaction has ended in the turn.
 func (s *session) resetAccessMode() { s.t.mode = s.nextAccessMode() }
 
-// mustBeginReadOnly reports whether a BEGIN is sent as BEGIN READ ONLY. Inside a block it is not, because a second
-// BEGIN does not change the mode, as in PostgreSQL.
+// mustBeginReadOnly reports whether a BEGIN is sent as BEGIN READ ONLY. Inside a block a second BEGIN does not change
+// the access mode, as in PostgreSQL.
 func (s *session) mustBeginReadOnly(tx *rewrite.TxControl) bool {
 	return s.t.mode == readOnly && lacksAccessMode(tx) && !s.inBlock()
 }
@@ -65,7 +65,7 @@ func lacksAccessMode(tx *rewrite.TxControl) bool {
 	return tx.Verb == rewrite.Begin && !tx.ReadOnly && !tx.ReadWrite
 }
 
-// beginReadOnlySQL returns a BEGIN as BEGIN READ ONLY. In a multi-statement query division.begin does this.
+// beginReadOnlySQL returns the text BEGIN READ ONLY for a BEGIN that is a single statement.
 func beginReadOnlySQL(st *rewrite.Statement, sql []byte) string {
 	return beginWithModeSQL(st, sql, &st.Tx, "READ ONLY")
 }
@@ -87,7 +87,7 @@ func beginWithModeSQL(st *rewrite.Statement, sql []byte, tx *rewrite.TxControl, 
 }
 
 // bindBeginReadOnly replaces the statement of a Bind of BEGIN by BEGIN READ ONLY, if the BEGIN is sent at once. The
-// server has the client's text as it was parsed, so that the new text is prepared. The client's own prepared name stays
+// server has parsed the client's text, so that the new text is prepared. The client's own prepared name stays
 // unchanged. For other statements it does nothing. An error is for the client.
 func (s *session) bindBeginReadOnly(b *pendingBind) error {
 	if !s.t.beginReadOnly {
@@ -111,8 +111,8 @@ func (s *session) bindBeginReadOnly(b *pendingBind) error {
 }
 
 // checkReadOnly returns the error of a text that may write outside a block in a READ ONLY transaction, or nil.
-// hiddenWriteError checks reads that write according to the schema. In a multi-statement query the refused statement
-// fails at its place (denied), and no later one runs.
+// hiddenWriteError checks reads that write according to the schema. In a multi-statement query only the refused
+// statement fails (turn.denied), and no later statement runs.
 func (s *session) checkReadOnly(plan *rewrite.Plan) error {
 	if s.dedicated || s.srv.cfg.Kind != DSQL {
 		return nil
@@ -131,7 +131,8 @@ func (s *session) checkReadOnly(plan *rewrite.Plan) error {
 	return j.checkAll(plan.Statements)
 }
 
-// checkAll judges the statements of a text. In a multi-statement query the first refused one fails at its place.
+// checkAll checks the statements of a text for writes in a READ ONLY transaction. In a multi-statement query the first
+// refused statement fails, after the earlier statements have run.
 func (j *readOnlyCheck) checkAll(statements []rewrite.Statement) error {
 	several := len(statements) > 1
 	for i := range statements {
@@ -147,8 +148,8 @@ func (j *readOnlyCheck) checkAll(statements []rewrite.Statement) error {
 	return nil
 }
 
-// readOnlyCheck follows a session through a text, as division does. mode is the mode of a transaction outside a block.
-// first means that the statement is the first of its transaction.
+// readOnlyCheck follows the session's block through the statements of a text. mode is the access mode of a transaction
+// outside a block. first means that the statement is the first of its transaction.
 type readOnlyCheck struct {
 	s       *session
 	mode    accessMode
@@ -158,8 +159,8 @@ type readOnlyCheck struct {
 	unknown bool // a transaction has ended after such a change, so that the next mode is unknown
 }
 
-// checkStatement returns the error of one statement, or nil. several means a multi-statement query. No statement after
-// a failed one runs.
+// checkStatement returns the error of one statement in a READ ONLY transaction, or nil. several means a multi-statement
+// query. After a failed statement no other statement runs.
 func (j *readOnlyCheck) checkStatement(st *rewrite.Statement, several bool) *wire.Error {
 	if j.unknown {
 		return errModeInString
@@ -183,7 +184,7 @@ func (j *readOnlyCheck) checkStatement(st *rewrite.Statement, several bool) *wir
 	return err
 }
 
-// checkBegin does what judge does, for a BEGIN. READ WRITE after other statements is too late, as in PostgreSQL.
+// checkBegin returns the error of a BEGIN, or nil. READ WRITE after other statements is too late, as in PostgreSQL.
 func (j *readOnlyCheck) checkBegin(tx *rewrite.TxControl) *wire.Error {
 	switch {
 	case isModeTooLate(&j.at, tx):
@@ -200,8 +201,7 @@ func (j *readOnlyCheck) checkBegin(tx *rewrite.TxControl) *wire.Error {
 }
 
 // isModeTooLate reports whether PostgreSQL refuses a BEGIN READ ONLY with an isolation level, because a query of the
-// same text or pipeline precedes it. DSQL would accept it and commit the earlier writes together with a READ ONLY
-// block.
+// same text or pipeline precedes the BEGIN. DSQL would commit the earlier writes together with a READ ONLY block.
 func isModeTooLate(at *block.Block, tx *rewrite.TxControl) bool {
 	return tx.Verb == rewrite.Begin && !at.IsOpen() && tx.ReadOnly && tx.Isolation != rewrite.DefaultIsolation && at.RefusalCode(tx) == block.CodeActive
 }
@@ -218,7 +218,7 @@ func isReadOnlyBlock(at *block.Block) bool {
 	return at.IsOpen() && at.HasSeenBegin() && at.IsReadOnly()
 }
 
-// unknownType is the SQLSTATE of an unknown type.
+// unknownType is the SQLSTATE that a server reports for an unknown type.
 const unknownType = "42704"
 
 // readOnlyFormError returns PostgreSQL's 25006 for a statement in a READ ONLY block that the server refused for its
@@ -237,7 +237,7 @@ func readOnlyFormError(st *rewrite.Statement, payload []byte, at *block.Block) *
 	return writeRefusal(st, readOnly)
 }
 
-// currentPlanRefusal returns the error with which Sluice refuses a text now, or nil.
+// currentPlanRefusal returns the error with which Sluice refuses a planned text in the session's current state, or nil.
 func (s *session) currentPlanRefusal(plan *rewrite.Plan) error {
 	err := planRefusal(plan)
 	if st := plan.SingleStatement(); err != nil && st != nil {
@@ -246,7 +246,7 @@ func (s *session) currentPlanRefusal(plan *rewrite.Plan) error {
 	return err
 }
 
-// readOnlyRefusal returns 25006 for a statement that Sluice answers locally in a READ ONLY block, or nil.
+// readOnlyRefusal returns 25006 for a statement that Sluice answers locally in a READ ONLY block, otherwise nil.
 func (s *session) readOnlyRefusal(st *rewrite.Statement) error {
 	if command, _ := st.ReadOnlyViolation(); command != "" && s.isInReadOnlyBlock() {
 		return writeRefusal(st, readOnly)
@@ -254,7 +254,7 @@ func (s *session) readOnlyRefusal(st *rewrite.Statement) error {
 	return nil
 }
 
-// writeRefusal returns the error of one statement outside a block that begins in mode, or nil.
+// writeRefusal returns the error of a statement that writes outside a block, in the given access mode, or nil.
 func writeRefusal(st *rewrite.Statement, mode accessMode) *wire.Error {
 	switch command, known := st.ReadOnlyViolation(); {
 	case mode == readWrite:
@@ -269,8 +269,8 @@ func writeRefusal(st *rewrite.Statement, mode accessMode) *wire.Error {
 	return nil
 }
 
-// planForServer returns the plan of a text as the server gets it (substituted), after checkReadOnly has accepted the
-// text. It returns an error if a statement had to be replaced and could not be.
+// planForServer returns the plan of a text as the server gets it, after checkReadOnly has accepted the text. It returns
+// an error if a statement had to be replaced and could not be.
 func (s *session) planForServer(plan *rewrite.Plan, sql []byte) (*rewrite.Plan, error) {
 	made := s.planWithSubstitutes(plan, sql)
 	switch {
@@ -284,8 +284,8 @@ func (s *session) planForServer(plan *rewrite.Plan, sql []byte) (*rewrite.Plan, 
 	return made, nil
 }
 
-// mayChangeAccessMode reports whether a statement may change the mode of later transactions. RESET ALL does if the
-// setting is on, or if the startup set it. A set_config of another setting does not.
+// mayChangeAccessMode reports whether a statement may change the access mode of later transactions. RESET ALL does if
+// default_transaction_read_only is on, or if the startup set it. A set_config of another setting does not.
 func (s *session) mayChangeAccessMode(st *rewrite.Statement) bool {
 	return slices.ContainsFunc(st.Changes, func(c rewrite.SettingChange) bool {
 		switch c.Action {
@@ -297,8 +297,7 @@ func (s *session) mayChangeAccessMode(st *rewrite.Statement) bool {
 }
 
 // hiddenWriteError returns the error of a text outside a block that looks like a read but may write according to the
-// schema. was is the plan by the SQL alone, plan the one by the schema. It is called when the session has a backend
-// (classifyRead).
+// schema. was is the plan by the SQL alone, plan the plan by the schema. The session must have a backend.
 func (s *session) hiddenWriteError(was, plan *rewrite.Plan) error {
 	if was == plan || s.t.mode == readWrite || s.inBlock() || s.txStatus() == 'E' {
 		return nil

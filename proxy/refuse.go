@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// Errors of Sluice's own in the client's stream: refuse for a turn, refuseFrame and refuseParse for a frame that is
-// dropped, skipFrame for the frames after one.
+// This file sends Sluice's own errors to the client. sendRefusal makes a turn fail. refuseFrame and refuseParse drop a
+// frame with an error, and skipFrame drops the frames that follow an error.
 
 // missingStatementName is the name of a prepared statement that no server has. It is random, so that no client can
 // PREPARE it.
@@ -25,8 +25,8 @@ var missingStatementName = "sluice_refused_" + rand.Text()
 func (s *session) sendRefusal(e *wire.Error) error {
 	t := s.t
 	s.undoWaitingParse()
-	// With a savepoint, what the client was sent before counts for a ROLLBACK TO: the logged turn ends before the refusal.
-	// If an earlier frame failed, the server would have skipped this one.
+	// For a ROLLBACK TO SAVEPOINT, the answers that the client got before this error must stay in the log. The logged
+	// turn therefore ends here. If an earlier frame failed, the server would have skipped this frame.
 	if len(s.tx.marks) > 0 {
 		if err := s.cutLogTurn(); err != nil || t.skip || t.settled {
 			return err
@@ -36,8 +36,8 @@ func (s *session) sendRefusal(e *wire.Error) error {
 	s.srv.metrics.CountErrorSent(e.Code)
 	t.deadline = time.Time{} // the turn has failed already
 	if s.state == busy || s.state == inTransaction && s.b.status == 'T' {
-		// In a block between two turns the server's block must fail too. A startup value may have failed it already: one error
-		// is enough.
+		// The server's block must fail too, even between two turns. If ensureBackend could not set a startup value, its
+		// error has already made the block fail at the server.
 		if err := s.ensureBackend(); err != nil && !isRefusal(err) {
 			return err
 		}
@@ -62,7 +62,7 @@ func (s *session) sendRefusal(e *wire.Error) error {
 		if err := s.applyEvent(refusedInBlock); err != nil {
 			return err
 		}
-		// The server has not seen the block, which fails in Sluice alone. Its BEGIN is recorded for AND CHAIN.
+		// The server has not seen this block, so the block fails in Sluice alone. The BEGIN is stored for AND CHAIN.
 		s.failedBegin, s.deferredBegin = s.deferredBegin, nil
 		s.tx.log.RefuseReplay(retry.Failed)
 	}
@@ -77,7 +77,8 @@ func (s *session) sendRefusal(e *wire.Error) error {
 	return s.endTurnLocally()
 }
 
-// forcedErrorReply is the pending reply to the Bind that makes the server fail; the client gets err.
+// forcedErrorReply is the pending reply to the Bind that makes the server fail. The client gets err instead of the
+// server's error.
 type forcedErrorReply struct {
 	defaultHandler
 	err *wire.Error
@@ -87,14 +88,14 @@ func (r *forcedErrorReply) replaceError(*session, *pendingReply, []byte) *answer
 	return &answer.ErrorHandling{Instead: r.err.Append(nil), Forced: true}
 }
 
-// sendErrorNow sends the client an error outside the order of pending replies. The caller handles what follows.
+// sendErrorNow sends the client an error before the pending replies. The caller ends the turn or skips its frames.
 func (s *session) sendErrorNow(e *wire.Error) {
 	s.srv.metrics.CountErrorSent(e.Code)
 	s.sendOrWithhold(e.Append(nil)) // the next write reports a write error again
 }
 
-// refuseFrame reads and drops a client's frame, and returns why or the error of the drop. An error of an earlier frame
-// may arrive meanwhile: then this frame is only skipped. A lost backend that the transaction survives is replaced here,
+// refuseFrame reads and drops a client's frame, and returns why or the error of the drop. If an error of an earlier
+// frame arrives meanwhile, this frame is only skipped. A lost backend that the transaction survives is replaced here,
 // because later code does not know of the frame.
 func (s *session) refuseFrame(total int, why *wire.Error) error {
 	err := s.discardBytes(total)
@@ -108,7 +109,7 @@ func (s *session) refuseFrame(total int, why *wire.Error) error {
 	return why
 }
 
-// refuseParse does the same as refuseFrame for a Parse that is not read.
+// refuseParse drops a Parse without reading its text, and returns why, as refuseFrame does.
 func (s *session) refuseParse(total int, why *wire.Error) error {
 	if s.client.Peek(wire.HeaderLen + 1)[wire.HeaderLen] == 0 {
 		s.destroyUnnamedStatement()
@@ -116,8 +117,8 @@ func (s *session) refuseParse(total int, why *wire.Error) error {
 	return s.refuseFrame(total, why)
 }
 
-// skipFrame drops a frame between an error and its Sync. A Flush still sends what Sluice withholds, since the client
-// may wait for that.
+// skipFrame drops a frame of the client between an error and its Sync. A Flush still sends the output that Sluice
+// withholds, since the client may wait for that output.
 func (s *session) skipFrame(typ byte, total int) error {
 	if err := s.discardBytes(total); err != nil || typ != wire.Flush {
 		return err

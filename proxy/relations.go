@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// The queries that load the relations of the database from a backend, and the parsing of their rows. mapping.go chooses
-// the moment and the backend.
+// This file has the queries that load the relations of the database from a backend, and parses their rows. mapping.go
+// chooses the time and the backend.
 
 // mostColumns is how many columns a database may have. DSQL allows 1,000 tables of 255 columns.
 const mostColumns = 300_000
@@ -22,8 +22,8 @@ const mostColumns = 300_000
 const systemSchemas = `('pg_catalog', 'information_schema', 'sys')`
 
 // columnsQuery returns the query for the columns of all relations; of is "IN" or "NOT IN" with systemSchemas. For a
-// text column it also returns whether a CHECK on that column alone has a name with the suffix. RENAME COLUMN does not
-// rename that CHECK. Each row has the numbers of the primary key's columns.
+// text column it also returns whether a CHECK on that column alone has a name with the suffix of mapped columns. RENAME
+// COLUMN does not rename that CHECK. Each row has the numbers of the primary key's columns.
 func columnsQuery(of string) string {
 	return `SELECT n.nspname, c.relname, a.attname, a.attnum, CASE WHEN a.atttypid <> 25 THEN ''` +
 		` WHEN EXISTS (SELECT 1 FROM pg_catalog.pg_constraint w WHERE w.conrelid = c.oid AND w.contype = 'c' AND w.conkey = ARRAY[a.attnum]` +
@@ -34,7 +34,8 @@ func columnsQuery(of string) string {
 		` WHERE c.relkind IN ('r', 'v', 'm', 'p', 'f', 'S') AND n.nspname ` + of + ` ORDER BY n.nspname, c.relname, a.attnum`
 }
 
-// Queries that run once per process. reset_val does not depend on what earlier clients of the backend have set.
+// roleQuery and searchPathQuery run once per process. reset_val does not depend on what earlier clients of the backend
+// have set.
 const (
 	roleQuery       = "SELECT session_user"
 	searchPathQuery = "SELECT reset_val FROM pg_catalog.pg_settings WHERE name = 'search_path'"
@@ -43,7 +44,7 @@ const (
 // defaultSearchPath is the search path of a server that does not report its own.
 const defaultSearchPath = `"$user", public`
 
-// mappedColumnsQuery is the query for mapped columns alone, which have a CHECK, used if Sluice itself maps none.
+// mappedColumnsQuery returns only mapped columns, which have a CHECK. Sluice uses it if this process maps none.
 const mappedColumnsQuery = `SELECT n.nspname, c.relname, a.attname, a.attnum, 'checked', NULL FROM pg_catalog.pg_attribute a` +
 	` JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace` +
 	` WHERE a.atttypid = 25 AND a.attnum > 0 AND NOT a.attisdropped AND pg_catalog.right(a.attname, 10) = '` + schema.MappedSuffix + `'` +
@@ -56,10 +57,10 @@ type schemaLoad struct {
 	at        time.Time
 }
 
-// serverRefusal is the server's error for a query of Sluice's own. The backend can be used further.
+// serverRefusal is the server's error for a query of Sluice's own. Sluice may continue to use the backend.
 type serverRefusal struct{ code, message string }
 
-// Error returns the text for the log.
+// Error returns the server's SQLSTATE and message, for the log.
 func (e *serverRefusal) Error() string { return serverSaid + e.code + ": " + e.message }
 
 // serverSaid is the start of a serverRefusal's text.
@@ -70,7 +71,7 @@ type queryFunc func(query string, row func(payload []byte)) (refusal []byte, err
 
 // loadSchemaWith loads the schema by one backend. It repeats the load if the server reports a changed schema. After a
 // *serverRefusal the backend can be used, after any other error not. Without an error the load still counts in
-// keeper.asked until told, which wakes the waiting sessions, subtracts it.
+// keeper.pendingLoads, until the waiting sessions are woken.
 func (srv *Server) loadSchemaWith(ask queryFunc) (read schemaLoad, err error) {
 	srv.keeper.pendingLoads.Add(1)
 	defer func() {
@@ -89,7 +90,7 @@ func (srv *Server) loadSchemaWith(ask queryFunc) (read schemaLoad, err error) {
 	return read, err
 }
 
-// queryAllRelations queries the relations. The server's own relations are queried once per process.
+// queryAllRelations queries the relations of the database. The server's own relations are queried once per process.
 func (srv *Server) queryAllRelations(ask queryFunc) ([]schema.Relation, error) {
 	k := &srv.keeper
 	if k.refusesMapped {
@@ -139,7 +140,7 @@ func (srv *Server) querySchemaBase(ask queryFunc) (*schemaBase, error) {
 	return base, nil
 }
 
-// queryValue queries one value, "" if there is no row.
+// queryValue returns the single value that a query returns, or "" if there is no row.
 func (srv *Server) queryValue(ask queryFunc, query string) (value string, err error) {
 	err = srv.queryRows(ask, query, func(columns []string) error {
 		value = columns[0]
@@ -148,12 +149,12 @@ func (srv *Server) queryValue(ask queryFunc, query string) (value string, err er
 	return value, err
 }
 
-// querySchemaColumns queries the relations of the schemas in the condition of.
+// querySchemaColumns queries the relations of some schemas: of is "IN" or "NOT IN" with a list of schemas.
 func (srv *Server) querySchemaColumns(ask queryFunc, of string) ([]schema.Relation, error) {
 	return srv.queryRelations(ask, columnsQuery(of))
 }
 
-// queryRelations queries relations with a query whose rows have columnsQuery' form.
+// queryRelations queries relations with a query whose rows have the form of columnsQuery.
 func (srv *Server) queryRelations(ask queryFunc, query string) ([]schema.Relation, error) {
 	g := relationBuilder{checked: srv.keeper.checked}
 	err := srv.queryRows(ask, query, g.addRow)
@@ -161,7 +162,7 @@ func (srv *Server) queryRelations(ask queryFunc, query string) ([]schema.Relatio
 }
 
 // queryRows calls row with the values of each row of a query, NULL as "". After an error of row the other rows are
-// skipped. That error becomes a *serverRefusal, because the backend can be used further.
+// skipped. That error becomes a *serverRefusal, because the backend remains usable.
 func (srv *Server) queryRows(ask queryFunc, query string, row func(columns []string) error) error {
 	var bad error
 	refusal, err := ask(query, func(payload []byte) {
@@ -180,7 +181,7 @@ func (srv *Server) queryRows(ask queryFunc, query string, row func(columns []str
 	return nil
 }
 
-// relationBuilder builds relations from rows, one row per column, ordered by relation.
+// relationBuilder builds relations from the rows of columnsQuery, one row per column, ordered by relation.
 type relationBuilder struct {
 	checked   bool
 	relations []schema.Relation

@@ -9,10 +9,10 @@ import (
 )
 
 // A replay plans its texts again if columns are mapped. The schema change may be the cause of the conflict (OC001), and
-// a text planned by the old schema could get a wrong answer. rerun calls replan before each attempt.
+// a text planned by the old schema could get a wrong answer. rerunTransaction calls replanLog before each attempt.
 //
-// The same holds for a single statement whose table or column the server does not know, as after another process has
-// replaced the table. The statement is planned and sent again once, if its client has no answer yet.
+// A single statement is planned again in the same way if the server does not know its table or column, as after another
+// process has replaced the table. The statement is sent again once, if its client has no answer yet.
 
 // replanLog loads the schema if the backend may know a newer one, and plans the frames of the log again. done means
 // that the attempt is over or was given up. An error is a lost backend.
@@ -62,8 +62,8 @@ func (s *session) replanLog() (done bool, err error) {
 	return true, nil
 }
 
-// refreshPurity queries whether reads only read, if that is unknown after a schema change and values that the client
-// was sent depend on it (surveyRepeatable). The error stops the turn (stops), or is a *lostError.
+// refreshPurity asks the database whether reads only read, if that is unknown after a schema change and values that the
+// client got depend on it. The error stops the turn, or is a *lostError.
 func (s *session) refreshPurity() error {
 	if s.srv.isPurityKnown() || !s.srv.isPurityDue(time.Now()) || !s.hasRepeatableValues() {
 		return nil
@@ -84,19 +84,19 @@ func (s *session) canReplanAndResend(o *pendingReply) bool {
 		s.canReplayAnywhere() && s.tx.log.HasDeliveredNothing() && len(s.tx.marks) == 0 && s.srv.keeper.mayLoadForNames()
 }
 
-// logReplanner plans the texts of a log by a snapshot of the schema. frame must be called for each frame in order,
-// because an Execute needs the new plan of its Parse or Bind. It sends nothing.
+// logReplanner plans the texts of a replay log by a snapshot of the schema. replanFrame must be called for each frame
+// in order, because an Execute needs the new plan of its Parse or Bind. It sends nothing.
 type logReplanner struct {
 	s   *session
 	now *schemaSnapshot
 	// plans maps each plan that has changed to its new plan.
 	plans map[*rewrite.Plan]*rewrite.Plan
-	// lost means that a text cannot be sent by its new plan: it is refused now, has another kind, or Sluice has answered
-	// part of it.
+	// lost means that a text cannot be sent by its new plan: Sluice refuses the text now, its kind has changed, or
+	// Sluice has answered part of it.
 	lost bool
 }
 
-// replanFrame plans one frame: the template of a Parse or Bind, the text of a Query.
+// replanFrame plans a logged frame by the new schema: the template of a Parse or Bind, or the text of a Query.
 func (r *logReplanner) replanFrame(f *retry.LoggedFrame[logEntry]) {
 	n := &f.Note
 	switch {
@@ -112,7 +112,8 @@ func (r *logReplanner) replanFrame(f *retry.LoggedFrame[logEntry]) {
 	}
 }
 
-// replanText returns the plan of a text by the snapshot, or nil if nothing has changed. was is the plan by names.
+// replanText returns the plan of a text by the new schema snapshot, or nil if nothing has changed. was is the old plan,
+// by names.
 //
 // The search path stays that of the time when the text was sent. Only the schemas' contents are newer.
 func (r *logReplanner) replanText(sql []byte, names *schema.NameResolver, was *rewrite.Plan) (*rewrite.Plan, *schema.NameResolver) {
@@ -132,8 +133,8 @@ func (r *logReplanner) replanText(sql []byte, names *schema.NameResolver, was *r
 	return plan, names
 }
 
-// replanTemplate plans the text of a prepared statement. Its result columns must stay those that the client was sent
-// (rebind), unless the client gets a new description (Describe).
+// replanTemplate plans the text of a logged prepared statement by the new schema. Its result columns must stay those
+// that the client got, unless the client gets a new description.
 func (r *logReplanner) replanTemplate(n *logEntry) {
 	t := n.tmpl
 	plan, names := r.replanText([]byte(t.sql), n.names, t.plan)
@@ -149,7 +150,7 @@ func (r *logReplanner) replanTemplate(n *logEntry) {
 	}
 }
 
-// replanQuery plans the text of a simple Query.
+// replanQuery plans the text of a logged simple Query by the new schema.
 func (r *logReplanner) replanQuery(f *retry.LoggedFrame[logEntry]) {
 	n := &f.Note
 	sql := []byte(n.asked.ClientText())

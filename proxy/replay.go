@@ -14,15 +14,15 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// Replay decides whether a transaction that met a conflict or lost its backend runs again (judge, conflicted,
-// replayAfterLoss). resolve loops over the attempts; refuseReplay sends the error. abort.go, reacquire.go and resend.go
-// have the steps of an attempt, replaylog.go the log. docs/replay.md states the guarantees.
+// This file decides whether a transaction that met a conflict or lost its backend runs again (decideReplay).
+// runAttempts loops over the attempts; refuseReplay sends the error. abort.go, reacquire.go and resend.go have the
+// steps of an attempt, replaylog.go the log. docs/replay.md states the guarantees.
 
-// keepBackendUnder bounds the pause in which a replay keeps its backend. In a longer pause another session may use the
-// backend.
+// keepBackendUnder is the longest pause in which a replay keeps its backend. In a longer pause another session may use
+// the backend.
 const keepBackendUnder = 200 * time.Millisecond
 
-// attemptPhase says who gets the backend's answers.
+// attemptPhase says who gets the backend's answers during a replay or outside one.
 type attemptPhase uint8
 
 const (
@@ -41,34 +41,35 @@ const (
 )
 
 // replayAttempt is the part of a turn that concerns a replay of its transaction. The zero value is a turn without a
-// conflict. original is set from the first conflict until the client needs no error for it any more.
+// conflict. originalError is set from the first conflict until the client needs no error for that conflict.
 type replayAttempt struct {
 	phase    attemptPhase
 	serverAt serverPosition
 	// halfRowLost means that the client has a part of a row, and the rest was lost with the backend.
 	halfRowLost bool
-	// originalError is the error for the client if the replay fails. after is the transaction status behind that error.
+	// originalError is the error for the client if the replay fails. statusAfter is the transaction status after that
+	// error.
 	originalError []byte
 	statusAfter   byte
-	// answersBefore are the answers that the client gets before original, if original is about a name that the server does
-	// not know. Such an error may be the client's own mistake. ahead is nil for any other error. acksBefore counts the
-	// answers in ahead, as acknowledgements does.
+	// answersBefore are the answers that the client gets before originalError, if that error is about a name that the
+	// server does not know. Such an error may be the client's own mistake. It is nil for any other error. acksBefore is
+	// the number of acknowledgements in answersBefore, such as ParseComplete.
 	answersBefore []byte
 	acksBefore    int
 	refusal       retry.RefusalReason // why no further attempt is made
-	// renewed means that the last attempt failed because of a schema change that its backend now knows.
+	// renewed means that the replay's last attempt failed because of a schema change that its backend now knows.
 	renewed bool
 	pause   time.Duration
-	// forRollbackTo means that a ROLLBACK TO caused the replay, so that it need not wait at the gate. returns is the
-	// savepoint's name until the replay has reached it.
+	// forRollbackTo means that a ROLLBACK TO caused the replay, so that it need not wait at the gate. returnSavepoint
+	// is the savepoint's name until the replay has reached that savepoint.
 	forRollbackTo   bool
 	returnSavepoint string
 	undos           []nameUndo
-	// keeping says which values that the client was sent the attempt reuses. keepsLast means that this includes the turn in
-	// progress.
+	// keeping says which values that the client got (now() and the like) the attempt repeats. keepsLast means that this
+	// includes the turn in progress.
 	keeping   repeatableValues
 	keepsLast bool
-	// keepingWhole is keeping for the whole transaction, also while a discarded part is replayed.
+	// keepingWhole is keeping for the whole transaction, also while a discarded part (after ROLLBACK TO) is replayed.
 	keepingWhole repeatableValues
 	// lostRead means that a lost answer was of a statement that only reads according to the schema.
 	lostRead bool
@@ -76,15 +77,15 @@ type replayAttempt struct {
 	discardedDiff *discardedDiff
 }
 
-// abandonAttempt ends the attempt. A reason other than retry.Replayable forbids further attempts. resolve does what
-// follows.
+// abandonAttempt ends an attempt of a replay. A reason other than retry.Replayable forbids further attempts.
+// runAttempts then continues.
 func (a *replayAttempt) abandonAttempt(reason retry.RefusalReason) {
 	a.phase, a.refusal = phaseAborting, reason
 }
 
 // decideReplay decides whether the transaction may be replayed, and charges the attempt to its policy and to the
-// process's budget. It sets t.pause. For any result but retry.Replayable there is no replay; the caller counts that.
-// crowd is how many transactions of this process wait for the same rows.
+// process's budget. It sets t.pause. For any result but retry.Replayable there is no replay; the caller counts the
+// refusal. crowd is how many transactions of this process wait for the same rows.
 func (s *session) decideReplay(cause retry.ReplayCause, crowd int) retry.RefusalReason {
 	r, l := s.srv.replays, s.tx.log
 	switch {
@@ -101,9 +102,9 @@ func (s *session) decideReplay(cause retry.ReplayCause, crowd int) retry.Refusal
 		return retry.Masked
 	}
 	pause, reason := s.tx.attempts.NextDelay(&r.cfg.Policy, cause, time.Now(), rand.Float64(), crowd)
-	// A statement that is sent in another form or prepared again does not charge the budget, because no other transaction
-	// is in the way. Nor does a transaction with a pass: the gate limits those, and one that read before it waited there
-	// always loses.
+	// A statement that is sent in another form or prepared again does not charge the budget, because no other
+	// transaction is in the way. A transaction with a pass does not either: the gate limits those, and one that read
+	// before it waited there always loses.
 	gated := s.tx.gated && cause.IsRowContention()
 	if reason == retry.Replayable && cause.MayConflict() && !gated && !r.budget.Take() {
 		reason = retry.OverBudget
@@ -113,8 +114,8 @@ func (s *session) decideReplay(cause retry.ReplayCause, crowd int) retry.Refusal
 }
 
 // handleConflict handles an error that reports a conflict, or that the server wants a statement in another form. frame
-// is the error; whole means that frame is complete. again reports that the attempt has failed and that resolve goes on.
-// Otherwise the client has been sent the error, with the reason for no replay.
+// is the error; whole means that frame is complete. again reports that the attempt has failed and that runAttempts must
+// go on. Otherwise the client got the error, with the reason for no replay.
 func (s *session) handleConflict(cause retry.ReplayCause, frame []byte, whole bool) (again bool, err error) {
 	t, r := s.t, s.srv.replays
 	crowd := 0
@@ -129,9 +130,9 @@ func (s *session) handleConflict(cause retry.ReplayCause, frame []byte, whole bo
 		}
 	}
 	reason := s.decideReplay(cause, crowd)
-	// The client gets the first error, not that of a later attempt.
+	// The client gets the first attempt's error, not that of a later attempt.
 	if t.originalError == nil {
-		// After a cancel, resolve first waits until the server is idle; refuseReplay then sends the error.
+		// After a cancel, runAttempts first waits until the server is idle; refuseReplay then sends the error.
 		if reason != retry.Replayable && reason != retry.Cancelled {
 			s.countReplayRefusal(reason)
 			if err := s.sendDelayedTag(); err != nil {
@@ -155,8 +156,8 @@ func (s *session) handleConflict(cause retry.ReplayCause, frame []byte, whole bo
 	return true, nil
 }
 
-// failOnDifference ends the attempts because an answer differs from the one that the client has. A cancel, or a reason
-// that made the log unusable, replaces retry.Differs.
+// failOnDifference ends the attempts because an answer differs from the answer that the client has. A cancel, or a
+// reason that made the log unusable, replaces retry.Differs.
 func (s *session) failOnDifference() {
 	t := s.t
 	t.abandonAttempt(retry.Differs)
@@ -212,16 +213,15 @@ func (s *session) replayAfterLoss(clientErr *wire.Error, reason retry.RefusalRea
 	return s.runAttempts()
 }
 
-// runAttempts makes attempts until one has come as far as the client has, or sends the client why there are no more.
-// t.phase must be aborting. With nil there are three results: the turn goes on with a backend in the state that the
-// client expects, the turn has settled, or its frames are skipped. t.originalError holds the first error for later
-// attempts.
+// runAttempts makes attempts until one has come as far as the client has, or tells the client why no other is made.
+// t.phase must be phaseAborting. After nil, the turn continues with a backend in the state that the client expects, the
+// turn has settled, or its frames are skipped. t.originalError holds the first error for later attempts.
 func (s *session) runAttempts() error {
 	t := s.t
 	defer s.returnVerifyBackend()
 	for t.phase == phaseAborting {
 		s.returnVerifyBackend()
-		// Output that is no longer withheld is delivered; the next attempt must give the same answers.
+		// Output that is no longer withheld goes to the client; the next attempt must give the same answers.
 		if t.streams {
 			if err := s.flushBuffered(); err != nil {
 				return err
@@ -275,7 +275,7 @@ func (s *session) runAttempts() error {
 
 // refuseReplay sends the client the original error with the reason, or that the statement was cancelled or timed out.
 // The backend is rolled back and returned, unless functions have left state there. The session is then in a failed
-// block or in none, as after the original error. With nil the turn is over, or its frames are skipped.
+// block or in none, as after the original error. After nil the turn is over, or its frames are skipped.
 func (s *session) refuseReplay() error {
 	t, untold := s.t, s.unansweredNameUndos(s.t.undos)
 	s.countReplayRefusal(t.refusal)

@@ -14,11 +14,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// The log of a transaction, and withheld output. A session records frames before it sends them (logFrame), and answers
-// as they arrive (recordRows, recordReply, synthesize), so that the transaction can be replayed. Package retry holds
-// the log and counts how much of each answer the client has.
+// This file keeps the log of a transaction, and withheld output. A session records frames before it sends them
+// (logFrame), and answers as they arrive (recordRows, recordReply, sendSynthetic), so that the transaction can be
+// replayed. Package retry has the log and counts how much of each answer the client has.
 
-// replayShared holds what the replays of all sessions share. A Server without replay has none.
+// replayShared holds what the replays of all sessions share. It is nil in a Server without replay.
 type replayShared struct {
 	cfg    retry.Config
 	logs   *retry.ReplayLogPool[logEntry]
@@ -28,7 +28,7 @@ type replayShared struct {
 	alert  *retry.ConflictAlert
 }
 
-// newReplayShared returns the replays of a Server, or nil if replay is off or has no use.
+// newReplayShared returns what the replays of a Server share, or nil if replay is off or has no use.
 func newReplayShared(cfg Config) (*replayShared, error) {
 	if !cfg.Replay || cfg.hasDedicatedBackends() {
 		return nil, nil
@@ -46,7 +46,8 @@ func newReplayShared(cfg Config) (*replayShared, error) {
 // it.
 type transaction struct {
 	log *retry.ReplayLog[logEntry] // nil: no transaction, or replay is off
-	// whole is the transaction's log while log is that of a discarded part, else nil.
+	// whole is the transaction's log while the field log is the log of a discarded part (after ROLLBACK TO), otherwise
+	// nil.
 	whole *retry.ReplayLog[logEntry]
 	// begin is the deferred BEGIN that preceded the first frame, or nil.
 	begin          *statementTemplate
@@ -63,22 +64,23 @@ type transaction struct {
 	pins           bool // its current statement pins the session
 	held           bool // the session was pinned before, so that it is replayed on that backend, for OC001 only
 	began          time.Time
-	// unknown means a replay because the server did not know a name. renamed means that such a replay was made already.
+	// unknown means a replay because the server did not know a name. renamed means that the transaction had such a
+	// replay.
 	unknown, renamed bool
 	savepointState
 	// at is the state of the block after the last turn. It is valid while the session is in a block that is not lost.
 	at block.Block
-	// changes counts the texts sent that may have changed something.
+	// changes is the number of the transaction's texts sent that may have changed something.
 	changes uint64
-	// ran means that more than BEGIN was sent, so that the way of committing can no longer be chosen (choices.go).
+	// ran means that more than BEGIN was sent, so that ddl.in_transactions can no longer be chosen (choices.go).
 	ran bool
-	// resets means that a statement may have reset settings unseen: putback.go.
+	// resets means that a statement may have reset settings inside a function or the like (putback.go).
 	resets  bool
 	putBack []string // settings that were restored since
 	// job is the index job that a CREATE INDEX of the transaction started.
 	job   constraint.PendingJob
 	names appNames // given by functions: named.go
-	// watched means that observers see the end of the transaction (observer.settled).
+	// watched means that observers are notified at the end of the transaction (observer.onSettled).
 	watched bool
 	// settingsAtBegin are the backend's settings when the transaction began.
 	settingsAtBegin *settings.Values
@@ -106,24 +108,24 @@ type logEntry struct {
 	own       replyHandler          // E: the reply to a statement of Sluice's own
 	// commits means that the turn may have committed once this frame is sent.
 	commits bool
-	// first counts the statements of a Query that belong to the log's transaction. Later ones follow its COMMIT. For a Bind
-	// it is 1 or 0.
+	// first is the number of a Query's statements that belong to the log's transaction. Later statements follow its
+	// COMMIT. For a Bind it is 1 or 0.
 	first uint16
-	// undoes means that name gets prev back if the server skips the frame.
+	// undoes means that the statement name gets its meaning prev back if the server skips the frame.
 	undoes bool
 	name   string // of the prepared statement; B: of the portal
 	prev   *clientStatement
 }
 
-// localAnswers says which part of a Query's answer is Sluice's.
+// localAnswers says which part of the answer to a Query comes from Sluice, not from the server.
 type localAnswers struct {
 	tag    []byte      // of a RESET that was sent as a SET
 	strung *scriptPlan // of a multi-statement query
 }
 
 // startLogging attaches the turn to its transaction's log, when the turn first needs a backend. Earlier local answers
-// are not in the log: they are delivered, and the server sent nothing before them. A block whose log is gone gets no
-// new one.
+// are not in the log: the client has them, and the server sent nothing before them. A block whose log is gone gets no
+// new log.
 func (s *session) startLogging() {
 	if s.srv.replays == nil || s.dedicated {
 		return
@@ -151,8 +153,8 @@ func (s *session) openLog() {
 	}
 }
 
-// optOutOfReplay turns replay off for the current transaction, or for the one that the current statement begins, even
-// if Sluice answers that statement.
+// optOutOfReplay turns replay off for the current transaction, or for the transaction that the current statement
+// begins, even if Sluice answers that statement.
 func (s *session) optOutOfReplay(asked bool) {
 	if asked {
 		s.tx.optedOut = true
@@ -160,8 +162,8 @@ func (s *session) optOutOfReplay(asked bool) {
 	}
 }
 
-// endTransaction frees the record of a transaction and releases its pass, for which others may wait. committed means
-// that the client got the COMMIT; it adds to the budget.
+// endTransaction frees the record of a transaction and releases its pass of the gate. committed means that the client
+// got the COMMIT, which adds to the budget of replays.
 func (s *session) endTransaction(committed bool) {
 	if s.tx.watched {
 		s.srv.observers.notifySettled(s, committed)
@@ -183,15 +185,15 @@ func (s *session) endTransaction(committed bool) {
 	s.tx = transaction{}
 }
 
-// logFrame records a client's frame before it is sent. If the log is full, the log is refused, and the frame is sent
-// nevertheless.
+// logFrame records a client's frame for a replay before the frame is sent. If the log is full, no replay is possible,
+// and the frame is sent nevertheless.
 func (s *session) logFrame(typ byte, n logEntry, payload []byte) {
 	if s.t.logs && s.tx.log.RecordFrame(typ, n, len(payload)) {
 		s.tx.log.AppendPayload(payload)
 	}
 }
 
-// chargeLongText charges the log for a long text, which the catalog does not hold.
+// chargeLongText charges the log for a long text, which the cache of templates does not hold.
 func (s *session) chargeLongText(tmpl *statementTemplate, cost int) {
 	if s.t.logs && tmpl.isLong() && !s.tx.log.ReserveBytes(cost) {
 		s.tx.log.RefuseReplay(retry.LogFull)
@@ -215,8 +217,8 @@ func (s *session) logUndo(name string, prev *clientStatement) {
 	}
 }
 
-// logPlan records the effect of a text on the log before it runs. Some texts forbid a replay. Others count as writes,
-// which a ROLLBACK TO undoes.
+// logPlan records the effect of a text on the replay log before the text runs. Some texts forbid a replay. Others count
+// as writes, which a ROLLBACK TO undoes.
 func (s *session) logPlan(plan *rewrite.Plan) {
 	l := s.tx.log
 	if !s.t.logs || !l.Replayable() {
@@ -245,27 +247,27 @@ func (s *session) logPlan(plan *rewrite.Plan) {
 }
 
 // forbidReplayOfUnparsed forbids the replay of a transaction after the server ran unparsed text, which may have done
-// anything. A text with a syntax error (isSyntaxErrorInUnparsed) has done nothing and may be replayed. So a typing
-// mistake after a savepoint, as with psql's ON_ERROR_ROLLBACK, does not prevent the ROLLBACK TO. In a pipeline with a
-// savepoint the session therefore waits for the answer to unparsed text (execute). Without one, later frames forbid a
-// replay as partial_group.
+// anything. A text with a syntax error has done nothing and may be replayed. So a typing mistake after a savepoint, as
+// with psql's ON_ERROR_ROLLBACK, does not prevent the ROLLBACK TO. In a pipeline with a savepoint the session therefore
+// waits for the answer to unparsed text. Without a savepoint, later frames forbid a replay as partial_group.
 func (s *session) forbidReplayOfUnparsed() {
 	if s.t.unreadRuns {
 		s.tx.log.RefuseReplay(retry.Unread)
 	}
 }
 
-// isRecording reports whether the backend's answers are recorded in the log. They are not after an attempt has failed.
+// isRecording reports whether the backend's answers are recorded in the log. Answers of a failed attempt are not
+// recorded.
 func (s *session) isRecording() bool { return s.t.logs && s.t.phase != phaseAborting }
 
-// isWithholding reports whether output is withheld from the client: a replay may still replace it, and it is not too
-// long.
+// isWithholding reports whether output is withheld from the client. The output is then short, and a replay may still
+// replace it.
 func (s *session) isWithholding() bool {
 	return s.t.logs && !s.t.streams && s.tx.log.Replayable()
 }
 
-// recordRows records the rows up to the read position, and removes from the span those that the client has. It sends
-// what precedes them. A difference ends the attempt (differs).
+// recordRows records the rows up to the read position in the log, and removes from the span those that the client has.
+// It sends the bytes before these rows. A difference from the client's answer ends the attempt (failOnDifference).
 func (s *session) recordRows(r *relaySpan) error {
 	src := &s.b.src
 	if r.noted == src.Pos() {
@@ -311,7 +313,7 @@ func (s *session) recordReply(typ byte, frame []byte) int {
 	return drop
 }
 
-// sendSynthetic sends the client an answer of Sluice's own, unless the client has that answer from an earlier attempt.
+// sendSynthetic sends the client an answer of Sluice's own, unless the client got that answer in an earlier attempt.
 func (s *session) sendSynthetic(b []byte) error {
 	if s.isRecording() && s.tx.log.RecordLocalReply(len(b)) > 0 {
 		return nil
@@ -319,7 +321,8 @@ func (s *session) sendSynthetic(b []byte) error {
 	return s.sendOrWithhold(b)
 }
 
-// releaseWithheld sends the client the withheld output. After log.Delivered a replay must give the same answers.
+// releaseWithheld sends the client the output that was withheld for a replay. Once the log records it as delivered, a
+// replay must give the same answers.
 func (s *session) releaseWithheld() error {
 	if s.withheld.Len() == 0 {
 		return nil
@@ -329,8 +332,8 @@ func (s *session) releaseWithheld() error {
 	return err
 }
 
-// flushToClient sends the client all output so far; the turn goes on. The client then knows all answers: see
-// revalidateStatement.
+// flushToClient sends the client all output so far; the turn continues. The client then knows the answer to each Parse
+// (revalidateStatement).
 func (s *session) flushToClient() error {
 	s.deliveries++
 	if err := s.releaseWithheld(); err != nil {
@@ -345,7 +348,7 @@ func (s *session) flushToClient() error {
 	return nil
 }
 
-// limitWithholding bounds how long partial output is withheld: hold_time from its first part on.
+// limitWithholding limits how long partial output is withheld from the client: hold_time after its first part.
 func (s *session) limitWithholding() {
 	t := s.t
 	if t.holdEnd.IsZero() && s.withheld.Len() > 0 {

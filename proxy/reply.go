@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// reply matches each frame of the backend with the first pending reply. It updates the session and decides whether the
-// client gets the frame. relay calls reply for all frames but plain rows; replyerror.go handles errors.
+// This file matches each frame of the backend with the first pending reply. It updates the session and decides whether
+// the client gets the frame. The relay calls it for all frames but plain rows; replyerror.go handles errors.
 
 // handleBackendFrame matches one backend frame with the pending replies and returns whether the client gets the frame.
 // frame may be cut if it exceeds a buffer; total is its whole length. An error means a lost backend or the session's
@@ -114,7 +114,7 @@ func (s *session) settleAtReady(v frameVerdict, frame []byte) (frameVerdict, err
 }
 
 // handleUnrequested handles a frame that a backend sends unrequested. ParameterStatus is recorded, and the client gets
-// its change at the end of the turn. A notice passes unless a statement of Sluice's own caused it.
+// the change at the end of the turn. A notice passes unless a statement of Sluice's own caused it.
 func (s *session) handleUnrequested(typ byte, frame []byte) frameVerdict {
 	hidden := false
 	switch typ {
@@ -144,8 +144,8 @@ func (s *session) recordAccepted(o *pendingReply) {
 	}
 }
 
-// passNotifications sends the client the notifications that arrived among answers to Sluice's own statements. An error
-// ends the session.
+// passNotifications sends the client the notifications (NOTIFY) that arrived among answers to Sluice's own statements.
+// An error ends the session.
 func (s *session) passNotifications() error {
 	if len(s.b.notifications) == 0 || s.t.phase == phaseAborting {
 		return nil
@@ -153,8 +153,8 @@ func (s *session) passNotifications() error {
 	return s.sendOrWithhold(s.takeNotifications())
 }
 
-// takeNotifications takes the recorded notifications from the backend. It returns none if they are from a LISTEN of an
-// earlier client.
+// takeNotifications takes the recorded notifications (NOTIFY) from the backend. It returns none if they are from a
+// LISTEN of an earlier client.
 func (s *session) takeNotifications() (news []byte) {
 	news, s.b.notifications = s.b.notifications, nil
 	if !s.pinned && !s.dedicated {
@@ -163,8 +163,8 @@ func (s *session) takeNotifications() (news []byte) {
 	return news
 }
 
-// unexpectedFrameError logs that the backend sent an unexpected frame, and returns a *lostError: the stream cannot be
-// trusted any more.
+// unexpectedFrameError logs that the backend sent an unexpected frame, and returns a *lostError: the backend's stream
+// cannot be trusted any more.
 func (s *session) unexpectedFrameError(typ byte) error {
 	s.srv.log.Error("backend out of step", append(s.logAttrs(), "frame", string(rune(typ)))...)
 	return &lostError{err: fmt.Errorf("unexpected frame %q", typ)}
@@ -181,9 +181,9 @@ func errMalformedFrame(typ byte, total int) error {
 	return fmt.Errorf("frame %q of %d bytes: %w", typ, total, wire.ErrMalformed)
 }
 
-// handleReadyForQuery handles ReadyForQuery. The turn has settled, but relayed clears settled while a replay runs. If
-// parameters have changed, their ParameterStatus must precede ReadyForQuery, so that the turn's staged settings are
-// settled here too. Otherwise settle does both.
+// handleReadyForQuery handles ReadyForQuery. The turn has settled, unless a replay is running. If parameters have
+// changed, their ParameterStatus must precede ReadyForQuery, so that the turn's staged settings are settled here too.
+// Otherwise settleTurn does both.
 func (s *session) handleReadyForQuery(frame []byte) error {
 	if err := s.passNotifications(); err != nil {
 		return err

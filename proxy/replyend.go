@@ -8,11 +8,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The end of a statement that the server has answered: its effects on the session, the schema and the transaction are
-// recorded. answered (reply.go) calls handleStatementEnd.
+// This file records the effects of a statement that the server has answered on the session, the schema and the
+// transaction.
 
 // handleStatementEnd handles the frame that ends a statement of o; a says whether more statements may follow. v is the
-// verdict so far, now the new one. stays means that the caller must not remove o.
+// verdict so far, and now is the new verdict. stays means that the caller must not remove the pending reply o.
 func (s *session) handleStatementEnd(o *pendingReply, a answer.Meaning, typ byte, frame []byte, v frameVerdict) (now frameVerdict, stays bool, err error) {
 	t := s.t
 	if a == answer.CompletesOne && s.isSurplusTag(o) {
@@ -30,7 +30,7 @@ func (s *session) handleStatementEnd(o *pendingReply, a answer.Meaning, typ byte
 	return t.internalTx.verdictForTag(o, t.statement, frame, v), true, nil
 }
 
-// isSurplusTag reports whether every statement of o already has its CommandComplete.
+// isSurplusTag reports whether every statement of the pending reply o already has its CommandComplete.
 func (s *session) isSurplusTag(o *pendingReply) bool {
 	return o.plan != nil && o.plan.Kind != rewrite.Unknown && s.t.statement >= max(1, len(o.plan.Statements))
 }
@@ -41,8 +41,8 @@ func (s *session) lacksTags(o *pendingReply) bool {
 	return o.kind == wire.Query && o.plan != nil && o.plan.Kind != rewrite.Unknown && !s.t.outcome.IsConcluded()
 }
 
-// recordCompletion records the effects of a statement that has ended, or whose portal was suspended. When a settled
-// turn is replayed, its entries have no plan, because their effects are already recorded.
+// recordCompletion records the effects of a statement that has ended, or whose portal was suspended. Pending replies of
+// a settled turn in a replay have no plan, because the effects are already recorded.
 func (s *session) recordCompletion(o *pendingReply, typ byte, frame []byte) {
 	if o.plan == nil {
 		return
@@ -77,7 +77,7 @@ func (s *session) recordCompletion(o *pendingReply, typ byte, frame []byte) {
 }
 
 // recordStatementEnd records that the server has answered a statement. If the statement ended a transaction, the
-// request may go on in another one; the log covers only the first and is refused.
+// request may continue in another one. The log covers only the first transaction, so that a replay is refused.
 func (s *session) recordStatementEnd(o *pendingReply, tag []byte) {
 	t := s.t
 	var did block.TxEffect
@@ -98,7 +98,8 @@ func (s *session) recordStatementEnd(o *pendingReply, tag []byte) {
 	s.srv.observers.notifyEnded(s, did == block.Commits)
 }
 
-// endsBlockOnError reports whether o is for a statement that ends its block even if it fails, such as COMMIT.
+// endsBlockOnError reports whether o is for a statement that ends its block even if the statement fails, such as
+// COMMIT.
 func (s *session) endsBlockOnError(o *pendingReply) bool {
 	if o.plan == nil || o.kind != wire.Execute && o.kind != wire.Query {
 		return false
@@ -108,7 +109,7 @@ func (s *session) endsBlockOnError(o *pendingReply) bool {
 }
 
 // answeredStatement returns the statement of plan that the server is answering, or nil if it is unknown. In a
-// multi-statement query the CommandComplete frames are counted to find it.
+// multi-statement query the number of CommandComplete frames so far shows which statement it is.
 func (s *session) answeredStatement(o *pendingReply, plan *rewrite.Plan) *rewrite.Statement {
 	i := 0
 	if o.kind == wire.Query {

@@ -8,11 +8,11 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// ErrorResponses: understand decides what one means, conflicted whether to replay the transaction. sendError sends the
-// client an error. undoFailedNames and skipToSync handle the frames that the server skips. reply calls
-// handleErrorResponse.
+// This file handles ErrorResponses of the server. classifyError decides what an error means, handleConflict whether to
+// replay the transaction. sendError sends the client an error. undoFailedNames and skipToSync handle the frames that
+// the server skips.
 
-// serverError is what an ErrorResponse means for the turn.
+// serverError is what an ErrorResponse of the server means for the turn.
 type serverError struct {
 	class retry.ResultClass
 	cause retry.ReplayCause
@@ -20,14 +20,14 @@ type serverError struct {
 	mapped []byte
 	// original is the ErrorResponse for the client if a replay is refused.
 	original []byte
-	// replays means that a replay may get another answer.
+	// replays means that a replay of the transaction may get another answer than this error.
 	replays bool
 }
 
 // handleErrorResponse handles an ErrorResponse. frame holds its first bytes, total is its length. The server will not
 // answer the pending replies up to the next Sync. If a replay may get another answer, the error is withheld, the
-// attempt has failed (t.phase), and resolve goes on. Prepared names that the skipped frames changed are restored, in
-// the case of a replay once that is given up.
+// attempt has failed (t.phase), and runAttempts goes on. Prepared names that the skipped frames changed are restored.
+// With a replay that is done once the replay is given up.
 func (s *session) handleErrorResponse(frame []byte, total int) (frameVerdict, error) {
 	t := s.t
 	payload := frame[wire.HeaderLen:]
@@ -53,7 +53,8 @@ func (s *session) handleErrorResponse(frame []byte, total int) (frameVerdict, er
 		s.forbidReplayOfUnparsed()
 	}
 	t.unreadRuns = false
-	// The repeated part of a transaction is expected to end in this error.
+	// While a discarded part of a transaction is repeated, the error that ended the part is expected, and causes no
+	// replay.
 	awaited := s.tx.whole != nil && s.tx.log.AwaitsError() && !e.cause.MayConflict()
 	if e.replays && s.isRecording() && !made.Forced && !awaited {
 		s.tx.unknown = e.cause == retry.UnknownName
@@ -81,7 +82,7 @@ func (s *session) handleErrorResponse(frame []byte, total int) (frameVerdict, er
 }
 
 // handleFatalError handles an error that ends the backend's connection. Only a dedicated client gets the error; any
-// other client's connection goes on.
+// other client's connection continues.
 func (s *session) handleFatalError(said *serverFatalError) (frameVerdict, error) {
 	if s.dedicated {
 		s.b.closingError = said
@@ -146,8 +147,8 @@ func isUnknownName(payload []byte) bool {
 	return false
 }
 
-// isSchemaConflict reports whether an error is DSQL's OC001: the schema has changed, and the cached schema is out of
-// date.
+// isSchemaConflict reports whether an error is DSQL's OC001: the schema has changed, and Sluice's cached schema is out
+// of date.
 func isSchemaConflict(payload []byte) bool {
 	return string(retry.ErrorField(payload, 'C')) == "40001" && bytes.Contains(retry.ErrorField(payload, 'M'), []byte("(OC001)"))
 }
@@ -179,16 +180,16 @@ func (s *session) sendError(head *pendingReply, made *answer.ErrorHandling, e *s
 	return swallow, s.sendOrWithhold(e.mapped)
 }
 
-// undoFailedNames restores the client's prepared names that the skipped frames changed, and what the backend is
-// believed to have prepared.
+// undoFailedNames restores the client's prepared names that the skipped frames changed, and drops statements that the
+// backend was wrongly believed to have prepared.
 func (s *session) undoFailedNames(head *pendingReply) {
 	for _, u := range s.nameUndosAfter(head) {
 		s.setStatement(u.name, u.prev)
 	}
 }
 
-// nameUndosAfter returns the changes of prepared names to undo after the error that answers head, in the order to undo
-// them.
+// nameUndosAfter returns the changes of prepared names to undo after the error that answers head, in the order of
+// undoing. It also drops the pending replies that the server skips.
 func (s *session) nameUndosAfter(head *pendingReply) []nameUndo {
 	own := head.kind == wire.Parse && !head.swallow
 	undos := s.t.owed.dropSkipped(s.forgetSkipped)
@@ -199,7 +200,7 @@ func (s *session) nameUndosAfter(head *pendingReply) []nameUndo {
 }
 
 // skipToSync makes sure that the server, which skips frames after an error, gets a Sync. If the client's Sync is still
-// to come, its frames are skipped until then.
+// to come, Sluice skips the client's frames until then.
 func (s *session) skipToSync(head *pendingReply) error {
 	q := &s.t.owed
 	switch {
@@ -209,7 +210,8 @@ func (s *session) skipToSync(head *pendingReply) error {
 	case q.empty():
 		s.t.skip = true
 	case q.first().kind != wire.Sync:
-		// The client will send no Sync: a Query followed the failed frames, at least the BEGIN that Sluice sent first.
+		// The client will send no Sync: a Query followed the failed frames, of which one is at least the BEGIN that
+		// Sluice sent first.
 		*q.first() = pendingReply{kind: wire.Sync}
 		s.addToBatch(wire.FrameSync)
 		return s.flushToBackend()
@@ -217,8 +219,8 @@ func (s *session) skipToSync(head *pendingReply) error {
 	return nil
 }
 
-// forgetSkipped corrects the backend's prepared statements for a reply that never comes because of an error. A Parse
-// did not prepare its statement. A Close did not close its statement.
+// forgetSkipped corrects the backend's prepared statements for a reply that never comes because of an error. A skipped
+// Parse did not prepare its statement. A skipped Close did not close its statement.
 func (s *session) forgetSkipped(o *pendingReply) {
 	if o.stmt == nil {
 		return

@@ -11,10 +11,11 @@ import (
 )
 
 // As PostgreSQL does, Sluice sends changed parameters before a ReadyForQuery. A backend's reports are recorded and
-// compared with what its client was sent. So a client learns the truth even if its backend was lost or replaced.
+// compared with the values that the client knows. So a client learns the truth even if its backend was lost or
+// replaced.
 
 // recordParameter records a ParameterStatus on the backend. Only reportParameters sends it to a client. A Reports value
-// is immutable: a new parameter value makes a new one.
+// is immutable: a new value of a parameter makes a new Reports.
 func (b *backend) recordParameter(frame []byte) {
 	name, rest, ok := wire.CutCString(frame[wire.HeaderLen:])
 	value, _, ok2 := wire.CutCString(rest)
@@ -36,7 +37,7 @@ func (s *session) mayReportParameters() bool {
 // it before any ReadyForQuery. The first case that applies gives the values:
 //
 //   - In a failed block in which Sluice answered a RESET: the values before the RESET.
-//   - In another failed block on a cluster: those of the newest savepoint, or those before the block.
+//   - In another failed block on a cluster: the values at the newest savepoint, or before the block.
 //   - In a block, or while the session keeps a backend: the backend's own reports.
 //   - Otherwise: the session's settings, as a backend with these settings reports them.
 func (s *session) reportParameters() error {
@@ -65,14 +66,14 @@ func (s *session) reportParameters() error {
 	return nil
 }
 
-// isBlockUndone reports whether a block has failed on a cluster without a savepoint of the server. All settings of the
-// block are undone there by then, even if the cluster reports this only after the ROLLBACK.
+// isBlockUndone reports whether a block has failed on a cluster without a savepoint of the server. The cluster has then
+// undone all settings of the block, even if it reports this only after the ROLLBACK.
 func (s *session) isBlockUndone() bool {
 	return s.srv.cfg.Kind == DSQL && s.b != nil && s.b.status == 'E' && s.txStatus() == 'E' && !s.settings.HasSavepoint()
 }
 
-// reportsBeforeBlock returns the backend's reports from before the failed block, or from the newest savepoint that
-// Sluice emulates.
+// reportsBeforeBlock returns the parameters that the backend reported before the failed block, or at the newest
+// savepoint that Sluice emulates.
 func (s *session) reportsBeforeBlock() *settings.Reports {
 	if n := len(s.tx.marks); n > 0 && s.tx.marks[n-1].reports != nil {
 		return s.tx.marks[n-1].reports
@@ -83,9 +84,9 @@ func (s *session) reportsBeforeBlock() *settings.Reports {
 	return s.deriveReports(s.settings.InForce) // a part of the request has committed
 }
 
-// reportsUnder returns what a server reports under the client settings of. A backend with these settings gives the
-// answer, which is cached with the settings. Without one, the reports are derived from the server's defaults and the
-// client's settings.
+// reportsUnder returns the parameters that a server reports under the client settings of. A backend with these settings
+// gives the answer, which is cached with the settings. Without such a backend, the reports are derived from the
+// server's defaults and the client's settings.
 func (s *session) reportsUnder(of *settings.Values) *settings.Reports {
 	if b := s.b; b != nil && b.applied != nil && b.applied.Equal(of) {
 		b.reported = s.srv.sharedReports.Intern(b.reported)
@@ -98,7 +99,7 @@ func (s *session) reportsUnder(of *settings.Values) *settings.Reports {
 	return s.deriveReports(of)
 }
 
-// deriveReports derives reports from the server's defaults and the client's settings.
+// deriveReports derives the parameters that a server reports from the server's defaults and the client's settings.
 func (s *session) deriveReports(of *settings.Values) *settings.Reports {
 	r := s.srv.serverParameters()
 	for name, value := range of.Shown {
@@ -112,9 +113,9 @@ func (s *session) deriveReports(of *settings.Values) *settings.Reports {
 	return s.srv.sharedReports.Intern(r)
 }
 
-// effectiveReports returns the backend's reports, with the client's startup values where a RESET has set the server's
-// own: see restoreStartupSettings. Outside a transaction it adds settings that the server gets with the next statement,
-// because the client must see them as in force already.
+// effectiveReports returns the backend's reports. If a RESET has set the server's own value of a startup setting, it
+// returns the client's startup value instead. Outside a transaction it adds settings that the server gets with the next
+// statement, because the client must see them as in force already.
 func (s *session) effectiveReports() *settings.Reports {
 	s.b.reported = s.srv.sharedReports.Intern(s.b.reported)
 	now := s.b.reported
@@ -150,7 +151,8 @@ var fixedParameters = []string{"in_hot_standby", "integer_datetimes", "is_superu
 // made. A difference, such as a set_config in a function, becomes a setting of the session and of the backend. The next
 // comparison starts from these reports.
 //
-// done was set in that transaction. For such a setting the server does not report the same value a second time.
+// done are the settings that the transaction has set. The server does not report the same value of such a setting
+// again.
 func (s *session) adoptReportedSettings(done []rewrite.SettingChange) {
 	b := s.b
 	if b.reported == b.idle && len(done) == 0 || b.applied == nil {
@@ -166,7 +168,8 @@ func (s *session) adoptReportedSettings(done []rewrite.SettingChange) {
 			of = append(of, s.recordAppName(p.Value)) // the next transaction resets the name
 			continue
 		}
-		// The report of a list is not text for a SET. The server does not decide about settings that Sluice enforces.
+		// The report of a list is not text for a SET. Sluice itself enforces some settings, which the server does not
+		// decide.
 		if slices.Contains(fixedParameters, p.Lower) || rewrite.ListSettings[p.Lower] || s.srv.treat.ForName(p.Lower) != settings.Carried {
 			continue
 		}
@@ -180,7 +183,7 @@ func (s *session) adoptReportedSettings(done []rewrite.SettingChange) {
 		}
 		c := rewrite.SettingChange{Action: rewrite.Set, Name: p.Lower, SQL: settings.QuoteLiteral(p.Value), Text: p.Value}
 		of = append(of, c)
-		// The session may have set another value that the backend does not have yet. That value stays.
+		// The session may have set a newer value of the setting that the backend does not have yet. That value stays.
 		if s.settings.InForce.SQL[p.Lower] == sql {
 			ofSession = append(ofSession, c)
 		}
@@ -210,10 +213,10 @@ func (s *session) pinForRole() {
 	}
 }
 
-// pinForFoundState pins the session for state that a query found after a transaction. It returns false if no pin is
-// allowed: the session then ends after its turn, and its backend is closed.
+// pinForFoundState pins the session for state that a query found on the backend after a transaction. It returns false
+// if no pin is allowed: the session then ends after its turn, and its backend is closed.
 func (s *session) pinForFoundState(why rewrite.PinReason) bool {
-	// With two statements in its plan, no failure removes the pin: see pin.
+	// With two statements in its plan, no failure of a statement removes the pin (pinBackend).
 	if s.pinBackend(&rewrite.Plan{Pin: why, Statements: make([]rewrite.Statement, 2)}) != nil {
 		s.b.suspect, s.pinLost = true, true
 		s.srv.metrics.CountRefusal(metrics.FeatureSetting)
@@ -222,8 +225,8 @@ func (s *session) pinForFoundState(why rewrite.PinReason) bool {
 	return true
 }
 
-// serverParameters returns the parameters of the last dialled backend, plus those that clients require. It caches them
-// by the identity of the backend's map.
+// serverParameters returns the parameters of the last dialled backend, plus those that clients require. It caches the
+// result by the identity of the backend's map.
 func (srv *Server) serverParameters() *settings.Reports {
 	seen := srv.backends.Params()
 	r := srv.reports.Load()

@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// handle passes a frame of the client to the method for its type. sync, flush and function end a turn or answer what
-// was sent. session.handleNextFrame calls handle for each frame outside a running COPY.
+// This file passes a frame of the client to the method for its type. handleSync, handleFlush and handleFunctionCall end
+// a turn or answer the frames sent so far. session.handleNextFrame calls handleClientFrame for frames outside a COPY.
 
 // handleClientFrame handles the client's next frame. The frame's header and first bytes are buffered but still unread;
 // every branch reads the whole frame. Only a Bind that fails leaves its frame unread, and skipping starts with that
@@ -93,9 +93,9 @@ func (s *session) checkParseLength(total int) *wire.Error {
 
 // finishEarlierFrames finishes earlier frames of the Sync group before a frame of type typ is handled. It refuses an
 // ALTER TABLE that waits for its Sync, because typ is no Sync. It stores rows of cursors WITH HOLD if their group ends
-// here. It also has the server answer what it owes in these cases: a Query or FunctionCall follows without a Sync, the
-// pipeline is too long, or a pending reply decides how the next text is planned. The current frame is still unread.
-// With an error, handle gets that frame again; with nil it is handled, or skipped if t.skip is set.
+// here. It waits for pending replies in these cases: a Query or FunctionCall follows without a Sync, the pipeline is
+// too long, or a pending reply decides how the next text is planned. The current frame is still unread. An error is for
+// that frame. After nil the frame must be handled, or skipped if t.skip is set.
 func (s *session) finishEarlierFrames(typ byte) error {
 	t := s.t
 	if why := t.notAloneError(); why != nil {
@@ -121,13 +121,13 @@ func (s *session) finishEarlierFrames(typ byte) error {
 	return nil
 }
 
-// isNextTextUnsettled reports whether a pending reply decides what the next text means.
+// isNextTextUnsettled reports whether a pending reply decides what the client's next text means.
 func (s *session) isNextTextUnsettled() bool {
 	return s.settings.AreOptionsPending() || s.isPartialEndPending()
 }
 
-// notAloneError returns the error for work that waits for the Sync and must be the last before it, if another frame
-// follows. It returns nil if nothing waits.
+// notAloneError returns the error for a statement that waits for the Sync and must be the last before it, if another
+// frame follows. It returns nil if no statement waits.
 func (t *turn) notAloneError() *wire.Error {
 	switch d := t.deferred; {
 	case t.last != nil:
@@ -152,8 +152,8 @@ func (s *session) exceedsServerLimit(total int) bool {
 }
 
 // handleSync handles a Sync, which ends a turn of the extended protocol. If the server has seen nothing of the turn,
-// Sluice answers locally. Otherwise the Sync is sent, and finish returns when the turn has settled. Before the Sync,
-// cursors WITH HOLD are stored and a waiting ALTER TABLE runs.
+// Sluice answers locally. Otherwise the Sync is sent, and handleSync returns when the turn has settled. Before the
+// Sync, cursors WITH HOLD are stored and a waiting ALTER TABLE runs.
 func (s *session) handleSync(total int) error {
 	if err := s.discardBytes(total); err != nil {
 		return err
@@ -204,7 +204,7 @@ func (s *session) handleSync(total int) error {
 			return err
 		}
 	}
-	// t.outcome comes first: the log entry says whether this Sync may commit.
+	// t.outcome is updated before the log entry, which says whether this Sync may commit.
 	t.owed.push(wire.Sync)
 	t.outcome.RecordSync()
 	s.logFrame(wire.Sync, logEntry{commits: t.outcome.MayCommit()}, nil)
@@ -226,9 +226,9 @@ func (s *session) handleFlush() error {
 	return s.flushToClient()
 }
 
-// flushAndRelay sends a Flush and relays the server's answers. With nil no reply is pending, unless the turn has
-// settled or the server awaits COPY data. t.skip reports an error among the answers. The transaction may have been
-// replayed, so that callers must read s.b again.
+// flushAndRelay sends a Flush and relays the server's answers. After nil no reply is pending, unless the turn has got
+// its ReadyForQuery or the server awaits COPY data. t.skip is set if an answer was an error. The transaction may have
+// been replayed, so that callers must read the session's backend s.b again.
 func (s *session) flushAndRelay() error {
 	s.addToBatch(wire.FrameFlush)
 	return s.awaitPendingReplies()
@@ -237,8 +237,8 @@ func (s *session) flushAndRelay() error {
 // unreadPlan is the plan of a text too long to read. The text may do anything, so that the session is pinned.
 var unreadPlan = &rewrite.Plan{Kind: rewrite.Unknown, Pin: rewrite.PinUnparsed}
 
-// admitPlan gets a backend for a plan that is about to be sent, and pins it where the plan needs that. With an error
-// the plan must not be sent; the error is for the client, or ensureBackend's.
+// admitPlan gets a backend for a plan that is about to be sent, and pins the session if the plan needs that. With an
+// error the plan must not be sent; the error is for the client, or ensureBackend's.
 func (s *session) admitPlan(plan *rewrite.Plan) error {
 	if s.state == failed {
 		return errAborted
@@ -249,7 +249,7 @@ func (s *session) admitPlan(plan *rewrite.Plan) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	// currval and lastval run on a backend that may hold another client's numbers.
+	// A statement with currval or lastval runs on a backend that may hold another client's sequence numbers.
 	if plan.Sequence != "" {
 		if err := s.checkSequenceCall(plan); err != nil {
 			return err
@@ -258,7 +258,7 @@ func (s *session) admitPlan(plan *rewrite.Plan) error {
 	if st := plan.SingleStatement(); st != nil && st.Executes != "" && s.b.status != 'E' && (!s.pinned || s.b.prepared.hasName(st.Executes)) {
 		return errNoStatement([]byte(st.Executes)) // a name of Sluice's own, which no client has prepared
 	}
-	// Recorded before the statement runs: a failed statement does not take a number back.
+	// The use of a sequence is recorded before the statement runs: a failed statement does not give its number back.
 	if plan.MayAdvanceSequence() {
 		s.sequences.RecordUse(s.id, &s.b.sequences)
 	}
@@ -296,7 +296,7 @@ func (s *session) passFrameThrough(typ byte, total int) error {
 }
 
 // handleFunctionCall handles a FunctionCall: it is relayed and counts as a write. The function may change the schema,
-// settings, and what names mean. The frame ends the turn, so that on an error it is dropped here.
+// settings, and the meaning of names. The frame ends the turn, so that on an error it is dropped here.
 func (s *session) handleFunctionCall(total int) error {
 	t := s.t
 	t.ended, t.plan = true, functionPlan
@@ -332,7 +332,7 @@ func (s *session) handleFunctionCall(total int) error {
 	return s.finishTurn()
 }
 
-// functionPlan is the plan of a FunctionCall and of an unknown portal: see execute.
+// functionPlan is the plan of a FunctionCall, and of a portal that Sluice does not know.
 var functionPlan = &rewrite.Plan{Kind: rewrite.Write}
 
 // endTurnLocally ends the turn with a ReadyForQuery of Sluice's own. Outside a block the transaction ends too: settings

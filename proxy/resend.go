@@ -11,13 +11,13 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// rerun sends the log of a transaction again, turn by turn, through the queue and relay that a client's frames use. The
-// log compares the answers. The last functions decide whether a group outside a block is more than one transaction.
+// This file sends the log of a transaction again, turn by turn, through the queue and relay that a client's frames use.
+// The log compares the answers. The last functions decide whether a group outside a block is more than one transaction.
 
 // rerunTransaction sends the logged transaction again. First it sends every settled turn, whose answers must not
-// differ, then the frames of the turn in progress that the client has sent so far. Answers to those are relayed. The
-// backend must be idle and have the session's settings. With nil there are three results: the attempt has come as far
-// as the client had, it is over (isAttemptOver), or the turn has settled.
+// differ, then the frames of the turn in progress that the client has sent so far. The client gets answers to the
+// latter. The backend must be idle and have the session's settings. After nil, the attempt has come as far as the
+// client had, the attempt is over (isAttemptOver), or the turn has settled.
 func (s *session) rerunTransaction() error {
 	t := s.t
 	t.serverProgress = serverProgress{outcome: outcome.FromBlock(block.FromStatus('I'))}
@@ -29,7 +29,7 @@ func (s *session) rerunTransaction() error {
 		s.deferredBegin = s.tx.begin
 		s.sendDeferredBegin()
 	}
-	// The transaction's statements may draw numbers again.
+	// The replayed statements may draw numbers of sequences again.
 	s.sequences.RecordUse(s.id, &s.b.sequences)
 	if err := s.rerunSettledTurns(); err != nil || t.isAttemptOver() {
 		return err
@@ -38,7 +38,7 @@ func (s *session) rerunTransaction() error {
 		return err
 	}
 	t.phase, t.serverAt, t.statement = phaseLive, midTurn, 0
-	// The turn in progress changes the session again, so that the session returns to its state from before the turn.
+	// The turn in progress changes the session's settings again. They therefore return to their state before the turn.
 	s.settings.RestoreProgress(t.progress)
 	s.restoreBeforeScript()
 	if t.nestedTurn.asksTime {
@@ -60,8 +60,8 @@ func (s *session) rerunTransaction() error {
 	return s.flushToBackend()
 }
 
-// rerunSettledTurns sends the settled turns again, except those whose answers are reused. Every answer must be the same
-// as before.
+// rerunSettledTurns sends the settled turns of a transaction again, except those whose answers are reused. Every answer
+// must be the same as before.
 func (s *session) rerunSettledTurns() error {
 	t, l := s.t, s.tx.log
 	t.keeping, t.keepsLast = s.surveyRepeatable(), l.HasDeliveredPart()
@@ -107,11 +107,11 @@ func (s *session) rerunSettledTurns() error {
 	return nil
 }
 
-// resendTurn sends the frames of the log's current turn; last means that this is the turn in progress. After an error
-// for the client, frames are skipped up to a Sync.
+// resendTurn sends the frames of the log's current turn again; last means that this is the turn in progress. After an
+// error for the client, frames are skipped up to a Sync.
 func (s *session) resendTurn(last bool) error {
 	t := s.t
-	// An error for the client empties the log, but a Sync must still be sent.
+	// An error for the client empties the log, but a Sync must still be sent. The frames are therefore copied.
 	frames := slices.Clone(s.tx.log.TurnFrames(s.tx.log.CurrentTurn()))
 	acks := 0
 	t.unseen = false
@@ -151,9 +151,8 @@ func (s *session) resendTurn(last bool) error {
 	return nil
 }
 
-// countAcknowledgements returns how many answers without a digest the client gets for a frame, as
-// retry.ReplayLog.Acknowledged counts. A Describe has one for a ParseComplete before it, and one for an answer that
-// Sluice writes.
+// countAcknowledgements returns how many answers without a digest the client gets for a frame, as the replay log counts
+// them. A Describe has one for a ParseComplete before its answer, and one for an answer that Sluice writes.
 func countAcknowledgements(f *retry.LoggedFrame[logEntry]) int {
 	n := &f.Note
 	if n.silent {
@@ -183,9 +182,9 @@ func countAcknowledgements(f *retry.LoggedFrame[logEntry]) int {
 }
 
 // unansweredNameUndos returns the changes of prepared names to undo, newest first. They are those of frames in the turn
-// in progress whose answers the client has not been sent, and does not get before the error (attempt.answersBefore).
-// Without a log there are none. taken are undos that run first: with one of the unnamed statement a failed Parse may
-// have destroyed that statement, which stays destroyed.
+// in progress whose answers the client neither has nor gets before the error (answersBefore). Without a log there are
+// none. taken are undos that run first. If one is for the unnamed statement, a failed Parse may have destroyed that
+// statement, which stays destroyed.
 func (s *session) unansweredNameUndos(taken []nameUndo) (undos []nameUndo) {
 	l := s.tx.log
 	if !s.t.logs || !l.Replayable() {
@@ -207,7 +206,7 @@ func (s *session) unansweredNameUndos(taken []nameUndo) (undos []nameUndo) {
 	return undos
 }
 
-// undoNameChanges undoes the changes of prepared names by frames that the server skips this time. It goes from the
+// undoNameChanges undoes the changes of prepared names by frames that the server skips in a replay. It goes from the
 // newest to the oldest, so that the oldest meaning stays.
 func (s *session) undoNameChanges(frames []retry.LoggedFrame[logEntry]) {
 	for i := len(frames) - 1; i >= 0; i-- {
@@ -217,8 +216,8 @@ func (s *session) undoNameChanges(frames []retry.LoggedFrame[logEntry]) {
 	}
 }
 
-// awaitReplayedAnswers waits for the server's answers before a frame that can commit, and before the client goes on. If
-// the server has not repeated all that the client has, the attempt fails and nothing is committed.
+// awaitReplayedAnswers waits for the server's answers before a frame that can commit, and before the client continues.
+// If the server has not repeated all answers that the client has, the attempt fails and nothing is committed.
 func (s *session) awaitReplayedAnswers() error {
 	t, l := s.t, s.tx.log
 	if !l.IsReplayBehind() {
@@ -233,8 +232,8 @@ func (s *session) awaitReplayedAnswers() error {
 	return nil
 }
 
-// flushPendingReplies sends a Flush and relays the pending replies. If an inner COMMIT empties the log meanwhile, the
-// rest of the turn cannot be sent, and the client gets the error of a lost backend.
+// flushPendingReplies sends a Flush and relays the pending replies. If a COMMIT within the turn empties the log
+// meanwhile, the rest of the turn cannot be sent, and the client gets the error of a lost backend.
 func (s *session) flushPendingReplies() error {
 	t := s.t
 	s.addToBatch(wire.FrameFlush)

@@ -8,10 +8,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The frames of the log, each written again for the backend that gets it now.
+// This file writes the frames of the log again, for the backend that gets them in a replay.
 
-// resendFrame sends one logged frame. Its effects on the session are repeated only in the turn in progress, which last
-// reports.
+// resendFrame sends one logged frame in a replay. Its effects on the session are repeated only in the turn in progress,
+// which last reports.
 func (s *session) resendFrame(f *retry.LoggedFrame[logEntry], last bool) error {
 	n := &f.Note
 	switch f.Type {
@@ -31,7 +31,7 @@ func (s *session) resendFrame(f *retry.LoggedFrame[logEntry], last bool) error {
 		s.resendQuery(f, last)
 		return nil
 	}
-	// The Execute's row limit is ignored: a needless Parse does no harm.
+	// The row limit of the Execute is ignored, since a needless Parse does no harm.
 	s.t.unseen = s.t.unseen || f.Type == wire.Execute
 	var plan *rewrite.Plan
 	if last {
@@ -61,7 +61,8 @@ func (s *session) resendFrame(f *retry.LoggedFrame[logEntry], last bool) error {
 	return nil
 }
 
-// restoreReply sets the reply that the frame's pending entry had the first time. The frame is no Query.
+// restoreReply gives the pending reply o of a logged frame the handler that it had the first time. The frame is no
+// Query.
 func (n *logEntry) restoreReply(o *pendingReply) {
 	if o.swallow = n.silent; o.plan == nil {
 		o.setRetagReply(n.plan)
@@ -74,7 +75,7 @@ func (n *logEntry) restoreReply(o *pendingReply) {
 	}
 }
 
-// resendParse sends a Parse if the backend lacks the statement, and otherwise answers the Parse itself.
+// resendParse sends a logged Parse if the backend lacks the statement, and otherwise answers the Parse itself.
 func (s *session) resendParse(n *logEntry, last bool) error {
 	tmpl := n.tmpl.currentForm()
 	st := s.b.prepared.find(tmpl)
@@ -92,8 +93,8 @@ func (s *session) resendParse(n *logEntry, last bool) error {
 	return nil
 }
 
-// resendDescribe sends a Describe of a portal unchanged, or of a statement by its name on this backend. Only in the
-// turn in progress does the client get the answer.
+// resendDescribe sends a logged Describe: of a portal unchanged, of a statement by its name on this backend. Only in
+// the turn in progress does the client get the answer.
 func (s *session) resendDescribe(f *retry.LoggedFrame[logEntry], last bool) {
 	n := &f.Note
 	plan, stmt := n.plan, n.stmt
@@ -121,7 +122,7 @@ func (s *session) resendDescribe(f *retry.LoggedFrame[logEntry], last bool) {
 	s.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Describe, 'S', st.name))
 }
 
-// resendQuery sends a simple Query again, in the form that the server needs now.
+// resendQuery sends a logged simple Query in a replay, in the form that the server needs now.
 func (s *session) resendQuery(f *retry.LoggedFrame[logEntry], last bool) {
 	n := &f.Note
 	var plan *rewrite.Plan
@@ -170,7 +171,7 @@ func (s *session) addReplayNameUndo(n *logEntry, last bool) {
 	}
 }
 
-// remakeWithUndo does what remake does, for a frame that changes a prepared name.
+// remakeWithUndo gives an answer of Sluice's own again in a replay, to a frame that changes a prepared name.
 func (s *session) remakeWithUndo(b []byte, n *logEntry, last bool) error {
 	if err := s.remakeAnswer(b); err != nil {
 		return err
@@ -181,7 +182,7 @@ func (s *session) remakeWithUndo(b []byte, n *logEntry, last bool) error {
 	return nil
 }
 
-// remakeAnswer gives an answer of Sluice's own again, after all pending replies.
+// remakeAnswer gives an answer of Sluice's own again in a replay, after all pending replies.
 func (s *session) remakeAnswer(b []byte) error {
 	if !s.t.owed.empty() {
 		s.t.owed.push(0).bytes = bytes.Clone(b)
@@ -190,13 +191,13 @@ func (s *session) remakeAnswer(b []byte) error {
 	return s.sendSynthetic(b)
 }
 
-// resendUnchanged sends a frame unchanged from the log.
+// resendUnchanged sends a frame of the log as it was sent the first time.
 func (s *session) resendUnchanged(f *retry.LoggedFrame[logEntry]) {
 	s.addToBatch(wire.AppendHeader(s.t.scratch[:0], f.Type, f.Len()))
 	s.addLoggedPayload(f)
 }
 
-// addLoggedPayload sends the payload of a frame whose header was added.
+// addLoggedPayload sends the payload of a logged frame whose header was already sent.
 func (s *session) addLoggedPayload(f *retry.LoggedFrame[logEntry]) {
 	s.tx.log.EachPayloadPiece(f, func(piece []byte) error { // it returns no error
 		s.addToBatch(piece)
@@ -204,7 +205,7 @@ func (s *session) addLoggedPayload(f *retry.LoggedFrame[logEntry]) {
 	})
 }
 
-// loggedPayload returns a short payload. It is valid until the next use of the turn's scratch buffer.
+// loggedPayload returns a logged frame's payload, which must be short. It is valid until the next use of t.scratch.
 func (s *session) loggedPayload(f *retry.LoggedFrame[logEntry]) []byte {
 	b := s.t.scratch[:0]
 	s.tx.log.EachPayloadPiece(f, func(piece []byte) error { // it returns no error
@@ -215,8 +216,8 @@ func (s *session) loggedPayload(f *retry.LoggedFrame[logEntry]) []byte {
 	return b
 }
 
-// resendBind sends a Bind, and first prepares the statement if this backend lacks it. If the statement's result columns
-// differ from those that the client was sent, the attempt fails.
+// resendBind sends a logged Bind, and first prepares the statement if this backend lacks it. If the statement's result
+// columns differ from those that the client knows, the attempt fails.
 func (s *session) resendBind(f *retry.LoggedFrame[logEntry], last bool) error {
 	t, n := s.t, &f.Note
 	tmpl := n.tmpl.currentForm()

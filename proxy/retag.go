@@ -10,17 +10,18 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Statements that the server gets as other statements (rewrite.Statement.Retag): DELETE for TRUNCATE, a domain for an
-// enum. The client and the log get the tag of the client's own statement.
+// The server gets some statements as other statements: DELETE for TRUNCATE, a domain for an enum. The client and the
+// log get the command tag of the client's own statement (rewrite.Statement.ReplacementTag).
 
-// retagReply replaces the server's tags of statements with a Retag. Settled turns need it in a replay too, which
-// compares the tags that the client was sent.
+// retagReply replaces the server's command tags for statements with a ReplacementTag. A replay needs this for settled
+// turns too, since it compares tags that the client got.
 type retagReply struct {
 	defaultHandler
 	plan *rewrite.Plan
 }
 
-// setRetagReply sets a retagReply on o if a statement of plan needs one. plan may be nil.
+// setRetagReply sets a retagReply on the pending reply o if a statement of plan needs another command tag. plan may be
+// nil.
 func (o *pendingReply) setRetagReply(plan *rewrite.Plan) {
 	if plan == nil || o.kind != wire.Execute && o.kind != wire.Query {
 		return
@@ -63,8 +64,9 @@ func isTagOfSent(verb string, st *rewrite.Statement) bool {
 	return verb == own
 }
 
-// replaceTag handles the server's tag for such a statement. The client, the log and the session's records get the
-// statement's own tag. If the client has the tag from an earlier attempt, nothing is sent, not even a warning.
+// replaceTag handles the server's command tag for a statement sent as another one. The client, the log and the
+// session's records get the statement's own tag. If the client has the tag from an earlier attempt, it gets nothing,
+// not even a warning.
 func (s *session) replaceTag(o *pendingReply, st *rewrite.Statement) error {
 	tag := wire.AppendCommandComplete(nil, st.ReplacementTag)
 	s.recordCompletion(o, wire.CommandComplete, tag)
@@ -88,7 +90,7 @@ func (s *session) replaceTag(o *pendingReply, st *rewrite.Statement) error {
 	return s.sendOrWithhold(tag)
 }
 
-// tagWarning returns the warning before the tag of a statement that was sent as another one, or nil.
+// tagWarning returns the warning that precedes the tag of a statement that was sent as another one, or nil.
 func (s *session) tagWarning(st *rewrite.Statement) [][]byte {
 	if st.Warning == nil || !s.wantsWarnings() {
 		return nil
@@ -97,8 +99,8 @@ func (s *session) tagWarning(st *rewrite.Statement) [][]byte {
 	return [][]byte{e.AppendNotice(nil, "WARNING")}
 }
 
-// retaggedError returns the error that replaces the server's for a statement that was sent as another one. nil keeps
-// the server's error. st may be nil.
+// retaggedError returns the error that replaces the server's for a statement that was sent as another one. nil means
+// that the client gets the server's error. st may be nil.
 func retaggedError(st *rewrite.Statement, payload []byte) *wire.Error {
 	switch message := retry.ErrorField(payload, 'M'); {
 	case st == nil || st.ReplacementTag == "":

@@ -11,9 +11,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Texts that the server gets in another form than the client's, and answers of which the client must not see a part.
-// Examples are a query that stands in for a statement which Sluice answers, and the job of CREATE INDEX. maskedReply
-// hides such parts.
+// This file handles texts that the server gets in another form than the client's, and answers of which the client must
+// not see a part (maskedReply). Examples are a query that replaces a statement which Sluice answers, and the job of
+// CREATE INDEX.
 
 // serverText returns the SQL that the server gets in the Parse for the client's text.
 func (t *statementTemplate) serverText() string {
@@ -60,7 +60,7 @@ func planRefusal(plan *rewrite.Plan) error {
 	return nil
 }
 
-// statementRefusal returns the error of a statement's Refusal.
+// statementRefusal returns the error with which Sluice refuses the statement st.
 func statementRefusal(st *rewrite.Statement) *wire.Error {
 	r := st.Refusal
 	return &wire.Error{Code: r.Code, Message: r.Message, Detail: r.Detail, Hint: r.Hint}
@@ -79,12 +79,12 @@ func hasMaskedAnswer(plan *rewrite.Plan) bool {
 	return false
 }
 
-// hasMaskedRows reports whether the rows of a statement's answer are for Sluice: of the query that stands in for it, or
-// the id of an index job.
+// hasMaskedRows reports whether the rows of a statement's answer are for Sluice: rows of a query that replaces the
+// statement, or the id of an index job.
 func hasMaskedRows(st *rewrite.Statement) bool { return st.Tag != "" || st.Job != rewrite.NoJob }
 
-// isMaskedAutocommit reports whether the masked part is one CREATE INDEX in autocommit. Until the client gets its
-// answer, a replay has nothing to compare. In other cases the log would lack the masked part.
+// isMaskedAutocommit reports whether the text with a masked answer is a single CREATE INDEX in autocommit. Until the
+// client gets its answer, a replay has nothing to compare. In other cases the log would lack the masked part.
 func (s *session) isMaskedAutocommit(plan *rewrite.Plan) bool {
 	return plan.SingleStatement() != nil && !s.inBlock()
 }
@@ -103,10 +103,10 @@ func (s *session) pushStatementReply(kind byte, plan *rewrite.Plan) *pendingRepl
 	return o
 }
 
-// maskedReply hides rows of an answer from the client (masked).
+// maskedReply hides rows of an answer from the client, such as the id of an index job.
 type maskedReply struct{ defaultHandler }
 
-// handleFrame hides the frames of a masked statement, and replaces its last one.
+// handleFrame hides the frames of a statement whose rows are for Sluice, and replaces the last frame.
 func (maskedReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
 	if o.plan == nil { // of a settled turn in a replay
 		return undecided, nil
@@ -137,8 +137,8 @@ func (maskedReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (fra
 	return undecided, nil
 }
 
-// endMaskedStatement handles the end of a masked statement: the client gets the tag of its own statement, or waits for
-// the index job (indexwait.go).
+// endMaskedStatement handles the end of a statement whose rows are for Sluice. The client gets the tag of its own
+// statement, or waits for the index job (indexwait.go).
 func (s *session) endMaskedStatement(o *pendingReply, st *rewrite.Statement, f answer.Frame) error {
 	t, tag := s.t, f.Bytes
 	var notices []byte
@@ -177,7 +177,8 @@ func firstColumn(frame []byte) string {
 	return string(row[6 : 6+n])
 }
 
-// sleepUnlessStopped sleeps for d. It returns an error of stopped, errCut, or errClientGone if the client is gone.
+// sleepUnlessStopped sleeps for d. It returns the error of a cancel or timeout, errCut, or errClientGone if the client
+// is gone.
 func (s *session) sleepUnlessStopped(d time.Duration) error {
 	select {
 	case <-time.After(d):

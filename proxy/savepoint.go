@@ -13,10 +13,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Savepoints for a server without savepoints. A savepoint is a position in the transaction's log. ROLLBACK TO is a real
-// ROLLBACK, a BEGIN, and a replay of the log up to that position, whose answers must not differ.
+// This file emulates savepoints for a server without savepoints. A savepoint is a position in the transaction's log.
+// ROLLBACK TO is a real ROLLBACK, a BEGIN, and a replay of the log up to that position, whose answers must not differ.
 
-// With retry.savepoints strict, the discarded part is compared too, on a second backend: discarded.go.
+// With retry.savepoints strict, the part of a transaction that ROLLBACK TO discards is compared too, on a second
+// backend.
 
 // savepointState is the session's state about the savepoints of its transaction, besides the log.
 type savepointState struct {
@@ -27,8 +28,8 @@ type savepointState struct {
 	cursors bool
 	moved   int
 	parts   []*retry.ReplayLog[logEntry] // discarded parts: discarded.go
-	// earlierTime is the time that the client was sent before a ROLLBACK TO. It is nil if the client was sent none, or if
-	// the server's transaction still has that time.
+	// earlierTime is the transaction time that the client got before a ROLLBACK TO. It is nil if the client got none,
+	// or if the server's transaction still has that time.
 	earlierTime *txtime.Time
 	asked       queriedTxTime
 }
@@ -58,12 +59,12 @@ func (srv *Server) emulatesSavepoints() bool {
 // isSavepoint reports whether a statement is SAVEPOINT, RELEASE or ROLLBACK TO.
 func isSavepoint(st rewrite.Statement) bool { return savepointNames[st.Tx.Verb] != "" }
 
-// savepointNames are the names of the commands in PostgreSQL's errors.
+// savepointNames are the names of the savepoint commands in PostgreSQL's errors.
 var savepointNames = map[rewrite.TxVerb]string{rewrite.Savepoint: "SAVEPOINT",
 	rewrite.ReleaseSavepoint: "RELEASE SAVEPOINT", rewrite.RollbackTo: "ROLLBACK TO SAVEPOINT"}
 
 // runSavepointQuery carries out a simple Query of savepoint commands alone. It refuses a mix with other statements: a
-// savepoint lies between two turns, and one Query is one turn. With nil the turn is over, or its frames are skipped.
+// savepoint lies between two turns, and one Query is one turn. After nil the turn is over, or its frames are skipped.
 func (s *session) runSavepointQuery(plan *rewrite.Plan) error {
 	t := s.t
 	for i := range plan.Statements {
@@ -80,7 +81,7 @@ func (s *session) runSavepointQuery(plan *rewrite.Plan) error {
 }
 
 // endSimpleQuery ends the turn of a simple Query that the server got as frames of the extended protocol, or not at all.
-// With nil the turn is over.
+// After nil the turn is over.
 func (s *session) endSimpleQuery() error {
 	t := s.t
 	if !t.touched {
@@ -93,8 +94,8 @@ func (s *session) endSimpleQuery() error {
 	return s.finishTurn()
 }
 
-// runSavepointCommand carries out one command of a Query or a portal. Afterwards the turn may have settled, or its
-// frames may be skipped. An error is for the client.
+// runSavepointCommand carries out one savepoint command of a Query or a portal. Afterwards the turn may have settled,
+// or its frames may be skipped. An error is for the client.
 func (s *session) runSavepointCommand(st *rewrite.Statement) error {
 	if err := s.cutLogTurn(); err != nil || s.t.skip || s.t.settled {
 		return err
@@ -127,9 +128,9 @@ func (s *session) runSavepointCommand(st *rewrite.Statement) error {
 	return s.rollBackToSavepoint(name)
 }
 
-// cutLogTurn ends the log's turn inside the client's turn, because a savepoint lies between two turns. The server
-// answers what it owes, and the client gets these answers, so that a replay can compare up to here. A turn that has
-// sent nothing is not cut.
+// cutLogTurn ends the log's turn inside the client's turn, because a savepoint lies between two turns. It waits for the
+// pending replies and sends the client these answers, so that a replay can compare up to here. A turn that has sent
+// nothing is not cut.
 func (s *session) cutLogTurn() error {
 	t := s.t
 	if !t.touched {
@@ -166,7 +167,7 @@ func (s *session) setSavepoint(name string) error {
 }
 
 // rollBackToSavepoint carries out ROLLBACK TO SAVEPOINT. It undoes in the session what the client has set and opened
-// since. A replay up to the savepoint undoes the changes at the server, unless the server has seen nothing of the
+// since the savepoint. A replay undoes the changes at the server, unless the server has seen nothing of the
 // transaction. An error is for the client: the transaction is unchanged, or has failed.
 func (s *session) rollBackToSavepoint(name string) error {
 	l := s.tx.log
@@ -184,7 +185,8 @@ func (s *session) rollBackToSavepoint(name string) error {
 		return errCannotReturn(name, retry.LogFull.Detail(retry.ReplayDifference{}))
 	}
 	m := &s.tx.marks[i]
-	// Staged has the settings that the server was sent since. Settings that Sluice itself enforces never reach the server.
+	// Staged has the settings sent to the server since the savepoint. Settings that Sluice itself enforces never reach
+	// the server.
 	onlyRead := l.TurnsKeptByRollback(i) == l.TurnCount() && len(s.settings.Staged.Changes) == len(m.staged.Changes) && s.hasOnlyReadSince(l.FirstTurnAfter(i))
 	l.RollbackTo(i)
 	s.tx.marks = s.tx.marks[:i+1]
@@ -207,7 +209,7 @@ func (s *session) rollBackToSavepoint(name string) error {
 }
 
 // returnToSavepoint makes the backend, if there is one, return to the savepoint. onlyRead means that nothing has to be
-// undone there: a replay would only take a newer snapshot. done means that the turn has its answer.
+// undone at the server: a replay would only take a newer snapshot. done means that the turn has its answer.
 func (s *session) returnToSavepoint(name string, onlyRead bool) (done bool, err error) {
 	if s.b != nil {
 		s.b.sequences.History.RecordTxControl(rewrite.RollbackTo)
@@ -307,8 +309,8 @@ func (s *session) mayRegenerateValues(diff retry.ReplayDifference) bool {
 	return false
 }
 
-// resendCutTurn sends a turn that was cut again. No ReadyForQuery ends such a turn: a Flush makes the server answer,
-// and the log compares then.
+// resendCutTurn sends a turn of the log again that cutLogTurn had ended early. No ReadyForQuery ends such a turn: a
+// Flush makes the server answer, and the log compares the answers then.
 func (s *session) resendCutTurn() error {
 	t := s.t
 	if err := s.resendTurn(false); err != nil || t.isAttemptOver() {
@@ -324,8 +326,8 @@ func (s *session) resendCutTurn() error {
 	return nil
 }
 
-// trackSavepointTag records the tag of a statement for savepoints. ROLLBACK TO does not move a cursor back, so that a
-// cursor older than the savepoint which has moved since makes the return impossible.
+// trackSavepointTag records the command tag of a statement for savepoints. ROLLBACK TO does not move a cursor back. A
+// cursor older than the savepoint that has moved since therefore makes a ROLLBACK TO impossible.
 func (s *session) trackSavepointTag(tag []byte) {
 	t := s.t
 	if !t.logs || !s.srv.emulatesSavepoints() {
@@ -372,7 +374,7 @@ func errCannotReturn(name, detail string) *wire.Error {
 		Detail: detail, Hint: "Roll the whole transaction back."}
 }
 
-// errRollbackToDiffers is the error for a ROLLBACK TO whose replay was refused.
+// errRollbackToDiffers is the error for a ROLLBACK TO SAVEPOINT whose replay was refused.
 func errRollbackToDiffers(name string) *wire.Error {
 	return &wire.Error{Code: retry.StateConflict, Message: fmt.Sprintf("could not return to savepoint \"%s\" due to concurrent update", name)}
 }

@@ -10,13 +10,13 @@ import (
 )
 
 // What Sluice caches about statements is valid for one epoch of the server's schema. A transaction that may have
-// changed the schema has epochs of its own, so that other sessions see nothing of it. extended.go and describe.go read
-// the cache, reply.go fills it, and settle ends the transaction's epochs.
+// changed the schema has epochs of its own, so that other sessions see nothing of the change. extended.go and
+// describe.go read the cache, reply.go fills it, and settleTurn ends the transaction's epochs.
 
-// txEpochBit is the bit of an epoch that belongs to one transaction.
+// txEpochBit is set in an epoch of the schema that belongs to one transaction.
 const txEpochBit = 1 << 63
 
-// maxPendingDescriptions bounds the descriptions that wait for a COMMIT.
+// maxPendingDescriptions limits the descriptions of statements that wait for a COMMIT before other sessions get them.
 const maxPendingDescriptions = 64
 
 // schemaChange records what a transaction has done to the schema. The zero value means nothing.
@@ -28,7 +28,7 @@ type schemaChange struct {
 	pendingDescs []pendingDescription
 }
 
-// pendingDescription is a description that other sessions may use after the COMMIT.
+// pendingDescription is a statement's description that other sessions may use after the COMMIT.
 type pendingDescription struct {
 	tmpl *statementTemplate
 	desc *statementDescription
@@ -43,8 +43,8 @@ func (s *session) schemaEpoch() uint64 {
 }
 
 // recordSchemaChange records a plan that is about to be sent. After DDL a ROLLBACK TO changes the schema too. A write
-// may change it by a function: from the first write on, statements that the backend prepares become doubtful in a
-// rollback.
+// may change the schema by a function. From the first write on, statements that the backend prepares become doubtful in
+// a rollback.
 func (s *session) recordSchemaChange(plan *rewrite.Plan) {
 	c := &s.schema
 	if plan.Kind >= rewrite.Control {
@@ -62,15 +62,16 @@ func (s *session) recordSchemaChange(plan *rewrite.Plan) {
 	}
 }
 
-// renewTxEpoch starts another epoch after a possible ROLLBACK TO, so that nothing cached since is used.
+// renewTxEpoch starts another epoch of the transaction after a possible ROLLBACK TO, so that nothing cached since is
+// used.
 func (s *session) renewTxEpoch() {
 	if s.schema.txEpoch != 0 {
 		s.schema.txEpoch = s.srv.catalog.txEpochs.Add(1) | txEpochBit
 	}
 }
 
-// invalidateSchemaCache drops the cache if a transaction that has ended may have changed the schema. Call it also if
-// the outcome is unknown.
+// invalidateSchemaCache drops what is cached about the schema if a transaction that has ended may have changed it. Call
+// it also if the outcome is unknown.
 func (s *session) invalidateSchemaCache() {
 	if s.schema.txEpoch != 0 {
 		s.srv.catalog.beginEpoch()
@@ -84,15 +85,15 @@ func publishSchemaChange(s *session, committed bool) {
 	}
 }
 
-// invalidateAfterDDL drops the cache after DDL.
+// invalidateAfterDDL drops what all sessions have cached about the schema after DDL.
 func invalidateAfterDDL(s *session, _ *pendingReply, st *rewrite.Statement, tag []byte) {
 	if tag != nil && st != nil && st.Kind == rewrite.DDL {
 		s.srv.catalog.beginEpoch()
 	}
 }
 
-// endSchemaChange ends the record of the session's last transaction; committed says how it ended, if known. Without a
-// backend no prepared statement can be doubtful.
+// endSchemaChange ends the record of what the last transaction did to the schema. committed is false if its end is
+// unknown. Without a backend no prepared statement can be doubtful.
 func (s *session) endSchemaChange(committed bool) {
 	c := &s.schema
 	if committed || c.ddl { // CALL may have committed before it failed
@@ -111,7 +112,7 @@ func (s *session) endSchemaChange(committed bool) {
 }
 
 // mayHaveTempTables reports whether names may mean something else to this session than to others: it is pinned, or a
-// function may have made a temporary table on its backend. Such a session does not use the catalog of templates.
+// function may have made a temporary table on its backend. Such a session does not use the cache of templates.
 func (s *session) mayHaveTempTables() bool {
 	return s.pinned || s.b != nil && s.b.leftState.NeedsQuery()
 }
@@ -121,8 +122,8 @@ func (s *session) isParseAccepted(tmpl *statementTemplate) bool {
 	return !s.mayHaveTempTables() && tmpl.accepted.Load() == s.schemaEpoch()+1
 }
 
-// cachedDescription returns the cached description of tmpl, or nil. It is of the current epoch; a session that is apart
-// has none.
+// cachedDescription returns the cached description of tmpl for the current schema epoch, or nil. A session that may
+// have temporary tables gets nil.
 func (s *session) cachedDescription(tmpl *statementTemplate) *statementDescription {
 	if d := tmpl.desc.Load(); d != nil && d.epoch == s.schemaEpoch() && !s.mayHaveTempTables() {
 		return d
@@ -131,8 +132,8 @@ func (s *session) cachedDescription(tmpl *statementTemplate) *statementDescripti
 }
 
 // cacheDescription caches a description, the answer to o, for this client and others. frame is its second half,
-// t.capture the first; whole means that frame is complete. Other sessions get it at once, unless the transaction may
-// have changed what it saw. Then they get it after the COMMIT.
+// t.capture the first; whole means that frame is complete. Other sessions get the description at once, or after the
+// COMMIT if the transaction may have changed the schema before.
 func (s *session) cacheDescription(o *pendingReply, frame []byte, whole bool) {
 	if o.tmpl == nil { // of a portal: its client now relies on these columns
 		if o.clientStmt != nil && o.clientStmt.described == nil && whole {
@@ -166,7 +167,7 @@ func (s *session) cacheDescription(o *pendingReply, frame []byte, whole bool) {
 	}
 }
 
-// portalDescription returns the description of a portal, the same one while its frame stays the same. x counts its
+// portalDescription returns the description of a portal, and the same one while its frame is unchanged. x counts its
 // memory.
 func (t *statementTemplate) portalDescription(frame []byte, x *textBudget) *statementDescription {
 	if d := t.portal.Load(); d != nil && bytes.Equal(d.frames, frame) {
@@ -178,8 +179,8 @@ func (t *statementTemplate) portalDescription(frame []byte, x *textBudget) *stat
 	return d
 }
 
-// publishDescription caches d for all sessions. If d differs from the cached one in the same epoch, the schema was
-// changed elsewhere, and the whole cache is dropped. A description older than the cached one is ignored.
+// publishDescription caches d for all sessions. If d differs from the cached description in the same epoch, the schema
+// was changed elsewhere, and the whole cache is dropped. A description older than the cached one is ignored.
 func (c *templateCache) publishDescription(t *statementTemplate, d *statementDescription) {
 	switch have := t.desc.Load(); {
 	case have == d, have != nil && have.epoch > d.epoch:
@@ -197,22 +198,23 @@ func isPlanChanged(payload []byte) bool {
 		(string(retry.ErrorField(payload, 'R')) == errPlanChanged.Origin.Routine || string(retry.ErrorField(payload, 'M')) == errPlanChanged.Message)
 }
 
-// hasCurrent reports whether anything cached about t is of the current epoch. If not, an error about t is no news.
+// hasCurrent reports whether anything cached about the template t is of the current schema epoch. If not, an error of
+// the server about t shows no new change of the schema.
 func (c *templateCache) hasCurrent(t *statementTemplate) bool {
 	epoch, d := c.epoch.Load(), t.desc.Load()
 	return t.accepted.Load() == epoch+1 || d != nil && d.epoch == epoch
 }
 
 // isStaleStatement reports whether an error is about a statement that the backend had prepared before its client did. A
-// replay then prepares the statement again. If DDL ran since, or the client has a description, the error is the
-// client's.
+// replay then prepares the statement again. If DDL ran since, or the client has a description, the client gets the
+// error.
 func (s *session) isStaleStatement(o *pendingReply, payload []byte) bool {
 	return (o.kind == wire.Bind || o.kind == wire.Describe) && isPlanChanged(payload) &&
 		o.clientStmt != nil && o.clientStmt.described == nil && o.clientStmt.epoch == s.schemaEpoch()
 }
 
 // isDeallocated reports whether the backend has lost a statement that Sluice prepared, because a client deallocated it.
-// A dedicated backend has none of these.
+// A dedicated backend has no such statements.
 func (s *session) isDeallocated(o *pendingReply, made *answer.ErrorHandling, payload []byte) bool {
 	return (o.kind == wire.Bind || o.kind == wire.Describe) && !made.Forced && !s.dedicated && string(retry.ErrorField(payload, 'C')) == "26000"
 }

@@ -14,12 +14,12 @@ import (
 )
 
 // A client whose database name maps to a schema (package database) gets a session with that schema as its only
-// search_path. Every RESET returns to it. openSession calls startupParamsInSchema and schemaExists. This separates
-// applications that do not name each other's schemas. It is no security boundary, because a client may name any schema.
+// search_path. Every RESET returns to that schema. This separates applications that do not name each other's schemas.
+// It is no security boundary, because a client may name any schema.
 
-// startupParamsInSchema returns the startup parameters for a client whose database name maps to schema. It refuses a
-// search_path of the client's own that is another one: tables would be found elsewhere, and several databases would
-// share them. The error is for the client.
+// startupParamsInSchema returns the startup parameters for a client whose database name maps to schema. It refuses
+// another search_path of the client's own: tables would be found elsewhere, and several databases would share these
+// tables. The error is for the client.
 func startupParamsInSchema(params map[string]string, schema string) (map[string]string, error) {
 	name := settings.QuoteIdentifier(schema)
 	if own, given := params["search_path"]; given {
@@ -38,7 +38,7 @@ func startupParamsInSchema(params map[string]string, schema string) (map[string]
 }
 
 // replacePublicSchema returns the text for a session whose database is a schema: a query of information_schema for
-// 'public' means that schema. Schema tools send such queries to find the tables of their database.
+// 'public' then reads that schema. Schema tools send such queries to find the tables of their database.
 func (s *session) replacePublicSchema(sql []byte) (own []byte, changed bool) {
 	if s.inSchema == "" {
 		return sql, false
@@ -56,11 +56,11 @@ func errStartupSearchPath(schema string) *wire.Error {
 		Hint:   "Leave search_path out of the connection string. The session may SET it."}
 }
 
-// mostCatalogTries bounds how often a catalog query is repeated after a lost backend, or after a 40001 because the
+// mostCatalogTries limits how often a catalog query is repeated after a lost backend, or after a 40001 because the
 // backend has not seen the last catalog change.
 const mostCatalogTries = 10
 
-// schemaExists queries a backend whether a schema exists. The query runs for each client, because another process may
+// schemaExists asks the server whether a schema exists. The query runs for each client, because another process may
 // have dropped the schema. An error is for the client.
 func (srv *Server) schemaExists(schema string) (there bool, err error) {
 	ctx, stop := context.WithTimeout(srv.ctx, srv.cfg.Startup.Timeout)
@@ -96,8 +96,8 @@ func (srv *Server) schemaExists(schema string) (there bool, err error) {
 	return false, errNoBackend(err)
 }
 
-// schemaCondition returns the FROM and WHERE of a query about a schema, with alias n. It does not depend on
-// search_path.
+// schemaCondition returns the FROM and WHERE of a query about a schema, with the alias n for pg_namespace. It does not
+// depend on search_path.
 func schemaCondition(schema string) string {
 	return " FROM pg_catalog.pg_namespace n WHERE n.nspname = " + settings.QuoteLiteral(schema)
 }
@@ -122,7 +122,7 @@ func (srv *Server) queryUnheldBackend(ctx context.Context, b *backend, query str
 	return refusal, err
 }
 
-// decodeErrorResponse returns the error of an ErrorResponse's payload, for a client whose statement Sluice has
+// decodeErrorResponse returns the error in an ErrorResponse's payload, for a client whose statement Sluice has
 // replaced.
 func decodeErrorResponse(refusal []byte) *wire.Error {
 	field := func(f byte) string { return string(retry.ErrorField(refusal, f)) }

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Values of search_path, and the search path of a session. Nothing here queries a server.
+// This file parses values of search_path, and finds the search path of a session. Nothing here queries a server.
 //
 // The search path decides which relation a name without a schema refers to, and so whether columns are mapped. If a
 // value cannot be parsed for certain, the path is unknown: the planner then refuses names that are mapped in any
@@ -46,8 +46,9 @@ func parsePathConstants(sql string) (path []string, ok bool) {
 	}
 }
 
-// cutStringConstant parses the string constant at the start of a text, in the form of settings.QuoteLiteral and the
-// planner. rest is the text after it. ok is false for any other start, or for an escape other than a doubled backslash.
+// cutStringConstant parses the SQL string constant at the start of a text, as settings.QuoteLiteral and the planner
+// write it. rest is the remaining text. ok is false for any other start, or for an escape other than a doubled
+// backslash.
 func cutStringConstant(text string) (value, rest string, ok bool) {
 	escapes := strings.HasPrefix(text, "E'")
 	if escapes {
@@ -75,7 +76,7 @@ func cutStringConstant(text string) (value, rest string, ok bool) {
 }
 
 // mayChangeResolution reports whether changes of settings may make names refer to other relations. A change without a
-// name may be of any setting.
+// setting's name may be of any setting.
 func mayChangeResolution(changes []rewrite.SettingChange) bool {
 	return slices.ContainsFunc(changes, func(c rewrite.SettingChange) bool {
 		switch c.Name {
@@ -87,8 +88,8 @@ func mayChangeResolution(changes []rewrite.SettingChange) bool {
 }
 
 // effectiveSearchPath returns the search path of a client, or usual if the client has set none. user is the backends'
-// role, which $user means until the client sets another role. Staged changes count first. ok is false if the path is
-// unknown.
+// role, which $user means until the client sets another role. Changes in the open transaction count first. ok is false
+// if the path is unknown.
 func effectiveSearchPath(c *settings.Client, user string, usual []string) (path []string, ok bool) {
 	sql, ok := searchPathSQL(c)
 	if !ok {

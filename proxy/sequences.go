@@ -12,13 +12,13 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// currval and lastval return numbers of the server's session. On a shared backend these may be another client's. So the
-// server gets such a call only in two cases: all numbers of the backend are this session's, or the server confirms that
-// the current transaction has drawn the number. Otherwise the call fails as in a session that has drawn none. Package
-// sequence decides; this file queries the server.
+// currval and lastval return numbers of the server's session. On a shared backend these may be another client's
+// numbers. So the server gets such a call only in two cases: all numbers of the backend are this session's, or the
+// server confirms that the current transaction has drawn the number. Otherwise the call fails as in a session that has
+// drawn no number. Package sequence decides; this file queries the server.
 
 // checkSequenceCall decides whether a text with currval or lastval may run on its backend; nil means yes. The error is
-// PostgreSQL's with a hint. The session's next transaction then gets a backend of its own.
+// PostgreSQL's with a hint. After an error the session's next transaction gets a backend of its own.
 func (s *session) checkSequenceCall(plan *rewrite.Plan) error {
 	s.srv.watched.Store(true) // from now on numbers of other sessions are discarded before a transaction
 	if s.dedicated || s.sequences.CanTrust(s.id, &s.b.sequences) {
@@ -36,14 +36,14 @@ func (s *session) checkSequenceCall(plan *rewrite.Plan) error {
 		Hint:   "Have the number returned: INSERT ... RETURNING, or SELECT nextval(...). From its next transaction on this session keeps a backend of its own, where it can ask."}
 }
 
-// mayEndFailedBlock reports whether a text may end a failed block.
+// mayEndFailedBlock reports whether a text has a control statement such as ROLLBACK, which may end a failed block.
 func mayEndFailedBlock(plan *rewrite.Plan) bool {
 	return plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Kind == rewrite.Control })
 }
 
-// discardForeignSequences sends DISCARD SEQUENCES to an idle backend with numbers of other sessions, before a
-// transaction. A server that refuses gets it again after question.Age, one that fails after a pause. The error is a
-// lost backend.
+// discardForeignSequences sends DISCARD SEQUENCES to an idle backend that has sequence numbers of other sessions,
+// before a transaction. A server that refuses gets the command again after question.Age, a server that fails after a
+// pause. The error is a lost backend.
 func discardForeignSequences(s *session) error {
 	pace := &s.srv.sequences
 	if !s.sequences.HasForeignNumbers(s.id, &s.b.sequences) || !pace.IsDue(time.Now()) {
@@ -69,7 +69,7 @@ func discardForeignSequences(s *session) error {
 	return nil
 }
 
-// recordLocalDiscard records a client's DISCARD that Sluice answers.
+// recordLocalDiscard records a client's DISCARD ALL or DISCARD SEQUENCES that Sluice answers itself.
 func (s *session) recordLocalDiscard() {
 	if s.b == nil {
 		s.sequences.RecordDiscard(sequence.Here, nil)
@@ -78,7 +78,7 @@ func (s *session) recordLocalDiscard() {
 	s.sequences.RecordDiscard(sequence.Here, &s.b.sequences)
 }
 
-// recordSequenceUse records which numbers a statement has drawn, after the server ran it.
+// recordSequenceUse records which sequence numbers a statement has drawn, after the server ran the statement.
 func recordSequenceUse(s *session, o *pendingReply, st *rewrite.Statement, tag []byte) {
 	if h := &s.b.sequences.History; o.kind == wire.Query {
 		h.RecordQueryRun(st, s.t.statement, tag)
@@ -96,8 +96,8 @@ func recordSequenceUse(s *session, o *pendingReply, st *rewrite.Statement, tag [
 }
 
 // releasePinned drops the session's own backend if the server cannot discard the state that the session left there.
-// Unlike recordPinLoss it does not end the session, whose next transaction gets another backend. The caller moves the
-// session's state.
+// Unlike recordPinLoss it does not end the session, whose next transaction gets another backend. The caller applies the
+// event to the session's state.
 func (s *session) releasePinned() {
 	if s.pinned {
 		s.srv.pinned.Add(-1)
@@ -107,8 +107,8 @@ func (s *session) releasePinned() {
 	s.dropBackend(reservoir.Pinned)
 }
 
-// acquireForSequences dials a backend of its own for a session whose currval or lastval was refused. It counts as a
-// pin. nil means that none is available; the session then shares backends.
+// acquireForSequences dials a backend of its own for a session whose currval or lastval was refused. The backend counts
+// as a pin. nil means that none is available; the session then shares backends.
 func (s *session) acquireForSequences() *reservoir.Conn {
 	if !s.sequences.WantsOwnBackend() || s.pinned || !s.srv.reservePin() {
 		return nil
@@ -127,19 +127,19 @@ func (s *session) acquireForSequences() *reservoir.Conn {
 	return conn
 }
 
-// canAskOwnership reports whether the server can be queried about its numbers: in a block, on a backend that no writer
-// goroutine uses.
+// canAskOwnership reports whether the server can be asked which sequence numbers the block has drawn: in a block, on a
+// backend that no writer goroutine uses.
 func (s *session) canAskOwnership() bool {
 	return s.b != nil && s.state != failed && !s.sequences.OwnsNumbers(s.id, &s.b.sequences) && s.inBlock() && s.t.uplink == nil
 }
 
-// ownershipQueryName names the statement and portal of provesOwnership's query, and the portal of
-// restoreStartupInGroup. They are closed after each use.
+// ownershipQueryName names the prepared statement and portal of provesOwnership's query, and the portal of
+// restoreStartupInGroup. Statement and portal are closed after each use.
 const ownershipQueryName = "sluice_own"
 
-// provesOwnership queries the server whether the block's statements have drawn all numbers that the current text wants.
-// It takes one round trip; if replies are pending the answer is false. An error is for the client if a conflict or
-// cancel has ended the block. Otherwise the backend is lost.
+// provesOwnership asks the server whether the block's statements have drawn all sequence numbers that the current text
+// reads. It takes one round trip; if replies are pending the answer is false. An error is for the client if a conflict
+// or cancel has ended the block. Otherwise the backend is lost.
 func (s *session) provesOwnership() (bool, error) {
 	if s.t.sequenceText == "" || !s.canAskOwnership() || !s.t.owed.empty() {
 		return false, nil

@@ -25,8 +25,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The Server, its listeners, its sessions' goroutines and the sweeper. Package cmd/sluice/daemon uses the exported
-// names. Lock order: Server.mu, then session.mu. Only methods of rawconn.ParkedConns take that type's lock.
+// This file has the Server, its listeners, the goroutines of its sessions, and the sweeper. Lock order: Server.mu, then
+// session.mu. Only methods of rawconn.ParkedConns take that type's lock.
 
 // ErrServerClosed is returned by Serve after Shutdown or Close.
 var ErrServerClosed = errors.New("proxy: server closed")
@@ -35,7 +35,7 @@ var ErrServerClosed = errors.New("proxy: server closed")
 // client after one to two periods.
 const sweepEvery = time.Second
 
-// lastWordsWait bounds how long a session that is cut may write to a client that does not read. lastRequestWait bounds
+// lastWordsWait limits how long a session that is cut may write to a client that does not read. lastRequestWait limits
 // a cancel request to the server, which needs a connection of its own. With the reservoir's Terminates a drain then
 // ends within a second of its limit.
 const (
@@ -53,10 +53,12 @@ type Server struct {
 	handlers *[rewrite.LocalWorkCount]statementHandler
 	// observers are the functions of features that are called at fixed points of a session.
 	observers observerTable
-	// watched means that a feature observes backends before a transaction (observer.attached). It is never reset.
+	// watched means that a feature has work on each backend before a transaction (observer.onAttached). It is never
+	// reset.
 	watched atomic.Bool
 	users   map[string]*rewrite.ClientOptions // Config.Users
-	// choosesParts means that clients may choose whether their transactions are committed in parts.
+	// choosesParts means that clients may choose whether their transactions are committed in parts
+	// (ddl.in_transactions).
 	choosesParts bool
 	metrics      *metrics.Proxy
 	log          *slog.Logger
@@ -64,7 +66,7 @@ type Server struct {
 	// Sessions share the values in catalog, interned and sharedReports.
 	catalog *templateCache
 	texts   *textBudget // allocated by itself: a template's cleanup refers to it and must not keep the Server in memory
-	// textsOfBackend bounds the bytes of prepared texts and descriptions that one backend holds.
+	// textsOfBackend limits the bytes of prepared texts and descriptions that one backend holds.
 	textsOfBackend int
 	memory         admission.MemoryMonitor
 	interned       settings.InternTable
@@ -74,8 +76,8 @@ type Server struct {
 	hidden         remains.HiddenCallsAnswer
 	hiddenPace     question.Schedule // limits how often the query behind hidden is sent
 	sharedReports  settings.SharedReports
-	// reports caches the result of params. greetings caches the frames that answer a startup. startup does the handshake of
-	// new connections.
+	// reports caches the result of serverParameters. greetings caches the frames that answer a startup. startup does
+	// the handshake of new connections.
 	reports   atomic.Pointer[settings.Reports]
 	greetings greetingCache
 	startup   *startup.Handshaker
@@ -91,14 +93,16 @@ type Server struct {
 	ctx  context.Context // ends when sessions are cut
 	stop context.CancelFunc
 
-	// ids counts all sessions so far. txParsings counts transactions that changed how SQL is parsed (newTxParsing).
+	// keys are the keys of cancel requests. ids counts all sessions so far. txParsings counts transactions that changed
+	// how SQL is parsed (newTxParsing).
 	keys       cancelKeyRegistry
 	keyGuesses *startup.GuessLimiter
 	cancelling chan struct{} // one element for each cancel request on its way to a server
 	ids        atomic.Uint64
 	txParsings atomic.Uint64
 	usual      atomic.Uint32 // rewrite.ReadingMode of the last assigned backend, from the time it was dialled
-	// pinned counts sessions with a pin, up to Config.MaxPins. clients counts sessions, up to Config.MaxClients.
+	// pinned is the number of pinned sessions, at most Config.MaxPins. clients is that of sessions, at most
+	// Config.MaxClients.
 	pinned   atomic.Int64
 	clients  atomic.Int64
 	arrivals *admission.ConnLimiter
@@ -160,7 +164,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	return srv, nil
 }
 
-// ReloadUsers reads the users file again. On an error the old users stay valid. Running sessions go on.
+// ReloadUsers reads the users file again. On an error the old users stay valid. Running sessions are not affected.
 func (srv *Server) ReloadUsers() error { return srv.startup.ReloadUsers() }
 
 // Listen opens a TCP listener for Serve. Its connections inherit the configured TCP keepalive, which saves a system
@@ -170,7 +174,7 @@ func (c Config) Listen(address string) (net.Listener, error) {
 }
 
 // Serve accepts clients from ln until the Server is closed, and returns ErrServerClosed. It closes ln before it
-// returns. It may run for several listeners at a time. Any other error means that someone else closed ln.
+// returns. It may run for several listeners at a time. Any other error means that other code closed ln.
 func (srv *Server) Serve(ln net.Listener) error {
 	srv.mu.Lock()
 	if srv.closed {
@@ -197,7 +201,7 @@ func (srv *Server) Serve(ln net.Listener) error {
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 			srv.log.Warn("accept", "error", err, "retry_in", pause)
 			select {
-			// srv.ctx ends the pause early. The listener is closed by then, so that Accept returns an error.
+			// The end of srv.ctx ends the pause early. The listener is closed by then, so that Accept returns an error.
 			case <-time.After(pause):
 			case <-srv.ctx.Done():
 			}
@@ -211,10 +215,10 @@ func (srv *Server) Serve(ln net.Listener) error {
 }
 
 // Stats is a snapshot of the sessions. Idle counts sessions that wait neither for a backend nor for its answer. Waiting
-// counts sessions in line for a backend.
+// counts sessions in the queue for a backend.
 type Stats struct {
 	Clients, Idle, Pinned, Waiting int
-	// Came counts all sessions since the start.
+	// Came is the number of all sessions since the start.
 	Came uint64
 	// Gate counts transactions that wait at the gate for others that want the same rows.
 	Gate retry.GateStats
@@ -226,8 +230,8 @@ type Stats struct {
 	MemoryBytes, RowBytes int64
 }
 
-// Stats returns the current counts. They are read one after the other, so that a session that changes state meanwhile
-// may be counted twice or not at all.
+// Stats returns the current counts. They are read one after the other. A session that changes its state meanwhile may
+// be counted twice or not at all.
 func (srv *Server) Stats() Stats {
 	st := Stats{Came: srv.ids.Load(), Pinned: int(srv.pinned.Load()), Waiting: srv.backends.Stats().Waiting, TextBytes: srv.texts.used.Load(), MemoryBytes: srv.accounts.Used(), RowBytes: srv.accounts.UsedRows(), Locks: int(srv.locks.held.Load())}
 	if r := srv.replays; r != nil {
@@ -250,18 +254,18 @@ func (srv *Server) Stats() Stats {
 //
 // draining is stored before the sessions are woken: a session whose read ends looks for a reason and must find the
 // flag. A session in a turn ignores the wake-up and looks at the flag before it awaits its client next. A waiting
-// replay is given up (unawaited).
+// replay is given up.
 func (srv *Server) Shutdown(ctx context.Context) error {
 	srv.closeListeners()
 	srv.draining.Store(true)
 	srv.eachSession((*session).wake)
-	// Wait for sessions, cancel requests and startups in any case, so that nothing of the Server is left running.
+	// Sessions, cancel requests and startups are awaited in any case, so that nothing of the Server is left running.
 	done := make(chan struct{})
 	go func() {
 		srv.running.Wait()
 		close(done)
 	}()
-	// The sweeper runs until the last session has ended.
+	// The sweeper runs until the last session has ended, and cutSessions then ends the sweeper.
 	if srv.awaitSessionsEnd(ctx) {
 		srv.cutSessions()
 		<-done
@@ -294,8 +298,8 @@ func (srv *Server) Close() error {
 	srv.closeListeners()
 	srv.draining.Store(true)
 	srv.cutSessions()
-	// srv.ctx ends first. It ends waits for a backend, at the gate and before a replay. interrupt then ends the reads of
-	// all other sessions.
+	// srv.ctx ends first, which ends waits for a backend, at the gate and before a replay. interrupt then ends the
+	// reads of all other sessions.
 	srv.eachSession((*session).interrupt)
 	// A client that does not read blocks its session in a write; the write deadline ends that write. A client that reads
 	// still gets its last error (writeClient, end), even if the session first spends time on a cancel request.
@@ -322,7 +326,7 @@ func (srv *Server) cutSessions() {
 	srv.arrivals.CloseUnopened()
 }
 
-// closeListeners makes every Serve return, and every later Serve fail.
+// closeListeners closes all listeners, so that every Serve returns and every later Serve fails.
 func (srv *Server) closeListeners() {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -332,8 +336,8 @@ func (srv *Server) closeListeners() {
 	}
 }
 
-// eachSession calls f for every session, on the caller's goroutine. It holds mu meanwhile: f must neither wait nor take
-// mu.
+// eachSession calls f for every session, on the caller's goroutine. It holds srv.mu: f must neither wait nor take that
+// lock.
 func (srv *Server) eachSession(f func(*session)) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -342,8 +346,8 @@ func (srv *Server) eachSession(f func(*session)) {
 	}
 }
 
-// interrupt ends the session, wherever it reads or is parked. Any goroutine may call it. The flag is stored before the
-// deadlines are set: a read that a deadline ends looks for its reason.
+// interrupt ends the session, wherever the session reads or is parked. Any goroutine may call it. The flag cutOff is
+// stored before the deadlines are set: a read that a deadline ends looks for its reason.
 func (s *session) interrupt() {
 	s.cutOff.Store(true)
 	s.wake()
@@ -355,9 +359,9 @@ func (s *session) interrupt() {
 	}
 }
 
-// wakeBackendRead ends a read from the backend as a timeout would. Any goroutine may call it: the session needs mu to
-// return the backend (detachBackend). A session that finds no reason sets its deadline again (woken) and goes on.
-// inLine reports that the session waits for a backend instead.
+// wakeBackendRead ends a read from the backend as a timeout would. Any goroutine may call it: the session needs s.mu to
+// return the backend. A session that finds no reason for the wake-up sets its deadline again and goes on. inLine
+// reports that the session waits in the queue for a backend instead.
 func (s *session) wakeBackendRead() (inLine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -374,10 +378,10 @@ func (srv *Server) Alive(ctx context.Context) error { return srv.swept.CheckAliv
 // client is still connected. One goroutine for all sessions costs a query nothing; a deadline per query would cost two
 // timer operations.
 //
-// A session's tick is odd while it waits, and each wait has another value. An odd tick that is unchanged after a period
-// means that the wait has lasted all of it. For a session in line for a backend, checkClientInLine checks the client. A
-// session that reads its backend checks all its reasons when it is woken (woken). So a timeout, a cancel or the end of
-// hold_time whose deadline was overwritten is at most two periods late.
+// A session's tick is odd while the session waits, and each wait has another value. An odd tick that is unchanged after
+// a period means that the wait has lasted all of it. For a session that waits for a backend, checkClientInLine checks
+// the client. A session that reads its backend checks all its reasons when it is woken. So a timeout, a cancel or the
+// end of hold_time whose deadline was overwritten is at most two periods late.
 func (srv *Server) sweepSessions() {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -408,7 +412,7 @@ func (srv *Server) sweepSessions() {
 }
 
 // removeSession removes an ended session, so that no cancel, sweep or wake-up finds it any more. The count of clients
-// goes last, because Shutdown waits for that count.
+// is reduced last, because Shutdown waits for that count.
 func (srv *Server) removeSession(s *session) {
 	srv.keys.revoke(s)
 	srv.mu.Lock()

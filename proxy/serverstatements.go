@@ -8,41 +8,41 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The prepared statements that one backend holds under names of Sluice's own.
+// This file has the prepared statements that one backend holds under names of Sluice's own.
 
-// serverStatement is a prepared statement of a backend under a name of Sluice's own. All clients share it, except those
-// of reuseParsedStatement.
+// serverStatement is a prepared statement of a backend under a name of Sluice's own. All clients share it, except
+// statements made by reuseParsedStatement.
 type serverStatement struct {
 	name  string
 	seq   uint64 // counts the backend's prepared statements
 	tmpl  *statementTemplate
 	epoch uint64
 	elem  *list.Element
-	// desc is the statement's description, or nil before the server has described it. The server refuses to run the
-	// statement if its result columns change.
+	// desc is the statement's description, or nil before the server has described the statement. The server refuses to
+	// run the statement if its result columns change.
 	desc *statementDescription
 }
 
 // serverStatements are the prepared statements of one backend. The least recently bound is evicted first. Only the
-// session with the backend uses it.
+// session with the backend uses this table.
 type serverStatements struct {
 	m    map[*statementTemplate]*serverStatement
 	lru  *list.List
 	seq  uint64
 	cost int // bytes of the texts and descriptions
 	long int // number of texts too long for the catalog
-	// orphans are names whose Close the server skipped after an error.
+	// orphans are the names of prepared statements whose Close the server skipped after an error.
 	orphans []string
 }
 
-// hasInEpoch reports whether the backend has a statement of t from that epoch.
+// hasInEpoch reports whether the backend has prepared the template t in the given schema epoch.
 func (s *serverStatements) hasInEpoch(t *statementTemplate, epoch uint64) bool {
 	st := s.find(t)
 	return st != nil && st.epoch == epoch
 }
 
-// hasName reports whether name is that of a statement of Sluice's own, orphans included. Clients must not use these
-// names.
+// hasName reports whether name is the name of a statement that Sluice has prepared, orphans included. Clients must not
+// use these names.
 func (s *serverStatements) hasName(name string) bool {
 	for _, st := range s.m {
 		if st.name == name {
@@ -52,7 +52,7 @@ func (s *serverStatements) hasName(name string) bool {
 	return slices.Contains(s.orphans, name)
 }
 
-// remove removes st. If the server has the statement, the caller sends a Close.
+// remove removes the backend's statement st. If the server has the statement, the caller sends a Close.
 func (s *serverStatements) remove(st *serverStatement) {
 	if s.m[st.tmpl] == st {
 		delete(s.m, st.tmpl)
@@ -64,8 +64,8 @@ func (s *serverStatements) remove(st *serverStatement) {
 	}
 }
 
-// dropLongTexts removes statements with long texts when the backend is returned. No other client can use them, and they
-// must not stay in memory. The next Parse closes their names.
+// dropLongTexts removes statements with long texts when the backend is returned. No other client can use such
+// statements, and they must not stay in memory. The next Parse closes their names.
 func (s *serverStatements) dropLongTexts() {
 	if s.long == 0 {
 		return
@@ -78,7 +78,7 @@ func (s *serverStatements) dropLongTexts() {
 	}
 }
 
-// setDescription sets the description that the server gave for st.
+// setDescription sets the description that the server returned for st.
 func (s *serverStatements) setDescription(st *serverStatement, d *statementDescription) {
 	if s.m[st.tmpl] == st {
 		s.cost += d.memoryBytes() - st.desc.memoryBytes()
@@ -94,8 +94,8 @@ func (s *serverStatements) rebindTemplate(st *serverStatement, t *statementTempl
 	}
 }
 
-// evictionCandidate returns the statement to evict, or nil: there are more than limit, or several with more than most
-// bytes. The caller closes it.
+// evictionCandidate returns the statement to evict, or nil. One is evicted if there are more than limit statements, or
+// several with more than most bytes. The caller closes the statement.
 func (s *serverStatements) evictionCandidate(limit, most int) *serverStatement {
 	if len(s.m) <= limit && (len(s.m) < 2 || s.cost <= most) {
 		return nil
@@ -126,7 +126,7 @@ func (s *serverStatements) find(t *statementTemplate) *serverStatement {
 }
 
 // add registers a statement under a name that this backend has never had: the server may still skip the Close of an
-// older one. The caller sends the Parse.
+// older statement. The caller sends the Parse.
 func (s *serverStatements) add(t *statementTemplate, epoch uint64) *serverStatement {
 	if s.m == nil {
 		s.m, s.lru = map[*statementTemplate]*serverStatement{}, list.New()
@@ -142,7 +142,7 @@ func (s *serverStatements) add(t *statementTemplate, epoch uint64) *serverStatem
 	return st
 }
 
-// clear removes all statements, because the server has deallocated all.
+// clear removes all prepared statements of a backend, because the server has deallocated them.
 func (s *serverStatements) clear() {
 	s.m, s.lru, s.orphans, s.cost, s.long = nil, nil, nil, 0, 0
 }

@@ -26,7 +26,7 @@ import (
 // *lostError, handleBackendLoss replays the transaction or sends the client an error. errCut sends the client that
 // Sluice is shutting down. Any other error ends the session silently.
 
-// Causes that end a session without an error for the client.
+// These errors end a session without an error for the client.
 var (
 	errTerminated = feature.ErrTerminated
 	errClientGone = errors.New("client gone")
@@ -44,7 +44,7 @@ type session struct {
 	srv  *Server
 	id   uint64
 	user string
-	// database is the cluster's database that the client's database name maps to; for the log.
+	// database is the cluster's database that the client's database name maps to. It is for the log.
 	database string
 	key      cancelKey
 	client   wire.Reader
@@ -62,13 +62,13 @@ type session struct {
 	// advisory are the session's advisory locks (lockkeeper.go); nil until the client asks for a lock.
 	advisory *heldAdvisoryLocks
 
-	// withheld is output of the turn that the client has not been sent yet.
+	// withheld is output of the turn that is withheld from the client for a replay.
 	withheld         retry.HeldOutput
 	bufferOutputFunc func([]byte) error // bufferOutput as a value, allocated once
 	// inSchema is the schema that the client's database name maps to, or "". It is constant after the startup.
 	inSchema string
 
-	// deliveries counts how often the client had been sent everything there was.
+	// deliveries is how often the client had got all output so far.
 	deliveries uint64
 	turns      uint64
 	began      time.Duration // after birth
@@ -77,7 +77,7 @@ type session struct {
 	// clientBroken means that the client's connection is broken, or that a write failed and the client may have a part of a
 	// frame.
 	clientBroken bool
-	// guest means that the session runs on a goroutine that new connections wait for, until it is parked.
+	// guest means that the session runs on a goroutine that takes new connections, until the session is parked.
 	guest bool
 	// mayLinger means that the session waits for its client without a limit, on a stack that has grown. The sweeper reads
 	// it.
@@ -91,7 +91,7 @@ type session struct {
 	// broken means that the session met a bug, so that the state of its backend is unknown.
 	broken bool
 
-	// cutOff ends the session wherever it waits.
+	// cutOff means that the server is closing, and ends the session wherever the session waits.
 	cutOff atomic.Bool
 	tick   atomic.Uint64 // odd while a turn waits for the backend; see Server.sweepSessions
 
@@ -104,7 +104,7 @@ type session struct {
 // has a copy of the pointer under mu, for cancels, sweeps and Server.Close.
 type backendPairing struct {
 	b *backend // nil unless busy, inTransaction or replaying
-	// witness is a second backend during a replay: discarded.go.
+	// witness is a second backend during a replay, on which a discarded part is compared (discarded.go).
 	witness *backend
 	t       *turn // nil between turns
 	state   sessionState
@@ -112,11 +112,12 @@ type backendPairing struct {
 	// postgres, session pairing).
 	dedicated bool
 	// pinned means that the session left state on its backend that no other backend has. pinLost means that the pinned
-	// backend is gone, and the state with it. found means that only a query to the backend has found the state.
+	// backend is gone, and the state with it. foundState means that only a query to the backend has found the state.
 	pinned, pinLost, foundState bool
 }
 
-// processStart is when this process began. A session stores a Duration after birth, which is smaller than a Time.
+// processStart is when this process began. A session stores a Duration after processStart, which is smaller than a
+// Time.
 var processStart = time.Now()
 
 // age returns how long the session has existed.
@@ -132,8 +133,8 @@ type blockState struct {
 	chosen      sessionOptions // choices.go
 }
 
-// newSession returns a session without a backend, ready for turns. Without replay it withholds no output. Sessions are
-// not pooled: a late cancel or timer of an ended session must not reach another client.
+// newSession returns a session without a backend, ready for turns. Without replay the session withholds no output.
+// Sessions are not pooled: a late cancel or timer of an ended session must not reach another client.
 func newSession(srv *Server, id uint64, h *startup.Client) *session {
 	s := new(session) // the compiler would build a literal on the stack and copy it
 	s.srv, s.id, s.user, s.database, s.began = srv, id, h.User, h.Database, time.Since(processStart)
@@ -153,7 +154,8 @@ func newSession(srv *Server, id uint64, h *startup.Client) *session {
 	return s
 }
 
-// applyEvent applies an event to the state. A pair that the table forbids is a bug; errInternal then ends the session.
+// applyEvent applies an event to the session's state. A pair that the table transitions forbids is a bug, and
+// errInternal then ends the session.
 func (s *session) applyEvent(e sessionEvent) error {
 	to, ok := nextState(s.state, e)
 	if !ok {
@@ -164,8 +166,8 @@ func (s *session) applyEvent(e sessionEvent) error {
 	return nil
 }
 
-// txStatus returns the transaction status that a ReadyForQuery by Sluice carries now: 'I', 'T' or 'E'. With a backend
-// that is the status of its last ReadyForQuery, from before the current Sync group.
+// txStatus returns the transaction status of a ReadyForQuery that Sluice would send now: 'I', 'T' or 'E'. With a
+// backend that is the status of the server's last ReadyForQuery, from before the current Sync group.
 func (s *session) txStatus() byte {
 	switch s.state {
 	case begun:
@@ -181,7 +183,7 @@ func (s *session) txStatus() byte {
 }
 
 // serve runs turns until the session ends, and returns the cause, which is never nil. After a turn that lost a pinned
-// backend there is no other turn: end sends the client the error that its state is gone.
+// backend there is no other turn: the client gets the error that its state is gone.
 func (s *session) serve() error {
 	for {
 		if err := s.awaitClient(); err != nil {
@@ -201,7 +203,7 @@ func (s *session) serve() error {
 		}
 		s.resetBlockParts()
 		s.turns++
-		// The client has been sent everything that there was: see revalidateStatement.
+		// The client has got all output so far, and so knows the answer to each Parse (revalidateStatement).
 		s.deliveries++
 		s.srv.metrics.CountTurn()
 		if s.pinLost {
@@ -218,7 +220,7 @@ func (s *session) serve() error {
 //
 // A read deadline serves five purposes: the idle limit, the limit for a guest, a drain, a cut, and the sweeper's
 // request to park. After the read ends, the clock and the flags tell which one it was. If none was, the read goes on or
-// the session is parked. A flag is always set before the deadline, and await looks at the flags after it sets a
+// the session is parked. A flag is always set before the deadline, and awaitClient looks at the flags after it sets a
 // deadline. So a flag is never missed.
 func (s *session) awaitClient() error {
 	if err := s.reasonToEnd(); err != nil || s.client.Buffered() > 0 {
@@ -276,7 +278,7 @@ func (s *session) silenceDeadline() (end time.Time, expired error) {
 }
 
 // reasonToEnd returns why the session ends between two turns: errCut, or errDraining if no transaction is open. nil
-// means that it goes on.
+// means that the session continues.
 func (s *session) reasonToEnd() error {
 	switch {
 	case s.cutOff.Load():
@@ -305,9 +307,9 @@ func (s *session) idleLimit() (time.Duration, error) {
 	return s.srv.cfg.ClientIdleTimeout, errIdleClient
 }
 
-// run is a session's life after its startup. end releases the backend before forget removes the session, since Shutdown
-// returns after the last forget. lingers reports that the session was parked; another goroutine will call run again
-// (resumeSession).
+// run runs a session after its startup. end releases the backend before removeSession removes the session, since
+// Shutdown returns after the last removal. lingers reports that the session was parked; another goroutine will call run
+// again (resumeSession).
 func (s *session) run() (lingers bool) {
 	s.activate()
 	defer s.deactivate()
@@ -325,7 +327,7 @@ func (s *session) run() (lingers bool) {
 }
 
 // serveRecovering calls serve and turns a panic into the end of this session alone. After a panic the state of the
-// backend is unknown; broken makes end discard it.
+// backend is unknown. The field broken makes end discard the backend.
 func (s *session) serveRecovering() (cause error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -337,8 +339,8 @@ func (s *session) serveRecovering() (cause error) {
 	return s.serve()
 }
 
-// unwrapRawConn returns the socket under conn, which may be TLS or a test's wrapper. A connection without package
-// rawconn is read by ordinary calls.
+// unwrapRawConn returns the socket under conn, which may be TLS or a test's wrapper. A connection that is no
+// rawconn.Conn is read by ordinary calls.
 func unwrapRawConn(conn net.Conn) rawconn.Conn {
 	for {
 		switch c := conn.(type) {

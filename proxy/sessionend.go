@@ -12,14 +12,14 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// The end of a session: the client's last error, the release of the backend, and the log lines of sessions.
+// This file ends a session: the client's last error, the release of the backend, and the log lines of sessions.
 
 // end releases what the session holds, and sends the client the cause if it is an error for clients. cause is the error
 // of serve or of a failed startup. The session's state decides what happens to its backend:
 //
-//   - A backend that must not serve another client (keeps) is discarded.
-//   - For a backend in the middle of a turn, Sluice sends a cancel request and discards it. A closed socket
-//     alone would let a running statement keep its locks. After a Terminate from the client
+//   - A backend that must not serve another client (keepsBackend) is discarded.
+//   - For a backend in the middle of a turn, Sluice sends a cancel request and discards the backend. A closed
+//     socket alone would let a running statement keep its locks. After a Terminate from the client
 //     no cancel is sent, since the client wanted what the turn may commit.
 //   - Any other backend is rolled back and serves the next client.
 func (s *session) end(cause error) {
@@ -33,7 +33,7 @@ func (s *session) end(cause error) {
 		s.srv.metrics.CountErrorSent(clientErr.Code)
 		fatal := *clientErr
 		fatal.Fatal = true
-		// A client that does not read must not keep the session from ending.
+		// A client that does not read must not keep the session from ending. The write therefore has a deadline.
 		s.client.Conn.SetWriteDeadline(time.Now().Add(lastWordsWait))
 		s.client.Conn.Write(fatal.Append(nil))
 		s.drainClient(clientErr)
@@ -69,7 +69,7 @@ func (s *session) end(cause error) {
 }
 
 // drainClient reads, for a short time, what the client sends after its last error. A socket that is closed with unread
-// bytes is reset, which may lose the error. A client that broke the protocol is assumed to be sending.
+// bytes is reset, and the client may lose the error. A client that broke the protocol is assumed to be sending.
 func (s *session) drainClient(told *wire.Error) {
 	c := &s.client
 	if told.Code != errSynchronizationLost.Code && c.Buffered() == 0 && c.Raw.Peek() != rawconn.Readable || s.cutOff.Load() {
@@ -86,11 +86,11 @@ func (s *session) drainClient(told *wire.Error) {
 	_, _ = io.CopyN(io.Discard, c.Conn, maxDrainBytes) // on any result the connection is closed next
 }
 
-// maxDrainBytes is how many bytes drainClient reads at most.
+// maxDrainBytes is how many bytes Sluice reads at most from a client after its last error.
 const maxDrainBytes = 64 << 20
 
-// keepsBackend reports whether the backend must not serve another client: it is dedicated, the session left state on
-// it, or pairing is by session.
+// keepsBackend reports whether the backend must not serve another client. That is so if the backend is dedicated, the
+// session left state on it, or pairing is by session.
 func (s *session) keepsBackend() bool {
 	return s.dedicated || s.pinned || s.srv.cfg.Pairing == Session
 }
@@ -118,8 +118,8 @@ func (s *session) isOrderlyEnd(cause error) bool {
 	return cause == errTerminated || closed && s.state == idle && s.client.Buffered() == 0
 }
 
-// logStart logs the start of a session, and logEnd its end, as log.sessions says. Values are built only for lines that
-// are written: they cost more than all reads and writes of a startup.
+// logStart logs the start of a session, and logEnd its end, as log.sessions says. The values are built only for lines
+// that are written: building costs more than all reads and writes of a startup.
 func (s *session) logStart() {
 	if s.srv.cfg.LogSessions == LogAll && s.srv.log.Enabled(s.srv.ctx, slog.LevelInfo) {
 		s.srv.log.Info("session started", s.clientLogAttrs()...)

@@ -10,12 +10,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// FOR UPDATE on a join, which an older cluster refuses, is sent as two queries. The companion locks one table's rows;
-// its answers are hidden. The other is the query without FOR UPDATE. In a simple Query both are one text. In the
-// extended protocol the companion runs before the client's Bind, with the same parameter values.
+// FOR UPDATE on a join, which an older cluster refuses, is sent as two queries. The companion query locks one table's
+// rows, and its answers are hidden. The other is the client's query without FOR UPDATE. In a simple Query both are one
+// text. In the extended protocol the companion runs before the client's Bind, with the same parameter values.
 
-// currentForm returns the template with the form that the server gets now. All users of the text share it. A template
-// that is a split form already is returned unchanged.
+// currentForm returns the template of the form that the server gets now: the two-statement form of a FOR UPDATE on a
+// join, or t itself. All users of the text share it.
 func (t *statementTemplate) currentForm() *statementTemplate {
 	split := t.plan.ActiveSplit()
 	if split == nil || t.split != nil {
@@ -28,8 +28,8 @@ func (t *statementTemplate) currentForm() *statementTemplate {
 	return made
 }
 
-// sentPlan returns the plan that a reply is about, and the split form if one was sent; nil if the reply is about no
-// text.
+// sentPlan returns the plan of the text that a reply is about, and the form with two statements if that was sent. It
+// returns nil if the reply is about no text.
 func (o *pendingReply) sentPlan() (*rewrite.Plan, *rewrite.SplitQuery) {
 	if o.tmpl != nil && o.split == nil {
 		return o.tmpl.plan, o.tmpl.split
@@ -37,8 +37,8 @@ func (o *pendingReply) sentPlan() (*rewrite.Plan, *rewrite.SplitQuery) {
 	return o.plan, o.split
 }
 
-// checkFormRefusal checks every error for a refusal of the form that was sent. hint is for the client. again reports
-// that another form can be sent.
+// checkFormRefusal checks whether the server refused the form of FOR UPDATE that was sent. hint is for the client.
+// again reports that another form can be sent.
 func (s *session) checkFormRefusal(o *pendingReply, made *answer.ErrorHandling, payload []byte) (hint string, again bool) {
 	plan, split := o.sentPlan()
 	if plan == nil {
@@ -58,16 +58,16 @@ func (s *session) checkFormRefusal(o *pendingReply, made *answer.ErrorHandling, 
 }
 
 // markSplitQuery marks the reply to a simple Query that is sent as two queries, and returns the frame to send. The
-// first tag of the answer is the companion's.
+// first command tag of the answer is that of the locking query.
 func (s *session) markSplitQuery(o *pendingReply, split *rewrite.SplitQuery) []byte {
 	o.split, s.t.hidesAnswers, s.t.inspectsFrames = split, true, true
 	o.reply = chainHandlers(&lockReply{}, o.reply)
 	return wire.AppendStrings(nil, wire.Query, split.Text())
 }
 
-// sendLockStatement sends the companion of a statement before its Bind. params is that Bind after its names, d the
-// statement's description. The companion's answers are hidden. Its error goes to the client and makes the server skip
-// the Bind.
+// sendLockStatement sends the locking query of a FOR UPDATE statement before its Bind. params is that Bind after its
+// names, d the statement's description. The locking query's answers are hidden. Its error goes to the client and makes
+// the server skip the Bind.
 func (s *session) sendLockStatement(tmpl *statementTemplate, d *statementDescription, params []byte) {
 	values, ok := silent.PickParams(params, tmpl.split.Params)
 	if !ok {
@@ -77,7 +77,7 @@ func (s *session) sendLockStatement(tmpl *statementTemplate, d *statementDescrip
 	part := &lockReply{}
 	mark := func(o *pendingReply) { o.swallow, o.reply, o.plan, o.split = true, part, tmpl.plan, tmpl.split }
 	seq := t.owed.seq
-	// The companion is prepared like a client's statement, perhaps already.
+	// The locking query is prepared like a client's statement. The backend may have it already.
 	name := s.prepareOnBackend(s.lockTemplate(tmpl, d), false).name
 	if t.owed.seq != seq {
 		mark(&t.owed.items[len(t.owed.items)-1]) // its Parse
@@ -91,12 +91,12 @@ func (s *session) sendLockStatement(tmpl *statementTemplate, d *statementDescrip
 	t.hidesAnswers, t.inspectsFrames = true, true
 }
 
-// lockPortal is the companion's portal, because the unnamed portal may be the client's. It is closed at once, so that
-// its name can be bound again.
+// lockPortal is the portal of the locking query, because the unnamed portal may be the client's. It is closed at once,
+// so that its name can be bound again.
 const lockPortal = "sluice_lock"
 
-// lockTemplate returns the template of the locking statement. Its parameters get the types that the server gave the
-// query's parameters; without a description, the client's types.
+// lockTemplate returns the template of the locking query. Its parameters get the types that the server returned for the
+// client's query. Without a description they get the client's types.
 func (s *session) lockTemplate(tmpl *statementTemplate, d *statementDescription) *statementTemplate {
 	oids := []byte(tmpl.oids)
 	if d != nil {
@@ -115,20 +115,20 @@ func (s *session) lockTemplate(tmpl *statementTemplate, d *statementDescription)
 	return s.srv.cachedTemplate(&s.t.scratch, []byte(tmpl.split.Lock), types, tmpl.parsing, 0, 0, nil)
 }
 
-// lockReply hides the answer to a companion. In a simple Query the query's answer follows.
+// lockReply hides the answer to the locking query. In a simple Query the answer to the client's query follows.
 type lockReply struct {
 	defaultHandler
 	over, described bool // described: the query's rows follow
 }
 
-// isLockReply reports whether o is a companion's pending reply.
+// isLockReply reports whether o is the pending reply of a locking query.
 func (o *pendingReply) isLockReply() bool {
 	_, is := o.reply.(*lockReply)
 	return is
 }
 
-// handleFrame hides the companion's frames up to its tag. A tag other than SELECT, or a second tag before the query's
-// rows, means that the stream is out of step.
+// handleFrame hides the locking query's frames up to its tag. A tag other than SELECT, or a second tag before the
+// client's rows, means that the stream is out of step.
 func (l *lockReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
 	switch {
 	case l.over && (l.described || f.Type != wire.CommandComplete):

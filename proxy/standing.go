@@ -7,18 +7,19 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Where the session is in its transaction, as package block follows it. In a turn, outcome has the state after what was
-// sent. Between two turns transaction.at has it, plus a deferred BEGIN. position returns the state, including the
-// transaction's modes.
+// This file finds where the session is in its transaction, as package block follows it. In a turn, outcome has the
+// state after what was sent. Between two turns transaction.at has the state, plus a deferred BEGIN.
+// blockForNextStatement returns the state, including the transaction's modes.
 
-// blockAtStatus returns the session's block for a backend with that status, if the turn has sent nothing.
+// blockAtStatus returns the session's block for a backend with the transaction status 'I', 'T' or 'E', if the turn has
+// sent nothing.
 func (s *session) blockAtStatus(status byte) block.Block {
 	at := s.tx.at
 	at.RecordReady(status)
 	return at.AtRequestStart().WithDefaults(s.defaultModes())
 }
 
-// defaultModes returns the modes of a transaction for which the client names none.
+// defaultModes returns the modes of a transaction for which the client names no modes.
 func (s *session) defaultModes() (m block.TxModes) {
 	if s.t != nil && s.t.mode == readOnly {
 		m.Access = block.ReadOnly
@@ -50,13 +51,13 @@ func (s *session) isInReadOnlyBlock() bool {
 }
 
 // hasFirstTxEnded reports whether the turn's first transaction has ended in this turn, so that the next statement
-// belongs to another one.
+// belongs to another transaction.
 func (s *session) hasFirstTxEnded() bool {
 	return s.t.outcome.HasStarted() && s.t.outcome.SentTxEnds() > 0
 }
 
-// countInFirstTx counts the first statements of a text that belong to the turn's first transaction, up to its COMMIT or
-// ROLLBACK. Unparsed text belongs to it whole.
+// countInFirstTx returns how many statements of a text belong to the turn's first transaction, up to its COMMIT or
+// ROLLBACK. Unparsed text belongs to that transaction as a whole.
 func (s *session) countInFirstTx(plan *rewrite.Plan) uint16 {
 	switch {
 	case s.hasFirstTxEnded():

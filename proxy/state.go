@@ -1,7 +1,7 @@
 package proxy
 
-// The states of a session and the events that change them. Only session.applyEvent applies an event. All other code of
-// a session only reads the state.
+// This file has the states of a session and the events that change them. Only session.applyEvent applies an event. All
+// other code of a session only reads the state.
 
 // sessionState is where a session is between two frames.
 //
@@ -36,8 +36,8 @@ func (s sessionState) String() string {
 	return [...]string{"starting", "idle", "begun", "acquiring", "busy", "inTransaction", "replaying", "failed", "closing"}[s]
 }
 
-// sessionEvent is what changes a session's state. lost and lostInBlock also stand for a backend that Sluice gave up on
-// purpose, after a cancel or a timeout.
+// sessionEvent is an event that changes a session's state. lost and lostInBlock also mean a backend that Sluice gave up
+// on purpose, after a cancel or a timeout.
 type sessionEvent uint8
 
 const (

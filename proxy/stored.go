@@ -12,20 +12,20 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Cursors WITH HOLD, which outlive their transaction. Their rows are in Sluice's memory, so that the session needs no
-// backend for them. PostgreSQL runs the query of such a cursor to its end at COMMIT, and Sluice does too (storing.go):
-// outside a block at once, in a block before the COMMIT.
+// Cursors WITH HOLD outlive their transaction. Their rows are in Sluice's memory, so that the session needs no backend
+// for them. PostgreSQL runs the query of such a cursor to its end at COMMIT, and Sluice does too (storing.go): outside
+// a block at once, in a block before the COMMIT.
 //
 // This file answers FETCH, MOVE and CLOSE from then on. As in PostgreSQL, neither a rollback nor a replay moves such a
 // cursor back. Its bytes count against the limit per session and for all sessions (cursor.stored_bytes). CLOSE, DISCARD
 // ALL and the end of the session remove it.
 
-// storedCursors holds a session's stored cursors by name.
+// storedCursors holds a session's cursors WITH HOLD, whose rows Sluice stores, by name.
 type storedCursors struct {
 	stored map[string]*stored.Cursor
 }
 
-// dropStoredCursor removes the cursor of that name, if there is one.
+// dropStoredCursor removes the stored cursor with the name, if there is one.
 func (s *session) dropStoredCursor(name string) {
 	if x := s.stored[name]; x != nil {
 		x.Drop()
@@ -33,16 +33,16 @@ func (s *session) dropStoredCursor(name string) {
 	}
 }
 
-// dropStoredCursors removes all cursors: for CLOSE ALL, DISCARD ALL and the end of the session. It frees their share of
-// the limits.
+// dropStoredCursors removes all stored cursors: for CLOSE ALL, DISCARD ALL and the end of the session. It frees their
+// share of the limits.
 func (s *session) dropStoredCursors() {
 	for name := range s.stored {
 		s.dropStoredCursor(name)
 	}
 }
 
-// endStoredCursors ends a transaction: the cursors that it declared stay after a COMMIT, and are removed otherwise. It
-// is called at the COMMIT's tag: a later failure in the Sync group does not remove them.
+// endStoredCursors ends a transaction for stored cursors. Cursors that it declared stay after a COMMIT, and are removed
+// otherwise. It is called at the COMMIT's tag: a later failure in the Sync group does not remove them.
 func endStoredCursors(s *session, committed bool) {
 	for name, x := range s.stored {
 		if x.Pending && !committed {
@@ -53,7 +53,7 @@ func endStoredCursors(s *session, committed bool) {
 }
 
 // runStoredCursor answers FETCH, MOVE or CLOSE of a stored cursor. describe adds a RowDescription; rows come in
-// formats. An error is for the client. With nil the answer was sent, or frames are skipped. As in PostgreSQL, a failed
+// formats. An error is for the client. After nil the answer was sent, or frames are skipped. As in PostgreSQL, a failed
 // or rolled back block does not move the cursor back, and a failed FETCH makes it unusable.
 func (s *session) runStoredCursor(c *rewrite.CursorStatement, formats []byte, describe bool) error {
 	x, err := s.findStoredCursor(c.Name)
@@ -95,7 +95,7 @@ func (s *session) runStoredCursor(c *rewrite.CursorStatement, formats []byte, de
 	return s.sendStoredFrames(append(frames, rows, wire.AppendCommandComplete(nil, "FETCH "+strconv.Itoa(f.Len())))...)
 }
 
-// storedFormatsError returns the error of a FETCH in formats that the cursor cannot give.
+// storedFormatsError returns the error of a FETCH that asks for text or binary formats which the stored cursor lacks.
 func storedFormatsError(x *stored.Cursor) error {
 	if x.ArrivedFormats != nil {
 		return errCursorFormats
@@ -136,11 +136,11 @@ func (s *session) sendStoredFrames(frames ...[]byte) error {
 	return s.flushToClient()
 }
 
-// In the extended protocol, statements about stored cursors take the same way as those about other cursors
+// In the extended protocol, statements about stored cursors are handled like those about other cursors
 // (cursorextended.go), which calls this file for formats and descriptions.
 
 // checkFetchFormats returns the error of a Bind with a wrong number of result formats for a stored cursor, as the
-// server does for other cursors (setCursorFormats). It returns nil for any other Bind.
+// server does for other cursors. It returns nil for any other Bind.
 func (s *session) checkFetchFormats(name string, formats int) error {
 	x := s.stored[name]
 	if x == nil || formats <= 1 {
@@ -155,7 +155,7 @@ func (s *session) checkFetchFormats(name string, formats int) error {
 // The functions below serve clients such as psycopg that use the protocol's Describe, Execute and Close on a cursor's
 // name, since a cursor is a portal in PostgreSQL.
 
-// closeStoredCursor answers a Close of the cursor's portal, even in a failed block.
+// closeStoredCursor answers a Close of a stored cursor's portal, even in a failed block.
 func (s *session) closeStoredCursor(name string) error {
 	if !s.t.owed.empty() {
 		if err := s.flushAndRelay(); err != nil || s.t.skip || s.t.settled {
@@ -166,7 +166,7 @@ func (s *session) closeStoredCursor(name string) error {
 	return s.sendStoredFrames(wire.FrameCloseComplete)
 }
 
-// describeStoredCursor answers a Describe of the cursor's portal.
+// describeStoredCursor answers a Describe of a stored cursor's portal.
 func (s *session) describeStoredCursor(name string) error {
 	x, err := s.findStoredCursor(name)
 	if x == nil || err != nil {
@@ -175,8 +175,8 @@ func (s *session) describeStoredCursor(name string) error {
 	return s.queueReply(x.RowDescription(nil))
 }
 
-// executeStoredCursor answers an Execute of the cursor's portal. The last four bytes of frame are the row limit. As in
-// PostgreSQL, the tag counts the rows of this Execute.
+// executeStoredCursor answers an Execute of a stored cursor's portal. The last four bytes of frame are the row limit.
+// As in PostgreSQL, the tag counts the rows of this Execute.
 func (s *session) executeStoredCursor(name string, frame []byte) error {
 	x, err := s.findStoredCursor(name)
 	switch {
@@ -201,7 +201,7 @@ func (s *session) executeStoredCursor(name string, frame []byte) error {
 	return s.sendStoredFrames(rows, end)
 }
 
-// errStoredFormats refuses rows in binary format. The cursor has not moved: the client may use text.
+// errStoredFormats refuses a stored cursor's rows in binary format. The cursor has not moved: the client may use text.
 var errStoredFormats = &wire.Error{Code: retry.StateUnsupported, Message: "rows of this cursor cannot be had in the binary format",
 	Detail: "The rows of a cursor WITH HOLD are kept as text. Of numbers, booleans, texts, dates, times, bytea, uuid, json and jsonb there is a binary form, unless extra_float_digits was set below 1, or DateStyle was not ISO, or IntervalStyle not postgres.",
 	Hint:   "Ask for the text format, or cast the column."}

@@ -17,8 +17,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// How the rows of a cursor WITH HOLD get into memory. Sluice describes and executes the cursor's portal to its end, and
-// storedReply passes the answer to the cursor instead of the client. The frames are in the log. A replay starts the
+// This file gets the rows of a cursor WITH HOLD into memory. Sluice describes and executes the cursor's portal to its
+// end, and passes the answer to the stored cursor instead of the client. The frames are in the log. A replay starts the
 // cursor again, and its rows may differ, because no client has seen them.
 //
 // Outside a block DECLARE stores the rows itself (declareStoredCursor). In a block, or in a group of several
@@ -34,11 +34,11 @@ import (
 // Too many rows end the query at once if nothing else depends on it. Before a COMMIT they are read to the end and
 // dropped, because the backend is needed for the ROLLBACK. After that the client is outside a block, as in PostgreSQL.
 
-// A FETCH before the rows are in memory goes to the portal (cursor.go), as for any other cursor. ROLLBACK TO closes
-// that portal, and so removes the cursor.
+// A FETCH from a cursor WITH HOLD whose rows are not in memory yet goes to the cursor's portal (cursor.go). ROLLBACK TO
+// closes that portal, and so removes the cursor.
 
-// declareStoredCursor stores a cursor and answers its DECLARE. As in PostgreSQL, on a failure the client of a simple
-// Query gets only the error. The client of a group gets the error after the tag.
+// declareStoredCursor stores a cursor WITH HOLD and answers its DECLARE. As in PostgreSQL, on a failure the client of a
+// simple Query gets only the error. The client of a Sync group gets the error after the tag.
 func (s *session) declareStoredCursor(c *rewrite.CursorStatement, simple bool) error {
 	if simple {
 		if err := s.storeDeclaredCursor(c); err != nil || s.t.skip || s.t.settled {
@@ -53,7 +53,7 @@ func (s *session) declareStoredCursor(c *rewrite.CursorStatement, simple bool) e
 }
 
 // storeDeclaredCursor executes a cursor that was just declared outside a block to its end, and closes its portal. Later
-// FETCHes of the group read from memory. An error is for the client. With nil the cursor is stored, or frames are
+// FETCHes of the group read from memory. An error is for the client. After nil the cursor is stored, or frames are
 // skipped.
 func (s *session) storeDeclaredCursor(c *rewrite.CursorStatement) error {
 	x := stored.NewCursor(account.RowsAccount{Client: &s.account}, c.NoScroll)
@@ -79,9 +79,9 @@ func (s *session) registerStoredCursor(name string, x *stored.Cursor) {
 	s.stored[name], s.tx.watched = x, true
 }
 
-// requestCursorRows makes the server describe an open cursor and execute it to its end, with the rows for x. It needs
-// the backend, and leaves its replies pending. The log records a Describe and an Execute whose answers a replay does
-// not compare.
+// requestCursorRows makes the server describe an open cursor and execute it to its end, with the rows for x. The
+// session must have a backend. The replies are pending afterwards. The log records a Describe and an Execute whose
+// answers a replay does not compare.
 func (s *session) requestCursorRows(name string, x *stored.Cursor) {
 	p := s.portals[name]
 	run := &cursorFetch{into: x}
@@ -110,8 +110,9 @@ func (s *session) storeRow(x *stored.Cursor, f answer.Frame) {
 	if s.t.restInto = nil; f.IsCut() {
 		s.t.restInto = x
 	}
-	// Nobody needs the remaining rows. A backend that must not be dropped (giveUpStatement) is read to the end: the session
-	// has state there, or its statement may have committed. Before a COMMIT the ROLLBACK needs the backend.
+	// The remaining rows are not needed, so the query is stopped. A backend that must not be dropped is read to the
+	// end: the session has state there, or its statement may have committed. Before a COMMIT the ROLLBACK needs the
+	// backend.
 	if x.ExceedsQuota() && !s.t.committing && s.t.phase == phaseLive && s.t.stop == nil && !s.pinned && !s.t.outcome.MayCommit() {
 		s.t.stop = errStoredFull(s.srv.cfg)
 	}
@@ -163,8 +164,9 @@ func (s *session) storeBeforeCommit(plan *rewrite.Plan) (done bool, err error) {
 	return false, nil
 }
 
-// storeBeforeGroupEnd stores the cursors of a group outside a block, before the Sync, Query or FunctionCall that ends
-// it. On a failure the client has the server's error, or gets the returned one. The Sync then rolls the group back.
+// storeBeforeGroupEnd stores the cursors WITH HOLD of a group outside a block, before the Sync, Query or FunctionCall
+// that ends the group. On a failure the client has the server's error, or gets the returned one. The Sync then rolls
+// back.
 func (s *session) storeBeforeGroupEnd() error {
 	if len(s.portals) == 0 || s.inBlock() || !s.hasUnstoredHoldCursor() {
 		return nil

@@ -12,14 +12,14 @@ import (
 // The server gets the text with a harmless statement in place of each of them. So errors, blocks and the order of
 // answers are the server's, and Sluice replaces the answers of its own statements.
 
-// script says what happens to each statement of a multi-statement query. It is built once per query, from the session's
-// current state. The pending reply and the log refer to it, because a replay sends the same text.
+// scriptPlan says what happens to each statement of a multi-statement query. It is built once per query, from the
+// session's current state. The pending reply and the log refer to it, because a replay sends the same text.
 type scriptPlan struct {
 	plan  *rewrite.Plan // of the client's text
 	steps []scriptStep
 }
 
-// scriptStep says what happens to one statement. The zero value sends it to the server.
+// scriptStep says what happens to one statement of a multi-statement query. The zero value sends it to the server.
 type scriptStep struct {
 	local       bool                  // Sluice answers it
 	err         *wire.Error           // Sluice answers it, with this error
@@ -33,10 +33,10 @@ type scriptStep struct {
 	configReply *setConfigReply       // answer for the client instead of the server's; nil for the server's
 }
 
-// isUnsent reports whether the server gets nothing of the statement.
+// isUnsent reports whether the server gets nothing of the statement, because Sluice answers it.
 func (p *scriptStep) isUnsent() bool { return p.local || p.err != nil }
 
-// substitute returns what the server gets instead of the statement. For an error it is a query that fails, so that the
+// substitute returns what the server gets instead of a statement. For an error it is a query that fails, so that the
 // server skips the rest. For a statement that Sluice answers it is a query without effect. Otherwise it is another
 // statement.
 func (p *scriptStep) substitute() rewrite.Substitute {
@@ -56,8 +56,8 @@ func (s *session) locksOutsideBlock(plan *rewrite.Plan) bool {
 }
 
 // answerScriptLocally answers a multi-statement query if Sluice answers all its statements. Otherwise, and in a failed
-// block, done is false. An error is that of the statement at which the query stops, for the client; the statements
-// before it are answered.
+// block, done is false. An error is for the client, from the statement at which the query stops. The statements before
+// it are answered.
 func (s *session) answerScriptLocally(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	if s.txStatus() == 'E' {
 		return false, nil
@@ -78,8 +78,8 @@ func (s *session) answerScriptLocally(plan *rewrite.Plan, sql []byte) (done bool
 }
 
 // planWithSubstitutes returns the plan of a multi-statement query as the server gets it, if Sluice answers some of its
-// statements. Any other plan is returned unchanged. After frames without a Sync it does so for a single statement too,
-// because the answer must come in the server's order. The session's state is recorded for a replay
+// statements. Any other plan is returned unchanged. After frames without a Sync a single statement is handled like that
+// too, because the answer must come in the server's order. The session's state is recorded for a replay
 // (restoreBeforeScript).
 func (s *session) planWithSubstitutes(plan *rewrite.Plan, sql []byte) *rewrite.Plan {
 	st := plan.SingleStatement()

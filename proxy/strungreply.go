@@ -12,22 +12,23 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Answers to a multi-statement query of which Sluice answers some statements (strung.go), and what is undone before a
-// replay of the query.
+// This file handles answers to a multi-statement query of which Sluice answers some statements (strung.go). It also
+// restores the session's state before a replay of the query.
 
-// scriptReply is the reply to such a query. It inspects every frame.
+// scriptReply handles the answer to a multi-statement query of which Sluice answers some statements. It inspects every
+// frame.
 type scriptReply struct {
 	*scriptPlan
 }
 
-// setScriptReply sets a scriptReply on o, unless d is nil.
+// setScriptReply sets a scriptReply for the query d on the pending reply o, unless d is nil.
 func (s *session) setScriptReply(o *pendingReply, d *scriptPlan) {
 	if d != nil {
 		o.reply, s.t.inspectsFrames = chainHandlers(scriptReply{scriptPlan: d}, o.reply), true
 	}
 }
 
-// stepAt returns the place of the statement after that many tags, or nil.
+// stepAt returns the step for the query's statement that follows the given number of command tags, or nil.
 func (r scriptReply) stepAt(tags int) *scriptStep {
 	if tags >= len(r.steps) {
 		return nil
@@ -84,7 +85,8 @@ func (r scriptReply) replaceError(_ *session, o *pendingReply, payload []byte) *
 	return &e
 }
 
-// runScriptStep carries out a statement at the tag of its substitute; o is the query's reply.
+// runScriptStep carries out a client's statement at the command tag of its substitute; o is the reply to the whole
+// query.
 func (s *session) runScriptStep(o *pendingReply, st *rewrite.Statement, several bool, typ byte) error {
 	if s.t.phase != phaseLive {
 		return s.sendSynthetic(frameSet) // the log ignores the bytes: see Log.Made
@@ -98,7 +100,8 @@ func (s *session) runScriptStep(o *pendingReply, st *rewrite.Statement, several 
 	return err
 }
 
-// matchesTag reports whether a tag with that first word is the one of the substitute; "" means that no tag came.
+// matchesTag reports whether a command tag with the first word verb fits the statement that the server got; "" means
+// none.
 func (p *scriptStep) matchesTag(verb string) bool {
 	switch {
 	case p.err != nil: // the server should have failed
@@ -111,8 +114,8 @@ func (p *scriptStep) matchesTag(verb string) bool {
 	return true
 }
 
-// answerScriptStep carries out a statement of the query and answers it. several means that the query has other
-// statements. A new statement_timeout counts for the statements after it.
+// answerScriptStep carries out one statement of a multi-statement query and answers it. several means that the query
+// has other statements. A new statement_timeout counts for the statements after it.
 func (s *session) answerScriptStep(o *pendingReply, st *rewrite.Statement, several bool) error {
 	timeout := s.settings.StatementTimeout()
 	frames, err := s.runLocalStatement(st, true, several)
@@ -129,8 +132,8 @@ func (s *session) answerScriptStep(o *pendingReply, st *rewrite.Statement, sever
 	return s.sendLocalAnswer(o, frames...)
 }
 
-// restoreBeforeScript undoes what the query's statements did in the session before the query is sent again. The new
-// answers carry them out again. It does nothing if the turn has no such query.
+// restoreBeforeScript undoes what the statements of a multi-statement query did in the session, before the query is
+// sent again. The new answers carry the statements out again. It does nothing if the turn has no such query.
 func (s *session) restoreBeforeScript() {
 	was := s.t.stateBeforeScript
 	if was == nil {
@@ -152,7 +155,7 @@ type localStateCopy struct {
 	gone     []nameUndo
 }
 
-// copyLocalState returns the session's state before a multi-statement query.
+// copyLocalState returns a copy of the session's local state, before a multi-statement query changes it.
 func (s *session) copyLocalState() *localStateCopy {
 	return &localStateCopy{settings: s.settings.Snapshot(), stmts: s.stmts}
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
-// Prepared texts: the template of a text, shared by all clients, and the statement on each backend, under a name of
-// Sluice's own, shared by the clients of that backend. Handlers of frames call template. parseOnBackend and prepare
-// send.
+// This file makes the template of a prepared text, shared by all clients, and prepares the text on backends. A
+// backend's statement has a name of Sluice's own, and the backend's clients share the statement. templateFor finds
+// templates. parseOnBackend and prepareOnBackend send a Parse.
 
-// maxCachedText is the longest text in the catalog. Longer texts are seldom used twice.
+// maxCachedText is the longest text in the cache of templates. Longer texts are seldom used twice.
 const maxCachedText = 64 << 10
 
 // templateFor returns the shared template of a text under the current settings, in the form that the server gets now. A
 // text that the server would read differently gets a template of its own. The session caches its last template, because
-// drivers prepare the same text repeatedly. An error is that of names.
+// drivers prepare the same text repeatedly. An error is for the client, or ends the session.
 func (s *session) templateFor(sql, oids []byte) (*statementTemplate, error) {
 	if err := s.refuseUnmapped(sql); err != nil {
 		return nil, err
@@ -46,8 +46,8 @@ func (s *session) templateFor(sql, oids []byte) (*statementTemplate, error) {
 	return t.currentForm(), nil
 }
 
-// templateFromCache returns a template from the cache, by the names that it was planned with. It returns nil if there
-// is none, or if the schema must be loaded first.
+// templateFromCache returns a template from the cache, by the names that it was planned with. It returns nil if the
+// cache has none, or if the schema must be loaded first.
 func (s *session) templateFromCache(sql, oids []byte, names uint64, plan *rewrite.Plan) *statementTemplate {
 	parsing := s.parsingKey()
 	t := s.lastTemplate
@@ -71,7 +71,7 @@ func (s *session) templateFromCache(sql, oids []byte, names uint64, plan *rewrit
 	return t
 }
 
-// findTemplate returns a template from the catalog, or nil. scratch is a buffer for the key.
+// findTemplate returns a template from the cache of all clients, or nil. scratch is a buffer for the key.
 func (srv *Server) findTemplate(scratch *[]byte, sql, oids []byte, parsing settings.ParsingHashes, names, by uint64) *statementTemplate {
 	if !isCacheable(sql, oids) {
 		return nil
@@ -81,9 +81,9 @@ func (srv *Server) findTemplate(scratch *[]byte, sql, oids []byte, parsing setti
 	return srv.catalog.find(key)
 }
 
-// cachedTemplate returns a template from the catalog, or makes one. plan is the text's plan by these names and by the
-// planner with number by; nil if any planner gives the same. scratch is a buffer for the key. A template that is not
-// cached belongs to the caller alone.
+// cachedTemplate returns a template from the cache, or makes one. plan is the text's plan by these names and by the
+// planner with number by; nil if all planners make the same plan. scratch is a buffer for the key. A template that is
+// not cached belongs to the caller alone.
 func (srv *Server) cachedTemplate(scratch *[]byte, sql, oids []byte, parsing settings.ParsingHashes, names, by uint64, plan *rewrite.Plan) *statementTemplate {
 	if t := srv.findTemplate(scratch, sql, oids, parsing, names, by); t != nil {
 		return t
@@ -99,14 +99,14 @@ func (srv *Server) cachedTemplate(scratch *[]byte, sql, oids []byte, parsing set
 	return srv.catalog.add(templateKey((*scratch)[:0], sql, oids, parsing, names, by), t)
 }
 
-// newTemplate makes a template and counts its memory.
+// newTemplate makes a template for a prepared text and counts its memory.
 func (srv *Server) newTemplate(sql, oids []byte, plan *rewrite.Plan, parsing settings.ParsingHashes) *statementTemplate {
 	t := &statementTemplate{sql: string(sql), oids: string(oids), plan: plan, parsing: parsing, optsOut: retry.HasNoRetryComment(sql), inserts: rewrite.IsInsertReturning(sql), mayShowTxTime: values.MayReturnTxTime(sql)}
 	return srv.texts.countTemplate(t, textCost(sql, oids))
 }
 
 // parseOnBackend sends a Parse under a new name of Sluice's own, and returns the statement. silent hides the answer
-// from the client. The statement counts as prepared at once; an error removes it (skipped). Names whose Close was
+// from the client. The statement counts as prepared at once; an error removes it (forgetSkipped). Names whose Close was
 // skipped are closed first. The least recently bound statement is evicted if necessary.
 func (s *session) parseOnBackend(tmpl *statementTemplate, silent bool) *serverStatement {
 	s.t.unseen = false
@@ -139,9 +139,9 @@ func (s *session) closeOnBackend(st *serverStatement) {
 	s.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Close, 'S', st.name))
 }
 
-// prepareOnBackend makes sure that the backend has prepared tmpl in the current epoch. A statement of an older epoch is
-// closed and prepared again. describe also requests a description of a new one; that reply is pending on return. The
-// client does not get the ParseComplete, but gets an error.
+// prepareOnBackend makes sure that the backend has prepared tmpl in the current schema epoch. A statement of an older
+// epoch is closed and prepared again. describe also requests a description of a new statement; that reply is pending on
+// return. The client does not get the ParseComplete, but gets an error.
 func (s *session) prepareOnBackend(tmpl *statementTemplate, describe bool) *serverStatement {
 	if st := s.b.prepared.find(tmpl); st != nil {
 		if st.epoch == s.schemaEpoch() {

@@ -10,26 +10,26 @@ import (
 )
 
 // A client's SQL texts can take more of Sluice's memory than anything else: by prepared names, portals, logs and the
-// catalog. texts counts the bytes of all texts and descriptions in memory against prepared.total_bytes. The texts of
-// one client's names count against prepared.bytes_per_client.
+// cache of templates. textBudget counts the bytes of all texts and descriptions against prepared.total_bytes. The texts
+// of one client's names count against prepared.bytes_per_client.
 
 // templateCost is the memory of a template besides its texts, rounded up.
 const templateCost = 1 << 10
 
-// descriptionCost is the memory of a description besides its frames, rounded up.
+// descriptionCost is the memory of a statement's description besides its frames, rounded up.
 const descriptionCost = 128
 
-// Shares of prepared.total_bytes: the catalog, which only saves round trips, may use 1/rememberedShare. The statements
-// of all backends together may use 1/backendsShare.
+// rememberedShare and backendsShare are shares of prepared.total_bytes. The cache of templates may use
+// 1/rememberedShare, since it only saves round trips. The statements of all backends together may use 1/backendsShare.
 const (
 	rememberedShare = 8
 	backendsShare   = 2
 )
 
-// textCost returns the memory of a text with its key in the catalog and its plan.
+// textCost returns the memory of a text with its cache key and its plan.
 func textCost(sql, oids []byte) int { return templateCost + 2*len(sql) + 2*len(oids) }
 
-// textBudget counts the bytes of all texts in memory. The zero value has no room.
+// textBudget counts the bytes of all prepared texts in memory. The zero value has no room.
 type textBudget struct {
 	limit int64
 	used  atomic.Int64
@@ -46,7 +46,7 @@ func (x *textBudget) countTemplate(t *statementTemplate, cost int) *statementTem
 	return t
 }
 
-// countDescription counts a description in the same way.
+// countDescription counts a statement's description until the garbage collector has freed it.
 func (x *textBudget) countDescription(d *statementDescription) {
 	cost := int64(d.memoryBytes())
 	x.used.Add(cost)
@@ -56,14 +56,14 @@ func (x *textBudget) countDescription(d *statementDescription) {
 // release subtracts the cost of a freed text.
 func (x *textBudget) release(cost int64) { x.used.Add(-cost) }
 
-// collectPause is how long room does not try again after it failed, because a try costs a garbage collection.
+// collectPause is how long ensureRoom does not try again after it failed, because a try costs a garbage collection.
 // collectWait is how long it waits for the collection to reduce the count.
 const (
 	collectPause = time.Second
 	collectWait  = time.Second
 )
 
-// ensureRoom reports whether another text fits. If not, it first clears the catalog and runs a garbage collection.
+// ensureRoom reports whether another text fits. If not, it first clears the cache of templates and collects garbage.
 func (x *textBudget) ensureRoom(c *templateCache) bool {
 	if x.used.Load() <= x.limit {
 		return true
@@ -87,9 +87,9 @@ func (x *textBudget) ensureRoom(c *templateCache) bool {
 	return true
 }
 
-// checkTextFits returns the error of a Parse whose text does not fit: into the client's limit, if the statement has a
-// name, or into the process's. If memory is short, a transaction that has begun is not refused, because it must be able
-// to end. A text that ends a block always fits.
+// checkTextFits returns the error of a Parse whose text does not fit the client's limit, if the statement has a name,
+// or the process's limit. If memory is short, a transaction that has begun is not refused, because it must be able to
+// end. A text that ends a block always fits.
 func (s *session) checkTextFits(name []byte, t *statementTemplate) error {
 	ends := s.inBlock() && s.isAllowedInFailedBlock(t.plan) && t.cost <= 2*templateCost
 	if s.state == idle && s.srv.memory.IsShort() {
@@ -107,7 +107,8 @@ func (s *session) checkTextFits(name []byte, t *statementTemplate) error {
 	return nil
 }
 
-// checkDescribeFits returns the error of a Describe whose answer does not fit. have is the answer in the cache, or nil.
+// checkDescribeFits returns the error of a Describe whose answer exceeds the memory limits. have is the cached answer
+// or nil.
 func (s *session) checkDescribeFits(t *statementTemplate, have *statementDescription) error {
 	switch full := s.account.ExceededBound(account.Texts, 1); {
 	case have != nil, s.isAllowedInFailedBlock(t.plan):

@@ -11,22 +11,21 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// SELECT set_config(...), which the server gets as a SET (rewrite.Statement.Told). The client gets a row and its
-// description instead of the tag. For settings that Sluice enforces, the statement is answered as their SET is
-// (perform).
+// The server gets SELECT set_config(...) as a SET (rewrite.Statement.SetConfigColumns). The client gets a row and its
+// description instead of the tag. If Sluice enforces the setting, it answers the statement itself, as it does a SET.
 //
 // Sluice writes the value in the row itself, from the client's value and the way in which servers show such values
 // (settings.SetConfigResult), because a SET returns no value. A value that Sluice cannot show for certain is refused
 // before anything is sent. A value that a server would refuse gets PostgreSQL's error.
 //
 // Otherwise the statement is handled as a SET: the log has the SET, its tag stages the change, and the client gets an
-// error of the server. In a simple Query it is a place of a strung (strung.go), even as the only statement. In the
-// extended protocol the replies of Execute and Describe hold the answer (owed.reply).
+// error of the server. In a simple Query it is a scriptStep (strung.go), even as the only statement. In the extended
+// protocol the replies of Execute and Describe hold the answer (pendingReply.reply).
 
-// setConfigReply is the answer that the client gets instead of the server's. The log refers to it: a replay of a
-// settled turn repeats the first answer.
+// setConfigReply is the answer to a set_config that the client gets instead of the server's. The log refers to it: a
+// replay of a settled turn repeats the first answer.
 type setConfigReply struct {
-	// frames are the row and the tag (or PortalSuspended), in a Query after the description; of a Describe only the
+	// frames are the row and the tag (or PortalSuspended), in a Query after the description; for a Describe only the
 	// description. nil until they are built.
 	frames []byte
 	// one means an Execute with a limit of one row. As in PostgreSQL the portal is then suspended.
@@ -46,8 +45,8 @@ func setConfigStatement(plan *rewrite.Plan) *rewrite.Statement {
 	return nil
 }
 
-// checkSetConfig returns the error of such a statement whose value Sluice cannot show, or nil. It is nil for settings
-// that Sluice answers.
+// checkSetConfig returns the error of a set_config whose value Sluice cannot show in the answer, or nil. It is nil for
+// settings that Sluice answers.
 func (s *session) checkSetConfig(st *rewrite.Statement) *wire.Error {
 	if st == nil || len(st.SetConfigColumns) != 1 || s.answersSettingChange(st) {
 		return nil
@@ -78,7 +77,7 @@ func (s *session) prepareLocalAnswer(name []byte, p *portal) error {
 	return nil
 }
 
-// withRowLimit records the row limit of the Execute. A nil d stays nil.
+// withRowLimit records the row limit of the Execute of a set_config. A nil d stays nil.
 func (d *setConfigReply) withRowLimit(rows uint32) *setConfigReply {
 	if d != nil {
 		d.one = rows == 1
@@ -86,7 +85,7 @@ func (d *setConfigReply) withRowLimit(rows uint32) *setConfigReply {
 	return d
 }
 
-// addSetConfigReply sets a told as reply on an Execute or Describe of such a statement.
+// addSetConfigReply sets a setConfigReply on the pending reply o of a set_config's Execute or Describe.
 func (o *pendingReply) addSetConfigReply(plan *rewrite.Plan) {
 	st := setConfigStatement(plan)
 	if st == nil || o.kind != wire.Describe && o.kind != wire.Execute {
@@ -98,13 +97,14 @@ func (o *pendingReply) addSetConfigReply(plan *rewrite.Plan) {
 	}
 }
 
-// asSetConfigReply returns the reply of o if it is a told, or nil.
+// asSetConfigReply returns the handler of the pending reply o if it is a setConfigReply, or nil.
 func (o *pendingReply) asSetConfigReply() *setConfigReply {
 	d, _ := o.reply.(*setConfigReply)
 	return d
 }
 
-// handleFrame replaces the last frame of the server's answer, and hides the warning of a SET LOCAL outside a block.
+// handleFrame replaces the last frame of the server's answer to a set_config sent as a SET. It hides the warning of a
+// SET LOCAL outside a block.
 func (d *setConfigReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
 	switch {
 	case f.Means == answer.Describes, f.Means == answer.Completes:
@@ -115,8 +115,8 @@ func (d *setConfigReply) handleFrame(s *session, o *pendingReply, f answer.Frame
 	return undecided, nil
 }
 
-// sendAnswer sends the client its frames instead of f, the last frame of the server's answer. The cached description
-// has the client's row, although the server says NoData. A tag other than SET means that the stream is out of step.
+// sendAnswer sends the client its frames instead of f, the last frame of the server's answer to a SET. The cached
+// description has the client's row, although the server says NoData. A tag other than SET means a stream out of step.
 func (d *setConfigReply) sendAnswer(s *session, o *pendingReply, f answer.Frame) error {
 	switch {
 	case f.Means == answer.Describes:
@@ -143,14 +143,14 @@ func (d *setConfigReply) sendAnswer(s *session, o *pendingReply, f answer.Frame)
 	return s.sendSynthetic(d.frames)
 }
 
-// setConfigRow returns the row of such a statement. checkSetConfig has checked the value.
+// setConfigRow returns the row of a set_config's answer. checkSetConfig has checked the value.
 func (s *session) setConfigRow(st *rewrite.Statement) []byte {
 	value, _ := settings.SetConfigResult(st.SetConfigColumns[0].Name, st.SetConfigColumns[0].Value)
 	return result.TextRow(value)
 }
 
-// answerSetConfigStep answers such a statement of a multi-statement query at the server's tag, with the description
-// before the row. The log counts it among Sluice's own answers. A replay of a settled turn repeats the first answer.
+// answerSetConfigStep answers a set_config in a multi-statement query at the server's tag, with the description before
+// the row. The log counts the answer among Sluice's own. A replay of a settled turn repeats the first answer.
 func (s *session) answerSetConfigStep(o *pendingReply, st *rewrite.Statement, d *setConfigReply) error {
 	s.recordCompletion(o, wire.CommandComplete, frameSet)
 	s.t.statement++
@@ -162,7 +162,7 @@ func (s *session) answerSetConfigStep(o *pendingReply, st *rewrite.Statement, d 
 	return s.sendLocalAnswer(o, row, tag)
 }
 
-// describeFailedConfig sends the description of such a statement's row before its error.
+// describeFailedConfig sends the description of a set_config's row before the error of the set_config.
 func (s *session) describeFailedConfig(st *rewrite.Statement) error {
 	if st.SetConfigColumns == nil {
 		return nil

@@ -15,14 +15,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
-// The time of a transaction, now(). A replay has a later time than the first attempt, and a client that got the first
-// time may compare it with later answers and stored rows.
+// A replay has a later transaction time, now(), than the first attempt. A client that got the first time may compare it
+// with later answers and stored rows.
 //
 // So Sluice writes the client's time into the SQL wherever the replay would show another. An INSERT with columns that
 // default to now() gets the value that the client has seen (values.FirstRunValues), in the replay and in later
 // statements. A statement that returns only the time, such as SELECT now(), is not sent again. If anything else reads
-// the clock, the answers differ and the replay is refused. After a ROLLBACK TO that has preserved the time, such a
-// statement is refused.
+// the clock, the answers differ and the replay is refused. After a ROLLBACK TO that has preserved the time, a statement
+// that reads the clock in another way is refused.
 //
 // If no answer has the time itself, Sluice may have queried it (askedtime.go).
 //
@@ -33,8 +33,8 @@ import (
 // for times. From a column with the time itself the server derives the values of all others by their defaults (package
 // txtime).
 
-// collectTxTime collects the time that the client was sent in the transaction, discarded parts included. tells is false
-// if it was sent none. Values that contradict each other are dropped.
+// collectTxTime collects the transaction time that the client got in the transaction, discarded parts included. tells
+// is false if the client got none. Values that contradict each other are dropped.
 func (s *session) collectTxTime(now *schema.Schema) (of *txtime.Time, tells bool) {
 	of = &txtime.Time{}
 	asked := s.tx.asked.instant
@@ -62,8 +62,8 @@ func (s *session) collectTxTime(now *schema.Schema) (of *txtime.Time, tells bool
 	return of, tells
 }
 
-// addAnswerTime adds the time in the answer to one statement of a logged text. It reports whether that answer shows the
-// time.
+// addAnswerTime adds the transaction time in the answer to one statement of a logged text. It reports whether that
+// answer shows the time.
 func addAnswerTime(s *session, of *txtime.Time, f *retry.LoggedFrame[logEntry], sql string, kept *recordedAnswer, now *schema.Schema) (tells bool) {
 	formats, under := s.resultFormats(f), txtime.SettingsKey(kept.reports)
 	tells = addFirstRowTime(s, of, sql, kept, formats)
@@ -85,7 +85,8 @@ func addAnswerTime(s *session, of *txtime.Time, f *retry.LoggedFrame[logEntry], 
 	return tells
 }
 
-// addFirstRowTime adds the time itself if the recorded first row of an answer has it, and reports whether it does.
+// addFirstRowTime adds the transaction time if the recorded first row of an answer shows it, and reports whether it
+// does.
 func addFirstRowTime(s *session, of *txtime.Time, sql string, k *recordedAnswer, formats func(column int) uint16) (tells bool) {
 	row := wire.FirstRow(k.rows)
 	if row == nil || !k.first && !k.whole {
@@ -101,7 +102,7 @@ func addFirstRowTime(s *session, of *txtime.Time, sql string, k *recordedAnswer,
 	return tells
 }
 
-// resultFormats returns the result formats of a logged Query or Bind by column.
+// resultFormats returns the result formats (text or binary) of a logged Query or Bind by column.
 func (s *session) resultFormats(f *retry.LoggedFrame[logEntry]) func(column int) uint16 {
 	if f.Type == wire.Bind {
 		if p, ok := wire.ParseBindParams(s.loggedPayload(f)); ok {
@@ -131,8 +132,8 @@ func (s *session) loggedFrames() func(yield func(*retry.LoggedFrame[logEntry]) b
 	}
 }
 
-// fixTextTime returns the text with the time that the client was sent, or "" if nothing changes. value writes a value.
-// An error is for the client: a statement reads the clock in a way that cannot be replaced.
+// fixTextTime returns the text with the transaction time that the client got, or "" if nothing changes. value writes a
+// time. An error is for the client: a statement reads the clock in a way that cannot be replaced.
 //
 // Only the first own statements belong to the transaction. After its end another time counts.
 func (s *session) fixTextTime(sql []byte, own int, names *schema.NameResolver, value func(txtime.Value) string) (text string, err error) {
@@ -152,8 +153,8 @@ func (s *session) fixTextTime(sql []byte, own int, names *schema.NameResolver, v
 	return text, nil
 }
 
-// fixStatementTime does what fixTextTime does for one statement. ok is false if the statement reads the clock
-// otherwise, or if the time cannot be written under the current settings.
+// fixStatementTime does what fixTextTime does for one statement. ok is false if the statement reads the clock in
+// another way, or if the time cannot be written under the current settings.
 func (s *session) fixStatementTime(sql string, names *schema.NameResolver, value func(txtime.Value) string) (text string, ok bool) {
 	of := s.fixedTxTime()
 	ok = true
@@ -174,7 +175,7 @@ func (s *session) fixStatementTime(sql string, names *schema.NameResolver, value
 	return text, ok
 }
 
-// nextTimeSettingsKey returns the key of the timeSettings for the next statement, or "" if they are unknown.
+// nextTimeSettingsKey returns the key of the settings that affect times for the next statement, or "" if unknown.
 func (s *session) nextTimeSettingsKey() string {
 	q := &s.t.owed
 	if s.b == nil || !q.empty() && slices.ContainsFunc(q.items[q.head:], func(o pendingReply) bool { return o.plan != nil && !changesNoSetting(o.plan) }) {
@@ -195,7 +196,7 @@ func (s *session) refuseClockRead() error {
 }
 
 // fixedTxTime returns the earlier time that the next statement must show: from before a ROLLBACK TO, or of a committed
-// part. nil means the transaction's own time. In a failed block nothing reads the clock.
+// part. nil means the transaction's own time. In a failed block no statement reads the clock.
 func (s *session) fixedTxTime() *txtime.Time {
 	if s.tx.earlierTime == nil && s.t.nestedTurn.timed == nil || s.hasFirstTxEnded() {
 		return nil
@@ -209,11 +210,11 @@ func (s *session) fixedTxTime() *txtime.Time {
 	return nil
 }
 
-// hasFixedTxTime reports whether timed returns a time.
+// hasFixedTxTime reports whether the next statement must show an earlier transaction time (fixedTxTime).
 func (s *session) hasFixedTxTime() bool { return s.fixedTxTime() != nil }
 
-// fixQueryTime writes the time of timed into a simple Query, and returns the text that q then has. The answer is what
-// the client's text would give. An error is for the client.
+// fixQueryTime writes the time of fixedTxTime into a simple Query, and returns the text that q then has. The answer is
+// as for the client's text. An error is for the client.
 func (s *session) fixQueryTime(q *simpleQuery, sql []byte) ([]byte, error) {
 	if !s.hasFixedTxTime() || isSchemaIndependent(q.plan) || s.hasEarlyQuery(q.plan.SingleStatement()) { // its nested turns come here too
 		return sql, nil
@@ -228,8 +229,8 @@ func (s *session) fixQueryTime(q *simpleQuery, sql []byte) ([]byte, error) {
 	return []byte(made), err
 }
 
-// fixBindTime writes the time of timed into a Bind. st is the statement on the backend; the result replaces it. As for
-// prepareForClient, nil without an error means that the server has refused the text. The time becomes a further
+// fixBindTime writes the time of fixedTxTime into a Bind. st is the statement on the backend; the result replaces st.
+// As for prepareForClient, nil without an error means that the server has refused the text. The time becomes a further
 // parameter, in its own format, of a new statement. That statement returns the same columns as the client's.
 func (s *session) fixBindTime(b *pendingBind, st *serverStatement) (*serverStatement, error) {
 	if !s.hasFixedTxTime() || isSchemaIndependent(b.cs.tmpl.plan) {
@@ -257,7 +258,7 @@ func (s *session) fixBindTime(b *pendingBind, st *serverStatement) (*serverState
 	return s.prepareForClient(b.cs)
 }
 
-// errClockRead refuses a statement that would show a second time of one transaction.
+// errClockRead refuses a statement that would show the client a second time of one transaction.
 var errClockRead = &wire.Error{Code: retry.StateUnsupported, Message: "cannot read the clock in this transaction any more",
 	Detail: "The client was told its time before it returned to a savepoint, and the server has begun it anew since.",
 	Hint:   "Have the application make its times, or do not have them returned in a transaction with savepoints."}

@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// TRUNCATE, which the server gets as a DELETE (rewrite.Truncation). The client gets the tag TRUNCATE TABLE (retag.go).
-// It never sees the number of rows, which may differ in a replay.
+// The server gets a TRUNCATE as a DELETE (rewrite.Truncation). The client gets the tag TRUNCATE TABLE (retag.go). It
+// never sees the number of rows, which may differ in a replay.
 //
 // The DELETE itself checks, in its own snapshot, whether the tables may be truncated. So Sluice caches nothing of a
 // catalog that others may change, and sends no query first. It works in blocks, multi-statement queries and pipelines.
@@ -16,7 +16,7 @@ import (
 // If a transaction cannot delete that many rows and batches are allowed, package batch deletes them table by table.
 // Tables that refer to others of the statement come first.
 
-// truncateError returns the error that replaces an error of the DELETE for the client; nil keeps it.
+// truncateError returns the error that replaces an error of the DELETE sent for a TRUNCATE; nil replaces nothing.
 func truncateError(st *rewrite.Statement, payload []byte) *wire.Error {
 	r := st.Truncation.TruncationRefusal(string(retry.ErrorField(payload, 'C')), string(retry.ErrorField(payload, 'M')))
 	if r == nil {
@@ -34,8 +34,8 @@ func isTruncateTooLarge(plan *rewrite.Plan, payload []byte) bool {
 	return rewrite.IsSizeLimitError(string(retry.ErrorField(payload, 'C')), retry.ErrorField(payload, 'M'))
 }
 
-// truncateHint returns the hint for such an error, or "". st may be nil. In a block, and next to other statements, no
-// batch may commit.
+// truncateHint returns the hint for a TRUNCATE of more rows than one transaction may change, or "". st may be nil. In a
+// block, and with other statements, no batch may commit.
 func truncateHint(plan *rewrite.Plan, st *rewrite.Statement, payload []byte) string {
 	switch {
 	case st == nil || st.Truncation == nil || !rewrite.IsSizeLimitError(string(retry.ErrorField(payload, 'C')), retry.ErrorField(payload, 'M')):

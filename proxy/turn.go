@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The state of one turn. session.serve takes a turn from the pool and frees it after the ReadyForQuery was sent. Only
-// the session's goroutine uses a turn. While that goroutine waits, watchClient may use the turn too.
+// This file has the state of one turn. session.serve takes a turn from the pool and frees it after the ReadyForQuery.
+// Only the session's goroutine uses a turn. While that goroutine waits, watchClient may use the turn too.
 
 // turn is the state of one turn, pooled. Its parts are values, so that one assignment resets all. The embedded parts
 // group fields that live and end together:
@@ -59,16 +59,16 @@ type turn struct {
 	logs bool
 	// mode is the transaction mode of a statement outside a block, such as READ ONLY: readonly.go.
 	mode accessMode
-	// denied is the error for a statement of a multi-statement query that mode forbids, or nil.
+	// denied is the error for a statement of a multi-statement query that the access mode forbids, or nil.
 	denied *wire.Error
 	// beginReadOnly means that the text's BEGIN is sent as BEGIN READ ONLY.
 	beginReadOnly bool
-	// resets means that a statement may have reset settings unseen. restoresSettings means that settleRestoringSettings
-	// ends the turn.
+	// resets means that a statement may have reset settings inside a function or the like. restoresSettings means that
+	// settleRestoringSettings ends the turn.
 	resets, restoresSettings bool
 	// readBySchema means that Sluice ran a statement as a read because of what it knew of the schema.
 	readBySchema bool
-	// unseen means that rows written by a suspended portal are not visible yet; increment makes them visible.
+	// unseen means that rows written by a suspended portal are not visible yet; sendEmptyParse makes them visible.
 	unseen bool
 	// progress is the transaction's progress with settings at the start of the turn.
 	progress settings.TxProgress
@@ -94,9 +94,10 @@ type clientRequest struct {
 	call *portal
 	// altering is an executed ALTER TABLE that Sluice runs at the Sync, or nil.
 	altering *rewrite.Statement
-	// closing has one element for each Close behind altering: the frame for a statement, nil for a portal.
+	// closing has one element for each Close after the Execute of altering: the frame for a statement, nil for a
+	// portal.
 	closing [][]byte
-	// last is the error for any frame but a Sync behind the last Execute; nil if other frames may follow.
+	// last is the error for any frame but a Sync after the last Execute; nil if other frames may follow.
 	last *wire.Error
 	// deferred is the rest of a statement that a feature finishes at the Sync, or nil.
 	deferred feature.Deferred
@@ -113,15 +114,15 @@ type clientRequest struct {
 	pinnedByTurn bool
 	// freshPin means that exactly one text pinned the session, in this turn.
 	freshPin bool
-	// unreadPin means that only unparsed text pinned the session, in this turn. left decides which state that text may have
-	// left.
+	// unreadPin means that only unparsed text pinned the session, in this turn. left decides which state that text may
+	// have left on the backend.
 	unreadPin bool
 	left      leftover.Scanner
 	// unreadRuns means that unparsed text was sent and a replay would send it again.
 	unreadRuns bool
 }
 
-// serverProgress is what the server has done in this turn. A replay resets it (rerun).
+// serverProgress is what the server has done in this turn. A replay resets it (rerunTransaction).
 type serverProgress struct {
 	outcome    outcome.Outcome
 	internalTx internalBlock
@@ -133,9 +134,10 @@ type serverProgress struct {
 	committing bool
 	// copying means that the server waits for COPY data.
 	copying bool
-	// earlySyncs counts the Syncs that the client has sent behind its last COPY data.
+	// earlySyncs is the number of Syncs that the client has sent after its last COPY data.
 	earlySyncs int
-	// statement counts the CommandComplete frames of a simple Query. rows counts the rows of the current answer.
+	// statement is the number of CommandComplete frames of a simple Query so far. rows is that of rows in the current
+	// answer.
 	statement, rows int
 }
 
@@ -146,7 +148,7 @@ type partialFrames struct {
 	// them. restUncounted means that the frame is an error or a notice, which the digest leaves out.
 	rest                       int
 	restSwallow, restUncounted bool
-	// restInto is the stored cursor that takes the rest bytes, or nil.
+	// restInto is the stored cursor that takes the rest of a large frame, or nil.
 	restInto *stored.Cursor
 	// midFrame means that the backend has received only a part of a client's frame.
 	midFrame bool
@@ -173,8 +175,8 @@ type clientOutput struct {
 	batches *batch.Delete
 	// inspectsFrames means that Sluice inspects every frame of an answer, rows too.
 	inspectsFrames bool
-	// fenced means that Sluice sent a fence, or a query for the time (queryTxTime), in this turn. The client does not get
-	// their rows.
+	// fenced means that Sluice sent a fence (a read of a lock's row), or a query for the time (queryTxTime), in this
+	// turn. The client does not get their rows.
 	fenced bool
 	// refused is the error that replaces the server's, if Sluice made the server fail on purpose; nil otherwise.
 	refused *forcedErrorReply
@@ -182,17 +184,17 @@ type clientOutput struct {
 	stop *wire.Error
 }
 
-// statementTimer is the state of statement_timeout, if Sluice enforces that setting itself. It runs once per turn, from
-// the first wait or frame to the answer.
+// statementTimer is the state of statement_timeout, if Sluice enforces that setting itself. The timeout runs once per
+// turn, from the first wait or frame to the answer.
 type statementTimer struct {
 	deadline       time.Time // zero: none
 	timeoutRunning bool      // the timeout runs
-	// silentSince is since when the backend, which owes an answer, has sent nothing. Zero means that no check has been made
-	// since the last frame from or to the backend.
+	// silentSince is since when the backend, whose reply is pending, has sent nothing. Zero means that no check has
+	// been made since the last frame from or to the backend.
 	silentSince time.Time
 	// midSince is when the client stopped in the middle of a frame, or was last probed there.
 	midSince time.Time
-	// leftAt is when the session saw the client's Terminate behind this turn, or zero.
+	// leftAt is when the session saw the client's Terminate after this turn's frames, or zero.
 	leftAt time.Time
 }
 
@@ -200,8 +202,9 @@ type statementTimer struct {
 type parseSettings struct {
 	// rereads means that a statement of the turn may have changed how the server parses SQL.
 	rereads bool
-	// reported are the parameters that the backend had reported when the turn got it. parsingChanged means that a statement
-	// changed parsing; guessed means that a function may have. txParsingWas is txParsing from before that change.
+	// reported are the parameters that the backend had reported when the turn got it. parsingChanged means that a
+	// statement changed how SQL is parsed; guessed means that a function may have. txParsingWas is txParsing from
+	// before that change.
 	reported                *settings.Reports
 	parsingChanged, guessed bool
 	// movesNames means that a statement may have changed which tables names refer to.
@@ -209,11 +212,11 @@ type parseSettings struct {
 	txParsingWas settings.ParsingHashes
 }
 
-// turnPool saves an allocation per query.
+// turnPool saves the allocation of a turn per query.
 var turnPool = sync.Pool{New: func() any { return new(turn) }}
 
 // returnToPool resets the turn and returns it to the pool. Queues and buffers stay with the turn unless they have grown
-// above a bound, so that one long pipeline does not hold memory for good.
+// above a limit, so that one long pipeline does not hold memory for good.
 func (t *turn) returnToPool() {
 	t.up.Reset()
 	t.down.Reset()

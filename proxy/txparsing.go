@@ -8,12 +8,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// The settings that a text is parsed under, as part of the template's key (settings.ParsingHashes). A transaction that
-// has changed such a setting gets keys of its own. These are odd and never used again, so that its templates are
-// neither shared nor cached.
+// The key of a template includes the settings that a text is parsed under (settings.ParsingHashes). A transaction that
+// has changed such a setting gets keys of its own. These keys are odd and never used again, so that the transaction's
+// templates are neither shared nor cached.
 
-// newTxParsing returns a new key for the transaction's next texts, after it changed settings. constants names the
-// changed settings that affect constants.
+// newTxParsing returns a new key of settings for the transaction's next texts, after it changed settings. constants
+// names the changed settings that affect constants.
 func (s *session) newTxParsing(constants parse.InputSettings) settings.ParsingHashes {
 	p, n := s.parsingKey(), s.srv.txParsings.Add(1)<<1|1
 	p.All = n
@@ -21,8 +21,8 @@ func (s *session) newTxParsing(constants parse.InputSettings) settings.ParsingHa
 	return p
 }
 
-// changedConstantSettings returns which settings that affect constants may have changed. A change without a name may be
-// of any setting.
+// changedConstantSettings returns which settings that affect SQL constants may have changed. A change without a name
+// may be of any setting.
 func changedConstantSettings(changes []rewrite.SettingChange) (by parse.InputSettings) {
 	for i := range changes {
 		c := &changes[i]
@@ -34,11 +34,11 @@ func changedConstantSettings(changes []rewrite.SettingChange) (by parse.InputSet
 	return by
 }
 
-// allConstantSettings are all settings that affect constants.
+// allConstantSettings are all settings that affect the meaning of SQL constants, such as DateStyle.
 var allConstantSettings = parse.InputSettingsNamed(settings.ConstantSettings...)
 
-// parsingKey returns the key of the settings for the session's next Parse. A transaction that has changed one has a key
-// of its own until its end.
+// parsingKey returns the key of the settings under which the session's next Parse is read. A transaction that has
+// changed such a setting has a key of its own until its end.
 func (s *session) parsingKey() settings.ParsingHashes {
 	if s.txParsing.All != 0 {
 		return s.txParsing
@@ -46,7 +46,7 @@ func (s *session) parsingKey() settings.ParsingHashes {
 	return s.settings.InForce.Parsing
 }
 
-// recordParsingChange records that a statement about to be sent changes how later ones are parsed. A function that it
+// recordParsingChange records that a statement about to be sent changes how later texts are parsed. A function that it
 // calls may do so unseen. The transaction then has a key of its own until the server's reports decide (settleParsing).
 func (s *session) recordParsingChange(plan *rewrite.Plan) {
 	s.recordSchemaChange(plan)
@@ -79,8 +79,8 @@ func (s *session) recordParsingChange(plan *rewrite.Plan) {
 }
 
 // settleParsing compares the backend's reports in a block with those before the turn, because a function may have
-// changed how SQL is parsed. A guess that no report confirms is undone. If the text itself changed settings, nothing is
-// left to find out.
+// changed how SQL is parsed. A guess that no report confirms is undone. If the text itself changed settings, the
+// reports are not needed.
 func (s *session) settleParsing() {
 	t := s.t
 	if t.parsingChanged || t.reported == s.b.reported && !t.guessed {

@@ -9,16 +9,17 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// The way from the client to the backend. Frames are read from the client (nextFrame, whole), collected in the turn's
-// batch (add), and written at once (flushToBackend). A turn too long for one write gets a writer goroutine, the uplink.
+// This file takes frames from the client to the backend. Frames are read from the client (nextFrame, readWholeFrame),
+// collected in the turn's batch (addToBatch), and written at once (flushToBackend). A turn too long for one write gets
+// a writer goroutine.
 
 // halfDuplexLimit is how many bytes of a turn are written before any of its answers is read. The socket buffers hold
 // more, so that a server that waits for Sluice to read still accepts these bytes. Above the limit a goroutine writes
 // while the session reads.
 const halfDuplexLimit = 64 << 10
 
-// Limits of the pending replies, in entries and in bytes. A longer pipeline gets a Flush, so that the server answers
-// (finishEarlierFrames).
+// maxOwed and mostOwedBytes limit the pending replies, in entries and in bytes. A longer pipeline gets a Flush, so that
+// the server answers (finishEarlierFrames).
 const (
 	maxOwed       = 16 << 10
 	mostOwedBytes = 2 << 20
@@ -34,7 +35,7 @@ func (s *session) nextFrame() (typ byte, total int, err error) {
 		case err != nil:
 			return 0, 0, wire.ProtocolViolation("invalid message length")
 		case total > 0:
-			// PostgreSQL bounds the length by type too.
+			// PostgreSQL limits the length of a frame by its type too.
 			limit := wire.ClientFrameLimit(typ)
 			if limit == 0 && s.expectsCopyData() {
 				return typ, total, nil // the caller ends the session
@@ -59,11 +60,11 @@ func (s *session) nextFrame() (typ byte, total int, err error) {
 	}
 }
 
-// errTurnOver means that the server ended the turn while the client was expected to go on: a COPY failed.
+// errTurnOver means that the server ended the turn while more frames of the client were expected: a COPY failed.
 var errTurnOver = errors.New("the server ended the turn")
 
 // fillClientBuffer reads from the client in the middle of a turn. While a reply is pending it also relays the backend's
-// frames. With nil the client has sent more, or the turn has settled.
+// frames. After nil the client has sent more, or the turn has settled.
 func (s *session) fillClientBuffer() error {
 	if s.b != nil && (!s.t.owed.empty() || s.t.copying) {
 		return s.fillClientWhileRelaying()
@@ -72,7 +73,7 @@ func (s *session) fillClientBuffer() error {
 }
 
 // readWholeFrame reads the next frame of total bytes and returns it. The slice is valid until the next read from the
-// client. A frame larger than a buffer gets a buffer of its own, so that callers must bound total.
+// client. A frame larger than a buffer gets a buffer of its own, so that callers must limit total.
 func (s *session) readWholeFrame(total int) ([]byte, error) {
 	c := &s.client
 	c.Grow(total)
@@ -104,11 +105,11 @@ func (s *session) forwardBytes(n int) error {
 			return s.discardBytes(n) // the backend was lost during the read
 		}
 		k := min(n, c.Buffered())
-		// A piece fills the batch's buffer, which is then written.
+		// A piece of the frame fills the batch's buffer, which is then written.
 		if room := s.t.up.FreeBytes(); inPieces && room > 0 {
 			k = min(k, room)
 		}
-		// A backend that has a part of a frame accepts nothing but the rest: see settle.
+		// A backend that has got a part of a frame accepts nothing but the rest. settleTurn drops such a backend.
 		s.t.midFrame = k < n
 		if s.t.logs {
 			s.tx.log.AppendPayload(c.Peek(k))
@@ -126,7 +127,7 @@ func (s *session) forwardBytes(n int) error {
 	return nil
 }
 
-// finishForward ends a forward that failed with err. After a lost backend it reads the n bytes that are left of the
+// finishForward ends forwardBytes after the error err. After a lost backend it reads the n bytes that are left of the
 // client's frame. It returns err, or the session's end.
 func (s *session) finishForward(n int, err error) error {
 	var gone *lostError
@@ -173,7 +174,7 @@ func (s *session) discardBytes(n int) error {
 	}
 }
 
-// finishDiscard ends a discard that failed with err and n bytes left. It returns err, or the session's end.
+// finishDiscard ends discardBytes after the error err with n bytes left. It returns err, or the session's end.
 func (s *session) finishDiscard(n int, err error) error {
 	var gone *lostError
 	if !errors.As(err, &gone) {
@@ -199,8 +200,8 @@ func (s *session) addToBatch(b []byte) {
 	s.t.touched = true
 }
 
-// addQueryFrame adds a Query frame as read from the client. A frame longer than a buffer is not copied: the turn takes
-// over the read buffer, unless that buffer holds more input of the client.
+// addQueryFrame adds a Query frame as read from the client to the batch for the backend. A frame longer than a buffer
+// is not copied: the turn takes over the read buffer, unless that buffer holds more input of the client.
 func (s *session) addQueryFrame(frame []byte) {
 	if len(frame) > wire.BufferSize {
 		if buf := s.client.DetachFrame(frame); buf != nil {
@@ -213,7 +214,7 @@ func (s *session) addQueryFrame(frame []byte) {
 	s.addToBatch(frame)
 }
 
-// addParse adds a Parse with a template's text. A long text is not copied.
+// addParse adds a Parse with a template's text to the batch for the backend. A long text is not copied.
 func (s *session) addParse(name string, tmpl *statementTemplate) {
 	t, text := s.t, tmpl.serverText()
 	if len(text) <= wire.BufferSize {
@@ -228,7 +229,7 @@ func (s *session) addParse(name string, tmpl *statementTemplate) {
 	s.addToBatch(t.scratch)
 }
 
-// flushIfFull calls flushToBackend if the batch has a buffer or more. With nil the backend may be lost or dropped, or
+// flushIfFull calls flushToBackend if the batch has a buffer or more. After nil the backend may be lost or dropped, or
 // an error may have been relayed, as with flushToBackend.
 func (s *session) flushIfFull() error {
 	if !s.t.up.IsFull() {
@@ -237,7 +238,7 @@ func (s *session) flushIfFull() error {
 	return s.flushToBackend()
 }
 
-// flushToBackend writes the batch to the backend. Above halfDuplexLimit the uplink writes, and replies are relayed
+// flushToBackend writes the batch to the backend. Above halfDuplexLimit a goroutine writes, and replies are relayed
 // meanwhile. Outside a block the backend then has an open group until its ReadyForQuery.
 func (s *session) flushToBackend() error {
 	t := s.t
@@ -269,8 +270,8 @@ type backendWriter struct {
 	waiting atomic.Bool // the session reads the backend until the writer is done
 }
 
-// flushByWriter hands the batch to the writer. It first relays replies until the previous batch is written. An error of
-// that write is a lost backend.
+// flushByWriter gives the batch to the writer goroutine. It first relays replies until the previous batch is written.
+// An error of that write is a lost backend.
 func (s *session) flushByWriter() error {
 	t := s.t
 	if t.uplink == nil {
@@ -301,8 +302,8 @@ func (u *backendWriter) run(b *backend) {
 	close(u.done)
 }
 
-// awaitWriter returns once the writer has written its batch, and relays replies meanwhile. It also returns if the
-// backend is dropped.
+// awaitWriter returns once the writer goroutine has written its batch, and relays replies meanwhile. It also returns if
+// the backend is dropped.
 func (s *session) awaitWriter() error {
 	u := s.t.uplink
 	if u == nil || !u.busy {
@@ -332,9 +333,9 @@ func (s *session) awaitWriter() error {
 	}
 }
 
-// finishBackendWrite waits until the writer is done, before other code writes to the backend. After patience it ends
-// the write. whole reports that the batch was written completely. Without a busy writer it returns at once. The session
-// must have a backend.
+// finishBackendWrite waits until the writer goroutine is done, before other code writes to the backend. After patience
+// it ends the write. whole reports that the batch was written completely. Without a busy writer it returns at once. The
+// session must have a backend.
 func (s *session) finishBackendWrite(patience time.Duration) (whole bool) {
 	if s.t == nil || s.t.uplink == nil || !s.t.uplink.busy {
 		return true
@@ -346,8 +347,8 @@ func (s *session) finishBackendWrite(patience time.Duration) (whole bool) {
 	return enough.Stop() && err == nil
 }
 
-// closeWriter ends the writer after the backend has answered or is gone. It returns the error of a write that has not
-// been reported yet.
+// closeWriter ends the writer goroutine after the backend has answered or is gone. It returns the error of a write that
+// has not been reported yet.
 func (s *session) closeWriter() error {
 	u := s.t.uplink
 	s.t.uplink = nil

@@ -11,11 +11,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Waits of Sluice's own in a turn: for a backend (borrow), before a replay (waitBeforeReplay), at the gate
-// (waitAtGate), for the answer to settings (exchange). A cancel and the statement timeout end them, as they end
-// PostgreSQL's waits. So does a client that is gone.
+// This file has Sluice's own waits in a turn: for a backend (borrowBackend), before a replay (waitBeforeReplay), at the
+// gate (waitAtGate), for the answer to settings. A cancel and the statement timeout end them, as they end PostgreSQL's
+// waits. A client that is gone ends them too.
 
-// How often a wait checks whether the client is still connected.
+// lookEvery and lookInLineEvery are how often a wait checks whether the client is still connected.
 const (
 	lookEvery       = 50 * time.Millisecond
 	lookInLineEvery = sweepEvery // for waits of thousands of sessions at a time
@@ -47,7 +47,7 @@ func (s *session) waitContext(limit time.Time, every time.Duration) (ctx context
 		leave(errCanceled)
 	}
 	s.mu.Unlock()
-	// A cancel from before this wait counts too.
+	// The client is watched for the whole wait. A cancel from before this wait has ended ctx above.
 	stopLooking := s.watchClient(every, leave)
 	return ctx, func() {
 		stopLooking()
@@ -59,9 +59,9 @@ func (s *session) waitContext(limit time.Time, every time.Duration) (ctx context
 	}
 }
 
-// acquireInLine waits in line for a backend. Unlike wait it makes no context and no timer, to add no cost to a query
-// that waits. A cancel, interrupt, or checkClientInLine ends the wait through the session's place in line. With a
-// statement timeout, a timer does too.
+// acquireInLine waits in the queue for a backend. Unlike waitContext it makes no context and no timer, to add no cost
+// to a query that waits. A cancel, interrupt, or checkClientInLine ends the wait through the session's place in the
+// queue. With a statement timeout, a timer does too.
 func (s *session) acquireInLine() (*reservoir.Conn, error) {
 	s.beginCancellable()
 	place := s.srv.backends.NewWaitPlace()
@@ -79,8 +79,8 @@ func (s *session) acquireInLine() (*reservoir.Conn, error) {
 	return conn, err
 }
 
-// publishQueuePlace publishes the session's place in line. A cancel or cut from before ends the wait: interrupt stores
-// cutOff first and looks for a place then.
+// publishQueuePlace publishes the session's place in the queue for a backend. A cancel or cut from before ends the
+// wait: interrupt stores cutOff first and looks for a place then.
 func (s *session) publishQueuePlace(place *reservoir.WaitPlace) {
 	s.clientCheckMu.Lock()
 	defer s.clientCheckMu.Unlock()
@@ -95,7 +95,8 @@ func (s *session) publishQueuePlace(place *reservoir.WaitPlace) {
 	}
 }
 
-// withdrawQueuePlace withdraws the place. After it returns, no check of the client is running.
+// withdrawQueuePlace withdraws the session's place in the queue for a backend. After it returns, no check of the client
+// is running.
 func (s *session) withdrawQueuePlace() {
 	s.clientCheckMu.Lock()
 	defer s.clientCheckMu.Unlock()
@@ -104,9 +105,9 @@ func (s *session) withdrawQueuePlace() {
 	s.cancel.queuePlace = nil
 }
 
-// checkClientInLine checks the client of a session that has waited in line for long. The sweeper starts it on a
-// goroutine of its own, because it may write to the client. At most one check runs at a time, and the session only
-// waits meanwhile.
+// checkClientInLine checks the client of a session that has waited long in the queue for a backend. The sweeper starts
+// it on a goroutine of its own, because it may write to the client. At most one check runs at a time, and the session
+// only waits meanwhile.
 func (s *session) checkClientInLine() {
 	if !s.clientCheckMu.TryLock() {
 		return
@@ -124,7 +125,7 @@ func (s *session) checkClientInLine() {
 }
 
 // waitError returns why a wait's ctx has ended, or nil. It clears a cancel or timeout that it returns, because the
-// caller sends that error. Call it before over: over ends ctx too, and would look like a shutdown.
+// caller sends that error. Call it before over (of waitContext): over ends ctx too, which would look like a shutdown.
 func (s *session) waitError(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
@@ -151,7 +152,7 @@ func (s *session) consumeCancel(cause error) {
 }
 
 // waitBeforeReplay waits for the pause before a replay and, if queued, at the gate for a pass. The error is why no
-// replay is made. If too many wait at the gate, the replay goes on without a pass.
+// replay is made. If too many transactions wait at the gate, the replay continues without a pass.
 func (s *session) waitBeforeReplay(pause time.Duration, queued bool) error {
 	if pause == 0 && !queued {
 		return nil
@@ -177,7 +178,7 @@ func (s *session) waitBeforeReplay(pause time.Duration, queued bool) error {
 	return nil
 }
 
-// exchangeInTurn sends msg to the backend in a turn and waits for the answer: see asking. refusal is the server's
+// exchangeInTurn sends msg to the backend in a turn and waits for the answer (runExchange). refusal is the server's
 // error.
 func (s *session) exchangeInTurn(msg []byte) (refusal []byte, err error) {
 	err = s.runExchange(func(b *backend) error {
@@ -188,7 +189,7 @@ func (s *session) exchangeInTurn(msg []byte) (refusal []byte, err error) {
 }
 
 // runExchange calls ask for a round trip of Sluice's own in a turn. A cancel, timeout or cut ends the round trip; the
-// backend is then broken if the question was sent. Any other error (stops is false) means a lost backend.
+// backend is then broken if ask had sent something. Any other error means a lost backend.
 func (s *session) runExchange(ask func(*backend) error) error {
 	b := s.b
 	s.mu.Lock()
@@ -208,7 +209,7 @@ func (s *session) runExchange(ask func(*backend) error) error {
 func isInterruption(err error) bool { return err == errCanceled || err == errTimedOut || err == errCut }
 
 // checkInterruption returns why the turn must not go on, or nil, at a point where nothing of the turn was sent. It does
-// not clear the cause: see heeded.
+// not clear the cause, as consumeCancel does.
 func (s *session) checkInterruption() error {
 	switch deadline := s.t.deadline; {
 	case s.cutOff.Load():
@@ -221,7 +222,7 @@ func (s *session) checkInterruption() error {
 	return nil
 }
 
-// noReplayReason returns the reason for no replay that err, from a wait or borrow, stands for.
+// noReplayReason returns why no replay is made after the error err of a wait, such as that for a backend.
 func noReplayReason(err error) retry.RefusalReason {
 	switch err {
 	case errCanceled:
@@ -266,9 +267,9 @@ func (s *session) watchClient(every time.Duration, leave context.CancelCauseFunc
 	}
 }
 
-// checkClientWaits returns why nobody waits for the turn any more, or nil. After a client's Terminate its last
-// statements still run, as in PostgreSQL, but are not replayed. A drain also gives up a replay: the client gets the
-// first error and can retry elsewhere.
+// checkClientWaits returns why the client does not wait for the turn any more, or nil. After a client's Terminate its
+// last statements still run, as in PostgreSQL, but are not replayed. A drain also gives up a replay: the client gets
+// the first error and can retry elsewhere.
 func (s *session) checkClientWaits() error {
 	replaying := s.state == replaying
 	if replaying && s.srv.draining.Load() {
@@ -286,8 +287,8 @@ func (s *session) checkClientWaits() error {
 }
 
 // mayCommitWithoutClient reports whether the turn's text can commit without another message from the client: a write
-// outside a block, or the end of a block. All else in a block is rolled back when the client is gone. A turn without a
-// plan commits nothing.
+// outside a block, or the end of a block. Everything else in a block is rolled back when the client is gone. A turn
+// without a plan commits nothing.
 func (s *session) mayCommitWithoutClient() bool {
 	plan := s.t.plan
 	if plan == nil || plan.Kind <= rewrite.Read {
