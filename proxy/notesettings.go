@@ -2,8 +2,7 @@ package proxy
 
 import "github.com/sluice-proxy/sluice/rewrite"
 
-// This file records how a client's statements change settings, from a statement's command tag to the end of its
-// transaction.
+// This file records how a client's statements change settings, from a statement's tag to its transaction's end.
 
 // recordSettings records what a successful statement did to the session's settings and to those staged by its
 // transaction. If Sluice does not know the statement, the command tag decides.

@@ -53,8 +53,7 @@ func needsRunObservers(plan *rewrite.Plan) bool {
 	return plan.Kind > rewrite.Read && (plan.Kind != rewrite.Write || len(plan.Statements) != 1)
 }
 
-// observerTable is a list of observers. It has a method for each point, which calls that point's function of all
-// observers.
+// observerTable is a list of observers. Each method calls one function of all observers, at one point of a session.
 type observerTable []observer
 
 func (table observerTable) notifyAttached(s *session) (err error) {

@@ -44,8 +44,7 @@ func (srv *Server) admitRecovering(in *clientConn, raw rawconn.Conn) (s *session
 // admitClient runs a client's startup. It returns a session that the caller must run, and whose client may send
 // queries. It returns nil after it closed the connection: for a cancel request, a refusal, or a client that left.
 func (srv *Server) admitClient(in *clientConn, raw rawconn.Conn) *session {
-	// During the startup, Server.Close ends the connection (admission.ConnLimiter.Cut). Later, interrupt wakes the
-	// session.
+	// During the startup, Server.Close ends the connection (ConnLimiter.Cut). Later, interrupt wakes the session.
 	defer srv.arrivals.FinishOpening(&in.Conn)
 	// If startup.Run fails, it has sent the error to the client. If openSession fails, the error is sent below.
 	h, err := srv.startup.Run(raw)
@@ -148,8 +147,7 @@ func (srv *Server) openSession(h *startup.Client, in *clientConn) (*session, err
 }
 
 // resolveDatabase replaces the client's database name by the database that the configuration names for it. If the name
-// means a schema, resolveDatabase adds startup values to the client's and returns the schema. The error is for the
-// client.
+// means a schema, resolveDatabase adds startup values and returns the schema. The error is for the client.
 func (srv *Server) resolveDatabase(h *startup.Client) (schema string, err error) {
 	means, ok := srv.names.Resolve(h.Database)
 	switch {
@@ -332,8 +330,7 @@ func (srv *Server) isSessionRole(name string) bool {
 }
 
 // acceptsIsolationLevel reports whether Sluice accepts an isolation level in the startup packet. The server's
-// transactions must have that level or a stronger one. A startup cannot send the warning that a SET sends for a weaker
-// level.
+// transactions must have that level or a stronger one. A startup cannot send the warning of a SET of a weaker level.
 func (srv *Server) acceptsIsolationLevel(level string) bool {
 	st := srv.planner.Plan([]byte("SET default_transaction_isolation TO " + settings.QuoteLiteral(level))).SingleStatement()
 	return st != nil && st.Tag != "" && !st.Weakened

@@ -55,8 +55,7 @@ func (s *session) sendOrWithhold(b []byte) error {
 	return s.bufferOutput(b)
 }
 
-// bufferOutput sends bytes to the client without withholding them. In a nested turn, hiddenAnswer reads the bytes
-// first.
+// bufferOutput sends bytes to the client without withholding them. A nested turn's hiddenAnswer reads them first.
 func (s *session) bufferOutput(b []byte) error {
 	if s.t.hiddenAnswer != nil {
 		b = s.t.hiddenAnswer.Feed(b)

@@ -36,8 +36,7 @@ type pendingReply struct {
 	plan       *rewrite.Plan      // E, Q: of the text that runs
 	text       string             // E: of the prepared statement; "" if unknown
 	bound      *batch.Params      // E: for running it in batches; nil: not possible
-	// reply handles the server's answer if the client must not get it unchanged. nil: the client gets the answer
-	// unchanged.
+	// reply handles the server's answer if the client must not get it unchanged. nil: the answer passes unchanged.
 	reply replyHandler
 	bytes []byte // frames of a made-up answer
 }
@@ -50,8 +49,7 @@ type replyHandler interface {
 	// verdict says whether the frame passes. frame has then done the rest, and popped the entry if the answer is complete.
 	// The error is a lost backend, or ends the session.
 	handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error)
-	// replaceError is called for the payload of an ErrorResponse. If it returns nil, the client gets the error
-	// unchanged.
+	// replaceError is called for the payload of an ErrorResponse. nil means that the client gets the error unchanged.
 	replaceError(s *session, o *pendingReply, payload []byte) *answer.ErrorHandling
 }
 
@@ -102,8 +100,7 @@ func (b *handlerPair) replaceError(s *session, o *pendingReply, payload []byte) 
 	return b.next.replaceError(s, o, payload)
 }
 
-// replacementError returns how the entry's reply handler changes an error, or the zero value if the error passes
-// unchanged.
+// replacementError returns how the entry's reply handler changes an error, or zero if the error passes unchanged.
 func (o *pendingReply) replacementError(s *session, payload []byte) answer.ErrorHandling {
 	if o.reply != nil {
 		if f := o.reply.replaceError(s, o, payload); f != nil {

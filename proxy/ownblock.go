@@ -80,8 +80,7 @@ func (t *turn) awaitsInternalRollback() bool {
 	return t.errorTold && t.owed.len() == 1 && t.owed.first().plan == internalRollbackPlan
 }
 
-// beginInternalBlock sends the BEGIN of Sluice's own block, before a fence (a read of the lock's row). The session must
-// have a backend.
+// beginInternalBlock sends the BEGIN of Sluice's own block before a fence (read of a lock's row). It needs a backend.
 func (s *session) beginInternalBlock(begin *statementTemplate) {
 	s.sendFenceQuery(begin, logEntry{plan: internalBeginPlan, silent: true, own: internalBeginReply{expectBegin}})
 	s.t.internalTx.on = true

@@ -26,8 +26,7 @@ func errSteppedDDLNotAlone(st *rewrite.Statement) *wire.Error {
 		Detail: "DSQL refuses the statement as it is, and Sluice would carry it out in several transactions.", Hint: "Send it in a request of its own."}
 }
 
-// canRunSteppedDDL reports whether Sluice may now carry out DDL in several transactions, alone or between parts of a
-// block.
+// canRunSteppedDDL reports whether DDL in several transactions may run now, alone or between parts of a block.
 func canRunSteppedDDL(s *session, st *rewrite.Statement) bool {
 	return s.canRunSteppedDDLAlone() || s.portalRunsOutsideBlock(st)
 }

@@ -20,8 +20,7 @@ import (
 // the log of the transaction is open.
 //
 // A *wire.Error is for the client. If no backend was lent, the session is now idle, or failed in a block. If a backend
-// was lent, refuse must make the turn fail at the server as well. Any other error is a lost backend, or ends the
-// session.
+// was lent, sendRefusal must make the turn fail at the server. Any other error is a lost backend, or ends the session.
 func (s *session) ensureBackend() error {
 	if s.state == busy {
 		return nil
@@ -180,9 +179,8 @@ func (s *session) acquireAhead() (*reservoir.Conn, error) {
 	return conn, nil
 }
 
-// refreshServerFacts asks a backend about the server before the session gets the backend, if answers are missing or
-// old. After an error that ends the turn, such as a cancel, the answer is still to come. On any other error the backend
-// is lost.
+// refreshServerFacts asks a backend about the server before the session gets it, if answers are missing or old. After
+// an error that ends the turn, such as a cancel, the answer is still to come. On any other error the backend is lost.
 func (s *session) refreshServerFacts(b *backend) error {
 	if now := time.Now(); !s.srv.isPipelineProbeDue(now) && !s.srv.isPurityDue(now) && !s.srv.isHiddenCheckDue(now) {
 		return nil

@@ -66,8 +66,7 @@ func (s *session) runOutsideBlock(st *rewrite.Statement, sql string, run func() 
 	if err := s.checkEarlyCommit(); err != nil {
 		return err
 	}
-	// A DROP in the statement itself is committed early too, such as a DROP COLUMN among several commands of ALTER
-	// TABLE.
+	// A DROP in the statement itself is committed early too, such as a DROP COLUMN among commands of ALTER TABLE.
 	if st.Demand().Drops && p.inTransactions != rewrite.CommitDrops {
 		var own listing.Statements
 		own.Add(sql)

@@ -34,8 +34,7 @@ import (
 
 // blockParts is the state of a session's block that may be committed in parts.
 type blockParts struct {
-	// inTransactions is the client's choice of the setting ddl.in_transactions, never RefuseDDL. It does not change in
-	// a block.
+	// inTransactions is the client's value of ddl.in_transactions, never RefuseDDL. It does not change in a block.
 	inTransactions rewrite.DDLInTransactions
 	// options holds the client's options since an early commit, which ended SET LOCAL for package settings. nil means
 	// that no part is committed.
@@ -138,8 +137,7 @@ func (s *session) prepareForBlockParts(plan *rewrite.Plan, sql []byte) (done boo
 	if s.t.outsideBlock || s.t.touched || s.state == failed || s.txStatus() == 'E' {
 		return false, s.commitPartIfNeeded(plan, string(sql), true)
 	}
-	// The server refuses this text in any case, and refuses a multi-statement query as a whole. No part needs a commit
-	// then.
+	// The server refuses this text in any case, and refuses a multi-statement query as a whole. Nothing will commit.
 	if _, ok := plan.Demand(); !ok {
 		return false, nil
 	}
@@ -242,8 +240,7 @@ func demandOfCurrentTx(at block.Block, plan *rewrite.Plan) (want rewrite.TxDeman
 }
 
 // addStatements adds a text's statements to the open part of a block. If the text ends a transaction, only statements
-// after that end count. A BEGIN also includes earlier statements of its pipeline. at is the block's state before the
-// text.
+// after that end count. A BEGIN also includes earlier statements of its pipeline. at is the block's state before.
 func (p *blockParts) addStatements(at block.Block, plan *rewrite.Plan, sql string) {
 	ends := at.EndedTxCount()
 	for i := range plan.Statements {
@@ -362,8 +359,7 @@ func (s *session) commitOpenPart() (feature.NestedResult, error) {
 }
 
 // beginNextPart begins a block again after commitOpenPart, even if that COMMIT failed: the client's error then fails
-// the new block. If a pinned session's backend is gone or BEGIN fails, the session ends, since its client expects a
-// block.
+// the new block. If a pinned session's backend is gone or BEGIN fails, the session ends: its client expects a block.
 func (s *session) beginNextPart() error {
 	if s.pinLost {
 		return nil

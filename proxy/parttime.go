@@ -37,8 +37,7 @@ func (s *session) commitPartWithTime() (feature.NestedResult, error) {
 	return end, err
 }
 
-// partReadsClock reports whether the open part of a block has read the clock, or may have because its log is
-// incomplete.
+// partReadsClock reports whether the block's open part has read the clock, or may have by an incomplete log.
 func (s *session) partReadsClock() bool {
 	switch {
 	case !s.srv.keeper.enabled, s.b == nil && s.tx.log == nil:
@@ -73,8 +72,7 @@ func (s *session) fixQueryTimeInParts(q *simpleQuery, sql []byte) ([]byte, error
 	return s.fixQueryTime(q, sql)
 }
 
-// adoptQueryTime gives the block that a multi-statement query has begun the transaction time of the query's earlier
-// statements.
+// adoptQueryTime gives the block that a multi-statement query began the transaction time of its earlier statements.
 func (s *session) adoptQueryTime(timed *txtime.Time) {
 	if timed != nil && s.inBlock() {
 		s.parts.timed, s.tx.earlierTime = timed, timed

@@ -33,8 +33,7 @@ func (s *session) committedStatements() *listing.Statements {
 	return &listing.Statements{}
 }
 
-// retryHint returns the hint that a conflict's error gets, or "" if errPartialCommit replaces the error with its own
-// hint.
+// retryHint returns the hint for a conflict's error, or "" if errPartialCommit replaces that error and its hint.
 func (s *session) retryHint() string {
 	if s.committedStatements().IsEmpty() {
 		return retry.Hint
@@ -60,8 +59,7 @@ func partCommittedWarning(l *listing.Statements) *wire.Error {
 		Detail: "Committed: " + l.String() + ".", Hint: rewrite.InTransactionsKey + " says so. A ROLLBACK does not take that part back."}
 }
 
-// partsRemainWarning is the warning at a ROLLBACK, or at the failure of a multi-statement query, about what remains
-// committed.
+// partsRemainWarning is the warning at a ROLLBACK, or at a failed multi-statement query, about what remains committed.
 func partsRemainWarning(l *listing.Statements) *wire.Error {
 	return &wire.Error{Code: "01000", Message: "what was committed before stays (" + rewrite.InTransactionsKey + ")", Detail: "Committed: " + l.String() + "."}
 }

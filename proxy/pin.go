@@ -176,12 +176,10 @@ func (s *session) forbidReplayAfterPin(plan *rewrite.Plan) {
 // replaysOnlyForSchema reports whether only OC001, a change of the schema, allows a replay of the transaction.
 func (s *session) replaysOnlyForSchema() bool { return s.tx.pins || s.tx.held }
 
-// canReplayAnywhere reports whether the transaction may be replayed on any backend, not only on the session's pinned
-// one.
+// canReplayAnywhere reports whether the transaction may be replayed on any backend, not only on a pinned one.
 func (s *session) canReplayAnywhere() bool { return s.tx.log.Replayable() && !s.tx.held }
 
-// hasPinnedBackend reports whether a pinned session still has its backend for a replay. Without the backend the session
-// ends.
+// hasPinnedBackend reports whether a pinned session still has its backend for a replay. Otherwise the session ends.
 func (s *session) hasPinnedBackend() bool {
 	if s.tx.held && s.b == nil {
 		s.recordPinLoss()

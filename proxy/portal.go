@@ -12,8 +12,7 @@ import (
 // This file records the portals of the current transaction and handles Close. Bind opens portals (bind.go), Execute and
 // Describe use them. The server has its own portals, under the same names.
 
-// portal is what Sluice records of a portal. The zero value is a portal that Sluice does not know, but that the server
-// may have.
+// portal is what Sluice records of a portal. Of the zero value Sluice knows nothing, but the server may have it.
 type portal struct {
 	plan  *rewrite.Plan
 	local bool

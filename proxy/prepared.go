@@ -61,8 +61,7 @@ type clientStatements struct {
 	unnamed      *clientStatement
 	unnamedSlot  clientStatement    // the struct that unnamed usually points to
 	lastTemplate *statementTemplate // the template of the last Parse
-	// txParsing holds the hashes of the settings that affect parsing while a transaction has changed them; zero
-	// otherwise.
+	// txParsing holds the hashes of the settings for parsing while a transaction has changed them; zero otherwise.
 	txParsing settings.ParsingHashes
 }
 
@@ -184,8 +183,7 @@ func (c *templateCache) find(key []byte) *statementTemplate {
 	return e.Value.(*templateCacheEntry).tmpl
 }
 
-// add stores the template t and returns it. If another session has stored a template under key, add returns that
-// template.
+// add stores the template t and returns it, or returns the template that another session has stored under key.
 func (c *templateCache) add(key []byte, t *statementTemplate) *statementTemplate {
 	c.mu.Lock()
 	defer c.mu.Unlock()

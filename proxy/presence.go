@@ -18,8 +18,7 @@ import (
 type clientState uint8
 
 const (
-	// clientHere means that the client may be waiting for its answer. It may have closed its half of the stream, or
-	// sent more.
+	// clientHere means that the client may be waiting for its answer. It may have closed its half of the stream.
 	clientHere clientState = iota
 	// clientLeaving means that the next frame that the client sent is Terminate.
 	clientLeaving
@@ -58,8 +57,8 @@ func (s *session) readClientState() clientState {
 		}
 	}
 	s.clientBroken = s.clientBroken || c.Raw.Broken()
-	// While a client is in the middle of a frame that the backend does not take, its end of stream follows unread
-	// bytes.
+	// While a client is in the middle of a frame that the backend does not take, unread bytes precede its end of
+	// stream.
 	if eof || s.t.isMidFrameProbeDue() {
 		s.clientBroken = s.clientBroken || s.probeClient() != nil
 	}

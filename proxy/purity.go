@@ -124,8 +124,7 @@ func (srv *Server) readsArePure() bool {
 	return srv.purity.answer.Load() == (srv.catalog.epoch.Load()+1)<<1|1
 }
 
-// wasPure reports whether the last answer was that reads only read. The schema may have changed since, by the block's
-// DDL.
+// wasPure reports whether the last answer was that reads only read. The block's DDL may have changed that since.
 func (p *readPurity) wasPure() bool { return p.answer.Load()&1 == 1 }
 
 // isPurityKnown reports whether the database has answered, for the current schema, whether reads only read.

@@ -16,8 +16,7 @@ import (
 // settleRestoringSettings finds and restores the settings before the turn's ReadyForQuery. Until then the server's
 // values are in force.
 
-// trackResettingCalls marks the turn if a plan that is about to be sent may reset settings inside functions or the
-// like.
+// trackResettingCalls marks the turn if a plan that is about to be sent may reset settings inside functions.
 func (s *session) trackResettingCalls(plan *rewrite.Plan) {
 	for i := range plan.Statements {
 		if st := &plan.Statements[i]; st.Leaves || st.Calls || st.Pin == rewrite.PinProcedural || st.Kind == rewrite.Unknown {

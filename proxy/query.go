@@ -167,8 +167,7 @@ func (s *session) planQuery(q *simpleQuery) (done bool, err error) {
 }
 
 // endFailedBlockFirst handles a multi-statement query such as "ROLLBACK; SELECT 1" in a failed block. It ends the block
-// and returns the rest, which q then holds as a text of its own. Any other text is returned unchanged. An error is for
-// the client.
+// and returns the rest, which q then holds as a text of its own. It changes no other text. An error is for the client.
 func (s *session) endFailedBlockFirst(q *simpleQuery, sql []byte) ([]byte, error) {
 	behind := s.textAfterEnd(q.plan, sql)
 	if behind == nil {

@@ -83,8 +83,7 @@ func (b *backend) updateReadingMode(name, value string) {
 	b.reading |= rewrite.ReadingModeFor(name, value)
 }
 
-// errOtherReading refuses a statement that must be prepared on another backend but would mean something different
-// there.
+// errOtherReading refuses to prepare a statement on another backend, where the text would mean something different.
 var errOtherReading = &wire.Error{Code: "0A000", Message: "cannot prepare a statement again under another client_encoding",
 	Detail: "The session's settings were changed since the client prepared it, and its text may mean something else under them.",
 	Hint:   "Prepare it again behind the change."}

@@ -81,8 +81,7 @@ func (s *session) canQueryBackend() bool {
 }
 
 // loadByOwnBackend loads the schema by the session's own idle backend; exchange makes the round trip. If several
-// sessions do so at the same time, one loads for all. The other sessions get mine false, since their backends may know
-// a newer schema.
+// sessions do so at once, one loads for all. Others get mine false, since their backends may know a newer schema.
 func (s *session) loadByOwnBackend(cause string, exchange func(msg []byte, row func([]byte)) ([]byte, error)) (mine bool, err error) {
 	r, mine := s.srv.keeper.beginOwnLoad(cause)
 	for range mostCatalogTries {

@@ -13,8 +13,7 @@ import (
 // This file sends Sluice's own errors to the client. sendRefusal makes a turn fail. refuseFrame and refuseParse drop a
 // frame with an error, and skipFrame drops the frames that follow an error.
 
-// missingStatementName is the name of a prepared statement that no server has. It is random, so that no client can
-// PREPARE it.
+// missingStatementName is a statement name that no server has. It is random, so that no client can PREPARE it.
 var missingStatementName = "sluice_refused_" + rand.Text()
 
 // sendRefusal sends the client Sluice's own error e, after the answers that are still pending. Afterwards the turn has
@@ -77,8 +76,7 @@ func (s *session) sendRefusal(e *wire.Error) error {
 	return s.endTurnLocally()
 }
 
-// forcedErrorReply is the pending reply to the Bind that makes the server fail. The client gets err instead of the
-// server's error.
+// forcedErrorReply is the pending reply to the Bind that makes the server fail. The client gets err instead.
 type forcedErrorReply struct {
 	defaultHandler
 	err *wire.Error

@@ -34,8 +34,7 @@ func columnsQuery(of string) string {
 		` WHERE c.relkind IN ('r', 'v', 'm', 'p', 'f', 'S') AND n.nspname ` + of + ` ORDER BY n.nspname, c.relname, a.attnum`
 }
 
-// roleQuery and searchPathQuery run once per process. reset_val does not depend on what earlier clients of the backend
-// have set.
+// roleQuery and searchPathQuery run once per process. reset_val does not depend on the backend's earlier clients.
 const (
 	roleQuery       = "SELECT session_user"
 	searchPathQuery = "SELECT reset_val FROM pg_catalog.pg_settings WHERE name = 'search_path'"

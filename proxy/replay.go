@@ -47,8 +47,7 @@ type replayAttempt struct {
 	serverAt serverPosition
 	// halfRowLost means that the client has a part of a row, and the rest was lost with the backend.
 	halfRowLost bool
-	// originalError is the error for the client if the replay fails. statusAfter is the transaction status after that
-	// error.
+	// originalError is the client's error if the replay fails, and statusAfter the transaction status after that error.
 	originalError []byte
 	statusAfter   byte
 	// answersBefore are the answers that the client gets before originalError, if that error is about a name that the

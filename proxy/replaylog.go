@@ -46,8 +46,7 @@ func newReplayShared(cfg Config) (*replayShared, error) {
 // it.
 type transaction struct {
 	log *retry.ReplayLog[logEntry] // nil: no transaction, or replay is off
-	// whole is the transaction's log while the field log is the log of a discarded part (after ROLLBACK TO), otherwise
-	// nil.
+	// whole is the transaction's log while log is that of a discarded part (after ROLLBACK TO), otherwise nil.
 	whole *retry.ReplayLog[logEntry]
 	// begin is the deferred BEGIN that preceded the first frame, or nil.
 	begin          *statementTemplate
@@ -64,8 +63,7 @@ type transaction struct {
 	pins           bool // its current statement pins the session
 	held           bool // the session was pinned before, so that it is replayed on that backend, for OC001 only
 	began          time.Time
-	// unknown means a replay because the server did not know a name. renamed means that the transaction had such a
-	// replay.
+	// unknown means a replay because the server did not know a name. renamed means that such a replay was made.
 	unknown, renamed bool
 	savepointState
 	// at is the state of the block after the last turn. It is valid while the session is in a block that is not lost.
@@ -256,12 +254,10 @@ func (s *session) forbidReplayOfUnparsed() {
 	}
 }
 
-// isRecording reports whether the backend's answers are recorded in the log. Answers of a failed attempt are not
-// recorded.
+// isRecording reports whether the backend's answers are recorded in the log. Those of a failed attempt are not.
 func (s *session) isRecording() bool { return s.t.logs && s.t.phase != phaseAborting }
 
-// isWithholding reports whether output is withheld from the client. The output is then short, and a replay may still
-// replace it.
+// isWithholding reports whether output is withheld from the client, because a replay may still replace it.
 func (s *session) isWithholding() bool {
 	return s.t.logs && !s.t.streams && s.tx.log.Replayable()
 }

@@ -205,8 +205,7 @@ func (s *session) handleReadyForQuery(frame []byte) error {
 	return s.reportParametersAtReady()
 }
 
-// reportParametersAtReady settles the turn's staged settings and sends ParameterStatus frames, if a parameter may have
-// changed.
+// reportParametersAtReady settles staged settings and sends ParameterStatus frames, if a parameter may have changed.
 func (s *session) reportParametersAtReady() error {
 	if s.dedicated || s.t.phase != phaseLive || !s.mayReportParameters() {
 		return nil

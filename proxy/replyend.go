@@ -8,8 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file records the effects of a statement that the server has answered on the session, the schema and the
-// transaction.
+// This file records a statement's effects on the session, the schema and the transaction, once the server has answered.
 
 // handleStatementEnd handles the frame that ends a statement of o; a says whether more statements may follow. v is the
 // verdict so far, and now is the new verdict. stays means that the caller must not remove the pending reply o.
@@ -98,8 +97,7 @@ func (s *session) recordStatementEnd(o *pendingReply, tag []byte) {
 	s.srv.observers.notifyEnded(s, did == block.Commits)
 }
 
-// endsBlockOnError reports whether o is for a statement that ends its block even if the statement fails, such as
-// COMMIT.
+// endsBlockOnError reports whether o is for a statement that ends its block even if it fails, such as COMMIT.
 func (s *session) endsBlockOnError(o *pendingReply) bool {
 	if o.plan == nil || o.kind != wire.Execute && o.kind != wire.Query {
 		return false

@@ -53,8 +53,7 @@ func (s *session) handleErrorResponse(frame []byte, total int) (frameVerdict, er
 		s.forbidReplayOfUnparsed()
 	}
 	t.unreadRuns = false
-	// While a discarded part of a transaction is repeated, the error that ended the part is expected, and causes no
-	// replay.
+	// While a discarded part is repeated, the error that ended the part is expected, and causes no replay.
 	awaited := s.tx.whole != nil && s.tx.log.AwaitsError() && !e.cause.MayConflict()
 	if e.replays && s.isRecording() && !made.Forced && !awaited {
 		s.tx.unknown = e.cause == retry.UnknownName
@@ -147,8 +146,7 @@ func isUnknownName(payload []byte) bool {
 	return false
 }
 
-// isSchemaConflict reports whether an error is DSQL's OC001: the schema has changed, and Sluice's cached schema is out
-// of date.
+// isSchemaConflict reports whether an error is DSQL's OC001: the schema has changed, also for Sluice's cache.
 func isSchemaConflict(payload []byte) bool {
 	return string(retry.ErrorField(payload, 'C')) == "40001" && bytes.Contains(retry.ErrorField(payload, 'M'), []byte("(OC001)"))
 }

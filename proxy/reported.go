@@ -11,8 +11,7 @@ import (
 )
 
 // As PostgreSQL does, Sluice sends changed parameters before a ReadyForQuery. A backend's reports are recorded and
-// compared with the values that the client knows. So a client learns the truth even if its backend was lost or
-// replaced.
+// compared with what the client knows. So a client learns the truth even if its backend was lost or replaced.
 
 // recordParameter records a ParameterStatus on the backend. Only reportParameters sends it to a client. A Reports value
 // is immutable: a new value of a parameter makes a new Reports.
@@ -151,8 +150,7 @@ var fixedParameters = []string{"in_hot_standby", "integer_datetimes", "is_superu
 // made. A difference, such as a set_config in a function, becomes a setting of the session and of the backend. The next
 // comparison starts from these reports.
 //
-// done are the settings that the transaction has set. The server does not report the same value of such a setting
-// again.
+// done are the settings that the transaction has set. Their unchanged values are not reported a second time.
 func (s *session) adoptReportedSettings(done []rewrite.SettingChange) {
 	b := s.b
 	if b.reported == b.idle && len(done) == 0 || b.applied == nil {
@@ -168,8 +166,8 @@ func (s *session) adoptReportedSettings(done []rewrite.SettingChange) {
 			of = append(of, s.recordAppName(p.Value)) // the next transaction resets the name
 			continue
 		}
-		// The report of a list is not text for a SET. Sluice itself enforces some settings, which the server does not
-		// decide.
+		// The report of a list is not text for a SET. For settings that Sluice enforces, the server's report does not
+		// count.
 		if slices.Contains(fixedParameters, p.Lower) || rewrite.ListSettings[p.Lower] || s.srv.treat.ForName(p.Lower) != settings.Carried {
 			continue
 		}

@@ -79,8 +79,7 @@ func (s *session) handleBufferedFrame(typ byte, total int) error {
 	return s.handleFlush()
 }
 
-// checkParseLength returns why a Parse of total bytes is refused, or nil. A Parse must fit Sluice's limit and the
-// server's.
+// checkParseLength returns why a Parse of total bytes is refused, or nil. Sluice and the server have limits.
 func (s *session) checkParseLength(total int) *wire.Error {
 	switch {
 	case total > s.srv.cfg.MaxStatementBytes:

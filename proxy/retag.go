@@ -20,8 +20,7 @@ type retagReply struct {
 	plan *rewrite.Plan
 }
 
-// setRetagReply sets a retagReply on the pending reply o if a statement of plan needs another command tag. plan may be
-// nil.
+// setRetagReply sets a retagReply on o if a statement of plan needs another command tag. plan may be nil.
 func (o *pendingReply) setRetagReply(plan *rewrite.Plan) {
 	if plan == nil || o.kind != wire.Execute && o.kind != wire.Query {
 		return

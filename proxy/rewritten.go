@@ -177,8 +177,7 @@ func firstColumn(frame []byte) string {
 	return string(row[6 : 6+n])
 }
 
-// sleepUnlessStopped sleeps for d. It returns the error of a cancel or timeout, errCut, or errClientGone if the client
-// is gone.
+// sleepUnlessStopped sleeps for d. It returns a cancel or timeout, errCut, or errClientGone if the client is gone.
 func (s *session) sleepUnlessStopped(d time.Duration) error {
 	select {
 	case <-time.After(d):

@@ -16,8 +16,7 @@ import (
 // This file emulates savepoints for a server without savepoints. A savepoint is a position in the transaction's log.
 // ROLLBACK TO is a real ROLLBACK, a BEGIN, and a replay of the log up to that position, whose answers must not differ.
 
-// With retry.savepoints strict, the part of a transaction that ROLLBACK TO discards is compared too, on a second
-// backend.
+// With retry.savepoints strict, the statements that ROLLBACK TO discards are compared too, on a second backend.
 
 // savepointState is the session's state about the savepoints of its transaction, besides the log.
 type savepointState struct {

@@ -62,8 +62,7 @@ func (s *session) recordSchemaChange(plan *rewrite.Plan) {
 	}
 }
 
-// renewTxEpoch starts another epoch of the transaction after a possible ROLLBACK TO, so that nothing cached since is
-// used.
+// renewTxEpoch starts another epoch of the transaction, after a ROLLBACK TO for example. Cached facts are then unused.
 func (s *session) renewTxEpoch() {
 	if s.schema.txEpoch != 0 {
 		s.schema.txEpoch = s.srv.catalog.txEpochs.Add(1) | txEpochBit
@@ -167,8 +166,7 @@ func (s *session) cacheDescription(o *pendingReply, frame []byte, whole bool) {
 	}
 }
 
-// portalDescription returns the description of a portal, and the same one while its frame is unchanged. x counts its
-// memory.
+// portalDescription returns a portal's description, the same one while its frame is unchanged. x counts its memory.
 func (t *statementTemplate) portalDescription(frame []byte, x *textBudget) *statementDescription {
 	if d := t.portal.Load(); d != nil && bytes.Equal(d.frames, frame) {
 		return d
@@ -206,8 +204,7 @@ func (c *templateCache) hasCurrent(t *statementTemplate) bool {
 }
 
 // isStaleStatement reports whether an error is about a statement that the backend had prepared before its client did. A
-// replay then prepares the statement again. If DDL ran since, or the client has a description, the client gets the
-// error.
+// replay then prepares it again. If DDL ran since, or the client has a description, the client gets the error.
 func (s *session) isStaleStatement(o *pendingReply, payload []byte) bool {
 	return (o.kind == wire.Bind || o.kind == wire.Describe) && isPlanChanged(payload) &&
 		o.clientStmt != nil && o.clientStmt.described == nil && o.clientStmt.epoch == s.schemaEpoch()

@@ -47,8 +47,7 @@ func parsePathConstants(sql string) (path []string, ok bool) {
 }
 
 // cutStringConstant parses the SQL string constant at the start of a text, as settings.QuoteLiteral and the planner
-// write it. rest is the remaining text. ok is false for any other start, or for an escape other than a doubled
-// backslash.
+// write it. rest is the remaining text. ok is false for another start, or an escape other than a doubled backslash.
 func cutStringConstant(text string) (value, rest string, ok bool) {
 	escapes := strings.HasPrefix(text, "E'")
 	if escapes {

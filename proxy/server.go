@@ -53,8 +53,7 @@ type Server struct {
 	handlers *[rewrite.LocalWorkCount]statementHandler
 	// observers are the functions of features that are called at fixed points of a session.
 	observers observerTable
-	// watched means that a feature has work on each backend before a transaction (observer.onAttached). It is never
-	// reset.
+	// watched means that a feature has an observer onAttached, called before each transaction. It is never reset.
 	watched atomic.Bool
 	users   map[string]*rewrite.ClientOptions // Config.Users
 	// choosesParts means that clients may choose whether their transactions are committed in parts
@@ -336,8 +335,7 @@ func (srv *Server) closeListeners() {
 	}
 }
 
-// eachSession calls f for every session, on the caller's goroutine. It holds srv.mu: f must neither wait nor take that
-// lock.
+// eachSession calls f for every session, on the caller's goroutine. It holds srv.mu: f must not wait or take srv.mu.
 func (srv *Server) eachSession(f func(*session)) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()

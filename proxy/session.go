@@ -116,8 +116,7 @@ type backendPairing struct {
 	pinned, pinLost, foundState bool
 }
 
-// processStart is when this process began. A session stores a Duration after processStart, which is smaller than a
-// Time.
+// processStart is when this process began. A session stores a Duration after processStart, to save memory.
 var processStart = time.Now()
 
 // age returns how long the session has existed.

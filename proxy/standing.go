@@ -11,8 +11,7 @@ import (
 // state after what was sent. Between two turns transaction.at has the state, plus a deferred BEGIN.
 // blockForNextStatement returns the state, including the transaction's modes.
 
-// blockAtStatus returns the session's block for a backend with the transaction status 'I', 'T' or 'E', if the turn has
-// sent nothing.
+// blockAtStatus returns the session's block if the backend has that transaction status and the turn has sent nothing.
 func (s *session) blockAtStatus(status byte) block.Block {
 	at := s.tx.at
 	at.RecordReady(status)

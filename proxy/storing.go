@@ -110,9 +110,8 @@ func (s *session) storeRow(x *stored.Cursor, f answer.Frame) {
 	if s.t.restInto = nil; f.IsCut() {
 		s.t.restInto = x
 	}
-	// The remaining rows are not needed, so the query is stopped. A backend that must not be dropped is read to the
-	// end: the session has state there, or its statement may have committed. Before a COMMIT the ROLLBACK needs the
-	// backend.
+	// The remaining rows are not needed. A backend that must not be dropped is read to the end: the session has state
+	// there, or its statement may have committed. Before a COMMIT the ROLLBACK needs the backend.
 	if x.ExceedsQuota() && !s.t.committing && s.t.phase == phaseLive && s.t.stop == nil && !s.pinned && !s.t.outcome.MayCommit() {
 		s.t.stop = errStoredFull(s.srv.cfg)
 	}
@@ -165,8 +164,7 @@ func (s *session) storeBeforeCommit(plan *rewrite.Plan) (done bool, err error) {
 }
 
 // storeBeforeGroupEnd stores the cursors WITH HOLD of a group outside a block, before the Sync, Query or FunctionCall
-// that ends the group. On a failure the client has the server's error, or gets the returned one. The Sync then rolls
-// back.
+// that ends the group. On a failure the client has the server's error, or gets the returned one. The Sync rolls back.
 func (s *session) storeBeforeGroupEnd() error {
 	if len(s.portals) == 0 || s.inBlock() || !s.hasUnstoredHoldCursor() {
 		return nil

@@ -56,8 +56,7 @@ func (s *session) locksOutsideBlock(plan *rewrite.Plan) bool {
 }
 
 // answerScriptLocally answers a multi-statement query if Sluice answers all its statements. Otherwise, and in a failed
-// block, done is false. An error is for the client, from the statement at which the query stops. The statements before
-// it are answered.
+// block, done is false. An error, for the client, is that of one statement. Earlier statements are answered.
 func (s *session) answerScriptLocally(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	if s.txStatus() == 'E' {
 		return false, nil

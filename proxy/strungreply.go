@@ -15,8 +15,7 @@ import (
 // This file handles answers to a multi-statement query of which Sluice answers some statements (strung.go). It also
 // restores the session's state before a replay of the query.
 
-// scriptReply handles the answer to a multi-statement query of which Sluice answers some statements. It inspects every
-// frame.
+// scriptReply handles the answers to a multi-statement query of which Sluice answers some. It inspects every frame.
 type scriptReply struct {
 	*scriptPlan
 }
@@ -85,8 +84,7 @@ func (r scriptReply) replaceError(_ *session, o *pendingReply, payload []byte) *
 	return &e
 }
 
-// runScriptStep carries out a client's statement at the command tag of its substitute; o is the reply to the whole
-// query.
+// runScriptStep carries out a client's statement at the tag of its substitute; o is the whole query's reply.
 func (s *session) runScriptStep(o *pendingReply, st *rewrite.Statement, several bool, typ byte) error {
 	if s.t.phase != phaseLive {
 		return s.sendSynthetic(frameSet) // the log ignores the bytes: see Log.Made
@@ -100,8 +98,7 @@ func (s *session) runScriptStep(o *pendingReply, st *rewrite.Statement, several 
 	return err
 }
 
-// matchesTag reports whether a command tag with the first word verb fits the statement that the server got; "" means
-// none.
+// matchesTag reports whether a command tag that begins with verb fits the statement sent; "" means no tag.
 func (p *scriptStep) matchesTag(verb string) bool {
 	switch {
 	case p.err != nil: // the server should have failed

@@ -107,8 +107,8 @@ func (s *session) checkTextFits(name []byte, t *statementTemplate) error {
 	return nil
 }
 
-// checkDescribeFits returns the error of a Describe whose answer exceeds the memory limits. have is the cached answer
-// or nil.
+// checkDescribeFits returns the error of a Describe whose answer exceeds a memory limit. have is a cached answer or
+// nil.
 func (s *session) checkDescribeFits(t *statementTemplate, have *statementDescription) error {
 	switch full := s.account.ExceededBound(account.Texts, 1); {
 	case have != nil, s.isAllowedInFailedBlock(t.plan):

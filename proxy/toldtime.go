@@ -85,8 +85,7 @@ func addAnswerTime(s *session, of *txtime.Time, f *retry.LoggedFrame[logEntry], 
 	return tells
 }
 
-// addFirstRowTime adds the transaction time if the recorded first row of an answer shows it, and reports whether it
-// does.
+// addFirstRowTime adds the transaction time if the first row of an answer shows it, and reports whether it does.
 func addFirstRowTime(s *session, of *txtime.Time, sql string, k *recordedAnswer, formats func(column int) uint16) (tells bool) {
 	row := wire.FirstRow(k.rows)
 	if row == nil || !k.first && !k.whole {

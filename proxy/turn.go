@@ -94,8 +94,7 @@ type clientRequest struct {
 	call *portal
 	// altering is an executed ALTER TABLE that Sluice runs at the Sync, or nil.
 	altering *rewrite.Statement
-	// closing has one element for each Close after the Execute of altering: the frame for a statement, nil for a
-	// portal.
+	// closing has one element for each Close after altering's Execute: the frame for a statement, nil for a portal.
 	closing [][]byte
 	// last is the error for any frame but a Sync after the last Execute; nil if other frames may follow.
 	last *wire.Error
@@ -136,8 +135,7 @@ type serverProgress struct {
 	copying bool
 	// earlySyncs is the number of Syncs that the client has sent after its last COPY data.
 	earlySyncs int
-	// statement is the number of CommandComplete frames of a simple Query so far. rows is that of rows in the current
-	// answer.
+	// statement is the number of CommandComplete frames of a simple Query, rows that of rows in the current answer.
 	statement, rows int
 }
 

@@ -95,8 +95,7 @@ func (s *session) publishQueuePlace(place *reservoir.WaitPlace) {
 	}
 }
 
-// withdrawQueuePlace withdraws the session's place in the queue for a backend. After it returns, no check of the client
-// is running.
+// withdrawQueuePlace ends the session's place in the queue for a backend. Afterwards no check of the client is running.
 func (s *session) withdrawQueuePlace() {
 	s.clientCheckMu.Lock()
 	defer s.clientCheckMu.Unlock()
@@ -178,8 +177,7 @@ func (s *session) waitBeforeReplay(pause time.Duration, queued bool) error {
 	return nil
 }
 
-// exchangeInTurn sends msg to the backend in a turn and waits for the answer (runExchange). refusal is the server's
-// error.
+// exchangeInTurn sends msg to the backend and waits for the answer (runExchange). refusal is the server's error.
 func (s *session) exchangeInTurn(msg []byte) (refusal []byte, err error) {
 	err = s.runExchange(func(b *backend) error {
 		refusal, err = b.exchangeUntil(msg, s.t.deadline, s.checkInterruption)
