@@ -7,19 +7,20 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// abortAttempt ends a failed attempt of a transaction at the backend, and drops the server's answers. resolve calls it
-// before it decides about a replay.
+// Before the session decides about a replay, it ends the failed attempt of the transaction at the backend and drops the
+// server's answers.
 
-// isAbandoned reports whether the turn was given up while the session waited for the backend. The client then has its
-// error, and nothing is left to replay.
+// isAbandoned reports whether the turn was given up while the session waited for the backend. The client has then been
+// sent the error, and Sluice replays nothing.
 func (t *turn) isAbandoned() bool { return t.originalError == nil }
 
-// isAttemptOver reports whether this attempt sends nothing more: it has failed, or the turn was given up.
+// isAttemptOver reports whether this attempt of the transaction sends the backend nothing more, because it has failed
+// or the turn was given up.
 func (t *turn) isAttemptOver() bool { return t.phase == phaseAborting || t.isAbandoned() }
 
-// abortAttempt brings the backend to ReadyForQuery and drops the server's answers. A backend that is lost meanwhile, or
-// whose Sync would commit, is discarded, which aborts the transaction too. t.statusAfter records the status that the
-// client would get now. An error ends the session.
+// abortAttempt ends a failed attempt of a transaction. It brings the backend to ReadyForQuery and drops the server's
+// answers. A backend that is lost meanwhile, or whose Sync would commit, is discarded, which aborts the transaction
+// too. t.statusAfter is set to the transaction status that the client would see now. An error ends the session.
 func (s *session) abortAttempt() error {
 	t := s.t
 	tolerated := func(err error) error {
@@ -27,7 +28,7 @@ func (s *session) abortAttempt() error {
 		if !errors.As(err, &gone) {
 			return err
 		}
-		// The loss of the connection has aborted the transaction.
+		// The server has aborted the transaction, since its connection is lost.
 		s.recordLoss(gone, lossDuringReplay)
 		s.dropBackend(reservoir.Broken)
 		return nil
@@ -66,16 +67,16 @@ func (s *session) abortAttempt() error {
 	return nil
 }
 
-// mightSyncCommit reports whether a Sync that brings the backend to ReadyForQuery might commit. It might if the group
-// is outside a block and has not failed at the server.
+// mightSyncCommit reports whether the Sync that abortAttempt would send might commit the failed attempt's statements.
+// It might if the Sync group is outside a block and has not failed at the server.
 func (s *session) mightSyncCommit() bool {
 	t, q := s.t, &s.t.owed
 	synced := !q.empty() && q.items[len(q.items)-1].endsWithReady()
 	return t.outcome.WouldSyncCommit() && t.serverAt == midTurn && !synced
 }
 
-// syncToReady sends the missing Sync and reads up to ReadyForQuery. The client gets no answers. After failed frames the
-// server skips a Query too, and sends no ReadyForQuery for it.
+// syncToReady sends the missing Sync and reads the backend's frames up to ReadyForQuery. The client gets none of them.
+// After failed frames the server skips a Query too, and sends no ReadyForQuery for it.
 func (s *session) syncToReady() error {
 	t := s.t
 	if t.serverAt == atReady {

@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// A session's accounts bound the memory of its client's state (package account), within those of the process. What has
-// no room is refused before it is stored, and the session continues. State that the server has already accepted is
-// charged in any case.
+// A session's accounts bound the memory of its client's state (package account), within the accounts of the process.
+// State for which an account has no room is refused before it is stored, and the session continues. State that the
+// server has already accepted is charged in any case.
 //
 //	settings    in force, staged, and those that savepoints may restore (settings.Client.Bytes)
 //	names       of prepared statements; their texts and descriptions are charged to the texts
@@ -20,19 +20,19 @@ import (
 //	feature     bytes that a feature holds for its statement (feature.Client.ChargeMemory); until the turn has ended
 //	locks       advisory locks
 //
-// Package retry bounds the logs of transactions and answers that are held back.
+// Package retry bounds the logs of transactions and the answers that are withheld from the client.
 
-// memoryAccounts has the accounts of one session, and the charges of its state between transactions. A session embeds
-// it. Texts need no Charge: no other state is charged to their account.
+// memoryAccounts has the memory accounts of one session, and the charges of its state between transactions. A session
+// embeds it. The account of statement texts needs no Charge, since no other state is charged to it.
 type memoryAccounts struct {
 	account                     account.Client
 	settingsCharge, namesCharge account.Charge
 }
 
-// memoryCharges has the charges of state that a session has only while it is active.
+// memoryCharges has the charges for memory that a session uses only while it is active.
 type memoryCharges struct{ portals, frame, deferredFrames, feature account.Charge }
 
-// Configuration keys of bounds outside package account.
+// Configuration keys of memory bounds that package account does not name: statement texts, and rows of stored cursors.
 const (
 	textsKey     = "prepared.bytes_per_client"
 	rowsKey      = "cursor.stored_bytes"
@@ -40,17 +40,17 @@ const (
 )
 
 const (
-	// savepointBytes is the memory of a savepoint besides settings, rounded up.
+	// savepointBytes is what a savepoint is charged for its memory, without its settings. It is rounded up.
 	savepointBytes = 1 << 10
-	// nameBytes is the memory of a name besides its bytes, rounded up.
+	// nameBytes is what a prepared statement is charged for its name, besides the name's bytes. It is rounded up.
 	nameBytes = 256
-	// lockBytes is the memory of an advisory lock, rounded up.
+	// lockBytes is what an advisory lock is charged for its memory, rounded up.
 	lockBytes = 1 << 10
-	// shortFrame is the length up to which a frame is not charged: it fits the buffer that each client has.
+	// shortFrame is the length up to which a frame is not charged, because it fits the buffer that each client has.
 	shortFrame = 64 << 10
 )
 
-// newProcessAccount returns the accounts of the process.
+// newProcessAccount returns the memory accounts that all sessions of this process share.
 func newProcessAccount(cfg Config) *account.Process {
 	total := cfg.MemoryTotalBytes
 	if limit := int(cfg.MemoryLimit / memoryShare); limit > 0 {
@@ -64,11 +64,11 @@ func newProcessAccount(cfg Config) *account.Process {
 	})
 }
 
-// memoryShare divides GOMEMLIMIT: memory.total_bytes is at most that part of it.
+// memoryShare is the divisor of GOMEMLIMIT that bounds memory.total_bytes: at most a quarter of GOMEMLIMIT.
 const memoryShare = 4
 
-// checkSettingsMemory returns an error if the accounts have no room for a text's settings or savepoints. In a failed
-// block it returns nil, since the block itself refuses the text.
+// checkSettingsMemory returns an error if the session's memory has no room for the settings or savepoints of a query.
+// In a failed block it returns nil, since the block itself refuses the query.
 func (s *session) checkSettingsMemory(plan *rewrite.Plan) error {
 	if plan.Kind < rewrite.Setting || s.txStatus() == 'E' {
 		return nil
@@ -95,8 +95,9 @@ func (s *session) checkSettingsMemory(plan *rewrite.Plan) error {
 	return nil
 }
 
-// pendingSettingsWeight returns the weight of a plan's settings among the pending replies. After 128 settings, or 2
-// MiB, the session awaits the server's answer, so that a pipeline cannot exceed checkSettingsMemory's bounds by much.
+// pendingSettingsWeight returns how much a plan's SET statements add to the bound of pending replies. After 128
+// settings, or 2 MiB, the session awaits the server's answer. So a pipeline cannot exceed the bounds of
+// checkSettingsMemory by much.
 func pendingSettingsWeight(plan *rewrite.Plan) (n int) {
 	if plan.Kind != rewrite.Setting {
 		return 0
@@ -115,7 +116,7 @@ var errTooManySettings = &wire.Error{Code: "53200", Message: fmt.Sprintf("too ma
 // settingsMemory returns the memory of the session's settings and savepoints, in bytes.
 func (s *session) settingsMemory() int { return s.settings.Bytes() + len(s.tx.marks)*savepointBytes }
 
-// updateMemoryCharges sets the charges at the end of a turn.
+// updateMemoryCharges sets the session's memory charges at the end of a turn.
 func (s *session) updateMemoryCharges() {
 	s.settingsCharge.Set(&s.account, s.settingsMemory())
 	s.charge.portals.Set(&s.account, s.openPortals.bytes)
@@ -125,22 +126,23 @@ func (s *session) updateMemoryCharges() {
 	s.charge.feature.Set(&s.account, 0)
 }
 
-// chargeLockMemory charges the session's advisory locks.
+// chargeLockMemory charges the session's account for its advisory locks.
 func (s *session) chargeLockMemory() {
 	if s.advisory != nil {
 		s.advisory.charge.Set(&s.account, len(s.advisory.times)*lockBytes)
 	}
 }
 
-// dropLongSettings drops long values of the client from the recorded settings of a backend that is returned.
+// dropLongSettings drops long values of the client from what Sluice remembers of the settings of a backend that is
+// being returned.
 func (s *session) dropLongSettings() {
 	if of := s.b.applied; of != nil && of.Bytes() > settings.MaxBareValue {
 		s.b.applied = s.srv.interned.Intern(of.WithoutLongValues())
 	}
 }
 
-// reserveFrameMemory returns an error if there is no room to read a frame of total bytes whole. A turn reads its frames
-// into one buffer.
+// reserveFrameMemory returns an error if the session's memory has no room to read a frame of total bytes whole. A turn
+// reads its frames into one buffer.
 func (s *session) reserveFrameMemory(total int) *wire.Error {
 	if total <= shortFrame || total <= s.charge.frame.Bytes() {
 		return nil
@@ -151,7 +153,8 @@ func (s *session) reserveFrameMemory(total int) *wire.Error {
 	return nil
 }
 
-// reserveDeferredMemory returns an error if there is no room to hold a frame of total bytes until the Sync.
+// reserveDeferredMemory returns an error if the session's memory has no room to hold a frame of total bytes until the
+// Sync.
 func (s *session) reserveDeferredMemory(total int) *wire.Error {
 	if full := s.charge.deferredFrames.TrySet(&s.account, s.charge.deferredFrames.Bytes()+total); full != nil {
 		return errOutOfMemory(full)
@@ -159,7 +162,8 @@ func (s *session) reserveDeferredMemory(total int) *wire.Error {
 	return nil
 }
 
-// errOutOfMemory is the error of state for which an account has no room.
+// errOutOfMemory returns the error for state, such as a setting or a portal, that the full memory account has no room
+// for.
 func errOutOfMemory(full *account.Bound) *wire.Error {
 	e := &wire.Error{Code: "53200", Message: "out of memory for what this session has Sluice remember",
 		Detail: fmt.Sprintf("Settings, savepoints, names and values of portals, prepared statements, rows of cursors WITH HOLD and data that are being read are bounded by %s, %d.", full.Key, full.Limit),

@@ -10,14 +10,13 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// prepareForClient finds or prepares a client's statement on a backend. It checks that the result columns are those
-// that the client was sent. bind and describeStatement call it, rebind in a replay. schema.go has the epochs.
-// constants.go has statements whose constants depend on settings such as DateStyle.
+// Before a client's statement runs, Sluice finds or prepares it on a backend. Sluice checks that the result columns are
+// those that the client was sent. schema.go explains epochs, which count versions of the schema. constants.go has
+// statements whose constants depend on settings such as DateStyle.
 
-// revalidateStatement gives a statement the meaning that its text has by the current schema, before it is described, if
-// its Parse was answered from the cache. If the client has no answer to the Parse yet, the server prepares the
-// statement again. Later, Sluice cannot tell whether the schema changed before or after the Parse, and a changed
-// statement is refused.
+// revalidateStatement prepares a statement again before it is described, if its Parse was answered from the cache and
+// the client has not received that answer yet. Then the statement has the meaning of the current schema. Later, Sluice
+// cannot tell whether the schema changed before or after the Parse, and refuses a changed statement.
 func (s *session) revalidateStatement(cs *clientStatement) {
 	switch {
 	case cs.since == 0:
@@ -36,30 +35,31 @@ func (s *session) revalidateStatement(cs *clientStatement) {
 // descriptionClockStart is the origin of the times in descriptions, on the monotonic clock.
 var descriptionClockStart = time.Now()
 
-// confirmDescription records that the server's answer to o has just confirmed the description d. It does not from a
-// session whose view of the schema or of names is its own.
+// confirmDescription records that the server's answer to o has just confirmed the description d. It does nothing in a
+// session that may see another schema, or temporary tables.
 func (s *session) confirmDescription(o *pendingReply, d *statementDescription) {
 	if s.srv.cfg.DescribeMemory > 0 && !s.pinned && !o.mayUseTempTables && s.schema.txEpoch == 0 {
 		d.seen.Store(int64(time.Since(descriptionClockStart)))
 	}
 }
 
-// isRecentlyConfirmed reports whether the server has confirmed d within DescribeMemory; never if that is 0.
+// isRecentlyConfirmed reports whether the server has confirmed the description d within DescribeMemory. It returns
+// false if DescribeMemory is 0.
 func (srv *Server) isRecentlyConfirmed(d *statementDescription) bool {
 	return time.Since(descriptionClockStart)-time.Duration(d.seen.Load()) < srv.cfg.DescribeMemory
 }
 
-// newClientStatement returns a client's statement of tmpl, prepared now. It has the session's epoch, and the
-// description that the client would get. since is as in clientStatement.
+// newClientStatement returns the statement that a client prepares now from tmpl, with the schema's epoch and the
+// description that the client would get. since is the delivery in which the client gets the answer to its Parse.
 func (s *session) newClientStatement(tmpl *statementTemplate, since uint64) clientStatement {
 	known := s.cachedDescription(tmpl)
 	return clientStatement{tmpl: tmpl, cost: int32(tmpl.cost + known.memoryBytes()), columns: int32(known.memoryBytes()), epoch: s.schemaEpoch(), known: known, since: since}
 }
 
 // prepareForClient returns the backend's statement for cs, and prepares it if needed. If its columns now differ from
-// the columns that the client was sent, the error is errPlanChanged and nothing runs. prepareForClient may send frames
-// and await answers, and may replace the backend. On success alone it updates the template and epoch of cs. If the
-// server refuses the text, the client has the error, and prepareForClient returns neither a statement nor an error.
+// the columns that the client was sent, the error is errPlanChanged and nothing runs. prepareForClient may send frames,
+// await answers, and replace the backend. Only on success does it update the template and epoch of cs. If the server
+// refuses the text, the client gets the error, and prepareForClient returns neither a statement nor an error.
 func (s *session) prepareForClient(cs *clientStatement) (*serverStatement, error) {
 	p := s.parsingKey()
 	if cs.tmpl.parsing != p && (cs.tmpl.constantsChangeUnder(p) || s.serverParsesDifferently(cs.tmpl) && s.findParsedStatement(cs) != nil) {
@@ -69,8 +69,8 @@ func (s *session) prepareForClient(cs *clientStatement) (*serverStatement, error
 	if s.wouldReparseDifferently(cs, tmpl, epoch) {
 		return nil, errOtherReading
 	}
-	// A statement that was never described binds the client to no columns. If the backend must prepare it after a change of
-	// the schema, the description at its Parse counts.
+	// A statement that was never described binds the client to no columns. If the backend must prepare it after a change
+	// of the schema, the description at its Parse counts.
 	promise := cs.described
 	if promise == nil && cs.epoch != s.schemaEpoch() && !s.b.prepared.hasInEpoch(tmpl, epoch) {
 		promise = cs.known
@@ -107,8 +107,8 @@ func (s *session) prepareForClient(cs *clientStatement) (*serverStatement, error
 	return st, nil
 }
 
-// templateForSettings returns the template of cs under the current settings, since a text may mean something else under
-// others. epoch is the oldest epoch of a statement on the backend that may be used.
+// templateForSettings returns the template of cs under the session's current settings, since settings such as DateStyle
+// may change what a text means. epoch is the oldest schema epoch of a backend's statement that may be used.
 func (s *session) templateForSettings(cs *clientStatement, p settings.ParsingHashes) (tmpl *statementTemplate, epoch uint64) {
 	if tmpl = cs.tmpl; tmpl.parsing != p {
 		tmpl = s.srv.cachedTemplate(&s.t.scratch, []byte(tmpl.sql), []byte(tmpl.oids), p, tmpl.names, tmpl.plannerNumber, tmpl.plan)
@@ -122,26 +122,27 @@ func (s *session) templateForSettings(cs *clientStatement, p settings.ParsingHas
 	return tmpl, cs.epoch
 }
 
-// wouldReparseDifferently reports whether the backend would parse a text again, and in another way than Sluice's plan.
-// Sluice could not tell what would run.
+// wouldReparseDifferently reports whether the backend would have to parse a client's text now, and might read it
+// otherwise than the planner did. Sluice could not tell which statement would run.
 func (s *session) wouldReparseDifferently(cs *clientStatement, tmpl *statementTemplate, epoch uint64) bool {
 	return s.serverParsesDifferently(tmpl) && (tmpl != cs.tmpl || tmpl.plan.Pin != rewrite.PinUnparsed) && !s.b.prepared.hasInEpoch(tmpl, epoch)
 }
 
-// serverParsesDifferently reports whether the backend would parse the text otherwise than the planner.
+// serverParsesDifferently reports whether the backend, with settings such as standard_conforming_strings, may read the
+// statement's text otherwise than the planner.
 func (s *session) serverParsesDifferently(tmpl *statementTemplate) bool {
 	return s.b.reading != 0 && s.b.reading.MayMislead([]byte(tmpl.sql))
 }
 
-// templateWithParamTypes returns tmpl with the parameter types in promise, the client's description, if the server
-// would now choose others (desc). PostgreSQL does not choose again. If the types are not the difference, it returns
-// nil.
+// templateWithParamTypes returns tmpl with the parameter types of promise, the client's description, if the server
+// would now choose other types (desc). PostgreSQL would not choose again. templateWithParamTypes returns nil if the
+// types do not differ.
 func (s *session) templateWithParamTypes(tmpl *statementTemplate, promise, desc *statementDescription) *statementTemplate {
 	told, _ := promise.splitFrames()
 	if desc == nil || told == nil || tmpl.split != nil || len(told) > maxCachedText {
 		return nil
 	}
-	// Types that the text declares already would make no difference.
+	// Types that the client's Parse already declares would make no difference.
 	if now, _ := desc.splitFrames(); bytes.Equal(told, now) || string(told[wire.HeaderLen:]) == tmpl.oids {
 		return nil
 	}
@@ -151,7 +152,7 @@ func (s *session) templateWithParamTypes(tmpl *statementTemplate, promise, desc 
 // prepareAndCompare returns the backend's statement for tmpl, and whether its description matches promise, which may be
 // nil. A statement prepared in the given epoch may be used, because the server itself refuses to run it with other
 // columns. A mismatch is reported only of a statement that was prepared just now. answered awaits the server's answers,
-// and reports whether to continue; if not, st is nil.
+// and reports whether to continue. If it reports false, st is nil.
 func (s *session) prepareAndCompare(tmpl *statementTemplate, epoch uint64, promise *statementDescription, answered func() (bool, error)) (st *serverStatement, agrees bool, err error) {
 	st = s.b.prepared.find(tmpl)
 	fresh := st == nil || st.epoch != epoch && st.epoch != s.schemaEpoch()
@@ -160,10 +161,11 @@ func (s *session) prepareAndCompare(tmpl *statementTemplate, epoch uint64, promi
 	} else {
 		s.srv.metrics.CountPreparedUse(metrics.PreparedHit)
 	}
-	// A query that is sent as two statements needs its parameter types.
+	// The loop needs the statement's description, to compare it or to split a query into two statements, which needs the
+	// parameter types.
 	for promise != nil || tmpl.split != nil {
 		if st.desc == nil && fresh {
-			// The description was requested, and the reply is pending.
+			// The statement's description was requested from the server, and that reply is pending.
 			attempts := s.tx.attempts.Count()
 			if ok, err := answered(); !ok || err != nil {
 				return nil, false, err

@@ -15,18 +15,18 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file sets the session's settings on its backend before a transaction begins (applySettings, which ensureBackend
-// calls). A client's RESET restores the server's own values, so that Sluice then sets the client's startup values again
-// (restoreStartupSettings, restoreStartupInGroup). A replay uses syncSettings alone.
+// This file applies the session's settings to its backend before a transaction begins (applySettings). After a client's
+// RESET, which restores the server's own values, Sluice sets the client's startup values again (restoreStartupSettings,
+// restoreStartupInGroup). A replay uses syncSettings alone.
 
-// maxSettingLosses bounds the backends lost in a row while their settings are applied. Losing so many is no
-// coincidence.
+// maxSettingLosses bounds how many backends in a row may be lost while Sluice applies settings to them. More losses
+// would be no coincidence.
 const maxSettingLosses = 3
 
-// applySettings changes the backend's settings to the session's, in a Sync group of its own. It awaits the answer,
-// because the client's statements must not run under other settings. If the backend is lost, the next one is used: the
-// lost one has no frame of the client. After an error nothing of the turn has been sent, and the session is in the
-// state that the error leaves. inBlock says that Sluice has answered a BEGIN, which then stays in unserved.
+// applySettings sets the session's settings on its backend, and awaits the answer, because the client's statements must
+// not run under other settings. If the backend is lost, the next one is used, since the lost one has no frame of the
+// client. After an error nothing of the turn has been sent, and the session is in the state that the error leaves.
+// inBlock says that Sluice itself has answered a BEGIN, which the server has not received.
 func (s *session) applySettings(inBlock bool) error {
 	e := lost
 	if inBlock {
@@ -62,8 +62,8 @@ func (s *session) applySettings(inBlock bool) error {
 	return s.failApplySettings(e, inBlock, refusal, err, clientErr)
 }
 
-// syncSettingsAndSchema runs syncSettings, and reads the schema if the backend may have a newer one (refreshSchema).
-// Other questions come first, since the server reports a schema change only once.
+// syncSettingsAndSchema applies the settings (syncSettings), then reads the schema if the backend may have a newer one
+// (refreshSchema). Sluice asks other questions before, since the server reports a schema change only once.
 func (s *session) syncSettingsAndSchema() (refusal []byte, err error) {
 	if refusal, err = s.syncSettings(); err != nil || refusal != nil || !s.srv.keeper.enabled {
 		return refusal, err
@@ -77,16 +77,16 @@ func (s *session) syncSettingsAndSchema() (refusal []byte, err error) {
 	return nil, err
 }
 
-// isBackendUsableAfter reports whether the backend is usable after an error of syncSettingsAndSchema.
+// isBackendUsableAfter reports whether the backend is usable after syncSettingsAndSchema failed with err.
 func isBackendUsableAfter(err error) bool {
 	return isInterruption(err) || isRefusal(err) || err == errClientGone
 }
 
-// failApplySettings ends a failed applySettings and returns its error. refusal is the server's error, err any other.
-// clientErr is for the client if the backend was lost. e is the session's event.
+// failApplySettings ends a failed applySettings and returns its error. refusal is the server's error, err any other
+// error. clientErr is for the client if the backend was lost. e is the session event to apply.
 func (s *session) failApplySettings(e sessionEvent, inBlock bool, refusal []byte, err, clientErr error) error {
 	switch {
-	// After a cancel, a timeout, a cut or an unreadable schema the backend is usable, if its answer is complete.
+	// After a cancel, a timeout, a shutdown or an unreadable schema the backend is usable, if its answer is complete.
 	case s.b != nil && isBackendUsableAfter(err):
 		s.consumeCancel(err)
 		if s.keepsBackend() && !inBlock && !s.b.isBroken() {
@@ -121,8 +121,8 @@ func (s *session) failApplySettings(e sessionEvent, inBlock bool, refusal []byte
 	}
 }
 
-// startupSettingsToRestore returns SETs of startup values, for settings that the transaction has RESET to the server's
-// own values. They are sorted by name. A reset for the transaction becomes SET LOCAL.
+// startupSettingsToRestore returns the SETs that restore the client's startup values of settings that the transaction
+// has RESET to the server's values. They are sorted by name. A reset for the transaction becomes SET LOCAL.
 func (s *session) startupSettingsToRestore() (sets []rewrite.SettingChange) {
 	for _, name := range slices.Sorted(maps.Keys(s.settings.Startup.SQL)) {
 		last := s.settings.Staged.LastChange(name)
@@ -138,9 +138,9 @@ func (s *session) startupSettingsToRestore() (sets []rewrite.SettingChange) {
 	return sets
 }
 
-// restoreStartupSettings sets startup values again after a RESET, before the client's next turn in the block. No reply
-// is pending between turns, so a round trip is possible. An error is a lost backend. Or it is for the client: the
-// server has refused a value, and the block has failed.
+// restoreStartupSettings sets the client's startup values again after a RESET, before the client's next turn in the
+// block. No reply is pending between turns, so that Sluice can await the server's answer. The error is a lost backend,
+// or for the client: the server has refused a value, and the block has failed.
 func (s *session) restoreStartupSettings() error {
 	sets := s.startupSettingsToRestore()
 	if len(sets) == 0 {
@@ -164,8 +164,8 @@ func (s *session) restoreStartupSettings() error {
 	return nil
 }
 
-// recordRestoredSettings records settings that a backend got without the log. The transaction cannot be replayed from
-// then on.
+// recordRestoredSettings records that a backend got the SETs in sets, which are not in the log. So the transaction can
+// no longer be replayed.
 func (s *session) recordRestoredSettings(sets []rewrite.SettingChange) {
 	s.txParsing = s.newTxParsing(changedConstantSettings(sets))
 	if s.tx.log != nil {
@@ -173,7 +173,7 @@ func (s *session) recordRestoredSettings(sets []rewrite.SettingChange) {
 	}
 }
 
-// setStatementSQL returns the SQL of a Set or SetLocal with a value.
+// setStatementSQL returns the SQL of a SET or SET LOCAL that has a value.
 func setStatementSQL(c rewrite.SettingChange) string {
 	verb := "SET "
 	if c.Action == rewrite.SetLocal {
@@ -182,8 +182,8 @@ func setStatementSQL(c rewrite.SettingChange) string {
 	return verb + settings.QuoteName(c.Name) + " TO " + c.SQL
 }
 
-// resetsStartupSetting reports whether the server runs st and thereby resets a setting that the client's startup has
-// set. st may be nil.
+// resetsStartupSetting reports whether the server runs st and st resets a setting to which the client's startup packet
+// gave a value. st may be nil.
 func (s *session) resetsStartupSetting(st *rewrite.Statement) bool {
 	if st == nil || s.dedicated || len(s.settings.Startup.SQL) == 0 {
 		return false
@@ -199,9 +199,9 @@ func (s *session) resetsStartupSetting(st *rewrite.Statement) bool {
 	})
 }
 
-// restoreStartupInGroup sets startup values again after a RESET in a Sync group. It sends the SETs before the client's
-// next frames, by a portal of Sluice; the client gets no replies. After nil the group continues, unless t.skip says
-// that the RESET has failed.
+// restoreStartupInGroup sets the client's startup values again after a RESET in a Sync group. It sends the SETs before
+// the client's next frames, by a portal of Sluice. The client gets no replies. After nil the group continues, unless
+// t.skip says that the RESET has failed.
 func (s *session) restoreStartupInGroup() error {
 	if err := s.flushAndRelay(); err != nil || s.t.skip {
 		return err
@@ -226,8 +226,8 @@ func (s *session) restoreStartupInGroup() error {
 	return nil
 }
 
-// checkStatementsAfterReset refuses a multi-statement query with statements after a RESET of a startup value, since
-// they would use the server's value. d has the statements that Sluice answers or changes; it may be nil.
+// checkStatementsAfterReset refuses a multi-statement query in which statements follow the RESET of a startup value,
+// since they would use the server's value. d has the statements that Sluice answers or changes. It may be nil.
 func (s *session) checkStatementsAfterReset(plan *rewrite.Plan, d *scriptPlan, sql []byte) error {
 	if len(plan.Statements) < 2 {
 		return nil
@@ -251,8 +251,8 @@ func (s *session) checkStatementsAfterReset(plan *rewrite.Plan, d *scriptPlan, s
 	return nil
 }
 
-// ignoresStartupSettings reports whether a statement's meaning is certain to be independent of the startup's settings.
-// That holds for all statements by which pools reset a session. sql is the whole query.
+// ignoresStartupSettings reports whether a statement surely means the same whatever values the client's startup has
+// set. That holds for all statements by which pools reset a session. sql is the whole query.
 func (s *session) ignoresStartupSettings(st *rewrite.Statement, sql []byte) bool {
 	switch {
 	case st.End > len(sql):
@@ -267,17 +267,17 @@ func (s *session) ignoresStartupSettings(st *rewrite.Statement, sql []byte) bool
 	return settingsIndependentText.Match(sql[st.Start:st.End])
 }
 
-// settingsIndependentText matches statements other than SET and transaction control by which pools reset a session. A
-// SELECT must match as a whole.
+// settingsIndependentText matches statements other than SET and transaction control that connection pools send to reset
+// a session. A SELECT must match as a whole.
 var settingsIndependentText = regexp.MustCompile(`(?i)^(unlisten|listen|notify|close|deallocate)\b|^select \d+( as \w+)?$|^select pg_advisory_unlock_all\(\)$`)
 
-// errResetInside refuses RESET before other statements of a multi-statement query.
+// errResetInside refuses a multi-statement query in which other statements follow a RESET of a startup value.
 var errResetInside = &wire.Error{Code: retry.StateUnsupported, Message: "a RESET to a value of the client's startup must not stand in front of other statements in one string",
 	Hint: "Send it in a request of its own, or at the end of the string."}
 
-// syncSettings sends the backend the session's settings, if they differ. Usually a comparison of pointers shows that
-// they do not. The backend must be idle, outside a transaction. refusal is the server's error. err may be one that
-// stops the turn; then the settings are right, unless the backend is broken.
+// syncSettings sends the session's settings to its backend, if they differ from the backend's. Equal settings usually
+// are the same pointer. The backend must be idle, outside a transaction. refusal is the server's error. err may be a
+// cancel or timeout that stops the turn. Then the settings are right, unless the backend is broken.
 func (s *session) syncSettings() (refusal []byte, err error) {
 	b := s.b
 	if s.srv.watched.Load() {
@@ -304,8 +304,8 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 	if err == nil && refusal == nil {
 		b.mayHaveUnseenSettings = b.mayHaveUnseenSettings && reset == ""
 		b.applied = s.settings.InForce
-		// The reported parameters now belong to these settings. Later changes by a transaction are compared with them
-		// (believe).
+		// The parameters that the server has reported now belong to these settings. Later changes by a transaction are
+		// compared with them.
 		b.reported = s.srv.sharedReports.Intern(b.reported)
 		b.idle = b.reported
 		err = s.checkInterruption()
@@ -313,9 +313,9 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 	return refusal, err
 }
 
-// sendSettings sends a Query of settings, and retries after a conflict, which a cluster returns if the backend's
-// catalog is old. A server that is too busy has not judged the settings. Its backend counts as lost
-// (question.Settings), unless the session is pinned to it; then err is set beside refusal.
+// sendSettings sends msg, a Query of SETs. It retries after a conflict, which a cluster returns if the backend's
+// catalog is old. A server that is too busy has not judged the settings. Its backend counts as lost, unless the session
+// is pinned to that backend. For the lost backend err is set beside refusal.
 func (s *session) sendSettings(msg []byte) (refusal []byte, err error) {
 	exchange := s.exchangeInTurn
 	if s.pinned { // its backend is worth the wait
@@ -336,21 +336,21 @@ func (s *session) sendSettings(msg []byte) (refusal []byte, err error) {
 	return refusal, err
 }
 
-// stageUnseenSettings records that a statement has run functions that may have changed settings unseen. It counts once
-// the transaction commits (commitSettings).
+// stageUnseenSettings records that a statement has called functions that may have changed settings without a report to
+// Sluice. The record takes effect when the transaction commits.
 func (s *session) stageUnseenSettings(st *rewrite.Statement) {
 	if st.Calls && s.srv.resetsAuto {
 		s.settings.Stage(settings.UnseenChange)
 	}
 }
 
-// mustResetAfterCalls reports whether functions may change settings that must be reset. They cannot on DSQL, which
-// refuses set_config (a recorded fact).
+// mustResetAfterCalls reports whether functions may change settings that Sluice must reset before the next client.
+// DSQL's functions cannot, because DSQL refuses set_config (a recorded fact).
 func (c *Config) mustResetAfterCalls() bool {
 	return (c.Reset == ResetAuto || c.Reset == "") && c.Kind == Postgres
 }
 
-// resetSQL returns SQL that resets all settings of a server's session. The authorization comes first, since another
+// resetSQL returns SQL that resets all settings of a server's session. It resets the authorization first, since another
 // role may not be allowed to reset the others.
 func (srv *Server) resetSQL() string {
 	if srv.cfg.Kind == Postgres {
@@ -363,7 +363,7 @@ func (srv *Server) resetSQL() string {
 	return b.String()
 }
 
-// dsqlResets lists the settings that every cluster lets a session change. The role can only be set for a transaction
-// (SET LOCAL). The values are unused: ByRole takes a map.
+// dsqlResets lists the settings that every cluster lets a session change. The role is absent, since only SET LOCAL can
+// set it. The values are unused, since OrderByRole takes a map.
 var dsqlResets = map[string]string{"client_encoding": "", "datestyle": "", "extra_float_digits": "", "intervalstyle": "",
 	"search_path": "", "timezone": ""}

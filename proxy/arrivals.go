@@ -10,40 +10,42 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// This file handles client connections from their accept on. Serve calls start, welcome runs the startup, and run is
-// the session.
+// This file handles client connections from their accept on: it admits or refuses a connection, runs its startup, and
+// then its session.
 //
-// A goroutine's stack grows by copying, to 16 KiB for a startup and a query. For a client with one query that costs
-// more than its startup. So a goroutine whose client has left takes the next client (host). A client keeps its
-// goroutine while it is active; an idle one gives it up (linger.go).
+// A goroutine's stack grows by copying, to 16 KiB for a startup and a query. For a client with one query, that growth
+// costs more than the startup. So a goroutine whose client has left serves the next client (serveClients). A client has
+// its goroutine while it is active. An idle client gives it up (linger.go).
 
 // SpareConns is the number of connections beyond listen.max_clients whose clients have not identified themselves yet.
 // Cancel requests need them when all places for clients are taken.
 const SpareConns = 100
 
 const (
-	// maxIdleWorkers bounds the goroutines that wait for clients.
+	// maxIdleWorkers bounds the goroutines that wait to serve the next client.
 	maxIdleWorkers = 8
-	// earlyIdleLimit is how long a client may be idle in its first firstTurns turns before its goroutine is given up. It is
-	// longer than a round trip within a region.
+	// earlyIdleLimit is how long a client may be idle in its first firstTurns turns before Sluice frees its goroutine. It
+	// is longer than a round trip within a region.
 	earlyIdleLimit = 10 * time.Millisecond
 	firstTurns     = 8
-	// sweepsBeforePark is the number of the sweeper's looks after which a silent client's goroutine is given up again.
-	// Giving it up costs some 10 µs, stack growth included, which is little at one query per 10 s.
+	// sweepsBeforePark is how many sweeps a session must be idle before it gives up its goroutine again. Giving a
+	// goroutine up costs some 10 µs, stack growth included, which is little at one query per 10 s.
 	sweepsBeforePark = 10
-	// refusalWriteTimeout bounds the write of the error to a refused connection, since the next connection waits for it.
+	// refusalWriteTimeout bounds the write of the error to a refused connection, since the next connection waits for that
+	// write.
 	refusalWriteTimeout = 5 * time.Millisecond
 )
 
-// clientConn is one connection of a client. Once it has a session, only the sweeper uses swept.
+// clientConn is one connection of a client. Only the sweeper, which checks idle sessions, uses swept once the client
+// has a session.
 type clientConn struct {
 	admission.Conn
 	swept sweepState
 }
 
-// startClient begins the startup of an accepted client, or refuses it if there is no room. It returns false if the
-// server has been closed, and closes the connection. keptAlive says that the connection already has the configured
-// keepalive.
+// startClient begins the startup of an accepted client, or refuses the client if there is no room. If the server has
+// been closed, it closes the connection and returns false. keptAlive says that the connection already has the
+// configured keepalive.
 func (srv *Server) startClient(conn net.Conn, keptAlive bool) bool {
 	now := time.Now()
 	in, displaced, closed := srv.admitConn(conn, keptAlive, now)
@@ -54,7 +56,7 @@ func (srv *Server) startClient(conn net.Conn, keptAlive bool) bool {
 	case in == nil:
 		srv.metrics.CountStartupRefusal(metrics.RefusedClients)
 		// The socket's buffer has room for the error, unless the kernel is short of memory. A client that has already sent
-		// something may not receive it.
+		// bytes may not receive the error.
 		conn.SetWriteDeadline(time.Now().Add(refusalWriteTimeout))
 		conn.Write(errTooManyClients(srv.cfg.MaxClients).Append(nil))
 		conn.Close()
@@ -68,8 +70,8 @@ func (srv *Server) startClient(conn net.Conn, keptAlive bool) bool {
 	return true
 }
 
-// admitConn admits a connection and passes it to a host. It runs on the accepting goroutine, so that a burst of
-// connections cannot take the file descriptors that others need.
+// admitConn admits a connection and passes it to a goroutine that serves clients. It runs on the accepting goroutine.
+// So a burst of connections cannot take the file descriptors that backends and lock files need.
 func (srv *Server) admitConn(conn net.Conn, keptAlive bool, now time.Time) (in *clientConn, displaced *admission.Conn, closed bool) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -89,7 +91,8 @@ func (srv *Server) admitConn(conn net.Conn, keptAlive bool, now time.Time) (in *
 	return in, displaced, false
 }
 
-// serveClients serves one client after another. It ends when maxIdleWorkers other hosts wait, or the server closes.
+// serveClients serves the client in, then others, one at a time. It ends when more than maxIdleWorkers goroutines wait
+// for clients, or the server closes.
 func (srv *Server) serveClients(in *clientConn) {
 	for {
 		srv.serveConn(in)
@@ -107,7 +110,7 @@ func (srv *Server) serveClients(in *clientConn) {
 }
 
 // serveConn runs the startup of a connection and then its session, until the session ends or its client becomes idle.
-// An idle session continues without this goroutine (linger). welcome closes the connection.
+// An idle session continues without this goroutine (linger.go).
 func (srv *Server) serveConn(in *clientConn) {
 	if tcp, ok := in.Net.(*net.TCPConn); ok && !in.KeptAlive {
 		tcp.SetKeepAliveConfig(reservoir.KeepAliveSettings(srv.cfg.ClientPathLimit))

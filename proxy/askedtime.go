@@ -11,36 +11,38 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
-// This file asks the server for the transaction's time, which a return to a savepoint must repeat. Usually Sluice takes
-// it from rows with now(). It cannot if the client's rows have only an expression of it (now()::date), may be missing,
-// or were stored and read back. After an error the server answers no question. So after a savepoint Sluice asks before
-// the first statement that hides the time (rewrite.Planner.HidesTime, values.StoredTxTimes), or after one before the
-// savepoint. The question is sent with that statement, as extended frames without a Sync, and costs no round trip. It
-// is not in the log. Without a savepoint Sluice asks only before the COMMIT of a part (parttime.go).
+// This file asks the server for the time of the transaction, now(), which a replay from a savepoint must repeat.
+// Usually Sluice takes that time from rows with now(). It cannot if the client's rows have only an expression of it
+// (now()::date), may be missing, or were stored and read back. After an error the server answers no question. So, once
+// a savepoint is set, Sluice asks before the first statement that hides the time, or if one before the savepoint hid
+// it. Sluice sends the question with that statement, as extended frames without a Sync, which costs no round trip. The
+// question is not in the log. Without a savepoint Sluice asks only before the COMMIT of a part (parttime.go).
 
-// queriedTxTime is the question for the transaction's time and its answer. A replay with another time resets it.
+// queriedTxTime is Sluice's question for the transaction's time, now(), and the server's answer. A replay with another
+// time resets it.
 type queriedTxTime struct {
 	sent          bool
 	instant       txtime.Value // no bytes: the server has not answered yet
 	searchedTurns int          // number of the log's turns that were searched and hide no time
-	// stored records where the searched texts have stored the time. A return to a savepoint removes nothing from it: at
-	// worst Sluice asks once too often.
+	// stored records where the searched texts have stored the transaction's time. A return to a savepoint removes nothing
+	// from it. At worst Sluice asks for the time once too often.
 	stored values.StoredTxTimes
 }
 
-// timePortal is the portal of the question, and timeQuery its statement. Clients' names may not have this prefix.
+// timePortal is the portal by which Sluice asks for the transaction's time, with the statement timeQuery. Clients'
+// names may not have this prefix.
 const (
 	timePortal = rewrite.RelayName + "time"
 	timeQuery  = "SELECT pg_catalog.now()"
 )
 
-// timeBindTail is the Bind of the question after its names: no parameters, and a binary result, which does not depend
-// on settings.
+// timeBindTail is the end of the Bind that asks for the transaction's time: no parameters, and a binary result, which
+// does not depend on settings.
 var timeBindTail = []byte{0, 0, 0, 0, 0, 1, 0, 1}
 
-// queryTxTime asks the server for the transaction's time, if it is needed: the client may return to a savepoint, and
-// sql, the next text ("" for none), or an earlier one hides the time. The session must have its backend. A transaction
-// that repeats an earlier time (hasFixedTxTime) is not asked.
+// queryTxTime asks the server for the transaction's time, if the client may return to a savepoint and a text hides that
+// time. sql is the next text, or "". The session must have its backend. A transaction that repeats an earlier time
+// (hasFixedTxTime) is not asked.
 func (s *session) queryTxTime(sql string) {
 	a := &s.tx.asked
 	part := s.t.nestedTurn.asksTime
@@ -66,7 +68,8 @@ func (s *session) queryTxTime(sql string) {
 	s.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Close, 'P', timePortal))
 }
 
-// earlierTurnHidesTime reports whether a settled turn of the log that was not searched yet hides the time.
+// earlierTurnHidesTime reports whether an earlier turn in the log hides the transaction's time. It searches each turn
+// once.
 func (s *session) earlierTurnHidesTime() bool {
 	for a := &s.tx.asked; a.searchedTurns < s.tx.log.TurnCount(); a.searchedTurns++ {
 		frames := s.tx.log.TurnFrames(a.searchedTurns)
@@ -80,8 +83,9 @@ func (s *session) earlierTurnHidesTime() bool {
 	return false
 }
 
-// textHidesTime reports whether a text hides the time that it returns, given what earlier texts have stored. It records
-// what the text itself stores. Most texts contain no word for the time, and are not parsed.
+// textHidesTime reports whether a text returns the transaction's time in a form that hides it, given what earlier texts
+// have stored. It records in stored what the text itself stores. Most texts contain no word for the time, and are not
+// parsed.
 func (s *session) textHidesTime(text string, names *schema.NameResolver, stored *values.StoredTxTimes) bool {
 	hides := stored.MayReturnStored(s.srv.planner, text, names)
 	if !values.MayUseTxTime([]byte(text)) {
@@ -91,10 +95,10 @@ func (s *session) textHidesTime(text string, names *schema.NameResolver, stored 
 	return hides || values.MayHideTxTime(s.srv.planner, text, names)
 }
 
-// txTimeReply handles the answer to the question.
+// txTimeReply handles the server's answer to the question for the transaction's time.
 type txTimeReply struct{ *expectedTagReply }
 
-// handleFrame records the time in the row, unless the attempt has failed.
+// handleFrame records the transaction's time from the row in f, unless the attempt has failed.
 func (r txTimeReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
 	if part := s.t.nestedTurn.asksTime; f.IsRow() && len(wire.FirstRow(f.Bytes)) > 0 && (s.isRecording() || part && s.t.phase != phaseAborting) {
 		s.recordTxTime(f.Bytes, part)
@@ -102,7 +106,8 @@ func (r txTimeReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (f
 	return r.expectedTagReply.handleFrame(s, o, f)
 }
 
-// recordTxTime records the time in a row. part is set for a part of the transaction.
+// recordTxTime records the transaction's time from a row that the server sent. part is set for a part of the
+// transaction, which commits alone.
 func (s *session) recordTxTime(row []byte, part bool) {
 	if rows := wire.SplitRows(row, 1); len(rows) == 1 && len(rows[0][0]) == 8 {
 		s.tx.asked.instant = txtime.Value{Format: 1, Bytes: bytes.Clone(rows[0][0]), IsInstant: true}

@@ -14,15 +14,15 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// This file tries the settings of a startup packet on a server. So an invalid one is refused at the startup, as by the
-// server itself. introduce calls tryStartupSettings before the client gets any answer. Values that every server
-// accepts, or that one has accepted recently, are not tried.
+// This file tries the settings of a client's startup packet on a server (tryStartupSettings) before the client gets any
+// answer. So an invalid setting is refused at the startup, as by the server itself. Values that every server accepts,
+// or that one has accepted recently, are not tried.
 
-// acceptedAge is how long an accepted value is not tried again.
+// acceptedAge is how long Sluice does not try a startup setting again after a server has accepted its value.
 const acceptedAge = 10 * time.Minute
 
-// addUncertainSetting adds to doubts a setting of the startup that a server may refuse. The error is of one that Sluice
-// itself refuses.
+// addUncertainSetting adds a setting of the startup packet to doubts if a server may refuse its value. It returns an
+// error if Sluice itself refuses the value.
 func (s *session) addUncertainSetting(doubts map[string]string, name, value string) error {
 	sure, refusal := settings.IsAlwaysAccepted(name, value)
 	if refusal != nil {
@@ -36,15 +36,15 @@ func (s *session) addUncertainSetting(doubts map[string]string, name, value stri
 }
 
 // tryStartupSettings tries the settings in doubts, which maps names to SQL values, on a server. It adds to shown the
-// parameters that the server reports with them. Settings in unapplied are tried alone, and add nothing. The error is
-// for the client.
+// parameters that the server reports with them. Settings in checkedOnlySettings are tried alone, and add nothing. The
+// error is for the client.
 func (srv *Server) tryStartupSettings(doubts, shown map[string]string) error {
 	for name := range checkedOnlySettings {
 		value, is := doubts[name]
 		if !is {
 			continue
 		}
-		// A server reads the startup's settings in a transaction that has its snapshot.
+		// A server reads the settings of a startup packet in a transaction that has its snapshot, hence the SELECT.
 		sql := "SELECT 1; SET LOCAL " + settings.QuoteName(name) + " TO " + value
 		if err := srv.trySettings(nil, sql, map[string]string{}); err != nil {
 			return err
@@ -54,9 +54,9 @@ func (srv *Server) tryStartupSettings(doubts, shown map[string]string) error {
 	return srv.trySettings(doubts, "", shown)
 }
 
-// trySettings tries settings on a server, and runs local, SQL that leaves no state. If no PostgreSQL backend has been
-// seen yet, it waits for one even without settings: the client must get the server's parameters. If no backend is
-// available, an older acceptance counts.
+// trySettings tries settings on a server, and runs local, SQL that leaves no state. It adds to shown the parameters
+// that the server reports. If no PostgreSQL backend has been seen yet, it waits for one even without settings, since
+// the client must get the parameters. If no backend is available, an older acceptance counts.
 func (srv *Server) trySettings(doubts map[string]string, local string, shown map[string]string) error {
 	of := settings.NewValues(doubts)
 	sql := settings.DiffSQL(srv.interned.NoSettings(), of) + local
@@ -83,11 +83,12 @@ func (srv *Server) trySettings(doubts map[string]string, local string, shown map
 	return nil
 }
 
-// checkedOnlySettings lists settings that servers check at startup but do not apply: the session has its own user, and
-// the startup's transaction ends with the startup.
+// checkedOnlySettings lists settings of a startup packet that servers check but need not apply later. The session has
+// its own user, and the startup's transaction ends with the startup.
 var checkedOnlySettings = map[string]bool{"session_authorization": true, "transaction_isolation": true, "transaction_read_only": true, "transaction_deferrable": true}
 
-// startupSettingError returns the error of a setting that a startup can give but SET cannot; nil for any other.
+// startupSettingError returns the error of a setting that a startup packet can give but SET cannot. It returns nil for
+// any other setting.
 func startupSettingError(name, value string) error {
 	switch {
 	case strings.Contains(name, ".") && slices.Contains(strings.Split(name, "."), ""):
@@ -104,7 +105,8 @@ func startupSettingError(name, value string) error {
 var serverSpeltSettings = map[string]bool{"client_encoding": true, "default_tablespace": true, "default_text_search_config": true,
 	"default_table_access_method": true, "timezone_abbreviations": true, "lc_messages": true, "lc_monetary": true, "lc_numeric": true, "lc_time": true}
 
-// withClientSpelling returns a startup's error with the parameter's name as the client has spelt it (startup.Client).
+// withClientSpelling returns a startup's error with the parameter's name as the client has spelt it. spelt maps names
+// in lower case to the client's.
 func withClientSpelling(refusal error, spelt map[string]string) error {
 	var told *wire.Error
 	if !errors.As(refusal, &told) {
@@ -122,9 +124,9 @@ func withClientSpelling(refusal error, spelt map[string]string) error {
 	return &e
 }
 
-// trySettingsOnBackend applies settings to an idle backend and runs local there. The settings stay until the backend's
-// next client replaces them. refusal is the server's error; err means that no server has answered. shown has the
-// parameters that the server reports differently with the settings.
+// trySettingsOnBackend applies settings to an idle backend and runs the SQL local there. The settings stay until the
+// backend's next client replaces them. refusal is the server's error. err means that no server has answered. shown has
+// the parameters that the server reports differently with the settings.
 func (srv *Server) trySettingsOnBackend(of *settings.Values, local string) (shown []settings.Param, refusal *wire.Error, err error) {
 	ctx, stop := context.WithTimeout(srv.ctx, srv.cfg.Startup.Timeout)
 	defer stop()
@@ -159,8 +161,8 @@ func (srv *Server) trySettingsOnBackend(of *settings.Values, local string) (show
 	return nil, nil, err
 }
 
-// applyToIdleBackend sends the settings to a backend without a session, and runs local in the same request. ctx can end
-// it.
+// applyToIdleBackend applies settings to a backend that no session uses, and runs the SQL local in the same request.
+// ctx can end it.
 func (srv *Server) applyToIdleBackend(ctx context.Context, b *backend, of *settings.Values, local string) (refusal []byte, err error) {
 	if b.applied == nil {
 		b.applied = srv.interned.NoSettings() // as in syncSettings

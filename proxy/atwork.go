@@ -6,30 +6,32 @@ import (
 	"unsafe"
 )
 
-// A third of a session's memory is needed only while a transaction runs. Most clients of a pool are silent, so that the
-// memory is shared.
+// A third of a session's memory is needed only while a transaction runs. Most clients of a pool are idle, so that
+// sessions share that memory.
 
-// activeState is the part of a session's state that it has only while it is active. Sessions take it from a pool and
-// return it zeroed. Only the session's own goroutine uses it.
+// activeState is the part of a session's state that the session needs only while it is active. Sessions take it from a
+// pool and return it zeroed. Only the session's own goroutine uses it.
 type activeState struct {
 	tx          transaction
 	openPortals               // portal.go
 	charge      memoryCharges // accounts.go
-	// lastServerFatal is the reason that the server gave when it closed the session's last backend; nil for none.
+	// lastServerFatal is the reason that the server gave when it closed the session's last backend. It is nil if there is
+	// none.
 	lastServerFatal *serverFatalError
 	probed          time.Time // when the client was probed last; see probe
 }
 
 var activeStatePool = sync.Pool{New: func() any { return new(activeState) }}
 
-// activate gets activeState from the pool, so that the session can take turns. Each run of the session begins with it.
+// activate gets activeState from the pool, so that the session can take turns. Each run of the session's loop begins
+// with it.
 func (s *session) activate() {
 	if s.activeState == nil {
 		s.activeState = activeStatePool.Get().(*activeState)
 	}
 }
 
-// deactivate returns activeState to the pool at the end of a run, if all of its fields are zero.
+// deactivate returns activeState to the pool when the session pauses or ends, if all of its fields are zero.
 func (s *session) deactivate() {
 	if s.activeState.isZero() {
 		activeStatePool.Put(s.activeState)
@@ -37,7 +39,7 @@ func (s *session) deactivate() {
 	}
 }
 
-// isZero reports whether all bits of w are zero. Comparing bits covers every field, later ones too.
+// isZero reports whether all bits of activeState are zero. The comparison of bits covers every field, later ones too.
 func (w *activeState) isZero() bool {
 	return *(*[unsafe.Sizeof(activeState{})]byte)(unsafe.Pointer(w)) == [unsafe.Sizeof(activeState{})]byte{}
 }

@@ -18,11 +18,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file has the type backend, and exchange: the round trips in which Sluice itself asks the server something. The
-// relay of clients' turns is in uplink.go and downlink.go.
+// This file has the type backend, and the round trips in which Sluice itself asks the server a question (exchange).
+// uplink.go and downlink.go relay the clients' turns.
 
-// exchangeTimeout bounds a round trip of Sluice itself when Config.AnswerTimeout is 0. Examples are settings, ROLLBACK,
-// and the empty round trip after a cancel.
+// exchangeTimeout bounds a round trip of Sluice's own request to the server when Config.AnswerTimeout is 0. Examples
+// are SETs, ROLLBACK, and the empty round trip after a cancel.
 const exchangeTimeout = 5 * time.Second
 
 // backend is a connection to the server, together with what Sluice has recorded about the server's session. One
@@ -31,14 +31,15 @@ type backend struct {
 	conn     *reservoir.Conn
 	src      wire.Reader
 	prepared serverStatements
-	// applied holds the settings in force on the server; nil means unknown.
+	// applied holds the settings in force on the server. It is nil if Sluice does not know them.
 	applied *settings.Values
 	// mayHaveUnseenSettings is set when a function may have changed a setting that the server does not report.
 	mayHaveUnseenSettings bool
-	// leftState records whether functions may have left other state on the server (see leftbehind.go).
+	// leftState records whether clients' functions may have left state other than settings on the server (see
+	// leftbehind.go).
 	leftState remains.StateTrace
-	// reported holds the server's parameters by its latest reports. dialled holds those at the start of the connection, and
-	// idle those at the end of the last transaction.
+	// reported holds the parameters that the server last reported. dialled holds the parameters at the start of the
+	// connection, and idle those at the end of the last transaction.
 	reported, dialled, idle *settings.Reports
 	// status is the status byte of the last ReadyForQuery: 'I', 'T' or 'E'.
 	status byte
@@ -49,35 +50,35 @@ type backend struct {
 	sequences sequence.BackendRecord
 	// suspect is set when the server's state may differ from what Sluice has recorded.
 	suspect bool
-	// trips counts round trips of Sluice itself. While one has not ended, no client's frame is sent.
+	// trips counts round trips of Sluice's own requests. While one has not ended, no client's frame is sent.
 	trips trip.RoundTrips
-	// answerTimeout bounds the server's answer to a request of Sluice itself.
+	// answerTimeout bounds how long the server may take to answer a request of Sluice itself.
 	answerTimeout time.Duration
-	// closingError is the server's reason for closing the connection, if it came between turns. After it the server answers
-	// nothing, even if the connection stays open.
+	// closingError is the reason that the server sent, between turns, for closing the connection. After it the server
+	// answers nothing, even if the connection stays open.
 	closingError error
-	// tag is the command tag of the server's last answer to Sluice itself.
+	// tag is the command tag of the server's last answer to a request of Sluice itself.
 	tag []byte
-	// notifications holds whole NotificationResponse frames that arrived during a round trip of Sluice itself. The client
-	// gets them with the next output (passNotifications).
+	// notifications holds whole NotificationResponse frames that arrived during a round trip of Sluice's own request. The
+	// client gets them with the next output (passNotifications).
 	notifications []byte
-	// path measures whether the server's host still acknowledges packets.
+	// path measures whether the server's host still acknowledges TCP packets.
 	path networkPath
-	// catalogCurrentAt is the time at which the backend's catalog was last known to be current: its first lending, or a
+	// catalogCurrentAt is when the backend's catalog was last known to be current: its first lending to a session, or a
 	// schema conflict (OC001) in a round trip of Sluice itself. See refreshSchema.
 	catalogCurrentAt time.Time
-	// groupOpen is set while frames of a client are on the backend outside a block. The next Sync or Query commits their
-	// effects, so that Sluice must not send one of its own.
+	// groupOpen is set while the backend has frames of a client's Sync group outside a block. The next Sync or Query
+	// commits their effects, so that Sluice must not send one of its own.
 	groupOpen bool
 }
 
-// errOpenGroup refuses an exchange while the client's Sync group is open: the exchange ends in a Sync or Query, which
-// would commit the client's statements. The caller treats it as a loss and discards the backend, which rolls the group
-// back.
+// errOpenGroup refuses an exchange while the client's Sync group is open. The exchange ends in a Sync or Query, which
+// would commit the client's statements. The caller treats errOpenGroup as a loss and discards the backend, which rolls
+// the group back.
 var errOpenGroup = errors.New("a Sync group of the client is open")
 
-// backendOf returns the backend of a connection. At the first lending it makes one: idle, without settings or prepared
-// statements.
+// backendOf returns the backend of a connection. When a connection is first lent, backendOf makes its backend: idle,
+// without settings or prepared statements.
 func (srv *Server) backendOf(c *reservoir.Conn) *backend {
 	if b, ok := c.Attachment.(*backend); ok {
 		return b
@@ -99,12 +100,12 @@ const maxNotificationBytes = 1 << 20
 
 var errTooManyNotifications = errors.New("more notifications came beside an answer to Sluice itself than are kept")
 
-// maxUsableReads bounds the reads of usable before it reports false.
+// maxUsableReads bounds how often isUsable reads from a backend before it reports false.
 const maxUsableReads = 16
 
 // isUsable reports whether an idle backend can still serve: the server has neither closed the connection nor sent an
-// error. It does not block. TLS housekeeping, notices and changed parameters (after a reload of the server's
-// configuration) are read and do no harm. No read buffer is held afterwards.
+// error. It does not block. It reads TLS housekeeping, notices and changed parameters (after a reload of the server's
+// configuration), which do no harm. No read buffer is held afterwards.
 func (b *backend) isUsable() bool {
 	if b.trips.Err() != nil {
 		return false
@@ -143,7 +144,7 @@ func (b *backend) isUsable() bool {
 const partialRecordWait = 100 * time.Millisecond
 
 // readAvailable reads bytes that have already arrived, without waiting. It returns os.ErrDeadlineExceeded if there are
-// none; any other error means that the backend is lost. TLS may hold decrypted bytes while the socket is quiet: a read
+// none. Any other error means that the backend is lost. TLS may hold decrypted bytes while the socket is quiet. A read
 // deadline in the past makes TLS return them without touching the socket.
 func (b *backend) readAvailable() error {
 	if err := b.trips.Err(); err != nil {
@@ -163,27 +164,28 @@ func (b *backend) readAvailable() error {
 	return b.src.Fill()
 }
 
-// exchange sends msg, which must cause exactly one ReadyForQuery, and reads up to that frame. It returns the payload of
-// the first ErrorResponse, if any. After an error the backend is unusable; a *serverFatalError has the server's reason.
-// No reply may be pending, and no Sync group of the client open.
+// exchange sends the server msg, which must cause exactly one ReadyForQuery, and reads up to that frame. It returns the
+// payload of the first ErrorResponse, if any. After an error the backend is unusable. A *serverFatalError has the
+// server's reason. No reply may be pending, and no Sync group of the client open.
 func (b *backend) exchange(msg []byte) (refusal []byte, err error) {
 	return b.exchangeRows(msg, func([]byte) {})
 }
 
-// exchangeRows does an exchange and passes each row's payload to row. The payload is valid only during the call.
+// exchangeRows sends msg as exchange does, and passes each row's payload to row. The payload is valid only during the
+// call.
 func (b *backend) exchangeRows(msg []byte, row func(payload []byte)) (refusal []byte, err error) {
 	return b.doExchange(msg, row, b.answerTimeout, time.Time{}, nil)
 }
 
-// exchangeUntil does an exchange that stop can end early. It calls stop before sending, whenever the read from the
-// backend is woken, and at the time at (zero: never), and returns stop's error. The server's answer may then still be
-// on its way.
+// exchangeUntil sends msg as exchange does, but stop can end it early. It calls stop before sending, whenever the read
+// from the backend is woken, and at the time at (zero: never). It returns stop's error. The server's answer may then
+// still be on its way.
 func (b *backend) exchangeUntil(msg []byte, at time.Time, stop func() error) (refusal []byte, err error) {
 	return b.doExchange(msg, func([]byte) {}, b.answerTimeout, at, stop)
 }
 
-// doExchange implements exchange, exchangeRows and exchangeUntil. It bounds the answer by patience (0: no bound); stop
-// may be nil. A read deadline that the client's turn has set does not end the exchange: only the clock and a dead path
+// doExchange implements exchange, exchangeRows and exchangeUntil. It bounds the answer by patience (0: no bound). stop
+// may be nil. A read deadline that the client's turn has set does not end the exchange. Only the clock and a dead path
 // do. Parameters are recorded, notifications saved for the client, notices dropped. An answer that does not fit msg is
 // an error (silent.ExchangeCheck). After an error the round trip has no end, and the backend is broken.
 func (b *backend) doExchange(msg []byte, row func(payload []byte), patience time.Duration, at time.Time, stop func() error) (refusal []byte, err error) {
@@ -214,7 +216,7 @@ func (b *backend) doExchange(msg []byte, row func(payload []byte), patience time
 	return b.readAnswer(silent.NewExchangeCheck(msg, b.status), row, end, look)
 }
 
-// readAnswer reads the server's answer to an exchange, up to ReadyForQuery.
+// readAnswer reads the server's answer to a request of Sluice itself, up to ReadyForQuery.
 func (b *backend) readAnswer(answer silent.ExchangeCheck, row func(payload []byte), end time.Time, look func() error) (refusal []byte, err error) {
 	for {
 		typ, frame, err := b.readAnswerFrame(end, look)
@@ -261,8 +263,8 @@ func (b *backend) readAnswer(answer silent.ExchangeCheck, row func(payload []byt
 	}
 }
 
-// readAnswerFrame returns the next frame of the server's answer to Sluice itself, valid until the next read. A read
-// that is woken before end (zero: no end) continues if look returns nil.
+// readAnswerFrame returns the next frame of the server's answer to a request of Sluice itself, valid until the next
+// read. A read that is woken before end (zero: no end) continues if look returns nil.
 func (b *backend) readAnswerFrame(end time.Time, look func() error) (typ byte, frame []byte, err error) {
 	for {
 		typ, total, err := b.src.NextHeader()
@@ -307,25 +309,25 @@ func (b *backend) release() {
 	b.conn.Release()
 }
 
-// lostError reports that the backend's connection broke, or that the server sent frames that cannot be parsed. No more
-// answers are expected from the backend. During a turn it is passed to handleBackendLoss.
+// lostError reports that the backend's connection broke, or that the server sent frames that cannot be parsed. The
+// backend sends no more answers. During a turn lostError is passed to handleBackendLoss.
 type lostError struct {
 	err error
-	// silent is set if the server merely stopped answering: it may still be running the statement.
+	// silent is set if the server merely stopped answering. The server may still be running the statement.
 	silent bool
 }
 
-// Error returns the text for the log. Clients never get it.
+// Error returns the text of a lost backend for the process's log. Clients never get it.
 func (e *lostError) Error() string { return "backend lost: " + e.err.Error() }
 
-// Unwrap returns what broke the connection.
+// Unwrap returns the error that broke the backend's connection.
 func (e *lostError) Unwrap() error { return e.err }
 
-// errClosed reports that a question was not sent because its connection was closed.
+// errClosed reports that Sluice did not send its question, because the backend's connection was closed.
 var errClosed = errors.New("the backend was closed")
 
-// usableBackend returns the backend of an idle connection, for a question of Sluice itself. If the server has closed
-// the connection, usableBackend discards it and returns nil. The caller must own conn alone.
+// usableBackend returns the backend of an idle connection, for a request of Sluice itself. If the server has closed the
+// connection, usableBackend discards it and returns nil. The caller must own conn alone.
 func (srv *Server) usableBackend(conn *reservoir.Conn) *backend {
 	b := srv.backendOf(conn)
 	if !b.isUsable() {

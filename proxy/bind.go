@@ -8,28 +8,28 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Bind opens a portal. The client names its own statement; Sluice sends the Bind under the name that the statement has
-// on the backend. The frame may be larger than any buffer, so that parameters are forwarded as they arrive. In a
-// replay, rebind in resend.go sends the Bind again.
+// A Bind opens a portal. The client's Bind names a statement of the client. Sluice sends it with the name that the
+// statement has on the backend. The frame may be larger than any buffer, so that parameters are forwarded as they
+// arrive. In a replay, resend.go sends the Bind again.
 
-// pendingBind is one Bind of the client in progress. Until sendBind, the frame is unread in the client's buffer, unless
-// whole is set.
+// pendingBind is a Bind of the client that Sluice is handling. Until sendBind, the frame is unread in the client's
+// buffer, unless whole is set.
 type pendingBind struct {
 	cs *clientStatement
-	// total is the frame's length. portal, stmt and rest are its parts; rest may have arrived incompletely. They are valid
-	// until the next read from the client.
+	// total is the Bind frame's length. portal, stmt and rest are its parts, valid until the next read from the client.
+	// rest may have arrived incompletely.
 	total              int
 	portal, stmt, rest []byte
-	// whole is set if the frame was read from the client's stream as a whole, or if Sluice itself made the Bind. Then rest
+	// whole is set if the Bind was read from the client's stream as a whole, or if Sluice itself made the Bind. Then rest
 	// is complete.
 	whole bool
-	// cursor is the cursor whose portal Sluice itself opens; nil for a Bind of the client.
+	// cursor is the cursor whose portal Sluice itself opens. It is nil for a Bind of the client.
 	cursor *cursor
 }
 
-// handleBind handles a Bind of total bytes. It changes only the names at the frame's head; parameters of any size pass
-// unchanged. An error is for the client. On an error, or nil with t.skip set, the frame may still be unread: then
-// refuse skips the frames up to the Sync, this Bind first.
+// handleBind handles a client's Bind of total bytes. It changes only the names at the frame's head. Parameters of any
+// size pass unchanged. An error is for the client. On an error, or if the server has refused the statement (t.skip),
+// the Bind may still be unread. The session then skips all frames up to the Sync.
 func (s *session) handleBind(total int) error {
 	if s.exceedsServerLimit(total) {
 		return s.refuseFrame(total, errMessageTooLong(total, s.srv.cfg.MaxMessageBytes))
@@ -44,11 +44,12 @@ func (s *session) handleBind(total int) error {
 	if err := s.resolveBoundStatement(&b); err != nil || s.t.skip {
 		return err
 	}
-	// The schema and settings at the Bind decide whether Sluice or the server answers.
+	// The schema and the settings at the Bind, not at the Parse, decide whether Sluice or the server answers the
+	// statement.
 	plan := b.cs.tmpl.plan
 	asks, local := plan.Sequence != "" && s.canAskOwnership(), s.runsPortalLocally(plan)
-	// The server must first have answered the earlier frames of the group: after an error among them this Bind opens no
-	// portal.
+	// The server must first have answered the earlier frames of the Sync group. After an error among them this Bind opens
+	// no portal.
 	if (asks || local && s.b != nil) && !s.t.owed.empty() {
 		if err := s.flushAndRelay(); err != nil || s.t.skip {
 			return err
@@ -63,8 +64,8 @@ func (s *session) handleBind(total int) error {
 	if s.txStatus() == 'E' && !s.isAllowedInFailedBlock(plan) {
 		return s.bindInFailedBlock(&b)
 	}
-	// A comment in the text that opts out of replay counts from the Bind on: a statement that is only prepared does not
-	// run.
+	// A comment in the statement's text that opts out of replay takes effect at the Bind. A statement that is only
+	// prepared does not run.
 	s.optOutOfReplay(b.cs.optsOutOfReplay())
 	if local {
 		return s.bindLocally(&b)
@@ -75,9 +76,9 @@ func (s *session) handleBind(total int) error {
 	return s.bindOnBackend(&b)
 }
 
-// resolveBoundStatement sets b.cs to the statement of a Bind, and checks whether the transaction takes the statement.
-// replanByNames plans it again if its names or options have changed; commitPartIfNeeded may first commit an open part
-// of a DDL transaction. Waiting may move the client's buffer.
+// resolveBoundStatement sets b.cs to the statement of a Bind, and checks whether the transaction may run the statement.
+// It plans the statement again if its names or options have changed, and may first commit an open part of a DDL
+// transaction. Waiting may move the client's buffer.
 func (s *session) resolveBoundStatement(b *pendingBind) error {
 	if b.cs = s.findStatement(b.stmt); b.cs == nil {
 		return errNoStatement(b.stmt)
@@ -98,8 +99,9 @@ func (s *session) resolveBoundStatement(b *pendingBind) error {
 	return s.admitBind(b)
 }
 
-// admitBind puts constants in place of settings' values (current_setting, say), and checks whether the transaction
-// takes the statement. As in bind, nil with t.skip set means that the statement was refused.
+// admitBind checks whether the transaction may run the statement of a Bind, and replaces reads of settings
+// (current_setting, say) by constants. nil with t.skip set means that the statement was refused and the client has the
+// error.
 func (s *session) admitBind(b *pendingBind) error {
 	if err := s.bindConfigValues(b); err != nil || s.t.skip {
 		return err
@@ -128,7 +130,7 @@ func (s *session) bindInFailedBlock(b *pendingBind) error {
 	return s.errInFailedBlock(b.cs.tmpl.plan)
 }
 
-// bindLocally opens a portal that Sluice itself runs; the server gets no Bind. Only calls of advisory lock functions
+// bindLocally opens a portal that Sluice itself runs. The server gets no Bind. Only calls of advisory lock functions
 // have parameters.
 func (s *session) bindLocally(b *pendingBind) error {
 	p := portal{plan: b.cs.tmpl.plan, local: true, open: true, text: b.cs.tmpl.sql}
@@ -166,8 +168,8 @@ func (s *session) bindLocally(b *pendingBind) error {
 	return s.queueReply(wire.FrameBindComplete)
 }
 
-// readWholeBind reads the whole frame from the client's stream, because its parameters are needed here. A frame longer
-// than MaxStatementBytes is refused and stays unread.
+// readWholeBind reads the whole Bind frame from the client's stream, because Sluice itself needs its parameters. A
+// frame longer than MaxStatementBytes is refused and stays unread.
 func (s *session) readWholeBind(b *pendingBind) error {
 	if b.whole {
 		return nil
@@ -186,8 +188,8 @@ func (s *session) readWholeBind(b *pendingBind) error {
 	return nil
 }
 
-// readSplitBind reads the whole frame of a DECLARE, or of a statement that Sluice sends as two. A cursor is one portal,
-// so that its query cannot be sent as two statements.
+// readSplitBind reads the whole Bind of a DECLARE, or of a statement that Sluice sends as two statements. A cursor has
+// one portal, so that its query cannot be sent as two.
 func (s *session) readSplitBind(b *pendingBind) error {
 	if b.cs.tmpl.split != nil && (b.cs.declares != nil || b.cursor != nil) {
 		return errCursorSplit
@@ -195,8 +197,8 @@ func (s *session) readSplitBind(b *pendingBind) error {
 	return s.readWholeBind(b)
 }
 
-// bindOnBackend opens a portal on the server. Cheap checks come first, then the wait at the gate (without a backend),
-// then acquiring the backend. Preparing the statement comes last, since it may need a round trip.
+// bindOnBackend opens a portal on the server. Cheap checks come first, then the wait at the gate (the queue for
+// contended rows), then acquiring the backend. Preparing the statement comes last, since it may need a round trip.
 func (s *session) bindOnBackend(b *pendingBind) error {
 	cs := b.cs
 	plan := cs.tmpl.plan
@@ -229,7 +231,8 @@ func (s *session) bindOnBackend(b *pendingBind) error {
 	if plan, err = s.planBind(b, bound); err != nil {
 		return err
 	}
-	// A nil statement without an error means that the server refused the text; the rest of the group is skipped.
+	// A nil statement without an error means that the server refused the text, so that the rest of the Sync group is
+	// skipped.
 	st, err := s.prepareForClient(cs)
 	if err != nil || st == nil {
 		return err
@@ -250,8 +253,8 @@ func (s *session) bindOnBackend(b *pendingBind) error {
 	return s.sendBind(b, st)
 }
 
-// planBind returns the plan of a Bind's statement by the schema that its lent backend has (classifyRead). The portal,
-// bound, gets that plan. While the schema is newer, replanBind plans again; errors are as there.
+// planBind plans a Bind's statement by the schema of the backend that the session has now, and returns that plan. The
+// portal, bound, gets it. While the schema is newer, planBind plans again. Its errors are those of replanBind too.
 func (s *session) planBind(b *pendingBind, bound portal) (*rewrite.Plan, error) {
 	again := s.isPlanStale() && !s.planIgnoresSchema(bound.plan)
 	for try := 0; ; try++ {
@@ -308,8 +311,8 @@ func (s *session) replanBind(b *pendingBind, bound portal) (*rewrite.Plan, error
 	return plan, nil
 }
 
-// sendBind sends the Bind under the backend's name for the statement. A frame that is not whole is forwarded as it
-// arrives: the log gets its length first, and its bytes as they pass.
+// sendBind sends the Bind with the name that the statement has on the backend. A frame that is not whole is forwarded
+// as it arrives. The log then gets its length first, and its bytes as they pass.
 func (s *session) sendBind(b *pendingBind, st *serverStatement) error {
 	t := s.t
 	head := len(b.portal) + 1 + len(b.stmt) + 1
@@ -345,8 +348,8 @@ func (s *session) sendBind(b *pendingBind, st *serverStatement) error {
 	return s.forwardBytes(params)
 }
 
-// splitBindNames splits a Bind's payload into its two names and the rest. The rest may be incomplete; ok is false if a
-// name has no terminating zero.
+// splitBindNames splits a Bind's payload into the portal's name, the statement's name and the rest. The rest may be
+// incomplete. ok is false if a name has no terminating zero.
 func splitBindNames(payload []byte) (portalName, statement, rest []byte, ok bool) {
 	portalName, rest, ok = wire.CutCString(payload)
 	if !ok {
@@ -356,14 +359,14 @@ func splitBindNames(payload []byte) (portalName, statement, rest []byte, ok bool
 	return portalName, statement, rest, ok
 }
 
-// bindParamCount returns the number of parameters in rest, the part of a Bind after its names. The error is
-// PostgreSQL's.
+// bindParamCount returns the number of parameters in rest, the part of a Bind after its names. For a malformed rest it
+// returns PostgreSQL's error.
 func bindParamCount(rest []byte) (n int, err error) {
 	m := wire.NewBodyReader(rest)
 	return readParamCount(&m)
 }
 
-// readParamCount reads a Bind's format codes and the number of its parameters.
+// readParamCount reads a Bind's format codes, and returns the number of its parameters.
 func readParamCount(m *wire.BodyReader) (n int, err error) {
 	codes := m.Uint16()
 	m.Bytes(2 * codes)
@@ -373,12 +376,12 @@ func readParamCount(m *wire.BodyReader) (n int, err error) {
 	return n, m.AsError()
 }
 
-// declaredParamCount returns how many parameter types the client's Parse declared. A text that Sluice answers uses
-// none, but PostgreSQL then requires that many values.
+// declaredParamCount returns how many parameter types the client's Parse declared. A text that Sluice itself answers
+// uses no parameters, but PostgreSQL would require that many values.
 func declaredParamCount(tmpl *statementTemplate) int { return max(0, len(tmpl.oids)-2) / 4 }
 
-// validateBind returns PostgreSQL's error for rest, the complete part of a Bind after its names, if the statement has n
-// parameters. It returns nil if there is no error.
+// validateBind returns PostgreSQL's error for a malformed Bind of a statement with n parameters, or nil. rest is the
+// complete part of the Bind after its names.
 func validateBind(rest []byte, n int, statement []byte) error {
 	m := wire.NewBodyReader(rest)
 	given, err := readParamCount(&m)

@@ -14,21 +14,22 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// A CancelRequest arrives on a connection of its own, whose goroutine calls handleCancelRequest. The session's
-// goroutine acts on the request, or drops it if the turn has ended. With ForwardCancel (PostgreSQL) the server stops
-// the statement, and Sluice acts only after CancelGrace. DSQL ignores cancels, so that Sluice discards the backend
-// there. Sluice's own statement timeout ends a statement by the same functions, onReadDeadline and giveUpStatement.
+// A CancelRequest arrives on its own connection, whose goroutine calls handleCancelRequest. The session's goroutine
+// acts on the request, or drops it if the turn has ended. With ForwardCancel (PostgreSQL) the server stops the
+// statement, and Sluice acts only after CancelGrace. DSQL ignores cancels, so that Sluice discards the backend there.
+// Sluice's own statement timeout ends a statement by the same functions, onReadDeadline and giveUpStatement.
 
-// cancelKey is the BackendKeyData that Sluice sent to a client.
+// cancelKey is the BackendKeyData, process number and secret, that Sluice sent to a client. A CancelRequest repeats it.
 type cancelKey struct {
 	pid    uint32
 	secret []byte
 }
 
-// cancelState is shared by a session and the connections that cancel it, under the session's mu.
+// cancelState is the state of a session's cancel. The session and the connections that cancel it share it, under the
+// session's mu.
 type cancelState struct {
 	backend *backend // nil while the session has none
-	// questionedBackend is a backend that answers a question of Sluice's before the session gets it; else nil.
+	// questionedBackend is a backend that answers a question of Sluice before the session gets it. Otherwise it is nil.
 	questionedBackend *backend
 	stopWait          context.CancelCauseFunc // ends a wait inside Sluice; nil: there is no such wait
 	queuePlace        *reservoir.WaitPlace    // in the queue for a backend; nil: the session is not queued
@@ -38,15 +39,15 @@ type cancelState struct {
 	reachedBackend    bool                    // a cancel reached the backend since it was lent
 }
 
-// Unknown cancel keys are rate-limited for each source address. Well-meaning clients send some, since their session may
-// have ended. At ten a second, guessing a secret of 4 bytes takes years.
+// Limits for CancelRequests with unknown keys, for each source address. Well-meaning clients send some, since their
+// session may have ended. At ten a second, guessing a secret of 4 bytes takes years.
 const (
 	cancelKeyBurst    = 100
 	cancelKeyInterval = 100 * time.Millisecond
 )
 
-// CancelsAtOnce bounds the cancels that are being sent to servers. Each needs a connection, hence a file descriptor.
-// Further ones wait; if the server accepts no connection, Sluice discards the backend instead.
+// CancelsAtOnce bounds the cancels that Sluice is sending to servers at a time. Each needs a connection, hence a file
+// descriptor. Further cancels wait. If the server accepts no connection, Sluice discards the backend instead.
 const CancelsAtOnce = 16
 
 // cancelKeyRegistry finds sessions by cancel key. The process numbers in keys are invented, because a session uses many
@@ -57,8 +58,8 @@ type cancelKeyRegistry struct {
 	m    map[uint32]*session
 }
 
-// issue gives the session a key with a secret of secretLen bytes (protocol 3.2 allows long ones). Numbers start at
-// random and count up, so that the number of an ended session is not soon used again.
+// issue gives the session a cancel key with a secret of secretLen bytes (protocol 3.2 allows long ones). Process
+// numbers start at random and count up, so that the number of an ended session is not soon used again.
 func (k *cancelKeyRegistry) issue(s *session, secretLen int) {
 	secret := make([]byte, secretLen)
 	rand.Read(secret)
@@ -80,15 +81,15 @@ func (k *cancelKeyRegistry) issue(s *session, secretLen int) {
 	k.m[k.next] = s
 }
 
-// revoke removes the session's key. Later cancels with that key find no session.
+// revoke removes the session's cancel key. Later CancelRequests with that key find no session.
 func (k *cancelKeyRegistry) revoke(s *session) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.m, s.key.pid)
 }
 
-// find returns the session with the key, or nil. The comparison takes constant time, so that it reveals nothing about
-// the secret.
+// find returns the session with the cancel key, or nil. The comparison takes constant time, so that it reveals nothing
+// about the secret.
 func (k *cancelKeyRegistry) find(pid uint32, secret []byte) *session {
 	k.mu.Lock()
 	s := k.m[pid]
@@ -99,8 +100,8 @@ func (k *cancelKeyRegistry) find(pid uint32, secret []byte) *session {
 	return s
 }
 
-// attachBackend assigns conn to the session. From then on cancel requests reach that backend. attach reports whether
-// the turn was cancelled earlier, while the session had no backend.
+// attachBackend assigns conn to the session. From then on CancelRequests reach that backend. asked reports whether the
+// turn was cancelled earlier, while the session had no backend.
 func (s *session) attachBackend(conn *reservoir.Conn) (asked bool) {
 	s.b = s.srv.backendOf(conn)
 	s.b.notifications = nil                                   // notifications for the LISTEN of an earlier client
@@ -119,15 +120,15 @@ func (s *session) isCancelRequested() bool {
 	return !s.cancel.requestedAt.IsZero()
 }
 
-// clearWaitAndCancel clears the wait and the cancel of a turn that has failed and runs on no backend. The failure has
-// answered any cancel, and there is nothing left to stop.
+// clearWaitAndCancel clears the wait and the cancel of a turn that has failed and has no backend. The failure has
+// answered any cancel, and no statement is left to stop.
 func (s *session) clearWaitAndCancel() {
 	s.endCancellable()
 	s.consumeCancel(errCanceled)
 }
 
-// suspendCancel makes a turn not cancellable while it waits for its client and owes no answer. Earlier cancels are
-// cleared, new ones dropped. The caller calls again when the client continues.
+// suspendCancel makes a turn not cancellable while the turn waits for its client and has no answer pending. It clears
+// earlier cancels, and Sluice drops new ones. The caller calls again when the client continues.
 func (s *session) suspendCancel() (again func()) {
 	if s.tick.Load()&1 == 0 {
 		return func() {}
@@ -144,10 +145,10 @@ func (s *session) suspendCancel() (again func()) {
 	return func() { s.tick.Store(s.tick.Load() | 1) }
 }
 
-// handleCancelRequest handles a CancelRequest, on the canceller's goroutine. It returns the outcome for the metric:
-// "dropped" if no turn runs; "waiting" if a wait inside Sluice ends, or its next one will; "noted" if the session acts
-// after the grace; "forwarded" or "failed" if the server was asked. The lock is released while the server is asked,
-// since that needs a connection and a round trip.
+// handleCancelRequest handles a CancelRequest, on the goroutine of the cancel's connection. It returns the outcome for
+// the metric: "dropped" if no turn runs; "waiting" if a wait inside Sluice ends, or its next one will; "noted" if the
+// session acts after the grace; "forwarded" or "failed" if the server was asked. The lock is released while the server
+// is asked, since that needs a connection and a round trip.
 func (s *session) handleCancelRequest(ctx context.Context) string {
 	s.mu.Lock()
 	c := &s.cancel
@@ -158,7 +159,7 @@ func (s *session) handleCancelRequest(ctx context.Context) string {
 	if c.requestedAt.IsZero() {
 		c.requestedAt = time.Now()
 	}
-	// Only the first request starts the grace; further requests do not prolong it.
+	// Only the first CancelRequest starts CancelGrace. Further requests do not prolong it.
 	b := c.backend
 	if c.stopWait != nil || b == nil { // without both, the session's next wait sees the request
 		if c.stopWait != nil {
@@ -171,7 +172,7 @@ func (s *session) handleCancelRequest(ctx context.Context) string {
 		return "waiting"
 	}
 	if !s.srv.cfg.ForwardCancel || c.inFlight {
-		// The server ignores cancels, or has one already: wake the session after the grace.
+		// The server ignores cancels, or has one already, so that the session is woken after CancelGrace.
 		b.conn.Net.SetReadDeadline(c.requestedAt.Add(s.srv.cfg.CancelGrace))
 		s.mu.Unlock()
 		return "noted"
@@ -198,7 +199,7 @@ func (s *session) handleCancelRequest(ctx context.Context) string {
 	return "forwarded"
 }
 
-// sendCancel asks the server to stop the statement on conn, once fewer than CancelsAtOnce are being sent.
+// sendCancel asks the server to stop the statement on conn. It waits while CancelsAtOnce cancels are being sent.
 func (srv *Server) sendCancel(ctx context.Context, conn *reservoir.Conn) error {
 	select {
 	case srv.cancelling <- struct{}{}:
@@ -209,9 +210,9 @@ func (srv *Server) sendCancel(ctx context.Context, conn *reservoir.Conn) error {
 	return conn.Cancel(ctx)
 }
 
-// finishCancel ends the turn's cancel once the backend has answered everything, and reports whether there was one. A
-// forwarded cancel must not hit another client's statement. So the session waits until it has reached the server and an
-// empty round trip has returned. If either fails, the backend is discarded.
+// finishCancel ends the turn's cancel once the backend has answered every frame, and reports whether there was one. A
+// forwarded cancel must not hit another client's statement. So the session waits until the cancel has reached the
+// server and an empty round trip has returned. If either fails, the backend is discarded.
 func (s *session) finishCancel() (asked bool) {
 	s.mu.Lock()
 	c := &s.cancel
@@ -234,8 +235,8 @@ func (s *session) finishCancel() (asked bool) {
 	return asked
 }
 
-// waitOutCancel waits until a forwarded cancel can no longer hit a later statement; the turn was answered already. It
-// reports false if the backend has become unusable.
+// waitOutCancel waits until a forwarded cancel can no longer hit a later statement. The turn was answered already.
+// waitOutCancel reports false if the backend has become unusable.
 func (s *session) waitOutCancel() bool {
 	s.mu.Lock()
 	c := &s.cancel
@@ -249,14 +250,15 @@ func (s *session) waitOutCancel() bool {
 		return false
 	}
 	s.b.conn.Net.SetReadDeadline(time.Time{})
-	// The server answers this empty Sync after any cancel that has reached it. The Sync changes no status: a different
-	// status means that the recorded one is wrong.
+	// The server answers this empty Sync after any cancel that has reached it. The Sync changes no transaction status. A
+	// different status means that the recorded one is wrong.
 	status := s.b.status
 	_, err := s.b.exchange(wire.FrameSync)
 	return err == nil && s.b.status == status
 }
 
-// awaitCancelDelivery reports whether the cancel reached the server within exchangeTimeout and before shutdown.
+// awaitCancelDelivery reports whether the cancel reached the server within exchangeTimeout and before Sluice's
+// shutdown.
 func (s *session) awaitCancelDelivery(landed <-chan struct{}) bool {
 	select {
 	case <-landed:
@@ -274,7 +276,8 @@ func (s *session) encodeStopError(e *wire.Error) []byte {
 	return e.Append(nil)
 }
 
-// cancelActionTime returns when Sluice acts on a cancel itself; zero if the client has asked for none.
+// cancelActionTime returns when Sluice itself ends a cancelled statement. It is zero if the client has asked for no
+// cancel.
 func (s *session) cancelActionTime() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -284,10 +287,10 @@ func (s *session) cancelActionTime() time.Time {
 	return s.cancel.requestedAt.Add(s.srv.cfg.CancelGrace)
 }
 
-// onReadDeadline handles a read from the backend that ended at its deadline. Each reason for one (hold_time, statement
-// timeout, cancel, path, cut) is checked, and the deadline set for the next. So overwriting a deadline does no harm. An
-// error ends the session or is a lost backend. After nil the read continues, or the turn was given up and the client
-// has its error (t.settled, t.skip).
+// onReadDeadline handles a read from the backend that ended at its deadline. It checks each reason for a deadline
+// (hold_time, statement timeout, cancel, path, shutdown), and sets the next deadline. So overwriting a deadline does no
+// harm. An error ends the session or is a lost backend. After nil the read continues, or the turn was given up and the
+// client has its error (t.settled, t.skip).
 func (s *session) onReadDeadline() error {
 	t := s.t
 	now := time.Now()
@@ -321,7 +324,7 @@ func (s *session) onReadDeadline() error {
 	return nil
 }
 
-// deferCancelOrTimeout saves a cancel or timeout until the batches of a large DELETE or UPDATE, which run after
+// deferCancelOrTimeout saves a cancel or timeout for the batches of a large DELETE or UPDATE, which run after
 // ReadyForQuery.
 func (s *session) deferCancelOrTimeout(now time.Time) {
 	switch t := s.t; {
@@ -345,15 +348,15 @@ func (s *session) clearCancelAndTimeout() {
 	s.armReadDeadline()
 }
 
-// giveUpStatement ends a turn whose statement the server does not stop: it discards the backend and sends the client e.
-// It does so only if the statement cannot have committed: it reads, or its transaction has sent no COMMIT. Otherwise,
-// or if the session keeps its backend, it returns nil and the turn goes on. After half a row, it ends the turn behind
-// that row.
+// giveUpStatement discards the backend of a statement that the server does not stop, and sends the client e. It does so
+// only if the statement cannot have committed: it reads, or its transaction has sent no COMMIT. Otherwise, or if the
+// session cannot give up its backend, it returns nil and the turn goes on. If the client has got half a row, the turn
+// ends after that row.
 func (s *session) giveUpStatement(e *wire.Error) error {
 	t := s.t
 	readable := s.b.src.Raw.Peek() == rawconn.Readable
-	// A forwarded cancel has stopped the server, and a slow client still reads the earlier rows. A timeout of Sluice is
-	// unknown to the server.
+	// The server has stopped the statement by a forwarded cancel, and a slow client still reads the earlier rows. The
+	// server does not know of a timeout of Sluice.
 	if e == errCanceled && s.srv.cfg.ForwardCancel && readable {
 		t.stop = nil
 		s.restartCancelGrace()
@@ -368,7 +371,7 @@ func (s *session) giveUpStatement(e *wire.Error) error {
 		s.armReadDeadline()
 		return nil
 	}
-	// The client cannot unread half a row: pump ends the turn after the row, if its rest arrives within another grace.
+	// The client cannot unread half a row. So the turn ends after the row, if its rest arrives within another CancelGrace.
 	if t.rest > 0 && !t.restSwallow && (t.stop == nil || readable) { // not in the middle of a row
 		t.stop = e
 		s.armReadDeadlineBy(time.Now().Add(s.srv.cfg.CancelGrace))
@@ -377,15 +380,15 @@ func (s *session) giveUpStatement(e *wire.Error) error {
 	return s.stopAndDiscardBackend(e)
 }
 
-// stopAndDiscardBackend asks the server to stop, discards the backend and sends the client e.
+// stopAndDiscardBackend asks the server to stop the statement, discards the backend and sends the client e.
 func (s *session) stopAndDiscardBackend(e *wire.Error) error {
 	s.srv.metrics.CountCancel(metrics.CancelDiscarded)
 	s.cancelOnBackend()
 	return s.abandonTurn(e, reservoir.Cancelled)
 }
 
-// restartCancelGrace restarts the grace of a cancel. With the expired one, each read from the backend would end at
-// once.
+// restartCancelGrace restarts the CancelGrace of a cancel. With the expired one, each read from the backend would end
+// at once.
 func (s *session) restartCancelGrace() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

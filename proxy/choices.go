@@ -17,29 +17,31 @@ import (
 // No server gets these settings. Package settings stores them, with transactions, savepoints and resets as of any
 // setting. Most sessions have none.
 //
-// Sluice plans a text by the current choices. A prepared statement is planned again if they differ at its Bind. A
+// Sluice plans a query by the current choices. A prepared statement is planned again if they differ at its Bind. A
 // multi-statement query that contains choices is run in pieces, each planned when the pieces before it have run.
-// queryWithLeadingOptions runs those that begin with all of their choices, choicestring.go the others. While a COMMIT
+// queryWithLeadingOptions runs queries that begin with all of their choices, choicestring.go the others. While a COMMIT
 // is unanswered, a session waits for the choices after it (finishEarlierFrames).
 //
 // A block's first statement settles how the block is committed (ddl.in_transactions). A later RESET ALL or the end of a
 // SET LOCAL applies to the next block. Choices for the duration of a block survive an early commit of its first part
-// (parts.by).
+// (parts.options).
 
-// sessionOptions has the planner of a session, and the choices that it was made for. Method planner updates it.
+// sessionOptions has the planner of a session, and the client's choices (sluice.* settings) that the planner was made
+// for. Method planner updates it.
 type sessionOptions struct {
-	// planner plans the session's texts; never nil.
+	// planner plans the session's queries. It is never nil.
 	planner *rewrite.Planner
-	// options has the client's choices at the time the planner was made; nil for none.
+	// options has the client's choices (sluice.* settings) at the time the planner was made. It is nil for none.
 	options *rewrite.ClientOptions
-	// userOptions has the choices in Config.Users for the client's user; never nil. Sessions share it.
+	// userOptions has the choices in Config.Users for the client's user. It is never nil. Sessions share it.
 	userOptions *rewrite.ClientOptions
 }
 
 // noUserOptions is chosen.userOptions of a user who is not in Config.Users.
 var noUserOptions rewrite.ClientOptions
 
-// currentOptions returns the client's current choices, nil for none. Callers compare the pointers.
+// currentOptions returns the client's current choices (sluice.* settings), or nil for none. Callers compare the
+// pointers.
 func (s *session) currentOptions() *rewrite.ClientOptions {
 	if s.parts != nil && s.parts.options != nil {
 		if s.inBlock() || s.t != nil && s.t.outsideBlock {
@@ -49,8 +51,8 @@ func (s *session) currentOptions() *rewrite.ClientOptions {
 	return s.settings.Options()
 }
 
-// planner returns the planner for the session's next text, usually after two comparisons. If ddl.in_transactions has
-// changed during a block, each text calls adopt, which leaves the block as it is.
+// planner returns the planner for the session's next query, usually after two comparisons. If ddl.in_transactions has
+// changed during a block, applyOptions runs for each query and leaves the block as it is.
 func (s *session) planner() *rewrite.Planner {
 	if by := s.currentOptions(); by != s.chosen.options || s.chosen.planner.InTransactions() != s.parts.commitPolicy() {
 		s.applyOptions(by)
@@ -58,7 +60,8 @@ func (s *session) planner() *rewrite.Planner {
 	return s.chosen.planner
 }
 
-// applyOptions changes the session's planner to the choices by, and its parts too if canChangeDDLPolicy allows.
+// applyOptions changes the session's planner to the choices by. It also changes how blocks with DDL are committed, if
+// canChangeDDLPolicy allows that.
 func (s *session) applyOptions(by *rewrite.ClientOptions) {
 	c := &s.chosen
 	if by != c.options || c.planner == nil {
@@ -79,7 +82,7 @@ func (s *session) plannerForOptions(by *rewrite.ClientOptions) *rewrite.Planner 
 }
 
 // canChangeDDLPolicy reports whether the session may now change how transactions with DDL are committed. It may outside
-// a block, and in a block that has run nothing.
+// a block, and in a block that has run no statement.
 func (s *session) canChangeDDLPolicy() bool {
 	return !s.dedicated && (s.t == nil || !s.t.outsideBlock) && (!s.inBlock() || s.isBlockEmpty())
 }
@@ -95,9 +98,9 @@ func (s *session) isBlockEmpty() bool {
 	return s.b != nil && !s.tx.ran && s.txStatus() != 'E'
 }
 
-// trackStatementsRun records whether the block has run anything, by the plan of a text that is about to be sent.
-// Setting a choice does not count. After COMMIT or ROLLBACK the next block has run nothing. All sessions call it, even
-// where clients may choose nothing: two branches cost less than a lookup.
+// trackStatementsRun records whether the block has run any statement, by the plan of a query that is about to be sent.
+// A SET of a choice (sluice.*) does not count. After COMMIT or ROLLBACK the next block has run nothing. All sessions
+// call it, even where clients may choose nothing: two branches cost less than a lookup.
 func (tx *transaction) trackStatementsRun(plan *rewrite.Plan) {
 	if len(plan.Statements) == 0 {
 		tx.ran = true
@@ -112,7 +115,8 @@ func (tx *transaction) trackStatementsRun(plan *rewrite.Plan) {
 	}
 }
 
-// partsForPolicy returns the state for a block that may be committed in parts; nil if how refuses DDL in blocks.
+// partsForPolicy returns the state for blocks that may be committed in parts. It returns nil if how refuses DDL in
+// blocks.
 func (s *session) partsForPolicy(how rewrite.DDLInTransactions) *blockParts {
 	if how == rewrite.RefuseDDL || s.srv.cfg.hasDedicatedBackends() {
 		return nil
@@ -120,14 +124,14 @@ func (s *session) partsForPolicy(how rewrite.DDLInTransactions) *blockParts {
 	return &blockParts{inTransactions: how}
 }
 
-// optionsChanged reports whether the statement was planned under other choices, and its plan may depend on them. Each
-// Bind calls it, so that it allocates nothing.
+// optionsChanged reports whether the statement was planned under other choices of the client, and its plan may depend
+// on them. Each Bind calls it, so that it allocates nothing.
 func (s *session) optionsChanged(t *statementTemplate) bool {
 	return t.plannerNumber != t.plan.VariantNumberIn(s.planner())
 }
 
-// queryWithOptions runs a multi-statement query that contains choices (queryWithLeadingOptions, queryWithInnerOptions).
-// With done false it has done nothing, at the cost of a look at the statements.
+// queryWithOptions runs a multi-statement query that contains choices (SETs of sluice.*). It returns done false for any
+// other query, after a look at the statements only.
 func (s *session) queryWithOptions(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	if done, err := s.queryWithLeadingOptions(plan, sql); done || err != nil {
 		return done, err
@@ -137,8 +141,8 @@ func (s *session) queryWithOptions(plan *rewrite.Plan, sql []byte) (done bool, e
 
 // queryWithLeadingOptions runs a multi-statement query that begins with choices, as a migration file may: SET sluice.x
 // = 'y'; CREATE TABLE ...; The choices run first, and the rest is planned by them. Outside a block a failure takes the
-// choices back. With done true the turn is over. It is false for other texts, and outside a block for those with BEGIN
-// or COMMIT.
+// choices back. With done true the turn is over. It is false for other queries, and outside a block for those with
+// BEGIN or COMMIT.
 func (s *session) queryWithLeadingOptions(plan *rewrite.Plan, text []byte) (done bool, err error) {
 	n, ends := countLeadingOptions(plan)
 	if n == 0 || ends && !s.inBlock() || s.dedicated || s.t.touched || s.state == failed || s.txStatus() == 'E' {
@@ -146,8 +150,8 @@ func (s *session) queryWithLeadingOptions(plan *rewrite.Plan, text []byte) (done
 	}
 	sql, block, before := string(text), s.inBlock(), s.settings.Snapshot()
 	how := nestedTurn{optsOut: s.t.optsOut || s.srv.replays != nil && retry.HasNoRetryComment(text), shift: s.t.shift}
-	// Each choice is a turn. The rest is one turn, as if the client had sent it alone, except that positions in errors
-	// count from the whole text's start.
+	// Each choice (SET of sluice.*) is a nested turn. The rest of the query is one turn, as if the client had sent it
+	// alone. But positions in errors count from the start of the whole query.
 	at := 0
 	for i := 0; i <= n; i++ {
 		from, to := plan.Statements[i].Start, plan.Statements[i].End
@@ -161,7 +165,7 @@ func (s *session) queryWithLeadingOptions(plan *rewrite.Plan, text []byte) (done
 			return true, err
 		}
 		stopped := ran.Stopped != nil && i < n
-		// In a block the client's ROLLBACK takes the choices back, as it does other settings.
+		// In a block the client's ROLLBACK takes these choices (SETs of sluice.*) back, as other settings.
 		if (ran.Failed || stopped) && !block {
 			s.settings.RestoreLocal(before)
 		}
@@ -176,11 +180,11 @@ func (s *session) queryWithLeadingOptions(plan *rewrite.Plan, text []byte) (done
 	return true, s.endTurnLocally()
 }
 
-// countLeadingOptions counts the choices at the beginning of a multi-statement query; 0 if the statements after them
-// contain another. ends reports whether a later statement begins or ends a transaction. SET LOCAL and set_config do not
-// count: the former needs a transaction, the latter returns a row.
+// countLeadingOptions counts the choices (SETs of sluice.*) at the start of a multi-statement query. It returns 0 if
+// the statements after them contain another. ends reports whether a later statement begins or ends a transaction. SET
+// LOCAL and set_config do not count: the former needs a transaction, the latter returns a row.
 func countLeadingOptions(plan *rewrite.Plan) (n int, ends bool) {
-	// Sluice has no statements of a text that it could not parse.
+	// Sluice has no list of statements for a query that it could not parse.
 	if len(plan.Statements) < 2 || plan.Kind == rewrite.Unknown || !isOptionChange(&plan.Statements[0]) {
 		return 0, false
 	}
@@ -206,15 +210,17 @@ func isOptionChange(st *rewrite.Statement) bool {
 	return st.SetConfigColumns == nil && len(st.Changes) == 1 && settings.IsProxySetting(st.Changes[0].Name) && (st.Changes[0].Action == rewrite.Set || st.Changes[0].Action == rewrite.Reset)
 }
 
-// hasStartupOptions reports whether RESET ALL would leave the client's choices unchanged.
+// hasStartupOptions reports whether the client's choices (sluice.* settings) are those of its startup, so that RESET
+// ALL changes none.
 func (s *session) hasStartupOptions() bool {
 	return sameOptions(s.currentOptions(), s.settings.StartupOptions())
 }
 
-// sameOptions compares choices by value. nil means the configuration's values.
+// sameOptions compares two clients' choices (sluice.* settings) by value. nil means the configuration's values.
 func sameOptions(a, b *rewrite.ClientOptions) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// recordOptionsReset records a RESET ALL or DISCARD ALL in a block that has choices of its own (parts.by).
+// recordOptionsReset records a RESET ALL or DISCARD ALL in a block that has its own copy of the choices
+// (parts.options).
 func recordOptionsReset(s *session, _ *pendingReply, st *rewrite.Statement, tag []byte) {
 	if tag == nil || st == nil || !hasChange(st, rewrite.ResetAll, rewrite.DiscardAll) {
 		return
@@ -227,7 +233,7 @@ func recordOptionsReset(s *session, _ *pendingReply, st *rewrite.Statement, tag 
 	}
 }
 
-// setOption carries out SET, RESET or SET TO DEFAULT of a setting of Sluice, which the next text is planned by. frame
+// setOption carries out SET, RESET or SET TO DEFAULT of a setting of Sluice, by which the next query is planned. frame
 // goes before the command tag: a warning of SET LOCAL without a block, or the notice of a weaker guarantee. After an
 // error, which is for the client, nothing has changed.
 func (s *session) setOption(c *rewrite.SettingChange, several bool) (frame []byte, err error) {
@@ -253,12 +259,12 @@ func (s *session) setOption(c *rewrite.SettingChange, several bool) (frame []byt
 	return frame, err
 }
 
-// resetsToStartup reports whether a change restores the value from the startup packet.
+// resetsToStartup reports whether a change of a setting restores its value from the startup packet.
 func resetsToStartup(c *rewrite.SettingChange) bool { return c.Action == rewrite.Reset || c.Default }
 
-// validateOptionChange returns the value that a change gives a setting of Sluice, in normal form; "" means the default.
-// It changes nothing. division calls it before the statement's turn, and must get the same result then. An error is for
-// the client.
+// validateOptionChange returns the value that a change gives a setting of Sluice, in normal form. "" means the default.
+// It changes nothing. It may run before the statement's turn, and must return the same value then. An error is for the
+// client.
 func (s *session) validateOptionChange(c *rewrite.SettingChange) (value string, err error) {
 	key, _ := settings.ProxySettingKey(c.Name)
 	text := c.Text
@@ -292,8 +298,8 @@ func (s *session) validateOptionChange(c *rewrite.SettingChange) (value string, 
 	return text, nil
 }
 
-// normalizeOption returns a client's value for a setting of Sluice, in normal form. The error is for the client. As in
-// PostgreSQL it is of the name first, then of the permission, then of the value.
+// normalizeOption returns a client's value for a setting of Sluice, in normal form. The error is for the client. As
+// PostgreSQL does, it checks the name first, then the permission, then the value.
 func (srv *Server) normalizeOption(name, value string) (string, error) {
 	if err := srv.checkOptionAllowed(name); err != nil {
 		return "", err
@@ -307,7 +313,7 @@ func (srv *Server) normalizeOption(name, value string) (string, error) {
 	return normal, nil
 }
 
-// checkOptionAllowed returns the error of a setting of Sluice that clients may not SET, or nil.
+// checkOptionAllowed returns the error for a setting of Sluice that clients may not SET, or nil.
 func (srv *Server) checkOptionAllowed(name string) *wire.Error {
 	key, _ := settings.ProxySettingKey(name)
 	switch {
@@ -342,7 +348,8 @@ func (s *session) optionValue(name string) (string, *wire.Error) {
 	return s.srv.planner.OptionValue(key, all), nil
 }
 
-// localShowValue returns the value that SHOW answers for a setting without a server. An error is for the client.
+// localShowValue returns the value that SHOW of a setting displays if Sluice answers without a server. An error is for
+// the client.
 func (s *session) localShowValue(name string) (string, *wire.Error) {
 	if settings.IsProxySetting(name) {
 		return s.optionValue(name)
@@ -353,8 +360,8 @@ func (s *session) localShowValue(name string) (string, *wire.Error) {
 	return s.settings.ShownValue(name), nil
 }
 
-// appendOptionNotice counts a choice in the metrics. If it weakens a guarantee, appendOptionNotice appends a NOTICE,
-// unless the client's client_min_messages excludes notices.
+// appendOptionNotice counts a client's choice (key, value) in the metrics. If the choice weakens a guarantee, it
+// appends a NOTICE, unless the client's client_min_messages excludes notices.
 func (s *session) appendOptionNotice(frames []byte, key, value string) []byte {
 	s.srv.metrics.CountClientOption(key)
 	if gives := rewrite.OptionLoss(key, value); gives != "" && s.wantsNotices() {
@@ -364,8 +371,8 @@ func (s *session) appendOptionNotice(frames []byte, key, value string) []byte {
 	return frames
 }
 
-// appendStartupOptionNotices appends one NOTICE per weaker choice in the startup packet, and counts those of
-// Config.Users too.
+// appendStartupOptionNotices appends a NOTICE for each choice of the startup packet that weakens a guarantee. It counts
+// those of Config.Users too.
 func (s *session) appendStartupOptionNotices(frames []byte) []byte {
 	by := s.settings.Options()
 	if by == nil && s.chosen.userOptions == &noUserOptions {
@@ -381,7 +388,7 @@ func (s *session) appendStartupOptionNotices(frames []byte) []byte {
 	return frames
 }
 
-// errUnknownOption is the error of an unknown setting sluice.*.
+// errUnknownOption returns the error for a setting sluice.* that does not exist.
 func errUnknownOption(name string) *wire.Error {
 	return &wire.Error{Code: "42704", Message: "unrecognized configuration parameter \"" + name + "\"",
 		Hint: "Clients may choose, where client.may_set lists the key: sluice." + strings.Join(rewrite.ClientOptionKeys(), ", sluice.") + "."}

@@ -15,22 +15,23 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file runs multi-statement queries with choices (choices.go) in their midst. Statements after a choice are
-// planned by it, so that the query is run in pieces, each in a nested turn. It is cut at each choice and at each BEGIN,
-// COMMIT or ROLLBACK, which may take choices back.
+// This file runs multi-statement queries that contain choices (SETs of sluice.*, see choices.go) after other
+// statements. A choice affects how later statements are planned. So Sluice runs the query in pieces, each in a nested
+// turn. The query is cut at each choice and at each BEGIN, COMMIT or ROLLBACK, which may take choices back.
 //
-// To PostgreSQL such a query is one transaction, and its failure undoes a SET. So Sluice silently opens a block around
+// To PostgreSQL the query is one transaction, and its failure undoes a SET. So Sluice silently opens a block around
 // pieces outside a client's block. The end of the query or an error ends the block. The client's own commands in the
 // query have PostgreSQL's effect:
 //
 //	BEGIN              makes the block the client's, with all that it has done
 //	COMMIT, ROLLBACK   end the block, with the warning that there is no transaction in progress
 //
-// In the client's own block Sluice opens none. A query that cannot be run so is refused before any of it
-// (canRunPiecewise). An error of the final COMMIT follows the last statement's tag; PostgreSQL sends it in place of the
-// tag.
+// In the client's own block Sluice opens none. A query for which this fails is refused before any statement has run
+// (canRunPiecewise). An error of the final COMMIT follows the last statement's tag. PostgreSQL sends the error in place
+// of the tag.
 
-// piecewiseScript is a multi-statement query that is run in pieces.
+// piecewiseScript is a multi-statement query that Sluice runs in pieces, because it contains choices (SETs of
+// sluice.*).
 type piecewiseScript struct {
 	s        *session
 	plan     *rewrite.Plan
@@ -38,14 +39,14 @@ type piecewiseScript struct {
 	pieces   [][2]int
 	how      nestedTurn
 	ranBytes int // bytes of sql that have run
-	// inOwnBlock is set while the open block is Sluice's, around pieces outside a client's block. Other code takes it for
-	// the client's. So the turn must not end before the block has ended or has become the client's (leaves,
-	// giveBlockToClient).
+	// inOwnBlock is set while the open block is one that Sluice has opened outside a client's block. Other code takes it
+	// for the client's. So the turn must not end before the block has ended or has become the client's
+	// (giveBlockToClient).
 	inOwnBlock bool
 }
 
-// queryWithInnerOptions runs a multi-statement query with a choice in it, or refuses it before any of it has run. done
-// is false for any other text. In a failed block the server's error comes first.
+// queryWithInnerOptions runs a multi-statement query in which a choice (SET of sluice.*) follows other statements, or
+// refuses it before any has run. done is false for any other query. In a failed block the server's error comes first.
 func (s *session) queryWithInnerOptions(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	if len(plan.Statements) < 2 || s.txStatus() == 'E' || !slices.ContainsFunc(plan.Statements, s.changesOptions) {
 		return false, nil
@@ -73,23 +74,23 @@ func (s *session) queryWithInnerOptions(plan *rewrite.Plan, sql []byte) (done bo
 	return true, c.runPieces()
 }
 
-// changesOptions reports whether a statement changes the client's choices.
+// changesOptions reports whether a statement changes the client's choices (sluice.* settings).
 func (s *session) changesOptions(st rewrite.Statement) bool {
 	return slices.ContainsFunc(st.Changes, func(c rewrite.SettingChange) bool {
 		return settings.IsProxySetting(c.Name) || c.Action == rewrite.ResetAll && !s.hasStartupOptions()
 	})
 }
 
-// namesOptions reports whether a statement sets a choice, or may reset one (RESET ALL).
+// namesOptions reports whether a statement sets a choice (sluice.*), or may reset one (RESET ALL).
 func namesOptions(st *rewrite.Statement) bool {
 	return slices.ContainsFunc(st.Changes, func(c rewrite.SettingChange) bool {
 		return settings.IsProxySetting(c.Name) || c.Action == rewrite.ResetAll
 	})
 }
 
-// canRunPiecewise reports whether Sluice's block can follow the transaction commands in a multi-statement query. at is
-// the session's block before the query; free says that the session has no backend, so that a BEGIN is not sent at once.
-// As PostgreSQL does, it refuses savepoints and AND CHAIN outside a client's block, and modes in BEGIN after a query.
+// canRunPiecewise reports whether Sluice can run a multi-statement query with its transaction commands in pieces. at is
+// the session's block before the query. free says that the session has no backend, so that a BEGIN is not sent at once.
+// Like PostgreSQL it refuses savepoints and AND CHAIN outside a client's block, and modes in BEGIN after a query.
 func canRunPiecewise(plan *rewrite.Plan, at block.Block, free bool) bool {
 	fresh := true // the transaction has only choices so far
 	for i := range plan.Statements {
@@ -109,8 +110,8 @@ func canRunPiecewise(plan *rewrite.Plan, at block.Block, free bool) bool {
 	return true
 }
 
-// runPieces runs the pieces until one fails or the client cancels. With nil the turn is over. An error is for the
-// client.
+// runPieces runs the query's pieces until one fails or the client cancels. With nil the turn is over. An error is for
+// the client.
 func (c *piecewiseScript) runPieces() error {
 	s := c.s
 	for i := range c.pieces {
@@ -134,7 +135,8 @@ func (c *piecewiseScript) runPieces() error {
 		case err != nil:
 			return err
 		case ran.Failed, stopped != nil:
-			// ROLLBACK of Sluice's block undoes its statements and choices. A block of the client's is left to the client.
+			// ROLLBACK of the block that Sluice has opened undoes its statements and choices. Sluice does not end a block of the
+			// client.
 			if err := c.endOwnBlock("ROLLBACK"); err != nil {
 				return err
 			}
@@ -144,7 +146,7 @@ func (c *piecewiseScript) runPieces() error {
 			s.t.errorTold = true
 			return s.endTurnLocally()
 		}
-		// The next pieces are of a new transaction, which starts with the current settings.
+		// The next pieces belong to a new transaction, which starts with the current settings.
 		if endsBlock(c.firstStatement(i).Tx.Verb) {
 			s.resetAccessMode()
 		}
@@ -155,12 +157,12 @@ func (c *piecewiseScript) runPieces() error {
 	return s.endTurnLocally()
 }
 
-// firstStatement returns the first statement of a piece. A choice or transaction command is a piece of its own.
+// firstStatement returns the first statement of piece i. A choice or transaction command is a piece by itself.
 func (c *piecewiseScript) firstStatement(i int) *rewrite.Statement {
 	return &c.plan.Statements[c.pieces[i][0]]
 }
 
-// runPiece runs a piece as a nested turn. Positions in its errors count from the start of the whole text.
+// runPiece runs piece i of the query as a nested turn. Positions in its errors count from the start of the whole query.
 func (c *piecewiseScript) runPiece(i int) (feature.NestedResult, error) {
 	from, to := groupBounds(c.plan, c.pieces, i)
 	c.how.shift += utf8.RuneCountInString(c.sql[c.ranBytes:from])
@@ -168,8 +170,8 @@ func (c *piecewiseScript) runPiece(i int) (feature.NestedResult, error) {
 	return c.s.runNestedQuery(c.sql[from:to], c.how)
 }
 
-// openOwnBlockFor opens Sluice's block if the piece needs one. The last piece is a transaction by itself and needs
-// none. SET LOCAL is the exception: alone it would draw a warning that PostgreSQL does not send here.
+// openOwnBlockFor opens a block of Sluice if piece i needs one. The last piece is a transaction by itself and needs
+// none. A last SET LOCAL needs one: alone it would draw a warning that PostgreSQL does not send here.
 func (c *piecewiseScript) openOwnBlockFor(i int, last bool) error {
 	st := c.firstStatement(i)
 	if c.s.inBlock() || st.Tx.Verb != rewrite.NoVerb || last && (!namesOptions(st) || isOptionChange(st)) {
@@ -186,8 +188,8 @@ func (c *piecewiseScript) openOwnBlockFor(i int, last bool) error {
 	return nil
 }
 
-// handleTxCommand handles BEGIN, COMMIT or ROLLBACK of the client inside Sluice's block. BEGIN makes the block the
-// client's, and done is true; COMMIT and ROLLBACK draw a warning, and are still to be run.
+// handleTxCommand handles BEGIN, COMMIT or ROLLBACK of the client inside a block that Sluice has opened. BEGIN makes
+// the block the client's, and done is true. COMMIT and ROLLBACK draw a warning, and must still be run.
 func (c *piecewiseScript) handleTxCommand(i int) (done bool, err error) {
 	st := c.firstStatement(i)
 	switch {
@@ -203,7 +205,7 @@ func (c *piecewiseScript) handleTxCommand(i int) (done bool, err error) {
 }
 
 // giveBlockToClient answers a BEGIN of the client by giving it the block that Sluice has opened. The BEGIN's modes
-// apply if the block has run nothing yet (canRunPiecewise).
+// apply if the block has run no statement yet (canRunPiecewise).
 func (s *session) giveBlockToClient(st *rewrite.Statement, sql []byte) (err error) {
 	if tx := &st.Tx; (tx.ReadOnly || tx.ReadWrite) && s.state == begun {
 		text := beginReadWrite
@@ -218,7 +220,8 @@ func (s *session) giveBlockToClient(st *rewrite.Statement, sql []byte) (err erro
 	return s.answerWithWeakenedWarning(st, beginTag(st, sql))
 }
 
-// endOwnBlock ends Sluice's block with COMMIT or ROLLBACK, if it is open. An error is for the client.
+// endOwnBlock ends the block that Sluice has opened with sql, COMMIT or ROLLBACK, if it is open. An error is for the
+// client.
 func (c *piecewiseScript) endOwnBlock(sql string) error {
 	if !c.inOwnBlock {
 		return nil
@@ -235,7 +238,7 @@ func (c *piecewiseScript) endOwnBlock(sql string) error {
 	return err
 }
 
-// runSilently runs BEGIN, COMMIT or ROLLBACK of Sluice's block. The client gets only warnings.
+// runSilently runs BEGIN, COMMIT or ROLLBACK of a block that Sluice has opened. The client gets only warnings.
 func (c *piecewiseScript) runSilently(sql string, want silent.ExpectedAnswer) (feature.NestedResult, error) {
 	c.s.startStatementTimeout()
 	return c.s.runNestedQuery(sql, nestedTurn{hiddenAnswer: silent.NewAnswer(want), optsOut: c.how.optsOut})

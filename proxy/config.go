@@ -16,39 +16,39 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file has the configuration of a Server and its validation. Package cmd/sluice/config fills it in and calls
+// This file has the configuration of a Server and its validation. Package cmd/sluice/config fills Config in and calls
 // Validate, as New does.
 
-// PairingMode says for how long a client keeps a backend.
+// PairingMode says for how long a client has the same backend.
 type PairingMode string
 
 const (
-	// Transaction lends a backend for one transaction. The default.
+	// Transaction lends a client a backend for one transaction. It is the default PairingMode.
 	Transaction PairingMode = "transaction"
-	// Session keeps the first backend until the client leaves.
+	// Session pairs a client with its first backend until the client leaves.
 	Session PairingMode = "session"
 )
 
-// BackendKind is the kind of server behind Sluice.
+// BackendKind is the kind of database server that Sluice connects to.
 type BackendKind string
 
 const (
-	// DSQL is Amazon Aurora DSQL: an allow-list of settings, cancels ignored.
+	// DSQL is the BackendKind of Amazon Aurora DSQL, which has an allow-list of settings and ignores cancels.
 	DSQL BackendKind = "dsql"
-	// Postgres is a plain PostgreSQL.
+	// Postgres is the BackendKind of a plain PostgreSQL server.
 	Postgres BackendKind = "postgres"
 )
 
 // ResetPolicy says when all of a backend's settings are reset before its next transaction. Otherwise only settings that
-// a statement or the server's reports have named are reset. A function may change others, unseen.
+// a statement or the server's reports have named are reset. A function may change other settings without a report.
 type ResetPolicy string
 
 const (
-	// ResetAuto resets after a text that calls functions which may change settings.
+	// ResetAuto resets a backend's settings after a query that calls functions which may change settings.
 	ResetAuto ResetPolicy = "auto"
-	// ResetAlways resets after every transaction.
+	// ResetAlways resets a backend's settings after every transaction.
 	ResetAlways ResetPolicy = "always"
-	// ResetNever resets only settings that were seen to change.
+	// ResetNever resets only those settings of a backend that Sluice has seen change.
 	ResetNever ResetPolicy = "never"
 )
 
@@ -57,23 +57,23 @@ const (
 type SessionLogging string
 
 const (
-	// LogAll logs each start and each end.
+	// LogAll logs the start and the end of each session.
 	LogAll SessionLogging = "all"
-	// LogUnusual logs only the end of sessions that a client has not ended itself between two transactions.
+	// LogUnusual logs only the end of a session that its client has not ended itself between two transactions.
 	LogUnusual SessionLogging = "unusual"
-	// LogNone logs neither.
+	// LogNone logs neither the start nor the end of sessions.
 	LogNone SessionLogging = "none"
 )
 
-// Default terms of advisory locks. A transaction of DSQL ends after 5 minutes at the latest; the sixth minute allows
-// for packets that a broken network delivers late.
+// Default lease terms of advisory locks. A transaction of DSQL ends after 5 minutes at the latest. The sixth minute
+// allows for packets that a broken network delivers late.
 const (
 	DefaultLockLease   = 30 * time.Second
 	DefaultLockLongest = 6 * time.Minute
 )
 
-// leastLockLease is the shortest lease that Validate accepts. A lease is renewed several times by round trips that may
-// take seconds.
+// leastLockLease is the shortest lease of advisory locks that Validate accepts. A lease is renewed several times by
+// round trips that may take seconds.
 const leastLockLease = time.Second
 
 // Config configures a Server. The zero value is not valid. Package cmd/sluice/config has the table of keys and
@@ -83,48 +83,50 @@ type Config struct {
 	Pairing PairingMode
 	// Database is the name of the database on the server.
 	Database string
-	// Databases lists the database names that clients may ask for; database.New documents the forms. If it is empty,
-	// clients may use any name. Every name then means Database, unless each client has a backend of its own.
+	// Databases lists the database names that clients may ask for (forms: database.New). If it is empty, clients may use
+	// any name. Every name then means Database, unless each client has a dedicated backend.
 	Databases []string
 
-	// Startup configures encryption and authentication of new connections. Server sets its field Replication.
+	// Startup configures encryption and authentication of new client connections. Server sets its field Replication.
 	Startup startup.Config
 
-	// MaxClients bounds open client connections; further ones get error 53300.
+	// MaxClients bounds open client connections. Further clients get error 53300.
 	MaxClients int
-	// ClientIdleTimeout closes a client that is idle outside a transaction; 0: never.
+	// ClientIdleTimeout closes a client that is idle outside a transaction. 0 means never.
 	ClientIdleTimeout time.Duration
-	// IdleTransactionTimeout ends a session that is idle inside a transaction, with error 25P03; 0: never.
+	// IdleTransactionTimeout ends a session that is idle inside a transaction, with error 25P03. 0 means never.
 	IdleTransactionTimeout time.Duration
 
-	// BackendPathLimit bounds how long the server's host may leave packets unacknowledged, and ClientPathLimit how long a
-	// client may that has a backend; 0: no bound.
+	// BackendPathLimit bounds how long the server's host may leave TCP packets unacknowledged, and ClientPathLimit how
+	// long a client's host may while the client has a backend. 0 means no bound.
 	BackendPathLimit, ClientPathLimit time.Duration
 
-	// MaxMessageBytes is the longest message that the server accepts. Sluice refuses a longer one before it sends any of
-	// it. 0: no bound.
+	// MaxMessageBytes is the longest message that the server accepts. Sluice refuses a longer one before sending any part.
+	// 0 means no bound.
 	MaxMessageBytes int
-	// AnswerTimeout bounds the server's answer to a request of Sluice itself; 0: 5 s.
+	// AnswerTimeout bounds how long the server may take to answer a request of Sluice itself. 0 means 5 s.
 	AnswerTimeout time.Duration
-	// SilenceTimeout bounds how long the server may send nothing while it owes an answer; 0: no bound.
+	// SilenceTimeout bounds how long the server may send no byte while its answer is pending. 0 means no bound.
 	SilenceTimeout time.Duration
 
-	// CommitGrace is how long a turn that may commit continues after its client has disconnected; 0: until the turn ends.
+	// CommitGrace is how long a turn that may commit continues after its client has disconnected. 0 means until the turn
+	// ends.
 	CommitGrace time.Duration
 
-	// MaxPins bounds sessions that keep a backend; further ones get error 53300.
+	// MaxPins bounds the sessions that are pinned to a backend. Further ones get error 53300.
 	MaxPins int
-	// CancelGrace is how long a forwarded cancel may take to stop the statement. After it, Sluice discards the backend.
+	// CancelGrace is how long a forwarded cancel may take to stop the statement. After CancelGrace Sluice discards the
+	// backend.
 	CancelGrace time.Duration
-	// ForwardCancel sends clients' cancel requests to the server.
+	// ForwardCancel makes Sluice send clients' CancelRequests to the server.
 	ForwardCancel bool
 
-	// IgnoredSettings lists settings that Sluice answers and counts, but does not send to DSQL. "name=value" ignores only
-	// that harmless value.
+	// IgnoredSettings lists settings that Sluice answers and counts, but does not send to DSQL. An entry "name=value"
+	// ignores only that harmless value.
 	IgnoredSettings []string
 	// ReapplyApplicationName sets the client's application_name on each backend that the client gets.
 	ReapplyApplicationName bool
-	// Reset says when a backend's settings are reset; empty means ResetAuto.
+	// Reset says when a backend's settings are reset. An empty Reset means ResetAuto.
 	Reset ResetPolicy
 
 	// PreparedPerBackend bounds the prepared statements on one backend.
@@ -134,56 +136,58 @@ type Config struct {
 	// PreparedBytesPerClient bounds the texts of one client's prepared statements, in bytes. PreparedTotalBytes bounds
 	// those of all clients, cached descriptions included: see textCost.
 	PreparedBytesPerClient, PreparedTotalBytes int
-	// StoredBytes bounds the rows of one session's cursors WITH HOLD, StoredTotalBytes those of all sessions; 0: WITH HOLD
-	// is refused.
+	// StoredBytes bounds the stored rows of one session's cursors WITH HOLD, StoredTotalBytes those of all sessions. With
+	// 0, WITH HOLD is refused.
 	StoredBytes, StoredTotalBytes int
 	// MemoryBytesPerClient bounds the state of one client, in bytes. MemoryTotalBytes bounds that of all clients, without
 	// prepared texts and rows of cursors WITH HOLD. It may be a quarter of MemoryLimit at most.
 	MemoryBytesPerClient, MemoryTotalBytes int
-	// MemoryLimit is the process's GOMEMLIMIT in bytes. Above nine tenths of it no new work is begun. 0: no limit.
+	// MemoryLimit is the process's GOMEMLIMIT in bytes. Above nine tenths of it Sluice begins no new work. 0 means no
+	// limit.
 	MemoryLimit int64
 	// PreparedTexts bounds the number of cached descriptions, which all clients share.
 	PreparedTexts int
-	// DescribeMemory is how long Sluice answers Describe from its cache after the server has confirmed the answer; 0:
+	// DescribeMemory is how long Sluice answers Describe from its cache after the server has confirmed the answer. 0 means
 	// never. Clients may see a change of the schema that much later.
 	DescribeMemory time.Duration
-	// MaxStatementBytes bounds a Query or Parse frame that Sluice parses. A longer Query passes to the server unparsed; a
+	// MaxStatementBytes bounds a Query or Parse frame that Sluice parses. A longer Query passes to the server unparsed. A
 	// longer Parse is refused.
 	MaxStatementBytes int
 
-	// WatchMapped refuses texts that name a table with mapped columns, if the planner itself maps none.
+	// WatchMapped refuses queries that name a table with mapped columns (bytea keys stored as text), if the planner itself
+	// maps none.
 	WatchMapped bool
 
 	// MaySet lists the configuration keys that a client may set for itself, at startup or by SET (rewrite.ClientOptions).
 	// Other keys are refused.
 	MaySet []string
-	// Users holds the options of each login name. They need no entry in MaySet, and a client's own options override them.
+	// Users has options for each login name. They need no entry in MaySet, and a client's own options override them.
 	Users map[string]rewrite.ClientOptions
 
-	// Locks has the lease terms of advisory locks, which are rows of a table; rewrite.Rules.Advisory turns such locks on.
-	// LockClock measures leases, and must run on while the machine is suspended; nil: Go's clock.
+	// Locks has the lease terms of advisory locks, which are rows of a table. rewrite.Rules.Advisory turns advisory locks
+	// on. LockClock measures leases, and must run on while the machine is suspended. nil means Go's clock.
 	Locks     advisory.LeaseTerms
 	LockClock func() time.Duration
 
-	// Replay runs transactions again that met a conflict, by the rules in Retry. It has no effect if each client has a
-	// backend of its own.
+	// Replay makes Sluice run transactions again after a conflict, by the rules in Retry. It has no effect if each client
+	// has a dedicated backend.
 	Replay bool
 	Retry  retry.Config
 	// UsersWithoutReplay lists login names whose clients get the error of a conflict instead of a replay.
 	UsersWithoutReplay []string
-	// AlertConflictsPerMinute is the number of conflicts in a minute from which Sluice logs a warning; 0: never.
+	// AlertConflictsPerMinute is the number of conflicts in a minute from which Sluice logs a warning. 0 means never.
 	AlertConflictsPerMinute int
 
-	// LogSessions selects the sessions that are logged; empty means LogUnusual.
+	// LogSessions selects the sessions that are logged. An empty value means LogUnusual.
 	LogSessions SessionLogging
 
 	// PlainConn uses net.Conn alone instead of the raw socket layer (package rawconn).
 	PlainConn bool
 }
 
-// hasDedicatedBackends reports whether each client has a backend of its own from the start. On DSQL no client has. With
-// pairing session it keeps the first backend it gets there (session.keeps), but Sluice still emulates the features that
-// the cluster lacks.
+// hasDedicatedBackends reports whether each client has a dedicated backend from its startup on. On DSQL no client has.
+// With pairing session a client of DSQL keeps its first backend, but Sluice still emulates the features that the
+// cluster lacks.
 func (c *Config) hasDedicatedBackends() bool { return c.Kind == Postgres && c.Pairing == Session }
 
 // disablesReplayFor reports whether transactions of a user's clients are never replayed.
@@ -205,8 +209,8 @@ func (c Config) SchemaOf() func(database string) (schema string, ok bool) {
 	return nil
 }
 
-// Validate reports all bad values at once. Each error names the configuration key, its value and the accepted ones.
-// Other packages validate their own parts.
+// Validate returns an error that lists all bad values of the configuration. Each names the configuration key, its value
+// and the accepted ones. Other packages validate their own parts.
 func (c Config) Validate() error {
 	var errs []error
 	check := func(ok bool, key, format string, args ...any) {
@@ -260,8 +264,8 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// guaranteeSettings lists settings by which clients ask for a guarantee, with the values that ask for none. Ignoring
-// another value would make the client believe that it has an isolation level, READ ONLY, another user or escapes in
+// guaranteeSettings lists settings by which clients ask for a guarantee, with the values that ask for none. If Sluice
+// ignored another value, a client would wrongly rely on an isolation level, READ ONLY, another user or escapes in
 // strings.
 var guaranteeSettings = map[string][]string{
 	"transaction_isolation":         {"read uncommitted", "read committed", "repeatable read"},
@@ -272,8 +276,9 @@ var guaranteeSettings = map[string][]string{
 	"standard_conforming_strings":   {"on"},
 }
 
-// weakensGuarantee reports whether an entry of IgnoredSettings would silently deny clients a guarantee (see promises).
-// allowed lists harmless entries for the same setting. It is false for kind postgres, which ignores no setting.
+// weakensGuarantee reports whether an entry of IgnoredSettings would silently deny clients a guarantee
+// (guaranteeSettings). allowed lists harmless entries for the same setting. weakens is false for kind postgres, which
+// ignores no setting.
 func (c Config) weakensGuarantee(entry string) (allowed string, weakens bool) {
 	name, value, _ := strings.Cut(entry, "=")
 	name = strings.ToLower(strings.TrimSpace(name))

@@ -12,20 +12,20 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file runs SELECT set_config(...) that one SET cannot replace (told.go): several settings of the server in one
-// row, or parameters as values.
+// This file runs a SELECT of set_config(...) that one SET cannot replace: several settings of the server in one row, or
+// parameters as values.
 //
 // The value of a parameter is known at the Bind, and its type is text. There the statement becomes one with constants
-// and a plan of its own. Sluice answers its Parse and Describe.
+// and its own plan. Sluice answers its Parse and Describe.
 //
 // Several settings become several SETs, before any other frame of the request has been sent. In a block each is a
 // silent nested turn (nested.go). Outside a block Sluice records the values for the session, and the next backend gets
 // them. A failed transaction takes them back. All values are checked before one is set, by the table of displayed
 // values (settings.SetConfigResult). Settings outside that table are refused, as for a single set_config.
 
-// runsMultiSetConfig reports whether Sluice now carries out SELECT set_config(...), set_config(...). If frames of the
-// turn have been sent, the server gets the statement, and refuses it. Roles, and settings that no server accepts, get
-// better errors as single statements. Choices are handled earlier (choices.go).
+// runsMultiSetConfig reports whether Sluice itself carries out SELECT set_config(...), set_config(...). If frames of
+// the turn have been sent, the server gets the statement, and refuses it. Roles, and settings that no server accepts,
+// get better errors as single statements. The client's choices (sluice.*) are handled earlier (choices.go).
 func (s *session) runsMultiSetConfig(st *rewrite.Statement) bool {
 	if len(st.SetConfigColumns) < 2 || s.srv.cfg.Kind != DSQL || s.dedicated || s.t.touched {
 		return false
@@ -39,9 +39,9 @@ func (s *session) runsMultiSetConfig(st *rewrite.Statement) bool {
 	return st.SetConfigParams() == 0
 }
 
-// runMultiSetConfig sets the settings and returns the row. Each value is as displayed after its own change, because
-// PostgreSQL evaluates columns from left to right. An error is for the client; in a block, the block has failed at the
-// server.
+// runMultiSetConfig carries out SELECT set_config(...), set_config(...) and returns its row. Each value is as displayed
+// after its own change, because PostgreSQL evaluates columns from left to right. An error is for the client. In a
+// block, the block has then failed at the server.
 func (s *session) runMultiSetConfig(st *rewrite.Statement) (frames [][]byte, err error) {
 	values := make([]string, len(st.Changes))
 	for i := range st.Changes {
@@ -72,8 +72,8 @@ func (s *session) runMultiSetConfig(st *rewrite.Statement) (frames [][]byte, err
 	return [][]byte{result.TextRow(values...)}, nil
 }
 
-// setServerSetting sets a setting of the server, which will display it as shown. Outside a block, a value for the
-// transaction lasts until the Sync and is not sent: no other statement may follow.
+// setServerSetting carries out one set_config of a server's setting, which the server will display as shown. Outside a
+// block, a value for the transaction lasts until the Sync and is not sent: no other statement may follow.
 func (s *session) setServerSetting(c *rewrite.SettingChange, shown string) error {
 	switch {
 	case s.inBlock():
@@ -90,20 +90,20 @@ func (s *session) setServerSetting(c *rewrite.SettingChange, shown string) error
 	return nil
 }
 
-// errMultiSetTooLate refuses several set_config in a pipeline whose frames were partly sent: a request of Sluice would
-// end the pipeline's transaction.
+// errMultiSetTooLate refuses a SELECT of several set_config in a pipeline whose frames were partly sent. A request of
+// Sluice would end the pipeline's transaction.
 var errMultiSetTooLate = &wire.Error{Code: retry.StateUnsupported, Message: "several settings cannot be set in one row behind other statements of a pipeline",
 	Hint: "Send the statement in front of them, or one SELECT set_config(...) for each setting."}
 
-// errAfterLocalMultiSet refuses a statement after a setting for the same transaction that was not sent to a server. The
-// set_config itself was answered, and its effect is gone.
+// errAfterLocalMultiSet refuses a statement after a set_config for the transaction that Sluice answered without a
+// server. The set_config's effect is gone.
 var errAfterLocalMultiSet = &wire.Error{Code: retry.StateUnsupported, Message: "outside of a transaction several settings are set for the transaction by the last statement of a pipeline only",
 	Hint: "Begin with BEGIN, or send a Sync behind the statement."}
 
-// bindsConfigLocally reports whether Sluice carries out set_config with parameters as values.
+// bindsConfigLocally reports whether Sluice itself carries out a set_config whose values are parameters.
 func bindsConfigLocally(s *session, _ *rewrite.Statement) bool { return !s.t.ended }
 
-// bindConfigValues turns set_config with parameters into a statement of constants, at its Bind, and reads the whole
+// bindConfigValues makes a statement with constants of a set_config with parameters, at its Bind, and reads the whole
 // Bind. Earlier frames are answered first. After an error, or with t.skip set, the Bind must not continue. The new
 // statement belongs to the portal alone, so that the next Bind can have other values.
 func (s *session) bindConfigValues(b *pendingBind) error {
@@ -133,8 +133,9 @@ func (s *session) bindConfigValues(b *pendingBind) error {
 	return planRefusal(tmpl.plan)
 }
 
-// decodeTextParams returns a Bind's n values, and its result formats with their count. Text is the same in both
-// formats. NULL is refused: it would be a RESET, whose row has the server's default, which Sluice does not have.
+// decodeTextParams returns a Bind's n values, which are text, and its result formats with their count. Text is the same
+// in text and binary format. NULL is refused. It would be a RESET, whose row has the server's default, which Sluice
+// does not know.
 func decodeTextParams(rest []byte, n int, statement []byte) (values []string, formats []byte, err error) {
 	if err := validateBind(rest, n, statement); err != nil {
 		return nil, nil, err

@@ -9,18 +9,18 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// PostgreSQL reads a statement's constants when it parses the text. It parses again only after a change of an object
-// that the text names, or of what search_path resolves to. So after SET datestyle a prepared statement keeps its
-// meaning. After SET search_path, only a backend that has the statement can tell.
+// PostgreSQL reads a statement's constants when it parses the query. It parses again only after a change of an object
+// that the query names, or of the relations that search_path finds. So after SET datestyle a prepared statement still
+// means the same. After SET search_path, only a backend that has the statement can tell.
 
-// errConstantsChanged is the error of a statement that must be parsed again, and whose constants would change their
+// errConstantsChanged refuses a prepared statement that must be parsed again although its constants would change their
 // meaning.
 var errConstantsChanged = &wire.Error{Code: errPlanChanged.Code, Message: errPlanChanged.Message,
 	Detail: "Settings by which its constants are read were changed since the client prepared the statement, and this backend does not have it from before.",
 	Hint:   "Prepare it again behind the change, or pass the constants as parameters.", Origin: errPlanChanged.Origin}
 
-// constantsChangeUnder reports whether constants of the text, such as '1/2/2000'::date, would mean something else under
-// the settings p. It looks at the text only if such a setting has changed.
+// constantsChangeUnder reports whether constants of the statement, such as '1/2/2000'::date, would mean something else
+// under the settings p. It looks at the statement only if a setting such as DateStyle has changed.
 func (t *statementTemplate) constantsChangeUnder(p settings.ParsingHashes) bool {
 	others := t.parsing.Constants.Differing(p.Constants)
 	if others == 0 || t.plan.Kind == rewrite.Setting || t.plan.Kind == rewrite.Control {
@@ -63,8 +63,8 @@ func (s *session) reuseParsedStatement(cs *clientStatement) (*serverStatement, e
 	return st, nil
 }
 
-// findParsedStatement returns the backend's statement that was parsed when the client prepared its own; nil for none. A
-// statement of another epoch, or sent as two, may have been parsed at another time.
+// findParsedStatement returns the backend's statement that was parsed when the client prepared its own, or nil. A
+// statement of another epoch (schema version), or sent as two, may have been parsed at another time.
 func (s *session) findParsedStatement(cs *clientStatement) *serverStatement {
 	st := s.b.prepared.find(cs.tmpl)
 	if of := cs.tmpl.sharedForm; st == nil && of != nil {
@@ -76,7 +76,7 @@ func (s *session) findParsedStatement(cs *clientStatement) *serverStatement {
 	return st
 }
 
-// privateCopy returns a copy of the template that only one client uses.
+// privateCopy returns a copy of the statement template that only one client uses.
 func (t *statementTemplate) privateCopy() *statementTemplate {
 	own := &statementTemplate{sql: t.sql, oids: t.oids, cost: t.cost, plan: t.plan, parsing: t.parsing, names: t.names, plannerNumber: t.plannerNumber, optsOut: t.optsOut, unshared: true, sharedForm: t}
 	own.desc.Store(t.desc.Load())

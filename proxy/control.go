@@ -10,18 +10,18 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file has transaction control that Sluice answers itself. A BEGIN is answered at once, and sent in front of the
-// first statement that needs a server. The end of a block that no server has seen is answered too. So is every
+// This file has transaction control that Sluice answers itself. A BEGIN is answered at once, and sent before the first
+// statement that needs a server. Sluice also answers the end of a block that no server has seen. So it does every
 // statement in a block that failed without a server, or whose backend was lost (state failed).
 
-// mustAnswerInFailedBlock reports whether Sluice itself answers a text in a failed block: no server has the block, or
-// the server's error would not explain the refusal.
+// mustAnswerInFailedBlock reports whether Sluice itself answers a query in a failed block, because no server has the
+// block, or the server's error would not explain the refusal.
 func (s *session) mustAnswerInFailedBlock(plan *rewrite.Plan) bool {
 	return s.state == failed || s.chainsInFailedBlock(plan)
 }
 
-// answerInFailedBlock answers a Query in a block that failed on Sluice's side, and AND CHAIN in any failed block of
-// DSQL. The end of the block succeeds; other texts get an error. With nil the turn is over.
+// answerInFailedBlock answers a Query in a block that failed in Sluice, not at the server, and AND CHAIN in any failed
+// block of DSQL. The end of the block succeeds. Other queries get an error. With nil the turn is over.
 func (s *session) answerInFailedBlock(plan *rewrite.Plan) error {
 	switch st := plan.SingleStatement(); {
 	case plan.Kind == rewrite.Empty:
@@ -41,8 +41,8 @@ func (s *session) answerInFailedBlock(plan *rewrite.Plan) error {
 }
 
 // textAfterEnd returns the rest of a multi-statement query whose first statement ends a block of a lost backend
-// (ROLLBACK; SELECT 1). The rest is run. Spaces replace the first statement, so that positions in errors match the
-// client's text. For any other text it returns nil.
+// (ROLLBACK; SELECT 1). Sluice runs that rest. Spaces replace the first statement, so that positions in errors match
+// the client's query. For any other query it returns nil.
 func (s *session) textAfterEnd(plan *rewrite.Plan, sql []byte) []byte {
 	if s.state != failed || len(plan.Statements) < 2 || s.hasEmulatedSavepoint(plan) {
 		return nil
@@ -59,18 +59,18 @@ func (s *session) textAfterEnd(plan *rewrite.Plan, sql []byte) []byte {
 }
 
 // canEndWithChain reports whether Sluice can carry out st, the end of a failed block, with or without AND CHAIN. AND
-// CHAIN needs the block's BEGIN, which is known only if no backend had the block (unserved).
+// CHAIN needs the block's BEGIN, which Sluice knows only if no backend had the block (s.failedBegin).
 func (s *session) canEndWithChain(st *rewrite.Statement) bool {
 	return !st.Tx.Chain || s.failedBegin != nil && s.srv.cfg.Kind != DSQL
 }
 
-// chainsInFailedBlock reports whether a text begins with COMMIT or ROLLBACK AND CHAIN in a failed block on DSQL, which
+// chainsInFailedBlock reports whether a query begins with COMMIT or ROLLBACK AND CHAIN in a failed block on DSQL, which
 // refuses AND CHAIN. The cluster's error 25P02 would not give that reason.
 func (s *session) chainsInFailedBlock(plan *rewrite.Plan) bool {
 	return s.srv.cfg.Kind == DSQL && !s.dedicated && s.txStatus() == 'E' && len(plan.Statements) > 0 && plan.Statements[0].Tx.Chain
 }
 
-// errInFailedBlock returns the error of a text that is not allowed in a failed block.
+// errInFailedBlock returns the error of a query that is not allowed in a failed block.
 func (s *session) errInFailedBlock(plan *rewrite.Plan) *wire.Error {
 	if s.chainsInFailedBlock(plan) {
 		return errNoChain
@@ -78,8 +78,8 @@ func (s *session) errInFailedBlock(plan *rewrite.Plan) *wire.Error {
 	return errAborted
 }
 
-// errRollbackToInFailed returns the error of ROLLBACK TO in a block that failed on Sluice's side: there is no savepoint
-// (3B001), or the savepoints were on a lost backend (25P02). Emulated savepoints are handled elsewhere.
+// errRollbackToInFailed returns the error of ROLLBACK TO in a block that failed in Sluice, not at the server. There is
+// no savepoint (3B001), or the savepoints were on a lost backend (25P02). Emulated savepoints have another error.
 func (s *session) errRollbackToInFailed(st *rewrite.Statement) *wire.Error {
 	if s.failedBegin == nil {
 		return errAborted
@@ -87,8 +87,8 @@ func (s *session) errRollbackToInFailed(st *rewrite.Statement) *wire.Error {
 	return errNoSavepoint(st.Tx.Name)
 }
 
-// endFailedBlock answers COMMIT, ROLLBACK or PREPARE TRANSACTION of a block that failed on Sluice's side. As in
-// PostgreSQL the tag is ROLLBACK, and the block's settings are undone. AND CHAIN begins the same block again. The
+// endFailedBlock answers COMMIT, ROLLBACK or PREPARE TRANSACTION of a block that failed in Sluice, not at the server.
+// As in PostgreSQL the tag is ROLLBACK, and the block's settings are undone. AND CHAIN begins the same block again. The
 // caller ends the turn.
 func (s *session) endFailedBlock(st *rewrite.Statement) error {
 	s.endTransaction(false)
@@ -159,8 +159,8 @@ func (s *session) answerTxControl(plan *rewrite.Plan, sql []byte) (done bool, er
 	return true, s.endTurnLocally()
 }
 
-// answerSecondBegin answers a second BEGIN before the first was sent. As in PostgreSQL it draws a warning, and the
-// first stays in force. But READ WRITE in the second counts.
+// answerSecondBegin answers a second BEGIN before the first was sent to the server. As in PostgreSQL the client gets a
+// warning, and the first BEGIN stays in force. But READ WRITE in the second takes effect.
 func (s *session) answerSecondBegin(st *rewrite.Statement, sql []byte) (err error) {
 	if err := s.queueReply(warnInTransaction.AppendNotice(nil, "WARNING")); err != nil {
 		return err
@@ -174,7 +174,7 @@ func (s *session) answerSecondBegin(st *rewrite.Statement, sql []byte) (err erro
 	return s.answerWithWeakenedWarning(st, beginTag(st, sql))
 }
 
-// deferBegin answers a BEGIN, and records it for the first statement that needs a server.
+// deferBegin answers a BEGIN, and records it until the first statement that needs a server.
 func (s *session) deferBegin(st *rewrite.Statement, sql []byte) (err error) {
 	text := sql
 	if s.mustBeginReadOnly(&st.Tx) {
@@ -190,7 +190,7 @@ func (s *session) deferBegin(st *rewrite.Statement, sql []byte) (err error) {
 	return s.answerWithWeakenedWarning(st, beginTag(st, sql))
 }
 
-// answerWithWeakenedWarning answers with tag, after a warning if SERIALIZABLE was weakened to REPEATABLE READ.
+// answerWithWeakenedWarning sends the client tag, after a warning if SERIALIZABLE was weakened to REPEATABLE READ.
 func (s *session) answerWithWeakenedWarning(st *rewrite.Statement, tag []byte) error {
 	if st.Weakened {
 		return s.queueReply(s.weakenedWarning(), tag)
@@ -198,8 +198,8 @@ func (s *session) answerWithWeakenedWarning(st *rewrite.Statement, tag []byte) e
 	return s.queueReply(tag)
 }
 
-// weakenedWarning returns the warning that a transaction asked for SERIALIZABLE and gets REPEATABLE READ
-// (rewrite.serializable), and counts the transaction.
+// weakenedWarning returns the warning that a transaction asked for SERIALIZABLE and gets REPEATABLE READ, and counts
+// the transaction.
 func (s *session) weakenedWarning() []byte {
 	s.srv.metrics.CountWeakenedIsolation()
 	const level = "client_min_messages"
@@ -209,7 +209,7 @@ func (s *session) weakenedWarning() []byte {
 	return warnWeakened.AppendNotice(nil, "WARNING")
 }
 
-// beginTag returns the client's own word as a tag: BEGIN or START TRANSACTION.
+// beginTag returns the CommandComplete of a BEGIN, with the word that the client has used: BEGIN or START TRANSACTION.
 func beginTag(st *rewrite.Statement, sql []byte) []byte {
 	return wire.AppendCommandComplete(nil, beginWord(st, sql))
 }
@@ -222,21 +222,21 @@ func beginWord(st *rewrite.Statement, sql []byte) string {
 }
 
 // canFoldModes reports whether Sluice can add the modes of a SET TRANSACTION to a BEGIN that was not sent yet. DSQL
-// accepts modes only in BEGIN, and has one isolation level: only READ ONLY and READ WRITE matter.
+// accepts modes only in BEGIN, and has one isolation level. So only READ ONLY and READ WRITE matter.
 func (s *session) canFoldModes(st *rewrite.Statement) bool {
 	tx := &st.Tx
 	return s.srv.cfg.Kind == DSQL && tx.Verb == rewrite.SetTransaction && (tx.ReadOnly || tx.ReadWrite) &&
 		tx.Isolation != rewrite.Serializable && tx.Snapshot == "" && !tx.Deferrable
 }
 
-// canFoldModesNow reports whether st's modes are added to the unsent BEGIN now. After a savepoint they must end with a
-// return to the savepoint, so that the server answers there.
+// canFoldModesNow reports whether the modes of SET TRANSACTION can be added to a BEGIN that was not sent yet. After a
+// savepoint they must end with a return to it, so that the server must answer.
 func (s *session) canFoldModesNow(st *rewrite.Statement) bool {
 	return s.state == begun && s.tx.log == nil && s.canFoldModes(st)
 }
 
-// foldModesIntoBegin answers SET TRANSACTION READ ONLY or READ WRITE by replacing the unsent BEGIN. Nothing is lost: an
-// unsent BEGIN has no other mode, and only the level that DSQL has anyway.
+// foldModesIntoBegin answers SET TRANSACTION READ ONLY or READ WRITE by replacing the unsent BEGIN. Nothing is lost. An
+// unsent BEGIN has no other mode, and only the isolation level that DSQL has anyway.
 func (s *session) foldModesIntoBegin(st *rewrite.Statement) (err error) {
 	text := beginReadWrite
 	if st.Tx.ReadOnly {
@@ -251,8 +251,8 @@ func (s *session) foldModesIntoBegin(st *rewrite.Statement) (err error) {
 
 const beginReadWrite = "BEGIN READ WRITE"
 
-// answerModesOutsideBlock answers SET TRANSACTION outside a block, in a Query of its own. As in PostgreSQL it has no
-// effect but a warning.
+// answerModesOutsideBlock answers SET TRANSACTION outside a block, if it is the only statement of a Query. As in
+// PostgreSQL it has no effect but a warning.
 func (s *session) answerModesOutsideBlock() error {
 	s.srv.metrics.CountLocalAnswer(metrics.LocalSetting)
 	return s.queueReply(warnModesOutside.AppendNotice(nil, "WARNING"), frameSet)
@@ -264,7 +264,7 @@ var (
 )
 
 // isAllowedInFailedBlock reports whether a failed block accepts the statement, as PostgreSQL's accepts COMMIT, ROLLBACK
-// and ROLLBACK TO. If the block failed on Sluice's side, AND CHAIN must also be possible (chains).
+// and ROLLBACK TO. If the block failed in Sluice, AND CHAIN must also be possible (canEndWithChain).
 func (s *session) isAllowedInFailedBlock(plan *rewrite.Plan) bool {
 	st := plan.SingleStatement()
 	if st == nil || s.state == failed && !s.canEndWithChain(st) || s.chainsInFailedBlock(plan) {
@@ -273,7 +273,7 @@ func (s *session) isAllowedInFailedBlock(plan *rewrite.Plan) bool {
 	return endsBlock(st.Tx.Verb) || st.Tx.Verb == rewrite.RollbackTo
 }
 
-// endsBlock reports whether a verb ends the whole block. In a failed block each of them rolls back.
+// endsBlock reports whether a verb, such as COMMIT, ends the whole block. In a failed block each such verb rolls back.
 func endsBlock(v rewrite.TxVerb) bool {
 	return v == rewrite.Commit || v == rewrite.Rollback || v == rewrite.PrepareTransaction
 }

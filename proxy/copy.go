@@ -16,8 +16,8 @@ import (
 )
 
 // This file relays COPY FROM STDIN. It also has the two waits in which client and server may both send: inside a turn
-// (fillClientWhileRelaying), and between turns while the session keeps its backend (awaitClientOrServer). watching
-// waits for two connections on one goroutine.
+// (fillClientWhileRelaying), and between turns while the session has a backend (awaitClientOrServer).
+// readWatchingBackend waits for two connections at a time.
 
 // isTimeout reports whether a read ended at its deadline. Usually another goroutine set that deadline to wake the
 // session.
@@ -40,9 +40,9 @@ func (s *session) startCopyIn() {
 	}
 }
 
-// relayCopyIn relays COPY data until the client ends the COPY or the server fails it. It first flushes all output: the
-// client waits for CopyInResponse. After nil the COPY's answer is still pending, or the turn has settled. An error ends
-// the session or is a lost backend.
+// relayCopyIn relays COPY data until the client ends the COPY or the server fails it. It first flushes all output,
+// since the client waits for CopyInResponse. After nil the COPY's answer is still pending, or the turn is over. An
+// error ends the session or is a lost backend.
 func (s *session) relayCopyIn() error {
 	t := s.t
 	if err := s.flushToClient(); err != nil {
@@ -56,7 +56,7 @@ func (s *session) relayCopyIn() error {
 		if err != nil {
 			return err
 		}
-		// The server may have failed the COPY meanwhile. Then the frame stays unread until the error was sent.
+		// The server may have failed the COPY meanwhile. Then the client's frame stays unread until the error was sent.
 		if !t.copying {
 			break
 		}
@@ -91,9 +91,9 @@ func (s *session) relayCopyIn() error {
 	return nil
 }
 
-// sendEarlySync sends the first Sync that came with the data of a COPY that has since failed. It reports whether there
-// was one. The server ignores a Sync among data, but after its error it reads this one. The Sync ends the turn of an
-// extended COPY.
+// sendEarlySync sends the server the first Sync that the client sent among the data of a COPY that has since failed. It
+// reports whether there was one. The server ignores a Sync among data, but after its error it reads this one. The Sync
+// ends the turn of an extended COPY.
 func (s *session) sendEarlySync() bool {
 	t := s.t
 	if t.earlySyncs == 0 || t.ended {
@@ -119,14 +119,14 @@ func (s *session) answerExtraSyncs() error {
 	return nil
 }
 
-// isCopyFromStdin reports whether a plan is COPY FROM STDIN. Frames after it in its group are its data, or an error.
+// isCopyFromStdin reports whether a plan is COPY FROM STDIN. Later frames in its Sync group must be its data.
 func isCopyFromStdin(plan *rewrite.Plan) bool {
 	st := plan.SingleStatement()
 	return st != nil && st.Copy == rewrite.CopyFromClient
 }
 
-// handleStrayCopyFrame handles a COPY frame while no COPY runs. An earlier Execute in the same group may start one, so
-// that its answer is awaited first. Otherwise the frame belongs to a failed COPY, and is dropped.
+// handleStrayCopyFrame handles a COPY frame that arrives while no COPY runs. An earlier Execute in the same Sync group
+// may start one, so that its answer is awaited first. Otherwise the frame belongs to a failed COPY, and is dropped.
 func (s *session) handleStrayCopyFrame(total int) error {
 	if s.t.touched && !s.t.skip && !s.t.owed.empty() {
 		if err := s.flushAndRelay(); err != nil || s.t.copying || s.t.settled {
@@ -139,7 +139,7 @@ func (s *session) handleStrayCopyFrame(total int) error {
 // expectsCopyData reports whether the server or a feature expects COPY data.
 func (s *session) expectsCopyData() bool { return s.t.copying || s.t.featureReads }
 
-// errNotCopyFrame returns the error of a frame that is not allowed during COPY.
+// errNotCopyFrame returns the error of a client's frame that is not allowed during COPY.
 func errNotCopyFrame(typ byte) *wire.Error {
 	return &wire.Error{Code: "08P01", Message: fmt.Sprintf("unexpected message type 0x%02X during COPY from stdin", typ)}
 }
@@ -159,8 +159,8 @@ func (s *session) endOnProtocolError(e *wire.Error) error {
 }
 
 // fillClientWhileRelaying waits for bytes of the client, and relays the backend's frames meanwhile. It returns when the
-// client has sent more, or when the turn has settled (its COPY failed). Bytes that were read while a write to the
-// client waited count too.
+// client has sent more, or when the turn is over (its COPY failed). Bytes that were read while a write to the client
+// waited count too.
 func (s *session) fillClientWhileRelaying() error {
 	c := &s.client
 	had := c.Buffered()
@@ -169,7 +169,7 @@ func (s *session) fillClientWhileRelaying() error {
 			return err
 		}
 	}
-	// The client has sent nothing more: send the backend what was gathered.
+	// The client has sent nothing more, so that Sluice flushes its gathered frames to the backend.
 	if err := s.flushToBackend(); err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (s *session) fillClientWhileRelaying() error {
 		if err == nil || !isTimeout(err) {
 			return err
 		}
-		// A drain wakes sessions between turns by this deadline. Within a turn it would end every read.
+		// A drain wakes idle sessions by the client's read deadline. Within a turn that deadline would end every read.
 		c.Conn.SetReadDeadline(time.Time{})
 		if s.cutOff.Load() {
 			return errCut
@@ -203,7 +203,7 @@ func (s *session) fillClientWhileRelaying() error {
 }
 
 // fillClientOnly waits for the client once no reply is pending. A cancel has nothing to stop then. Wake-ups are ignored
-// within a turn, except that of the cut at the end of a drain.
+// within a turn, except the one that cuts the session off at the end of a drain.
 func (s *session) fillClientOnly() error {
 	if !s.t.featureReads {
 		defer s.suspendCancel()()
@@ -239,8 +239,9 @@ func (s *session) relayArrivedFrames() error {
 }
 
 // awaitClientOrServer waits for the client between turns, and relays frames that the server sends unasked:
-// notifications, parameters, its farewell. After nil the client has sent something. A timeout means that the server has
-// sent something, or that the session was woken. The backend may be gone afterwards if the session does not need it.
+// notifications, parameters, a final error. After nil the client has sent something. A timeout means that the server
+// has sent something, or that the session was woken. The backend may be gone afterwards if the session does not need
+// it.
 func (s *session) awaitClientOrServer() error {
 	if err := s.relayIdleFrames(); err != nil {
 		return err
@@ -252,7 +253,7 @@ func (s *session) awaitClientOrServer() error {
 }
 
 // relayIdleFrames relays frames that an idle backend has sent. Parameters are only recorded, unless each client has a
-// backend of its own. An error ends the session. The loss of a backend without state of the session is no error.
+// dedicated backend. An error ends the session. The loss of a backend without state of the session is no error.
 func (s *session) relayIdleFrames() error {
 	if news := s.takeNotifications(); len(news) > 0 {
 		if err := s.writeClient(news); err != nil {
@@ -311,7 +312,7 @@ func (s *session) dedicatedClosedError() error {
 	return fmt.Errorf("%w: %w", errServerGone, s.b.closingError)
 }
 
-// handleIdleLossBy handles the loss of an idle backend, with the server's reason, or nil if it gave none.
+// handleIdleLossBy handles the loss of an idle backend. said is the server's reason, or nil if the server gave none.
 func (s *session) handleIdleLossBy(said *serverFatalError) error {
 	if said == nil {
 		return s.handleIdleLoss()
@@ -337,8 +338,8 @@ func (s *session) handleIdleLoss() error {
 
 // readWatchingBackend runs read, which reads from the client, and ends it early if the backend's socket becomes
 // readable. A goroutine watches the socket without reading. Within a turn, the backend's read deadline ends the read
-// too (woken). On return the goroutine has ended, and the backend has no read deadline; nor has the client, if its read
-// was ended early.
+// too. On return the goroutine has ended, and the backend has no read deadline. Nor has the client, if its read was
+// ended early.
 func (s *session) readWatchingBackend(read func() error) error {
 	client, raw := s.client.Conn, s.b.src.Raw
 	inTurn := s.t != nil
@@ -362,7 +363,8 @@ func (s *session) readWatchingBackend(read func() error) error {
 		}
 	}()
 	err := read()
-	// Wake the watcher, unless it has ended. It may still set the client's deadline after the read.
+	// Wake the goroutine that watches the backend, unless it has ended. It may still set the client's deadline after the
+	// read.
 	stopping.Store(true)
 	raw.SetReadDeadline(time.Unix(1, 0))
 	if <-ended {

@@ -6,9 +6,9 @@ import (
 )
 
 // PostgreSQL makes a statement's writes visible to later statements (CommandCounterIncrement) when an Execute reaches
-// the portal's end, and at every Parse. It does not when a portal is suspended, nor at other frames of a group.
+// the portal's end, and at every Parse. It does not when a portal is suspended, nor at other frames of a Sync group.
 
-// emptyParseType is the log's type of an empty Parse that increment sent. The protocol has no such type.
+// emptyParseType marks, in the log, an empty Parse that bumpCommandCounter sent. The protocol has no such type.
 const emptyParseType = 1
 
 // trackExecuteLimit records an Execute with a row limit that is about to be sent. A limit that is 0, or negative as an
@@ -33,8 +33,8 @@ func (s *session) bumpCommandCounter() {
 	}
 }
 
-// sendEmptyParse sends an empty Parse; the client gets no reply. Clients' statements never use the server's unnamed
-// statement.
+// sendEmptyParse sends the server an empty Parse. The client gets no reply. Clients' statements never use the server's
+// unnamed statement.
 func (s *session) sendEmptyParse() {
 	s.t.unseen = false
 	s.t.owed.push(wire.Parse).swallow = true

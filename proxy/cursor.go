@@ -15,7 +15,7 @@ import (
 // DSQL has no cursors in SQL (rewrite.CursorStatement). Sluice makes one from a portal of the cursor's query, under the
 // cursor's name: DECLARE becomes a Bind, FETCH and MOVE an Execute with a row limit, CLOSE a Close. So clients can also
 // describe and close cursors by the protocol, and the server checks that names are unique. A replay's log has these
-// frames too. Replies that PostgreSQL would not send are swallowed, and tags rewritten (cursorReply.end).
+// frames too. Replies that PostgreSQL would not send are swallowed, and tags rewritten (cursorReply).
 //
 // A statement arrives by a simple Query (runCursorQuery) or by the extended protocol (cursorextended.go). A cursor is
 // one of the session's portals (openPortals), which end with their transaction. It shows the transaction's rows as of
@@ -24,31 +24,32 @@ import (
 // One difference remains: PostgreSQL sends a FETCH's rows after it has succeeded, Sluice as they arrive. So the client
 // may get rows before an error.
 
-// cursor is an open cursor, and immutable. A change replaces the pointer in its portal, so that copies of the portal
-// keep the old state.
+// cursor is an open SQL cursor, and immutable. A change replaces the pointer in its portal, so that copies of the
+// portal still have the old state.
 type cursor struct {
 	noScroll bool
-	// hold is set for WITH HOLD: the remaining rows are stored before the COMMIT (storing.go).
+	// hold is set for a cursor WITH HOLD, whose remaining rows are stored before the COMMIT (storing.go).
 	hold    bool
 	cs      *clientStatement // the cursor's query
 	values  []byte           // the Bind's format codes and values of parameters
 	formats []byte           // the result formats, two bytes each; nil: text
-	// writesAtDeclare is the transaction's count of writes at the DECLARE. Later writes are invisible to the cursor.
+	// writesAtDeclare is the transaction's count of writes at the cursor's DECLARE. Later writes are invisible to the
+	// cursor.
 	writesAtDeclare uint64
 	wasFetched      bool   // a FETCH or MOVE has run
 	seq             uint64 // portal.seq of the first Bind, if the cursor was bound again
 }
 
-// cursorFetch is one FETCH or MOVE of at most limit rows; 0: all. If into is not nil, the rows are stored there and the
-// client gets none. It is part of the log: a replay stores the rows again.
+// cursorFetch is one FETCH or MOVE of at most limit rows (0: all). If into is not nil, the rows are stored there and
+// the client gets none. It is part of the log: a replay stores the rows again.
 type cursorFetch struct {
 	move  bool
 	limit uint32
 	into  *stored.Cursor
 }
 
-// isCursorStatement reports whether Sluice carries out a statement as one about cursors; st may be nil. CLOSE ALL
-// counts only while a portal or stored cursor is open; otherwise local.go answers it. In a failed block the server
+// isCursorStatement reports whether Sluice carries out a statement as one about cursors. st may be nil. CLOSE ALL
+// counts only while a portal or stored cursor is open. Otherwise local.go answers it. In a failed block the server
 // refuses CLOSE ALL.
 func (s *session) isCursorStatement(st *rewrite.Statement) bool {
 	switch {
@@ -79,12 +80,12 @@ func (s *session) runCursorQuery(plan *rewrite.Plan, st *rewrite.Statement) erro
 }
 
 // runCursorStatement runs one statement about cursors from a simple Query. An error is for the client. After nil,
-// t.skip may be set.
+// t.skip may be set: the client then has an error from the server.
 func (s *session) runCursorStatement(st *rewrite.Statement) error {
 	c := st.Cursor
 	switch {
-	// As in PostgreSQL, a failed block is reported first, then an error of the query, then a DECLARE outside a block. The
-	// server reports a duplicate name at the Bind.
+	// As in PostgreSQL, a failed block is reported first, then an error of the cursor's query, then a DECLARE outside a
+	// block. The server reports a duplicate name at the Bind.
 	case s.txStatus() == 'E':
 		return errAborted
 	case c == nil:
@@ -103,7 +104,8 @@ func (s *session) runCursorStatement(st *rewrite.Statement) error {
 	return s.declareCursor(c, &cs, noParameters, true)
 }
 
-// failDeclare returns the error why of a DECLARE, unless the server refuses its query, which PostgreSQL reports first.
+// failDeclare returns why, the error of a DECLARE, unless the server refuses the cursor's query, which PostgreSQL
+// reports first.
 func (s *session) failDeclare(cs *clientStatement, why *wire.Error) error {
 	if err := s.admitPlan(cs.tmpl.plan); err != nil {
 		return err
@@ -117,12 +119,12 @@ func (s *session) failDeclare(cs *clientStatement, why *wire.Error) error {
 	return why
 }
 
-// noParameters is the part of a Bind between its names and its result formats, without parameters.
+// noParameters is the part of a Bind between its names and its result formats if the statement has no parameters.
 var noParameters = []byte{0, 0, 0, 0}
 
-// declareCursor opens a cursor in a block, or one WITH HOLD outside. cs is the statement of its query, values is as in
-// cursor, and simple means a simple Query. An error is for the client; with t.skip set the client has the server's.
-// Only Sluice has the names of stored cursors, so it reports a duplicate itself, after all other errors.
+// declareCursor opens a cursor in a block, or one WITH HOLD outside. cs is the statement of its query, values is the
+// Bind's parameters, and simple means a simple Query. An error is for the client. With t.skip set the client has the
+// server's. Only Sluice has the names of stored cursors, so it reports a duplicate itself, after all other errors.
 func (s *session) declareCursor(c *rewrite.CursorStatement, cs *clientStatement, values []byte, simple bool) error {
 	switch {
 	case s.stored[c.Name] != nil:
@@ -146,13 +148,14 @@ func (s *session) declareCursor(c *rewrite.CursorStatement, cs *clientStatement,
 var frameDeclared = wire.AppendCommandComplete(nil, "DECLARE CURSOR")
 
 // bindCursor binds a cursor's portal. The client gets no BindComplete. bindOnBackend does the rest as for a client's
-// Bind: gate, backend, preparing, logging. It also finds out that the query may write.
+// Bind: gate, backend, preparing, logging. It also finds out whether the query may write.
 func (s *session) bindCursor(name string, c *cursor) error {
 	rest := binary.BigEndian.AppendUint16(slices.Clone(c.values), uint16(len(c.formats)/2))
 	return s.bindOnBackend(&pendingBind{cs: c.cs, portal: []byte(name), rest: append(rest, c.formats...), whole: true, cursor: c})
 }
 
-// cursorQueryTemplate returns the template of a cursor's query. It refuses a query that needs more than one portal.
+// cursorQueryTemplate returns the statement template of a cursor's query. It refuses a query that needs more than one
+// portal.
 func (s *session) cursorQueryTemplate(c *rewrite.CursorStatement, oids []byte) (*statementTemplate, error) {
 	tmpl, err := s.templateFor([]byte(c.Query), oids)
 	if err == nil {
@@ -203,8 +206,9 @@ func (s *session) failUnsupportedFetch(c *rewrite.CursorStatement, p portal) err
 	return errFetchElsewhere
 }
 
-// runCursorCommand runs FETCH, MOVE or CLOSE. With describe set, the rows' description is sent too; formats is as in
-// cursor. An error is for the client. After nil the frames are on their way, or t.skip is set.
+// runCursorCommand runs FETCH, MOVE or CLOSE of a cursor. With describe set, the client also gets the rows'
+// description. formats are the result formats. An error is for the client. After nil the frames are on their way, or
+// t.skip is set.
 func (s *session) runCursorCommand(c *rewrite.CursorStatement, formats []byte, describe bool) error {
 	if s.stored[c.Name] != nil {
 		return s.runStoredCursor(c, formats, describe)
@@ -214,7 +218,7 @@ func (s *session) runCursorCommand(c *rewrite.CursorStatement, formats []byte, d
 		return err
 	}
 	// No round trip is needed. A cursor open here is open at the server, unless a pending reply is an error. Then the
-	// server skips these frames too.
+	// server skips the frames of this FETCH, MOVE or CLOSE too.
 	switch c.Verb {
 	case rewrite.CloseCursor:
 		if err := s.closeCursor(c.Name); err != nil {
@@ -240,7 +244,7 @@ func (s *session) runCursorCommand(c *rewrite.CursorStatement, formats []byte, d
 		p.cursor = &ran
 		s.updatePortal([]byte(c.Name), p)
 	}
-	// The rest is as for the Execute of a portal (execute), with its rows counted.
+	// FETCH and MOVE are sent as an Execute of the cursor's portal, and their rows are counted.
 	frame := wire.AppendHeader(nil, wire.Execute, len(c.Name)+5)
 	frame = append(append(frame, c.Name...), 0)
 	frame = binary.BigEndian.AppendUint32(frame, c.Rows)
@@ -255,8 +259,8 @@ func (s *session) runCursorCommand(c *rewrite.CursorStatement, formats []byte, d
 	return nil
 }
 
-// markFetchReply marks a pending reply as the answer to FETCH or MOVE; nil for any other Execute. Rows that the client
-// does not get are read one by one.
+// markFetchReply marks a pending reply as the answer to run, a FETCH or MOVE. run is nil for any other Execute. Rows
+// that the client does not get are read one by one.
 func (s *session) markFetchReply(o *pendingReply, run *cursorFetch) {
 	if run == nil {
 		return
@@ -265,7 +269,8 @@ func (s *session) markFetchReply(o *pendingReply, run *cursorFetch) {
 	s.t.inspectsFrames = s.t.inspectsFrames || run.move || run.into != nil
 }
 
-// describeCursor has the server describe a cursor's portal to the client. The session must have its backend.
+// describeCursor asks the server to describe a cursor's portal. The client gets the answer. The session must have its
+// backend.
 func (s *session) describeCursor(name string, p portal) {
 	frame := wire.AppendDescribeOrClose(nil, wire.Describe, 'P', name)
 	s.logFrame(wire.Describe, logEntry{plan: p.plan}, frame[wire.HeaderLen:])
@@ -275,7 +280,7 @@ func (s *session) describeCursor(name string, p portal) {
 
 // setCursorFormats changes the result formats of an open cursor, which was bound for text. It binds the portal again,
 // if no row was read and the transaction has written nothing since. Otherwise the error is errCursorFormats. An error
-// is for the client; with t.skip set the client has the server's.
+// is for the client. With t.skip set the client has the server's.
 func (s *session) setCursorFormats(name string, formats []byte) error {
 	p := s.portals[name]
 	switch c := p.cursor; {
@@ -292,8 +297,8 @@ func (s *session) setCursorFormats(name string, formats []byte) error {
 	return s.bindCursor(name, &again)
 }
 
-// closeCursor closes a cursor's portal. The client gets no CloseComplete. A return to a savepoint would open an older
-// cursor again, so the portal is noted first.
+// closeCursor closes a cursor's portal. The client gets no CloseComplete. The closing is recorded first, since a return
+// to a savepoint would open the cursor again.
 func (s *session) closeCursor(name string) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
@@ -307,8 +312,8 @@ func (s *session) closeCursor(name string) error {
 	return nil
 }
 
-// closeAllCursors runs CLOSE ALL while a portal or stored cursor is open. It is refused if the client itself has bound
-// portals, which it would close too.
+// closeAllCursors runs CLOSE ALL while a portal or stored cursor is open. If the client itself has bound portals, it
+// refuses CLOSE ALL, which would close them too.
 func (s *session) closeAllCursors() error {
 	for _, p := range s.portals {
 		if p.cursor == nil && !p.local {
@@ -336,7 +341,8 @@ type cursorReply struct {
 	run *cursorFetch
 }
 
-// handleFrame stores rows for a stored cursor, drops those of MOVE, and replaces the tag at the end.
+// handleFrame handles one frame of the answer: it stores rows for a stored cursor, drops those of MOVE, and replaces
+// the tag at the end.
 func (c cursorReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
 	row := f.IsRow()
 	switch {
@@ -352,7 +358,7 @@ func (c cursorReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (f
 	return swallow, nil
 }
 
-// completeFetch completes FETCH or MOVE at the server's last frame: the client gets the count of rows. More rows than
+// completeFetch completes FETCH or MOVE at the server's last frame. The client gets the count of rows. More rows than
 // the limit mean an error of the server, since the next FETCH would miss them.
 func (c cursorReply) completeFetch(s *session, o *pendingReply, typ byte, frame []byte) error {
 	run, rows := c.run, s.t.rows
@@ -367,7 +373,7 @@ func (c cursorReply) completeFetch(s *session, o *pendingReply, typ byte, frame 
 	if s.t.owed.pop(); run.into != nil {
 		return nil
 	}
-	// The log compares the rewritten tag: of a MOVE the client sees only the number of rows.
+	// The log compares the rewritten tag. From a MOVE the client gets only the number of rows.
 	verb := "FETCH "
 	if run.move {
 		verb = "MOVE "

@@ -16,18 +16,18 @@ import (
 // server checks the query at the Parse, and parameters at the Bind. The Execute binds the query again, under the
 // cursor's name. So the snapshot is that of the Execute, and a DECLARE that is only bound opens no cursor.
 //
-// Sluice runs portals of FETCH, MOVE and CLOSE itself (executeLocalPortal). DECLARE does not say in which format rows
-// will be wanted, so that a cursor is first bound for text. The Bind of the first FETCH says it, and the cursor is
-// bound again (bindFetch). The errors are at the end of the file.
+// Sluice runs portals of FETCH, MOVE and CLOSE itself (executeLocalPortal). DECLARE does not say in which format the
+// client wants the rows, so that a cursor is first bound for text. The Bind of the first FETCH says the format, and the
+// cursor is bound again (bindFetch). The errors are at the end of the file.
 
-// boundDeclare is a bound DECLARE, which its Execute carries out.
+// boundDeclare is a DECLARE that the client has bound to a portal. The portal's Execute carries it out.
 type boundDeclare struct {
 	cursor *rewrite.CursorStatement
 	cs     clientStatement // a copy from the time of the Bind
 	values []byte          // as in cursor
 }
 
-// checkParse checks whether a text may be prepared under a name. For a DECLARE it returns the template of the cursor's
+// checkParse checks whether a query may be prepared under a name. For a DECLARE it returns the template of the cursor's
 // query, and the cursor. An error is for the client, and leaves the name unused.
 func (s *session) checkParse(name []byte, tmpl *statementTemplate, oids []byte) (*statementTemplate, *rewrite.CursorStatement, error) {
 	if err := s.checkStatementName(name); err != nil {
@@ -47,8 +47,8 @@ func (s *session) checkParse(name []byte, tmpl *statementTemplate, oids []byte) 
 	return tmpl, c, err
 }
 
-// recordDeclare records that the statement name, prepared from sql, is a DECLARE; c is nil for other statements. A
-// comment before the query that opts out of replay counts too.
+// recordDeclare records that the statement name, prepared from sql, is a DECLARE. c is nil for other statements. A
+// comment before the cursor's query that opts out of replay counts too.
 func (s *session) recordDeclare(name []byte, c *rewrite.CursorStatement, sql []byte) {
 	if c != nil {
 		cs := s.findStatement(name)
@@ -56,7 +56,7 @@ func (s *session) recordDeclare(name []byte, c *rewrite.CursorStatement, sql []b
 	}
 }
 
-// optsOutOfReplay reports whether a comment in the text opts out of replay.
+// optsOutOfReplay reports whether a comment in the statement opts out of replay.
 func (cs *clientStatement) optsOutOfReplay() bool { return cs.tmpl.optsOut || cs.optsOut }
 
 // declaredCursor returns the cursor of a DECLARE that Sluice carries out, or nil.
@@ -67,7 +67,7 @@ func declaredCursor(plan *rewrite.Plan) *rewrite.CursorStatement {
 	return nil
 }
 
-// saveDeclare saves the whole Bind of a DECLARE; nil for other statements.
+// saveDeclare returns a copy of the whole Bind of a DECLARE. It returns nil for other statements.
 func (b *pendingBind) saveDeclare() *boundDeclare {
 	if b.cs.declares == nil {
 		return nil
@@ -80,7 +80,7 @@ func (b *pendingBind) saveDeclare() *boundDeclare {
 	return d
 }
 
-// executeDeclare runs the Execute of a DECLARE. An error is for the client; after nil the frame is answered or skipped.
+// executeDeclare runs the Execute of a DECLARE. An error is for the client. After nil the frame is answered or skipped.
 // The client may have closed or replaced the prepared statement since the Bind, so that the copy in p.declares is used.
 func (s *session) executeDeclare(name []byte, p portal) error {
 	switch {
@@ -102,8 +102,8 @@ func (s *session) executeDeclare(name []byte, p portal) error {
 	return nil
 }
 
-// executeCursor runs the Execute of FETCH, MOVE, CLOSE or CLOSE ALL with a row limit; 0: none. A FETCH with a limit is
-// refused. PostgreSQL would move the cursor by the whole FETCH, and hold the other rows for the next Execute.
+// executeCursor runs the Execute of FETCH, MOVE, CLOSE or CLOSE ALL with a row limit (0: none). A FETCH with a limit is
+// refused. PostgreSQL would move the cursor by the whole FETCH, and return the other rows at the next Execute.
 func (s *session) executeCursor(st *rewrite.Statement, formats []byte, limit uint32) error {
 	c := st.Cursor
 	switch {
@@ -121,7 +121,7 @@ func (s *session) executeCursor(st *rewrite.Statement, formats []byte, limit uin
 }
 
 // bindFetch records the result formats in a Bind of FETCH, and changes the cursor to them. The client may describe the
-// portal before its Execute. rest is the Bind after its names. An error is for the client; with t.skip set the client
+// portal before its Execute. rest is the Bind after its names. An error is for the client. With t.skip set the client
 // has the server's.
 func (s *session) bindFetch(p *portal, rest []byte) error {
 	c := p.plan.SingleStatement().Cursor
@@ -139,7 +139,7 @@ func (s *session) bindFetch(p *portal, rest []byte) error {
 }
 
 // describeLocally describes a statement or portal that Sluice answers, with result formats. Sluice describes the rows
-// of a stored cursor, the server the rows of another. FETCH from an unknown cursor returns no rows, as in PostgreSQL,
+// of a stored cursor, the server the rows of any other. FETCH from an unknown cursor returns no rows, as in PostgreSQL,
 // where only its Execute fails.
 func (s *session) describeLocally(plan *rewrite.Plan, formats []byte) error {
 	c := plan.SingleStatement().Cursor
@@ -158,13 +158,14 @@ func (s *session) describeLocally(plan *rewrite.Plan, formats []byte) error {
 
 // describeDeclare describes a prepared DECLARE, which has the query's parameters and returns no rows. The server
 // describes the query to Sluice alone. As the client sees no columns, they may change later
-// (clientStatement.cachedDescription).
+// (clientStatement.described).
 func (s *session) describeDeclare(cs *clientStatement) error {
 	cs.tmpl = cs.tmpl.currentForm()
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	// A replay because of earlier frames of the group does not repeat Sluice's own Describe. Send it again then.
+	// A replay because of earlier frames of the Sync group does not repeat Sluice's own Describe. So the loop sends it
+	// again.
 	for attempts := -1; attempts != s.tx.attempts.Count(); {
 		attempts = s.tx.attempts.Count()
 		st, err := s.prepareForClient(cs)
@@ -183,8 +184,8 @@ func (s *session) describeDeclare(cs *clientStatement) error {
 	return s.queueReply(bytes.Clone(params), wire.FrameNoData)
 }
 
-// replaceError adds a hint to the error 0A000 of a limited Execute, until the cluster has first suspended a portal.
-// From then on the error is the query's own.
+// replaceError adds a hint to the error 0A000 of an Execute with a row limit, until the cluster has first suspended a
+// portal. From then on the error comes from the query itself.
 func (c cursorReply) replaceError(s *session, o *pendingReply, payload []byte) *answer.ErrorHandling {
 	if o.plan == nil || c.run.limit == 0 || s.srv.suspends.Load() || string(retry.ErrorField(payload, 'C')) != "0A000" {
 		return nil
@@ -220,8 +221,8 @@ var (
 		Hint: "Name fewer columns."}
 )
 
-// errUnknownCursor returns PostgreSQL's error of an unknown cursor. The cursor may have ended with a committed part of
-// the transaction, of which DETAIL then speaks.
+// errUnknownCursor returns PostgreSQL's error for an unknown cursor. The cursor may have ended with a committed part of
+// the transaction. DETAIL then says so.
 func (s *session) errUnknownCursor(name string) *wire.Error {
 	e := &wire.Error{Code: "34000", Message: fmt.Sprintf("cursor \"%s\" does not exist", name)}
 	if s.hasCommittedStatements() {
@@ -238,7 +239,7 @@ func errNotDeclaredCursor(name string) *wire.Error {
 		Hint: "Execute and close it by the protocol."}
 }
 
-// errPortalDone is PostgreSQL's error of a portal that has already run.
+// errPortalDone returns PostgreSQL's error for the Execute of a portal that has already run.
 func errPortalDone(name []byte) *wire.Error {
 	return &wire.Error{Code: "55000", Message: fmt.Sprintf("portal \"%s\" cannot be run", name)}
 }

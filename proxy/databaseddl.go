@@ -10,26 +10,25 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// CREATE DATABASE and DROP DATABASE of a name that maps to a schema (schemaname.go). perform (local.go) calls
-// createOrDropDatabase.
+// This file runs CREATE DATABASE and DROP DATABASE of a name that maps to a schema (schemaname.go).
 
-// refuseDatabaseInScript refuses the statement in a multi-statement query, which is a transaction.
+// refuseDatabaseInScript refuses CREATE or DROP DATABASE in a multi-statement query, which is a transaction.
 func refuseDatabaseInScript(_ *scriptPlanner, st *rewrite.Statement) scriptStep {
 	return scriptStep{err: errDatabaseInBlock(st)}
 }
 
-// errDatabaseInBlock is PostgreSQL's error for the statement inside a transaction.
+// errDatabaseInBlock returns PostgreSQL's error for CREATE or DROP DATABASE inside a transaction.
 func errDatabaseInBlock(st *rewrite.Statement) *wire.Error {
 	return &wire.Error{Code: "25001", Message: result.DatabaseTag(st) + " cannot run inside a transaction block"}
 }
 
-// errDatabaseInPipeline is PostgreSQL's error for the statement behind others in its pipeline.
+// errDatabaseInPipeline returns PostgreSQL's error for CREATE or DROP DATABASE after other statements of a pipeline.
 func errDatabaseInPipeline(st *rewrite.Statement) *wire.Error {
 	return &wire.Error{Code: "25001", Message: result.DatabaseTag(st) + " cannot be executed within a pipeline"}
 }
 
-// createOrDropDatabase creates or drops the schema of a statement. It returns the notices that precede the tag.
-// Afterwards the session is outside any transaction. An error is for the client, or ends the session.
+// createOrDropDatabase creates or drops the schema that a CREATE or DROP DATABASE names. It returns the notices that
+// precede the tag. Afterwards the session is outside any transaction. An error is for the client, or ends the session.
 func (s *session) createOrDropDatabase(st *rewrite.Statement) (notices [][]byte, err error) {
 	d := ddl.Database{DatabaseChange: st.Database, Server: stoppableServer{s}, Cascades: s.srv.cfg.Kind == Postgres, Current: s.inSchema,
 		Sessions: func() int { return s.srv.inSchema(st.Database.Schema) }}
@@ -54,7 +53,7 @@ func (s *session) createOrDropDatabase(st *rewrite.Statement) (notices [][]byte,
 	return d.Notices, s.settleOwnStatements(err, d.WithPartialResult)
 }
 
-// inSchema returns the number of sessions whose database name maps to the schema.
+// inSchema returns the number of sessions whose client's database name maps to the schema.
 func (srv *Server) inSchema(schema string) (n int) {
 	srv.eachSession(func(s *session) {
 		if s.inSchema == schema {
@@ -64,14 +63,15 @@ func (srv *Server) inSchema(schema string) (n int) {
 	return n
 }
 
-// Pauses between tries. The first are short, for the small tables of tests and tools.
+// Pauses between tries of a statement that meets a conflict. The first are short, for the small tables of tests and
+// tools.
 const (
 	jobPauseFirst = 20 * time.Millisecond
 	jobPauseMost  = time.Second
 )
 
-// stoppableServer implements ddl.DatabaseServer. Its errors are a server's refusal, a stop of the turn (stops),
-// errClientGone, and *lostError. The backend is idle after a refusal only.
+// stoppableServer implements ddl.DatabaseServer on the session's backend. Its errors are a server's refusal, a cancel
+// or timeout of the turn, errClientGone, and *lostError. The backend is idle after a refusal only.
 type stoppableServer struct{ s *session }
 
 func (d stoppableServer) RefusalFrom(err error) *wire.Error { return refusalFrom(err) }
@@ -108,7 +108,8 @@ func (d stoppableServer) Ask(sql string, row func(values []string)) error {
 	}
 }
 
-// wanted returns why the statement must stop, or nil.
+// wanted returns why the running statement must stop: a cancel, a timeout or a client that has left. It returns nil if
+// there is no reason.
 func (d stoppableServer) wanted() error {
 	if err := d.s.checkInterruption(); err != nil {
 		return err
@@ -119,7 +120,7 @@ func (d stoppableServer) wanted() error {
 	return nil
 }
 
-// refusalFrom returns err if it is a server's refusal, else nil.
+// refusalFrom returns err if it is an error that the server sent. Otherwise it returns nil.
 func refusalFrom(err error) *wire.Error {
 	told, ok := err.(*wire.Error)
 	if !ok || isInterruption(err) {

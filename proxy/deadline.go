@@ -7,18 +7,18 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/settings"
 )
 
-// This file has Sluice's own statement timeout, and the part of a turn that can be cancelled. Timeouts and cancels both
-// end a read from the backend; woken (cancel.go) finds the reason.
+// This file has Sluice's own statement timeout, and the part of a turn that can be cancelled. A timeout or a cancel
+// ends a read from the backend, and onReadDeadline (cancel.go) finds the reason.
 
 // beginCancellable begins the part of a turn that can be cancelled and timed out: the turn waits for a backend, or for
-// its answer. An odd tick shows that to the sweeper.
+// its answer. An odd tick shows that to the sweeper, which checks waiting sessions.
 func (s *session) beginCancellable() {
 	s.tick.Store(s.tick.Load() | 1)
 	s.startStatementTimeout()
 }
 
-// armStatementTimeout sets the backend's read deadline to the end of the statement timeout. If that is over already,
-// the error is for the client; the session has its backend all the same.
+// armStatementTimeout sets the backend's read deadline to the end of the statement timeout. If that is over already, it
+// returns an error for the client, and the session still has its backend.
 func (s *session) armStatementTimeout() error {
 	deadline := s.t.deadline
 	if deadline.IsZero() {
@@ -33,7 +33,7 @@ func (s *session) armStatementTimeout() error {
 }
 
 // armReadDeadline sets the backend's read deadline to the next event of the session: the statement timeout, the end of
-// hold_time, the grace of a cancel. Code that has set another deadline must call it afterwards.
+// hold_time, the end of CancelGrace. Code that has set another deadline must call it afterwards.
 func (s *session) armReadDeadline() { s.armReadDeadlineBy(time.Time{}) }
 
 // armReadDeadlineBy sets the backend's read deadline to the session's next event, or to at if that is earlier and not
@@ -44,8 +44,8 @@ func (s *session) armReadDeadlineBy(at time.Time) {
 	s.armReadDeadlineLocked(at)
 }
 
-// armReadDeadlineLocked implements armReadDeadlineBy. The caller holds mu, as a cancel does that sets the same
-// deadline. The session must have its backend.
+// armReadDeadlineLocked implements armReadDeadlineBy. The caller holds mu, since a cancel sets the same deadline under
+// mu. The session must have its backend.
 func (s *session) armReadDeadlineLocked(at time.Time) {
 	at = earlierDeadline(at, earlierDeadline(s.t.deadline, s.t.holdEnd))
 	if !s.cancel.requestedAt.IsZero() {
@@ -62,8 +62,8 @@ func earlierDeadline(a, b time.Time) time.Time {
 	return a
 }
 
-// endCancellable ends the part that beginCancellable began, once the turn has been answered. A new value of tick tells
-// the sweeper that the next wait is another one.
+// endCancellable ends the cancellable part of a turn, once the turn has been answered. A new value of tick shows the
+// sweeper, which checks waiting sessions, that the next wait is another one.
 func (s *session) endCancellable() {
 	if v := s.tick.Load(); v&1 == 1 {
 		s.tick.Store(v + 1)
@@ -93,8 +93,8 @@ func (s *session) startStatementTimeout() {
 	}
 }
 
-// serverTimeoutDeadline returns when a wait in Sluice exceeds the server's statement timeout, which counts only after
-// that wait. It returns zero if there is no timeout, or an unknown one.
+// serverTimeoutDeadline returns when a wait in Sluice has lasted as long as statement_timeout allows. The server would
+// count only from the end of that wait. It returns zero if there is no timeout, or an unknown one.
 func (s *session) serverTimeoutDeadline() time.Time {
 	value := s.settings.InForce.SQL["statement_timeout"]
 	if value == "" || s.srv.treat.ForName("statement_timeout") != settings.Carried {

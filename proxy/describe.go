@@ -11,14 +11,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// describe handles the Describe of a statement or portal. The server answers it, unless it has confirmed the cached
-// answer recently (Config.DescribeMemory). Sluice describes the statements that it answers itself. schema.go records
-// the server's descriptions.
+// A Describe asks for the parameters and columns of a statement or portal. The server answers it, unless it has
+// confirmed the cached answer recently (Config.DescribeMemory). Sluice describes the statements that it answers itself.
+// schema.go records the server's descriptions.
 //
 // Drivers decode rows by the description. So a cached answer must equal the server's current one. An execution whose
 // columns would differ is refused, as in PostgreSQL.
 
-// handleDescribe answers a Describe frame. An error is for the client.
+// handleDescribe answers a client's Describe frame. An error is for the client.
 func (s *session) handleDescribe(frame []byte) error {
 	what, name, err := parseTarget(frame, "DESCRIBE")
 	if err != nil {
@@ -65,8 +65,8 @@ func (s *session) handleDescribe(frame []byte) error {
 	return s.describeStatement(cs)
 }
 
-// describePortal describes a portal. A portal that Sluice has not recorded may exist on the server, as that of a cursor
-// in SQL: the server is asked.
+// describePortal describes a portal. A portal that Sluice has not recorded, such as that of a cursor in SQL, may exist
+// on the server, which is then asked.
 func (s *session) describePortal(name, frame []byte) error {
 	p := s.findPortal(name)
 	switch {
@@ -96,9 +96,9 @@ func (s *session) describePortal(name, frame []byte) error {
 	return nil
 }
 
-// describeInFailedBlock answers as PostgreSQL does: only statements without rows can be described in a failed block.
-// Nothing can be prepared there. Without the statement on the server, the cached description decides, or else the kind
-// of the text.
+// describeInFailedBlock describes a statement in a failed block. As in PostgreSQL, only statements without rows can be
+// described there, and none can be prepared. Without the statement on the server, the cached description decides, or
+// else the kind of the query.
 func (s *session) describeInFailedBlock(cs *clientStatement) error {
 	if d := cs.tmpl.desc.Load(); d != nil && bytes.HasSuffix(d.frames, wire.FrameNoData) {
 		return s.queueReply(d.frames)
@@ -119,8 +119,8 @@ func (s *session) describeInFailedBlock(cs *clientStatement) error {
 	return s.describeOnBackend(cs, s.b.prepared.find(cs.tmpl)) // the server has the statement
 }
 
-// paramsFrameIfRowless returns the ParameterDescription of a text that certainly returns no rows, if the client has
-// declared each parameter's type. For any other text it returns nil.
+// paramsFrameIfRowless returns the ParameterDescription of a statement that certainly returns no rows, if the client
+// has declared each parameter's type. For any other statement it returns nil.
 func paramsFrameIfRowless(tmpl *statementTemplate) []byte {
 	n, ok := rewrite.ReturnsNoRows([]byte(tmpl.sql))
 	oids := tmpl.oids[min(2, len(tmpl.oids)):]
@@ -145,9 +145,9 @@ func declaredParamsFrame(tmpl *statementTemplate) []byte {
 	return append(b, tmpl.oids[2:]...)
 }
 
-// describeStatement describes a statement of the server. It asks the server, unless that has confirmed the cached
-// description recently: another client of the cluster may have changed the schema. From then on the statement must
-// match the answer (clientStatement.cachedDescription).
+// describeStatement describes a client's statement that the server runs. It asks the server, unless the server has
+// confirmed the cached description recently, since another client may have changed the schema. From then on the
+// statement must match the answer (clientStatement.described).
 func (s *session) describeStatement(cs *clientStatement) error {
 	if d := s.cachedDescription(cs.tmpl); d != nil && cs.epoch == d.epoch && cs.tmpl.parsing == s.parsingKey() && s.srv.isRecentlyConfirmed(d) {
 		s.srv.metrics.CountLocalAnswer(metrics.LocalDescribe)
@@ -186,8 +186,8 @@ func (s *session) describeStatement(cs *clientStatement) error {
 	return s.describeOnBackend(cs, st)
 }
 
-// describeOnBackend sends the server a Describe of st, which is the client's statement cs on that backend. The client
-// and cacheDescription get the answer.
+// describeOnBackend sends the server a Describe of st, which is the client's statement cs on that backend. The answer
+// goes to the client and into the cache of descriptions.
 func (s *session) describeOnBackend(cs *clientStatement, st *serverStatement) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
@@ -210,7 +210,7 @@ func (s *session) describeOnBackend(cs *clientStatement, st *serverStatement) er
 }
 
 // waitingParse is a Parse whose ParseComplete waits for the Describe after it. Drivers prepare by both frames, and drop
-// the name if Describe fails. Then the client gets one error for both, and the name has its earlier statement, prev,
+// the name if Describe fails. Then the client gets one error for both, and the name means its earlier statement, prev,
 // again.
 type waitingParse struct {
 	waits bool
@@ -218,8 +218,9 @@ type waitingParse struct {
 	prev  *clientStatement
 }
 
-// parseDescribeReply is the answer to a Describe that follows a waiting Parse. The ParameterDescription waits too, so
-// that the client gets three frames or none. One too long for a buffer does not wait.
+// parseDescribeReply handles the answer to a Describe that follows a Parse whose ParseComplete waits. The
+// ParameterDescription waits too, so that the client gets three frames or none. One too long for a buffer does not
+// wait.
 type parseDescribeReply struct{ defaultHandler }
 
 func (parseDescribeReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
@@ -255,7 +256,7 @@ func (s *session) isDescribeNext(name []byte) bool {
 	return err == nil && what == 'S' && bytes.Equal(of, name)
 }
 
-// releaseParseComplete sends a waiting ParseComplete. The description follows.
+// releaseParseComplete sends the client a ParseComplete that has waited for a Describe. The description follows.
 func (s *session) releaseParseComplete() error {
 	if !s.t.parsed.waits {
 		return nil
@@ -267,8 +268,8 @@ func (s *session) releaseParseComplete() error {
 	return err
 }
 
-// undoWaitingParse undoes a Parse whose Describe failed: the name has its earlier statement again. The client gets one
-// error for both frames.
+// undoWaitingParse undoes a Parse whose Describe failed. The name means its earlier statement again. The client gets
+// one error for both frames.
 func (s *session) undoWaitingParse() {
 	if s.t.parsed.waits {
 		s.setStatement(s.t.parsed.name, s.t.parsed.prev)

@@ -17,39 +17,40 @@ import (
 )
 
 // This file verifies parts of a transaction that ROLLBACK TO has discarded (retry.savepoints strict). The client may
-// remember rows that it read there. So they must hold in the snapshot of the transaction that commits, but the part's
-// writes must not be made. saveDiscardedPart saves a log of the part and of everything before it, until the transaction
-// ends. Each replay runs that log on a second backend, the witness, compares the answers, and rolls back
-// (verifyDiscardedParts). The answers then held both before and after the snapshot of the transaction.
+// remember rows that it read there. So they must be the same in the snapshot of the transaction that commits, but the
+// part's writes must not be made. saveDiscardedPart saves a log of the part and of everything before it, until the
+// transaction ends. Each replay runs that log on a second backend, the witness, compares the answers, and rolls back
+// (verifyDiscardedParts). The answers were then the same both before and after the transaction's snapshot.
 
 // A replay of a transaction with discarded parts has these steps:
 //
-//	reborrowBackend    acquires the session's backend, idle, with the session's settings
-//	borrowVerifyBackend  acquires the witness, likewise
-//	rerunSettledTurns   sends the remaining log to the session's backend, and compares
-//	forceSnapshot   makes that backend take its snapshot even if that log was empty
-//	verifyDiscardedParts       sends each part to the witness, from its BEGIN on; the client gets no answers,
-//	               and the session's state is restored
-//	returnVerifyBackend  returns the witness, whatever the outcome
+//	reborrowBackend       acquires the session's backend, idle, with the session's settings
+//	borrowVerifyBackend   acquires a second backend, the witness, likewise
+//	rerunSettledTurns     sends the remaining log to the session's backend, and compares
+//	forceSnapshot         makes that backend take its snapshot even if that log was empty
+//	verifyDiscardedParts  sends each part to the witness, from its BEGIN on; the client gets no answers,
+//	                      and the session's state is restored
+//	returnVerifyBackend   returns the witness, whatever the outcome
 //
-// Meanwhile the session's log, course and backend are those of the part (verifyPart), so that sending and comparing
+// Meanwhile the session's log, progress and backend are those of the part (verifyPart), so that sending and comparing
 // need no second version. As in any replay of settled turns, the client's settings and names stay unchanged.
 
-// verifyBackendWait bounds the wait for a witness while the session holds its own backend. Other sessions may hold one
+// verifyBackendWait bounds the wait for a second backend while the session holds its own. Other sessions may hold one
 // each and wait too. Then the session returns its backend, and begins again.
 const verifyBackendWait = time.Second
 
-// verifyTimeLimit bounds the run of the parts. On a server with row locks they could wait for the transaction, which
-// waits for them.
+// verifyTimeLimit bounds the verification of a transaction's discarded parts on a second backend. On a server with row
+// locks the parts could wait for the transaction, which waits for them.
 const verifyTimeLimit = 20 * time.Second
 
-// saveDiscardedPart saves the part after the i-th savepoint, which is about to be discarded, unless its answers say
-// nothing about data. It reports false if there is no room.
+// saveDiscardedPart saves the log of the part after the i-th savepoint, which is about to be discarded, unless its
+// answers say nothing about data. It reports false if there is no room.
 func (s *session) saveDiscardedPart(i int) bool {
 	l := s.tx.log
 	from := l.TurnsKeptByRollback(i)
 	blind := func(turn int) bool { return turn >= from && !s.turnObservesData(turn) }
-	// Turns at the end that say nothing about data are not verified, for example a failed INSERT (23505).
+	// Turns at the end of the discarded part that say nothing about data are not verified, for example a failed INSERT
+	// (23505).
 	last := l.TurnCount()
 	for last > from && blind(last-1) {
 		last--
@@ -68,7 +69,7 @@ func (s *session) saveDiscardedPart(i int) bool {
 	return ok
 }
 
-// turnObservesData reports whether the answer to a settled turn says anything about data.
+// turnObservesData reports whether the answer to a turn in the log says anything about data.
 func (s *session) turnObservesData(turn int) bool {
 	frames, bound := s.tx.log.TurnFrames(turn), map[string]bool{}
 	for i := range frames {
@@ -95,8 +96,8 @@ func (s *session) turnObservesData(turn int) bool {
 	return false
 }
 
-// isUnparsedFrame reports whether Sluice's parser could not parse the text of a Query or Bind. Texts of which it has
-// scanned the words only are not foreign: a newer server may support them.
+// isUnparsedFrame reports whether Sluice's parser could not parse the text of a Query or Bind. A text of which it has
+// scanned only the words does not count, since a newer server may support it.
 func isUnparsedFrame(f *retry.LoggedFrame[logEntry]) bool {
 	plan := f.Note.plan
 	if f.Note.tmpl != nil {
@@ -105,7 +106,7 @@ func isUnparsedFrame(f *retry.LoggedFrame[logEntry]) bool {
 	return plan != nil && plan.Kind == rewrite.Unknown
 }
 
-// closeDiscardedParts closes the logs of the discarded parts. Every end of a transaction calls it.
+// closeDiscardedParts closes the logs of the transaction's discarded parts. Every end of a transaction calls it.
 func (sp *savepointState) closeDiscardedParts() {
 	for _, part := range sp.parts {
 		part.Close()
@@ -113,13 +114,13 @@ func (sp *savepointState) closeDiscardedParts() {
 	sp.parts = nil
 }
 
-// borrowVerifyBackend acquires a second backend before the attempt begins. If again is false there is no attempt, for
-// the reason in t.refusal. If all backends are lent, the session returns its own for a moment. Otherwise several
-// sessions could each hold one backend and wait forever for a second.
+// borrowVerifyBackend acquires a second backend, to verify discarded parts, before the replay's attempt begins. If
+// again is false there is no attempt, for the reason in t.refusal. If all backends are lent, the session returns its
+// own for a moment. Otherwise several sessions could each hold one backend and wait forever for a second.
 func (s *session) borrowVerifyBackend() (again bool, err error) {
 	t := s.t
 	for end := time.Now().Add(s.srv.replays.cfg.Policy.MaxElapsed); ; {
-		// Exhausted means here that all backends are lent.
+		// The refusal retry.Exhausted means here that all backends are lent.
 		own := s.swapBackend(nil)
 		again, err = s.reborrowWith(s.acquireVerifyConn)
 		s.witness = s.swapBackend(own)
@@ -140,8 +141,8 @@ func (s *session) borrowVerifyBackend() (again bool, err error) {
 	}
 }
 
-// pauseWithoutBackend pauses after a backend was returned, so that another session gets it. The error is the reason to
-// stop the turn. The pause does not count for the replay's policy.
+// pauseWithoutBackend pauses after the session has returned its backend, so that another session gets it. The error is
+// the reason to stop the turn. The pause does not count for the replay's policy.
 func (s *session) pauseWithoutBackend(d time.Duration) error {
 	ctx, over := s.waitContext(time.Now().Add(d), lookEvery)
 	defer over()
@@ -152,8 +153,8 @@ func (s *session) pauseWithoutBackend(d time.Duration) error {
 	return nil
 }
 
-// acquireVerifyConn acquires a witness within verifyBackendWait. The error is errWaitedEnough, or the reason to stop
-// the turn.
+// acquireVerifyConn acquires a second backend, to verify discarded parts, within verifyBackendWait. The error is
+// errWaitedEnough, or the reason to stop the turn.
 func (s *session) acquireVerifyConn() (*reservoir.Conn, error) {
 	for {
 		ctx, over := s.waitContext(time.Now().Add(verifyBackendWait), lookEvery)
@@ -175,7 +176,7 @@ func (s *session) acquireVerifyConn() (*reservoir.Conn, error) {
 }
 
 // swapBackend changes the session's backend to b, which may be nil, and returns the earlier one. Cancels and deadlines
-// then apply to b. The caller must bring the earlier one back: no other reference to it exists.
+// then apply to b. The caller must bring the earlier backend back: no other reference to it exists.
 func (s *session) swapBackend(b *backend) (was *backend) {
 	was = s.b
 	s.mu.Lock()
@@ -187,8 +188,8 @@ func (s *session) swapBackend(b *backend) (was *backend) {
 	return was
 }
 
-// returnVerifyBackend returns the witness, if there is one. It discards a witness in a transaction, which a session's
-// end within a part leaves.
+// returnVerifyBackend returns the second backend of a replay, the witness, if there is one. It discards a witness in a
+// transaction, which remains if the session ends within a discarded part.
 func (s *session) returnVerifyBackend() {
 	if s.witness == nil {
 		return
@@ -203,7 +204,7 @@ func (s *session) returnVerifyBackend() {
 	s.swapBackend(own)
 }
 
-// verifyDiscardedParts runs the discarded parts on the witness, after all settled turns of the transaction were
+// verifyDiscardedParts runs the discarded parts on the second backend, after all settled turns of the transaction were
 // replayed. A cancel before it ends the attempt. If a part's answers differ, the attempt fails.
 func (s *session) verifyDiscardedParts() error {
 	t := s.t
@@ -224,7 +225,7 @@ func (s *session) verifyDiscardedParts() error {
 	s.tx.whole = s.tx.log
 	own := s.swapBackend(s.witness)
 	s.witness = nil
-	// The bound matters only on servers with row locks. The client's own timeout counts too.
+	// The time limit matters only on servers with row locks. The client's own timeout counts too.
 	t.deadline = earlierDeadline(deadline, time.Now().Add(verifyTimeLimit))
 	s.armReadDeadline()
 	var err error
@@ -239,7 +240,7 @@ func (s *session) verifyDiscardedParts() error {
 		s.dropBackend(reservoir.Unclean)
 		return err
 	}
-	// The attempt of the parts is over. The transaction's attempt continues, or fails for the same reason.
+	// The attempt of the discarded parts is over. The transaction's attempt continues, or fails for the same reason.
 	s.witness = s.swapBackend(own)
 	s.tx.log, s.tx.whole = s.tx.whole, nil
 	ended := t.replayAttempt
@@ -270,9 +271,9 @@ func (s *session) forceSnapshot() error {
 	return s.closeWriter()
 }
 
-// verifyPart runs one part, whose log is the session's, and rolls it back. After nil the witness is idle, or the
-// attempt has failed, as it does if the witness is lost. After a schema conflict the same witness runs the part again:
-// it has the new catalog now, and another idle backend may not.
+// verifyPart replays one discarded part, whose log the session now has, and rolls it back. After nil the second backend
+// is idle, or the attempt has failed, as after a loss of that backend. After a schema conflict the same backend runs
+// the part again: it has the new catalog now, and another idle backend may not.
 func (s *session) verifyPart() error {
 	for {
 		if err := s.tryVerifyPart(); err != nil || s.t.isAbandoned() {
@@ -293,7 +294,7 @@ func (s *session) verifyPart() error {
 	return nil
 }
 
-// tryVerifyPart runs one part once.
+// tryVerifyPart replays one discarded part once, on the second backend.
 func (s *session) tryVerifyPart() error {
 	t := s.t
 	s.tx.log.BeginReplay()
@@ -322,7 +323,7 @@ func (s *session) tryVerifyPart() error {
 		diff := s.tx.log.Difference()
 		t.discardedDiff = &discardedDiff{diff: diff, drew: s.mayRegenerateValues(diff)}
 	}
-	// A part ends like a failed attempt: the remaining answers are read, then ROLLBACK.
+	// A discarded part ends like a failed attempt: the remaining answers are read, then ROLLBACK.
 	phase, refusal := t.phase, t.refusal
 	t.phase = phaseAborting
 	if err := s.abortAttempt(); err != nil || t.isAbandoned() {
@@ -339,7 +340,8 @@ func (s *session) tryVerifyPart() error {
 	return nil
 }
 
-// discardedDiff describes how a discarded part's answers differ from the first ones; see mayRegenerateValues.
+// discardedDiff describes how the answers of a discarded part differ in a replay from the first ones. drew is
+// mayRegenerateValues's result.
 type discardedDiff struct {
 	diff retry.ReplayDifference
 	drew bool

@@ -12,11 +12,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file decides who answers each statement of a multi-statement query (strung.go). Earlier statements of the query
-// decide for later ones; for resets, later ones decide too.
+// This file decides for each statement of a multi-statement query whether Sluice or the server answers (strung.go).
+// Earlier statements of the query decide for later ones. For resets, later ones decide too.
 
-// planScript returns which statements of a multi-statement query Sluice answers, by the session's state before each;
-// nil if the server answers all. divide changes nothing: effects come with the answers (scriptReply).
+// planScript returns which statements of a multi-statement query Sluice answers, by the session's state before each. It
+// returns nil if the server answers all. It changes nothing: effects come with the answers (scriptReply).
 func (s *session) planScript(plan *rewrite.Plan, sql []byte) *scriptPlan {
 	d := scriptPlanner{s: s, plan: plan, sql: sql, currentBlock: s.blockForNextStatement(), places: make([]scriptStep, len(plan.Statements)), prepares: s.pinned || plan.Pin == rewrite.PinPrepare}
 	d.ends = d.currentBlock.EndedTxCount()
@@ -37,7 +37,7 @@ func (s *session) planScript(plan *rewrite.Plan, sql []byte) *scriptPlan {
 		}
 		d.trackEffects(&plan.Statements[i], &d.places[i])
 	}
-	// Resets depend on later statements, so they are decided last.
+	// RESETs depend on later statements of the query, so they are decided last.
 	d.planResets()
 	if !slices.ContainsFunc(d.places, func(p scriptStep) bool { return p.isUnsent() || p.sql != "" || p.configReply != nil || p.warn }) {
 		return nil
@@ -53,38 +53,41 @@ type scriptPlanner struct {
 	sql    []byte
 	places []scriptStep
 	at     int // index of the current statement
-	// currentBlock is the session's block before the current statement, ends the count of ended blocks before the query.
+	// currentBlock is the session's block before the current statement. ends is the count of ended blocks before the
+	// query.
 	currentBlock block.Block
 	ends         uint32
 	// folds counts the SET TRANSACTION statements whose modes were moved into an earlier BEGIN.
 	folds int
-	// prepares is set if clients may have used PREPARE in SQL.
+	// prepares is set if clients may have used PREPARE in SQL on this backend.
 	prepares bool
 	prepared bool // by a statement of this query
-	// deallocatedNames lists statements that were deallocated. everything is set after DEALLOCATE ALL.
+	// deallocatedNames lists statements that the query has deallocated. allDeallocated is set after DEALLOCATE ALL.
 	deallocatedNames []string
 	allDeallocated   bool
 	set              []string // ignored settings that this transaction has set
 	unsure           []string // those that an earlier transaction of the query has set
-	// blocked is set for each statement in a block, or after a change of settings in its transaction. Sluice answers no
-	// reset of settings there.
+	// blocked has an element for each statement, which is set in a block, or after a change of settings in its
+	// transaction. Sluice answers no RESET there.
 	blocked []bool
 	changed bool
 	// roleChanged is set once a statement sets another role.
 	roleChanged bool
 }
 
-// inClientBlock reports whether the current statement is in a block that the client has begun.
+// inClientBlock reports whether the query's current statement is in a block that the client has begun.
 func (d *scriptPlanner) inClientBlock() bool { return d.currentBlock.IsOpen() && !d.s.t.internalTx.on }
 
-// inAnyTransaction reports whether the current statement is in a block, or in the implicit transaction of a pipeline.
+// inAnyTransaction reports whether the query's current statement is in a block, or in the implicit transaction of a
+// pipeline.
 func (d *scriptPlanner) inAnyTransaction() bool {
 	return d.currentBlock.IsOpen() || d.s.t.touched && d.currentBlock.EndedTxCount() == d.ends
 }
 
-// Each of the following methods decides for one statement. The zero place means that the server answers.
+// Each of the following methods decides for one statement of the query. The zero scriptStep means that the server
+// answers.
 
-// planOnServer decides for a statement that the server runs.
+// planOnServer returns the step of a multi-statement query for a statement that the server runs.
 func (d *scriptPlanner) planOnServer(st *rewrite.Statement) scriptStep {
 	if st.Asks != nil {
 		return d.planSettingQuery(st)
@@ -92,10 +95,10 @@ func (d *scriptPlanner) planOnServer(st *rewrite.Statement) scriptStep {
 	return scriptStep{}
 }
 
-// planLocalAnswer decides for a statement that Sluice always answers.
+// planLocalAnswer returns the step of a multi-statement query for a statement that Sluice always answers.
 func planLocalAnswer(*scriptPlanner, *rewrite.Statement) scriptStep { return scriptStep{local: true} }
 
-// planCloseAll decides for CLOSE ALL. It is refused if open portals may end with the query.
+// planCloseAll decides whether Sluice answers a CLOSE ALL, which is refused if open portals may end with the query.
 func (d *scriptPlanner) planCloseAll(*rewrite.Statement) scriptStep {
 	if len(d.s.portals) > 0 && (d.s.inBlock() || d.mayOpenBlock()) {
 		return scriptStep{err: errPortalsOpen}
@@ -103,7 +106,7 @@ func (d *scriptPlanner) planCloseAll(*rewrite.Statement) scriptStep {
 	return scriptStep{local: true}
 }
 
-// planExecute decides for EXECUTE. A name that only Sluice uses does not exist for the client.
+// planExecute decides who answers an EXECUTE of the query. A name that only Sluice uses does not exist for the client.
 func (d *scriptPlanner) planExecute(st *rewrite.Statement) scriptStep {
 	s := d.s
 	if st.Asks == nil && (!s.pinned && !d.prepared || s.b != nil && s.b.prepared.hasName(st.Executes)) {
@@ -112,7 +115,8 @@ func (d *scriptPlanner) planExecute(st *rewrite.Statement) scriptStep {
 	return d.planOnServer(st)
 }
 
-// planSet decides for SET and RESET. If the server makes the change, a weakened isolation level draws a warning.
+// planSet decides whether Sluice or the server makes a SET or RESET of the query. If the server does, a weakened
+// isolation level draws a warning.
 func (d *scriptPlanner) planSet(st *rewrite.Statement) scriptStep {
 	if d.s.answersSettingChange(st) && !(d.roleChanged && onlyResetsRole(st)) {
 		return d.planSettingChanges(st)
@@ -120,8 +124,8 @@ func (d *scriptPlanner) planSet(st *rewrite.Statement) scriptStep {
 	return scriptStep{warn: st.Weakened}
 }
 
-// planSetConfig decides for set_config. For a single call that the server gets as a SET, Sluice makes the row. The
-// row's value does not depend on earlier statements.
+// planSetConfig decides whether Sluice or the server runs a set_config of the query. For a single call that the server
+// gets as a SET, Sluice makes the row. The row's value does not depend on earlier statements.
 func (d *scriptPlanner) planSetConfig(st *rewrite.Statement) scriptStep {
 	if d.s.answersSettingChange(st) && !(d.roleChanged && onlyResetsRole(st)) {
 		return d.planSettingChanges(st)
@@ -132,7 +136,7 @@ func (d *scriptPlanner) planSetConfig(st *rewrite.Statement) scriptStep {
 	return scriptStep{configReply: &setConfigReply{}}
 }
 
-// planBegin decides for BEGIN.
+// planBegin decides how a BEGIN of the query is sent. Inside a client's block, the server warns of it.
 func (d *scriptPlanner) planBegin(st *rewrite.Statement) scriptStep {
 	if !d.inClientBlock() {
 		return d.planBlockBegin(st)
@@ -140,7 +144,7 @@ func (d *scriptPlanner) planBegin(st *rewrite.Statement) scriptStep {
 	return scriptStep{warn: st.Weakened}
 }
 
-// planSetTransaction decides for SET TRANSACTION, whose modes may have been moved into the BEGIN before it.
+// planSetTransaction decides who answers a SET TRANSACTION, whose modes may have been moved into the BEGIN before it.
 func (d *scriptPlanner) planSetTransaction(st *rewrite.Statement) scriptStep {
 	if d.folds > 0 {
 		d.folds--
@@ -149,9 +153,9 @@ func (d *scriptPlanner) planSetTransaction(st *rewrite.Statement) scriptStep {
 	return scriptStep{warn: st.Weakened}
 }
 
-// planBlockBegin decides for the BEGIN of a block. It is sent with the modes of the client's settings, or of SET
-// TRANSACTIONs directly after it: DSQL accepts modes only there. The last one counts, and each is answered in its
-// place. The server refuses a SET TRANSACTION elsewhere.
+// planBlockBegin plans the BEGIN of a block. The BEGIN is sent with the modes of the client's settings, or of SET
+// TRANSACTIONs directly after it: DSQL accepts modes only there. The last SET TRANSACTION counts, and each is answered
+// at its place in the query. The server refuses a SET TRANSACTION elsewhere.
 func (d *scriptPlanner) planBlockBegin(st *rewrite.Statement) scriptStep {
 	p := scriptStep{warn: st.Weakened}
 	modes := rewrite.TxControl{ReadOnly: d.enforcedMode() == readOnly && lacksAccessMode(&st.Tx)}
@@ -175,8 +179,8 @@ func (d *scriptPlanner) planBlockBegin(st *rewrite.Statement) scriptStep {
 	return p
 }
 
-// planLockTable decides for LOCK TABLE, which needs a block as in PostgreSQL, or other statements beside it. The plan
-// has a query in its place, whose rows the client does not get (maskedReply).
+// planLockTable decides about LOCK TABLE, which needs a block as in PostgreSQL, or other statements beside it. The
+// server gets another query instead, whose rows the client does not get (maskedReply).
 func (d *scriptPlanner) planLockTable(*rewrite.Statement) scriptStep {
 	if len(d.places) == 1 && !d.inAnyTransaction() {
 		return scriptStep{err: errLockOutside}
@@ -184,7 +188,7 @@ func (d *scriptPlanner) planLockTable(*rewrite.Statement) scriptStep {
 	return scriptStep{}
 }
 
-// planSettingChanges decides for changes of settings that Sluice makes. They are made at their place in the query. An
+// planSettingChanges checks changes of settings that Sluice itself makes. They are made at their place in the query. An
 // invalid value fails the query at that place.
 func (d *scriptPlanner) planSettingChanges(st *rewrite.Statement) scriptStep {
 	for i := range st.Changes {
@@ -195,8 +199,8 @@ func (d *scriptPlanner) planSettingChanges(st *rewrite.Statement) scriptStep {
 	return scriptStep{local: true}
 }
 
-// checkSettingChange returns the error of a change of settings that Sluice would make. A choice is checked here and
-// made in its place. In a pipeline it is the query's only statement, so that nothing comes between.
+// checkSettingChange returns the error of a change of settings that Sluice would make. A setting of Sluice is checked
+// here and changed later. In a pipeline it is the query's only statement, so that no other change comes between.
 func (d *scriptPlanner) checkSettingChange(c *rewrite.SettingChange) *wire.Error {
 	var err error
 	switch {
@@ -213,8 +217,8 @@ func (d *scriptPlanner) checkSettingChange(c *rewrite.SettingChange) *wire.Error
 	return bad
 }
 
-// planAdvisoryLock decides for an advisory lock. A single lock call gets here only in an open Sync group, where no lock
-// can be taken.
+// planAdvisoryLock decides about a call of an advisory lock function. A single lock call gets here only in an open Sync
+// group, where no lock can be taken.
 func planAdvisoryLock(_ *scriptPlanner, st *rewrite.Statement) scriptStep {
 	if st.Advisory.Verb != rewrite.UnlockAllAdvisory {
 		return scriptStep{err: errLockInBlock}
@@ -222,8 +226,8 @@ func planAdvisoryLock(_ *scriptPlanner, st *rewrite.Statement) scriptStep {
 	return scriptStep{local: true}
 }
 
-// planDiscardAll decides for DISCARD ALL. As in PostgreSQL it is refused beside other statements, since these are one
-// transaction.
+// planDiscardAll decides whether Sluice answers a DISCARD ALL. As in PostgreSQL it is refused beside other statements,
+// since these are one transaction.
 func (d *scriptPlanner) planDiscardAll(st *rewrite.Statement) scriptStep {
 	switch err := d.s.discardAllError(st); {
 	case len(d.places) > 1 || !d.s.emulatesDiscardAll(st):
@@ -234,8 +238,8 @@ func (d *scriptPlanner) planDiscardAll(st *rewrite.Statement) scriptStep {
 	return scriptStep{local: true}
 }
 
-// planSettingQuery decides for a query that reads settings from the server. It is refused if Sluice has another value,
-// or will have: the server would return its own.
+// planSettingQuery decides about a query that reads settings from the server. It is refused if Sluice has another
+// value, or will have one: the server would return its own.
 func (d *scriptPlanner) planSettingQuery(st *rewrite.Statement) scriptStep {
 	for _, name := range st.Asks {
 		if d.answersAccessMode(name) || d.s.settings.ServerShowsOther(name) || d.s.settings.IsLocal(name) && slices.Contains(d.set, name) {
@@ -245,8 +249,8 @@ func (d *scriptPlanner) planSettingQuery(st *rewrite.Statement) scriptStep {
 	return scriptStep{}
 }
 
-// planDeallocate decides for DEALLOCATE of one name. Sluice has the names prepared by the protocol, and the server has
-// the names of PREPARE. Names that Sluice itself uses on the server do not exist for the client.
+// planDeallocate decides who answers DEALLOCATE of one name. Sluice has the names prepared by the protocol, and the
+// server has the names of PREPARE. Names that Sluice itself uses on the server do not exist for the client.
 func (d *scriptPlanner) planDeallocate(st *rewrite.Statement) scriptStep {
 	s, name := d.s, st.Deallocate
 	switch {
@@ -258,7 +262,7 @@ func (d *scriptPlanner) planDeallocate(st *rewrite.Statement) scriptStep {
 	return scriptStep{}
 }
 
-// planDeallocateAll decides for DEALLOCATE ALL.
+// planDeallocateAll decides who answers DEALLOCATE ALL: Sluice, unless the client may have used PREPARE in SQL.
 func (d *scriptPlanner) planDeallocateAll(*rewrite.Statement) scriptStep {
 	return scriptStep{local: !d.prepares}
 }
@@ -268,8 +272,8 @@ func (d *scriptPlanner) mayOpenBlock() bool {
 	return d.plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || st.Tx.Chain })
 }
 
-// planShow decides for SHOW. It is refused for an ignored setting that an earlier transaction of the query has set: the
-// value depends on whether that transaction commits.
+// planShow decides who answers a SHOW of the query. SHOW is refused for an ignored setting that an earlier transaction
+// of the query has set, since the value depends on whether that transaction commits.
 func (d *scriptPlanner) planShow(st *rewrite.Statement) scriptStep {
 	name := st.Show
 	how := d.s.srv.treat.ForName(name)
@@ -285,7 +289,8 @@ func (d *scriptPlanner) planShow(st *rewrite.Statement) scriptStep {
 	return scriptStep{}
 }
 
-// enforcedMode returns the mode of the current statement's transaction, where Sluice must enforce it.
+// enforcedMode returns the access mode (READ ONLY, say) of the current statement's transaction, where Sluice must
+// enforce it.
 func (d *scriptPlanner) enforcedMode() accessMode {
 	if d.inClientBlock() {
 		return readWrite
@@ -293,12 +298,13 @@ func (d *scriptPlanner) enforcedMode() accessMode {
 	return d.s.t.mode
 }
 
-// answersAccessMode reports whether Sluice answers SHOW transaction_read_only with on, for the current statement.
+// answersAccessMode reports whether Sluice answers SHOW transaction_read_only with on, for the query's current
+// statement.
 func (d *scriptPlanner) answersAccessMode(name string) bool {
 	return name == transactionReadOnly && d.s.t.mode == readOnly && !d.inClientBlock()
 }
 
-// trackEffects records the effects of a statement for later ones.
+// trackEffects records the effects of a statement that decide about later statements of the query.
 func (d *scriptPlanner) trackEffects(st *rewrite.Statement, p *scriptStep) {
 	if d.currentBlock.RecordStatement(st) != block.GoesOn {
 		d.changed = false
@@ -323,8 +329,8 @@ func (d *scriptPlanner) trackEffects(st *rewrite.Statement, p *scriptStep) {
 	}
 }
 
-// planResets decides for RESET of settings that the server has. Sluice answers it if no statement of the server
-// follows, or if there is nothing to reset. Otherwise it becomes a SET of the client's startup value, since the
+// planResets decides who answers RESETs of settings that the server has. Sluice answers if no statement of the server
+// follows, or if there is nothing to reset. Otherwise a RESET becomes a SET of the client's startup value, since the
 // server's RESET restores its own. The loop runs backwards, because later statements decide.
 func (d *scriptPlanner) planResets() {
 	s, follows := d.s, false
@@ -349,7 +355,8 @@ func (d *scriptPlanner) planResets() {
 	}
 }
 
-// mayChangeSettingsBefore reports whether the server runs an earlier statement that may change settings.
+// mayChangeSettingsBefore reports whether the server runs a statement of the query before the i-th that may change
+// settings.
 func (d *scriptPlanner) mayChangeSettingsBefore(i int) bool {
 	for n := range i {
 		if k := d.plan.Statements[n].Kind; !d.places[n].isUnsent() && (k == rewrite.Setting || k > rewrite.Control) {
@@ -373,7 +380,7 @@ func (s *session) onlyResetsServerSettings(st *rewrite.Statement) bool {
 	return true
 }
 
-// errSettingUncertain is the error of SHOW for a setting whose value depends on an unfinished transaction.
+// errSettingUncertain returns the error of SHOW for a setting whose value depends on an unfinished transaction.
 func errSettingUncertain(name string) *wire.Error {
 	return &wire.Error{Code: retry.StateUnsupported, Message: "the value of \"" + name + "\" is not known at this place of a string of statements",
 		Hint: "Send SHOW " + name + " by itself."}

@@ -11,10 +11,10 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// This file relays from the backend to the client. pump reads, relay goes through the frames in the buffer, and
-// reply.go judges those that matter. output.go sends the rest on, in spans of the buffer where possible.
+// This file relays from the backend to the client. readAndRelay reads, relayBuffered goes through the frames in the
+// buffer, and reply.go judges those that matter. output.go sends the others, in spans of the buffer where possible.
 
-// finishTurn sends the rest of the turn and relays until the turn has settled, replaying a transaction that fails
+// finishTurn sends the rest of the turn and relays answers until the turn is over. It replays a transaction that fails
 // meanwhile. It returns early with an error, or after a COPY in the extended protocol, whose Sync is still to come.
 func (s *session) finishTurn() error {
 	if err := s.flushToBackend(); err != nil {
@@ -46,8 +46,8 @@ func (s *session) finishTurn() error {
 	return nil
 }
 
-// failUnsentTurn fails a turn that has no pending reply but has not settled. Its backend was lost before the turn's
-// last frame was sent, and the new backend never got that frame.
+// failUnsentTurn fails a turn that has no pending reply but is not over. Its backend was lost before the turn's last
+// frame was sent, and the new backend never got that frame.
 func (s *session) failUnsentTurn() error {
 	if s.inBlock() {
 		return s.abandonTurn(errBackendLost, reservoir.Unclean)
@@ -70,7 +70,8 @@ func (s *session) awaitPendingReplies() error {
 	}
 }
 
-// drainReplies relays until this backend owes no reply. It replays a transaction that fails meanwhile.
+// drainReplies relays until no reply of the session's backend is pending. It replays a transaction that fails
+// meanwhile.
 func (s *session) drainReplies() error {
 	t := s.t
 	if t.phase == phaseAborting {
@@ -94,10 +95,11 @@ func (s *session) drainReplies() error {
 	return s.flushBuffered()
 }
 
-// readAndRelay reads once from the backend and relays the frames. If the read was woken it looks for the reason, and at
-// the client. An error is a lost backend, or ends the session.
+// readAndRelay reads once from the backend and relays the frames. If a deadline ended the read, it finds the reason,
+// and checks whether the client has left. An error is a lost backend, or ends the session.
 func (s *session) readAndRelay() error {
-	// After its farewell a server answers nothing, even while its connection stays open.
+	// A server that has sent the reason for closing the connection answers nothing more, even while the connection stays
+	// open.
 	if s.b.closingError != nil {
 		return &lostError{err: s.b.closingError}
 	}
@@ -136,14 +138,14 @@ const (
 	undecided // by a reply's handler: the frame is treated as without one
 )
 
-// relaySpan is the part of the backend's buffer that relay has gone through, by positions.
+// relaySpan describes, by positions, how much of the backend's buffer relayBuffered has gone through.
 type relaySpan struct {
 	span  int // start of the bytes to pass that are not yet in the batch
 	noted int // end of the bytes that the log has
 }
 
-// relayBuffered handles the frames in the backend's buffer. Adjacent frames that pass are written from the buffer at
-// once; others are gathered in the down batch. It stops when the turn has settled, when the server waits for COPY data,
+// relayBuffered handles the frames in the backend's buffer. Adjacent frames for the client are written from the buffer
+// at once. Others are gathered in the down batch. It stops when the turn is over, when the server waits for COPY data,
 // and at an incomplete frame. An error is a lost backend, or ends the session.
 func (s *session) relayBuffered() error {
 	t := s.t
@@ -165,7 +167,7 @@ func (s *session) relayBuffered() error {
 		if total == 0 {
 			break
 		}
-		// Rows are most of the bytes. They are only counted: neither matched with pending replies nor awaited as a whole.
+		// Rows are most of the bytes. Rows are only counted: neither matched with pending replies nor awaited as a whole.
 		if (typ == wire.DataRow || typ == wire.CopyData) && !t.inspectsFrames && !t.isFenceRow() { // the hot path
 			t.rows++
 			n := min(total, src.Buffered())
@@ -192,8 +194,8 @@ func (s *session) relayBuffered() error {
 	return s.finishSpan(r.span)
 }
 
-// hasArrived reports whether enough of a frame is buffered to judge it: the whole frame, or the head of one longer than
-// a buffer.
+// hasArrived reports whether enough of a frame is buffered to judge the frame: all of it, or the head of one longer
+// than a buffer.
 func hasArrived(src *wire.Reader, typ byte, total int) bool {
 	if total <= wire.BufferSize {
 		return src.Buffered() >= total
@@ -201,7 +203,8 @@ func hasArrived(src *wire.Reader, typ byte, total int) bool {
 	return typ != wire.ErrorResponse && typ != wire.NoticeResponse || src.Buffered() >= errorHead
 }
 
-// relayFrameRest continues a frame longer than a buffer. Its bytes pass or are dropped, as its head was.
+// relayFrameRest continues a backend's frame that is longer than a buffer. Its bytes pass or are dropped, as its head
+// was.
 func (s *session) relayFrameRest(r *relaySpan) error {
 	t := s.t
 	src := &s.b.src
@@ -228,7 +231,7 @@ func (s *session) relayFrameRest(r *relaySpan) error {
 	return nil
 }
 
-// passRelaySpan passes the bytes up to the read position, before output from elsewhere.
+// passRelaySpan sends the client the backend's bytes up to the read position, before output from elsewhere.
 func (s *session) passRelaySpan(r *relaySpan) error {
 	if err := s.sendOrWithhold(s.b.src.BytesSince(r.span)); err != nil {
 		return err
@@ -237,8 +240,8 @@ func (s *session) passRelaySpan(r *relaySpan) error {
 	return nil
 }
 
-// passFramesBefore sends the client the frames before one that failed with err, if err is a lost backend: they count as
-// answered. It returns err, or the error of sending.
+// passFramesBefore sends the client the frames before the one that failed with err, if err is a lost backend. Those
+// frames count as answered. It returns err, or the error of sending.
 func (s *session) passFramesBefore(r *relaySpan, err error) error {
 	var gone *lostError
 	if s.b == nil || !errors.As(err, &gone) {
@@ -247,9 +250,9 @@ func (s *session) passFramesBefore(r *relaySpan, err error) error {
 	return cmp.Or(s.recordRows(r), s.passRelaySpan(r), err)
 }
 
-// relayFrame handles one frame, complete or longer than a buffer. The log first gets the rows before the frame. If the
-// frame passes, the log gets it too; in a replay the client may have it already. Then Sluice's own answers that are
-// next in the queue are sent.
+// relayFrame handles one frame of the backend, complete or longer than a buffer. The log first gets the rows before the
+// frame. If the client gets the frame, so does the log. In a replay the client may have it already. Then Sluice's own
+// answers that are next in the queue are sent.
 func (s *session) relayFrame(r *relaySpan, typ byte, total int) error {
 	t := s.t
 	src := &s.b.src
@@ -257,7 +260,7 @@ func (s *session) relayFrame(r *relaySpan, typ byte, total int) error {
 		return err
 	}
 	frame := src.Peek(min(total, src.Buffered()))
-	// Output that the reply causes must follow the frames before the reply.
+	// Output that this reply causes must reach the client after the frames before the reply.
 	if !isPlainReply(typ) || s.mayReplaceReply() || typ == wire.ReadyForQuery && s.hasFramesBeforeReady() {
 		if err := s.passRelaySpan(r); err != nil {
 			return err
@@ -297,7 +300,7 @@ func (s *session) relayFrame(r *relaySpan, typ byte, total int) error {
 const errorHead = 1 << 10
 
 // isPlainReply reports whether a frame of this type only advances the pending replies. Then no output precedes the
-// frame, and the span before it continues.
+// frame, and Sluice can send it together with the frames before it.
 func isPlainReply(typ byte) bool {
 	switch typ {
 	case wire.CommandComplete, wire.BindComplete, wire.RowDescription, wire.ReadyForQuery, wire.ParseComplete, wire.NoData:
@@ -306,20 +309,20 @@ func isPlainReply(typ byte) bool {
 	return false
 }
 
-// hasFramesBeforeReady reports whether other frames may have to precede a ReadyForQuery (notifications, parameters).
+// hasFramesBeforeReady reports whether notifications or changed parameters may have to precede a ReadyForQuery.
 func (s *session) hasFramesBeforeReady() bool {
 	return len(s.b.notifications) > 0 || !s.dedicated && (s.tx.resets || s.mayReportParameters())
 }
 
-// mayReplaceReply reports whether the first pending reply may be replaced or dropped instead of passed.
+// mayReplaceReply reports whether Sluice may replace or drop the server's next answer instead of passing it.
 func (s *session) mayReplaceReply() bool {
 	q := &s.t.owed
 	return q.empty() || q.first().swallow || q.first().reply != nil || s.tx.job.IsOpen() || s.t.batches != nil || s.t.internalTx.on
 }
 
-// finishSpan sends the span that relay has left, up to the read position. If the turn has settled, the backend is first
-// returned to serve the next client during this write. Its buffer, which holds the answer, is detached for that. An
-// error ends the session, or is that of a job's backend.
+// finishSpan sends the client the backend's bytes from span up to the read position. If the turn is over, the backend
+// is first returned, to serve the next client during this write. Its buffer, which holds the answer, is detached for
+// that. An error ends the session, or is that of an index job's backend.
 func (s *session) finishSpan(span int) error {
 	t := s.t
 	src := &s.b.src

@@ -15,8 +15,8 @@ import (
 // error, code and text are PostgreSQL's. Errors of a single place are declared there, such as errOtherReading and
 // errLocalSettingQueried.
 
-// The severity is ERROR wherever the connection can continue. On FATAL, lib/pq reports ErrBadConn, and database/sql
-// then sends an autocommit statement again. After 08007 that could apply the statement twice.
+// Errors for clients. The severity is ERROR wherever the connection can continue. On FATAL, lib/pq reports ErrBadConn,
+// and database/sql then sends an autocommit statement again. After 08007 that could apply the statement twice.
 var (
 	errNoChain = &wire.Error{Code: retry.StateUnsupported, Message: "AND CHAIN is not supported",
 		Detail: "DSQL takes AND NO CHAIN only. The transaction is still open.", Hint: "Send COMMIT or ROLLBACK, and BEGIN behind it."}
@@ -89,7 +89,8 @@ func errDatabaseNotListed(name string) *wire.Error {
 	return err
 }
 
-// errNoBackend says that no backend became free in time, and what the wait was for. The client may try again.
+// errNoBackend returns the error that no backend became free in time, with the reason for the wait. The client may try
+// again.
 func errNoBackend(cause error) *wire.Error {
 	hint := "Retry."
 	if empty, ok := errors.AsType[*reservoir.NoBackendError](cause); ok {
@@ -98,8 +99,8 @@ func errNoBackend(cause error) *wire.Error {
 	return &wire.Error{Code: "53300", Message: "no backend connection became free in time", Detail: cause.Error(), Hint: hint}
 }
 
-// isSyntaxErrorInUnparsed reports whether an error is the server's syntax error for a text that Sluice could not parse
-// either. Nothing of the text has run then. An error in a query inside a function has a context or an internal query,
+// isSyntaxErrorInUnparsed reports whether an error is the server's syntax error for a query that Sluice could not parse
+// either. No part of the query has run then. An error in a query inside a function has a context or an internal query,
 // and does not count.
 func isSyntaxErrorInUnparsed(head *pendingReply, payload []byte) bool {
 	plan := head.plan
@@ -110,14 +111,14 @@ func isSyntaxErrorInUnparsed(head *pendingReply, payload []byte) bool {
 		retry.ErrorField(payload, 'P') != nil && retry.ErrorField(payload, 'q') == nil && retry.ErrorField(payload, 'W') == nil
 }
 
-// errTooManyPins refuses a statement that would pin the session. why names the pin's reason.
+// errTooManyPins refuses a statement that would pin the session to its backend. why names the pin's reason.
 func errTooManyPins(limit int, why string) *wire.Error {
 	return &wire.Error{Code: "53300",
 		Message: "too many sessions keep a backend of their own",
 		Detail:  fmt.Sprintf("This statement needs one (%s) and pins.max is %d.", why, limit)}
 }
 
-// errSettingNotApplied is the server's error for an earlier setting of the client, which Sluice applied to a new
+// errSettingNotApplied returns the server's error for an earlier setting of the client, which Sluice applied to a new
 // backend.
 func errSettingNotApplied(refusal []byte) *wire.Error {
 	return &wire.Error{Code: string(retry.ErrorField(refusal, 'C')), Message: string(retry.ErrorField(refusal, 'M')),
@@ -133,8 +134,8 @@ func errStatementExists(name []byte) *wire.Error {
 	return &wire.Error{Code: "42P05", Message: fmt.Sprintf("prepared statement \"%s\" already exists", name)}
 }
 
-// errNoStatement refuses an unknown statement name. Drivers recognize the Routine field and prepare the statement
-// again.
+// errNoStatement refuses a prepared statement's name that does not exist. Drivers recognize the Routine field and
+// prepare the statement again.
 func errNoStatement(name []byte) *wire.Error {
 	if len(name) == 0 {
 		return &wire.Error{Code: "26000", Message: "unnamed prepared statement does not exist"}
@@ -149,7 +150,7 @@ func errParameterCount(n, want int, statement []byte) *wire.Error {
 		Message: fmt.Sprintf("bind message supplies %d parameters, but prepared statement \"%s\" requires %d", n, statement, want)}
 }
 
-// errNoPortal refuses an unknown portal name.
+// errNoPortal refuses a portal name that does not exist.
 func errNoPortal(name []byte) *wire.Error {
 	return &wire.Error{Code: "34000", Message: fmt.Sprintf("portal \"%s\" does not exist", name)}
 }
@@ -165,20 +166,21 @@ func errIndexJobContinues(why *wire.Error) *wire.Error {
 		Hint: "See pg_index.indisvalid before you rely on the index, or drop it."}
 }
 
-// errTooManyStatements refuses a Parse beyond prepared.per_client.
+// errTooManyStatements refuses a Parse that exceeds prepared.per_client, the number of a client's statements.
 func errTooManyStatements(limit int) *wire.Error {
 	return &wire.Error{Code: "54000", Message: "too many prepared statements in one session",
 		Detail: fmt.Sprintf("prepared.per_client is %d.", limit)}
 }
 
-// errClientTextsTooLong refuses a Parse that exceeds prepared.bytes_per_client.
+// errClientTextsTooLong refuses a Parse that exceeds prepared.bytes_per_client, the bytes of a client's statements.
 func errClientTextsTooLong(limit int) *wire.Error {
 	return &wire.Error{Code: "53200", Message: "the prepared statements of this session are too long",
 		Detail: fmt.Sprintf("Their texts are bounded by prepared.bytes_per_client, %d.", limit),
 		Hint:   "Deallocate statements that are not used any more, or send parameters in the place of long constants."}
 }
 
-// errTotalTextsTooLong refuses a Parse or Describe that exceeds prepared.total_bytes.
+// errTotalTextsTooLong refuses a Parse or Describe that exceeds prepared.total_bytes, the bytes of all clients'
+// statements.
 func errTotalTextsTooLong(limit int) *wire.Error {
 	return &wire.Error{Code: "53200", Message: "the prepared statements of all sessions are too long",
 		Detail: fmt.Sprintf("Their texts and the descriptions of their columns are bounded by prepared.total_bytes, %d.", limit),

@@ -6,11 +6,11 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// This file runs one turn of a session. step takes the client's frames one by one. recovered handles errors after which
-// the session goes on. serve (session.go) calls turn. The handlers of single frames are in query.go and extended.go.
+// This file runs one turn of a session (runTurn). handleNextFrame takes the client's frames one by one. handleTurnError
+// handles errors after which the session goes on. The handlers of single frames are in query.go and extended.go.
 
 // runTurn runs one turn. It calls step for each frame of the client and relays the server's answers, until a
-// ReadyForQuery. An error ends the session. If an oversized turn started a writer goroutine, turn waits for its end.
+// ReadyForQuery. An error ends the session. If an oversized turn started a writer goroutine, runTurn waits for its end.
 func (s *session) runTurn(step func() error) error {
 	if !s.t.nestedTurn.on {
 		s.resetAccessMode()
@@ -35,7 +35,7 @@ func (s *session) runTurn(step func() error) error {
 	return err
 }
 
-// runTurnSteps handles frames until the turn is settled and its answer is written. recovered handles each error that
+// runTurnSteps handles frames until the turn is over and its answer is written. handleTurnError handles each error that
 // need not end the session. If the server skips the client's other frames after an error, the client gets the error at
 // once.
 func (s *session) runTurnSteps(step func() error) error {
@@ -47,14 +47,14 @@ func (s *session) runTurnSteps(step func() error) error {
 			err = step()
 		}
 		if err != nil {
-			// recovered sends the error of the current frame to the client. If the turn is not settled, it continues with the
+			// handleTurnError sends the client the error of the current frame. If the turn is not over, it continues with the
 			// client's next frame, or with the answers of a new backend.
 			err = s.handleTurnError(err)
 			if err == nil && s.pinLost && !s.t.settled {
 				err = s.pinLostError()
 			}
 			if err == nil && s.t.skip && !s.t.settled {
-				// After a Flush the client may be waiting for the error.
+				// The client may have sent a Flush, and wait for the error.
 				if err = s.handleFlush(); err != nil {
 					if err = s.handleTurnError(err); err == nil && !s.t.settled {
 						err = s.flushToClient()
@@ -84,9 +84,8 @@ func (s *session) runTurnSteps(step func() error) error {
 	return s.flushBuffered()
 }
 
-// handleTurnError sends an error to the client, or replaces a lost backend, and returns nil. It returns the error if
-// the session must end. Another backend may be lost while recovered works, hence the loop. A loss without a backend
-// ends the session.
+// handleTurnError sends the client an error, or replaces a lost backend, and returns nil. It returns the error if the
+// session must end. Another backend may be lost meanwhile, hence the loop. A loss without a backend ends the session.
 func (s *session) handleTurnError(err error) error {
 	gone, lost := errors.AsType[*lostError](err)
 	if out, told := errors.AsType[*wire.Error](err); told && !lost && !out.Fatal {
@@ -102,8 +101,8 @@ func (s *session) handleTurnError(err error) error {
 	return err
 }
 
-// handleNextFrame handles the client's next frame. If the transaction failed at the backend before, step first tries a
-// replay. The frame then reaches the new attempt.
+// handleNextFrame handles the client's next frame. If the transaction has failed at the backend, handleNextFrame first
+// tries a replay. The frame then reaches the new attempt.
 func (s *session) handleNextFrame() error {
 	typ, total, err := s.nextFrame()
 	if err != nil {
