@@ -13,11 +13,11 @@ import (
 )
 
 // This file handles Parse and Execute of the extended protocol. Bind is in bind.go, Describe in describe.go, Close in
-// portal.go. handle calls parse and execute. templates.go chooses the template of a text.
+// portal.go. templates.go chooses the template (the plan and the form to send) of a query.
 
 // handleParse stores a prepared statement under the client's name and answers ParseComplete. Sluice asks no server if
-// it runs the statement itself, or if the text was accepted since the last schema change. On an error, which is for the
-// client, the name is not stored.
+// it runs the statement itself, or if a server has accepted the query since the last schema change. On an error, which
+// is for the client, the name is not stored.
 func (s *session) handleParse(frame []byte) error {
 	name, sql, oids, err := splitParse(frame)
 	if err != nil {
@@ -31,10 +31,10 @@ func (s *session) handleParse(frame []byte) error {
 	return err
 }
 
-// isRefusal reports whether err is sent to the client while its session continues.
+// isRefusal reports whether err goes to the client while the client's session continues.
 func isRefusal(err error) bool { return feature.IsRefusal(err) }
 
-// parseStatement does the work of parse, given the fields of the Parse frame.
+// parseStatement does the work of handleParse, given the fields of the Parse frame.
 func (s *session) parseStatement(name, sql, oids []byte) error {
 	tmpl, err := s.templateForParse(name, sql, oids)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 	if err := s.checkPreparable(tmpl); err != nil {
 		return err
 	}
-	// A failed block accepts only statements that end it, and empty texts.
+	// A failed block accepts only statements that end it, and empty queries.
 	refused := s.txStatus() == 'E' && !s.isAllowedInFailedBlock(tmpl.plan) && tmpl.plan.Kind != rewrite.Empty
 	if refused && (s.state == failed || s.chainsInFailedBlock(tmpl.plan)) {
 		return s.errInFailedBlock(tmpl.plan)
@@ -55,12 +55,13 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 			return err
 		}
 	}
-	// If a block has failed at the server, the server gets the refused text too: the client expects the server's error.
+	// If a block has failed at the server, the server gets the refused Parse too: the client expects the server's error.
 	prev, since := s.findStatement(name), uint64(0)
 	if s.state == failed || !refused && s.hasEmulatedSavepoint(tmpl.plan) || s.txStatus() != 'E' && (s.answersParse(tmpl.plan) || s.isParseAccepted(tmpl)) {
 		s.srv.metrics.CountLocalAnswer(metrics.LocalParse)
 		since = s.deliveries + 1
-		// At the server, a Parse makes rows visible that earlier statements of the group wrote. increment replaces that effect.
+		// At the server, a Parse makes rows visible that earlier statements of the Sync group wrote. bumpCommandCounter
+		// replaces that effect.
 		s.bumpCommandCounter()
 		if s.isDescribeNext(name) {
 			s.t.parsed = waitingParse{waits: true, name: string(name), prev: prev}
@@ -77,8 +78,8 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 	return nil
 }
 
-// checkPreparable charges the text to the client's memory. It returns an error if the text cannot be prepared anywhere,
-// such as "SELECT 1; SELECT 2". Every prepared statement therefore has at most one statement (rewrite.Plan.Single).
+// checkPreparable returns an error if the query cannot be prepared anywhere, such as "SELECT 1; SELECT 2". Every
+// prepared statement therefore has at most one statement (Plan.SingleStatement).
 func (s *session) checkPreparable(t *statementTemplate) error {
 	if len(t.plan.Statements) > 1 { // as in PostgreSQL it comes first
 		return errMultipleCommands
@@ -102,7 +103,7 @@ func splitParse(frame []byte) (name, sql, oids []byte, err error) {
 }
 
 // checkStatementName returns an error if a Parse reuses a name, or if the client has too many prepared statements. The
-// server cannot check this, since clients' names are not sent to the server.
+// server cannot check this, since it never gets clients' names.
 func (s *session) checkStatementName(name []byte) error {
 	switch {
 	case len(name) == 0:
@@ -118,8 +119,8 @@ func (s *session) checkStatementName(name []byte) error {
 	return nil
 }
 
-// parseBeforeDescribe calls parseOnServer for the client's name. If the next frame describes the same statement,
-// ParseComplete is sent together with the description. prev is the statement that had the name before.
+// parseBeforeDescribe sends a Parse to the server (parseOnServer). If the client's next frame describes the same
+// statement, ParseComplete is sent together with the description. prev is the statement that had the name before.
 func (s *session) parseBeforeDescribe(name []byte, tmpl *statementTemplate, declared *rewrite.CursorStatement, prev *clientStatement) (*statementTemplate, error) {
 	waits := declared == nil && s.isDescribeNext(name)
 	tmpl, err := s.parseOnServer(tmpl, declared, waits)
@@ -130,9 +131,9 @@ func (s *session) parseBeforeDescribe(name []byte, tmpl *statementTemplate, decl
 }
 
 // parseOnServer sends a Parse to the server and returns the template that was parsed, which may differ from tmpl. It
-// borrows a backend first, and does not wait for the answer. If the server refuses the text, the client's name is
-// undone (undoable). declared is the cursor whose query the text is, or nil. With waits, the client gets a
-// ParseComplete with the description instead (parsed), and a replay sends the Describe for both.
+// borrows a backend first, and does not wait for the answer. If the server refuses the query, the client's name is
+// undone. declared is the cursor whose query tmpl is, or nil. With waits, the client gets the ParseComplete with the
+// next description, and a replay sends the Describe for both.
 func (s *session) parseOnServer(tmpl *statementTemplate, declared *rewrite.CursorStatement, waits bool) (*statementTemplate, error) {
 	if err := s.ensureBackend(); err != nil {
 		return nil, err
@@ -157,7 +158,7 @@ func (s *session) parseOnServer(tmpl *statementTemplate, declared *rewrite.Curso
 	return tmpl, nil
 }
 
-// templateForBackend returns the template of a text for the backend that was borrowed. That backend may know a newer
+// templateForBackend returns the template of a query for the backend that was just lent. That backend may know a newer
 // schema, or may read string literals in another way. Arguments and results are those of parseOnServer.
 func (s *session) templateForBackend(tmpl *statementTemplate, declared *rewrite.CursorStatement) (*statementTemplate, error) {
 	misleads := s.b.reading != 0 && tmpl.plan.Pin != rewrite.PinUnparsed && s.b.reading.MayMislead([]byte(tmpl.sql)) // unknown before the backend was borrowed
@@ -178,8 +179,9 @@ func (s *session) templateForBackend(tmpl *statementTemplate, declared *rewrite.
 	return tmpl, err
 }
 
-// nameStatement gives a client's name to a template. prev is the statement that had the name before, and since is as in
-// clientStatement. If an error answers this Parse or an earlier frame, prev gets the name again.
+// nameStatement gives a client's name to a template. prev is the statement that had the name before. since is the
+// delivery in which the client gets the answer. If an error answers this Parse or an earlier frame, prev gets the name
+// again.
 func (s *session) nameStatement(name []byte, tmpl *statementTemplate, prev *clientStatement, since uint64) {
 	if !s.t.parsed.waits {
 		s.logUndo(string(name), prev)
@@ -198,12 +200,12 @@ func (s *session) nameStatement(name []byte, tmpl *statementTemplate, prev *clie
 	s.setStatement(string(name), &st)
 }
 
-// handleExecute runs a portal, in Sluice if Sluice answers the statement, else at the server. It waits for the server's
-// answer only if later frames depend on it. That is so for the end of a failed block, DEALLOCATE ALL, and a RESET of
+// handleExecute runs a portal, in Sluice if Sluice answers the statement, otherwise at the server. It waits for the
+// server's answer only if later frames depend on it, as after the end of a failed block, DEALLOCATE ALL, or a RESET of
 // startup values.
 func (s *session) handleExecute(frame []byte) error {
-	// After a statement that Sluice could not parse, execute waits for the server's answer before it sends more. On a
-	// syntax error the server skips the rest of the group, and ROLLBACK TO SAVEPOINT must remain possible.
+	// After a statement that Sluice could not parse, the session waits for the server's answer before it sends more. On a
+	// syntax error the server skips the rest of the Sync group, and ROLLBACK TO SAVEPOINT must remain possible.
 	if s.t.unreadRuns && len(s.tx.marks) > 0 && !s.t.owed.empty() {
 		frame = bytes.Clone(frame) // the buffer may be reused
 		if err := s.flushAndRelay(); err != nil || s.t.skip {
@@ -246,14 +248,14 @@ func (s *session) handleExecute(frame []byte) error {
 	return s.executeOnServer(p, frame)
 }
 
-// executeOnServer sends the client's Execute frame to the server; a backend is lent. It waits for the answer only in
-// the cases that execute lists.
+// executeOnServer sends the client's Execute frame to the server. The session must have its backend. It waits for the
+// answer only in the cases that handleExecute lists.
 func (s *session) executeOnServer(p portal, frame []byte) error {
 	if bad := s.discardAllError(p.plan.SingleStatement()); s.t.ranLocal && bad != nil {
 		return bad
 	}
 	s.trackPortalRun(p)
-	// The entry must be pushed before add, which may write a full buffer: the answer may follow at once.
+	// The pending reply must be queued before the frame, since a full buffer is written at once and the answer may follow.
 	s.tx.trackStatementsRun(p.plan)
 	o := s.pushStatementReply(wire.Execute, p.plan)
 	s.t.owed.addSize(pendingSettingsWeight(p.plan))
@@ -275,13 +277,13 @@ func (s *session) executeOnServer(p portal, frame []byte) error {
 }
 
 // awaitExecuteAnswer waits for the server's answer to an Execute that drops prepared statements or ends a failed block.
-// Later frames of the group need the result. revives: the statement ends a failed block, or returns to a savepoint of
-// it.
+// Later frames of the Sync group need the result. revives says that the statement ends a failed block, or returns to a
+// savepoint of it.
 func (s *session) awaitExecuteAnswer(p *portal, revives bool) error {
 	if err := s.flushAndRelay(); err != nil || !revives || s.t.skip {
 		return err
 	}
-	// The server sends no ReadyForQuery before the Sync, but the frames before it are judged by this status.
+	// The server sends no ReadyForQuery before the Sync. Until then Sluice judges frames by this transaction status.
 	s.b.status = 'I'
 	if tx := p.plan.SingleStatement().Tx; tx.Chain || tx.Verb == rewrite.RollbackTo {
 		s.b.status = 'T'
@@ -289,8 +291,8 @@ func (s *session) awaitExecuteAnswer(p *portal, revives bool) error {
 	return nil
 }
 
-// recordPortalRun records what a portal that is about to run may change: parsing of later texts, possible commits, the
-// log. frame is the client's Execute, and its last four bytes are the row limit. bound may be nil.
+// recordPortalRun records what a portal that is about to run may change: how later queries are parsed, possible
+// commits, the log. frame is the client's Execute, and its last four bytes are the row limit. bound may be nil.
 func (s *session) recordPortalRun(p *portal, bound *batch.Params, frame []byte) {
 	t, plan := s.t, p.plan
 	t.trackExecuteLimit(plan.Kind, binary.BigEndian.Uint32(frame[len(frame)-4:]))

@@ -9,16 +9,16 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// This file handles the FATAL error with which a server ends a connection. Sluice logs it, and adds it to the DETAIL of
-// the client's error about the lost backend.
+// This file handles the FATAL error with which a server ends a connection. Sluice logs the error, and adds it to the
+// DETAIL of the client's error about the lost backend.
 
 // serverFatalError is the FATAL or PANIC error with which a server ended a connection.
 type serverFatalError struct{ code, message string }
 
-// maxFatalMessage limits the stored bytes of the error's message.
+// maxFatalMessage limits how many bytes Sluice stores of the message in a server's FATAL error.
 const maxFatalMessage = 300
 
-// parseServerFatal returns the error in an ErrorResponse's payload if it ends the connection, else nil.
+// parseServerFatal returns the error in an ErrorResponse's payload if that error ends the connection, or nil.
 func parseServerFatal(payload []byte) *serverFatalError {
 	if sev := string(retry.ErrorField(payload, 'V')); sev != "FATAL" && sev != "PANIC" {
 		return nil
@@ -27,7 +27,7 @@ func parseServerFatal(payload []byte) *serverFatalError {
 	return &serverFatalError{string(retry.ErrorField(payload, 'C')), strings.ToValidUTF8(string(message[:min(len(message), maxFatalMessage)]), "")}
 }
 
-// Error returns the text for the log.
+// Error returns the server's FATAL error as text for the process's log.
 func (f *serverFatalError) Error() string {
 	return fmt.Sprintf("server said %s: %s", f.code, f.message)
 }
@@ -43,13 +43,13 @@ func (e *lostError) withServerReason(told *wire.Error) *wire.Error {
 	return &with
 }
 
-// sentence returns the server's error as a sentence for people.
+// sentence returns the server's FATAL error as a sentence for the client's DETAIL.
 func (f *serverFatalError) sentence() string {
 	return fmt.Sprintf("The server said: %s (SQLSTATE %s).", strings.TrimRight(f.message, "."), f.code)
 }
 
-// readServerFatal reads the lost connection for the server's last error, and stores it in gone. It does not wait for
-// more bytes.
+// readServerFatal looks for the server's FATAL error in the bytes that the lost connection has sent, and stores it in
+// gone. It does not wait for more bytes.
 func (s *session) readServerFatal(gone *lostError) {
 	if _, heard := errors.AsType[*serverFatalError](gone.err); heard || gone.silent || s.b == nil || s.t.rest > 0 {
 		return
@@ -84,14 +84,14 @@ func (s *session) readServerFatal(gone *lostError) {
 	}
 }
 
-// recordServerFatal stores the server's last error for a session that ends together with its pinned backend.
+// recordServerFatal stores the server's FATAL error for a session that ends together with its pinned backend.
 func (s *session) recordServerFatal(err error) {
 	if s.pinned || s.pinLost {
 		s.lastServerFatal, _ = errors.AsType[*serverFatalError](err)
 	}
 }
 
-// pinLostError returns errPinLost with the server's last error in its DETAIL.
+// pinLostError returns errPinLost, which ends the session, with the server's last error in its DETAIL.
 func (s *session) pinLostError() *wire.Error {
 	if s.lastServerFatal == nil {
 		return errPinLost
@@ -115,5 +115,5 @@ func (s *session) handleDedicatedLoss(gone *lostError) error {
 	return &wire.Error{Fatal: true, Code: said.code, Message: said.message}
 }
 
-// maxFatalReads limits the reads from a lost backend.
+// maxFatalReads limits how often Sluice reads from a lost backend.
 const maxFatalReads = 4

@@ -47,8 +47,8 @@ func (f featureSession) Names() (*schema.NameResolver, error) { return f.s.names
 func (f featureSession) Reply(frames ...[]byte) error { return f.s.queueReply(frames...) }
 func (f featureSession) Flush() error                 { return f.s.flushToClient() }
 
-// NextFrame also ends when a cancel arrives. beginCancellable is needed because an earlier nested turn no longer
-// listens for cancels.
+// NextFrame returns the client's next frame for a feature. It also ends when a cancel arrives. beginCancellable is
+// needed because an earlier nested turn no longer listens for cancels.
 func (f featureSession) NextFrame() (typ byte, total int, err error) {
 	f.s.beginCancellable()
 	defer f.beginFeatureRead()()
@@ -61,7 +61,7 @@ func (f featureSession) NextFrame() (typ byte, total int, err error) {
 	return typ, total, err
 }
 
-// beginFeatureRead lets cancels end waits for the client until end is called.
+// beginFeatureRead lets cancels end a feature's waits for the client until the feature calls end.
 func (f featureSession) beginFeatureRead() (end func()) {
 	t := f.s.t
 	t.featureReads = true
@@ -78,7 +78,8 @@ func (f featureSession) Discard(n int) error {
 	return f.s.discardBytes(n)
 }
 
-// ReadPayload sets midClient while take runs, so that nested turns know that the unread bytes begin inside a frame.
+// ReadPayload passes a client's frame to take, in pieces. It sets midClient meanwhile, so that nested turns know that
+// the unread bytes begin inside a frame.
 func (f featureSession) ReadPayload(total int, take func(piece []byte) error) error {
 	s := f.s
 	s.client.Advance(wire.HeaderLen)

@@ -17,7 +17,7 @@ import (
 
 // columnDefaultsQuery returns one row for each column that has a default, is an identity, is computed, or has a time
 // type. It also returns a row for each sequence, view and other relation that is not a table. Each row is one text of
-// eight fields, joined by fieldSeparator, to keep the answer short.
+// eight fields, joined by fieldSeparator, to make the answer short.
 const columnDefaultsQuery = `SELECT n.nspname || chr(1) || c.relname || chr(1) || a.attname || chr(1) || a.attidentity::text || chr(1) || a.attgenerated::text || chr(1) || c.oid::text || chr(1) || a.atttypid::text || '/' || a.atttypmod::text || chr(1) ||` +
 	` coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), pg_catalog.pg_get_expr(t.typdefaultbin, 0), '') AS f` +
 	` FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace` +
@@ -30,14 +30,14 @@ const columnDefaultsQuery = `SELECT n.nspname || chr(1) || c.relname || chr(1) |
 // timeTypes has the OIDs of date, time, timestamp, timestamptz and timetz, which are the same in every database.
 var timeTypes = map[string]bool{"1082": true, "1083": true, "1114": true, "1184": true, "1266": true}
 
-// fieldSeparator separates the fields: it is chr(1).
+// fieldSeparator, chr(1), separates the fields in a row of columnDefaultsQuery.
 const fieldSeparator = "\x01"
 
-// maxColumnQueryTime limits the duration of the query for the columns. If that query took longer, columnDefaultsQuery
-// is not sent, since sessions wait for both.
+// maxColumnQueryTime limits how long the schema query for the columns may have taken. After a slower one Sluice does
+// not send columnDefaultsQuery, since sessions wait for both.
 const maxColumnQueryTime = time.Second
 
-// readColumnDefaults adds to users' relations how the server fills their columns. took is how long the query for the
+// readColumnDefaults records in relations how the server fills their columns. took is how long the query for the
 // columns took. An error means that the backend is lost, or that the schema has changed meanwhile.
 func (srv *Server) readColumnDefaults(ask queryFunc, relations []schema.Relation, took time.Duration) error {
 	if took > maxColumnQueryTime {
@@ -74,7 +74,7 @@ func (srv *Server) readColumnDefaults(ask queryFunc, relations []schema.Relation
 		return nil
 	})
 	var refused *serverRefusal
-	// If the server refuses, fill asks again only when the schema is read again.
+	// If the server refuses columnDefaultsQuery, Sluice asks again only when it reads the schema again.
 	if errors.As(err, &refused) && refused.code != retry.StateConflict {
 		markDefaultsUnclear(relations)
 		return nil
@@ -95,7 +95,7 @@ func (srv *Server) readColumnDefaults(ask queryFunc, relations []schema.Relation
 	return nil
 }
 
-// markDefaultsUnclear marks all columns of the relations as unclear.
+// markDefaultsUnclear records that Sluice does not know how the server fills the columns of the relations.
 func markDefaultsUnclear(relations []schema.Relation) {
 	for i := range relations {
 		r := &relations[i]

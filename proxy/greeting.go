@@ -10,20 +10,20 @@ import (
 // This file makes greetings: the ParameterStatus frames that a client gets after its startup. Clients with the same
 // startup settings share one greeting.
 
-// greetingLimit is the number of stored greetings. When it is reached, all are dropped.
+// greetingLimit is the number of stored greetings (ParameterStatus frames). When it is reached, all are dropped.
 const greetingLimit = 64
 
-// startupGreeting is the server's parameters as a client gets them.
+// startupGreeting is the server's parameters as a client gets them after its startup.
 type startupGreeting struct {
 	frames []byte // never changed
-	// sentParameters has the values in frames, as a shared value. reportParameters later sends parameters that differ from
-	// it. Settings that Sluice stores (application_name) are in frames but not in told: appendParameterStatus sends their
+	// sentParameters has the server's values in frames, as a shared value. reportParameters later sends parameters that
+	// differ from it. Settings that Sluice stores (application_name) are only in frames: appendParameterStatus sends their
 	// changes.
 	sentParameters *settings.Reports
 }
 
-// greetingCache stores each greeting under the parameters and the startup settings it was made from, compared by
-// pointer. The zero value is empty.
+// greetingCache stores each greeting (ParameterStatus frames) under the parameters and the startup settings it was made
+// from, compared by pointer. The zero value is empty.
 type greetingCache struct {
 	mu sync.Mutex
 	m  map[greetingKey]*startupGreeting
@@ -34,7 +34,8 @@ type greetingKey struct {
 	startup *settings.Values
 }
 
-// findOrBuild returns the stored greeting for of, or stores and returns the one that build makes.
+// findOrBuild returns the stored greeting (ParameterStatus frames) for of, or stores and returns the one that build
+// makes.
 func (g *greetingCache) findOrBuild(of greetingKey, build func(greetingKey) *startupGreeting) *startupGreeting {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -49,7 +50,8 @@ func (g *greetingCache) findOrBuild(of greetingKey, build func(greetingKey) *sta
 	return made
 }
 
-// buildGreeting makes a greeting from the server's parameters, replaced by the values that the client's startup gave.
+// buildGreeting makes the ParameterStatus frames for a client from the server's parameters, replaced by the values that
+// the client's startup gave.
 func (srv *Server) buildGreeting(of greetingKey) *startupGreeting {
 	var frames []byte
 	told := of.params

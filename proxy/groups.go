@@ -10,10 +10,10 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// This file asks the server whether several statements before one Sync are one transaction. borrow asks on a backend it
-// is about to lend. resend.go uses the answer to decide about replays.
+// This file asks the server whether several statements before one Sync are one transaction. Sluice asks on a backend
+// that it is about to lend. resend.go uses the answer to decide about replays.
 
-// pipelineProbe is the answer: whether several statements outside a block, before one Sync, are one transaction. For
+// pipelineProbe records whether several statements outside a block, before one Sync, are one transaction. For
 // PostgreSQL they are. Other servers are asked, and asked again when the answer is old.
 type pipelineProbe struct {
 	state atomic.Int32
@@ -26,20 +26,21 @@ const (
 	pipelineOne
 )
 
-// pipelineProbeTries limits the tries without a pause, if the question meets a conflict.
+// pipelineProbeTries limits the tries without a pause if pipelineProbeQuery meets a conflict.
 const pipelineProbeTries = 3
 
 // isOneTransaction reports whether a Sync group is known to be one transaction. If that is unknown, it returns false,
 // and Sluice does not replay groups of several statements.
 func (g *pipelineProbe) isOneTransaction() bool { return g.state.Load() == pipelineOne }
 
-// isPipelineProbeDue reports whether the server must be asked. Without replay nobody needs the answer.
+// isPipelineProbeDue reports whether Sluice must ask the server now whether a Sync group is one transaction. Only
+// replays need the answer.
 func (srv *Server) isPipelineProbeDue(now time.Time) bool {
 	return srv.replays != nil && srv.groups.pace.IsDue(now)
 }
 
-// probePipeline asks the idle backend b if that is due. The error is stop's, or means that b is broken. After a fault
-// (question.Groups) the old answer remains, and the question is asked again later.
+// probePipeline asks the idle backend b, if that is due, whether a Sync group is one transaction. The error is stop's,
+// or means that b is broken. After a fault (question.Groups) the old answer remains, and Sluice asks again later.
 func (srv *Server) probePipeline(b *backend, at time.Time, stop func() error) error {
 	g := &srv.groups
 	if now := time.Now(); !srv.isPipelineProbeDue(now) || !g.pace.Claim(now) {

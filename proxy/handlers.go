@@ -13,45 +13,47 @@ type statementHandler struct {
 	// server means that the server always runs the statement.
 	server bool
 	// parsesLocally reports whether Sluice answers the Parse itself. It may also do so if Sluice runs the statement only
-	// sometimes, since the server accepts every text of this kind. nil: the server parses the text.
+	// sometimes, since the server accepts every query of this kind. If it is nil, the server parses the query.
 	parsesLocally func(*session, *rewrite.Statement) bool
 	// runsLocally reports whether Sluice runs the statement itself in the session's current state. It is not called in a
 	// failed block.
 	runsLocally func(*session, *rewrite.Statement) bool
 	// query runs a simple Query that has only this statement, and ends the turn. The error is for the client, and does not
-	// end the turn. done is false if the server must get the text.
+	// end the turn. done is false if the server must get the query.
 	query func(s *session, plan *rewrite.Plan, sql []byte) (done bool, err error)
-	// earlyQuery runs a simple Query before the parts of a transaction are (planQuery), if here returns true. It ends the
-	// turn.
+	// earlyQuery runs a simple Query before a part of the transaction may be committed, if runsLocally returns true. It
+	// ends the turn.
 	earlyQuery func(s *session, st *rewrite.Statement, sql []byte) error
-	// params returns the ParameterDescription. nil: the statement has no parameters. The error is for the client.
+	// params returns the statement's ParameterDescription. If it is nil, there are no parameters. The error is for the
+	// client.
 	params func(st *rewrite.Statement, oids string) ([]byte, error)
-	// execute handles an Execute that needs more than run does. The error is for the client.
+	// execute handles an Execute of the statement for which run is not enough. The error is for the client.
 	execute func(s *session, st *rewrite.Statement, sql string) error
-	// run runs the statement and returns its answer without RowDescription and CommandComplete. several: the statement is
-	// part of a multi-statement query. The error is for the client, or ends the session.
+	// run runs the statement and returns its answer without RowDescription and CommandComplete. several says that the
+	// statement is part of a multi-statement query. The error is for the client, or ends the session.
 	run func(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error)
-	// columns returns the RowDescription of the answer's single row. nil: the answer has no row.
+	// columns returns the RowDescription of the answer's single row. If columns is nil, the answer has no row.
 	columns func(*rewrite.Statement) []byte
-	// tag returns the command tag, such as "SHOW".
+	// tag returns the statement's command tag, such as "SHOW".
 	tag func(*rewrite.Statement) string
-	// againTag returns the tag of a second Execute of the portal. nil or "": a second Execute is an error.
+	// againTag returns the tag of a second Execute of the portal. If it is nil or returns "", a second Execute is an
+	// error.
 	againTag func(*rewrite.Statement) string
-	// changesNothing means that the statement changes nothing.
+	// changesNothing means that the statement changes neither data nor the session.
 	changesNothing bool
-	// planInScript decides how a multi-statement query handles the statement. nil: the server runs it.
+	// planInScript decides how a multi-statement query handles the statement. If it is nil, the server runs the statement.
 	planInScript func(*scriptPlanner, *rewrite.Statement) scriptStep
 }
 
-// handlers maps each rewrite.LocalWork value to its handler. rewrite picks one value for each statement. Rules that
-// answer or carry it out come first, then values by its first word, then Executes. Statement.Asks may be set with any
-// value, and matters only if the server gets the statement (division.planOnServer). These cases precede the table:
+// handlers maps each rewrite.LocalWork value to its handler. Package rewrite picks one value for each statement. Rules
+// that answer or carry the statement out come first, then values by its first word, then Executes. Statement.Asks may
+// be set with any value, and matters only if the server gets the statement. These cases precede the table:
 //
-//	savepoints    emulated savepoints in any text (emulates)
+//	savepoints    emulated savepoints in any query (hasEmulatedSavepoint)
 //	failed block  if no server has it, only its end is accepted (mustAnswerInFailedBlock)
 //	cursors       UsesCursor, and ClosesAll while a portal is open (isCursorStatement)
 //	early         a Query whose handler runs before the parts of a transaction (hasEarlyQuery)
-//	after frames of a group: the Query is handled like a multi-statement query, by place (substituted)
+//	after frames of a Sync group: the Query is handled like a multi-statement query
 var handlers = [rewrite.LocalWorkCount]statementHandler{
 	rewrite.ServerOnly:   {server: true, planInScript: (*scriptPlanner).planOnServer},
 	rewrite.Executes:     {server: true, planInScript: (*scriptPlanner).planExecute},
@@ -86,7 +88,8 @@ var handlers = [rewrite.LocalWorkCount]statementHandler{
 		run: (*session).runSettingChanges, columns: result.DescribeConfig, tag: result.ConstantTag("SELECT 1"), againTag: result.ConstantTag("SELECT 0"), planInScript: (*scriptPlanner).planSetConfig},
 	rewrite.SetsRow: {parsesLocally: alwaysLocal, runsLocally: changesSettingsLocally, query: queryLocally,
 		run: (*session).runSettingChanges, columns: result.DescribeConfig, tag: result.ConstantTag("SELECT 1"), againTag: result.ConstantTag("SELECT 0"), planInScript: (*scriptPlanner).planSetConfig},
-	// bindConfigValues turns a bound statement of this kind into one with constants. A simple Query has no values to bind.
+	// bindConfigValues turns a bound set_config with parameters into a statement with constants. A simple Query has no
+	// values to bind.
 	rewrite.BindsConfig: {parsesLocally: alwaysLocal, runsLocally: bindsConfigLocally, query: queryLocally, params: result.DescribeConfigParams,
 		run: (*session).runSettingChanges, columns: result.DescribeConfig, tag: result.ConstantTag("SELECT 1"), againTag: result.ConstantTag("SELECT 0"), planInScript: (*scriptPlanner).planSetConfig},
 	rewrite.Deallocates: {parsesLocally: alwaysLocal, runsLocally: deallocatesLocally, query: queryLocally,
@@ -109,8 +112,8 @@ var handlers = [rewrite.LocalWorkCount]statementHandler{
 
 func alwaysLocal(*session, *rewrite.Statement) bool { return true }
 
-// queryLocally runs a simple Query in Sluice if the session's state allows. If not, sendResetAsSet may replace a RESET
-// by another statement for the server.
+// queryLocally runs a simple Query in Sluice if the session's state allows that. If not, a RESET may be replaced by
+// another statement for the server (sendResetAsSet).
 func queryLocally(s *session, plan *rewrite.Plan, _ []byte) (done bool, err error) {
 	if !s.canAnswerStatement(plan.SingleStatement()) {
 		return s.sendResetAsSet(plan)
@@ -134,13 +137,12 @@ func withStatementCount(do func(*session, *rewrite.Statement) ([][]byte, error))
 	}
 }
 
-// executeUncounted runs a statement by answerLocalStatement, without counting it as a statement of the client's
-// pipeline.
+// executeUncounted runs a statement in Sluice, without counting it as a statement of the client's pipeline.
 func executeUncounted(s *session, st *rewrite.Statement, _ string) error {
 	return s.answerLocalStatement(st, false, false)
 }
 
-// hasEarlyQuery reports whether st has an early handler that may run now. st may be nil.
+// hasEarlyQuery reports whether st has an earlyQuery handler, and Sluice may run st now. st may be nil.
 func (s *session) hasEarlyQuery(st *rewrite.Statement) bool {
 	return st != nil && s.srv.handlers[st.Does].earlyQuery != nil && s.canAnswerStatement(st)
 }

@@ -19,7 +19,7 @@ import (
 // A cancelled or timed out statement leaves no index, as in PostgreSQL. If the client leaves, Sluice waits for the job
 // for a limited time, then drops an index that is not valid.
 
-// sendDelayedTag sends the delayed tag without waiting for the job, because other answers of the turn follow.
+// sendDelayedTag sends the delayed tag of a CREATE INDEX without waiting for its job, because other answers follow.
 func (s *session) sendDelayedTag() error {
 	ends := s.tx.job.IsCommitted()
 	now := s.tx.job.ReleaseTag()
@@ -29,8 +29,8 @@ func (s *session) sendDelayedTag() error {
 	return s.sendOrWithhold(now)
 }
 
-// delayTag decides about a statement's tag while a job is pending: the tag of the COMMIT is delayed. v is the verdict
-// so far.
+// delayTag decides about a command tag while an index job is pending: the tag of the COMMIT is delayed. v is the
+// verdict so far.
 func (s *session) delayTag(v frameVerdict, tag []byte) (frameVerdict, error) {
 	holds, now := s.tx.job.HoldTag(tag, s.t.outcome.InBlock())
 	if holds {
@@ -56,7 +56,7 @@ func recordIndexTxStatement(s *session, o *pendingReply, st *rewrite.Statement, 
 	}
 }
 
-// prepareIndexJobWait prepares a ReadyForQuery to wait for the pending job, if the client must wait for it.
+// prepareIndexJobWait prepares a ReadyForQuery to wait for the pending index job, if the client must wait for that job.
 func (s *session) prepareIndexJobWait(status byte) error {
 	if s.t.phase != phaseLive {
 		return nil
@@ -64,7 +64,8 @@ func (s *session) prepareIndexJobWait(status byte) error {
 	return s.sendOrWithhold(s.tx.job.RecordReady(status))
 }
 
-// verdictForReady returns swallow for a ReadyForQuery that must wait for an index job or for batches, else v.
+// verdictForReady returns swallow for a ReadyForQuery that must wait for an index job, batches or settings. Otherwise
+// it returns v.
 func (s *session) verdictForReady(v frameVerdict) frameVerdict {
 	if s.tx.job.IsWaiting() || s.t.batches != nil || s.t.restoresSettings {
 		return swallow
@@ -158,7 +159,7 @@ func (s *session) withdrawIndex(work *constraint.IndexJob, why error) error {
 	return why
 }
 
-// recordInvalidIndex counts and logs an index that may remain invalid after its statement failed.
+// recordInvalidIndex counts and logs an index that may remain invalid after its CREATE INDEX failed.
 func (s *session) recordInvalidIndex(work *constraint.IndexJob, cause string, err error) {
 	if !work.IsOwn() {
 		return
@@ -167,7 +168,7 @@ func (s *session) recordInvalidIndex(work *constraint.IndexJob, cause string, er
 	s.srv.log.Warn("an index is left to its background job, and may never be valid", append(s.logAttrs(), "job", work.ID(), "cause", cause, "error", err)...)
 }
 
-// errTooLate ends the work for a statement that no client awaits, when its time is over.
+// errTooLate ends the work on an index that no client awaits, when its time limit is over.
 var errTooLate = errors.New("the time for it is over")
 
 // withdrawConn runs statements on behalf of a client that has left or cancelled. Only the end of a drain, a lost
@@ -177,7 +178,7 @@ type withdrawConn struct {
 	end time.Time
 }
 
-// Ask sends one autocommit statement, and sends it again after conflicts.
+// Ask sends the server one autocommit statement, and sends it again after conflicts.
 func (w withdrawConn) Ask(sql string, row func(values []string)) error {
 	for {
 		err := w.ddlConn.Ask(sql, row)
@@ -191,7 +192,7 @@ func (w withdrawConn) Ask(sql string, row func(values []string)) error {
 	}
 }
 
-// Pause waits for d. Only the end of a drain and the time limit end it early, with an error.
+// Pause waits for d. Only the end of a drain and the time limit end the pause early, with an error.
 func (w withdrawConn) Pause(d time.Duration) error {
 	left := time.Until(w.end)
 	if left <= 0 {
@@ -205,5 +206,5 @@ func (w withdrawConn) Pause(d time.Duration) error {
 	return w.s.checkCut()
 }
 
-// CheckMayContinue returns an error if the time is over.
+// CheckMayContinue returns an error if the time limit or the drain is over.
 func (w withdrawConn) CheckMayContinue() error { return w.Pause(0) }

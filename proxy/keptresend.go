@@ -18,18 +18,18 @@ import (
 // like any other, so mapped columns work too. Sluice does not interpret values: each goes back in the form in which it
 // came, under the same settings. If a statement must get the first attempt's time and cannot, the replay is refused.
 
-// resentText is how a replay sends a logged statement.
+// resentText is the form in which a replay sends a logged statement.
 type resentText struct {
 	text string // the changed text; "" if unchanged
-	// cannotGiveTime: the statement must get the first attempt's time, and cannot.
+	// cannotGiveTime is set if the statement must get the first attempt's time, and cannot.
 	cannotGiveTime bool
 	hasTime        bool // text contains the time
 	hasValues      bool // text contains values of the answer
 }
 
 // substituteRecorded puts the answer's values and the transaction's time into the client's text, for each statement of
-// the text. told writes the value of an answer's column, timed writes a time. last: the statement belongs to the
-// unfinished turn. The values of its answer are then needed only if the client has received some output of it.
+// the text. told writes the value of an answer's column, timed writes a time. last says that the statement belongs to
+// the unfinished turn. The values of its answer are then needed only if the client has received some output of it.
 func (s *session) substituteRecorded(f *retry.LoggedFrame[logEntry], last bool, told func(column int, v []byte) string, timed func(txtime.Value) string) (a resentText) {
 	kept, k := f.Note.kept, &s.t.keeping
 	if last && !s.t.keepsLast || kept != nil && !kept.whole {
@@ -52,8 +52,8 @@ func (s *session) substituteRecorded(f *retry.LoggedFrame[logEntry], last bool, 
 	return a
 }
 
-// substituteInStatement does the work of substituteRecorded for one statement, which was planned under the names in
-// under. kept is its answer, or nil to give no values. The result's text is "" if the statement does not change.
+// substituteInStatement does the work of substituteRecorded for one statement. under has the names with which it was
+// planned. kept is its answer, or nil to give no values. The result's text is "" if the statement does not change.
 func (s *session) substituteInStatement(sql string, under *schema.NameResolver, kept *recordedAnswer, told func(column int, v []byte) string, timed func(txtime.Value) string) (a resentText) {
 	k := &s.t.keeping
 	times := k.clock && k.tells
@@ -85,10 +85,11 @@ func (s *session) substituteInStatement(sql string, under *schema.NameResolver, 
 	return a
 }
 
-// The two functions below return ok as false if the statement must get the time and cannot. They return no text if the
-// changed text is refused, or has another kind. The statement is then sent unchanged, and its answer will differ.
+// The two functions below return ok as false if the statement must get the first attempt's time and cannot. They return
+// no text if the changed text is refused, or has another kind. The statement is then sent unchanged, and its answer
+// will differ.
 
-// replayQueryText returns the text that a replay sends for a Query, or "" for the unchanged text.
+// replayQueryText returns the text that a replay sends for a logged Query, or "" for the unchanged text.
 func (s *session) replayQueryText(f *retry.LoggedFrame[logEntry], last bool) (text string, ok bool) {
 	a := s.substituteRecorded(f, last, func(_ int, v []byte) string {
 		if v == nil {
@@ -146,8 +147,8 @@ func (s *session) mustRecordAgain(n *logEntry, last, given bool) bool {
 	return true
 }
 
-// replayTimeSettings returns nextTimeSettingsKey for a replayed frame, or "" if a statement of its turn changes
-// settings that times depend on.
+// replayTimeSettings returns the key of the settings that times depend on, for a replayed frame. It returns "" if a
+// statement of the frame's turn changes them.
 func (s *session) replayTimeSettings() string {
 	for _, f := range s.tx.log.TurnFrames(s.tx.log.CurrentTurn()) {
 		n := &f.Note

@@ -9,13 +9,13 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file handles settings that Sluice stores instead of the server. keep runs SET. refuseLocalSettingQuery refuses
-// queries that the server would answer wrongly. sendResetAsSet handles RESET to a startup value that the server does
-// not know. Package settings holds the values.
+// This file handles settings that Sluice stores instead of the server. setLocalSetting runs SET.
+// refuseLocalSettingQuery refuses queries that the server would answer wrongly. sendResetAsSet handles RESET to a
+// startup value that the server does not know. Package settings holds the values.
 
 // setLocalSetting runs a SET of a setting that is never sent to the server. notice is PostgreSQL's warning for a SET
-// LOCAL outside a block. several: the statement is part of a multi-statement query, which is one transaction. The error
-// is for the client: PostgreSQL would refuse the value too.
+// LOCAL outside a block. several says that the statement is part of a multi-statement query, which is one transaction.
+// The error is for the client: PostgreSQL would refuse the value too.
 func (s *session) setLocalSetting(c *rewrite.SettingChange, several bool) (notice []byte, err error) {
 	txOnly := c.Action == rewrite.SetLocal
 	value, bad := settings.CheckedValue(c)
@@ -34,8 +34,8 @@ func (s *session) setLocalSetting(c *rewrite.SettingChange, several bool) (notic
 	return notice, s.settings.StoreLocal(c.Name, value, txOnly)
 }
 
-// refuseLocalSettingQuery returns an error if a statement asks the server for a setting that Sluice stores, else nil.
-// In a failed block it returns nil: the server's own error comes first.
+// refuseLocalSettingQuery returns an error if a statement asks the server for a setting that Sluice stores, or nil. In
+// a failed block it returns nil: the server's own error comes first.
 func (s *session) refuseLocalSettingQuery(plan *rewrite.Plan) error {
 	st := plan.SingleStatement()
 	if st == nil || st.Asks == nil || s.txStatus() == 'E' {
@@ -56,8 +56,8 @@ func errLocalSettingQueried(name string) *wire.Error {
 }
 
 // sendResetAsSet sends RESET as a SET to the client's startup value, if the server must see the statement. done is
-// false for any other statement. Otherwise the turn is settled, or the error is for the client. The client gets the tag
-// RESET, also in a replay (logEntry.tag).
+// false for any other statement. Otherwise the turn is over, or the error is for the client. The client gets the tag
+// RESET, also in a replay (logEntry.answered).
 func (s *session) sendResetAsSet(plan *rewrite.Plan) (bool, error) {
 	st := plan.SingleStatement()
 	if st == nil || len(st.Changes) != 1 || st.Changes[0].Action != rewrite.Reset || s.txStatus() == 'E' {

@@ -26,44 +26,45 @@ import (
 // it. So a replay may use what the first attempt drew. There are two exceptions. A transaction that creates or sets
 // back the sequence would draw the number again. Time differs between two attempts: toldtime.go.
 
-// A multi-statement query is handled statement by statement (rewrite.Planner.Pieces). Each has its part of the answer,
-// and the replay sends the changed pieces as one text. If Sluice answers one of the statements, nothing is stored,
-// since the server's answer then belongs to another text.
+// Sluice records a multi-statement query's answer by statement (SplitStatements). Each has its part of the answer, and
+// the replay sends the changed pieces as one text. If Sluice answers one of the statements, nothing is stored, since
+// the server's answer then belongs to another text.
 
-// maxRecordedAnswer limits the stored answer of one statement in bytes. A row takes some bytes, and more than a
-// thousand are rare.
+// maxRecordedAnswer limits the stored answer of one statement in bytes. A row takes some bytes, and answers of more
+// than a thousand rows are rare.
 const maxRecordedAnswer = 64 << 10
 
-// maxRecordedFirstRow limits the first row, in which the time is looked for, in bytes.
+// maxRecordedFirstRow limits, in bytes, the first row of an answer, in which Sluice looks for the transaction's time.
 const maxRecordedFirstRow = 1 << 10
 
-// recordedAnswer stores the DataRows that answer an INSERT ... RETURNING in a block. For other statements that return
-// the transaction's time (rewrite.Planner.Instants) it stores the first row. The log entry of the Query or Bind and its
+// recordedAnswer stores the DataRow frames that answer an INSERT ... RETURNING in a block. For other statements that
+// return the transaction's time (now(), say) it stores the first row. The log entry of the Query or Bind and its
 // pending reply share it. Of several attempts, only the first whose answer the client gets fills it.
 type recordedAnswer struct {
 	defaultHandler
 	rows []byte
-	// reports are the server's parameters at the end of the answer.
+	// reports are the server's parameters at the end of the recorded answer.
 	reports *settings.Reports
-	// whole: the answer is complete. void: the answer cannot be used.
+	// whole is set if the recorded answer is complete, unusable if a replay cannot use it.
 	whole, unusable bool
-	// first: only the first row is stored, and whole is never set.
+	// first is set if only the answer's first row is stored. whole is then never set.
 	first bool
-	// several is the number of statements in a multi-statement query; 0 for a single statement. of has the answers of the
-	// statements that have ended. from is the offset in rows where the next answer begins.
+	// several is the number of statements in a multi-statement query, or 0 for a single statement. answers has the answers
+	// of the statements that have ended. nextOffset is the offset in rows where the next answer begins.
 	several    int
 	answers    []recordedAnswer
 	nextOffset int
 }
 
-// recordAnswerInto records the entry's answer in k. If k is nil, nothing is recorded.
+// recordAnswerInto makes the pending reply record its answer in k. If k is nil, nothing is recorded.
 func (o *pendingReply) recordAnswerInto(k *recordedAnswer) {
 	if k != nil {
 		o.reply = chainHandlers(k, o.reply)
 	}
 }
 
-// handleFrame records the end of a statement. A frame in pieces makes the answer void, since its rest looks like rows.
+// handleFrame records the end of a statement's answer. A frame in pieces makes the answer unusable, since its rest
+// looks like rows.
 func (k *recordedAnswer) handleFrame(s *session, _ *pendingReply, f answer.Frame) (frameVerdict, error) {
 	if k.unusable = k.unusable || f.IsCut(); f.EndsStatement() {
 		k.endAnswer(f.Type, f.Bytes, s.b.reported)
@@ -73,8 +74,8 @@ func (k *recordedAnswer) handleFrame(s *session, _ *pendingReply, f answer.Frame
 
 func (k *recordedAnswer) handleRows(s *session, span []byte) { k.addRows(s.tx.log, span) }
 
-// recordsAnswers reports whether generated values must be recorded now. Outside a block it is not needed: the statement
-// commits before the client gets the answer. The same holds after the end of the block in the same turn.
+// recordsAnswers reports whether a replay needs the values that the server generates now. Outside a block it does not:
+// the statement commits before the client gets the answer. The same holds after the end of the block in the same turn.
 func (s *session) recordsAnswers() bool {
 	return s.srv.keeper.enabled && s.t.logs && s.tx.log.Replayable() && s.inBlock() && !s.hasFirstTxEnded()
 }
@@ -88,10 +89,11 @@ func newRecordedAnswer(inserts, tells bool) *recordedAnswer {
 	return nil
 }
 
-// answerCost is what each statement's answer in a multi-statement query takes of the log's bytes, without its rows.
+// answerCost is how many bytes of the log's limit the answer to each statement of a multi-statement query takes,
+// without its rows.
 const answerCost = int(unsafe.Sizeof(recordedAnswer{}))
 
-// newTextAnswer returns a recordedAnswer for a text, or nil. For a multi-statement query it stores all rows, since it
+// newTextAnswer returns a recordedAnswer for a query, or nil. For a multi-statement query it stores all rows, since it
 // is not known yet which statements are INSERTs. It returns nil if the log has no room.
 func (s *session) newTextAnswer(sql []byte, statements int) *recordedAnswer {
 	switch {
@@ -103,7 +105,7 @@ func (s *session) newTextAnswer(sql []byte, statements int) *recordedAnswer {
 	return nil
 }
 
-// statementAnswer returns the answer of the statement at index i, or nil if that answer was not stored.
+// statementAnswer returns the recorded answer of the statement at index i, or nil if that answer was not stored.
 func (k *recordedAnswer) statementAnswer(i, statements int) *recordedAnswer {
 	switch {
 	case k == nil || k.unusable:
@@ -117,7 +119,7 @@ func (k *recordedAnswer) statementAnswer(i, statements int) *recordedAnswer {
 }
 
 // addRows records bytes of rows before the client gets them, in pieces of any length. If they are too long, or the log
-// has no room, the answer becomes void.
+// has no room, the answer becomes unusable.
 func (k *recordedAnswer) addRows(log *retry.ReplayLog[logEntry], span []byte) {
 	if k.unusable || len(span) == 0 || k.first && k.hasFirstRow() {
 		return
@@ -134,7 +136,7 @@ func (k *recordedAnswer) addRows(log *retry.ReplayLog[logEntry], span []byte) {
 	}
 }
 
-// hasFirstRow reports whether the whole first row is stored.
+// hasFirstRow reports whether the whole first row of the answer is stored.
 func (k *recordedAnswer) hasFirstRow() bool { return len(wire.FirstRow(k.rows)) > 0 }
 
 // endAnswer records the last frame of an answer. The answer is usable only if the tag's row count matches the stored
@@ -146,7 +148,8 @@ func (k *recordedAnswer) endAnswer(typ byte, frame []byte, reports *settings.Rep
 			return
 		}
 		one := recordedAnswer{rows: k.rows[k.nextOffset:len(k.rows):len(k.rows)]}
-		// If the statement is no INSERT, or returned nothing, its first row may still contain the time.
+		// If the statement is no INSERT, or returned no row to repeat, its first row may still contain the transaction's
+		// time.
 		if one.endAnswer(typ, frame, reports); !one.whole {
 			one.first, one.unusable = true, false
 		}
@@ -171,7 +174,7 @@ func (k *recordedAnswer) resetAnswer() {
 	}
 }
 
-// repeatableValues says which values of the first attempt a replay can repeat.
+// repeatableValues says which values of the transaction's first attempt a replay can repeat.
 type repeatableValues struct {
 	drawnValues bool // drawn values
 	clock       bool // the time too: nothing else in the transaction reads the clock
@@ -181,9 +184,9 @@ type repeatableValues struct {
 	was         *schema.Schema // the last schema found to have the same sequences as now
 }
 
-// surveyRepeatable decides what the coming replay can repeat. If a sequence was created or may be set back, it repeats
-// nothing: others could draw the same number. This holds for a sequence in no snapshot too, since a text may have drawn
-// from it before a snapshot had it.
+// surveyRepeatable decides which values the coming replay can repeat. If a sequence was created or may be set back, it
+// repeats none, since others could draw the same number. This holds for a sequence in no schema snapshot too, since a
+// statement may have drawn from it before a snapshot had it.
 func (s *session) surveyRepeatable() (k repeatableValues) {
 	l := s.tx.log
 	if !s.srv.keeper.enabled || l.TurnCount() == 0 && !l.HasDeliveredPart() && len(s.tx.parts) == 0 || !s.hasRepeatableValues() {
@@ -205,12 +208,13 @@ func (s *session) surveyRepeatable() (k repeatableValues) {
 			}
 		}
 	}
-	// A discarded part has stored nothing. Its answers are compared.
+	// A part that ROLLBACK TO has discarded has stored nothing. Its answers are compared.
 	if s.tx.whole != nil {
 		k.clock = s.t.keepingWhole.clock
 		return k
 	}
-	// After ROLLBACK TO SAVEPOINT, statements that read the clock are refused. Triggers may read it too, but DSQL has none.
+	// After ROLLBACK TO SAVEPOINT, statements that read the clock are refused. Triggers may read it too, but DSQL has
+	// none.
 	ends = ends || s.t.returnSavepoint != "" || s.tx.earlierTime != nil
 	k.clock = k.clock && ends && s.srv.cfg.Kind != Postgres
 	return k
@@ -233,7 +237,8 @@ func (n *logEntry) changesCatalog() bool {
 	return slices.ContainsFunc(own, func(st rewrite.Statement) bool { return st.Kind >= rewrite.DDL })
 }
 
-// surveyFrame adds a logged frame to the survey, and reports whether values can still be repeated.
+// surveyFrame adds a logged frame to the survey of repeatable values, and reports whether any value can still be
+// repeated.
 func (k *repeatableValues) surveyFrame(s *session, f *retry.LoggedFrame[logEntry]) bool {
 	n := &f.Note
 	switch {
@@ -248,7 +253,8 @@ func (k *repeatableValues) surveyFrame(s *session, f *retry.LoggedFrame[logEntry
 			return false
 		}
 	}
-	// Statements of the unfinished turn count too: they may read the repeated values. A parameter may be the string "now".
+	// Statements of the unfinished turn count too, since they may read the repeated values. A parameter may be the word
+	// "now".
 	k.clock = k.clock && (f.Type != wire.Bind || !parse.MayReadAsNow(s.loggedPayload(f)))
 	text := s.clientText(f)
 	if s.drawnValueKind(text) != schema.Settled {
@@ -277,10 +283,10 @@ func (s *session) hasRepeatableValues() bool {
 	return false
 }
 
-// An INSERT that gets recorded values or the time does not read the clock for these columns. If it turns out later that
-// it cannot get them, the replay's answer differs, and the replay is refused.
+// An INSERT that gets recorded values or the transaction's time does not read the clock for these columns. If it turns
+// out later that it cannot get them, the replay's answer differs, and the replay is refused.
 
-// surveyText returns what else a logged text of the client does, apart from the values that the replay gives it.
+// surveyText returns what a logged text of the client does besides returning the values that the replay gives it.
 func (k *repeatableValues) surveyText(s *session, f *retry.LoggedFrame[logEntry], text string) (does values.Effects) {
 	names := f.Note.names.ForSnapshot(k.now)
 	pieces := s.srv.planner.SplitStatements(text)
@@ -306,7 +312,7 @@ func (k *repeatableValues) surveyText(s *session, f *retry.LoggedFrame[logEntry]
 	return does
 }
 
-// clientText returns the text of a Query or Bind as the client sent it.
+// clientText returns the text of a logged Query or Bind as the client sent it.
 func (s *session) clientText(f *retry.LoggedFrame[logEntry]) string {
 	n := &f.Note
 	switch {
@@ -321,8 +327,8 @@ func (s *session) clientText(f *retry.LoggedFrame[logEntry]) string {
 	return string(payload[:max(0, len(payload)-1)])
 }
 
-// drawnValueKind returns what a text draws if it does nothing else, such as SELECT nextval('s'). A replay may then skip
-// it and repeat its answer. For all other texts it returns Settled.
+// drawnValueKind returns the kind of value that a statement draws if it does nothing else, such as SELECT nextval('s').
+// A replay may then skip it and repeat its answer. For all other statements it returns Settled.
 func (s *session) drawnValueKind(text string) schema.DefaultKind {
 	if !rewrite.MayGenerateValues([]byte(text)) {
 		return schema.Settled
@@ -330,14 +336,14 @@ func (s *session) drawnValueKind(text string) schema.DefaultKind {
 	return values.ClassifyGenerated(s.srv.planner, text)
 }
 
-// canSkipTurn reports whether a replay can skip a settled turn: every statement in the turn only drew values that the
-// client received.
+// canSkipTurn reports whether a replay can skip a turn in the log: every statement in the turn only drew values that
+// the client received.
 func (s *session) canSkipTurn(turn int) bool {
 	k := s.t.keeping
 	if !k.drawnValues {
 		return false
 	}
-	// A turn that ran nothing, such as one with only a Parse, is sent again, which costs little.
+	// A turn that ran no statement, such as one with only a Parse, is sent again, which costs little.
 	ran := false
 	frames := s.tx.log.TurnFrames(turn)
 	for i := range frames {
@@ -351,7 +357,7 @@ func (s *session) canSkipTurn(turn int) bool {
 				return false
 			}
 			ran = true
-		// A statement that this turn prepared is prepared again when a later turn binds it.
+		// A statement that this skipped turn prepared is prepared again when a later turn binds it.
 		case 0, wire.Parse, wire.Describe, wire.Execute, wire.Close, wire.Sync:
 		default:
 			return false

@@ -12,15 +12,14 @@ import (
 )
 
 // DSQL refuses a DELETE of more rows than a transaction may change. If the statement was alone and its table is
-// configured, Sluice withholds the error. After ReadyForQuery package batch deletes the rows on the same backend.
-// handleErrorResponse calls deferToBatches, finishSpan calls settleBatches. Only a lost backend, and the cut at the end
-// of a drain, end a running batch.
+// configured, Sluice withholds the error (deferToBatches). After ReadyForQuery package batch deletes the rows on the
+// same backend (settleBatches). Only a lost backend, and the end of a drain, end a running batch.
 
-// maxSavedBind bounds the length of a Bind whose values are saved; values in comparisons are short.
+// maxSavedBind bounds the length of a Bind whose values Sluice saves for batches. Values in comparisons are short.
 const maxSavedBind = 64 << 10
 
-// saveDeleteParams reads the whole Bind of a DELETE that may be run in batches, and returns its parameters; nil for
-// other statements.
+// saveDeleteParams reads the whole Bind of a DELETE that may be run in batches, and returns its parameters. It returns
+// nil for other statements.
 func (s *session) saveDeleteParams(b *pendingBind) (*batch.Params, error) {
 	if !b.cs.tmpl.plan.MayRunInBatches() || s.srv.cfg.Kind != DSQL || s.inBlock() || b.whole || b.total > min(maxSavedBind, s.srv.cfg.MaxStatementBytes) {
 		return nil, nil
@@ -31,11 +30,11 @@ func (s *session) saveDeleteParams(b *pendingBind) (*batch.Params, error) {
 	return &batch.Params{OIDs: b.cs.tmpl.oids, Values: bytes.Clone(b.rest)}, nil
 }
 
-// runsAloneInGroup reports whether the current statement is outside a block, and no other has run before it in its
+// runsAloneInGroup reports whether the current statement is outside a block, and no other has run before it in its Sync
 // group.
 func (s *session) runsAloneInGroup() bool { return !s.t.executed && !s.t.ranLocal && !s.inBlock() }
 
-// deleteParamsIfAlone returns the saved parameters of a portal that is about to run, if it runs alone, else nil.
+// deleteParamsIfAlone returns the saved parameters of a DELETE's portal that is about to run, if it runs alone, or nil.
 func (s *session) deleteParamsIfAlone(p *portal) *batch.Params {
 	if p.bound == nil || !s.runsAloneInGroup() {
 		return nil
@@ -43,7 +42,7 @@ func (s *session) deleteParamsIfAlone(p *portal) *batch.Params {
 	return p.bound
 }
 
-// deferToBatches reports whether the statement of an error will be run in batches. The client then does not get the
+// deferToBatches reports whether Sluice will run the statement of an error in batches. The client then does not get the
 // error. The statement must be alone and its turn read to the end.
 func (s *session) deferToBatches(head *pendingReply, payload []byte) bool {
 	t := s.t
@@ -68,12 +67,12 @@ func (s *session) deferToBatches(head *pendingReply, payload []byte) bool {
 	return true
 }
 
-// isRowLimitError reports whether an error says that a transaction changes too many rows.
+// isRowLimitError reports whether the server's error says that a transaction changes too many rows.
 func isRowLimitError(payload []byte) bool {
 	return rewrite.IsRowLimitError(string(retry.ErrorField(payload, 'C')), retry.ErrorField(payload, 'M'))
 }
 
-// rowLimitHint returns the hint for the error that a DELETE changes too many rows; "" for other errors.
+// rowLimitHint returns the hint for the error that a DELETE changes too many rows. It returns "" for other errors.
 func (s *session) rowLimitHint(o *pendingReply, plan *rewrite.Plan, st *rewrite.Statement, payload []byte) string {
 	switch {
 	case st == nil || !st.IsDelete() || !isRowLimitError(payload):
@@ -130,8 +129,8 @@ func (s *session) checkMayContinue() error {
 }
 
 // runOwnTransaction runs one transaction of Sluice itself in one round trip. After a conflict it retries, with the
-// limits and pauses of any replay. Only a cut ends a round trip early, so that its outcome is known; cancel and timeout
-// take effect between round trips.
+// limits and pauses of any replay. Only the end of a drain ends a round trip early, so that its outcome is known.
+// Cancel and timeout take effect between round trips.
 func (s *session) runOwnTransaction(msg []byte, row func([]byte)) error {
 	attempts := retry.Attempts{}
 	for {
@@ -165,7 +164,7 @@ func (s *session) runOwnTransaction(msg []byte, row func([]byte)) error {
 	}
 }
 
-// checkCut returns errCut when a drain has ended, at which even a running round trip is given up.
+// checkCut returns errCut when a drain has ended, at which Sluice gives up even a running round trip.
 func (s *session) checkCut() error {
 	if s.cutOff.Load() {
 		return errCut

@@ -12,14 +12,15 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file finds state that functions leave on a backend. trackLeftState marks the backend before a text is sent that
-// may leave something. After the transaction, settle calls checkLeftState, which asks the backend. releaseBackend does
-// not return a marked backend to the reservoir. DSQL has no such state.
+// This file finds state that clients' functions leave on a backend. trackLeftState marks the backend before a statement
+// is sent that may leave state. After the transaction checkLeftState asks the backend. Sluice does not return a marked
+// backend to the reservoir. DSQL has no such state.
 
-// checksLeftState reports whether Sluice asks backends what functions have left there.
+// checksLeftState reports whether Sluice asks backends which state clients' functions have left there.
 func (c *Config) checksLeftState() bool { return c.Kind == Postgres && c.Reset != ResetNever }
 
-// isHiddenCheckDue reports whether checkHiddenFunctions must ask now. After a fault it returns false for a while.
+// isHiddenCheckDue reports whether checkHiddenFunctions must ask the server now. After a fault it returns false for a
+// while.
 func (srv *Server) isHiddenCheckDue(now time.Time) bool {
 	return srv.asksBehind && !srv.hiddenPace.IsPausing(now) && srv.hidden.IsStale(srv.catalog.epoch.Load(), now, purityAge, question.FirstPause)
 }
@@ -55,7 +56,7 @@ func (srv *Server) checkHiddenFunctions(b *backend, at time.Time, stop func() er
 	return err
 }
 
-// trackLeftState marks the backend if the plan, which is about to be sent, may leave state there.
+// trackLeftState marks the backend to be asked later if the plan, which is about to be sent, may leave state there.
 func (s *session) trackLeftState(plan *rewrite.Plan) {
 	if !s.srv.asksBehind || s.b == nil {
 		return
@@ -66,14 +67,15 @@ func (s *session) trackLeftState(plan *rewrite.Plan) {
 	}
 }
 
-// markUnseenCalls marks the backend if functions that statements call unseen may leave state there.
+// markUnseenCalls marks the backend to be asked later if functions that statements call unseen (a trigger's, say) may
+// leave state.
 func (s *session) markUnseenCalls() {
 	if s.srv.hidden.MayLeaveState(s.srv.catalog.epoch.Load()) {
 		s.b.leftState.RequireQuery()
 	}
 }
 
-// markFunctionCall marks the backend for a FunctionCall that is about to be sent: Sluice does not know what the
+// markFunctionCall marks the backend to be asked later, before a FunctionCall is sent. Sluice does not know what the
 // function does.
 func (s *session) markFunctionCall() {
 	if s.srv.asksBehind {
@@ -82,14 +84,14 @@ func (s *session) markFunctionCall() {
 	s.markSettingsReset()
 }
 
-// markStateLeft marks the backend regardless of plans.
+// markStateLeft marks the backend to be asked which state was left there, regardless of plans.
 func (s *session) markStateLeft() {
 	if s.srv.asksBehind {
 		s.b.leftState.RequireQuery()
 	}
 }
 
-// mayHaveLeftState reports whether the idle backend must be asked before another session gets it.
+// mayHaveLeftState reports whether Sluice must ask the idle backend about left state before another session gets it.
 func (s *session) mayHaveLeftState() bool {
 	if s.dedicated || s.b.isBroken() || s.srv.cfg.Pairing == Session || s.pinned && !s.foundState {
 		return false
@@ -101,11 +103,11 @@ func (s *session) mayHaveLeftState() bool {
 	return s.b.leftState.NeedsQuery()
 }
 
-// checkLeftState asks the idle backend what the session's functions have left there, if it is marked. If there is
-// something, the session is pinned, as after a statement that pins. If nothing remains, a pin that checkLeftState made
-// is removed. The same round trip resets settings that functions have changed. The role is not reset: it pins the
-// session. If too many sessions are pinned, the session ends after the turn, since its state is lost. It also ends if a
-// backend whose functions it called (FunctionCall) does not answer.
+// checkLeftState asks the idle backend, if it is marked, which state the session's functions have left there. If there
+// is any, the session is pinned, as after a statement that pins. If none remains, a pin that checkLeftState made is
+// removed. The same round trip resets settings that functions have changed. The role is not reset: it pins the session.
+// If too many sessions are pinned, the session ends after the turn, since its state is lost. It also ends if a backend
+// whose functions it called (FunctionCall) does not answer.
 func (s *session) checkLeftState() {
 	if !s.mayHaveLeftState() {
 		return
@@ -137,8 +139,9 @@ func (s *session) checkLeftState() {
 	}
 }
 
-// queryLeftState asks the question of checkLeftState. reason says why the session must be pinned, and role is the role
-// that a function has set, or "". Afterwards the backend has the session's settings. ok is false if no answer came.
+// queryLeftState asks the backend which state functions have left, for checkLeftState. reason says why the session must
+// be pinned, and role is the role that a function has set, or "". Afterwards the backend has the session's settings. ok
+// is false if no answer came.
 func (s *session) queryLeftState() (reason rewrite.PinReason, role string, ok bool) {
 	if !s.finishBackendWrite(exchangeTimeout) { // the writer of an oversized turn may still be finishing
 		return rewrite.NoPin, "", false
@@ -166,7 +169,7 @@ func (s *session) queryLeftState() (reason rewrite.PinReason, role string, ok bo
 	if err != nil || refusal != nil || len(answers) != 3 || s.b.status != 'I' {
 		return rewrite.NoPin, "", false
 	}
-	// "none" may be the result of RESET ROLE, which returns to the startup's role.
+	// The role "none" may be the result of RESET ROLE, which returns to the startup's role.
 	if answers[0] != answers[2] && (answers[0] != "none" || s.settings.Startup.SQL["role"] == "") {
 		role = answers[0]
 	}

@@ -6,12 +6,12 @@ import (
 )
 
 // This file parks sessions whose clients are silent for long, as most clients of a pool are. A parked session has no
-// goroutine (rawconn.ParkedConns). A new goroutine continues it when its client sends something or when nudge is
-// called. A parked session still counts in sessions and running.
+// goroutine (rawconn.ParkedConns). A new goroutine continues it when its client sends bytes or another goroutine calls
+// wake. A parked session still counts in sessions and running.
 
-// requestPark asks a session to park after sweepsBeforePark looks of the sweeper without a change of its tick. It does
-// not nudge: the session may already be parked, and must not be woken. A session that did something else meanwhile is
-// asked again after as many looks.
+// requestPark asks a session to park after sweepsBeforePark sweeps without a change of its tick. It does not call wake:
+// the session may already be parked, and must not be woken. A session that was active meanwhile is asked again after as
+// many sweeps.
 func (srv *Server) requestPark(s *session, seen *sweepState, tick uint64) {
 	if tick != seen.tick || tick&1 == 1 || !s.mayLinger.Load() {
 		seen.quiet = 0
@@ -23,18 +23,18 @@ func (srv *Server) requestPark(s *session, seen *sweepState, tick uint64) {
 	}
 }
 
-// wake makes a session that waits for its client check whether something else must be done, such as a cancel. The
-// caller stores its reason first. Any goroutine may call nudge; it is the only way to wake a parked session.
+// wake makes a session that waits for its client check whether it must do other work, such as ending in a drain. The
+// caller stores its reason first. Any goroutine may call wake. Nothing else can wake a parked session.
 func (s *session) wake() {
 	s.client.Conn.SetReadDeadline(time.Unix(1, 0))
 	s.srv.parking.Wake(&s.spot)
 }
 
-// The limit on a client's silence also holds while its session is parked. Shortly before the limit the sweeper
-// continues the session, and await waits for the rest.
+// The limit on a client's silence also holds while its session is parked. Shortly before the limit the sweeper, which
+// checks idle sessions, continues the session, which waits for the rest.
 
 // idleDeadline returns when the client's silence reaches limit, counted from the first call for this silence. Parking
-// and nudges do not move it.
+// and waking the session do not move it.
 func (s *session) idleDeadline(limit time.Duration) time.Time {
 	if s.idleEnds.Load() == 0 {
 		s.idleEnds.Store(int64(s.age() + min(limit, math.MaxInt64/2)))
@@ -42,15 +42,15 @@ func (s *session) idleDeadline(limit time.Duration) time.Time {
 	return processStart.Add(s.began + time.Duration(s.idleEnds.Load()))
 }
 
-// isIdleLimitNear reports whether the client's limit may be reached before the sweeper looks again. The session must
-// then not park. Any goroutine may call it.
+// isIdleLimitNear reports whether the client may reach its idle limit before the next sweep of idle sessions. The
+// session must then not park. Any goroutine may call it.
 func (s *session) isIdleLimitNear() bool {
 	end := s.idleEnds.Load()
 	return end != 0 && time.Duration(end)-s.age() < 2*sweepEvery
 }
 
-// parkOrResume parks a session whose run has returned true. If its client's limit is near or parking is impossible, a
-// new goroutine continues it. The caller must not use the session afterwards.
+// parkOrResume parks a session whose client is idle. If its client's idle limit is near or parking is impossible, a new
+// goroutine continues the session. The caller must not use the session afterwards.
 func (srv *Server) parkOrResume(s *session) {
 	s.mayLinger.Store(false)
 	srv.running.Add(1)
@@ -59,7 +59,7 @@ func (srv *Server) parkOrResume(s *session) {
 	}
 }
 
-// tryPark parks the session and reports success. During a drain it wakes the session at once, since the drain nudges
+// tryPark parks the session and reports success. During a drain it wakes the session at once, since the drain wakes
 // each session only once, perhaps before it was parked. After Park only atomic fields may be read: the session may run
 // again.
 func (srv *Server) tryPark(s *session) bool {
@@ -72,7 +72,7 @@ func (srv *Server) tryPark(s *session) bool {
 	return true
 }
 
-// resumeSession runs a parked session until it ends or parks again. await finds the reason to continue.
+// resumeSession runs a parked session until it ends or parks again. The session itself finds the reason to continue.
 func (srv *Server) resumeSession(s *session) {
 	defer srv.running.Done()
 	srv.parking.Unregister(s.client.Raw)

@@ -18,7 +18,7 @@ import (
 // rewrite rule answers. The table in handlers.go selects them. strung.go has multi-statement queries, control.go BEGIN,
 // COMMIT and ROLLBACK.
 
-// answerLocally answers a simple Query without the server. If done is false, the server must get the text. If done is
+// answerLocally answers a simple Query without the server. If done is false, the server must get the query. If done is
 // true, the turn is over, or the error is for the client.
 func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	t := s.t
@@ -31,7 +31,7 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 	if st := plan.SingleStatement(); s.isCursorStatement(st) {
 		return true, s.runCursorQuery(plan, st)
 	}
-	// After frames of an open Sync group the answer must keep its place among the server's answers: see substituted.
+	// After frames of an open Sync group, Sluice's answer must get its place among the server's answers.
 	if t.touched {
 		return false, nil
 	}
@@ -53,7 +53,7 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 	return false, nil
 }
 
-// answersParse reports whether Sluice answers the Parse of a plan's statement.
+// answersParse reports whether Sluice answers the Parse of a plan's statement without the server.
 func (s *session) answersParse(plan *rewrite.Plan) bool {
 	st := plan.SingleStatement()
 	if st == nil {
@@ -123,7 +123,7 @@ func (s *session) canRecordReset(st *rewrite.Statement) bool {
 }
 
 // hasTransactionDefaults reports whether the session has a default_transaction_ setting. The server must then see a
-// reset, because a group's frames share one transaction, whose modes its first frame fixes.
+// RESET, because the frames of a Sync group share one transaction, whose modes its first frame fixes.
 func (s *session) hasTransactionDefaults() bool {
 	for _, set := range [...]*settings.Values{s.settings.InForce, s.settings.Startup} {
 		for name := range set.SQL {
@@ -135,7 +135,7 @@ func (s *session) hasTransactionDefaults() bool {
 	return false
 }
 
-// discardAllError returns PostgreSQL's error for DISCARD ALL in a block or after another statement of a pipeline, else
+// discardAllError returns PostgreSQL's error for DISCARD ALL in a block or after another statement of a pipeline, or
 // nil. Sluice needs it where the server has not seen the BEGIN or the other statement, or does not support DISCARD ALL.
 func (s *session) discardAllError(st *rewrite.Statement) *wire.Error {
 	switch {
@@ -171,7 +171,7 @@ func onlyResetsRole(st *rewrite.Statement) bool {
 }
 
 // setsRole reports whether a statement sets another role, for its transaction or longer. While its answer is awaited, a
-// RESET ROLE after it goes to the server, since nobody knows whether the role was set.
+// RESET ROLE after it goes to the server, since Sluice does not know whether the role was set.
 func setsRole(st rewrite.Statement) bool {
 	return slices.ContainsFunc(st.Changes, func(c rewrite.SettingChange) bool { return c.Action <= rewrite.SetLocal && isRoleChange(&c) })
 }
@@ -182,8 +182,8 @@ func isRoleChange(c *rewrite.SettingChange) bool {
 	return c.Name == "role" || c.Name == "session_authorization"
 }
 
-// answerLocalStatement answers one statement after all replies that are pending. describe: the answer includes a
-// RowDescription. several: the statement is part of a multi-statement query. The error is for the client.
+// answerLocalStatement answers one statement after all pending replies. describe adds a RowDescription to the answer.
+// several says that the statement is part of a multi-statement query. The error is for the client.
 func (s *session) answerLocalStatement(st *rewrite.Statement, describe, several bool) error {
 	if st.Does == rewrite.ClosesAll && len(s.portals) > 0 {
 		return errPortalsOpen
@@ -198,7 +198,7 @@ func (s *session) answerLocalStatement(st *rewrite.Statement, describe, several 
 	return s.queueReply(frames...)
 }
 
-// runLocalStatement runs one statement in Sluice and returns the frames of its answer; describe adds a RowDescription.
+// runLocalStatement runs one statement in Sluice and returns the frames of its answer. describe adds a RowDescription.
 // Changes of settings belong to the client's transaction, and a rollback undoes them. The error is for the client.
 func (s *session) runLocalStatement(st *rewrite.Statement, describe, several bool) (frames [][]byte, err error) {
 	if !several { // a multi-statement query was checked as a whole
@@ -235,8 +235,8 @@ func runVoidQuery(s *session, _ *rewrite.Statement, _ bool) (frames [][]byte, er
 	return [][]byte{result.TextRow("")}, nil
 }
 
-// runCloseAll and runDiscardSequences release what Sluice holds for the session. As in PostgreSQL, a rollback undoes
-// neither. An error is a bug.
+// runCloseAll drops the session's stored cursors and answers CLOSE ALL. As in PostgreSQL, a rollback does not undo it,
+// nor runDiscardSequences. An error is a bug.
 func runCloseAll(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error) {
 	s.dropStoredCursors()
 	return runTagOnly(s, st, several)
@@ -253,7 +253,7 @@ func runDiscardSequences(s *session, st *rewrite.Statement, several bool) (frame
 	return runTagOnly(s, st, several)
 }
 
-// runShow answers with the value of a setting.
+// runShow answers a SHOW with the value of the setting.
 func runShow(s *session, st *rewrite.Statement, _ bool) (frames [][]byte, err error) {
 	s.srv.metrics.CountLocalAnswer(metrics.LocalShow)
 	value, bad := s.localShowValue(st.Show)
@@ -309,7 +309,7 @@ func runDeallocate(s *session, st *rewrite.Statement, _ bool) (frames [][]byte, 
 	if s.stmts[name] == nil {
 		return nil, errNoStatement([]byte(name))
 	}
-	// A replay of the multi-statement query needs the statement again.
+	// A replay of the multi-statement query needs the deallocated statement again.
 	if was := s.t.stateBeforeScript; was != nil {
 		was.gone = append(was.gone, nameUndo{name: name, prev: s.stmts[name]})
 	}
@@ -361,14 +361,14 @@ func (s *session) noticeFrames(st *rewrite.Statement) (frames [][]byte) {
 	return frames
 }
 
-// wantsNotices reports whether client_min_messages lets NOTICE messages through. If the value is only at the server,
-// Sluice assumes the default, which does.
+// wantsNotices reports whether the client's client_min_messages lets NOTICE messages through. If only the server has
+// the value, Sluice assumes the default, which does.
 func (s *session) wantsNotices() bool {
 	level := s.clientMinMessages()
 	return level != "warning" && level != "error"
 }
 
-// wantsWarnings reports whether client_min_messages lets WARNING messages through.
+// wantsWarnings reports whether the client's client_min_messages lets WARNING messages through.
 func (s *session) wantsWarnings() bool { return s.clientMinMessages() != "error" }
 
 // clientMinMessages returns the client's client_min_messages in lower case, or "" if Sluice does not know the value.
@@ -380,5 +380,5 @@ func (s *session) clientMinMessages() string {
 	return strings.ToLower(s.settings.ShownValue(level))
 }
 
-// codeNotice is the SQLSTATE that PostgreSQL gives a notice without a code of its own.
+// codeNotice is the SQLSTATE that PostgreSQL gives a notice that has no specific code.
 const codeNotice = "00000"

@@ -6,11 +6,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Executes of the extended protocol that Sluice answers.
+// This file has the Executes of the extended protocol that Sluice answers.
 
-// executeLocalPortal runs a local portal up to that many rows; 0 is all. An error is for the client; with nil its frame
-// is answered or skipped. Where the statement changes something, all that went before in the group is answered first:
-// behind an error the statement would not have run.
+// executeLocalPortal executes a portal that Sluice runs, up to limit rows (0: all). An error is for the client. After
+// nil the Execute is answered or skipped. If the statement changes state, Sluice first awaits the answers to earlier
+// frames of the Sync group. After an error among them, the statement must not run.
 func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error {
 	st := p.plan.SingleStatement()
 	h := &s.srv.handlers[st.Does]
@@ -20,7 +20,8 @@ func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error 
 	case p.done:
 		return s.executeDonePortal(name, st)
 	}
-	// With a limit of one row the server would suspend a SHOW, which makes nothing visible: see counter.go.
+	// With a limit of one row the server would suspend a SHOW's portal. Then it makes no earlier writes visible
+	// (counter.go).
 	if !h.changesNothing || limit != 1 {
 		s.bumpCommandCounter()
 	}
@@ -40,7 +41,7 @@ func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error 
 	if h.execute != nil {
 		return h.execute(s, st, p.text)
 	}
-	// From now on a DISCARD ALL of the group comes behind another statement.
+	// From now on a DISCARD ALL of the Sync group follows another statement.
 	s.t.ranLocal = true
 	s.t.call = &p
 	defer func() { s.t.call = nil }()
@@ -54,8 +55,8 @@ func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error 
 	return s.answerLocalStatement(st, false, false)
 }
 
-// executeSavepointOrCursor is Execute of what a replay does again, and what is undone with its transaction: a
-// savepoint, which ends the turn of the log by itself (cutLogTurn), and what is done to cursors. done is false for any
+// executeSavepointOrCursor executes a portal of an emulated savepoint or of a cursor statement. A replay repeats these
+// statements, and a rollback undoes them. A savepoint ends the turn of the log (cutLogTurn). done is false for any
 // other portal.
 func (s *session) executeSavepointOrCursor(name []byte, p portal, limit uint32) (done bool, err error) {
 	st := p.plan.SingleStatement()
@@ -72,8 +73,8 @@ func (s *session) executeSavepointOrCursor(name []byte, p portal, limit uint32) 
 	return true, s.executeCursor(st, p.formats, limit)
 }
 
-// executeDiscardAll is Execute of DISCARD ALL, which PostgreSQL runs in a transaction of its own: it commits at once,
-// and what follows in the group is the first statement of another.
+// executeDiscardAll executes DISCARD ALL, which PostgreSQL runs in a separate transaction. DISCARD ALL commits at once,
+// and the next statement of the Sync group is the first of another transaction.
 func executeDiscardAll(s *session, st *rewrite.Statement, _ string) error {
 	if err := s.answerLocalStatement(st, false, false); err != nil {
 		return err
@@ -84,8 +85,8 @@ func executeDiscardAll(s *session, st *rewrite.Statement, _ string) error {
 	return nil
 }
 
-// executeDonePortal is Execute of a portal that has run: of one row there is none left. Any statement without rows
-// cannot be run again, as at the server.
+// executeDonePortal answers the Execute of a portal that has already run. A portal of one row has no row left. A
+// statement without rows cannot run again, as at the server.
 func (s *session) executeDonePortal(name []byte, st *rewrite.Statement) error {
 	if again := s.srv.handlers[st.Does].againTag; again != nil {
 		if tag := again(st); tag != "" {
@@ -95,8 +96,8 @@ func (s *session) executeDonePortal(name []byte, st *rewrite.Statement) error {
 	return errPortalDone(name)
 }
 
-// executeTxControl ends a block that has failed and that no backend knows. A portal that was bound in such a block, and
-// is run behind its end, is there no more.
+// executeTxControl executes BEGIN, SET TRANSACTION, or the end of a failed block that no backend has. A portal that was
+// bound in a block does not exist after the block's end.
 func (s *session) executeTxControl(st *rewrite.Statement, sql string) error {
 	s.t.ranLocal = true
 	switch {

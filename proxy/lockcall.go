@@ -13,12 +13,12 @@ import (
 // This file handles parameters and answers of statements about advisory locks. Their answers have one column of type
 // void or boolean.
 
-// leaseExtensionDeadline returns the time until which a statement waits for a longer lease. After that the statement is
-// refused, and the session keeps its locks.
+// leaseExtensionDeadline returns the time until which a statement waits for a longer lease of the session's advisory
+// locks. After that Sluice refuses the statement, and the session still has its locks.
 func leaseExtensionDeadline() time.Time { return time.Now().Add(lockReleaseTimeout) }
 
-// lockParamsFrame returns the ParameterDescription that the server would send. Types that the client left open are
-// those of the function's parameters.
+// lockParamsFrame returns the ParameterDescription that the server would send for an advisory lock call. Types that the
+// client left open are those of the function's parameters.
 func lockParamsFrame(st *rewrite.Statement, oids string) ([]byte, error) {
 	types, err := advisory.ResolveParamTypes(st.Advisory, oids)
 	if err != nil {
@@ -32,8 +32,8 @@ func lockParamsFrame(st *rewrite.Statement, oids string) ([]byte, error) {
 	return b, nil
 }
 
-// bindAdvisoryKey reads the part of a Bind after the names, and sets the portal's key and answer format. The errors are
-// PostgreSQL's.
+// bindAdvisoryKey reads the lock's key from rest, the part of a Bind after the names, and sets the portal's key and
+// answer format. The errors are PostgreSQL's.
 func (p *portal) bindAdvisoryKey(a *rewrite.AdvisoryCall, oids string, statement, rest []byte) error {
 	types, err := advisory.ResolveParamTypes(a, oids)
 	if err != nil {
@@ -58,7 +58,7 @@ func runAdvisoryStatement(s *session, st *rewrite.Statement) ([][]byte, error) {
 }
 
 // runLockStatement runs a statement about advisory locks and returns its answer without the tag: notices, then the row.
-// p is the portal with the key, or nil if the key is in the text. The error is for the client or ends the session; the
+// p is the portal with the key, or nil if the key is in the text. The error is for the client or ends the session. The
 // statement then had no effect.
 func (s *session) runLockStatement(a *rewrite.AdvisoryCall, p *portal) (frames [][]byte, err error) {
 	key, binaryForm := []int64(nil), false

@@ -18,7 +18,7 @@ import (
 // Nothing conflicts with DDL. Sluice therefore renews the locks with a longer lease before DDL, and before the end of a
 // transaction with DDL (heldAdvisoryLocks.extendForDDL).
 //
-// An unparsed text may be DDL or a write, and is refused. A multi-statement query of several transactions is refused
+// An unparsed query may be DDL or a write, and is refused. A multi-statement query of several transactions is refused
 // too, since the fence would protect only the first of them.
 //
 // Reads and READ ONLY transactions need no fence, since they commit nothing. A session that has lost a lock may
@@ -27,7 +27,8 @@ import (
 // Two risks remain for DDL. The process may stop between its check of the clock and the first byte of DDL, for longer
 // than both leases together. The network may deliver DDL that late.
 
-// fencePortal is the portal of the fence. Clients cannot use names with this prefix.
+// fencePortal is the portal of the fence, the queries that check a session's advisory locks. Clients cannot use its
+// prefix.
 const fencePortal = rewrite.RelayName + "fence"
 
 var (
@@ -46,12 +47,12 @@ var (
 // after the current DDL do not count.
 func (s *session) holdsAdvisoryLocks() bool { return s.advisory != nil && len(s.advisory.times) > 0 }
 
-// hasLostLock reports whether another session has taken over one of the session's locks, as a renewal or a fence has
-// found.
+// hasLostLock reports whether another session has taken over one of the session's advisory locks, as a renewal or a
+// fence query has found.
 func (s *session) hasLostLock() bool { return s.advisory != nil && s.advisory.lost.Load() }
 
-// hasDDLUnderLocks reports whether the session holds locks and a transaction with DDL is open. Its DDL takes effect at
-// its end, which the client may send much later. Outside a block the end is the group's Sync.
+// hasDDLUnderLocks reports whether the session holds advisory locks and a transaction with DDL is open. Its DDL takes
+// effect at its end, which the client may send much later. Outside a block the end is the Sync.
 func (s *session) hasDDLUnderLocks() bool {
 	if !s.holdsAdvisoryLocks() {
 		return false
@@ -60,9 +61,9 @@ func (s *session) hasDDLUnderLocks() bool {
 	return ddl
 }
 
-// checkLocksBefore must be called before a text with the given plan is sent. The error is for the client: the text must
-// not run. Before DDL, and before the end of a transaction with DDL, checkLocksBefore extends the leases. In a failed
-// block it checks nothing, since the server refuses all but the block's end.
+// checkLocksBefore checks the session's advisory locks before a query with the given plan is sent. The error is for the
+// client, and the query must not run. Before DDL, and before the end of a transaction with DDL, checkLocksBefore
+// extends the leases. In a failed block it checks nothing, since the server refuses all but the block's end.
 func (s *session) checkLocksBefore(plan *rewrite.Plan) error {
 	if !s.holdsAdvisoryLocks() || s.txStatus() == 'E' && !hasEffectInFailedBlock(plan) {
 		return nil
@@ -84,8 +85,8 @@ func (s *session) checkLocksBefore(plan *rewrite.Plan) error {
 	return nil
 }
 
-// borrowForPortal borrows a backend on which a portal with the given plan may run. It checks the session's locks again,
-// since the portal may have been bound long ago.
+// borrowForPortal borrows a backend on which a portal with the given plan may run. It checks the session's advisory
+// locks again, since the portal may have been bound long ago.
 func (s *session) borrowForPortal(plan *rewrite.Plan) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
@@ -93,9 +94,9 @@ func (s *session) borrowForPortal(plan *rewrite.Plan) error {
 	return s.checkLocksBefore(plan)
 }
 
-// extendLeasesForDDL extends the leases of the session's locks for DDL that is sent next. It asks the server only if
-// the last extension is not recent. The error is for the client, and the statement must not be sent. Answers that the
-// turn's backend sends meanwhile are read later.
+// extendLeasesForDDL extends the leases of the session's advisory locks for DDL that is sent next. It asks the server
+// only if the last extension is not recent. The error is for the client, and the statement must not be sent. Answers
+// that the turn's backend sends meanwhile are read later.
 func (s *session) extendLeasesForDDL() error {
 	if !s.holdsAdvisoryLocks() {
 		return nil
@@ -125,20 +126,20 @@ func (s *session) extendLeasesForDDL() error {
 	return told
 }
 
-// hasEffectInFailedBlock reports whether a text that is sent in a failed block may have an effect. That is so if it
+// hasEffectInFailedBlock reports whether a query that is sent in a failed block may have an effect. That is so if it
 // ends the block and has more statements, or if it is unparsed.
 func hasEffectInFailedBlock(plan *rewrite.Plan) bool {
 	return plan.Kind == rewrite.Unknown || len(plan.Statements) > 1 && endsBlock(plan.Statements[0].Tx.Verb)
 }
 
-// sendFenceBefore sends the fence before a text that may write. The backend is lent. Not only a transaction's first
-// text gets a fence, since Sluice does not follow where transactions begin within a group. The fence adds no round
-// trip.
+// sendFenceBefore sends the fence, queries that check the session's advisory locks, before a query that may write. The
+// backend is lent. Later queries get a fence too, since Sluice does not follow where transactions begin within a Sync
+// group. The fence adds no round trip.
 func (s *session) sendFenceBefore(plan *rewrite.Plan) error {
 	if !s.holdsAdvisoryLocks() || s.b.status == 'E' && !hasEffectInFailedBlock(plan) {
 		return nil
 	}
-	// In a READ ONLY transaction the server would refuse the fence, and refuses all writes anyway.
+	// In a READ ONLY transaction the server would refuse the fence's queries, and refuses all writes anyway.
 	if s.isInReadOnlyBlock() {
 		return nil
 	}
@@ -183,8 +184,8 @@ func (s *session) sendFenceBefore(plan *rewrite.Plan) error {
 	return nil
 }
 
-// admitReplanned calls checkLocksBefore and fenced for a plan that replaces the admitted one and may be of another
-// kind. The backend is lent, and nothing of the text was sent yet.
+// admitReplanned checks the session's advisory locks for a plan that replaces the admitted one and may be of another
+// kind. The backend is lent, and nothing of the query was sent yet.
 func (s *session) admitReplanned(plan *rewrite.Plan) error {
 	if err := s.checkLocksBefore(plan); err != nil {
 		return err
@@ -192,17 +193,18 @@ func (s *session) admitReplanned(plan *rewrite.Plan) error {
 	return s.sendFenceBefore(plan)
 }
 
-// hasTxControl reports whether a text has a transaction control statement, such as BEGIN, COMMIT or SAVEPOINT.
+// hasTxControl reports whether a query has a transaction control statement, such as BEGIN, COMMIT or SAVEPOINT.
 func hasTxControl(plan *rewrite.Plan) bool {
 	return plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Tx.Verb != rewrite.NoVerb })
 }
 
-// fencePlan is the plan of the fence's queries. As a read it does not affect the outcome of the client's transaction.
+// fencePlan is the plan of the queries that check advisory locks. As a read it does not affect the outcome of the
+// client's transaction.
 var fencePlan = &rewrite.Plan{Kind: rewrite.Read}
 
-// sendFenceQuery sends one query of the fence, or the BEGIN before it, by a named portal. The client may use the
-// unnamed one. The portal is closed at once, since the next fence needs its name. The client sees no answers, but gets
-// errLockLost if the check fails. run is the log entry of the Execute.
+// sendFenceQuery sends one query that checks the session's advisory locks, or the BEGIN before it, by a named portal.
+// The client may use the unnamed one. The portal is closed at once, since the next fence needs its name. The client
+// sees no answers, but gets errLockLost if the check fails. run is the log entry of the Execute.
 func (s *session) sendFenceQuery(tmpl *statementTemplate, run logEntry) {
 	st := s.prepareOnBackend(tmpl, false)
 	params := []byte{0, 0, 0, 0, 0, 0}
@@ -227,15 +229,15 @@ func (s *session) sendFenceQuery(tmpl *statementTemplate, run logEntry) {
 	s.addToBatch(end)
 }
 
-// isFenceRow reports whether the next row belongs to a fence or to queryTxTime. Sluice reads such rows, and the client
-// does not get them.
+// isFenceRow reports whether the next row answers a fence query or the question for the transaction's time
+// (queryTxTime). Sluice reads such rows, and the client does not get them.
 func (t *turn) isFenceRow() bool { return t.fenced && !t.owed.empty() && t.owed.first().swallow }
 
-// fenceCheckReply handles the answer to the fence's query that checks the session's locks.
+// fenceCheckReply handles the server's answer to the query that checks the session's advisory locks.
 type fenceCheckReply struct{ *expectedTagReply }
 
-// replaceError replaces the server's error by errLockLost if the check failed, which shows as a division by zero. All
-// other errors, such as conflicts, pass.
+// replaceError replaces the server's error by errLockLost if the check of the locks failed, which shows as a division
+// by zero. All other errors, such as conflicts, pass.
 func (fenceCheckReply) replaceError(s *session, _ *pendingReply, payload []byte) *answer.ErrorHandling {
 	if string(retry.ErrorField(payload, 'C')) != advisory.FenceCode {
 		return nil
@@ -244,9 +246,9 @@ func (fenceCheckReply) replaceError(s *session, _ *pendingReply, payload []byte)
 	return &answer.ErrorHandling{Instead: s.replacePartialConflict(errLockLost).Append(nil), Final: true}
 }
 
-// locksAllowReplay reports whether a transaction of a session with locks may be replayed. Its locks must not be lost.
-// For a transaction with DDL the leases are extended again, since pauses lie between attempts. Other transactions have
-// a fence.
+// locksAllowReplay reports whether a transaction of a session with advisory locks may be replayed. Its locks must not
+// be lost. For a transaction with DDL the leases are extended again, since pauses lie between attempts. Other
+// transactions have a fence.
 func (s *session) locksAllowReplay() bool {
 	if !s.holdsAdvisoryLocks() {
 		return true

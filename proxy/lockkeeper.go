@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/advisory"
 )
 
-// This file has the rows of a session's locks, and the goroutine that renews them. The session and that goroutine share
-// heldAdvisoryLocks. Only one renewal runs at a time.
+// This file has the table rows of a session's advisory locks, and the goroutine that renews them. The session and that
+// goroutine share heldAdvisoryLocks. Only one renewal runs at a time.
 //
 // A second renewal could arrive late and shorten the lease that protects running DDL. Each renewal is conditional on
 // the sequence number of the one before. A renewal whose answer was lost therefore has no effect after the next is
@@ -24,37 +24,38 @@ import (
 // The loss of a lock shows when a renewal changes fewer rows than it should, or when a fence fails (lockfence.go). The
 // client then gets an error and its session ends, since in PostgreSQL a lock is lost only with its connection.
 
-// heldAdvisoryLocks holds the advisory locks of one session until it ends. The renewing goroutine exists only while
-// there is a row.
+// heldAdvisoryLocks holds the advisory locks of one session until the session ends. The goroutine that renews them
+// exists only while the session has a row.
 type heldAdvisoryLocks struct {
 	srv *Server
-	// lost: another session has taken over one of the locks. The session ends.
+	// lost is set if another session has taken over one of the locks. The session then ends.
 	lost atomic.Bool
-	// times counts by name how often each lock was taken. Only the session's goroutine uses it.
+	// times counts by name how often each advisory lock was taken. Only the session's goroutine uses it.
 	times map[string]int
-	// charge is the locks' share of the session's account. Only the session's goroutine uses it.
+	// charge is the memory of the locks in the session's account. Only the session's goroutine uses it.
 	charge account.Charge
-	// fence has BEGIN and the queries that precede each write; empty: not made yet. Only the session's goroutine uses it.
+	// fence has BEGIN and the lock checks that precede each write. Empty means not made yet. Only the session's goroutine
+	// uses it.
 	fence []*statementTemplate
-	// hasOpenFence: the open transaction includes a fence. Only the session's goroutine uses it.
+	// hasOpenFence is set if the open transaction includes lock checks (a fence). Only the session's goroutine uses it.
 	hasOpenFence bool
 
-	// renewMu is locked during a renewal. It is locked before mu.
+	// renewMu is locked during a renewal of the locks. It is locked before mu.
 	renewMu sync.Mutex
 
 	mu sync.Mutex
-	// held has the rows; leaving names those to release after the transaction. Guarded by mu.
+	// held has the table rows of the locks. releaseLater names the locks to release after the transaction. Guarded by mu.
 	held         []advisory.LockHolder
 	releaseLater map[string]bool
-	// ddl: DDL is running or about to run; guarded by mu. Until doubt, on the table's clock, DDL may be running on a
-	// backend that was lost or dropped.
+	// ddl is set while DDL is running or about to run. It is guarded by mu. Until doubtUntil, on the table's clock, DDL
+	// may be running on a backend that was lost or dropped.
 	ddl        bool
 	doubtUntil time.Duration
-	// stop ends the goroutine; nil: there is none.
+	// stop ends the goroutine that renews the locks. It is nil if there is none.
 	stop context.CancelFunc
 }
 
-// copyHolders returns a copy of the rows, and the lease for the next renewal.
+// copyHolders returns a copy of the locks' rows, and the lease for the next renewal.
 func (l *heldAdvisoryLocks) copyHolders() (held []advisory.LockHolder, promise time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,8 +63,8 @@ func (l *heldAdvisoryLocks) copyHolders() (held []advisory.LockHolder, promise t
 	return slices.Clone(l.held), t.terms.LeaseLength(l.ddl || t.clock() < l.doubtUntil)
 }
 
-// addLock adds a row and starts the renewing goroutine if there is none. The first renewal is due after a third of a
-// lease.
+// addLock adds a lock's row and starts the renewing goroutine if there is none. The first renewal is due after a third
+// of a lease.
 func (l *heldAdvisoryLocks) addLock(h advisory.LockHolder) {
 	l.srv.locks.held.Add(1)
 	l.fence = nil
@@ -77,8 +78,8 @@ func (l *heldAdvisoryLocks) addLock(h advisory.LockHolder) {
 	}
 }
 
-// removeLocks removes the rows whose names gone accepts, and returns them. It does not change the table. With the last
-// row the goroutine ends. Only the session's goroutine may call it.
+// removeLocks removes the locks whose names gone accepts, and returns their rows. It does not change the table. With
+// the last row the goroutine ends. Only the session's goroutine may call it.
 func (l *heldAdvisoryLocks) removeLocks(gone func(name string) bool) (dropped []advisory.LockHolder) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,8 +100,8 @@ func (l *heldAdvisoryLocks) removeLocks(gone func(name string) bool) (dropped []
 	return dropped
 }
 
-// renewPeriodically renews the locks until ctx ends. After a failure it tries again soon, since one renewal must
-// succeed per lease.
+// renewPeriodically renews the session's locks until ctx ends. After a failure it tries again soon, since one renewal
+// must succeed per lease.
 func (l *heldAdvisoryLocks) renewPeriodically(ctx context.Context) {
 	every := l.srv.locks.terms.RenewInterval()
 	for pause := every; ; {
@@ -118,17 +119,17 @@ func (l *heldAdvisoryLocks) renewPeriodically(ctx context.Context) {
 	}
 }
 
-// renewAll renews all locks once, with the lease that is needed now. After nil, the rows are the session's, or lost is
-// set.
+// renewAll renews all locks of the session once, with the lease that is needed now. After nil, the rows are the
+// session's, or lost is set.
 func (l *heldAdvisoryLocks) renewAll(ctx context.Context) error {
 	l.renewMu.Lock()
 	defer l.renewMu.Unlock()
 	return l.renewAllLocked(ctx)
 }
 
-// renewAllLocked does the work of renew; the caller holds renewing. One statement renews at most advisory.Batch locks.
-// If a renewal changes too few rows, the rows are read. An earlier renewal may have changed them, or another session
-// may have a lock.
+// renewAllLocked does the work of renewAll. The caller holds renewMu. One statement renews at most advisory.Batch
+// locks. If a renewal changes too few rows, the rows are read. An earlier renewal may have changed them, or another
+// session may have a lock.
 func (l *heldAdvisoryLocks) renewAllLocked(ctx context.Context) (err error) {
 	held, promise := l.copyHolders()
 	var errs []error
@@ -138,7 +139,7 @@ func (l *heldAdvisoryLocks) renewAllLocked(ctx context.Context) (err error) {
 	return errors.Join(errs...)
 }
 
-// renewBatch renews some of the locks by one statement.
+// renewBatch renews some of the session's locks by one statement.
 func (l *heldAdvisoryLocks) renewBatch(ctx context.Context, some []advisory.LockHolder, promise time.Duration) (err error) {
 	for range mostCatalogTries {
 		held := l.stillHeld(some)
@@ -172,7 +173,7 @@ func (l *heldAdvisoryLocks) renewBatch(ctx context.Context, some []advisory.Lock
 	return err
 }
 
-// stillHeld returns those of some locks that are still held, with their latest rows.
+// stillHeld returns those of some locks that the session still holds, with their latest rows.
 func (l *heldAdvisoryLocks) stillHeld(some []advisory.LockHolder) (held []advisory.LockHolder) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,8 +191,8 @@ func (l *heldAdvisoryLocks) indexOfHolder(h advisory.LockHolder) int {
 	return slices.IndexFunc(l.held, func(o advisory.LockHolder) bool { return o.Name == h.Name && o.Row.Owner == h.Row.Owner })
 }
 
-// rereadRows reads the rows of locks. If a row is no longer the session's, its lock is lost. Otherwise the row's number
-// is used from now on, with the lease as last confirmed.
+// rereadRows reads the table rows of locks. If a row is no longer the session's, its lock is lost. Otherwise the row's
+// number is used from now on, with the lease as last confirmed.
 func (l *heldAdvisoryLocks) rereadRows(ctx context.Context, held []advisory.LockHolder) error {
 	names := make([]string, len(held))
 	for i, h := range held {
@@ -215,8 +216,8 @@ func (l *heldAdvisoryLocks) rereadRows(ctx context.Context, held []advisory.Lock
 	return nil
 }
 
-// updateRows updates rows by what found returns for them. It skips locks that were released meanwhile, even if the
-// session has taken them again with a new owner.
+// updateRows updates the rows of locks by found's result for each. It skips locks that were released meanwhile, even if
+// the session has taken them again with a new owner.
 func (l *heldAdvisoryLocks) updateRows(of []advisory.LockHolder, found func(advisory.LockHolder) (advisory.LockHolder, bool)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -232,15 +233,15 @@ func (l *heldAdvisoryLocks) updateRows(of []advisory.LockHolder, found func(advi
 	}
 }
 
-// markLost records that another session has a lock of this one. This is final, since the client may have relied on any
-// of its locks. The client gets the error at the end of the turn, or at its next request.
+// markLost records that another session has taken over a lock of this session. This is final, since the client may have
+// relied on any of its locks. The client gets the error at the end of the turn, or at its next request.
 func (l *heldAdvisoryLocks) markLost() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.markLostLocked()
 }
 
-// markLostLocked does the work of lose; the caller holds mu. It counts and logs once a session.
+// markLostLocked does the work of markLost. The caller holds mu. It counts and logs the loss once a session.
 func (l *heldAdvisoryLocks) markLostLocked() {
 	if !l.lost.Swap(true) {
 		l.srv.metrics.CountAdvisoryLock(metrics.LockLost)
@@ -248,8 +249,8 @@ func (l *heldAdvisoryLocks) markLostLocked() {
 	}
 }
 
-// hasLongLeases reports whether DDL may be sent now. Every row must have the long lease, confirmed recently, with no
-// renewal in doubt. The caller holds renewing.
+// hasLongLeases reports whether DDL may be sent now. Every lock must have the long lease, confirmed recently, with no
+// renewal in doubt. The caller holds renewMu.
 func (l *heldAdvisoryLocks) hasLongLeases() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -257,8 +258,8 @@ func (l *heldAdvisoryLocks) hasLongLeases() bool {
 	return !slices.ContainsFunc(l.held, func(h advisory.LockHolder) bool { return !h.CoversDDL(t.terms, t.clock()) })
 }
 
-// extendForDDL renews the locks with a lease that is long enough for DDL, and reports success. settled ends the long
-// lease.
+// extendForDDL renews the locks with a lease that is long enough for DDL, and reports success. The end of the
+// transaction ends the long lease.
 func (l *heldAdvisoryLocks) extendForDDL(ctx context.Context) (ok bool, err error) {
 	l.renewMu.Lock()
 	defer l.renewMu.Unlock()
@@ -272,7 +273,7 @@ func (l *heldAdvisoryLocks) extendForDDL(ctx context.Context) (ok bool, err erro
 	return err == nil && !l.lost.Load() && l.hasLongLeases(), err
 }
 
-// recordLocksDetached records that the session gives its backend up.
+// recordLocksDetached records for the session's advisory locks that the session gives its backend up.
 func recordLocksDetached(s *session) {
 	if s.advisory != nil {
 		s.advisory.recordBackendGivenUp()
@@ -280,7 +281,7 @@ func recordLocksDetached(s *session) {
 }
 
 // recordBackendGivenUp records that the session gave up a backend that may still run DDL. A cluster continues a
-// statement whose client is gone. Until the longest possible end, the locks are not released and keep the long lease.
+// statement whose client is gone. Until the longest possible end, the locks are not released and have the long lease.
 func (l *heldAdvisoryLocks) recordBackendGivenUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -313,10 +314,10 @@ func (l *heldAdvisoryLocks) cancelRelease(name string) bool {
 	return stays
 }
 
-// Only the session's goroutine changes ddl. The renewing goroutine reads it.
+// Only the session's goroutine changes ddl (DDL is running). The goroutine that renews locks reads it.
 
-// mayRunDDL returns ddl: DDL may be running on the session's backend or in its open transaction. doubt: DDL may be
-// running on a backend that was given up, and its end is unknown.
+// mayRunDDL returns ddl if DDL may be running on the session's backend or in its open transaction. It returns doubt if
+// DDL may be running on a backend that was given up.
 func (l *heldAdvisoryLocks) mayRunDDL() (ddl, doubt bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,9 +16,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file takes and releases a session's advisory locks (rewrite.AdvisoryCall). Each lock is a table row with a
-// lease: see package advisory. perform (local.go) calls runAdvisoryLock. lockcall.go has arguments and answers,
-// lockkeeper.go the rows, lockfence.go what a session with locks may send.
+// This file takes and releases a session's advisory locks (runAdvisoryLock). Each lock is a table row with a lease
+// (package advisory). lockcall.go has arguments and answers, lockkeeper.go the rows, lockfence.go what a session with
+// locks may send.
 //
 // Locks are taken on a separate backend, even if the session has one. A lock therefore needs no pin and survives
 // rollbacks, as in PostgreSQL. No lock can be taken in a transaction that the server has begun, which would not see the
@@ -31,12 +31,12 @@ import (
 // Waiting sessions poll the row at irregular intervals, since a cluster cannot wake them. In one process only the first
 // of the waiting sessions polls.
 
-// lockPause is the pause after a look failed or another session was faster. While somebody holds the lock,
-// advisory.PollPacer sets the pause.
+// lockPause is the pause after a poll of an advisory lock failed or another session was faster. While another session
+// holds the lock, advisory.PollPacer sets the pause.
 const lockPause = 50 * time.Millisecond
 
-// runAdvisoryLock runs a statement on the lock with the given key; nil stands for NULL. ok is the result of a boolean
-// function. notices precede the answer. The error is for the client, or ends the session.
+// runAdvisoryLock runs a call of an advisory lock function with the given key. A nil key stands for NULL. ok is the
+// result of a boolean function. notices precede the answer. The error is for the client, or ends the session.
 func (s *session) runAdvisoryLock(a *rewrite.AdvisoryCall, key []int64) (ok bool, notices [][]byte, err error) {
 	switch {
 	case a.Verb == rewrite.UnlockAllAdvisory:
@@ -59,9 +59,9 @@ func (s *session) runAdvisoryLock(a *rewrite.AdvisoryCall, key []int64) (ok bool
 	return ok, notices, err
 }
 
-// takeAdvisoryLock takes the lock with the given name in the table. If others hold it, takeAdvisoryLock waits if waits
-// is set; otherwise ok is false. A lock that the session already holds is only counted, even in a transaction. A lock
-// that is about to be released after DDL is taken again without the table.
+// takeAdvisoryLock takes the lock with the given name in the table. If another session holds it, takeAdvisoryLock waits
+// if waits is set. Otherwise ok is false. A lock that the session already holds is only counted, even in a transaction.
+// A lock that is about to be released after DDL is taken again without the table.
 func (s *session) takeAdvisoryLock(name string, waits bool) (ok bool, err error) {
 	if s.advisory != nil && s.advisory.times[name] > 0 {
 		s.advisory.times[name]++
@@ -95,14 +95,14 @@ func (s *session) takeAdvisoryLock(name string, waits bool) (ok bool, err error)
 	return true, nil
 }
 
-// errLockInBlock refuses to take a lock in a transaction that the server has begun.
+// errLockInBlock refuses to take an advisory lock in a transaction that the server has begun.
 var errLockInBlock = &wire.Error{Code: retry.StateUnsupported, Message: "an advisory lock cannot be taken within a transaction that has begun",
 	Detail: "Sluice keeps the lock as a row (" + rewrite.AdvisoryKey + "), which a transaction that began before would not see.",
 	Hint:   "Take the lock before BEGIN, or as the first statement behind it; in a pipeline, in front of all other statements."}
 
-// awaitAdvisoryLock takes a lock. ok is false if another session has it and waits is false. A cancel, timeouts,
-// lock_timeout and the client's leaving end the wait. If the lock is taken in the same moment as a cancel, the cancel
-// is too late, as may happen in PostgreSQL.
+// awaitAdvisoryLock takes an advisory lock. ok is false if another session has it and waits is false. A cancel,
+// timeouts, lock_timeout and the client's leaving end the wait. If the lock is taken in the same moment as a cancel,
+// the cancel is too late, as may happen in PostgreSQL.
 func (s *session) awaitAdvisoryLock(name string, waits bool) (h advisory.LockHolder, ok bool, err error) {
 	var limit time.Time
 	if d := s.lockTimeout(); d > 0 && waits {
@@ -133,8 +133,8 @@ func (s *session) awaitAdvisoryLock(name string, waits bool) (h advisory.LockHol
 	return h, false, advisoryLockError(err)
 }
 
-// lockTimeout returns the client's lock_timeout, or 0 for none. Clusters do not support the setting: 0 if only the
-// server knows it.
+// lockTimeout returns the client's lock_timeout, or 0 for none. Clusters do not support that setting. It returns 0 if
+// only the server knows the value.
 func (s *session) lockTimeout() time.Duration {
 	const name = "lock_timeout"
 	if !s.settings.AnswersShow(name) {
@@ -169,21 +169,23 @@ func advisoryLockError(err error) error {
 	return errNoBackend(err)
 }
 
-// lockAttempt is one attempt to take a lock. It has no reference to its session, which other goroutines use meanwhile.
+// lockAttempt is one attempt to take an advisory lock. It has no reference to its session, which other goroutines use
+// meanwhile.
 type lockAttempt struct {
 	srv         *Server
 	name, owner string
 	waits       bool
-	// mayHaveTaken: an unanswered statement may have taken the lock. sent is when the first such statement was sent.
+	// mayHaveTaken is set if an unanswered statement may have taken the lock. firstUnansweredAt is when the first one was
+	// sent.
 	mayHaveTaken      bool
 	firstUnansweredAt time.Duration
 }
 
 // pollUntilTaken polls the lock until it is taken or ctx ends. After a statement without an answer it reads the row,
 // whose owner is unique to this attempt. The lease then counts from before that statement, and is in doubt until
-// renewed. If waits is false, run stops when another session has the lock, but tries again while nobody has it.
+// renewed. If waits is false, it stops when another session has the lock, but tries again while none has it.
 //
-// A look without a backend is repeated. Its error ends the wait only if looks have failed for lockReleaseTimeout.
+// A poll without a backend is repeated. Its error ends the wait only if polls have failed for lockReleaseTimeout.
 func (w *lockAttempt) pollUntilTaken(ctx context.Context) (h advisory.LockHolder, ok bool, err error) {
 	if w.waits {
 		leave, err := w.srv.locks.queue.Join(ctx, w.name)
@@ -220,8 +222,8 @@ func (w *lockAttempt) pollUntilTaken(ctx context.Context) (h advisory.LockHolder
 	}
 }
 
-// tryOnce reads the row once, and takes the lock if nobody has it or its owner's lease is over. If it does neither,
-// pause is the time before the next look, or below zero if none should follow.
+// tryOnce reads the lock's row once, and takes the lock if no session has it or its owner's lease is over. If it does
+// neither, pause is the time before the next poll, or below zero if none should follow.
 func (w *lockAttempt) tryOnce(ctx context.Context, pace *advisory.PollPacer) (h advisory.LockHolder, ok bool, pause time.Duration, err error) {
 	asked := w.srv.locks.clock()
 	row, err := w.srv.readLockRow(ctx, w.name)
@@ -257,11 +259,11 @@ func isUnanswered(err error) bool {
 	return err != nil && !refused && !told
 }
 
-// withJitter varies a pause by a quarter, so that waiting sessions do not all ask at the same time.
+// withJitter varies a pause by a quarter, so that waiting sessions do not all poll at the same time.
 func withJitter(d time.Duration) time.Duration { return d*3/4 + rand.N(d/2+1) }
 
 // releaseIfTaken releases a lock that an unanswered statement may have taken, when the client gets another answer. If
-// even that fails, nobody renews the row, and other sessions wait until the lease ends.
+// even that fails, the row is not renewed, and other sessions wait until the lease ends.
 func (w *lockAttempt) releaseIfTaken() {
 	if !w.mayHaveTaken {
 		return
@@ -275,7 +277,7 @@ func (w *lockAttempt) releaseIfTaken() {
 	})
 }
 
-// releaseAdvisoryLock releases a lock that was taken once, else decreases its count. If the session does not hold the
+// releaseAdvisoryLock releases a lock that was taken once, or decreases its count. If the session does not hold the
 // lock, ok is false, and notices has PostgreSQL's warning.
 func (s *session) releaseAdvisoryLock(name string) (ok bool, notices [][]byte) {
 	l := s.advisory
@@ -293,10 +295,10 @@ func (s *session) releaseAdvisoryLock(name string) (ok bool, notices [][]byte) {
 	return true, nil
 }
 
-// warnNotOwned is PostgreSQL's warning for an unlock that returns false.
+// warnNotOwned is PostgreSQL's warning for an unlock of an advisory lock that the session does not hold.
 var warnNotOwned = &wire.Error{Code: "01000", Message: "you don't own a lock of type ExclusiveLock"}
 
-// releaseAllAdvisoryLocks releases all locks, however often each was taken.
+// releaseAllAdvisoryLocks releases all advisory locks of the session, however often each was taken.
 func (s *session) releaseAllAdvisoryLocks() {
 	if s.advisory == nil || len(s.advisory.times) == 0 {
 		return
@@ -309,10 +311,10 @@ func (s *session) releaseAllAdvisoryLocks() {
 	s.releaseOrDeferLocks(names)
 }
 
-// releaseOrDeferLocks releases locks. After DDL or a fence it waits for the transaction's end: its COMMIT would fail if
-// a lock was taken over before. If DDL may be running unobserved, the leases just end. Otherwise the rows change before
-// the client's answer, since the client may tell others. Only in the middle of the backend's answers does another
-// goroutine change them.
+// releaseOrDeferLocks releases advisory locks. After DDL or a lock check (fence) it waits for the transaction's end,
+// whose COMMIT would fail if a lock was taken over before. If DDL may be running unobserved, the leases just end.
+// Otherwise the rows change before the client's answer, since the client may inform others. Only in the middle of the
+// backend's answers does another goroutine change them.
 func (s *session) releaseOrDeferLocks(names []string) {
 	l := s.advisory
 	l.fence = nil
@@ -332,8 +334,8 @@ func (s *session) releaseOrDeferLocks(names []string) {
 	s.releaseLockRows(dropped, s.t != nil && !s.t.owed.empty())
 }
 
-// releaseLockRows deletes rows of locks. With later, a goroutine does so: the caller is in the middle of answers and
-// cannot wait.
+// releaseLockRows deletes table rows of advisory locks. With later, a goroutine does so, because the caller is in the
+// middle of answers and cannot wait.
 func (s *session) releaseLockRows(held []advisory.LockHolder, later bool) {
 	if len(held) == 0 {
 		return
@@ -351,8 +353,8 @@ func (s *session) releaseLockRows(held []advisory.LockHolder, later bool) {
 	do()
 }
 
-// releaseDeferredLocks releases the locks whose release waited for the end of the transaction. It is called at the end
-// of a turn outside a block, before the client gets its answer.
+// releaseDeferredLocks releases the advisory locks whose release waited for the end of the transaction. It is called at
+// the end of a turn outside a block, before the client gets its answer.
 func (s *session) releaseDeferredLocks() {
 	if s.advisory != nil {
 		s.advisory.hasOpenFence = false
@@ -360,9 +362,9 @@ func (s *session) releaseDeferredLocks() {
 	}
 }
 
-// releaseLocksAtEnd releases all locks at the session's end, after its backend was given up, so that its transaction
-// has ended. After DDL whose end is unknown, the leases just end. If one lock was lost, the others are still released:
-// a release does not affect rows of other owners. In a drain the time for this is short.
+// releaseLocksAtEnd releases all advisory locks at the session's end, after its backend was given up, so that its
+// transaction has ended. After DDL whose end is unknown, the leases just end. If one lock was lost, the others are
+// still released: a release does not affect rows of other owners. In a drain the time for this is short.
 func (s *session) releaseLocksAtEnd() {
 	if s.advisory == nil {
 		return

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// This file queries the table of advisory locks. Each query is a transaction of its own, on a backend that is borrowed
+// This file queries the table of advisory locks. Each query is a separate transaction, on a backend that is borrowed
 // for it. Package advisory has the rules, locks.go the locks of a session, lockkeeper.go the renewals.
 //
 // The backend is separate for three reasons. A lock is independent of the session's transaction. It is renewed while
@@ -27,10 +27,11 @@ import (
 // A refused statement has changed nothing. After a lost connection the row shows whether the statement ran. Each
 // attempt to take a lock has a unique owner, and each renewal a sequence number.
 
-// advisoryLockTable is what a Server's sessions share about the table of locks.
+// advisoryLockTable is the state that a Server's sessions share about the table of advisory locks.
 type advisoryLockTable struct {
 	terms advisory.LeaseTerms
-	// clock continues while the machine sleeps. Otherwise a holder could believe in a lease that others have seen end.
+	// clock measures leases and continues while the machine sleeps. Otherwise a holder could believe in a lease that
+	// others have seen end.
 	clock func() time.Duration
 	held  atomic.Int64 // number of locks of all sessions
 	queue advisory.WaitQueue
@@ -39,11 +40,11 @@ type advisoryLockTable struct {
 	seen map[string]*advisory.LockObserver // guarded by mu; what was seen of locks that other sessions hold
 }
 
-// maxObservedLocks limits the entries of seen. At the limit all are dropped, and waiting sessions begin to observe
-// again.
+// maxObservedLocks limits how many locks of other sessions Sluice observes. At the limit all are dropped, and waiting
+// sessions begin to observe again.
 const maxObservedLocks = 10_000
 
-// newAdvisoryLockTable returns a advisoryLockTable. Tests pass no clock, and get Go's, which stops while a machine
+// newAdvisoryLockTable returns an advisoryLockTable. Tests pass no clock, and get Go's, which stops while a machine
 // sleeps.
 func newAdvisoryLockTable(terms advisory.LeaseTerms, clock func() time.Duration) *advisoryLockTable {
 	if clock == nil {
@@ -53,8 +54,9 @@ func newAdvisoryLockTable(terms advisory.LeaseTerms, clock func() time.Duration)
 	return &advisoryLockTable{terms: terms, clock: clock, seen: map[string]*advisory.LockObserver{}}
 }
 
-// observeRow records the row of a lock as seen at the time asked. It returns the next step for a session that wants the
-// lock, and how long the row must remain unchanged before. All sessions of the process share the observations.
+// observeRow records the row of an advisory lock as seen at the time asked. It returns the next step for a session that
+// wants the lock, and how long the row must remain unchanged before. All sessions of the process share the
+// observations.
 func (t *advisoryLockTable) observeRow(name string, row *advisory.LockRow, asked time.Duration) (advisory.NextStep, time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,9 +76,9 @@ func (t *advisoryLockTable) observeRow(name string, row *advisory.LockRow, asked
 	return step, o.TimeLeft(now)
 }
 
-// queryLockTable sends statements about locks on a backend borrowed for them. It calls row for each row, and returns
-// the tag of the last statement. A *serverRefusal means that nothing has changed, a *notSentError that nothing was
-// sent. After any other error the outcome is unknown.
+// queryLockTable sends statements about advisory locks on a backend borrowed for them. It calls row for each row, and
+// returns the tag of the last statement. A *serverRefusal means that nothing has changed, a *notSentError that nothing
+// was sent. After any other error the outcome is unknown.
 func (srv *Server) queryLockTable(ctx context.Context, sql string, row func(columns []string)) (tag string, err error) {
 	for range mostCatalogTries {
 		var conn *reservoir.Conn
@@ -118,20 +120,20 @@ func (srv *Server) queryLockTable(ctx context.Context, sql string, row func(colu
 // notSentError means that a statement was not sent, because no backend was available. Nothing has changed.
 type notSentError struct{ err error }
 
-// Error returns the text for the log.
+// Error returns the reason why a statement was not sent, as text for the process's log.
 func (e *notSentError) Error() string { return e.err.Error() }
 
-// Unwrap returns why no backend was available.
+// Unwrap returns the error because of which no backend was available.
 func (e *notSentError) Unwrap() error { return e.err }
 
-// isMissingTable reports whether an error means that the table or its schema does not exist.
+// isMissingTable reports whether an error means that the table of advisory locks or its schema does not exist.
 func isMissingTable(err error) bool {
 	r, ok := errors.AsType[*serverRefusal](err)
 	return ok && (r.code == "42P01" || r.code == "3F000")
 }
 
-// isLostRace reports whether a statement failed because another was faster. That one may have changed or inserted the
-// row, created the table, or changed the schema. The row then shows what the other has done.
+// isLostRace reports whether a statement about a lock failed because another session was faster. That session may have
+// changed or inserted the row, created the table, or changed the schema. The row then shows its work.
 func isLostRace(err error) bool {
 	r, ok := errors.AsType[*serverRefusal](err)
 	if !ok {
@@ -144,7 +146,7 @@ func isLostRace(err error) bool {
 	return strings.HasPrefix(r.code, "23")
 }
 
-// readLockRow reads the row of a lock, or returns nil for none. It creates the table if necessary.
+// readLockRow reads the table row of an advisory lock, or returns nil for none. It creates the table if necessary.
 func (srv *Server) readLockRow(ctx context.Context, name string) (row *advisory.LockRow, err error) {
 	for range mostCatalogTries {
 		row = nil
@@ -169,8 +171,8 @@ func (srv *Server) readLockRow(ctx context.Context, name string) (row *advisory.
 	return nil, err
 }
 
-// createLockTable creates the table. If another process creates it first, the caller finds that table. Descriptions are
-// flushed afterwards, since a cluster reports the schema change to every session.
+// createLockTable creates the table of advisory locks. If another process is faster, the caller finds that table.
+// Cached descriptions are dropped afterwards, since a cluster reports the schema change to every session.
 func (srv *Server) createLockTable(ctx context.Context) (err error) {
 	defer srv.catalog.beginEpoch()
 	for _, sql := range advisory.CreateStatements {
@@ -192,15 +194,15 @@ func (srv *Server) createLockTable(ctx context.Context) (err error) {
 	return nil
 }
 
-// errNoLockTable says that the table neither exists nor can be created. It has the statements for an administrator,
-// since few roles of a cluster may create a schema.
+// errNoLockTable returns the error that the table of advisory locks neither exists nor can be created. It has the
+// statements for an administrator, since few roles of a cluster may create a schema.
 func errNoLockTable(why *serverRefusal) *wire.Error {
 	return &wire.Error{Code: why.code, Message: "the table of advisory locks, " + advisory.Table + ", is not there and cannot be made", Detail: why.Error(),
 		Hint: "Have a role that may do so send: " + strings.Join(advisory.CreateStatements, "; ") + ". The role that Sluice connects as needs USAGE of the schema, and SELECT, INSERT, UPDATE and DELETE."}
 }
 
-// takeLockRow takes a lock whose row is still as seen; ok is false if another session was faster. The lease counts from
-// before the statement is sent, so that no observer sees it end later than the holder.
+// takeLockRow takes an advisory lock whose row is still as seen. ok is false if another session was faster. The lease
+// counts from before the statement is sent, so that no observer sees it end later than the holder.
 func (srv *Server) takeLockRow(ctx context.Context, name string, seen *advisory.LockRow, owner string) (h advisory.LockHolder, ok bool, err error) {
 	sql, made := advisory.TakeSQL(name, seen, owner, srv.locks.terms.LeaseLength(false))
 	sent := srv.locks.clock()
@@ -217,8 +219,9 @@ func (srv *Server) takeLockRow(ctx context.Context, name string, seen *advisory.
 // lockReleaseTimeout limits the release of locks, for which a client's unlock waits, and the wait for a longer lease.
 const lockReleaseTimeout = 5 * time.Second
 
-// deleteLockRows deletes rows of locks. If that fails, their leases end, since nobody renews them. The statement names
-// epoch and owner but no sequence number, so that a late renewal does not prevent it. A renewal after it finds no row.
+// deleteLockRows deletes table rows of advisory locks. If that fails, their leases end, since no session renews them.
+// The statement names epoch and owner but no sequence number, so that a late renewal does not prevent it. A renewal
+// after it finds no row.
 func (srv *Server) deleteLockRows(ctx context.Context, held []advisory.LockHolder) {
 	if len(held) == 0 {
 		return
@@ -236,8 +239,8 @@ func (srv *Server) deleteLockRows(ctx context.Context, held []advisory.LockHolde
 	}
 }
 
-// newLockOwner returns an owner that is unique to one attempt to take a lock. Because of it an old holder's fence fails
-// even after somebody deleted the row by hand and epochs began again.
+// newLockOwner returns an owner that is unique to one attempt to take a lock. Because of it an old holder's lock check
+// fails even after an administrator has deleted the row by hand and epochs began again.
 func newLockOwner() string { return rand.Text() }
 
 // sleepContext waits for d. If ctx ends first, it returns the cause: a cancel, a timeout, the client's leaving, or the

@@ -12,13 +12,13 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// This file handles the loss of a backend during a turn. The transaction is replayed, or the client gets an error.
-// recovered calls handleBackendLoss for each loss. handleIdleLoss (copy.go) handles losses between turns,
-// applysettings.go those while settings are applied.
+// This file handles the loss of a backend during a turn. The transaction is replayed, or the client gets an error
+// (handleBackendLoss). handleIdleLoss (copy.go) handles losses between turns, applysettings.go those while settings are
+// applied.
 
-// handleBackendLoss replays the transaction if it certainly did not commit. Otherwise the client gets an error that
-// says what may have become of it. After nil, the turn is settled or continues: with another backend, or by skipping
-// frames. A dedicated session ends with its backend.
+// handleBackendLoss replays the transaction of a lost backend if it certainly did not commit. Otherwise the client gets
+// an error with the transaction's possible outcome. After nil, the turn is over or continues: with another backend, or
+// by skipping frames. A dedicated session ends with its backend.
 func (s *session) handleBackendLoss(gone *lostError) error {
 	t := s.t
 	if s.dedicated {
@@ -43,13 +43,13 @@ func (s *session) handleBackendLoss(gone *lostError) error {
 	return s.abandonTurn(clientErr, gone.discardReason())
 }
 
-// endedWithoutMessage reports whether the connection ended without a message from the server or its host. Other idle
-// connections may be dead in the same way.
+// endedWithoutMessage reports whether the backend's connection ended without a message from the server or its host.
+// Other idle connections may be dead in the same way.
 func (e *lostError) endedWithoutMessage() bool {
 	return e.silent || e.err == errDeadPath || errors.Is(e.err, syscall.ETIMEDOUT) || isTimeout(e.err)
 }
 
-// discardReason returns why the backend is discarded.
+// discardReason returns the reason for which the metric counts the lost backend as discarded.
 func (e *lostError) discardReason() reservoir.CloseReason {
 	if e.silent {
 		return reservoir.Silent
@@ -78,13 +78,13 @@ func (s *session) lossError() *wire.Error {
 	return errReadLost
 }
 
-// needsNothingMore reports whether the client needs nothing more from the backend. All answers have arrived, and no
+// needsNothingMore reports whether the client needs no more bytes from the backend. All answers have arrived, and no
 // transaction is open, or the client knows that it failed.
 func (s *session) needsNothingMore() bool {
 	return s.t.awaitsInternalRollback() || s.awaitsOnlyReady() && (s.t.errorTold || !s.inBlock() && !s.t.internalTx.on)
 }
 
-// awaitsOnlyReady reports whether only a ReadyForQuery is missing, or nothing until the Sync after an error.
+// awaitsOnlyReady reports whether only the server's ReadyForQuery is missing, or nothing until the Sync after an error.
 func (s *session) awaitsOnlyReady() bool {
 	t := s.t
 	if t.phase != phaseLive || t.rest > 0 {
@@ -100,11 +100,12 @@ func (s *session) awaitsOnlyReady() bool {
 	return kind == wire.Sync || kind == wire.Query && t.outcome.IsConcluded()
 }
 
-// lossDuringReplay is the metric's name for a loss during a replay, of which the client learns nothing.
+// lossDuringReplay is the metric's name for the loss of a backend during a replay. The client does not learn of the
+// loss.
 const lossDuringReplay = metrics.LostReplaying
 
-// recordLoss counts and logs the loss of a backend. After a wordless loss it has the reservoir check its idle backends.
-// when names the turn's outcome in the metric.
+// recordLoss counts and logs the loss of a backend. After a loss without a message the reservoir checks its idle
+// backends. when names the turn's outcome in the metric.
 func (s *session) recordLoss(gone *lostError, when string) {
 	if gone.endedWithoutMessage() {
 		s.srv.backends.ProbeAllReady()
@@ -114,9 +115,9 @@ func (s *session) recordLoss(gone *lostError, when string) {
 	s.srv.log.Warn("backend lost in a turn", append(s.logAttrs(), "outcome", when, "error", gone.err)...)
 }
 
-// abandonTurn drops the backend during a turn and sends the client e; nil means that the turn succeeded. The turn is
-// then over, or its other frames are skipped, and the client's block has failed. After half a row no error can be sent,
-// and the session ends instead.
+// abandonTurn drops the backend during a turn and sends the client e. A nil e means that the turn succeeded. The turn
+// is then over, or its other frames are skipped, and the client's block has failed. After half a row no error can be
+// sent, and the session ends instead.
 func (s *session) abandonTurn(e *wire.Error, why reservoir.CloseReason) error {
 	t := s.t
 	if s.isMidRow() {
@@ -124,7 +125,7 @@ func (s *session) abandonTurn(e *wire.Error, why reservoir.CloseReason) error {
 	}
 	// After COMMIT or ROLLBACK the client's block is over, whatever its outcome.
 	inBlock := s.inBlock()
-	// During a replay the backend's state differs from the client's. after is the status that the client knows.
+	// During a replay the backend's state differs from the client's. statusAfter is the status that the client knows.
 	if t.originalError != nil && e != nil {
 		inBlock = t.statusAfter != 0 && t.statusAfter != 'I' || t.statusAfter == 0 && inBlock
 	}
@@ -161,13 +162,13 @@ func (s *session) abandonTurn(e *wire.Error, why reservoir.CloseReason) error {
 	return s.endTurnLocally()
 }
 
-// isMidRow reports whether the client has half a row. It would read an error as the other half.
+// isMidRow reports whether the client has got half a row. It would read an error as the other half.
 func (s *session) isMidRow() bool {
 	t := s.t
 	return (t.halfRowLost || t.rest > 0 && !t.restSwallow && t.phase != phaseAborting && !s.isWithholding()) && t.hasHalfFrame()
 }
 
-// hasHalfFrame reports whether the client has half of a frame. The answer of a silent nested turn never reaches the
+// hasHalfFrame reports whether the client has got half of a frame. The answer of a silent nested turn never reaches the
 // client.
 func (n *nestedTurn) hasHalfFrame() bool {
 	return n.hiddenAnswer == nil || n.hiddenAnswer.DropIncomplete()
@@ -194,7 +195,8 @@ func (s *session) endTurnOnCut() error {
 	return errCut
 }
 
-// undoStatementNames restores the client's statement names after an error. undos are in order, the newest first.
+// undoStatementNames restores the names of the client's prepared statements after an error. The newest undo comes
+// first.
 func (s *session) undoStatementNames(undos []nameUndo) {
 	s.undoWaitingParse()
 	for _, u := range undos {
@@ -210,7 +212,7 @@ func (s *session) cancelOnBackend() {
 	}
 }
 
-// cancelOnConn asks the server to cancel what runs on conn, which no longer belongs to the session.
+// cancelOnConn asks the server to cancel the statement that runs on conn, which no longer belongs to the session.
 func (s *session) cancelOnConn(conn *reservoir.Conn) {
 	if !s.srv.cfg.ForwardCancel {
 		return

@@ -10,37 +10,38 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// This file resolves the names in a session's texts (schema.NameResolver) by the snapshot of mapping.go and the
-// session's search path. Every text is planned with these names.
+// This file resolves the names in a session's queries (schema.NameResolver) by the schema snapshot of mapping.go and
+// the session's search path. Every query is planned with these names.
 //
 // The search path is the one that the next statement will have. Staged settings count, and so do statements that are
 // not answered yet. If the path cannot be known, names are resolved for an unknown path.
 
-// nameCache caches a session's resolved names. They are valid for one snapshot and one set of settings, both compared
-// by pointer, so that most texts cost two comparisons.
+// nameCache caches a session's resolved relation names. They are valid for one schema snapshot and one set of settings,
+// both compared by pointer, so that most queries cost two comparisons.
 type nameCache struct {
 	schema *schema.Schema
 	values *settings.Values
 	names  *schema.NameResolver
-	// planned are the names with which the current text was planned; nil: nothing is mapped.
+	// planned are the relation names with which the current query was planned. It is nil if no column is mapped.
 	planned *schema.NameResolver
-	// pathLost: a statement on the pinned backend may have changed the search path unseen.
+	// pathLost is set if a statement on the pinned backend may have changed the search path unseen.
 	pathLost bool
-	// pathMayHaveChanged: a function that the transaction called may have changed the search path.
+	// pathMayHaveChanged is set if a function that the transaction called may have changed the search path.
 	pathMayHaveChanged bool
-	// namesNoRelation: the current text names no relation and was planned without a schema.
+	// namesNoRelation is set if the current query names no relation and was planned without a schema.
 	namesNoRelation bool
 }
 
-// clearPathDoubt clears called at the end of a transaction.
+// clearPathDoubt forgets, at the end of a transaction, that its functions may have changed the search path.
 func clearPathDoubt(s *session, _ bool) { s.mapped.pathMayHaveChanged = false }
 
-// pinsHidingPath lists the reasons for a pin after which Sluice does not know the search path, or what is found by it.
+// pinsHidingPath lists the reasons for a pin after which Sluice does not know the search path, or which relations it
+// finds.
 var pinsHidingPath = map[rewrite.PinReason]bool{rewrite.PinTemp: true, rewrite.PinSetConfig: true, rewrite.PinProcedural: true,
 	rewrite.PinUnparsed: true, rewrite.PinRole: true}
 
-// namesForNextText returns the names for the session's next text, or nil if nothing is mapped. It may wait until the
-// schema is read. The error is for the client, or ends the session.
+// namesForNextText returns the relation names for the session's next query, or nil if no column is mapped. It may wait
+// until the schema is read. The error is for the client, or ends the session.
 func (s *session) namesForNextText() (*schema.NameResolver, error) {
 	k := &s.srv.keeper
 	if !k.enabled {
@@ -57,7 +58,7 @@ func (s *session) namesForNextText() (*schema.NameResolver, error) {
 	return s.mapped.planned, nil
 }
 
-// namesBySnapshot returns the session's names by the given snapshot.
+// namesBySnapshot returns the session's relation names by the given schema snapshot.
 func (s *session) namesBySnapshot(now *schemaSnapshot) *schema.NameResolver {
 	m := &s.mapped
 	switch {
@@ -71,7 +72,7 @@ func (s *session) namesBySnapshot(now *schemaSnapshot) *schema.NameResolver {
 	return m.names
 }
 
-// resolveNames resolves the session's names by the current settings, without the cache.
+// resolveNames resolves the session's relation names by the current settings, without the cache.
 func (s *session) resolveNames(now *schemaSnapshot) *schema.NameResolver {
 	if path, ok := effectiveSearchPath(&s.settings, now.base.role, now.base.path); ok {
 		return now.ResolverFor(path)
@@ -103,8 +104,8 @@ func (s *session) namesMayChangeWithin(plan *rewrite.Plan) bool {
 	})
 }
 
-// isSchemaIndependent reports whether a text has no names that depend on the schema, such as SET or BEGIN. Clients send
-// such texts first, when perhaps no backend is available to read the schema.
+// isSchemaIndependent reports whether a query has no names that depend on the schema, such as SET or BEGIN. Clients
+// send such queries first, when perhaps no backend is available to read the schema.
 func isSchemaIndependent(plan *rewrite.Plan) bool {
 	return plan.Kind != rewrite.Unknown && !plan.AnyStatement(func(st *rewrite.Statement) bool {
 		return st.Kind != rewrite.Setting && st.Kind != rewrite.Control
@@ -117,11 +118,12 @@ func (s *session) planIgnoresSchema(plan *rewrite.Plan) bool {
 	return plan.Pin == rewrite.PinUnparsed || isSchemaIndependent(plan) || s.txStatus() == 'E'
 }
 
-// noNames resolves no relation: a text that names one has Plan.Lacks set.
+// noNames resolves no relation. The plan of a query that names a relation then has Lacks set.
 var noNames = schema.New(nil).ResolverForUnknownPath()
 
-// planWithoutNames returns the plan of a text whose meaning does not depend on names, after names failed with err. For
-// all other texts it returns nil. If no backend was available, only isSchemaIndependent texts qualify.
+// planWithoutNames returns the plan of a query whose meaning does not depend on relation names, after reading them
+// failed with err. For other queries it returns nil. If no backend was available, only isSchemaIndependent queries
+// qualify.
 func (s *session) planWithoutNames(sql []byte, err error) *rewrite.Plan {
 	plan := s.planner().Plan(sql)
 	switch {
@@ -135,7 +137,7 @@ func (s *session) planWithoutNames(sql []byte, err error) *rewrite.Plan {
 	return nil
 }
 
-// planTextByNames returns the plan of a text by the session's names, and those names.
+// planTextByNames returns the plan of a query by the session's relation names, and those names.
 func (s *session) planTextByNames(sql []byte) (*rewrite.Plan, *schema.NameResolver, error) {
 	names, err := s.namesForNextText()
 	if err != nil {
@@ -165,8 +167,8 @@ func (s *session) planTextByNames(sql []byte) (*rewrite.Plan, *schema.NameResolv
 	return plan, names, nil
 }
 
-// reloadBeforeRefusal returns newer names for a text that Sluice would refuse because of its names. The schema is read
-// again first, unless it was just read, since the server cannot report a schema change for such a text.
+// reloadBeforeRefusal returns newer names for a query that Sluice would refuse because of its names. The schema is read
+// again first, unless it was just read, since the server cannot report a schema change for such a query.
 func (s *session) reloadBeforeRefusal(names *schema.NameResolver) (*schema.NameResolver, error) {
 	if s.txStatus() == 'E' {
 		return names, nil
@@ -177,7 +179,7 @@ func (s *session) reloadBeforeRefusal(names *schema.NameResolver) (*schema.NameR
 	return s.namesBySnapshot(s.srv.keeper.current.Load()), nil
 }
 
-// mustLoadSchema reports whether the schema must be read before a text is sent, because its names are unknown.
+// mustLoadSchema reports whether the schema must be read before a query is sent, because its names are unknown.
 // Relations that the transaction itself created are not visible to another backend.
 func (s *session) mustLoadSchema(plan *rewrite.Plan) bool {
 	return plan.Lacks && s.txStatus() != 'E' && !s.schema.ddl
@@ -223,7 +225,7 @@ func (s *session) replanByNames(cs *clientStatement) error {
 	return nil
 }
 
-// refuseUnparsedMapped refuses a text that is too long to be parsed, if there are tables with mapped columns, which it
+// refuseUnparsedMapped refuses a query that is too long to be parsed, if there are tables with mapped columns, which it
 // might name.
 func (s *session) refuseUnparsedMapped() error {
 	names, err := s.namesForNextText()
@@ -234,8 +236,8 @@ func (s *session) refuseUnparsedMapped() error {
 	return &wire.Error{Code: r.Code, Message: r.Message, Detail: r.Detail, Hint: r.Hint}
 }
 
-// refuseUnmapped refuses a text that names a table with mapped columns, in a process that maps nothing. Only the first
-// text waits for the schema: later ones use the latest snapshot.
+// refuseUnmapped refuses a query that names a table with mapped columns, in a process that maps nothing. Only the first
+// query waits for the schema. Later ones use the latest snapshot.
 func (s *session) refuseUnmapped(sql []byte) error {
 	k := &s.srv.keeper
 	if !k.refusesMapped {

@@ -13,11 +13,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// This file changes the server's errors about texts that Sluice has rewritten. It maps positions to the client's text,
-// adds hints, and replaces some errors. understand calls clientErrorFor for each ErrorResponse.
+// This file changes the server's errors about queries that Sluice has rewritten. clientErrorFor maps positions to the
+// client's text, adds hints, and replaces some errors.
 
 // clientErrorFor returns the error that the client gets instead of the server's, or nil to pass the server's. hint is
-// the hint to add; "" adds the statement's. at is the block's state before the statement.
+// the hint to add. "" adds the statement's. at is the block's state before the statement.
 func (s *session) clientErrorFor(o *pendingReply, made *answer.ErrorHandling, frame []byte, hint string, at *block.Block) []byte {
 	if made.Instead != nil {
 		return made.Instead
@@ -51,7 +51,7 @@ func (s *session) clientErrorFor(o *pendingReply, made *answer.ErrorHandling, fr
 	return o.rewriteErrorFields(payload, moved, hint, dress)
 }
 
-// hintForError returns the hint for a server's error about a text with the given plan, or "". st is the statement that
+// hintForError returns the hint for a server's error about a query with the given plan, or "". st is the statement that
 // failed, or nil if unknown.
 func (s *session) hintForError(o *pendingReply, plan *rewrite.Plan, st *rewrite.Statement, payload []byte) string {
 	code := string(retry.ErrorField(payload, 'C'))
@@ -87,8 +87,8 @@ func isMixedDDLRefusal(message []byte) bool {
 	return bytes.HasPrefix(message, []byte("multiple ddl statements")) || bytes.HasPrefix(message, []byte("ddl and dml"))
 }
 
-// unknownFunction is the SQLSTATE of an unknown function. The server's hint is only about types, so Sluice replaces it
-// if it knows the function.
+// unknownFunction is the SQLSTATE of an unknown function. The server's hint is only about types, so Sluice replaces
+// that hint if it knows the function.
 const unknownFunction = "42883"
 
 // isUnknownFunction reports whether the server's error says that a function does not exist.
@@ -96,9 +96,9 @@ func isUnknownFunction(payload []byte) bool {
 	return string(retry.ErrorField(payload, 'C')) == unknownFunction
 }
 
-// rewriteErrorFields returns the error with a mapped position (if moved), the client's names (by dress), and hint
-// unless "". A position outside the client's text is left out. Other fields do not change. It returns nil for a
-// malformed error.
+// rewriteErrorFields returns the server's error with a mapped position (if moved), the client's column names (by
+// dress), and hint unless "". A position outside the client's text is left out. Other fields do not change. It returns
+// nil for a malformed error.
 func (o *pendingReply) rewriteErrorFields(payload []byte, moved bool, hint string, dress errorRenamer) []byte {
 	out := appendErrorFields(nil, payload, func(code byte, value []byte) ([]byte, bool) {
 		if code == 'H' && hint != "" {
@@ -121,8 +121,9 @@ func (o *pendingReply) rewriteErrorFields(payload []byte, moved bool, hint strin
 	return append(wire.AppendHeader(nil, wire.ErrorResponse, len(out)), out...)
 }
 
-// clientPosition maps a position in the sent text to the client's text. ok is false if the client's text has no such
-// place. Positions count characters from 1. The sent text may be a two-statement form of a rewritten text.
+// clientPosition maps a position in the text that the server got to the client's text. ok is false if the client's text
+// has no such place. Positions count characters from 1. The server may have got a two-statement form of a rewritten
+// text.
 func (o *pendingReply) clientPosition(n int) (mapped int, ok bool) {
 	plan, split := o.sentPlan()
 	switch {

@@ -11,24 +11,24 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// This file changes errors and notices about texts with mapped columns (rewrite.bytea): the client gets its own column
-// names and values. clientErrorFor and noticed use it.
+// This file changes errors and notices about queries with mapped columns (bytea keys stored as text): the client gets
+// its own column names and values.
 //
-// It changes only the fields in which PostgreSQL puts names and values of tables: message, detail, hint, column and
+// Only the fields change in which PostgreSQL puts names and values of tables: message, detail, hint, column and
 // constraint. A text that cannot be parsed with certainty remains unchanged, since a wrong value would be worse than a
 // physical name.
 
-// hintSchemaChanged is the hint for an unknown name that the snapshot has.
+// hintSchemaChanged is the hint for an error about an unknown name that Sluice's schema snapshot has.
 const hintSchemaChanged = "Another process may have changed the schema meanwhile, which is read again before the next statement: retry."
 
 // hintHexCast is the hint if a cluster lacks the functions that convert mapped columns by default.
 const hintHexCast = "The server has no encode() and decode(), with which mapped columns are converted: set rewrite.bytea: hex-cast. sluice doctor tells what a cluster has."
 
-// hintNoBytea is the hint if the client gave a value of another type than bytea. The server's error is about encode(),
-// which the client did not call.
+// hintNoBytea is the hint if the client gave a mapped column a value of another type than bytea. The server's error is
+// about encode(), which the client did not call.
 const hintNoBytea = "A column of type bytea that is stored as hexadecimal digits (rewrite.bytea) meets a value of another type: cast the value to bytea."
 
-// conversionHint returns the hint for a missing function that Sluice uses for conversion, else "".
+// conversionHint returns the hint for a missing function that Sluice uses to convert mapped columns, or "".
 func conversionHint(message []byte) string {
 	switch string(message) {
 	case "function pg_catalog.encode(bytea, unknown) does not exist", "function pg_catalog.encode(unknown, unknown) does not exist",
@@ -41,15 +41,15 @@ func conversionHint(message []byte) string {
 	return ""
 }
 
-// errorRenamer puts the client's names and values into an error's fields. The zero value changes nothing.
+// errorRenamer puts the client's column names and values into an error's fields. The zero value changes nothing.
 type errorRenamer struct {
 	on bool // the statement touches mapped columns
 	// relation is the relation that the error is about, or nil if unknown.
 	relation *schema.Relation
 }
 
-// errorRenamerFor returns the dresser for an error or notice about a text with the given plan. It finds the relation in
-// the latest snapshot, by the names in the payload.
+// errorRenamerFor returns the errorRenamer for an error or notice about a query with the given plan. It finds the
+// relation in the latest schema snapshot, by the names in the payload.
 func (srv *Server) errorRenamerFor(plan *rewrite.Plan, payload []byte) errorRenamer {
 	if plan == nil || !plan.Mapped {
 		return errorRenamer{}
@@ -61,7 +61,7 @@ func (srv *Server) errorRenamerFor(plan *rewrite.Plan, payload []byte) errorRena
 	return d
 }
 
-// renameInField returns the field's value for the client.
+// renameInField returns the value of an error's field with the client's column names and values.
 func (d errorRenamer) renameInField(code byte, value []byte) []byte {
 	if !d.on {
 		return value
@@ -75,8 +75,8 @@ func (d errorRenamer) renameInField(code byte, value []byte) []byte {
 	return value
 }
 
-// renameInDetail returns an error's DETAIL for the client. Details about keys and rows also have values. If names and
-// values differ in number, because a value contains a comma, the detail does not change.
+// renameInDetail returns an error's DETAIL with the client's names. Details about keys and rows also have values. If
+// names and values differ in number, because a value contains a comma, the detail does not change.
 func (d errorRenamer) renameInDetail(text string) string {
 	if rest, ok := strings.CutPrefix(text, "Key ("); ok {
 		return "Key (" + clientKeyDetail(rest)
@@ -137,8 +137,8 @@ func clientKeyDetail(text string) string {
 	return strings.Join(columns, ", ") + ")=(" + strings.Join(values, ", ") + rest[end:]
 }
 
-// clientRowValues converts the values of a row. If their number is not that of the relation's columns, it returns text
-// unchanged.
+// clientRowValues converts the values of a row in an error's DETAIL to the client's. If their number is not that of the
+// relation's columns, it returns text unchanged.
 func clientRowValues(r *schema.Relation, text string) string {
 	values := strings.Split(text, ", ")
 	if len(values) != len(r.Columns) {
@@ -193,8 +193,8 @@ func (s *session) clientNoticeFor(frame []byte) []byte {
 	return slices.Concat(wire.AppendHeader(nil, wire.NoticeResponse, len(out)), out)
 }
 
-// appendErrorFields appends the fields of an error or notice after field has changed them. It leaves out a field for
-// which that returns false, and returns nil for a malformed payload.
+// appendErrorFields appends to dst the fields of an error or notice as field has changed them. It leaves out a field
+// for which field returns false. For a malformed payload it returns nil.
 func appendErrorFields(dst, payload []byte, field func(code byte, value []byte) ([]byte, bool)) []byte {
 	for len(payload) > 1 && payload[0] != 0 {
 		value, rest, ok := wire.CutCString(payload[1:])

@@ -13,42 +13,43 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// This file keeps the schema snapshot: all relations of the database, read for mapped columns (rewrite.bytea). A
-// statement's meaning depends on the snapshot, so no statement is planned before the first. The keeper reads it on a
+// This file reads the schema snapshot: all relations of the database, read for mapped columns (rewrite.bytea). A
+// statement's meaning depends on the snapshot, so no statement is planned before the first. Sluice reads it on a
 // backend that belongs to no session, once for all sessions that wait. mapnames.go asks for a snapshot before each
-// text.
+// query.
 //
 // A snapshot includes relations without mapped columns, since the search path may find them before a mapped table of
 // the same name. It is read again after a schema change that this process has seen (the catalog's epoch). Two more
-// causes are a server's error about an unknown name, and a text with a name that the snapshot lacks.
+// causes are a server's error about an unknown name, and a query with a name that the snapshot lacks.
 //
 // Other processes may change the schema unseen, and some statements would still succeed with wrong columns, since
-// Sluice expands SELECT *. So no text goes to a backend that knows a newer schema than the snapshot (refreshSchema).
+// Sluice expands SELECT *. So no query goes to a backend that knows a newer schema than the snapshot (refreshSchema).
 // DSQL makes this possible. A backend that is older than the change gets OC001 at its next statement, which makes the
-// snapshot old. On a newer backend, Sluice reads the schema before anything else. A replay plans its texts again
+// snapshot old. On a newer backend, Sluice reads the schema before anything else. A replay plans its queries again
 // (replan.go).
 //
-// If a reading fails, the older snapshot remains in use. Without a snapshot, texts wait for a backend that answers. If
-// the server refuses the query, texts that name no relation pass (nameless). Other texts get the server's error, and
-// Sluice asks again after one second.
+// If a reading fails, the older snapshot remains in use. Without a snapshot, queries wait for a backend that answers.
+// If the server refuses the schema query, queries that name no relation pass (planWithoutNames). Others get the
+// server's error, and Sluice asks again after one second.
 
-// schemaCache reads and holds the snapshot. The zero value belongs to a Server that maps nothing, and is never used.
+// schemaCache reads and holds the schema snapshot. The zero value belongs to a Server that maps nothing, and is never
+// used.
 type schemaCache struct {
 	enabled       bool
 	refusesMapped bool // this process maps nothing, and refuses statements that name a mapped table
 	checked       bool // a CHECK constraint marks each mapped column
 
 	current atomic.Pointer[schemaSnapshot]
-	// sawNameError: since the snapshot, a server reported an unknown relation or column.
+	// sawNameError is set if a server has reported an unknown relation or column since the schema snapshot was read.
 	sawNameError atomic.Bool
-	// pendingLoads counts the requested readings that have not ended successfully, or whose end the waiting sessions have
-	// not seen.
+	// pendingLoads counts the requested schema readings that have not ended successfully, or whose end the waiting
+	// sessions have not seen.
 	pendingLoads atomic.Int32
 
 	mu         sync.Mutex
 	sharedLoad *pendingSchemaLoad // in progress, or nil. Guarded by mu
-	// ownLoad is a reading on a session's own backend, or nil. It may run beside reading, which may have to wait for a
-	// backend. Guarded by mu.
+	// ownLoad is a schema reading on a session's own backend, or nil. It may run beside sharedLoad, which may have to wait
+	// for a backend. Guarded by mu.
 	ownLoad         *pendingSchemaLoad
 	loadEndedAt     time.Time // when the last reading ended; guarded by mu
 	nameErrorLoadAt time.Time // when the last reading after an error of unknown names ended; guarded by mu
@@ -56,8 +57,8 @@ type schemaCache struct {
 	base            atomic.Pointer[schemaBase]
 }
 
-// schemaSnapshot is the schema as read in one epoch of the catalog. It contains all changes made before the time at. In
-// a later epoch it is old.
+// schemaSnapshot is the schema as read in one epoch of the catalog. It contains all changes made before readAt. In a
+// later epoch it is old.
 type schemaSnapshot struct {
 	*schema.Schema
 	base   *schemaBase
@@ -103,9 +104,9 @@ func (srv *Server) schemaLoadCause() string {
 	return ""
 }
 
-// beginSchemaLoad starts a reading that finishSchemaLoad ends. mine is false if another caller has started it; r is
-// then that reading. r is nil if a reading for the same cause ended just now; the caller uses the snapshot it has. The
-// reading should begin after rest.
+// beginSchemaLoad starts a schema reading that finishSchemaLoad ends. mine is false if another caller has started it.
+// Then r is that reading. r is nil if a reading for the same cause ended just now. The caller then uses the snapshot it
+// has. The reading should begin after rest.
 func (srv *Server) beginSchemaLoad(cause string) (r *pendingSchemaLoad, mine bool, rest time.Duration) {
 	k := &srv.keeper
 	k.mu.Lock()
@@ -124,8 +125,8 @@ func (srv *Server) beginSchemaLoad(cause string) (r *pendingSchemaLoad, mine boo
 	return k.sharedLoad, true, rest
 }
 
-// beginOwnLoad starts a reading on a session's own backend, which fitted ends. It does not wait for a reading by
-// beginSchemaLoad, which may itself wait for the backend of this session.
+// beginOwnLoad starts a schema reading on a session's own backend, which endOwnLoad ends. It does not wait for a
+// reading by beginSchemaLoad, which may itself wait for the backend of this session.
 func (k *schemaCache) beginOwnLoad(cause string) (r *pendingSchemaLoad, mine bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -139,7 +140,7 @@ func (k *schemaCache) beginOwnLoad(cause string) (r *pendingSchemaLoad, mine boo
 	return k.ownLoad, true
 }
 
-// endOwnLoad ends a reading that fit started, and wakes those who wait.
+// endOwnLoad ends a schema reading that beginOwnLoad started, and wakes the sessions that wait for it.
 func (k *schemaCache) endOwnLoad(r *pendingSchemaLoad, cause string) {
 	k.mu.Lock()
 	k.ownLoad = nil
@@ -151,8 +152,8 @@ func (k *schemaCache) endOwnLoad(r *pendingSchemaLoad, cause string) {
 	k.wakeWaiters(r)
 }
 
-// wakeWaiters wakes all that wait for a reading. It reduces asked afterwards: a session that sees 0 then sees the
-// result too.
+// wakeWaiters wakes all sessions that wait for a schema reading. It reduces pendingLoads afterwards: a session that
+// sees 0 then sees the result too.
 func (k *schemaCache) wakeWaiters(r *pendingSchemaLoad) {
 	close(r.done)
 	if r.err == nil {
@@ -160,8 +161,8 @@ func (k *schemaCache) wakeWaiters(r *pendingSchemaLoad) {
 	}
 }
 
-// wasAbandoned reports whether a reading ended because its session or backend is gone. Another session must then read
-// the schema.
+// wasAbandoned reports whether a schema reading ended because its session or backend is gone. Another session must then
+// read the schema.
 func (r *pendingSchemaLoad) wasAbandoned() bool {
 	select {
 	case <-r.done:
@@ -183,12 +184,12 @@ func (k *schemaCache) mayLoadForNamesLocked() bool {
 	return time.Since(k.nameErrorLoadAt) >= missingRest
 }
 
-// wasRefusedLocked reports whether the server refused the first reading within the last schemaRest.
+// wasRefusedLocked reports whether the server refused the first schema reading within the last schemaRest.
 func (k *schemaCache) wasRefusedLocked(cause string) bool {
 	return cause == metrics.LoadStart && isRefusedSchemaLoad(wrapSchemaError(k.loadError)) && time.Since(k.loadEndedAt) < schemaRest
 }
 
-// recordLoadEndLocked records when a reading with the given cause ended.
+// recordLoadEndLocked records when a schema reading with the given cause ended.
 func (k *schemaCache) recordLoadEndLocked(cause string) {
 	k.loadEndedAt = time.Now()
 	if cause == metrics.LoadError {
@@ -196,14 +197,14 @@ func (k *schemaCache) recordLoadEndLocked(cause string) {
 	}
 }
 
-// lastLoadError returns the error of the last reading, or nil. The error is not yet in a form for clients.
+// lastLoadError returns the error of the last schema reading, or nil. The error is not yet in a form for clients.
 func (k *schemaCache) lastLoadError() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.loadError
 }
 
-// finishSchemaLoad reads the schema by calling ask, and wakes all that wait for r.
+// finishSchemaLoad reads the schema by calling ask, and wakes all sessions that wait for r.
 func (srv *Server) finishSchemaLoad(r *pendingSchemaLoad, cause string, ask func() (schemaLoad, error)) {
 	r.err = srv.replaceSnapshot(cause, ask)
 	k := &srv.keeper
@@ -214,7 +215,7 @@ func (srv *Server) finishSchemaLoad(r *pendingSchemaLoad, cause string, ask func
 	k.wakeWaiters(r)
 }
 
-// missingSchemaError returns why there is no snapshot, or nil if there is one.
+// missingSchemaError returns why there is no schema snapshot, or nil if there is one.
 func (srv *Server) missingSchemaError() error {
 	k := &srv.keeper
 	if k.current.Load() != nil {
@@ -225,7 +226,8 @@ func (srv *Server) missingSchemaError() error {
 	return wrapSchemaError(cmp.Or[error](k.loadError, errSchemaLate))
 }
 
-// startSchemaLoad starts a reading on a backend that belongs to no session. Results are those of beginSchemaLoad.
+// startSchemaLoad starts a schema reading on a backend that belongs to no session. Results are those of
+// beginSchemaLoad.
 func (srv *Server) startSchemaLoad(cause string) (r *pendingSchemaLoad, mine bool) {
 	r, mine, rest := srv.beginSchemaLoad(cause)
 	if mine {
@@ -242,8 +244,9 @@ func (srv *Server) startSchemaLoad(cause string) (r *pendingSchemaLoad, mine boo
 	return r, mine
 }
 
-// replaceSnapshot calls ask and replaces the snapshot. An unchanged schema keeps its old object, so that plans made by
-// it remain valid. If the schema changed unseen, a new epoch makes what was learned about texts invalid.
+// replaceSnapshot calls ask and replaces the schema snapshot. An unchanged schema is the same object as before, so that
+// plans made by it remain valid. If the schema changed unseen, a new epoch makes all that was learned about queries
+// invalid.
 func (srv *Server) replaceSnapshot(cause string, ask func() (schemaLoad, error)) error {
 	k := &srv.keeper
 	k.sawNameError.Store(false)
@@ -290,7 +293,7 @@ func (srv *Server) UnmappedTables() (tables int, first string) {
 	return len(mapped), mapped[0].Schema + "." + mapped[0].Name
 }
 
-// querySchema reads all relations on a backend, which it borrows ahead of queued sessions, since these may wait for the
+// querySchema reads all relations on a backend, which it borrows before queued sessions, since these may wait for the
 // schema. It returns the backend afterwards, or discards the backend if no answer came.
 func (srv *Server) querySchema() (read schemaLoad, err error) {
 	ctx, stop := context.WithTimeout(srv.ctx, srv.cfg.Startup.Timeout)
