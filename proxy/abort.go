@@ -14,8 +14,7 @@ import (
 // sent the error, and Sluice replays nothing.
 func (t *turn) isAbandoned() bool { return t.originalError == nil }
 
-// isAttemptOver reports whether this attempt of the transaction sends the backend nothing more, because it has failed
-// or the turn was given up.
+// isAttemptOver reports whether this attempt sends the backend nothing more: it has failed, or the turn was given up.
 func (t *turn) isAttemptOver() bool { return t.phase == phaseAborting || t.isAbandoned() }
 
 // abortAttempt ends a failed attempt of a transaction. It brings the backend to ReadyForQuery and drops the server's

@@ -95,9 +95,8 @@ func (s *session) checkSettingsMemory(plan *rewrite.Plan) error {
 	return nil
 }
 
-// pendingSettingsWeight returns how much a plan's SET statements add to the bound of pending replies. After 128
-// settings, or 2 MiB, the session awaits the server's answer. So a pipeline cannot exceed the bounds of
-// checkSettingsMemory by much.
+// pendingSettingsWeight returns how much a plan's SETs add to the bound of pending replies. After 128 settings, or 2
+// MiB, the session awaits the server's answer. So a pipeline cannot exceed checkSettingsMemory's bounds by much.
 func pendingSettingsWeight(plan *rewrite.Plan) (n int) {
 	if plan.Kind != rewrite.Setting {
 		return 0
@@ -133,8 +132,7 @@ func (s *session) chargeLockMemory() {
 	}
 }
 
-// dropLongSettings drops long values of the client from what Sluice remembers of the settings of a backend that is
-// being returned.
+// dropLongSettings drops the client's long values from the settings that Sluice has recorded for a returned backend.
 func (s *session) dropLongSettings() {
 	if of := s.b.applied; of != nil && of.Bytes() > settings.MaxBareValue {
 		s.b.applied = s.srv.interned.Intern(of.WithoutLongValues())
@@ -153,8 +151,7 @@ func (s *session) reserveFrameMemory(total int) *wire.Error {
 	return nil
 }
 
-// reserveDeferredMemory returns an error if the session's memory has no room to hold a frame of total bytes until the
-// Sync.
+// reserveDeferredMemory returns an error if the session has no memory to hold a frame of total bytes until the Sync.
 func (s *session) reserveDeferredMemory(total int) *wire.Error {
 	if full := s.charge.deferredFrames.TrySet(&s.account, s.charge.deferredFrames.Bytes()+total); full != nil {
 		return errOutOfMemory(full)
@@ -162,8 +159,7 @@ func (s *session) reserveDeferredMemory(total int) *wire.Error {
 	return nil
 }
 
-// errOutOfMemory returns the error for state, such as a setting or a portal, that the full memory account has no room
-// for.
+// errOutOfMemory returns the error for state, such as a setting or a portal, for which the full account has no room.
 func errOutOfMemory(full *account.Bound) *wire.Error {
 	e := &wire.Error{Code: "53200", Message: "out of memory for what this session has Sluice remember",
 		Detail: fmt.Sprintf("Settings, savepoints, names and values of portals, prepared statements, rows of cursors WITH HOLD and data that are being read are bounded by %s, %d.", full.Key, full.Limit),

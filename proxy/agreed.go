@@ -43,8 +43,7 @@ func (s *session) confirmDescription(o *pendingReply, d *statementDescription) {
 	}
 }
 
-// isRecentlyConfirmed reports whether the server has confirmed the description d within DescribeMemory. It returns
-// false if DescribeMemory is 0.
+// isRecentlyConfirmed reports whether the server has confirmed d within DescribeMemory. It never has if that is 0.
 func (srv *Server) isRecentlyConfirmed(d *statementDescription) bool {
 	return time.Since(descriptionClockStart)-time.Duration(d.seen.Load()) < srv.cfg.DescribeMemory
 }
@@ -128,8 +127,7 @@ func (s *session) wouldReparseDifferently(cs *clientStatement, tmpl *statementTe
 	return s.serverParsesDifferently(tmpl) && (tmpl != cs.tmpl || tmpl.plan.Pin != rewrite.PinUnparsed) && !s.b.prepared.hasInEpoch(tmpl, epoch)
 }
 
-// serverParsesDifferently reports whether the backend, with settings such as standard_conforming_strings, may read the
-// statement's text otherwise than the planner.
+// serverParsesDifferently reports whether the backend, by its settings, may parse the text otherwise than the planner.
 func (s *session) serverParsesDifferently(tmpl *statementTemplate) bool {
 	return s.b.reading != 0 && s.b.reading.MayMislead([]byte(tmpl.sql))
 }
@@ -161,8 +159,7 @@ func (s *session) prepareAndCompare(tmpl *statementTemplate, epoch uint64, promi
 	} else {
 		s.srv.metrics.CountPreparedUse(metrics.PreparedHit)
 	}
-	// The loop needs the statement's description, to compare it or to split a query into two statements, which needs the
-	// parameter types.
+	// A description is needed to compare it with promise, or for the parameter types of a query that is sent as two.
 	for promise != nil || tmpl.split != nil {
 		if st.desc == nil && fresh {
 			// The statement's description was requested from the server, and that reply is pending.

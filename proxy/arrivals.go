@@ -31,13 +31,11 @@ const (
 	// sweepsBeforePark is how many sweeps a session must be idle before it gives up its goroutine again. Giving a
 	// goroutine up costs some 10 µs, stack growth included, which is little at one query per 10 s.
 	sweepsBeforePark = 10
-	// refusalWriteTimeout bounds the write of the error to a refused connection, since the next connection waits for that
-	// write.
+	// refusalWriteTimeout bounds the write of the error to a refused connection, since the next connection waits for it.
 	refusalWriteTimeout = 5 * time.Millisecond
 )
 
-// clientConn is one connection of a client. Only the sweeper, which checks idle sessions, uses swept once the client
-// has a session.
+// clientConn is one connection of a client. Once the client has a session, only the sweep of idle sessions uses swept.
 type clientConn struct {
 	admission.Conn
 	swept sweepState
@@ -91,8 +89,7 @@ func (srv *Server) admitConn(conn net.Conn, keptAlive bool, now time.Time) (in *
 	return in, displaced, false
 }
 
-// serveClients serves the client in, then others, one at a time. It ends when more than maxIdleWorkers goroutines wait
-// for clients, or the server closes.
+// serveClients serves one client after another. It ends when over maxIdleWorkers goroutines wait, or the server closes.
 func (srv *Server) serveClients(in *clientConn) {
 	for {
 		srv.serveConn(in)

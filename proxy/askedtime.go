@@ -18,8 +18,7 @@ import (
 // it. Sluice sends the question with that statement, as extended frames without a Sync, which costs no round trip. The
 // question is not in the log. Without a savepoint Sluice asks only before the COMMIT of a part (parttime.go).
 
-// queriedTxTime is Sluice's question for the transaction's time, now(), and the server's answer. A replay with another
-// time resets it.
+// queriedTxTime is the question for the transaction's time and its answer. A replay with another time resets it.
 type queriedTxTime struct {
 	sent          bool
 	instant       txtime.Value // no bytes: the server has not answered yet
@@ -29,8 +28,7 @@ type queriedTxTime struct {
 	stored values.StoredTxTimes
 }
 
-// timePortal is the portal by which Sluice asks for the transaction's time, with the statement timeQuery. Clients'
-// names may not have this prefix.
+// timePortal is the portal that asks for the transaction's time by timeQuery. Clients' names may not have its prefix.
 const (
 	timePortal = rewrite.RelayName + "time"
 	timeQuery  = "SELECT pg_catalog.now()"
@@ -68,8 +66,7 @@ func (s *session) queryTxTime(sql string) {
 	s.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Close, 'P', timePortal))
 }
 
-// earlierTurnHidesTime reports whether an earlier turn in the log hides the transaction's time. It searches each turn
-// once.
+// earlierTurnHidesTime reports whether a turn of the log, not searched before, hides the transaction's time.
 func (s *session) earlierTurnHidesTime() bool {
 	for a := &s.tx.asked; a.searchedTurns < s.tx.log.TurnCount(); a.searchedTurns++ {
 		frames := s.tx.log.TurnFrames(a.searchedTurns)
@@ -83,9 +80,8 @@ func (s *session) earlierTurnHidesTime() bool {
 	return false
 }
 
-// textHidesTime reports whether a text returns the transaction's time in a form that hides it, given what earlier texts
-// have stored. It records in stored what the text itself stores. Most texts contain no word for the time, and are not
-// parsed.
+// textHidesTime reports whether a text hides the transaction's time that it returns, given what earlier texts have
+// stored. It records what the text itself stores. Most texts contain no word for the time, and are not parsed.
 func (s *session) textHidesTime(text string, names *schema.NameResolver, stored *values.StoredTxTimes) bool {
 	hides := stored.MayReturnStored(s.srv.planner, text, names)
 	if !values.MayUseTxTime([]byte(text)) {
@@ -106,8 +102,8 @@ func (r txTimeReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (f
 	return r.expectedTagReply.handleFrame(s, o, f)
 }
 
-// recordTxTime records the transaction's time from a row that the server sent. part is set for a part of the
-// transaction, which commits alone.
+// recordTxTime records the transaction's time from a row. part is set for a part of the transaction, which commits
+// alone.
 func (s *session) recordTxTime(row []byte, part bool) {
 	if rows := wire.SplitRows(row, 1); len(rows) == 1 && len(rows[0][0]) == 8 {
 		s.tx.asked.instant = txtime.Value{Format: 1, Bytes: bytes.Clone(rows[0][0]), IsInstant: true}

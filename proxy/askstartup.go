@@ -87,8 +87,7 @@ func (srv *Server) trySettings(doubts map[string]string, local string, shown map
 // its own user, and the startup's transaction ends with the startup.
 var checkedOnlySettings = map[string]bool{"session_authorization": true, "transaction_isolation": true, "transaction_read_only": true, "transaction_deferrable": true}
 
-// startupSettingError returns the error of a setting that a startup packet can give but SET cannot. It returns nil for
-// any other setting.
+// startupSettingError returns the error of a setting that a startup packet can give but SET cannot, or nil.
 func startupSettingError(name, value string) error {
 	switch {
 	case strings.Contains(name, ".") && slices.Contains(strings.Split(name, "."), ""):
@@ -105,8 +104,7 @@ func startupSettingError(name, value string) error {
 var serverSpeltSettings = map[string]bool{"client_encoding": true, "default_tablespace": true, "default_text_search_config": true,
 	"default_table_access_method": true, "timezone_abbreviations": true, "lc_messages": true, "lc_monetary": true, "lc_numeric": true, "lc_time": true}
 
-// withClientSpelling returns a startup's error with the parameter's name as the client has spelt it. spelt maps names
-// in lower case to the client's.
+// withClientSpelling returns a startup's error with the parameter's name as the client has spelt it (spelt).
 func withClientSpelling(refusal error, spelt map[string]string) error {
 	var told *wire.Error
 	if !errors.As(refusal, &told) {

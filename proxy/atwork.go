@@ -15,16 +15,14 @@ type activeState struct {
 	tx          transaction
 	openPortals               // portal.go
 	charge      memoryCharges // accounts.go
-	// lastServerFatal is the reason that the server gave when it closed the session's last backend. It is nil if there is
-	// none.
+	// lastServerFatal is the reason that the server gave for closing the session's last backend, or nil.
 	lastServerFatal *serverFatalError
 	probed          time.Time // when the client was probed last; see probe
 }
 
 var activeStatePool = sync.Pool{New: func() any { return new(activeState) }}
 
-// activate gets activeState from the pool, so that the session can take turns. Each run of the session's loop begins
-// with it.
+// activate gets activeState from the pool, so that the session can take turns. Each run of the session begins with it.
 func (s *session) activate() {
 	if s.activeState == nil {
 		s.activeState = activeStatePool.Get().(*activeState)

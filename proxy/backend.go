@@ -35,8 +35,7 @@ type backend struct {
 	applied *settings.Values
 	// mayHaveUnseenSettings is set when a function may have changed a setting that the server does not report.
 	mayHaveUnseenSettings bool
-	// leftState records whether clients' functions may have left state other than settings on the server (see
-	// leftbehind.go).
+	// leftState records whether functions may have left state other than settings on the server (see leftbehind.go).
 	leftState remains.StateTrace
 	// reported holds the parameters that the server last reported. dialled holds the parameters at the start of the
 	// connection, and idle those at the end of the last transaction.
@@ -171,8 +170,7 @@ func (b *backend) exchange(msg []byte) (refusal []byte, err error) {
 	return b.exchangeRows(msg, func([]byte) {})
 }
 
-// exchangeRows sends msg as exchange does, and passes each row's payload to row. The payload is valid only during the
-// call.
+// exchangeRows sends msg as exchange does, and passes each row's payload to row, valid only during the call.
 func (b *backend) exchangeRows(msg []byte, row func(payload []byte)) (refusal []byte, err error) {
 	return b.doExchange(msg, row, b.answerTimeout, time.Time{}, nil)
 }

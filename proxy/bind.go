@@ -44,8 +44,7 @@ func (s *session) handleBind(total int) error {
 	if err := s.resolveBoundStatement(&b); err != nil || s.t.skip {
 		return err
 	}
-	// The schema and the settings at the Bind, not at the Parse, decide whether Sluice or the server answers the
-	// statement.
+	// The schema and settings at the Bind, not at the Parse, decide whether Sluice or the server answers.
 	plan := b.cs.tmpl.plan
 	asks, local := plan.Sequence != "" && s.canAskOwnership(), s.runsPortalLocally(plan)
 	// The server must first have answered the earlier frames of the Sync group. After an error among them this Bind opens
@@ -99,9 +98,8 @@ func (s *session) resolveBoundStatement(b *pendingBind) error {
 	return s.admitBind(b)
 }
 
-// admitBind checks whether the transaction may run the statement of a Bind, and replaces reads of settings
-// (current_setting, say) by constants. nil with t.skip set means that the statement was refused and the client has the
-// error.
+// admitBind checks whether the transaction may run a Bind's statement, and replaces reads of settings (current_setting,
+// say) by constants. nil with t.skip set means that the statement was refused and the client has the error.
 func (s *session) admitBind(b *pendingBind) error {
 	if err := s.bindConfigValues(b); err != nil || s.t.skip {
 		return err
@@ -231,8 +229,7 @@ func (s *session) bindOnBackend(b *pendingBind) error {
 	if plan, err = s.planBind(b, bound); err != nil {
 		return err
 	}
-	// A nil statement without an error means that the server refused the text, so that the rest of the Sync group is
-	// skipped.
+	// If st and err are nil, the server has refused the text, and the rest of the Sync group is skipped.
 	st, err := s.prepareForClient(cs)
 	if err != nil || st == nil {
 		return err

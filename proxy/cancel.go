@@ -25,8 +25,7 @@ type cancelKey struct {
 	secret []byte
 }
 
-// cancelState is the state of a session's cancel. The session and the connections that cancel it share it, under the
-// session's mu.
+// cancelState is shared by a session and the connections that cancel its statement, under the session's mu.
 type cancelState struct {
 	backend *backend // nil while the session has none
 	// questionedBackend is a backend that answers a question of Sluice before the session gets it. Otherwise it is nil.
@@ -257,8 +256,7 @@ func (s *session) waitOutCancel() bool {
 	return err == nil && s.b.status == status
 }
 
-// awaitCancelDelivery reports whether the cancel reached the server within exchangeTimeout and before Sluice's
-// shutdown.
+// awaitCancelDelivery reports whether the cancel reached the server within exchangeTimeout and before a shutdown.
 func (s *session) awaitCancelDelivery(landed <-chan struct{}) bool {
 	select {
 	case <-landed:
@@ -276,8 +274,7 @@ func (s *session) encodeStopError(e *wire.Error) []byte {
 	return e.Append(nil)
 }
 
-// cancelActionTime returns when Sluice itself ends a cancelled statement. It is zero if the client has asked for no
-// cancel.
+// cancelActionTime returns when Sluice itself acts on a cancel. It is zero if the client has asked for no cancel.
 func (s *session) cancelActionTime() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,8 +26,7 @@ import (
 // SET LOCAL applies to the next block. Choices for the duration of a block survive an early commit of its first part
 // (parts.options).
 
-// sessionOptions has the planner of a session, and the client's choices (sluice.* settings) that the planner was made
-// for. Method planner updates it.
+// sessionOptions has a session's planner, and the client's choices (sluice.*) that it was made for.
 type sessionOptions struct {
 	// planner plans the session's queries. It is never nil.
 	planner *rewrite.Planner
@@ -40,8 +39,7 @@ type sessionOptions struct {
 // noUserOptions is chosen.userOptions of a user who is not in Config.Users.
 var noUserOptions rewrite.ClientOptions
 
-// currentOptions returns the client's current choices (sluice.* settings), or nil for none. Callers compare the
-// pointers.
+// currentOptions returns the client's current choices (sluice.*), or nil for none. Callers compare the pointers.
 func (s *session) currentOptions() *rewrite.ClientOptions {
 	if s.parts != nil && s.parts.options != nil {
 		if s.inBlock() || s.t != nil && s.t.outsideBlock {
@@ -60,8 +58,7 @@ func (s *session) planner() *rewrite.Planner {
 	return s.chosen.planner
 }
 
-// applyOptions changes the session's planner to the choices by. It also changes how blocks with DDL are committed, if
-// canChangeDDLPolicy allows that.
+// applyOptions changes the session's planner to the choices by, and its policy for DDL if canChangeDDLPolicy allows.
 func (s *session) applyOptions(by *rewrite.ClientOptions) {
 	c := &s.chosen
 	if by != c.options || c.planner == nil {
@@ -115,8 +112,7 @@ func (tx *transaction) trackStatementsRun(plan *rewrite.Plan) {
 	}
 }
 
-// partsForPolicy returns the state for blocks that may be committed in parts. It returns nil if how refuses DDL in
-// blocks.
+// partsForPolicy returns the state for blocks that are committed in parts, or nil if how refuses DDL in blocks.
 func (s *session) partsForPolicy(how rewrite.DDLInTransactions) *blockParts {
 	if how == rewrite.RefuseDDL || s.srv.cfg.hasDedicatedBackends() {
 		return nil
@@ -210,8 +206,7 @@ func isOptionChange(st *rewrite.Statement) bool {
 	return st.SetConfigColumns == nil && len(st.Changes) == 1 && settings.IsProxySetting(st.Changes[0].Name) && (st.Changes[0].Action == rewrite.Set || st.Changes[0].Action == rewrite.Reset)
 }
 
-// hasStartupOptions reports whether the client's choices (sluice.* settings) are those of its startup, so that RESET
-// ALL changes none.
+// hasStartupOptions reports whether RESET ALL would leave the client's choices (sluice.* settings) unchanged.
 func (s *session) hasStartupOptions() bool {
 	return sameOptions(s.currentOptions(), s.settings.StartupOptions())
 }
@@ -219,8 +214,7 @@ func (s *session) hasStartupOptions() bool {
 // sameOptions compares two clients' choices (sluice.* settings) by value. nil means the configuration's values.
 func sameOptions(a, b *rewrite.ClientOptions) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// recordOptionsReset records a RESET ALL or DISCARD ALL in a block that has its own copy of the choices
-// (parts.options).
+// recordOptionsReset records a RESET ALL or DISCARD ALL in a block that has a copy of the choices (parts.options).
 func recordOptionsReset(s *session, _ *pendingReply, st *rewrite.Statement, tag []byte) {
 	if tag == nil || st == nil || !hasChange(st, rewrite.ResetAll, rewrite.DiscardAll) {
 		return
@@ -348,8 +342,7 @@ func (s *session) optionValue(name string) (string, *wire.Error) {
 	return s.srv.planner.OptionValue(key, all), nil
 }
 
-// localShowValue returns the value that SHOW of a setting displays if Sluice answers without a server. An error is for
-// the client.
+// localShowValue returns the value that SHOW displays if Sluice answers it. An error is for the client.
 func (s *session) localShowValue(name string) (string, *wire.Error) {
 	if settings.IsProxySetting(name) {
 		return s.optionValue(name)

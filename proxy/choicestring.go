@@ -30,8 +30,7 @@ import (
 // (canRunPiecewise). An error of the final COMMIT follows the last statement's tag. PostgreSQL sends the error in place
 // of the tag.
 
-// piecewiseScript is a multi-statement query that Sluice runs in pieces, because it contains choices (SETs of
-// sluice.*).
+// piecewiseScript is a multi-statement query that Sluice runs in pieces, because it sets choices (sluice.*).
 type piecewiseScript struct {
 	s        *session
 	plan     *rewrite.Plan
@@ -135,8 +134,7 @@ func (c *piecewiseScript) runPieces() error {
 		case err != nil:
 			return err
 		case ran.Failed, stopped != nil:
-			// ROLLBACK of the block that Sluice has opened undoes its statements and choices. Sluice does not end a block of the
-			// client.
+			// ROLLBACK of Sluice's block undoes its statements and choices. Sluice does not end a block of the client.
 			if err := c.endOwnBlock("ROLLBACK"); err != nil {
 				return err
 			}
@@ -220,8 +218,7 @@ func (s *session) giveBlockToClient(st *rewrite.Statement, sql []byte) (err erro
 	return s.answerWithWeakenedWarning(st, beginTag(st, sql))
 }
 
-// endOwnBlock ends the block that Sluice has opened with sql, COMMIT or ROLLBACK, if it is open. An error is for the
-// client.
+// endOwnBlock ends the block of Sluice, if open, with sql: COMMIT or ROLLBACK. An error is for the client.
 func (c *piecewiseScript) endOwnBlock(sql string) error {
 	if !c.inOwnBlock {
 		return nil

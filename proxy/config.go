@@ -109,14 +109,12 @@ type Config struct {
 	// SilenceTimeout bounds how long the server may send no byte while its answer is pending. 0 means no bound.
 	SilenceTimeout time.Duration
 
-	// CommitGrace is how long a turn that may commit continues after its client has disconnected. 0 means until the turn
-	// ends.
+	// CommitGrace is how long a turn that may commit continues without its client. 0 means until the turn ends.
 	CommitGrace time.Duration
 
 	// MaxPins bounds the sessions that are pinned to a backend. Further ones get error 53300.
 	MaxPins int
-	// CancelGrace is how long a forwarded cancel may take to stop the statement. After CancelGrace Sluice discards the
-	// backend.
+	// CancelGrace is how long a forwarded cancel may take to stop the statement before Sluice discards the backend.
 	CancelGrace time.Duration
 	// ForwardCancel makes Sluice send clients' CancelRequests to the server.
 	ForwardCancel bool
@@ -142,8 +140,7 @@ type Config struct {
 	// MemoryBytesPerClient bounds the state of one client, in bytes. MemoryTotalBytes bounds that of all clients, without
 	// prepared texts and rows of cursors WITH HOLD. It may be a quarter of MemoryLimit at most.
 	MemoryBytesPerClient, MemoryTotalBytes int
-	// MemoryLimit is the process's GOMEMLIMIT in bytes. Above nine tenths of it Sluice begins no new work. 0 means no
-	// limit.
+	// MemoryLimit is GOMEMLIMIT in bytes. Above nine tenths of it Sluice begins no new work. 0 means no limit.
 	MemoryLimit int64
 	// PreparedTexts bounds the number of cached descriptions, which all clients share.
 	PreparedTexts int
@@ -154,8 +151,7 @@ type Config struct {
 	// longer Parse is refused.
 	MaxStatementBytes int
 
-	// WatchMapped refuses queries that name a table with mapped columns (bytea keys stored as text), if the planner itself
-	// maps none.
+	// WatchMapped refuses queries on tables with mapped columns (bytea as text), if the planner itself maps none.
 	WatchMapped bool
 
 	// MaySet lists the configuration keys that a client may set for itself, at startup or by SET (rewrite.ClientOptions).
@@ -276,9 +272,8 @@ var guaranteeSettings = map[string][]string{
 	"standard_conforming_strings":   {"on"},
 }
 
-// weakensGuarantee reports whether an entry of IgnoredSettings would silently deny clients a guarantee
-// (guaranteeSettings). allowed lists harmless entries for the same setting. weakens is false for kind postgres, which
-// ignores no setting.
+// weakensGuarantee reports whether an entry of IgnoredSettings would silently deny clients a guarantee. allowed lists
+// harmless entries for the same setting. weakens is false for kind postgres, which ignores no setting.
 func (c Config) weakensGuarantee(entry string) (allowed string, weakens bool) {
 	name, value, _ := strings.Cut(entry, "=")
 	name = strings.ToLower(strings.TrimSpace(name))

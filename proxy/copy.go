@@ -240,8 +240,7 @@ func (s *session) relayArrivedFrames() error {
 
 // awaitClientOrServer waits for the client between turns, and relays frames that the server sends unasked:
 // notifications, parameters, a final error. After nil the client has sent something. A timeout means that the server
-// has sent something, or that the session was woken. The backend may be gone afterwards if the session does not need
-// it.
+// has sent something, or that the session was woken. The backend may be gone if the session does not need it.
 func (s *session) awaitClientOrServer() error {
 	if err := s.relayIdleFrames(); err != nil {
 		return err
@@ -363,8 +362,7 @@ func (s *session) readWatchingBackend(read func() error) error {
 		}
 	}()
 	err := read()
-	// Wake the goroutine that watches the backend, unless it has ended. It may still set the client's deadline after the
-	// read.
+	// Wake the goroutine that watches the backend, unless it has ended. It may set the client's deadline even now.
 	stopping.Store(true)
 	raw.SetReadDeadline(time.Unix(1, 0))
 	if <-ended {

@@ -33,8 +33,7 @@ type cursor struct {
 	cs      *clientStatement // the cursor's query
 	values  []byte           // the Bind's format codes and values of parameters
 	formats []byte           // the result formats, two bytes each; nil: text
-	// writesAtDeclare is the transaction's count of writes at the cursor's DECLARE. Later writes are invisible to the
-	// cursor.
+	// writesAtDeclare counts the transaction's writes before the DECLARE. The cursor does not see later writes.
 	writesAtDeclare uint64
 	wasFetched      bool   // a FETCH or MOVE has run
 	seq             uint64 // portal.seq of the first Bind, if the cursor was bound again
@@ -104,8 +103,7 @@ func (s *session) runCursorStatement(st *rewrite.Statement) error {
 	return s.declareCursor(c, &cs, noParameters, true)
 }
 
-// failDeclare returns why, the error of a DECLARE, unless the server refuses the cursor's query, which PostgreSQL
-// reports first.
+// failDeclare returns the error why of a DECLARE, unless the server refuses the query, which PostgreSQL reports first.
 func (s *session) failDeclare(cs *clientStatement, why *wire.Error) error {
 	if err := s.admitPlan(cs.tmpl.plan); err != nil {
 		return err
@@ -154,8 +152,7 @@ func (s *session) bindCursor(name string, c *cursor) error {
 	return s.bindOnBackend(&pendingBind{cs: c.cs, portal: []byte(name), rest: append(rest, c.formats...), whole: true, cursor: c})
 }
 
-// cursorQueryTemplate returns the statement template of a cursor's query. It refuses a query that needs more than one
-// portal.
+// cursorQueryTemplate returns the template of a cursor's query. It refuses a query that needs more than one portal.
 func (s *session) cursorQueryTemplate(c *rewrite.CursorStatement, oids []byte) (*statementTemplate, error) {
 	tmpl, err := s.templateFor([]byte(c.Query), oids)
 	if err == nil {
@@ -206,9 +203,8 @@ func (s *session) failUnsupportedFetch(c *rewrite.CursorStatement, p portal) err
 	return errFetchElsewhere
 }
 
-// runCursorCommand runs FETCH, MOVE or CLOSE of a cursor. With describe set, the client also gets the rows'
-// description. formats are the result formats. An error is for the client. After nil the frames are on their way, or
-// t.skip is set.
+// runCursorCommand runs FETCH, MOVE or CLOSE of a cursor, with result formats. With describe set, the client also gets
+// the rows' description. An error is for the client. After nil the frames are on their way, or t.skip is set.
 func (s *session) runCursorCommand(c *rewrite.CursorStatement, formats []byte, describe bool) error {
 	if s.stored[c.Name] != nil {
 		return s.runStoredCursor(c, formats, describe)
@@ -269,8 +265,7 @@ func (s *session) markFetchReply(o *pendingReply, run *cursorFetch) {
 	s.t.inspectsFrames = s.t.inspectsFrames || run.move || run.into != nil
 }
 
-// describeCursor asks the server to describe a cursor's portal. The client gets the answer. The session must have its
-// backend.
+// describeCursor makes the server describe a cursor's portal to the client. The session must have its backend.
 func (s *session) describeCursor(name string, p portal) {
 	frame := wire.AppendDescribeOrClose(nil, wire.Describe, 'P', name)
 	s.logFrame(wire.Describe, logEntry{plan: p.plan}, frame[wire.HeaderLen:])
@@ -341,8 +336,7 @@ type cursorReply struct {
 	run *cursorFetch
 }
 
-// handleFrame handles one frame of the answer: it stores rows for a stored cursor, drops those of MOVE, and replaces
-// the tag at the end.
+// handleFrame stores a stored cursor's rows, drops those of MOVE, and replaces the command tag at the end.
 func (c cursorReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
 	row := f.IsRow()
 	switch {

@@ -63,8 +63,7 @@ func (srv *Server) inSchema(schema string) (n int) {
 	return n
 }
 
-// Pauses between tries of a statement that meets a conflict. The first are short, for the small tables of tests and
-// tools.
+// Pauses before a statement is tried again after a conflict. The first are short, for the small tables of tests.
 const (
 	jobPauseFirst = 20 * time.Millisecond
 	jobPauseMost  = time.Second
@@ -108,8 +107,7 @@ func (d stoppableServer) Ask(sql string, row func(values []string)) error {
 	}
 }
 
-// wanted returns why the running statement must stop: a cancel, a timeout or a client that has left. It returns nil if
-// there is no reason.
+// wanted returns why the statement must stop (a cancel, a timeout, a client that has left), or nil.
 func (d stoppableServer) wanted() error {
 	if err := d.s.checkInterruption(); err != nil {
 		return err

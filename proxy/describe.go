@@ -218,9 +218,8 @@ type waitingParse struct {
 	prev  *clientStatement
 }
 
-// parseDescribeReply handles the answer to a Describe that follows a Parse whose ParseComplete waits. The
-// ParameterDescription waits too, so that the client gets three frames or none. One too long for a buffer does not
-// wait.
+// parseDescribeReply handles the answer to a Describe whose Parse has a waiting ParseComplete. The ParameterDescription
+// waits too, so that the client gets three frames or none. One too long for a buffer does not wait.
 type parseDescribeReply struct{ defaultHandler }
 
 func (parseDescribeReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {

@@ -49,8 +49,7 @@ func (s *session) saveDiscardedPart(i int) bool {
 	l := s.tx.log
 	from := l.TurnsKeptByRollback(i)
 	blind := func(turn int) bool { return turn >= from && !s.turnObservesData(turn) }
-	// Turns at the end of the discarded part that say nothing about data are not verified, for example a failed INSERT
-	// (23505).
+	// Turns at the part's end that say nothing about data, such as a failed INSERT (23505), are not verified.
 	last := l.TurnCount()
 	for last > from && blind(last-1) {
 		last--
@@ -340,8 +339,7 @@ func (s *session) tryVerifyPart() error {
 	return nil
 }
 
-// discardedDiff describes how the answers of a discarded part differ in a replay from the first ones. drew is
-// mayRegenerateValues's result.
+// discardedDiff describes how a replay's answers to a discarded part differ from the first. See mayRegenerateValues.
 type discardedDiff struct {
 	diff retry.ReplayDifference
 	drew bool

@@ -53,8 +53,7 @@ type scriptPlanner struct {
 	sql    []byte
 	places []scriptStep
 	at     int // index of the current statement
-	// currentBlock is the session's block before the current statement. ends is the count of ended blocks before the
-	// query.
+	// currentBlock is the block before the current statement. ends counts the blocks that ended before the query.
 	currentBlock block.Block
 	ends         uint32
 	// folds counts the SET TRANSACTION statements whose modes were moved into an earlier BEGIN.
@@ -78,14 +77,12 @@ type scriptPlanner struct {
 // inClientBlock reports whether the query's current statement is in a block that the client has begun.
 func (d *scriptPlanner) inClientBlock() bool { return d.currentBlock.IsOpen() && !d.s.t.internalTx.on }
 
-// inAnyTransaction reports whether the query's current statement is in a block, or in the implicit transaction of a
-// pipeline.
+// inAnyTransaction reports whether the current statement is in a block or a pipeline's implicit transaction.
 func (d *scriptPlanner) inAnyTransaction() bool {
 	return d.currentBlock.IsOpen() || d.s.t.touched && d.currentBlock.EndedTxCount() == d.ends
 }
 
-// Each of the following methods decides for one statement of the query. The zero scriptStep means that the server
-// answers.
+// Each of the following methods decides for one statement. The zero scriptStep means that the server answers.
 
 // planOnServer returns the step of a multi-statement query for a statement that the server runs.
 func (d *scriptPlanner) planOnServer(st *rewrite.Statement) scriptStep {
@@ -115,8 +112,7 @@ func (d *scriptPlanner) planExecute(st *rewrite.Statement) scriptStep {
 	return d.planOnServer(st)
 }
 
-// planSet decides whether Sluice or the server makes a SET or RESET of the query. If the server does, a weakened
-// isolation level draws a warning.
+// planSet decides whether Sluice or the server runs a SET or RESET. The server's may draw a warning (Weakened).
 func (d *scriptPlanner) planSet(st *rewrite.Statement) scriptStep {
 	if d.s.answersSettingChange(st) && !(d.roleChanged && onlyResetsRole(st)) {
 		return d.planSettingChanges(st)
@@ -289,8 +285,7 @@ func (d *scriptPlanner) planShow(st *rewrite.Statement) scriptStep {
 	return scriptStep{}
 }
 
-// enforcedMode returns the access mode (READ ONLY, say) of the current statement's transaction, where Sluice must
-// enforce it.
+// enforcedMode returns the access mode of the current statement's transaction, where Sluice must enforce it.
 func (d *scriptPlanner) enforcedMode() accessMode {
 	if d.inClientBlock() {
 		return readWrite
@@ -298,8 +293,7 @@ func (d *scriptPlanner) enforcedMode() accessMode {
 	return d.s.t.mode
 }
 
-// answersAccessMode reports whether Sluice answers SHOW transaction_read_only with on, for the query's current
-// statement.
+// answersAccessMode reports whether Sluice answers SHOW transaction_read_only with on, for the current statement.
 func (d *scriptPlanner) answersAccessMode(name string) bool {
 	return name == transactionReadOnly && d.s.t.mode == readOnly && !d.inClientBlock()
 }
@@ -355,8 +349,7 @@ func (d *scriptPlanner) planResets() {
 	}
 }
 
-// mayChangeSettingsBefore reports whether the server runs a statement of the query before the i-th that may change
-// settings.
+// mayChangeSettingsBefore reports whether the server runs a statement before the i-th that may change settings.
 func (d *scriptPlanner) mayChangeSettingsBefore(i int) bool {
 	for n := range i {
 		if k := d.plan.Statements[n].Kind; !d.places[n].isUnsent() && (k == rewrite.Setting || k > rewrite.Control) {

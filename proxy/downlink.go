@@ -70,8 +70,7 @@ func (s *session) awaitPendingReplies() error {
 	}
 }
 
-// drainReplies relays until no reply of the session's backend is pending. It replays a transaction that fails
-// meanwhile.
+// drainReplies relays until no reply of this backend is pending. It replays a transaction that fails meanwhile.
 func (s *session) drainReplies() error {
 	t := s.t
 	if t.phase == phaseAborting {
@@ -98,8 +97,7 @@ func (s *session) drainReplies() error {
 // readAndRelay reads once from the backend and relays the frames. If a deadline ended the read, it finds the reason,
 // and checks whether the client has left. An error is a lost backend, or ends the session.
 func (s *session) readAndRelay() error {
-	// A server that has sent the reason for closing the connection answers nothing more, even while the connection stays
-	// open.
+	// A server that has said why it closes the connection answers nothing more, even while it stays open.
 	if s.b.closingError != nil {
 		return &lostError{err: s.b.closingError}
 	}
@@ -203,8 +201,7 @@ func hasArrived(src *wire.Reader, typ byte, total int) bool {
 	return typ != wire.ErrorResponse && typ != wire.NoticeResponse || src.Buffered() >= errorHead
 }
 
-// relayFrameRest continues a backend's frame that is longer than a buffer. Its bytes pass or are dropped, as its head
-// was.
+// relayFrameRest continues a backend's frame that is longer than a buffer. The rest passes or is dropped as its head.
 func (s *session) relayFrameRest(r *relaySpan) error {
 	t := s.t
 	src := &s.b.src

@@ -89,8 +89,7 @@ func errDatabaseNotListed(name string) *wire.Error {
 	return err
 }
 
-// errNoBackend returns the error that no backend became free in time, with the reason for the wait. The client may try
-// again.
+// errNoBackend returns the error that no backend became free in time, with the cause. The client may try again.
 func errNoBackend(cause error) *wire.Error {
 	hint := "Retry."
 	if empty, ok := errors.AsType[*reservoir.NoBackendError](cause); ok {
@@ -179,8 +178,7 @@ func errClientTextsTooLong(limit int) *wire.Error {
 		Hint:   "Deallocate statements that are not used any more, or send parameters in the place of long constants."}
 }
 
-// errTotalTextsTooLong refuses a Parse or Describe that exceeds prepared.total_bytes, the bytes of all clients'
-// statements.
+// errTotalTextsTooLong refuses a Parse or Describe that exceeds prepared.total_bytes, the bound for all clients.
 func errTotalTextsTooLong(limit int) *wire.Error {
 	return &wire.Error{Code: "53200", Message: "the prepared statements of all sessions are too long",
 		Detail: fmt.Sprintf("Their texts and the descriptions of their columns are bounded by prepared.total_bytes, %d.", limit),

@@ -60,8 +60,7 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 	if s.state == failed || !refused && s.hasEmulatedSavepoint(tmpl.plan) || s.txStatus() != 'E' && (s.answersParse(tmpl.plan) || s.isParseAccepted(tmpl)) {
 		s.srv.metrics.CountLocalAnswer(metrics.LocalParse)
 		since = s.deliveries + 1
-		// At the server, a Parse makes rows visible that earlier statements of the Sync group wrote. bumpCommandCounter
-		// replaces that effect.
+		// At the server, a Parse makes earlier writes of the Sync group visible. bumpCommandCounter replaces that effect.
 		s.bumpCommandCounter()
 		if s.isDescribeNext(name) {
 			s.t.parsed = waitingParse{waits: true, name: string(name), prev: prev}
@@ -180,8 +179,7 @@ func (s *session) templateForBackend(tmpl *statementTemplate, declared *rewrite.
 }
 
 // nameStatement gives a client's name to a template. prev is the statement that had the name before. since is the
-// delivery in which the client gets the answer. If an error answers this Parse or an earlier frame, prev gets the name
-// again.
+// delivery that answers the Parse. If an error answers this Parse or an earlier frame, prev gets the name again.
 func (s *session) nameStatement(name []byte, tmpl *statementTemplate, prev *clientStatement, since uint64) {
 	if !s.t.parsed.waits {
 		s.logUndo(string(name), prev)

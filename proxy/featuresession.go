@@ -78,8 +78,7 @@ func (f featureSession) Discard(n int) error {
 	return f.s.discardBytes(n)
 }
 
-// ReadPayload passes a client's frame to take, in pieces. It sets midClient meanwhile, so that nested turns know that
-// the unread bytes begin inside a frame.
+// ReadPayload passes a frame to take, in pieces. midClient tells nested turns that unread bytes begin inside a frame.
 func (f featureSession) ReadPayload(total int, take func(piece []byte) error) error {
 	s := f.s
 	s.client.Advance(wire.HeaderLen)

@@ -34,8 +34,7 @@ type greetingKey struct {
 	startup *settings.Values
 }
 
-// findOrBuild returns the stored greeting (ParameterStatus frames) for of, or stores and returns the one that build
-// makes.
+// findOrBuild returns the stored greeting for of. If there is none, it stores and returns the one that build makes.
 func (g *greetingCache) findOrBuild(of greetingKey, build func(greetingKey) *startupGreeting) *startupGreeting {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -50,8 +49,7 @@ func (g *greetingCache) findOrBuild(of greetingKey, build func(greetingKey) *sta
 	return made
 }
 
-// buildGreeting makes the ParameterStatus frames for a client from the server's parameters, replaced by the values that
-// the client's startup gave.
+// buildGreeting makes a greeting from the server's parameters, replaced by the values that the client's startup gave.
 func (srv *Server) buildGreeting(of greetingKey) *startupGreeting {
 	var frames []byte
 	told := of.params

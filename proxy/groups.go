@@ -33,8 +33,7 @@ const pipelineProbeTries = 3
 // and Sluice does not replay groups of several statements.
 func (g *pipelineProbe) isOneTransaction() bool { return g.state.Load() == pipelineOne }
 
-// isPipelineProbeDue reports whether Sluice must ask the server now whether a Sync group is one transaction. Only
-// replays need the answer.
+// isPipelineProbeDue reports whether Sluice must send pipelineProbeQuery now. Only replays need the answer.
 func (srv *Server) isPipelineProbeDue(now time.Time) bool {
 	return srv.replays != nil && srv.groups.pace.IsDue(now)
 }

@@ -24,8 +24,7 @@ type statementHandler struct {
 	// earlyQuery runs a simple Query before a part of the transaction may be committed, if runsLocally returns true. It
 	// ends the turn.
 	earlyQuery func(s *session, st *rewrite.Statement, sql []byte) error
-	// params returns the statement's ParameterDescription. If it is nil, there are no parameters. The error is for the
-	// client.
+	// params returns the ParameterDescription, and is nil if there are no parameters. The error is for the client.
 	params func(st *rewrite.Statement, oids string) ([]byte, error)
 	// execute handles an Execute of the statement for which run is not enough. The error is for the client.
 	execute func(s *session, st *rewrite.Statement, sql string) error
@@ -36,8 +35,7 @@ type statementHandler struct {
 	columns func(*rewrite.Statement) []byte
 	// tag returns the statement's command tag, such as "SHOW".
 	tag func(*rewrite.Statement) string
-	// againTag returns the tag of a second Execute of the portal. If it is nil or returns "", a second Execute is an
-	// error.
+	// againTag returns the tag of a second Execute of the portal. If againTag is nil or returns "", that is an error.
 	againTag func(*rewrite.Statement) string
 	// changesNothing means that the statement changes neither data nor the session.
 	changesNothing bool
@@ -88,8 +86,7 @@ var handlers = [rewrite.LocalWorkCount]statementHandler{
 		run: (*session).runSettingChanges, columns: result.DescribeConfig, tag: result.ConstantTag("SELECT 1"), againTag: result.ConstantTag("SELECT 0"), planInScript: (*scriptPlanner).planSetConfig},
 	rewrite.SetsRow: {parsesLocally: alwaysLocal, runsLocally: changesSettingsLocally, query: queryLocally,
 		run: (*session).runSettingChanges, columns: result.DescribeConfig, tag: result.ConstantTag("SELECT 1"), againTag: result.ConstantTag("SELECT 0"), planInScript: (*scriptPlanner).planSetConfig},
-	// bindConfigValues turns a bound set_config with parameters into a statement with constants. A simple Query has no
-	// values to bind.
+	// bindConfigValues makes a statement with constants of a bound set_config. A simple Query has no values to bind.
 	rewrite.BindsConfig: {parsesLocally: alwaysLocal, runsLocally: bindsConfigLocally, query: queryLocally, params: result.DescribeConfigParams,
 		run: (*session).runSettingChanges, columns: result.DescribeConfig, tag: result.ConstantTag("SELECT 1"), againTag: result.ConstantTag("SELECT 0"), planInScript: (*scriptPlanner).planSetConfig},
 	rewrite.Deallocates: {parsesLocally: alwaysLocal, runsLocally: deallocatesLocally, query: queryLocally,

@@ -86,8 +86,8 @@ func (s *session) substituteInStatement(sql string, under *schema.NameResolver, 
 }
 
 // The two functions below return ok as false if the statement must get the first attempt's time and cannot. They return
-// no text if the changed text is refused, or has another kind. The statement is then sent unchanged, and its answer
-// will differ.
+// no text if the changed text is refused, or has another kind. Then the unchanged one is sent, whose answer will
+// differ.
 
 // replayQueryText returns the text that a replay sends for a logged Query, or "" for the unchanged text.
 func (s *session) replayQueryText(f *retry.LoggedFrame[logEntry], last bool) (text string, ok bool) {

@@ -63,8 +63,7 @@ func (o *pendingReply) recordAnswerInto(k *recordedAnswer) {
 	}
 }
 
-// handleFrame records the end of a statement's answer. A frame in pieces makes the answer unusable, since its rest
-// looks like rows.
+// handleFrame records a statement's end. A frame in pieces makes the answer unusable, since its rest looks like rows.
 func (k *recordedAnswer) handleFrame(s *session, _ *pendingReply, f answer.Frame) (frameVerdict, error) {
 	if k.unusable = k.unusable || f.IsCut(); f.EndsStatement() {
 		k.endAnswer(f.Type, f.Bytes, s.b.reported)
@@ -89,8 +88,7 @@ func newRecordedAnswer(inserts, tells bool) *recordedAnswer {
 	return nil
 }
 
-// answerCost is how many bytes of the log's limit the answer to each statement of a multi-statement query takes,
-// without its rows.
+// answerCost is how much of the log's bytes each statement's answer in a multi-statement query takes, without its rows.
 const answerCost = int(unsafe.Sizeof(recordedAnswer{}))
 
 // newTextAnswer returns a recordedAnswer for a query, or nil. For a multi-statement query it stores all rows, since it
@@ -148,8 +146,7 @@ func (k *recordedAnswer) endAnswer(typ byte, frame []byte, reports *settings.Rep
 			return
 		}
 		one := recordedAnswer{rows: k.rows[k.nextOffset:len(k.rows):len(k.rows)]}
-		// If the statement is no INSERT, or returned no row to repeat, its first row may still contain the transaction's
-		// time.
+		// If the statement is no INSERT, or returned nothing, its first row may contain the transaction's time.
 		if one.endAnswer(typ, frame, reports); !one.whole {
 			one.first, one.unusable = true, false
 		}
@@ -213,8 +210,7 @@ func (s *session) surveyRepeatable() (k repeatableValues) {
 		k.clock = s.t.keepingWhole.clock
 		return k
 	}
-	// After ROLLBACK TO SAVEPOINT, statements that read the clock are refused. Triggers may read it too, but DSQL has
-	// none.
+	// After ROLLBACK TO SAVEPOINT, statements that read the clock are refused. DSQL has no triggers to read it.
 	ends = ends || s.t.returnSavepoint != "" || s.tx.earlierTime != nil
 	k.clock = k.clock && ends && s.srv.cfg.Kind != Postgres
 	return k
@@ -237,8 +233,7 @@ func (n *logEntry) changesCatalog() bool {
 	return slices.ContainsFunc(own, func(st rewrite.Statement) bool { return st.Kind >= rewrite.DDL })
 }
 
-// surveyFrame adds a logged frame to the survey of repeatable values, and reports whether any value can still be
-// repeated.
+// surveyFrame adds a logged frame to the survey, and reports whether a replay can still repeat any value.
 func (k *repeatableValues) surveyFrame(s *session, f *retry.LoggedFrame[logEntry]) bool {
 	n := &f.Note
 	switch {
@@ -253,8 +248,7 @@ func (k *repeatableValues) surveyFrame(s *session, f *retry.LoggedFrame[logEntry
 			return false
 		}
 	}
-	// Statements of the unfinished turn count too, since they may read the repeated values. A parameter may be the word
-	// "now".
+	// Statements of the unfinished turn count too: they may read repeated values. A parameter may be the word "now".
 	k.clock = k.clock && (f.Type != wire.Bind || !parse.MayReadAsNow(s.loggedPayload(f)))
 	text := s.clientText(f)
 	if s.drawnValueKind(text) != schema.Settled {

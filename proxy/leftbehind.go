@@ -19,8 +19,7 @@ import (
 // checksLeftState reports whether Sluice asks backends which state clients' functions have left there.
 func (c *Config) checksLeftState() bool { return c.Kind == Postgres && c.Reset != ResetNever }
 
-// isHiddenCheckDue reports whether checkHiddenFunctions must ask the server now. After a fault it returns false for a
-// while.
+// isHiddenCheckDue reports whether checkHiddenFunctions must ask the server. After a fault it is false for a while.
 func (srv *Server) isHiddenCheckDue(now time.Time) bool {
 	return srv.asksBehind && !srv.hiddenPace.IsPausing(now) && srv.hidden.IsStale(srv.catalog.epoch.Load(), now, purityAge, question.FirstPause)
 }
@@ -67,8 +66,7 @@ func (s *session) trackLeftState(plan *rewrite.Plan) {
 	}
 }
 
-// markUnseenCalls marks the backend to be asked later if functions that statements call unseen (a trigger's, say) may
-// leave state.
+// markUnseenCalls marks the backend to be asked later if functions that statements call unseen may leave state there.
 func (s *session) markUnseenCalls() {
 	if s.srv.hidden.MayLeaveState(s.srv.catalog.epoch.Load()) {
 		s.b.leftState.RequireQuery()
@@ -139,9 +137,9 @@ func (s *session) checkLeftState() {
 	}
 }
 
-// queryLeftState asks the backend which state functions have left, for checkLeftState. reason says why the session must
-// be pinned, and role is the role that a function has set, or "". Afterwards the backend has the session's settings. ok
-// is false if no answer came.
+// queryLeftState asks the backend which state functions have left. reason says why the session must be pinned, and role
+// is the role that a function has set, or "". Afterwards the backend has the session's settings. ok is false without an
+// answer.
 func (s *session) queryLeftState() (reason rewrite.PinReason, role string, ok bool) {
 	if !s.finishBackendWrite(exchangeTimeout) { // the writer of an oversized turn may still be finishing
 		return rewrite.NoPin, "", false

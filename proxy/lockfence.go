@@ -27,8 +27,7 @@ import (
 // Two risks remain for DDL. The process may stop between its check of the clock and the first byte of DDL, for longer
 // than both leases together. The network may deliver DDL that late.
 
-// fencePortal is the portal of the fence, the queries that check a session's advisory locks. Clients cannot use its
-// prefix.
+// fencePortal is the portal of the queries that check advisory locks. Clients cannot use names with this prefix.
 const fencePortal = rewrite.RelayName + "fence"
 
 var (
@@ -198,8 +197,7 @@ func hasTxControl(plan *rewrite.Plan) bool {
 	return plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Tx.Verb != rewrite.NoVerb })
 }
 
-// fencePlan is the plan of the queries that check advisory locks. As a read it does not affect the outcome of the
-// client's transaction.
+// fencePlan is the plan of the lock checks. As a read it does not affect the outcome of the client's transaction.
 var fencePlan = &rewrite.Plan{Kind: rewrite.Read}
 
 // sendFenceQuery sends one query that checks the session's advisory locks, or the BEGIN before it, by a named portal.

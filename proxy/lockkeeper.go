@@ -34,8 +34,7 @@ type heldAdvisoryLocks struct {
 	times map[string]int
 	// charge is the memory of the locks in the session's account. Only the session's goroutine uses it.
 	charge account.Charge
-	// fence has BEGIN and the lock checks that precede each write. Empty means not made yet. Only the session's goroutine
-	// uses it.
+	// fence has BEGIN and the lock checks before each write, or is empty. Only the session's goroutine uses it.
 	fence []*statementTemplate
 	// hasOpenFence is set if the open transaction includes lock checks (a fence). Only the session's goroutine uses it.
 	hasOpenFence bool

@@ -169,14 +169,12 @@ func advisoryLockError(err error) error {
 	return errNoBackend(err)
 }
 
-// lockAttempt is one attempt to take an advisory lock. It has no reference to its session, which other goroutines use
-// meanwhile.
+// lockAttempt is one attempt to take an advisory lock. It does not refer to its session, which others use meanwhile.
 type lockAttempt struct {
 	srv         *Server
 	name, owner string
 	waits       bool
-	// mayHaveTaken is set if an unanswered statement may have taken the lock. firstUnansweredAt is when the first one was
-	// sent.
+	// mayHaveTaken: a statement without an answer may have taken the lock. The first was sent at firstUnansweredAt.
 	mayHaveTaken      bool
 	firstUnansweredAt time.Duration
 }

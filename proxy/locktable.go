@@ -30,8 +30,7 @@ import (
 // advisoryLockTable is the state that a Server's sessions share about the table of advisory locks.
 type advisoryLockTable struct {
 	terms advisory.LeaseTerms
-	// clock measures leases and continues while the machine sleeps. Otherwise a holder could believe in a lease that
-	// others have seen end.
+	// clock runs on while the machine sleeps. Otherwise a holder could rely on a lease that others have seen end.
 	clock func() time.Duration
 	held  atomic.Int64 // number of locks of all sessions
 	queue advisory.WaitQueue
@@ -55,8 +54,7 @@ func newAdvisoryLockTable(terms advisory.LeaseTerms, clock func() time.Duration)
 }
 
 // observeRow records the row of an advisory lock as seen at the time asked. It returns the next step for a session that
-// wants the lock, and how long the row must remain unchanged before. All sessions of the process share the
-// observations.
+// wants the lock, and how long the row must stay unchanged before. The process's sessions share these observations.
 func (t *advisoryLockTable) observeRow(name string, row *advisory.LockRow, asked time.Duration) (advisory.NextStep, time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -219,9 +217,9 @@ func (srv *Server) takeLockRow(ctx context.Context, name string, seen *advisory.
 // lockReleaseTimeout limits the release of locks, for which a client's unlock waits, and the wait for a longer lease.
 const lockReleaseTimeout = 5 * time.Second
 
-// deleteLockRows deletes table rows of advisory locks. If that fails, their leases end, since no session renews them.
-// The statement names epoch and owner but no sequence number, so that a late renewal does not prevent it. A renewal
-// after it finds no row.
+// deleteLockRows deletes rows of advisory locks. If that fails, their leases end, since no session renews them. The
+// statement names epoch and owner but no number, so that a late renewal does not prevent it. A later renewal finds no
+// row.
 func (srv *Server) deleteLockRows(ctx context.Context, held []advisory.LockHolder) {
 	if len(held) == 0 {
 		return

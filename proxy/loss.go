@@ -100,8 +100,7 @@ func (s *session) awaitsOnlyReady() bool {
 	return kind == wire.Sync || kind == wire.Query && t.outcome.IsConcluded()
 }
 
-// lossDuringReplay is the metric's name for the loss of a backend during a replay. The client does not learn of the
-// loss.
+// lossDuringReplay is the metric's name for the loss of a backend during a replay, which is hidden from the client.
 const lossDuringReplay = metrics.LostReplaying
 
 // recordLoss counts and logs the loss of a backend. After a loss without a message the reservoir checks its idle
@@ -195,8 +194,7 @@ func (s *session) endTurnOnCut() error {
 	return errCut
 }
 
-// undoStatementNames restores the names of the client's prepared statements after an error. The newest undo comes
-// first.
+// undoStatementNames restores the names of the client's prepared statements after an error, the newest undo first.
 func (s *session) undoStatementNames(undos []nameUndo) {
 	s.undoWaitingParse()
 	for _, u := range undos {

@@ -35,8 +35,7 @@ type nameCache struct {
 // clearPathDoubt forgets, at the end of a transaction, that its functions may have changed the search path.
 func clearPathDoubt(s *session, _ bool) { s.mapped.pathMayHaveChanged = false }
 
-// pinsHidingPath lists the reasons for a pin after which Sluice does not know the search path, or which relations it
-// finds.
+// pinsHidingPath lists the reasons for a pin after which Sluice does not know the search path, or what it finds.
 var pinsHidingPath = map[rewrite.PinReason]bool{rewrite.PinTemp: true, rewrite.PinSetConfig: true, rewrite.PinProcedural: true,
 	rewrite.PinUnparsed: true, rewrite.PinRole: true}
 
@@ -122,7 +121,7 @@ func (s *session) planIgnoresSchema(plan *rewrite.Plan) bool {
 var noNames = schema.New(nil).ResolverForUnknownPath()
 
 // planWithoutNames returns the plan of a query whose meaning does not depend on relation names, after reading them
-// failed with err. For other queries it returns nil. If no backend was available, only isSchemaIndependent queries
+// failed with err. For other queries it returns nil. If no backend was available, only isSchemaIndependent ones
 // qualify.
 func (s *session) planWithoutNames(sql []byte, err error) *rewrite.Plan {
 	plan := s.planner().Plan(sql)

@@ -32,8 +32,7 @@ import (
 // If the server refuses the schema query, queries that name no relation pass (planWithoutNames). Others get the
 // server's error, and Sluice asks again after one second.
 
-// schemaCache reads and holds the schema snapshot. The zero value belongs to a Server that maps nothing, and is never
-// used.
+// schemaCache reads and holds the schema snapshot. The zero value belongs to a Server that maps no columns.
 type schemaCache struct {
 	enabled       bool
 	refusesMapped bool // this process maps nothing, and refuses statements that name a mapped table
@@ -226,8 +225,7 @@ func (srv *Server) missingSchemaError() error {
 	return wrapSchemaError(cmp.Or[error](k.loadError, errSchemaLate))
 }
 
-// startSchemaLoad starts a schema reading on a backend that belongs to no session. Results are those of
-// beginSchemaLoad.
+// startSchemaLoad starts a schema reading on a backend of no session. Results are those of beginSchemaLoad.
 func (srv *Server) startSchemaLoad(cause string) (r *pendingSchemaLoad, mine bool) {
 	r, mine, rest := srv.beginSchemaLoad(cause)
 	if mine {
@@ -245,8 +243,7 @@ func (srv *Server) startSchemaLoad(cause string) (r *pendingSchemaLoad, mine boo
 }
 
 // replaceSnapshot calls ask and replaces the schema snapshot. An unchanged schema is the same object as before, so that
-// plans made by it remain valid. If the schema changed unseen, a new epoch makes all that was learned about queries
-// invalid.
+// plans made by it remain valid. If it changed unseen, a new epoch makes all that was learned about queries invalid.
 func (srv *Server) replaceSnapshot(cause string, ask func() (schemaLoad, error)) error {
 	k := &srv.keeper
 	k.sawNameError.Store(false)
