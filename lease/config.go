@@ -145,8 +145,9 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// validateBurst returns an error if all sidecars together could dial more often than the cluster accepts at once. They
-// can use saved tickets (unused rights to dial), tickets that are early or late through clock errors, and the reserve.
+// validateBurst returns an error if all sidecars together could dial more often than the cluster accepts at once. The
+// sidecars can use saved tickets (unused rights to dial), tickets that are early or late through clock errors, and the
+// reserve.
 func (c Config) validateBurst() error {
 	late := int((ticketValidity+2*clockError)/time.Second) * c.ticketRate()
 	if c.Burst+late+c.Reserve <= burstQuota {

@@ -24,7 +24,7 @@ func (k storeCallKind) String() string {
 type storeCall struct {
 	kind        storeCallKind
 	look        int        // the shard
-	part        *ownRecord // the part that changes; nil for a record of another process
+	part        *ownRecord // this process's record that changes; nil for a record of another process
 	predecessor bool       // the record belongs to a predecessor, whose process has ended
 	change      ShardChange
 	reserve     Reservation
@@ -185,8 +185,8 @@ func (c *leaseState) handleSettings(k *storeCall, a storeAnswer, now time.Durati
 	c.ledger.beginWithSettings(s, now)
 }
 
-// takeSlot takes the slot of a permit, and takeTicket its ticket, the right to dial once. If slots or the rate are not
-// shared, that part is always granted.
+// takeSlot takes the slot of a permit, and takeTicket its ticket, the right to dial once. If slots are not shared,
+// takeSlot always succeeds, and if the rate is not shared, takeTicket does.
 func (c *leaseState) takeSlot(now time.Duration) bool {
 	if !c.cfg.Slots {
 		return !c.ledger.leaving

@@ -34,7 +34,7 @@ const (
 
 // slotSearch is a process's search for shards with free slots.
 type slotSearch struct {
-	looked []int         // shards read by this hunt
+	looked []int         // shards read by this hunt, the current search
 	again  time.Duration // not before
 	failed int
 }
@@ -135,7 +135,8 @@ func (l *slotLedger) takeableSlots(s *shardImage, need, fair int, now time.Durat
 	return max(0, min(n, s.free-kept))
 }
 
-// endPauseIfUsable ends the pause between hunts when a read of a shard finds usable slots.
+// endPauseIfUsable ends the pause between hunts, the searches for free slots, when a read of a shard finds usable
+// slots.
 func (l *slotLedger) endPauseIfUsable(shard int, now time.Duration) {
 	room := len(l.parts) < maxParts || l.recordIn(shard) != nil
 	if need := l.missingSlots(now); room && need > 0 && l.takeableSlots(l.sight[shard], need, l.fairShare(now), now) > 0 {
@@ -149,7 +150,8 @@ func (l *slotLedger) isBelowHalfShare(now time.Duration) bool {
 
 func (s *shardImage) isFresh(now time.Duration) bool { return s != nil && now-s.at <= freshTime }
 
-// nextUnreadShard returns a shard that this hunt has not read: first shards with a record of this process, then any.
+// nextUnreadShard returns a shard that this hunt, the current search for free slots, has not read. Shards with a record
+// of this process come first.
 func (l *slotLedger) nextUnreadShard(fair int, now time.Duration) (int, bool) {
 	for _, p := range l.parts {
 		if !slices.Contains(l.hunt.looked, p.shard) {
@@ -172,8 +174,8 @@ func (l *slotLedger) nextUnreadShard(fair int, now time.Duration) (int, bool) {
 	return shard, true
 }
 
-// promisingShard returns a shard that this hunt has not read. It prefers a shard that had free slots, or a process far
-// above the fair share, when last read.
+// promisingShard returns a shard that this hunt, the current search for free slots, has not read. promisingShard
+// prefers a shard that had free slots, or a process far above the fair share, when last read.
 func (l *slotLedger) promisingShard(fair int) int {
 	start, n := l.rng.IntN(l.settings.Shards), l.settings.Shards
 	any := -1

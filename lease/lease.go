@@ -142,7 +142,7 @@ func callOutcome(err error) string {
 	return metrics.CallFailed
 }
 
-// sleep waits for the pause, or until poke wakes Run, or until ctx ends.
+// sleep waits for the pause, or until wakeRun is called, or until ctx ends.
 func (l *Lease) sleep(ctx context.Context, pause time.Duration) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

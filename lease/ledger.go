@@ -143,7 +143,7 @@ func (l *slotLedger) handleAnswer(c *storeCall, a storeAnswer, now time.Duration
 		l.stats.Reaped++
 	case c.part == nil:
 		l.stats.ReapsLost++
-	case slices.Contains(l.parts, c.part): // else the part was dropped meanwhile
+	case slices.Contains(l.parts, c.part): // else the record was dropped meanwhile
 		l.resolvePending(c.part, a, now)
 		l.decideReturn(c.part, now)
 	}

@@ -13,7 +13,7 @@ import (
 type ownRecord struct {
 	shard   int
 	owner   string
-	text    string // the confirmed record; "" while the part joins
+	text    string // the text of the confirmed record; "" while the record is being created
 	rec     Record
 	renewed time.Duration // when the first attempt to write text was sent
 	due     time.Duration // of the next renewal
@@ -65,8 +65,8 @@ func (l *slotLedger) renewRecords(now time.Duration) (*storeCall, time.Duration)
 	return l.beginChange(best, now, 0), now
 }
 
-// canRemoveRecord reports whether the record of a part without slots can be removed. The home, the part that counts the
-// process, is never superfluous. So canRemoveRecord first makes a part with slots the home, if there is one.
+// canRemoveRecord reports whether a record of this process without slots can be removed. The home, the record by which
+// the process is counted, must stay. So canRemoveRecord first makes a record with slots the home, if there is one.
 func (l *slotLedger) canRemoveRecord(p *ownRecord) bool {
 	if p == l.parts[0] {
 		for i, q := range l.parts {
@@ -79,7 +79,8 @@ func (l *slotLedger) canRemoveRecord(p *ownRecord) bool {
 	return p != l.parts[0] && !l.waiting && p.doubt == nil
 }
 
-// beginChange begins a change of a part's record: it takes slots, or returns some when take is below 0.
+// beginChange begins a change of one of this process's records: beginChange takes slots, or returns some when take is
+// below 0.
 func (l *slotLedger) beginChange(p *ownRecord, now time.Duration, take int) *storeCall {
 	l.seq++
 	rec := Record{Seq: l.seq, Slots: p.rec.Slots + take, Total: l.heldSlots() + take, ReapAfter: l.cfg.ReapAfter,
@@ -89,7 +90,7 @@ func (l *slotLedger) beginChange(p *ownRecord, now time.Duration, take int) *sto
 	return l.sendPending(p, now)
 }
 
-// removalCall returns a call that gives back all slots of a part and removes its record.
+// removalCall returns a call that gives back all slots of one of this process's records and removes the record.
 func (l *slotLedger) removalCall(p *ownRecord, now time.Duration) *storeCall {
 	p.pending = &pendingChange{sent: now,
 		change: ShardChange{Shard: p.shard, Owner: p.owner, Old: p.text, Take: -p.rec.Slots}}
@@ -102,8 +103,8 @@ func (l *slotLedger) sendPending(p *ownRecord, now time.Duration) *storeCall {
 	return &storeCall{kind: callChange, part: p, change: p.pending.change}
 }
 
-// resolvePending decides the outcome of a part's pending change by the record that the table has now. The record is the
-// new one, the old one, or gone because another process reaped it.
+// resolvePending decides the outcome of a record's pending change by the record that the table has now. The table's
+// record is the new one, the old one, or gone because another process reaped it.
 func (l *slotLedger) resolvePending(p *ownRecord, a storeAnswer, now time.Duration) {
 	at := p.pending
 	p.pending = nil
@@ -148,8 +149,8 @@ func (l *slotLedger) applyChange(p *ownRecord, at *pendingChange, now time.Durat
 	l.idle.recordSpare(l.sparePermits(now))
 }
 
-// dropRecord removes a part from this process's list. If the part was the home, which counts the process, the next part
-// becomes the home.
+// dropRecord removes a record from this process's list of its records. If the record was the home, by which the process
+// is counted, the next record becomes the home.
 func (l *slotLedger) dropRecord(p *ownRecord) {
 	l.parts = slices.DeleteFunc(l.parts, func(q *ownRecord) bool { return q == p })
 	if l.giveTo == p.shard {
@@ -173,7 +174,7 @@ func (l *slotLedger) returnSlotsAtEnd(now time.Duration) (*storeCall, time.Durat
 	return nil, never
 }
 
-// recordIn returns this process's part in a shard, or nil if it has no record there.
+// recordIn returns this process's record in a shard, or nil if the process has none there.
 func (l *slotLedger) recordIn(shard int) *ownRecord {
 	for _, p := range l.parts {
 		if p.shard == shard {
@@ -183,7 +184,7 @@ func (l *slotLedger) recordIn(shard int) *ownRecord {
 	return nil
 }
 
-// ownsRecord reports whether an owner name belongs to one of this process's parts.
+// ownsRecord reports whether an owner name belongs to one of this process's records.
 func (l *slotLedger) ownsRecord(owner string) bool {
 	return slices.ContainsFunc(l.parts, func(p *ownRecord) bool { return p.owner == owner })
 }

@@ -179,8 +179,9 @@ func (l *slotLedger) sharePerProcess(now time.Duration, count func(*shardImage) 
 // heartbeat.
 const closePart = 4
 
-// decideReturn decides, after a renewal of a part, whether slots of its shard must be returned. Slots are returned when
-// a waiting process in the shard has a claim, or when a lowered limit made the free slots negative.
+// decideReturn decides, after a renewal of one of this process's records, whether slots of the record's shard must be
+// returned. Slots are returned when a waiting process in the shard has a claim, or when a lowered limit made the free
+// slots negative.
 func (l *slotLedger) decideReturn(p *ownRecord, now time.Duration) {
 	s := l.sight[p.shard]
 	fair, due := l.fairShare(now), l.lastingShare(now)
@@ -256,12 +257,12 @@ func (l *slotLedger) returnIdleSlots(now time.Duration) (*storeCall, time.Durati
 	if n <= 0 || l.phase(now) != OK || l.leaving {
 		return nil, now + l.cfg.IdleRelease
 	}
-	// The part with the fewest slots gives them back, because its record may become superfluous.
+	// The record with the fewest slots gives them back, because this process may then remove the record.
 	p := slices.MinFunc(l.parts, func(a, b *ownRecord) int { return compareSlots(a, b) })
 	return l.beginChange(p, now, -min(n, p.rec.Slots)), now
 }
 
-// compareSlots orders parts by their number of slots. Parts without slots come last.
+// compareSlots orders this process's records by their number of slots. Records without slots come last.
 func compareSlots(a, b *ownRecord) int {
 	size := func(p *ownRecord) int {
 		if p.rec.Slots == 0 {

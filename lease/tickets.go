@@ -204,7 +204,8 @@ func (t *ticketLedger) nextReservation(now time.Duration, most, open int) (*stor
 }
 
 // maxWait returns how far ahead a ticket, the right to dial once, may be reserved. The table's rate may be lower than
-// the rate for which MaxWait was configured. The queue must not grow so long that it counts as poisoned.
+// the rate for which MaxWait was configured. The queue of tickets must not grow to impossibleQueue, at which its time
+// would be reset.
 func (t *ticketLedger) maxWait() time.Duration {
 	longest := impossibleQueue - ticketBatch*time.Duration(t.interval())*time.Microsecond - 2*clockError - time.Second
 	return min(t.cfg.MaxWait, longest)
@@ -259,8 +260,8 @@ func (t *ticketLedger) handleAnswer(c *storeCall, a storeAnswer, now time.Durati
 	}
 }
 
-// observeQueue records, while this process is young, whether other processes reserve dials and whether there is a queue
-// of reserved dials.
+// observeQueue records, in the first seconds of this process (youngTime), whether other processes reserve tickets and
+// whether there is a queue of reserved tickets. A ticket is the right to dial once.
 func (t *ticketLedger) observeQueue(r Reservation, a storeAnswer, now time.Duration) {
 	alone := t.last
 	if a.done {

@@ -76,8 +76,8 @@ func (r *Reservoir) obeyLeaseLocked() {
 	}
 }
 
-// closeLentLocked closes the sockets of lent backends until n are closed. Their borrowers get an error and discard the
-// backends.
+// closeLentLocked closes the sockets of lent backends until n are closed, counting those that it closed before. The
+// borrowers get an error and discard the backends.
 func (r *Reservoir) closeLentLocked(n int) {
 	var cut []*Conn
 	for c := range r.alive {

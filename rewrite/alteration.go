@@ -143,7 +143,7 @@ func (a *Alteration) completeRetype(cmd parse.TreeNode, ph *parse.TokenList, at 
 	return a
 }
 
-// isColumn reports whether m is a reference to the column without a table.
+// isColumn reports whether m is a reference to the column name, without a table's name.
 func isColumn(m parse.TreeNode, name string) bool {
 	return m.Is("ColumnRef") && len(m.Values("fields")) == 1 && slices.Equal(m.Names("fields"), []string{name})
 }

@@ -56,7 +56,7 @@ func newCache(entries, bytes int) *cache {
 	return c
 }
 
-// find returns the plan of a text under a set of names, or nil.
+// find returns the cached plan of a text, or nil. names is the result of Planner.cacheKey.
 func (c *cache) find(names uint64, text []byte) *Plan {
 	if len(text) > c.longest {
 		return nil
@@ -75,7 +75,7 @@ func (c *cache) find(names uint64, text []byte) *Plan {
 	return e.plan
 }
 
-// add stores a plan, unless the entry alone exceeds the size of a shard.
+// add stores a plan, unless the entry alone exceeds the bytes of a cacheShard.
 func (c *cache) add(names uint64, text string, plan *Plan) {
 	hash := maphash.String(c.seed, text) ^ names*namesMultiplier
 	s := &c.shards[hash%uint64(len(c.shards))]

@@ -56,8 +56,8 @@ func IsSizeLimitError(code string, message []byte) bool {
 	return IsRowLimitError(code, message) || code == "54000" && strings.HasPrefix(string(message), "transaction size limit ")
 }
 
-// mayBeBatched reports whether a plan by words may be a DELETE from a table of Rules.Chunked. Its text must then be
-// parsed. table is the name in the text.
+// mayBeBatched reports whether a plan, made from a text's words, may be a DELETE from a table of Rules.Chunked. Its
+// text must then be parsed. table is the name in the text.
 func (r *Rules) mayBeBatched(plan *Plan, table []byte) bool {
 	if len(r.Chunked) == 0 || len(plan.Statements) != 1 || !plan.Statements[0].IsDelete() {
 		return false

@@ -74,8 +74,8 @@ func (r *ColumnRetyper) readColumn(told *wire.Error) (there bool, err error) {
 	return true, nil
 }
 
-// readConstraints reads the column's constraints from the catalog, except this statement's seal. UNIQUE is read with
-// its index.
+// readConstraints reads the column's constraints from the catalog, except the CHECK that this statement has added
+// (sealName). UNIQUE is read with its index.
 func (r *ColumnRetyper) readConstraints() error {
 	f := &r.facts
 	return r.server.Ask(fmt.Sprintf(`SELECT conname, contype, pg_catalog.pg_get_constraintdef(oid), NOT (confrelid = %s AND %s = ANY (COALESCE(confkey, '{}'))), convalidated`+

@@ -13,9 +13,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// This file runs ALTER TABLE ... ADD COLUMN with a default, which DSQL may refuse, in steps (rewrite.Alteration).
-// The server gets the statement itself first. If it accepts it, nothing else is to do. If it refuses it (0A000) it has
-// changed nothing, and only then Sluice reads the catalog. So a new ability of DSQL is used at once.
+// This file runs ALTER TABLE ... ADD COLUMN with a default, which DSQL may refuse, in steps (rewrite.Alteration). The
+// server gets the statement itself first. If the server accepts the statement, nothing is left to do. If the server
+// refuses the statement (0A000), nothing has changed, and only then Sluice reads the catalog. So a new ability of DSQL
+// is used at once.
 //
 // The column is added under a temporary name, and gets its own name once all rows have the default. So no statement
 // sees it half filled. If the statement fails in between, the client can send it again, and it resumes. Each step is a
@@ -92,7 +93,8 @@ func (a *columnAddition) addInSteps() error {
 		return err
 	}
 	err = a.runSQL(a.RenameSQL(), nil)
-	// Another client may have renamed the column first, or added one of the same name. This one is dropped then.
+	// Another client may have renamed the column first, or added one of the same name. The column of this statement is
+	// dropped then.
 	if told := a.server.RefusalFrom(err); told != nil && (told.Code == undefinedColumn || told.Code == duplicateColumn) {
 		a.temporaryExists = told.Code == duplicateColumn && a.runSQL(a.DropColumnSQL(), nil) != nil
 		return a.errColumnExists("42701")
@@ -173,7 +175,8 @@ func (a *columnAddition) isFinishedByOther(err error) (bool, error) {
 }
 
 // handleFillError returns the error of fillExistingRows. If the column cannot hold its default (classes 22 and 23), the
-// column is dropped. It would fail each INSERT of other clients that leaves it out, and every retry of this statement.
+// column is dropped. The column would fail each INSERT of other clients that leaves the column out, and every retry of
+// this statement.
 func (a *columnAddition) handleFillError(err error) error {
 	told := a.server.RefusalFrom(err)
 	if told == nil || !strings.HasPrefix(told.Code, "22") && !strings.HasPrefix(told.Code, "23") || a.runSQL(a.DropColumnSQL(), nil) != nil {

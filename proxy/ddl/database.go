@@ -104,8 +104,8 @@ func (c *Database) drop() error {
 	return err
 }
 
-// mostWaitForSessions is how long DROP DATABASE waits for the sessions in the database to end. lookForSessions is how
-// often it checks. Both are PostgreSQL's values.
+// mostWaitForSessions is how long DROP DATABASE waits for the sessions in the database to end. lookForSessions is the
+// pause between two checks. The values are PostgreSQL's.
 const (
 	mostWaitForSessions = 5 * time.Second
 	lookForSessions     = 100 * time.Millisecond

@@ -11,7 +11,7 @@ import (
 // and the statement are two transactions. Another client may create the object in between: the statement then fails.
 // This can happen in PostgreSQL too, since the condition does not lock the catalog there.
 
-// doBlock is the DO block that is running. running performs the block's statement, and is nil before that begins.
+// doBlock is a running DO block of one statement. The field running performs that statement, and is nil before.
 type doBlock struct {
 	*rewrite.DoBlock
 	server  Server

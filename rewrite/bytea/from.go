@@ -13,7 +13,7 @@ func (m *queryMapper) addFromItems(s *scope, items []parse.TreeNode) {
 	}
 }
 
-// resolveFromItem returns the view of one item of FROM. beside is the view that LATERAL may refer to.
+// resolveFromItem returns the columnView of one item of FROM. beside is the columnView that LATERAL may refer to.
 func (m *queryMapper) resolveFromItem(s *scope, beside columnView, n parse.TreeNode) columnView {
 	node := n.NodeContent()
 	switch node.TypeName() {
@@ -51,7 +51,7 @@ var oneColumnFuncs = []string{"unnest", "generate_series", "generate_subscripts"
 	"json_array_elements", "jsonb_array_elements", "json_array_elements_text", "jsonb_array_elements_text",
 	"json_object_keys", "jsonb_object_keys", "regexp_matches"}
 
-// resolveFromFunction returns the view of a function in FROM. The columns of functions with several are unknown.
+// resolveFromFunction returns the columnView of a function in FROM. The columns of functions with several are unknown.
 func (m *queryMapper) resolveFromFunction(s *scope, beside columnView, node parse.TreeNode) columnView {
 	around := &scope{columnView: beside, outer: s.outer, ctes: s.ctes}
 	it := &fromItem{unknown: true}
@@ -88,7 +88,7 @@ func (m *queryMapper) resolveFromFunction(s *scope, beside columnView, node pars
 
 func unmappedColumn(name string) itemColumn { return itemColumn{name: name, server: name} }
 
-// resolveJoin returns the view of a join. The join's condition refers to its two sides.
+// resolveJoin returns the columnView of a join. The join's condition refers to its two sides.
 func (m *queryMapper) resolveJoin(s *scope, beside columnView, node parse.TreeNode) columnView {
 	left := m.resolveFromItem(s, beside, node.WrappedNode("larg"))
 	right := m.resolveFromItem(s, beside.union(left), node.WrappedNode("rarg"))
@@ -192,7 +192,7 @@ func soleMappedColumn(v columnView, name string) (found itemColumn, ok bool) {
 	return found, n == 1 && found.mapped
 }
 
-// aliasJoin returns the view of a join with an alias, which hides the names inside.
+// aliasJoin returns the columnView of a join with an alias, which hides the names inside.
 func (m *queryMapper) aliasJoin(both columnView, alias parse.TreeNode) columnView {
 	if both.hasMapped() {
 		m.recordUnconvertible("A join with an alias over a mapped table is not rewritten.")

@@ -34,7 +34,7 @@ type itemColumn struct {
 	of           *fromItem // nil for a column that JOIN USING has merged
 }
 
-// hasMapped reports whether a column of the view is mapped.
+// hasMapped reports whether a column of the columnView is mapped.
 func (v *columnView) hasMapped() bool { return anyMapped(v.columns) }
 
 func anyMapped(columns []itemColumn) bool {
@@ -46,7 +46,7 @@ func anyMapped(columns []itemColumn) bool {
 	return false
 }
 
-// union returns the union of two views.
+// union returns the union of two columnViews.
 func (v columnView) union(w columnView) columnView {
 	return columnView{
 		items:   append(v.items[:len(v.items):len(v.items)], w.items...),
@@ -214,7 +214,7 @@ func (m *queryMapper) recordWholeRow(s *scope, table []string) {
 	}
 }
 
-// resolveRelation returns the view of a table in the text.
+// resolveRelation returns the columnView of a table in the text.
 func (m *queryMapper) resolveRelation(node parse.TreeNode) columnView {
 	schema, name := node.Text("schemaname"), node.Text("relname")
 	it := &fromItem{schema: schema, name: name}

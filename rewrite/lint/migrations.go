@@ -48,9 +48,9 @@ func (t *migrationTool) remedy(down bool) string {
 	return t.up
 }
 
-// runMode is how a tool runs a passage.
+// runMode is how a tool runs a part of a file.
 type runMode struct {
-	// tool is the tool that runs the passage; nil means that each statement is sent alone, as by psql.
+	// tool is the tool that runs the part; nil means that each statement is sent alone, as by psql.
 	tool *migrationTool
 	down bool // it undoes a migration
 	// wrapped reports that the tool begins a transaction before the script and commits it afterwards.
@@ -60,7 +60,7 @@ type runMode struct {
 	whole bool
 }
 
-// transaction describes the transaction in which the tool runs the passage.
+// transaction describes the transaction in which the tool runs the part.
 func (r *runMode) transaction() rewrite.ScriptTransaction {
 	if r.tool == nil {
 		return rewrite.ScriptTransaction{}
@@ -159,8 +159,8 @@ func (s *SourceFile) splitParts() []filePart {
 	return []filePart{{to: len(s.Text), begins: true}}
 }
 
-// splitAtMarks splits a text at each match of mark, which belongs to no passage. turn gets the
-// submatches, and returns the passage after the mark.
+// splitAtMarks splits a text at each match of mark, which belongs to no part. turn gets the submatches, and returns the
+// part after the mark.
 func splitAtMarks(text string, mark *regexp.Regexp, first filePart, turn func(last filePart, said []string) filePart) []filePart {
 	all := []filePart{first}
 	for _, at := range mark.FindAllStringSubmatchIndex(text, -1) {
@@ -193,7 +193,7 @@ func splitGooseFile(t *migrationTool, s *SourceFile) []filePart {
 		case "Up", "Down":
 			next.begins, next.how.down = true, said[0] == "Down"
 		case "StatementBegin", "StatementEnd":
-			// Without a transaction the tool runs each passage in its own session.
+			// Without a transaction the tool runs each part in its own session.
 			next.begins, next.how.whole = !wrapped, !wrapped && said[0] == "StatementBegin"
 		}
 		return next
