@@ -24,9 +24,9 @@ type ContentionKey uint64
 // could make a replay conflict for ever.
 //
 // A replay takes a pass for its key. From then on every transaction with that key takes a pass too, and waits in line
-// while a full window of passes is out. The window is one transaction wide at first, and widens while transactions end
-// without a conflict. The queue closes when the window is so wide that none waits. So a contended key is served one
-// transaction after the other, and transactions with other keys are not slowed.
+// while as many passes are held as the window allows. The window is one transaction wide at first, and widens while
+// transactions end without a conflict. The queue closes when the window is so wide that none waits. So a contended key
+// is served one transaction after the other, and transactions with other keys are not slowed.
 type ConflictGate struct {
 	// keys is the number of keys that have a queue.
 	keys atomic.Int64
@@ -35,15 +35,15 @@ type ConflictGate struct {
 
 	mu     sync.Mutex
 	queues map[ContentionKey]*keyQueue
-	passes int // out or in line
+	passes int // held or in line
 }
 
-// keyQueue is the line of transactions for one key. It closes when no pass is out and no transaction waits.
+// keyQueue is the line of transactions for one key. It closes when no pass is held and no transaction waits.
 type keyQueue struct {
 	concurrencyWindow
 	key    ContentionKey
 	out    int
-	closed bool // passes may still be out
+	closed bool // passes may still be held
 	// sole is a pass that excludes all other passes of its key, or nil.
 	sole *GatePass
 	// replays are the waiting replays, which go before newcomers, transactions without a conflict. Both lists hold
@@ -108,7 +108,7 @@ type GatePass struct {
 
 // AcquireForReplay gets a pass for a replay after a conflict. AcquireForReplay waits for the replay's turn, ahead of
 // newcomers, and returns a pass, or the cause of ctx's end. With alone, AcquireForReplay waits until no other pass for
-// the key is out, and no other pass is granted meanwhile. The pass is nil if the gate has reached maxPasses.
+// the key is held, and no other pass is granted meanwhile. The pass is nil if the gate has reached maxPasses.
 func (g *ConflictGate) AcquireForReplay(ctx context.Context, key ContentionKey, alone bool) (*GatePass, error) {
 	g.mu.Lock()
 	q := g.queues[key]
@@ -215,7 +215,7 @@ func (g *ConflictGate) grantLocked(q *keyQueue, p *GatePass) {
 	}
 }
 
-// returnLocked takes back a pass that is out, and grants passes to waiting transactions.
+// returnLocked takes back a pass that is held, and grants passes to waiting transactions.
 func (p *GatePass) returnLocked() {
 	if !p.out {
 		return
@@ -231,7 +231,8 @@ func (p *GatePass) returnLocked() {
 	p.gate.grantPassesLocked(q)
 }
 
-// IsHeld reports whether the pass is still out. A pass expires after GateHold, and a conflict may end it.
+// IsHeld reports whether the transaction still holds the pass. A pass expires after GateHold, and a conflict may end
+// it.
 func (p *GatePass) IsHeld() bool {
 	if p == nil {
 		return false
@@ -242,8 +243,8 @@ func (p *GatePass) IsHeld() bool {
 }
 
 // RecordConflict records that the pass's holder met a conflict, and returns the number of transactions in line for the
-// key. If other passes for the key are out, the pass is taken back and the replay takes a new one. Otherwise the winner
-// is in another process, and the replay retains its pass, so that no transaction of this process delays it.
+// key. If other passes for the key are held, the pass is taken back and the replay takes a new one. Otherwise the
+// winner is in another process, and the replay retains its pass, so that no transaction of this process delays it.
 func (p *GatePass) RecordConflict() (waiting int) {
 	if p == nil {
 		return 0

@@ -159,7 +159,7 @@ func (c *AddedConstraints) sortAdditions() {
 	slices.SortStableFunc(c.Adds, func(a, b AddedConstraint) int { return kindOrder(a.Kind) - kindOrder(b.Kind) })
 }
 
-// hasNotNull reports whether a CHECK for NOT NULL is among the additions.
+// hasNotNull reports whether the statement adds a CHECK for NOT NULL.
 func (c *AddedConstraints) hasNotNull() bool {
 	return slices.ContainsFunc(c.Adds, func(a AddedConstraint) bool { return a.Kind == NotNull })
 }

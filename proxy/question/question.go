@@ -1,5 +1,5 @@
-// Package question has the questions that Sluice itself asks a server. All lists them, with the meaning of each fault.
-// Schedule decides when a question is asked again.
+// Package question has the questions that Sluice itself asks a server. All lists the questions, each with the action
+// after a fault of each kind. Schedule decides when a question is asked again.
 //
 // A fault is a failure to get an answer, and says nothing about the server. So a fault has no effect for longer than a
 // pause. Until then the question's Meanwhile applies, which is the safe assumption.
@@ -28,8 +28,8 @@ const (
 // FaultAction is the consequence that a fault of a question has.
 type FaultAction uint8
 
-// These are all meanings of faults. In any case a connection is closed if it was lost, or if an answer is still due on
-// it.
+// These are all actions after a fault. In any case a connection is closed if it was lost, or if an answer is still due
+// on it.
 const (
 	// Again means that the question is asked again at once on the same backend. After several attempts it means Later.
 	Again FaultAction = iota
@@ -44,7 +44,7 @@ const (
 )
 
 // Question is a question that Sluice itself asks a server. Its fields describe the occasion of the question, the
-// assumption until the answer, and the meaning of each fault.
+// assumption until the answer, and the action after a fault of each kind.
 type Question struct {
 	Name, When, Meanwhile string
 	On                    [Faults]FaultAction

@@ -116,7 +116,7 @@ func (h *RunHistory) RecordTxControl(verb rewrite.TxVerb) {
 	}
 }
 
-// addRun appends a run, and removes the oldest one if there are too many.
+// addRun appends a statement to the history, and removes the oldest statement if there are too many.
 func (h *RunHistory) addRun(r statementRun) {
 	if len(h.runs) == mostRuns {
 		h.runs = h.runs[:copy(h.runs, h.runs[1:])]

@@ -9,7 +9,8 @@ package sequence
 
 import "sync/atomic"
 
-// manyUsers is the user of a backend on which more than one client may have drawn, or whose numbers are out of date.
+// manyUsers is the value of BackendRecord.user for a backend on which more than one client may have drawn numbers of
+// sequences, or whose numbers are out of date.
 const manyUsers = ^uint64(0)
 
 // lastSerial is the serial number of the newest BackendRecord.
@@ -40,10 +41,10 @@ func (b *BackendRecord) MarkOutdated() { b.user = manyUsers }
 type ClientRecord struct {
 	// usedOn is the serial number of the backend on which the client may have drawn last, or 0 for none.
 	usedOn uint64
-	// wantsOwn means that the client has asked for its numbers on a backend that could not return them.
+	// wantsOwn means that the client has asked for its numbers of sequences on a backend that could not return them.
 	wantsOwn bool
-	// own means that the session keeps a backend for its numbers alone. void means that the session must give that backend
-	// up.
+	// own means that the session keeps a backend only for its numbers of sequences. void means that the session must give
+	// that backend up.
 	own, void bool
 }
 
@@ -59,14 +60,14 @@ func (c *ClientRecord) RecordUse(id uint64, b *BackendRecord) {
 	c.usedOn = b.serial
 }
 
-// OwnsNumbers reports whether all numbers on b are those of client id, and its newest ones.
+// OwnsNumbers reports whether all numbers of sequences on b are those of client id, and its newest ones.
 func (c *ClientRecord) OwnsNumbers(id uint64, b *BackendRecord) bool {
 	return b.user == id && c.usedOn == b.serial
 }
 
-// CanTrust reports whether b returns the right answer to client id when it asks for its numbers. That is so if all
-// numbers there are the client's. It is also so if b has no numbers and the client has drawn none: the server returns
-// its error.
+// CanTrust reports whether b returns the right answer to currval and lastval of client id. That is so if all numbers
+// there are the client's. It is also so if b has no numbers and the client has drawn none: the server returns its
+// error.
 func (c *ClientRecord) CanTrust(id uint64, b *BackendRecord) bool {
 	return c.OwnsNumbers(id, b) || b.user == 0 && c.usedOn == 0
 }
@@ -76,8 +77,8 @@ func (c *ClientRecord) HasForeignNumbers(id uint64, b *BackendRecord) bool {
 	return b.user != 0 && !c.OwnsNumbers(id, b)
 }
 
-// RequestOwnBackend records that the client asked for its numbers on a backend that could not return them. The client's
-// next transaction should have a backend of its own.
+// RequestOwnBackend records that the client asked for its numbers of sequences on a backend that could not return them.
+// The client's next transaction should have a backend of its own.
 func (c *ClientRecord) RequestOwnBackend() { c.wantsOwn = true }
 
 // WantsOwnBackend reports whether RequestOwnBackend was ever called for the client.
@@ -86,7 +87,8 @@ func (c *ClientRecord) WantsOwnBackend() bool { return c.wantsOwn }
 // RecordOwnBackend records that the session keeps a new backend, only for its numbers of sequences.
 func (c *ClientRecord) RecordOwnBackend() { c.own, c.usedOn = true, 0 }
 
-// ForgetOwnBackend records that the session keeps no backend, or keeps a backend for more than its numbers.
+// ForgetOwnBackend records that the session keeps no backend, or keeps a backend for more than its numbers of
+// sequences.
 func (c *ClientRecord) ForgetOwnBackend() { c.own, c.void = false, false }
 
 // DiscardPlace says where a DISCARD SEQUENCES has run.
@@ -123,5 +125,5 @@ func (c *ClientRecord) RecordDiscard(at DiscardPlace, b *BackendRecord) {
 func (c *ClientRecord) GiveUpBackendAtEnd() { c.void = true }
 
 // MustGiveUpBackend reports whether the session must give up the backend that it keeps, at the end of its transaction.
-// The client has discarded numbers that the server still knows there.
+// The client has discarded numbers of sequences that the server still knows there.
 func (c *ClientRecord) MustGiveUpBackend() bool { return c.void }

@@ -32,7 +32,7 @@ type GuessLimiter struct {
 const (
 	// mostSources bounds the sources that have an entry of their own, some 2 MiB. Further sources share one entry.
 	mostSources = 10_000
-	// sweepSources is the shortest interval at which sources with their whole share are removed.
+	// sweepSources is the shortest interval at which sources that have their whole share of wrong answers are removed.
 	sweepSources = time.Second
 )
 
@@ -102,8 +102,8 @@ func (g *GuessLimiter) removeIdleSources(now time.Time) {
 	}
 }
 
-// passwordBurst and passwordEvery are the share of wrong passwords of one source. They allow typing errors, and 86,000
-// guesses a day.
+// passwordBurst and passwordEvery are the share of wrong passwords of one source. The share allows typing errors, and
+// 86,000 guesses a day.
 const (
 	passwordBurst = 20
 	passwordEvery = time.Second

@@ -114,7 +114,7 @@ func countHashKinds(credentials map[string]scram.StoredCredentials) (kinds []has
 	return kinds
 }
 
-// hashKindOf returns the kind for an unknown user. If the file gets one more user, hashKindOf changes for few unknown
+// hashKindOf returns the kind for an unknown user. If the file gets one more user, the result changes for few unknown
 // users.
 func (u *userTable) hashKindOf(user string, secret authSecret) hashKind {
 	chosen, all := hashKind{iterations: scramIterations, salt: scramSalt}, len(u.credentials)

@@ -192,7 +192,7 @@ func soleMappedColumn(v columnView, name string) (found itemColumn, ok bool) {
 	return found, n == 1 && found.mapped
 }
 
-// aliasJoin returns the columnView of a join with an alias, which hides the names inside.
+// aliasJoin returns the columnView of a join with an alias, which hides the names of the joined items.
 func (m *queryMapper) aliasJoin(both columnView, alias parse.TreeNode) columnView {
 	if both.hasMapped() {
 		m.recordUnconvertible("A join with an alias over a mapped table is not rewritten.")

@@ -2,10 +2,11 @@
 // the time of the transaction.
 //
 // ParseInsertion reads an INSERT ... VALUES, and Insertion.WithFirstRun adds values of its first answer (insertion.go,
-// given.go; unrolled.go reads SQLAlchemy's form). ParseTimed reads statements that can get the time (timed.go).
-// ReplaceTxTime replaces expressions for the time by an instant (instant.go). EffectsOf finds what else in a text may
-// change these values (survey.go, computedclock.go). PlainlyReadsTxTime reports whether a text plainly reads the time
-// (namestime.go). MayHideTxTime and StoredTxTimes find answers that contain the time (showntimes.go, storedtimes.go).
+// given.go; unrolled.go reads SQLAlchemy's form). ParseTimed reads statements that can get the transaction's time
+// (timed.go). ReplaceTxTime replaces expressions for the time by an instant (instant.go). EffectsOf finds what else in
+// a text may change these values (survey.go, computedclock.go). PlainlyReadsTxTime reports whether a text plainly reads
+// the time (namestime.go). MayHideTxTime and StoredTxTimes find answers that contain the time (showntimes.go,
+// storedtimes.go).
 //
 // Package proxy stores the answers and decides which values are given. A Planner of package rewrite reads the
 // texts.

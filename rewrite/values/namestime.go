@@ -32,7 +32,7 @@ func PlainlyReadsTxTime(p *rewrite.Planner, sql string, names *schema.NameResolv
 	return false
 }
 
-// txTimeFinder searches one statement for the time.
+// txTimeFinder searches one statement for the transaction's time.
 type txTimeFinder struct {
 	names  *schema.NameResolver
 	filled bool // the INSERTs of the statement get the values of their defaults
@@ -50,7 +50,7 @@ func (n *txTimeFinder) findsTxTime(m parse.TreeNode, depth int) bool {
 	return false
 }
 
-// fillsTxTime reports whether a node inserts or changes rows whose defaults are the time.
+// fillsTxTime reports whether a node inserts or changes rows whose defaults are the transaction's time.
 func (n *txTimeFinder) fillsTxTime(m parse.TreeNode) bool {
 	if n.names == nil {
 		return false
@@ -66,8 +66,8 @@ func (n *txTimeFinder) fillsTxTime(m parse.TreeNode) bool {
 	return false
 }
 
-// omitsTimeColumn reports whether an INSERT omits a column whose default is the time. Without a column list, the
-// query provides the leading columns of the relation.
+// omitsTimeColumn reports whether an INSERT omits a column whose default is the transaction's time. Without a column
+// list, the query provides the leading columns of the relation.
 func (n *txTimeFinder) omitsTimeColumn(m parse.TreeNode) bool {
 	listed, first := map[string]bool{}, 0
 	for column := range m.List("cols") {
@@ -88,7 +88,8 @@ func (n *txTimeFinder) omitsTimeColumn(m parse.TreeNode) bool {
 	})
 }
 
-// setsTimeDefault reports whether a field contains DEFAULT, and the relation has a column whose default is the time.
+// setsTimeDefault reports whether a field contains DEFAULT, and the relation has a column whose default is the
+// transaction's time.
 func (n *txTimeFinder) setsTimeDefault(m parse.TreeNode, field string) bool {
 	if !m.Has(field) || !n.hasTimeColumn(m, func(*schema.Column) bool { return true }) {
 		return false
@@ -101,8 +102,8 @@ func (n *txTimeFinder) setsTimeDefault(m parse.TreeNode, field string) bool {
 	return false
 }
 
-// hasTimeColumn reports whether the statement's relation has a column whose default is the time and for which take
-// returns true.
+// hasTimeColumn reports whether the statement's relation has a column whose default is the transaction's time and for
+// which take returns true.
 func (n *txTimeFinder) hasTimeColumn(m parse.TreeNode, take func(*schema.Column) bool) bool {
 	name := m.Child("relation")
 	r, _ := n.names.FindRelation(name.Text("schemaname"), name.Text("relname"))

@@ -74,7 +74,7 @@ func returnsTxTime(p *rewrite.Planner, sql string, node parse.TreeNode, names *s
 }
 
 // returnsTimeDefaults reports whether a statement returns inserted rows of a relation that has a column whose default
-// is the time.
+// is the transaction's time.
 func returnsTimeDefaults(m parse.TreeNode, names *schema.NameResolver, depth int) bool {
 	if depth > maxDepth || (m.Is("InsertStmt") || m.Is("MergeStmt")) && m.Has("returning_list") && hasTimeDefault(m.Child("relation"), names) {
 		return true

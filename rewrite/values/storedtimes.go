@@ -14,14 +14,14 @@ type tableName struct{ schema, name string }
 // StoredTxTimes records the columns in which a transaction has stored its time.
 type StoredTxTimes struct{ in []storedTimeColumns }
 
-// storedTimeColumns lists columns of one relation that hold the time; nil columns mean any. An empty tableName is an
-// unknown relation.
+// storedTimeColumns lists columns of one relation that hold the transaction's time; nil columns mean any. An empty
+// tableName is an unknown relation.
 type storedTimeColumns struct {
 	tableName
 	columns []string // nil means any column
 }
 
-// RecordText records which columns a text may set to the time.
+// RecordText records which columns a text may set to the transaction's time.
 func (t *StoredTxTimes) RecordText(p *rewrite.Planner, sql string, names *schema.NameResolver) {
 	timed, inserts, _ := timeWords([]byte(sql))
 	if !timed && !inserts {
@@ -32,8 +32,8 @@ func (t *StoredTxTimes) RecordText(p *rewrite.Planner, sql string, names *schema
 	}
 }
 
-// recordNode records statements that store the time, by an expression or by a default. timed reports that the text
-// contains an expression for the time.
+// recordNode records statements that store the transaction's time, by an expression or by a default. timed reports that
+// the text contains an expression for the time.
 func (t *StoredTxTimes) recordNode(m parse.TreeNode, timed bool, names *schema.NameResolver, depth int) {
 	if depth > maxDepth {
 		t.add(storedTimeColumns{})
@@ -57,7 +57,8 @@ func (t *StoredTxTimes) recordNode(m parse.TreeNode, timed bool, names *schema.N
 	}
 }
 
-// timeDefaultColumns returns the columns whose default is the time, and those that may be computed from it.
+// timeDefaultColumns returns the columns whose default is the transaction's time, and those that may be computed from
+// it.
 func timeDefaultColumns(r *schema.Relation) (columns []string) {
 	for _, c := range r.Columns {
 		if c.Fill == schema.Clock || c.Computed {

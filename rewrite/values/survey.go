@@ -190,7 +190,7 @@ func DependsOnData(p *rewrite.Planner, sql string, names *schema.NameResolver) b
 	return false
 }
 
-// hasTimeDefault reports whether a relation has a column whose default is the time.
+// hasTimeDefault reports whether a relation has a column whose default is the transaction's time.
 func hasTimeDefault(relation parse.TreeNode, names *schema.NameResolver) bool {
 	if names == nil {
 		return false

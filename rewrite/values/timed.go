@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// When a transaction is repeated, every column whose default is the time gets the time of the first run. ParseTimed
-// covers INSERT ... VALUES (Insertion, upsert), INSERT ... SELECT (insertSelect) and INSERTs in WITH queries
+// When a transaction is repeated, every column whose default is the transaction's time gets the time of the first run.
+// ParseTimed covers INSERT ... VALUES (Insertion, upsert), INSERT ... SELECT (insertSelect) and INSERTs in WITH queries
 // (insertsInWith).
 
 // TimedStatement is a statement that can get the time of its transaction.
@@ -16,7 +16,7 @@ type TimedStatement interface {
 	WithFirstRun(g FirstRunValues) string
 	// EffectsWith returns the effects of the statement with values of its first run.
 	EffectsWith(g FirstRunValues) Effects
-	// TakesTxTime reports whether the statement gets the time.
+	// TakesTxTime reports whether the statement gets the transaction's time.
 	TakesTxTime(g FirstRunValues) bool
 	// ResolvesSame reports whether names still resolve the statement's target tables to the same relations.
 	ResolvesSame(names *schema.NameResolver) bool
@@ -164,7 +164,7 @@ func parseInsertsInWith(p *rewrite.Planner, sql string, node parse.TreeNode, nam
 	return w
 }
 
-// addInsert adds the INSERT between two offsets if it can get the time.
+// addInsert adds the INSERT between two offsets if it can get the transaction's time.
 func (w *insertsInWith) addInsert(start, end int, withs []string) {
 	in := ParseTimed(w.p, w.sql[start:end], w.names)
 	switch in := in.(type) {
