@@ -70,8 +70,7 @@ func (s *session) bindsLiteralQuery(cs *clientStatement) bool {
 	return true
 }
 
-// requestUsesOnly reports whether all frames up to the client's Sync have arrived, and use only statements that is
-// accepts.
+// requestUsesOnly reports whether all frames up to the client's Sync have arrived, and is accepts all their statements.
 func (s *session) requestUsesOnly(is func(name []byte) bool) bool {
 	rest := s.client.Peek(s.client.Buffered())
 	for {

@@ -50,8 +50,8 @@ func (n *nestedTurn) stripReady(b []byte) []byte {
 // frameReadyHead is the header of a ReadyForQuery, without the status byte.
 var frameReadyHead = wire.AppendReadyForQuery(nil, 'I')[:wire.HeaderLen]
 
-// runNestedTurn runs a turn within the current one, which must not have sent anything to its backend. step handles the
-// nested turn's frames. An error ends the session. The client gets a server's error even if the answer is hidden.
+// runNestedTurn runs a turn within the client's turn, which must not have sent anything to its backend. step handles
+// the nested turn's frames. An error ends the session. The client gets a server's error even if the answer is hidden.
 func (s *session) runNestedTurn(how nestedTurn, step func() error) (feature.NestedResult, error) {
 	if err := s.flushToClient(); err != nil {
 		return feature.NestedResult{}, err

@@ -7,8 +7,8 @@ import (
 )
 
 // observer holds the functions that one feature runs at fixed points of a session's life. A nil function does nothing.
-// The session's goroutine calls them in the order of the table observers. Points that every transaction passes call
-// observers only if the server's or the transaction's field watched is set.
+// The session's goroutine calls these functions in the order of the table observers. At points that every transaction
+// passes, they are called only if the server's or the transaction's field watched is set.
 type observer struct {
 	name string
 	// onAttached is called before a transaction begins on an idle backend, if Server.watched is set. An error means that
@@ -32,7 +32,7 @@ type observer struct {
 	onClosed func(s *session)
 }
 
-// observers lists the features in the order in which each point calls them.
+// observers lists the features whose functions a session calls, in the order of the calls.
 var observers = observerTable{
 	{name: "advisory locks", onDetaching: recordLocksDetached, onDiscarded: (*session).releaseAllAdvisoryLocks, onClosed: (*session).releaseLocksAtEnd},
 	{name: "sequences", onAttached: discardForeignSequences, onRan: recordSequenceUse, onDiscarded: (*session).recordLocalDiscard},

@@ -22,7 +22,7 @@ import (
 // and the greeting. Server.serveConn calls admitRecovering. cancel.go continues with cancel requests, which also come
 // on connections of their own. Below are the metrics' names for refused startups and for ends of sessions.
 
-// Lengths in bytes of the secrets in cancel keys: 4 for protocol 3.0, and 32, as in PostgreSQL, since 3.2.
+// secretLen30 and secretLen32 are the bytes of a cancel key's secret: 4 for protocol 3.0, and 32 since 3.2.
 const (
 	secretLen30 = 4
 	secretLen32 = 32
@@ -46,7 +46,7 @@ func (srv *Server) admitRecovering(in *clientConn, raw rawconn.Conn) (s *session
 func (srv *Server) admitClient(in *clientConn, raw rawconn.Conn) *session {
 	// During the startup, Server.Close ends the connection (ConnLimiter.Cut). Later, interrupt wakes the session.
 	defer srv.arrivals.FinishOpening(&in.Conn)
-	// If startup.Run fails, it has sent the error to the client. If openSession fails, the error is sent below.
+	// If startup.Run fails, it has sent the client its error. If openSession fails, the error is sent below.
 	h, err := srv.startup.Run(raw)
 	srv.arrivals.FinishStartup(&in.Conn)
 	switch {
@@ -146,8 +146,8 @@ func (srv *Server) openSession(h *startup.Client, in *clientConn) (*session, err
 	return s, nil
 }
 
-// resolveDatabase replaces the client's database name by the database that the configuration names for it. If the name
-// means a schema, resolveDatabase adds startup values and returns the schema. The error is for the client.
+// resolveDatabase replaces the client's database name by the database that the configuration gives for that name. If
+// the name means a schema, it adds startup values and returns the schema. The error is for the client.
 func (srv *Server) resolveDatabase(h *startup.Client) (schema string, err error) {
 	means, ok := srv.names.Resolve(h.Database)
 	switch {
@@ -202,8 +202,7 @@ func (srv *Server) prepareGreeting(s *session, h *startup.Client) ([]byte, error
 }
 
 // dialDedicated dials a backend for this client alone, with the client's startup parameters. It returns the notices
-// that the server sent. If the server refuses, the client gets that error and SQLSTATE. Any other failure is
-// errNoBackend.
+// that the server sent. If the server refuses, the client gets the server's error. Any other failure is errNoBackend.
 func (s *session) dialDedicated(h *startup.Client) (notices []byte, err error) {
 	s.dedicated = true
 	ctx, stop := context.WithTimeout(s.srv.ctx, s.srv.cfg.Startup.Timeout)
@@ -323,7 +322,7 @@ func (s *session) takeSpecialParameter(name, value string) (taken bool, err erro
 	return false, nil
 }
 
-// isSessionRole reports whether name is the role that all of Sluice's sessions have, or "none".
+// isSessionRole reports whether name is the database role of all of Sluice's sessions, or "none".
 func (srv *Server) isSessionRole(name string) bool {
 	st := srv.planner.Plan([]byte("SET role TO " + settings.QuoteLiteral(name))).SingleStatement()
 	return name == "none" || st != nil && onlyResetsRole(st)

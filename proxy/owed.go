@@ -44,10 +44,10 @@ type pendingReply struct {
 // A replyHandler handles the server's answer to one entry of the queue whose answer the client must not get unchanged.
 // Features implement this interface. An entry without a handler makes no interface call.
 type replyHandler interface {
-	// handleFrame is called for each frame of the answer in order, and for notices in between. It is not called for errors,
-	// or for rows that turn.looks does not ask for. undecided means that the frame is handled as without a reply. Any other
-	// verdict says whether the frame passes. frame has then done the rest, and popped the entry if the answer is complete.
-	// The error is a lost backend, or ends the session.
+	// handleFrame is called for each frame of the answer in order, and for notices in between. It is not called for
+	// errors, or for rows that are not inspected (turn.inspectsFrames). undecided means that the frame is handled as
+	// without a handler. Any other verdict says whether the frame passes. handleFrame has then done all the rest, and
+	// has popped the entry if the answer is complete. The error is a lost backend, or ends the session.
 	handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error)
 	// replaceError is called for the payload of an ErrorResponse. nil means that the client gets the error unchanged.
 	replaceError(s *session, o *pendingReply, payload []byte) *answer.ErrorHandling
@@ -100,7 +100,7 @@ func (b *handlerPair) replaceError(s *session, o *pendingReply, payload []byte) 
 	return b.next.replaceError(s, o, payload)
 }
 
-// replacementError returns how the entry's reply handler changes an error, or zero if the error passes unchanged.
+// replacementError returns how the handler of a pending reply changes an error; zero: the error passes unchanged.
 func (o *pendingReply) replacementError(s *session, payload []byte) answer.ErrorHandling {
 	if o.reply != nil {
 		if f := o.reply.replaceError(s, o, payload); f != nil {
@@ -143,8 +143,8 @@ func (e *expectedTagReply) handleFrame(s *session, _ *pendingReply, f answer.Fra
 	return undecided, nil
 }
 
-// endsWithReady reports whether a ReadyForQuery ends the answer of a pending reply. After an error the server skips
-// frames up to such a reply's frame.
+// endsWithReady reports whether a ReadyForQuery ends the answer of a pending reply. After an error the server skips all
+// frames before the next one with such a reply.
 func (o *pendingReply) endsWithReady() bool {
 	return o.kind == wire.Sync || o.kind == wire.Query || o.kind == wire.FunctionCall
 }
@@ -173,7 +173,7 @@ func (q *pendingQueue) len() int { return len(q.items) - q.head }
 // empty reports whether no reply is pending.
 func (q *pendingQueue) empty() bool { return q.head == len(q.items) }
 
-// first returns the oldest entry. The queue must not be empty.
+// first returns the oldest pending reply. The queue must not be empty.
 func (q *pendingQueue) first() *pendingReply { return &q.items[q.head] }
 
 // push appends a pending reply and returns it for filling in. The pointer is valid until the next push.
@@ -194,7 +194,7 @@ func (q *pendingQueue) push(kind byte) *pendingReply {
 	return o
 }
 
-// pop removes the first entry. With the last entry pop also drops the undos, since no error can follow.
+// pop removes the first pending reply. With the last one pop also drops the undos, since no error can follow.
 func (q *pendingQueue) pop() {
 	q.items[q.head] = pendingReply{}
 	q.head++
@@ -210,13 +210,13 @@ func (q *pendingQueue) clearNameUndos() {
 	q.undos, q.bytes = q.undos[:0], 0
 }
 
-// addSize adds the size of an entry or undo to the queue's size. The size is set to 0 when the queue is empty.
+// addSize adds the size of a reply or undo to the queue's size, which becomes 0 when the queue is empty.
 func (q *pendingQueue) addSize(bytes int) { q.bytes += bytes }
 
-// isTooLong reports whether the queue is so long or large that the server must answer before another entry is pushed.
+// isTooLong reports whether the queue is so long or large that the server must answer before another frame is sent.
 func (q *pendingQueue) isTooLong() bool { return q.len() >= maxOwed || q.bytes >= mostOwedBytes }
 
-// addNameUndo records prev, the statement that name meant before the latest entry. If the server fails at that entry or
+// addNameUndo records prev, the statement that name meant before the latest frame. If the server fails at that frame or
 // before, the name means prev again.
 func (q *pendingQueue) addNameUndo(name string, prev *clientStatement) {
 	q.undos = append(q.undos, nameUndo{seq: q.seq, name: name, prev: prev})
@@ -226,8 +226,8 @@ func (q *pendingQueue) addNameUndo(name string, prev *clientStatement) {
 	}
 }
 
-// dropSkipped removes the entries that the server skips after an error, up to the next that ends with ReadyForQuery.
-// That entry stays. It calls drop for each removed entry, and returns the removed entries' undos, the newest first.
+// dropSkipped removes the replies that the server skips after an error, up to the next that ends with ReadyForQuery.
+// That reply stays. It calls drop for each removed reply, and returns the removed replies' undos, the newest first.
 func (q *pendingQueue) dropSkipped(drop func(*pendingReply)) []nameUndo {
 	from := q.seq - uint64(q.len()) + 1
 	to := from

@@ -13,9 +13,9 @@ import (
 // This file opens a block of Sluice's own around a write that a client with an advisory lock sends outside a block.
 // Only in a block does FOR KEY SHARE surely conflict with the deletion of the lock's row.
 //
-//	begin    fenced sends BEGIN in front of the turn's first fence: a frame of the log, for nobody
-//	end      endInternalBlock sends COMMIT behind the server's ReadyForQuery, or ROLLBACK behind an error
-//	answer   the client gets the ReadyForQuery of that end, whose status is 'I'
+// 	begin    Sluice sends BEGIN before the turn's first fence: the log has this frame, whose answer no client gets
+// 	end      endInternalBlock sends COMMIT after the server's ReadyForQuery, or ROLLBACK after an error
+// 	answer   the client gets the ReadyForQuery of that end, whose status is 'I'
 //
 // The client sees no block: session.inBlock reports false, and statements that open or end a block are refused in the
 // turn (checkLocksBefore). A conflict at the block's COMMIT causes a replay of the turn. If the backend is lost before
@@ -34,7 +34,7 @@ type internalBlock struct {
 	tag []byte
 }
 
-// Plans of the statements that begin and end Sluice's own block.
+// internalCommitPlan and the others are the plans of the statements that begin and end Sluice's own block.
 var (
 	internalCommitPlan   = txControlPlan(rewrite.Commit)
 	internalRollbackPlan = txControlPlan(rewrite.Rollback)
@@ -80,7 +80,7 @@ func (t *turn) awaitsInternalRollback() bool {
 	return t.errorTold && t.owed.len() == 1 && t.owed.first().plan == internalRollbackPlan
 }
 
-// beginInternalBlock sends the BEGIN of Sluice's own block before a fence (read of a lock's row). It needs a backend.
+// beginInternalBlock sends the BEGIN of Sluice's own block before a fence (a read of a lock's row).
 func (s *session) beginInternalBlock(begin *statementTemplate) {
 	s.sendFenceQuery(begin, logEntry{plan: internalBeginPlan, silent: true, own: internalBeginReply{expectBegin}})
 	s.t.internalTx.on = true

@@ -20,7 +20,7 @@ import (
 // statement, runs batches, and ends the turn. Such a statement must be alone and outside a block. A portal's statement
 // waits for the Sync, since the group may have no other statement.
 
-// errSteppedDDLNotAlone refuses another frame in the group of DDL that Sluice carries out in steps.
+// errSteppedDDLNotAlone refuses another frame in the Sync group of DDL that Sluice carries out in several transactions.
 func errSteppedDDLNotAlone(st *rewrite.Statement) *wire.Error {
 	return &wire.Error{Code: retry.StateUnsupported, Message: result.AlterationTag(st) + " cannot be carried out together with other statements",
 		Detail: "DSQL refuses the statement as it is, and Sluice would carry it out in several transactions.", Hint: "Send it in a request of its own."}
@@ -40,7 +40,7 @@ func querySteppedDDL(s *session, plan *rewrite.Plan, sql []byte) (done bool, err
 	return queryLocally(s, plan, sql)
 }
 
-// executeSteppedDDL defers DDL in several transactions to the Sync, which shows that the group has no other statement.
+// executeSteppedDDL defers DDL in several transactions to the Sync, which shows that its group has no other statement.
 func executeSteppedDDL(s *session, st *rewrite.Statement, _ string) error {
 	s.t.altering = st
 	return nil
@@ -52,8 +52,8 @@ func (s *session) canRunSteppedDDLAlone() bool {
 	return s.srv.cfg.Kind == DSQL && !s.t.touched && s.runsAloneInGroup()
 }
 
-// runSteppedDDL carries out a statement in an idle session, and returns the notices to send before the tag. An error is
-// for the client, or ends the session.
+// runSteppedDDL carries out DDL in several transactions in an idle session, and returns notices to send before the tag.
+// An error is for the client, or ends the session.
 func (s *session) runSteppedDDL(st *rewrite.Statement) ([][]byte, error) {
 	work, notices := ddl.For(ddlConn{s}, st)
 	err := s.runAndSettleDDL(st, work)
@@ -75,8 +75,7 @@ func (s *session) runAndSettleDDL(st *rewrite.Statement, c ddl.SteppedDDL) error
 	return s.settleOwnStatements(err, c.WithPartialResult)
 }
 
-// ddlConn sends statements of Sluice to a session's backend. It implements ddl.Server, constraint.Server and
-// batch.Server.
+// ddlConn sends statements of Sluice to a session's backend, as a ddl.Server, constraint.Server and batch.Server.
 type ddlConn struct{ s *session }
 
 // Ask sends one statement of Sluice, which commits at once. row gets the values of each row of the answer.
@@ -111,7 +110,7 @@ func (a ddlConn) RefusalFrom(err error) *wire.Error { return refusalFrom(err) }
 func (a ddlConn) Pause(d time.Duration) error       { return a.s.sleepUnlessStopped(d) }
 func (a ddlConn) CheckMayContinue() error           { return a.s.checkMayContinue() }
 
-// UpdateInBatches runs batch.Update.
+// UpdateInBatches updates the rows of a table in batches, which commit one by one, and returns the number of rows.
 func (a ddlConn) UpdateInBatches(table string, update func(key []string, rows int) string) (rows int, err error) {
 	return batch.Update(a, table, update, a.s.srv.metrics.CountBackfillBatch)
 }
@@ -122,7 +121,7 @@ func (a ddlConn) ChangedNothing(err error) bool {
 	return refusalFrom(err) != nil || err == errClientGone || isInterruption(err) && err != errCut
 }
 
-// ConsumeCancel marks a cancel or timeout as handled: it has stopped one step, and thereby the whole statement.
+// ConsumeCancel marks a cancel or timeout as handled. It has stopped one step of the DDL, and so the whole statement.
 func (a ddlConn) ConsumeCancel(err error) { a.s.consumeCancel(err) }
 
 func (a ddlConn) Warnings(st *rewrite.Statement) [][]byte { return a.s.tagWarning(st) }

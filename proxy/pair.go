@@ -38,7 +38,7 @@ func (s *session) ensureBackend() error {
 		}
 	}
 	s.t.statement = 0
-	// In a block the server already has the settings.
+	// In a block the server already has the session's settings, so they are applied only to an idle backend.
 	if s.b.status == 'I' && !s.dedicated {
 		s.b.sequences.History.StartTransaction()
 		if err := s.applySettings(inBlock); err != nil {
@@ -112,7 +112,7 @@ func (s *session) borrowBackend() (*reservoir.Conn, error) {
 		wait = s.acquireAhead
 	}
 	for {
-		// TryAcquire succeeds if nobody is queued, and needs no timers for a wait.
+		// TryAcquire succeeds if no other session waits for a backend, and needs no timers for a wait.
 		conn := s.srv.backends.TryAcquire()
 		if conn == nil {
 			var err error
@@ -168,7 +168,7 @@ func (s *session) replaceBackend(cause error) error {
 	return s.armStatementTimeout()
 }
 
-// acquireAhead waits for a backend at the front of the reservoir's queue, on behalf of a replay.
+// acquireAhead waits for a backend on behalf of a replay, before all sessions in the reservoir's queue.
 func (s *session) acquireAhead() (*reservoir.Conn, error) {
 	ctx, over := s.waitContext(time.Time{}, lookEvery)
 	defer over()
@@ -249,7 +249,7 @@ func (s *session) settleTurn(status byte) error {
 	} else {
 		s.tx.at = t.outcome.SeenBlock()
 	}
-	// Settings come first: values that the backend reported are part of them, and the backend may be dropped below.
+	// Settings come first: parameters that the backend reported are part of them, and the backend may be dropped below.
 	if t.midFrame && !s.dedicated { // the server waits for the rest of a frame
 		s.recordPinLoss()
 		s.dropBackend(reservoir.Unclean)
@@ -265,12 +265,12 @@ func (s *session) settleTurn(status byte) error {
 	if s.removeNeedlessPin(status); s.b == nil {
 		return s.applyEvent(lost)
 	}
-	// A failed block means that the statement that pinned the session has left no state on the backend (pin.go).
+	// In a failed block, the statement that pinned the session has left no state on the backend (removeNeedlessPin).
 	if status == 'E' && s.tx.log != nil {
 		s.tx.log.RefuseReplay(retry.Failed)
 	}
-	// The request that began the open block may have committed a transaction before. A replay would run that
-	// transaction twice.
+	// The request that began the open block may have committed a transaction before. A replay would repeat that
+	// transaction.
 	if status != 'I' && t.outcome.MayCommit() {
 		s.tx.log.RefuseReplay(retry.InnerCommit)
 	}
@@ -299,9 +299,9 @@ func (s *session) removeNeedlessPin(status byte) {
 	}
 }
 
-// settleTransaction updates the session after its transaction ended; the backend is still lent. Settings and
-// descriptions of a committed transaction become the session's. Those of a failed one are dropped, and portals are
-// closed in both cases.
+// settleTransaction updates the session after its transaction ended, while the session still has its backend. Settings
+// and descriptions of a committed transaction become the session's. Those of a failed transaction are dropped. Portals
+// are closed in both cases.
 func (s *session) settleTransaction() {
 	t := s.t
 	if !s.dedicated {
@@ -320,7 +320,7 @@ func (s *session) releaseBackend() {
 	b := s.b
 	s.dropLongSettings()
 	b.prepared.dropLongTexts()
-	// A backend that was not asked yet what functions have left there cannot serve another session.
+	// A backend that was not asked yet what state functions have left there cannot serve another session.
 	if b.leftState.NeedsQuery() || !s.finishBackendWrite(b.answerTimeout) || b.isBroken() { // all replies are read by now
 		s.dropBackend(reservoir.Unclean)
 		return

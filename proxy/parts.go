@@ -54,7 +54,7 @@ type blockParts struct {
 	asked txtime.Value
 }
 
-// commitPolicy returns how the session's transactions with DDL are committed. p may be nil.
+// commitPolicy returns whether the session's transactions with DDL are committed in parts. p may be nil.
 func (p *blockParts) commitPolicy() rewrite.DDLInTransactions {
 	if p == nil {
 		return rewrite.RefuseDDL
@@ -73,7 +73,7 @@ func forgetCommittedParts(s *session, _ bool) {
 	}
 }
 
-// hasCommittedPart reports whether a part of the block is committed. p may be nil.
+// hasCommittedPart reports whether a part of the client's transaction is committed already. p may be nil.
 func (p *blockParts) hasCommittedPart() bool {
 	return p != nil && (p.options != nil || !p.committedStatements.IsEmpty() || len(p.savepoints) > 0)
 }
@@ -87,7 +87,7 @@ func (s *session) isPartialEndPending() bool {
 // mayCommitInParts reports whether the session's transactions may be committed in parts.
 func (s *session) mayCommitInParts() bool { return s.parts != nil }
 
-// hasCommittedStatements reports whether a part of the transaction is committed.
+// hasCommittedStatements reports whether statements of the client's transaction are committed already.
 func (s *session) hasCommittedStatements() bool {
 	return s.parts != nil && !s.parts.committedStatements.IsEmpty()
 }
@@ -107,7 +107,7 @@ func (p *blockParts) restore(m *blockParts) {
 	}
 }
 
-// resetBlockParts resets the state of the block at the end of a turn, if no block is open.
+// resetBlockParts resets the state of a block committed in parts, at the end of a turn, if no block is open.
 func (s *session) resetBlockParts() {
 	if s.parts != nil && !s.inBlock() {
 		s.parts.reset()
@@ -137,7 +137,7 @@ func (s *session) prepareForBlockParts(plan *rewrite.Plan, sql []byte) (done boo
 	if s.t.outsideBlock || s.t.touched || s.state == failed || s.txStatus() == 'E' {
 		return false, s.commitPartIfNeeded(plan, string(sql), true)
 	}
-	// The server refuses this text in any case, and refuses a multi-statement query as a whole. Nothing will commit.
+	// The server refuses this text, and refuses a multi-statement query as a whole. No part must be committed for it.
 	if _, ok := plan.Demand(); !ok {
 		return false, nil
 	}
@@ -194,7 +194,7 @@ func (s *session) commitPartIfNeeded(plan *rewrite.Plan, sql string, runs bool) 
 		}
 	}
 	if at.Status() == 'T' && s.txStatus() != 'E' && !s.mustStayWhole() && !s.queryRunsOutsideBlock(plan) {
-		// A text that the server refuses in any case must not commit the part before it.
+		// A text that the server refuses in any case must not commit the earlier statements of its transaction.
 		if _, ok := plan.Demand(); !ok {
 			return nil
 		}
@@ -257,7 +257,7 @@ func (p *blockParts) addStatements(at block.Block, plan *rewrite.Plan, sql strin
 	}
 }
 
-// canAdd reports whether statements with the demand want can be in the block's open part.
+// canAdd reports whether statements that need want (DDL, changes of rows) can be in the block's open part.
 func (p *blockParts) canAdd(want rewrite.TxDemand) bool {
 	return !(want.DDL && (p.openDemand.DDL || p.openDemand.Rows)) && !(want.Rows && p.openDemand.DDL)
 }
@@ -373,7 +373,7 @@ func (s *session) beginNextPart() error {
 	return err
 }
 
-// errNotBegun ends the session if the block could not begin again after an early commit.
+// errNotBegun ends the session if a block could not begin again after a part of it was committed.
 func errNotBegun(why *wire.Error) *wire.Error {
 	return &wire.Error{Fatal: true, Code: why.Code, Message: "the transaction could not be begun again behind the part that is committed: " + why.Message, Detail: why.Detail, Hint: why.Hint}
 }

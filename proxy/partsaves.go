@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Savepoints of a transaction that is committed in parts (parts.go).
+// This file handles savepoints of a transaction that is committed in parts (parts.go).
 //
 // A savepoint ends with its part, since a commit cannot be undone. RELEASE of such a savepoint succeeds, and releases
 // all later savepoints, as in PostgreSQL. ROLLBACK TO is refused.
@@ -27,8 +27,8 @@ func (p *blockParts) keepSavepoints(names []string) {
 	p.savepoints = slices.Clone(p.savepoints[max(0, len(p.savepoints)-maxKeptSavepoints):])
 }
 
-// emptySavepoints returns the open part's latest savepoints after which nothing ran, in order. Statements that Sluice
-// answers, such as SET or DECLARE, count as having run.
+// emptySavepoints returns the latest savepoints of a block's open part after which nothing ran, in order. Statements
+// that Sluice answers, such as SET or DECLARE, count as having run.
 func (s *session) emptySavepoints() []string {
 	l := s.tx.log
 	if !l.Replayable() {
@@ -74,8 +74,8 @@ func lastIndexOf(names []string, name string) int {
 	return -1
 }
 
-// handleCommittedSavepoint answers RELEASE of a savepoint of a committed part, and refuses ROLLBACK TO such a
-// savepoint. done is false for other names.
+// handleCommittedSavepoint answers RELEASE of a savepoint whose part of the block is committed, and refuses ROLLBACK TO
+// such a savepoint. done is false for other names.
 func (s *session) handleCommittedSavepoint(verb rewrite.TxVerb, name string) (done bool, err error) {
 	if s.parts == nil {
 		return false, nil

@@ -11,10 +11,10 @@ import (
 )
 
 // This file finds dead network paths and silent servers. If a network drops packets, the kernel retransmits for about
-// 15 minutes. A session therefore checks its backend's path when it is woken in a turn (woken). The sweeper checks the
-// paths of clients that hold a backend. The kernel's keepalive checks idle paths.
+// 15 minutes. A session therefore checks its backend's path when it is woken in a turn. The sweeper checks the paths of
+// clients that hold a backend. The kernel's keepalive checks idle paths.
 
-// networkPath is the state of the network path to a peer.
+// networkPath is the state of the network path to a client or backend.
 type networkPath struct {
 	limit time.Duration // how long the peer's host may delay an acknowledgement; 0: no limit
 	// since is when a look first found an acknowledgement missing. Each acknowledgement that comes later resets it.

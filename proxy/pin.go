@@ -11,7 +11,7 @@ import (
 )
 
 // This file decides when a session is pinned. A pinned session keeps its backend, because it may have left state there
-// that no other backend has. admit pins before it sends a statement, pinForRole when the server reports a role, and
+// that no other backend has. admitPlan pins before it sends a statement, pinForRole when the server reports a role, and
 // acquireForSequences for sequences.
 
 // pinBackend keeps the session's backend until the session ends, because plan may leave state there. It is called
@@ -28,7 +28,7 @@ func (s *session) pinBackend(plan *rewrite.Plan) error {
 	// A PREPARE remains even if another statement of its Sync group fails. The pin must then remain.
 	nothing := pinLeavesNothing[why] || why == rewrite.PinAdvisory && s.srv.cfg.Kind != Postgres // DSQL refuses advisory locks
 	undone := len(plan.Statements) == 1 && nothing && (why != rewrite.PinPrepare || s.t.ended)
-	// A multi-statement query may leave something even if one of its statements fails.
+	// A multi-statement query may leave state on the backend even if one of its statements fails.
 	if s.pinned {
 		s.t.pinnedByTurn, s.t.unreadPin, s.t.freshPin = s.t.pinnedByTurn && undone, false, false
 		return nil
@@ -189,8 +189,8 @@ func (s *session) hasPinnedBackend() bool {
 }
 
 // keepPinAfterRefusal reports whether a session that was pinned before the transaction keeps its backend after a
-// refused replay. after is the status that the client is sent. For 'E', bringBackendToStatus makes a block fail on the
-// backend. If it returns false, the session ends.
+// refused replay. after is the transaction status that the client gets. For 'E', bringBackendToStatus makes a block
+// fail on the backend. If it returns false, the session ends.
 func (s *session) keepPinAfterRefusal(after byte) bool {
 	if !s.tx.held || s.b == nil || s.state == replaying && s.applyEvent(resumed) != nil || s.state != busy {
 		return false
@@ -202,7 +202,7 @@ func (s *session) keepPinAfterRefusal(after byte) bool {
 }
 
 // pinForLeftState pins a session if its functions left state on the backend during the transaction that was rolled
-// back. after is the status that the client is sent. If it returns false, the backend was returned or lost.
+// back. after is the transaction status that the client gets. If it returns false, the backend was returned or lost.
 func (s *session) pinForLeftState(after byte) bool {
 	if s.b == nil || !s.srv.asksBehind || s.state == replaying && s.applyEvent(resumed) != nil || s.state != busy {
 		return false
@@ -211,8 +211,8 @@ func (s *session) pinForLeftState(after byte) bool {
 	return s.b != nil && s.pinned && s.bringBackendToStatus(after)
 }
 
-// bringBackendToStatus gives the backend, idle or in a failed block, the transaction status that the client is sent.
-// For 'E' it sends BEGIN and a statement that fails. It reports success.
+// bringBackendToStatus gives the backend, idle or in a failed block, the transaction status that the client gets. For
+// 'E' it sends BEGIN and a statement that fails. It reports success.
 func (s *session) bringBackendToStatus(after byte) bool {
 	for _, step := range []struct {
 		in   byte

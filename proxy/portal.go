@@ -12,7 +12,7 @@ import (
 // This file records the portals of the current transaction and handles Close. Bind opens portals (bind.go), Execute and
 // Describe use them. The server has its own portals, under the same names.
 
-// portal is what Sluice records of a portal. Of the zero value Sluice knows nothing, but the server may have it.
+// portal is what Sluice records of a portal. In the zero value Sluice knows no portal, but the server may have one.
 type portal struct {
 	plan  *rewrite.Plan
 	local bool
@@ -117,7 +117,7 @@ func (s *session) recordPortal(name []byte, p portal) error {
 	return nil
 }
 
-// updatePortal replaces what Sluice knows of a portal that recordPortal has recorded.
+// updatePortal stores p in place of a portal of that name that recordPortal has recorded.
 func (s *session) updatePortal(name []byte, p portal) {
 	if len(name) == 0 {
 		s.portal = p
@@ -126,7 +126,7 @@ func (s *session) updatePortal(name []byte, p portal) {
 	}
 }
 
-// setPortalPlan changes the plan of a portal that recordPortal has recorded.
+// setPortalPlan changes the plan of the named portal, which recordPortal has recorded.
 func (s *session) setPortalPlan(name []byte, plan *rewrite.Plan) {
 	p := s.findPortal(name)
 	p.plan = plan
@@ -156,7 +156,7 @@ func (s *session) freeUnnamed() {
 	}
 }
 
-// findPortal returns the portal with the name, or the zero value.
+// findPortal returns the client's portal with the name, or the zero value if Sluice knows none.
 func (s *session) findPortal(name []byte) portal {
 	if len(name) == 0 {
 		return s.portal

@@ -18,8 +18,7 @@ import (
 // makes templates and prepares them on backends. schema.go decides how long remembered facts are valid.
 
 // statementTemplate is one statement text that clients prepare. All clients and backends share it. Its key is the SQL
-// text, the parameter types and the settings that affect parsing. Only its atomic fields change, and any session may
-// set them.
+// text, the parameter types and the settings for parsing. Only atomic fields change, and any session may set them.
 type statementTemplate struct {
 	sql  string
 	cost int    // approximate memory: see texts
@@ -47,7 +46,7 @@ type statementTemplate struct {
 	unsplitForm *statementTemplate
 	// accepted is 1 + the schema epoch in which a backend last accepted the text; 0: never.
 	accepted atomic.Uint64
-	// desc is the description of the statement that Sluice may send to any client; see publish.
+	// desc is the description of the statement that Sluice may send to any client (publishDescription).
 	desc   atomic.Pointer[statementDescription]
 	portal atomic.Pointer[statementDescription] // of a portal, as last sent to a client
 }
@@ -146,7 +145,7 @@ type templateCache struct {
 	lru   *list.List // of *templateCacheEntry, the most recent first
 }
 
-// templateCacheEntry is an element of the cache's list. The eviction needs the key.
+// templateCacheEntry is an element of the cache's list of templates. The eviction needs the key.
 type templateCacheEntry struct {
 	key  string
 	tmpl *statementTemplate

@@ -14,7 +14,7 @@ import (
 // backend takes long (checkClient), and watchClient while the session waits for something else. The client is not read
 // otherwise in that time.
 
-// clientState is the state of a client that is not being read, because its turn waits.
+// clientState is the state of a client from which no frame is read, because its turn waits for something.
 type clientState uint8
 
 const (
@@ -57,8 +57,7 @@ func (s *session) readClientState() clientState {
 		}
 	}
 	s.clientBroken = s.clientBroken || c.Raw.Broken()
-	// While a client is in the middle of a frame that the backend does not take, unread bytes precede its end of
-	// stream.
+	// While the backend does not take a client's frame, unread bytes precede the client's end of stream.
 	if eof || s.t.isMidFrameProbeDue() {
 		s.clientBroken = s.clientBroken || s.probeClient() != nil
 	}
@@ -118,7 +117,7 @@ func (s *session) readAhead() (n int, err error) {
 		c.Conn.SetReadDeadline(time.Time{})
 		return c.ReadMore()
 	}
-	// As in backend.readAvailable, TLS may hold bytes that the socket does not show.
+	// As in backend.readAvailable, TLS may have buffered bytes that the socket no longer shows.
 	c.Conn.SetReadDeadline(time.Unix(1, 0))
 	n, err = c.ReadMore()
 	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.Raw.Peek() != rawconn.Quiet {
@@ -146,7 +145,8 @@ func (s *session) probeClient() error {
 	return s.flushBuffered()
 }
 
-// Intervals between probes of a client that has closed its half, and of one in the middle of a frame.
+// probeEvery and midFrameProbeEvery are the intervals between probes of a client: one that has closed its half, and one
+// that stopped in the middle of a frame.
 const (
 	probeEvery         = sweepEvery / 2
 	midFrameProbeEvery = 4 * sweepEvery

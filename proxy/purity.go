@@ -17,14 +17,10 @@ import (
 
 // A pinned session asks only in a READ ONLY transaction, where the answer decides whether the text runs. Elsewhere the
 // answer only decides about a replay, and a pinned session ends with its backend anyway.
-//
-// A text alone rarely shows that it only reads: a view, an operator or a cast may call a function that writes.
-// PostgreSQL prevents writes by functions that are not VOLATILE. If no user's VOLATILE function can be reached in these
-// ways, all texts that look like reads only read. readPurity stores the database's answer to that question.
 
 // A text alone rarely shows that it only reads: a view, an operator or a cast may call a function that writes.
 // PostgreSQL prevents writes by functions that are not VOLATILE. If no user's VOLATILE function can be reached in these
-// ways, all texts that look like reads only read. purity stores the database's answer to that question.
+// ways, all texts that look like reads only read. readPurity stores the database's answer to that question.
 type readPurity struct {
 	pace question.Schedule
 	// answer is 0 for none. Otherwise it is twice 1 + the schema's epoch, plus 1 if texts that look like reads write
@@ -62,7 +58,7 @@ const selectIsPure = `SELECT NOT EXISTS (SELECT 1 FROM users p WHERE p.provolati
 	` AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_class WHERE relkind = 'f'),` +
 	` EXISTS (SELECT 1 FROM users p WHERE p.prosrc ~* 'currval|lastval')`
 
-// builtins are the schemas of the server's own functions.
+// builtins are the schemas of the server's own functions, as an SQL list.
 const builtins = `('pg_catalog', 'information_schema', 'sys')`
 
 // selectPurity is the complete query by which Sluice asks whether texts that look like reads only read.
@@ -205,12 +201,12 @@ func (srv *Server) internalQuery(sql string) []byte {
 	return wire.AppendStrings(nil, wire.Query, sql)
 }
 
-// classifyFault classifies the server's error for a question of Sluice's own.
+// classifyFault classifies the server's error (refusal) for a query that Sluice itself has sent.
 func classifyFault(refusal []byte) question.Fault {
 	return question.Classify(string(retry.ErrorField(refusal, 'C')))
 }
 
-// refusalError returns the server's error for a question of Sluice's own, or errNoAnswer if refusal is nil.
+// refusalError returns the server's error for a query that Sluice itself sent, or errNoAnswer if refusal is nil.
 func refusalError(refusal []byte) error {
 	if refusal == nil {
 		return errNoAnswer

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// This file waits for the pause, the gate and a backend before the next attempt of a replay.
+// This file waits for the pause, the gate (queue for the same rows) and a backend before the next attempt of a replay.
 
 // reacquireBackend waits for a replay's pause, waits at the gate if other transactions want the same rows, and gets an
 // idle backend with the session's settings. If no attempt is to be made, t.refusal has the reason and the error is nil.

@@ -36,7 +36,7 @@ const codeReadOnly = "25006"
 
 const transactionReadOnly = "transaction_read_only"
 
-// The field mode of a turn is set where a transaction may begin, and read for each statement outside a block.
+// turn.mode, the access mode, is set where a transaction may begin, and read for each statement outside a block.
 
 // nextAccessMode returns the access mode of a transaction that begins now. It is readWrite for a server that knows
 // default_transaction_read_only: kind postgres, or a dedicated backend.
@@ -65,7 +65,7 @@ func lacksAccessMode(tx *rewrite.TxControl) bool {
 	return tx.Verb == rewrite.Begin && !tx.ReadOnly && !tx.ReadWrite
 }
 
-// beginReadOnlySQL returns the text BEGIN READ ONLY for a BEGIN that is a single statement.
+// beginReadOnlySQL returns the SQL of a BEGIN as BEGIN READ ONLY. The BEGIN is a single statement.
 func beginReadOnlySQL(st *rewrite.Statement, sql []byte) string {
 	return beginWithModeSQL(st, sql, &st.Tx, "READ ONLY")
 }
@@ -246,7 +246,7 @@ func (s *session) currentPlanRefusal(plan *rewrite.Plan) error {
 	return err
 }
 
-// readOnlyRefusal returns 25006 for a statement that Sluice answers locally in a READ ONLY block, otherwise nil.
+// readOnlyRefusal returns 25006 for a statement that may write and that Sluice answers in a READ ONLY block, or nil.
 func (s *session) readOnlyRefusal(st *rewrite.Statement) error {
 	if command, _ := st.ReadOnlyViolation(); command != "" && s.isInReadOnlyBlock() {
 		return writeRefusal(st, readOnly)

@@ -92,7 +92,7 @@ func (s *session) sendErrorNow(e *wire.Error) {
 	s.sendOrWithhold(e.Append(nil)) // the next write reports a write error again
 }
 
-// refuseFrame reads and drops a client's frame, and returns why or the error of the drop. If an error of an earlier
+// refuseFrame reads and drops a client's frame, and returns why or the error of reading. If an error of an earlier
 // frame arrives meanwhile, this frame is only skipped. A lost backend that the transaction survives is replaced here,
 // because later code does not know of the frame.
 func (s *session) refuseFrame(total int, why *wire.Error) error {

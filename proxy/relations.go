@@ -188,7 +188,7 @@ type relationBuilder struct {
 	columns   int
 }
 
-// addRow adds one row of columnsQuery.
+// addRow adds one row of the query for columns (columnsQuery) to the relations.
 func (g *relationBuilder) addRow(row []string) error {
 	if len(row) != 6 {
 		return fmt.Errorf("a row of %d columns, want 6", len(row))

@@ -14,8 +14,8 @@ import (
 // A single statement is planned again in the same way if the server does not know its table or column, as after another
 // process has replaced the table. The statement is sent again once, if its client has no answer yet.
 
-// replanLog loads the schema if the backend may know a newer one, and plans the frames of the log again. done means
-// that the attempt is over or was given up. An error is a lost backend.
+// replanLog loads the schema if the backend may know a newer one, and plans the frames of the replay log again. done
+// means that the attempt is over or was given up. An error is a lost backend.
 func (s *session) replanLog() (done bool, err error) {
 	if !s.srv.keeper.enabled {
 		return false, nil
@@ -89,7 +89,7 @@ func (s *session) canReplanAndResend(o *pendingReply) bool {
 type logReplanner struct {
 	s   *session
 	now *schemaSnapshot
-	// plans maps each plan that has changed to its new plan.
+	// plans maps each plan that the new schema has changed to its new plan.
 	plans map[*rewrite.Plan]*rewrite.Plan
 	// lost means that a text cannot be sent by its new plan: Sluice refuses the text now, its kind has changed, or
 	// Sluice has answered part of it.

@@ -22,7 +22,7 @@ import (
 // the backend.
 const keepBackendUnder = 200 * time.Millisecond
 
-// attemptPhase says who gets the backend's answers during a replay or outside one.
+// attemptPhase says which side gets the backend's answers: the client, the replay log, or none.
 type attemptPhase uint8
 
 const (
@@ -72,7 +72,7 @@ type replayAttempt struct {
 	keepingWhole repeatableValues
 	// lostRead means that a lost answer was of a statement that only reads according to the schema.
 	lostRead bool
-	// discardedDiff says how the answers of a discarded part differ, or is nil.
+	// discardedDiff says how the answers of a discarded part (after ROLLBACK TO) differ, or is nil.
 	discardedDiff *discardedDiff
 }
 
@@ -96,14 +96,14 @@ func (s *session) decideReplay(cause retry.ReplayCause, crowd int) retry.Refusal
 		return retry.Cancelled
 	case s.srv.draining.Load():
 		return retry.Draining
-	// The log's digest lacks masked parts of answers, so that the turn cannot be compared.
+	// The log lacks masked parts of answers, so that a replay could not compare the turn's answers.
 	case s.t.hidesAnswers && !l.HasDeliveredNothing():
 		return retry.Masked
 	}
 	pause, reason := s.tx.attempts.NextDelay(&r.cfg.Policy, cause, time.Now(), rand.Float64(), crowd)
 	// A statement that is sent in another form or prepared again does not charge the budget, because no other
-	// transaction is in the way. A transaction with a pass does not either: the gate limits those, and one that read
-	// before it waited there always loses.
+	// transaction is in the way. A transaction with a pass does not either: the gate limits their number, and a
+	// transaction that read before it waited there always loses.
 	gated := s.tx.gated && cause.IsRowContention()
 	if reason == retry.Replayable && cause.MayConflict() && !gated && !r.budget.Take() {
 		reason = retry.OverBudget
@@ -129,7 +129,7 @@ func (s *session) handleConflict(cause retry.ReplayCause, frame []byte, whole bo
 		}
 	}
 	reason := s.decideReplay(cause, crowd)
-	// The client gets the first attempt's error, not that of a later attempt.
+	// The client gets the error of the first attempt, not that of a later attempt.
 	if t.originalError == nil {
 		// After a cancel, runAttempts first waits until the server is idle; refuseReplay then sends the error.
 		if reason != retry.Replayable && reason != retry.Cancelled {
@@ -171,7 +171,7 @@ func (s *session) failOnDifference() {
 	}
 }
 
-// countReplay counts a replay in the metrics.
+// countReplay counts a replay of the transaction in the metrics, by cause.
 func (s *session) countReplay(cause retry.ReplayCause, reason retry.RefusalReason) {
 	if reason == retry.Replayable {
 		s.srv.metrics.CountTxRetry(s.tx.operation, cause.String(), s.tx.attempts.Count())

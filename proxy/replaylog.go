@@ -68,11 +68,11 @@ type transaction struct {
 	savepointState
 	// at is the state of the block after the last turn. It is valid while the session is in a block that is not lost.
 	at block.Block
-	// changes is the number of the transaction's texts sent that may have changed something.
+	// changes is the number of texts that may have changed something and were sent in the transaction.
 	changes uint64
 	// ran means that more than BEGIN was sent, so that ddl.in_transactions can no longer be chosen (choices.go).
 	ran bool
-	// resets means that a statement may have reset settings inside a function or the like (putback.go).
+	// resets means that a statement may have reset settings of the startup inside a function (putback.go).
 	resets  bool
 	putBack []string // settings that were restored since
 	// job is the index job that a CREATE INDEX of the transaction started.
@@ -138,7 +138,7 @@ func (s *session) startLogging() {
 	s.t.progress = s.settings.TxProgress()
 }
 
-// openLog starts the log of a transaction. A transaction that has opted out has a log that is refused from the start.
+// openLog starts the log of a transaction. After an opt-out of replays the log refuses a replay from the start.
 func (s *session) openLog() {
 	s.tx.log, s.tx.begin = s.srv.replays.logs.Open(), s.deferredBegin
 	s.tx.began = time.Now()
@@ -262,8 +262,8 @@ func (s *session) isWithholding() bool {
 	return s.t.logs && !s.t.streams && s.tx.log.Replayable()
 }
 
-// recordRows records the rows up to the read position in the log, and removes from the span those that the client has.
-// It sends the bytes before these rows. A difference from the client's answer ends the attempt (failOnDifference).
+// recordRows records the rows up to the read position in the log, and removes the rows that the client has from the
+// span of bytes to send. It sends the bytes before these rows. A difference from the client's answer ends the attempt.
 func (s *session) recordRows(r *relaySpan) error {
 	src := &s.b.src
 	if r.noted == src.Pos() {

@@ -87,7 +87,7 @@ func (s *session) handleAnswer(a answer.Meaning, typ byte, frame []byte, total i
 		if v, stays, err = s.handleStatementEnd(o, a, typ, frame, v); stays || err != nil {
 			return v, err
 		}
-	// The pending reply stays until CommandComplete ends the COPY.
+	// The pending reply of a COPY stays until CommandComplete ends the COPY.
 	case answer.Copies:
 		s.startCopyIn()
 		return v, nil

@@ -16,7 +16,7 @@ import (
 type serverError struct {
 	class retry.ResultClass
 	cause retry.ReplayCause
-	// mapped is the ErrorResponse that replaces the server's for the client; nil keeps the server's.
+	// mapped is the ErrorResponse that the client gets instead of the server's; nil: the client gets the server's.
 	mapped []byte
 	// original is the ErrorResponse for the client if a replay is refused.
 	original []byte
@@ -48,7 +48,7 @@ func (s *session) handleErrorResponse(frame []byte, total int) (frameVerdict, er
 		e.replays, e.mapped = false, made.Instead
 	}
 	v := pass
-	// On a syntax error no statement of the text has run.
+	// If the server reports a syntax error, no statement of the text has run.
 	if !isSyntaxErrorInUnparsed(&head, payload) {
 		s.forbidReplayOfUnparsed()
 	}
@@ -136,8 +136,8 @@ func (s *session) classifyError(head *pendingReply, made *answer.ErrorHandling, 
 	return e
 }
 
-// isUnknownName reports whether the server does not know a table or column that the statement names. Then the cached
-// schema may be out of date.
+// isUnknownName reports whether the server does not know a table or column that the statement names. Sluice's cached
+// schema may then be out of date.
 func isUnknownName(payload []byte) bool {
 	switch string(retry.ErrorField(payload, 'C')) {
 	case "42703", "42P01":
@@ -146,7 +146,7 @@ func isUnknownName(payload []byte) bool {
 	return false
 }
 
-// isSchemaConflict reports whether an error is DSQL's OC001: the schema has changed, also for Sluice's cache.
+// isSchemaConflict reports whether an error is DSQL's OC001: the schema has changed, and Sluice's copy is outdated.
 func isSchemaConflict(payload []byte) bool {
 	return string(retry.ErrorField(payload, 'C')) == "40001" && bytes.Contains(retry.ErrorField(payload, 'M'), []byte("(OC001)"))
 }
@@ -208,8 +208,7 @@ func (s *session) skipToSync(head *pendingReply) error {
 	case q.empty():
 		s.t.skip = true
 	case q.first().kind != wire.Sync:
-		// The client will send no Sync: a Query followed the failed frames, of which one is at least the BEGIN that
-		// Sluice sent first.
+		// The client will send no Sync: a Query followed the failed frames, which are at least Sluice's own BEGIN.
 		*q.first() = pendingReply{kind: wire.Sync}
 		s.addToBatch(wire.FrameSync)
 		return s.flushToBackend()

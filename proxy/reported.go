@@ -83,9 +83,9 @@ func (s *session) reportsBeforeBlock() *settings.Reports {
 	return s.deriveReports(s.settings.InForce) // a part of the request has committed
 }
 
-// reportsUnder returns the parameters that a server reports under the client settings of. A backend with these settings
-// gives the answer, which is cached with the settings. Without such a backend, the reports are derived from the
-// server's defaults and the client's settings.
+// reportsUnder returns the parameters that a server reports if a client has the settings of. A backend with these
+// settings gives the answer, which is cached with the settings. Without such a backend, the reports are derived from
+// the server's defaults and the client's settings.
 func (s *session) reportsUnder(of *settings.Values) *settings.Reports {
 	if b := s.b; b != nil && b.applied != nil && b.applied.Equal(of) {
 		b.reported = s.srv.sharedReports.Intern(b.reported)
@@ -166,7 +166,7 @@ func (s *session) adoptReportedSettings(done []rewrite.SettingChange) {
 			of = append(of, s.recordAppName(p.Value)) // the next transaction resets the name
 			continue
 		}
-		// The report of a list is not text for a SET. For settings that Sluice enforces, the server's report does not
+		// The report of a list is not text for a SET. Of settings that Sluice enforces, the server's report does not
 		// count.
 		if slices.Contains(fixedParameters, p.Lower) || rewrite.ListSettings[p.Lower] || s.srv.treat.ForName(p.Lower) != settings.Carried {
 			continue

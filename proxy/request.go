@@ -54,7 +54,7 @@ func (s *session) handleClientFrame(typ byte, total int) error {
 	return s.handleBufferedFrame(typ, total)
 }
 
-// handleBufferedFrame handles a frame that Sluice reads into memory whole.
+// handleBufferedFrame handles a frame that Sluice reads into memory as a whole.
 func (s *session) handleBufferedFrame(typ byte, total int) error {
 	if why := s.reserveFrameMemory(total); why != nil {
 		if typ == wire.Parse {

@@ -29,7 +29,7 @@ func (s *session) rerunTransaction() error {
 		s.deferredBegin = s.tx.begin
 		s.sendDeferredBegin()
 	}
-	// The replayed statements may draw numbers of sequences again.
+	// The replayed statements may draw sequence numbers again.
 	s.sequences.RecordUse(s.id, &s.b.sequences)
 	if err := s.rerunSettledTurns(); err != nil || t.isAttemptOver() {
 		return err
@@ -122,7 +122,7 @@ func (s *session) resendTurn(last bool) error {
 				f.Note.undoes = false // the client got the answer: the name keeps its meaning
 			}
 		}
-		// A settled turn inside a block commits nothing.
+		// A settled turn inside a block commits nothing, since the block is still open.
 		commits := last && f.Note.commits
 		if commits {
 			if err := s.awaitReplayedAnswers(); err != nil || t.isAttemptOver() {

@@ -61,7 +61,7 @@ func (s *session) resendFrame(f *retry.LoggedFrame[logEntry], last bool) error {
 	return nil
 }
 
-// restoreReply gives the pending reply o of a logged frame its first handler. The frame is no Query.
+// restoreReply gives a logged frame's pending reply o the handler that it had first. The frame is no Query.
 func (n *logEntry) restoreReply(o *pendingReply) {
 	if o.swallow = n.silent; o.plan == nil {
 		o.setRetagReply(n.plan)

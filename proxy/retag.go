@@ -64,8 +64,8 @@ func isTagOfSent(verb string, st *rewrite.Statement) bool {
 }
 
 // replaceTag handles the server's command tag for a statement sent as another one. The client, the log and the
-// session's records get the statement's own tag. If the client has the tag from an earlier attempt, it gets nothing,
-// not even a warning.
+// session's records get the statement's own tag. A client that has the tag from an earlier attempt gets nothing, no
+// warning either.
 func (s *session) replaceTag(o *pendingReply, st *rewrite.Statement) error {
 	tag := wire.AppendCommandComplete(nil, st.ReplacementTag)
 	s.recordCompletion(o, wire.CommandComplete, tag)

@@ -193,5 +193,5 @@ func (s *session) sleepUnlessStopped(d time.Duration) error {
 	return nil
 }
 
-// textColumns returns the values of a row as text.
+// textColumns returns the column values of a row in text format.
 func textColumns(row []byte) []string { return silent.RowValues(row) }

@@ -33,7 +33,7 @@ type savepointState struct {
 	asked       queriedTxTime
 }
 
-// savepointMark is a copy of the session's state at a savepoint.
+// savepointMark is a copy of the session's state at a savepoint, for a ROLLBACK TO.
 type savepointMark struct {
 	staged    settings.Staged
 	parts     *blockParts
@@ -184,8 +184,8 @@ func (s *session) rollBackToSavepoint(name string) error {
 		return errCannotReturn(name, retry.LogFull.Detail(retry.ReplayDifference{}))
 	}
 	m := &s.tx.marks[i]
-	// Staged has the settings sent to the server since the savepoint. Settings that Sluice itself enforces never reach
-	// the server.
+	// staged.Changes are the settings sent since the savepoint. Settings that Sluice itself enforces never reach the
+	// server.
 	onlyRead := l.TurnsKeptByRollback(i) == l.TurnCount() && len(s.settings.Staged.Changes) == len(m.staged.Changes) && s.hasOnlyReadSince(l.FirstTurnAfter(i))
 	l.RollbackTo(i)
 	s.tx.marks = s.tx.marks[:i+1]
@@ -246,7 +246,7 @@ func (s *session) hasOnlyReadSince(turn int) bool {
 	return true
 }
 
-// isReadFrame reports whether a logged frame runs at most a read.
+// isReadFrame reports whether a logged frame makes the server run nothing, or only a read.
 func isReadFrame(f *retry.LoggedFrame[logEntry]) bool {
 	plan := f.Note.plan
 	switch f.Type {

@@ -116,7 +116,7 @@ func (s *session) mayHaveTempTables() bool {
 	return s.pinned || s.b != nil && s.b.leftState.NeedsQuery()
 }
 
-// isParseAccepted reports whether the server certainly accepts a Parse of tmpl.
+// isParseAccepted reports whether the server certainly accepts a Parse of tmpl, so that Sluice may answer the Parse.
 func (s *session) isParseAccepted(tmpl *statementTemplate) bool {
 	return !s.mayHaveTempTables() && tmpl.accepted.Load() == s.schemaEpoch()+1
 }
@@ -197,7 +197,7 @@ func isPlanChanged(payload []byte) bool {
 }
 
 // hasCurrent reports whether anything cached about the template t is of the current schema epoch. If not, an error of
-// the server about t shows no new change of the schema.
+// the server about t does not mean another change of the schema.
 func (c *templateCache) hasCurrent(t *statementTemplate) bool {
 	epoch, d := c.epoch.Load(), t.desc.Load()
 	return t.accepted.Load() == epoch+1 || d != nil && d.epoch == epoch

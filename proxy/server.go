@@ -36,8 +36,8 @@ var ErrServerClosed = errors.New("proxy: server closed")
 const sweepEvery = time.Second
 
 // lastWordsWait limits how long a session that is cut may write to a client that does not read. lastRequestWait limits
-// a cancel request to the server, which needs a connection of its own. With the reservoir's Terminates a drain then
-// ends within a second of its limit.
+// a cancel request to the server, which needs a connection of its own. With the time for the backends' Terminates, a
+// drain then ends within a second of its limit.
 const (
 	lastWordsWait   = 250 * time.Millisecond
 	lastRequestWait = 600 * time.Millisecond
@@ -51,7 +51,7 @@ type Server struct {
 	names    database.Names
 	planner  *rewrite.Planner
 	handlers *[rewrite.LocalWorkCount]statementHandler
-	// observers are the functions of features that are called at fixed points of a session.
+	// observers are the functions of features that are called at fixed points of a session's life.
 	observers observerTable
 	// watched means that a feature has an observer onAttached, called before each transaction. It is never reset.
 	watched atomic.Bool
@@ -62,7 +62,7 @@ type Server struct {
 	metrics      *metrics.Proxy
 	log          *slog.Logger
 	treat        settings.Treatments
-	// Sessions share the values in catalog, interned and sharedReports.
+	// Sessions share the templates, settings and reports in catalog, interned and sharedReports.
 	catalog *templateCache
 	texts   *textBudget // allocated by itself: a template's cleanup refers to it and must not keep the Server in memory
 	// textsOfBackend limits the bytes of prepared texts and descriptions that one backend holds.
@@ -100,8 +100,8 @@ type Server struct {
 	ids        atomic.Uint64
 	txParsings atomic.Uint64
 	usual      atomic.Uint32 // rewrite.ReadingMode of the last assigned backend, from the time it was dialled
-	// pinned is the number of pinned sessions, at most Config.MaxPins. clients is that of sessions, at most
-	// Config.MaxClients.
+	// pinned is the number of pinned sessions (at most Config.MaxPins), clients that of sessions (at most
+	// Config.MaxClients).
 	pinned   atomic.Int64
 	clients  atomic.Int64
 	arrivals *admission.ConnLimiter
@@ -124,7 +124,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	// A replication connection needs a dedicated backend.
+	// A replication connection needs a backend of its own (dedicated).
 	cfg.Startup.Replication = cfg.hasDedicatedBackends()
 	handshaker, err := startup.NewHandshaker(cfg.Startup)
 	if err != nil {
@@ -196,7 +196,7 @@ func (srv *Server) Serve(ln net.Listener) error {
 			if errors.Is(err, net.ErrClosed) {
 				return err
 			}
-			// The process is probably out of file descriptors. Wait until some are closed.
+			// The process is probably out of file descriptors. The loop waits until some are closed.
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 			srv.log.Warn("accept", "error", err, "retry_in", pause)
 			select {
@@ -213,19 +213,19 @@ func (srv *Server) Serve(ln net.Listener) error {
 	}
 }
 
-// Stats is a snapshot of the sessions. Idle counts sessions that wait neither for a backend nor for its answer. Waiting
-// counts sessions in the queue for a backend.
+// Stats is a snapshot of the sessions. Idle is the number of sessions that wait neither for a backend nor for its
+// answer. Waiting is the number of sessions in the queue for a backend.
 type Stats struct {
 	Clients, Idle, Pinned, Waiting int
 	// Came is the number of all sessions since the start.
 	Came uint64
-	// Gate counts transactions that wait at the gate for others that want the same rows.
+	// Gate is the state of the gate, where transactions wait for others that want the same rows.
 	Gate retry.GateStats
-	// Locks counts advisory locks that sessions hold as rows of the lock table.
+	// Locks is the number of advisory locks that sessions hold as rows of the lock table.
 	Locks int
-	// LogBytes are logs of open transactions, HeldBytes withheld answers, TextBytes prepared texts.
+	// LogBytes are the bytes in logs of open transactions, HeldBytes in withheld answers, TextBytes in prepared texts.
 	LogBytes, HeldBytes, TextBytes int64
-	// MemoryBytes count against Config.MemoryTotalBytes. RowBytes are rows of cursors WITH HOLD.
+	// MemoryBytes count against Config.MemoryTotalBytes. RowBytes are the bytes in rows of cursors WITH HOLD.
 	MemoryBytes, RowBytes int64
 }
 
@@ -251,8 +251,8 @@ func (srv *Server) Stats() Stats {
 // Shutdown drains the Server: it stops accepting and sends idle clients 57P01. Open transactions may finish until ctx
 // ends, and are cut then. It returns ctx's error if it cut a session.
 //
-// draining is stored before the sessions are woken: a session whose read ends looks for a reason and must find the
-// flag. A session in a turn ignores the wake-up and looks at the flag before it awaits its client next. A waiting
+// The flag draining is stored before the sessions are woken: a session whose read ends looks for a reason and must find
+// the flag. A session in a turn ignores the wake-up and looks at the flag before it awaits its client next. A waiting
 // replay is given up.
 func (srv *Server) Shutdown(ctx context.Context) error {
 	srv.closeListeners()
@@ -291,8 +291,8 @@ func (srv *Server) awaitSessionsEnd(ctx context.Context) bool {
 	return true
 }
 
-// Close cuts every session and returns once all have ended. A client that reads gets 57P01. The server rolls an open
-// transaction back, or loses the connection.
+// Close cuts every session and returns once all sessions have ended. A client that reads gets 57P01. The server rolls
+// an open transaction back, or loses the connection.
 func (srv *Server) Close() error {
 	srv.closeListeners()
 	srv.draining.Store(true)

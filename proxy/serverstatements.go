@@ -103,8 +103,8 @@ func (s *serverStatements) evictionCandidate(limit, most int) *serverStatement {
 	return s.lru.Back().Value.(*serverStatement)
 }
 
-// markOutdated marks statements after the first seq as outdated, so that they are prepared again before use. The schema
-// that they were parsed with was rolled back.
+// markOutdated marks statements that were prepared after number seq as outdated, so that they are prepared again before
+// use. The schema that they were parsed with was rolled back.
 func (s *serverStatements) markOutdated(seq uint64) {
 	if s.seq == seq {
 		return

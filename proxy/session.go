@@ -21,8 +21,8 @@ import (
 // A session is one client's connection. This file is its loop: await the client, take a turn (exchange.go), until the
 // session ends (sessionend.go).
 //
-// An error of a turn means the same wherever it is returned. For a *wire.Error that is not Fatal, refuse sends the
-// error to the client, and the session goes on. For a Fatal one, end sends the error and the session ends. For a
+// An error of a turn means the same wherever it is returned. For a *wire.Error that is not Fatal, sendRefusal sends the
+// error to the client, and the session goes on. For a Fatal error, end sends the error and the session ends. For a
 // *lostError, handleBackendLoss replays the transaction or sends the client an error. errCut sends the client that
 // Sluice is shutting down. Any other error ends the session silently.
 
@@ -68,7 +68,7 @@ type session struct {
 	// inSchema is the schema that the client's database name maps to, or "". It is constant after the startup.
 	inSchema string
 
-	// deliveries is how often the client had got all output so far.
+	// deliveries is how many times the client had got all of Sluice's output so far.
 	deliveries uint64
 	turns      uint64
 	began      time.Duration // after birth
@@ -91,7 +91,7 @@ type session struct {
 	// broken means that the session met a bug, so that the state of its backend is unknown.
 	broken bool
 
-	// cutOff means that the server is closing, and ends the session wherever the session waits.
+	// cutOff ends the session wherever it waits, because the server is closing.
 	cutOff atomic.Bool
 	tick   atomic.Uint64 // odd while a turn waits for the backend; see Server.sweepSessions
 
@@ -126,7 +126,7 @@ func (s *session) age() time.Duration { return time.Since(processStart) - s.bega
 // gets it before the first statement that needs a server.
 type blockState struct {
 	deferredBegin *statementTemplate // the BEGIN to send first, in state begun
-	// failedBegin is the BEGIN of a block that failed before it had a backend.
+	// failedBegin is the client's BEGIN of a block that failed before the session had a backend.
 	failedBegin *statementTemplate
 	parts       *blockParts    // blockParts.go; nil where transactions are not committed in parts
 	chosen      sessionOptions // choices.go
@@ -289,8 +289,8 @@ func (s *session) reasonToEnd() error {
 }
 
 // idleLimit returns how long the client may be silent now (0: for ever) and the error after that time. In a transaction
-// the shorter of the configured and the client's own limit counts. The client's own limit is set here only if Sluice
-// enforces that setting; otherwise the server does.
+// the shorter of the configured and the client's own limit counts. The client's own limit counts here only if Sluice
+// enforces that setting. Otherwise the server enforces it.
 func (s *session) idleLimit() (time.Duration, error) {
 	switch s.state {
 	case begun, inTransaction, failed:

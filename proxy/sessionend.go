@@ -96,15 +96,14 @@ func (s *session) keepsBackend() bool {
 }
 
 // rollBackAndRelease ends the transaction that a vanished client left open, so that no lock stays, and returns the
-// backend. A backend that is not idle after the ROLLBACK is discarded. The session must have a backend and be between
-// two turns.
+// backend. A backend that is not idle after the ROLLBACK is discarded. The session must be between two turns.
 func (s *session) rollBackAndRelease() {
 	refusal, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, "ROLLBACK"))
 	if err != nil || refusal != nil || s.b.status != 'I' {
 		s.dropBackend(reservoir.Unclean)
 		return
 	}
-	// A cancel request on its way may hit the ROLLBACK, but must not hit the next client's statement.
+	// A cancel request that is on its way may hit this ROLLBACK, but must not hit the next client's statement.
 	s.finishCancel()
 	if s.b != nil {
 		s.releaseBackend()

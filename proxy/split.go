@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// FOR UPDATE on a join, which an older cluster refuses, is sent as two queries. The companion query locks one table's
+// FOR UPDATE on a join, which an older cluster refuses, is sent as two queries. The locking query locks one table's
 // rows, and its answers are hidden. The other is the client's query without FOR UPDATE. In a simple Query both are one
-// text. In the extended protocol the companion runs before the client's Bind, with the same parameter values.
+// text. In the extended protocol the locking query runs before the client's Bind, with the same parameter values.
 
 // currentForm returns the template of the form that the server gets now: the two-statement form of a FOR UPDATE on a
 // join, or t itself. All users of the text share it.

@@ -26,7 +26,7 @@ func (s *session) defaultModes() (m block.TxModes) {
 	return m
 }
 
-// blockForNextStatement returns the state of the block for the next statement.
+// blockForNextStatement returns the state of the transaction block in which the client's next statement will run.
 func (s *session) blockForNextStatement() block.Block {
 	switch {
 	case s.t != nil && s.t.outcome.HasStarted():

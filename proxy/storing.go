@@ -71,7 +71,7 @@ func (s *session) storeDeclaredCursor(c *rewrite.CursorStatement) error {
 	return s.closeCursor(c.Name)
 }
 
-// registerStoredCursor registers a stored cursor under its name for runStoredCursor, in place of the portal.
+// registerStoredCursor registers a cursor WITH HOLD, whose rows are stored, under its name, in place of the portal.
 func (s *session) registerStoredCursor(name string, x *stored.Cursor) {
 	if s.stored == nil {
 		s.stored = map[string]*stored.Cursor{}
@@ -104,7 +104,7 @@ func (s *session) requestCursorRows(name string, x *stored.Cursor) {
 	s.addToBatch(frame)
 }
 
-// storeRow passes a frame to a stored cursor. For a frame longer than a buffer relayFrameRest passes the rest.
+// storeRow adds a frame to a stored cursor. If the frame is longer than a buffer, relayFrameRest adds the rest.
 func (s *session) storeRow(x *stored.Cursor, f answer.Frame) {
 	x.AddFrame(f.Type, f.Bytes, f.Total)
 	if s.t.restInto = nil; f.IsCut() {
@@ -229,7 +229,7 @@ func (s *session) writesExactFloats() bool {
 
 // rollBackFailedCommit rolls back a transaction whose COMMIT could not store a cursor. It sends the Sync that the
 // server skips to, and a ROLLBACK; their answers are hidden. No client sends a ROLLBACK after a failed COMMIT, so that
-// the session is outside a block then. full means that the client still needs the error. With nil the turn is over, or
+// the session is outside a block then. full means that the client still needs the error. After nil the turn is over, or
 // its frames are skipped.
 func (s *session) rollBackFailedCommit(full bool) error {
 	t := s.t

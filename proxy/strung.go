@@ -9,8 +9,8 @@ import (
 )
 
 // A multi-statement query may contain statements that Sluice answers, such as "SET statement_timeout = 5; SELECT 1".
-// The server gets the text with a harmless statement in place of each of them. So errors, blocks and the order of
-// answers are the server's, and Sluice replaces the answers of its own statements.
+// The server gets the text with a harmless statement (substitute) in place of each of them. So errors, blocks and the
+// order of answers are the server's, and Sluice replaces the answers of its own statements.
 
 // scriptPlan says what happens to each statement of a multi-statement query. It is built once per query, from the
 // session's current state. The pending reply and the log refer to it, because a replay sends the same text.
@@ -33,7 +33,7 @@ type scriptStep struct {
 	configReply *setConfigReply       // answer for the client instead of the server's; nil for the server's
 }
 
-// isUnsent reports whether the server gets nothing of the statement, because Sluice answers it.
+// isUnsent reports whether the statement itself is not sent to the server, because Sluice answers it.
 func (p *scriptStep) isUnsent() bool { return p.local || p.err != nil }
 
 // substitute returns what the server gets instead of a statement. For an error it is a query that fails, so that the

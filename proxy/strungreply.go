@@ -145,7 +145,7 @@ func (s *session) restoreBeforeScript() {
 }
 
 // localStateCopy is a copy of the session's state that locally answered statements change. stmts is the session's own
-// map; names deleted from it are in gone.
+// map of prepared statements; names deleted from it are in gone.
 type localStateCopy struct {
 	settings *settings.Snapshot
 	stmts    map[string]*clientStatement

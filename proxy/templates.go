@@ -46,8 +46,8 @@ func (s *session) templateFor(sql, oids []byte) (*statementTemplate, error) {
 	return t.currentForm(), nil
 }
 
-// templateFromCache returns a template from the cache, by the names that it was planned with. It returns nil if the
-// cache has none, or if the schema must be loaded first.
+// templateFromCache returns a template from the cache, by the number names of the schema snapshot of its plan. It
+// returns nil if the cache has none, or if the schema must be loaded first.
 func (s *session) templateFromCache(sql, oids []byte, names uint64, plan *rewrite.Plan) *statementTemplate {
 	parsing := s.parsingKey()
 	t := s.lastTemplate

@@ -13,10 +13,10 @@ import (
 // cache of templates. textBudget counts the bytes of all texts and descriptions against prepared.total_bytes. The texts
 // of one client's names count against prepared.bytes_per_client.
 
-// templateCost is the memory of a template besides its texts, rounded up.
+// templateCost is the memory in bytes of a template besides its texts, rounded up.
 const templateCost = 1 << 10
 
-// descriptionCost is the memory of a statement's description besides its frames, rounded up.
+// descriptionCost is the memory in bytes of a statement's description besides its frames, rounded up.
 const descriptionCost = 128
 
 // rememberedShare and backendsShare are shares of prepared.total_bytes. The cache of templates may use
@@ -26,7 +26,7 @@ const (
 	backendsShare   = 2
 )
 
-// textCost returns the memory of a text with its cache key and its plan.
+// textCost returns the memory in bytes of a prepared text with its cache key and its plan.
 func textCost(sql, oids []byte) int { return templateCost + 2*len(sql) + 2*len(oids) }
 
 // textBudget counts the bytes of all prepared texts in memory. The zero value has no room.
@@ -38,7 +38,7 @@ type textBudget struct {
 	full time.Time  // when room last failed
 }
 
-// countTemplate counts a template until the garbage collector has freed it.
+// countTemplate counts a template's bytes until the garbage collector has freed the template.
 func (x *textBudget) countTemplate(t *statementTemplate, cost int) *statementTemplate {
 	t.cost = cost
 	x.used.Add(int64(cost))
@@ -46,14 +46,14 @@ func (x *textBudget) countTemplate(t *statementTemplate, cost int) *statementTem
 	return t
 }
 
-// countDescription counts a statement's description until the garbage collector has freed it.
+// countDescription counts a description's bytes until the garbage collector has freed the description.
 func (x *textBudget) countDescription(d *statementDescription) {
 	cost := int64(d.memoryBytes())
 	x.used.Add(cost)
 	runtime.AddCleanup(d, x.release, cost)
 }
 
-// release subtracts the cost of a freed text.
+// release subtracts the bytes of a freed template or description.
 func (x *textBudget) release(cost int64) { x.used.Add(-cost) }
 
 // collectPause is how long ensureRoom does not try again after it failed, because a try costs a garbage collection.

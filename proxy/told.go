@@ -28,7 +28,7 @@ type setConfigReply struct {
 	// frames are the row and the tag (or PortalSuspended), in a Query after the description; for a Describe only the
 	// description. nil until they are built.
 	frames []byte
-	// one means an Execute with a limit of one row. As in PostgreSQL the portal is then suspended.
+	// one means that the Execute has a limit of one row. As in PostgreSQL the portal is then suspended.
 	one bool
 	defaultHandler
 }

@@ -134,7 +134,7 @@ func (s *session) loggedFrames() func(yield func(*retry.LoggedFrame[logEntry]) b
 // fixTextTime returns the text with the transaction time that the client got, or "" if nothing changes. value writes a
 // time. An error is for the client: a statement reads the clock in a way that cannot be replaced.
 //
-// Only the first own statements belong to the transaction. After its end another time counts.
+// Only the text's first own statements belong to the transaction. After its end another time counts.
 func (s *session) fixTextTime(sql []byte, own int, names *schema.NameResolver, value func(txtime.Value) string) (text string, err error) {
 	pieces := s.srv.planner.SplitStatements(string(sql))
 	for i, piece := range pieces[:min(own, len(pieces))] {

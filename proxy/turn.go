@@ -21,15 +21,15 @@ import (
 // turn is the state of one turn, pooled. Its parts are values, so that one assignment resets all. The embedded parts
 // group fields that live and end together:
 //
-//	clientRequest   what the client has sent in this turn
-//	serverProgress  what the server has done in this turn
-//	partialFrames   frames that were received or sent in part
-//	upstream        output to the backend
-//	clientOutput    how answers are passed to the client
-//	statementTimer  the statement timeout
-//	parseSettings   settings that change how SQL is parsed
-//	replayAttempt   a replay of the transaction (replay.go)
-//	nestedTurn      how a nested turn differs
+// 	clientRequest   what the client has sent in this turn
+// 	serverProgress  what the server has done in this turn
+// 	partialFrames   frames that were received or sent in part
+// 	upstream        output to the backend
+// 	clientOutput    how answers are passed to the client
+// 	statementTimer  the statement timeout
+// 	parseSettings   settings that change how SQL is parsed
+// 	replayAttempt   a replay of the transaction (replay.go)
+// 	nestedTurn      how a nested turn differs
 type turn struct {
 	owed    pendingQueue
 	up      wire.Batch            // to the backend
@@ -53,15 +53,15 @@ type turn struct {
 	abandonedConn *reservoir.Conn
 	// touched means that a frame of this turn was sent, or is queued, to the backend.
 	touched bool
-	// settled means that the ReadyForQuery that ends the turn was relayed.
+	// settled means that the client's turn is over: the ReadyForQuery that ends it was relayed.
 	settled bool
-	// logs means that this turn is in the log that a replay runs again.
+	// logs means that the turn's frames are in the log of the transaction, for a replay.
 	logs bool
-	// mode is the transaction mode of a statement outside a block, such as READ ONLY: readonly.go.
+	// mode is the access mode of a statement outside a block, such as READ ONLY (readonly.go).
 	mode accessMode
 	// denied is the error for a statement of a multi-statement query that the access mode forbids, or nil.
 	denied *wire.Error
-	// beginReadOnly means that the text's BEGIN is sent as BEGIN READ ONLY.
+	// beginReadOnly means that the BEGIN in the client's text is sent as BEGIN READ ONLY.
 	beginReadOnly bool
 	// resets means that a statement may have reset settings inside a function or the like. restoresSettings means that
 	// settleRestoringSettings ends the turn.
@@ -70,29 +70,30 @@ type turn struct {
 	readBySchema bool
 	// unseen means that rows written by a suspended portal are not visible yet; sendEmptyParse makes them visible.
 	unseen bool
-	// progress is the transaction's progress with settings at the start of the turn.
+	// progress is how far the settings of the transaction were at the start of the turn, for a replay.
 	progress settings.TxProgress
 }
 
 // clientRequest is what the client has sent in this turn.
 type clientRequest struct {
-	// ended means that the client's last frame of the turn was read.
+	// ended means that Sluice has read the last frame that the client sends in the turn.
 	ended bool
 	// midClient means that the next unread byte from the client is in the middle of a frame.
 	midClient bool
-	// featureReads means that a feature reads the client's frames. A cancel then ends the feature's statement.
+	// featureReads means that a feature, such as COPY, reads the client's frames. A cancel then ends the feature's
+	// statement.
 	featureReads bool
 	// plan is the plan of the turn's simple Query, set before the Query is sent.
 	plan *rewrite.Plan
 	// sequenceText is the text of the current statement if it calls currval, lastval or nextval.
 	sequenceText string
-	// executed means that a statement of the Sync group was sent. ranLocal means that Sluice answered a statement locally.
-	// executes counts the statements that were sent in autocommit.
+	// executed means that a statement of the Sync group was sent. ranLocal means that Sluice answered a statement
+	// locally. executes is the number of statements that were sent in autocommit.
 	executed, ranLocal bool
 	executes           int
 	// call is the portal that Sluice executes locally; nil for a simple Query.
 	call *portal
-	// altering is an executed ALTER TABLE that Sluice runs at the Sync, or nil.
+	// altering is an ALTER TABLE of an Execute that Sluice runs at the Sync, or nil.
 	altering *rewrite.Statement
 	// closing has one element for each Close after altering's Execute: the frame for a statement, nil for a portal.
 	closing [][]byte
@@ -125,7 +126,7 @@ type clientRequest struct {
 type serverProgress struct {
 	outcome    outcome.Outcome
 	internalTx internalBlock
-	// skip means that the client got an error, and its frames up to Sync are dropped.
+	// skip means that the client got an error, and that its frames up to the Sync are dropped.
 	skip bool
 	// errorTold means that the client got an error in this turn.
 	errorTold bool
@@ -142,8 +143,8 @@ type serverProgress struct {
 // partialFrames is the state of frames that the session has received from, or sent to, its backend in part. It is reset
 // when the session drops the backend.
 type partialFrames struct {
-	// rest is how many bytes of a large frame the backend still has to send. restSwallow means that the client must not get
-	// them. restUncounted means that the frame is an error or a notice, which the digest leaves out.
+	// rest is how many bytes of a large frame the backend still has to send. restSwallow means that the client must not
+	// get these bytes. restUncounted means that the frame is an error or a notice, which the digest leaves out.
 	rest                       int
 	restSwallow, restUncounted bool
 	// restInto is the stored cursor that takes the rest of a large frame, or nil.
@@ -161,15 +162,15 @@ type upstream struct {
 
 // clientOutput is how answers are passed to the client.
 type clientOutput struct {
-	// streams means that answers go to the client at once. holdEnd is when withheld answers are sent; zero means that none
-	// are withheld.
+	// streams means that answers go to the client at once, and are not withheld for a replay. holdEnd is when withheld
+	// answers are sent; zero means that none are withheld.
 	streams bool
 	holdEnd time.Time
 	// hidesAnswers means that some answers are hidden from the client. job is the id of the index job that the current
 	// statement has started.
 	hidesAnswers bool
 	job          string
-	// batches is a DELETE that runs in batches, or nil.
+	// batches is a client's DELETE that Sluice runs in several transactions (batches), or nil.
 	batches *batch.Delete
 	// inspectsFrames means that Sluice inspects every frame of an answer, rows too.
 	inspectsFrames bool
@@ -200,9 +201,9 @@ type statementTimer struct {
 type parseSettings struct {
 	// rereads means that a statement of the turn may have changed how the server parses SQL.
 	rereads bool
-	// reported are the parameters that the backend had reported when the turn got it. parsingChanged means that a
-	// statement changed how SQL is parsed; guessed means that a function may have. txParsingWas is txParsing from
-	// before that change.
+	// reported are the parameters that the backend had reported at the start. parsingChanged means that a statement
+	// changed how SQL is parsed; guessed means that a function may have. txParsingWas is txParsing from before that
+	// change.
 	reported                *settings.Reports
 	parsingChanged, guessed bool
 	// movesNames means that a statement may have changed which tables names refer to.
@@ -210,7 +211,7 @@ type parseSettings struct {
 	txParsingWas settings.ParsingHashes
 }
 
-// turnPool saves the allocation of a turn per query.
+// turnPool holds unused turns, which saves an allocation per query.
 var turnPool = sync.Pool{New: func() any { return new(turn) }}
 
 // returnToPool resets the turn and returns it to the pool. Queues and buffers stay with the turn unless they have grown

@@ -12,8 +12,8 @@ import (
 // has changed such a setting gets keys of its own. These keys are odd and never used again, so that the transaction's
 // templates are neither shared nor cached.
 
-// newTxParsing returns a new key of settings for the transaction's next texts, after it changed settings. constants
-// names the changed settings that affect constants.
+// newTxParsing returns a new key of settings for the transaction's next texts, after it changed settings. constants are
+// the changed settings that affect SQL constants.
 func (s *session) newTxParsing(constants parse.InputSettings) settings.ParsingHashes {
 	p, n := s.parsingKey(), s.srv.txParsings.Add(1)<<1|1
 	p.All = n

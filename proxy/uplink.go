@@ -35,7 +35,7 @@ func (s *session) nextFrame() (typ byte, total int, err error) {
 		case err != nil:
 			return 0, 0, wire.ProtocolViolation("invalid message length")
 		case total > 0:
-			// PostgreSQL limits the length of a frame by its type too.
+			// PostgreSQL limits the length of a client's frame by its type too.
 			limit := wire.ClientFrameLimit(typ)
 			if limit == 0 && s.expectsCopyData() {
 				return typ, total, nil // the caller ends the session
