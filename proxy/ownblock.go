@@ -13,9 +13,9 @@ import (
 // This file opens a block of Sluice's own around a write that a client with an advisory lock sends outside a block.
 // Only in a block does FOR KEY SHARE surely conflict with the deletion of the lock's row.
 //
-// 	begin    Sluice sends BEGIN before the turn's first fence: the log has this frame, whose answer no client gets
-// 	end      endInternalBlock sends COMMIT after the server's ReadyForQuery, or ROLLBACK after an error
-// 	answer   the client gets the ReadyForQuery of that end, whose status is 'I'
+//	begin    Sluice sends BEGIN before the turn's first fence: the log has this frame, whose answer no client gets
+//	end      endInternalBlock sends COMMIT after the server's ReadyForQuery, or ROLLBACK after an error
+//	answer   the client gets the ReadyForQuery of that end, whose status is 'I'
 //
 // The client sees no block: session.inBlock reports false, and statements that open or end a block are refused in the
 // turn (checkLocksBefore). A conflict at the block's COMMIT causes a replay of the turn. If the backend is lost before

@@ -30,7 +30,7 @@ import (
 // Savepoints end with their part, except those after which nothing ran (partsaves.go).
 //
 // The client gets a WARNING for each early commit, and for each ROLLBACK that cannot undo earlier parts. After an early
-// commit no error is sent as a conflict (partly): the client would run the whole transaction again.
+// commit, errors of a conflict are replaced (partialCommitError): the client would run the whole transaction again.
 
 // blockParts is the state of a session's block that may be committed in parts.
 type blockParts struct {

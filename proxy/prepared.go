@@ -28,7 +28,7 @@ type statementTemplate struct {
 	// text's table names were resolved.
 	parsing settings.ParsingHashes
 	names   uint64
-	// plannerNumber is the number of the planner that the plan depends on (rewrite.Planner.Under). 0 is the configuration's
+	// plannerNumber is the number of the planner that the plan depends on (Planner.ForOptions). 0 is the configuration's
 	// planner, or means that all planners make the same plan.
 	plannerNumber uint64
 	// unshared means that only one client uses the template. sharedForm is then the shared template of the same text,

@@ -103,20 +103,20 @@ func (s *session) runQuery(q *simpleQuery) error {
 // holds the plan of the text to send. An error is for the client. The steps run in this order, each on the text and
 // plan that the steps before it left:
 //
-// 	own schema     replacePublicSchema   replaces public by the schema that is the session's database
-// 	plan           planNextText          parses the text and applies the rewrite rules
-// 	end of block   endFailedBlockFirst   ends a failed block before the statements after its COMMIT or ROLLBACK
-// 	options        queryWithOptions      applies Sluice's own settings, which the plan of later statements depends on
-// 	time           fixQueryTime          fixes now() for a transaction that may be replayed
-// 	findings       countFindings         counts the findings of the rewrite rules
-// 	memory         checkSettingsMemory   limits the memory that a replay needs
-// 	opt-out        optOutOfReplay        looks for the comment that turns replay off
-// 	read only      checkReadOnly         checks a transaction that begins READ ONLY
-// 	early          hasEarlyQuery         calls handlers that must run before prepareForBlockParts
-// 	parts          prepareForBlockParts  runs a block with DDL in parts; fixQueryTimeInParts fixes now() again
-// 	cursors        storeBeforeCommit     stores rows of cursors that a COMMIT would end
-// 	local answers  answerLocally         calls the handlers of SET, SHOW, BEGIN and the like
-// 	form           planForServer         chooses the SQL that the server gets for a multi-statement query
+//	own schema     replacePublicSchema   replaces public by the schema that is the session's database
+//	plan           planNextText          parses the text and applies the rewrite rules
+//	end of block   endFailedBlockFirst   ends a failed block before the statements after its COMMIT or ROLLBACK
+//	options        queryWithOptions      applies Sluice's own settings, which the plan of later statements depends on
+//	time           fixQueryTime          fixes now() for a transaction that may be replayed
+//	findings       countFindings         counts the findings of the rewrite rules
+//	memory         checkSettingsMemory   limits the memory that a replay needs
+//	opt-out        optOutOfReplay        looks for the comment that turns replay off
+//	read only      checkReadOnly         checks a transaction that begins READ ONLY
+//	early          hasEarlyQuery         calls handlers that must run before prepareForBlockParts
+//	parts          prepareForBlockParts  runs a block with DDL in parts; fixQueryTimeInParts fixes now() again
+//	cursors        storeBeforeCommit     stores rows of cursors that a COMMIT would end
+//	local answers  answerLocally         calls the handlers of SET, SHOW, BEGIN and the like
+//	form           planForServer         chooses the SQL that the server gets for a multi-statement query
 //
 // The steps are calls because a table of functions would allocate q on the heap for each Query.
 func (s *session) planQuery(q *simpleQuery) (done bool, err error) {

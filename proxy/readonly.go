@@ -15,10 +15,10 @@ import (
 // value at the start of a transaction counts: session.runTurn reads it, and resetAccessMode after a COMMIT in the
 // middle of a turn.
 //
-// 	BEGIN              is sent as BEGIN READ ONLY, unless it says READ WRITE; the server then refuses writes
-// 	outside a block    Sluice judges by the SQL. A write gets PostgreSQL's error 25006, in a multi-statement query
-// 	                   at its place. A statement that may write, by a function, is refused with 0A000
-// 	SHOW transaction_read_only   is answered by Sluice outside a block
+//	BEGIN              is sent as BEGIN READ ONLY, unless it says READ WRITE; the server then refuses writes
+//	outside a block    Sluice judges by the SQL. A write gets PostgreSQL's error 25006, in a multi-statement query
+//	                   at its place. A statement that may write, by a function, is refused with 0A000
+//	SHOW transaction_read_only   is answered by Sluice outside a block
 //
 // 25006 precedes errors about names, which only the server knows. For an unknown table PostgreSQL would return 42P01.
 

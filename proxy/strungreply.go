@@ -87,12 +87,12 @@ func (r scriptReply) replaceError(_ *session, o *pendingReply, payload []byte) *
 // runScriptStep carries out a client's statement at the tag of its substitute; o is the whole query's reply.
 func (s *session) runScriptStep(o *pendingReply, st *rewrite.Statement, several bool, typ byte) error {
 	if s.t.phase != phaseLive {
-		return s.sendSynthetic(frameSet) // the log ignores the bytes: see Log.Made
+		return s.sendSynthetic(frameSet) // the log ignores the bytes: see RecordLocalReply
 	}
 	s.recordStatementEnd(o, nil)
 	s.t.statement++
 	err := s.answerScriptStep(o, st, several)
-	if _, told := err.(*wire.Error); told { // divide foresees every error
+	if _, told := err.(*wire.Error); told { // planScript foresees every error
 		return s.unexpectedFrameError(typ)
 	}
 	return err

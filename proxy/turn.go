@@ -21,15 +21,15 @@ import (
 // turn is the state of one turn, pooled. Its parts are values, so that one assignment resets all. The embedded parts
 // group fields that live and end together:
 //
-// 	clientRequest   what the client has sent in this turn
-// 	serverProgress  what the server has done in this turn
-// 	partialFrames   frames that were received or sent in part
-// 	upstream        output to the backend
-// 	clientOutput    how answers are passed to the client
-// 	statementTimer  the statement timeout
-// 	parseSettings   settings that change how SQL is parsed
-// 	replayAttempt   a replay of the transaction (replay.go)
-// 	nestedTurn      how a nested turn differs
+//	clientRequest   what the client has sent in this turn
+//	serverProgress  what the server has done in this turn
+//	partialFrames   frames that were received or sent in part
+//	upstream        output to the backend
+//	clientOutput    how answers are passed to the client
+//	statementTimer  the statement timeout
+//	parseSettings   settings that change how SQL is parsed
+//	replayAttempt   a replay of the transaction (replay.go)
+//	nestedTurn      how a nested turn differs
 type turn struct {
 	owed    pendingQueue
 	up      wire.Batch            // to the backend
