@@ -58,7 +58,7 @@ type slotLedger struct {
 	stats slotCounts
 }
 
-// slotCounts holds counters of a ledger for metrics.
+// slotCounts holds counters of a slotLedger for metrics.
 type slotCounts struct {
 	Granted, Returned      uint64 // slots
 	Refused                uint64 // changes whose condition was not met

@@ -28,7 +28,7 @@ const (
 // AdvisoryCall is a SELECT of one advisory lock function, which Sluice carries out.
 type AdvisoryCall struct {
 	Verb AdvisoryAction
-	// Column is the name of the result column.
+	// Column is the name of the SELECT's result column.
 	Column string
 	// Args holds one bigint argument or two integer arguments. It is empty for UnlockAllAdvisory.
 	Args []AdvisoryArg

@@ -39,7 +39,7 @@ const (
 	answersAtOnce = "false"
 )
 
-// clientOption is a configuration key that may be overridden.
+// clientOption is a configuration key that a user or a client may override.
 type clientOption struct {
 	key    string
 	values []string
@@ -66,7 +66,7 @@ var optionTable = [choiceCount]clientOption{
 		map[string]string{answersAtOnce: "CREATE INDEX is answered before the index can be used"}},
 }
 
-// ClientOptionKeys returns the keys that may be overridden.
+// ClientOptionKeys returns the configuration keys that a user or a client may override.
 func ClientOptionKeys() []string {
 	var keys []string
 	for i := range optionTable {
@@ -84,7 +84,7 @@ func findClientOption(key string) (i int, c *clientOption) {
 	return i, &optionTable[i]
 }
 
-// IsClientOption reports whether a key may be overridden.
+// IsClientOption reports whether a user or a client may override a configuration key.
 func IsClientOption(key string) bool {
 	_, c := findClientOption(key)
 	return c != nil
@@ -140,8 +140,8 @@ func (c ClientOptions) WithDefaults(below ClientOptions) ClientOptions {
 	return c
 }
 
-// applyTo returns rules changed by the choices. Keys that neither the choices nor their ddl.carry_out set keep the
-// values of r.
+// applyTo returns r, changed by the client options c. Keys that neither c nor its ddl.carry_out sets keep the values of
+// r.
 func (c ClientOptions) applyTo(r Rules) Rules {
 	or := func(i int, carried string) (value string, said bool) {
 		switch all := c[carryOutChoice]; {
@@ -184,8 +184,8 @@ func (r *Rules) variant() ruleVariant {
 	return ruleVariant{r.Backfill, r.NotNullCheck, r.Retype, r.Enums, r.AwaitIndex, r.InTransactions}
 }
 
-// ForOptions returns the planner of a session with these choices over those of the configuration. The values of all
-// keys bound the number of planners. All planners share the cache, the counts and the limits.
+// ForOptions returns the planner of a session with client options c, which override those of the configuration. The
+// values of all keys bound the number of planners. All planners share the cache, the counts and the limits.
 func (p *Planner) ForOptions(c ClientOptions) *Planner {
 	if c == (ClientOptions{}) {
 		return p.basePlanner()
@@ -193,7 +193,7 @@ func (p *Planner) ForOptions(c ClientOptions) *Planner {
 	return p.forNonEmptyOptions(c)
 }
 
-// forNonEmptyOptions is the part of ForOptions for non-empty choices. Most sessions have none.
+// forNonEmptyOptions is ForOptions for a session that has client options. Most sessions have none.
 func (p *Planner) forNonEmptyOptions(c ClientOptions) *Planner {
 	base := p.basePlanner()
 	rules := c.WithDefaults(base.config.Choices).applyTo(base.config.Rules)
@@ -215,7 +215,7 @@ func (p *Planner) forNonEmptyOptions(c ClientOptions) *Planner {
 	return made
 }
 
-// basePlanner returns the planner without choices of a session.
+// basePlanner returns the planner without client options of a session.
 func (p *Planner) basePlanner() *Planner {
 	if p.of != nil {
 		return p.of
@@ -223,13 +223,13 @@ func (p *Planner) basePlanner() *Planner {
 	return p
 }
 
-// VariantNumber identifies a planner among those of ForOptions; 0 is the planner without choices.
+// VariantNumber identifies a planner among those of ForOptions; 0 is the one without client options.
 func (p *Planner) VariantNumber() uint64 { return p.number }
 
 // InTransactions returns how the planner handles DDL in transactions.
 func (p *Planner) InTransactions() DDLInTransactions { return p.config.Rules.InTransactions }
 
-// OptionValue returns the value of a key under the choices c over those of the configuration.
+// OptionValue returns the value of a key by the client options c, or by the configuration if c lacks the key.
 func (p *Planner) OptionValue(key string, c ClientOptions) string {
 	base := p.basePlanner()
 	all := c.WithDefaults(base.config.Choices)
@@ -259,10 +259,10 @@ func (p *Planner) OptionValue(key string, c ClientOptions) string {
 	return ""
 }
 
-// dependsOnOptions reports whether choices may change the plan. Choices affect only DDL.
+// dependsOnOptions reports whether client options may change the plan. Client options affect only DDL.
 func (p *Plan) dependsOnOptions() bool { return p.Kind == DDL }
 
-// VariantNumberIn returns the VariantNumber of by if the plan depends on choices, otherwise 0.
+// VariantNumberIn returns the VariantNumber of by if the plan depends on client options, otherwise 0.
 func (p *Plan) VariantNumberIn(by *Planner) uint64 {
 	if p.dependsOnOptions() {
 		return by.number

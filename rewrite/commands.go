@@ -247,7 +247,7 @@ func (s *commandSplitter) planCommands() bool {
 	return s.planAdditions(adds)
 }
 
-// addedColumns returns the names of new columns.
+// addedColumns returns the names of the columns that the ALTER TABLE adds.
 func (s *commandSplitter) addedColumns() (columns []string) {
 	for _, cmd := range s.cmds {
 		if cmd.kind() == parse.AT_AddColumn {

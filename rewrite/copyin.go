@@ -78,7 +78,7 @@ func copyRefusal(what string) *Refusal {
 		Hint: "Leave it out, or write INSERTs of at most 3,000 rows."}
 }
 
-// copyOptionError returns PostgreSQL's error about an option.
+// copyOptionError returns PostgreSQL's error about an option of a COPY.
 func copyOptionError(code, format string, args ...any) *Refusal {
 	return &Refusal{Code: code, Message: fmt.Sprintf(format, args...)}
 }

@@ -81,7 +81,7 @@ const (
 	Syntax           Feature = "syntax"
 )
 
-// Features returns all features, sorted.
+// Features returns all features that DSQL lacks, sorted.
 func Features() []Feature { return slices.Sorted(maps.Keys(catalogue)) }
 
 // featureFact describes a feature: its rule, the reason why DSQL does not take it, and a remedy for the user.

@@ -69,7 +69,7 @@ func (r *rewriter) planDoBlock(p *statementPart) {
 	}
 }
 
-// onlyReads reports whether a condition only reads.
+// onlyReads reports whether the condition of a DO block only reads.
 func (r *rewriter) onlyReads(condition string) bool {
 	plan := r.planned("SELECT (" + condition + ")")
 	st := plan.SingleStatement()

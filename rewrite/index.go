@@ -74,7 +74,7 @@ func (r *rewriter) reportIndexRefusals(p *statementPart) (any bool) {
 	return any
 }
 
-// Values of ordering and nulls_ordering in the tree.
+// Values of the fields ordering and nulls_ordering in the parse tree of an index key.
 const (
 	ascending  = int(parse.SORTBY_ASC)
 	descending = int(parse.SORTBY_DESC)

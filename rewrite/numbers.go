@@ -280,7 +280,7 @@ func constantText(m parse.TreeNode) string {
 	return m.Child("sval").Text("sval")
 }
 
-// firstOfArguments returns the first argument of a call with exactly n arguments, otherwise an absent message.
+// firstOfArguments returns the first argument of a call with exactly n arguments, otherwise an absent node.
 func firstOfArguments(call parse.TreeNode, n int) (first parse.TreeNode) {
 	for arg := range call.List("args") {
 		if first.Shape == nil {

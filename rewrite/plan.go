@@ -11,11 +11,11 @@ import (
 // Plan is what Sluice knows about one text. Sessions share plans. A plan is immutable except for the derived forms that
 // ActiveSplit and Planner.Substitute cache.
 type Plan struct {
-	// Kind is the greatest kind of the statements.
+	// Kind is the greatest kind among the plan's statements.
 	Kind StatementKind
 	// Statements are in text order; empty for a plan of kind Empty or Unknown.
 	Statements []Statement
-	// Pin is the first pin reason of the statements.
+	// Pin is the first reason among the statements why a session must keep its backend.
 	Pin PinReason
 	// Contends reports whether a statement locks or changes existing rows.
 	Contends bool
@@ -93,7 +93,7 @@ func (p *Plan) ClientText() string {
 // findings.
 func (p *Plan) ShouldLogFindings() bool { return len(p.Findings) > 0 && !p.noted.Swap(true) }
 
-// summarize computes the plan's summary fields from its statements.
+// summarize computes the fields of the plan that follow from its statements.
 func (p *Plan) summarize() {
 	p.Kind, p.Pin, p.Operation, p.Contends, p.rereads, p.unsure = Empty, NoPin, "", false, false, false
 	for i := range p.Statements {

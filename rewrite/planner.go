@@ -91,8 +91,8 @@ type Stats struct {
 type Planner struct {
 	*plannerState
 	config Config
-	// of is the planner of the configuration without choices, and number identifies a planner with choices (ForOptions).
-	// For the planner of the configuration itself they are nil and 0.
+	// of is the planner without client options, and number identifies a planner with client options (ForOptions). For the
+	// planner of the configuration itself they are nil and 0.
 	of     *Planner
 	number uint64
 }
@@ -163,8 +163,8 @@ func (p *Planner) PlanWithNames(sql []byte, names *schema.NameResolver) *Plan {
 	return p.planByTree(sql, names)
 }
 
-// planForOptions returns the plan of a text under the choices of this planner. plan is the text's plan without choices,
-// and the result for texts that choices cannot affect.
+// planForOptions returns the plan of a text under the client options of this planner. plan is the text's plan without
+// these, and the result for texts that client options cannot affect.
 func (p *Planner) planForOptions(sql []byte, names *schema.NameResolver, plan *Plan) *Plan {
 	if !plan.dependsOnOptions() {
 		return plan
@@ -191,7 +191,7 @@ func (p *Planner) planByTree(sql []byte, names *schema.NameResolver) *Plan {
 	return plan
 }
 
-// Stats returns the current counts.
+// Stats returns the current counts of planned texts.
 func (p *Planner) Stats() Stats {
 	return Stats{
 		CacheHits:      p.hits.Load(),
@@ -206,7 +206,7 @@ func (p *Planner) Stats() Stats {
 	}
 }
 
-// parseAndPlan plans a text that passed the guard.
+// parseAndPlan parses and plans a text that passed the guard (checkLimits).
 func (p *Planner) parseAndPlan(sql string, names *schema.NameResolver) *Plan {
 	if len(sql) >= heavyBytes {
 		p.heavy.Lock()

@@ -94,7 +94,7 @@ type Rules struct {
 	// Backfill makes Sluice carry out ALTER TABLE ... ADD COLUMN ... DEFAULT in several transactions and without NOT NULL
 	// (Statement.Alteration).
 	Backfill bool
-	// Enums replaces an enumeration by a domain.
+	// Enums replaces an enumeration (CREATE TYPE ... AS ENUM) by a domain with a CHECK.
 	Enums bool
 	// Retype makes Sluice carry out a change of a column's type (Alteration.Retypes).
 	Retype bool

@@ -117,10 +117,10 @@ func secondIsBool(call parse.TreeNode) bool {
 	return false
 }
 
-// maxSettingsRead is the maximum number of parameters in Statement.Asks.
+// maxSettingsRead is the maximum number of settings in Statement.Asks.
 const maxSettingsRead = 32
 
-// recordParameter records that the statement reads a parameter.
+// recordParameter records that the statement reads the setting with a name.
 func (a *analysis) recordParameter(name string) {
 	if name != "" && len(a.parameters) < maxSettingsRead {
 		a.parameters = append(a.parameters, name)

@@ -137,7 +137,7 @@ func (r *rewriter) rewriteRestrictKind(p *statementPart) {
 	r.addFinding(handledFinding(SetConfig, Rewritten, Info, "answered without a row, as by a server that lacks the setting", p.st.Start))
 }
 
-// treePatterns are the trees of known statements.
+// treePatterns are the parse trees of known statements, with which a statement is compared.
 type treePatterns []parse.TreeNode
 
 // lazyTreePatterns returns a function that parses the statements at its first call.

@@ -193,7 +193,7 @@ type Statement struct {
 	// Asks lists constant parameter names in calls of current_setting(), and all constants in queries of pg_settings. The
 	// parameter of Show is not included.
 	Asks []string
-	// Deallocate is the statement name of a DEALLOCATE.
+	// Deallocate is the name of the prepared statement that a DEALLOCATE drops.
 	Deallocate string
 	// Executes is the statement name of an EXECUTE, if the name begins with RelayName.
 	Executes string

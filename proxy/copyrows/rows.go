@@ -60,7 +60,7 @@ type Reader struct {
 	ended, over bool
 	// line is the number of the current row's line, counted as in PostgreSQL, from 1.
 	line int
-	// begun means that the header was read.
+	// begun means that the header of the COPY's data was read.
 	begun bool
 
 	scan   lineScan

@@ -68,7 +68,7 @@ func ofCommand(server Server, part *rewrite.AlterCommand) (work SteppedDDL, noti
 	return plainAlterCommand{server, part.Text}, func() [][]byte { return server.Warnings(part.St) }
 }
 
-// plainAlterCommand is a command that the server supports.
+// plainAlterCommand is a command of an ALTER TABLE that the server supports.
 type plainAlterCommand struct {
 	server Server
 	text   string

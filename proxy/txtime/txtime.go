@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
-// Time is the time of one transaction.
+// Time is the time of one transaction, as its client has seen the time.
 type Time struct {
 	// Instant is the time itself, as a timestamptz; empty if no column has shown it. Any other value can be derived from
 	// it (values.DefaultAtInstant).
@@ -30,7 +30,7 @@ type Time struct {
 	values map[Key]Value
 }
 
-// Key identifies a value of one time.
+// Key identifies one of the values in which the time of a transaction was shown.
 type Key struct {
 	Kind  string // the column's type and default (schema.Column.Time)
 	Under string // the settings that the value depends on (SettingsKey)

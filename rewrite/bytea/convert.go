@@ -5,7 +5,8 @@ import "github.com/sluice-proxy/sluice/rewrite/parse"
 // Conversion converts between bytea and hexadecimal digits on the server, by SQL. NULL stays NULL. An operand
 // of another type than bytea is an error, as for a bytea column.
 type Conversion struct {
-	// toHex surrounds a bytea operand, and toBytea surrounds digits.
+	// toHex is the SQL around a bytea operand that converts the operand to hexadecimal digits. toBytea is the SQL around
+	// digits that converts the digits to bytea.
 	toHex, toBytea struct{ open, close string }
 	// hexTree and byteaTree return the trees of both conversions with the operand NULL.
 	hexTree, byteaTree func() parse.TreeNode

@@ -110,7 +110,7 @@ func (d *ddlMapper) tokenAt(at int) int {
 	return i
 }
 
-// replaceName replaces token i by a name.
+// replaceName replaces token i of the statement by a name.
 func (d *ddlMapper) replaceName(i int, name string) {
 	ph := d.statementTokens()
 	if !ph.IsName(i) {

@@ -52,7 +52,7 @@ func collectCTENames(node parse.TreeNode, names map[string]bool) {
 	}
 }
 
-// collectAliases collects the aliases in a query.
+// collectAliases adds the aliases in a query to names.
 func collectAliases(node parse.TreeNode, names map[string]bool) {
 	if node.Is("Alias") {
 		names[node.Text("aliasname")] = true

@@ -163,7 +163,7 @@ func (m *queryMapper) refuseAmbiguous(name string) {
 	}
 }
 
-// resolveQualified resolves a column name with a table.
+// resolveQualified resolves a column name that the text qualifies with a table's name.
 func (m *queryMapper) resolveQualified(s *scope, schema, table, name string) (itemColumn, bool) {
 	it := s.findItem(schema, table)
 	if it == nil {
@@ -258,7 +258,7 @@ func (it *fromItem) asView() columnView {
 	return columnView{items: []*fromItem{it}, columns: it.columns, unknown: it.unknown}
 }
 
-// asItem returns an item with the query's columns.
+// asItem returns an item of FROM with a name and the query's columns.
 func (o queryColumns) asItem(name string) *fromItem {
 	it := &fromItem{name: name, unknown: o.unknown}
 	for _, n := range o.names {

@@ -22,7 +22,7 @@ type SourceFile struct {
 	ReadSibling func(name string) (text string, ok bool)
 }
 
-// readSibling reads another file of the folder.
+// readSibling reads another file of this file's folder.
 func (s *SourceFile) readSibling(name string) (text string, ok bool) {
 	if s.ReadSibling == nil {
 		return "", false
@@ -37,7 +37,7 @@ type migrationTool struct {
 	records bool
 	// up and down name the tool's switches that make each statement its own transaction.
 	up, down string
-	// split splits a file of the tool.
+	// split divides a file of the tool into its parts.
 	split func(t *migrationTool, s *SourceFile) []filePart
 }
 

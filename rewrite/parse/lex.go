@@ -38,7 +38,7 @@ type Lexer struct {
 	UTF8 bool
 }
 
-// Classes of bytes.
+// These are the classes of bytes that the Lexer distinguishes.
 const (
 	spaceByte = 1 << iota
 	nameStart

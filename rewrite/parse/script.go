@@ -96,7 +96,7 @@ type endFinder struct {
 	copying bool   // COPY ... FROM STDIN: its data follow
 }
 
-// addWord takes the next word, in lower case.
+// addWord processes the next word of a statement, in lower case.
 func (d *endFinder) addWord(word string) {
 	switch {
 	case d.last == "from" && word == "stdin" && d.parens == 0:
@@ -111,7 +111,7 @@ func (d *endFinder) addWord(word string) {
 	d.last = word
 }
 
-// addPunct takes the next byte of punctuation and reports whether it ends the statement.
+// addPunct processes the next byte of punctuation and reports whether it ends the statement.
 func (d *endFinder) addPunct(b byte) bool {
 	switch b {
 	case '(':

@@ -35,14 +35,14 @@ type TreeNode struct {
 	Wire  []byte
 }
 
-// nodeType describes the node type of a message.
+// nodeType describes a node type of PostgreSQL's grammar.
 type nodeType struct {
 	Name    string
 	Fields  []Field // by number
 	numbers map[string]protowire.Number
 }
 
-// Field is one field of a node type. Shape is nil if the field is not a message.
+// Field is one field of a node type. Shape is nil if the field is not a node.
 type Field struct {
 	Name  string
 	Shape *nodeType
@@ -132,8 +132,7 @@ type Value struct {
 	Number uint64
 }
 
-// Children iterates over the messages directly under m. It returns the content of Nodes, which only
-// give a type.
+// Children iterates over the nodes directly under m. It returns the content of Nodes, which only give a type.
 func (m TreeNode) Children() iter.Seq[TreeNode] {
 	return func(yield func(TreeNode) bool) {
 		for num, v := range m.EachField() {
@@ -148,7 +147,7 @@ func (m TreeNode) Children() iter.Seq[TreeNode] {
 	}
 }
 
-// UnwrapNode returns the message in a Node, or m itself.
+// UnwrapNode returns the node in a Node, or m itself.
 func (m TreeNode) UnwrapNode() TreeNode {
 	if m.Shape.Name != "Node" {
 		return m
@@ -192,7 +191,7 @@ func (m TreeNode) Integer(field string) int { return int(int32(m.SingleValue(fie
 // Flag reports whether a field is true.
 func (m TreeNode) Flag(field string) bool { return m.SingleValue(field).Number != 0 }
 
-// Child returns the message in a field.
+// Child returns the node in a field.
 func (m TreeNode) Child(field string) TreeNode {
 	for child := range m.List(field) {
 		return child
@@ -200,7 +199,7 @@ func (m TreeNode) Child(field string) TreeNode {
 	return TreeNode{}
 }
 
-// List iterates over the messages in a field.
+// List iterates over the nodes in a field.
 func (m TreeNode) List(field string) iter.Seq[TreeNode] {
 	return func(yield func(TreeNode) bool) {
 		if m.Shape == nil {
@@ -271,7 +270,7 @@ func (m TreeNode) Has(fields ...string) bool {
 	return false
 }
 
-// ValuesIfPresent returns the values of a field as Values does, for a message that may be absent.
+// ValuesIfPresent returns the values of a field as Values does, for a node that may be absent.
 func (m TreeNode) ValuesIfPresent(field string) []Value {
 	if m.Shape == nil {
 		return nil
