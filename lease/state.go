@@ -44,8 +44,8 @@ type State struct {
 	// Waiting is the number of dials that wait for a slot. Unticketed is the number of dials that have a slot and wait for
 	// the connection rate.
 	Waiting, Unticketed int
-	// Excess is the number of backends that must close: idle ones at once, and others when they are returned. None of them
-	// may be lent. Excess results from claims of other processes, or from a lease that runs out.
+	// Excess is the number of backends that must close: idle ones at once, and others when they are returned. None of
+	// these backends may be lent. Excess results from claims of other processes, or from a lease that runs out.
 	Excess int
 	// Revoked is the number of backends that must close now, even if lent, because their slots are lost. Excess includes
 	// Revoked.

@@ -120,10 +120,10 @@ type Repair struct {
 	do   func(context.Context, *Table) error
 }
 
-// Repairs returns the corrections of the table. They concern shards and settings that have not followed the newest
-// revision, shards whose numbers disagree, and an impossible time of the next ticket (right to dial once). Corrections
-// also remove the records of the given owners, which the caller knows to be dead. An owner has the name that Status
-// shows.
+// Repairs returns the corrections of the table. The corrections concern shards and settings that have not followed the
+// newest revision, shards whose numbers disagree, and an impossible time of the next ticket (right to dial once).
+// Corrections also remove the records of the given owners, which the caller knows to be dead. An owner has the name
+// that Status shows.
 func (t *Table) Repairs(s Status, owners []string) []Repair {
 	var repairs []Repair
 	for shard, one := range s.Shards {

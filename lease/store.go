@@ -29,8 +29,8 @@ type Store interface {
 // had no time.
 type TableTime time.Time
 
-// Settings are a cluster's limits. They are stored in the table and apply to all sidecars, whatever
-// their configuration.
+// Settings are a cluster's limits. The settings are stored in the table and apply to all sidecars, whatever their
+// configuration.
 type Settings struct {
 	Format int // of the items, at most Format
 	Shards int

@@ -34,8 +34,8 @@ const (
 var LeaseCauses = []string{CauseTableMissing, CauseNotInitialised, CauseTwoLedgers, CauseAccessDenied, CauseCredentials,
 	CauseThrottled, CauseTimeout, CauseUnreachable, CauseServerError, CauseSuspended, CauseOther}
 
-// These are values of the label setting of dsql_lease_settings_differ. They name settings whose value in the lease
-// table differs from the configured value.
+// These are values of the label setting of dsql_lease_settings_differ. The values name settings whose value in the
+// lease table differs from the configured value.
 const (
 	SettingLimit = "limit"
 	SettingRate  = "rate"

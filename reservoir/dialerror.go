@@ -23,7 +23,8 @@ const (
 type DialError struct {
 	Step    DialStep
 	Address string // host:port
-	// Server is the ErrorResponse of the server, and SQLState its code. They are nil and "" when the server sent no error.
+	// Server is the ErrorResponse of the server, and SQLState its code. Server is nil and SQLState "" when the server sent
+	// no error.
 	Server   *ServerError
 	SQLState string
 	Err      error

@@ -19,8 +19,8 @@ var (
 )
 
 // ProbeAllReady reports that a backend failed without a message, so that other backends may have failed too.
-// ProbeAllReady removes all ready backends from the shelf and has them probed at once. None of them is lent before it
-// has answered. While these probes run, further calls do nothing.
+// ProbeAllReady removes all ready backends from the shelf and has them probed at once. No backend is lent before it has
+// answered. While these probes run, further calls do nothing.
 func (r *Reservoir) ProbeAllReady() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -33,7 +33,7 @@ func (r *Reservoir) ProbeAllReady() {
 }
 
 // runProber probes ready backends until ctx ends: backends that have not answered for long, and all backends after a
-// call of ProbeAllReady. The latter do not wait for other probes.
+// call of ProbeAllReady. The probes after ProbeAllReady do not wait for other probes.
 func (r *Reservoir) runProber(ctx context.Context) {
 	var asking sync.WaitGroup
 	defer asking.Wait()

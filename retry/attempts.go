@@ -33,8 +33,8 @@ const queueTimeoutFactor = 8
 func (p *Policy) QueueTimeout() time.Duration { return queueTimeoutFactor * p.MaxElapsed }
 
 const (
-	// maxQuickRetries is the number of replays with a short pause. They are made while no other transaction waits for the
-	// same rows.
+	// maxQuickRetries is the number of replays with a short pause. Such replays are made while no other transaction waits
+	// for the same rows.
 	maxQuickRetries = 2
 	// quickDelayShift is a number of bits: the second short pause is FirstDelay << quickDelayShift.
 	quickDelayShift = 3
@@ -43,8 +43,8 @@ const (
 )
 
 // NextDelay counts one more replay and returns the pause before it, or the RefusalReason Exhausted. random is in [0,
-// 1). The replay after the first loss of a backend has no pause, since no other transaction caused it. Neither has a
-// replay that sends a statement in another form.
+// 1). The replay after the first loss of a backend has no pause, since no other transaction caused it. A replay that
+// sends a statement in another form has no pause either.
 //
 // A schema conflict has renewed the backend's catalog, and does not show contention. A pause would make the catalog old
 // again where others change the schema all the time. So the first replay after a schema conflict has no pause, and the

@@ -46,8 +46,8 @@ type keyQueue struct {
 	closed bool // passes may still be held
 	// sole is a pass that excludes all other passes of its key, or nil.
 	sole *GatePass
-	// replays are the waiting replays, which go before newcomers, transactions without a conflict. Both lists hold
-	// *GatePass.
+	// replays are the waiting replays, which go before newcomers, transactions without a conflict. The two lists hold
+	// values of type *GatePass.
 	replays, newcomers list.List
 }
 

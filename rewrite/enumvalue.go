@@ -11,8 +11,8 @@ import (
 )
 
 // ALTER TYPE ... ADD VALUE of an enumeration that a domain replaces (enumeration.go) is carried out in two steps.
-// Sluice adds a CHECK with the new value, and then drops the former CHECK. Both hold in between, so that no invalid
-// value is accepted. A number at the end of its name orders the CHECKs of a domain.
+// Sluice adds a CHECK with the new value, and then drops the former CHECK. The two CHECKs hold in between, so that no
+// invalid value is accepted. A number at the end of its name orders the CHECKs of a domain.
 //
 // RENAME VALUE is not carried out, because rows store the value as text. A hint lists the statements
 // (renameValueAdvice).

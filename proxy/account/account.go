@@ -29,7 +29,8 @@ const (
 	// Texts is the kind of the texts of a client's prepared statements. Clients share the texts, so the process counts
 	// them elsewhere.
 	Texts
-	// Rows is the kind of the rows of a client's cursors WITH HOLD. These have a bound of their own for all clients.
+	// Rows is the kind of the rows of a client's cursors WITH HOLD. The bytes of these rows have a bound of their own for
+	// all clients.
 	Rows
 	kinds
 )

@@ -42,8 +42,8 @@ func (m *MemoryMonitor) Measure(limit int64, log *slog.Logger) {
 }
 
 // usedBytes returns the bytes of the live heap as of the last garbage collection, of the stacks, and of the C allocator
-// of PostgreSQL's parser. The last are the bytes that the kernel counts above Go's own. Garbage and free spans do not
-// count.
+// of PostgreSQL's parser. The bytes of the C allocator are those that the kernel counts above Go's own. Garbage and
+// free spans do not count.
 func (m *MemoryMonitor) usedBytes() int64 {
 	if m.samples == nil {
 		for _, name := range []string{"/gc/heap/live:bytes", "/memory/classes/heap/stacks:bytes",

@@ -103,8 +103,8 @@ func (d *Delete) deleteTableRows(server Server, text func(rows int) string, comm
 	}
 }
 
-// frames returns the frames of one batch, in the protocol of the client's statement. They use the backend's unnamed
-// statement and portal, since clients' statements have names there.
+// frames returns the frames of one batch, in the protocol of the client's statement. The frames use the backend's
+// unnamed statement and portal, since clients' statements have names there.
 func (d *Delete) frames(text string) []byte {
 	if d.params == nil {
 		return wire.AppendStrings(nil, wire.Query, text)

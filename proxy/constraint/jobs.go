@@ -111,8 +111,8 @@ func (c *ConstraintAdder) awaitJob(id string) (end jobResult, err error) {
 	}
 }
 
-// pauseFirst and pauseMost bound the pauses between looks at a job. They are short at first, for the small tables of
-// tests and tools.
+// pauseFirst and pauseMost bound the pauses between looks at a job. The pauses are short at first, for the small tables
+// of tests and tools.
 const (
 	pauseFirst = 20 * time.Millisecond
 	pauseMost  = time.Second

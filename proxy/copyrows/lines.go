@@ -23,8 +23,8 @@ type lineScan struct {
 	eol lineEnding // of earlier lines
 	// begun means that a byte of the current line was scanned.
 	begun bool
-	// quoted means that the scan is within quotes, and escaped that it is after an escape within them. Both are for CSV
-	// only.
+	// quoted means that the scan is within quotes, and escaped that it is after an escape within them. The two fields are
+	// for CSV only.
 	quoted, escaped bool
 	first           int // the line's number at its begin
 }

@@ -23,7 +23,7 @@ const (
 	MatchHeader // it has the names of the columns
 )
 
-// Options say how a COPY's data are read. They must be options that PostgreSQL accepts.
+// Options say how a COPY's data are read. The options must be ones that PostgreSQL accepts.
 type Options struct {
 	Format                   Format
 	Delimiter, Quote, Escape byte

@@ -9,7 +9,7 @@ import (
 
 // This file runs a DO block of one guarded statement (rewrite.DoBlock), if the server refuses the block. The condition
 // and the statement are two transactions. Another client may create the object in between: the statement then fails.
-// This can happen in PostgreSQL too, since the condition does not lock the catalog there.
+// Such a failure can happen in PostgreSQL too, since the condition does not lock the catalog there.
 
 // doBlock is a running DO block of one statement. The field running performs that statement, and is nil before.
 type doBlock struct {

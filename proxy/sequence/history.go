@@ -7,9 +7,9 @@ import (
 )
 
 // RunHistory has the statements that a session has run on a backend in its transaction, and that may have drawn numbers
-// of sequences. They show whether currval and lastval return the session's own numbers where other clients have drawn
-// before (rewrite.Planner.OwnSequenceQuery). A RunHistory is bounded: the oldest statements are removed, and prove
-// nothing.
+// of sequences. The statements show whether currval and lastval return the session's own numbers where other clients
+// have drawn before (rewrite.Planner.OwnSequenceQuery). A RunHistory is bounded: the oldest statements are removed, and
+// prove nothing.
 type RunHistory struct {
 	text []byte // of simple Queries, one behind the other
 	at   int    // where the text of the current Query begins; -1 if it was not recorded

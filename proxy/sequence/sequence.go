@@ -100,7 +100,7 @@ const (
 	// AtServer means that the server has run the DISCARD SEQUENCES, as the last statement of its request.
 	AtServer
 	// AmidOthers means that the server has run the DISCARD SEQUENCES, and perhaps more statements of the request since.
-	// These may have drawn numbers.
+	// The later statements may have drawn numbers.
 	AmidOthers
 )
 

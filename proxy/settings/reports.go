@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// defaultParams are the parameters that stock clients require in the startup. They are used until a backend has
-// reported its own. The values are DSQL's (recorded from a cluster, 2026-09).
+// defaultParams are the parameters that stock clients require in the startup. The defaults are used until a backend has
+// reported its own parameters. The values are DSQL's (recorded from a cluster, 2026-09).
 var defaultParams = map[string]string{
 	"server_version": "16.15", "server_encoding": "UTF8", "client_encoding": "UTF8",
 	"standard_conforming_strings": "on", "DateStyle": "ISO, MDY", "IntervalStyle": "postgres",

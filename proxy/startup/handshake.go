@@ -104,7 +104,7 @@ type Client struct {
 
 	User     string
 	Database string // the user's name by default
-	// Params are the settings that the client requested, by their names in lower case. They are the startup parameters
+	// Params are the settings that the client requested, by their names in lower case. Params are the startup parameters
 	// without user and database, and the content of `options`.
 	Params map[string]string
 	// Spelt maps a setting's name in lower case to the client's spelling, if the two differ.

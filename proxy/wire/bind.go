@@ -6,7 +6,8 @@ import (
 )
 
 // SplitBind splits the part of a Bind after its two names into parameters and result formats. The formats have two
-// bytes each, and are nil if all are text. ok is false if the part is malformed. Both results share the memory of rest.
+// bytes each, and are nil if all are text. ok is false if the part is malformed. values and formats share the memory of
+// rest.
 func SplitBind(rest []byte) (values, formats []byte, ok bool) {
 	at := 0
 	count := func() int {

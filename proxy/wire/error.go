@@ -11,7 +11,7 @@ type Error struct {
 	Detail  string
 	Hint    string
 	Context string // position in the client's data, or in a called function
-	// Schema, Table, Column and Constraint say what an error about rows concerns. They are "" for other errors.
+	// Schema, Table, Column and Constraint say what an error about rows concerns. The four are "" for other errors.
 	Schema, Table, Column, Constraint string
 	// Origin is the place in PostgreSQL's source that reports this error. Some drivers recognise by the routine that they
 	// should prepare the statement again.

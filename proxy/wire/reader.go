@@ -53,7 +53,7 @@ func ParseHeader(buf []byte) (typ byte, total int, err error) {
 	return buf[0], int(n) + 1, nil
 }
 
-// Peek returns the next n bytes without consuming them. They must be buffered.
+// Peek returns the next n bytes without consuming them. The n bytes must be buffered.
 func (s *Reader) Peek(n int) []byte { return s.buf[s.r : s.r+n] }
 
 // Advance consumes n bytes, which must be buffered.

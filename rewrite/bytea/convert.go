@@ -17,8 +17,8 @@ type Conversion struct {
 	dependsOnSetting bool
 }
 
-// Functions converts by encode() and decode(). Casts converts by casts, for servers without these functions.
-// Both store the same digits.
+// Functions converts by encode() and decode(). Casts converts by casts, for servers without these functions. Functions
+// and Casts store the same digits.
 //
 // The cast of bytea to text gives \x and digits if bytea_output is hex. The expression computes the position of
 // the digits from bytea_output, so that any other value is an error. byteacat, unlike a cast, accepts no other
