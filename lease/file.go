@@ -71,8 +71,8 @@ func (f *LockFile) lock() ([]recordPlace, error) {
 	return f.parsePlaces(string(text[:n])), nil
 }
 
-// lockRegularFile locks the file with descriptor fd, which must be a regular file. It returns the file's device and
-// inode as text.
+// lockRegularFile locks the file with descriptor fd, which must be a regular file. lockRegularFile returns the file's
+// device and inode as text.
 func lockRegularFile(fd int) (name string, err error) {
 	var stat syscall.Stat_t
 	if err := syscall.Fstat(fd, &stat); err != nil {

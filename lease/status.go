@@ -242,8 +242,8 @@ func (t *Table) repairDrift(ctx context.Context, shard, drift int) error {
 	return errRaced
 }
 
-// resetTickets makes the tickets, rights to dial once, start again from now. It returns an error if the time of the
-// next ticket has changed since next was read.
+// resetTickets makes the tickets, rights to dial once, start again from now. resetTickets returns an error if the time
+// of the next ticket has changed since next was read.
 func (t *Table) resetTickets(ctx context.Context, next int64) error {
 	u := itemUpdate{table: t.rate, at: t.clusterItemAddress(itemTickets)}
 	u.addCondition("%s = %s", u.namePlaceholder(attrNext), u.numberPlaceholder(next))

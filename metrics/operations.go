@@ -38,9 +38,9 @@ type operationTable struct {
 	vectors []labelDeleter
 	now     func() time.Time
 
-	// mu guards the fields below. It also prevents that a name which is being removed gets new series.
+	// mu guards the fields below. mu also prevents that a name which is being removed gets new series.
 	mu sync.RWMutex
-	// waiting counts the uses of names without their own series. It has at most maxOperations names.
+	// waiting counts the uses of names without their own series. waiting has at most maxOperations names.
 	waiting map[string]uint64
 	// least is a lower bound of the uses of every name in known. aged is the time when uses were last halved.
 	least uint64

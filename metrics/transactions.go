@@ -31,7 +31,7 @@ const (
 	PartFailed  = "failed" // a conflict, a loss, a cancel
 )
 
-// txMetrics holds the metrics of transactions. It is a part of Proxy.
+// txMetrics holds the metrics of transactions. txMetrics is a part of Proxy.
 type txMetrics struct {
 	operations operationTable
 	retries    *prometheus.CounterVec
@@ -47,7 +47,7 @@ type txMetrics struct {
 	backoff    prometheus.Histogram
 }
 
-// operationHelp explains the label operation. It is appended to the help of metrics with that label.
+// operationHelp explains the label operation. operationHelp is appended to the help of metrics with that label.
 const operationHelp = " The label operation has verb and first table, as in select_shards, of the transaction's first statement that locks or writes, else of its first that reads; or the name from a policy. It is other for names without a successful statement, and for the least used of more than 250."
 
 func newTxMetrics(reg prometheus.Registerer, now func() time.Time, unsupported labelDeleter) *txMetrics {

@@ -68,7 +68,7 @@ func (b *dialBackoff) recordFailure(generation int, now time.Time, quota bool) (
 	return pause, true
 }
 
-// recordSuccess records a successful dial. It reports whether the success ends a time of failures.
+// recordSuccess records a successful dial. recordSuccess reports whether the success ends a time of failures.
 func (b *dialBackoff) recordSuccess(generation int) (recovered bool) {
 	b.count = 0
 	if generation != b.generation || b.failures == 0 {

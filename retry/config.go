@@ -24,8 +24,8 @@ const (
 	DefaultBudgetPerSecond = 10
 	DefaultGateHold        = time.Second
 
-	// DefaultLogBytes is the default bound of one transaction's log. It is enough for 3,000 rows with an INSERT each, and
-	// a transaction on DSQL changes at most 3,000 rows.
+	// DefaultLogBytes is the default bound of one transaction's log. DefaultLogBytes is enough for 3,000 rows with an
+	// INSERT each, and a transaction on DSQL changes at most 3,000 rows.
 	DefaultLogBytes       = 2 << 20
 	DefaultLogTotalBytes  = 64 << 20
 	DefaultHeldBytes      = 64 << 10

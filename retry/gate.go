@@ -16,8 +16,8 @@ const (
 	maxPasses = 8 << 10
 )
 
-// ContentionKey identifies the rows that a transaction competes for. It is a hash of the transaction's first statement
-// that locks or changes existing rows.
+// ContentionKey identifies the rows that a transaction competes for. ContentionKey is a hash of the transaction's first
+// statement that locks or changes existing rows.
 type ContentionKey uint64
 
 // ConflictGate orders the transactions of a process that want the same rows. Without a ConflictGate, new transactions
@@ -38,7 +38,7 @@ type ConflictGate struct {
 	passes int // held or in line
 }
 
-// keyQueue is the line of transactions for one key. It closes when no pass is held and no transaction waits.
+// keyQueue is the line of transactions for one key. keyQueue closes when no pass is held and no transaction waits.
 type keyQueue struct {
 	concurrencyWindow
 	key    ContentionKey

@@ -134,7 +134,7 @@ func (l *ReplayLog[R]) RollbackDropsTurn(i, n int) bool {
 	return false
 }
 
-// truncateTurns drops all turns of the log after the first ones. It also drops the turn in progress.
+// truncateTurns drops all turns of the log after the first ones. truncateTurns also drops the turn in progress.
 func (l *ReplayLog[R]) truncateTurns(turns int) {
 	frames, end := 0, 0
 	if turns > 0 {

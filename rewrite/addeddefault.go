@@ -19,7 +19,7 @@ const AddColumnDefaultKey = "ddl.add_column_default"
 const backfillPolicy = "backfill"
 
 // completeAddColumn completes the Alteration of an ADD COLUMN with a constant DEFAULT, possibly with other constraints.
-// It returns nil if Sluice cannot carry the command out.
+// completeAddColumn returns nil if Sluice cannot carry the command out.
 func (a *Alteration) completeAddColumn(cmd parse.TreeNode, reader *constraintReader, at int, constraints bool) *Alteration {
 	column, ph := cmd.Child("def"), reader.ph
 	if refusedAlterFeature(cmd) != AddColumn || !isPlainColumn(column) {
@@ -89,8 +89,8 @@ func (a *Alteration) setHeldConstraints(reader *constraintReader, spans []constr
 	return true
 }
 
-// renameInCheck sets the text of a CHECK, with the temporary name of the column. It returns false if a reference to the
-// column is not a plain name.
+// renameInCheck sets the text of a CHECK, with the temporary name of the column. renameInCheck returns false if a
+// reference to the column is not a plain name.
 func (a *Alteration) renameInCheck(hold *AddedConstraint, span constraintSpan, ph *parse.TokenList) bool {
 	var edits []parse.Edit
 	refs := columnRefs(span.constraint.Child("raw_expr"), nil)

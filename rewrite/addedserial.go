@@ -9,8 +9,8 @@ import (
 // ALTER TABLE ... ADD COLUMN of a serial or identity column is carried out like that of a column with a DEFAULT
 // (addeddefault.go). The default draws from a sequence that the column owns.
 
-// completeAddSerial completes the Alteration of an ADD COLUMN with a serial type or an identity BY DEFAULT. It returns
-// nil if Sluice cannot carry the command out.
+// completeAddSerial completes the Alteration of an ADD COLUMN with a serial type or an identity BY DEFAULT.
+// completeAddSerial returns nil if Sluice cannot carry the command out.
 func (r *rewriter) completeAddSerial(a *Alteration, cmd parse.TreeNode, reader *constraintReader, at int) *Alteration {
 	column, ph := cmd.Child("def"), reader.ph
 	if r.rules.SerialForm == SerialIdentity || !isPlainColumn(column) {

@@ -30,7 +30,7 @@ type AdvisoryCall struct {
 	Verb AdvisoryAction
 	// Column is the name of the SELECT's result column.
 	Column string
-	// Args holds one bigint argument or two integer arguments. It is empty for UnlockAllAdvisory.
+	// Args holds one bigint argument or two integer arguments. Args is empty for UnlockAllAdvisory.
 	Args []AdvisoryArg
 }
 
@@ -74,8 +74,8 @@ var advisoryVerbs = map[string]AdvisoryAction{"pg_advisory_lock": LockAdvisory, 
 // inTable is Finding.Action for locks that Sluice carries out.
 const inTable = "carried out by a row of the table sluice.advisory_locks, with a lease"
 
-// planAdvisoryLock marks a call of a lock function for Sluice, or refuses other uses of advisory locks. It returns
-// false for any other statement. After true, no other rule applies to the statement.
+// planAdvisoryLock marks a call of a lock function for Sluice, or refuses other uses of advisory locks.
+// planAdvisoryLock returns false for any other statement. After true, no other rule applies to the statement.
 func (r *rewriter) planAdvisoryLock(p *statementPart) bool {
 	if !p.advisory || !r.rules.Advisory {
 		return false

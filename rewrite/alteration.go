@@ -37,8 +37,8 @@ type Alteration struct {
 	declared      string         // the client's type, if Type differs from it
 }
 
-// planAlteration plans an ALTER TABLE with one command. It sets Alteration if Sluice can carry the command out, and
-// otherwise the hint of the server's refusal.
+// planAlteration plans an ALTER TABLE with one command. planAlteration sets Alteration if Sluice can carry the command
+// out, and otherwise the hint of the server's refusal.
 func (r *rewriter) planAlteration(p *statementPart) {
 	a := r.parseAlteration(p)
 	switch {

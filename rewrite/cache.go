@@ -12,7 +12,7 @@ import (
 // cacheShards is the number of shards with locks of their own, so that concurrent lookups rarely share a lock.
 const cacheShards = 16
 
-// cache stores plans by text and by the number of the NameResolver that they depend on. It is bounded in entries and
+// cache stores plans by text and by the number of the NameResolver that they depend on. cache is bounded in entries and
 // bytes, and safe for concurrent use. A lookup allocates nothing.
 type cache struct {
 	seed   maphash.Seed

@@ -98,8 +98,8 @@ func ClientOptionValues(key string) []string {
 	return nil
 }
 
-// ParseClientOption returns a value in the spelling of the configuration. It accepts any case, and for booleans also
-// on, off, yes, no, 1 and 0. ok is false for a value that the key cannot have.
+// ParseClientOption returns a value in the spelling of the configuration. ParseClientOption accepts any case, and for
+// booleans also on, off, yes, no, 1 and 0. ok is false for a value that the key cannot have.
 func ParseClientOption(key, value string) (normal string, ok bool) {
 	value = strings.ToLower(strings.TrimSpace(value))
 	values := ClientOptionValues(key)

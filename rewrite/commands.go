@@ -201,7 +201,7 @@ func (c alterSubcommand) mentionsColumn(column string) bool {
 	})
 }
 
-// planCommands plans all commands and sorts them into passes. It returns false if one cannot be carried out.
+// planCommands plans all commands and sorts them into passes. planCommands returns false if one cannot be carried out.
 func (s *commandSplitter) planCommands() bool {
 	var adds []alterSubcommand
 	added := s.addedColumns()

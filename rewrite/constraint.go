@@ -121,8 +121,8 @@ func newNotNullCheck(table, relation, column string) AddedConstraint {
 	return AddedConstraint{Kind: NotNull, Keys: []string{column}, table: table, relation: relation, body: "CHECK (" + parse.QuoteIdent(column) + " IS NOT NULL)", nameColumns: column}
 }
 
-// parseConstraints returns the AddedConstraints of an ALTER TABLE. It returns nil for other statements, and if the
-// steps would not have the statement's meaning.
+// parseConstraints returns the AddedConstraints of an ALTER TABLE. parseConstraints returns nil for other statements,
+// and if the steps would not have the statement's meaning.
 func (r *rewriter) parseConstraints(p *statementPart) *AddedConstraints {
 	relation := p.node.Child("relation")
 	if relation.Text("catalogname") != "" || parse.ObjectType(p.node.Integer("objtype")) != parse.OBJECT_TABLE {
@@ -384,8 +384,8 @@ func (r *constraintReader) addUnique(list *[]AddedConstraint, a AddedConstraint,
 	return true
 }
 
-// parseDefinition returns the definition in the single command of sql, an ALTER TABLE of the same table. It returns
-// nothing for any other sql.
+// parseDefinition returns the definition in the single command of sql, an ALTER TABLE of the same table.
+// parseDefinition returns nothing for any other sql.
 func (r *constraintReader) parseDefinition(sql string) parse.TreeNode {
 	tree, err := parse.Tree(sql)
 	if err != nil || len(tree.Values("stmts")) != 1 {

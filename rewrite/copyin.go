@@ -30,8 +30,8 @@ type CopyIn struct {
 // byInserts is Finding.Action for a COPY that Sluice carries out.
 const byInserts = "carried out by INSERTs, of at most 3,000 rows and 8 MiB in a transaction: a COPY of more is not atomic"
 
-// planCopyIn plans or refuses a COPY FROM STDIN. It returns false for any other statement. After true no other rule
-// applies, because the INSERTs are planned separately.
+// planCopyIn plans or refuses a COPY FROM STDIN. planCopyIn returns false for any other statement. After true no other
+// rule applies, because the INSERTs are planned separately.
 func (r *rewriter) planCopyIn(p *statementPart) bool {
 	m := p.node
 	if p.st.Copy != CopyFromClient {

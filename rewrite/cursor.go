@@ -72,8 +72,8 @@ const (
 	inMemory   = "carried out by Sluice, which keeps the rows in its memory (cursor.stored_bytes)"
 )
 
-// planCursor plans or refuses a statement about a cursor. It returns false for any other statement; after true no other
-// rule applies. session.go handles CLOSE ALL.
+// planCursor plans or refuses a statement about a cursor. planCursor returns false for any other statement; after true
+// no other rule applies. session.go handles CLOSE ALL.
 func (r *rewriter) planCursor(p *statementPart) bool {
 	if !r.rules.Cursors {
 		return false

@@ -35,8 +35,8 @@ func (r ReadingMode) MayMislead(sql []byte) bool {
 	return false
 }
 
-// ReadingModeFor returns the reading that a value of client_encoding or standard_conforming_strings causes. It is 0 for
-// other settings.
+// ReadingModeFor returns the reading that a value of client_encoding or standard_conforming_strings causes. The result
+// is 0 for other settings.
 func ReadingModeFor(name, value string) ReadingMode {
 	switch strings.ToLower(name) {
 	case "client_encoding":

@@ -62,7 +62,7 @@ type DomainCheck struct {
 	number int
 }
 
-// ParseDomainCheck parses a CHECK as the catalog shows it. It returns nil for a CHECK of another form.
+// ParseDomainCheck parses a CHECK as the catalog shows it. ParseDomainCheck returns nil for a CHECK of another form.
 func ParseDomainCheck(name, shown string) *DomainCheck {
 	text := "ALTER DOMAIN d ADD CONSTRAINT c " + shown
 	if Defaults().checkLimits([]byte(text)) != parse.Fits {

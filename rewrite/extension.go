@@ -53,7 +53,7 @@ var missingFunctions = func() map[string]string {
 // ExtensionsKey is the configuration key of Rules.Extensions.
 const ExtensionsKey = "rewrite.extensions"
 
-// MissingFunctionHint returns a hint for the server's error that a function does not exist. It is "" unless the
+// MissingFunctionHint returns a hint for the server's error that a function does not exist. The result is "" unless the
 // function belongs to an extension that DSQL lacks.
 func MissingFunctionHint(message string) string {
 	name, found := strings.CutPrefix(message, "function ")

@@ -6,7 +6,7 @@ import "unsafe"
 type Rule uint8
 
 const (
-	// DialectRule changes no text. It reports what DSQL refuses and no other rule handles.
+	// DialectRule changes no text. DialectRule reports what DSQL refuses and no other rule handles.
 	DialectRule   Rule = iota
 	LockingRule        // FOR SHARE and FOR NO KEY UPDATE
 	SplitRule          // FOR UPDATE over several tables, where a cluster refuses it

@@ -14,7 +14,7 @@ func parseDialect(sql string) (parse.TreeNode, error) {
 	return parse.Tree(sql)
 }
 
-// blankAsync replaces every ASYNC after INDEX or TABLE by blanks. It returns "" if there is none.
+// blankAsync replaces every ASYNC after INDEX or TABLE by blanks. blankAsync returns "" if there is none.
 func blankAsync(sql string) string {
 	if !containsFold(sql, "async") {
 		return ""

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// Linter checks the statements of one session in order. It is not safe for concurrent use.
+// Linter checks the statements of one session in order. Linter is not safe for concurrent use.
 type Linter struct {
 	planner *Planner
 	inBlock bool

@@ -45,7 +45,7 @@ func (r *rewriter) rewriteLocking(p *statementPart) {
 }
 
 // weakLockClauses returns the FOR SHARE and FOR NO KEY UPDATE clauses of a statement, their kinds and their features.
-// It also reports SKIP LOCKED and NOWAIT of all locking clauses as findings.
+// weakLockClauses also reports SKIP LOCKED and NOWAIT of all locking clauses as findings.
 func (r *rewriter) weakLockClauses(p *statementPart) (nodes []parse.TreeNode, clauses []string, features []Feature) {
 	share, noKeyUpdate, skip, nowait := false, false, false, false
 	for _, query := range p.locked {

@@ -13,8 +13,8 @@ import (
 const accessShare = 1
 
 // rewriteLockTable replaces LOCK TABLE ... IN ACCESS SHARE MODE by a query of the tables. The query fails if a table is
-// missing or not readable, as LOCK does. It also makes the server take the transaction's snapshot at the time of the
-// LOCK.
+// missing or not readable, as LOCK does. The query also makes the server take the transaction's snapshot at the time of
+// the LOCK.
 func (r *rewriter) rewriteLockTable(p *statementPart) {
 	if !r.rules.Session || p.node.Integer("mode") != accessShare {
 		return

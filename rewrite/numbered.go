@@ -205,8 +205,8 @@ func (n *serialTableBuilder) collectNarrowColumns(r *rewriter, p *statementPart)
 	}
 }
 
-// isWidenedOwnKey reports whether a key is a column of this table that becomes wider as an identity. It also sets
-// refers.Column for a reference to the primary key without column names.
+// isWidenedOwnKey reports whether a key is a column of this table that becomes wider as an identity. isWidenedOwnKey
+// also sets refers.Column for a reference to the primary key without column names.
 func (n *serialTableBuilder) isWidenedOwnKey(p *statementPart, to parse.TreeNode, refers *ReferredKey) bool {
 	if to.Text("relname") != n.Relation || to.Text("schemaname") != n.Schema {
 		return false

@@ -211,8 +211,8 @@ func (n intBits) fitsValue(number parse.TreeNode) bool {
 	return number.Is("Integer") && number.Integer("ival") <= n.maxValue() && number.Integer("ival") >= n.minValue()
 }
 
-// addBounds adds the bounds of a type below bigint to a sequence without bounds. It returns false if the sequence's
-// options exceed the type, which PostgreSQL refuses.
+// addBounds adds the bounds of a type below bigint to a sequence without bounds. addBounds returns false if the
+// sequence's options exceed the type, which PostgreSQL refuses.
 func (o *sequenceOptions) addBounds(bits intBits) bool {
 	step, twice := o.findOption("increment")
 	by := step.Child("arg")

@@ -194,8 +194,8 @@ func nextvalSequenceQuery(value parse.TreeNode) string {
 	return ""
 }
 
-// sequenceOIDQuery returns a query for the OID of the sequence that a call of nextval or currval names. It returns ""
-// if the text does not show the sequence.
+// sequenceOIDQuery returns a query for the OID of the sequence that a call of nextval or currval names.
+// sequenceOIDQuery returns "" if the text does not show the sequence.
 func sequenceOIDQuery(call parse.TreeNode) string {
 	arg := firstOfArguments(call, 1)
 	for arg.Is("TypeCast") && isRegclassOrText(arg.Child("type_name")) {
@@ -246,8 +246,8 @@ func oidQuery(schema, name, kinds string) string {
 		" FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relname = " + parse.QuoteLiteral(name) + " AND " + where + ")"
 }
 
-// splitRelationName splits a relation's name into schema and name, for example `public.s` or `"My Sequence"`. It
-// returns nil for a malformed name.
+// splitRelationName splits a relation's name into schema and name, for example `public.s` or `"My Sequence"`.
+// splitRelationName returns nil for a malformed name.
 func splitRelationName(text string) (parts []string) {
 	l := parse.Lexer{Text: []byte(text)}
 	for {

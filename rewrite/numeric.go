@@ -28,8 +28,8 @@ const WideNumeric = "128,38"
 // mostNumericDigits is the largest precision that clusters take since 2026-08-25.
 const mostNumericDigits = 1000
 
-// NumericDigits converts a value of NumericKey to the text that follows numeric: "(128,38)", or "" for NumericAsIs. It
-// returns an error for other values.
+// NumericDigits converts a value of NumericKey to the text that follows numeric: "(128,38)", or "" for NumericAsIs.
+// NumericDigits returns an error for other values.
 func NumericDigits(value string) (string, error) {
 	switch value {
 	case NumericAsIs:
@@ -126,8 +126,8 @@ func (a *Alteration) addPrecision(digits string) {
 	a.kind = columnTree("numeric" + digits).Child("type_name")
 }
 
-// withPrecision adds digits to each numeric type without a precision in one statement. It returns sql if the result
-// fails verification.
+// withPrecision adds digits to each numeric type without a precision in one statement. withPrecision returns sql if the
+// result fails verification.
 func withPrecision(sql, digits string) string {
 	tree, err := parse.Tree(sql)
 	if err != nil || len(tree.Values("stmts")) != 1 {

@@ -49,7 +49,7 @@ type Plan struct {
 	// rereads reports whether a statement changes how later texts are read (MayChangeReading).
 	rereads bool
 	// Sequence names the session's sequence state that the text reads, in the words of PostgreSQL's errors: `lastval`, or
-	// `currval of sequence "s"`. It is "" for a text that calls neither function.
+	// `currval of sequence "s"`. Sequence is "" for a text that calls neither function.
 	Sequence string
 	// unsure reports that a statement of kind Read may write all the same; see IsSureRead.
 	unsure  bool
@@ -89,8 +89,8 @@ func (p *Plan) ClientText() string {
 	return p.source
 }
 
-// ShouldLogFindings reports whether the caller should log the findings. It returns true once for each plan with
-// findings.
+// ShouldLogFindings reports whether the caller should log the findings. ShouldLogFindings returns true once for each
+// plan with findings.
 func (p *Plan) ShouldLogFindings() bool { return len(p.Findings) > 0 && !p.noted.Swap(true) }
 
 // summarize computes the fields of the plan that follow from its statements.

@@ -87,7 +87,7 @@ type Stats struct {
 	GuardedText    uint64 // not UTF-8, or a quote or comment has no end
 }
 
-// Planner makes plans of texts and caches them. It is safe for concurrent use.
+// Planner makes plans of texts and caches them. Planner is safe for concurrent use.
 type Planner struct {
 	*plannerState
 	config Config

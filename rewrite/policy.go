@@ -74,8 +74,8 @@ type Rules struct {
 	Split bool
 	// Index makes CREATE INDEX asynchronous. AwaitIndex also makes Sluice wait for the index job.
 	Index, AwaitIndex bool
-	// Serial turns serial columns into identity columns, and widens identity columns to bigint. It also sets the cache of
-	// sequences to SequenceCache, where 0 means 1.
+	// Serial turns serial columns into identity columns, and widens identity columns to bigint. Serial also sets the cache
+	// of sequences to SequenceCache, where 0 means 1.
 	Serial        bool
 	SequenceCache int
 	// Numeric is the precision for numeric columns without one, for example "(128,38)"; "" leaves them as they are.
@@ -122,8 +122,8 @@ type Rules struct {
 	// SchemaOf returns the schema that replaces a database of the given name; ok is false without one. A nil SchemaOf maps
 	// no name. Sluice carries out CREATE and DROP DATABASE of mapped names, even without Databases.
 	SchemaOf func(database string) (schema string, ok bool)
-	// Extensions answers statements about extensions that DSQL partly has built in. It also rewrites uuid_generate_v4() to
-	// gen_random_uuid().
+	// Extensions answers statements about extensions that DSQL partly has built in. Extensions also rewrites
+	// uuid_generate_v4() to gen_random_uuid().
 	Extensions bool
 	// Weaken rewrites SERIALIZABLE to REPEATABLE READ, with a warning to the client (Statement.Weakened).
 	Weaken bool

@@ -121,9 +121,9 @@ func (r *ColumnTypeChange) valueSQL(from string) string {
 	return parse.QuoteIdent(from)
 }
 
-// ClearChangedSQL returns the UPDATE that sets the new column to NULL where the old column's value has changed. It
-// compares values as text, which distinguishes numbers of different scale. It also compares them directly, because the
-// text of a float depends on extra_float_digits.
+// ClearChangedSQL returns the UPDATE that sets the new column to NULL where the old column's value has changed.
+// ClearChangedSQL compares values as text, which distinguishes numbers of different scale. ClearChangedSQL also
+// compares them directly, because the text of a float depends on extra_float_digits.
 func (r *ColumnTypeChange) ClearChangedSQL(from string, key []string, rows int) string {
 	made, cast := parse.QuoteIdent(r.NewColumn), r.castSQL(from)
 	return r.updateSQL("NULL", fmt.Sprintf("%s IS NOT NULL AND (CAST(%s AS text) IS DISTINCT FROM CAST(%s AS text) OR %s <> %s)", made, made, cast, made, cast), key, rows)

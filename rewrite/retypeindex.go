@@ -58,8 +58,8 @@ func (r *ColumnTypeChange) CopyIndex(shown, from, name string) *IndexCopy {
 	return l
 }
 
-// renameInIndex records the renaming of the column in all parts of an index. It returns false if a key has an order, a
-// collation or an operator class, or if a column reference is qualified.
+// renameInIndex records the renaming of the column in all parts of an index. renameInIndex returns false if a key has
+// an order, a collation or an operator class, or if a column reference is qualified.
 func (r *ColumnTypeChange) renameInIndex(meant parse.TreeChanges, st parse.TreeNode, from string) bool {
 	var refs []parse.TreeNode
 	for _, list := range []string{"index_params", "index_including_params"} {

@@ -161,8 +161,8 @@ func (r *rewriter) rewriteIdentityColumn(p *statementPart, column, constraint pa
 	o.writeAdded()
 }
 
-// prepareIdentitySequence prepares an identity column BY DEFAULT of int or smallint in the form with sequences. It
-// reports whether it could. The column's default then replaces the identity.
+// prepareIdentitySequence prepares an identity column BY DEFAULT of int or smallint in the form with sequences.
+// prepareIdentitySequence reports whether it could. The column's default then replaces the identity.
 func (r *rewriter) prepareIdentitySequence(o *sequenceOptions, column, constraint parse.TreeNode) bool {
 	n, i := r.numbering, o.ph.TokenAt(constraint.Integer("location"))
 	if n == nil || r.rules.SerialForm == SerialIdentity || i < 0 || o.behind < 0 || constraint.Text("generated_when") != "d" {
@@ -246,7 +246,7 @@ func narrowIntBits(kind parse.TreeNode) (bits intBits, ok bool) {
 	return 0, false
 }
 
-// widenToBigint replaces a type in the text by bigint. It returns false if the type's token is not found.
+// widenToBigint replaces a type in the text by bigint. widenToBigint returns false if the type's token is not found.
 func (r *rewriter) widenToBigint(ph *parse.TokenList, kind parse.TreeNode) bool {
 	i := ph.TokenAt(kind.Integer("location"))
 	if i < 0 {

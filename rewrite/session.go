@@ -42,8 +42,8 @@ func soleCall(m parse.TreeNode) (call parse.TreeNode, column string) {
 	return parse.TreeNode{}, ""
 }
 
-// plainCalls returns the function calls and column names of a query SELECT f(...), g(...) without other clauses. It
-// returns nil for other queries.
+// plainCalls returns the function calls and column names of a query SELECT f(...), g(...) without other clauses.
+// plainCalls returns nil for other queries.
 func plainCalls(m parse.TreeNode) (calls []parse.TreeNode, columns []string) {
 	plain := sampleNothing().Child("stmts").Child("stmt")
 	meant := parse.TreeChanges{}

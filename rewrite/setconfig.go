@@ -13,8 +13,8 @@ import (
 // SELECT set_config('name', 'value', is_local) with constants equals a SET that returns a row. DSQL refuses the
 // function, even for settings that clients may SET.
 
-// SetConfigColumn is a result column of a SELECT of set_config calls. It returns the value that the setting has after
-// the change with the same index in Statement.Changes.
+// SetConfigColumn is a result column of a SELECT of set_config calls. The column returns the value that the setting has
+// after the change with the same index in Statement.Changes.
 type SetConfigColumn struct {
 	Column string // the column's name
 	Name   string // the setting's name as the client spells it
@@ -156,7 +156,7 @@ func (all treePatterns) matchesAnyTree(m parse.TreeNode) bool {
 }
 
 // parseSetConfigs returns the changes and result columns of a SELECT of set_config calls. Names must be constants,
-// values constants or parameters. It returns nothing for other queries.
+// values constants or parameters. parseSetConfigs returns nothing for other queries.
 func parseSetConfigs(m parse.TreeNode) (changes []SettingChange, columns []SetConfigColumn) {
 	calls, names := plainCalls(m)
 	for i, call := range calls {
@@ -209,8 +209,8 @@ func parseSetConfig(call parse.TreeNode) (c SettingChange, t SetConfigColumn, ok
 	return c, t, true
 }
 
-// isSettable reports whether set_config of a name equals SET of it, and the name needs no quotes. It is false for
-// settings of the transaction and for settings with a syntax of their own, such as SET NAMES.
+// isSettable reports whether set_config of a name equals SET of it, and the name needs no quotes. The result is false
+// for settings of the transaction and for settings with a syntax of their own, such as SET NAMES.
 func isSettable(name string) bool {
 	if transactionSettings[name] || strings.HasPrefix(name, "default_transaction_") && name != ReadOnlyDefault {
 		return false

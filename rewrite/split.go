@@ -15,7 +15,7 @@ import (
 // only on one table with equality on its key need this form. Lock locks the rows of the first table, and Read is the
 // query without FOR UPDATE. Rows of the other tables are not locked.
 type SplitQuery struct {
-	// Lock is the statement that locks the rows. It must run before Read in the same transaction, and its result is
+	// Lock is the statement that locks the rows. Lock must run before Read in the same transaction, and its result is
 	// dropped.
 	Lock string
 	// Params maps the parameters of Lock to those of the query: $1 of Lock is the query's $Params[0].

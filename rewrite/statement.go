@@ -128,11 +128,11 @@ const (
 // SettingChange is one change of a session setting.
 type SettingChange struct {
 	Action SettingAction
-	// Name is the lower-cased name of the parameter, for example "timezone". It is empty for a set_config call whose
+	// Name is the lower-cased name of the parameter, for example "timezone". Name is empty for a set_config call whose
 	// parameter the text does not show.
 	Name string
-	// SQL is the value as PostgreSQL accepts it after "SET name TO ", for example `'UTC'`, `'$user', 'public'` or `0.5`. It
-	// is empty for resets, for SET LOCAL to the default, and for values that PostgreSQL computes.
+	// SQL is the value as PostgreSQL accepts it after "SET name TO ", for example `'UTC'`, `'$user', 'public'` or `0.5`.
+	// SQL is empty for resets, for SET LOCAL to the default, and for values that PostgreSQL computes.
 	SQL string
 	// Text is the value of the setting without quotes if it is a single constant, for example "5s"; otherwise "".
 	Text string
@@ -197,7 +197,7 @@ type Statement struct {
 	Deallocate string
 	// Executes is the statement name of an EXECUTE, if the name begins with RelayName.
 	Executes string
-	// Copy is the direction of a COPY between client and server. It is NoCopy for a COPY of a file and for other
+	// Copy is the direction of a COPY between client and server. Copy is NoCopy for a COPY of a file and for other
 	// statements.
 	Copy CopyDirection
 	// Tables lists tables, views and sequences as the statement writes them, with schema if written, in order and without

@@ -18,8 +18,8 @@ type Substitute struct {
 	Own bool
 }
 
-// AnsweredSubstitute is the substitute of a statement that Sluice answers. It takes no snapshot and reads nothing. In a
-// failed transaction it fails as other statements do.
+// AnsweredSubstitute is the substitute of a statement that Sluice answers. AnsweredSubstitute takes no snapshot and
+// reads nothing. In a failed transaction it fails as other statements do.
 var AnsweredSubstitute = Substitute{SQL: "SHOW server_version", Own: true}
 
 // FailingSubstitute is the substitute of a statement that Sluice answers with an error. It always fails, with

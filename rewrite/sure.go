@@ -10,15 +10,15 @@ import (
 // b(a), and operators and casts may be user functions. A sure read has none of these: it reads only the catalog and
 // calls nothing. Plan.AsWrite is for databases whose schema does not exclude writes by reads.
 
-// IsSureRead reports whether no statement of the plan can write, for any schema. It is false for most plans of Kind
-// Read, for which the schema decides.
+// IsSureRead reports whether no statement of the plan can write, for any schema. The result is false for most plans of
+// Kind Read, for which the schema decides.
 func (p *Plan) IsSureRead() bool { return p.Kind <= Read && !p.unsure }
 
 // MayWrite reports whether the statement looks like a read and may write, by a function that a view, an operator or a
 // cast runs.
 func (st *Statement) MayWrite() bool { return st.unsure }
 
-// AsWrite returns the plan with all reads that may write as Write statements. It returns p itself if p has none.
+// AsWrite returns the plan with all reads that may write as Write statements. AsWrite returns p itself if p has none.
 func (p *Plan) AsWrite() *Plan {
 	if !p.unsure {
 		return p

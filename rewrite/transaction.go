@@ -37,7 +37,7 @@ func (t DDLInTransactions) String() string { return inTransactionsNames[t] }
 // InTransactionsChoices returns all values of InTransactionsKey.
 func InTransactionsChoices() []string { return inTransactionsNames[:] }
 
-// ParseInTransactions is the inverse of String. It returns RefuseDDL for an unknown value.
+// ParseInTransactions is the inverse of String. ParseInTransactions returns RefuseDDL for an unknown value.
 func ParseInTransactions(value string) DDLInTransactions {
 	for t, name := range inTransactionsNames {
 		if name == value {
@@ -134,8 +134,8 @@ func (p *Planner) planAlone(sql string, names *schema.NameResolver, whole bool) 
 	return p.applyRules(sql, tree, names, plan, parts)
 }
 
-// markSeparate handles DDL in a multi-statement query that Sluice carries out in steps if it is sent alone. It marks
-// the statement to run as a separate text, takes over its findings, and reports whether it did.
+// markSeparate handles DDL in a multi-statement query that Sluice carries out in steps if it is sent alone.
+// markSeparate marks the statement to run as a separate text, takes over its findings, and reports whether it did.
 func (r *rewriter) markSeparate(p *statementPart) bool {
 	if r.alone == nil || len(r.parts) == 1 || !slices.Contains([]string{"AlterTableStmt", "AlterEnumStmt", "DoStmt", "CreateStmt"}, p.node.TypeName()) {
 		return false
@@ -243,8 +243,8 @@ func (r *rewriter) reportTransactions() {
 // txContents records what the current transaction contains. dropped reports a DROP before the statement observed last.
 type txContents struct{ ddl, dml, drops, dropped bool }
 
-// addStatement adds a statement to the transaction. It returns the feature that the transaction thereby uses and DSQL
-// lacks, or "".
+// addStatement adds a statement to the transaction. addStatement returns the feature that the transaction thereby uses
+// and DSQL lacks, or "".
 func (b *txContents) addStatement(st *Statement) Feature {
 	switch st.Tx.Verb {
 	case Commit, Rollback, PrepareTransaction:

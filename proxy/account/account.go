@@ -41,7 +41,7 @@ type Bounds struct {
 	Total, TotalRows    Bound // of all
 }
 
-// Process holds the memory accounts of all clients of a process. It is safe for concurrent use.
+// Process holds the memory accounts of all clients of a process. Process is safe for concurrent use.
 type Process struct {
 	bounds      Bounds
 	total, rows atomic.Int64
@@ -56,8 +56,8 @@ func (p *Process) Used() int64 { return p.total.Load() }
 // UsedRows returns the bytes of the rows of all cursors WITH HOLD.
 func (p *Process) UsedRows() int64 { return p.rows.Load() }
 
-// sharedCounter returns the counter and the bound that a kind has for all clients. It returns nil for a kind without
-// one.
+// sharedCounter returns the counter and the bound that a kind has for all clients. sharedCounter returns nil for a kind
+// without one.
 func (p *Process) sharedCounter(k Kind) (*atomic.Int64, *Bound) {
 	switch k {
 	case Own:

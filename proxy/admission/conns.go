@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// displaceAfter is the time for which a startup cannot be displaced by a newcomer, if the newcomer's source has as many
-	// startups. It is many times the duration of a startup.
+	// displaceAfter is the time for which a startup cannot be displaced by a newcomer, if the newcomer's source has as
+	// many startups. displaceAfter is many times the duration of a startup.
 	displaceAfter = 250 * time.Millisecond
 	// reportEvery is the shortest time between two results of ConnLimiter.TakeRefusalCounts other than zeros.
 	reportEvery = 10 * time.Second
 )
 
-// ConnLimiter counts the connections of clients. It is safe for concurrent use.
+// ConnLimiter counts the connections of clients. ConnLimiter is safe for concurrent use.
 //
 // If all places are taken, a newcomer displaces a connection whose startup is not finished. So silent connections do
 // not block others. If one source has at least two startups more than the newcomer's source, its oldest startup is

@@ -97,7 +97,7 @@ func ReleaseSQL(held []LockHolder) string {
 
 // FenceQueries returns the queries that precede a holder's writes, in the same transaction. The first query locks the
 // rows of the held locks FOR KEY SHARE at its top level, which is known to conflict with a deletion. The second query
-// returns no row. It fails with FenceCode if one of the rows is missing in the snapshot of both.
+// returns no row. The second query fails with FenceCode if one of the rows is missing in the snapshot of both.
 //
 // For more than Batch locks there are several pairs of queries.
 func FenceQueries(held []LockHolder) (queries []string) {

@@ -26,7 +26,7 @@ const Rows = 2900
 type Server interface {
 	// Ask sends a statement, which commits at once, and calls row for its rows. NULL is "". row may be nil.
 	Ask(sql string, row func(values []string)) error
-	// Count sends the frames of one statement, which commits at once. It returns the number of rows in the command tag,
+	// Count sends the frames of one statement, which commits at once. Count returns the number of rows in the command tag,
 	// which must begin with verb and a space.
 	Count(frames []byte, verb string) (rows int, err error)
 	// RefusalFrom returns the server's error in err, or nil if err is another error.
@@ -36,9 +36,9 @@ type Server interface {
 	CheckMayContinue() error
 }
 
-// Update runs UPDATEs of a table until one changes fewer rows than it may. It calls committed after each, and returns
-// the number of changed rows. next returns the UPDATE of so many rows in the order of the key's columns. After a
-// conflict that retries did not end, batches are small and grow again. A table without a primary key is one batch.
+// Update runs UPDATEs of a table until one changes fewer rows than it may. Update calls committed after each, and
+// returns the number of changed rows. next returns the UPDATE of so many rows in the order of the key's columns. After
+// a conflict that retries did not end, batches are small and grow again. A table without a primary key is one batch.
 func Update(server Server, table string, next func(key []string, rows int) string, committed func()) (changed int, err error) {
 	key, err := keyOf(server, table)
 	if err != nil {

@@ -32,8 +32,8 @@ func NewDelete(form *rewrite.BatchedDelete, params *Params, refusal *wire.Error)
 	return &Delete{form: form, params: params, refusal: refusal}
 }
 
-// Run deletes batch by batch until each table's last batch. It calls committed after each batch. An error of the server
-// may be a copy of the refusal with a hint. Described returns the client's error for an error of the server.
+// Run deletes batch by batch until each table's last batch. Run calls committed after each batch. An error of the
+// server may be a copy of the refusal with a hint. Described returns the client's error for an error of the server.
 func (d *Delete) Run(server Server, committed func()) error {
 	tables, err := d.order(server)
 	if err != nil {
@@ -161,7 +161,7 @@ func (d *Delete) Done() []byte {
 }
 
 // order returns the tables in an order in which they can be emptied: a table that refers to another comes before it.
-// It fails if tables refer to each other in a circle. It also fails if a table refers to itself, unless ON DELETE
+// order fails if tables refer to each other in a circle. order also fails if a table refers to itself, unless ON DELETE
 // removes those references.
 func (d *Delete) order(server Server) ([]*rewrite.BatchedDelete, error) {
 	tables := d.form.PerTable()

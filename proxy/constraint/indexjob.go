@@ -36,9 +36,9 @@ func (j *IndexJob) ID() string { return j.id }
 // IsOwn reports whether the client's own CREATE INDEX has started the job.
 func (j *IndexJob) IsOwn() bool { return j.own }
 
-// Withdraw drops the index of a CREATE INDEX that its client no longer awaits, even if the job is still running. It
-// reports whether the index is valid: a valid index stays. So does another statement's index that IF NOT EXISTS has
-// found. After an error an invalid index may remain. server bounds the time of its calls.
+// Withdraw drops the index of a CREATE INDEX that its client no longer awaits, even if the job is still running.
+// Withdraw reports whether the index is valid: a valid index stays. So does another statement's index that IF NOT
+// EXISTS has found. After an error an invalid index may remain. server bounds the time of its calls.
 func (j *IndexJob) Withdraw(server Server) (valid bool, err error) {
 	if !j.own {
 		return false, nil
@@ -89,7 +89,7 @@ func (j *IndexJob) FinishWithoutClient(server Server) error {
 	return err
 }
 
-// Await waits for the job's end. It returns nil for a valid index, and the error for the client otherwise. Await
+// Await waits for the job's end. Await returns nil for a valid index, and the error for the client otherwise. Await
 // returns an error of Server.Pause unchanged, and the job then continues.
 func (j *IndexJob) Await() error {
 	if j.id == "" {

@@ -227,16 +227,16 @@ func (n *SerialTableCreator) existsMessage() string {
 	return fmt.Sprintf("relation \"%s\" already exists", n.Relation)
 }
 
-// createSequence creates the sequence of a serial column under the first free name that PostgreSQL would choose. It
-// returns the sequence's SQL name.
+// createSequence creates the sequence of a serial column under the first free name that PostgreSQL would choose.
+// createSequence returns the sequence's SQL name.
 func (n *SerialTableCreator) createSequence(s *rewrite.OwnedSequence) (name string, err error) {
 	return createFreeSequence(n.server, s, n.schema, n.Relation, func(name, candidate string) error {
 		return n.createObject(s.CreateSQL(name), madeObject{what: fmt.Sprintf("sequence \"%s\"", candidate), undo: "DROP SEQUENCE " + name})
 	})
 }
 
-// createFreeSequence calls create with names in a schema, in PostgreSQL's order, until one is free. It returns that
-// sequence's SQL name.
+// createFreeSequence calls create with names in a schema, in PostgreSQL's order, until one is free. createFreeSequence
+// returns that sequence's SQL name.
 func createFreeSequence(server Server, s *rewrite.OwnedSequence, schema, relation string, create func(name, candidate string) error) (name string, err error) {
 	for pass := 0; ; pass += candidates {
 		names, err := freeNames(server, s, schema, relation, pass)

@@ -325,8 +325,8 @@ func (r *ColumnRetyper) addWarning(message, detail, hint string) {
 }
 
 // undoSteps undoes the finished steps, the last first. undoSteps returns why, the reason of the failure, or the error
-// of a lost server. It stops at a step that cannot be undone, because the new column may be the only one with the
-// values.
+// of a lost server. undoSteps stops at a step that cannot be undone, because the new column may be the only one with
+// the values.
 func (r *ColumnRetyper) undoSteps(why error) error {
 	if !r.server.ChangedNothing(why) {
 		return why

@@ -38,7 +38,7 @@ func (f *retypeFacts) isSame(g *retypeFacts) bool {
 		slices.EqualFunc(f.holds, g.holds, func(a, b columnConstraint) bool { return a.name == b.name && a.made == b.made && a.loose == b.loose })
 }
 
-// readColumn reads the column and its dependencies from the catalog. It returns false if the column is missing.
+// readColumn reads the column and its dependencies from the catalog. readColumn returns false if the column is missing.
 //
 // The server compares the types, because a type has several names (int, int4, integer) and a modifier, for example a
 // length.

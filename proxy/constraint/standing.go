@@ -118,8 +118,8 @@ func (c *ConstraintAdder) findTakenNames(a *rewrite.AddedConstraint, names []str
 	return taken, c.addRelationNames(a, in, taken)
 }
 
-// addRelationNames adds names of relations to taken. It marks the indexes among them that an earlier statement of this
-// kind has left: indexes of the same columns without a constraint.
+// addRelationNames adds names of relations to taken. addRelationNames marks the indexes among them that an earlier
+// statement of this kind has left: indexes of the same columns without a constraint.
 func (c *ConstraintAdder) addRelationNames(a *rewrite.AddedConstraint, in string, taken map[string]pendingConstraint) error {
 	var columns []string
 	for _, name := range append(append([]string(nil), a.Keys...), a.Including...) {
@@ -199,9 +199,9 @@ func (c *ConstraintAdder) readNotNull(a *rewrite.AddedConstraint) (at pendingCon
 	return at, err
 }
 
-// dropNotNullChecks drops the CHECKs that replaced NOT NULL, after DROP NOT NULL. It finds them by their expression and
-// by the end of their names, which only Sluice uses. A rename of the column, table or schema changes neither. A CHECK
-// with another name may be the client's own, so a warning names it.
+// dropNotNullChecks drops the CHECKs that replaced NOT NULL, after DROP NOT NULL. dropNotNullChecks finds them by their
+// expression and by the end of their names, which only Sluice uses. A rename of the column, table or schema changes
+// neither. A CHECK with another name may be the client's own, so a warning names it.
 func (c *ConstraintAdder) dropNotNullChecks() error {
 	there, err := c.readTable(nil)
 	if err != nil || !there {

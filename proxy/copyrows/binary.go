@@ -8,8 +8,8 @@ import (
 // signature is the start of COPY data in the binary format.
 const signature = "PGCOPY\n\xff\r\n\x00"
 
-// nextBinaryRow returns the next row of data in the binary format. It returns nil if the row is incomplete, or if no
-// row follows.
+// nextBinaryRow returns the next row of data in the binary format. nextBinaryRow returns nil if the row is incomplete,
+// or if no row follows.
 func (r *Reader) nextBinaryRow() (*Row, *Error) {
 	if r.over {
 		if len(r.buf) > r.at {

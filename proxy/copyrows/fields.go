@@ -194,8 +194,8 @@ func (r *Reader) parseQuoted(b []byte) (n int, closed bool) {
 	return n, false
 }
 
-// checkHeader checks the first line of the data. It returns an error if HEADER MATCH applies and the line does not have
-// the columns' names.
+// checkHeader checks the first line of the data. checkHeader returns an error if HEADER MATCH applies and the line does
+// not have the columns' names.
 func (r *Reader) checkHeader(line []byte) *Error {
 	if r.o.Header != MatchHeader {
 		return nil

@@ -112,7 +112,7 @@ const (
 )
 
 // Unused waits until no session of this process is in the database, as PostgreSQL does, and otherwise returns 55006.
-// It does not see sessions of other processes.
+// Unused does not see sessions of other processes.
 func (c *Database) Unused() error {
 	if c.Current == c.Schema {
 		return &wire.Error{Code: "55006", Message: "cannot drop the currently open database"}

@@ -60,8 +60,8 @@ type Client interface {
 	ReadPayload(total int, take func(piece []byte) error) error
 	// Discard drops the next n bytes from the client.
 	Discard(n int) error
-	// ProtocolError sends the client the error for a frame after which the position of the next frame is unknown. It
-	// returns the error that ends the session.
+	// ProtocolError sends the client the error for a frame after which the position of the next frame is unknown.
+	// ProtocolError returns the error that ends the session.
 	ProtocolError(e *wire.Error) error
 
 	// ChargeMemory charges bytes to the client's memory account, instead of the bytes that the last call of ChargeMemory
@@ -114,8 +114,8 @@ type NestedResult struct {
 	Err *wire.Error
 	// Answer is the server's answer to the statement.
 	Answer *silent.Answer
-	// Stopped is the cancel or timeout that came while the nested turn could not be stopped, or nil. It stops the client's
-	// statement.
+	// Stopped is the cancel or timeout that came while the nested turn could not be stopped, or nil. The event stops the
+	// client's statement.
 	Stopped *wire.Error
 }
 

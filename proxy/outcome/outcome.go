@@ -32,7 +32,7 @@ type Outcome struct {
 // serverState is the server's state between two statements, if no earlier statement failed. Its methods follow
 // PostgreSQL's steps. Where servers differ, a method does the step that may have committed more.
 type serverState struct {
-	// at is the session's block at this position. It counts the transactions that have ended in the turn.
+	// at is the session's block at this position. at counts the transactions that have ended in the turn.
 	at block.Block
 	// dirty means that outside a block there is a change that is not committed yet.
 	dirty bool
@@ -128,8 +128,8 @@ func (o *Outcome) RemoveSync() { o.sent = o.ahead }
 // changes of a Sync group, the statements up to a Sync, are undone.
 func (o *Outcome) RecordForcedError() { o.sent.applyError(false) }
 
-// RecordTag records the tag of statement i of a simple Query, or "" for an empty Query. It returns the statement's
-// effect on its transaction.
+// RecordTag records the tag of statement i of a simple Query, or "" for an empty Query. RecordTag returns the
+// statement's effect on its transaction.
 func (o *Outcome) RecordTag(plan *rewrite.Plan, i int, tag []byte) block.TxEffect {
 	if plan.Kind == rewrite.Unknown || i > 0 && i >= len(plan.Statements) {
 		o.seen.last = endingOfTag(tag) // more is unknown until ReadyForQuery
@@ -144,8 +144,8 @@ func (o *Outcome) RecordTag(plan *rewrite.Plan, i int, tag []byte) block.TxEffec
 	return did
 }
 
-// RecordExecuted records the tag of a portal that was executed, at its end or at a row limit. It returns the
-// statement's effect on its transaction.
+// RecordExecuted records the tag of a portal that was executed, at its end or at a row limit. RecordExecuted returns
+// the statement's effect on its transaction.
 func (o *Outcome) RecordExecuted(plan *rewrite.Plan, alone bool, tag []byte) block.TxEffect {
 	st := stepOfPlan(plan, 0)
 	st.alone = alone

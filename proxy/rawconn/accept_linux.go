@@ -214,7 +214,7 @@ func (c *acceptedConn) CloseWrite() error {
 	return nil
 }
 
-// SyscallConn returns the connection's socket. It does not allocate.
+// SyscallConn returns the connection's socket. SyscallConn does not allocate.
 func (c *acceptedConn) SyscallConn() (syscall.RawConn, error) { return acceptedSocket{c}, nil }
 
 // acceptedSocket is an accepted connection as a syscall.RawConn. After Close, its methods do not call their function,

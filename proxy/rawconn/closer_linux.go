@@ -26,8 +26,8 @@ type deferredCloser struct {
 	mu    sync.Mutex
 	files []*os.File
 	timer *time.Timer
-	// instead is the socket to which the descriptors of closed connections are redirected. It has no peer, so each call on
-	// it fails without waiting. With -1 there is no socket, and connections are closed in one step.
+	// instead is the socket to which the descriptors of closed connections are redirected. instead has no peer, so each
+	// call on it fails without waiting. With -1 there is no socket, and connections are closed in one step.
 	instead int
 
 	// The following fields are a callback that is made once, and its result.
@@ -78,7 +78,7 @@ func (c *deferredCloser) redirect(conn *acceptedConn) bool {
 	return err == nil && c.errno == 0
 }
 
-// closeCollected closes the collected descriptors. It reports whether there were any.
+// closeCollected closes the collected descriptors. closeCollected reports whether there were any.
 func (c *deferredCloser) closeCollected() bool {
 	c.mu.Lock()
 	files := c.files

@@ -20,7 +20,7 @@ type Conn interface {
 	Peek() State
 
 	// Broken reports whether the connection has failed: its peer reset it, or is unreachable. The end of the peer's stream
-	// is not a failure. Broken reports a failure once. It does not count as reading, and is safe for concurrent use.
+	// is not a failure. Broken reports a failure once. Broken does not count as reading, and is safe for concurrent use.
 	Broken() bool
 
 	// Ended reports whether the peer has ended its half of the stream, or all of it. Unread bytes do not matter, but on

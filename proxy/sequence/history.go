@@ -80,7 +80,7 @@ func (h *RunHistory) RecordPreparedRun(st *rewrite.Statement, text string, tag [
 	}
 }
 
-// mayAdvance reports whether a statement that has run may have drawn numbers of a sequence. It also records the
+// mayAdvance reports whether a statement that has run may have drawn numbers of a sequence. mayAdvance also records the
 // statement's other effects on the RunHistory.
 func (h *RunHistory) mayAdvance(st *rewrite.Statement) bool {
 	switch {

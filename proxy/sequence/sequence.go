@@ -22,7 +22,7 @@ type BackendRecord struct {
 	History RunHistory
 	// serial is a number that only this backend has.
 	serial uint64
-	// user is the id of the client that may have advanced a sequence on this backend. It is 0 for none, or several.
+	// user is the id of the client that may have advanced a sequence on this backend. user is 0 for none, or several.
 	user uint64
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Client holds the settings of one client. It has the carried values, which move with the client from backend to
-// backend, and the local values, which no server sees. It also has the state before the client's transaction. One
+// Client holds the settings of one client. Client has the carried values, which move with the client from backend to
+// backend, and the local values, which no server sees. Client also has the state before the client's transaction. One
 // goroutine owns a Client.
 type Client struct {
 	shared *InternTable

@@ -66,7 +66,7 @@ func (c *Client) RestoreAll(s *Snapshot) {
 	c.InForce = s.inForce
 }
 
-// setValue sets a setting that no server sees. It returns PostgreSQL's error for an invalid value.
+// setValue sets a setting that no server sees. setValue returns PostgreSQL's error for an invalid value.
 func (k *localValues) setValue(name, value string) error {
 	value, bad := Normalize(name, value)
 	if bad != nil {

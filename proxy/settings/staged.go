@@ -35,7 +35,7 @@ func ChangeBytes(c *rewrite.SettingChange) int {
 // Bytes returns the approximate memory of the staged changes and savepoints.
 func (x *Staged) Bytes() int { return x.bytes + len(x.marks)*settingCost }
 
-// Commit ends the transaction. It returns the changes that outlast the transaction, without SET LOCAL.
+// Commit ends the transaction. Commit returns the changes that outlast the transaction, without SET LOCAL.
 func (x *Staged) Commit() (done []rewrite.SettingChange) {
 	for _, c := range x.Changes {
 		if c.Action != rewrite.SetLocal {

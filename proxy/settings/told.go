@@ -62,8 +62,8 @@ func isPrintable(value string) bool {
 	return strings.IndexFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) < 0
 }
 
-// parseFullDateStyle parses a value of DateStyle that has one style and one order. It returns false for any other
-// value.
+// parseFullDateStyle parses a value of DateStyle that has one style and one order. parseFullDateStyle returns false for
+// any other value.
 func parseFullDateStyle(value string) (DateStyle, bool) {
 	words, ok := rewrite.SplitIdentifiers(value)
 	if !ok || len(words) != 2 {

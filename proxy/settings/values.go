@@ -42,7 +42,7 @@ type Values struct {
 	StartupLocal map[string]string
 	// Seen are the parameters that a backend with these settings has reported, or nil for none yet.
 	Seen atomic.Pointer[Reports]
-	// local is made from LocalOnly. It is nil until it is needed.
+	// local is made from LocalOnly. local is nil until it is needed.
 	local atomic.Pointer[localValues]
 	// Reading says how texts are read under the client_encoding in SQL. Recodes says that SQL has a client_encoding.
 	Reading rewrite.ReadingMode
@@ -204,7 +204,7 @@ func cloneMap(m map[string]string) map[string]string {
 	return maps.Clone(m)
 }
 
-// Equal reports whether two Values have the same SQL. It compares the pointers first.
+// Equal reports whether two Values have the same SQL. Equal compares the pointers first.
 func (s *Values) Equal(o *Values) bool {
 	return s == o || maps.Equal(s.SQL, o.SQL)
 }

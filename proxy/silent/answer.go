@@ -37,7 +37,7 @@ const (
 
 // ExpectedAnswer is the answer that is expected to one of Sluice's own statements.
 type ExpectedAnswer struct {
-	// tag is the expected command tag, without the number at its end if counts is set. It is "" if an error is expected.
+	// tag is the expected command tag, without the number at its end if counts is set. tag is "" if an error is expected.
 	tag    string
 	counts bool
 	// most is the greatest number that the tag may have. If most is negative, the number must be that of the rows, which
@@ -318,7 +318,7 @@ func (a *Answer) Rows() iter.Seq[[]byte] {
 	}
 }
 
-// RowValues returns the values of a row's payload, with "" for NULL. It returns nil if the row is malformed.
+// RowValues returns the values of a row's payload, with "" for NULL. RowValues returns nil if the row is malformed.
 func RowValues(row []byte) []string {
 	if len(row) < 2 {
 		return nil

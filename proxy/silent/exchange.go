@@ -12,9 +12,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// ExchangeCheck follows the answer to a message of Sluice's own, which ends in one ReadyForQuery. It checks that the
-// server has answered each statement with a fitting tag, and with the right status. NewExchangeCheck returns an
-// ExchangeCheck.
+// ExchangeCheck follows the answer to a message of Sluice's own, which ends in one ReadyForQuery. ExchangeCheck checks
+// that the server has answered each statement with a fitting tag, and with the right status. NewExchangeCheck returns
+// an ExchangeCheck.
 type ExchangeCheck struct {
 	words  []string // first words of the statements to be answered
 	sure   bool     // words covers all statements
@@ -105,8 +105,8 @@ func (x *ExchangeCheck) recordUnexpected(err error) {
 	}
 }
 
-// CheckEnd processes the ReadyForQuery with its status. It returns an error if the server has not answered the message.
-// An ErrorResponse is an answer.
+// CheckEnd processes the ReadyForQuery with its status. CheckEnd returns an error if the server has not answered the
+// message. An ErrorResponse is an answer.
 func (x *ExchangeCheck) CheckEnd(status byte) error {
 	switch {
 	case x.odd != nil:

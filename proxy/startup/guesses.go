@@ -107,8 +107,8 @@ func (g *GuessLimiter) removeIdleSources(now time.Time) {
 const (
 	passwordBurst = 20
 	passwordEvery = time.Second
-	// failureHold is the delay of the error for a wrong password, as by PostgreSQL's auth_delay. It is the only limit for
-	// a guesser on this machine.
+	// failureHold is the delay of the error for a wrong password, as by PostgreSQL's auth_delay. failureHold is the only
+	// limit for a guesser on this machine.
 	failureHold = 500 * time.Millisecond
 )
 

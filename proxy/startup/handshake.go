@@ -54,8 +54,8 @@ const (
 // This does not compile unless a startup packet always fits into a buffer.
 const _ = uint(wire.BufferSize - 4 - maxStartupPacket)
 
-// Handshaker performs the startups of client connections: encryption, protocol version, authentication. It serves all
-// clients of a Server, each in the client's own goroutine.
+// Handshaker performs the startups of client connections: encryption, protocol version, authentication. Handshaker
+// serves all clients of a Server, each in the client's own goroutine.
 type Handshaker struct {
 	timeout     time.Duration
 	tls         *tls.Config // nil if not offered
@@ -71,7 +71,7 @@ type Handshaker struct {
 	peers     peerMap
 }
 
-// NewHandshaker returns a Handshaker for a valid Config. It reads the users file, if any.
+// NewHandshaker returns a Handshaker for a valid Config. NewHandshaker reads the users file, if any.
 func NewHandshaker(cfg Config) (*Handshaker, error) {
 	s := &Handshaker{
 		timeout:     cfg.Timeout,
@@ -284,8 +284,8 @@ func (g *clientHandshake) beginStartup(packet []byte) (*Client, error) {
 	return h, nil
 }
 
-// checkReplication removes a parameter `replication` that requests no replication. It refuses other values, unless
-// replication is allowed. The server then decides.
+// checkReplication removes a parameter `replication` that requests no replication. checkReplication refuses other
+// values, unless replication is allowed. The server then decides.
 func (g *clientHandshake) checkReplication(params map[string]string) error {
 	value, asked := params["replication"]
 	if !asked || g.replication {

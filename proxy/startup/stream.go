@@ -78,8 +78,8 @@ func (g *clientHandshake) bufferAtLeast(n int) error {
 	return nil
 }
 
-// writeAnswer answers a request for encryption. It refuses a client that sent more bytes with the request, because they
-// could pass for encrypted bytes later (CVE-2021-23222).
+// writeAnswer answers a request for encryption. writeAnswer refuses a client that sent more bytes with the request,
+// because they could pass for encrypted bytes later (CVE-2021-23222).
 func (g *clientHandshake) writeAnswer(answer byte) error {
 	if g.w > g.r {
 		return ErrPlainAfterTLS

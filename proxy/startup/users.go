@@ -31,7 +31,7 @@ const (
 	verifierPrefix = mechanismSCRAM + "$"
 )
 
-// userTable is the content of a users file. It is immutable, and a reload creates another one.
+// userTable is the content of a users file. userTable is immutable, and a reload creates another one.
 type userTable struct {
 	credentials map[string]scram.StoredCredentials
 	kinds       []hashKind // sorted

@@ -82,7 +82,7 @@ func (c *Cursor) AddFrameRest(part []byte) {
 	}
 }
 
-// chargeUpTo takes bytes from the quota purse, up to a total. It returns false if purse has no room.
+// chargeUpTo takes bytes from the quota purse, up to a total. chargeUpTo returns false if purse has no room.
 func (c *Cursor) chargeUpTo(bytes int) bool {
 	if bytes <= c.taken {
 		return true

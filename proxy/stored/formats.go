@@ -14,7 +14,8 @@ import (
 // their type's text is complete under the settings that applied (binarynumbers.go, binarytimes.go). The FETCH fails for
 // other types.
 
-// binaryEncoder is a function that converts a value from text to the binary format. It returns false if it cannot.
+// binaryEncoder is a function that converts a value from text to the binary format. binaryEncoder returns false if it
+// cannot.
 type binaryEncoder func(text []byte) ([]byte, bool)
 
 // binaryEncoders maps the OIDs of types to the functions that convert their values to the binary format.
@@ -59,7 +60,7 @@ func encodeOID(text []byte) ([]byte, bool) {
 	return binary.BigEndian.AppendUint32(nil, uint32(n)), err == nil
 }
 
-// encodeBytea converts a bytea from hexadecimal text. It refuses other forms (bytea_output).
+// encodeBytea converts a bytea from hexadecimal text. encodeBytea refuses other forms (bytea_output).
 func encodeBytea(text []byte) ([]byte, bool) {
 	digits, ok := bytes.CutPrefix(text, []byte(`\x`))
 	if !ok {
@@ -86,7 +87,7 @@ type column struct {
 // Columns are the columns that a RowDescription describes.
 type Columns []column
 
-// ParseColumns parses a RowDescription. It returns nil if the frame is malformed.
+// ParseColumns parses a RowDescription. ParseColumns returns nil if the frame is malformed.
 func ParseColumns(frame []byte) Columns {
 	if len(frame) < wire.HeaderLen+2 {
 		return nil

@@ -212,7 +212,7 @@ func (r *Rows) moveBack(count int64) (f RowRange, ok bool) {
 	return f, true
 }
 
-// rewind moves the cursor before the first row. It returns false if a forward-only cursor would move back.
+// rewind moves the cursor before the first row. rewind returns false if a forward-only cursor would move back.
 func (r *Rows) rewind() bool {
 	if r.atStart && !r.atEnd {
 		return true

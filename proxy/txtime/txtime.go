@@ -51,8 +51,8 @@ var timeSettings = []string{"timezone", "datestyle", "intervalstyle"}
 // isoTime matches a time whose text a server reads alike under any DateStyle.
 var isoTime = regexp.MustCompile(`^(\d{4,}-\d\d-\d\d)?([ T]?\d\d:\d\d:\d\d(\.\d+)?([+-]\d\d(:\d\d){0,2})?)?( BC)?$`)
 
-// SettingsKey returns the values of the settings that a time's text depends on. It returns "" if r lacks one of them;
-// then only the instant is known. r may be nil.
+// SettingsKey returns the values of the settings that a time's text depends on. SettingsKey returns "" if r lacks one
+// of them; then only the instant is known. r may be nil.
 func SettingsKey(r *settings.Reports) string {
 	if r == nil {
 		return ""
@@ -68,7 +68,7 @@ func SettingsKey(r *settings.Reports) string {
 	return string(under)
 }
 
-// Add adds a value. It ignores a text that depends on DateStyle. A value that contradicts another of its key makes the
+// Add adds a value. Add ignores a text that depends on DateStyle. A value that contradicts another of its key makes the
 // key unknown.
 func (t *Time) Add(key Key, v Value) {
 	if key.Kind == "" || key.Under == "" || v.Bytes == nil || v.Format == 0 && !isoTime.Match(v.Bytes) {
@@ -113,7 +113,7 @@ func (t *Time) Knows(kind string) bool {
 }
 
 // ReplaceNow returns the text sql with now() replaced by the instant that write returns, or "" if nothing is replaced.
-// It sets ok to false if write returns "".
+// ReplaceNow sets ok to false if write returns "".
 func (t *Time) ReplaceNow(p *rewrite.Planner, sql string, ok *bool, write func(Value) string) string {
 	if t.Instant.Bytes == nil {
 		return ""
@@ -128,8 +128,8 @@ func (t *Time) ReplaceNow(p *rewrite.Planner, sql string, ok *bool, write func(V
 	})
 }
 
-// Writer returns a function that writes the value of a column of a kind, under the settings under. It sets ok to false
-// if the value is unknown under these settings, or write returns "".
+// Writer returns a function that writes the value of a column of a kind, under the settings under. The function sets ok
+// to false if the value is unknown under these settings, or write returns "".
 func (t *Time) Writer(under string, ok *bool, write func(Value) string) func(kind string) string {
 	return func(kind string) (text string) {
 		if v := t.values[Key{kind, under}]; v.Bytes != nil {

@@ -2,7 +2,7 @@ package wire
 
 import "fmt"
 
-// Error is an error that Sluice itself sends to a client. It is a FATAL if the connection ends with it, otherwise an
+// Error is an error that Sluice itself sends to a client. Error is a FATAL if the connection ends with it, otherwise an
 // ERROR.
 type Error struct {
 	Fatal   bool

@@ -69,8 +69,8 @@ const (
 	smallFrame = 10000
 )
 
-// ClientFrameLimit returns the largest length field that a client's frame of a type may have. It returns 0 for a type
-// that no client sends.
+// ClientFrameLimit returns the largest length field that a client's frame of a type may have. ClientFrameLimit returns
+// 0 for a type that no client sends.
 func ClientFrameLimit(typ byte) int {
 	switch typ {
 	case Query, Parse, Bind, FunctionCall, CopyData, CopyFail:

@@ -110,8 +110,8 @@ func (s *Reader) HasTerminate() (first, some bool) {
 // IsFull reports whether the unread bytes reach the end of the buffer.
 func (s *Reader) IsFull() bool { return s.w == len(s.buf) }
 
-// EnsureRoom ensures that the Reader has a buffer, for ReadMore. It returns false if there is no room after the unread
-// bytes.
+// EnsureRoom ensures that the Reader has a buffer, for ReadMore. EnsureRoom returns false if there is no room after the
+// unread bytes.
 func (s *Reader) EnsureRoom() bool {
 	if s.buf == nil || s.r == len(s.buf) { // a full one may still be in use for its frame
 		s.buf, s.r, s.w = GetBuffer(), 0, 0

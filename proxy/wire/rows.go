@@ -36,8 +36,8 @@ func ColumnCount(row []byte) int {
 	return int(binary.BigEndian.Uint16(row[HeaderLen:]))
 }
 
-// SplitRows returns the values of each DataRow in rows, nil for NULL. It returns nil if a row does not have width
-// columns. The values share the memory of rows.
+// SplitRows returns the values of each DataRow in rows, nil for NULL. SplitRows returns nil if a row does not have
+// width columns. The values share the memory of rows.
 func SplitRows(rows []byte, width int) (all [][][]byte) {
 	for len(rows) > 0 {
 		size := 1 + int(binary.BigEndian.Uint32(rows[1:]))

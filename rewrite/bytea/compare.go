@@ -12,7 +12,7 @@ const opExpr = int(parse.AEXPR_OP)
 var digitSafeOperators = map[string]bool{"=": true, "<>": true, "<": true, "<=": true, ">": true, ">=": true}
 
 // rewriteComparison rewrites a comparison with a mapped column to a comparison of hexadecimal digits, so that an index
-// can serve it. It returns false, without a change, if the column must be read as bytea instead.
+// can serve it. rewriteComparison returns false, without a change, if the column must be read as bytea instead.
 func (m *queryMapper) rewriteComparison(s *scope, node parse.TreeNode) bool {
 	op := node.Names("name")
 	at := m.tokenOf(node)

@@ -108,7 +108,7 @@ func (m *queryMapper) knownStarColumns(s *scope, node parse.TreeNode) []itemColu
 	return columns
 }
 
-// rewriteRowField rewrites a field of a whole row, as in (t).k. It returns false for any other expression.
+// rewriteRowField rewrites a field of a whole row, as in (t).k. rewriteRowField returns false for any other expression.
 func (m *queryMapper) rewriteRowField(s *scope, n, node parse.TreeNode) bool {
 	c, ok := m.resolveRowField(s, node)
 	if ok && c.mapped {

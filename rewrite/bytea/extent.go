@@ -222,8 +222,8 @@ func (m *queryMapper) exprBegin(n parse.TreeNode, end int) int {
 	return -1
 }
 
-// itemSpans returns the first and last tokens of the n items of a list whose parenthesis or bracket opens at token
-// i. It returns nil if the list does not have n items.
+// itemSpans returns the first and last tokens of the n items of a list whose parenthesis or bracket opens at token i.
+// itemSpans returns nil if the list does not have n items.
 func (m *queryMapper) itemSpans(i, n int) [][2]int {
 	end := m.matchingParen(i)
 	if end < 0 {

@@ -30,8 +30,8 @@ func (d *ddlMapper) createIndex(index parse.TreeNode) {
 	}
 }
 
-// renameIndexColumns renames the columns of an index, whose list opens at token open. It reports whether one of them
-// is mapped.
+// renameIndexColumns renames the columns of an index, whose list opens at token open. renameIndexColumns reports
+// whether one of them is mapped.
 func (d *ddlMapper) renameIndexColumns(t *MappedTable, index parse.TreeNode, field string, open int) (touched bool) {
 	ph := d.statementTokens()
 	i := open + 1

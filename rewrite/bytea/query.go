@@ -134,7 +134,7 @@ func (m *queryMapper) rewriteStatement(node parse.TreeNode) {
 	}
 }
 
-// rewriteQuery rewrites a query, or a change of data with RETURNING. It returns the result columns.
+// rewriteQuery rewrites a query, or a change of data with RETURNING. rewriteQuery returns the result columns.
 func (m *queryMapper) rewriteQuery(node parse.TreeNode, outer *scope) queryColumns {
 	switch node.TypeName() {
 	case "SelectStmt":

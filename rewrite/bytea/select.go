@@ -214,8 +214,8 @@ func (m *queryMapper) resolveStar(s *scope, ref parse.TreeNode) (columns []itemC
 	return it.columns, !it.unknown
 }
 
-// expandStar replaces a star by its columns if one of them is mapped or wanted as digits. It returns the new text,
-// or "". before is the number of result columns before the star.
+// expandStar replaces a star by its columns if one of them is mapped or wanted as digits. expandStar returns the new
+// text, or "". before is the number of result columns before the star.
 func (m *queryMapper) expandStar(s *scope, ref parse.TreeNode, columns []itemColumn, before int, wanted []bool) string {
 	needed := anyMapped(columns)
 	for i := before; i < len(wanted); i++ {

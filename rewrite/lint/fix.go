@@ -56,8 +56,8 @@ var errBackslashes = errors.New("it switches standard_conforming_strings off: wh
 
 var backslashes = regexp.MustCompile(`(?i)standard_conforming_strings["']?\s*(?:=|to\b|,)\s*'?(?:of|f|n|0)`)
 
-// LintFile reads a file as its tool would run it, with the tables of files that l has read before. It
-// does not affect the Linter's own transaction.
+// LintFile reads a file as its tool would run it, with the tables of files that l has read before. LintFile does not
+// affect the Linter's own transaction.
 func LintFile(l *rewrite.Linter, source SourceFile) FileResult {
 	linted, _ := readFile(l, &source, nil)
 	return linted

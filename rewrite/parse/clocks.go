@@ -13,7 +13,7 @@ var ClockWords = WordSet(`now clock_timestamp statement_timestamp transaction_ti
 	current_timestamp current_time current_date localtimestamp localtime age`)
 
 // MayReadAsNow reports whether the server may read a constant, or a parameter's value, as the time, for example 'now'
-// or 'today'. It finds these words at any position, because a constant may be an array or a range of dates.
+// or 'today'. MayReadAsNow finds these words at any position, because a constant may be an array or a range of dates.
 func MayReadAsNow(b []byte) bool {
 	if len(b) > 1 && (b[0]|0x20 == 'e' || b[0]|0x20 == 'u') && (b[1] == '\'' || b[1] == '&') && bytes.IndexByte(b, '\\') >= 0 {
 		return true // an escape may hide another word: E'n\x6fw'

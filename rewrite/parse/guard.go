@@ -82,8 +82,8 @@ type nestingMeter struct {
 	copyCounter
 }
 
-// treeDepthBound returns an upper bound of the depth of a text's parse tree, in levels of nesting. It
-// stops at max, and at a number of tokens.
+// treeDepthBound returns an upper bound of the depth of a text's parse tree, in levels of nesting. treeDepthBound stops
+// at max, and at a number of tokens.
 //
 // Lists of PostgreSQL's grammar do not count by their length: comma lists, AND, OR, successive
 // subscripts, dots, rows of VALUES, statements, the arms of a CASE.

@@ -39,8 +39,8 @@ type FieldWithValue struct {
 	Value
 }
 
-// FieldWalker reads the fields of a node with the intended changes applied. It skips positions in the text and empty
-// values.
+// FieldWalker reads the fields of a node with the intended changes applied. FieldWalker skips positions in the text and
+// empty values.
 type FieldWalker struct {
 	shape *nodeType
 	wire  []byte

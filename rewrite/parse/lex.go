@@ -25,8 +25,8 @@ const (
 // measured). Real texts have fewer than ten.
 const maxRestarts = 64
 
-// Lexer splits a text as PostgreSQL's scanner does with standard_conforming_strings on. It reads
-// forward, backtracks over a few bytes at most, and allocates nothing.
+// Lexer splits a text as PostgreSQL's scanner does with standard_conforming_strings on. Lexer reads forward, backtracks
+// over a few bytes at most, and allocates nothing.
 type Lexer struct {
 	Text []byte
 	Pos  int
@@ -121,7 +121,7 @@ func (l *Lexer) peek() byte {
 	return 0
 }
 
-// SkipBlank skips white space and comments. It returns false for a comment without end.
+// SkipBlank skips white space and comments. SkipBlank returns false for a comment without end.
 func (l *Lexer) SkipBlank() bool {
 	for {
 		text, pos := l.Text, l.Pos
@@ -215,8 +215,8 @@ func (l *Lexer) lexWord(first byte) TokenKind {
 	return WordToken
 }
 
-// lexPrefixed reads a quoted constant or name after its one-letter prefix. It returns WordToken, and reads nothing, if
-// the letter is a word.
+// lexPrefixed reads a quoted constant or name after its one-letter prefix. lexPrefixed returns WordToken, and reads
+// nothing, if the letter is a word.
 func (l *Lexer) lexPrefixed(letter byte) TokenKind {
 	start := l.Pos
 	l.Pos++

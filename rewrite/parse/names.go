@@ -64,8 +64,8 @@ func IsType(kind TreeNode, name string) bool {
 		kind.Child("array_bounds").Shape == nil && kind.Child("typmods").Shape == nil
 }
 
-// CalledFunction returns the name of a FuncCall's function, in pg_catalog or without a schema. It returns "" for a
-// function in another schema.
+// CalledFunction returns the name of a FuncCall's function, in pg_catalog or without a schema. CalledFunction returns
+// "" for a function in another schema.
 func CalledFunction(call TreeNode) string {
 	names := call.Names("funcname")
 	switch {

@@ -20,7 +20,7 @@ const (
 func (s TextClass) isRead() bool { return s == SelectText || s == ValuesText }
 
 // ScanWords classifies a text by its words, for clients that send a new text each time: a parse costs more than the
-// relay. It returns MustParse for a text that must be parsed, and in doubt. It allocates nothing.
+// relay. ScanWords returns MustParse for a text that must be parsed, and in doubt. ScanWords allocates nothing.
 //
 // It clears texts without a statement, and one SELECT, VALUES, INSERT, UPDATE or DELETE without any
 // word that matters for a pin, a classification or a rule. table is the name of the statement's

@@ -19,9 +19,8 @@ type ScriptStatement struct {
 	Open bool
 }
 
-// SplitScript splits a script at its semicolons, as psql does. Semicolons in strings, comments,
-// parentheses and bodies of SQL functions are no ends. It omits psql's commands and the data after
-// COPY FROM STDIN.
+// SplitScript splits a script at its semicolons, as psql does. Semicolons in strings, comments, parentheses and bodies
+// of SQL functions are no ends. SplitScript omits psql's commands and the data after COPY FROM STDIN.
 func SplitScript(text string) iter.Seq[ScriptStatement] {
 	return func(yield func(ScriptStatement) bool) {
 		s := scriptReader{Lexer: Lexer{Text: []byte(text), Pos: BOMLength(text), UTF8: utf8.ValidString(text)}, line: 1}
@@ -74,7 +73,7 @@ func (s *scriptReader) nextStatement() (one ScriptStatement, more bool) {
 	return one, false
 }
 
-// firstToken reads the first token of a statement. It skips commands of psql and lone semicolons.
+// firstToken reads the first token of a statement. firstToken skips commands of psql and lone semicolons.
 func (s *scriptReader) firstToken() TokenKind {
 	for {
 		s.gap = s.Pos

@@ -132,7 +132,7 @@ type Value struct {
 	Number uint64
 }
 
-// Children iterates over the nodes directly under m. It returns the content of Nodes, which only give a type.
+// Children iterates over the nodes directly under m. Children returns the content of Nodes, which only give a type.
 func (m TreeNode) Children() iter.Seq[TreeNode] {
 	return func(yield func(TreeNode) bool) {
 		for num, v := range m.EachField() {

@@ -51,7 +51,7 @@ type defaultReader struct {
 	computed, cast bool
 }
 
-// readToken processes a token. It returns false for a token with unknown effects.
+// readToken processes a token. readToken returns false for a token with unknown effects.
 func (r *defaultReader) readToken(kind parse.TokenKind) bool {
 	switch kind {
 	case parse.WordToken:
@@ -75,7 +75,7 @@ func (r *defaultReader) readToken(kind parse.TokenKind) bool {
 	return true
 }
 
-// readWord processes an unquoted word. It returns false for a word with unknown effects.
+// readWord processes an unquoted word. readWord returns false for a word with unknown effects.
 func (r *defaultReader) readWord() bool {
 	r.word = strings.ToLower(string(r.Lexeme()))
 	r.cast = r.cast || r.was == parse.CastToken && parse.TypeReadsClock(r.word)
@@ -90,8 +90,8 @@ func (r *defaultReader) readWord() bool {
 	return true
 }
 
-// readCall processes an opening parenthesis, which may follow a function's name. It returns false for an
-// unknown function.
+// readCall processes an opening parenthesis, which may follow a function's name. readCall returns false for an unknown
+// function.
 func (r *defaultReader) readCall() bool {
 	if r.word != "" && !parse.ClockWords[r.word] && !parse.UniqueValueFuncs[r.word] && parse.RoleOfLowerWord(r.word)&parse.Callable == 0 {
 		return false

@@ -80,7 +80,7 @@ func (n *NameResolver) NeedsParse(sql []byte) bool {
 	}
 }
 
-// scanToken processes a token. It returns true if the text may name an unknown relation.
+// scanToken processes a token. scanToken returns true if the text may name an unknown relation.
 func (s *relationNameScanner) scanToken(kind parse.TokenKind, lexeme []byte) bool {
 	if s.in.reading {
 		switch {
@@ -124,15 +124,15 @@ func (s *relationNameScanner) isKnown() bool {
 	return s.names.isKnownRelation(string(s.in.schema[:s.in.schemaLen]), string(s.in.name[:s.in.nameLen]))
 }
 
-// beginName starts to read a name. It returns true if the name may be an unknown relation.
+// beginName starts to read a name. beginName returns true if the name may be an unknown relation.
 func (s *relationNameScanner) beginName(kind parse.TokenKind, lexeme []byte) bool {
 	s.in.reading, s.in.dot, s.in.called, s.in.schemaLen = true, false, s.called, 0
 	s.awaits, s.called = false, false
 	return !s.storeName(kind, lexeme)
 }
 
-// storeName stores a name as PostgreSQL reads it. It returns false for a name with quotes inside or with too many
-// bytes.
+// storeName stores a name as PostgreSQL reads it. storeName returns false for a name with quotes inside or with too
+// many bytes.
 func (s *relationNameScanner) storeName(kind parse.TokenKind, lexeme []byte) bool {
 	if kind == parse.QuotedToken {
 		lexeme = lexeme[1 : len(lexeme)-1]
@@ -154,8 +154,8 @@ func (s *relationNameScanner) storeName(kind parse.TokenKind, lexeme []byte) boo
 	return true
 }
 
-// scanWord processes an unquoted word outside of a relation's name. It returns true if the text may name an unknown
-// relation.
+// scanWord processes an unquoted word outside of a relation's name. scanWord returns true if the text may name an
+// unknown relation.
 func (s *relationNameScanner) scanWord(lexeme []byte) bool {
 	switch {
 	case parse.IsWord(lexeme, "from"), parse.IsWord(lexeme, "using"):
@@ -178,7 +178,7 @@ func (s *relationNameScanner) scanWord(lexeme []byte) bool {
 	return false
 }
 
-// scanPunct processes any other single byte outside of a relation's name. It returns true if parentheses are
+// scanPunct processes any other single byte outside of a relation's name. scanPunct returns true if parentheses are
 // nested too deeply.
 func (s *relationNameScanner) scanPunct(c byte) bool {
 	switch c {
@@ -206,8 +206,8 @@ func (s *relationNameScanner) scanPunct(c byte) bool {
 	return false
 }
 
-// MayMentionMapped reports whether an unreadable text may name a relation with mapped columns. It searches for the
-// names as substrings. A nil slice is an unknown text, which may name any relation.
+// MayMentionMapped reports whether an unreadable text may name a relation with mapped columns. MayMentionMapped
+// searches for the names as substrings. A nil slice is an unknown text, which may name any relation.
 func (n *NameResolver) MayMentionMapped(sql []byte) bool {
 	if n == nil || len(n.schema.mapped) == 0 {
 		return false

@@ -151,10 +151,11 @@ const (
 // resolversMade counts the NameResolvers of all snapshots, to number them.
 var resolversMade atomic.Uint64
 
-// NameResolver resolves names of relations by a snapshot and a search path. Plans depend on it. It is immutable.
+// NameResolver resolves names of relations by a snapshot and a search path. Plans depend on it. NameResolver is
+// immutable.
 type NameResolver struct {
 	schema *Schema
-	// path lists the schemas in which an unqualified name is searched, in order. It is nil for an unknown path.
+	// path lists the schemas in which an unqualified name is searched, in order. path is nil for an unknown path.
 	path []string
 	id   uint64
 }

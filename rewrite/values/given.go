@@ -17,8 +17,8 @@ type AnswerCell struct{ Row, Column int }
 // FirstRunValues provides the values of an Insertion's first run, which replace values that the server would generate
 // again.
 type FirstRunValues struct {
-	// Value returns SQL for a value in the answer of the first run: a constant or a parameter. It is nil if the client did
-	// not get the answer.
+	// Value returns SQL for a value in the answer of the first run: a constant or a parameter. The result is nil if the
+	// client did not get the answer.
 	Value func(AnswerCell) string
 	// Clock means that Value is also used for times in the first answer.
 	Clock bool

@@ -158,7 +158,7 @@ func (in *Insertion) columnIndex(name string) int {
 	return slices.IndexFunc(in.relation.Columns, func(c schema.Column) bool { return c.Name == name })
 }
 
-// readColumnList reads the column list of the INSERT. It sets head to the token after the list.
+// readColumnList reads the column list of the INSERT. readColumnList sets head to the token after the list.
 func (in *Insertion) readColumnList(node parse.TreeNode) bool {
 	i := in.ph.TokenAt(node.Child("relation").Integer("location"))
 	if i < 0 {
@@ -259,7 +259,7 @@ func isGeneratedItem(n parse.TreeNode) bool {
 }
 
 // txTimeItemText returns an item that is exactly the transaction's time, in the server's spelling, for example now().
-// It returns "" for any other item.
+// txTimeItemText returns "" for any other item.
 func txTimeItemText(p *parse.TokenList, it rowItem, n parse.TreeNode) string {
 	if !isTxTimeExpr(n) {
 		return ""

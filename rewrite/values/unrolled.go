@@ -16,7 +16,7 @@ import (
 // The statement is handled as the INSERT ... VALUES with the same rows (Insertion).
 
 // unrollInsertSelect returns an INSERT in SQLAlchemy's form as an INSERT ... VALUES with the same rows in the same
-// order. It returns "" for any other statement.
+// order. unrollInsertSelect returns "" for any other statement.
 func unrollInsertSelect(sql string, node parse.TreeNode) string {
 	u := unroller{Insertion{ph: parse.LexTokens([]byte(sql), 0, len(sql))}}
 	u.pairs = u.ph.BracketPairs()
@@ -52,7 +52,7 @@ func unrollInsertSelect(sql string, node parse.TreeNode) string {
 type unroller struct{ Insertion }
 
 // valuesSource returns the rows and the column names of the VALUES in SQLAlchemy's form. The rows lack the trailing
-// number, and the names include its column. It returns nothing for any other query.
+// number, and the names include its column. valuesSource returns nothing for any other query.
 func valuesSource(query parse.TreeNode) (rows [][]parse.TreeNode, columns []string) {
 	from, sort := slices.Collect(query.List("from_clause")), slices.Collect(query.List("sort_clause"))
 	if len(from) != 1 || len(sort) != 1 || !from[0].Is("RangeSubselect") || !sort[0].Child("node").Is("ColumnRef") || from[0].Flag("lateral") || parse.SetOperation(query.Integer("op")) > parse.SETOP_NONE ||
@@ -69,8 +69,8 @@ func valuesSource(query parse.TreeNode) (rows [][]parse.TreeNode, columns []stri
 	return unnumberedRows(values, len(columns)), columns
 }
 
-// unnumberedRows returns the rows of a VALUES without their trailing number. It returns nil if the number does not
-// increase, or if a column has values of several types.
+// unnumberedRows returns the rows of a VALUES without their trailing number. unnumberedRows returns nil if the number
+// does not increase, or if a column has values of several types.
 func unnumberedRows(values parse.TreeNode, columns int) (rows [][]parse.TreeNode) {
 	was := -1
 	for list := range values.List("values_lists") {
