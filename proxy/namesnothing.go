@@ -50,7 +50,7 @@ func (s *session) literalQueryTemplate(name, sql, oids []byte) *statementTemplat
 	return s.srv.cachedTemplate(&s.t.scratch, sql, oids, s.parsingKey(), 0, plan.VariantNumberIn(s.planner()), plan).currentForm()
 }
 
-// templateForParse returns the template for a Parse. An error is for the client, as from templateFor.
+// templateForParse returns the template for the text of a Parse. An error is for the client, as from templateFor.
 func (s *session) templateForParse(name, sql, oids []byte) (*statementTemplate, error) {
 	if t := s.literalQueryTemplate(name, sql, oids); t != nil {
 		return t, nil

@@ -40,7 +40,7 @@ func querySteppedDDL(s *session, plan *rewrite.Plan, sql []byte) (done bool, err
 	return queryLocally(s, plan, sql)
 }
 
-// executeSteppedDDL defers DDL in several transactions to the Sync, which shows that its group has no other statement.
+// executeSteppedDDL defers DDL that takes several transactions to the Sync, since no other statement may follow.
 func executeSteppedDDL(s *session, st *rewrite.Statement, _ string) error {
 	s.t.altering = st
 	return nil

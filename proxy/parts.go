@@ -32,7 +32,8 @@ import (
 // The client gets a WARNING for each early commit, and for each ROLLBACK that cannot undo earlier parts. After an early
 // commit, errors of a conflict are replaced (partialCommitError): the client would run the whole transaction again.
 
-// blockParts is the state of a session's block that may be committed in parts.
+// blockParts is the state of a client's block that Sluice may commit in several transactions (parts), because of its
+// DDL.
 type blockParts struct {
 	// inTransactions is the client's value of ddl.in_transactions, never RefuseDDL. It does not change in a block.
 	inTransactions rewrite.DDLInTransactions

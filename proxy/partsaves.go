@@ -46,7 +46,7 @@ func (s *session) emptySavepoints() []string {
 }
 
 // restoreSavepoints sets savepoints again at the beginning of a new part, and removes them from the savepoints of
-// committed parts. A savepoint that cannot be set remains a committed part's.
+// committed parts. If a savepoint cannot be set, ROLLBACK TO that savepoint is refused later.
 func (s *session) restoreSavepoints(fresh []string) error {
 	p := s.parts
 	for _, name := range fresh {

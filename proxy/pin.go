@@ -64,7 +64,7 @@ func (s *session) unpinAfterError(head *pendingReply, payload []byte) {
 		return
 	}
 	if s.t.unreadPin {
-		// If the server cannot parse the text either, the text has left nothing on the backend.
+		// If the server reports a syntax error in the unparsed text, the text has left nothing on the backend.
 		if left := &s.t.left; left.TagCount() == 0 && isSyntaxErrorInUnparsed(head, payload) || isErrorOfStatement(payload) && left.LeavesNothing() {
 			s.unpin()
 		}

@@ -24,8 +24,8 @@ type statementTemplate struct {
 	cost int    // approximate memory: see texts
 	oids string // the parameter types of the Parse frame, with their count
 	plan *rewrite.Plan
-	// parsing is the hash of the settings that affect parsing. names is the number of the schema snapshot by which the
-	// text's table names were resolved.
+	// parsing is the hash of the settings that affect how SQL is parsed. names is the number of the schema snapshot by
+	// which the text's table names were resolved.
 	parsing settings.ParsingHashes
 	names   uint64
 	// plannerNumber is the number of the planner that the plan depends on (Planner.ForOptions). 0 is the configuration's
@@ -38,8 +38,8 @@ type statementTemplate struct {
 	optsOut       bool // a comment in the text asks for no replay
 	inserts       bool // it may be an INSERT ... RETURNING
 	mayShowTxTime bool // may return now() or the like, the time of its transaction
-	// split is set in the template of a statement's two-statement form, whose prepared statement returns the client's
-	// answer. splitForm, in the original template, is the template of that form, once it exists.
+	// split is set in the template of the form with two statements (FOR UPDATE on a join), whose prepared statement
+	// returns the client's answer. splitForm, in the original template, is the template of that form, once it exists.
 	split     *rewrite.SplitQuery
 	splitForm atomic.Pointer[statementTemplate]
 	// unsplitForm, in a template with split, is the template it was made from. The cost includes both texts.

@@ -57,7 +57,7 @@ func (s *session) readClientState() clientState {
 		}
 	}
 	s.clientBroken = s.clientBroken || c.Raw.Broken()
-	// While the backend does not take a client's frame, unread bytes precede the client's end of stream.
+	// If the backend does not take the client's frame, the client's end of stream follows unread bytes and is not seen.
 	if eof || s.t.isMidFrameProbeDue() {
 		s.clientBroken = s.clientBroken || s.probeClient() != nil
 	}

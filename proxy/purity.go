@@ -33,7 +33,7 @@ type readPurity struct {
 // OC001, ends the answer at once. Other changes may go unnoticed for this long.
 const purityAge = time.Minute
 
-// mostPurityAge is how long the answer whether reads only read is used if newer questions fail.
+// mostPurityAge is how long the server's answer whether reads only read is used if newer questions fail.
 const mostPurityAge = 2 * purityAge
 
 // recordFault records that asking the database failed, and returns the pause before the next question. The old answer
@@ -138,7 +138,7 @@ func (srv *Server) isPurityDue(now time.Time) bool {
 	return !p.pace.IsPausing(now)
 }
 
-// mostPurityTries is how often Sluice repeats a question during which the schema changes. While four clients create and
+// mostPurityTries is how often askPurity asks the server if the schema changes meanwhile. While four clients create and
 // drop tables all the time, ten tries failed twice in 300 reads.
 const mostPurityTries = 32
 

@@ -16,7 +16,7 @@ import (
 // settleRestoringSettings finds and restores the settings before the turn's ReadyForQuery. Until then the server's
 // values are in force.
 
-// trackResettingCalls marks the turn if a plan that is about to be sent may reset settings inside functions.
+// trackResettingCalls sets turn.resets if a plan that is about to be sent may reset settings inside functions.
 func (s *session) trackResettingCalls(plan *rewrite.Plan) {
 	for i := range plan.Statements {
 		if st := &plan.Statements[i]; st.Leaves || st.Calls || st.Pin == rewrite.PinProcedural || st.Kind == rewrite.Unknown {
@@ -26,7 +26,7 @@ func (s *session) trackResettingCalls(plan *rewrite.Plan) {
 	}
 }
 
-// markSettingsReset marks the turn because the next statement may reset settings of the client's startup packet.
+// markSettingsReset sets turn.resets because the next statement may reset settings of the client's startup packet.
 func (s *session) markSettingsReset() {
 	if s.srv.cfg.Kind == Postgres && !s.dedicated && len(s.settings.Startup.SQL) > 0 {
 		s.t.resets, s.tx.resets = true, true

@@ -68,9 +68,10 @@ type replayAttempt struct {
 	// includes the turn in progress.
 	keeping   repeatableValues
 	keepsLast bool
-	// keepingWhole is keeping for the whole transaction, also while a discarded part (after ROLLBACK TO) is replayed.
+	// keepingWhole is the field keeping for the whole transaction, also while a discarded part (ROLLBACK TO) is
+	// replayed.
 	keepingWhole repeatableValues
-	// lostRead means that a lost answer was of a statement that only reads according to the schema.
+	// lostRead means that the backend was lost during a statement that only reads according to the schema.
 	lostRead bool
 	// discardedDiff says how the answers of a discarded part (after ROLLBACK TO) differ, or is nil.
 	discardedDiff *discardedDiff

@@ -262,8 +262,8 @@ func (s *session) isWithholding() bool {
 	return s.t.logs && !s.t.streams && s.tx.log.Replayable()
 }
 
-// recordRows records the rows up to the read position in the log, and removes the rows that the client has from the
-// span of bytes to send. It sends the bytes before these rows. A difference from the client's answer ends the attempt.
+// recordRows records in the log the rows that the server has sent up to the read position. Rows that the client has
+// from an earlier attempt are not sent again. A difference from the client's rows ends the attempt.
 func (s *session) recordRows(r *relaySpan) error {
 	src := &s.b.src
 	if r.noted == src.Pos() {

@@ -214,7 +214,7 @@ func (s *session) pinForRole() {
 // pinForFoundState pins the session for state that a query found on the backend after a transaction. It returns false
 // if no pin is allowed: the session then ends after its turn, and its backend is closed.
 func (s *session) pinForFoundState(why rewrite.PinReason) bool {
-	// With two statements in its plan, no failure of a statement removes the pin (pinBackend).
+	// A plan with two statements makes a pin that no failed statement removes (pinBackend).
 	if s.pinBackend(&rewrite.Plan{Pin: why, Statements: make([]rewrite.Statement, 2)}) != nil {
 		s.b.suspect, s.pinLost = true, true
 		s.srv.metrics.CountRefusal(metrics.FeatureSetting)

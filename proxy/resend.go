@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file sends the log of a transaction again, turn by turn, through the queue and relay that a client's frames use.
-// The log compares the answers. The last functions decide whether a group outside a block is more than one transaction.
+// This file sends the log of a transaction again in a replay, turn by turn, through the queue and relay that a client's
+// frames use. The log compares the answers. Some functions decide whether a Sync group is more than one transaction.
 
 // rerunTransaction sends the logged transaction again. First it sends every settled turn, whose answers must not
 // differ, then the frames of the turn in progress that the client has sent so far. The client gets answers to the

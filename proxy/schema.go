@@ -92,7 +92,7 @@ func invalidateAfterDDL(s *session, _ *pendingReply, st *rewrite.Statement, tag 
 }
 
 // endSchemaChange ends the record of what the last transaction did to the schema. committed is false if its end is
-// unknown. Without a backend no prepared statement can be doubtful.
+// unknown. Statements that the backend prepared after a write are outdated if the transaction was rolled back.
 func (s *session) endSchemaChange(committed bool) {
 	c := &s.schema
 	if committed || c.ddl { // CALL may have committed before it failed

@@ -77,10 +77,10 @@ type session struct {
 	// clientBroken means that the client's connection is broken, or that a write failed and the client may have a part of a
 	// frame.
 	clientBroken bool
-	// guest means that the session runs on a goroutine that takes new connections, until the session is parked.
+	// guest means that the session runs on a goroutine from the pool for new connections, until the session is parked.
 	guest bool
-	// mayLinger means that the session waits for its client without a limit, on a stack that has grown. The sweeper reads
-	// it.
+	// mayLinger means that the session may be parked: it waits for its client without a limit. The sweeper reads this
+	// flag.
 	mayLinger atomic.Bool
 	// idleEnds is when the idle limit ends the session, in ns after began. 0 means no limit, or a client that is not idle.
 	// The sweeper reads it.

@@ -81,9 +81,9 @@ func (srv *Server) findTemplate(scratch *[]byte, sql, oids []byte, parsing setti
 	return srv.catalog.find(key)
 }
 
-// cachedTemplate returns a template from the cache, or makes one. plan is the text's plan by these names and by the
-// planner with number by; nil if all planners make the same plan. scratch is a buffer for the key. A template that is
-// not cached belongs to the caller alone.
+// cachedTemplate returns a template from the cache, or makes one. plan is the text's plan by the schema snapshot with
+// the number names and the planner with the number by, or nil if all planners make the same plan. scratch is a buffer
+// for the cache key. A template that is not cached belongs to the caller alone.
 func (srv *Server) cachedTemplate(scratch *[]byte, sql, oids []byte, parsing settings.ParsingHashes, names, by uint64, plan *rewrite.Plan) *statementTemplate {
 	if t := srv.findTemplate(scratch, sql, oids, parsing, names, by); t != nil {
 		return t

@@ -203,7 +203,7 @@ func (s *session) runExchange(ask func(*backend) error) error {
 	return err
 }
 
-// isInterruption reports whether err is a cancel, a timeout or a cut, which end the turn.
+// isInterruption reports whether err is a cancel, a timeout or the server's shutdown (errCut), which end the turn.
 func isInterruption(err error) bool { return err == errCanceled || err == errTimedOut || err == errCut }
 
 // checkInterruption returns why the turn must not go on, or nil, at a point where nothing of the turn was sent. It does
