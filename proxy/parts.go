@@ -37,8 +37,8 @@ import (
 type blockParts struct {
 	// inTransactions is the client's value of ddl.in_transactions, never RefuseDDL. It does not change in a block.
 	inTransactions rewrite.DDLInTransactions
-	// options holds the client's options since an early commit, which ended SET LOCAL for package settings. nil means
-	// that no part is committed.
+	// options holds the client's options (ddl.in_transactions and the like) at an early commit, since that commit ends
+	// SET LOCAL. nil means that no part is committed.
 	options *rewrite.ClientOptions
 	// openDemand describes what the uncommitted part contains, and openStatements lists its statements.
 	// committedStatements lists the statements of the committed parts.
@@ -85,7 +85,7 @@ func (s *session) isPartialEndPending() bool {
 	return s.parts.hasCommittedPart() && s.hasFirstTxEnded()
 }
 
-// mayCommitInParts reports whether the session's transactions may be committed in parts.
+// mayCommitInParts reports whether the session's transactions may be committed in parts, because of their DDL.
 func (s *session) mayCommitInParts() bool { return s.parts != nil }
 
 // hasCommittedStatements reports whether statements of the client's transaction are committed already.

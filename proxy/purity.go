@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file asks the database whether texts that look like reads only read (classifyRead). A replay of a read after a
+// This file asks the database whether texts that look like reads may write (classifyRead). A replay of a read after a
 // lost backend asks again (recheckReadPurity).
 
 // A pinned session asks only in a READ ONLY transaction, where the answer decides whether the text runs. Elsewhere the
@@ -29,11 +29,11 @@ type readPurity struct {
 	at     atomic.Int64
 }
 
-// purityAge is how long the answer whether reads only read is valid. A schema change that Sluice sees, or learns by
-// OC001, ends the answer at once. Other changes may go unnoticed for this long.
+// purityAge is how long askPurity's answer (may texts that look like reads write?) is valid. A schema change that
+// Sluice sees, or learns by OC001, ends the answer at once. Other changes may go unnoticed for this long.
 const purityAge = time.Minute
 
-// mostPurityAge is how long the server's answer whether reads only read is used if newer questions fail.
+// mostPurityAge is how long the answer that askPurity got is used if newer questions fail.
 const mostPurityAge = 2 * purityAge
 
 // recordFault records that asking the database failed, and returns the pause before the next question. The old answer
@@ -61,7 +61,7 @@ const selectIsPure = `SELECT NOT EXISTS (SELECT 1 FROM users p WHERE p.provolati
 // builtins are the schemas of the server's own functions, as an SQL list.
 const builtins = `('pg_catalog', 'information_schema', 'sys')`
 
-// selectPurity is the complete query by which Sluice asks whether texts that look like reads only read.
+// selectPurity is the complete query by which Sluice asks whether texts that look like reads may write.
 const selectPurity = `WITH users AS (SELECT p.* FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname NOT IN ` + builtins +
 	` AND p.prorettype NOT IN ('pg_catalog.trigger'::pg_catalog.regtype, 'pg_catalog.event_trigger'::pg_catalog.regtype)) ` + selectIsPure
 
@@ -98,14 +98,14 @@ func (s *session) classifyRead(plan *rewrite.Plan) (*rewrite.Plan, error) {
 	return plan, nil
 }
 
-// recheckReadPurity asks the idle backend again whether texts that look like reads only read, since functions may have
-// changed. If the question fails, the answer is no. Errors are as from askPurity.
+// recheckReadPurity asks the idle backend again whether texts that look like reads may write, since functions may have
+// changed. reads is false if they may write or if the question fails. Errors are as from askPurity.
 func (s *session) recheckReadPurity() (reads bool, err error) {
 	answered, err := s.askReadPurity(true)
 	return err == nil && answered && s.srv.readsArePure(), err
 }
 
-// askReadPurity asks the idle backend whether texts that look like reads only read, if that is unknown or anew is set.
+// askReadPurity asks the idle backend whether texts that look like reads may write, if that is unknown or anew is set.
 // answered means that the database has answered. Errors are as from askPurity.
 func (s *session) askReadPurity(anew bool) (answered bool, err error) {
 	err = s.runExchange(func(b *backend) (err error) {
@@ -120,16 +120,16 @@ func (srv *Server) readsArePure() bool {
 	return srv.purity.answer.Load() == (srv.catalog.epoch.Load()+1)<<1|1
 }
 
-// wasPure reports whether the last answer was that reads only read. The block's DDL may have changed that since.
+// wasPure reports whether, by the last answer, no text that looks like a read may write. The schema may have changed.
 func (p *readPurity) wasPure() bool { return p.answer.Load()&1 == 1 }
 
-// isPurityKnown reports whether the database has answered, for the current schema, whether reads only read.
+// isPurityKnown reports whether the database has answered askPurity's question for the current schema.
 func (srv *Server) isPurityKnown() bool {
 	return srv.purity.answer.Load()>>1 == srv.catalog.epoch.Load()+1
 }
 
-// isPurityDue reports whether the database must be asked whether reads only read: the answer is unknown or old, and the
-// last question did not just fail.
+// isPurityDue reports whether askPurity must ask the database: the answer is unknown or old, and the last question did
+// not just fail.
 func (srv *Server) isPurityDue(now time.Time) bool {
 	p := &srv.purity
 	if srv.isPurityKnown() {

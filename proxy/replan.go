@@ -62,8 +62,8 @@ func (s *session) replanLog() (done bool, err error) {
 	return true, nil
 }
 
-// refreshPurity asks the database whether reads only read, if that is unknown after a schema change and values that the
-// client got depend on it. The error stops the turn, or is a *lostError.
+// refreshPurity asks the database whether texts that look like reads may write, if that is unknown after a schema
+// change and values that the client got depend on it. The error stops the turn, or is a *lostError.
 func (s *session) refreshPurity() error {
 	if s.srv.isPurityKnown() || !s.srv.isPurityDue(time.Now()) || !s.hasRepeatableValues() {
 		return nil

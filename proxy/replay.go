@@ -68,8 +68,7 @@ type replayAttempt struct {
 	// includes the turn in progress.
 	keeping   repeatableValues
 	keepsLast bool
-	// keepingWhole is the field keeping for the whole transaction, also while a discarded part (ROLLBACK TO) is
-	// replayed.
+	// keepingWhole is keeping for the whole transaction, even while a discarded part (ROLLBACK TO) is replayed.
 	keepingWhole repeatableValues
 	// lostRead means that the backend was lost during a statement that only reads according to the schema.
 	lostRead bool
