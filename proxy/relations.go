@@ -43,7 +43,7 @@ const (
 // defaultSearchPath is the search path of a server that does not report its own.
 const defaultSearchPath = `"$user", public`
 
-// mappedColumnsQuery returns only columns that other processes map, which have a CHECK. This process maps none then.
+// mappedColumnsQuery returns only mapped columns (bytea stored as text). A process that maps no columns itself uses it.
 const mappedColumnsQuery = `SELECT n.nspname, c.relname, a.attname, a.attnum, 'checked', NULL FROM pg_catalog.pg_attribute a` +
 	` JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace` +
 	` WHERE a.atttypid = 25 AND a.attnum > 0 AND NOT a.attisdropped AND pg_catalog.right(a.attname, 10) = '` + schema.MappedSuffix + `'` +

@@ -31,7 +31,7 @@ const (
 	phaseAborting                      // nobody: the attempt has failed, until the next one begins or the client gets an error
 )
 
-// serverPosition is how far the server is in a turn whose answers are not for the client.
+// serverPosition is how far the server has come in a turn of a replay whose answers the client does not get.
 type serverPosition uint8
 
 const (
@@ -68,7 +68,7 @@ type replayAttempt struct {
 	// includes the turn in progress.
 	keeping   repeatableValues
 	keepsLast bool
-	// keepingWhole is keeping for the whole transaction, even while a discarded part (ROLLBACK TO) is replayed.
+	// keepingWhole has the repeated values of the whole transaction (keeping), also while a discarded part is replayed.
 	keepingWhole repeatableValues
 	// lostRead means that the backend was lost during a statement that only reads according to the schema.
 	lostRead bool

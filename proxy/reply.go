@@ -59,8 +59,7 @@ func (s *session) handleBackendFrame(typ byte, frame []byte, total int) (frameVe
 	return s.handleAnswer(a, typ, frame, total)
 }
 
-// handleAnswer handles a frame of the meaning a for the first pending reply, and removes that reply once it is
-// complete.
+// handleAnswer handles a frame of meaning a for the first pending reply, and removes that reply once it is complete.
 func (s *session) handleAnswer(a answer.Meaning, typ byte, frame []byte, total int) (frameVerdict, error) {
 	t := s.t
 	o, v := t.owed.first(), t.owed.first().defaultVerdict()

@@ -34,7 +34,7 @@ type pendingDescription struct {
 	desc *statementDescription
 }
 
-// schemaEpoch returns the session's current epoch of the schema: its transaction's own, or the server's.
+// schemaEpoch returns the session's epoch, a counter of schema changes: its transaction's own, or the server's.
 func (s *session) schemaEpoch() uint64 {
 	if s.schema.txEpoch != 0 {
 		return s.schema.txEpoch
