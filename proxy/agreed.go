@@ -32,7 +32,8 @@ func (s *session) revalidateStatement(cs *clientStatement) {
 	cs.since = 0
 }
 
-// descriptionClockStart is the origin of the times in descriptions, on the monotonic clock.
+// descriptionClockStart is the origin of the monotonic times at which the server last confirmed a statement's
+// description.
 var descriptionClockStart = time.Now()
 
 // confirmDescription records that the server's answer to o has just confirmed the description d. It does nothing in a
@@ -68,8 +69,8 @@ func (s *session) prepareForClient(cs *clientStatement) (*serverStatement, error
 	if s.wouldReparseDifferently(cs, tmpl, epoch) {
 		return nil, errOtherReading
 	}
-	// A statement that was never described binds the client to no columns. If the backend must prepare it after a change
-	// of the schema, the description at its Parse counts.
+	// A statement that the client never described binds Sluice to no columns. If the backend must prepare it after a
+	// change of the schema, the description at the client's Parse counts.
 	promise := cs.described
 	if promise == nil && cs.epoch != s.schemaEpoch() && !s.b.prepared.hasInEpoch(tmpl, epoch) {
 		promise = cs.known
@@ -82,7 +83,7 @@ func (s *session) prepareForClient(cs *clientStatement) (*serverStatement, error
 	case err != nil || st == nil:
 		return nil, err
 	case !agrees:
-		// Retry with the parameter types in the client's description; PostgreSQL would not have changed them.
+		// Retry with the parameter types in the client's description, since PostgreSQL would not have changed the types.
 		if typed := s.templateWithParamTypes(tmpl, promise, st.desc); typed != nil {
 			before := *cs
 			cs.tmpl, cs.epoch = typed, s.schemaEpoch()
@@ -159,7 +160,7 @@ func (s *session) prepareAndCompare(tmpl *statementTemplate, epoch uint64, promi
 	} else {
 		s.srv.metrics.CountPreparedUse(metrics.PreparedHit)
 	}
-	// A description is needed to compare it with promise, or for the parameter types of a query that is sent as two.
+	// The statement's description is needed if promise must match it, or if the query is sent as two (tmpl.split).
 	for promise != nil || tmpl.split != nil {
 		if st.desc == nil && fresh {
 			// The statement's description was requested from the server, and that reply is pending.

@@ -35,7 +35,7 @@ const (
 	refusalWriteTimeout = 5 * time.Millisecond
 )
 
-// clientConn is one connection of a client. Once the client has a session, only the sweep of idle sessions uses swept.
+// clientConn is one connection of a client. Once the client has a session, only the sweeper of sessions uses swept.
 type clientConn struct {
 	admission.Conn
 	swept sweepState

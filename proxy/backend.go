@@ -33,7 +33,7 @@ type backend struct {
 	prepared serverStatements
 	// applied holds the settings in force on the server. It is nil if Sluice does not know them.
 	applied *settings.Values
-	// mayHaveUnseenSettings is set when a function may have changed a setting that the server does not report.
+	// mayHaveUnseenSettings is set when a function may have changed a setting whose change the server does not report.
 	mayHaveUnseenSettings bool
 	// leftState records whether functions may have left state other than settings on the server (see leftbehind.go).
 	leftState remains.StateTrace
@@ -42,12 +42,12 @@ type backend struct {
 	reported, dialled, idle *settings.Reports
 	// status is the status byte of the last ReadyForQuery: 'I', 'T' or 'E'.
 	status byte
-	// reading is how the server parses texts now, by the settings that it reports (standard_conforming_strings, say); usual
-	// is how the server parsed them when the connection was dialled.
+	// reading is how the server parses queries now, by the settings that it reports (standard_conforming_strings, say).
+	// usual is how the server parsed queries when the connection was dialled.
 	reading, usual rewrite.ReadingMode
-	// sequences records the sequences that clients may have used on this backend.
+	// sequences records the sequences that clients may have used on this backend, for currval and lastval.
 	sequences sequence.BackendRecord
-	// suspect is set when the server's state may differ from what Sluice has recorded.
+	// suspect is set when the state of the server's session may differ from what Sluice has recorded.
 	suspect bool
 	// trips counts round trips of Sluice's own requests. While one has not ended, no client's frame is sent.
 	trips trip.RoundTrips

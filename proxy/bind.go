@@ -110,7 +110,7 @@ func (s *session) admitBind(b *pendingBind) error {
 	return s.checkReadOnly(b.cs.tmpl.plan)
 }
 
-// runsPortalLocally reports whether Sluice itself runs a portal of the plan, rather than the server.
+// runsPortalLocally reports whether Sluice, rather than the server, runs a portal of the plan.
 func (s *session) runsPortalLocally(plan *rewrite.Plan) bool {
 	return (s.txStatus() != 'E' || s.isAllowedInFailedBlock(plan)) && (s.state == failed || s.canAnswerPlan(plan) || s.hasEmulatedSavepoint(plan))
 }
@@ -229,7 +229,7 @@ func (s *session) bindOnBackend(b *pendingBind) error {
 	if plan, err = s.planBind(b, bound); err != nil {
 		return err
 	}
-	// If st and err are nil, the server has refused the text, and the rest of the Sync group is skipped.
+	// If st and err are nil, the server has refused the text, and skips the rest of the Sync group.
 	st, err := s.prepareForClient(cs)
 	if err != nil || st == nil {
 		return err
@@ -286,8 +286,8 @@ func (s *session) planBind(b *pendingBind, bound portal) (*rewrite.Plan, error) 
 	}
 }
 
-// replanBind plans a Bind's statement again, by the schema that was read when the backend was lent. The portal gets the
-// new plan. The error is errSchemaChanged if the frame was already split by the old plan.
+// replanBind plans a Bind's statement again, by the schema that was read when the session got its backend. The portal
+// gets the new plan. The error is errSchemaChanged if the frame was already split by the old plan.
 func (s *session) replanBind(b *pendingBind, bound portal) (*rewrite.Plan, error) {
 	if err := s.replanByNames(b.cs); err != nil {
 		return nil, err

@@ -32,11 +32,11 @@ type sessionOptions struct {
 	planner *rewrite.Planner
 	// options has the client's choices (sluice.* settings) at the time the planner was made. It is nil for none.
 	options *rewrite.ClientOptions
-	// userOptions has the choices in Config.Users for the client's user. It is never nil. Sessions share it.
+	// userOptions has the sluice.* options of Config.Users for the client's user. It is never nil. Sessions share it.
 	userOptions *rewrite.ClientOptions
 }
 
-// noUserOptions is chosen.userOptions of a user who is not in Config.Users.
+// noUserOptions are the sluice.* options of a user who is not in Config.Users: none.
 var noUserOptions rewrite.ClientOptions
 
 // currentOptions returns the client's current choices (sluice.*), or nil for none. Callers compare the pointers.
@@ -69,7 +69,7 @@ func (s *session) applyOptions(by *rewrite.ClientOptions) {
 	}
 }
 
-// plannerForOptions returns the planner for a client's choices over those of its user.
+// plannerForOptions returns the planner for a client's options (sluice.*), which override the options of its user.
 func (s *session) plannerForOptions(by *rewrite.ClientOptions) *rewrite.Planner {
 	all := *s.chosen.userOptions
 	if by != nil {
@@ -84,7 +84,7 @@ func (s *session) canChangeDDLPolicy() bool {
 	return !s.dedicated && (s.t == nil || !s.t.outsideBlock) && (!s.inBlock() || s.isBlockEmpty())
 }
 
-// isBlockEmpty reports whether the block has run nothing but BEGIN, which may be unsent or at the server.
+// isBlockEmpty reports whether the block has run no statement but BEGIN, which may be unsent or at the server.
 func (s *session) isBlockEmpty() bool {
 	switch {
 	case len(s.tx.marks) > 0, s.hasCommittedStatements():

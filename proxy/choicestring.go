@@ -55,7 +55,7 @@ func (s *session) queryWithInnerOptions(plan *rewrite.Plan, sql []byte) (done bo
 	}
 	c := piecewiseScript{s: s, plan: plan, sql: string(sql)}
 	c.how = nestedTurn{optsOut: s.t.optsOut || s.srv.replays != nil && retry.HasNoRetryComment(sql), shift: s.t.shift}
-	// Adjacent statements other than choices and transaction commands stay one multi-statement query for the server.
+	// Adjacent statements other than choices (SETs of sluice.*) and transaction commands stay one query for the server.
 	joins := false
 	for i := range plan.Statements {
 		st := &plan.Statements[i]

@@ -132,17 +132,17 @@ type Config struct {
 	// PreparedPerClient bounds the named prepared statements of one client.
 	PreparedPerClient int
 	// PreparedBytesPerClient bounds the texts of one client's prepared statements, in bytes. PreparedTotalBytes bounds
-	// those of all clients, cached descriptions included: see textCost.
+	// those of all clients, cached descriptions included.
 	PreparedBytesPerClient, PreparedTotalBytes int
 	// StoredBytes bounds the stored rows of one session's cursors WITH HOLD, StoredTotalBytes those of all sessions. With
 	// 0, WITH HOLD is refused.
 	StoredBytes, StoredTotalBytes int
 	// MemoryBytesPerClient bounds the state of one client, in bytes. MemoryTotalBytes bounds that of all clients, without
-	// prepared texts and rows of cursors WITH HOLD. It may be a quarter of MemoryLimit at most.
+	// prepared statements and rows of cursors WITH HOLD. It may be a quarter of MemoryLimit at most.
 	MemoryBytesPerClient, MemoryTotalBytes int
 	// MemoryLimit is GOMEMLIMIT in bytes. Above nine tenths of it Sluice begins no new work. 0 means no limit.
 	MemoryLimit int64
-	// PreparedTexts bounds the number of cached descriptions, which all clients share.
+	// PreparedTexts bounds the number of cached descriptions of prepared statements, which all clients share.
 	PreparedTexts int
 	// DescribeMemory is how long Sluice answers Describe from its cache after the server has confirmed the answer. 0 means
 	// never. Clients may see a change of the schema that much later.
@@ -191,7 +191,7 @@ func (c *Config) disablesReplayFor(user string) bool {
 	return slices.Contains(c.UsersWithoutReplay, user)
 }
 
-// parseDatabases parses Databases. The error describes a malformed entry.
+// parseDatabases parses Databases, the names that clients may ask for. The error describes a malformed entry.
 func (c Config) parseDatabases() (database.Names, error) {
 	return database.New(c.Databases, c.Database, c.hasDedicatedBackends())
 }

@@ -110,8 +110,8 @@ func (s *session) endFailedBlock(st *rewrite.Statement) error {
 	return s.queueReply(wire.AppendCommandComplete(nil, "ROLLBACK"))
 }
 
-// answerTxControl answers BEGIN, and the end of a block that no server has seen. With done false the server must
-// answer, as it must for every command while the session has a backend.
+// answerTxControl answers BEGIN, SET TRANSACTION, and the end of a block that no server has seen. With done false the
+// server must answer, as it must for every command while the session has a backend.
 func (s *session) answerTxControl(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	st := plan.SingleStatement()
 	if st == nil || s.b != nil {

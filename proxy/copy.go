@@ -136,7 +136,7 @@ func (s *session) handleStrayCopyFrame(total int) error {
 	return s.discardBytes(total)
 }
 
-// expectsCopyData reports whether the server or a feature expects COPY data.
+// expectsCopyData reports whether the server, or a feature such as package copyin, expects COPY data of the client.
 func (s *session) expectsCopyData() bool { return s.t.copying || s.t.featureReads }
 
 // errNotCopyFrame returns the error of a client's frame that is not allowed during COPY.

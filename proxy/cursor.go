@@ -60,8 +60,8 @@ func (s *session) isCursorStatement(st *rewrite.Statement) bool {
 	return st.Does == rewrite.ClosesAll && (len(s.portals) > 0 || len(s.stored) > 0) && s.txStatus() != 'E'
 }
 
-// runCursorQuery runs a simple Query of one statement about cursors. With nil the turn is over. t.ended is false
-// meanwhile: as in a Sync group, an error skips to a Sync, which endSimpleQuery sends.
+// runCursorQuery runs a simple Query of one statement about cursors. With nil the turn is over. Meanwhile t.ended is
+// false (more frames may follow): as in a Sync group, an error skips to a Sync, which endSimpleQuery sends.
 func (s *session) runCursorQuery(plan *rewrite.Plan, st *rewrite.Statement) error {
 	t := s.t
 	if t.internalTx.on { // the tag would precede the COMMIT of the write
@@ -72,8 +72,8 @@ func (s *session) runCursorQuery(plan *rewrite.Plan, st *rewrite.Statement) erro
 	if t.ended = true; err != nil {
 		return err
 	}
-	// After an error the server skips to the Sync of endSimpleQuery. If the error has cost the session its backend,
-	// endSimpleQuery sends nothing.
+	// After an error the server skips all frames up to the Sync that endSimpleQuery sends. If the error has cost the
+	// session its backend, endSimpleQuery sends nothing.
 	t.skip = false
 	return s.endSimpleQuery()
 }
@@ -367,7 +367,7 @@ func (c cursorReply) completeFetch(s *session, o *pendingReply, typ byte, frame 
 	if s.t.owed.pop(); run.into != nil {
 		return nil
 	}
-	// The log compares the rewritten tag. From a MOVE the client gets only the number of rows.
+	// In a replay, the log compares the rewritten command tag. From a MOVE the client gets only the number of rows.
 	verb := "FETCH "
 	if run.move {
 		verb = "MOVE "

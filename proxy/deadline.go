@@ -36,8 +36,8 @@ func (s *session) armStatementTimeout() error {
 // hold_time, the end of CancelGrace. Code that has set another deadline must call it afterwards.
 func (s *session) armReadDeadline() { s.armReadDeadlineBy(time.Time{}) }
 
-// armReadDeadlineBy sets the backend's read deadline to the session's next event, or to at if that is earlier and not
-// zero.
+// armReadDeadlineBy sets the backend's read deadline to the session's next event (timeout, cancel), or to at if that is
+// earlier and not zero.
 func (s *session) armReadDeadlineBy(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,7 @@ func (s *session) endCancellable() {
 	}
 }
 
-// disarmReadDeadline removes the turn's deadlines from its backend. Usually there are none, and it does nothing.
+// disarmReadDeadline removes the turn's read deadline from its backend. Usually there is none, and it does nothing.
 func (s *session) disarmReadDeadline() {
 	if s.t != nil && !(s.t.deadline.IsZero() && s.t.holdEnd.IsZero()) {
 		s.t.holdEnd = time.Time{}

@@ -253,7 +253,7 @@ func (s *session) verifyDiscardedParts() error {
 	return err
 }
 
-// forceSnapshot makes the server take the transaction's snapshot, if it has not yet, and answer all pending requests.
+// forceSnapshot makes the server take the transaction's snapshot, if it has not yet, and awaits all pending replies.
 func (s *session) forceSnapshot() error {
 	const text = "SELECT 1 WHERE false"
 	plan := s.srv.planner.PlanWithNames([]byte(text), noNames)

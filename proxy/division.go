@@ -45,8 +45,8 @@ func (s *session) planScript(plan *rewrite.Plan, sql []byte) *scriptPlan {
 	return &scriptPlan{plan, d.places}
 }
 
-// scriptPlanner tracks a session's state through a multi-statement query, as far as earlier statements decide for later
-// ones.
+// scriptPlanner tracks a session's state through a multi-statement query, as far as earlier statements decide how
+// Sluice handles later ones.
 type scriptPlanner struct {
 	s      *session
 	plan   *rewrite.Plan
@@ -70,7 +70,7 @@ type scriptPlanner struct {
 	// transaction. Sluice answers no RESET there.
 	blocked []bool
 	changed bool
-	// roleChanged is set once a statement sets another role.
+	// roleChanged is set once a statement of the query sets another role.
 	roleChanged bool
 }
 
@@ -82,7 +82,7 @@ func (d *scriptPlanner) inAnyTransaction() bool {
 	return d.currentBlock.IsOpen() || d.s.t.touched && d.currentBlock.EndedTxCount() == d.ends
 }
 
-// Each of the following methods decides for one statement. The zero scriptStep means that the server answers.
+// Each method below decides who answers one statement of a multi-statement query. The zero scriptStep means the server.
 
 // planOnServer returns the step of a multi-statement query for a statement that the server runs.
 func (d *scriptPlanner) planOnServer(st *rewrite.Statement) scriptStep {
@@ -263,7 +263,7 @@ func (d *scriptPlanner) planDeallocateAll(*rewrite.Statement) scriptStep {
 	return scriptStep{local: !d.prepares}
 }
 
-// mayOpenBlock reports whether the query may leave a block open, in which portals would stay open.
+// mayOpenBlock reports whether the query may leave a block open, in which its portals would stay open.
 func (d *scriptPlanner) mayOpenBlock() bool {
 	return d.plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || st.Tx.Chain })
 }

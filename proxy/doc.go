@@ -1,87 +1,86 @@
-// Package proxy speaks the Postgres protocol to clients and pairs them, for one transaction at a time, with backends of
-// a reservoir.
+// Package proxy speaks the Postgres protocol to clients and pairs them, for one transaction at a time, with backends of a
+// reservoir.
 //
 // # Who owns what
 //
 // One goroutine owns a session. It reads the client, writes the backend, reads the backend and writes the client, one
-// turn after the other, so it always knows where both streams stand and can tell the client of any error. The
-// exceptions: the writer of an oversized turn (uplink.go), which lives no longer than the turn; the watcher of a
-// backend that may speak while the client is awaited (copy.go); the looks for a client while its session waits for
-// something else (watchClient in wait.go); a client that is silent for long, whose session no goroutine owns
-// (linger.go); cancel requests, which come on connections of their own (cancel.go); and wake-ups by a read deadline,
-// from the sweeper, a drain or a cancel. A read that such a deadline ended looks for its reason and goes on when it
-// finds none, so a late one does no harm. Write deadlines never expire on a connection that lives on: TLS would be
-// broken by it.
+// turn after another. So it always knows its position in both streams and can send the client any error. Six exceptions
+// exist. A goroutine writes an oversized turn, and ends with the turn (uplink.go). A goroutine watches a backend that
+// may send frames while the session waits for its client (copy.go). Another goroutine may check the client while its
+// session waits (watchClient in wait.go). No goroutine owns the session of a client that is silent for long
+// (linger.go). Cancel requests come on separate connections (cancel.go). The sweeper, a drain or a cancel wakes a
+// session by a read deadline.
+//
+// A read that a deadline has ended looks for the reason and continues if there is none, so a late deadline does no
+// harm. Write deadlines never expire on a connection that stays in use, since they would break TLS.
 //
 // A backend belongs to the reservoir, or to the session that it is lent to. Its settings and its prepared statements
-// ride on it (backend.go), and go with it.
+// (backend.go) end with it.
 //
 // # What happens to a frame
 //
-// exchange.go takes a turn: the client's frames up to the Sync, Query or FunctionCall that ends it, and everything that
-// answers them. handle (request.go) takes one frame, query.go a simple one, extended.go and bind.go those of the
-// extended protocol, copy.go those of a COPY. A text has a plan of package rewrite; what Sluice answers itself is in
-// local.go, control.go (BEGIN, and the end of a block that no server has seen), savepoint.go, and strung.go (inside a
-// string of others).
+// A turn (exchange.go) is the client's frames up to the Sync, Query or FunctionCall that ends them, with all answers.
+// request.go takes one frame, query.go a Query, extended.go and bind.go the frames of the extended protocol, copy.go
+// those of a COPY. Package rewrite plans each query. Sluice itself answers some statements: local.go, control.go
+// (BEGIN, and the end of a block that no server has seen), savepoint.go, and strung.go (in multi-statement queries).
 //
-// Where a transaction with DDL may be committed in parts (ddl.in_transactions), parts.go looks at each text first, and
-// runs some of it in nested turns (nested.go).
+// Where a transaction with DDL may be committed in parts (ddl.in_transactions), parts.go checks each query first, and
+// runs some in nested turns (nested.go).
 //
-// Where columns are mapped (rewrite.bytea), what a text means depends on the relations of the database and on the
-// session's search path: mapping.go keeps the former, mapnames.go knows the latter, and no text is planned without.
+// Where columns are mapped (rewrite.bytea), the meaning of a query depends on the relations of the database
+// (mapping.go) and on the session's search path (mapnames.go). Sluice plans no query without them.
 //
-// The first frame that the server must see has ensureBackend (pair.go) borrow a backend, and applysettings.go bring the
-// client's settings to it. Then the frame is logged for a replay (replaylog.go), an entry is owed (owed.go), and
-// uplink.go writes. Package outcome follows what was sent, and so what may have committed.
+// The first frame that the server must see makes ensureBackend (pair.go) borrow a backend, to which applysettings.go
+// applies the client's settings. Then the frame is logged for a replay (replaylog.go), a pending reply is queued
+// (owed.go), and uplink.go writes the frame. Package outcome records what was sent, and so what may have committed.
 //
 // # What happens to a reply
 //
-// Frames pass as bytes. A session keeps what it must know of them in the owed queue: one entry for each frame that the
-// server will answer, and one for each answer that Sluice makes up, in the order in which the client expects them.
-// downlink.go reads; reply.go matches a frame with the head of the queue, takes note of what it means, and says whether
-// it passes. Output is withheld while a replay may still replace it. At ReadyForQuery settle (pair.go) keeps or drops
-// what the turn staged, reported.go tells of parameters, and the backend goes back.
+// Frames pass as bytes. A session's queue of pending replies (owed.go) has one entry for each frame that the server
+// will answer, and one for each answer of Sluice itself, in the order that the client expects. downlink.go reads the
+// server's frames. reply.go matches a frame with the first pending reply, records its meaning, and decides whether the
+// client gets it. Output is withheld while a replay may still replace it. At ReadyForQuery pair.go settles the turn: it
+// commits or drops staged settings, reported.go sends changed parameters, and the backend is returned.
 //
 // # What happens to a cursor
 //
-// DSQL has no DECLARE. A cursor is a portal of its query, under its own name: DECLARE is sent as a Bind, FETCH as an
-// Execute with a limit on rows, CLOSE as a Close (cursor.go; by the extended protocol cursorextended.go). The query is
-// a text like any other, with a plan and a template of its own. The server's answers that a client does not expect are
-// swallowed, and the tag is made from the rows that were counted. For the log these are frames and answers as others
-// are.
+// DSQL has no DECLARE. A cursor is a portal of its query, under the cursor's name: DECLARE is sent as a Bind, FETCH as
+// an Execute with a limit on rows, CLOSE as a Close (cursor.go; by the extended protocol cursorextended.go). The
+// cursor's query has a plan and a template as any other query. Sluice drops the server's answers that a client does not
+// expect, and makes the command tag from the number of rows. The log has these frames and answers like others.
 //
 // # What happens to a COPY
 //
-// COPY FROM STDIN goes to the server as it is, and copy.go relays its data. For a server without COPY package copyin
-// runs INSERTs (copy.from). Package feature declares what such a package sees of a session (featuresession.go). The
-// table in handlers.go alone names it, and its statements run in nested turns (nested.go).
+// COPY FROM STDIN goes to the server unchanged, and copy.go relays its data. For a server without COPY package copyin
+// runs INSERTs (copy.from). Package feature declares the part of a session that packages such as copyin see
+// (featuresession.go). Only the table in handlers.go names copyin, and its statements run in nested turns (nested.go).
 //
 // # What happens to an advisory lock
 //
-// DSQL has none. Those of a session are rows of a table, which its Sluice renews (package advisory has the rules):
-// locktable.go asks the server, on backends of its own; locks.go takes locks and gives them up, lockkeeper.go renews
-// them, lockcall.go has the statements' parameters and answers. What a session that holds one sends goes behind a check
-// in its own transaction (lockfence.go), which ownblock.go opens where the client has none.
+// DSQL has no advisory locks. The locks of a session are rows of a table, which its Sluice renews (package advisory has
+// the rules). locktable.go queries that table on separate backends. locks.go takes and releases locks, lockkeeper.go
+// renews them, lockcall.go has the statements' parameters and answers. Writes of a session with locks follow a check of
+// the locks in the same transaction (lockfence.go), which ownblock.go opens if the client has none.
 //
 // # What happens to a conflict
 //
-//	conflict   conflicted (replay.go), or the loss of a backend (loss.go): may it be run again?
-//	abort      abort.go: the attempt is brought to its end, and what it says is for nobody
-//	wait       reacquire.go: the pause, and the gate (gate.go)
-//	reacquire  reacquire.go: the same backend, or another with the same settings
-//	resend     resend.go: the log, turn by turn
-//	verify     resend.go: each settled turn must answer what it answered
-//	continue   where the attempt has come as far as the client had; or
-//	refuse     refuseReplay (replay.go): the original error, with the reason
+//	conflict   after a conflict (replay.go) or the loss of a backend (loss.go), Sluice decides whether to replay
+//	abort      abort.go ends the failed attempt at the backend, and drops its answers
+//	wait       reacquire.go waits for the pause between attempts, and at the gate (gate.go)
+//	reacquire  reacquire.go gets the same backend, or another with the same settings
+//	resend     resend.go sends the log, turn by turn
+//	verify     resend.go compares the answers of each settled turn with the first ones
+//	continue   the attempt has come as far as the client had, and the turn goes on; or
+//	refuse     refuseReplay (replay.go) sends the original error, with the reason
 //
 // # Where things are
 //
 //	accept      server.go, arrivals.go, linger.go, opensession.go, askstartup.go, greeting.go, schemaname.go,
 //	            config.go, accounts.go, packages account, admission, database and startup
-//	session     session.go, standing.go, package block (how a session stands), atwork.go, exchange.go, sessionend.go, state.go, turn.go, pair.go, pin.go, package leftover,
-//	            leftbehind.go, package remains (what functions have left at a backend),
+//	session     session.go, standing.go, package block (a session's block), atwork.go, exchange.go, sessionend.go, state.go, turn.go, pair.go, pin.go, package leftover,
+//	            leftbehind.go, package remains (state that functions have left on a backend),
 //	            wait.go, deadline.go, presence.go, cancel.go
-//	choices     choices.go (what a client has otherwise than the configuration says), choicestring.go (in strings)
+//	choices     choices.go (keys that a client has changed for itself), choicestring.go (in multi-statement queries)
 //	client      request.go, refuse.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go,
 //	            featuresession.go, packages feature, copyin and copyrows,
 //	            cursor.go, cursorextended.go, storing.go, stored.go, package stored,
@@ -91,31 +90,19 @@
 //	statements  prepared.go, templates.go, serverstatements.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go,
 //	            split.go, reading.go, purity.go, counter.go, texts.go
 //	settings    notesettings.go, keptsettings.go, applysettings.go, reported.go, named.go, putback.go,
-//	            package settings (Client: all that a client has SET)
+//	            package settings (Client: all settings of a client)
 //	mapping     mapping.go, relations.go, fills.go, mapnames.go, namesnothing.go, readings.go, searchpath.go, mappederrors.go
 //	sequences   sequences.go, package sequence (whose numbers currval and lastval would return)
 //	locks       locks.go, locktable.go, lockkeeper.go, lockcall.go, lockfence.go, ownblock.go, package advisory
 //	backend     backend.go, uplink.go, downlink.go, output.go, reply.go, replyend.go, replyerror.go, owed.go,
-//	            observers.go (what features do at fixed points of a session),
+//	            observers.go (calls of features at fixed points of a session),
 //	            loss.go, farewell.go, path.go, mapped.go, groups.go
-//	questions   groups.go, package trip (round trips of Sluice's own), package question (what they ask, and when again)
+//	questions   groups.go, package trip (round trips of Sluice's own requests), package question (when to ask again)
 //	replay      replay.go, replaylog.go, abort.go, reacquire.go, resend.go, resendframe.go, replan.go, gate.go,
 //	            keptvalues.go, keptresend.go, toldtime.go, package txtime, askedtime.go, savepoint.go, discarded.go
 //	bytes       errors.go, packages wire and rawconn
 //
-// # Words
-//
-//	turn       from a request's first frame to the ReadyForQuery that answers it
-//	block      a transaction from BEGIN to COMMIT or ROLLBACK
-//	group      frames of the extended protocol up to a Sync
-//	string     the statements of one simple Query
-//	owed       a reply that is still to come
-//	withheld   output that the client has not been sent, because a replay may replace it
-//	staged     changes of settings that their transaction has not committed
-//	kept       settings that Sluice answers for and the server never sees
-//	carried    settings that go with the client from backend to backend
-//	pinned     a session that keeps its backend, for what it has left there
-//	dedicated  a session whose backend was dialled for it
-//	aborting   an attempt has failed, and what the backend says is for nobody
-//	unread     a text that nobody has parsed: it is taken for anything
+// docs/glossary.md explains words such as turn, block, plan and pin. In names here, owed is a pending reply, kept a
+// setting that Sluice stores instead of the server, carried a setting that Sluice applies to each backend of the client,
+// dedicated a session with its own backend, and aborting a failed attempt whose answers nobody gets.
 package proxy

@@ -127,7 +127,7 @@ func (s *session) readAndRelay() error {
 	return &lostError{err: err}
 }
 
-// frameVerdict says whether the client gets a frame of the backend as it is.
+// frameVerdict says whether the client gets a frame of the backend unchanged.
 type frameVerdict uint8
 
 const (
@@ -293,7 +293,7 @@ func (s *session) relayFrame(r *relaySpan, typ byte, total int) error {
 	return nil
 }
 
-// errorHead is the number of bytes of a long ErrorResponse or NoticeResponse that must arrive before it is judged.
+// errorHead is how many bytes of a long ErrorResponse or NoticeResponse must arrive before Sluice handles the frame.
 const errorHead = 1 << 10
 
 // isPlainReply reports whether a frame of this type only advances the pending replies. Then no output precedes the

@@ -44,7 +44,7 @@ func (srv *Server) readColumnDefaults(ask queryFunc, relations []schema.Relation
 		markDefaultsUnclear(relations)
 		return nil
 	}
-	// The keys are the server's names, which have a suffix for mapped columns.
+	// The keys are the server's column names, which have a suffix for mapped columns (bytea keys stored as text).
 	type column struct{ schema, relation, name string }
 	fills := map[column]schema.Column{}
 	views, sequences, ids := map[column]bool{}, map[column]bool{}, map[column]string{}

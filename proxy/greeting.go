@@ -49,7 +49,8 @@ func (g *greetingCache) findOrBuild(of greetingKey, build func(greetingKey) *sta
 	return made
 }
 
-// buildGreeting makes a greeting from the server's parameters, replaced by the values that the client's startup gave.
+// buildGreeting makes the ParameterStatus frames for a client from the server's parameters, with the client's values
+// from its startup packet instead of the server's.
 func (srv *Server) buildGreeting(of greetingKey) *startupGreeting {
 	var frames []byte
 	told := of.params

@@ -7,10 +7,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// statementHandler defines how Sluice handles the statements of one rewrite.LocalWork value. If a function is nil, the
-// server does that part. All functions are called during a turn.
+// statementHandler defines how Sluice handles one kind of statement (a rewrite.LocalWork value). If a function is nil,
+// the server does that part. All functions are called during a turn.
 type statementHandler struct {
-	// server means that the server always runs the statement.
+	// server means that the server always runs the handler's statement.
 	server bool
 	// parsesLocally reports whether Sluice answers the Parse itself. It may also do so if Sluice runs the statement only
 	// sometimes, since the server accepts every query of this kind. If it is nil, the server parses the query.
@@ -159,7 +159,7 @@ func queryCopyIn(s *session, st *rewrite.Statement, sql []byte) error {
 	return s.endTurnLocally()
 }
 
-// executeCopyIn receives the data of a COPY FROM STDIN that a portal runs. The INSERTs finish at the Sync.
+// executeCopyIn receives the data of a COPY FROM STDIN that a portal runs. INSERTs for the data finish at the Sync.
 func executeCopyIn(s *session, st *rewrite.Statement, sql string) error {
 	c, err := copyin.Receive(featureSession{s}, st, []byte(sql), newCopyInConfig(s.srv))
 	if err == nil {

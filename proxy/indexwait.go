@@ -43,10 +43,10 @@ func (s *session) delayTag(v frameVerdict, tag []byte) (frameVerdict, error) {
 	return v, s.sendOrWithhold(now)
 }
 
-// recordIndexTxEnd records that the transaction of a CREATE INDEX has ended.
+// recordIndexTxEnd records, for a pending CREATE INDEX, that its transaction has ended.
 func recordIndexTxEnd(s *session, committed bool) { s.tx.job.RecordTxEnd(committed) }
 
-// recordIndexTxStatement records another statement of the transaction of a CREATE INDEX.
+// recordIndexTxStatement records, for a pending CREATE INDEX, another statement of its transaction.
 func recordIndexTxStatement(s *session, o *pendingReply, st *rewrite.Statement, _ []byte) {
 	switch {
 	case st == nil:

@@ -89,7 +89,8 @@ func (s *session) substituteInStatement(sql string, under *schema.NameResolver, 
 // no text if the changed text is refused, or has another kind. Then the unchanged one is sent, whose answer will
 // differ.
 
-// replayQueryText returns the text that a replay sends for a logged Query, or "" for the unchanged text.
+// replayQueryText returns the text that a replay sends for a logged Query, with values of the first answer. It returns
+// "" for the unchanged text.
 func (s *session) replayQueryText(f *retry.LoggedFrame[logEntry], last bool) (text string, ok bool) {
 	a := s.substituteRecorded(f, last, func(_ int, v []byte) string {
 		if v == nil {
@@ -111,8 +112,8 @@ func (s *session) replayQueryText(f *retry.LoggedFrame[logEntry], last bool) (te
 }
 
 // replayBind returns the statement and the Bind payload (after the names) that a replay sends, or nil for the unchanged
-// ones. Values are appended as parameters, in the formats in which they came. The server takes their types from the
-// columns.
+// ones. Values of the first answer are appended as parameters, in the formats in which they came. The server takes
+// their types from the columns.
 func (s *session) replayBind(f *retry.LoggedFrame[logEntry], last bool) (tmpl *statementTemplate, payload []byte, ok bool) {
 	if k := f.Note.kept; !(s.t.keeping.clock && s.t.keeping.tells) && (k == nil || !k.whole) {
 		return nil, nil, true

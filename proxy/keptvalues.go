@@ -171,7 +171,8 @@ func (k *recordedAnswer) resetAnswer() {
 	}
 }
 
-// repeatableValues says which values of the transaction's first attempt a replay can repeat.
+// repeatableValues says which values that the server made in the first attempt (sequence numbers, times) a replay can
+// repeat.
 type repeatableValues struct {
 	drawnValues bool // drawn values
 	clock       bool // the time too: nothing else in the transaction reads the clock
@@ -216,12 +217,12 @@ func (s *session) surveyRepeatable() (k repeatableValues) {
 	return k
 }
 
-// commitsBlock reports whether a logged Query or Execute commits the log's transaction.
+// commitsBlock reports whether a logged Query or Execute commits the transaction of the log.
 func (n *logEntry) commitsBlock() bool {
 	return n.plan != nil && n.first > 0 && int(n.first) <= len(n.plan.Statements) && n.plan.Statements[n.first-1].Tx.Verb == rewrite.Commit
 }
 
-// changesCatalog reports whether a logged Query or Execute has DDL, or an unparsed text, in the log's transaction.
+// changesCatalog reports whether a logged Query or Execute has DDL, or an unparsed query, in the log's transaction.
 func (n *logEntry) changesCatalog() bool {
 	if n.plan == nil || n.plan.Kind < rewrite.DDL {
 		return false
@@ -233,7 +234,8 @@ func (n *logEntry) changesCatalog() bool {
 	return slices.ContainsFunc(own, func(st rewrite.Statement) bool { return st.Kind >= rewrite.DDL })
 }
 
-// surveyFrame adds a logged frame to the survey, and reports whether a replay can still repeat any value.
+// surveyFrame checks whether a logged frame prevents a replay from repeating values, and reports whether any value can
+// still be repeated.
 func (k *repeatableValues) surveyFrame(s *session, f *retry.LoggedFrame[logEntry]) bool {
 	n := &f.Note
 	switch {
@@ -248,7 +250,8 @@ func (k *repeatableValues) surveyFrame(s *session, f *retry.LoggedFrame[logEntry
 			return false
 		}
 	}
-	// Statements of the unfinished turn count too: they may read repeated values. A parameter may be the word "now".
+	// Statements of the unfinished turn count too, since they may read repeated values. A parameter may be the word "now",
+	// which reads the clock.
 	k.clock = k.clock && (f.Type != wire.Bind || !parse.MayReadAsNow(s.loggedPayload(f)))
 	text := s.clientText(f)
 	if s.drawnValueKind(text) != schema.Settled {
@@ -256,7 +259,7 @@ func (k *repeatableValues) surveyFrame(s *session, f *retry.LoggedFrame[logEntry
 	}
 	survey := k.surveyText(s, f, text)
 	k.clock = k.clock && !survey.Time
-	// A view may call a function that sets a sequence back.
+	// A view may call a function that sets a sequence back, after which numbers would repeat.
 	return !survey.Numbers && !(survey.Views && !s.srv.readsArePure())
 }
 
@@ -277,10 +280,11 @@ func (s *session) hasRepeatableValues() bool {
 	return false
 }
 
-// An INSERT that gets recorded values or the transaction's time does not read the clock for these columns. If it turns
+// An INSERT whose columns get recorded values or the transaction's time does not read the clock for them. If it turns
 // out later that it cannot get them, the replay's answer differs, and the replay is refused.
 
-// surveyText returns what a logged text of the client does besides returning the values that the replay gives it.
+// surveyText returns the effects of a logged text of the client in a replay that gives it the recorded values, such as
+// reads of the clock.
 func (k *repeatableValues) surveyText(s *session, f *retry.LoggedFrame[logEntry], text string) (does values.Effects) {
 	names := f.Note.names.ForSnapshot(k.now)
 	pieces := s.srv.planner.SplitStatements(text)

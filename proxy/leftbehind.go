@@ -12,9 +12,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file finds state that clients' functions leave on a backend. trackLeftState marks the backend before a statement
-// is sent that may leave state. After the transaction checkLeftState asks the backend. Sluice does not return a marked
-// backend to the reservoir. DSQL has no such state.
+// This file finds state, such as temporary tables, that clients' functions leave on a backend. Before a statement that
+// may leave state is sent, trackLeftState marks the backend. After the transaction checkLeftState asks the backend.
+// Sluice does not return a marked backend to the reservoir. DSQL has no such state.
 
 // checksLeftState reports whether Sluice asks backends which state clients' functions have left there.
 func (c *Config) checksLeftState() bool { return c.Kind == Postgres && c.Reset != ResetNever }

@@ -69,13 +69,13 @@ func (s *session) canShowLocally(st *rewrite.Statement) bool {
 }
 
 // canAnswerPlan reports whether Sluice would answer the plan's single statement in the session's current state. A later
-// frame may change the result.
+// frame may change that state.
 func (s *session) canAnswerPlan(plan *rewrite.Plan) bool {
 	return s.answersParse(plan) && s.canAnswerStatement(plan.SingleStatement())
 }
 
-// canAnswerStatement reports whether Sluice answers st now. In a failed block it never does: the server has to refuse
-// st.
+// canAnswerStatement reports whether Sluice answers st now. In a failed block it never does, since the server has to
+// refuse st.
 func (s *session) canAnswerStatement(st *rewrite.Statement) bool {
 	here := s.srv.handlers[st.Does].runsLocally
 	return here != nil && s.txStatus() != 'E' && here(s, st)
@@ -101,7 +101,7 @@ func deallocatesLocally(s *session, st *rewrite.Statement) bool {
 }
 
 // canRecordReset reports whether a statement only resets settings that Sluice applies to each backend. Outside a
-// transaction Sluice then records the reset, and the server need not run the statement.
+// transaction Sluice then records the RESET, and the server need not run the statement.
 func (s *session) canRecordReset(st *rewrite.Statement) bool {
 	for i := range st.Changes {
 		c := &st.Changes[i]
@@ -165,7 +165,7 @@ func (s *session) answersSettingChange(st *rewrite.Statement) bool {
 		!slices.ContainsFunc(s.t.owed.items[s.t.owed.head:], func(o pendingReply) bool { return o.plan != nil && slices.ContainsFunc(o.plan.Statements, setsRole) })
 }
 
-// onlyResetsRole reports whether a statement only returns to the session's own role, such as RESET ROLE.
+// onlyResetsRole reports whether a statement only returns to the session's own role, as RESET ROLE does.
 func onlyResetsRole(st *rewrite.Statement) bool {
 	return len(st.Changes) == 1 && st.Changes[0].Action == rewrite.Reset && isRoleChange(&st.Changes[0])
 }
@@ -264,7 +264,7 @@ func runShow(s *session, st *rewrite.Statement, _ bool) (frames [][]byte, err er
 }
 
 // runSettingChanges makes a statement's changes of settings and returns its warnings. For set_config it returns the row
-// of values, each as its change left it.
+// of values, each as displayed after its own change.
 func (s *session) runSettingChanges(st *rewrite.Statement, several bool) (frames [][]byte, err error) {
 	if err := s.discardAllError(st); err != nil {
 		return nil, err

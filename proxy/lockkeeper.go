@@ -184,8 +184,8 @@ func (l *heldAdvisoryLocks) stillHeld(some []advisory.LockHolder) (held []adviso
 	return held
 }
 
-// indexOfHolder returns the index of a lock with the same name and owner, or -1. A lock that was taken again has a new
-// owner. The caller holds mu.
+// indexOfHolder returns the index in l.held of a lock with the same name and owner, or -1. A lock that was taken again
+// has a new owner. The caller holds mu.
 func (l *heldAdvisoryLocks) indexOfHolder(h advisory.LockHolder) int {
 	return slices.IndexFunc(l.held, func(o advisory.LockHolder) bool { return o.Name == h.Name && o.Row.Owner == h.Row.Owner })
 }
@@ -289,9 +289,9 @@ func (l *heldAdvisoryLocks) recordBackendGivenUp() {
 	}
 }
 
-// endDDLAndTakeReleases records that the session's backend runs no statement any more. It returns the locks to release
-// now. The next renewal has the ordinary lease, so that a crash between two statements of a migration blocks others
-// only briefly.
+// endDDLAndTakeReleases records that the session's backend runs no statement any more. It returns the locks whose
+// release waited for that. The next renewal has the ordinary lease, so that a crash between two statements of a
+// migration blocks others only briefly.
 func (l *heldAdvisoryLocks) endDDLAndTakeReleases() (over []advisory.LockHolder) {
 	l.mu.Lock()
 	l.ddl = false
@@ -303,8 +303,8 @@ func (l *heldAdvisoryLocks) endDDLAndTakeReleases() (over []advisory.LockHolder)
 	return l.removeLocks(func(name string) bool { return l.releaseLater[name] })
 }
 
-// cancelRelease reports whether a lock was about to be released, and cancels the release. No other session has had the
-// lock.
+// cancelRelease reports whether the release of a lock waited for the transaction's end, and cancels the release. No
+// other session has had the lock.
 func (l *heldAdvisoryLocks) cancelRelease(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -154,7 +154,8 @@ var (
 		Hint:   "Connect again and take the lock; look at what was done meanwhile. The time is " + rewrite.AdvisoryKey + "_lease."}
 )
 
-// errLockGone ends a session that has lost a lock. In PostgreSQL too, a lock is lost only with its connection.
+// errLockGone ends a session that has lost an advisory lock. In PostgreSQL too, a lock is lost only with its
+// connection.
 var errLockGone = &wire.Error{Fatal: true, Code: "08006", Message: errLockLost.Message, Detail: "Its lease ran out before Sluice could renew it.", Hint: errLockLost.Hint}
 
 // advisoryLockError turns an error of a statement on the lock table into one for the client. An error of the server,

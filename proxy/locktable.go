@@ -115,7 +115,7 @@ func (srv *Server) queryLockTable(ctx context.Context, sql string, row func(colu
 	return "", &notSentError{err}
 }
 
-// notSentError means that a statement was not sent, because no backend was available. Nothing has changed.
+// notSentError means that a statement about locks was not sent, because no backend was available. Nothing has changed.
 type notSentError struct{ err error }
 
 // Error returns the reason why a statement was not sent, as text for the process's log.
@@ -214,7 +214,8 @@ func (srv *Server) takeLockRow(ctx context.Context, name string, seen *advisory.
 	return advisory.LockHolder{Name: name, Row: made, Confirmed: sent}, tag == advisory.TakeTag, nil
 }
 
-// lockReleaseTimeout limits the release of locks, for which a client's unlock waits, and the wait for a longer lease.
+// lockReleaseTimeout limits the release of advisory locks, for which a client's unlock waits, and the wait for a longer
+// lease.
 const lockReleaseTimeout = 5 * time.Second
 
 // deleteLockRows deletes rows of advisory locks. If that fails, their leases end, since no session renews them. The

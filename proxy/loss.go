@@ -30,7 +30,7 @@ func (s *session) handleBackendLoss(gone *lostError) error {
 		when = "unknown_outcome"
 	}
 	s.recordLoss(gone, when)
-	// Only the ReadyForQuery is missing, so the settings of the turn are committed or dropped as usual.
+	// The client has its answer, only ReadyForQuery is missing: the turn's settings are committed or dropped as usual.
 	if clientErr == nil {
 		s.settleSettings(t.errorTold)
 	} else if !gone.silent && s.canReplayAfterLoss() {
@@ -122,7 +122,7 @@ func (s *session) abandonTurn(e *wire.Error, why reservoir.CloseReason) error {
 	if s.isMidRow() {
 		return fmt.Errorf("%w: %w", errClientGone, errHalfRow)
 	}
-	// After COMMIT or ROLLBACK the client's block is over, whatever its outcome.
+	// After COMMIT or ROLLBACK the client's block is over, whatever the outcome of the commit.
 	inBlock := s.inBlock()
 	// During a replay the backend's state differs from the client's. statusAfter is the status that the client knows.
 	if t.originalError != nil && e != nil {

@@ -111,8 +111,8 @@ func isSchemaIndependent(plan *rewrite.Plan) bool {
 	})
 }
 
-// planIgnoresSchema reports whether the schema cannot change a statement's plan. replanByNames then neither changes the
-// plan nor reads the schema.
+// planIgnoresSchema reports whether a change of the schema cannot change a statement's plan. replanByNames then neither
+// changes the plan nor reads the schema.
 func (s *session) planIgnoresSchema(plan *rewrite.Plan) bool {
 	return plan.Pin == rewrite.PinUnparsed || isSchemaIndependent(plan) || s.txStatus() == 'E'
 }

@@ -44,7 +44,7 @@ func conversionHint(message []byte) string {
 // errorRenamer puts the client's column names and values into an error's fields. The zero value changes nothing.
 type errorRenamer struct {
 	on bool // the statement touches mapped columns
-	// relation is the relation that the error is about, or nil if unknown.
+	// relation is the relation that the server's error is about, or nil if unknown.
 	relation *schema.Relation
 }
 
@@ -106,12 +106,12 @@ func clientColumnNames(text string) string {
 	return b.String() + text
 }
 
-// isNameByte reports whether a byte may belong to a name that needs no quotes.
+// isNameByte reports whether a byte may belong to an SQL name that needs no quotes.
 func isNameByte(c byte) bool {
 	return c == '_' || c == '$' || c >= 0x80 || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// keyDetailEnds lists the texts after a key's values in PostgreSQL's messages. DSQL's messages are English.
+// keyDetailEnds lists the texts that follow a key's values in PostgreSQL's DETAIL. DSQL's messages are English.
 var keyDetailEnds = []string{") already exists.", ") is not present in table ", ") is still referenced from table ", ") is duplicated.", ") conflicts with existing key "}
 
 // clientKeyDetail converts the part of a DETAIL after "Key (": names, values, and the problem. If another value
@@ -162,7 +162,7 @@ func clientByteaValue(value string) string {
 	return `\x` + value
 }
 
-// maxShownValue is the number of bytes of a value that PostgreSQL shows in an error about a row (maxfieldlen of its
+// maxShownValue is how many bytes of a value PostgreSQL shows in an error about a row (maxfieldlen of its
 // ExecBuildSlotValueDescription).
 const maxShownValue = 64
 
@@ -174,7 +174,8 @@ func truncateShownValue(value string) string {
 	return value
 }
 
-// clientNoticeFor returns the notice that the client gets instead of the server's, or nil to pass the server's.
+// clientNoticeFor returns the notice that the client gets instead of the server's, with the client's names of mapped
+// columns. It returns nil to pass the server's.
 func (s *session) clientNoticeFor(frame []byte) []byte {
 	if s.t.owed.empty() || s.t.phase != phaseLive {
 		return nil

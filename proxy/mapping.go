@@ -65,8 +65,8 @@ type schemaSnapshot struct {
 	readAt time.Time
 }
 
-// schemaBase is the part of the schema that does not change while the process lives. It has the server's own relations,
-// the backends' role, and their initial search path.
+// schemaBase is the part of the schema that does not change while the process lives: the server's own relations, the
+// backends' role, and their initial search path.
 type schemaBase struct {
 	relations []schema.Relation
 	role      string
@@ -79,8 +79,8 @@ type pendingSchemaLoad struct {
 	err  error
 }
 
-// These durations bound readings of the schema. A session waits schemaWait for a snapshot, or schemaWaitInBlock if it
-// holds a backend in a block. After the server refused, no change of the schema is read for schemaRest. Readings
+// These durations bound readings of the schema. A session waits schemaWait for a schema snapshot, or schemaWaitInBlock
+// if it holds a backend in a block. After the server refused, no change of the schema is read for schemaRest. Readings
 // because of unknown names are missingRest apart.
 const (
 	schemaWait        = exchangeTimeout + 3*time.Second // time for one lost answer and a second try
@@ -171,7 +171,7 @@ func (r *pendingSchemaLoad) wasAbandoned() bool {
 	}
 }
 
-// mayLoadForNames reports whether the schema may be read again because of an unknown name.
+// mayLoadForNames reports whether the schema may be read again now because of an unknown name.
 func (k *schemaCache) mayLoadForNames() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
