@@ -39,12 +39,12 @@ import (
 // each and wait too. Then the session returns its backend, and begins again.
 const verifyBackendWait = time.Second
 
-// verifyTimeLimit bounds the verification of a transaction's discarded parts on a second backend. On a server with row
+// verifyTimeLimit bounds how long a replay verifies the parts that ROLLBACK TO has discarded. On a server with row
 // locks the parts could wait for the transaction, which waits for them.
 const verifyTimeLimit = 20 * time.Second
 
-// saveDiscardedPart saves the log of the part after the i-th savepoint, which is about to be discarded, unless its
-// answers say nothing about data. It reports false if there is no room.
+// saveDiscardedPart saves the log of the part after the i-th savepoint, which ROLLBACK TO is about to discard, unless
+// its answers say nothing about data. It reports false if there is no room.
 func (s *session) saveDiscardedPart(i int) bool {
 	l := s.tx.log
 	from := l.TurnsKeptByRollback(i)
@@ -95,8 +95,8 @@ func (s *session) turnObservesData(turn int) bool {
 	return false
 }
 
-// isUnparsedFrame reports whether Sluice's parser could not parse the text of a Query or Bind. A text of which it has
-// scanned only the words does not count, since a newer server may support it.
+// isUnparsedFrame reports whether Sluice's parser could not parse the text of a logged Query or Bind. A text of which
+// it has scanned only the words does not count, since a newer server may support it.
 func isUnparsedFrame(f *retry.LoggedFrame[logEntry]) bool {
 	plan := f.Note.plan
 	if f.Note.tmpl != nil {
@@ -105,7 +105,7 @@ func isUnparsedFrame(f *retry.LoggedFrame[logEntry]) bool {
 	return plan != nil && plan.Kind == rewrite.Unknown
 }
 
-// closeDiscardedParts closes the logs of the transaction's discarded parts. Every end of a transaction calls it.
+// closeDiscardedParts closes the logs of parts that ROLLBACK TO has discarded. Every end of a transaction calls it.
 func (sp *savepointState) closeDiscardedParts() {
 	for _, part := range sp.parts {
 		part.Close()
@@ -113,13 +113,13 @@ func (sp *savepointState) closeDiscardedParts() {
 	sp.parts = nil
 }
 
-// borrowVerifyBackend acquires a second backend, to verify discarded parts, before the replay's attempt begins. If
-// again is false there is no attempt, for the reason in t.refusal. If all backends are lent, the session returns its
-// own for a moment. Otherwise several sessions could each hold one backend and wait forever for a second.
+// borrowVerifyBackend acquires a second backend, to verify parts that ROLLBACK TO has discarded, before a replay
+// begins. If again is false there is no replay, for the reason in t.refusal. If all backends are lent, the session
+// returns its own for a moment. Otherwise several sessions could each hold one backend and wait forever for a second.
 func (s *session) borrowVerifyBackend() (again bool, err error) {
 	t := s.t
 	for end := time.Now().Add(s.srv.replays.cfg.Policy.MaxElapsed); ; {
-		// The refusal retry.Exhausted means here that all backends are lent.
+		// retry.Exhausted means here that all backends are lent, not that the replay's attempts are used up.
 		own := s.swapBackend(nil)
 		again, err = s.reborrowWith(s.acquireVerifyConn)
 		s.witness = s.swapBackend(own)
@@ -152,8 +152,8 @@ func (s *session) pauseWithoutBackend(d time.Duration) error {
 	return nil
 }
 
-// acquireVerifyConn acquires a second backend, to verify discarded parts, within verifyBackendWait. The error is
-// errWaitedEnough, or the reason to stop the turn.
+// acquireVerifyConn acquires a second backend, to verify parts that ROLLBACK TO has discarded, within
+// verifyBackendWait. The error is errWaitedEnough, or the reason to stop the turn.
 func (s *session) acquireVerifyConn() (*reservoir.Conn, error) {
 	for {
 		ctx, over := s.waitContext(time.Now().Add(verifyBackendWait), lookEvery)
@@ -203,8 +203,8 @@ func (s *session) returnVerifyBackend() {
 	s.swapBackend(own)
 }
 
-// verifyDiscardedParts runs the discarded parts on the second backend, after all settled turns of the transaction were
-// replayed. A cancel before it ends the attempt. If a part's answers differ, the attempt fails.
+// verifyDiscardedParts replays the parts that ROLLBACK TO has discarded on the second backend, after all settled turns
+// of the transaction. A cancel before it ends the attempt. If a part's answers differ, the attempt fails.
 func (s *session) verifyDiscardedParts() error {
 	t := s.t
 	if len(s.tx.parts) == 0 {
@@ -224,7 +224,7 @@ func (s *session) verifyDiscardedParts() error {
 	s.tx.whole = s.tx.log
 	own := s.swapBackend(s.witness)
 	s.witness = nil
-	// The time limit matters only on servers with row locks. The client's own timeout counts too.
+	// The time limit for discarded parts matters only on servers with row locks. The client's own timeout counts too.
 	t.deadline = earlierDeadline(deadline, time.Now().Add(verifyTimeLimit))
 	s.armReadDeadline()
 	var err error
@@ -239,7 +239,8 @@ func (s *session) verifyDiscardedParts() error {
 		s.dropBackend(reservoir.Unclean)
 		return err
 	}
-	// The attempt of the discarded parts is over. The transaction's attempt continues, or fails for the same reason.
+	// All discarded parts were verified, or one failed. The replay of the transaction goes on, or fails for the same
+	// reason.
 	s.witness = s.swapBackend(own)
 	s.tx.log, s.tx.whole = s.tx.whole, nil
 	ended := t.replayAttempt
@@ -270,9 +271,9 @@ func (s *session) forceSnapshot() error {
 	return s.closeWriter()
 }
 
-// verifyPart replays one discarded part, whose log the session now has, and rolls it back. After nil the second backend
-// is idle, or the attempt has failed, as after a loss of that backend. After a schema conflict the same backend runs
-// the part again: it has the new catalog now, and another idle backend may not.
+// verifyPart replays a part that ROLLBACK TO has discarded, whose log the session now has, and rolls it back. After nil
+// the second backend is idle, or the attempt has failed, as after a loss of that backend. After a schema conflict the
+// same backend runs the part again: it has the new catalog now, and another idle backend may not.
 func (s *session) verifyPart() error {
 	for {
 		if err := s.tryVerifyPart(); err != nil || s.t.isAbandoned() {
@@ -293,7 +294,7 @@ func (s *session) verifyPart() error {
 	return nil
 }
 
-// tryVerifyPart replays one discarded part once, on the second backend.
+// tryVerifyPart replays a part that ROLLBACK TO has discarded, without retrying, on the session's second backend.
 func (s *session) tryVerifyPart() error {
 	t := s.t
 	s.tx.log.BeginReplay()
@@ -322,7 +323,7 @@ func (s *session) tryVerifyPart() error {
 		diff := s.tx.log.Difference()
 		t.discardedDiff = &discardedDiff{diff: diff, drew: s.mayRegenerateValues(diff)}
 	}
-	// A discarded part ends like a failed attempt: the remaining answers are read, then ROLLBACK.
+	// A discarded part is ended like a failed attempt: the session reads the remaining answers, then sends ROLLBACK.
 	phase, refusal := t.phase, t.refusal
 	t.phase = phaseAborting
 	if err := s.abortAttempt(); err != nil || t.isAbandoned() {
@@ -339,7 +340,8 @@ func (s *session) tryVerifyPart() error {
 	return nil
 }
 
-// discardedDiff describes how a replay's answers to a discarded part differ from the first. See mayRegenerateValues.
+// discardedDiff is a difference between the replay's answers to a part that ROLLBACK TO discarded and the first
+// answers.
 type discardedDiff struct {
 	diff retry.ReplayDifference
 	drew bool

@@ -84,7 +84,7 @@ func (d *scriptPlanner) inAnyTransaction() bool {
 
 // Each method below decides who answers one statement of a multi-statement query. The zero scriptStep means the server.
 
-// planOnServer returns the step of a multi-statement query for a statement that the server runs.
+// planOnServer plans a statement that the server runs. A query that reads settings may be refused (planSettingQuery).
 func (d *scriptPlanner) planOnServer(st *rewrite.Statement) scriptStep {
 	if st.Asks != nil {
 		return d.planSettingQuery(st)
@@ -92,7 +92,7 @@ func (d *scriptPlanner) planOnServer(st *rewrite.Statement) scriptStep {
 	return scriptStep{}
 }
 
-// planLocalAnswer returns the step of a multi-statement query for a statement that Sluice always answers.
+// planLocalAnswer plans a statement of a multi-statement query that Sluice always answers itself.
 func planLocalAnswer(*scriptPlanner, *rewrite.Statement) scriptStep { return scriptStep{local: true} }
 
 // planCloseAll decides whether Sluice answers a CLOSE ALL, which is refused if open portals may end with the query.
@@ -298,7 +298,7 @@ func (d *scriptPlanner) answersAccessMode(name string) bool {
 	return name == transactionReadOnly && d.s.t.mode == readOnly && !d.inClientBlock()
 }
 
-// trackEffects records the effects of a statement that decide about later statements of the query.
+// trackEffects records those effects of a statement that decide how later statements of the query are answered.
 func (d *scriptPlanner) trackEffects(st *rewrite.Statement, p *scriptStep) {
 	if d.currentBlock.RecordStatement(st) != block.GoesOn {
 		d.changed = false
@@ -323,9 +323,9 @@ func (d *scriptPlanner) trackEffects(st *rewrite.Statement, p *scriptStep) {
 	}
 }
 
-// planResets decides who answers RESETs of settings that the server has. Sluice answers if no statement of the server
-// follows, or if there is nothing to reset. Otherwise a RESET becomes a SET of the client's startup value, since the
-// server's RESET restores its own. The loop runs backwards, because later statements decide.
+// planResets decides who answers RESETs of settings that the server has: Sluice, if no statement of the server follows,
+// or if there is nothing to reset. Otherwise a RESET becomes a SET of the client's startup value, since the server's
+// RESET restores its own. The loop runs backwards, because later statements decide.
 func (d *scriptPlanner) planResets() {
 	s, follows := d.s, false
 	clean := !s.pinned && !s.t.touched && len(s.settings.Staged.Changes) == 0

@@ -13,7 +13,7 @@ import (
 // greetingLimit is the number of stored greetings (ParameterStatus frames). When it is reached, all are dropped.
 const greetingLimit = 64
 
-// startupGreeting is the server's parameters as a client gets them after its startup.
+// startupGreeting has the server's parameters as a client gets them after its startup, in ParameterStatus frames.
 type startupGreeting struct {
 	frames []byte // never changed
 	// sentParameters has the server's values in frames, as a shared value. reportParameters later sends parameters that

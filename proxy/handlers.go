@@ -43,15 +43,15 @@ type statementHandler struct {
 	planInScript func(*scriptPlanner, *rewrite.Statement) scriptStep
 }
 
-// handlers maps each rewrite.LocalWork value to its handler. Package rewrite picks one value for each statement. Rules
+// handlers maps each rewrite.LocalWork value, which package rewrite picks for each statement, to its handler. Rules
 // that answer or carry the statement out come first, then values by its first word, then Executes. Statement.Asks may
-// be set with any value, and matters only if the server gets the statement. These cases precede the table:
+// be set with any value, and matters only if the server gets the statement. Sluice checks these cases before the table:
 //
 //	savepoints    emulated savepoints in any query (hasEmulatedSavepoint)
 //	failed block  if no server has it, only its end is accepted (mustAnswerInFailedBlock)
 //	cursors       UsesCursor, and ClosesAll while a portal is open (isCursorStatement)
 //	early         a Query whose handler runs before the parts of a transaction (hasEarlyQuery)
-//	after frames of a Sync group: the Query is handled like a multi-statement query
+//	open group    after frames of a Sync group, a Query is handled like a multi-statement query
 var handlers = [rewrite.LocalWorkCount]statementHandler{
 	rewrite.ServerOnly:   {server: true, planInScript: (*scriptPlanner).planOnServer},
 	rewrite.Executes:     {server: true, planInScript: (*scriptPlanner).planExecute},

@@ -292,7 +292,7 @@ func (s *session) runSettingChanges(st *rewrite.Statement, several bool) (frames
 			}
 			values = append(values, value)
 		}
-		// set_config returns no warnings, except about Sluice's own options: those are sent however the client sets them.
+		// set_config returns no warnings, except about Sluice's own options (sluice.*), whose warnings are always sent.
 		if frame != nil && (st.SetConfigColumns == nil || settings.IsProxySetting(st.Changes[i].Name)) {
 			frames = append(frames, frame)
 		}

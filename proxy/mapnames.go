@@ -24,7 +24,7 @@ type nameCache struct {
 	names  *schema.NameResolver
 	// planned are the relation names with which the current query was planned. It is nil if no column is mapped.
 	planned *schema.NameResolver
-	// pathLost is set if a statement on the pinned backend may have changed the search path unseen.
+	// pathLost is set if a statement on the pinned backend may have changed the search path without Sluice's knowledge.
 	pathLost bool
 	// pathMayHaveChanged is set if a function that the transaction called may have changed the search path.
 	pathMayHaveChanged bool

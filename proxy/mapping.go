@@ -47,8 +47,8 @@ type schemaCache struct {
 
 	mu         sync.Mutex
 	sharedLoad *pendingSchemaLoad // in progress, or nil. Guarded by mu
-	// ownLoad is a schema reading on a session's own backend, or nil. It may run beside sharedLoad, which may have to wait
-	// for a backend. Guarded by mu.
+	// ownLoad is a schema reading on a session's own backend, or nil. It may run beside sharedLoad, a reading that may
+	// have to wait for a backend. Guarded by mu.
 	ownLoad         *pendingSchemaLoad
 	loadEndedAt     time.Time // when the last reading ended; guarded by mu
 	nameErrorLoadAt time.Time // when the last reading after an error of unknown names ended; guarded by mu
@@ -56,8 +56,8 @@ type schemaCache struct {
 	base            atomic.Pointer[schemaBase]
 }
 
-// schemaSnapshot is the schema as read in one epoch of the catalog. It contains all changes made before readAt. In a
-// later epoch it is old.
+// schemaSnapshot is the schema as read in one epoch of the catalog (epochs count schema changes). It contains all
+// changes made before readAt. In a later epoch it is old.
 type schemaSnapshot struct {
 	*schema.Schema
 	base   *schemaBase
@@ -89,7 +89,8 @@ const (
 	missingRest       = 250 * time.Millisecond
 )
 
-// schemaLoadCause returns why the schema must be read, for the metric, or "" if the snapshot is current.
+// schemaLoadCause returns the reason why the schema must be read, as counted in metrics. It returns "" if the snapshot
+// is current.
 func (srv *Server) schemaLoadCause() string {
 	k := &srv.keeper
 	switch now := k.current.Load(); {
@@ -183,7 +184,7 @@ func (k *schemaCache) mayLoadForNamesLocked() bool {
 	return time.Since(k.nameErrorLoadAt) >= missingRest
 }
 
-// wasRefusedLocked reports whether the server refused the first schema reading within the last schemaRest.
+// wasRefusedLocked reports whether the server refused the first schema reading less than schemaRest ago.
 func (k *schemaCache) wasRefusedLocked(cause string) bool {
 	return cause == metrics.LoadStart && isRefusedSchemaLoad(wrapSchemaError(k.loadError)) && time.Since(k.loadEndedAt) < schemaRest
 }
