@@ -23,8 +23,8 @@ type queriedTxTime struct {
 	sent          bool
 	instant       txtime.Value // no bytes: the server has not answered yet
 	searchedTurns int          // number of the log's turns that were searched and hide no time
-	// stored records where the searched texts have stored the transaction's time. A return to a savepoint removes nothing
-	// from it. At worst Sluice asks for the time once too often.
+	// stored records where the searched texts have stored the transaction's time, such as a table's column. A return to a
+	// savepoint removes nothing from it. At worst Sluice asks for the time once too often.
 	stored values.StoredTxTimes
 }
 
@@ -38,9 +38,9 @@ const (
 // does not depend on settings.
 var timeBindTail = []byte{0, 0, 0, 0, 0, 1, 0, 1}
 
-// queryTxTime asks the server for the transaction's time, if the client may return to a savepoint and a text hides that
-// time. sql is the next text, or "". The session must have its backend. A transaction that repeats an earlier time
-// (hasFixedTxTime) is not asked.
+// queryTxTime asks the server for the transaction's time, if the client may return to a savepoint, and a text uses
+// now() without returning it as it is. sql is the next text, or "". The session must have its backend. A transaction
+// that repeats an earlier time (hasFixedTxTime) is not asked.
 func (s *session) queryTxTime(sql string) {
 	a := &s.tx.asked
 	part := s.t.nestedTurn.asksTime
@@ -66,7 +66,7 @@ func (s *session) queryTxTime(sql string) {
 	s.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Close, 'P', timePortal))
 }
 
-// earlierTurnHidesTime reports whether a turn of the log, not searched before, hides the transaction's time.
+// earlierTurnHidesTime reports whether an unsearched turn of the log uses now() without returning that time as it is.
 func (s *session) earlierTurnHidesTime() bool {
 	for a := &s.tx.asked; a.searchedTurns < s.tx.log.TurnCount(); a.searchedTurns++ {
 		frames := s.tx.log.TurnFrames(a.searchedTurns)
@@ -80,8 +80,9 @@ func (s *session) earlierTurnHidesTime() bool {
 	return false
 }
 
-// textHidesTime reports whether a text hides the transaction's time that it returns, given what earlier texts have
-// stored. It records what the text itself stores. Most texts contain no word for the time, and are not parsed.
+// textHidesTime reports whether a text uses the transaction's time, now(), without returning it as it is, given what
+// earlier texts have stored. It records what the text itself stores. Most texts contain no word for the time, and are
+// not parsed.
 func (s *session) textHidesTime(text string, names *schema.NameResolver, stored *values.StoredTxTimes) bool {
 	hides := stored.MayReturnStored(s.srv.planner, text, names)
 	if !values.MayUseTxTime([]byte(text)) {

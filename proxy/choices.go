@@ -364,8 +364,8 @@ func (s *session) appendOptionNotice(frames []byte, key, value string) []byte {
 	return frames
 }
 
-// appendStartupOptionNotices appends a NOTICE for each choice of the startup packet that weakens a guarantee. It counts
-// those of Config.Users too.
+// appendStartupOptionNotices appends a NOTICE for each sluice.* option of the startup packet that weakens a guarantee.
+// It counts the options of Config.Users too.
 func (s *session) appendStartupOptionNotices(frames []byte) []byte {
 	by := s.settings.Options()
 	if by == nil && s.chosen.userOptions == &noUserOptions {

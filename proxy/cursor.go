@@ -78,8 +78,8 @@ func (s *session) runCursorQuery(plan *rewrite.Plan, st *rewrite.Statement) erro
 	return s.endSimpleQuery()
 }
 
-// runCursorStatement runs one statement about cursors from a simple Query. An error is for the client. After nil,
-// t.skip may be set: the client then has an error from the server.
+// runCursorStatement runs one statement about cursors from a simple Query. An error is for the client. After nil, the
+// client may have got an error from the server (t.skip).
 func (s *session) runCursorStatement(st *rewrite.Statement) error {
 	c := st.Cursor
 	switch {

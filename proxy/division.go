@@ -37,7 +37,7 @@ func (s *session) planScript(plan *rewrite.Plan, sql []byte) *scriptPlan {
 		}
 		d.trackEffects(&plan.Statements[i], &d.places[i])
 	}
-	// RESETs depend on later statements of the query, so they are decided last.
+	// Later statements of the query decide who answers a RESET, so RESETs are planned last.
 	d.planResets()
 	if !slices.ContainsFunc(d.places, func(p scriptStep) bool { return p.isUnsent() || p.sql != "" || p.configReply != nil || p.warn }) {
 		return nil

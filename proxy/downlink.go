@@ -12,7 +12,8 @@ import (
 )
 
 // This file relays from the backend to the client. readAndRelay reads, relayBuffered goes through the frames in the
-// buffer, and reply.go judges those that matter. output.go sends the others, in spans of the buffer where possible.
+// buffer, and reply.go handles those that Sluice must see. output.go sends the others, in spans of the buffer where
+// possible.
 
 // finishTurn sends the rest of the turn and relays answers until the turn is over. It replays a transaction that fails
 // meanwhile. It returns early with an error, or after a COPY in the extended protocol, whose Sync is still to come.
@@ -97,7 +98,7 @@ func (s *session) drainReplies() error {
 // readAndRelay reads once from the backend and relays the frames. If a deadline ended the read, it finds the reason,
 // and checks whether the client has left. An error is a lost backend, or ends the session.
 func (s *session) readAndRelay() error {
-	// A server that has said why it closes the connection answers nothing more, even while it stays open.
+	// After the server has sent its reason for closing the connection, it answers nothing, even on an open connection.
 	if s.b.closingError != nil {
 		return &lostError{err: s.b.closingError}
 	}

@@ -26,7 +26,8 @@ type statementHandler struct {
 	earlyQuery func(s *session, st *rewrite.Statement, sql []byte) error
 	// params returns the ParameterDescription, and is nil if there are no parameters. The error is for the client.
 	params func(st *rewrite.Statement, oids string) ([]byte, error)
-	// execute handles an Execute of the statement for which run is not enough. The error is for the client.
+	// execute handles an Execute of the statement in place of run, if the extended protocol needs other steps. The error
+	// is for the client.
 	execute func(s *session, st *rewrite.Statement, sql string) error
 	// run runs the statement and returns its answer without RowDescription and CommandComplete. several says that the
 	// statement is part of a multi-statement query. The error is for the client, or ends the session.
@@ -39,7 +40,8 @@ type statementHandler struct {
 	againTag func(*rewrite.Statement) string
 	// changesNothing means that the statement changes neither data nor the session.
 	changesNothing bool
-	// planInScript decides how a multi-statement query handles the statement. If it is nil, the server runs the statement.
+	// planInScript decides how Sluice handles the statement in a multi-statement query. If it is nil, the server runs the
+	// statement.
 	planInScript func(*scriptPlanner, *rewrite.Statement) scriptStep
 }
 

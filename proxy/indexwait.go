@@ -82,7 +82,7 @@ func (s *session) settleIndexJob() error {
 	if told != nil {
 		s.t.errorTold = true
 		s.srv.metrics.CountErrorSent(told.Code)
-		// The server has committed the transaction's settings, although the client gets an error.
+		// The server has committed the transaction's settings, although the client gets an error. So the backend is suspect.
 		s.b.suspect = s.b.suspect || slices.ContainsFunc(s.settings.Staged.Changes, func(c rewrite.SettingChange) bool { return c.Action != rewrite.SetLocal })
 	}
 	if err := s.sendOrWithhold(answer); err != nil {

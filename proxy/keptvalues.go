@@ -280,8 +280,8 @@ func (s *session) hasRepeatableValues() bool {
 	return false
 }
 
-// An INSERT whose columns get recorded values or the transaction's time does not read the clock for them. If it turns
-// out later that it cannot get them, the replay's answer differs, and the replay is refused.
+// An INSERT whose columns get recorded values or the recorded time does not read the clock for these columns. If the
+// replay later cannot give it the values, the answer differs, and the replay is refused.
 
 // surveyText returns the effects of a logged text of the client in a replay that gives it the recorded values, such as
 // reads of the clock.

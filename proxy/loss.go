@@ -30,7 +30,7 @@ func (s *session) handleBackendLoss(gone *lostError) error {
 		when = "unknown_outcome"
 	}
 	s.recordLoss(gone, when)
-	// The client has its answer, only ReadyForQuery is missing: the turn's settings are committed or dropped as usual.
+	// The client has its answer, and only ReadyForQuery is missing: the turn's settings are committed or dropped as usual.
 	if clientErr == nil {
 		s.settleSettings(t.errorTold)
 	} else if !gone.silent && s.canReplayAfterLoss() {
