@@ -32,8 +32,7 @@ func (s *session) revalidateStatement(cs *clientStatement) {
 	cs.since = 0
 }
 
-// descriptionClockStart is the origin of the monotonic times at which the server last confirmed a statement's
-// description.
+// descriptionClockStart is the origin of the times at which the server last confirmed a statement's description.
 var descriptionClockStart = time.Now()
 
 // confirmDescription records that the server's answer to o has just confirmed the description d. It does nothing in a

@@ -103,8 +103,7 @@ func (r txTimeReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (f
 	return r.expectedTagReply.handleFrame(s, o, f)
 }
 
-// recordTxTime records the transaction's time from a row. part is set for a part of the transaction, which commits
-// alone.
+// recordTxTime records the transaction's time from a row. part is set for a part of a transaction, committed alone.
 func (s *session) recordTxTime(row []byte, part bool) {
 	if rows := wire.SplitRows(row, 1); len(rows) == 1 && len(rows[0][0]) == 8 {
 		s.tx.asked.instant = txtime.Value{Format: 1, Bytes: bytes.Clone(rows[0][0]), IsInstant: true}

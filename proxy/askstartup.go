@@ -16,7 +16,7 @@ import (
 
 // This file tries the settings of a client's startup packet on a server (tryStartupSettings) before the client gets any
 // answer. So an invalid setting is refused at the startup, as by the server itself. Values that every server accepts,
-// or that one has accepted recently, are not tried.
+// or that a server has accepted recently, are not tried.
 
 // acceptedAge is how long Sluice does not try a startup setting again after a server has accepted its value.
 const acceptedAge = 10 * time.Minute
@@ -99,8 +99,7 @@ func startupSettingError(name, value string) error {
 	return nil
 }
 
-// serverSpeltSettings lists settings in whose errors the server uses its own spelling of the name. Errors with a DETAIL
-// always do.
+// serverSpeltSettings lists settings that the server's errors name in its own spelling, as errors with a DETAIL do.
 var serverSpeltSettings = map[string]bool{"client_encoding": true, "default_tablespace": true, "default_text_search_config": true,
 	"default_table_access_method": true, "timezone_abbreviations": true, "lc_messages": true, "lc_monetary": true, "lc_numeric": true, "lc_time": true}
 

@@ -138,8 +138,7 @@ func (b *backend) isUsable() bool {
 	return false
 }
 
-// partialRecordWait bounds the wait for the rest of a TLS record that has arrived in part. crypto/tls returns whole
-// records only.
+// partialRecordWait bounds the wait for the rest of a TLS record, since crypto/tls returns only whole records.
 const partialRecordWait = 100 * time.Millisecond
 
 // readAvailable reads bytes that have already arrived, without waiting. It returns os.ErrDeadlineExceeded if there are
@@ -296,8 +295,7 @@ func (b *backend) readAnswerFrame(end time.Time, look func() error) (typ byte, f
 // isBroken reports whether the backend must be discarded, because its state or its next answer is unknown.
 func (b *backend) isBroken() bool { return b.suspect || b.trips.Err() != nil }
 
-// release returns an idle backend to the reservoir, and discards a broken one. The caller must have detached its
-// session.
+// release returns an idle backend to the reservoir, or discards a broken one. The caller has detached its session.
 func (b *backend) release() {
 	if b.isBroken() {
 		b.src.DropBuffer()

@@ -20,8 +20,8 @@ type pendingBind struct {
 	// rest may have arrived incompletely.
 	total              int
 	portal, stmt, rest []byte
-	// whole is set if the Bind was read from the client's stream as a whole, or if Sluice itself made the Bind. Then rest
-	// is complete.
+	// whole is set if the Bind was read as a whole from the client, or if Sluice itself made the Bind. Then rest is
+	// complete.
 	whole bool
 	// cursor is the cursor whose portal Sluice itself opens. It is nil for a Bind of the client.
 	cursor *cursor
@@ -47,8 +47,8 @@ func (s *session) handleBind(total int) error {
 	// The schema and settings at the Bind, not at the Parse, decide whether Sluice or the server answers.
 	plan := b.cs.tmpl.plan
 	asks, local := plan.Sequence != "" && s.canAskOwnership(), s.runsPortalLocally(plan)
-	// The server must first have answered the earlier frames of the Sync group. After an error among them this Bind opens
-	// no portal.
+	// The server must first answer the earlier frames of the Sync group. After an error among them the Bind opens no
+	// portal.
 	if (asks || local && s.b != nil) && !s.t.owed.empty() {
 		if err := s.flushAndRelay(); err != nil || s.t.skip {
 			return err

@@ -267,8 +267,7 @@ func (s *session) awaitCancelDelivery(landed <-chan struct{}) bool {
 	return false
 }
 
-// encodeStopError returns the frame of an error that ends a turn without a backend, and counts the error in the
-// metrics.
+// encodeStopError returns the frame of an error that ends a turn without a backend, and counts it in the metrics.
 func (s *session) encodeStopError(e *wire.Error) []byte {
 	s.srv.metrics.CountErrorSent(e.Code)
 	return e.Append(nil)
@@ -321,8 +320,7 @@ func (s *session) onReadDeadline() error {
 	return nil
 }
 
-// deferCancelOrTimeout saves a cancel or timeout for the batches of a large DELETE or UPDATE, which run after
-// ReadyForQuery.
+// deferCancelOrTimeout saves a cancel or timeout for the batches of a large DELETE, which run after ReadyForQuery.
 func (s *session) deferCancelOrTimeout(now time.Time) {
 	switch t := s.t; {
 	case !t.deadline.IsZero() && !now.Before(t.deadline):
@@ -347,7 +345,7 @@ func (s *session) clearCancelAndTimeout() {
 
 // giveUpStatement discards the backend of a statement that the server does not stop, and sends the client e. It does so
 // only if the statement cannot have committed: it reads, or its transaction has sent no COMMIT. Otherwise, or if the
-// session cannot give up its backend, it returns nil and the turn goes on. If the client has got half a row, the turn
+// session cannot give up its backend, it returns nil and the turn continues. If the client has got half a row, the turn
 // ends after that row.
 func (s *session) giveUpStatement(e *wire.Error) error {
 	t := s.t
@@ -384,8 +382,7 @@ func (s *session) stopAndDiscardBackend(e *wire.Error) error {
 	return s.abandonTurn(e, reservoir.Cancelled)
 }
 
-// restartCancelGrace restarts the CancelGrace of a cancel. With the expired one, each read from the backend would end
-// at once.
+// restartCancelGrace restarts a cancel's CancelGrace. After it has expired, reads from the backend end at once.
 func (s *session) restartCancelGrace() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

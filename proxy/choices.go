@@ -161,7 +161,7 @@ func (s *session) queryWithLeadingOptions(plan *rewrite.Plan, text []byte) (done
 			return true, err
 		}
 		stopped := ran.Stopped != nil && i < n
-		// In a block the client's ROLLBACK takes these choices (SETs of sluice.*) back, as other settings.
+		// In a block the client's ROLLBACK takes the choices (SETs of sluice.*) back, as other settings.
 		if (ran.Failed || stopped) && !block {
 			s.settings.RestoreLocal(before)
 		}
@@ -178,7 +178,7 @@ func (s *session) queryWithLeadingOptions(plan *rewrite.Plan, text []byte) (done
 
 // countLeadingOptions counts the choices (SETs of sluice.*) at the start of a multi-statement query. It returns 0 if
 // the statements after them contain another. ends reports whether a later statement begins or ends a transaction. SET
-// LOCAL and set_config do not count: the former needs a transaction, the latter returns a row.
+// LOCAL does not count, since it needs a transaction, nor set_config, which returns a row.
 func countLeadingOptions(plan *rewrite.Plan) (n int, ends bool) {
 	// Sluice has no list of statements for a query that it could not parse.
 	if len(plan.Statements) < 2 || plan.Kind == rewrite.Unknown || !isOptionChange(&plan.Statements[0]) {
@@ -257,8 +257,8 @@ func (s *session) setOption(c *rewrite.SettingChange, several bool) (frame []byt
 func resetsToStartup(c *rewrite.SettingChange) bool { return c.Action == rewrite.Reset || c.Default }
 
 // validateOptionChange returns the value that a change gives a setting of Sluice, in normal form. "" means the default.
-// It changes nothing. It may run before the statement's turn, and must return the same value then. An error is for the
-// client.
+// It changes nothing. It may run before the statement's turn, and must return the same value then. The error is the
+// client's.
 func (s *session) validateOptionChange(c *rewrite.SettingChange) (value string, err error) {
 	key, _ := settings.ProxySettingKey(c.Name)
 	text := c.Text

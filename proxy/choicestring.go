@@ -109,8 +109,7 @@ func canRunPiecewise(plan *rewrite.Plan, at block.Block, free bool) bool {
 	return true
 }
 
-// runPieces runs the query's pieces until one fails or the client cancels. With nil the turn is over. An error is for
-// the client.
+// runPieces runs the query's pieces until one fails or the client cancels. With nil the turn is over.
 func (c *piecewiseScript) runPieces() error {
 	s := c.s
 	for i := range c.pieces {
@@ -218,8 +217,7 @@ func (s *session) giveBlockToClient(st *rewrite.Statement, sql []byte) (err erro
 	return s.answerWithWeakenedWarning(st, beginTag(st, sql))
 }
 
-// endOwnBlock ends the block that Sluice opened around pieces, if any, with sql: COMMIT or ROLLBACK. An error is for
-// the client.
+// endOwnBlock ends the block that Sluice opened around pieces, if any, with sql. An error is for the client.
 func (c *piecewiseScript) endOwnBlock(sql string) error {
 	if !c.inOwnBlock {
 		return nil

@@ -76,8 +76,7 @@ const (
 // round trips that may take seconds.
 const leastLockLease = time.Second
 
-// Config configures a Server. The zero value is not valid. Package cmd/sluice/config has the table of keys and
-// defaults.
+// Config configures a Server. The zero value is not valid. Package cmd/sluice/config has the keys and defaults.
 type Config struct {
 	Kind    BackendKind
 	Pairing PairingMode
@@ -182,8 +181,8 @@ type Config struct {
 }
 
 // hasDedicatedBackends reports whether each client has a dedicated backend from its startup on. On DSQL no client has.
-// With pairing session a client of DSQL keeps its first backend, but Sluice still emulates the features that the
-// cluster lacks.
+// With pairing session a client of DSQL has the same backend to its end, but Sluice still emulates the cluster's
+// missing features.
 func (c *Config) hasDedicatedBackends() bool { return c.Kind == Postgres && c.Pairing == Session }
 
 // disablesReplayFor reports whether transactions of a user's clients are never replayed.
@@ -261,8 +260,7 @@ func (c Config) Validate() error {
 }
 
 // guaranteeSettings lists settings by which clients ask for a guarantee, with the values that ask for none. If Sluice
-// ignored another value, a client would wrongly rely on an isolation level, READ ONLY, another user or escapes in
-// strings.
+// ignored another value, clients would wrongly rely on an isolation level, READ ONLY, another user or string escapes.
 var guaranteeSettings = map[string][]string{
 	"transaction_isolation":         {"read uncommitted", "read committed", "repeatable read"},
 	"default_transaction_isolation": {"read uncommitted", "read committed", "repeatable read"},

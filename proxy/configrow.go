@@ -133,8 +133,8 @@ func (s *session) bindConfigValues(b *pendingBind) error {
 	return planRefusal(tmpl.plan)
 }
 
-// decodeTextParams returns a Bind's n values, and its result formats with their count. Text is the same in both
-// formats. NULL is refused. It would be a RESET, whose row has the server's default, which Sluice does not know.
+// decodeTextParams returns a Bind's n values, and its result formats with their count. Text is the same in text and
+// binary format. NULL is refused. It would be a RESET, whose row has the server's default, unknown to Sluice.
 func decodeTextParams(rest []byte, n int, statement []byte) (values []string, formats []byte, err error) {
 	if err := validateBind(rest, n, statement); err != nil {
 		return nil, nil, err

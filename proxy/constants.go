@@ -13,8 +13,7 @@ import (
 // that the query names, or of the relations that search_path finds. So after SET datestyle a prepared statement still
 // means the same. After SET search_path, only a backend that has the statement can tell.
 
-// errConstantsChanged refuses a prepared statement that must be parsed again although its constants would change their
-// meaning.
+// errConstantsChanged refuses a statement that must be parsed again, when its constants would change their meaning.
 var errConstantsChanged = &wire.Error{Code: errPlanChanged.Code, Message: errPlanChanged.Message,
 	Detail: "Settings by which its constants are read were changed since the client prepared the statement, and this backend does not have it from before.",
 	Hint:   "Prepare it again behind the change, or pass the constants as parameters.", Origin: errPlanChanged.Origin}

@@ -19,8 +19,7 @@ import (
 // (fillClientWhileRelaying), and between turns while the session has a backend (awaitClientOrServer).
 // readWatchingBackend waits for two connections at a time.
 
-// isTimeout reports whether a read ended at its deadline. Usually another goroutine set that deadline to wake the
-// session.
+// isTimeout reports whether a read ended at its deadline, which another goroutine usually sets to wake the session.
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
 // startCopyIn begins the relay of COPY data after the server's CopyInResponse. The data is not logged, so that the

@@ -209,9 +209,9 @@ func (s *session) describeOnBackend(cs *clientStatement, st *serverStatement) er
 	return nil
 }
 
-// waitingParse is a Parse whose ParseComplete waits for the Describe after it. Drivers prepare by both frames, and drop
-// the name if Describe fails. Then the client gets one error for both, and the name means its earlier statement, prev,
-// again.
+// waitingParse is a Parse whose ParseComplete waits for the Describe after it. Drivers prepare by a Parse and a
+// Describe, and drop the name if Describe fails. Then the client gets one error for the two frames, and prev gets the
+// name again.
 type waitingParse struct {
 	waits bool
 	name  string
@@ -243,8 +243,7 @@ func (parseDescribeReply) handleFrame(s *session, o *pendingReply, f answer.Fram
 	return undecided, s.sendOrWithhold(half[has:])
 }
 
-// isDescribeNext reports whether the client's next frame has arrived and describes the statement name, which its last
-// Parse made.
+// isDescribeNext reports whether the client's next frame has arrived and describes name, which its last Parse made.
 func (s *session) isDescribeNext(name []byte) bool {
 	c := &s.client
 	typ, total, err := c.NextHeader()

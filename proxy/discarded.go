@@ -239,8 +239,7 @@ func (s *session) verifyDiscardedParts() error {
 		s.dropBackend(reservoir.Unclean)
 		return err
 	}
-	// All discarded parts were verified, or one failed. The replay of the transaction goes on, or fails for the same
-	// reason.
+	// All discarded parts were verified, or one failed. The transaction's replay goes on, or fails for the same reason.
 	s.witness = s.swapBackend(own)
 	s.tx.log, s.tx.whole = s.tx.whole, nil
 	ended := t.replayAttempt
@@ -340,8 +339,7 @@ func (s *session) tryVerifyPart() error {
 	return nil
 }
 
-// discardedDiff is a difference between the replay's answers to a part that ROLLBACK TO discarded and the first
-// answers.
+// discardedDiff is a difference between a replay's answers to a part that ROLLBACK TO discarded and the first ones.
 type discardedDiff struct {
 	diff retry.ReplayDifference
 	drew bool

@@ -12,11 +12,12 @@ import (
 )
 
 // This file relays from the backend to the client. readAndRelay reads, relayBuffered goes through the frames in the
-// buffer, and reply.go handles those that Sluice must see. output.go sends the others, in spans of the buffer where
+// buffer, and reply.go handles those that Sluice must see. output.go sends frames, in spans of the buffer where
 // possible.
 
-// finishTurn sends the rest of the turn and relays answers until the turn is over. It replays a transaction that fails
-// meanwhile. It returns early with an error, or after a COPY in the extended protocol, whose Sync is still to come.
+// finishTurn sends the last frames of the turn and relays answers until the turn is over. It replays a transaction that
+// fails meanwhile. It returns early with an error, or after a COPY in the extended protocol, whose Sync is still to
+// come.
 func (s *session) finishTurn() error {
 	if err := s.flushToBackend(); err != nil {
 		return err
@@ -193,8 +194,7 @@ func (s *session) relayBuffered() error {
 	return s.finishSpan(r.span)
 }
 
-// hasArrived reports whether enough of a frame is buffered to judge the frame: all of it, or the head of one longer
-// than a buffer.
+// hasArrived reports whether enough of a frame is buffered to handle it: all of it, or the head of a very long one.
 func hasArrived(src *wire.Reader, typ byte, total int) bool {
 	if total <= wire.BufferSize {
 		return src.Buffered() >= total

@@ -117,8 +117,7 @@ func errTooManyPins(limit int, why string) *wire.Error {
 		Detail:  fmt.Sprintf("This statement needs one (%s) and pins.max is %d.", why, limit)}
 }
 
-// errSettingNotApplied returns the server's error for an earlier setting of the client, which Sluice applied to a new
-// backend.
+// errSettingNotApplied returns the server's error for a client's earlier setting that Sluice applied to a new backend.
 func errSettingNotApplied(refusal []byte) *wire.Error {
 	return &wire.Error{Code: string(retry.ErrorField(refusal, 'C')), Message: string(retry.ErrorField(refusal, 'M')),
 		Detail: "A setting of this session was refused by the server.", Hint: string(retry.ErrorField(refusal, 'H'))}

@@ -36,8 +36,7 @@ func (s *session) runTurn(step func() error) error {
 }
 
 // runTurnSteps handles frames until the turn is over and its answer is written. handleTurnError handles each error that
-// need not end the session. If the server skips the client's other frames after an error, the client gets the error at
-// once.
+// need not end the session. If the server skips the client's other frames after an error, the client gets it at once.
 func (s *session) runTurnSteps(step func() error) error {
 	for !s.t.settled {
 		var err error

@@ -34,7 +34,7 @@ var timeTypes = map[string]bool{"1082": true, "1083": true, "1114": true, "1184"
 const fieldSeparator = "\x01"
 
 // maxColumnQueryTime limits how long the schema query for the columns may have taken. After a slower one Sluice does
-// not send columnDefaultsQuery, since sessions wait for both.
+// not send columnDefaultsQuery, since sessions wait for the two queries.
 const maxColumnQueryTime = time.Second
 
 // readColumnDefaults records in relations how the server fills their columns. took is how long the query for the

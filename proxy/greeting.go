@@ -17,7 +17,7 @@ const greetingLimit = 64
 type startupGreeting struct {
 	frames []byte // never changed
 	// sentParameters has the server's values in frames, as a shared value. reportParameters later sends parameters that
-	// differ from it. Settings that Sluice stores (application_name) are only in frames: appendParameterStatus sends their
+	// differ from it. Settings that Sluice stores (application_name) are only in frames: appendParameterStatus sends
 	// changes.
 	sentParameters *settings.Reports
 }

@@ -75,8 +75,7 @@ func (srv *Server) probePipeline(b *backend, at time.Time, stop func() error) er
 	return nil
 }
 
-// pipelineProbeQuery selects now(), the transaction's start time, twice before one Sync. Equal times mean one
-// transaction.
+// pipelineProbeQuery selects now(), the transaction's time, twice before one Sync. Equal times mean one transaction.
 var pipelineProbeQuery = func() []byte {
 	ask := wire.AppendParse(nil, "", "SELECT now()", wire.NoOIDs)
 	for range 2 {

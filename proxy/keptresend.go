@@ -86,8 +86,7 @@ func (s *session) substituteInStatement(sql string, under *schema.NameResolver, 
 }
 
 // The two functions below return ok as false if the statement must get the first attempt's time and cannot. They return
-// no text if the changed text is refused, or has another kind. Then the unchanged one is sent, whose answer will
-// differ.
+// no text if the changed text is refused, or has another kind. Then the old text is sent, and the answer will differ.
 
 // replayQueryText returns the text that a replay sends for a logged Query, with values of the first answer. It returns
 // "" for the unchanged text.

@@ -49,8 +49,7 @@ func (s *session) refuseLocalSettingQuery(plan *rewrite.Plan) error {
 	return nil
 }
 
-// errLocalSettingQueried refuses a query that asks the server for a setting of which only Sluice has the session's
-// value.
+// errLocalSettingQueried refuses a query that asks the server for a setting whose value only Sluice has.
 func errLocalSettingQueried(name string) *wire.Error {
 	return &wire.Error{Code: retry.StateUnsupported, Message: "the server does not know the session's value of \"" + name + "\", which Sluice keeps",
 		Hint: "Ask by SHOW " + name + ", or by SELECT current_setting('" + name + "') in a query of its own."}

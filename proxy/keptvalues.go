@@ -183,8 +183,8 @@ type repeatableValues struct {
 }
 
 // surveyRepeatable decides which values the coming replay can repeat. If a sequence was created or may be set back, it
-// repeats none, since others could draw the same number. This holds for a sequence in no schema snapshot too, since a
-// statement may have drawn from it before a snapshot had it.
+// repeats none, since other sessions could draw the same number. This holds for a sequence in no schema snapshot too,
+// since a statement may have drawn from it before a snapshot had it.
 func (s *session) surveyRepeatable() (k repeatableValues) {
 	l := s.tx.log
 	if !s.srv.keeper.enabled || l.TurnCount() == 0 && !l.HasDeliveredPart() && len(s.tx.parts) == 0 || !s.hasRepeatableValues() {

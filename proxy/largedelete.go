@@ -30,8 +30,7 @@ func (s *session) saveDeleteParams(b *pendingBind) (*batch.Params, error) {
 	return &batch.Params{OIDs: b.cs.tmpl.oids, Values: bytes.Clone(b.rest)}, nil
 }
 
-// runsAloneInGroup reports whether the current statement is outside a block, and no other has run before it in its Sync
-// group.
+// runsAloneInGroup reports whether the current statement is outside a block, and the first of its Sync group to run.
 func (s *session) runsAloneInGroup() bool { return !s.t.executed && !s.t.ranLocal && !s.inBlock() }
 
 // deleteParamsIfAlone returns the saved parameters of a DELETE's portal that is about to run, if it runs alone, or nil.

@@ -26,8 +26,7 @@ func (srv *Server) isHiddenCheckDue(now time.Time) bool {
 
 // checkHiddenFunctions asks an idle backend whether any function that statements call unseen (a trigger's, say) may
 // leave state on a backend. It asks only if the answer is unknown or old. After a fault (question.Unseen) the old
-// answer remains, and checkHiddenFunctions asks again after a pause. The error is stop's, or means that the backend is
-// lost.
+// answer remains, and Sluice asks again after a pause. The error is stop's, or means that the backend is lost.
 func (srv *Server) checkHiddenFunctions(b *backend, at time.Time, stop func() error) error {
 	epoch := srv.catalog.epoch.Load()
 	if now := time.Now(); !srv.isHiddenCheckDue(now) || !srv.hidden.ClaimQuestion(epoch, now, purityAge, question.FirstPause) {
@@ -66,15 +65,14 @@ func (s *session) trackLeftState(plan *rewrite.Plan) {
 	}
 }
 
-// markUnseenCalls marks the backend to be asked later if functions that statements call unseen may leave state there.
+// markUnseenCalls marks the backend to be asked later if functions of triggers and the like may leave state there.
 func (s *session) markUnseenCalls() {
 	if s.srv.hidden.MayLeaveState(s.srv.catalog.epoch.Load()) {
 		s.b.leftState.RequireQuery()
 	}
 }
 
-// markFunctionCall marks the backend to be asked later, before a FunctionCall is sent. Sluice does not know what the
-// function does.
+// markFunctionCall marks the backend to be asked later, since Sluice does not know what a FunctionCall's function does.
 func (s *session) markFunctionCall() {
 	if s.srv.asksBehind {
 		s.b.leftState.RecordCall()
@@ -138,8 +136,8 @@ func (s *session) checkLeftState() {
 }
 
 // queryLeftState asks the backend which state functions have left. reason says why the session must be pinned, and role
-// is the role that a function has set, or "". Afterwards the backend has the session's settings. ok is false without an
-// answer.
+// is the role that a function has set, or "". Afterwards the backend has the session's settings. ok is false after a
+// fault.
 func (s *session) queryLeftState() (reason rewrite.PinReason, role string, ok bool) {
 	if !s.finishBackendWrite(exchangeTimeout) { // the writer of an oversized turn may still be finishing
 		return rewrite.NoPin, "", false

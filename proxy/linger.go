@@ -10,8 +10,8 @@ import (
 // wake. A parked session still counts in sessions and running.
 
 // requestPark asks a session to park after sweepsBeforePark sweeps without a change of its tick. It does not call wake:
-// the session may already be parked, and must not be woken. A session that was active meanwhile is asked again after as
-// many sweeps.
+// the session may already be parked, and must not be woken. A session active meanwhile is asked again after as many
+// sweeps.
 func (srv *Server) requestPark(s *session, seen *sweepState, tick uint64) {
 	if tick != seen.tick || tick&1 == 1 || !s.mayLinger.Load() {
 		seen.quiet = 0
@@ -31,7 +31,7 @@ func (s *session) wake() {
 }
 
 // The limit on a client's silence also holds while its session is parked. Shortly before the limit the sweeper, which
-// checks idle sessions, continues the session, which waits for the rest.
+// checks idle sessions, continues the session.
 
 // idleDeadline returns when the client's silence reaches limit, counted from the first call for this silence. Parking
 // and waking the session do not move it.
@@ -60,8 +60,7 @@ func (srv *Server) parkOrResume(s *session) {
 }
 
 // tryPark parks the session and reports success. During a drain it wakes the session at once, since the drain wakes
-// each session only once, perhaps before it was parked. After Park only atomic fields may be read: the session may run
-// again.
+// each session only once, perhaps before parking. After Park only atomic fields may be read: the session may run again.
 func (srv *Server) tryPark(s *session) bool {
 	if !srv.parking.Park(s.client.Raw, s, &s.spot) {
 		return false

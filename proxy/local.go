@@ -74,8 +74,7 @@ func (s *session) canAnswerPlan(plan *rewrite.Plan) bool {
 	return s.answersParse(plan) && s.canAnswerStatement(plan.SingleStatement())
 }
 
-// canAnswerStatement reports whether Sluice answers st now. In a failed block it never does, since the server has to
-// refuse st.
+// canAnswerStatement reports whether Sluice answers st now. In a failed block it never does: the server must refuse st.
 func (s *session) canAnswerStatement(st *rewrite.Statement) bool {
 	here := s.srv.handlers[st.Does].runsLocally
 	return here != nil && s.txStatus() != 'E' && here(s, st)
@@ -93,9 +92,9 @@ func changesSettingsLocally(s *session, st *rewrite.Statement) bool {
 	return s.canRecordReset(st)
 }
 
-// deallocatesLocally reports whether Sluice runs a DEALLOCATE itself. A pinned session may have run SQL PREPARE, and
-// these statements are on its backend. Sluice itself handles names of protocol-level statements, and refuses the names
-// that it uses at the backend.
+// deallocatesLocally reports whether Sluice runs a DEALLOCATE itself. A pinned session may have run SQL PREPARE, whose
+// statements are on its backend. Sluice itself handles names of protocol-level statements, and refuses the names that
+// it uses at the backend.
 func deallocatesLocally(s *session, st *rewrite.Statement) bool {
 	return !s.pinned || st.Does == rewrite.Deallocates && (s.stmts[st.Deallocate] != nil || s.b != nil && s.b.prepared.hasName(st.Deallocate))
 }
@@ -156,7 +155,8 @@ func (s *session) emulatesDiscardAll(st *rewrite.Statement) bool {
 }
 
 // answersSettingChange reports whether Sluice makes all of a statement's changes of settings. On DSQL, a session that
-// has set no role cannot change anything by RESET ROLE or RESET SESSION AUTHORIZATION. Sluice then answers these too.
+// has set no role cannot change anything by RESET ROLE or RESET SESSION AUTHORIZATION. Sluice then answers such a RESET
+// too.
 func (s *session) answersSettingChange(st *rewrite.Statement) bool {
 	if !onlyResetsRole(st) {
 		return st.SetConfigParams() == 0 && s.srv.treat.AnswersLocally(st)

@@ -54,9 +54,9 @@ func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error 
 	return s.answerLocalStatement(st, false, false)
 }
 
-// executeSavepointOrCursor executes a portal of an emulated savepoint or of a cursor statement. A replay repeats these
-// statements, and a rollback undoes them. A savepoint ends the turn of the log (cutLogTurn). done is false for any
-// other portal.
+// executeSavepointOrCursor executes a portal of an emulated savepoint or a cursor statement. A replay repeats such a
+// statement, and a rollback undoes it. A savepoint ends the log's turn (cutLogTurn). done is false for any other
+// portal.
 func (s *session) executeSavepointOrCursor(name []byte, p portal, limit uint32) (done bool, err error) {
 	st := p.plan.SingleStatement()
 	savepoint := s.hasEmulatedSavepoint(p.plan)

@@ -62,8 +62,7 @@ func (l *heldAdvisoryLocks) copyHolders() (held []advisory.LockHolder, promise t
 	return slices.Clone(l.held), t.terms.LeaseLength(l.ddl || t.clock() < l.doubtUntil)
 }
 
-// addLock adds a lock's row and starts the renewing goroutine if there is none. The first renewal is due after a third
-// of a lease.
+// addLock adds a lock's row and starts the renewing goroutine if there is none. It renews after a third of a lease.
 func (l *heldAdvisoryLocks) addLock(h advisory.LockHolder) {
 	l.srv.locks.held.Add(1)
 	l.fence = nil
@@ -291,7 +290,7 @@ func (l *heldAdvisoryLocks) recordBackendGivenUp() {
 
 // endDDLAndTakeReleases records that the session's backend runs no statement any more. It returns the locks whose
 // release waited for that. The next renewal has the ordinary lease, so that a crash between two statements of a
-// migration blocks others only briefly.
+// migration blocks other sessions only briefly.
 func (l *heldAdvisoryLocks) endDDLAndTakeReleases() (over []advisory.LockHolder) {
 	l.mu.Lock()
 	l.ddl = false

@@ -154,8 +154,7 @@ var (
 		Hint:   "Connect again and take the lock; look at what was done meanwhile. The time is " + rewrite.AdvisoryKey + "_lease."}
 )
 
-// errLockGone ends a session that has lost an advisory lock. In PostgreSQL too, a lock is lost only with its
-// connection.
+// errLockGone ends a session that has lost an advisory lock. PostgreSQL too loses locks only with the connection.
 var errLockGone = &wire.Error{Fatal: true, Code: "08006", Message: errLockLost.Message, Detail: "Its lease ran out before Sluice could renew it.", Hint: errLockLost.Hint}
 
 // advisoryLockError turns an error of a statement on the lock table into one for the client. An error of the server,
@@ -170,7 +169,7 @@ func advisoryLockError(err error) error {
 	return errNoBackend(err)
 }
 
-// lockAttempt is one attempt to take an advisory lock. It does not refer to its session, which others use meanwhile.
+// lockAttempt is one attempt to take an advisory lock. It has no pointer to its session, which other goroutines use.
 type lockAttempt struct {
 	srv         *Server
 	name, owner string
@@ -312,8 +311,8 @@ func (s *session) releaseAllAdvisoryLocks() {
 
 // releaseOrDeferLocks releases advisory locks. After DDL or a lock check (fence) it waits for the transaction's end,
 // whose COMMIT would fail if a lock was taken over before. If DDL may be running unobserved, the leases just end.
-// Otherwise the rows change before the client's answer, since the client may inform others. Only in the middle of the
-// backend's answers does another goroutine change them.
+// Otherwise the rows are deleted before the client gets its answer. Only in the middle of the backend's answers does
+// another goroutine delete them.
 func (s *session) releaseOrDeferLocks(names []string) {
 	l := s.advisory
 	l.fence = nil

@@ -30,7 +30,7 @@ import (
 // advisoryLockTable is the state that a Server's sessions share about the table of advisory locks.
 type advisoryLockTable struct {
 	terms advisory.LeaseTerms
-	// clock runs on while the machine sleeps. Otherwise a holder could rely on a lease that others have seen end.
+	// clock runs on while the machine sleeps. Otherwise a holder could rely on a lease that other processes have seen end.
 	clock func() time.Duration
 	held  atomic.Int64 // number of locks of all sessions
 	queue advisory.WaitQueue
@@ -43,8 +43,7 @@ type advisoryLockTable struct {
 // sessions begin to observe again.
 const maxObservedLocks = 10_000
 
-// newAdvisoryLockTable returns an advisoryLockTable. Tests pass no clock, and get Go's, which stops while a machine
-// sleeps.
+// newAdvisoryLockTable returns an advisoryLockTable. Without a clock (in tests) it uses Go's, which stops in sleep.
 func newAdvisoryLockTable(terms advisory.LeaseTerms, clock func() time.Duration) *advisoryLockTable {
 	if clock == nil {
 		began := time.Now()
@@ -214,12 +213,11 @@ func (srv *Server) takeLockRow(ctx context.Context, name string, seen *advisory.
 	return advisory.LockHolder{Name: name, Row: made, Confirmed: sent}, tag == advisory.TakeTag, nil
 }
 
-// lockReleaseTimeout limits the release of advisory locks, for which a client's unlock waits, and the wait for a longer
-// lease.
+// lockReleaseTimeout limits the release of advisory locks, for which an unlock waits, and the wait for a longer lease.
 const lockReleaseTimeout = 5 * time.Second
 
 // deleteLockRows deletes rows of advisory locks. If that fails, their leases end, since no session renews them. The
-// statement names epoch and owner but no number, so that a late renewal does not prevent it. A later renewal finds no
+// statement names epoch and owner but no number, so that a late renewal does not prevent it. Later renewals find no
 // row.
 func (srv *Server) deleteLockRows(ctx context.Context, held []advisory.LockHolder) {
 	if len(held) == 0 {

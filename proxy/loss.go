@@ -12,9 +12,8 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// This file handles the loss of a backend during a turn. The transaction is replayed, or the client gets an error
-// (handleBackendLoss). handleIdleLoss (copy.go) handles losses between turns, applysettings.go those while settings are
-// applied.
+// This file handles the loss of a backend during a turn: the transaction is replayed, or the client gets an error.
+// handleIdleLoss (copy.go) handles losses between turns, applysettings.go those while settings are applied.
 
 // handleBackendLoss replays the transaction of a lost backend if it certainly did not commit. Otherwise the client gets
 // an error with the transaction's possible outcome. After nil, the turn is over or continues: with another backend, or
@@ -167,8 +166,7 @@ func (s *session) isMidRow() bool {
 	return (t.halfRowLost || t.rest > 0 && !t.restSwallow && t.phase != phaseAborting && !s.isWithholding()) && t.hasHalfFrame()
 }
 
-// hasHalfFrame reports whether the client has got half of a frame. The answer of a silent nested turn never reaches the
-// client.
+// hasHalfFrame reports whether the client has got half a frame. Answers of a silent nested turn never reach the client.
 func (n *nestedTurn) hasHalfFrame() bool {
 	return n.hiddenAnswer == nil || n.hiddenAnswer.DropIncomplete()
 }

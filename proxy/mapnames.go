@@ -121,8 +121,7 @@ func (s *session) planIgnoresSchema(plan *rewrite.Plan) bool {
 var noNames = schema.New(nil).ResolverForUnknownPath()
 
 // planWithoutNames returns the plan of a query whose meaning does not depend on relation names, after reading them
-// failed with err. For other queries it returns nil. If no backend was available, only isSchemaIndependent ones
-// qualify.
+// failed with err. For other queries it returns nil. If no backend was available, only SET, BEGIN and the like qualify.
 func (s *session) planWithoutNames(sql []byte, err error) *rewrite.Plan {
 	plan := s.planner().Plan(sql)
 	switch {
@@ -224,8 +223,7 @@ func (s *session) replanByNames(cs *clientStatement) error {
 	return nil
 }
 
-// refuseUnparsedMapped refuses a query that is too long to be parsed, if there are tables with mapped columns, which it
-// might name.
+// refuseUnparsedMapped refuses a query that is too long to be parsed, if it might name a table with mapped columns.
 func (s *session) refuseUnparsedMapped() error {
 	names, err := s.namesForNextText()
 	if err != nil || !names.MayMentionMapped(nil) {

@@ -121,8 +121,8 @@ func (o *pendingReply) rewriteErrorFields(payload []byte, moved bool, hint strin
 	return append(wire.AppendHeader(nil, wire.ErrorResponse, len(out)), out...)
 }
 
-// clientPosition maps a position in the text that the server got to the client's text. ok is false if the latter has no
-// such place. Positions count characters from 1. The server may have got a two-statement form of a rewritten text.
+// clientPosition maps a position in the text that the server got to the client's text. ok is false if the client's has
+// no such place. Positions count characters from 1. The server may have got a two-statement form of a rewritten text.
 func (o *pendingReply) clientPosition(n int) (mapped int, ok bool) {
 	plan, split := o.sentPlan()
 	switch {

@@ -87,8 +87,8 @@ func (d errorRenamer) renameInDetail(text string) string {
 	return clientColumnNames(text)
 }
 
-// clientColumnNames removes the suffix of mapped columns from names in a text. The suffix alone, and within a longer
-// name, remains.
+// clientColumnNames removes the suffix of mapped columns from names. The suffix alone, or inside a longer name,
+// remains.
 func clientColumnNames(text string) string {
 	var b strings.Builder
 	for {

@@ -89,8 +89,7 @@ const (
 	missingRest       = 250 * time.Millisecond
 )
 
-// schemaLoadCause returns the reason why the schema must be read, as counted in metrics. It returns "" if the snapshot
-// is current.
+// schemaLoadCause returns the reason for reading the schema, as in metrics, or "" if the snapshot is current.
 func (srv *Server) schemaLoadCause() string {
 	k := &srv.keeper
 	switch now := k.current.Load(); {
@@ -244,7 +243,8 @@ func (srv *Server) startSchemaLoad(cause string) (r *pendingSchemaLoad, mine boo
 }
 
 // replaceSnapshot calls ask and replaces the schema snapshot. An unchanged schema is the same object as before, so that
-// plans made by it remain valid. If it changed unseen, a new epoch makes all that was learned about queries invalid.
+// plans made by it remain valid. After a change that Sluice had not noticed, a new epoch drops all that was learned
+// about queries.
 func (srv *Server) replaceSnapshot(cause string, ask func() (schemaLoad, error)) error {
 	k := &srv.keeper
 	k.sawNameError.Store(false)
