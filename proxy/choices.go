@@ -257,8 +257,8 @@ func (s *session) setOption(c *rewrite.SettingChange, several bool) (frame []byt
 func resetsToStartup(c *rewrite.SettingChange) bool { return c.Action == rewrite.Reset || c.Default }
 
 // validateOptionChange returns the value that a change gives a setting of Sluice, in normal form. "" means the default.
-// It changes nothing. It may run before the statement's turn, and must return the same value then. The error is the
-// client's.
+// It changes nothing. It may run before the statement's turn, and must return the same value then. An error is for the
+// client.
 func (s *session) validateOptionChange(c *rewrite.SettingChange) (value string, err error) {
 	key, _ := settings.ProxySettingKey(c.Name)
 	text := c.Text

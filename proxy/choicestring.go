@@ -109,7 +109,8 @@ func canRunPiecewise(plan *rewrite.Plan, at block.Block, free bool) bool {
 	return true
 }
 
-// runPieces runs the query's pieces until one fails or the client cancels. With nil the turn is over.
+// runPieces runs the pieces of the query until one fails or the client cancels. With nil the turn is over. An error is
+// for the client.
 func (c *piecewiseScript) runPieces() error {
 	s := c.s
 	for i := range c.pieces {

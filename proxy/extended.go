@@ -317,7 +317,8 @@ func (s *session) recordPortalRun(p *portal, bound *batch.Params, frame []byte) 
 	}
 }
 
-// isDeallocateAll reports whether a statement drops all prepared statements of the backend, other clients' too.
+// isDeallocateAll reports whether a statement (DEALLOCATE ALL, DISCARD ALL) drops all prepared statements of the
+// backend, those of other clients included.
 func isDeallocateAll(plan *rewrite.Plan) bool {
 	st := plan.SingleStatement()
 	return st != nil && (st.Does == rewrite.DeallocatesAll || isDiscardAll(st))

@@ -15,13 +15,14 @@ type statementHandler struct {
 	// parsesLocally reports whether Sluice answers the Parse itself. It may also do so if Sluice runs the statement only
 	// sometimes, since the server accepts every query of this kind. If it is nil, the server parses the query.
 	parsesLocally func(*session, *rewrite.Statement) bool
-	// runsLocally reports whether Sluice runs the statement itself in the session's current state, not a failed block.
+	// runsLocally reports whether Sluice runs the statement itself in the session's current state. Sluice does not call it
+	// in a failed block.
 	runsLocally func(*session, *rewrite.Statement) bool
 	// query runs a simple Query that has only this statement, and ends the turn. The error is for the client, and does not
 	// end the turn. done is false if the server must get the query.
 	query func(s *session, plan *rewrite.Plan, sql []byte) (done bool, err error)
-	// earlyQuery runs a simple Query before a part of the transaction may commit, if runsLocally is true. It ends the
-	// turn.
+	// earlyQuery runs a simple Query before a part of the transaction may be committed, if runsLocally returns true. It
+	// ends the turn.
 	earlyQuery func(s *session, st *rewrite.Statement, sql []byte) error
 	// params returns the ParameterDescription, and is nil if there are no parameters. The error is for the client.
 	params func(st *rewrite.Statement, oids string) ([]byte, error)
@@ -39,7 +40,8 @@ type statementHandler struct {
 	againTag func(*rewrite.Statement) string
 	// changesNothing means that the statement changes neither data nor the session.
 	changesNothing bool
-	// planInScript decides how Sluice handles the statement in a multi-statement query. nil: the server runs it.
+	// planInScript decides how Sluice handles the statement in a multi-statement query. If it is nil, the server runs the
+	// statement.
 	planInScript func(*scriptPlanner, *rewrite.Statement) scriptStep
 }
 

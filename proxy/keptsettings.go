@@ -49,7 +49,8 @@ func (s *session) refuseLocalSettingQuery(plan *rewrite.Plan) error {
 	return nil
 }
 
-// errLocalSettingQueried refuses a query that asks the server for a setting whose value only Sluice has.
+// errLocalSettingQueried refuses a query that asks the server for a setting, if only Sluice has the session's value of
+// that setting.
 func errLocalSettingQueried(name string) *wire.Error {
 	return &wire.Error{Code: retry.StateUnsupported, Message: "the server does not know the session's value of \"" + name + "\", which Sluice keeps",
 		Hint: "Ask by SHOW " + name + ", or by SELECT current_setting('" + name + "') in a query of its own."}

@@ -62,7 +62,8 @@ func (l *heldAdvisoryLocks) copyHolders() (held []advisory.LockHolder, promise t
 	return slices.Clone(l.held), t.terms.LeaseLength(l.ddl || t.clock() < l.doubtUntil)
 }
 
-// addLock adds a lock's row and starts the renewing goroutine if there is none. It renews after a third of a lease.
+// addLock adds a lock's row and starts the renewing goroutine if there is none. The first renewal follows after a third
+// of a lease.
 func (l *heldAdvisoryLocks) addLock(h advisory.LockHolder) {
 	l.srv.locks.held.Add(1)
 	l.fence = nil

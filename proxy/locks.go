@@ -311,8 +311,8 @@ func (s *session) releaseAllAdvisoryLocks() {
 
 // releaseOrDeferLocks releases advisory locks. After DDL or a lock check (fence) it waits for the transaction's end,
 // whose COMMIT would fail if a lock was taken over before. If DDL may be running unobserved, the leases just end.
-// Otherwise the rows are deleted before the client gets its answer. Only in the middle of the backend's answers does
-// another goroutine delete them.
+// Otherwise the rows are deleted before the client gets its answer, since it may tell other clients. Only in the middle
+// of the backend's answers does another goroutine delete them.
 func (s *session) releaseOrDeferLocks(names []string) {
 	l := s.advisory
 	l.fence = nil
