@@ -86,7 +86,8 @@ func (r *ColumnRetyper) tryIndexExpressions() error {
 	return nil
 }
 
-// createIndexes creates the late indexes of the new column, which need its values, or the other ones.
+// createIndexes creates those indexes of the new column that need its values, if late is set, otherwise the other
+// indexes.
 func (r *ColumnRetyper) createIndexes(late bool) error {
 	for i := range r.facts.indexes {
 		if like := r.facts.indexes[i].like; (like != nil && like.Late) != late {

@@ -59,8 +59,8 @@ func (a *columnAddition) runSQL(sql string, row func(values []string)) error {
 	return a.server.Ask(sql, row)
 }
 
-// addInSteps adds a column with a default, in steps. Two clients may do so at once: the second one finds the temporary
-// column and resumes. Or it finds the finished column, and returns PostgreSQL's error that it exists.
+// addInSteps adds a column with a default, in steps. If two clients do so at once, the second one finds the temporary
+// column and resumes, or finds the finished column and gets PostgreSQL's error that the column exists.
 func (a *columnAddition) addInSteps() error {
 	resumes, err := a.lookUpColumn()
 	if err != nil || len(a.notices) > 0 {

@@ -65,9 +65,9 @@ func (c *ClientRecord) OwnsNumbers(id uint64, b *BackendRecord) bool {
 	return b.user == id && c.usedOn == b.serial
 }
 
-// CanTrust reports whether b returns the right answer to currval and lastval of client id. That is so if all numbers
-// there are the client's. It is also so if b has no numbers and the client has drawn none: the server returns its
-// error.
+// CanTrust reports whether b returns the right answer to currval and lastval of client id. The answer is right if all
+// numbers there are the client's. If b has no numbers and the client has drawn none, the server's error is the right
+// answer.
 func (c *ClientRecord) CanTrust(id uint64, b *BackendRecord) bool {
 	return c.OwnsNumbers(id, b) || b.user == 0 && c.usedOn == 0
 }

@@ -16,8 +16,8 @@ type Client struct {
 	InForce, Startup *Values
 	// Staged are the changes of settings by the current transaction at the server.
 	Staged Staged
-	// Reported are the parameters that the client was sent. While no backend is lent, they are current for the values
-	// ReportedFor. A nil ReportedFor means that they are current for no values.
+	// Reported are the parameters that the client was sent. While no backend is lent, the parameters are current for the
+	// values ReportedFor. A nil ReportedFor means that the parameters are current for no values.
 	Reported    *Reports
 	ReportedFor *Values
 

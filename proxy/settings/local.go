@@ -347,8 +347,8 @@ func (k *localValues) reportedValues() (now reportedTuple) {
 	return now
 }
 
-// saveReported is called before a possible change of a local setting that PostgreSQL would report. The client gets the
-// new value before the next ReadyForQuery.
+// saveReported saves the values of the local settings that PostgreSQL would report, before one of them may change. The
+// client gets the new value before the next ReadyForQuery.
 func (c *Client) saveReported() {
 	if !c.renamed {
 		c.renamed, c.known = true, c.local.reportedValues()

@@ -117,7 +117,7 @@ func (m *queryMapper) rewriteRowField(s *scope, n, node parse.TreeNode) bool {
 	return ok
 }
 
-// resolveRowField returns the column that a field of a whole row is.
+// resolveRowField returns the column that a field of a whole row names, as in (t).k.
 func (m *queryMapper) resolveRowField(s *scope, node parse.TreeNode) (itemColumn, bool) {
 	row, field := node.Child("arg"), node.Child("indirection")
 	if !row.Is("ColumnRef") || !field.Is("String") || len(node.Values("indirection")) != 1 {

@@ -134,8 +134,8 @@ func (m *nestingMeter) checkDepth() GuardReason {
 	return Fits
 }
 
-// countWord counts a word and reports whether the tree got deeper. A word after AS may be the name of a column, which
-// opens and closes no CASE.
+// countWord counts a word and reports whether the text's parse tree got deeper. A word after AS may be the name of a
+// column, which opens and closes no CASE.
 func (m *nestingMeter) countWord(r WordRole, as bool) bool {
 	switch top := m.topLevel(); {
 	case r&(linked|querying) != 0:
@@ -169,7 +169,7 @@ func (m *nestingMeter) countWord(r WordRole, as bool) bool {
 	return true
 }
 
-// countPunct counts a byte of punctuation and reports whether the tree got deeper.
+// countPunct counts a byte of punctuation and reports whether the text's parse tree got deeper.
 func (m *nestingMeter) countPunct(c byte) bool {
 	switch c {
 	case '(', '[':

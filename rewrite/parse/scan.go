@@ -287,7 +287,7 @@ func (p *sureReadCheck) checkToken(kind TokenKind, lexeme []byte) {
 	p.word = kind == WordToken
 }
 
-// classOf returns the result of a text that begins like shown.
+// classOf returns SureText if all tokens of the query were sure, otherwise shown, the class by the text's first word.
 func (p *sureReadCheck) classOf(shown TextClass) TextClass {
 	if p.unsure {
 		return shown
