@@ -48,8 +48,8 @@ func (srv *Server) isRecentlyConfirmed(d *statementDescription) bool {
 	return time.Since(descriptionClockStart)-time.Duration(d.seen.Load()) < srv.cfg.DescribeMemory
 }
 
-// newClientStatement returns the statement that a client prepares now from tmpl, with the schema's epoch and the
-// description that the client would get. since is the delivery in which the client gets the answer to its Parse.
+// newClientStatement returns the statement that a client prepares now from tmpl, with the schema's epoch (version) and
+// the description that the client would get. since is the delivery in which the client gets the answer to its Parse.
 func (s *session) newClientStatement(tmpl *statementTemplate, since uint64) clientStatement {
 	known := s.cachedDescription(tmpl)
 	return clientStatement{tmpl: tmpl, cost: int32(tmpl.cost + known.memoryBytes()), columns: int32(known.memoryBytes()), epoch: s.schemaEpoch(), known: known, since: since}
@@ -57,8 +57,9 @@ func (s *session) newClientStatement(tmpl *statementTemplate, since uint64) clie
 
 // prepareForClient returns the backend's statement for cs, and prepares it if needed. If its columns now differ from
 // the columns that the client was sent, the error is errPlanChanged and nothing runs. prepareForClient may send frames,
-// await answers, and replace the backend. Only on success does it update the template and epoch of cs. If the server
-// refuses the text, the client gets the error, and prepareForClient returns neither a statement nor an error.
+// await answers, and replace the backend. Only on success does it update the template and epoch (schema version) of cs.
+// If the server refuses the text, the client gets the error, and prepareForClient returns neither a statement nor an
+// error.
 func (s *session) prepareForClient(cs *clientStatement) (*serverStatement, error) {
 	p := s.parsingKey()
 	if cs.tmpl.parsing != p && (cs.tmpl.constantsChangeUnder(p) || s.serverParsesDifferently(cs.tmpl) && s.findParsedStatement(cs) != nil) {
@@ -107,7 +108,7 @@ func (s *session) prepareForClient(cs *clientStatement) (*serverStatement, error
 }
 
 // templateForSettings returns the template of cs under the session's current settings, since settings such as DateStyle
-// may change what a text means. epoch is the oldest schema epoch of a backend's statement that may be used.
+// may change the meaning. epoch is the oldest schema version of a backend's statement that may be used.
 func (s *session) templateForSettings(cs *clientStatement, p settings.ParsingHashes) (tmpl *statementTemplate, epoch uint64) {
 	if tmpl = cs.tmpl; tmpl.parsing != p {
 		tmpl = s.srv.cachedTemplate(&s.t.scratch, []byte(tmpl.sql), []byte(tmpl.oids), p, tmpl.names, tmpl.plannerNumber, tmpl.plan)
@@ -148,9 +149,9 @@ func (s *session) templateWithParamTypes(tmpl *statementTemplate, promise, desc 
 }
 
 // prepareAndCompare returns the backend's statement for tmpl, and whether its description matches promise, which may be
-// nil. A statement prepared in the given epoch may be used, because the server itself refuses to run it with other
-// columns. A mismatch is reported only of a statement that was prepared just now. answered awaits the server's answers,
-// and reports whether to continue. If it reports false, st is nil.
+// nil. A statement prepared in the given epoch (schema version) may be used, because the server itself refuses to run
+// it with other columns. A mismatch is reported only of a statement that was prepared just now. answered awaits the
+// server's answers, and reports whether to continue. If it reports false, st is nil.
 func (s *session) prepareAndCompare(tmpl *statementTemplate, epoch uint64, promise *statementDescription, answered func() (bool, error)) (st *serverStatement, agrees bool, err error) {
 	st = s.b.prepared.find(tmpl)
 	fresh := st == nil || st.epoch != epoch && st.epoch != s.schemaEpoch()

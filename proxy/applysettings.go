@@ -164,8 +164,8 @@ func (s *session) restoreStartupSettings() error {
 	return nil
 }
 
-// recordRestoredSettings records that a backend got the SETs in sets, which are not in the log. So the transaction can
-// no longer be replayed.
+// recordRestoredSettings records that a backend got the SETs in sets, which are not in the replay log. So the
+// transaction can no longer be replayed.
 func (s *session) recordRestoredSettings(sets []rewrite.SettingChange) {
 	s.txParsing = s.newTxParsing(changedConstantSettings(sets))
 	if s.tx.log != nil {
@@ -200,8 +200,8 @@ func (s *session) resetsStartupSetting(st *rewrite.Statement) bool {
 }
 
 // restoreStartupInGroup sets the client's startup values again after a RESET in a Sync group. It sends the SETs before
-// the client's next frames, by a portal of Sluice. The client gets no replies. After nil the group continues, unless
-// t.skip says that the RESET has failed.
+// the client's next frames, by a portal of Sluice. The client gets no replies. After nil the group continues. But if
+// the RESET has failed, the client has the error, and the group's frames are dropped (t.skip).
 func (s *session) restoreStartupInGroup() error {
 	if err := s.flushAndRelay(); err != nil || s.t.skip {
 		return err

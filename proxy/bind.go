@@ -99,7 +99,7 @@ func (s *session) resolveBoundStatement(b *pendingBind) error {
 }
 
 // admitBind checks whether the transaction may run a Bind's statement, and replaces reads of settings (current_setting,
-// say) by constants. nil with t.skip set means that the statement was refused and the client has the error.
+// say) by constants. If it refuses the statement, it returns the error, or sends it, sets t.skip and returns nil.
 func (s *session) admitBind(b *pendingBind) error {
 	if err := s.bindConfigValues(b); err != nil || s.t.skip {
 		return err

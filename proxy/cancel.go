@@ -286,7 +286,7 @@ func (s *session) cancelActionTime() time.Time {
 // onReadDeadline handles a read from the backend that ended at its deadline. It checks each reason for a deadline
 // (hold_time, statement timeout, cancel, path, shutdown), and sets the next deadline. So overwriting a deadline does no
 // harm. An error ends the session or is a lost backend. After nil the read continues, or the turn was given up and the
-// client has its error (t.settled, t.skip).
+// client has its error.
 func (s *session) onReadDeadline() error {
 	t := s.t
 	now := time.Now()

@@ -50,7 +50,7 @@ func (s *session) currentOptions() *rewrite.ClientOptions {
 }
 
 // planner returns the planner for the session's next query, usually after two comparisons. If ddl.in_transactions has
-// changed during a block, applyOptions runs for each query and leaves the block as it is.
+// changed during a block, it calls applyOptions for each query, which does not change the block.
 func (s *session) planner() *rewrite.Planner {
 	if by := s.currentOptions(); by != s.chosen.options || s.chosen.planner.InTransactions() != s.parts.commitPolicy() {
 		s.applyOptions(by)

@@ -104,8 +104,8 @@ var errAfterLocalMultiSet = &wire.Error{Code: retry.StateUnsupported, Message: "
 func bindsConfigLocally(s *session, _ *rewrite.Statement) bool { return !s.t.ended }
 
 // bindConfigValues makes a statement with constants of a set_config with parameters, at its Bind, and reads the whole
-// Bind. Earlier frames are answered first. After an error, or with t.skip set, the Bind must not continue. The new
-// statement belongs to the portal alone, so that the next Bind can have other values.
+// Bind. Earlier frames are answered first. After an error, returned or already sent (t.skip), the Bind must not
+// continue. The new statement belongs to the portal alone, so that the next Bind can have other values.
 func (s *session) bindConfigValues(b *pendingBind) error {
 	st := b.cs.tmpl.plan.SingleStatement()
 	if st == nil || st.SetConfigParams() == 0 || s.txStatus() == 'E' {

@@ -63,7 +63,7 @@ func (s *session) reuseParsedStatement(cs *clientStatement) (*serverStatement, e
 }
 
 // findParsedStatement returns the backend's statement that was parsed when the client prepared its own, or nil. A
-// statement of another epoch (schema version), or sent as two, may have been parsed at another time.
+// statement prepared under another version of the schema, or sent as two, may have been parsed at another time.
 func (s *session) findParsedStatement(cs *clientStatement) *serverStatement {
 	st := s.b.prepared.find(cs.tmpl)
 	if of := cs.tmpl.sharedForm; st == nil && of != nil {

@@ -8,7 +8,7 @@ import (
 // PostgreSQL makes a statement's writes visible to later statements (CommandCounterIncrement) when an Execute reaches
 // the portal's end, and at every Parse. It does not when a portal is suspended, nor at other frames of a Sync group.
 
-// emptyParseType marks, in the log, an empty Parse that bumpCommandCounter sent. The protocol has no such type.
+// emptyParseType marks, in the replay log, an empty Parse of bumpCommandCounter. The protocol has no such type.
 const emptyParseType = 1
 
 // trackExecuteLimit records an Execute with a row limit that is about to be sent. A limit that is 0, or negative as an

@@ -40,7 +40,7 @@ type cursor struct {
 }
 
 // cursorFetch is one FETCH or MOVE of at most limit rows (0: all). If into is not nil, the rows are stored there and
-// the client gets none. It is part of the log: a replay stores the rows again.
+// the client gets none. It is part of the replay log, since a replay stores the rows again.
 type cursorFetch struct {
 	move  bool
 	limit uint32
@@ -121,8 +121,9 @@ func (s *session) failDeclare(cs *clientStatement, why *wire.Error) error {
 var noParameters = []byte{0, 0, 0, 0}
 
 // declareCursor opens a cursor in a block, or one WITH HOLD outside. cs is the statement of its query, values is the
-// Bind's parameters, and simple means a simple Query. An error is for the client. With t.skip set the client has the
-// server's. Only Sluice has the names of stored cursors, so it reports a duplicate itself, after all other errors.
+// Bind's parameters, and simple means a simple Query. An error is for the client, unless the client has the server's
+// already (t.skip). Only Sluice has the names of stored cursors, so it reports a duplicate itself, after all other
+// errors.
 func (s *session) declareCursor(c *rewrite.CursorStatement, cs *clientStatement, values []byte, simple bool) error {
 	switch {
 	case s.stored[c.Name] != nil:
@@ -145,8 +146,8 @@ func (s *session) declareCursor(c *rewrite.CursorStatement, cs *clientStatement,
 
 var frameDeclared = wire.AppendCommandComplete(nil, "DECLARE CURSOR")
 
-// bindCursor binds a cursor's portal. The client gets no BindComplete. bindOnBackend does the rest as for a client's
-// Bind: gate, backend, preparing, logging. It also finds out whether the query may write.
+// bindCursor binds a cursor's portal. The client gets no BindComplete. bindOnBackend does the other steps as for a
+// client's Bind: waiting at the gate, lending, preparing, logging. It also finds out whether the query may write.
 func (s *session) bindCursor(name string, c *cursor) error {
 	rest := binary.BigEndian.AppendUint16(slices.Clone(c.values), uint16(len(c.formats)/2))
 	return s.bindOnBackend(&pendingBind{cs: c.cs, portal: []byte(name), rest: append(rest, c.formats...), whole: true, cursor: c})
@@ -204,7 +205,8 @@ func (s *session) failUnsupportedFetch(c *rewrite.CursorStatement, p portal) err
 }
 
 // runCursorCommand runs FETCH, MOVE or CLOSE of a cursor, with result formats. With describe set, the client also gets
-// the rows' description. An error is for the client. After nil the frames are on their way, or t.skip is set.
+// the rows' description. An error is for the client. After nil the frames are on their way, or an earlier frame failed
+// (t.skip).
 func (s *session) runCursorCommand(c *rewrite.CursorStatement, formats []byte, describe bool) error {
 	if s.stored[c.Name] != nil {
 		return s.runStoredCursor(c, formats, describe)
@@ -275,7 +277,7 @@ func (s *session) describeCursor(name string, p portal) {
 
 // setCursorFormats changes the result formats of an open cursor, which was bound for text. It binds the portal again,
 // if no row was read and the transaction has written nothing since. Otherwise the error is errCursorFormats. An error
-// is for the client. With t.skip set the client has the server's.
+// is for the client, unless the client has the server's already (t.skip).
 func (s *session) setCursorFormats(name string, formats []byte) error {
 	p := s.portals[name]
 	switch c := p.cursor; {
@@ -367,7 +369,7 @@ func (c cursorReply) completeFetch(s *session, o *pendingReply, typ byte, frame 
 	if s.t.owed.pop(); run.into != nil {
 		return nil
 	}
-	// In a replay, the log compares the rewritten command tag. From a MOVE the client gets only the number of rows.
+	// The replay log compares the rewritten command tag. From a MOVE the client gets only the number of rows.
 	verb := "FETCH "
 	if run.move {
 		verb = "MOVE "

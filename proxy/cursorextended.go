@@ -121,8 +121,8 @@ func (s *session) executeCursor(st *rewrite.Statement, formats []byte, limit uin
 }
 
 // bindFetch records the result formats in a Bind of FETCH, and changes the cursor to them. The client may describe the
-// portal before its Execute. rest is the Bind after its names. An error is for the client. With t.skip set the client
-// has the server's.
+// portal before its Execute. rest is the Bind after its names. An error is for the client, unless the client has the
+// server's already (t.skip).
 func (s *session) bindFetch(p *portal, rest []byte) error {
 	c := p.plan.SingleStatement().Cursor
 	if c == nil || c.Verb != rewrite.FetchCursor {

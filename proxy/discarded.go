@@ -43,8 +43,8 @@ const verifyBackendWait = time.Second
 // locks the parts could wait for the transaction, which waits for them.
 const verifyTimeLimit = 20 * time.Second
 
-// saveDiscardedPart saves the log of the part after the i-th savepoint, which ROLLBACK TO is about to discard, unless
-// its answers say nothing about data. It reports false if there is no room.
+// saveDiscardedPart saves the replay log of the part after the i-th savepoint, which ROLLBACK TO is about to discard.
+// It does not if the part's answers say nothing about data. It reports false if there is no room.
 func (s *session) saveDiscardedPart(i int) bool {
 	l := s.tx.log
 	from := l.TurnsKeptByRollback(i)
@@ -68,7 +68,7 @@ func (s *session) saveDiscardedPart(i int) bool {
 	return ok
 }
 
-// turnObservesData reports whether the answer to a turn in the log says anything about data.
+// turnObservesData reports whether the answer to a turn in the replay log says anything about data.
 func (s *session) turnObservesData(turn int) bool {
 	frames, bound := s.tx.log.TurnFrames(turn), map[string]bool{}
 	for i := range frames {
@@ -119,7 +119,7 @@ func (sp *savepointState) closeDiscardedParts() {
 func (s *session) borrowVerifyBackend() (again bool, err error) {
 	t := s.t
 	for end := time.Now().Add(s.srv.replays.cfg.Policy.MaxElapsed); ; {
-		// retry.Exhausted means here that all backends are lent, not that the replay's attempts are used up.
+		// Acquire the second backend. The refusal retry.Exhausted means here that all backends are lent.
 		own := s.swapBackend(nil)
 		again, err = s.reborrowWith(s.acquireVerifyConn)
 		s.witness = s.swapBackend(own)

@@ -248,9 +248,9 @@ func (s *session) passFramesBefore(r *relaySpan, err error) error {
 	return cmp.Or(s.recordRows(r), s.passRelaySpan(r), err)
 }
 
-// relayFrame handles one frame of the backend, complete or longer than a buffer. The log first gets the rows before the
-// frame. If the client gets the frame, so does the log. In a replay the client may have it already. Then Sluice's own
-// answers that are next in the queue are sent.
+// relayFrame handles one frame of the backend, complete or longer than a buffer. The replay log first gets the rows
+// before the frame. If the client gets the frame, so does the log. In a replay the client may have it already. Then
+// Sluice's own answers that are next in the queue are sent.
 func (s *session) relayFrame(r *relaySpan, typ byte, total int) error {
 	t := s.t
 	src := &s.b.src

@@ -290,7 +290,8 @@ func (s *session) awaitExecuteAnswer(p *portal, revives bool) error {
 }
 
 // recordPortalRun records what a portal that is about to run may change: how later queries are parsed, possible
-// commits, the log. frame is the client's Execute, and its last four bytes are the row limit. bound may be nil.
+// commits, and the replay log. frame is the client's Execute, and its last four bytes are the row limit. bound may be
+// nil.
 func (s *session) recordPortalRun(p *portal, bound *batch.Params, frame []byte) {
 	t, plan := s.t, p.plan
 	t.trackExecuteLimit(plan.Kind, binary.BigEndian.Uint32(frame[len(frame)-4:]))

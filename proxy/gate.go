@@ -21,7 +21,7 @@ func waitAtGate[T string | []byte](s *session, plan *rewrite.Plan, sql T, params
 		return nil
 	}
 	s.tx.key, s.tx.keyed = retry.NewContentionKey(r.gate, sql, params), true
-	// A replay of this transaction needs the key even if no transaction waits at the gate now.
+	// The key is needed later if this transaction is replayed, even if no transaction waits at the gate now.
 	if r.gate.Idle() {
 		return nil
 	}

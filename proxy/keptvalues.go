@@ -88,11 +88,11 @@ func newRecordedAnswer(inserts, tells bool) *recordedAnswer {
 	return nil
 }
 
-// answerCost is how much of the log's bytes each statement's answer in a multi-statement query takes, without its rows.
+// answerCost is how many bytes of the replay log's limit a statement's answer takes, without its rows.
 const answerCost = int(unsafe.Sizeof(recordedAnswer{}))
 
 // newTextAnswer returns a recordedAnswer for a query, or nil. For a multi-statement query it stores all rows, since it
-// is not known yet which statements are INSERTs. It returns nil if the log has no room.
+// is not known yet which statements are INSERTs. It returns nil if the replay log has no room.
 func (s *session) newTextAnswer(sql []byte, statements int) *recordedAnswer {
 	switch {
 	case statements < 2:
@@ -116,8 +116,8 @@ func (k *recordedAnswer) statementAnswer(i, statements int) *recordedAnswer {
 	return nil
 }
 
-// addRows records bytes of rows before the client gets them, in pieces of any length. If they are too long, or the log
-// has no room, the answer becomes unusable.
+// addRows records bytes of rows before the client gets them, in pieces of any length. If they are too long, or the
+// replay log has no room, the answer becomes unusable.
 func (k *recordedAnswer) addRows(log *retry.ReplayLog[logEntry], span []byte) {
 	if k.unusable || len(span) == 0 || k.first && k.hasFirstRow() {
 		return
@@ -217,12 +217,12 @@ func (s *session) surveyRepeatable() (k repeatableValues) {
 	return k
 }
 
-// commitsBlock reports whether a logged Query or Execute commits the transaction of the log.
+// commitsBlock reports whether a logged Query or Execute commits the transaction of the replay log.
 func (n *logEntry) commitsBlock() bool {
 	return n.plan != nil && n.first > 0 && int(n.first) <= len(n.plan.Statements) && n.plan.Statements[n.first-1].Tx.Verb == rewrite.Commit
 }
 
-// changesCatalog reports whether a logged Query or Execute has DDL, or an unparsed query, in the log's transaction.
+// changesCatalog reports whether a logged Query or Execute has DDL, or an unparsed query, in the replayed transaction.
 func (n *logEntry) changesCatalog() bool {
 	if n.plan == nil || n.plan.Kind < rewrite.DDL {
 		return false
@@ -264,7 +264,7 @@ func (k *repeatableValues) surveyFrame(s *session, f *retry.LoggedFrame[logEntry
 }
 
 // hasRepeatableValues reports whether the client received any value that a replay could repeat. Most transactions have
-// none, and then the log need not be surveyed.
+// none, and then Sluice need not survey the replay log.
 func (s *session) hasRepeatableValues() bool {
 	if s.tx.asked.instant.Bytes != nil {
 		return true
@@ -283,8 +283,8 @@ func (s *session) hasRepeatableValues() bool {
 // An INSERT whose columns get recorded values or the recorded time does not read the clock for these columns. If the
 // replay later cannot give it the values, the answer differs, and the replay is refused.
 
-// surveyText returns the effects of a logged text of the client in a replay that gives it the recorded values, such as
-// reads of the clock.
+// surveyText returns the effects, such as reads of the clock, of a logged text in a replay that gives it recorded
+// values.
 func (k *repeatableValues) surveyText(s *session, f *retry.LoggedFrame[logEntry], text string) (does values.Effects) {
 	names := f.Note.names.ForSnapshot(k.now)
 	pieces := s.srv.planner.SplitStatements(text)
@@ -334,8 +334,8 @@ func (s *session) drawnValueKind(text string) schema.DefaultKind {
 	return values.ClassifyGenerated(s.srv.planner, text)
 }
 
-// canSkipTurn reports whether a replay can skip a turn in the log: every statement in the turn only drew values that
-// the client received.
+// canSkipTurn reports whether a replay can skip a turn in its log: every statement in the turn only drew values (from
+// sequences, say) that the client received.
 func (s *session) canSkipTurn(turn int) bool {
 	k := s.t.keeping
 	if !k.drawnValues {

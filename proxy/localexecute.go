@@ -55,7 +55,7 @@ func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error 
 }
 
 // executeSavepointOrCursor executes a portal of an emulated savepoint or a cursor statement. A replay repeats such a
-// statement, and a rollback undoes it. A savepoint ends the log's turn (cutLogTurn). done is false for any other
+// statement, and a rollback undoes it. A savepoint starts a new turn of the replay log. done is false for any other
 // portal.
 func (s *session) executeSavepointOrCursor(name []byte, p portal, limit uint32) (done bool, err error) {
 	st := p.plan.SingleStatement()

@@ -138,7 +138,7 @@ func (s *session) sendFenceBefore(plan *rewrite.Plan) error {
 	if !s.holdsAdvisoryLocks() || s.b.status == 'E' && !hasEffectInFailedBlock(plan) {
 		return nil
 	}
-	// In a READ ONLY transaction the server would refuse the fence's queries, and refuses all writes anyway.
+	// In a READ ONLY transaction the server would refuse the lock checks (FOR KEY SHARE), and refuses all writes anyway.
 	if s.isInReadOnlyBlock() {
 		return nil
 	}
@@ -201,7 +201,7 @@ func hasTxControl(plan *rewrite.Plan) bool {
 var fencePlan = &rewrite.Plan{Kind: rewrite.Read}
 
 // sendFenceQuery sends one query that checks the session's advisory locks, or the BEGIN before it, by a named portal.
-// The client may use the unnamed one. The portal is closed at once, since the next fence needs its name. The client
+// The client may use the unnamed one. The portal is closed at once, since the next check needs its name. The client
 // sees no answers, but gets errLockLost if the check fails. run is the log entry of the Execute.
 func (s *session) sendFenceQuery(tmpl *statementTemplate, run logEntry) {
 	st := s.prepareOnBackend(tmpl, false)

@@ -217,8 +217,8 @@ func (srv *Server) takeLockRow(ctx context.Context, name string, seen *advisory.
 const lockReleaseTimeout = 5 * time.Second
 
 // deleteLockRows deletes rows of advisory locks. If that fails, their leases end, since no session renews them. The
-// statement names epoch and owner but no number, so that a late renewal does not prevent it. Later renewals find no
-// row.
+// statement names epoch and owner but no sequence number, so that a late renewal does not prevent it. A renewal after
+// it finds no row.
 func (srv *Server) deleteLockRows(ctx context.Context, held []advisory.LockHolder) {
 	if len(held) == 0 {
 		return

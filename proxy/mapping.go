@@ -57,7 +57,7 @@ type schemaCache struct {
 }
 
 // schemaSnapshot is the schema as read in one epoch of the catalog (epochs count schema changes). It contains all
-// changes made before readAt. In a later epoch it is old.
+// changes made before readAt. In a later epoch the snapshot is old.
 type schemaSnapshot struct {
 	*schema.Schema
 	base   *schemaBase
