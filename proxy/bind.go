@@ -28,8 +28,8 @@ type pendingBind struct {
 }
 
 // handleBind handles a client's Bind of total bytes. It changes only the names at the frame's head. Parameters of any
-// size pass unchanged. An error is for the client. On an error, or if the server has refused the statement (t.skip),
-// the Bind may still be unread. The session then skips all frames up to the Sync.
+// size pass unchanged. An error is for the client. After an error, returned or already sent (t.skip), the Bind may
+// still be unread. The session then skips all frames up to the Sync.
 func (s *session) handleBind(total int) error {
 	if s.exceedsServerLimit(total) {
 		return s.refuseFrame(total, errMessageTooLong(total, s.srv.cfg.MaxMessageBytes))
@@ -99,7 +99,7 @@ func (s *session) resolveBoundStatement(b *pendingBind) error {
 }
 
 // admitBind checks whether the transaction may run a Bind's statement, and replaces reads of settings (current_setting,
-// say) by constants. If it refuses the statement, it returns the error, or sends it, sets t.skip and returns nil.
+// say) by constants. It returns nil with t.skip set if the client already has an error of an earlier frame.
 func (s *session) admitBind(b *pendingBind) error {
 	if err := s.bindConfigValues(b); err != nil || s.t.skip {
 		return err

@@ -59,7 +59,7 @@ type SessionLogging string
 const (
 	// LogAll logs the start and the end of each session.
 	LogAll SessionLogging = "all"
-	// LogUnusual logs only the end of a session that its client has not ended itself between two transactions.
+	// LogUnusual logs the end of a session, except if its client has ended the session between two transactions.
 	LogUnusual SessionLogging = "unusual"
 	// LogNone logs neither the start nor the end of sessions.
 	LogNone SessionLogging = "none"

@@ -72,8 +72,8 @@ func (s *session) runCursorQuery(plan *rewrite.Plan, st *rewrite.Statement) erro
 	if t.ended = true; err != nil {
 		return err
 	}
-	// After an error the server skips all frames up to the Sync that endSimpleQuery sends. If the error has cost the
-	// session its backend, endSimpleQuery sends nothing.
+	// After an error the server skips frames up to the Sync that endSimpleQuery sends, so that the turn need not skip any.
+	// If the error has cost the session its backend, endSimpleQuery sends nothing.
 	t.skip = false
 	return s.endSimpleQuery()
 }

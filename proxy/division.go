@@ -112,7 +112,8 @@ func (d *scriptPlanner) planExecute(st *rewrite.Statement) scriptStep {
 	return d.planOnServer(st)
 }
 
-// planSet decides whether Sluice or the server runs a SET or RESET. The server's may draw a warning (Weakened).
+// planSet decides whether Sluice or the server runs a SET or RESET. If the server does, the client may get a warning
+// about a weakened isolation level.
 func (d *scriptPlanner) planSet(st *rewrite.Statement) scriptStep {
 	if d.s.answersSettingChange(st) && !(d.roleChanged && onlyResetsRole(st)) {
 		return d.planSettingChanges(st)

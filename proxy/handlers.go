@@ -21,8 +21,8 @@ type statementHandler struct {
 	// query runs a simple Query that has only this statement, and ends the turn. The error is for the client, and does not
 	// end the turn. done is false if the server must get the query.
 	query func(s *session, plan *rewrite.Plan, sql []byte) (done bool, err error)
-	// earlyQuery runs a simple Query before a part of the transaction may be committed, if runsLocally returns true. It
-	// ends the turn.
+	// earlyQuery runs a simple Query, if runsLocally returns true, before Sluice decides whether to commit a part of the
+	// transaction. It ends the turn.
 	earlyQuery func(s *session, st *rewrite.Statement, sql []byte) error
 	// params returns the ParameterDescription, and is nil if there are no parameters. The error is for the client.
 	params func(st *rewrite.Statement, oids string) ([]byte, error)

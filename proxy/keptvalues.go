@@ -206,7 +206,7 @@ func (s *session) surveyRepeatable() (k repeatableValues) {
 			}
 		}
 	}
-	// A part that ROLLBACK TO has discarded has stored nothing. Its answers are compared.
+	// The log is that of a part that ROLLBACK TO has discarded, which has stored nothing. Only its answers are compared.
 	if s.tx.whole != nil {
 		k.clock = s.t.keepingWhole.clock
 		return k

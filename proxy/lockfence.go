@@ -245,8 +245,8 @@ func (fenceCheckReply) replaceError(s *session, _ *pendingReply, payload []byte)
 }
 
 // locksAllowReplay reports whether a transaction of a session with advisory locks may be replayed. Its locks must not
-// be lost. For a transaction with DDL the leases are extended again, since pauses lie between attempts. Other
-// transactions have a fence.
+// be lost. For a transaction with DDL the leases are extended again, since pauses lie between attempts. A replay of any
+// other transaction repeats its lock checks.
 func (s *session) locksAllowReplay() bool {
 	if !s.holdsAdvisoryLocks() {
 		return true
