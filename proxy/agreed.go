@@ -48,8 +48,9 @@ func (srv *Server) isRecentlyConfirmed(d *statementDescription) bool {
 	return time.Since(descriptionClockStart)-time.Duration(d.seen.Load()) < srv.cfg.DescribeMemory
 }
 
-// newClientStatement returns the statement that a client prepares now from tmpl, with the schema's epoch (version) and
-// the description that the client would get. since is the delivery in which the client gets the answer to its Parse.
+// newClientStatement returns the statement that a client prepares now from tmpl. It has the schema's epoch (version)
+// and the description that the client would get. since is the delivery in which the client gets the answer to its
+// Parse, or 0.
 func (s *session) newClientStatement(tmpl *statementTemplate, since uint64) clientStatement {
 	known := s.cachedDescription(tmpl)
 	return clientStatement{tmpl: tmpl, cost: int32(tmpl.cost + known.memoryBytes()), columns: int32(known.memoryBytes()), epoch: s.schemaEpoch(), known: known, since: since}

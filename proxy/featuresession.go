@@ -47,8 +47,8 @@ func (f featureSession) Names() (*schema.NameResolver, error) { return f.s.names
 func (f featureSession) Reply(frames ...[]byte) error { return f.s.queueReply(frames...) }
 func (f featureSession) Flush() error                 { return f.s.flushToClient() }
 
-// NextFrame returns the client's next frame for a feature. It also ends when a cancel arrives. beginCancellable is
-// needed because an earlier nested turn no longer listens for cancels.
+// NextFrame returns the client's next frame for a feature, such as package copyin. A cancel ends the wait.
+// beginCancellable is needed because an earlier nested turn no longer listens for cancels.
 func (f featureSession) NextFrame() (typ byte, total int, err error) {
 	f.s.beginCancellable()
 	defer f.beginFeatureRead()()
@@ -61,7 +61,7 @@ func (f featureSession) NextFrame() (typ byte, total int, err error) {
 	return typ, total, err
 }
 
-// beginFeatureRead lets cancels end a feature's waits for the client until the feature calls end.
+// beginFeatureRead lets cancels end a feature's waits for the client until the feature's read ends (end).
 func (f featureSession) beginFeatureRead() (end func()) {
 	t := f.s.t
 	t.featureReads = true

@@ -250,8 +250,8 @@ func (k *repeatableValues) surveyFrame(s *session, f *retry.LoggedFrame[logEntry
 			return false
 		}
 	}
-	// Statements of the unfinished turn count too, since they may read repeated values. A parameter may be the word "now",
-	// which reads the clock.
+	// A parameter may be the word "now", which reads the clock. The unfinished turn's statements are surveyed too, since
+	// they may read repeated values.
 	k.clock = k.clock && (f.Type != wire.Bind || !parse.MayReadAsNow(s.loggedPayload(f)))
 	text := s.clientText(f)
 	if s.drawnValueKind(text) != schema.Settled {

@@ -30,7 +30,8 @@ func (s *session) saveDeleteParams(b *pendingBind) (*batch.Params, error) {
 	return &batch.Params{OIDs: b.cs.tmpl.oids, Values: bytes.Clone(b.rest)}, nil
 }
 
-// runsAloneInGroup reports whether the current statement is outside a block, and the first of its Sync group to run.
+// runsAloneInGroup reports whether the current statement is outside a block, and no earlier statement has run in its
+// Sync group.
 func (s *session) runsAloneInGroup() bool { return !s.t.executed && !s.t.ranLocal && !s.inBlock() }
 
 // deleteParamsIfAlone returns the saved parameters of a DELETE's portal that is about to run, if it runs alone, or nil.

@@ -33,8 +33,8 @@ func (s *session) wake() {
 // The limit on a client's silence also holds while its session is parked. Shortly before the limit the sweeper, which
 // checks idle sessions, continues the session.
 
-// idleDeadline returns when the client's silence reaches limit, counted from the first call for this silence. Parking
-// and waking the session do not move it.
+// idleDeadline returns when the client will have been silent for limit. Parking and waking the session do not change
+// that time.
 func (s *session) idleDeadline(limit time.Duration) time.Time {
 	if s.idleEnds.Load() == 0 {
 		s.idleEnds.Store(int64(s.age() + min(limit, math.MaxInt64/2)))

@@ -13,9 +13,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// This file reads the schema snapshot: all relations of the database, read for mapped columns (rewrite.bytea). A
-// statement's meaning depends on the snapshot, so no statement is planned before the first. Sluice reads it on a
-// backend that belongs to no session, once for all sessions that wait. mapnames.go asks for a snapshot before each
+// This file reads the schema snapshot: all relations of the database, read for mapped columns (bytea keys stored as
+// text). A statement's meaning depends on the snapshot, so no statement is planned before the first. Sluice reads it on
+// a backend that belongs to no session, once for all sessions that wait. mapnames.go asks for a snapshot before each
 // query.
 //
 // A snapshot includes relations without mapped columns, since the search path may find them before a mapped table of
