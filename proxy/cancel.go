@@ -33,7 +33,7 @@ type cancelState struct {
 	stopWait          context.CancelCauseFunc // ends a wait inside Sluice; nil: there is no such wait
 	queuePlace        *reservoir.WaitPlace    // in the queue for a backend; nil: the session is not queued
 	requestedAt       time.Time               // time of the turn's first cancel, zero if none; see restartCancelGrace
-	delivered         chan struct{}           // closed when flying becomes false
+	delivered         chan struct{}           // closed when inFlight becomes false
 	inFlight          bool                    // a cancel connection to the backend is not yet at EOF
 	reachedBackend    bool                    // a cancel reached the backend since it was lent
 }

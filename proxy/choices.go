@@ -58,7 +58,7 @@ func (s *session) planner() *rewrite.Planner {
 	return s.chosen.planner
 }
 
-// applyOptions changes the session's planner to the choices by, and its policy for DDL if canChangeDDLPolicy allows.
+// applyOptions changes the session's planner to the options by (sluice.*), and its policy for DDL in blocks if allowed.
 func (s *session) applyOptions(by *rewrite.ClientOptions) {
 	c := &s.chosen
 	if by != c.options || c.planner == nil {
@@ -120,8 +120,8 @@ func (s *session) partsForPolicy(how rewrite.DDLInTransactions) *blockParts {
 	return &blockParts{inTransactions: how}
 }
 
-// optionsChanged reports whether the statement was planned under other choices of the client, and its plan may depend
-// on them. Each Bind calls it, so that it allocates nothing.
+// optionsChanged reports whether the statement was planned under other sluice.* options of the client, on which its
+// plan may depend. Each Bind calls it, so that it allocates nothing.
 func (s *session) optionsChanged(t *statementTemplate) bool {
 	return t.plannerNumber != t.plan.VariantNumberIn(s.planner())
 }
@@ -214,7 +214,7 @@ func (s *session) hasStartupOptions() bool {
 // sameOptions compares two clients' choices (sluice.* settings) by value. nil means the configuration's values.
 func sameOptions(a, b *rewrite.ClientOptions) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// recordOptionsReset records a RESET ALL or DISCARD ALL in a block that has a copy of the choices (parts.options).
+// recordOptionsReset records a RESET ALL or DISCARD ALL in a block that has its own sluice.* options (parts.options).
 func recordOptionsReset(s *session, _ *pendingReply, st *rewrite.Statement, tag []byte) {
 	if tag == nil || st == nil || !hasChange(st, rewrite.ResetAll, rewrite.DiscardAll) {
 		return
@@ -353,8 +353,8 @@ func (s *session) localShowValue(name string) (string, *wire.Error) {
 	return s.settings.ShownValue(name), nil
 }
 
-// appendOptionNotice counts a client's choice (key, value) in the metrics. If the choice weakens a guarantee, it
-// appends a NOTICE, unless the client's client_min_messages excludes notices.
+// appendOptionNotice counts a client's sluice.* option (key, value) in the metrics. If the option weakens a guarantee,
+// it appends a NOTICE, unless the client's client_min_messages excludes notices.
 func (s *session) appendOptionNotice(frames []byte, key, value string) []byte {
 	s.srv.metrics.CountClientOption(key)
 	if gives := rewrite.OptionLoss(key, value); gives != "" && s.wantsNotices() {

@@ -134,7 +134,7 @@ func (c *piecewiseScript) runPieces() error {
 		case err != nil:
 			return err
 		case ran.Failed, stopped != nil:
-			// ROLLBACK of Sluice's block undoes its statements and choices. Sluice does not end a block of the client.
+			// ROLLBACK of Sluice's block undoes its statements and SETs of sluice.*. Sluice does not end a block of the client.
 			if err := c.endOwnBlock("ROLLBACK"); err != nil {
 				return err
 			}
@@ -155,7 +155,7 @@ func (c *piecewiseScript) runPieces() error {
 	return s.endTurnLocally()
 }
 
-// firstStatement returns the first statement of piece i. A choice or transaction command is a piece by itself.
+// firstStatement returns the first statement of piece i. A SET of sluice.* or transaction command is a piece by itself.
 func (c *piecewiseScript) firstStatement(i int) *rewrite.Statement {
 	return &c.plan.Statements[c.pieces[i][0]]
 }

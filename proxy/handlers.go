@@ -104,7 +104,7 @@ var handlers = [rewrite.LocalWorkCount]statementHandler{
 		execute: (*session).executeTxControl, planInScript: (*scriptPlanner).planBegin},
 	rewrite.SetsModes: {parsesLocally: (*session).canFoldModes, runsLocally: (*session).canFoldModesNow, query: (*session).answerTxControl,
 		execute: (*session).executeTxControl, planInScript: (*scriptPlanner).planSetTransaction,
-		run: (*session).runSettingChanges, tag: result.ConstantTag("SET")}, // run where it follows a BEGIN in one Query (division.begin)
+		run: (*session).runSettingChanges, tag: result.ConstantTag("SET")}, // run where it follows a BEGIN in one Query (planBlockBegin)
 	rewrite.Saves: {query: (*session).answerTxControl, execute: (*session).executeTxControl, planInScript: (*scriptPlanner).planOnServer},
 	rewrite.Ends:  {query: (*session).answerTxControl, execute: (*session).executeTxControl, planInScript: (*scriptPlanner).planOnServer},
 }

@@ -47,7 +47,7 @@ var (
 func (s *session) holdsAdvisoryLocks() bool { return s.advisory != nil && len(s.advisory.times) > 0 }
 
 // hasLostLock reports whether another session has taken over one of the session's advisory locks, as a renewal or a
-// fence query has found.
+// check before a write has found.
 func (s *session) hasLostLock() bool { return s.advisory != nil && s.advisory.lost.Load() }
 
 // hasDDLUnderLocks reports whether the session holds advisory locks and a transaction with DDL is open. Its DDL takes
@@ -227,7 +227,7 @@ func (s *session) sendFenceQuery(tmpl *statementTemplate, run logEntry) {
 	s.addToBatch(end)
 }
 
-// isFenceRow reports whether the next row answers a fence query or the question for the transaction's time
+// isFenceRow reports whether the next row answers a lock check or the question for the transaction's time
 // (queryTxTime). Sluice reads such rows, and the client does not get them.
 func (t *turn) isFenceRow() bool { return t.fenced && !t.owed.empty() && t.owed.first().swallow }
 

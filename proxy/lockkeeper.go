@@ -161,7 +161,7 @@ func (l *heldAdvisoryLocks) renewBatch(ctx context.Context, some []advisory.Lock
 			if err = l.rereadRows(ctx, held); err != nil {
 				return err
 			}
-		case isLostRace(err): // the next look shows who won
+		case isLostRace(err): // the next reading shows which session won
 		case unsent, unchanged:
 			return err
 		default:

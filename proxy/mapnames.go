@@ -49,7 +49,7 @@ func (s *session) namesForNextText() (*schema.NameResolver, error) {
 	s.mapped.namesNoRelation = false
 	if s.schemaLoadCause() != "" {
 		if err := s.loadSchemaIfDue(); err != nil {
-			s.mapped.planned = nil // texts that need no names may still be planned (nameless)
+			s.mapped.planned = nil // texts that need no names may still be planned (planWithoutNames)
 			return nil, err
 		}
 	}
