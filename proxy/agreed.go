@@ -84,7 +84,8 @@ func (s *session) prepareForClient(cs *clientStatement) (*serverStatement, error
 	case err != nil || st == nil:
 		return nil, err
 	case !agrees:
-		// Retry with the parameter types in the client's description, since PostgreSQL would not have changed the types.
+		// Retry with the parameter types in the client's description. PostgreSQL would not choose other types for a prepared
+		// statement.
 		if typed := s.templateWithParamTypes(tmpl, promise, st.desc); typed != nil {
 			before := *cs
 			cs.tmpl, cs.epoch = typed, s.schemaEpoch()

@@ -320,7 +320,8 @@ func (s *session) onReadDeadline() error {
 	return nil
 }
 
-// deferCancelOrTimeout saves a cancel or timeout for the batches of a large DELETE, which run after ReadyForQuery.
+// deferCancelOrTimeout saves a cancel or timeout for the batches of a large DELETE or UPDATE, which run after
+// ReadyForQuery.
 func (s *session) deferCancelOrTimeout(now time.Time) {
 	switch t := s.t; {
 	case !t.deadline.IsZero() && !now.Before(t.deadline):

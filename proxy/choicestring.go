@@ -218,7 +218,8 @@ func (s *session) giveBlockToClient(st *rewrite.Statement, sql []byte) (err erro
 	return s.answerWithWeakenedWarning(st, beginTag(st, sql))
 }
 
-// endOwnBlock ends the block that Sluice opened around pieces, if any, with sql. An error is for the client.
+// endOwnBlock ends the block that Sluice opened around pieces, if it is open, with sql (COMMIT or ROLLBACK). An error
+// is for the client.
 func (c *piecewiseScript) endOwnBlock(sql string) error {
 	if !c.inOwnBlock {
 		return nil

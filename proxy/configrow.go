@@ -15,8 +15,8 @@ import (
 // This file runs a SELECT of set_config(...) that one SET cannot replace: several settings of the server in one row, or
 // parameters as values.
 //
-// The value of a parameter is known at the Bind, and its type is text. There the statement becomes one with constants
-// and its own plan. Sluice answers its Parse and Describe.
+// The value of a parameter is known at the Bind, and its type is text. At the Bind the statement becomes one with
+// constants and its own plan. Sluice answers its Parse and Describe.
 //
 // Several settings become several SETs, before any other frame of the request has been sent. In a block each is a
 // silent nested turn (nested.go). Outside a block Sluice records the values for the session, and the next backend gets

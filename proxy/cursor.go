@@ -338,7 +338,8 @@ type cursorReply struct {
 	run *cursorFetch
 }
 
-// handleFrame stores a stored cursor's rows, drops those of MOVE, and replaces the command tag at the end.
+// handleFrame handles a frame of the answer to FETCH or MOVE. It stores a stored cursor's rows, drops those of MOVE,
+// and replaces the command tag at the end.
 func (c cursorReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
 	row := f.IsRow()
 	switch {

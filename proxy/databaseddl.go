@@ -63,7 +63,8 @@ func (srv *Server) inSchema(schema string) (n int) {
 	return n
 }
 
-// Pauses before a statement is tried again after a conflict. The first are short, for the small tables of tests.
+// Pauses before a statement is tried again after a conflict. The first are short, for the small tables of tests and
+// tools.
 const (
 	jobPauseFirst = 20 * time.Millisecond
 	jobPauseMost  = time.Second

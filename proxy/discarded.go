@@ -49,7 +49,8 @@ func (s *session) saveDiscardedPart(i int) bool {
 	l := s.tx.log
 	from := l.TurnsKeptByRollback(i)
 	blind := func(turn int) bool { return turn >= from && !s.turnObservesData(turn) }
-	// Turns at the end of the discarded part that say nothing about data, such as a failed INSERT, are not verified.
+	// Turns at the end of the discarded part that say nothing about data, such as a failed INSERT (23505), are not
+	// verified.
 	last := l.TurnCount()
 	for last > from && blind(last-1) {
 		last--

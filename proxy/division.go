@@ -53,7 +53,8 @@ type scriptPlanner struct {
 	sql    []byte
 	places []scriptStep
 	at     int // index of the current statement
-	// currentBlock is the block before the current statement. ends counts the blocks that ended before the query.
+	// currentBlock is the session's block before the current statement. ends is the number of blocks that had ended before
+	// the query.
 	currentBlock block.Block
 	ends         uint32
 	// folds counts the SET TRANSACTION statements whose modes were moved into an earlier BEGIN.
