@@ -68,8 +68,8 @@ func (srv *Server) startClient(conn net.Conn, keptAlive bool) bool {
 	return true
 }
 
-// admitConn admits a connection and passes it to a goroutine that serves clients. It runs on the accepting goroutine.
-// So a burst of connections cannot take the file descriptors that backends and lock files need.
+// admitConn admits a connection and passes it to a goroutine that serves clients. It runs on the accepting goroutine,
+// so that a burst of connections cannot take the file descriptors that other connections need.
 func (srv *Server) admitConn(conn net.Conn, keptAlive bool, now time.Time) (in *clientConn, displaced *admission.Conn, closed bool) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()

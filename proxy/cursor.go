@@ -294,8 +294,8 @@ func (s *session) setCursorFormats(name string, formats []byte) error {
 	return s.bindCursor(name, &again)
 }
 
-// closeCursor closes a cursor's portal. The client gets no CloseComplete. The closing is recorded first, since a return
-// to a savepoint would open the cursor again.
+// closeCursor closes a cursor's portal. The client gets no CloseComplete. A return to a savepoint would open an older
+// cursor again, so the use of the portal is recorded first.
 func (s *session) closeCursor(name string) error {
 	if err := s.ensureBackend(); err != nil {
 		return err

@@ -134,7 +134,7 @@ func (d *scriptPlanner) planSetConfig(st *rewrite.Statement) scriptStep {
 	return scriptStep{configReply: &setConfigReply{}}
 }
 
-// planBegin decides how a BEGIN of the query is sent. Inside a client's block, the server warns of it.
+// planBegin plans a BEGIN of the query (planBlockBegin). Inside a client's block, the server gets the BEGIN unchanged.
 func (d *scriptPlanner) planBegin(st *rewrite.Statement) scriptStep {
 	if !d.inClientBlock() {
 		return d.planBlockBegin(st)
