@@ -1,5 +1,5 @@
-// Package proxy speaks the Postgres protocol to clients and pairs them, for one transaction at a time, with backends of a
-// reservoir.
+// Package proxy speaks the Postgres protocol to clients and pairs them, for one transaction at a time, with backends of
+// a reservoir.
 //
 // # Who owns what
 //
@@ -58,9 +58,9 @@
 // # What happens to an advisory lock
 //
 // DSQL has no advisory locks. The locks of a session are rows of a table, which its Sluice renews (package advisory has
-// the rules). locktable.go queries that table on separate backends. locks.go takes and releases locks, lockkeeper.go
-// renews them, lockcall.go has the statements' parameters and answers. Writes of a session with locks follow a check of
-// the locks in the same transaction (lockfence.go), which ownblock.go opens if the client has none.
+// the rules). Package locktable queries that table on separate backends (lockdatabase.go), and renews locks. locks.go
+// takes and releases locks, lockcall.go has the statements' parameters and answers. Writes of a session with locks
+// follow a check of the locks in the same transaction (lockfence.go), which ownblock.go opens if the client has none.
 //
 // # What happens to a conflict
 //
@@ -93,7 +93,7 @@
 //	            package settings (Client: all settings of a client)
 //	mapping     mapping.go, relations.go, fills.go, mapnames.go, namesnothing.go, readings.go, searchpath.go, mappederrors.go
 //	sequences   sequences.go, package sequence (whose numbers currval and lastval would return)
-//	locks       locks.go, locktable.go, lockkeeper.go, lockcall.go, lockfence.go, ownblock.go, package advisory
+//	locks       locks.go, lockdatabase.go, lockcall.go, lockfence.go, ownblock.go, packages advisory and locktable
 //	backend     backend.go, uplink.go, downlink.go, output.go, reply.go, replyend.go, replyerror.go, owed.go,
 //	            observers.go (calls of features at fixed points of a session),
 //	            loss.go, farewell.go, path.go, mapped.go, groups.go
@@ -103,6 +103,6 @@
 //	bytes       errors.go, packages wire and rawconn
 //
 // docs/glossary.md explains words such as turn, block, plan and pin. In names here, owed is a pending reply, kept a
-// setting that Sluice stores instead of the server, carried a setting that Sluice applies to each backend of the client,
-// dedicated a session with its own backend, and aborting a failed attempt whose answers nobody gets.
+// setting that Sluice stores instead of the server, carried a setting that Sluice applies to each backend of the
+// client, dedicated a session with its own backend, and aborting a failed attempt whose answers nobody gets.
 package proxy

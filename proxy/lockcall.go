@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/advisory"
+	"github.com/sluice-proxy/sluice/proxy/locktable"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -15,7 +16,7 @@ import (
 
 // leaseExtensionDeadline returns the time until which a statement waits for a longer lease of the session's advisory
 // locks. After that Sluice refuses the statement, and the session still has its locks.
-func leaseExtensionDeadline() time.Time { return time.Now().Add(lockReleaseTimeout) }
+func leaseExtensionDeadline() time.Time { return time.Now().Add(locktable.ReleaseTimeout) }
 
 // lockParamsFrame returns the ParameterDescription that the server would send for an advisory lock call. Types that the
 // client left open are those of the function's parameters.

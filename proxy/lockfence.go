@@ -16,7 +16,7 @@ import (
 // the writer's COMMIT fails. A replay starts with the fence, which fails if the lock is gone.
 //
 // Nothing conflicts with DDL. Sluice therefore renews the locks with a longer lease before DDL, and before the end of a
-// transaction with DDL (heldAdvisoryLocks.extendForDDL).
+// transaction with DDL (locktable.Held.ExtendForDDL).
 //
 // An unparsed query may be DDL or a write, and is refused. A multi-statement query of several transactions is refused
 // too, since the fence would protect only the first of them.
@@ -48,7 +48,7 @@ func (s *session) holdsAdvisoryLocks() bool { return s.advisory != nil && len(s.
 
 // hasLostLock reports whether another session has taken over one of the session's advisory locks, as a renewal or a
 // check before a write has found.
-func (s *session) hasLostLock() bool { return s.advisory != nil && s.advisory.lost.Load() }
+func (s *session) hasLostLock() bool { return s.advisory != nil && s.advisory.IsLost() }
 
 // hasDDLUnderLocks reports whether the session holds advisory locks and a transaction with DDL is open. Its DDL takes
 // effect at its end, which the client may send much later. Outside a block the end is the Sync.
@@ -56,7 +56,7 @@ func (s *session) hasDDLUnderLocks() bool {
 	if !s.holdsAdvisoryLocks() {
 		return false
 	}
-	ddl, _ := s.advisory.mayRunDDL()
+	ddl, _ := s.advisory.MayRunDDL()
 	return ddl
 }
 
@@ -67,7 +67,7 @@ func (s *session) checkLocksBefore(plan *rewrite.Plan) error {
 	if !s.holdsAdvisoryLocks() || s.txStatus() == 'E' && !hasEffectInFailedBlock(plan) {
 		return nil
 	}
-	if s.advisory.lost.Load() {
+	if s.advisory.IsLost() {
 		return errLockLost
 	}
 	ddl := s.hasDDLUnderLocks()
@@ -102,7 +102,7 @@ func (s *session) extendLeasesForDDL() error {
 	}
 	tick := s.tick.Load()
 	ctx, over := s.waitContext(leaseExtensionDeadline(), lookInLineEvery)
-	ok, err := s.advisory.extendForDDL(ctx)
+	ok, err := s.advisory.ExtendForDDL(ctx)
 	ended := s.waitError(ctx)
 	over()
 	if tick&1 == 0 {
@@ -111,7 +111,7 @@ func (s *session) extendLeasesForDDL() error {
 	switch {
 	case ok:
 		return nil
-	case s.advisory.lost.Load():
+	case s.advisory.IsLost():
 		return errLockLost
 	}
 	if ended != nil && ended != errWaitedEnough {
@@ -160,7 +160,7 @@ func (s *session) sendFenceBefore(plan *rewrite.Plan) error {
 	}
 	l := s.advisory
 	if len(l.fence) == 0 || l.fence[0].parsing != s.parsingKey() {
-		held, _ := l.copyHolders()
+		held, _ := l.CopyHolders()
 		l.fence = l.fence[:0]
 		for _, query := range append([]string{"BEGIN"}, advisory.FenceQueries(held)...) {
 			sql := []byte(query)
@@ -240,7 +240,7 @@ func (fenceCheckReply) replaceError(s *session, _ *pendingReply, payload []byte)
 	if string(retry.ErrorField(payload, 'C')) != advisory.FenceCode {
 		return nil
 	}
-	s.advisory.markLost()
+	s.advisory.MarkLost()
 	return &answer.ErrorHandling{Instead: s.replacePartialConflict(errLockLost).Append(nil), Final: true}
 }
 

@@ -3,22 +3,22 @@ package proxy
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/account"
 	"github.com/sluice-proxy/sluice/proxy/advisory"
+	"github.com/sluice-proxy/sluice/proxy/locktable"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file takes and releases a session's advisory locks (runAdvisoryLock). Each lock is a table row with a lease
-// (package advisory). lockcall.go has arguments and answers, lockkeeper.go the rows, lockfence.go what a session with
-// locks may send.
+// This file takes and releases a session's advisory locks (rewrite.AdvisoryCall). Each lock is a table row with a
+// lease: see package advisory. perform (local.go) calls runAdvisoryLock. lockcall.go has arguments and answers,
+// package advisory has the rows and their renewal, lockfence.go what a session with locks may send.
 //
 // Locks are taken on a separate backend, even if the session has one. A lock therefore needs no pin and survives
 // rollbacks, as in PostgreSQL. No lock can be taken in a transaction that the server has begun, which would not see the
@@ -27,16 +27,35 @@ import (
 // As in PostgreSQL, a session counts how often it took a lock, and releases the row with the last unlock. DISCARD ALL
 // and the session's end release all locks. An answer about a lock is true when it is sent. lockfence.go protects later
 // writes.
-//
-// Waiting sessions poll the row at irregular intervals, since a cluster cannot wake them. In one process only the first
-// of the waiting sessions polls.
 
-// lockPause is the pause after a poll of an advisory lock failed or another session was faster. While another session
-// holds the lock, advisory.PollPacer sets the pause.
-const lockPause = 50 * time.Millisecond
+// heldAdvisoryLocks has the advisory locks of one session, and what only the session's goroutine uses.
+type heldAdvisoryLocks struct {
+	*locktable.Held
+	// times counts by name how often each lock was taken.
+	times map[string]int
+	// charge is the locks' share of the session's account.
+	charge account.Charge
+	// fence has BEGIN and the queries that precede each write; empty: not made yet.
+	fence []*statementTemplate
+	// hasOpenFence: the open transaction includes a fence.
+	hasOpenFence bool
+}
 
-// runAdvisoryLock runs a call of an advisory lock function with the given key. A nil key stands for NULL. ok is the
-// result of a boolean function. notices precede the answer. The error is for the client, or ends the session.
+// removeLocks removes the locks whose names gone accepts, and returns their rows. It does not change the table.
+func (l *heldAdvisoryLocks) removeLocks(gone func(name string) bool) []advisory.LockHolder {
+	l.fence = nil
+	return l.Remove(gone)
+}
+
+// recordLocksDetached records that the session gives its backend up.
+func recordLocksDetached(s *session) {
+	if s.advisory != nil {
+		s.advisory.RecordBackendGivenUp()
+	}
+}
+
+// runAdvisoryLock runs a statement on the lock with the given key; nil stands for NULL. ok is the result of a boolean
+// function. notices precede the answer. The error is for the client, or ends the session.
 func (s *session) runAdvisoryLock(a *rewrite.AdvisoryCall, key []int64) (ok bool, notices [][]byte, err error) {
 	switch {
 	case a.Verb == rewrite.UnlockAllAdvisory:
@@ -53,21 +72,21 @@ func (s *session) runAdvisoryLock(a *rewrite.AdvisoryCall, key []int64) (ok bool
 	ok, err = s.takeAdvisoryLock(name, a.Verb == rewrite.LockAdvisory)
 	if ok && s.advisory.times[name] == 1 && s.wantsNotices() {
 		notice := wire.Error{Code: codeNotice, Message: "the advisory lock is a row of " + advisory.Table,
-			Detail: "Its lease is " + s.srv.locks.terms.Lease.String() + ": a session whose Sluice is silent for longer loses it (" + rewrite.AdvisoryKey + ")."}
+			Detail: "Its lease is " + s.srv.locks.Terms.Lease.String() + ": a session whose Sluice is silent for longer loses it (" + rewrite.AdvisoryKey + ")."}
 		notices = append(notices, notice.AppendNotice(nil, "NOTICE"))
 	}
 	return ok, notices, err
 }
 
-// takeAdvisoryLock takes the lock with the given name in the table. If another session holds it, takeAdvisoryLock waits
-// if waits is set. Otherwise ok is false. A lock that the session already holds is only counted, even in a transaction.
-// A lock that is about to be released after DDL is taken again without the table.
+// takeAdvisoryLock takes the lock with the given name in the table. If others hold it, takeAdvisoryLock waits if waits
+// is set; otherwise ok is false. A lock that the session already holds is only counted, even in a transaction. A lock
+// that is about to be released after DDL is taken again without the table.
 func (s *session) takeAdvisoryLock(name string, waits bool) (ok bool, err error) {
 	if s.advisory != nil && s.advisory.times[name] > 0 {
 		s.advisory.times[name]++
 		return true, nil
 	}
-	if s.advisory != nil && s.advisory.cancelRelease(name) {
+	if s.advisory != nil && s.advisory.CancelRelease(name) {
 		s.advisory.times[name] = 1
 		return true, nil
 	}
@@ -78,7 +97,7 @@ func (s *session) takeAdvisoryLock(name string, waits bool) (ok bool, err error)
 		return false, errOutOfMemory(full)
 	}
 	if s.advisory == nil {
-		s.advisory = &heldAdvisoryLocks{srv: s.srv, times: map[string]int{}, releaseLater: map[string]bool{}}
+		s.advisory = &heldAdvisoryLocks{Held: s.srv.locks.NewHeld(), times: map[string]int{}}
 	}
 	h, ok, err := s.awaitAdvisoryLock(name, waits)
 	switch {
@@ -90,19 +109,20 @@ func (s *session) takeAdvisoryLock(name string, waits bool) (ok bool, err error)
 	}
 	s.srv.metrics.CountAdvisoryLock(metrics.LockTaken)
 	s.advisory.times[name] = 1
-	s.advisory.addLock(h)
+	s.advisory.fence = nil
+	s.advisory.Add(h)
 	s.chargeLockMemory()
 	return true, nil
 }
 
-// errLockInBlock refuses to take an advisory lock in a transaction that the server has begun.
+// errLockInBlock refuses to take a lock in a transaction that the server has begun.
 var errLockInBlock = &wire.Error{Code: retry.StateUnsupported, Message: "an advisory lock cannot be taken within a transaction that has begun",
 	Detail: "Sluice keeps the lock as a row (" + rewrite.AdvisoryKey + "), which a transaction that began before would not see.",
 	Hint:   "Take the lock before BEGIN, or as the first statement behind it; in a pipeline, in front of all other statements."}
 
-// awaitAdvisoryLock takes an advisory lock. ok is false if another session has it and waits is false. A cancel,
-// timeouts, lock_timeout and the client's leaving end the wait. If the lock is taken in the same moment as a cancel,
-// the cancel is too late, as may happen in PostgreSQL.
+// awaitAdvisoryLock takes a lock. ok is false if another session has it and waits is false. A cancel, timeouts,
+// lock_timeout and the client's leaving end the wait. If the lock is taken in the same moment as a cancel, the cancel
+// is too late, as may happen in PostgreSQL.
 func (s *session) awaitAdvisoryLock(name string, waits bool) (h advisory.LockHolder, ok bool, err error) {
 	var limit time.Time
 	if d := s.lockTimeout(); d > 0 && waits {
@@ -110,8 +130,8 @@ func (s *session) awaitAdvisoryLock(name string, waits bool) (h advisory.LockHol
 	}
 	tick := s.tick.Load()
 	ctx, over := s.waitContext(limit, lookInLineEvery)
-	w := lockAttempt{srv: s.srv, name: name, owner: newLockOwner(), waits: waits}
-	h, ok, err = w.pollUntilTaken(ctx)
+	w := s.srv.locks.NewAttempt(name, waits)
+	h, ok, err = w.PollUntilTaken(ctx)
 	var ended error
 	if !ok {
 		ended = s.waitError(ctx)
@@ -123,7 +143,7 @@ func (s *session) awaitAdvisoryLock(name string, waits bool) (h advisory.LockHol
 	if ok {
 		return h, true, nil
 	}
-	w.releaseIfTaken()
+	w.ReleaseIfTaken()
 	if ended != nil && err != nil {
 		if ended == errWaitedEnough {
 			return h, false, errLockTimeout
@@ -133,8 +153,8 @@ func (s *session) awaitAdvisoryLock(name string, waits bool) (h advisory.LockHol
 	return h, false, advisoryLockError(err)
 }
 
-// lockTimeout returns the client's lock_timeout, or 0 for none. Clusters do not support that setting. It returns 0 if
-// only the server knows the value.
+// lockTimeout returns the client's lock_timeout, or 0 for none. Clusters do not support the setting: 0 if only the
+// server knows it.
 func (s *session) lockTimeout() time.Duration {
 	const name = "lock_timeout"
 	if !s.settings.AnswersShow(name) {
@@ -154,14 +174,14 @@ var (
 		Hint:   "Connect again and take the lock; look at what was done meanwhile. The time is " + rewrite.AdvisoryKey + "_lease."}
 )
 
-// errLockGone ends a session that has lost an advisory lock. PostgreSQL too loses locks only with the connection.
+// errLockGone ends a session that has lost a lock. In PostgreSQL too, a lock is lost only with its connection.
 var errLockGone = &wire.Error{Fatal: true, Code: "08006", Message: errLockLost.Message, Detail: "Its lease ran out before Sluice could renew it.", Hint: errLockLost.Hint}
 
 // advisoryLockError turns an error of a statement on the lock table into one for the client. An error of the server,
 // such as a missing privilege, retains its SQLSTATE. Any other error becomes errNoBackend.
 func advisoryLockError(err error) error {
-	if r, ok := errors.AsType[*serverRefusal](err); ok {
-		return &wire.Error{Code: r.code, Message: "the table of advisory locks cannot be used: " + r.message, Hint: "See " + advisory.Table + "."}
+	if r, ok := errors.AsType[*locktable.RefusedError](err); ok {
+		return &wire.Error{Code: r.Code, Message: "the table of advisory locks cannot be used: " + r.Message, Hint: "See " + advisory.Table + "."}
 	}
 	if _, ok := errors.AsType[*wire.Error](err); ok || err == nil {
 		return err
@@ -169,113 +189,7 @@ func advisoryLockError(err error) error {
 	return errNoBackend(err)
 }
 
-// lockAttempt is one attempt to take an advisory lock. It has no pointer to its session, which other goroutines use.
-type lockAttempt struct {
-	srv         *Server
-	name, owner string
-	waits       bool
-	// mayHaveTaken: a statement without an answer may have taken the lock. The first was sent at firstUnansweredAt.
-	mayHaveTaken      bool
-	firstUnansweredAt time.Duration
-}
-
-// pollUntilTaken polls the lock until it is taken or ctx ends. After a statement without an answer it reads the row,
-// whose owner is unique to this attempt. The lease then counts from before that statement, and is in doubt until
-// renewed. If waits is false, it stops when another session has the lock, but tries again while none has it.
-//
-// A poll without a backend is repeated. Its error ends the wait only if polls have failed for lockReleaseTimeout.
-func (w *lockAttempt) pollUntilTaken(ctx context.Context) (h advisory.LockHolder, ok bool, err error) {
-	if w.waits {
-		leave, err := w.srv.locks.queue.Join(ctx, w.name)
-		if err != nil {
-			return h, false, err
-		}
-		defer leave()
-	}
-	var pace advisory.PollPacer
-	var failing time.Time // when looks began to fail; zero: the last one succeeded
-	for {
-		h, ok, pause, err := w.tryOnce(ctx, &pace)
-		switch {
-		case ok:
-			return h, true, nil
-		case err == nil:
-			failing = time.Time{}
-		case !isUnanswered(err) && !isLostRace(err) || ctx.Err() != nil:
-			return h, false, err
-		case failing.IsZero():
-			failing = time.Now()
-		case time.Since(failing) > lockReleaseTimeout:
-			return h, false, err
-		}
-		if err == nil && pause < 0 {
-			return h, false, nil
-		}
-		if err != nil {
-			pause = lockPause
-		}
-		if err := sleepContext(ctx, withJitter(pause)); err != nil {
-			return h, false, err
-		}
-	}
-}
-
-// tryOnce reads the lock's row once, and takes the lock if no session has it or its owner's lease is over. If it does
-// neither, pause is the time before the next poll, or below zero if none should follow.
-func (w *lockAttempt) tryOnce(ctx context.Context, pace *advisory.PollPacer) (h advisory.LockHolder, ok bool, pause time.Duration, err error) {
-	asked := w.srv.locks.clock()
-	row, err := w.srv.readLockRow(ctx, w.name)
-	if err != nil {
-		return h, false, 0, err
-	}
-	if row != nil && row.Owner == w.owner {
-		return advisory.LockHolder{Name: w.name, Row: *row, Confirmed: w.firstUnansweredAt, Doubt: true}, true, 0, nil
-	}
-	step, left := w.srv.locks.observeRow(w.name, row, asked)
-	if step != advisory.Take {
-		if !w.waits {
-			return h, false, -1, nil
-		}
-		return h, false, min(pace.NextPause(row.Epoch), max(left, lockPause/10)), nil
-	}
-	sent := w.srv.locks.clock()
-	h, ok, err = w.srv.takeLockRow(ctx, w.name, row, w.owner)
-	if ok && row != nil && row.Owner != "" {
-		w.srv.metrics.CountAdvisoryLock(metrics.LockTakenOver)
-	}
-	_, unsent := errors.AsType[*notSentError](err)
-	if isUnanswered(err) && !unsent && !w.mayHaveTaken {
-		w.mayHaveTaken, w.firstUnansweredAt = true, sent
-	}
-	return h, ok, lockPause, err
-}
-
-// isUnanswered reports whether an error is not an answer of the server, so that the statement may be sent again.
-func isUnanswered(err error) bool {
-	_, refused := errors.AsType[*serverRefusal](err)
-	_, told := errors.AsType[*wire.Error](err)
-	return err != nil && !refused && !told
-}
-
-// withJitter varies a pause by a quarter, so that waiting sessions do not all poll at the same time.
-func withJitter(d time.Duration) time.Duration { return d*3/4 + rand.N(d/2+1) }
-
-// releaseIfTaken releases a lock that an unanswered statement may have taken, when the client gets another answer. If
-// even that fails, the row is not renewed, and other sessions wait until the lease ends.
-func (w *lockAttempt) releaseIfTaken() {
-	if !w.mayHaveTaken {
-		return
-	}
-	w.srv.running.Go(func() {
-		ctx, stop := context.WithTimeout(w.srv.ctx, lockReleaseTimeout)
-		defer stop()
-		if row, err := w.srv.readLockRow(ctx, w.name); err == nil && row != nil && row.Owner == w.owner {
-			w.srv.deleteLockRows(ctx, []advisory.LockHolder{{Name: w.name, Row: *row}})
-		}
-	})
-}
-
-// releaseAdvisoryLock releases a lock that was taken once, or decreases its count. If the session does not hold the
+// releaseAdvisoryLock releases a lock that was taken once, else decreases its count. If the session does not hold the
 // lock, ok is false, and notices has PostgreSQL's warning.
 func (s *session) releaseAdvisoryLock(name string) (ok bool, notices [][]byte) {
 	l := s.advisory
@@ -293,10 +207,10 @@ func (s *session) releaseAdvisoryLock(name string) (ok bool, notices [][]byte) {
 	return true, nil
 }
 
-// warnNotOwned is PostgreSQL's warning for an unlock of an advisory lock that the session does not hold.
+// warnNotOwned is PostgreSQL's warning for an unlock that returns false.
 var warnNotOwned = &wire.Error{Code: "01000", Message: "you don't own a lock of type ExclusiveLock"}
 
-// releaseAllAdvisoryLocks releases all advisory locks of the session, however often each was taken.
+// releaseAllAdvisoryLocks releases all locks, however often each was taken.
 func (s *session) releaseAllAdvisoryLocks() {
 	if s.advisory == nil || len(s.advisory.times) == 0 {
 		return
@@ -309,20 +223,16 @@ func (s *session) releaseAllAdvisoryLocks() {
 	s.releaseOrDeferLocks(names)
 }
 
-// releaseOrDeferLocks releases advisory locks. After DDL or a lock check (fence) it waits for the transaction's end,
-// whose COMMIT would fail if a lock was taken over before. If DDL may be running unobserved, the leases just end.
-// Otherwise the rows are deleted before the client gets its answer, since it may tell other clients. Only in the middle
-// of the backend's answers does another goroutine delete them.
+// releaseOrDeferLocks releases locks. After DDL or a fence it waits for the transaction's end: its COMMIT would fail if
+// a lock was taken over before. If DDL may be running unobserved, the leases just end. Otherwise the rows change before
+// the client's answer, since the client may tell others. Only in the middle of the backend's answers does another
+// goroutine change them.
 func (s *session) releaseOrDeferLocks(names []string) {
 	l := s.advisory
 	l.fence = nil
-	ddl, doubt := l.mayRunDDL()
+	ddl, doubt := l.MayRunDDL()
 	if (ddl || l.hasOpenFence) && !doubt {
-		l.mu.Lock()
-		for _, name := range names {
-			l.releaseLater[name] = true
-		}
-		l.mu.Unlock()
+		l.ReleaseLater(names)
 		return
 	}
 	dropped := l.removeLocks(func(name string) bool { return slices.Contains(names, name) })
@@ -332,17 +242,17 @@ func (s *session) releaseOrDeferLocks(names []string) {
 	s.releaseLockRows(dropped, s.t != nil && !s.t.owed.empty())
 }
 
-// releaseLockRows deletes table rows of advisory locks. With later, a goroutine does so, because the caller is in the
-// middle of answers and cannot wait.
+// releaseLockRows deletes rows of locks. With later, a goroutine does so: the caller is in the middle of answers and
+// cannot wait.
 func (s *session) releaseLockRows(held []advisory.LockHolder, later bool) {
 	if len(held) == 0 {
 		return
 	}
 	s.srv.metrics.CountAdvisoryLock(metrics.LockReleased)
 	do := func() {
-		ctx, stop := context.WithTimeout(context.WithoutCancel(s.srv.ctx), lockReleaseTimeout)
+		ctx, stop := context.WithTimeout(context.WithoutCancel(s.srv.ctx), locktable.ReleaseTimeout)
 		defer stop()
-		s.srv.deleteLockRows(ctx, held)
+		s.srv.locks.DeleteRows(ctx, held)
 	}
 	if later {
 		s.srv.running.Go(do)
@@ -351,33 +261,37 @@ func (s *session) releaseLockRows(held []advisory.LockHolder, later bool) {
 	do()
 }
 
-// releaseDeferredLocks releases the advisory locks whose release waited for the end of the transaction. It is called at
-// the end of a turn outside a block, before the client gets its answer.
+// releaseDeferredLocks releases the locks whose release waited for the end of the transaction. It is called at the end
+// of a turn outside a block, before the client gets its answer.
 func (s *session) releaseDeferredLocks() {
 	if s.advisory != nil {
 		s.advisory.hasOpenFence = false
-		s.releaseLockRows(s.advisory.endDDLAndTakeReleases(), false)
+		released := s.advisory.EndDDLAndTakeReleases()
+		if len(released) > 0 {
+			s.advisory.fence = nil
+		}
+		s.releaseLockRows(released, false)
 	}
 }
 
-// releaseLocksAtEnd releases all advisory locks at the session's end, after its backend was given up, so that its
-// transaction has ended. After DDL whose end is unknown, the leases just end. If one lock was lost, the others are
-// still released: a release does not affect rows of other owners. In a drain the time for this is short.
+// releaseLocksAtEnd releases all locks at the session's end, after its backend was given up, so that its transaction
+// has ended. After DDL whose end is unknown, the leases just end. If one lock was lost, the others are still released:
+// a release does not affect rows of other owners. In a drain the time for this is short.
 func (s *session) releaseLocksAtEnd() {
 	if s.advisory == nil {
 		return
 	}
-	ddl, doubt := s.advisory.mayRunDDL()
+	ddl, doubt := s.advisory.MayRunDDL()
 	held := s.advisory.removeLocks(func(string) bool { return true })
 	if ddl || doubt || len(held) == 0 {
 		return
 	}
-	limit := lockReleaseTimeout
+	limit := locktable.ReleaseTimeout
 	if s.cutOff.Load() {
 		limit = lastRequestWait
 	}
 	s.srv.metrics.CountAdvisoryLock(metrics.LockReleased)
 	ctx, stop := context.WithTimeout(context.WithoutCancel(s.srv.ctx), limit)
 	defer stop()
-	s.srv.deleteLockRows(ctx, held)
+	s.srv.locks.DeleteRows(ctx, held)
 }

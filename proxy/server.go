@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/account"
 	"github.com/sluice-proxy/sluice/proxy/admission"
 	"github.com/sluice-proxy/sluice/proxy/database"
+	"github.com/sluice-proxy/sluice/proxy/locktable"
 	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/remains"
@@ -85,7 +86,7 @@ type Server struct {
 	purity    readPurity
 	sequences question.Schedule // limits how often a server gets another DISCARD SEQUENCES after one failed
 	keeper    schemaCache
-	locks     *advisoryLockTable
+	locks     *locktable.Table
 	accounts  *account.Process // memory that all sessions have accounted for
 	suspends  atomic.Bool      // a portal was suspended while a cursor was read
 
@@ -147,7 +148,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 		srv.keeper.refusesMapped = cfg.WatchMapped && !cfg.hasDedicatedBackends()
 	}
 	srv.handlers, srv.observers = &handlers, observers
-	srv.locks = newAdvisoryLockTable(cfg.Locks, cfg.LockClock)
+	srv.locks = locktable.New(lockDatabase{srv}, cfg.Locks, cfg.LockClock)
 	srv.accounts = newProcessAccount(cfg)
 	srv.choosesParts = slices.Contains(cfg.MaySet, rewrite.InTransactionsKey) || slices.Contains(cfg.MaySet, rewrite.CarryOutKey)
 	srv.texts = &textBudget{limit: int64(cfg.PreparedTotalBytes)}
@@ -232,7 +233,7 @@ type Stats struct {
 // Stats returns the current counts. They are read one after the other. A session that changes its state meanwhile may
 // be counted twice or not at all.
 func (srv *Server) Stats() Stats {
-	st := Stats{Came: srv.ids.Load(), Pinned: int(srv.pinned.Load()), Waiting: srv.backends.Stats().Waiting, TextBytes: srv.texts.used.Load(), MemoryBytes: srv.accounts.Used(), RowBytes: srv.accounts.UsedRows(), Locks: int(srv.locks.held.Load())}
+	st := Stats{Came: srv.ids.Load(), Pinned: int(srv.pinned.Load()), Waiting: srv.backends.Stats().Waiting, TextBytes: srv.texts.used.Load(), MemoryBytes: srv.accounts.Used(), RowBytes: srv.accounts.UsedRows(), Locks: srv.locks.Held()}
 	if r := srv.replays; r != nil {
 		st.LogBytes, st.HeldBytes = r.logs.Used(), r.held.Used()
 		st.Gate = r.gate.Stats()

@@ -59,7 +59,7 @@ type session struct {
 	sequences sequence.ClientRecord // sequences.go
 	schema    schemaChange
 	mapped    nameCache // mapnames.go
-	// advisory are the session's advisory locks (lockkeeper.go); nil until the client asks for a lock.
+	// advisory are the session's advisory locks (locks.go); nil until the client asks for a lock.
 	advisory *heldAdvisoryLocks
 
 	// withheld is output of the turn that is withheld from the client for a replay.

@@ -63,8 +63,7 @@ var splitRefusals = [...]string{
 	"locking clause such as FOR UPDATE can be applied on a single table",
 }
 
-// isSplitRefusal reports whether an error says that the cluster takes FOR UPDATE only on one table with equality on its
-// key.
+// isSplitRefusal reports whether an error says that FOR UPDATE needs a single table and equality on its key.
 func isSplitRefusal(code string, message []byte) bool {
 	if code != "0A000" {
 		return false

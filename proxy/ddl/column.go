@@ -29,8 +29,8 @@ import (
 //	addConstraints    adds the column's constraints (package constraint)
 //	RenameSQL         gives the column its name
 //
-// An error after AddColumnSQL names the column that exists, and the number of rows with the default. A lost backend leaves only
-// the current step in doubt: sent again, the statement finds the column under either name.
+// An error after AddColumnSQL names the column that exists, and the number of rows with the default. A lost backend
+// leaves only the current step in doubt: sent again, the statement finds the column under either name.
 
 // columnAddition is a running ALTER TABLE ... ADD COLUMN.
 type columnAddition struct {

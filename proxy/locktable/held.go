@@ -1,0 +1,321 @@
+package locktable
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy/advisory"
+)
+
+// This file has the rows of a session's locks, and the goroutine that renews them. The session and that goroutine share
+// Held. Only one renewal runs at a time.
+//
+// A second renewal could arrive late and shorten the lease that protects running DDL. Each renewal is conditional on
+// the sequence number of the one before. A renewal whose answer was lost therefore has no effect after the next is
+// confirmed. Until then the session sends no DDL (Doubt).
+//
+// The loss of a lock shows when a renewal changes fewer rows than it should, or when a fence fails (a query before each
+// write, which fails if a lock was taken over). The client then gets an error and its session ends, since in PostgreSQL
+// a lock is lost only with its connection.
+
+// Held holds the advisory locks of one session until it ends. The renewing goroutine exists only while there is a row.
+type Held struct {
+	table *Table
+	// lost: another session has taken over one of the locks. The session ends.
+	lost atomic.Bool
+
+	// renewMu is locked during a renewal. It is locked before mu.
+	renewMu sync.Mutex
+
+	mu sync.Mutex
+	// held has the rows; leaving names those to release after the transaction. Guarded by mu.
+	held         []advisory.LockHolder
+	releaseLater map[string]bool
+	// ddl: DDL is running or about to run; guarded by mu. Until doubt, on the table's clock, DDL may be running on a
+	// backend that was lost or dropped.
+	ddl        bool
+	doubtUntil time.Duration
+	// stop ends the goroutine; nil: there is none.
+	stop context.CancelFunc
+}
+
+// NewHeld returns the locks of a session that holds none.
+func (t *Table) NewHeld() *Held {
+	return &Held{table: t, releaseLater: map[string]bool{}}
+}
+
+// IsLost reports whether another session has taken over one of the locks.
+func (l *Held) IsLost() bool { return l.lost.Load() }
+
+// CopyHolders returns a copy of the rows, and the lease for the next renewal.
+func (l *Held) CopyHolders() (held []advisory.LockHolder, promise time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.table
+	return slices.Clone(l.held), t.Terms.LeaseLength(l.ddl || t.clock() < l.doubtUntil)
+}
+
+// Add adds a row and starts the renewing goroutine if there is none. The first renewal is due after a third of a lease.
+func (l *Held) Add(h advisory.LockHolder) {
+	l.table.held.Add(1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held = append(l.held, h)
+	if l.stop == nil {
+		var ctx context.Context
+		ctx, l.stop = context.WithCancel(l.table.database.Context())
+		l.table.database.Go(func() { l.renewPeriodically(ctx) })
+	}
+}
+
+// Remove removes the rows whose names gone accepts, and returns them. It does not change the table. With the last row
+// the goroutine ends. Only the session's goroutine may call it.
+func (l *Held) Remove(gone func(name string) bool) (dropped []advisory.LockHolder) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held = slices.DeleteFunc(l.held, func(h advisory.LockHolder) bool {
+		if gone(h.Name) {
+			dropped = append(dropped, h)
+			delete(l.releaseLater, h.Name)
+			return true
+		}
+		return false
+	})
+	l.table.held.Add(int64(-len(dropped)))
+	if len(l.held) == 0 && l.stop != nil {
+		l.stop()
+		l.stop = nil
+	}
+	return dropped
+}
+
+// renewPeriodically renews the locks until ctx ends. After a failure it tries again soon, since one renewal must
+// succeed per lease.
+func (l *Held) renewPeriodically(ctx context.Context) {
+	every := l.table.Terms.RenewInterval()
+	for pause := every; ; {
+		if sleepContext(ctx, pause*9/10+rand.N(pause/10+1)) != nil {
+			return
+		}
+		pause = every
+		trip, cancel := context.WithTimeout(ctx, every)
+		err := l.renewAll(trip)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			l.table.database.Warn("advisory locks could not be renewed", "error", err)
+			pause = every / 4
+		}
+	}
+}
+
+// renewAll renews all locks once, with the lease that is needed now. After nil, the rows are the session's, or lost is
+// set.
+func (l *Held) renewAll(ctx context.Context) error {
+	l.renewMu.Lock()
+	defer l.renewMu.Unlock()
+	return l.renewAllLocked(ctx)
+}
+
+// renewAllLocked does the work of renew; the caller holds renewing. One statement renews at most advisory.Batch locks.
+// If a renewal changes too few rows, the rows are read. An earlier renewal may have changed them, or another session
+// may have a lock.
+func (l *Held) renewAllLocked(ctx context.Context) (err error) {
+	held, promise := l.CopyHolders()
+	var errs []error
+	for some := range slices.Chunk(held, advisory.Batch) {
+		errs = append(errs, l.renewBatch(ctx, some, promise))
+	}
+	return errors.Join(errs...)
+}
+
+// renewBatch renews some of the locks by one statement.
+func (l *Held) renewBatch(ctx context.Context, some []advisory.LockHolder, promise time.Duration) (err error) {
+	for range maxTries {
+		held := l.stillHeld(some)
+		if len(held) == 0 || l.lost.Load() {
+			return nil
+		}
+		sent := l.table.clock()
+		var tag string
+		tag, err = l.table.database.Query(ctx, advisory.RenewSQL(held, promise), nil)
+		_, unsent := errors.AsType[*NotSentError](err)
+		_, unchanged := errors.AsType[*RefusedError](err)
+		switch {
+		case err == nil && updatedRowCount(tag) == len(held):
+			l.updateRows(held, func(h advisory.LockHolder) (advisory.LockHolder, bool) { return h.WithRenewal(promise, sent), true })
+			return nil
+		case isMissingTable(err):
+			l.MarkLost()
+			return err
+		case err == nil:
+			if err = l.rereadRows(ctx, held); err != nil {
+				return err
+			}
+		case isLostRace(err): // the next look shows which session won
+		case unsent, unchanged:
+			return err
+		default:
+			l.updateRows(held, func(h advisory.LockHolder) (advisory.LockHolder, bool) { return h.WithDoubt(), true })
+			return err
+		}
+	}
+	return err
+}
+
+// stillHeld returns those of some locks that are still held, with their latest rows.
+func (l *Held) stillHeld(some []advisory.LockHolder) (held []advisory.LockHolder) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, h := range some {
+		if at := l.indexOfHolder(h); at >= 0 {
+			held = append(held, l.held[at])
+		}
+	}
+	return held
+}
+
+// indexOfHolder returns the index of a lock with the same name and owner, or -1. A lock that was taken again has a new
+// owner. The caller holds mu.
+func (l *Held) indexOfHolder(h advisory.LockHolder) int {
+	return slices.IndexFunc(l.held, func(o advisory.LockHolder) bool { return o.Name == h.Name && o.Row.Owner == h.Row.Owner })
+}
+
+// rereadRows reads the rows of locks. If a row is no longer the session's, its lock is lost. Otherwise the row's number
+// is used from now on, with the lease as last confirmed.
+func (l *Held) rereadRows(ctx context.Context, held []advisory.LockHolder) error {
+	names := make([]string, len(held))
+	for i, h := range held {
+		names[i] = h.Name
+	}
+	rows := map[string]*advisory.LockRow{}
+	var unreadable error
+	_, err := l.table.database.Query(ctx, advisory.SelectRowsSQL(names...), func(columns []string) {
+		name, row, err := advisory.ParseRow(columns)
+		if rows[name] = &row; err != nil {
+			unreadable = err
+		}
+	})
+	if err == nil {
+		err = unreadable
+	}
+	if err != nil {
+		return err
+	}
+	l.updateRows(held, func(h advisory.LockHolder) (advisory.LockHolder, bool) { return h.WithRow(rows[h.Name]) })
+	return nil
+}
+
+// updateRows updates rows by what found returns for them. It skips locks that were released meanwhile, even if the
+// session has taken them again with a new owner.
+func (l *Held) updateRows(of []advisory.LockHolder, found func(advisory.LockHolder) (advisory.LockHolder, bool)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, h := range of {
+		at := l.indexOfHolder(h)
+		if at < 0 {
+			continue
+		}
+		now, ok := found(l.held[at])
+		if l.held[at] = now; !ok {
+			l.markLostLocked()
+		}
+	}
+}
+
+// MarkLost records that another session has a lock of this one. This is final, since the client may have relied on any
+// of its locks. The client gets the error at the end of the turn, or at its next request.
+func (l *Held) MarkLost() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.markLostLocked()
+}
+
+// markLostLocked does the work of lose; the caller holds mu. It counts and logs once a session.
+func (l *Held) markLostLocked() {
+	if !l.lost.Swap(true) {
+		l.table.database.RecordLoss()
+		l.table.database.Warn("an advisory lock was taken over by another session", "lease", l.table.Terms.Lease)
+	}
+}
+
+// hasLongLeases reports whether DDL may be sent now. Every row must have the long lease, confirmed recently, with no
+// renewal in doubt. The caller holds renewing.
+func (l *Held) hasLongLeases() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.table
+	return !slices.ContainsFunc(l.held, func(h advisory.LockHolder) bool { return !h.CoversDDL(t.Terms, t.clock()) })
+}
+
+// ExtendForDDL renews the locks with a lease that is long enough for DDL, and reports success. settled ends the long
+// lease.
+func (l *Held) ExtendForDDL(ctx context.Context) (ok bool, err error) {
+	l.renewMu.Lock()
+	defer l.renewMu.Unlock()
+	l.mu.Lock()
+	l.ddl = true
+	l.mu.Unlock()
+	if l.hasLongLeases() {
+		return true, nil
+	}
+	err = l.renewAllLocked(ctx)
+	return err == nil && !l.lost.Load() && l.hasLongLeases(), err
+}
+
+// RecordBackendGivenUp records that the session gave up a backend that may still run DDL. A cluster continues a
+// statement whose client is gone. Until the longest possible end, the locks are not released and keep the long lease.
+func (l *Held) RecordBackendGivenUp() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ddl {
+		l.doubtUntil = l.table.clock() + l.table.Terms.LongestDDL
+	}
+}
+
+// EndDDLAndTakeReleases records that the session's backend runs no statement any more. It returns the locks to release
+// now. The next renewal has the ordinary lease, so that a crash between two statements of a migration blocks others
+// only briefly.
+func (l *Held) EndDDLAndTakeReleases() (over []advisory.LockHolder) {
+	l.mu.Lock()
+	l.ddl = false
+	none := len(l.releaseLater) == 0
+	l.mu.Unlock()
+	if none {
+		return nil
+	}
+	return l.Remove(func(name string) bool { return l.releaseLater[name] })
+}
+
+// CancelRelease reports whether a lock was about to be released, and cancels the release. No other session has had the
+// lock.
+func (l *Held) CancelRelease(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	stays := l.releaseLater[name]
+	delete(l.releaseLater, name)
+	return stays
+}
+
+// Only the session's goroutine changes ddl. The renewing goroutine reads it.
+
+// MayRunDDL returns ddl: DDL may be running on the session's backend or in its open transaction. doubt: DDL may be
+// running on a backend that was given up, and its end is unknown.
+func (l *Held) MayRunDDL() (ddl, doubt bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ddl, l.table.clock() < l.doubtUntil
+}
+
+// ReleaseLater marks locks that the session releases after its transaction.
+func (l *Held) ReleaseLater(names []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range names {
+		l.releaseLater[name] = true
+	}
+}

@@ -1,0 +1,260 @@
+// Package locktable holds the advisory locks of sessions as rows of a table (package advisory has the rules).
+//
+// A Table belongs to a process. Attempt takes a lock for a session. Held has the locks of a session, and renews them in
+// a goroutine until the session has released the last one. The process implements Database.
+package locktable
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy/advisory"
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
+)
+
+// This file queries the table of advisory locks. Each query is a transaction, on a backend that is borrowed for it.
+// held.go has the locks of a session and their renewal, attempt.go takes a lock.
+//
+// The backend is separate for three reasons. A lock is independent of the session's transaction. It is renewed while
+// that transaction waits. A session that waits must not hold a backend. Work under a lock thus needs two backends. If a
+// process has only one, a statement that needs a longer lease is refused (53300).
+//
+// A refused statement has changed nothing. After a lost connection the row shows whether the statement ran. Each
+// attempt to take a lock has a unique owner, and each renewal a sequence number.
+
+// Database is the process that the table of locks belongs to: the way to the table, and the process's goroutines, log
+// and counters. Its methods may be called by several goroutines.
+type Database interface {
+	// Query sends statements in one round trip on a borrowed backend. It calls row for each row, which may be nil, and
+	// returns the tag of the last statement. A *RefusedError means that nothing has changed, a *NotSentError that nothing
+	// was sent. After any other error the outcome is unknown.
+	Query(ctx context.Context, sql string, row func(columns []string)) (tag string, err error)
+	// RecordSchemaChange is called after the table was created, since a cluster reports the change to every session.
+	RecordSchemaChange()
+	// Context ends with the process's work.
+	Context() context.Context
+	// Go runs f in a goroutine that the process awaits at its end.
+	Go(f func())
+	// Warn logs a warning with attributes.
+	Warn(message string, attrs ...any)
+	// RecordTakeover counts a lock that was taken after its owner's lease had ended. RecordLoss counts the reverse.
+	RecordTakeover()
+	RecordLoss()
+}
+
+// RefusedError is the server's error for a statement about locks, which has changed nothing.
+type RefusedError struct{ Code, Message string }
+
+// Error returns the text for the log.
+func (e *RefusedError) Error() string { return "the server said " + e.Code + ": " + e.Message }
+
+// NotSentError means that a statement was not sent, because no backend was available. Nothing has changed.
+type NotSentError struct{ Err error }
+
+// Error returns the text for the log.
+func (e *NotSentError) Error() string { return e.Err.Error() }
+
+// Unwrap returns why no backend was available.
+func (e *NotSentError) Unwrap() error { return e.Err }
+
+const (
+	// maxTries bounds how often a statement is repeated after a conflict, or because another process was faster.
+	maxTries = 10
+	// retryPause is the pause before a repetition.
+	retryPause = 20 * time.Millisecond
+	// ReleaseTimeout limits the release of locks, for which a client's unlock waits, and the wait for a longer lease.
+	ReleaseTimeout = 5 * time.Second
+)
+
+// Table is what the sessions of a process share about the table of locks.
+type Table struct {
+	Terms advisory.LeaseTerms
+	// clock continues while the machine sleeps. Otherwise a holder could believe in a lease that others have seen end.
+	clock    func() time.Duration
+	database Database
+	held     atomic.Int64 // number of locks of all sessions
+	queue    advisory.WaitQueue
+
+	mu   sync.Mutex
+	seen map[string]*advisory.LockObserver // guarded by mu; what was seen of locks that other sessions hold
+}
+
+// maxObservedLocks limits the entries of seen. At the limit all are dropped, and waiting sessions begin to observe
+// again.
+const maxObservedLocks = 10_000
+
+// New returns a Table. Tests pass no clock, and get Go's, which stops while a machine sleeps.
+func New(database Database, terms advisory.LeaseTerms, clock func() time.Duration) *Table {
+	if clock == nil {
+		began := time.Now()
+		clock = func() time.Duration { return time.Since(began) }
+	}
+	return &Table{Terms: terms, clock: clock, database: database, seen: map[string]*advisory.LockObserver{}}
+}
+
+// Held returns the number of locks that all sessions of the process hold.
+func (t *Table) Held() int { return int(t.held.Load()) }
+
+// observeRow records the row of a lock as seen at the time asked. It returns the next step for a session that wants the
+// lock, and how long the row must remain unchanged before. All sessions of the process share the observations.
+func (t *Table) observeRow(name string, row *advisory.LockRow, asked time.Duration) (advisory.NextStep, time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o := t.seen[name]
+	if o == nil {
+		if len(t.seen) >= maxObservedLocks {
+			clear(t.seen)
+		}
+		o = &advisory.LockObserver{}
+		t.seen[name] = o
+	}
+	now := t.clock()
+	step := o.RecordRow(row, asked, now)
+	if step == advisory.Take {
+		delete(t.seen, name)
+	}
+	return step, o.TimeLeft(now)
+}
+
+// isMissingTable reports whether an error means that the table or its schema does not exist.
+func isMissingTable(err error) bool {
+	r, ok := errors.AsType[*RefusedError](err)
+	return ok && (r.Code == "42P01" || r.Code == "3F000")
+}
+
+// isLostRace reports whether a statement failed because another was faster. That one may have changed or inserted the
+// row, created the table, or changed the schema. The row then shows what the other has done.
+func isLostRace(err error) bool {
+	r, ok := errors.AsType[*RefusedError](err)
+	if !ok {
+		return false
+	}
+	switch r.Code {
+	case retry.StateConflict, "57P01", "42P06", "42P07":
+		return true
+	}
+	return strings.HasPrefix(r.Code, "23")
+}
+
+// readRow reads the row of a lock, or returns nil for none. It creates the table if necessary.
+func (t *Table) readRow(ctx context.Context, name string) (row *advisory.LockRow, err error) {
+	for range maxTries {
+		row = nil
+		var unreadable error
+		_, err = t.database.Query(ctx, advisory.SelectRowsSQL(name), func(columns []string) {
+			_, r, err := advisory.ParseRow(columns)
+			row, unreadable = &r, errors.Join(unreadable, err)
+		})
+		switch {
+		case err == nil && unreadable != nil:
+			return nil, unreadable
+		case err == nil:
+			return row, nil
+		case isMissingTable(err):
+			if err = t.create(ctx); err != nil {
+				return nil, err
+			}
+		case !isLostRace(err):
+			return nil, err
+		}
+	}
+	return nil, err
+}
+
+// create creates the table. If another process creates it first, the caller finds that table. Descriptions are flushed
+// afterwards, since a cluster reports the schema change to every session.
+func (t *Table) create(ctx context.Context) (err error) {
+	defer t.database.RecordSchemaChange()
+	for _, sql := range advisory.CreateStatements {
+		for range maxTries {
+			if _, err = t.database.Query(ctx, sql, nil); !isLostRace(err) {
+				break
+			}
+			if err := sleepContext(ctx, retryPause); err != nil {
+				return err
+			}
+		}
+		if err != nil && !isLostRace(err) {
+			if r, ok := errors.AsType[*RefusedError](err); ok {
+				return errNoLockTable(r)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// errNoLockTable says that the table neither exists nor can be created. It has the statements for an administrator,
+// since few roles of a cluster may create a schema.
+func errNoLockTable(why *RefusedError) *wire.Error {
+	return &wire.Error{Code: why.Code, Message: "the table of advisory locks, " + advisory.Table + ", is not there and cannot be made", Detail: why.Error(),
+		Hint: "Have a role that may do so send: " + strings.Join(advisory.CreateStatements, "; ") + ". The role that Sluice connects as needs USAGE of the schema, and SELECT, INSERT, UPDATE and DELETE."}
+}
+
+// takeRow takes a lock whose row is still as seen; ok is false if another session was faster. The lease counts from
+// before the statement is sent, so that no observer sees it end later than the holder.
+func (t *Table) takeRow(ctx context.Context, name string, seen *advisory.LockRow, owner string) (h advisory.LockHolder, ok bool, err error) {
+	sql, made := advisory.TakeSQL(name, seen, owner, t.Terms.LeaseLength(false))
+	sent := t.clock()
+	tag, err := t.database.Query(ctx, sql, nil)
+	switch {
+	case isLostRace(err):
+		return h, false, nil
+	case err != nil:
+		return h, false, err
+	}
+	return advisory.LockHolder{Name: name, Row: made, Confirmed: sent}, tag == advisory.TakeTag, nil
+}
+
+// DeleteRows deletes rows of locks. If that fails, their leases end, since no process renews them. The statement names
+// epoch and owner but no sequence number, so that a late renewal does not prevent it. A renewal after it finds no row.
+func (t *Table) DeleteRows(ctx context.Context, held []advisory.LockHolder) {
+	if len(held) == 0 {
+		return
+	}
+	for some := range slices.Chunk(held, advisory.Batch) {
+		var err error
+		for range maxTries {
+			if _, err = t.database.Query(ctx, advisory.ReleaseSQL(some), nil); err == nil || isMissingTable(err) || sleepContext(ctx, retryPause) != nil {
+				break
+			}
+		}
+		if err != nil && !isMissingTable(err) {
+			t.database.Warn("advisory locks are not released, and their leases run out", "locks", len(some), "error", err)
+		}
+	}
+}
+
+// newLockOwner returns an owner that is unique to one attempt to take a lock. Because of it an old holder's fence fails
+// even after somebody deleted the row by hand and epochs began again.
+func newLockOwner() string { return rand.Text() }
+
+// sleepContext waits for d. If ctx ends first, it returns the cause: a cancel, a timeout, the client's leaving, or the
+// end of the session's locks.
+func sleepContext(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// updatedRowCount returns the number in the tag of an UPDATE, or -1 for any other tag.
+func updatedRowCount(tag string) int {
+	count, ok := strings.CutPrefix(tag, "UPDATE ")
+	if n, err := strconv.Atoi(count); ok && err == nil {
+		return n
+	}
+	return -1
+}
