@@ -15,7 +15,7 @@ import (
 //
 // A goroutine's stack grows by copying, to 16 KiB for a startup and a query. For a client with one query, that growth
 // costs more than the startup. So a goroutine whose client has left serves the next client (serveClients). A client has
-// its goroutine while it is active. An idle client gives it up (linger.go).
+// its goroutine while it is active. An idle client gives it up (parking.go).
 
 // SpareConns is the number of connections beyond listen.max_clients whose clients have not identified themselves yet.
 // Cancel requests need them when all places for clients are taken.
@@ -28,8 +28,8 @@ const (
 	// is longer than a round trip within a region.
 	earlyIdleLimit = 10 * time.Millisecond
 	firstTurns     = 8
-	// sweepsBeforePark is how many sweeps a session must be idle before it gives up its goroutine again. Giving a
-	// goroutine up costs some 10 µs, stack growth included, which is little at one query per 10 s.
+	// sweepsBeforePark is how many sweeps a session must be idle before it gives up its goroutine again. Giving a goroutine
+	// up costs some 10 µs, stack growth included, which is little at one query per 10 s.
 	sweepsBeforePark = 10
 	// refusalWriteTimeout bounds the write of the error to a refused connection, since the next connection waits for it.
 	refusalWriteTimeout = 5 * time.Millisecond
@@ -107,7 +107,7 @@ func (srv *Server) serveClients(in *clientConn) {
 }
 
 // serveConn runs the startup of a connection and then its session, until the session ends or its client becomes idle.
-// An idle session continues without this goroutine (linger.go).
+// An idle session continues without this goroutine (parking.go).
 func (srv *Server) serveConn(in *clientConn) {
 	if tcp, ok := in.Net.(*net.TCPConn); ok && !in.KeptAlive {
 		tcp.SetKeepAliveConfig(reservoir.KeepAliveSettings(srv.cfg.ClientPathLimit))

@@ -35,7 +35,7 @@ type backend struct {
 	applied *settings.Values
 	// mayHaveUnseenSettings is set when a function may have changed a setting whose change the server does not report.
 	mayHaveUnseenSettings bool
-	// leftState records whether functions may have left state other than settings on the server (see leftbehind.go).
+	// leftState records whether functions may have left state other than settings on the server (see leftstate.go).
 	leftState remains.StateTrace
 	// reported holds the parameters that the server last reported. dialled holds the parameters at the start of the
 	// connection, and idle those at the end of the last transaction.

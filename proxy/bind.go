@@ -63,8 +63,8 @@ func (s *session) handleBind(total int) error {
 	if s.txStatus() == 'E' && !s.isAllowedInFailedBlock(plan) {
 		return s.bindInFailedBlock(&b)
 	}
-	// A comment in the statement's text that opts out of replay takes effect at the Bind. A statement that is only
-	// prepared does not run.
+	// A comment in the statement's text that opts out of replay takes effect at the Bind. A statement that is only prepared
+	// does not run.
 	s.optOutOfReplay(b.cs.optsOutOfReplay())
 	if local {
 		return s.bindLocally(&b)

@@ -96,8 +96,8 @@ type Config struct {
 	// IdleTransactionTimeout ends a session that is idle inside a transaction, with error 25P03. 0 means never.
 	IdleTransactionTimeout time.Duration
 
-	// BackendPathLimit bounds how long the server's host may leave TCP packets unacknowledged, and ClientPathLimit how
-	// long a client's host may while the client has a backend. 0 means no bound.
+	// BackendPathLimit bounds how long the server's host may leave TCP packets unacknowledged, and ClientPathLimit how long
+	// a client's host may while the client has a backend. 0 means no bound.
 	BackendPathLimit, ClientPathLimit time.Duration
 
 	// MaxMessageBytes is the longest message that the server accepts. Sluice refuses a longer one before sending any part.

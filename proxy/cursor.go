@@ -28,7 +28,7 @@ import (
 // portal still have the old state.
 type cursor struct {
 	noScroll bool
-	// hold is set for a cursor WITH HOLD, whose remaining rows are stored before the COMMIT (storing.go).
+	// hold is set for a cursor WITH HOLD, whose remaining rows are stored before the COMMIT (storedreading.go).
 	hold    bool
 	cs      *clientStatement // the cursor's query
 	values  []byte           // the Bind's format codes and values of parameters
@@ -48,8 +48,8 @@ type cursorFetch struct {
 }
 
 // isCursorStatement reports whether Sluice carries out a statement as one about cursors. st may be nil. CLOSE ALL
-// counts only while a portal or stored cursor is open. Otherwise local.go answers it. In a failed block the server
-// refuses CLOSE ALL.
+// counts only while a portal or stored cursor is open. Otherwise localstatements.go answers it. In a failed block the
+// server refuses CLOSE ALL.
 func (s *session) isCursorStatement(st *rewrite.Statement) bool {
 	switch {
 	case st == nil || st.Refusal != nil:

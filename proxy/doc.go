@@ -8,7 +8,7 @@
 // exist. A goroutine writes an oversized turn, and ends with the turn (uplink.go). A goroutine watches a backend that
 // may send frames while the session waits for its client (copy.go). Another goroutine may check the client while its
 // session waits (watchClient in wait.go). No goroutine owns the session of a client that is silent for long
-// (linger.go). Cancel requests come on separate connections (cancel.go). The sweeper, a drain or a cancel wakes a
+// (parking.go). Cancel requests come on separate connections (cancel.go). The sweeper, a drain or a cancel wakes a
 // session by a read deadline.
 //
 // A read that a deadline has ended looks for the reason and continues if there is none, so a late deadline does no
@@ -21,26 +21,28 @@
 //
 // A turn (exchange.go) is the client's frames up to the Sync, Query or FunctionCall that ends them, with all answers.
 // request.go takes one frame, query.go a Query, extended.go and bind.go the frames of the extended protocol, copy.go
-// those of a COPY. Package rewrite plans each query. Sluice itself answers some statements: local.go, control.go
-// (BEGIN, and the end of a block that no server has seen), savepoint.go, and strung.go (in multi-statement queries).
+// those of a COPY. Package rewrite plans each query. Sluice itself answers some statements: localstatements.go,
+// control.go (BEGIN, and the end of a block that no server has seen), savepoint.go, and script.go (in multi-statement
+// queries).
 //
 // Where a transaction with DDL may be committed in parts (ddl.in_transactions), parts.go checks each query first, and
 // runs some in nested turns (nested.go).
 //
 // Where columns are mapped (rewrite.bytea), the meaning of a query depends on the relations of the database
-// (mapping.go) and on the session's search path (mapnames.go). Sluice plans no query without them.
+// (mapping.go) and on the session's search path (resolvenames.go). Sluice plans no query without them.
 //
 // The first frame that the server must see makes ensureBackend (pair.go) borrow a backend, to which applysettings.go
 // applies the client's settings. Then the frame is logged for a replay (replaylog.go), a pending reply is queued
-// (owed.go), and uplink.go writes the frame. Package outcome records what was sent, and so what may have committed.
+// (pendingreply.go), and uplink.go writes the frame. Package outcome records what was sent, and so what may have
+// committed.
 //
 // # What happens to a reply
 //
-// Frames pass as bytes. A session's queue of pending replies (owed.go) has one entry for each frame that the server
-// will answer, and one for each answer of Sluice itself, in the order that the client expects. downlink.go reads the
-// server's frames. reply.go matches a frame with the first pending reply, records its meaning, and decides whether the
-// client gets it. Output is withheld while a replay may still replace it. At ReadyForQuery pair.go settles the turn: it
-// commits or drops staged settings, reported.go sends changed parameters, and the backend is returned.
+// Frames pass as bytes. A session's queue of pending replies (pendingreply.go) has one entry for each frame that the
+// server will answer, and one for each answer of Sluice itself, in the order that the client expects. downlink.go reads
+// the server's frames. reply.go matches a frame with the first pending reply, records its meaning, and decides whether
+// the client gets it. Output is withheld while a replay may still replace it. At ReadyForQuery pair.go settles the
+// turn: it commits or drops staged settings, reported.go sends changed parameters, and the backend is returned.
 //
 // # What happens to a cursor
 //
@@ -60,7 +62,8 @@
 // DSQL has no advisory locks. The locks of a session are rows of a table, which its Sluice renews (package advisory has
 // the rules). Package locktable queries that table on separate backends (lockdatabase.go), and renews locks. locks.go
 // takes and releases locks, lockcall.go has the statements' parameters and answers. Writes of a session with locks
-// follow a check of the locks in the same transaction (lockfence.go), which ownblock.go opens if the client has none.
+// follow a check of the locks in the same transaction (lockfence.go), which internalblock.go opens if the client has
+// none.
 //
 // # What happens to a conflict
 //
@@ -75,31 +78,34 @@
 //
 // # Where things are
 //
-//	accept      server.go, arrivals.go, linger.go, opensession.go, askstartup.go, greeting.go, schemaname.go,
+//	accept      server.go, arrivals.go, parking.go, opensession.go, startupsettings.go, greeting.go, schemaname.go,
 //	            config.go, accounts.go, packages account, admission, database and startup
-//	session     session.go, standing.go, package block (a session's block), atwork.go, exchange.go, sessionend.go, state.go, turn.go, pair.go, pin.go, package leftover,
-//	            leftbehind.go, package remains (state that functions have left on a backend),
-//	            wait.go, deadline.go, presence.go, cancel.go
-//	choices     choices.go (keys that a client has changed for itself), choicestring.go (in multi-statement queries)
+//	session     session.go, blockposition.go, package block (a session's block), activestate.go, exchange.go,
+//	            sessionend.go, state.go, turn.go, pair.go, pin.go, package leftover, leftstate.go, package remains
+//	            (state that functions have left on a backend), wait.go, deadline.go, presence.go, cancel.go
+//	choices     options.go (keys that a client has changed for itself), optionscript.go (in multi-statement queries)
 //	client      request.go, refuse.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go,
-//	            featuresession.go, packages feature, copyin and copyrows,
-//	            cursor.go, cursorextended.go, storing.go, stored.go, package stored,
-//	            handlers.go, local.go, localexecute.go, package result, told.go, configrow.go, databaseddl.go, ownserver.go, package ddl,
-//	            package constraint, indexwait.go, largedelete.go, package batch, truncate.go, retag.go,
-//	            control.go, readonly.go, strung.go, division.go, strungreply.go, parts.go, partruns.go, parttime.go, parttold.go, partsaves.go, nested.go
-//	statements  prepared.go, templates.go, serverstatements.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go,
-//	            split.go, reading.go, purity.go, counter.go, texts.go
-//	settings    notesettings.go, keptsettings.go, applysettings.go, reported.go, named.go, putback.go,
-//	            package settings (Client: all settings of a client)
-//	mapping     mapping.go, relations.go, fills.go, mapnames.go, namesnothing.go, readings.go, searchpath.go, mappederrors.go
+//	            featuresession.go, packages feature, copyin and copyrows, cursor.go, cursorextended.go,
+//	            storedreading.go, stored.go, package stored, handlers.go, localstatements.go, localexecute.go, package
+//	            result, setconfigreply.go, setconfigrow.go, databaseddl.go, ownserver.go, package ddl, package
+//	            constraint, indexwait.go, largedelete.go, package batch, truncate.go, commandtag.go, control.go,
+//	            readonly.go, script.go, scriptplanner.go, scriptreply.go, parts.go, partruns.go, parttime.go,
+//	            partmessages.go, partsaves.go, nested.go
+//	statements  prepared.go, templates.go, serverstatements.go, prepareforclient.go, schema.go, constants.go,
+//	            parsesettings.go, maskedreply.go, split.go, readingmode.go, readpurity.go, visibility.go, textbudget.go
+//	settings    trackedsettings.go, localsettings.go, applysettings.go, reported.go, applicationname.go,
+//	            restoresettings.go, package settings (Client: all settings of a client)
+//	mapping     mapping.go, relations.go, columndefaults.go, resolvenames.go, literalquery.go, schemaload.go,
+//	            searchpath.go, mappederrors.go
 //	sequences   sequences.go, package sequence (whose numbers currval and lastval would return)
-//	locks       locks.go, lockdatabase.go, lockcall.go, lockfence.go, ownblock.go, packages advisory and locktable
-//	backend     backend.go, uplink.go, downlink.go, output.go, reply.go, replyend.go, replyerror.go, owed.go,
-//	            observers.go (calls of features at fixed points of a session),
-//	            loss.go, farewell.go, path.go, mapped.go, groups.go
-//	questions   groups.go, package trip (round trips of Sluice's own requests), package question (when to ask again)
+//	locks       locks.go, lockdatabase.go, lockcall.go, lockfence.go, internalblock.go, packages advisory and locktable
+//	backend     backend.go, uplink.go, downlink.go, output.go, reply.go, replyend.go, replyerror.go, pendingreply.go,
+//	            observers.go (calls of features at fixed points of a session), loss.go, serverfatal.go, path.go,
+//	            errortext.go, pipelineprobe.go
+//	questions   pipelineprobe.go, package trip (Sluice's own round trips), package question (when to ask again)
 //	replay      replay.go, replaylog.go, abort.go, reacquire.go, resend.go, resendframe.go, replan.go, gate.go,
-//	            keptvalues.go, keptresend.go, toldtime.go, package txtime, askedtime.go, savepoint.go, discarded.go
+//	            recordedvalues.go, resendvalues.go, transactiontime.go, package txtime, querytime.go, savepoint.go,
+//	            discarded.go
 //	bytes       errors.go, packages wire and rawconn
 //
 // docs/glossary.md explains words such as turn, block, plan and pin. In names here, owed is a pending reply, kept a

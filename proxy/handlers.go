@@ -26,8 +26,8 @@ type statementHandler struct {
 	earlyQuery func(s *session, st *rewrite.Statement, sql []byte) error
 	// params returns the ParameterDescription, and is nil if there are no parameters. The error is for the client.
 	params func(st *rewrite.Statement, oids string) ([]byte, error)
-	// execute handles an Execute of the statement in place of run, if the extended protocol needs other steps. The error
-	// is for the client.
+	// execute handles an Execute of the statement in place of run, if the extended protocol needs other steps. The error is
+	// for the client.
 	execute func(s *session, st *rewrite.Statement, sql string) error
 	// run runs the statement and returns its answer without RowDescription and CommandComplete. several says that the
 	// statement is part of a multi-statement query. The error is for the client, or ends the session.

@@ -15,14 +15,12 @@ import (
 // lockDatabase implements locktable.Database for the sessions of a Server.
 type lockDatabase struct{ srv *Server }
 
-func (d lockDatabase) Context() context.Context { return d.srv.ctx }
-func (d lockDatabase) Go(f func())              { d.srv.running.Go(f) }
-func (d lockDatabase) Warn(message string, attrs ...any) {
-	d.srv.log.Warn(message, attrs...)
-}
-func (d lockDatabase) RecordSchemaChange() { d.srv.catalog.beginEpoch() }
-func (d lockDatabase) RecordTakeover()     { d.srv.metrics.CountAdvisoryLock(metrics.LockTakenOver) }
-func (d lockDatabase) RecordLoss()         { d.srv.metrics.CountAdvisoryLock(metrics.LockLost) }
+func (d lockDatabase) Context() context.Context          { return d.srv.ctx }
+func (d lockDatabase) Go(f func())                       { d.srv.running.Go(f) }
+func (d lockDatabase) Warn(message string, attrs ...any) { d.srv.log.Warn(message, attrs...) }
+func (d lockDatabase) RecordSchemaChange()               { d.srv.catalog.beginEpoch() }
+func (d lockDatabase) RecordTakeover()                   { d.srv.metrics.CountAdvisoryLock(metrics.LockTakenOver) }
+func (d lockDatabase) RecordLoss()                       { d.srv.metrics.CountAdvisoryLock(metrics.LockLost) }
 
 // Query implements locktable.Database on a backend that is borrowed for the statements.
 func (d lockDatabase) Query(ctx context.Context, sql string, row func(columns []string)) (tag string, err error) {

@@ -17,8 +17,8 @@ import (
 )
 
 // This file takes and releases a session's advisory locks (rewrite.AdvisoryCall). Each lock is a table row with a
-// lease: see package advisory. perform (local.go) calls runAdvisoryLock. lockcall.go has arguments and answers,
-// package advisory has the rows and their renewal, lockfence.go what a session with locks may send.
+// lease: see package advisory. perform (localstatements.go) calls runAdvisoryLock. lockcall.go has arguments and
+// answers, package advisory has the rows and their renewal, lockfence.go what a session with locks may send.
 //
 // Locks are taken on a separate backend, even if the session has one. A lock therefore needs no pin and survives
 // rollbacks, as in PostgreSQL. No lock can be taken in a transaction that the server has begun, which would not see the

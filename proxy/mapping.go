@@ -15,8 +15,8 @@ import (
 
 // This file reads the schema snapshot: all relations of the database, read for mapped columns (bytea keys stored as
 // text). A statement's meaning depends on the snapshot, so no statement is planned before the first. Sluice reads it on
-// a backend that belongs to no session, once for all sessions that wait. mapnames.go asks for a snapshot before each
-// query.
+// a backend that belongs to no session, once for all sessions that wait. resolvenames.go asks for a snapshot before
+// each query.
 //
 // A snapshot includes relations without mapped columns, since the search path may find them before a mapped table of
 // the same name. It is read again after a schema change that this process has seen (the catalog's epoch). Two more
@@ -41,14 +41,14 @@ type schemaCache struct {
 	current atomic.Pointer[schemaSnapshot]
 	// sawNameError is set if a server has reported an unknown relation or column since the schema snapshot was read.
 	sawNameError atomic.Bool
-	// pendingLoads counts the requested schema readings that have not ended successfully, or whose end the waiting
-	// sessions have not seen.
+	// pendingLoads counts the requested schema readings that have not ended successfully, or whose end the waiting sessions
+	// have not seen.
 	pendingLoads atomic.Int32
 
 	mu         sync.Mutex
 	sharedLoad *pendingSchemaLoad // in progress, or nil. Guarded by mu
-	// ownLoad is a schema reading on a session's own backend, or nil. It may run beside sharedLoad, a reading that may
-	// have to wait for a backend. Guarded by mu.
+	// ownLoad is a schema reading on a session's own backend, or nil. It may run beside sharedLoad, a reading that may have
+	// to wait for a backend. Guarded by mu.
 	ownLoad         *pendingSchemaLoad
 	loadEndedAt     time.Time // when the last reading ended; guarded by mu
 	nameErrorLoadAt time.Time // when the last reading after an error of unknown names ended; guarded by mu

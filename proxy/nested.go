@@ -21,8 +21,8 @@ import (
 type nestedTurn struct {
 	// on means that the turn is nested. Its ReadyForQuery is not sent to the client.
 	on bool
-	// hiddenAnswer reads the server's answer and passes only notices and the like to the client. nil: the client gets
-	// the whole answer.
+	// hiddenAnswer reads the server's answer and passes only notices and the like to the client. nil: the client gets the
+	// whole answer.
 	hiddenAnswer *silent.Answer
 	// outsideBlock means that the nested turn's statement does not belong to the client's block (parts.go).
 	outsideBlock bool

@@ -131,8 +131,8 @@ func (srv *Server) openSession(h *startup.Client, in *clientConn) (*session, err
 	if len(h.Rest) > 0 {
 		s.client.PutBack(h.Rest)
 	}
-	// A client that does not read its greeting is cut off after the startup timeout. If the startup used most of that
-	// time, the client gets the full timeout again.
+	// A client that does not read its greeting is cut off after the startup timeout. If the startup used most of that time,
+	// the client gets the full timeout again.
 	if now := time.Now(); h.Until.Sub(now) < srv.cfg.Startup.Timeout/2 {
 		h.Raw.SetWriteDeadline(now.Add(srv.cfg.Startup.Timeout))
 	}

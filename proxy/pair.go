@@ -363,9 +363,9 @@ func (s *session) detachBackend() {
 	s.b = nil
 }
 
-// inBlock reports whether the client believes that it is in a block. A block that Sluice opened (ownblock.go) does not
-// count. If the turn has sent something, the turn's outcome decides before the answers come. Otherwise the session's
-// state or the backend's status decides.
+// inBlock reports whether the client believes that it is in a block. A block that Sluice opened (internalblock.go) does
+// not count. If the turn has sent something, the turn's outcome decides before the answers come. Otherwise the
+// session's state or the backend's status decides.
 func (s *session) inBlock() bool {
 	switch s.state {
 	case begun, failed:

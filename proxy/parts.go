@@ -37,11 +37,11 @@ import (
 type blockParts struct {
 	// inTransactions is the client's value of ddl.in_transactions, never RefuseDDL. It does not change in a block.
 	inTransactions rewrite.DDLInTransactions
-	// options holds the client's options (ddl.in_transactions and the like) at an early commit, since that commit ends
-	// SET LOCAL. nil means that no part is committed.
+	// options holds the client's options (ddl.in_transactions and the like) at an early commit, since that commit ends SET
+	// LOCAL. nil means that no part is committed.
 	options *rewrite.ClientOptions
-	// openDemand describes what the uncommitted part contains, and openStatements lists its statements.
-	// committedStatements lists the statements of the committed parts.
+	// openDemand describes what the uncommitted part contains, and openStatements lists its statements. committedStatements
+	// lists the statements of the committed parts.
 	openDemand          rewrite.TxDemand
 	openStatements      listing.Statements
 	committedStatements listing.Statements
@@ -49,8 +49,8 @@ type blockParts struct {
 	savepoints []string
 	// optedOut means that the client wants no replay of the block.
 	optedOut bool
-	// timed is the transaction time of the first part that read the clock; nil: none. Statements of later parts return
-	// the same time (parttime.go). asked is the time of the part that is being committed.
+	// timed is the transaction time of the first part that read the clock; nil: none. Statements of later parts return the
+	// same time (parttime.go). asked is the time of the part that is being committed.
 	timed *txtime.Time
 	asked txtime.Value
 }

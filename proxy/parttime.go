@@ -16,9 +16,9 @@ import (
 // This file gives a transaction that is committed in parts (parts.go) one time. In PostgreSQL, now() does not change in
 // a transaction. At the server each part is a transaction with a time of its own.
 //
-// Later parts get the time of the first part that read the clock, as toldtime.go describes. Sluice asks the server for
-// that time at the part's COMMIT, and again in a replay of the part. If the time is unknown, Sluice refuses later parts
-// that read the clock. Functions, views and defaults of added columns read the time of their own part. A
+// Later parts get the time of the first part that read the clock, as transactiontime.go describes. Sluice asks the
+// server for that time at the part's COMMIT, and again in a replay of the part. If the time is unknown, Sluice refuses
+// later parts that read the clock. Functions, views and defaults of added columns read the time of their own part. A
 // multi-statement query outside a block has the time at which its first group begins.
 
 // commitPartWithTime commits the open part of a block. If that part read the clock, parts.timed is set to its time.

@@ -31,15 +31,15 @@ type statementTemplate struct {
 	// plannerNumber is the number of the planner that the plan depends on (Planner.ForOptions). 0 is the configuration's
 	// planner, or means that all planners make the same plan.
 	plannerNumber uint64
-	// unshared means that only one client uses the template. sharedForm is then the shared template of the same text,
-	// or nil. See reuseParsedStatement and unparsedTemplate.
+	// unshared means that only one client uses the template. sharedForm is then the shared template of the same text, or
+	// nil. See reuseParsedStatement and unparsedTemplate.
 	unshared      bool
 	sharedForm    *statementTemplate
 	optsOut       bool // a comment in the text asks for no replay
 	inserts       bool // it may be an INSERT ... RETURNING
 	mayShowTxTime bool // may return now() or the like, the time of its transaction
-	// split is set in the template of the form with two statements (FOR UPDATE on a join), whose prepared statement
-	// returns the client's answer. splitForm, in the original template, is the template of that form, once it exists.
+	// split is set in the template of the form with two statements (FOR UPDATE on a join), whose prepared statement returns
+	// the client's answer. splitForm, in the original template, is the template of that form, once it exists.
 	split     *rewrite.SplitQuery
 	splitForm atomic.Pointer[statementTemplate]
 	// unsplitForm, in a template with split, is the template it was made from. The cost includes both texts.
@@ -228,8 +228,8 @@ type clientStatement struct {
 	known *statementDescription
 	// since is 1 + session.deliveries at the Parse, if Sluice answered the Parse from memory; 0: the server answered.
 	since uint64
-	// declares is the cursor that the statement declares, if tmpl is the cursor's query; otherwise nil. optsOut means
-	// that a comment before the query asks for no replay.
+	// declares is the cursor that the statement declares, if tmpl is the cursor's query; otherwise nil. optsOut means that
+	// a comment before the query asks for no replay.
 	declares *rewrite.CursorStatement
 	optsOut  bool
 	// listed means that the statement has a name, and that its cost is charged to the client's account.

@@ -24,8 +24,8 @@ var missingStatementName = "sluice_refused_" + rand.Text()
 func (s *session) sendRefusal(e *wire.Error) error {
 	t := s.t
 	s.undoWaitingParse()
-	// For a ROLLBACK TO SAVEPOINT, the answers that the client got before this error must stay in the log. The logged
-	// turn therefore ends here. If an earlier frame failed, the server would have skipped this frame.
+	// For a ROLLBACK TO SAVEPOINT, the answers that the client got before this error must stay in the log. The logged turn
+	// therefore ends here. If an earlier frame failed, the server would have skipped this frame.
 	if len(s.tx.marks) > 0 {
 		if err := s.cutLogTurn(); err != nil || t.skip || t.settled {
 			return err
@@ -35,8 +35,8 @@ func (s *session) sendRefusal(e *wire.Error) error {
 	s.srv.metrics.CountErrorSent(e.Code)
 	t.deadline = time.Time{} // the turn has failed already
 	if s.state == busy || s.state == inTransaction && s.b.status == 'T' {
-		// The server's block must fail too, even between two turns. If ensureBackend could not set a startup value, its
-		// error has already made the block fail at the server.
+		// The server's block must fail too, even between two turns. If ensureBackend could not set a startup value, its error
+		// has already made the block fail at the server.
 		if err := s.ensureBackend(); err != nil && !isRefusal(err) {
 			return err
 		}

@@ -91,8 +91,8 @@ type logReplanner struct {
 	now *schemaSnapshot
 	// plans maps each plan that the new schema has changed to its new plan.
 	plans map[*rewrite.Plan]*rewrite.Plan
-	// lost means that a text cannot be sent by its new plan: Sluice refuses the text now, its kind has changed, or
-	// Sluice has answered part of it.
+	// lost means that a text cannot be sent by its new plan: Sluice refuses the text now, its kind has changed, or Sluice
+	// has answered part of it.
 	lost bool
 }
 

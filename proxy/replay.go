@@ -51,16 +51,16 @@ type replayAttempt struct {
 	originalError []byte
 	statusAfter   byte
 	// answersBefore are the answers that the client gets before originalError, if that error is about a name that the
-	// server does not know. Such an error may be the client's own mistake. It is nil for any other error. acksBefore is
-	// the number of acknowledgements in answersBefore, such as ParseComplete.
+	// server does not know. Such an error may be the client's own mistake. It is nil for any other error. acksBefore is the
+	// number of acknowledgements in answersBefore, such as ParseComplete.
 	answersBefore []byte
 	acksBefore    int
 	refusal       retry.RefusalReason // why no further attempt is made
 	// renewed means that the replay's last attempt failed because of a schema change that its backend now knows.
 	renewed bool
 	pause   time.Duration
-	// forRollbackTo means that a ROLLBACK TO caused the replay, so that it need not wait at the gate. returnSavepoint
-	// is the savepoint's name until the replay has reached that savepoint.
+	// forRollbackTo means that a ROLLBACK TO caused the replay, so that it need not wait at the gate. returnSavepoint is
+	// the savepoint's name until the replay has reached that savepoint.
 	forRollbackTo   bool
 	returnSavepoint string
 	undos           []nameUndo
@@ -101,9 +101,9 @@ func (s *session) decideReplay(cause retry.ReplayCause, crowd int) retry.Refusal
 		return retry.Masked
 	}
 	pause, reason := s.tx.attempts.NextDelay(&r.cfg.Policy, cause, time.Now(), rand.Float64(), crowd)
-	// A statement that is sent in another form or prepared again does not charge the budget, because no other
-	// transaction is in the way. A transaction with a pass does not either: the gate limits their number, and a
-	// transaction that read before it waited there always loses.
+	// A statement that is sent in another form or prepared again does not charge the budget, because no other transaction
+	// is in the way. A transaction with a pass does not either: the gate limits their number, and a transaction that read
+	// before it waited there always loses.
 	gated := s.tx.gated && cause.IsRowContention()
 	if reason == retry.Replayable && cause.MayConflict() && !gated && !r.budget.Take() {
 		reason = retry.OverBudget

@@ -70,14 +70,14 @@ type transaction struct {
 	at block.Block
 	// changes is the number of texts that may have changed something and were sent in the transaction.
 	changes uint64
-	// ran means that more than BEGIN was sent, so that ddl.in_transactions can no longer be chosen (choices.go).
+	// ran means that more than BEGIN was sent, so that ddl.in_transactions can no longer be chosen (options.go).
 	ran bool
-	// resets means that a statement may have reset settings of the startup inside a function (putback.go).
+	// resets means that a statement may have reset settings of the startup inside a function (restoresettings.go).
 	resets  bool
 	putBack []string // settings that were restored since
 	// job is the index job that a CREATE INDEX of the transaction started.
 	job   constraint.PendingJob
-	names appNames // given by functions: named.go
+	names appNames // given by functions: applicationname.go
 	// watched means that observers are notified at the end of the transaction (observer.onSettled).
 	watched bool
 	// settingsAtBegin are the backend's settings when the transaction began.
@@ -106,8 +106,8 @@ type logEntry struct {
 	own       replyHandler          // E: the reply to a statement of Sluice's own
 	// commits means that the turn may have committed once this frame is sent.
 	commits bool
-	// first is the number of a Query's statements that belong to the log's transaction. Later statements follow its
-	// COMMIT. For a Bind it is 1 or 0.
+	// first is the number of a Query's statements that belong to the log's transaction. Later statements follow its COMMIT.
+	// For a Bind it is 1 or 0.
 	first uint16
 	// undoes means that the statement name gets its meaning prev back if the server skips the frame.
 	undoes bool

@@ -166,8 +166,7 @@ func (s *session) adoptReportedSettings(done []rewrite.SettingChange) {
 			of = append(of, s.recordAppName(p.Value)) // the next transaction resets the name
 			continue
 		}
-		// The report of a list is not text for a SET. Of settings that Sluice enforces, the server's report does not
-		// count.
+		// The report of a list is not text for a SET. Of settings that Sluice enforces, the server's report does not count.
 		if slices.Contains(fixedParameters, p.Lower) || rewrite.ListSettings[p.Lower] || s.srv.treat.ForName(p.Lower) != settings.Carried {
 			continue
 		}

@@ -27,8 +27,8 @@ type savepointState struct {
 	cursors bool
 	moved   int
 	parts   []*retry.ReplayLog[logEntry] // discarded parts: discarded.go
-	// earlierTime is the transaction time that the client got before a ROLLBACK TO. It is nil if the client got none,
-	// or if the server's transaction still has that time.
+	// earlierTime is the transaction time that the client got before a ROLLBACK TO. It is nil if the client got none, or if
+	// the server's transaction still has that time.
 	earlierTime *txtime.Time
 	asked       queriedTxTime
 }

@@ -57,8 +57,7 @@ type Server struct {
 	// watched means that a feature has an observer onAttached, called before each transaction. It is never reset.
 	watched atomic.Bool
 	users   map[string]*rewrite.ClientOptions // Config.Users
-	// choosesParts means that clients may choose whether their transactions are committed in parts
-	// (ddl.in_transactions).
+	// choosesParts means that clients may choose whether their transactions are committed in parts (ddl.in_transactions).
 	choosesParts bool
 	metrics      *metrics.Proxy
 	log          *slog.Logger
@@ -76,8 +75,8 @@ type Server struct {
 	hidden         remains.HiddenCallsAnswer
 	hiddenPace     question.Schedule // limits how often the query behind hidden is sent
 	sharedReports  settings.SharedReports
-	// reports caches the result of serverParameters. greetings caches the frames that answer a startup. startup does
-	// the handshake of new connections.
+	// reports caches the result of serverParameters. greetings caches the frames that answer a startup. startup does the
+	// handshake of new connections.
 	reports   atomic.Pointer[settings.Reports]
 	greetings greetingCache
 	startup   *startup.Handshaker
@@ -93,8 +92,8 @@ type Server struct {
 	ctx  context.Context // ends when sessions are cut
 	stop context.CancelFunc
 
-	// keys are the keys of cancel requests. ids counts all sessions so far. txParsings counts transactions that changed
-	// how SQL is parsed (newTxParsing).
+	// keys are the keys of cancel requests. ids counts all sessions so far. txParsings counts transactions that changed how
+	// SQL is parsed (newTxParsing).
 	keys       cancelKeyRegistry
 	keyGuesses *startup.GuessLimiter
 	cancelling chan struct{} // one element for each cancel request on its way to a server
@@ -298,8 +297,8 @@ func (srv *Server) Close() error {
 	srv.closeListeners()
 	srv.draining.Store(true)
 	srv.cutSessions()
-	// srv.ctx ends first, which ends waits for a backend, at the gate and before a replay. interrupt then ends the
-	// reads of all other sessions.
+	// srv.ctx ends first, which ends waits for a backend, at the gate and before a replay. interrupt then ends the reads of
+	// all other sessions.
 	srv.eachSession((*session).interrupt)
 	// A client that does not read blocks its session in a write; the write deadline ends that write. A client that reads
 	// still gets its last error (writeClient, end), even if the session first spends time on a cancel request.

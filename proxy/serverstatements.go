@@ -18,8 +18,8 @@ type serverStatement struct {
 	tmpl  *statementTemplate
 	epoch uint64
 	elem  *list.Element
-	// desc is the statement's description, or nil before the server has described the statement. The server refuses to
-	// run the statement if its result columns change.
+	// desc is the statement's description, or nil before the server has described the statement. The server refuses to run
+	// the statement if its result columns change.
 	desc *statementDescription
 }
 

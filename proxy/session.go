@@ -37,7 +37,7 @@ var (
 	errLingers    = errors.New("client lingers") // the session goes on, parked: see run
 )
 
-// session is one client connection. One goroutine owns it, and none while it is parked (linger.go). Fields that other
+// session is one client connection. One goroutine owns it, and none while it is parked (parking.go). Fields that other
 // goroutines use are guarded by mu or atomic. While the owner waits, watchClient may check the client on another
 // goroutine; the owner does nothing else then.
 type session struct {
@@ -49,7 +49,7 @@ type session struct {
 	key      cancelKey
 	client   wire.Reader
 
-	*activeState // atwork.go; nil while the client lingers
+	*activeState // activestate.go; nil while the client lingers
 	backendPairing
 	blockState
 	settings         settings.Client
@@ -58,7 +58,7 @@ type session struct {
 	storedCursors
 	sequences sequence.ClientRecord // sequences.go
 	schema    schemaChange
-	mapped    nameCache // mapnames.go
+	mapped    nameCache // resolvenames.go
 	// advisory are the session's advisory locks (locks.go); nil until the client asks for a lock.
 	advisory *heldAdvisoryLocks
 
@@ -79,8 +79,7 @@ type session struct {
 	clientBroken bool
 	// guest means that the session runs on a goroutine from the pool for new connections, until the session is parked.
 	guest bool
-	// mayLinger means that the session may be parked: it waits for its client without a limit. The sweeper reads this
-	// flag.
+	// mayLinger means that the session may be parked: it waits for its client without a limit. The sweeper reads this flag.
 	mayLinger atomic.Bool
 	// idleEnds is when the idle limit ends the session, in ns after began. 0 means no limit, or a client that is not idle.
 	// The sweeper reads it.
@@ -129,7 +128,7 @@ type blockState struct {
 	// failedBegin is the client's BEGIN of a block that failed before the session had a backend.
 	failedBegin *statementTemplate
 	parts       *blockParts    // blockParts.go; nil where transactions are not committed in parts
-	chosen      sessionOptions // choices.go
+	chosen      sessionOptions // options.go
 }
 
 // newSession returns a session without a backend, ready for turns. Without replay the session withholds no output.

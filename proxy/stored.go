@@ -13,8 +13,8 @@ import (
 )
 
 // Cursors WITH HOLD outlive their transaction. Their rows are in Sluice's memory, so that the session needs no backend
-// for them. PostgreSQL runs the query of such a cursor to its end at COMMIT, and Sluice does too (storing.go): outside
-// a block at once, in a block before the COMMIT.
+// for them. PostgreSQL runs the query of such a cursor to its end at COMMIT, and Sluice does too (storedreading.go):
+// outside a block at once, in a block before the COMMIT.
 //
 // This file answers FETCH, MOVE and CLOSE from then on. As in PostgreSQL, neither a rollback nor a replay moves such a
 // cursor back. Its bytes count against the limit per session and for all sessions (cursor.stored_bytes). CLOSE, DISCARD

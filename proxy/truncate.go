@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The server gets a TRUNCATE as a DELETE (rewrite.Truncation). The client gets the tag TRUNCATE TABLE (retag.go). It
-// never sees the number of rows, which may differ in a replay.
+// The server gets a TRUNCATE as a DELETE (rewrite.Truncation). The client gets the tag TRUNCATE TABLE (commandtag.go).
+// It never sees the number of rows, which may differ in a replay.
 //
 // The DELETE itself checks, in its own snapshot, whether the tables may be truncated. So Sluice caches nothing of a
 // catalog that others may change, and sends no query first. It works in blocks, multi-statement queries and pipelines.

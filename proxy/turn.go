@@ -87,8 +87,8 @@ type clientRequest struct {
 	plan *rewrite.Plan
 	// sequenceText is the text of the current statement if it calls currval, lastval or nextval.
 	sequenceText string
-	// executed means that a statement of the Sync group was sent. ranLocal means that Sluice answered a statement
-	// locally. executes is the number of statements that were sent in autocommit.
+	// executed means that a statement of the Sync group was sent. ranLocal means that Sluice answered a statement locally.
+	// executes is the number of statements that were sent in autocommit.
 	executed, ranLocal bool
 	executes           int
 	// call is the portal that Sluice executes locally; nil for a simple Query.
@@ -114,8 +114,8 @@ type clientRequest struct {
 	pinnedByTurn bool
 	// freshPin means that exactly one text pinned the session, in this turn.
 	freshPin bool
-	// unreadPin means that only unparsed text pinned the session, in this turn. left decides which state that text may
-	// have left on the backend.
+	// unreadPin means that only unparsed text pinned the session, in this turn. left decides which state that text may have
+	// left on the backend.
 	unreadPin bool
 	left      leftover.Scanner
 	// unreadRuns means that unparsed text was sent and a replay would send it again.
@@ -143,8 +143,8 @@ type serverProgress struct {
 // partialFrames is the state of frames that the session has received from, or sent to, its backend in part. It is reset
 // when the session drops the backend.
 type partialFrames struct {
-	// rest is how many bytes of a large frame the backend still has to send. restSwallow means that the client must not
-	// get these bytes. restUncounted means that the frame is an error or a notice, which the digest leaves out.
+	// rest is how many bytes of a large frame the backend still has to send. restSwallow means that the client must not get
+	// these bytes. restUncounted means that the frame is an error or a notice, which the digest leaves out.
 	rest                       int
 	restSwallow, restUncounted bool
 	// restInto is the stored cursor that takes the rest of a large frame, or nil.
@@ -174,8 +174,8 @@ type clientOutput struct {
 	batches *batch.Delete
 	// inspectsFrames means that Sluice inspects every frame of an answer, rows too.
 	inspectsFrames bool
-	// fenced means that Sluice sent a fence (a read of a lock's row), or a query for the time (queryTxTime), in this
-	// turn. The client does not get their rows.
+	// fenced means that Sluice sent a fence (a read of a lock's row), or a query for the time (queryTxTime), in this turn.
+	// The client does not get their rows.
 	fenced bool
 	// refused is the error that replaces the server's, if Sluice made the server fail on purpose; nil otherwise.
 	refused *forcedErrorReply
@@ -188,8 +188,8 @@ type clientOutput struct {
 type statementTimer struct {
 	deadline       time.Time // zero: none
 	timeoutRunning bool      // the timeout runs
-	// silentSince is since when the backend, whose reply is pending, has sent nothing. Zero means that no check has
-	// been made since the last frame from or to the backend.
+	// silentSince is since when the backend, whose reply is pending, has sent nothing. Zero means that no check has been
+	// made since the last frame from or to the backend.
 	silentSince time.Time
 	// midSince is when the client stopped in the middle of a frame, or was last probed there.
 	midSince time.Time
@@ -201,9 +201,8 @@ type statementTimer struct {
 type parseSettings struct {
 	// rereads means that a statement of the turn may have changed how the server parses SQL.
 	rereads bool
-	// reported are the parameters that the backend had reported at the start. parsingChanged means that a statement
-	// changed how SQL is parsed; guessed means that a function may have. txParsingWas is txParsing from before that
-	// change.
+	// reported are the parameters that the backend had reported at the start. parsingChanged means that a statement changed
+	// how SQL is parsed; guessed means that a function may have. txParsingWas is txParsing from before that change.
 	reported                *settings.Reports
 	parsingChanged, guessed bool
 	// movesNames means that a statement may have changed which tables names refer to.

@@ -21,7 +21,7 @@ func TestOracleCatchesSabotage(t *testing.T) {
 		want       []oracle.BrokenRule // one of them; nil: errNotKept
 	}{
 		// What a client was told of its row is generated anew, and the replay is refused.
-		{"a value not kept", "proxy/keptresend.go", []string{
+		{"a value not kept", "proxy/resendvalues.go", []string{
 			"if last && !s.t.keepsLast || kept != nil && !kept.whole {", "if true {",
 		}, nil},
 		// A client keeps what it read in an attempt that was not the one to commit.

@@ -25,7 +25,7 @@ import (
 
 // runsMultiSetConfig reports whether Sluice itself carries out SELECT set_config(...), set_config(...). If frames of
 // the turn have been sent, the server gets the statement, and refuses it. Roles, and settings that no server accepts,
-// get better errors as single statements. The client's choices (sluice.*) are handled earlier (choices.go).
+// get better errors as single statements. The client's choices (sluice.*) are handled earlier (options.go).
 func (s *session) runsMultiSetConfig(st *rewrite.Statement) bool {
 	if len(st.SetConfigColumns) < 2 || s.srv.cfg.Kind != DSQL || s.dedicated || s.t.touched {
 		return false

@@ -13,10 +13,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
-// This file changes an INSERT of a replay so that it inserts the values of its first answer (keptvalues.go). In a Query
-// the values are constants, in a Bind extra parameters. The change is made in the client's text, which is then planned
-// like any other, so mapped columns work too. Sluice does not interpret values: each goes back in the form in which it
-// came, under the same settings. If a statement must get the first attempt's time and cannot, the replay is refused.
+// This file changes an INSERT of a replay so that it inserts the values of its first answer (recordedvalues.go). In a
+// Query the values are constants, in a Bind extra parameters. The change is made in the client's text, which is then
+// planned like any other, so mapped columns work too. Sluice does not interpret values: each goes back in the form in
+// which it came, under the same settings. If a statement must get the first attempt's time and cannot, the replay is
+// refused.
 
 // resentText is the form in which a replay sends a logged statement.
 type resentText struct {

@@ -19,12 +19,12 @@ import (
 )
 
 // This file stores values that the server made and the client received: keys of INSERT ... RETURNING, and numbers of
-// sequences. A replay does not generate them again. It inserts the values of the first answer (keptresend.go), and
+// sequences. A replay does not generate them again. It inserts the values of the first answer (resendvalues.go), and
 // skips a query that only drew a number. The new answers are compared as usual, so that the client sees no difference.
 //
 // The result is correct because a rollback does not return a drawn number or random value: no other transaction gets
 // it. So a replay may use what the first attempt drew. There are two exceptions. A transaction that creates or sets
-// back the sequence would draw the number again. Time differs between two attempts: toldtime.go.
+// back the sequence would draw the number again. Time differs between two attempts: transactiontime.go.
 
 // Sluice records a multi-statement query's answer by statement (SplitStatements). Each has its part of the answer, and
 // the replay sends the changed pieces as one text. If Sluice answers one of the statements, nothing is stored, since

@@ -70,8 +70,8 @@ func (s *session) prepareForClient(cs *clientStatement) (*serverStatement, error
 	if s.wouldReparseDifferently(cs, tmpl, epoch) {
 		return nil, errOtherReading
 	}
-	// A statement that the client never described binds Sluice to no columns. If the backend must prepare it after a
-	// change of the schema, the description at the client's Parse counts.
+	// A statement that the client never described binds Sluice to no columns. If the backend must prepare it after a change
+	// of the schema, the description at the client's Parse counts.
 	promise := cs.described
 	if promise == nil && cs.epoch != s.schemaEpoch() && !s.b.prepared.hasInEpoch(tmpl, epoch) {
 		promise = cs.known

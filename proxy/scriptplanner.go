@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file decides for each statement of a multi-statement query whether Sluice or the server answers (strung.go).
+// This file decides for each statement of a multi-statement query whether Sluice or the server answers (script.go).
 // Earlier statements of the query decide for later ones. For resets, later ones decide too.
 
 // planScript returns which statements of a multi-statement query Sluice answers, by the session's state before each. It
@@ -67,8 +67,8 @@ type scriptPlanner struct {
 	allDeallocated   bool
 	set              []string // ignored settings that this transaction has set
 	unsure           []string // those that an earlier transaction of the query has set
-	// blocked has an element for each statement, which is set in a block, or after a change of settings in its
-	// transaction. Sluice answers no RESET there.
+	// blocked has an element for each statement, which is set in a block, or after a change of settings in its transaction.
+	// Sluice answers no RESET there.
 	blocked []bool
 	changed bool
 	// roleChanged is set once a statement of the query sets another role.

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// This file reads how the server fills columns (defaults, identities), which replays need to know (keptvalues.go). If
-// the server refuses the query, every column counts as unclear, and a replay repeats no values.
+// This file reads how the server fills columns (defaults, identities), which replays need to know (recordedvalues.go).
+// If the server refuses the query, every column counts as unclear, and a replay repeats no values.
 //
 // A schema change during the reading may make the result wrong. This does no harm. Sluice refuses a replay whose answer
 // differs, and columns only get values that the server once made for them.

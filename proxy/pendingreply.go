@@ -44,10 +44,10 @@ type pendingReply struct {
 // A replyHandler handles the server's answer to one entry of the queue whose answer the client must not get unchanged.
 // Features implement this interface. An entry without a handler makes no interface call.
 type replyHandler interface {
-	// handleFrame is called for each frame of the answer in order, and for notices in between. It is not called for
-	// errors, or for rows that are not inspected (turn.inspectsFrames). undecided means that the frame is handled as
-	// without a handler. Any other verdict says whether the frame passes. handleFrame has then done all the rest, and
-	// has popped the entry if the answer is complete. The error is a lost backend, or ends the session.
+	// handleFrame is called for each frame of the answer in order, and for notices in between. It is not called for errors,
+	// or for rows that are not inspected (turn.inspectsFrames). undecided means that the frame is handled as without a
+	// handler. Any other verdict says whether the frame passes. handleFrame has then done all the rest, and has popped the
+	// entry if the answer is complete. The error is a lost backend, or ends the session.
 	handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error)
 	// replaceError is called for the payload of an ErrorResponse. nil means that the client gets the error unchanged.
 	replaceError(s *session, o *pendingReply, payload []byte) *answer.ErrorHandling

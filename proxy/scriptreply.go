@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file handles answers to a multi-statement query of which Sluice answers some statements (strung.go). It also
+// This file handles answers to a multi-statement query of which Sluice answers some statements (script.go). It also
 // restores the session's state before a replay of the query.
 
 // scriptReply handles the answers to a multi-statement query of which Sluice answers some. It inspects every frame.

@@ -19,7 +19,7 @@ import (
 // before anything is sent. A value that a server would refuse gets PostgreSQL's error.
 //
 // Otherwise the statement is handled as a SET: the log has the SET, its tag stages the change, and the client gets an
-// error of the server. In a simple Query it is a scriptStep (strung.go), even as the only statement. In the extended
+// error of the server. In a simple Query it is a scriptStep (script.go), even as the only statement. In the extended
 // protocol the replies of Execute and Describe hold the answer (pendingReply.reply).
 
 // setConfigReply is the answer to a set_config that the client gets instead of the server's. The log refers to it: a

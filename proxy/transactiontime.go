@@ -24,7 +24,7 @@ import (
 // the clock, the answers differ and the replay is refused. After a ROLLBACK TO that has preserved the time, a statement
 // that reads the clock in another way is refused.
 //
-// If no answer has the time itself, Sluice may have queried it (askedtime.go).
+// If no answer has the time itself, Sluice may have queried it (querytime.go).
 //
 // In a multi-statement query each statement gets the time by itself, and each answer is recorded by itself
 // (recordedAnswer).

@@ -19,7 +19,7 @@ import (
 //
 // Sluice plans a query by the current choices. A prepared statement is planned again if they differ at its Bind. A
 // multi-statement query that contains choices is run in pieces, each planned when the pieces before it have run.
-// queryWithLeadingOptions runs queries that begin with all of their choices, choicestring.go the others. While a COMMIT
+// queryWithLeadingOptions runs queries that begin with all of their choices, optionscript.go the others. While a COMMIT
 // is unanswered, a session waits for the choices after it (finishEarlierFrames).
 //
 // A block's first statement settles how the block is committed (ddl.in_transactions). A later RESET ALL or the end of a

@@ -15,7 +15,7 @@ import (
 
 // This file answers statements without the server: alone in a Query (answerLocally), or in a portal
 // (executeLocalPortal). Examples are SET of a setting that Sluice stores, SHOW, DEALLOCATE, and statements that a
-// rewrite rule answers. The table in handlers.go selects them. strung.go has multi-statement queries, control.go BEGIN,
+// rewrite rule answers. The table in handlers.go selects them. script.go has multi-statement queries, control.go BEGIN,
 // COMMIT and ROLLBACK.
 
 // answerLocally answers a simple Query without the server. If done is false, the server must get the query. If done is

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file runs multi-statement queries that contain choices (SETs of sluice.*, see choices.go) after other
+// This file runs multi-statement queries that contain choices (SETs of sluice.*, see options.go) after other
 // statements. A choice affects how later statements are planned. So Sluice runs the query in pieces, each in a nested
 // turn. The query is cut at each choice and at each BEGIN, COMMIT or ROLLBACK, which may take choices back.
 //
@@ -39,8 +39,7 @@ type piecewiseScript struct {
 	how      nestedTurn
 	ranBytes int // bytes of sql that have run
 	// inOwnBlock is set while the open block is one that Sluice has opened outside a client's block. Other code takes it
-	// for the client's. So the turn must not end before the block has ended or has become the client's
-	// (giveBlockToClient).
+	// for the client's. So the turn must not end before the block has ended or has become the client's (giveBlockToClient).
 	inOwnBlock bool
 }
 
