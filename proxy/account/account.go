@@ -13,7 +13,7 @@ type Bound struct {
 	Limit int
 }
 
-// These are the configuration keys of bounds that hold for all kinds of bytes.
+// These keys of the configuration set the bounds that hold for all kinds of bytes.
 const (
 	ClientKey = "memory.bytes_per_client"
 	TotalKey  = "memory.total_bytes"
@@ -56,8 +56,8 @@ func (p *Process) Used() int64 { return p.total.Load() }
 // UsedRows returns the bytes of the rows of all cursors WITH HOLD.
 func (p *Process) UsedRows() int64 { return p.rows.Load() }
 
-// sharedCounter returns the counter and the bound that a kind has for all clients. sharedCounter returns nil for a kind
-// without one.
+// sharedCounter returns the counter and the bound that a kind has for all clients together. sharedCounter returns nil
+// for a kind that is bounded for each client only.
 func (p *Process) sharedCounter(k Kind) (*atomic.Int64, *Bound) {
 	switch k {
 	case Own:

@@ -1,6 +1,6 @@
 package account
 
-// Charge is the number of a client's bytes (Own) that one purpose uses. The zero Charge uses none.
+// Charge is the number of a client's bytes of the kind Own that one purpose uses. The zero Charge uses none.
 type Charge struct{ bytes int32 } // small, because each session has several
 
 // Bytes returns the number of bytes that are charged.

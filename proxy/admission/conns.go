@@ -36,7 +36,7 @@ type ConnLimiter struct {
 	// have no session yet.
 	startups, openings connList
 	sources            map[source]int // of startups
-	// refused and displaced are counts of connections since the time reported.
+	// refused and displaced are the numbers of connections that were refused and displaced since the time reported.
 	refused, displaced int
 	reported           time.Time
 }
@@ -53,8 +53,8 @@ type source struct {
 	process   int32
 }
 
-// connSource returns the source of a connection. It is called once, after the accept, because a process may end before
-// its connection does, and its number may be used again.
+// connSource returns the source of a connection. connSource is called once, after the accept, because a process may end
+// before its connection does. The process's number may then be used again.
 func connSource(conn net.Conn) (of source) {
 	if pid, _, ok := rawconn.PeerProcess(conn); ok {
 		of.process = pid
@@ -183,7 +183,7 @@ func (c *ConnLimiter) ReleasePlace(in *Conn) {
 }
 
 // TakeRefusalCounts returns how many connections were refused and displaced since the last call with a result other
-// than zeros. Within reportEvery of that call it returns zeros.
+// than zeros. Within reportEvery of that call, TakeRefusalCounts returns zeros.
 func (c *ConnLimiter) TakeRefusalCounts(now time.Time) (refused, displaced int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -39,8 +39,8 @@ func (b *Heartbeat) Stop() {
 	b.ended = true
 }
 
-// nextRound returns nil if a round ended within the time, or if Stop was called. Otherwise it returns a channel that
-// the next round closes.
+// nextRound returns nil if a round ended within the time, or if Stop was called. Otherwise nextRound returns a channel
+// that the next round closes.
 func (b *Heartbeat) nextRound(within time.Duration) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,9 +13,9 @@ import (
 
 // This file decodes the parameters of statements about advisory locks: their types, and the values of a Bind.
 
-// ResolveParamTypes returns the OIDs of the types of a statement's parameters. Where the client gave no type, it is
-// that of the function's argument or of a cast. ResolveParamTypes accepts any integer type that PostgreSQL would
-// convert, and returns PostgreSQL's error for other types.
+// ResolveParamTypes returns the OIDs of the types of a statement's parameters. A parameter without a type from the
+// client has the type of the function's argument or of a cast. ResolveParamTypes accepts any integer type that
+// PostgreSQL would convert, and returns PostgreSQL's error for other types.
 func ResolveParamTypes(a *rewrite.AdvisoryCall, oids string) ([]uint32, error) {
 	types := make([]uint32, a.MaxParam())
 	for i := range types {
@@ -92,7 +92,8 @@ func ParseBindValues(rest []byte) (values []BindValue, formats []uint16, ok bool
 	return values, formats, ok && len(rest) == 0
 }
 
-// parseInteger returns the value as a number of the type with an OID, or nil for NULL. The errors are PostgreSQL's.
+// parseInteger returns the parameter's value, read as the integer type with this OID, or nil for NULL. The errors are
+// PostgreSQL's.
 func (v *BindValue) parseInteger(oid uint32) (*int64, error) {
 	name, size, least, most := "bigint", 8, int64(math.MinInt64), int64(math.MaxInt64)
 	switch oid {

@@ -10,8 +10,8 @@ type LeaseTerms struct {
 	LongestDDL time.Duration
 }
 
-// LeaseLength returns the lease that a holder writes to the table. The lease is longer for a holder that may have DDL
-// running.
+// LeaseLength returns the lease that a lock's holder writes to the table of locks. The lease is longer for a holder
+// that may have DDL running.
 func (t LeaseTerms) LeaseLength(ddl bool) time.Duration {
 	if ddl {
 		return t.Lease + t.LongestDDL
@@ -28,26 +28,27 @@ type LockHolder struct {
 	Row  LockRow
 	// Confirmed is the time when the first request with the row's current state was sent, by the holder's clock.
 	Confirmed time.Duration
-	// Doubt is set after a renewal with an unknown outcome, which may still arrive. When a later renewal, with the next
-	// number, is confirmed, the doubtful one can no longer have an effect.
+	// Doubt is set after a renewal with an unknown outcome, which may still arrive. After the confirmation of a later
+	// renewal, with the next number, the doubtful renewal can have no effect.
 	Doubt bool
 }
 
-// WithRenewal returns the holder after a renewal that was sent at the time sent and confirmed.
+// WithRenewal returns the holder's state after a confirmed renewal of the lease. sent is the time when the renewal was
+// sent.
 func (h LockHolder) WithRenewal(lease, sent time.Duration) LockHolder {
 	h.Row.Seq++
 	h.Row.Lease, h.Confirmed, h.Doubt = lease, sent, false
 	return h
 }
 
-// WithDoubt returns the holder after a renewal whose outcome is unknown.
+// WithDoubt returns the holder's state after a renewal of the lease whose outcome is unknown.
 func (h LockHolder) WithDoubt() LockHolder {
 	h.Doubt = true
 	return h
 }
 
-// WithRow returns the holder after a look at the lock's row, which a renewal in doubt may have changed. ok is false if
-// another process has the lock.
+// WithRow returns the holder's state after a look at the lock's row, which a renewal in doubt may have changed. ok is
+// false if another process has the lock.
 func (h LockHolder) WithRow(row *LockRow) (found LockHolder, ok bool) {
 	if row == nil || row.Epoch != h.Row.Epoch || row.Owner != h.Row.Owner {
 		return h, false

@@ -62,9 +62,9 @@ func ParseRow(columns []string) (name string, row LockRow, err error) {
 // TakeTag is the tag of the last statement of TakeSQL's text, if the lock was taken.
 const TakeTag = "INSERT 0 1"
 
-// TakeSQL returns the SQL that takes a lock if its row is still as seen, or still missing for nil. made is the new row.
-// The SQL deletes the old row and does not update its key, because some servers treat such an update differently. It is
-// a multi-statement query, and so one transaction.
+// TakeSQL returns the SQL that takes a lock, if the lock's row is still the row seen. A nil seen means that the lock
+// had no row. made is the new row. The SQL deletes the old row and does not update its key, because some servers treat
+// such an update differently. The SQL is a multi-statement query, and so one transaction.
 func TakeSQL(name string, seen *LockRow, owner string, lease time.Duration) (sql string, made LockRow) {
 	made = LockRow{Epoch: 1, Owner: owner, Seq: 1, Lease: lease}
 	if seen != nil {
@@ -97,7 +97,8 @@ func ReleaseSQL(held []LockHolder) string {
 
 // FenceQueries returns the queries that precede a holder's writes, in the same transaction. The first query locks the
 // rows of the held locks FOR KEY SHARE at its top level, which is known to conflict with a deletion. The second query
-// returns no row. The second query fails with FenceCode if one of the rows is missing in the snapshot of both.
+// returns no row. The second query fails with FenceCode if one of the rows is missing in the snapshot that both queries
+// use.
 //
 // For more than Batch locks there are several pairs of queries.
 func FenceQueries(held []LockHolder) (queries []string) {

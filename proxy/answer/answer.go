@@ -25,8 +25,8 @@ const (
 	Settles                     // ReadyForQuery, which ends the turn
 )
 
-// meanings maps the type of a request and the type of a frame to a Meaning. Rows and asynchronous frames are handled
-// elsewhere, before.
+// meanings maps the type of a request and the type of a frame to a Meaning. Rows and asynchronous frames have no entry,
+// because they are handled elsewhere.
 var meanings = func() (table [128][128]Meaning) {
 	for asked, frames := range map[byte]map[byte]Meaning{
 		wire.Parse:    {wire.ParseComplete: Prepares},
@@ -86,9 +86,10 @@ func (f *Frame) TagVerb() string {
 type ErrorHandling struct {
 	// Instead is the frame that the client gets instead of the error, or nil if the client gets the error itself.
 	Instead []byte
-	// Forced means that Sluice has sent a statement that always fails, so that the error is not about data.
+	// Forced means that the error answers a statement that always fails, which Sluice has sent. The error then says
+	// nothing about the data.
 	Forced bool
-	// Final means that the transaction is not run again after this error.
+	// Final means that the transaction is not replayed after this error.
 	Final bool
 	// Front has frames that the client gets before the error.
 	Front []byte

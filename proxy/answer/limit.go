@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// These hints explain errors about limits of DSQL, of which the server tells at most the name. Applications often have
-// limits of their own, which were chosen for a database that allows more.
+// These hints explain errors about limits of DSQL, because the server's error names at most the limit. Applications
+// often have limits of their own, which were chosen for a database that allows more.
 
 // limitHints maps a part of an error message to the hint about the exceeded limit.
 var limitHints = []struct{ message, hint string }{

@@ -18,27 +18,30 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Rows is the size of the first batch. DSQL allows 3,000 rows a transaction; the rest is for rows of other tables.
+// Rows is the size of the first batch. DSQL allows 3,000 changed rows in a transaction. The difference is for rows that
+// a batch changes in other tables.
 const Rows = 2900
 
 // Server is the backend of a session that is outside a transaction and idle between calls. After an error for which
 // RefusalFrom returns the server's error, the server is idle. Any other error ends the batches.
 type Server interface {
-	// Ask sends a statement, which commits at once, and calls row for its rows. NULL is "". row may be nil.
+	// Ask sends a statement, which commits at once, and calls row with each row of the result. A NULL is passed as "".
+	// row may be nil.
 	Ask(sql string, row func(values []string)) error
 	// Count sends the frames of one statement, which commits at once. Count returns the number of rows in the command tag,
 	// which must begin with verb and a space.
 	Count(frames []byte, verb string) (rows int, err error)
 	// RefusalFrom returns the server's error in err, or nil if err is another error.
 	RefusalFrom(err error) *wire.Error
-	// CheckMayContinue returns an error if no further batch may begin: after a cancel or timeout, at the end of a drain, or
-	// without the client.
+	// CheckMayContinue returns an error if no further batch may begin: after a cancel or timeout, at the end of a
+	// drain, or after the client has left.
 	CheckMayContinue() error
 }
 
-// Update runs UPDATEs of a table until one changes fewer rows than it may. Update calls committed after each, and
-// returns the number of changed rows. next returns the UPDATE of so many rows in the order of the key's columns. After
-// a conflict that retries did not end, batches are small and grow again. A table without a primary key is one batch.
+// Update runs UPDATEs of a table until one UPDATE changes fewer rows than it may. Update calls committed after each
+// UPDATE, and returns the number of changed rows. next returns the UPDATE of so many rows in the order of the key's
+// columns. After a conflict that retries did not end, batches are small and grow again. A table without a primary key
+// is one batch.
 func Update(server Server, table string, next func(key []string, rows int) string, committed func()) (changed int, err error) {
 	key, err := keyOf(server, table)
 	if err != nil {
@@ -70,7 +73,7 @@ func Update(server Server, table string, next func(key []string, rows int) strin
 	}
 }
 
-// keyOf returns the columns of a table's primary key in order; none if the table has no key.
+// keyOf returns the columns of a table's primary key in order, or none if the table has no key.
 func keyOf(server Server, table string) (columns []string, err error) {
 	const query = `SELECT a.attname FROM pg_catalog.pg_constraint c JOIN pg_catalog.pg_attribute a ` +
 		`ON a.attrelid = c.conrelid AND a.attnum = ANY (c.conkey) WHERE c.contype = 'p' AND c.conrelid = %s::pg_catalog.regclass ` +

@@ -32,8 +32,9 @@ func NewDelete(form *rewrite.BatchedDelete, params *Params, refusal *wire.Error)
 	return &Delete{form: form, params: params, refusal: refusal}
 }
 
-// Run deletes batch by batch until each table's last batch. Run calls committed after each batch. An error of the
-// server may be a copy of the refusal with a hint. Described returns the client's error for an error of the server.
+// Run deletes batch by batch until each table's last batch. Run calls committed after each batch. An error of Run may
+// be a copy of the server's refusal of the whole DELETE, with a hint. Described returns the client's error for an error
+// of the server.
 func (d *Delete) Run(server Server, committed func()) error {
 	tables, err := d.order(server)
 	if err != nil {
@@ -104,7 +105,7 @@ func (d *Delete) deleteTableRows(server Server, text func(rows int) string, comm
 }
 
 // frames returns the frames of one batch, in the protocol of the client's statement. The frames use the backend's
-// unnamed statement and portal, since clients' statements have names there.
+// unnamed statement and portal, because clients' prepared statements have names on a backend.
 func (d *Delete) frames(text string) []byte {
 	if d.params == nil {
 		return wire.AppendStrings(nil, wire.Query, text)
@@ -114,7 +115,7 @@ func (d *Delete) frames(text string) []byte {
 	return append(append(frames, wire.FrameExecuteAll...), wire.FrameSync...)
 }
 
-// Described returns the client's error for the server's error of a batch. It says how many rows are deleted.
+// Described returns the client's error for the server's error of a batch. The error says how many rows are deleted.
 func (d *Delete) Described(refusal *wire.Error) *wire.Error {
 	if t := d.form.Truncation(); t != nil {
 		if r := t.TruncationRefusal(refusal.Code, refusal.Message); r != nil {
@@ -137,7 +138,8 @@ func (d *Delete) withDeletedRows(refusal *wire.Error) *wire.Error {
 	return &with
 }
 
-// Lost returns the client's error after the loss of the backend. unknown is the error of an unknown outcome.
+// Lost returns the client's error after the loss of the backend. unknown is the error for a statement with an unknown
+// outcome.
 func (d *Delete) Lost(unknown *wire.Error) *wire.Error {
 	if !d.begun { // the server has rolled the statement back
 		return d.refusal
@@ -145,7 +147,7 @@ func (d *Delete) Lost(unknown *wire.Error) *wire.Error {
 	return d.withDeletedRows(unknown)
 }
 
-// Done returns the client's frames after the last batch: the command tag, and a warning in front of it if a TRUNCATE
+// Done returns the client's frames after the last batch: the command tag, and before the tag a warning if a TRUNCATE
 // took more than one transaction.
 func (d *Delete) Done() []byte {
 	if d.form.Truncation() == nil {
@@ -160,7 +162,7 @@ func (d *Delete) Done() []byte {
 	return append(frames, wire.AppendCommandComplete(nil, rewrite.TruncateTag)...)
 }
 
-// order returns the tables in an order in which they can be emptied: a table that refers to another comes before it.
+// order returns the tables in an order in which they can be emptied: a table comes before the tables that it refers to.
 // order fails if tables refer to each other in a circle. order also fails if a table refers to itself, unless ON DELETE
 // removes those references.
 func (d *Delete) order(server Server) ([]*rewrite.BatchedDelete, error) {

@@ -34,7 +34,7 @@ type TxModes struct {
 	Snapshot bool
 }
 
-// merge returns m with the modes that another statement gives.
+// merge returns the modes m, changed by the modes that the transaction command tx gives.
 func (m TxModes) merge(tx *rewrite.TxControl) TxModes {
 	if tx.Isolation != rewrite.DefaultIsolation {
 		m.Isolation = tx.Isolation
@@ -63,10 +63,10 @@ type Block struct {
 	// queried means that the transaction has a snapshot.
 	queried bool
 	modes   TxModes
-	// usual are the modes of later transactions that are given none.
+	// usual are the modes of later transactions to which no statement gives modes.
 	usual TxModes
 	saves []savepoint
-	// unseen means that the block was begun by a statement that b did not see.
+	// unseen means that the statement which began the block was not recorded in the Block.
 	unseen bool
 }
 

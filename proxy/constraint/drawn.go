@@ -26,8 +26,8 @@ func NewColumnSequence(server Server, own *rewrite.OwnedSequence, table string) 
 	return &ColumnSequence{server: server, own: own, table: table}
 }
 
-// Create creates the sequence and returns its SQL name. adding is the column's temporary name. If an earlier statement
-// of this kind has left a column of that name, Create uses that column's sequence.
+// Create creates the sequence and returns its SQL name. adding is the column's temporary name. If an earlier ALTER
+// TABLE of this kind has left a column of that name, Create uses that column's sequence.
 func (d *ColumnSequence) Create(adding string) (name string, err error) {
 	var schema, relation string
 	err = d.server.Ask(`SELECT s.nspname, c.relname, COALESCE((SELECT pg_catalog.pg_get_serial_sequence(`+quoteLiteral(d.table)+`, a.attname) FROM pg_catalog.pg_attribute a`+

@@ -112,8 +112,9 @@ func (e *EnumValueAdder) readDomain(told *wire.Error) error {
 	return nil
 }
 
-// runRound performs one round of the steps. done means that the value is in the only CHECK, and moved that the round
-// made progress. With neither, other statements of this kind are running.
+// runRound performs one round of the steps of an ALTER TYPE ... ADD VALUE. done means that the value is in the only
+// CHECK, and moved that the round made progress. If neither is set, other ALTER TYPE statements of this kind are
+// running.
 func (e *EnumValueAdder) runRound(told *wire.Error) (done, moved bool, err error) {
 	newest, old, follows := rewrite.NewestDomainCheck(e.checks)
 	there := slices.Contains(newest.Values, e.Value)
@@ -143,7 +144,8 @@ func (e *EnumValueAdder) runRound(told *wire.Error) (done, moved bool, err error
 	return false, moved, err
 }
 
-// addCheck adds a CHECK with the new value to the domain. It returns false if another statement added a CHECK first.
+// addCheck adds a CHECK with the new value to the domain. addCheck returns false if another statement added a CHECK
+// first.
 func (e *EnumValueAdder) addCheck(from *rewrite.DomainCheck, told *wire.Error) (added bool, err error) {
 	if err := e.server.CheckMayContinue(); err != nil {
 		return false, err

@@ -37,8 +37,8 @@ func (j *IndexJob) ID() string { return j.id }
 func (j *IndexJob) IsOwn() bool { return j.own }
 
 // Withdraw drops the index of a CREATE INDEX that its client no longer awaits, even if the job is still running.
-// Withdraw reports whether the index is valid: a valid index stays. So does another statement's index that IF NOT
-// EXISTS has found. After an error an invalid index may remain. server bounds the time of its calls.
+// Withdraw reports whether the index is valid. A valid index stays. Another statement's index, which IF NOT EXISTS has
+// found, stays too. After an error an invalid index may remain. server bounds the time of its calls.
 func (j *IndexJob) Withdraw(server Server) (valid bool, err error) {
 	if !j.own {
 		return false, nil

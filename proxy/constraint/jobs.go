@@ -43,7 +43,8 @@ func unreadableJobsText(refused *wire.Error) string {
 	return "Whether a job builds it is not known, since sys.jobs cannot be read: " + refused.Message + "."
 }
 
-// jobResult is the result of a job. unread is the error because of which sys.jobs could not be read, or nil.
+// jobResult is the result of a job. unread is the error because of which sys.jobs, the server's view of jobs, could not
+// be read, or nil.
 type jobResult struct {
 	status, details string
 	unread          *wire.Error
@@ -116,7 +117,7 @@ func (c *ConstraintAdder) awaitJob(id string) (end jobResult, err error) {
 const (
 	pauseFirst = 20 * time.Millisecond
 	pauseMost  = time.Second
-	// pauseLate is the usual pause between looks at the result of an ended job.
+	// pauseLate is the usual pause between looks at the catalog for the result of an ended job.
 	pauseLate = 100 * time.Millisecond
 )
 
@@ -130,8 +131,8 @@ const unreadPatience = 10 * time.Minute
 // failed.
 //
 // If sys.jobs cannot be read, only rows that violate the constraint show a failure, because a slow job is not a failed
-// one. The parameter why is a function that checks the rows and returns their error, or another. If the result remains
-// unknown, the created object stays. name is the object's name.
+// one. why checks the rows and returns the error of a violating row, or another error. If the result remains unknown,
+// the created object stays. name is the object's name.
 func (c *ConstraintAdder) awaitJobResult(name string, end jobResult, query string, why func() error) (valid bool, err error) {
 	valid, err = c.awaitCatalog(end, query, lateness)
 	if err != nil || valid || end.unread == nil {
@@ -155,8 +156,8 @@ func (c *ConstraintAdder) awaitJobResult(name string, end jobResult, query strin
 		Hint: "Send the statement again. GRANT SELECT ON sys.jobs lets Sluice see how the job does.", Schema: c.schema, Table: c.table}
 }
 
-// awaitCatalog waits up to left for the catalog to show a job's result. If another session dropped the object
-// meanwhile, awaitCatalog returns an error.
+// awaitCatalog waits, at most for the time left, until the catalog shows a job's result. If another session dropped the
+// object meanwhile, awaitCatalog returns an error.
 func (c *ConstraintAdder) awaitCatalog(end jobResult, query string, left time.Duration) (valid bool, err error) {
 	for pause := pauseLate; ; pause = min(2*pause, max(left/8, pauseLate), pauseMost) {
 		there := false

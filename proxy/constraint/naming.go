@@ -11,8 +11,8 @@ import (
 )
 
 // This file has the names of constraints. A new constraint has a temporary name that only Sluice uses, and gets its
-// final name when it is valid. So a statement that is sent again after a lost backend finds its own results. It never
-// takes a client's object with the final name for one.
+// final name when it is valid. So a statement that is sent again after a lost backend finds its own results. The
+// statement never takes a client's object with the final name for its own result.
 
 // chooseName returns the final name of a constraint: the name in its statement, or the first name that PostgreSQL would
 // choose. taken says that the server refuses the name in the statement.

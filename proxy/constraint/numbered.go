@@ -143,14 +143,14 @@ func (n *SerialTableCreator) noticeWidened() {
 	}
 }
 
-// addNotice adds a NOTICE for the client, which gets it before the tag.
+// addNotice adds a NOTICE for the client, which gets the NOTICE before the tag.
 func (n *SerialTableCreator) addNotice(message, detail string) {
 	notice := &wire.Error{Code: "00000", Message: message, Detail: detail, Hint: rewrite.SerialKey + " says when that is so."}
 	n.Notices = append(n.Notices, notice.AppendNotice(nil, "NOTICE"))
 }
 
 // lookUpRelation looks up the table's schema, and whether a relation has the table's name already. For an existing
-// relation it returns an error or adds a notice.
+// relation lookUpRelation returns an error or adds a notice.
 func (n *SerialTableCreator) lookUpRelation() (there bool, err error) {
 	schema := "pg_catalog.current_schema()"
 	if n.Schema != "" {

@@ -28,9 +28,9 @@ type PendingJob struct {
 	waits  bool               // the request's ReadyForQuery has arrived, and waits
 }
 
-// RecordBegun records the answer to a CREATE INDEX that should be awaited. id is that of its job, or "" if it started
-// none. named is then the index of its IF NOT EXISTS, or nil. alone says that the transaction has no other statement so
-// far. RecordBegun returns the bytes that the client gets now.
+// RecordBegun records the answer to a CREATE INDEX that should be awaited. id is the id of the statement's job, or ""
+// if the statement started no job. named is then the index of its IF NOT EXISTS, or nil. alone says that the
+// transaction has no other statement so far. RecordBegun returns the bytes that the client gets now.
 func (p *PendingJob) RecordBegun(id string, named *rewrite.IndexName, tag []byte, alone bool) (now []byte) {
 	if id == "" {
 		switch {
@@ -52,7 +52,7 @@ func (p *PendingJob) RecordBegun(id string, named *rewrite.IndexName, tag []byte
 	return append(now, tag...)
 }
 
-// RecordStatement records that a statement has finished that started no job.
+// RecordStatement records the end of a statement that started no job.
 func (p *PendingJob) RecordStatement(kind rewrite.StatementKind) {
 	p.beside = p.beside || kind >= rewrite.Write
 }

@@ -318,7 +318,7 @@ func (r *ColumnRetyper) sendUntilDone(sql string) (err error) {
 // mostTries bounds the attempts to send a statement that must succeed.
 const mostTries = 5
 
-// addWarning adds a WARNING for the client, which gets it before the tag.
+// addWarning adds a WARNING for the client, which gets the WARNING before the tag.
 func (r *ColumnRetyper) addWarning(message, detail, hint string) {
 	warning := &wire.Error{Code: "01000", Message: message, Detail: detail, Hint: hint}
 	r.Notices = append(r.Notices, warning.AppendNotice(nil, "WARNING"))

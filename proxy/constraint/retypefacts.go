@@ -25,13 +25,13 @@ type retypeFacts struct {
 }
 
 // columnConstraint is a CHECK or FOREIGN KEY of the old column in the catalog's notation. made is the text of its copy
-// for the new column. loose says that both are NOT VALID.
+// for the new column. loose says that the constraint and its copy are NOT VALID.
 type columnConstraint struct {
 	name, shown, made string
 	loose             bool
 }
 
-// isSame reports whether two readings show the same column and the same dependencies.
+// isSame reports whether two readings of the catalog show the same column and the same dependencies.
 func (f *retypeFacts) isSame(g *retypeFacts) bool {
 	return f.Default == g.Default && f.NotNull == g.NotNull && f.own == g.own && f.number == g.number && slices.Equal(f.depend, g.depend) &&
 		slices.EqualFunc(f.indexes, g.indexes, func(a, b columnIndex) bool { return a.asText() == b.asText() }) &&

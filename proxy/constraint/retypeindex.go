@@ -54,7 +54,7 @@ func (r *ColumnRetyper) readIndexes() error {
 	return err
 }
 
-// addIndex adds an index to the facts, from the first of its rows.
+// addIndex adds an index of the column to r.facts. v is the first of the index's rows in the answer of the catalog.
 func (r *ColumnRetyper) addIndex(v []string) {
 	f := &r.facts
 	i := columnIndex{ColumnIndex: rewrite.ColumnIndex{Name: v[0], Unique: v[1] == "t", Constraint: v[3] == "t", Deferrable: v[4] == "t", Deferred: v[5] == "t"}}

@@ -86,7 +86,8 @@ func (c *ConstraintAdder) runInSteps(told *wire.Error) error {
 	return nil
 }
 
-// readTable reads the table from the catalog. It returns false if the table is missing and IF EXISTS allows that.
+// readTable reads the table from the catalog. readTable returns false if the table is missing and IF EXISTS allows
+// that.
 func (c *ConstraintAdder) readTable(told *wire.Error) (there bool, err error) {
 	name := quoteLiteral(c.Table) + "::pg_catalog.regclass"
 	if c.IfExists {
@@ -262,7 +263,7 @@ func (c *ConstraintAdder) validateRows(at *pendingConstraint) error {
 	return err
 }
 
-// removeObject returns things without t.
+// removeObject returns the objects of things without the object t.
 func removeObject(things []madeObject, t madeObject) []madeObject {
 	return slices.DeleteFunc(things, func(other madeObject) bool { return other == t })
 }

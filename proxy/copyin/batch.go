@@ -112,9 +112,9 @@ func (c *Copy) flushBatch() error {
 	return err
 }
 
-// tryHeldRows returns the server's error about the held rows, or nil if the server accepts them. It is for rows that
-// must not be committed any more, because later data have an error. In a block tryHeldRows inserts the rows, since the
-// block fails in any case. tryHeldRows ignores errors that are not about the data.
+// tryHeldRows returns the server's error about the held rows, or nil if the server accepts them. tryHeldRows is for
+// rows that must not be committed any more, because later data have an error. In a block tryHeldRows inserts the rows,
+// since the block fails in any case. tryHeldRows ignores errors that are not about the data.
 func (c *Copy) tryHeldRows() error {
 	rows := c.held.Rows
 	if len(rows) == 0 {

@@ -294,8 +294,8 @@ func (c *Copy) NotAlone() *wire.Error {
 	return e
 }
 
-// withStoredCount adds to an error the number of rows that are stored nevertheless. In a block no rows are, because
-// they are rolled back with the block.
+// withStoredCount adds to an error the number of rows that are stored nevertheless. In a block no rows are stored,
+// because they are rolled back with the block.
 func (c *Copy) withStoredCount(err error) error {
 	e, ok := err.(*wire.Error)
 	if !ok || e.Fatal || c.block || c.inserted == 0 {

@@ -56,8 +56,9 @@ func (b *Batch) MemoryBytes() int { return cap(b.tuples) + cap(b.Rows)*heldBytes
 // Clear drops all rows of the batch and their memory.
 func (b *Batch) Clear() { *b = Batch{} }
 
-// Inserts returns the INSERTs of rows. Each begins with into and has at most mostRows rows and mostBytes bytes, unless
-// it has one row only. The text of each INSERT is built when the INSERT is requested.
+// Inserts returns the INSERTs of rows. The text of each INSERT begins with into. An INSERT has at most mostRows rows
+// and mostBytes bytes, unless the INSERT has one row only. The text of each INSERT is built when the INSERT is
+// requested.
 func (b *Batch) Inserts(into string, rows []HeldRow, mostRows, mostBytes int) iter.Seq[InsertStatement] {
 	return func(yield func(InsertStatement) bool) {
 		for rows := rows; len(rows) > 0; {
@@ -98,7 +99,7 @@ func (b *Batch) FindPlace(in *InsertStatement, position string) (where DataPosit
 	return where, 0, false
 }
 
-// RowPlace returns the place of a row in the COPY's data. It has the row's line, unless the format is binary.
+// RowPlace returns the place of a row in the COPY's data. The place has the row's line, unless the format is binary.
 func (h *HeldRow) RowPlace() DataPosition {
 	return DataPosition{Line: h.Line, Text: h.text, Whole: h.text != nil}
 }

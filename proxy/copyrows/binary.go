@@ -104,7 +104,8 @@ func (r *Reader) decodeBinaryRow(b []byte, line int) (*Row, *Error) {
 	return &Row{Line: line, Fields: values}, nil
 }
 
-// readBinaryHeader consumes the header of data in the binary format. It returns false if the header is incomplete.
+// readBinaryHeader consumes the header of data in the binary format. readBinaryHeader returns false if the header is
+// incomplete.
 func (r *Reader) readBinaryHeader() (ok bool, err *Error) {
 	b := r.buf[r.at:]
 	n := min(len(b), len(signature))

@@ -8,7 +8,8 @@ import (
 // ColumnFacts describe a column of the COPY's table, as the catalog has it.
 type ColumnFacts struct {
 	Column
-	// Generated means that the column cannot be written. Always means that it is an identity column GENERATED ALWAYS.
+	// Generated means that the column cannot be written. Always means that the column is an identity column GENERATED
+	// ALWAYS.
 	Generated, Always bool
 }
 

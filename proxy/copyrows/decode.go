@@ -32,7 +32,8 @@ const (
 	jsonbType       = 3802
 )
 
-// decoder appends a binary value as text. The caller of append has checked the value's length.
+// decoder decodes the binary values of one type. Its function append appends a value as text, after the caller has
+// checked the value's length.
 type decoder struct {
 	size   int // in bytes; -1 means any
 	append func(dst, v []byte) ([]byte, *Error)

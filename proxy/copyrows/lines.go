@@ -209,7 +209,8 @@ func (r *Reader) takeLastLine(end int) (line []byte, ok bool, err *Error) {
 	return r.takeLineTo(end)
 }
 
-// takeLineTo consumes the bytes of a line up to end, and returns the line. It returns an error for invalid UTF-8.
+// takeLineTo consumes the bytes of a line up to end, and returns the line. takeLineTo returns an error for invalid
+// UTF-8.
 func (r *Reader) takeLineTo(end int) (line []byte, ok bool, err *Error) {
 	s := &r.scan
 	line = r.buf[r.at:end]

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Names holds the database names that clients may use. Without items every name is accepted. An accepted name then
-// means the shared database if backends are shared, otherwise the database of the same name. The zero Names accepts
-// every name as itself.
+// Names holds the database names that clients may use. If listen.databases has no items, every name is accepted. An
+// accepted name then means the shared database if backends are shared, otherwise the database of the same name. The
+// zero Names accepts every name as itself.
 type Names struct {
 	named          map[string]Target
 	prefixes       []string // of names that mean the schema of the same name
@@ -22,13 +22,13 @@ type Target struct{ Database, Schema string }
 const (
 	// schemaWord is the prefix of an item's value that names a schema.
 	schemaWord = "schema:"
-	// wildcard ends an item's name that is a prefix of names. As the value's schema, wildcard means the schema of the same
-	// name.
+	// wildcard at the end of an item's name makes the item match every database name with that prefix. As the schema in
+	// the item's value, wildcard means the schema with the database name.
 	wildcard = "*"
 )
 
 // New parses items of the forms "name", "name=database", "name=schema:schema" and "prefix*=schema:*". If backends are
-// shared, only is the name of their database, and no name can mean another database. If backends are not shared
+// shared, only is the name of their database, and no name can mean another database. If each backend serves one client
 // (dedicated), no name can mean a schema. The error names the key listen.databases and quotes the item.
 func New(items []string, only string, dedicated bool) (Names, error) {
 	d := Names{named: map[string]Target{}, sharedDatabase: only}
@@ -53,8 +53,8 @@ func New(items []string, only string, dedicated bool) (Names, error) {
 	return d, nil
 }
 
-// parseItem splits an item into a name and its meaning. A name alone means the shared database, or the database of the
-// same name.
+// parseItem splits an item of listen.databases into a name and its meaning. An item that is a name alone means the
+// shared database, or the database of the same name.
 func (d Names) parseItem(item string, dedicated bool) (name string, m Target) {
 	name, value, mapped := strings.Cut(item, "=")
 	schema, isSchema := strings.CutPrefix(value, schemaWord)

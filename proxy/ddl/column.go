@@ -54,7 +54,8 @@ func (a *columnAddition) Run() error {
 	return a.addInSteps()
 }
 
-// runSQL sends one statement, which commits at once, and calls row for its rows; nil drops the rows.
+// runSQL sends one statement, which commits at once, and calls row with each row of the result. A nil row drops the
+// rows.
 func (a *columnAddition) runSQL(sql string, row func(values []string)) error {
 	return a.server.Ask(sql, row)
 }
@@ -130,8 +131,8 @@ func (a *columnAddition) addTemporaryColumn(resumed bool) (resumes bool, err err
 	return true, nil
 }
 
-// errColumnBeingAdded refuses a serial column that another statement is adding: the name of its sequence is unknown
-// here.
+// errColumnBeingAdded returns the error for a serial column that another statement is adding. Sluice does not know the
+// name of that column's sequence.
 func (a *columnAddition) errColumnBeingAdded() *wire.Error {
 	return &wire.Error{Code: "55000", Message: fmt.Sprintf("column \"%s\" is being added by another statement", a.Column),
 		Detail: fmt.Sprintf("It is there as \"%s\", and owns no sequence yet.", a.TemporaryName()),
@@ -233,7 +234,7 @@ func (a *columnAddition) withFinalColumnName(told *wire.Error) *wire.Error {
 	return &with
 }
 
-// SQLSTATEs of an existing column, an unknown column and an unknown type.
+// These are the SQLSTATEs of an existing column, an unknown column and an unknown type.
 const (
 	duplicateColumn = "42701"
 	undefinedColumn = "42703"
@@ -250,8 +251,9 @@ func (a *columnAddition) errColumnExists(code string) *wire.Error {
 	return &wire.Error{Code: code, Message: message}
 }
 
-// lookUpColumn reads the table's columns from the catalog. If the column exists it returns PostgreSQL's error, or
-// appends the notice of IF NOT EXISTS. resumes reports whether an earlier statement has left the temporary column.
+// lookUpColumn reads the table's columns from the catalog. If the column exists, lookUpColumn returns PostgreSQL's
+// error, or appends the notice of IF NOT EXISTS. resumes reports whether an earlier statement has left the temporary
+// column.
 //
 // Another session may add a column afterwards, which the next step finds (42701). A mapped column counts by its name
 // for clients.
@@ -262,7 +264,7 @@ func (a *columnAddition) lookUpColumn() (resumes bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// With another type or default, rows that are already filled would have wrong values.
+	// A temporary column with another type or default is not resumed, because its filled rows would have wrong values.
 	adding := a.TemporaryName()
 	stem := adding[:len(adding)-8]
 	other := slices.IndexFunc(columns, func(c string) bool { return c != adding && len(c) == len(adding) && strings.HasPrefix(c, stem) })
@@ -287,8 +289,8 @@ func (a *columnAddition) fillExistingRows() error {
 	return err
 }
 
-// WithPartialResult adds to an error what remains in the database. It names the temporary column even if its existence
-// is unknown (08007): sending the statement again is right in both cases.
+// WithPartialResult adds to an error what remains in the database. The error names the temporary column even if its
+// existence is unknown (08007). Sending the statement again is right in both cases.
 func (a *columnAddition) WithPartialResult(err error) error {
 	told, ok := err.(*wire.Error)
 	if !ok || told.Fatal {

@@ -26,7 +26,7 @@ type Database struct {
 	Current string
 	// Sessions returns the number of sessions whose database name maps to the schema.
 	Sessions func() int
-	// Notices are the frames in front of the tag, once Run has returned.
+	// Notices are the frames that the client gets before the tag. Run sets Notices.
 	Notices [][]byte
 
 	dropped int // objects of the schema
@@ -35,8 +35,9 @@ type Database struct {
 // DatabaseServer is the backend of a session, idle between calls. After an error for which RefusalFrom returns the
 // server's error, the backend is idle. Any other error ends the statement.
 type DatabaseServer interface {
-	// Ask sends a statement, which commits at once, and calls row for its rows; row may be nil. It repeats the statement
-	// after a conflict over the catalog. A cancel, a timeout and a client that has left end it at any time.
+	// Ask sends a statement, which commits at once, and calls row with each row of the result. row may be nil. Ask
+	// repeats the statement after a conflict over the catalog. A cancel, a timeout or the client's end stops Ask at any
+	// time.
 	Ask(sql string, row func(values []string)) error
 	// RefusalFrom returns the server's error in err, or nil if err is another error.
 	RefusalFrom(err error) *wire.Error
@@ -141,8 +142,8 @@ func (c *Database) Unused() error {
 type object struct{ kind, name, arguments string }
 
 // dropObjects drops the objects of a DSQL schema one by one. An object that others depend on is tried again until no
-// more can be dropped. Then it drops the foreign keys of the rest once, because tables may refer to each other in a
-// circle.
+// more objects can be dropped. Then dropObjects drops the foreign keys of the remaining tables once, because tables may
+// refer to each other in a circle.
 func (c *Database) dropObjects() error {
 	for untied := false; ; {
 		all, err := c.objects()
@@ -178,8 +179,9 @@ func (c *Database) dropObjects() error {
 	}
 }
 
-// dropForeignKeys drops the foreign keys of the schema's tables, each in one transaction. A refused one
-// stays with its table, which dropObjects then reports. Foreign keys of tables in other schemas are not dropped.
+// dropForeignKeys drops the foreign keys of the schema's tables, each in one transaction. A foreign key whose drop is
+// refused stays with its table, which dropObjects then reports. Foreign keys of tables in other schemas are not
+// dropped.
 func (c *Database) dropForeignKeys() error {
 	var all []object // each a table; kind is the name of the constraint
 	err := c.Server.Ask(`SELECT k.conname, t.relname FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class t ON t.oid = k.conrelid `+
@@ -223,7 +225,7 @@ func fromSchema(schema string) string {
 	return " FROM pg_catalog.pg_namespace n WHERE n.nspname = " + parse.QuoteLiteral(schema)
 }
 
-// errStays is the error if an object could not be dropped; why is the server's first reason.
+// errStays returns the error for an object that could not be dropped. why is the server's first reason.
 func (c *Database) errStays(why *wire.Error, detail string) *wire.Error {
 	return &wire.Error{Code: why.Code, Message: fmt.Sprintf("database \"%s\" is not dropped: its schema still holds something", c.Name),
 		Detail: fmt.Sprintf("%d objects of the database are dropped. ", c.dropped) + strings.TrimSpace(detail),

@@ -17,8 +17,8 @@ import (
 // Server is the backend of a session, as package constraint needs it, and the session's settings for commands.
 type Server interface {
 	constraint.Server
-	// Warnings returns the frames of the warning in front of the tag of a statement that the server gets as another
-	// one; nil for none.
+	// Warnings returns the frames of the WARNING before the tag of a statement that Sluice replaces by another one.
+	// Warnings returns nil for any other statement.
 	Warnings(st *rewrite.Statement) [][]byte
 	// EarlyCommit counts a statement of which parts are committed before its end.
 	EarlyCommit()

@@ -108,7 +108,7 @@ type NestedOptions struct {
 
 // NestedResult is the result of a nested turn.
 type NestedResult struct {
-	// Failed means that the client was sent an error, or would have been without Want.
+	// Failed means that the statement failed. The client was sent the error, unless NestedOptions.Want was set.
 	Failed bool
 	// Err is the error of the statement, or nil if its answer is the expected one.
 	Err *wire.Error

@@ -19,7 +19,7 @@ type Scanner struct {
 	tags  int
 }
 
-// maxWord is a length above that of each word in statefulWords.
+// maxWord is a length in bytes that exceeds the length of every word in statefulWords.
 const maxWord = 32
 
 // statefulWords are words of functions and names that may leave state on a backend. Without these words, the statements

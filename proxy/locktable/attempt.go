@@ -11,19 +11,20 @@ import (
 )
 
 // Waiting sessions poll the row of a lock at irregular intervals, since a cluster cannot wake them. In one process only
-// the first of the waiting sessions polls.
+// the first of the sessions that wait for a lock polls.
 
-// lockPause is the pause after a look failed or another session was faster. While somebody holds the lock,
-// advisory.PollPacer sets the pause.
+// lockPause is the pause before a session polls a lock's row again, after a failed attempt or after another session was
+// faster. While another session holds the lock, advisory.PollPacer sets the pause.
 const lockPause = 50 * time.Millisecond
 
-// Attempt is one attempt to take a lock. It has no reference to its session, which other goroutines use meanwhile.
+// Attempt is one attempt to take a lock. An Attempt has no reference to its session, which other goroutines use
+// meanwhile.
 type Attempt struct {
 	table       *Table
 	name, owner string
 	waits       bool
-	// mayHaveTaken: an unanswered statement may have taken the lock. firstUnansweredAt is when the first unanswered
-	// statement was sent.
+	// mayHaveTaken means that an unanswered statement may have taken the lock. firstUnansweredAt is the time when the
+	// first unanswered statement was sent.
 	mayHaveTaken      bool
 	firstUnansweredAt time.Duration
 }
@@ -34,12 +35,12 @@ func (t *Table) NewAttempt(name string, waits bool) *Attempt {
 	return &Attempt{table: t, name: name, owner: newLockOwner(), waits: waits}
 }
 
-// PollUntilTaken polls the lock until it is taken or ctx ends. After a statement without an answer it reads the row,
-// whose owner is unique to this attempt. The lease then counts from before that statement, and is in doubt until
-// renewed. If waits is false, run stops when another session has the lock, but tries again while no session has the
-// lock.
+// PollUntilTaken polls the lock until it is taken or ctx ends. After an unanswered statement, PollUntilTaken reads the
+// lock's row, whose owner is unique to this attempt. The lease then counts from before that statement, and is in doubt
+// until renewed. If w.waits is false, PollUntilTaken stops when another session has the lock, but tries again while no
+// session has it.
 //
-// A look without a backend is repeated. Its error ends the wait only if looks have failed for ReleaseTimeout.
+// An attempt that got no backend is repeated. Its error ends the wait only if attempts have failed for ReleaseTimeout.
 func (w *Attempt) PollUntilTaken(ctx context.Context) (h advisory.LockHolder, ok bool, err error) {
 	if w.waits {
 		leave, err := w.table.queue.Join(ctx, w.name)
@@ -76,8 +77,8 @@ func (w *Attempt) PollUntilTaken(ctx context.Context) (h advisory.LockHolder, ok
 	}
 }
 
-// tryOnce reads the row once, and takes the lock if no session has it or its owner's lease is over. If it does neither,
-// pause is the time before the next look, or below zero if none should follow.
+// tryOnce reads the lock's row once. tryOnce takes the lock if no session has it or its owner's lease is over.
+// Otherwise pause is the time before the next attempt, or negative if none should follow.
 func (w *Attempt) tryOnce(ctx context.Context, pace *advisory.PollPacer) (h advisory.LockHolder, ok bool, pause time.Duration, err error) {
 	asked := w.table.clock()
 	row, err := w.table.readRow(ctx, w.name)
@@ -116,8 +117,8 @@ func isUnanswered(err error) bool {
 // withJitter varies a pause by a quarter, so that waiting sessions do not all ask at the same time.
 func withJitter(d time.Duration) time.Duration { return d*3/4 + rand.N(d/2+1) }
 
-// ReleaseIfTaken releases a lock that an unanswered statement may have taken, when the client gets another answer. If
-// even that fails, no process renews the row, and other sessions wait until the lease ends.
+// ReleaseIfTaken releases a lock that an unanswered statement may have taken, although the client gets another answer.
+// If the release fails, no process renews the row, and other sessions wait until the lease ends.
 func (w *Attempt) ReleaseIfTaken() {
 	if !w.mayHaveTaken {
 		return

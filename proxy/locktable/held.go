@@ -23,24 +23,26 @@ import (
 // write, which fails if a lock was taken over). The client then gets an error and its session ends, since in PostgreSQL
 // a lock is lost only with its connection.
 
-// Held holds the advisory locks of one session until it ends. The renewing goroutine exists only while there is a row.
+// Held holds the advisory locks of one session until the session ends. The goroutine that renews the locks exists only
+// while the session has a lock.
 type Held struct {
 	table *Table
-	// lost: another session has taken over one of the locks. The session ends.
+	// lost means that another session has taken over one of the locks. The session then ends.
 	lost atomic.Bool
 
-	// renewMu is locked during a renewal. It is locked before mu.
+	// renewMu is locked during a renewal of the locks. renewMu is locked before mu.
 	renewMu sync.Mutex
 
 	mu sync.Mutex
-	// held has the rows; leaving names those to release after the transaction. Guarded by mu.
+	// held has the rows of the session's locks. releaseLater has the names of locks to release after the transaction.
+	// mu guards both fields.
 	held         []advisory.LockHolder
 	releaseLater map[string]bool
-	// ddl: DDL is running or about to run; guarded by mu. Until doubt, on the table's clock, DDL may be running on a
-	// backend that was lost or dropped.
+	// ddl means that DDL is running or about to run. mu guards ddl. Until doubtUntil, on the table's clock, DDL may be
+	// running on a backend that was lost or dropped.
 	ddl        bool
 	doubtUntil time.Duration
-	// stop ends the goroutine; nil: there is none.
+	// stop ends the goroutine that renews the locks, or is nil without a goroutine.
 	stop context.CancelFunc
 }
 
@@ -52,7 +54,7 @@ func (t *Table) NewHeld() *Held {
 // IsLost reports whether another session has taken over one of the locks.
 func (l *Held) IsLost() bool { return l.lost.Load() }
 
-// CopyHolders returns a copy of the rows, and the lease for the next renewal.
+// CopyHolders returns a copy of the rows of the session's locks, and the lease for the next renewal.
 func (l *Held) CopyHolders() (held []advisory.LockHolder, promise time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,7 +62,8 @@ func (l *Held) CopyHolders() (held []advisory.LockHolder, promise time.Duration)
 	return slices.Clone(l.held), t.Terms.LeaseLength(l.ddl || t.clock() < l.doubtUntil)
 }
 
-// Add adds a row and starts the renewing goroutine if there is none. The first renewal is due after a third of a lease.
+// Add adds the row of a lock, and starts the goroutine that renews the locks if there is none. The first renewal is due
+// after a third of a lease.
 func (l *Held) Add(h advisory.LockHolder) {
 	l.table.held.Add(1)
 	l.mu.Lock()
@@ -73,8 +76,8 @@ func (l *Held) Add(h advisory.LockHolder) {
 	}
 }
 
-// Remove removes the rows whose names gone accepts, and returns them. It does not change the table. With the last row
-// the goroutine ends. Only the session's goroutine may call it.
+// Remove removes the rows of the locks whose names gone accepts, and returns the rows. Remove does not change the
+// table. Without a row the renewing goroutine ends. Only the session's goroutine may call Remove.
 func (l *Held) Remove(gone func(name string) bool) (dropped []advisory.LockHolder) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,8 +97,8 @@ func (l *Held) Remove(gone func(name string) bool) (dropped []advisory.LockHolde
 	return dropped
 }
 
-// renewPeriodically renews the locks until ctx ends. After a failure it tries again soon, since one renewal must
-// succeed per lease.
+// renewPeriodically renews the locks until ctx ends. After a failure renewPeriodically tries again soon, since one
+// renewal must succeed per lease.
 func (l *Held) renewPeriodically(ctx context.Context) {
 	every := l.table.Terms.RenewInterval()
 	for pause := every; ; {
@@ -113,17 +116,17 @@ func (l *Held) renewPeriodically(ctx context.Context) {
 	}
 }
 
-// renewAll renews all locks once, with the lease that is needed now. After nil, the rows are the session's, or lost is
-// set.
+// renewAll renews all locks once, with the lease that is needed now. After a nil error, the session still has all its
+// locks, or lost is set.
 func (l *Held) renewAll(ctx context.Context) error {
 	l.renewMu.Lock()
 	defer l.renewMu.Unlock()
 	return l.renewAllLocked(ctx)
 }
 
-// renewAllLocked does the work of renew; the caller holds renewing. One statement renews at most advisory.Batch locks.
-// If a renewal changes too few rows, the rows are read. An earlier renewal may have changed them, or another session
-// may have a lock.
+// renewAllLocked does the work of renewAll. The caller holds renewMu. One statement renews at most advisory.Batch
+// locks. If a renewal changes too few rows, the rows are read. An earlier renewal may have changed them, or another
+// session may have a lock.
 func (l *Held) renewAllLocked(ctx context.Context) (err error) {
 	held, promise := l.CopyHolders()
 	var errs []error
@@ -167,7 +170,7 @@ func (l *Held) renewBatch(ctx context.Context, some []advisory.LockHolder, promi
 	return err
 }
 
-// stillHeld returns those of some locks that are still held, with their latest rows.
+// stillHeld returns those of some locks that the session still holds, with their latest rows.
 func (l *Held) stillHeld(some []advisory.LockHolder) (held []advisory.LockHolder) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -185,8 +188,8 @@ func (l *Held) indexOfHolder(h advisory.LockHolder) int {
 	return slices.IndexFunc(l.held, func(o advisory.LockHolder) bool { return o.Name == h.Name && o.Row.Owner == h.Row.Owner })
 }
 
-// rereadRows reads the rows of locks. If a row is no longer the session's, its lock is lost. Otherwise the row's number
-// is used from now on, with the lease as last confirmed.
+// rereadRows reads the rows of locks. If a row is no longer the session's, its lock is lost. Otherwise the row's
+// sequence number is used from now on, with the lease as last confirmed.
 func (l *Held) rereadRows(ctx context.Context, held []advisory.LockHolder) error {
 	names := make([]string, len(held))
 	for i, h := range held {
@@ -210,8 +213,8 @@ func (l *Held) rereadRows(ctx context.Context, held []advisory.LockHolder) error
 	return nil
 }
 
-// updateRows updates rows by what found returns for them. It skips locks that were released meanwhile, even if the
-// session has taken them again with a new owner.
+// updateRows replaces each row of some locks by the row that found returns. updateRows skips locks that were released
+// meanwhile, even if the session has taken them again with a new owner.
 func (l *Held) updateRows(of []advisory.LockHolder, found func(advisory.LockHolder) (advisory.LockHolder, bool)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -227,15 +230,16 @@ func (l *Held) updateRows(of []advisory.LockHolder, found func(advisory.LockHold
 	}
 }
 
-// MarkLost records that another session has a lock of this one. This is final, since the client may have relied on any
-// of its locks. The client gets the error at the end of the turn, or at its next request.
+// MarkLost records that another session has taken one of the session's locks. The loss is final, since the client may
+// have relied on any of its locks. The client gets the error at the end of the turn, or at its next request.
 func (l *Held) MarkLost() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.markLostLocked()
 }
 
-// markLostLocked does the work of lose; the caller holds mu. It counts and logs once a session.
+// markLostLocked does the work of MarkLost. The caller holds mu. markLostLocked counts and logs the loss once a
+// session.
 func (l *Held) markLostLocked() {
 	if !l.lost.Swap(true) {
 		l.table.database.RecordLoss()
@@ -243,8 +247,8 @@ func (l *Held) markLostLocked() {
 	}
 }
 
-// hasLongLeases reports whether DDL may be sent now. Every row must have the long lease, confirmed recently, with no
-// renewal in doubt. The caller holds renewing.
+// hasLongLeases reports whether DDL may be sent now. Every lock's row must have the long lease, confirmed recently,
+// with no renewal in doubt. The caller holds renewMu.
 func (l *Held) hasLongLeases() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -252,8 +256,8 @@ func (l *Held) hasLongLeases() bool {
 	return !slices.ContainsFunc(l.held, func(h advisory.LockHolder) bool { return !h.CoversDDL(t.Terms, t.clock()) })
 }
 
-// ExtendForDDL renews the locks with a lease that is long enough for DDL, and reports success. settled ends the long
-// lease.
+// ExtendForDDL renews the locks with a lease that is long enough for DDL, and reports success. EndDDLAndTakeReleases
+// ends the long lease.
 func (l *Held) ExtendForDDL(ctx context.Context) (ok bool, err error) {
 	l.renewMu.Lock()
 	defer l.renewMu.Unlock()
@@ -268,7 +272,8 @@ func (l *Held) ExtendForDDL(ctx context.Context) (ok bool, err error) {
 }
 
 // RecordBackendGivenUp records that the session gave up a backend that may still run DDL. A cluster continues a
-// statement whose client is gone. Until the longest possible end, the locks are not released and keep the long lease.
+// statement whose client is gone. Until the DDL has certainly ended, the locks are not released and retain the long
+// lease.
 func (l *Held) RecordBackendGivenUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -277,9 +282,9 @@ func (l *Held) RecordBackendGivenUp() {
 	}
 }
 
-// EndDDLAndTakeReleases records that the session's backend runs no statement any more. It returns the locks to release
-// now. The next renewal has the ordinary lease, so that a crash between two statements of a migration blocks others
-// only briefly.
+// EndDDLAndTakeReleases records that the session's backend runs no statement any more. The result is the locks to
+// release now. The next renewal has the ordinary lease, so that a crash between two statements of a migration blocks
+// other sessions only briefly.
 func (l *Held) EndDDLAndTakeReleases() (over []advisory.LockHolder) {
 	l.mu.Lock()
 	l.ddl = false
@@ -291,8 +296,8 @@ func (l *Held) EndDDLAndTakeReleases() (over []advisory.LockHolder) {
 	return l.Remove(func(name string) bool { return l.releaseLater[name] })
 }
 
-// CancelRelease reports whether a lock was about to be released, and cancels the release. No other session has had the
-// lock.
+// CancelRelease reports whether a lock was to be released after the transaction, and cancels the release. No other
+// session has had the lock.
 func (l *Held) CancelRelease(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -301,17 +306,17 @@ func (l *Held) CancelRelease(name string) bool {
 	return stays
 }
 
-// Only the session's goroutine changes ddl. The renewing goroutine reads it.
+// Only the session's goroutine changes the field ddl. The goroutine that renews the locks reads it.
 
-// MayRunDDL returns ddl: DDL may be running on the session's backend or in its open transaction. doubt: DDL may be
-// running on a backend that was given up, and its end is unknown.
+// MayRunDDL returns two flags. ddl means that DDL may be running on the session's backend or in its open transaction.
+// doubt means that DDL may be running on a backend that was given up, and that its end is unknown.
 func (l *Held) MayRunDDL() (ddl, doubt bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.ddl, l.table.clock() < l.doubtUntil
 }
 
-// ReleaseLater marks locks that the session releases after its transaction.
+// ReleaseLater marks locks, by their names, that the session releases after its transaction.
 func (l *Held) ReleaseLater(names []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -30,22 +30,24 @@ import (
 // A refused statement has changed nothing. After a lost connection the row shows whether the statement ran. Each
 // attempt to take a lock has a unique owner, and each renewal a sequence number.
 
-// Database is the process that the table of locks belongs to: the way to the table, and the process's goroutines, log
-// and counters. Its methods may be called by several goroutines.
+// Database is the process to which the table of locks belongs. A Database queries the table, and has the process's
+// goroutines, log and counters. Several goroutines may call its methods at the same time.
 type Database interface {
-	// Query sends statements in one round trip on a borrowed backend. It calls row for each row, which may be nil, and
-	// returns the tag of the last statement. A *RefusedError means that nothing has changed, a *NotSentError that nothing
-	// was sent. After any other error the outcome is unknown.
+	// Query sends statements in one round trip on a borrowed backend. Query calls row with each row of the result and
+	// returns the tag of the last statement. row may be nil. A *RefusedError means that nothing has changed, and a
+	// *NotSentError that nothing was sent. After any other error the outcome is unknown.
 	Query(ctx context.Context, sql string, row func(columns []string)) (tag string, err error)
-	// RecordSchemaChange is called after the table was created, since a cluster reports the change to every session.
+	// RecordSchemaChange records that the table of locks was created, since a cluster reports the change to every
+	// session.
 	RecordSchemaChange()
-	// Context ends with the process's work.
+	// Context returns the context of the process's work, which ends with that work.
 	Context() context.Context
 	// Go runs f in a goroutine that the process awaits at its end.
 	Go(f func())
 	// Warn logs a warning with attributes.
 	Warn(message string, attrs ...any)
-	// RecordTakeover counts a lock that was taken after its owner's lease had ended. RecordLoss counts the reverse.
+	// RecordTakeover counts a lock that a session of this process took after its owner's lease had ended. RecordLoss
+	// counts a lock that a session of this process lost that way.
 	RecordTakeover()
 	RecordLoss()
 }
@@ -53,31 +55,33 @@ type Database interface {
 // RefusedError is the server's error for a statement about locks, which has changed nothing.
 type RefusedError struct{ Code, Message string }
 
-// Error returns the text for the log.
+// Error returns the text of the error for the log.
 func (e *RefusedError) Error() string { return "the server said " + e.Code + ": " + e.Message }
 
 // NotSentError means that a statement was not sent, because no backend was available. Nothing has changed.
 type NotSentError struct{ Err error }
 
-// Error returns the text for the log.
+// Error returns the text of the error for the log.
 func (e *NotSentError) Error() string { return e.Err.Error() }
 
 // Unwrap returns why no backend was available.
 func (e *NotSentError) Unwrap() error { return e.Err }
 
 const (
-	// maxTries bounds how often a statement is repeated after a conflict, or because another process was faster.
+	// maxTries bounds how often a statement about locks is sent, after conflicts or because another process was faster.
 	maxTries = 10
-	// retryPause is the pause before a repetition.
+	// retryPause is the pause before a statement about locks is sent again.
 	retryPause = 20 * time.Millisecond
-	// ReleaseTimeout limits the release of locks, for which a client's unlock waits, and the wait for a longer lease.
+	// ReleaseTimeout bounds the time of the release of locks, for which a client's unlock waits, and the wait for a
+	// longer lease.
 	ReleaseTimeout = 5 * time.Second
 )
 
-// Table is what the sessions of a process share about the table of locks.
+// Table is the state about the table of advisory locks that the sessions of a process share.
 type Table struct {
 	Terms advisory.LeaseTerms
-	// clock continues while the machine sleeps. Otherwise a holder could believe in a lease that others have seen end.
+	// clock is a clock that continues while the machine sleeps. Otherwise a holder could rely on a lease that other
+	// processes have seen end.
 	clock    func() time.Duration
 	database Database
 	held     atomic.Int64 // number of locks of all sessions
@@ -87,11 +91,11 @@ type Table struct {
 	seen map[string]*advisory.LockObserver // guarded by mu; what was seen of locks that other sessions hold
 }
 
-// maxObservedLocks limits the entries of seen. At the limit all are dropped, and waiting sessions begin to observe
-// again.
+// maxObservedLocks bounds the entries of Table.seen, the observed locks. At the limit all entries are dropped, and
+// waiting sessions begin to observe again.
 const maxObservedLocks = 10_000
 
-// New returns a Table. Tests pass no clock, and get Go's, which stops while a machine sleeps.
+// New returns a Table. With a nil clock, as in tests, the Table uses Go's clock, which stops while a machine sleeps.
 func New(database Database, terms advisory.LeaseTerms, clock func() time.Duration) *Table {
 	if clock == nil {
 		began := time.Now()
@@ -103,8 +107,9 @@ func New(database Database, terms advisory.LeaseTerms, clock func() time.Duratio
 // Held returns the number of locks that all sessions of the process hold.
 func (t *Table) Held() int { return int(t.held.Load()) }
 
-// observeRow records the row of a lock as seen at the time asked. It returns the next step for a session that wants the
-// lock, and how long the row must remain unchanged before. All sessions of the process share the observations.
+// observeRow records the row of a lock as seen at the time asked. observeRow returns the next step for a session that
+// wants the lock, and how long the row must remain unchanged before. All sessions of the process share the
+// observations.
 func (t *Table) observeRow(name string, row *advisory.LockRow, asked time.Duration) (advisory.NextStep, time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,8 +135,8 @@ func isMissingTable(err error) bool {
 	return ok && (r.Code == "42P01" || r.Code == "3F000")
 }
 
-// isLostRace reports whether a statement failed because another was faster. That one may have changed or inserted the
-// row, created the table, or changed the schema. The row then shows what the other has done.
+// isLostRace reports whether a statement failed because another statement was faster. The faster statement may have
+// changed or inserted the row, created the table, or changed the schema. The row then shows the result.
 func isLostRace(err error) bool {
 	r, ok := errors.AsType[*RefusedError](err)
 	if !ok {
@@ -144,7 +149,7 @@ func isLostRace(err error) bool {
 	return strings.HasPrefix(r.Code, "23")
 }
 
-// readRow reads the row of a lock, or returns nil for none. It creates the table if necessary.
+// readRow reads the row of a lock, or returns nil for none. readRow creates the table if necessary.
 func (t *Table) readRow(ctx context.Context, name string) (row *advisory.LockRow, err error) {
 	for range maxTries {
 		row = nil
@@ -169,8 +174,8 @@ func (t *Table) readRow(ctx context.Context, name string) (row *advisory.LockRow
 	return nil, err
 }
 
-// create creates the table. If another process creates it first, the caller finds that table. Descriptions are flushed
-// afterwards, since a cluster reports the schema change to every session.
+// create creates the table of locks. If another process creates the table first, the caller finds that table. Stored
+// descriptions are dropped afterwards, since a cluster reports the schema change to every session.
 func (t *Table) create(ctx context.Context) (err error) {
 	defer t.database.RecordSchemaChange()
 	for _, sql := range advisory.CreateStatements {
@@ -192,15 +197,15 @@ func (t *Table) create(ctx context.Context) (err error) {
 	return nil
 }
 
-// errNoLockTable says that the table neither exists nor can be created. It has the statements for an administrator,
-// since few roles of a cluster may create a schema.
+// errNoLockTable returns the error for a table of locks that neither exists nor can be created. The error has the
+// statements for an administrator, since few roles of a cluster may create a schema.
 func errNoLockTable(why *RefusedError) *wire.Error {
 	return &wire.Error{Code: why.Code, Message: "the table of advisory locks, " + advisory.Table + ", is not there and cannot be made", Detail: why.Error(),
 		Hint: "Have a role that may do so send: " + strings.Join(advisory.CreateStatements, "; ") + ". The role that Sluice connects as needs USAGE of the schema, and SELECT, INSERT, UPDATE and DELETE."}
 }
 
-// takeRow takes a lock whose row is still as seen; ok is false if another session was faster. The lease counts from
-// before the statement is sent, so that no observer sees it end later than the holder.
+// takeRow takes a lock whose row is still the row seen. ok is false if another session was faster. The lease counts
+// from before the statement is sent, so that no observer sees the lease end later than the holder.
 func (t *Table) takeRow(ctx context.Context, name string, seen *advisory.LockRow, owner string) (h advisory.LockHolder, ok bool, err error) {
 	sql, made := advisory.TakeSQL(name, seen, owner, t.Terms.LeaseLength(false))
 	sent := t.clock()
@@ -214,8 +219,9 @@ func (t *Table) takeRow(ctx context.Context, name string, seen *advisory.LockRow
 	return advisory.LockHolder{Name: name, Row: made, Confirmed: sent}, tag == advisory.TakeTag, nil
 }
 
-// DeleteRows deletes rows of locks. If that fails, their leases end, since no process renews them. The statement names
-// epoch and owner but no sequence number, so that a late renewal does not prevent it. A renewal after it finds no row.
+// DeleteRows deletes rows of locks. If the deletion fails, the leases of the locks end, since no process renews them.
+// The statement names epoch and owner but no sequence number, so that a late renewal does not prevent the deletion. A
+// renewal after the deletion finds no row.
 func (t *Table) DeleteRows(ctx context.Context, held []advisory.LockHolder) {
 	if len(held) == 0 {
 		return
@@ -233,12 +239,12 @@ func (t *Table) DeleteRows(ctx context.Context, held []advisory.LockHolder) {
 	}
 }
 
-// newLockOwner returns an owner that is unique to one attempt to take a lock. Because of it an old holder's fence fails
-// even after somebody deleted the row by hand and epochs began again.
+// newLockOwner returns an owner that is unique to one attempt to take a lock. So an old holder's fence fails even after
+// somebody deleted the row by hand and epochs began again.
 func newLockOwner() string { return rand.Text() }
 
-// sleepContext waits for d. If ctx ends first, it returns the cause: a cancel, a timeout, the client's leaving, or the
-// end of the session's locks.
+// sleepContext waits for d. If ctx ends first, sleepContext returns the cause: a cancel, a timeout, the client's
+// leaving, or the end of the session's locks.
 func sleepContext(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

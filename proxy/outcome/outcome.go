@@ -21,7 +21,7 @@ type Outcome struct {
 	// on means that the turn has sent something, or is about to.
 	on         bool
 	sent, seen serverState
-	// ahead is the value of sent before the last Sync.
+	// ahead is the value of sent, the position after everything that was sent, before the last Sync.
 	ahead serverState
 	// concluded means that only the ReadyForQuery is missing in the answer to a simple Query.
 	concluded bool
@@ -211,8 +211,8 @@ func (o *Outcome) HasStarted() bool { return o.on }
 // InBlock reports whether the client, after everything that it has sent, expects to be in a block, even a failed one.
 func (o *Outcome) InBlock() bool { return o.sent.at.IsOpen() }
 
-// IsUnknown reports whether something may have been committed without an answer. The loss of the server then has an
-// unknown outcome (08007).
+// IsUnknown reports whether something may have been committed without an answer. A loss of the server at this time has
+// an unknown outcome (08007).
 func (o *Outcome) IsUnknown() bool { return o.sent.commits != o.seen.commits || o.seen.eager }
 
 // MayCommit reports whether any part of the turn may have been committed, answered or not. Then the turn must not be

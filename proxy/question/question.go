@@ -35,7 +35,7 @@ const (
 	Again FaultAction = iota
 	// Elsewhere means that the question is asked again at once on another backend. After several attempts it means Later.
 	Elsewhere
-	// Later means that nothing is known, and that the question is asked again after a pause.
+	// Later means that the server's answer is unknown, and that the question is asked again after a pause.
 	Later
 	// No means that the server lacks the feature. The question is asked again when this answer is old.
 	No

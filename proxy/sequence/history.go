@@ -25,7 +25,7 @@ type statementRun struct {
 	n, rows  int
 }
 
-// These bound a RunHistory, in statements and in bytes.
+// These constants bound a RunHistory, in statements and in bytes.
 const (
 	mostRuns    = 32
 	mostRunText = 8 << 10

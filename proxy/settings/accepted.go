@@ -43,7 +43,7 @@ type AcceptedEntry struct {
 	Shown []Param
 }
 
-// These bound the number of entries of an AcceptedCache and the length of their SQL.
+// These constants bound the number of entries of an AcceptedCache and the length of their SQL.
 const (
 	mostAccepted   = 256
 	mostAcceptedIn = 1 << 10 // bytes of one text

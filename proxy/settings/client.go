@@ -27,7 +27,8 @@ type Client struct {
 	before  *Snapshot
 	changes []localChange
 	marks   []localSavepoint // the server's savepoints in the transaction
-	// renamed means that reported local settings may have changed since the client was sent known.
+	// renamed means that local settings that clients are told of may have changed. known has their values that the
+	// client was sent last.
 	renamed bool
 	known   reportedTuple
 }

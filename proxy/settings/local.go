@@ -11,12 +11,13 @@ import (
 
 // localValues holds the values of a client's local settings, which no server sees.
 type localValues struct {
-	// texts is replaced and never changed, because clients share it.
+	// texts has the values of local settings. The map is replaced and never changed, because clients share it.
 	texts                                      map[string]string
 	statementTimeout, idleInTransactionTimeout time.Duration
 	readOnly                                   bool  // the value of rewrite.ReadOnlyDefault
 	bytes                                      int32 // of texts
-	// chosen are the values of Sluice's own settings, or nil for none. chosen is replaced and never changed.
+	// chosen are the values of Sluice's own settings, or nil for none. chosen is replaced and never changed, because
+	// its readers compare the pointer.
 	chosen *rewrite.ClientOptions
 }
 

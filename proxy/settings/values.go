@@ -42,7 +42,7 @@ type Values struct {
 	StartupLocal map[string]string
 	// Seen are the parameters that a backend with these settings has reported, or nil for none yet.
 	Seen atomic.Pointer[Reports]
-	// local is made from LocalOnly. local is nil until it is needed.
+	// local has the local settings of StartupLocal in parsed form. local is nil until it is needed.
 	local atomic.Pointer[localValues]
 	// Reading says how texts are read under the client_encoding in SQL. Recodes says that SQL has a client_encoding.
 	Reading rewrite.ReadingMode
@@ -178,8 +178,8 @@ const settingCost = 128
 // MaxBareValue bounds the length of a value that Values.WithoutLongValues retains.
 const MaxBareValue = 1 << 10
 
-// WithoutLongValues returns s without its long values. It is for a backend whose settings matter only for later SET and
-// RESET. A removed value differs from every other value.
+// WithoutLongValues returns s without its long values. The result is for a backend whose settings matter only for later
+// SET and RESET. A removed value differs from every other value.
 func (s *Values) WithoutLongValues() *Values {
 	if s.Bytes() <= MaxBareValue {
 		return s

@@ -40,15 +40,16 @@ type ExpectedAnswer struct {
 	// tag is the expected command tag, without the number at its end if counts is set. tag is "" if an error is expected.
 	tag    string
 	counts bool
-	// most is the greatest number that the tag may have. If most is negative, the number must be that of the rows, which
-	// are stored.
+	// most is the greatest number that the tag may have. If most is negative, the tag must have the number of the rows,
+	// which are stored.
 	most int
 	// status is the expected status of the ReadyForQuery. 0 means any status but that of a failed block.
 	status byte
 }
 
-// ExpectBegin, ExpectCommit and ExpectRollback are the expected answers to these commands. ExpectSelect is that to a
-// query whose rows are needed, within a block or outside. ExpectFailure is an error that leaves its block failed.
+// ExpectBegin, ExpectCommit and ExpectRollback are the expected answers to these commands. ExpectSelect is the expected
+// answer to a query whose rows are needed, within a block or outside. ExpectFailure is an error that leaves its block
+// failed.
 var (
 	ExpectBegin    = ExpectedAnswer{tag: "BEGIN", status: 'T'}
 	ExpectCommit   = ExpectedAnswer{tag: "COMMIT", status: 'I'}

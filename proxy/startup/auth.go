@@ -160,12 +160,12 @@ func (g *clientHandshake) channelBinding() (binding scram.ChannelBinding, ok boo
 	return binding, err == nil
 }
 
-// authSecret is a secret from which values are derived that must look random and not change. These are salts of users
-// that do not exist, or whose password is in plain text.
+// authSecret is a secret from which salts are derived that must look random and not change. These are the salts of
+// users that do not exist, or whose password is in plain text.
 type authSecret [sha256.Size]byte
 
-// minSaltSecret is the shortest secret of auth.salt_secret_file, in bytes. Anybody can see the salts and could find a
-// short secret by trying. For the same reason the secret does not depend on the users' passwords.
+// minSaltSecret is the shortest secret of auth.salt_secret_file, in bytes. Everyone can see the salts, and could find a
+// short secret by trial. For the same reason the secret does not depend on the users' passwords.
 const (
 	minSaltSecret = 32
 	maxSaltSecret = 4096

@@ -25,7 +25,7 @@ const (
 type Config struct {
 	// Timeout bounds a client's startup, authentication included.
 	Timeout time.Duration
-	// Method is the way in which clients prove their identity.
+	// Method is the way in which clients prove their identity: Trust, SCRAM, Cert or Peer.
 	Method AuthMethod
 	// UsersFile is the path of a file in the form of PgBouncer's userlist.txt, with SCRAM verifiers.
 	UsersFile string
@@ -34,8 +34,8 @@ type Config struct {
 	// SaltSecretFile is the path of a file with at least 32 bytes, from which the salts of unknown users are derived.
 	// Without SaltSecretFile, these salts change with each start of the process.
 	SaltSecretFile string
-	// TLS is the configuration with which clients are offered TLS, or nil. cmd/sluice/daemon reloads certificates by its
-	// GetConfigForClient.
+	// TLS is the configuration with which clients are offered TLS, or nil. The daemon reloads certificates by the
+	// configuration's GetConfigForClient.
 	TLS *tls.Config
 	// TLSRequired refuses clients without TLS, except at the Unix socket.
 	TLSRequired bool

@@ -30,9 +30,11 @@ type GuessLimiter struct {
 }
 
 const (
-	// mostSources bounds the sources that have an entry of their own, some 2 MiB. Further sources share one entry.
+	// mostSources bounds the sources of wrong passwords that have an entry of their own, some 2 MiB. Further sources
+	// share one entry.
 	mostSources = 10_000
-	// sweepSources is the shortest interval at which sources that have their whole share of wrong answers are removed.
+	// sweepSources is the shortest interval at which sources are removed that may again send their whole share of wrong
+	// answers.
 	sweepSources = time.Second
 )
 
@@ -59,8 +61,8 @@ func AddrSource(addr net.Addr) (source netip.Prefix, ok bool) {
 	return source, err == nil
 }
 
-// CheckGuess calls right to check an answer from an address, and returns its result. If the source has used its share,
-// heard is false and right is not called. right is called under a lock, and must not block.
+// CheckGuess calls right to check an answer from an address, and returns the result of right. If the source has used
+// its share of wrong answers, heard is false and right is not called. right is called under a lock, and must not block.
 func (g *GuessLimiter) CheckGuess(from net.Addr, now time.Time, right func() bool) (ok, heard bool) {
 	source, bounded := AddrSource(from)
 	if !bounded {
@@ -89,7 +91,7 @@ func (g *GuessLimiter) CheckGuess(from net.Addr, now time.Time, right func() boo
 	return ok, true
 }
 
-// removeIdleSources removes sources that have their whole share of wrong answers. The caller holds mu.
+// removeIdleSources removes sources that may again send their whole share of wrong answers. The caller holds mu.
 func (g *GuessLimiter) removeIdleSources(now time.Time) {
 	if now.Sub(g.swept) < sweepSources {
 		return
@@ -102,8 +104,8 @@ func (g *GuessLimiter) removeIdleSources(now time.Time) {
 	}
 }
 
-// passwordBurst and passwordEvery are the share of wrong passwords of one source. The share allows typing errors, and
-// 86,000 guesses a day.
+// passwordBurst and passwordEvery set how many wrong passwords one source may send, at once and later. They allow
+// typing errors, and 86,000 guesses a day.
 const (
 	passwordBurst = 20
 	passwordEvery = time.Second

@@ -44,14 +44,14 @@ const (
 	directTLS = 0x16
 )
 
-// These are request codes, which a startup packet has where others have the protocol version (pqcomm.h).
+// These are the request codes of a startup packet, at the place of the protocol version (pqcomm.h).
 const (
 	cancelRequestCode = 1234<<16 | 5678
 	sslRequestCode    = 1234<<16 | 5679
 	gssRequestCode    = 1234<<16 | 5680
 )
 
-// This does not compile unless a startup packet always fits into a buffer.
+// This line does not compile unless a startup packet always fits into a buffer.
 const _ = uint(wire.BufferSize - 4 - maxStartupPacket)
 
 // Handshaker performs the startups of client connections: encryption, protocol version, authentication. Handshaker
@@ -104,8 +104,8 @@ type Client struct {
 
 	User     string
 	Database string // the user's name by default
-	// Params are the settings that the client requested, by their names in lower case. Params are the startup parameters
-	// without user and database, and the content of `options`.
+	// Params are the settings that the client requested, by their names in lower case. Params have the startup
+	// parameters except user and database, and the settings in the parameter `options`.
 	Params map[string]string
 	// Spelt maps a setting's name in lower case to the client's spelling, if the two differ.
 	Spelt map[string]string
@@ -113,7 +113,8 @@ type Client struct {
 	Protocol uint32
 	// Rest has the bytes that the client sent after its startup packet, mostly none.
 	Rest []byte
-	// Until is the deadline that Raw still has, the end of the startup's time. The caller clears the deadline.
+	// Until is the deadline that the connection Raw still has, the end of the time for the startup. The caller clears
+	// the deadline.
 	Until time.Time
 
 	// Cancel is the client's cancel request, or nil for a startup. With a cancel request, the fields about the identity
@@ -163,7 +164,7 @@ func truncateName(name string) string { return strings.ToValidUTF8(name[:maxName
 
 // Run performs the startup of the client on conn, without AuthenticationOk. If Run returns an error, the client has
 // been sent the reason, if possible, and the caller closes conn. io.EOF means that the client left. Without an error
-// conn retains its deadline, for the messages that follow.
+// conn retains the deadline of the startup, for the messages that follow.
 func (s *Handshaker) Run(conn rawconn.Conn) (*Client, error) {
 	g := &clientHandshake{Handshaker: s, raw: conn, conn: conn}
 	defer g.releaseBuffer()

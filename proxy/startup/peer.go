@@ -16,8 +16,8 @@ import (
 // PeersKnown reports whether this system can name the process at a Unix socket.
 const PeersKnown = rawconn.PeersKnown
 
-// strangerUID is Linux's number for a user of another user namespace that has no number in this one. All such users
-// look alike.
+// strangerUID is Linux's number for users of another user namespace that have no number in the namespace of this
+// process. All such users look alike.
 const strangerUID = 65534
 
 // peerMap maps an operating system's user, by name or number, to the database users that this user may be. A user
@@ -38,7 +38,8 @@ func parsePeerMap(entries []string) (peerMap, error) {
 	return allowed, nil
 }
 
-// allows reports whether a process with uid may be the database user name. of is the name of uid, for an error.
+// allows reports whether a process with the user number uid may be the database user name. of is the name of the user
+// uid, for an error.
 func (p peerMap) allows(uid uint32, name string, lookUp func(uid string) (*user.User, error)) (of string, ok bool) {
 	number := strconv.FormatUint(uint64(uid), 10)
 	of = number

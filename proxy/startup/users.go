@@ -37,8 +37,9 @@ type userTable struct {
 	kinds       []hashKind // sorted
 }
 
-// hashKind is the part of a verifier that a client can see, without the salt itself, and the number of users with this
-// part. An unknown user gets one of the file's kinds. Otherwise a file with several kinds would show which users exist.
+// hashKind is the part of a SCRAM verifier that a client can see, without the salt itself, and the number of users with
+// this part. An unknown user gets one of the file's kinds. Otherwise a file with several kinds would show which users
+// exist.
 type hashKind struct{ iterations, salt, users int }
 
 // ReloadUsers reads the users file again, for clients that connect afterwards. After an error the old content stays in
@@ -114,8 +115,8 @@ func countHashKinds(credentials map[string]scram.StoredCredentials) (kinds []has
 	return kinds
 }
 
-// hashKindOf returns the kind for an unknown user. If the file gets one more user, the result changes for few unknown
-// users.
+// hashKindOf returns the kind of SCRAM verifier for an unknown user. If the file gets one more user, the result changes
+// for few unknown users.
 func (u *userTable) hashKindOf(user string, secret authSecret) hashKind {
 	chosen, all := hashKind{iterations: scramIterations, salt: scramSalt}, len(u.credentials)
 	place, _ := bits.Mul64(binary.BigEndian.Uint64(secret.derive("kind", user)), uint64(all))
@@ -162,9 +163,9 @@ type userLine struct {
 	password string
 }
 
-// scanUsers parses a users file in the form of PgBouncer's userlist.txt. Each line has "user" "secret", with double
-// quotes doubled in either. The rest of a line is ignored, and a semicolon starts a comment line. The error lists every
-// faulty line, by number and never by content.
+// scanUsers parses a users file in the form of PgBouncer's userlist.txt. Each line has "user" "secret". A double quote
+// in either is written twice. The rest of a line is ignored, and a semicolon starts a comment line. The error lists
+// every faulty line, by number and never by content.
 func scanUsers(text []byte) ([]userLine, error) {
 	var users []userLine
 	var errs []error

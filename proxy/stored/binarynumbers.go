@@ -82,7 +82,8 @@ func encodeNumeric(text []byte) ([]byte, bool) {
 	if !isDecimal(whole) || pointed && !isDecimal(fraction) || len(fraction) > mostScale {
 		return nil, false
 	}
-	// The digits are divided into groups of four, from the point in both directions, without zero groups at either end.
+	// The digits are divided into groups of four, from the decimal point in both directions, without zero groups at
+	// either end.
 	padded := append(bytes.Repeat([]byte("0"), -len(whole)&3), whole...)
 	weight := len(padded)/4 - 1
 	padded = append(append(padded, fraction...), bytes.Repeat([]byte("0"), -len(fraction)&3)...)

@@ -23,7 +23,7 @@ const (
 	endInstant   = int64(9223371331200000000) // 294277-01-01
 )
 
-// textReader parses a text from its start. reader.bad is set on a mismatch.
+// textReader parses a text from its start. A mismatch sets bad.
 type textReader struct {
 	rest []byte
 	bad  bool
@@ -52,7 +52,7 @@ func (r *textReader) readNumber(least, most int) (n int64) {
 	return n
 }
 
-// readUpTo consumes a number of two digits, which must be at most most.
+// readUpTo consumes a number of two digits, which must not exceed most.
 func (r *textReader) readUpTo(most int64) int64 {
 	n := r.readNumber(2, 2)
 	r.bad = r.bad || n > most
@@ -65,8 +65,8 @@ func (r *textReader) isAtEnd() bool { return !r.bad && len(r.rest) == 0 }
 // daysOf has the number of days of each month in a leap year.
 var daysOf = [...]int64{31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
 
-// readDate consumes year, month and day. The result of is a function that returns the day for an era, which follows at
-// the end of the text. Years are as written: 1 BC precedes 1.
+// readDate consumes year, month and day. The result of is a function that returns the day for an era. The text has the
+// era at its end, so the era is read later. Years are as written: 1 BC precedes 1.
 func (r *textReader) readDate() (of func(beforeChrist bool) (days int64, ok bool)) {
 	year := r.readNumber(4, 7)
 	r.expect('-')
@@ -85,7 +85,8 @@ func (r *textReader) readDate() (of func(beforeChrist bool) (days int64, ok bool
 		if leap := y%4 == 0 && (y%100 != 0 || y%400 == 0); month == 2 && d == 29 && !leap {
 			return 0, false
 		}
-		// The day before the first one is accepted here. By its offset, an instant of the first day may be on the day before.
+		// The day before PostgreSQL's first day is accepted here. By its time zone's offset, an instant of the first
+		// day may be on the day before.
 		days := julianDay(y, month, d) - epoch
 		return days, days >= -epoch-1 && days < mostDays
 	}
@@ -113,8 +114,8 @@ func (r *textReader) readEra() (beforeChrist bool) {
 	return false
 }
 
-// readClock consumes a time: hours of two to digits digits, minutes and seconds. rest is minutes and seconds in
-// microseconds.
+// readClock consumes a time: hours, which have two to digits digits, minutes and seconds. rest is the minutes and
+// seconds in microseconds.
 func (r *textReader) readClock(digits int) (hours, rest int64) {
 	hours = r.readNumber(2, digits)
 	r.expect(':')

@@ -4,7 +4,7 @@ import "github.com/sluice-proxy/sluice/proxy/wire"
 
 // This file has cursors whose rows are in memory, and the bounds of this memory. One session owns a cursor.
 
-// Quota is a bound on the bytes of cursors. Take returns false if there is no room.
+// Quota is a bound on the bytes of cursors' rows. Take returns false if there is no room.
 type Quota interface {
 	Take(bytes int) bool
 	Give(bytes int)
@@ -24,21 +24,21 @@ type Cursor struct {
 	// Failed means that a FETCH of the cursor has failed. As in PostgreSQL, only CLOSE is possible then.
 	Failed bool
 
-	// ExactFloats means that floats have all their digits (extra_float_digits). Without ExactFloats, floats cannot be
-	// converted to the binary format.
+	// ExactFloats means that the server sent floats with all their digits (extra_float_digits). Without ExactFloats,
+	// floats cannot be converted to the binary format.
 	ExactFloats bool
 
-	// ArrivedFormats are the formats in which the rows arrived. nil means text.
+	// ArrivedFormats are the formats in which the server sent the cursor's rows. nil means text.
 	ArrivedFormats Formats
 
 	desc    []byte // its RowDescription
 	columns Columns
-	// over means that the rows exceeded the bound, and gone that the cursor was dropped.
+	// over means that the cursor's rows exceeded the bound on bytes, and gone that the cursor was dropped.
 	over, gone bool
 
 	quota Quota
 	taken int // bytes taken from purse
-	// inRow means that the next bytes of a frame belong to a row, otherwise to the RowDescription.
+	// inRow means that the next bytes of a frame belong to a row. Otherwise the bytes belong to the RowDescription.
 	inRow bool
 }
 
@@ -54,7 +54,7 @@ func (c *Cursor) Restart() {
 }
 
 // AddFrame adds a frame of the query's answer, a RowDescription or a row, or the frame's first part. whole is the
-// frame's length. If the rows exceed the bound, AddFrame adds nothing.
+// length of the whole frame. If the rows exceed the bound on bytes, AddFrame adds nothing.
 func (c *Cursor) AddFrame(typ byte, part []byte, whole int) {
 	if c.inRow = typ == wire.DataRow; c.gone || c.over {
 		return
@@ -108,7 +108,7 @@ func (c *Cursor) Drop() {
 	c.refundAll()
 }
 
-// ExceedsQuota reports whether the cursor's rows exceeded the bound. The cursor has no rows then.
+// ExceedsQuota reports whether the cursor's rows exceeded the bound on bytes. The cursor has no rows then.
 func (c *Cursor) ExceedsQuota() bool { return c.over }
 
 // Columns returns the columns of the cursor's rows.

@@ -78,7 +78,7 @@ func encodeUUID(text []byte) ([]byte, bool) {
 
 func encodeJSONB(text []byte) ([]byte, bool) { return append([]byte{1}, text...), true }
 
-// column is a column of a RowDescription: the offset of its format code in the frame, and its type's OID.
+// column is one column that a RowDescription describes: the offset of its format code in the frame, and its type's OID.
 type column struct {
 	format int
 	oid    uint32

@@ -18,10 +18,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
-// Time is the time of one transaction, as its client has seen the time.
+// Time is the time of one transaction, in the forms in which its client has seen the time.
 type Time struct {
-	// Instant is the time itself, as a timestamptz; empty if no column has shown it. Any other value can be derived from
-	// it (values.DefaultAtInstant).
+	// Instant is the transaction's time as a timestamptz, or empty if no column has shown it. Any other value can be
+	// derived from Instant (values.DefaultAtInstant).
 	Instant Value
 	// Committed means that the time is that of parts of the block which have committed. A clock read in a function, view
 	// or DDL then shows another time, and is not refused.
@@ -52,7 +52,7 @@ var timeSettings = []string{"timezone", "datestyle", "intervalstyle"}
 var isoTime = regexp.MustCompile(`^(\d{4,}-\d\d-\d\d)?([ T]?\d\d:\d\d:\d\d(\.\d+)?([+-]\d\d(:\d\d){0,2})?)?( BC)?$`)
 
 // SettingsKey returns the values of the settings that a time's text depends on. SettingsKey returns "" if r lacks one
-// of them; then only the instant is known. r may be nil.
+// of them, and then only the time as a timestamptz is known. r may be nil.
 func SettingsKey(r *settings.Reports) string {
 	if r == nil {
 		return ""
@@ -68,8 +68,8 @@ func SettingsKey(r *settings.Reports) string {
 	return string(under)
 }
 
-// Add adds a value. Add ignores a text that depends on DateStyle. A value that contradicts another of its key makes the
-// key unknown.
+// Add adds a value in which the client has seen the time. Add ignores a text that depends on DateStyle. A value that
+// contradicts another value of its key makes the key unknown.
 func (t *Time) Add(key Key, v Value) {
 	if key.Kind == "" || key.Under == "" || v.Bytes == nil || v.Format == 0 && !isoTime.Match(v.Bytes) {
 		return
@@ -83,10 +83,10 @@ func (t *Time) Add(key Key, v Value) {
 	t.values[key] = t.values[key].merge(v)
 }
 
-// AddInstant adds the time itself, as a timestamptz.
+// AddInstant adds the transaction's time itself, as a timestamptz.
 func (t *Time) AddInstant(v Value) { t.Instant = t.Instant.merge(v) }
 
-// merge merges two values of one time. It prefers text, which can be written anywhere.
+// merge merges two values of one time. merge prefers text, which can be written anywhere.
 func (v Value) merge(w Value) Value {
 	switch {
 	case v.Bytes == nil && !v.contradictory:
@@ -148,7 +148,7 @@ func (t *Time) Writer(under string, ok *bool, write func(Value) string) func(kin
 }
 
 // Literal returns a value as an SQL constant. A binary timestamptz becomes an expression of the same microsecond. For
-// other binary values it returns "".
+// other binary values Literal returns "".
 func Literal(v Value) string {
 	switch {
 	case v.Format == 0:

@@ -44,7 +44,7 @@ func (k *Batch) Add(b []byte) {
 }
 
 // AddReference adds b to the batch, and copies only the part that fills a buffer. The rest of b must not change until
-// the batch is empty again, or the batch that Detach returned is.
+// the batch is empty again, or until the batch that Detach returned is empty.
 func (k *Batch) AddReference(b []byte) {
 	n := min(len(b), k.FreeBytes())
 	k.Add(b[:n])

@@ -11,8 +11,8 @@ import (
 // ErrMalformed is the error for a frame that cannot exist. The boundaries of further frames are then unknown.
 var ErrMalformed = errors.New("malformed frame")
 
-// Reader reads frames from a connection, for the goroutine that owns the Reader. It holds a buffer only while bytes are
-// unread. Slices of the buffer that methods return are valid until the next read.
+// Reader reads frames from a connection, for the goroutine that owns the Reader. The Reader holds a buffer only while
+// bytes are unread. Slices of the buffer that methods return are valid until the next read.
 type Reader struct {
 	// Conn is the connection that is read: the socket, or TLS over it.
 	Conn net.Conn
@@ -23,7 +23,7 @@ type Reader struct {
 	one  [1]byte // first byte of an idle read through TLS
 }
 
-// NewReader returns a Reader of conn, whose socket is raw. If conn has no TLS, it is read by raw.
+// NewReader returns a Reader of conn, whose socket is raw. If conn has no TLS, the Reader reads from raw.
 func NewReader(conn net.Conn, raw rawconn.Conn) Reader {
 	if _, ok := conn.(interface{ NetConn() net.Conn }); !ok {
 		conn = raw // a bare socket
