@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim"
 )
 
-// Defaults of the flags, so that a start needs only --upstream.
+// These are the default values of dsqlsim's flags. With these defaults a start needs only --upstream.
 const (
 	defaultEndpoint  = "localdevelopment0000000000.dsql.us-east-1.on.aws"
 	defaultAccessKey = "AKIADSQLSIM"
@@ -22,7 +22,7 @@ const (
 	defaultTokenLife = 15 * time.Minute // the default of the AWS SDKs
 )
 
-// flags holds the values of the command line.
+// flags holds the values of dsqlsim's command-line flags.
 type flags struct {
 	config                 dsqlsim.Config
 	listen, admin          string
@@ -33,7 +33,7 @@ type flags struct {
 	problems []error // faults of single values
 }
 
-// defineClusterFlags defines the flags on which server and token must agree.
+// defineClusterFlags defines the flags that the server and the token command must have in common.
 func (f *flags) defineClusterFlags(set *pflag.FlagSet) {
 	f.config = dsqlsim.DefaultConfig()
 	c := &f.config
@@ -76,7 +76,7 @@ func (f *flags) defineTokenFlags(set *pflag.FlagSet) {
 	f.recordBadValues(set)
 }
 
-// completeConfig turns the flags into a configuration. It returns all their faults in one error.
+// completeConfig turns the flags into a configuration. completeConfig returns all faults of the flags in one error.
 func (f *flags) completeConfig() error {
 	problems := f.problems
 	note := func(err error) {
@@ -103,7 +103,8 @@ func (f *flags) completeConfig() error {
 	return errors.Join(problems...)
 }
 
-// parseChoice returns whether the flag has the second of two words.
+// parseChoice reports whether the flag's value given is second, the second of its two valid words. For any other word
+// than the two, parseChoice calls note with an error.
 func (*flags) parseChoice(flag, given, first, second string, note func(error)) bool {
 	if given != first && given != second {
 		note(fmt.Errorf("--%s %q: want %s or %s", flag, given, first, second))

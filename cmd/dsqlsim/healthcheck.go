@@ -9,11 +9,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// healthTimeout bounds the wait for the answer of a probe.
+// healthTimeout bounds the wait for the answer to a health probe.
 const healthTimeout = 5 * time.Second
 
-// newHealthcheck returns the command that probes a stand-in on this machine. The stand-in's image
-// has no other program for that.
+// newHealthcheck returns the command that probes a stand-in for a cluster on this machine. The container image has no
+// other program for that.
 func newHealthcheck() *cobra.Command {
 	var admin string
 	cmd := &cobra.Command{

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim"
 )
 
-// defineLimitFlags defines the flags for the cluster's limits, refusals and delays.
+// defineLimitFlags defines the flags for the limits, refusals and delays of the simulated cluster.
 func (f *flags) defineLimitFlags(set *pflag.FlagSet) {
 	c := &f.config
 	set.Var(&limitFlag{&c.Limits}, "limit", "another limit than the cluster's, as name=number; names: "+strings.Join(limitNames(), ", "))
@@ -26,10 +26,10 @@ func (f *flags) defineLimitFlags(set *pflag.FlagSet) {
 	set.DurationVar(&c.JobDelay, "job-delay", c.JobDelay, "how long the build of an index takes")
 }
 
-// limitFlag is a flag that sets one limit of the stand-in each time it is given.
+// limitFlag is the flag that sets one of the simulated cluster's limits each time it is given.
 type limitFlag struct{ limits *dsqlsim.Limits }
 
-// limitsByName returns the limits by name.
+// limitsByName returns pointers to the simulated cluster's limits, by the names of the limits.
 func limitsByName(l *dsqlsim.Limits) map[string]*int {
 	return map[string]*int{
 		"rows": &l.TransactionRows, "bytes": &l.TransactionBytes, "message-bytes": &l.MessageBytes,

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Exit codes.
+// These are the exit codes of dsqlsim.
 const (
 	exitRuntime = 1
 	exitUsage   = 2
@@ -34,7 +34,7 @@ func main() {
 	os.Exit(exitUsage)
 }
 
-// runtimeError is a failure of a well-configured server.
+// runtimeError is a failure of a server whose command line is valid.
 type runtimeError struct{ error }
 
 func (e *runtimeError) Unwrap() error { return e.error }

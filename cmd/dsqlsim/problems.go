@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// recordBadValues makes every flag of the set record a bad value, so that the parse goes on and reports all
-// of them.
+// recordBadValues makes every flag of the set record a bad value as a problem. Parsing then continues, and all bad
+// values are reported.
 func (f *flags) recordBadValues(set *pflag.FlagSet) {
 	set.VisitAll(func(flag *pflag.Flag) {
 		if _, done := flag.Value.(*recordingValue); !done {
@@ -43,7 +43,7 @@ func (n *recordingValue) Set(given string) error {
 }
 
 // dropUnknownArgs removes unknown words and flags from the arguments and records them as problems. One error then
-// reports them with the problems of the other flags.
+// reports these problems together with the problems of other flags.
 func (f *flags) dropUnknownArgs(root *cobra.Command, args []string) []string {
 	wrong := func(format string, values ...any) { f.problems = append(f.problems, fmt.Errorf(format, values...)) }
 	cmd, words, err := root.Find(args)
@@ -84,7 +84,7 @@ func (f *flags) dropUnknownArgs(root *cobra.Command, args []string) []string {
 	return kept
 }
 
-// splitJoinedError splits an error of errors.Join.
+// splitJoinedError returns the errors that errors.Join has joined in err.
 func splitJoinedError(err error) []error {
 	if err == nil {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim"
 )
 
-// headerTimeout bounds the time of an admin request's header.
+// headerTimeout bounds the time in which a client of the admin address must send its request's header.
 const headerTimeout = 10 * time.Second
 
 // serve runs the stand-in until ctx ends, and writes instructions for its use to out.
@@ -74,8 +74,8 @@ func (f *flags) printInstructions(out io.Writer, listen, admin net.Addr) {
 	}
 }
 
-// tokenCommandArgs returns the flags that the token command needs to agree with this server. The user
-// fills in the secrets.
+// tokenCommandArgs returns the flags with which the token command makes tokens for this server. The user fills in the
+// secrets.
 func (f *flags) tokenCommandArgs() string {
 	var args string
 	for _, each := range []struct{ flag, given, preset, shown string }{
@@ -91,7 +91,7 @@ func (f *flags) tokenCommandArgs() string {
 	return args
 }
 
-// printUpstream writes the version of the PostgreSQL behind the stand-in, or why it does not answer.
+// printUpstream writes the version of the PostgreSQL server that the stand-in uses, or why that server does not answer.
 func printUpstream(ctx context.Context, out io.Writer, srv *dsqlsim.Server) {
 	version, err := srv.UpstreamVersion(ctx)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 )
 
-// released is the version of a release; the build sets it (-X).
+// released is the version of a release. The build sets released (-X).
 var released string
 
 // version returns the version of the release, or the module's version that the Go tool has recorded. If the module's

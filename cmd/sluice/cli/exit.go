@@ -11,14 +11,14 @@ import (
 	"github.com/sluice-proxy/sluice/cmd/sluice/config"
 )
 
-// Exit codes of the program.
+// These are the exit codes of the program sluice.
 const (
 	ExitOK      = 0
 	ExitRuntime = 1 // a failure while a command worked
 	ExitUsage   = 2 // a wrong command line or configuration
 )
 
-// Execute runs one command line of root and returns the exit code. It prints errors to stderr.
+// Execute runs one command line of root and returns the exit code. Execute prints errors to stderr.
 func Execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -39,13 +39,13 @@ func Execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	return ExitUsage
 }
 
-// runtimeError is a failure of a well-formed command. All other errors of a command concern its
-// arguments or its configuration.
+// runtimeError is a failure of a command whose arguments and configuration are valid. All other errors of a command
+// concern its arguments or its configuration.
 type runtimeError struct{ error }
 
 func (e *runtimeError) Unwrap() error { return e.error }
 
-// AsRuntimeError marks an error as a failure while running; nil stays nil.
+// AsRuntimeError marks an error as a failure while a command runs. AsRuntimeError returns nil for nil.
 func AsRuntimeError(err error) error {
 	if err == nil {
 		return nil

@@ -15,8 +15,7 @@ func ReadInput(name string, stdin io.Reader) (string, error) {
 	return ReadRegularFile(name)
 }
 
-// ReadRegularFile returns the text of a regular file. It refuses pipes and devices, which may have no
-// end.
+// ReadRegularFile returns the text of a regular file. ReadRegularFile refuses pipes and devices, which may have no end.
 func ReadRegularFile(name string) (string, error) {
 	switch info, err := os.Stat(name); {
 	case err != nil:

@@ -1,6 +1,6 @@
 package config
 
-// Admin says where the admin endpoints are.
+// Admin is the part of the configuration about the address of metrics and probes.
 type Admin struct {
 	Address string // host:port, "" for nowhere
 }

@@ -2,7 +2,8 @@ package config
 
 import "github.com/sluice-proxy/sluice/proxy/startup"
 
-// Auth selects how clients authenticate. Further keys below auth have their fields in startup.Config.
+// Auth is the part of the configuration that selects how clients authenticate. The other keys below auth have their
+// fields in startup.Config.
 type Auth struct {
 	AllowRemoteTrust bool
 }

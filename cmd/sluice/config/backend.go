@@ -7,7 +7,8 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// Backend selects the server, and how long a client keeps a connection to it.
+// Backend is the part of the configuration that selects the server, and how long a client keeps a connection to the
+// server.
 type Backend struct {
 	reservoir.DialConfig
 	SilenceTimeout string // auto, or a duration
@@ -56,10 +57,10 @@ var backendKeys = []Key{
 // isDSQL reports whether the backend is a DSQL cluster.
 func (c *Config) isDSQL() bool { return c.Proxy.Kind == proxy.DSQL }
 
-// defaultByKind is the value -1 of keys whose actual value depends on backend.kind (setDefaultByKind).
+// defaultByKind is the default -1 of keys whose actual default depends on backend.kind (setDefaultByKind).
 const defaultByKind = -1
 
-// setDefaultByKind replaces a value that is defaultByKind by the given one.
+// setDefaultByKind replaces defaultByKind by the default for backend.kind. Any other value stays.
 func (c *Config) setDefaultByKind(value *int, dsql, postgres int) {
 	switch {
 	case *value != defaultByKind:
@@ -75,8 +76,8 @@ func (c *Config) usesDedicatedBackends() bool {
 	return c.Proxy.Kind == proxy.Postgres && c.Proxy.Pairing == proxy.Session
 }
 
-// deriveBackend sets the fields that follow from the keys of the backend. It must run before the other derivations,
-// which depend on backend.kind.
+// deriveBackend sets the fields that follow from the keys of the backend. deriveBackend must run before the other
+// derivations, which depend on backend.kind.
 func (c *Config) deriveBackend() {
 	c.Proxy.Kind = proxy.BackendKind(c.Backend.Kind)
 	c.Proxy.Database = c.Backend.Database
@@ -96,7 +97,7 @@ func (c *Config) silenceTimeout() (time.Duration, error) {
 	return 0, nil
 }
 
-// checkBackend checks keys that only kind postgres allows.
+// checkBackend checks the keys that are allowed for backend.kind postgres only.
 func (v *validator) checkBackend() {
 	c := v.config
 	v.require(!c.isDSQL() || c.Backend.SSLMode == KeyByName("backend.sslmode").Default, "backend.sslmode",

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Client limits how long a client may be idle, and lists the keys that users and clients may override
-// (rewrite.ClientOptions).
+// Client is the part of the configuration that limits how long a client may be idle. Client also lists the keys that
+// users and clients may override (rewrite.ClientOptions).
 type Client struct {
 	Users []string // the values of single users, each as user:key=value
 }
@@ -36,8 +36,8 @@ var clientKeys = []Key{
 		help: "Values of the same keys for single users, each as user:key=value, independent of client.may_set: migrator:ddl.carry_out=all. The user is the client's login name. Kind dsql only."},
 }
 
-// deriveClient stores the configuration's values of the keys that may be overridden, except for auto. It parses
-// the users' values; invalid ones are reported by the check.
+// deriveClient stores the configured values of the keys that clients may override, except for auto. deriveClient also
+// parses the users' values. validate reports invalid ones.
 func (c *Config) deriveClient() {
 	written := rewrite.ClientOptions{}
 	for key, value := range map[string]string{rewrite.CarryOutKey: c.DDL.CarryOut, rewrite.AddColumnDefaultKey: c.DDL.AddColumnDefault,
@@ -56,7 +56,7 @@ func (c *Config) deriveClient() {
 	}
 }
 
-// parseUserChoice parses an entry of client.users. A user's name may contain any character.
+// parseUserChoice parses an entry of client.users, a key's value for one user. A user's name may contain any character.
 func parseUserChoice(entry string) (user, key, value string, err error) {
 	i := strings.LastIndexByte(entry, ':')
 	key, value, ok := strings.Cut(entry[i+1:], "=")

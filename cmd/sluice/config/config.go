@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-proxy/sluice/proxy"
 )
 
-// Config is the complete configuration of a process. Each field is a topic, and the topic's file has its keys.
-// Load returns a Config, which does not change afterwards.
+// Config is the complete configuration of a process. Each field is a topic, and the topic's file has its keys. Load
+// returns a Config. A Config does not change after Load.
 type Config struct {
 	Listen      Listen
 	TLS         TLS
@@ -28,13 +28,14 @@ type Config struct {
 	Runtime     Runtime
 	Log         Log
 	Lease       lease.Config
-	// Proxy has fields of several topics: some are keys, and others follow from keys.
+	// Proxy is the configuration of package proxy. Its fields belong to several topics: some are keys, and others
+	// follow from keys.
 	Proxy proxy.Config
 
-	// values and origins have one entry for each key: the decoded value in force and its source.
+	// values and origins have one entry for each configuration key: the decoded value in force and its source.
 	values  map[string]any
 	origins map[string]string
-	// Warnings are messages for the log about unusual values without an effect.
+	// Warnings are messages for the log about unusual values that have no effect.
 	Warnings []string
 }
 
@@ -44,7 +45,7 @@ func (c *Config) SourceOf(key string) string { return c.origins[key] }
 // Value returns the decoded value of a key, as its source gave it.
 func (c *Config) Value(key string) any { return c.values[key] }
 
-// deriveFields sets the fields that follow from keys. All keys must be set before.
+// deriveFields sets the fields of the configuration that follow from keys. The values of all keys must be set before.
 func (c *Config) deriveFields() {
 	c.deriveBackend()
 	c.deriveReservoir()
@@ -56,8 +57,8 @@ func (c *Config) deriveFields() {
 	c.deriveLease()
 }
 
-// validate returns all invalid values; each error begins with its key. The checks of the topics come first, in
-// the order of the output. Then each package checks its Config.
+// validate returns all invalid values in one error. Each line begins with a key. The checks of the topics come first,
+// in the order of the output. Then each package checks its Config.
 func (c *Config) validate() error {
 	v := &validator{config: c}
 	for _, check := range []func(){
@@ -74,13 +75,13 @@ func (c *Config) validate() error {
 		server.Validate(), c.Backend.Validate(), c.Reservoir.Validate(), c.Lease.Validate(), c.Rewrite.Validate())...)
 }
 
-// validator collects errors of the form "key: value: remedy".
+// validator collects errors of the configuration, of the form "key: value: remedy".
 type validator struct {
 	config *Config
 	errs   []error
 }
 
-// require adds an error of the key unless ok.
+// require adds an error of the configuration key name, unless ok is true.
 func (v *validator) require(ok bool, name, remedy string) {
 	if !ok {
 		shown := KeyByName(name).formatValue(v.config.values[name])

@@ -1,11 +1,11 @@
 package config
 
-// Credentials selects the AWS credentials.
+// Credentials is the part of the configuration that selects the AWS credentials.
 type Credentials struct {
 	Require string // a kind of credentials, or CredentialsAny
 }
 
-// Values of credentials.require. The log uses the same words for the source of credentials.
+// These are the values of credentials.require. The log uses the same words for the source of credentials.
 const (
 	CredentialsAny         = "any"
 	CredentialsWebIdentity = "web-identity"

@@ -2,7 +2,7 @@ package config
 
 import "github.com/sluice-proxy/sluice/rewrite"
 
-// DDL selects how statements of migration tools run that DSQL refuses.
+// DDL is the part of the configuration about statements of migration tools that DSQL refuses.
 type DDL struct {
 	CarryOut         string // exact, or all, which decides the keys at auto (deriveDDL)
 	AddColumnDefault string // refuse, backfill or auto
@@ -13,7 +13,7 @@ type DDL struct {
 	InTransactions   string // refuse, autocommit, autocommit-destructive or auto
 }
 
-// carryOutAll is the value of ddl.carry_out that enables all keys at auto.
+// carryOutAll is the value of ddl.carry_out that enables all keys at auto which depend on ddl.carry_out.
 const carryOutAll = "all"
 
 var ddlKeys = []Key{
@@ -51,8 +51,8 @@ var ddlKeys = []Key{
 			"A transaction with a single DDL statement is not divided. autocommit-destructive: also after DROP of a table, column or schema. With either, an ALTER TABLE of several commands that DSQL refuses runs command by command. Kind dsql only."},
 }
 
-// deriveDDL replaces auto in the keys that ddl.carry_out decides. It runs after deriveClient, which needs the
-// keys as they are written.
+// deriveDDL replaces the value auto in the keys that ddl.carry_out decides. deriveDDL runs after deriveClient, which
+// needs the keys as they are written.
 func (c *Config) deriveDDL() {
 	all := c.DDL.CarryOut == carryOutAll && c.rewritesForDSQL()
 	for _, key := range []struct {
@@ -78,7 +78,7 @@ func (c *Config) deriveDDL() {
 	}
 }
 
-// setDDLRules sets the rules of package rewrite about DDL, if statements are rewritten.
+// setDDLRules sets the rules for DDL in rules, if statements are rewritten.
 func (c *Config) setDDLRules(rules *rewrite.Rules) {
 	rules.Backfill = c.DDL.AddColumnDefault == "backfill"
 	rules.Constraints = c.DDL.AddConstraint == "steps" && c.isDSQL()
@@ -97,7 +97,8 @@ func (v *validator) checkCarryOut() {
 		"columns are added so on kind dsql only, with rewrite.enabled; set it to refuse")
 }
 
-// checkDDL checks the other keys below ddl. Servers other than DSQL run the statements themselves.
+// checkDDL checks the keys below ddl that checkCarryOut does not check. Servers other than DSQL run the statements
+// themselves.
 func (v *validator) checkDDL() {
 	c := v.config
 	v.require(c.DDL.AlterColumnType == "refuse" || c.rewritesForDSQL(), rewrite.RetypeKey,

@@ -2,13 +2,13 @@ package config
 
 import "time"
 
-// Drain selects how the daemon ends, and how long that may take.
+// Drain is the part of the configuration that selects how the daemon ends, and how long that may take.
 type Drain struct {
 	Mode           string // DrainStop, DrainPlain or DrainNative
 	Timeout, Quiet time.Duration
 }
 
-// Values of drain.mode.
+// These are the values of the key drain.mode.
 const (
 	DrainStop   = "stop"
 	DrainPlain  = "plain"

@@ -7,12 +7,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// AddFlags defines --config and a flag for each key that has one. It returns the variable that receives the
-// value of --config.
+// AddFlags defines --config and a flag for each configuration key that has one. AddFlags returns the variable that
+// receives the value of --config.
 func AddFlags(flags *pflag.FlagSet) *string { return AddFlagsWithPrefix(flags, "") }
 
-// AddFlagsWithPrefix defines --config and a flag for each key whose name begins with a prefix. It returns the variable
-// that receives the value of --config.
+// AddFlagsWithPrefix defines --config and a flag for each configuration key whose name begins with one of the prefixes.
+// AddFlagsWithPrefix returns the variable that receives the value of --config.
 func AddFlagsWithPrefix(flags *pflag.FlagSet, prefixes ...string) *string {
 	path := flags.String("config", "", "YAML configuration file")
 	for i := range Keys {
@@ -35,8 +35,8 @@ func AddFlagsWithPrefix(flags *pflag.FlagSet, prefixes ...string) *string {
 	return path
 }
 
-// A textFlag accepts any text. The text is decoded later, together with the key's other sources. All problems
-// are thereby reported at once and in the same words.
+// A textFlag is a flag that accepts any text. The text is decoded later, together with the key's other sources. All
+// problems are thereby reported at once and in the same words.
 type textFlag struct {
 	kind, text string
 }
@@ -45,7 +45,7 @@ func (f *textFlag) Set(text string) error { f.text = text; return nil }
 
 func (f *textFlag) String() string { return f.text }
 
-// Type returns the type's name for --help.
+// Type returns the name of the flag's type for --help.
 func (f *textFlag) Type() string { return f.kind }
 
 // A viperFlag passes a flag to viper as text, whatever its type. Viper's own conversion would turn "maybe" into

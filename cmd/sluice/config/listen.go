@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/startup"
 )
 
-// Listen has the addresses on which clients connect.
+// Listen is the part of the configuration about the addresses on which clients connect.
 type Listen struct {
 	Address        string // host:port, "" for none
 	UnixSocket     string // a directory, "" for none
@@ -62,9 +62,9 @@ func (l Listen) SocketPath() string {
 	return filepath.Join(l.UnixSocket, ".s.PGSQL."+port)
 }
 
-// SocketMode returns the mode of the Unix socket's file. A user with write permission on the file may connect.
-// With auth.method trust there is no other proof, so auto excludes all but the owner and the group. The error
-// is for a mode that excludes the owner.
+// SocketMode returns the mode of the Unix socket's file. A user with write permission on the file may connect. With
+// auth.method trust there is no other proof, so the mode auto excludes all but the owner and the group. The error is
+// for a mode that excludes the owner.
 func (c *Config) SocketMode() (os.FileMode, error) {
 	switch {
 	case c.Listen.UnixSocketMode != "auto":
@@ -79,7 +79,7 @@ func (c *Config) SocketMode() (os.FileMode, error) {
 	return 0o777, nil
 }
 
-// isValidAddress reports whether an address has the form host:port. With port 0 the system chooses one.
+// isValidAddress reports whether an address has the form host:port. For port 0 the system chooses a port.
 func isValidAddress(address string) bool {
 	_, port, err := net.SplitHostPort(address)
 	n, portErr := strconv.ParseUint(port, 10, 16)

@@ -13,7 +13,7 @@ import (
 
 // An Error lists everything that is wrong with a configuration.
 type Error struct {
-	// Problems are lines of the form "key: value: remedy (origin)".
+	// Problems are the problems of the configuration, lines of the form "key: value: remedy (origin)".
 	Problems []string
 }
 
@@ -30,8 +30,8 @@ type LoadResult struct {
 	Problems   []string
 }
 
-// Load returns a Config from four sources, in rising precedence: the defaults, the YAML file at path ("" for
-// none), the DSQL_ variables, and the given flags. The error is an *Error.
+// Load returns the Config from four sources, in rising precedence: the defaults, the YAML file at path ("" for none),
+// the DSQL_ variables, and the given flags. The error is an *Error.
 func Load(path string, flags *pflag.FlagSet) (*Config, error) {
 	l := LoadWithProblems(path, flags)
 	if !l.Unreadable { // without the file, later checks would only report follow-up problems
@@ -43,7 +43,7 @@ func Load(path string, flags *pflag.FlagSet) (*Config, error) {
 	return l.Config, nil
 }
 
-// LoadWithProblems takes every value from its source of highest precedence, and checks each one separately.
+// LoadWithProblems takes every key's value from the source of highest precedence, and checks each value separately.
 func LoadWithProblems(path string, flags *pflag.FlagSet) *LoadResult {
 	l := &LoadResult{
 		Config: &Config{values: map[string]any{}, origins: map[string]string{}},
@@ -52,7 +52,7 @@ func LoadWithProblems(path string, flags *pflag.FlagSet) *LoadResult {
 	l.values.AllowEmptyEnv(true) // an empty DSQL_ADMIN_ADDRESS turns the listener off
 	for i := range Keys {
 		l.values.SetDefault(Keys[i].Name, Keys[i].Default)
-		// Bound one by one: viper's AutomaticEnv lets DSQL_LISTEN hide listen.*.
+		// The variables are bound one by one, because viper's AutomaticEnv lets DSQL_LISTEN hide listen.*.
 		_ = l.values.BindEnv(Keys[i].Name, Keys[i].EnvName()) // fails on an empty key only
 		if flag := flags.Lookup(Keys[i].FlagName()); flag != nil {
 			_ = l.values.BindFlagValue(Keys[i].Name, viperFlag{flag}) // fails on a nil flag only
@@ -67,8 +67,8 @@ func LoadWithProblems(path string, flags *pflag.FlagSet) *LoadResult {
 	return l
 }
 
-// CheckPodValues returns the problems that serve would report for these values, in a container whose environment has no
-// other variables.
+// CheckPodValues returns the problems that sluice serve would report for these values of keys, in a container whose
+// environment has no other variables.
 func CheckPodValues(values map[string]string) (problems []string) {
 	c := &Config{values: map[string]any{}, origins: map[string]string{}}
 	for i := range Keys {
@@ -89,7 +89,7 @@ func CheckPodValues(values map[string]string) (problems []string) {
 	return append(problems, c.FormatProblems(c.validate())...)
 }
 
-// readFile merges the file into the values, and reports unknown keys.
+// readFile merges the configuration file into the values, and reports unknown keys.
 func (l *LoadResult) readFile() {
 	if l.path == "" {
 		return
@@ -112,8 +112,8 @@ func (l *LoadResult) readFile() {
 	_ = l.values.MergeConfigMap(file.AllSettings()) // merging maps cannot fail
 }
 
-// unknownKeyProblem returns the problem of a name in the file, or "" for a key. The message does not contain the
-// value, which may be a secret under a misspelled name.
+// unknownKeyProblem returns the problem of a name in the configuration file that is no key, or "" for a key. The
+// message does not contain the value, which may be a secret under a misspelled name.
 func unknownKeyProblem(name string, empty bool) string {
 	if KeyByName(name) != nil {
 		return ""
@@ -133,7 +133,7 @@ func unknownKeyProblem(name string, empty bool) string {
 	return "unknown key" + DidYouMean(name, names)
 }
 
-// loadKey decodes and stores the value of one key, with its source.
+// loadKey decodes and stores the value of one configuration key, with its source.
 func (l *LoadResult) loadKey(k *Key) {
 	c := l.Config
 	raw := l.values.Get(k.Name)
@@ -154,7 +154,7 @@ func (l *LoadResult) loadKey(k *Key) {
 	k.storeValue(c, value)
 }
 
-// originOfKey returns which of the four sources a key's value has.
+// originOfKey returns the name of the source that a key's value has: default, file, variable or flag.
 func (l *LoadResult) originOfKey(k *Key) string {
 	if name := k.FlagName(); name != "" && l.flags.Changed(name) {
 		return "flag --" + name
@@ -168,7 +168,7 @@ func (l *LoadResult) originOfKey(k *Key) string {
 	return "default"
 }
 
-// addProblem records a problem of a key, followed by its source.
+// addProblem records a problem of a configuration key, followed by the key's source.
 func (l *LoadResult) addProblem(name, problem string) {
 	l.Problems = append(l.Problems, fmt.Sprintf("%s (%s)", problem, l.Config.origins[name]))
 }
@@ -195,8 +195,8 @@ func (c *Config) FormatProblems(err error) []string {
 }
 
 // serviceVariablePattern matches the variables that Kubernetes sets in every pod for a Service whose name begins with
-// dsql. It does not match <NAME>_PORT of longer names, which isServicePortValue distinguishes from a misspelled
-// key.
+// dsql. The pattern does not match <NAME>_PORT of longer names, which isServicePortValue distinguishes from a
+// misspelled key.
 var serviceVariablePattern = regexp.MustCompile(
 	`^DSQL_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$|^DSQL_PORT$`)
 
@@ -206,8 +206,8 @@ func isServicePortValue(raw any) bool {
 	return strings.HasPrefix(text, "tcp://") || strings.HasPrefix(text, "udp://")
 }
 
-// unknownVariableWarnings returns a warning for each DSQL_ variable without a key. The warning does not contain the
-// value, which may be a secret under a misspelled name.
+// unknownVariableWarnings returns a warning for each environment variable that begins with DSQL_ and belongs to no key.
+// The warning does not contain the value, which may be a secret under a misspelled name.
 func unknownVariableWarnings(environ []string) []string {
 	names := make([]string, len(Keys))
 	for i := range Keys {

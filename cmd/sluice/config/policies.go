@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// policyFields are the fields of a locking policy in the file.
+// policyFields are the fields of a locking policy in the configuration file.
 type policyFields struct {
 	Tables   []string `json:"tables"`
 	Clauses  []string `json:"clauses,omitempty"`
@@ -20,8 +20,8 @@ type policyFields struct {
 	Name     string   `json:"name,omitempty"`
 }
 
-// decodePolicies decodes a YAML list of policies, or JSON text of the same form. The error describes only the
-// form; values are checked with the rest of the configuration.
+// decodePolicies decodes a YAML list of locking policies, or JSON text of the same form. The error describes only the
+// form. Values are checked with the rest of the configuration.
 func decodePolicies(raw any) ([]rewrite.LockPolicy, error) {
 	var items []any
 	switch raw := raw.(type) {
@@ -80,7 +80,7 @@ func decodePolicy(item any) (p rewrite.LockPolicy, bad []string) {
 	return p, bad
 }
 
-// formatPolicies returns policies as JSON, which is valid YAML.
+// formatPolicies returns locking policies as JSON, which is valid YAML.
 func formatPolicies(list []rewrite.LockPolicy) string {
 	if len(list) == 0 {
 		return "[]"

@@ -28,8 +28,8 @@ func (c *Config) YAML() string {
 	return b.String()
 }
 
-// EffectiveValue returns the value of a key that the process uses. For a text key this is the text after all
-// derivations.
+// EffectiveValue returns the value of a key that the process uses. For a key whose value is text, the result is the
+// text after all derivations.
 func (c *Config) EffectiveValue(k *Key) any {
 	if text, ok := k.field(c).(*string); ok {
 		return *text
@@ -37,7 +37,7 @@ func (c *Config) EffectiveValue(k *Key) any {
 	return c.values[k.Name]
 }
 
-// formatYAML returns a value as YAML. %q gives a double-quoted YAML scalar for every text of a configuration.
+// formatYAML returns a key's value as YAML. %q gives a double-quoted YAML scalar for every text of a configuration.
 func (k *Key) formatYAML(value any) string {
 	switch value := value.(type) {
 	case string:

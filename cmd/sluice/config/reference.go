@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 )
 
-// PrintReference writes the tables of keys and of metrics with their markers.
+// PrintReference writes the reference tables of keys and of metrics, with the markers around each table.
 func PrintReference(w io.Writer) error {
 	for _, table := range []string{"config", "metrics"} {
 		text, err := referenceTable(table)
@@ -24,7 +24,7 @@ func PrintReference(w io.Writer) error {
 	return nil
 }
 
-// WriteReference replaces the tables between the markers of a file.
+// WriteReference replaces the reference tables between the markers of a file by current ones.
 func WriteReference(path string) error {
 	old, err := os.ReadFile(path)
 	if err != nil {
@@ -37,7 +37,7 @@ func WriteReference(path string) error {
 	return os.WriteFile(path, []byte(text), 0o644)
 }
 
-// replaceReference returns a document with current tables between its markers.
+// replaceReference returns a document whose reference tables, between markers, are current.
 func replaceReference(document string) (string, error) {
 	for _, table := range []string{"config", "metrics"} {
 		begin, end := tableMarkers(table)

@@ -6,7 +6,8 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// Reservoir limits the connections to the backend, and selects those that are dialled ahead of demand.
+// Reservoir is the part of the configuration that limits the connections to the backend, and selects those that are
+// dialled ahead of demand.
 type Reservoir struct {
 	reservoir.Config
 	Enabled bool // dial backends ahead of demand

@@ -6,7 +6,8 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// Retry selects the transactions that are replayed. The limits are those of retry.Config.
+// Retry is the part of the configuration that selects the transactions that are replayed. The limits are fields of
+// retry.Config.
 type Retry struct {
 	Enabled    string // auto, true or false
 	Savepoints string // auto, strict, relaxed or off
@@ -55,7 +56,7 @@ var retryKeys = []Key{
 		help: "Conflicts in a minute above which a warning is logged. 0: never."},
 }
 
-// deriveRetry decides whether transactions are replayed, and whether savepoints are emulated. It runs after
+// deriveRetry decides whether transactions are replayed, and whether savepoints are emulated. deriveRetry runs after
 // deriveRewrite, whose rules it changes.
 func (c *Config) deriveRetry() {
 	switch c.Retry.Enabled {

@@ -8,13 +8,13 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Rewrite selects how statements run that DSQL refuses or spells differently. The rules follow from the keys
-// and from backend.kind.
+// Rewrite is the part of the configuration about statements that DSQL refuses or spells differently. The rules follow
+// from the keys and from backend.kind.
 type Rewrite struct {
 	rewrite.Config
 	Enabled string // auto, true or false
-	// Isolation, Session, Extensions and Cursors are about differences between DSQL and PostgreSQL: auto, true
-	// or false.
+	// Isolation, Session, Extensions and Cursors switch groups of rewriting rules for differences between DSQL and
+	// PostgreSQL: auto, true or false.
 	Isolation, Session, Extensions, Cursors string
 	Serializable                            string // refuse or repeatable_read
 	Numeric                                 string // a value of rewrite.NumericKey, or auto
@@ -118,12 +118,14 @@ func (c *Config) rewritesStatements() bool { return c.isEnabled(c.Rewrite.Enable
 // rewritesForDSQL reports whether statements are rewritten for DSQL.
 func (c *Config) rewritesForDSQL() bool { return c.rewritesStatements() && c.isDSQL() }
 
-// isEnabled returns the meaning of a choice of auto, true or false. auto is true for kind dsql only.
+// isEnabled reports whether a key's value, auto, true or false, enables the key. auto does so for backend.kind dsql
+// only.
 func (c *Config) isEnabled(choice string) bool {
 	return choice == "true" || choice == "auto" && c.isDSQL()
 }
 
-// deriveRewrite sets the rules that follow from the keys. It runs after deriveDDL, which replaces auto.
+// deriveRewrite sets the rewriting rules that follow from the keys. deriveRewrite runs after deriveDDL, which replaces
+// auto.
 func (c *Config) deriveRewrite() {
 	c.Proxy.MaxStatementBytes = c.Rewrite.MaxBytes
 	c.Proxy.WatchMapped = c.isDSQL() // of use where nothing is mapped
@@ -150,7 +152,7 @@ func (c *Config) deriveRewrite() {
 	rules.SchemaOf = c.Proxy.SchemaOf()
 }
 
-// setRewriteRules sets the rules of package rewrite that are not fields of keys.
+// setRewriteRules sets those rules of package rewrite that no key sets directly.
 func (c *Config) setRewriteRules(rules *rewrite.Rules) {
 	rules.Dialect = true
 	rules.Role = c.Backend.User
@@ -170,7 +172,7 @@ func (c *Config) setRewriteRules(rules *rewrite.Rules) {
 	rules.CopyIn = c.Rewrite.CopyFrom == "insert"
 }
 
-// setSerialRules sets the rules of serial columns. Sluice creates sequences on kind dsql only.
+// setSerialRules sets the rules for serial columns. Sluice creates sequences for backend.kind dsql only.
 func (c *Config) setSerialRules(rules *rewrite.Rules) {
 	rules.Serial = c.Rewrite.Serial != "false"
 	rules.SerialForm, rules.SerialKeys = rewrite.SerialIdentity, false
@@ -187,7 +189,8 @@ func (c *Config) setSerialRules(rules *rewrite.Rules) {
 	}
 }
 
-// checkRewrite checks rules that are correct on DSQL only. A server that supports these statements must get them.
+// checkRewrite checks the rules that are correct on DSQL only. A server that supports the rewritten statements must get
+// them unchanged.
 func (v *validator) checkRewrite() {
 	c := v.config
 	dropped := c.rewritesStatements() && !c.isDSQL()
@@ -224,7 +227,7 @@ func (v *validator) checkRewrittenDDL() {
 		"PostgreSQL has serial columns, and nothing is read where rewrite.enabled is false; leave it at auto")
 }
 
-// checkAdvisoryLocks checks the keys of advisory locks in a table.
+// checkAdvisoryLocks checks the keys for advisory locks that are rows of a table.
 func (v *validator) checkAdvisoryLocks() {
 	c := v.config
 	v.require(c.Proxy.Locks.Lease > 0, rewrite.AdvisoryKey+"_lease", "want more than 0")

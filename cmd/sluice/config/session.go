@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Session limits what a session may hold: backends, prepared statements, rows, memory. Its other fields are
-// those of proxy.Config, which checks them.
+// Session is the part of the configuration that limits what a session may hold: backends, prepared statements, rows,
+// memory. Further keys below session are fields of proxy.Config, which checks them.
 type Session struct {
 	ForwardCancel string // auto, true or false
 }

@@ -2,8 +2,8 @@ package config
 
 import "strings"
 
-// suggestName returns the candidate that a misspelled name most likely means, or "". The last part is sufficient:
-// "endpoint" means "backend.endpoint".
+// suggestName returns the candidate that a misspelled name most likely means, or "". The last part of a dotted name is
+// sufficient: "endpoint" means "backend.endpoint".
 func suggestName(name string, candidates []string) string {
 	best, bestDistance := "", max(2, len(name)/5)+1
 	for _, candidate := range candidates {
@@ -25,7 +25,7 @@ func suggestName(name string, candidates []string) string {
 	return ""
 }
 
-// DidYouMean returns the end of a message about an unknown name.
+// DidYouMean returns the end of a message about an unknown name: the most similar candidate, if any.
 func DidYouMean(name string, candidates []string) string {
 	if best := suggestName(name, candidates); best != "" {
 		return "; did you mean " + best + "?"

@@ -2,7 +2,7 @@ package config
 
 import "github.com/sluice-proxy/sluice/proxy/startup"
 
-// TLS names the PEM files of the TLS that clients may use.
+// TLS is the part of the configuration that names the PEM files for clients' TLS.
 type TLS struct {
 	Cert, Key, ClientCA string
 }

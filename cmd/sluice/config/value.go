@@ -13,12 +13,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// redacted replaces a secret in all output.
+// redacted replaces a secret value in all output.
 const redacted = "<redacted>"
 
 // decodeValue converts a raw value to the key's type. raw is a text from a flag or variable, or a YAML value of the
-// file. The error says what to write instead. A YAML number is not accepted as text, because 0123 and 1e3 would
-// be changed.
+// file. The error says what to write instead. A YAML number is not accepted as text, because 0123 and 1e3 would be
+// changed.
 func (k *Key) decodeValue(raw any) (any, error) {
 	switch k.Default.(type) {
 	case string:
@@ -45,7 +45,7 @@ func (k *Key) decodeValue(raw any) (any, error) {
 	panic("key " + k.Name + " has a default of an unknown type")
 }
 
-// decodeText returns a text, which must be one of the key's choices if there are any.
+// decodeText returns raw as a text, which must be one of the key's choices if the key has any.
 func (k *Key) decodeText(raw any) (string, error) {
 	if b, ok := raw.(bool); ok && k.Choices != nil { // for example `forward: true` in YAML
 		raw = strconv.FormatBool(b)
@@ -60,7 +60,7 @@ func (k *Key) decodeText(raw any) (string, error) {
 	return text, nil
 }
 
-// decodeAs returns raw if it is a T, or the result of parse for a text.
+// decodeAs returns raw if its type is T. If raw is a text, decodeAs returns the result of parse.
 func decodeAs[T any](raw any, parse func(string) (T, error), want string) (T, error) {
 	if value, ok := raw.(T); ok {
 		return value, nil
@@ -74,7 +74,7 @@ func decodeAs[T any](raw any, parse func(string) (T, error), want string) (T, er
 	return none, errors.New("want " + want)
 }
 
-// parseNumber is strconv.ParseFloat without NaN.
+// parseNumber parses a number like strconv.ParseFloat, but refuses NaN.
 func parseNumber(text string) (float64, error) {
 	n, err := strconv.ParseFloat(text, 64)
 	if math.IsNaN(n) {
@@ -83,7 +83,7 @@ func parseNumber(text string) (float64, error) {
 	return n, err
 }
 
-// parseBool is strconv.ParseBool without its short forms.
+// parseBool parses true or false, without the short forms that strconv.ParseBool accepts.
 func parseBool(text string) (bool, error) {
 	if text != "true" && text != "false" {
 		return false, strconv.ErrSyntax
@@ -154,7 +154,7 @@ func (k *Key) formatValue(value any) string {
 	return text
 }
 
-// PlainText returns a value of the key as a variable or a flag has it.
+// PlainText returns a key's value in the form that a variable or a flag has.
 func (k *Key) PlainText(value any) string {
 	switch value := value.(type) {
 	case string:
@@ -182,7 +182,7 @@ func (k *Key) PlainText(value any) string {
 	return fmt.Sprint(value)
 }
 
-// FormatDuration is Duration.String without trailing zero units: 11m, not 11m0s.
+// FormatDuration formats a duration like Duration.String, but without trailing zero units: 11m, not 11m0s.
 func FormatDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Limits on the connections of the admin listener. A scrape takes milliseconds; a slower one has no reader.
+// These are limits on the connections of the admin listener. A scrape of the metrics takes milliseconds. After a longer
+// time nobody reads the answer any more.
 const (
 	adminHeaderTimeout = 5 * time.Second
 	adminReadTimeout   = 10 * time.Second
@@ -17,14 +18,14 @@ const (
 	adminHeaderBytes   = 16 << 10
 )
 
-// liveWait bounds how long /livez waits for alive. A working daemon answers within milliseconds, so one that takes
-// longer has hung.
+// liveWait bounds how long /livez waits for the function alive. A working daemon answers within milliseconds, so a
+// daemon that takes longer has hung.
 const liveWait = 5 * time.Second
 
 // NewAdminServer returns the server of /metrics, /startupz, /livez and /readyz. The caller starts the server when
 // clients can connect. alive returns when the daemon works, or with an error at the end of its context. ready returns
-// why the daemon is not ready, nil when it is ready. warning returns the problem of a ready daemon. guests bounds the
-// server's connections, and has the log.
+// why the daemon is not ready, or nil when the daemon is ready. warning returns the problem of a ready daemon. guests
+// bounds the server's connections, and has the log.
 func NewAdminServer(metrics http.Handler, alive func(context.Context) error, ready func() error, warning func() string, guests *AdminConnLimiter) *http.Server {
 	mux := http.NewServeMux() // the mux answers 405 to other methods than GET and HEAD
 	mux.Handle("GET /metrics", metrics)

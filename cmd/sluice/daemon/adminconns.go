@@ -14,16 +14,16 @@ const (
 	// maxAdminConns is the maximum number of connections to the admin address. Probes, a scraper or two and a person need
 	// only a few.
 	maxAdminConns = 32
-	// adminRequestTime is how long a request may use its connection in any case. It is many times the
-	// duration of a probe or a scrape.
+	// adminRequestTime is the time for which a request to the admin address can certainly use its connection. It is
+	// many times the duration of a probe or a scrape.
 	adminRequestTime = time.Second
-	// adminLogEvery is the interval at which closed connections are logged.
+	// adminLogEvery is the interval at which the limiter logs how many admin connections it has closed.
 	adminLogEvery = 10 * time.Second
 )
 
 // AdminConnLimiter bounds the connections to the admin address, so that enough file descriptors remain for clients and
-// backends. If there are too many, it closes the connection that has been idle for longest, so that silent connections
-// do not block a probe. A connection with a request is closed only after adminRequestTime.
+// backends. If there are too many connections, AdminConnLimiter closes the one that has been idle for longest. So
+// silent connections do not block a probe. A connection with a request is closed only after adminRequestTime.
 type AdminConnLimiter struct {
 	maxConns int
 	patience time.Duration
@@ -37,21 +37,21 @@ type AdminConnLimiter struct {
 	loggedAt time.Time
 }
 
-// adminConn is one connection to the admin address. since is when the connection was opened, or when its last request
-// began or ended.
+// adminConn is one connection to the admin address. since is the time when the connection was opened, or when its last
+// request began or ended.
 type adminConn struct {
 	since      time.Time
 	hasRequest bool
 }
 
-// NewAdminConnLimiter returns the bounds of one admin address. Closed connections are logged and counted
-// by m.
+// NewAdminConnLimiter returns the AdminConnLimiter of one admin address. Closed connections are logged, and counted by
+// m.
 func NewAdminConnLimiter(log *slog.Logger, m *metrics.Admin) *AdminConnLimiter {
 	return &AdminConnLimiter{maxConns: maxAdminConns, patience: adminRequestTime, log: log, metrics: m, now: time.Now, conns: map[net.Conn]adminConn{}}
 }
 
-// trackState is http.Server's ConnState. The server calls it for a new connection before it accepts the
-// next one.
+// trackState is the function ConnState of the admin http.Server. The server calls trackState for a new connection
+// before it accepts the next one.
 func (g *AdminConnLimiter) trackState(conn net.Conn, state http.ConnState) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -66,8 +66,8 @@ func (g *AdminConnLimiter) trackState(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// admitConn closes one connection: an old one if possible, otherwise the newcomer. It adds the newcomer unless it has
-// closed it.
+// admitConn admits a new connection, and closes one connection: an old one if possible, otherwise the newcomer.
+// admitConn records the newcomer unless it has closed it.
 func (g *AdminConnLimiter) admitConn(newcomer net.Conn) {
 	var last net.Conn
 	for conn, guest := range g.conns {

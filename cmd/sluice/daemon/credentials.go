@@ -37,8 +37,8 @@ func credentialKind(source string) string {
 	return config.CredentialsProfile
 }
 
-// checkedCredentials logs the kind of credentials when their source changes. It refuses credentials of another kind
-// than credentials.require.
+// checkedCredentials logs the kind of credentials when their source changes. checkedCredentials refuses credentials of
+// another kind than credentials.require.
 type checkedCredentials struct {
 	from    aws.CredentialsProvider
 	require string // a kind, or config.CredentialsAny
@@ -46,7 +46,7 @@ type checkedCredentials struct {
 	last    atomic.Pointer[string] // the last source
 }
 
-// Retrieve returns the credentials. It is safe for concurrent use.
+// Retrieve returns the AWS credentials. Retrieve is safe for concurrent use.
 func (w *checkedCredentials) Retrieve(ctx context.Context) (aws.Credentials, error) {
 	got, err := w.from.Retrieve(ctx)
 	if err != nil {

@@ -13,19 +13,19 @@ import (
 // This file ends a daemon after its first signal, according to drain.mode. In the modes stop and plain, clients are
 // still working then; in the mode native they are gone.
 
-// nativeTimeout bounds a native drain, if there are clients although none should be left. The
-// kubelet kills a sidecar 2 s after the application has used up its grace. The ends of sessions, of
-// backends and of the lease need the rest of 1.5 s.
+// nativeTimeout bounds a drain in the mode native, if there are clients although none should be left. The kubelet kills
+// a sidecar 2 s after the application has used up its grace. The ends of sessions, of backends and of the lease need
+// the rest of 1.5 s.
 const nativeTimeout = 300 * time.Millisecond
 
-// quietPoll is the interval at which a plain drain checks for new clients.
+// quietPoll is the interval at which a drain in the mode plain checks for new clients.
 const quietPoll = 50 * time.Millisecond
 
 // errDrainCut is the error of a daemon whose drain was cut by a second signal.
 var errDrainCut = errors.New("cut by a second signal before the drain ended")
 
-// drain ends all sessions according to drain.mode. A second value of stop, or one of failed, cuts the drain short. A
-// timeout is not an error.
+// drain ends all sessions according to drain.mode. A second value of stop, or a value of failed, cuts the drain short.
+// A timeout is not an error.
 func (d *Daemon) drain(stop <-chan os.Signal, failed <-chan error, why ...any) error {
 	c := d.config.Drain
 	switch c.Mode {
@@ -44,7 +44,7 @@ func (d *Daemon) drain(stop <-chan os.Signal, failed <-chan error, why ...any) e
 	return d.finishSessions(stop, c.Timeout, why...)
 }
 
-// awaitNoNewClients waits until no client has come for drain.quiet, but at most half of drain.timeout. The
+// awaitNoNewClients waits until no client has come for the time drain.quiet, but at most half of drain.timeout. The
 // other half is for the transactions that run then.
 func (d *Daemon) awaitNoNewClients(stop <-chan os.Signal, failed <-chan error) error {
 	c := d.config.Drain
@@ -70,8 +70,8 @@ func (d *Daemon) awaitNoNewClients(stop <-chan os.Signal, failed <-chan error) e
 	return nil
 }
 
-// finishSessions accepts no more clients and lets transactions finish. It cuts the rest after the timeout,
-// or after another value of stop.
+// finishSessions accepts no more clients and lets transactions finish. finishSessions cuts the remaining transactions
+// after the timeout, or after another value of stop.
 func (d *Daemon) finishSessions(stop <-chan os.Signal, timeout time.Duration, why ...any) error {
 	d.draining.Store(true)
 	d.log.Info("draining", append(why, "timeout", timeout, "clients", d.server.Stats().Clients)...)

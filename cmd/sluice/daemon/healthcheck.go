@@ -52,10 +52,10 @@ func NewHealthcheck() *cobra.Command {
 	return cmd
 }
 
-// maxProbeAnswer bounds the text of a probe's answer, in bytes.
+// maxProbeAnswer bounds the text of the answer to a health probe, in bytes.
 const maxProbeAnswer = 4 << 10
 
-// sendProbe sends a probe to the admin listener at address. The error says why the daemon is not well.
+// sendProbe sends a health probe to the admin listener at address. The error says why the daemon is not well.
 func sendProbe(ctx context.Context, address, probe string, within time.Duration) (string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // tcpListen is the state of a listening socket in /proc/net/tcp (the kernel's TCP_LISTEN).
 const tcpListen = "0A"
 
-// listeningProcess returns the process that listens on the port of an address, as "postgres (pid 812)".
-// It returns "" if /proc does not show it.
+// listeningProcess returns the process that listens on the port of an address, in a form like "postgres (pid 812)".
+// listeningProcess returns "" if /proc does not show the process.
 func listeningProcess(address string) string {
 	_, portText, _ := net.SplitHostPort(address)
 	port, err := strconv.ParseUint(portText, 10, 16)
@@ -52,7 +52,8 @@ func listeningInodes(table string, port uint16, inodes map[string]bool) {
 	defer file.Close()
 	suffix := fmt.Sprintf(":%04X", port)
 	for lines := bufio.NewScanner(file); lines.Scan(); {
-		// The columns are: sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode ...
+		// The columns of /proc/net/tcp are: sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode
+		// ...
 		fields := strings.Fields(lines.Text())
 		if len(fields) > 9 && strings.HasSuffix(fields[1], suffix) && fields[3] == tcpListen {
 			inodes[fields[9]] = true

@@ -18,8 +18,8 @@ import (
 // costs 20 % more CPU per query and 5 % of the throughput, because the application needs the other CPU.
 const fewCPUs = 2
 
-// setProcs applies runtime.procs, unless GOMAXPROCS is set in the environment. Go's own choice
-// respects a container's CPU limit.
+// setProcs applies the key runtime.procs, unless GOMAXPROCS is set in the environment. Go's own choice respects a
+// container's CPU limit.
 func setProcs(procs int) {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return
@@ -32,9 +32,8 @@ func setProcs(procs int) {
 	}
 }
 
-// ownDescriptors is the number of file descriptors besides clients and backends. It covers admin
-// connections, standard streams, listeners, files, cancels in progress, and clients that have just
-// left.
+// ownDescriptors is the number of file descriptors besides those of clients and backends. The number covers admin
+// connections, standard streams, listeners, files, cancels in progress, and clients that have just left.
 const ownDescriptors = maxAdminConns + proxy.CancelsAtOnce + rawconn.MostEnded + 16
 
 // warnStrippableTLS logs a warning if an attacker on the network could remove TLS from the connection
@@ -47,7 +46,7 @@ func warnStrippableTLS(c *config.Config, log *slog.Logger) {
 }
 
 // warnReadableSecrets logs a warning for each file with secrets that other users of this machine may read.
-// It ignores missing files, because their readers report them.
+// warnReadableSecrets ignores missing files, because their readers report them.
 func warnReadableSecrets(c *config.Config, log *slog.Logger) {
 	files := []struct{ key, path string }{{"tls.key_file", c.TLS.Key}, {"auth.users_file", c.Proxy.Startup.UsersFile}, {"auth.salt_secret_file", c.Proxy.Startup.SaltSecretFile}}
 	for i := range config.Keys {
@@ -67,8 +66,8 @@ func warnReadableSecrets(c *config.Config, log *slog.Logger) {
 }
 
 // reserveDescriptors reserves file descriptors for backends, the admin address and Sluice's own files.
-// It lowers a default listen.max_clients to fit the limit. A configured value that does not fit is
-// an error. Go has raised the soft limit to the hard one at the start (since Go 1.19).
+// reserveDescriptors lowers a default listen.max_clients to fit the limit. A configured value that does not fit is an
+// error. Go has raised the soft limit to the hard one at the start (since Go 1.19).
 func reserveDescriptors(c *config.Config, log *slog.Logger) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

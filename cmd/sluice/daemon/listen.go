@@ -39,8 +39,8 @@ func listenAll(c *config.Config, mode os.FileMode) (listeners []net.Listener, er
 	return listeners, nil
 }
 
-// listenTCP opens a listener by calling listen, on the address of the named key. Its error is one line that says how to
-// choose another address. If the system shows the process that uses the address, the error names that process.
+// listenTCP opens a listener by calling listen, on the address that the key name has. The error is one line that says
+// how to choose another address. If the system shows the process that uses the address, the error names that process.
 func listenTCP(address, name string, listen func(address string) (net.Listener, error)) (net.Listener, error) {
 	ln, err := listen(address)
 	if err == nil {
@@ -67,8 +67,8 @@ func openTCPListener(address string) (net.Listener, error) { return net.Listen("
 // probeTimeout bounds the attempt to connect to an existing socket file.
 const probeTimeout = time.Second
 
-// listenUnix creates the Unix socket's file and listens on it. It replaces a file whose process has ended. A file on
-// which a process accepts connections is an error.
+// listenUnix creates the Unix socket's file and listens on it. listenUnix replaces a file whose process has ended. A
+// file on which a process accepts connections is an error.
 func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
 	const elsewhere = "choose another directory with listen.unix_socket, DSQL_LISTEN_UNIX_SOCKET or --listen-unix-socket"
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() == os.ModeSocket {
@@ -94,8 +94,8 @@ func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
 	return ln, nil
 }
 
-// bindUnix creates a socket file with a mode, less the umask. Linux gives the file the mode of the
-// socket; other systems refuse that mode and use the file's own.
+// bindUnix creates a socket file with a mode, less the umask. Linux gives the file the mode of the socket. Other
+// systems refuse that mode and use the file's own.
 func bindUnix(path string, mode os.FileMode) (net.Listener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, socket syscall.RawConn) error {
 		return socket.Control(func(fd uintptr) { _ = syscall.Fchmod(int(fd), uint32(mode.Perm())) })

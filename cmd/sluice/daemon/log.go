@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/cmd/sluice/config"
 )
 
-// NewLogger returns the logger of the daemon. c.Level is one of the key's choices.
+// NewLogger returns the logger of the daemon. c.Level is one of the choices of the key log.level.
 func NewLogger(c config.Log, w io.Writer) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.Level)); err != nil {

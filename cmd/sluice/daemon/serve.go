@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy"
 )
 
-// AdminCloseTimeout bounds how long the end of the daemon waits for a running scrape.
+// AdminCloseTimeout bounds how long the end of the daemon waits for a running scrape of the metrics.
 const AdminCloseTimeout = time.Second
 
 // serve runs the daemon until a signal.
@@ -64,8 +64,8 @@ func serve(ctx context.Context, c *config.Config, version string, log *slog.Logg
 	return cli.AsRuntimeError(d.run(clients, admin, stop, hangup))
 }
 
-// run serves the listeners, which it closes, until a value of stop or a failure. It returns when
-// every goroutine of the daemon has ended.
+// run serves the listeners, and closes them, until a value of stop or a failure. run returns when every goroutine of
+// the daemon has ended.
 func (d *Daemon) run(clients []net.Listener, admin net.Listener, stop, hangup <-chan os.Signal) error {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()

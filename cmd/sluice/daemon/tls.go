@@ -51,10 +51,10 @@ func (c *reloadableTLS) reload() error {
 		MinVersion:   tls.VersionTLS12,
 		Certificates: []tls.Certificate{pair},
 		ClientAuth:   c.clientAuth,
-		// Direct TLS (PostgreSQL 17's sslnegotiation=direct) requires this protocol name.
+		// Clients that use direct TLS (PostgreSQL 17's sslnegotiation=direct) require this protocol name.
 		NextProtos: []string{"postgresql"},
-		// PostgreSQL disables tickets too: no stock client resumes TLS sessions, and a resumed one would survive a change of
-		// tls.client_ca_file.
+		// PostgreSQL disables session tickets too: no stock client resumes TLS sessions, and a resumed session would
+		// survive a change of tls.client_ca_file.
 		SessionTicketsDisabled: true,
 	}
 	if c.files.ClientCA != "" {

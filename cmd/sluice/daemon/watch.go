@@ -11,9 +11,8 @@ import (
 // to change a mounted Secret, so five seconds more do not matter.
 const watchInterval = 5 * time.Second
 
-// WatchedFiles is a group of files that is reloaded when one of them changes. It polls, because a
-// mounted Secret changes by a symlink to another directory, which inotify on the file itself does
-// not report.
+// WatchedFiles is a group of files that is reloaded when one of them changes. WatchedFiles polls the files, because a
+// mounted Secret changes by a symlink to another directory. inotify on the file itself does not report that.
 type WatchedFiles struct {
 	what   string // name for the log, as "TLS certificate"
 	files  []string
@@ -21,7 +20,7 @@ type WatchedFiles struct {
 	seen   []os.FileInfo
 }
 
-// NewWatchedFiles returns a group of files that reload reads; empty names are ignored. what names the
+// NewWatchedFiles returns a group of files that the function reload reads. Empty names are ignored. what names the
 // group in the log.
 func NewWatchedFiles(what string, reload func() error, files ...string) *WatchedFiles {
 	w := &WatchedFiles{what: what, reload: reload}
@@ -70,7 +69,7 @@ func (w *WatchedFiles) reloadAndLog(log *slog.Logger) {
 	log.Info("reloaded", "what", w.what)
 }
 
-// WatchFiles reloads each group when its files change, until ctx ends. For each value of now (SIGHUP) it
+// WatchFiles reloads each group when its files change, until ctx ends. For each value of now (SIGHUP) WatchFiles
 // reloads all groups.
 func WatchFiles(ctx context.Context, groups []*WatchedFiles, now <-chan os.Signal, log *slog.Logger) {
 	tick := time.NewTicker(watchInterval)

@@ -35,13 +35,12 @@ type Daemon struct {
 	server    *proxy.Server
 	admin     *http.Server // nil when admin.address is empty
 	watched   []*WatchedFiles
-	// draining is set when the daemon begins to end; clients may still be served then.
+	// draining is set when the daemon begins to end, although clients may still be served then.
 	draining atomic.Bool
 }
 
-// Build returns a daemon; the caller must run or close it. It opens no connection and no listener.
-// The error is a *config.Error, because files that the configuration names may be as wrong as the
-// configuration.
+// Build returns a daemon that the caller must run or close. Build opens no connection and no listener. The error is a
+// *config.Error, because files that the configuration names may be as wrong as the configuration.
 func Build(ctx context.Context, c *config.Config, version string, log *slog.Logger) (*Daemon, error) {
 	d := &Daemon{config: c, version: version, log: log}
 	d.metrics = metrics.New(metrics.Options{Version: version, IgnoredSettings: c.Proxy.IgnoredSettings, ClientOptionKeys: rewrite.ClientOptionKeys()})
@@ -106,8 +105,7 @@ func (d *Daemon) Close() {
 	}
 }
 
-// BackendAWSConfig returns the AWS configuration of a daemon. It is empty if the daemon does not call
-// AWS.
+// BackendAWSConfig returns the AWS configuration of a daemon, which is empty if the daemon does not call AWS.
 func BackendAWSConfig(ctx context.Context, c *config.Config, log *slog.Logger) (aws.Config, error) {
 	if c.Proxy.Kind != proxy.DSQL && !c.Lease.Slots && !c.Lease.Rate {
 		return aws.Config{}, nil
@@ -115,8 +113,7 @@ func BackendAWSConfig(ctx context.Context, c *config.Config, log *slog.Logger) (
 	return LoadAWSConfig(ctx, c, log)
 }
 
-// NewDialer returns the dialer of backends. For DSQL it uses the credentials of chain. m may be
-// nil.
+// NewDialer returns the dialer of backends. For DSQL the dialer uses the credentials of chain. m may be nil.
 func NewDialer(c *config.Config, chain aws.Config, m *metrics.Reservoir) (*reservoir.Dialer, error) {
 	dial := c.Backend.DialConfig
 	dial.Metrics = m
@@ -130,8 +127,8 @@ func NewDialer(c *config.Config, chain aws.Config, m *metrics.Reservoir) (*reser
 	return reservoir.NewDialer(dial)
 }
 
-// stsRegion returns the region for STS when the AWS environment names none. It is the cluster's region, the third part
-// of its host name.
+// stsRegion returns the region for AWS STS when the environment names none: the cluster's region, the third part of its
+// host name.
 func stsRegion(dial reservoir.DialConfig) string {
 	if parts := strings.Split(dial.Endpoint, "."); dial.Region == "" && len(parts) == 5 {
 		return parts[2]
@@ -139,7 +136,7 @@ func stsRegion(dial reservoir.DialConfig) string {
 	return dial.Region
 }
 
-// connectMetrics registers the metrics that read the counts of the daemon's parts.
+// connectMetrics registers the metrics that read counts from the daemon's parts.
 func (d *Daemon) connectMetrics(planner *rewrite.Planner) {
 	d.metrics.Proxy.SetSource(func() metrics.ProxyGauges {
 		s := d.server.Stats()
@@ -160,7 +157,7 @@ func (d *Daemon) connectMetrics(planner *rewrite.Planner) {
 	})
 }
 
-// leaseStateError returns an error with the phase of a lease, and why it is not OK.
+// leaseStateError returns an error with the phase of the cluster's lease, and why the lease is not OK.
 func leaseStateError(s lease.State) error {
 	if trouble := s.ShortfallReason(); trouble != nil {
 		return fmt.Errorf("lease %v: %w", s.Phase, trouble)
@@ -171,7 +168,7 @@ func leaseStateError(s lease.State) error {
 // ErrDraining is the reason why a daemon that drains is not ready.
 var ErrDraining = errors.New("draining")
 
-// readinessWarning returns the problem of a ready daemon, "" for none. The problem affects some clients now, or will
+// readinessWarning returns the problem of a ready daemon, or "" for none. The problem affects some clients now, or will
 // affect all of them before long.
 func (d *Daemon) readinessWarning() string {
 	if d.lease != nil {
@@ -186,7 +183,7 @@ func (d *Daemon) readinessWarning() string {
 	return fmt.Sprintf("statements over %d tables (%s and others) are refused: they have bytea columns that are stored as text, which this process does not map. Set rewrite.bytea: hex", tables, first)
 }
 
-// readinessError returns why the daemon should get no clients, nil if it should.
+// readinessError returns why the daemon should get no clients, or nil if it should get clients.
 func (d *Daemon) readinessError() error {
 	if d.draining.Load() {
 		return ErrDraining

@@ -42,7 +42,7 @@ func NewCheck(version string) *cobra.Command {
 	return cmd
 }
 
-// runCheck prints the effective configuration and builds a daemon with it. With dial it also opens one
+// runCheck prints the effective configuration and builds a daemon with it. If dial is set, runCheck also opens one
 // backend and uses it.
 func runCheck(ctx context.Context, c *config.Config, version string, dial bool, out io.Writer) error {
 	if _, err := io.WriteString(out, c.YAML()); err != nil {
@@ -73,10 +73,10 @@ func runCheck(ctx context.Context, c *config.Config, version string, dial bool, 
 	return cli.AsRuntimeError(err)
 }
 
-// stepQuery is the step after those of a dial.
+// stepQuery is the step of a connection check after the steps of a dial: a query.
 const stepQuery reservoir.DialStep = "query"
 
-// stepHints maps the failed step of a connect to a hint.
+// stepHints maps the step at which a connection check failed to a hint.
 var stepHints = map[reservoir.DialStep]string{
 	reservoir.StepDNS:         "is the name in backend.endpoint or backend.address right, and does this machine's resolver know it?",
 	reservoir.StepTCP:         "is backend.port right, and do routes and security groups (PrivateLink: backend.address) let this machine through?",
@@ -88,7 +88,8 @@ var stepHints = map[reservoir.DialStep]string{
 	stepQuery:                 "the session was open and the query failed",
 }
 
-// testConnection opens one backend, runs a query on it and closes it. The error names the failed step.
+// testConnection opens one backend, runs a query on it and closes it. The error names the failed step, for example the
+// TLS handshake.
 func testConnection(ctx context.Context, dial reservoir.DialFunc, timeout time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -126,7 +127,7 @@ func testConnection(ctx context.Context, dial reservoir.DialFunc, timeout time.D
 	return result, nil
 }
 
-// mappedColumnsSQL selects the columns that store hexadecimal digits of bytea as text.
+// mappedColumnsSQL is the query for the columns that store hexadecimal digits of bytea as text.
 const mappedColumnsSQL = "SELECT n.nspname || '.' || c.relname || '.' || a.attname FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid" +
 	" JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped AND a.atttypid = 25" +
 	" AND pg_catalog.right(a.attname, 10) = '" + schema.MappedSuffix + "' ORDER BY 1"

@@ -54,8 +54,8 @@ func NewDoctor() *cobra.Command {
 	return cmd
 }
 
-// runDoctor asks the questions, cleans up and prints the report. A signal ends the questions, and a
-// second one the process.
+// runDoctor asks the cluster the questions of sluice doctor, cleans up and prints the report. A signal ends the
+// questions, and a second signal the process.
 func runDoctor(ctx context.Context, c *config.Config, format string, out, errs io.Writer) error {
 	chain, err := daemon.BackendAWSConfig(ctx, c, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -82,7 +82,7 @@ func runDoctor(ctx context.Context, c *config.Config, format string, out, errs i
 	return cli.AsRuntimeError(errors.Join(err, e.report.verdictError()))
 }
 
-// doctorReport is the report in the form of its JSON. Fields and questions may be added, and never
+// doctorReport is the report of sluice doctor in the form of its JSON. Fields and questions may be added, and never
 // removed.
 type doctorReport struct {
 	Endpoint      string           `json:"endpoint"`
@@ -90,33 +90,33 @@ type doctorReport struct {
 	ServerVersion string           `json:"server_version"`
 	Questions     []doctorQuestion `json:"questions"`
 	Settings      []doctorSetting  `json:"settings"`
-	// Error says why some questions were not asked.
+	// Error says why doctor did not ask some of its questions.
 	Error string `json:"error,omitempty"`
-	// LeftBehind lists statements that remove the rest of the schema; it is mostly empty.
+	// LeftBehind lists statements that remove the rest of the scratch schema. LeftBehind is mostly empty.
 	LeftBehind []string `json:"left_behind"`
 }
 
-// doctorQuestion is a question with its answer.
+// doctorQuestion is a question of sluice doctor with the cluster's answer.
 type doctorQuestion struct {
-	// Name identifies the question, and never changes.
+	// Name is the name that identifies the question, and never changes.
 	Name     string `json:"name"`
 	Question string `json:"question"`
-	// Answer is yes, no, or unknown if the cluster could not be asked.
+	// Answer is the answer to the question: yes, no, or unknown if the cluster could not be asked.
 	Answer string `json:"answer"`
-	// Found lists what doctor has found, in sentences for users.
+	// Found lists the findings of doctor about the question, in sentences for users.
 	Found []string `json:"found"`
-	// So is the consequence of the answer, "" for none.
+	// So is the consequence of the answer in words, or "" for none.
 	So string `json:"so,omitempty"`
 }
 
-// The answers to a question of doctor.
+// These are the answers to a question of doctor.
 const (
 	yes     = "yes"
 	no      = "no"
 	unknown = "unknown"
 )
 
-// doctorSetting is a key with the value that fits the cluster.
+// doctorSetting is a configuration key with the value that fits the cluster.
 type doctorSetting struct {
 	Key        string `json:"key"`
 	Value      string `json:"value"`
@@ -126,7 +126,7 @@ type doctorSetting struct {
 // shouldChange reports whether the configured value should change.
 func (s doctorSetting) shouldChange() bool { return s.Value != s.Configured }
 
-// verdictError returns an error if the configuration does not fit the cluster, or if the schema was not
+// verdictError returns an error if the configuration does not fit the cluster, or if the scratch schema was not
 // removed.
 func (r *doctorReport) verdictError() error {
 	var errs []error
@@ -177,7 +177,7 @@ func (r *doctorReport) writeReport(w io.Writer, format string) error {
 	return err
 }
 
-// randomSchemaName returns a random name for a schema.
+// randomSchemaName returns a random name for doctor's scratch schema.
 func randomSchemaName() string {
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails

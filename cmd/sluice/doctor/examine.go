@@ -29,11 +29,12 @@ type examination struct {
 	report doctorReport
 	// byteaMapping is the mapping of bytea columns that the cluster supports, which later questions use.
 	byteaMapping rewrite.ByteaMapping
-	// schemaMayExist reports that the scratch schema may exist.
+	// schemaMayExist reports that the scratch schema, in which doctor creates its tables, may exist.
 	schemaMayExist bool
-	// creationUnknown reports that the answer to CREATE SCHEMA was lost, so that the schema may still appear.
+	// creationUnknown reports that the answer to CREATE SCHEMA was lost, so that the scratch schema may still appear.
 	creationUnknown bool
-	// mainConn is the main connection. there is the connection of a second client, nil until needed.
+	// mainConn is the main connection to the cluster. secondConn is the connection of a second client, and nil until a
+	// question needs it.
 	mainConn, secondConn *queryConn
 }
 
@@ -77,8 +78,8 @@ func (e *examination) connect(ctx context.Context) (*queryConn, error) {
 	return &queryConn{conn: conn}, nil
 }
 
-// askQuestions asks all questions in order. It fails if the connection is lost, after a signal, or if the
-// schema cannot be created.
+// askQuestions asks all questions in order. askQuestions returns an error if the connection is lost, after a signal, or
+// if the schema cannot be created.
 func (e *examination) askQuestions(ctx context.Context) error {
 	if err := e.askQuestion(ctx, &questions[0]); err != nil {
 		return err
@@ -141,7 +142,7 @@ func (e *examination) createSchema(ctx context.Context) error {
 	return nil
 }
 
-// removeSchema removes the scratch schema, on the current connection or on a new one. It reports a schema
+// removeSchema removes the scratch schema, on the current connection or on a new one. removeSchema reports a schema
 // that remains.
 func (e *examination) removeSchema() {
 	if !e.schemaMayExist {
@@ -175,8 +176,8 @@ func (e *examination) removeSchema() {
 	}
 }
 
-// schemaAppears waits up to lateSchemaWait for the scratch schema: a cluster may continue a statement after its
-// client has left.
+// schemaAppears waits up to lateSchemaWait for the scratch schema, and reports whether it exists. A cluster may
+// continue a CREATE SCHEMA after its client has left.
 func (e *examination) schemaAppears(ctx context.Context) bool {
 	for end := time.Now().Add(lateSchemaWait); ; time.Sleep(lateSchemaWait / 20) {
 		n, err := e.mainConn.queryValue(ctx, "SELECT count(*) FROM pg_catalog.pg_namespace WHERE nspname = '"+e.schema+"'")
@@ -201,20 +202,20 @@ func (e *examination) removeTableByTable(ctx context.Context) error {
 	return err
 }
 
-// recordSetting records the value of a key that fits the cluster.
+// recordSetting records in the report the value of a configuration key that fits the cluster.
 func (e *examination) recordSetting(key, value string) {
 	k := config.KeyByName(key)
 	configured := k.PlainText(e.config.EffectiveValue(k))
 	e.report.Settings = append(e.report.Settings, doctorSetting{key, value, configured})
 }
 
-// queryConn is a connection for simple queries.
+// queryConn is a connection of doctor to the cluster for simple queries.
 type queryConn struct {
 	conn *reservoir.Conn
 	lost bool
 }
 
-// close closes the connection of an asker, if there is one.
+// close closes the connection, unless the queryConn is nil.
 func (a *queryConn) close() {
 	if a == nil {
 		return
@@ -226,15 +227,15 @@ func (a *queryConn) close() {
 // errInterrupted reports that a signal has ended the questions.
 var errInterrupted = errors.New("interrupted")
 
-// queryRows runs a query and returns the first value of each row. A *serverError is the server's answer;
-// after any other error the connection is lost, or nothing was sent. After a signal a running
-// statement gets signalGrace, so that its answer is known.
+// queryRows runs a query and returns the first value of each row. A *serverError is the server's answer. After any
+// other error the connection is lost, or nothing was sent. After a signal a running statement gets signalGrace, so that
+// its answer is known.
 func (a *queryConn) queryRows(ctx context.Context, sql string) (rows []string, err error) {
 	return a.requestRows(ctx, appendFrame(nil, 'Q', sql+"\x00"), false)
 }
 
-// requestRows sends a request and returns its rows, as rows does for a query. The request has the form of exchange in
-// query.go.
+// requestRows sends a request and returns its rows, as queryRows does for a query. request and flushed have the meaning
+// that they have in sendAndReceive.
 func (a *queryConn) requestRows(ctx context.Context, request []byte, flushed bool) (rows []string, err error) {
 	if err := a.conn.Net.SetDeadline(time.Now().Add(statementTimeout)); err != nil {
 		a.lost = true
@@ -267,7 +268,7 @@ func (a *queryConn) execute(ctx context.Context, sql string) error {
 	}
 }
 
-// queryValue returns one value, by a statement in its own transaction.
+// queryValue runs a statement in its own transaction and returns the first value of its first row.
 func (a *queryConn) queryValue(ctx context.Context, sql string) (string, error) {
 	for try := 1; ; try++ {
 		rows, err := a.queryRows(ctx, sql)

@@ -10,32 +10,30 @@ import (
 	"strings"
 )
 
-// maxAnswer bounds a frame of an answer to check or doctor. Real ones have under 300 bytes.
+// maxAnswer bounds a frame of a server's answer to check or doctor, in bytes. Actual frames have under 300 bytes.
 const maxAnswer = 64 << 10
 
-// runQuery sends a simple Query and reads the answer up to ReadyForQuery. It calls row with the
-// first value of each row. After a *serverError the connection is usable, after any other error it
-// is not.
+// runQuery sends a simple Query and reads the answer up to ReadyForQuery. runQuery calls row with the first value of
+// each row. After a *serverError the connection is usable, after any other error it is not.
 func runQuery(conn net.Conn, sql string, row func(first string)) error {
 	return sendAndReceive(conn, appendFrame(nil, 'Q', sql+"\x00"), false, row)
 }
 
-// appendFrame appends a frame of the given type.
+// appendFrame appends to b a frame of the given type.
 func appendFrame(b []byte, typ byte, body string) []byte {
 	b = binary.BigEndian.AppendUint32(append(b, typ), uint32(4+len(body)))
 	return append(b, body...)
 }
 
-// appendStatement appends the frames of a statement without parameters by the extended protocol.
+// appendStatement appends to b the frames of the extended protocol that run a statement without parameters.
 func appendStatement(b []byte, sql string) []byte {
 	b = appendFrame(b, 'P', "\x00"+sql+"\x00\x00\x00")
 	b = appendFrame(b, 'B', "\x00\x00\x00\x00\x00\x00\x00\x00")
 	return appendFrame(b, 'E', "\x00\x00\x00\x00\x00")
 }
 
-// sendAndReceive sends a request and reads the answer up to ReadyForQuery, as runQuery does. With
-// flushed, the request is one statement with a Flush, and the answer ends with its tag or its
-// error.
+// sendAndReceive sends a request and reads the answer up to ReadyForQuery, as runQuery does. If flushed is set, the
+// request is one statement with a Flush, and the answer ends with its tag or its error.
 func sendAndReceive(conn net.Conn, request []byte, flushed bool, row func(first string)) error {
 	if _, err := conn.Write(request); err != nil {
 		return err
@@ -75,7 +73,7 @@ func sendAndReceive(conn net.Conn, request []byte, flushed bool, row func(first 
 	}
 }
 
-// firstValue returns the first value of a DataRow, "" for NULL and for no value.
+// firstValue returns the first value of a DataRow, or "" for NULL and for a row without values.
 func firstValue(row []byte) string {
 	if len(row) < 6 {
 		return ""
@@ -87,7 +85,7 @@ func firstValue(row []byte) string {
 	return string(row[6 : 6+n])
 }
 
-// serverError is an ErrorResponse.
+// serverError is an error of the server, from an ErrorResponse.
 type serverError struct{ severity, message, code string }
 
 func (e *serverError) Error() string {

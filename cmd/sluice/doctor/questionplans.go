@@ -51,13 +51,13 @@ func askIndexUse(a *questionRun) {
 	}
 }
 
-// customPlan returns the plan of a text with one value in place of %s.
+// customPlan returns the server's plan of a query with one value in place of %s.
 func (a *questionRun) customPlan(text string) ([]string, *serverError) {
 	return a.explain("EXPLAIN " + fmt.Sprintf(text, a.hexSQL(`'\x09'::bytea`)))
 }
 
-// genericPlan returns the plan of a text for any value. If the server does not explain texts with
-// parameters, the text is prepared. After several executions the server plans for any value.
+// genericPlan returns the server's plan of a query for any value. If the server does not explain queries with
+// parameters, the query is prepared. After several executions the server plans for any value.
 func (a *questionRun) genericPlan(text string) ([]string, *serverError) {
 	text = fmt.Sprintf(text, a.hexSQL("$1::bytea"))
 	lines, refused := a.explain("EXPLAIN (GENERIC_PLAN) " + text)
@@ -79,13 +79,13 @@ func (a *questionRun) genericPlan(text string) ([]string, *serverError) {
 	return lines, refused
 }
 
-// explain returns the lines of a plan.
+// explain returns the lines of the server's plan of a query.
 func (a *questionRun) explain(text string) ([]string, *serverError) {
 	lines, err := a.e.mainConn.queryRows(a.ctx, text)
 	return lines, a.asServerError(err)
 }
 
-// planCondition returns how a plan compares the column digits, and whether an index serves that.
+// planCondition returns how a server's plan compares the column digits, and whether an index serves that comparison.
 func planCondition(lines []string) (how string, fine bool) {
 	for _, line := range lines {
 		kind, condition, ok := strings.Cut(strings.TrimSpace(line), ": ")
@@ -105,8 +105,8 @@ func planCondition(lines []string) (how string, fine bool) {
 	return how, fine
 }
 
-// askForUpdate locks a row by a comparison with digits that the cluster computes. A second client then
-// changes another row, and later the locked one.
+// askForUpdate locks a row by a comparison with digits that the cluster computes. A second client then changes another
+// row, and later the locked row.
 func askForUpdate(a *questionRun) {
 	var err error
 	if a.e.secondConn, err = a.e.connect(a.ctx); err != nil {
@@ -145,8 +145,8 @@ func describeConflict(refused *serverError, otherwise string) string {
 	return "a conflict: " + refused.Error()
 }
 
-// provokeConflict runs two transactions at once: one locks a row and changes a second one, while the other
-// changes the row with these digits. It returns the conflict, if any, or the refusal of the lock.
+// provokeConflict runs two transactions at once. One locks a row and changes a second row, while the other changes the
+// row with these digits. provokeConflict returns the conflict, if any, or the refusal of the lock.
 func (a *questionRun) provokeConflict(digits string) (conflict, refused *serverError) {
 	table := a.e.tableName("keyed")
 	lock := "SELECT n FROM " + table + " WHERE a = 1 AND digits = " + a.hexSQL(`'\x09'::bytea`) + " FOR UPDATE"

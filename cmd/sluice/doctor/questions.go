@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// question is one question to a cluster.
+// question is one question that sluice doctor asks a cluster.
 type question struct {
 	name, text string
 	mapped     bool // concerns mapped columns
@@ -32,7 +32,7 @@ var questions = []question{
 	{"generated_key", "May a generated column be a primary key?", false, askGeneratedKey},
 }
 
-// questionRun is one question to the cluster, in progress.
+// questionRun is one question of doctor while the cluster is asked.
 type questionRun struct {
 	doctorQuestion
 	e   *examination
@@ -51,7 +51,8 @@ func (a *questionRun) setAnswer(fine bool) {
 	}
 }
 
-// asServerError returns err if it is an error of the server. It records any other error, which ends the examination.
+// asServerError returns err if err is an error of the server. asServerError records any other error, which ends the
+// examination.
 func (a *questionRun) asServerError(err error) *serverError {
 	refused, ok := err.(*serverError)
 	if err != nil && !ok && a.err == nil {
@@ -60,29 +61,30 @@ func (a *questionRun) asServerError(err error) *serverError {
 	return refused
 }
 
-// execute runs a statement. It returns the server's error, if any, and whether the statement succeeded.
+// execute runs a statement. execute returns the server's error, if any, and whether the statement succeeded.
 func (a *questionRun) execute(sql string) (refused *serverError, fine bool) {
 	refused = a.asServerError(a.e.mainConn.execute(a.ctx, sql))
 	return refused, refused == nil && a.err == nil
 }
 
-// queryValue returns one value, the server's error, and whether the statement succeeded.
+// queryValue runs a statement, and returns its first value, the server's error, and whether the statement succeeded.
 func (a *questionRun) queryValue(sql string) (value string, refused *serverError, fine bool) {
 	value, err := a.e.mainConn.queryValue(a.ctx, sql)
 	refused = a.asServerError(err)
 	return value, refused, err == nil
 }
 
-// hexSQL returns SQL for the hexadecimal digits of an operand.
+// hexSQL returns SQL for the hexadecimal digits of an operand of type bytea.
 func (a *questionRun) hexSQL(operand string) string { return a.e.byteaMapping.HexSQL(operand) }
 
-// recommendSetting records the value of a key and the reason for it.
+// recommendSetting records the value of a configuration key that fits the cluster, and the reason for the value.
 func (a *questionRun) recommendSetting(key, value, why string) {
 	a.e.recordSetting(key, value)
 	a.So = strings.TrimSpace(a.So + " " + key + ": " + value + ": " + why)
 }
 
-// askByteaConversion decides how columns are mapped: by functions, by casts, or not at all.
+// askByteaConversion finds how the cluster can convert bytea columns of keys to digits: by functions, by casts, or not
+// at all.
 func askByteaConversion(a *questionRun) {
 	for _, how := range []rewrite.ByteaMapping{rewrite.ByteaHex, rewrite.ByteaHexCast} {
 		by := map[rewrite.ByteaMapping]string{rewrite.ByteaHex: "encode() and decode()", rewrite.ByteaHexCast: "casts"}[how]
@@ -117,7 +119,7 @@ func askByteaConversion(a *questionRun) {
 	a.setAnswer(a.e.byteaMapping != rewrite.ByteaOff)
 }
 
-// askKeySize finds the sizes that a key accepts, by trying.
+// askKeySize finds the sizes of values that a key of the cluster accepts, by trying.
 func askKeySize(a *questionRun) {
 	const most = 4096
 	declared := a.findLargest(most, func(n int) *serverError {
@@ -150,7 +152,7 @@ func askKeySize(a *questionRun) {
 	a.setAnswer(true)
 }
 
-// largestAccepted is the largest accepted number, with the refusal of the next one.
+// largestAccepted is the largest number that the cluster accepts, with the refusal of the next number.
 type largestAccepted struct {
 	n       int
 	refused *serverError
@@ -163,8 +165,8 @@ func (b largestAccepted) describe(form string) string {
 	return fmt.Sprintf(form, b.n) + ", then " + b.refused.Error()
 }
 
-// findLargest returns the largest number up to limit that try accepts. It assumes that all smaller numbers are accepted
-// too.
+// findLargest returns the largest number up to limit that the function try accepts. findLargest assumes that all
+// smaller numbers are accepted too.
 func (a *questionRun) findLargest(limit int, try func(n int) *serverError) (found largestAccepted) {
 	low, high := 0, limit+1 // low is accepted, high is not
 	for high-low > 1 && a.err == nil {
@@ -179,7 +181,7 @@ func (a *questionRun) findLargest(limit int, try func(n int) *serverError) (foun
 	return found
 }
 
-// randomHex returns n random digits, which do not compress.
+// randomHex returns n random hexadecimal digits, which do not compress.
 func randomHex(n int) string {
 	b := make([]byte, n)
 	for i := range b {
@@ -188,8 +190,8 @@ func randomHex(n int) string {
 	return string(b)
 }
 
-// askCheckConstraint creates a table as Sluice does, and inserts values that its CHECK must accept and
-// refuse.
+// askCheckConstraint creates a table with a mapped column as Sluice does, and inserts values that the column's CHECK
+// must accept or refuse.
 func askCheckConstraint(a *questionRun) {
 	table := a.e.tableName("checked")
 	refused, fine := a.execute("CREATE TABLE " + table + " (digits__byteahex text " + a.e.byteaMapping.CheckSQL("digits__byteahex") + ")")
@@ -292,7 +294,7 @@ func askGeneratedKey(a *questionRun) {
 	a.setAnswer(fine)
 }
 
-// askNumericPrecision finds how a numeric column without a precision is stored, and which precision a key
+// askNumericPrecision finds how the cluster stores a numeric column without a precision, and which precision a key
 // accepts.
 func askNumericPrecision(a *questionRun) {
 	const written, wide = "1.23456789012345678901234567890123456789", "numeric(" + rewrite.WideNumeric + ")"

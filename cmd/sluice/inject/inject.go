@@ -13,22 +13,22 @@ import (
 type Config struct {
 	Image, PullPolicy                      string
 	MemoryLimit, MemoryRequest, CPURequest string // quantities
-	// Settings are values by configuration key for every container. Annotations override them.
+	// Settings are the values, by configuration key, that every injected container gets. Annotations override them.
 	Settings map[string]string
-	// Keys are all keys, in the order of the container's variables.
+	// Keys are all configuration keys, in the order of the container's variables.
 	Keys []Key
-	// Check returns the problems of a configuration, in lines that begin with a key and a colon.
+	// Check returns the problems of a configuration, in lines that begin with a configuration key and a colon.
 	Check func(values map[string]string) []string
-	// Suggest returns the end of a message about an unknown name, or "".
+	// Suggest returns the end of a message about an unknown name, such as a similar name, or "".
 	Suggest func(name string) string
 	// Exempt lists namespaces whose pods are not changed.
 	Exempt []string
 }
 
-// adminAddress is the address for probes and scrapes. A kubelet uses the pod's address.
+// adminAddress is the address for probes and scrapes in an injected container. A kubelet uses the pod's address.
 const adminAddress = ":9432"
 
-// Injector returns verdicts on pods. It stores nothing about them and is safe for concurrent use.
+// Injector returns verdicts on pods. An Injector stores nothing about pods and is safe for concurrent use.
 type Injector struct {
 	config   Config
 	keys     map[string]Key
@@ -69,10 +69,10 @@ func New(c Config) (*Injector, error) {
 	return in, errors.Join(errs...)
 }
 
-// Outcome says what the injector did with a pod.
+// Outcome says what an Injector did with a pod.
 type Outcome string
 
-// All outcomes. A skipped pod that opted out, or that has its own Sluice, is not changed at all.
+// These are all outcomes. A skipped pod that opted out, or that has its own Sluice, is not changed at all.
 const (
 	Injected Outcome = "injected"
 	Present  Outcome = "present" // injected by an earlier call
@@ -93,7 +93,7 @@ type Verdict struct {
 	Warned bool
 }
 
-// Values of the annotation that records what the injector did to a pod.
+// These are values of the annotation that records what the injector did to a pod.
 const (
 	statusInjected = "injected"
 	statusSkipped  = "skipped: "
@@ -156,8 +156,8 @@ func (in *Injector) JudgePod(raw json.RawMessage) Verdict {
 	return Verdict{Outcome: Injected, Patch: p.buildPatch(in.newContainer(w, admin), w)}
 }
 
-// checkValues returns the problems of a whole configuration, in lines that begin with a key and a colon,
-// and the container's ports.
+// checkValues returns the problems of a whole configuration and the container's ports. The problems are lines that
+// begin with a key and a colon.
 func (in *Injector) checkValues(values map[string]string) (listen, admin int, problems []string) {
 	problems = in.config.Check(values)
 	address, set := values["listen.address"]
@@ -184,7 +184,7 @@ func (in *Injector) checkValues(values map[string]string) (listen, admin int, pr
 	return listen, admin, problems
 }
 
-// addAnnotationName adds to a problem the annotation that sets the key, or that may set it.
+// addAnnotationName adds to a problem of a configuration key the annotation that sets the key, or that may set it.
 func (in *Injector) addAnnotationName(problem string, annotations map[string]string) string {
 	name, _, _ := strings.Cut(problem, ":")
 	if _, annotated := annotations[Prefix+name]; annotated {
@@ -196,7 +196,8 @@ func (in *Injector) addAnnotationName(problem string, annotations map[string]str
 	return problem
 }
 
-// buildPatch puts the container before all others, so that init containers can use the database too.
+// buildPatch returns the patch that adds Sluice's container to the pod. The container comes before all others, so that
+// init containers can use the database too.
 func (p *pod) buildPatch(c container, w podSettings) []PatchOperation {
 	patch := []PatchOperation{p.statusOperation(statusInjected)}
 	if p.hasInit {
@@ -217,7 +218,7 @@ func (p *pod) buildPatch(c container, w podSettings) []PatchOperation {
 	return patch
 }
 
-// skipVerdict leaves the pod without Sluice, and records that in an annotation.
+// skipVerdict returns the verdict that leaves the pod without Sluice, and records that in an annotation.
 func (p *pod) skipVerdict(reason string) Verdict {
 	v := Verdict{Outcome: Skipped, Reason: reason, Warned: true}
 	if p.annotations[Prefix+Status] != statusSkipped+reason {
@@ -226,7 +227,7 @@ func (p *pod) skipVerdict(reason string) Verdict {
 	return v
 }
 
-// statusOperation sets the annotation that records the outcome.
+// statusOperation returns the step of a patch that sets the annotation with the outcome.
 func (p *pod) statusOperation(status string) PatchOperation {
 	switch {
 	case p.hasAnnotations:

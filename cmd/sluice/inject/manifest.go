@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// podPaths maps Kubernetes' own kinds to the path of their pod.
+// podPaths maps the kinds of Kubernetes' own objects to the path of the pod in them.
 var podPaths = map[string]string{ // by group and kind
 	"/Pod":                   "",
 	"/PodTemplate":           "template",
@@ -27,8 +27,8 @@ type SkipNote struct {
 	Reason string
 }
 
-// PatchManifest checks the pods and pod templates of a document, including those of a List, and returns
-// one patch for all. It ignores other kinds. The error has the reason for every refused object.
+// PatchManifest checks the pods and pod templates of a document, including those of a List, and returns one patch for
+// all. PatchManifest ignores other kinds. The error has the reason for every refused object.
 func (in *Injector) PatchManifest(doc json.RawMessage) (patch []PatchOperation, notes []SkipNote, err error) {
 	if len(doc) == 0 || doc[0] != '{' {
 		return nil, nil, nil // not an object of Kubernetes
@@ -76,7 +76,7 @@ func (in *Injector) PatchManifest(doc json.RawMessage) (patch []PatchOperation, 
 	return prefixPaths(prefix, v.Patch), notes, nil
 }
 
-// patchList returns the patch and the notes of Manifest for the items of a List.
+// patchList returns the patch and the notes of PatchManifest for the items of a List.
 func (in *Injector) patchList(items json.RawMessage) (patch []PatchOperation, notes []SkipNote, err error) {
 	all, err := parseList(items)
 	if err != nil {
@@ -92,7 +92,7 @@ func (in *Injector) patchList(items json.RawMessage) (patch []PatchOperation, no
 	return patch, notes, errors.Join(errs...)
 }
 
-// prefixPaths prefixes the paths of a patch with the path of its object.
+// prefixPaths puts prefix, the path of an object, before each path of the object's patch.
 func prefixPaths(prefix string, patch []PatchOperation) []PatchOperation {
 	for i := range patch {
 		patch[i].Path = prefix + patch[i].Path

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// PatchOperation is one step of a JSONPatch (RFC 6902). Each one is an "add": it sets a member of an
-// object, or inserts an element into a list.
+// PatchOperation is one step of a JSONPatch (RFC 6902). Each step is an "add": it sets a member of an object, or
+// inserts an element into a list.
 type PatchOperation struct {
 	Op    string          `json:"op"`
 	Path  string          `json:"path"`
@@ -55,7 +55,7 @@ func ApplyPatch(doc []byte, patch []PatchOperation) ([]byte, error) {
 	return doc, nil
 }
 
-// insertValue returns doc with a value at a path, whose names exist except the last.
+// insertValue returns doc with a value at a path. All names of the path except the last must exist.
 func insertValue(doc []byte, path []string, value []byte) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(doc))
 	open, err := d.Token()
@@ -71,7 +71,7 @@ func insertValue(doc []byte, path []string, value []byte) ([]byte, error) {
 	return nil, errors.New("neither an object nor a list")
 }
 
-// insertMember does the work of insert for an object whose opening brace d has read.
+// insertMember does the work of insertValue for an object whose opening brace d has read.
 func insertMember(doc []byte, d *json.Decoder, path []string, value []byte) ([]byte, error) {
 	comma, at := "", int(d.InputOffset())
 	for d.More() {
@@ -99,7 +99,7 @@ func insertMember(doc []byte, d *json.Decoder, path []string, value []byte) ([]b
 	return replaceRange(doc, at, at, []byte(comma), name, []byte(":"), value), nil
 }
 
-// insertElement does the work of insert for a list whose opening bracket d has read. The index "-" means the end.
+// insertElement does the work of insertValue for a list whose opening bracket d has read. The index "-" means the end.
 func insertElement(doc []byte, d *json.Decoder, path []string, value []byte) ([]byte, error) {
 	want, last := -1, path[0] == "-"
 	if !last {

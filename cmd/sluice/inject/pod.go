@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// pod holds the relevant parts of a pod.
+// pod holds the parts of a Kubernetes pod that matter to the injector.
 type pod struct {
 	labels, annotations map[string]string
 	hasMetadata         bool
@@ -92,7 +92,7 @@ func (p *pod) readSpec(spec map[string]json.RawMessage) error {
 	return nil
 }
 
-// readContainers adds a list of containers to the pod. The text of its error is to follow the list's name.
+// readContainers adds a list of containers to the pod. The caller puts the list's name before the text of the error.
 func (p *pod) readContainers(list string, raw json.RawMessage) error {
 	all, err := parseList(raw)
 	if err != nil {
@@ -162,7 +162,7 @@ func (p *pod) findSluice() (there, injected bool) {
 	return false, false
 }
 
-// unfitReason returns why Sluice cannot be a sidecar of the pod, "" when it can.
+// unfitReason returns why Sluice cannot be a sidecar of the pod, or "" when it can.
 func (p *pod) unfitReason() string {
 	switch {
 	case p.hostNetwork:
@@ -173,7 +173,7 @@ func (p *pod) unfitReason() string {
 	return ""
 }
 
-// findClashes returns the names and ports of the pod that clash with the container's. A port of 0 means
+// findClashes returns the names and ports of the pod that clash with those of Sluice's container. A port of 0 means
 // none.
 func (p *pod) findClashes(listen, admin int, volumes []string) (problems []string) {
 	for _, c := range p.containers {
@@ -210,7 +210,7 @@ func (p *pod) findClashes(listen, admin int, volumes []string) (problems []strin
 	return problems
 }
 
-// portOf returns the port of an address, 0 for none.
+// portOf returns the port of an address, or 0 for none.
 func portOf(address string) int {
 	_, text, err := net.SplitHostPort(address)
 	number, errNumber := strconv.ParseUint(text, 10, 16)

@@ -24,7 +24,7 @@ const maxQuantity = 20
 
 var errQuantity = errors.New("want a quantity such as 512Mi, 1G or 100m")
 
-// parseQuantity parses a quantity of Kubernetes, which must be above 0.
+// parseQuantity parses a quantity in Kubernetes' notation, for example 64Mi. The quantity must be above 0.
 func parseQuantity(text string) (*big.Rat, error) {
 	if text == "" || len(text) > maxQuantity || strings.Trim(text, "0123456789.KMGTikm") != "" {
 		return nil, errQuantity

@@ -7,11 +7,11 @@ import (
 	"fmt"
 )
 
-// maxMembers bounds the members of a parsed object and the elements of a list: labels,
-// annotations, fields, containers, patches. Each takes many times its length in memory.
+// maxMembers bounds the members of a parsed object and the elements of a list: labels, annotations, fields, containers,
+// patches. Each member takes many times its length in memory.
 const maxMembers = 10_000
 
-// parseObject returns an object's members by their exact names; null has none. A duplicate name is an
+// parseObject returns the members of a JSON object by their exact names, or none for null. A duplicate name is an
 // error, because readers differ in which of the two they use.
 func parseObject(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	if isNull(raw) {
@@ -44,7 +44,7 @@ func parseObject(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	return all, err
 }
 
-// parseList returns a list's elements; null has none. It returns an error at more than maxMembers,
+// parseList returns the elements of a JSON list, or none for null. parseList returns an error at more than maxMembers,
 // before they take memory.
 func parseList(raw json.RawMessage) (all []json.RawMessage, err error) {
 	if isNull(raw) {
@@ -70,7 +70,7 @@ func parseList(raw json.RawMessage) (all []json.RawMessage, err error) {
 	return all, nil
 }
 
-// parseStringMap returns an object whose values are all strings, for example labels.
+// parseStringMap returns a JSON object whose values are all strings, for example labels.
 func parseStringMap(raw json.RawMessage) (map[string]string, error) {
 	fields, err := parseObject(raw)
 	if err != nil {
@@ -87,11 +87,11 @@ func parseStringMap(raw json.RawMessage) (map[string]string, error) {
 	return all, nil
 }
 
-// parseString returns a JSON string; ok is false for other values.
+// parseString returns a JSON string. ok is false for other values.
 func parseString(raw json.RawMessage) (text string, ok bool) {
 	ok = len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &text) == nil
 	return text, ok
 }
 
-// isNull reports whether a value is missing or null.
+// isNull reports whether a JSON value is missing or null.
 func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }

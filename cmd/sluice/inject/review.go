@@ -11,10 +11,10 @@ import (
 // reviewVersion is the supported version of AdmissionReview.
 const reviewVersion = "admission.k8s.io/v1"
 
-// maxWarning is the length of a warning that Kubernetes shows.
+// maxWarning is the greatest length of a warning that Kubernetes shows.
 const maxWarning = 256
 
-// ReviewResult is the result of a request, for the log.
+// ReviewResult is the result of an admission request, for the log.
 type ReviewResult struct {
 	Verdict
 	UID, Namespace, Pod string
@@ -42,7 +42,7 @@ type admissionStatus struct {
 	Message string `json:"message"`
 }
 
-// Review answers one AdmissionReview. The error says why the body is not one.
+// Review answers one AdmissionReview. The error says why the body is no AdmissionReview.
 func (in *Injector) Review(body []byte) (answer []byte, r ReviewResult, err error) {
 	request, object, r, err := parseReview(body)
 	if err != nil {
@@ -67,7 +67,7 @@ func (in *Injector) Review(body []byte) (answer []byte, r ReviewResult, err erro
 	return answer, r, err
 }
 
-// parseReview parses a request body.
+// parseReview parses a request body, which must be an AdmissionReview.
 func parseReview(body []byte) (request map[string]json.RawMessage, object json.RawMessage, r ReviewResult, err error) {
 	if !json.Valid(body) {
 		return nil, nil, r, errors.New("not JSON")
@@ -99,8 +99,8 @@ func parseReview(body []byte) (request map[string]json.RawMessage, object json.R
 	return request, object, r, nil
 }
 
-// judgeRequest returns the verdict on the object of a request. It skips everything but the creation of a
-// pod, whatever the webhook is registered for.
+// judgeRequest returns the verdict on the object of an admission request. judgeRequest skips everything but the
+// creation of a pod, whatever the webhook is registered for.
 func (in *Injector) judgeRequest(request map[string]json.RawMessage, object json.RawMessage, namespace string) Verdict {
 	resource, err := parseObject(request["resource"])
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// Limits of the webhook. The API server accepts objects of up to 3 MiB, and waits as long as the registration says.
+// These are limits of the webhook. The API server accepts objects of up to 3 MiB, and waits as long as the webhook's
+// registration says.
 const (
 	maxBody             = 4 << 20
 	maxReviews          = 8 // at once; bounds their total memory
@@ -33,7 +34,7 @@ const (
 // Path is the URL path of the webhook.
 const Path = "/mutate"
 
-// Server answers the API server's calls.
+// Server is the webhook that answers the calls of Kubernetes' API server.
 type Server struct {
 	injector *Injector
 	cert     *Certificate
@@ -57,7 +58,7 @@ func NewServer(in *Injector, cert *Certificate, log *slog.Logger) *Server {
 	return s
 }
 
-// Stats counts the outcomes of requests since the start.
+// Stats counts the outcomes of admission requests since the start.
 type Stats struct {
 	Outcomes  map[Outcome]uint64
 	Malformed uint64 // requests that were no AdmissionReview, or too many
@@ -124,7 +125,7 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request) (code int, err e
 	return 0, nil
 }
 
-// readBody reads a request's body, within bodyTimeout. While it reads, the request holds no slot for a review.
+// readBody reads a request's body, within bodyTimeout. Meanwhile the request does not count against maxReviews.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, code int, err error) {
 	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil {
 		return nil, http.StatusInternalServerError, err
@@ -136,8 +137,8 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 	return body, http.StatusBadRequest, err
 }
 
-// admitBody counts a body from its start until its review. It returns false if there are too many, of
-// all or of that address.
+// admitBody counts a request body from its start until its review. admitBody returns false if there are too many
+// bodies, of all addresses or of this one.
 func (s *Server) admitBody(host string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +150,7 @@ func (s *Server) admitBody(host string) bool {
 	return true
 }
 
-// releaseBody ends the count of a body that begins has started for this address.
+// releaseBody ends the count of a body that admitBody has counted for this address.
 func (s *Server) releaseBody(host string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,8 +160,8 @@ func (s *Server) releaseBody(host string) {
 	}
 }
 
-// Serve serves ln until ctx ends, and closes it. It then goes on for quiet, because the API server
-// may not know of the end, and lets running requests finish.
+// Serve serves ln until ctx ends, and closes ln. After the end of ctx, Serve continues for the time quiet, because the
+// API server may not know of the end. Then Serve lets running requests finish.
 func (s *Server) Serve(ctx context.Context, ln net.Listener, quiet time.Duration) error {
 	server := &http.Server{
 		Handler:           s,
@@ -195,13 +196,13 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener, quiet time.Duration
 	return nil
 }
 
-// Certificate is the webhook's certificate. A reload does not affect connections.
+// Certificate is the webhook's TLS certificate. A reload does not affect existing connections.
 type Certificate struct {
 	certFile, keyFile string
 	current           atomic.Pointer[tls.Certificate]
 }
 
-// NewCertificate reads a certificate (chain) and its key, in PEM.
+// NewCertificate reads a certificate (chain) and its key from files in PEM form.
 func NewCertificate(certFile, keyFile string) (*Certificate, error) {
 	c := &Certificate{certFile: certFile, keyFile: keyFile}
 	return c, c.Reload()

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Prefix is the start of all label and annotation names of Sluice.
+// Prefix is the start of the names of all of Sluice's labels and annotations on pods.
 const Prefix = "sluice.dev/"
 
-// Names after Prefix. InjectLabel is a label of a pod, because selectors see labels only. The
-// others are annotations, besides those named after configuration keys.
+// These are the names of labels and annotations after Prefix. InjectLabel is a label of a pod, because selectors see
+// labels only. The others are annotations, besides those named after configuration keys.
 const (
 	InjectLabel   = "inject"         // "false" opts out
 	Status        = "status"         // the outcome, written by the injector
@@ -29,18 +29,18 @@ const maxName = 63
 // ownAnnotations are the annotations with Prefix that are not configuration keys.
 var ownAnnotations = []string{Status, MemoryLimit, MemoryRequest, CPURequest, RoleARN, TokenAudience, PodIdentity}
 
-// Key is a configuration key, as pods see it.
+// Key is a configuration key, as annotations of pods set it.
 type Key struct {
 	Name     string // in an annotation, after Prefix
 	Variable string // in the container's environment
 	Default  string
-	// Refused says why no pod may set the key, "" if pods may.
+	// Refused says why no pod may set the key, or is "" if pods may.
 	Refused string
-	// Secret values are never shown.
+	// Secret means that the key's value is never shown.
 	Secret bool
 }
 
-// podSettings are a pod's settings.
+// podSettings are the settings of a pod's sidecar that labels and annotations give.
 type podSettings struct {
 	values map[string]string // by configuration key, without defaults
 	memory, memoryRequest,
@@ -49,7 +49,7 @@ type podSettings struct {
 	podIdentity    bool
 }
 
-// readAnnotations returns the settings of annotations, over those of the injector. The problems name
+// readAnnotations returns the settings that a pod's annotations give, over those of the injector. The problems name
 // annotation, value and remedy.
 func (in *Injector) readAnnotations(annotations map[string]string) (w podSettings, problems []string) {
 	w = podSettings{
@@ -88,7 +88,7 @@ func (in *Injector) readAnnotations(annotations map[string]string) (w podSetting
 	return w, append(problems, w.checkCombination(annotations)...)
 }
 
-// applyAnnotation sets the value of an annotation that is not a configuration key.
+// applyAnnotation sets the value of an annotation that is not a configuration key, and returns its problem, or "".
 func (w *podSettings) applyAnnotation(name, value string) (problem string) {
 	var err error
 	switch name {
@@ -126,7 +126,7 @@ func (w *podSettings) applyAnnotation(name, value string) (problem string) {
 // minMemoryLimit is the lowest memory limit with which Sluice starts and serves.
 const minMemoryLimit = "64Mi"
 
-// checkCombination returns problems of annotations that do not fit together.
+// checkCombination returns the problems of annotations that do not fit together.
 func (w *podSettings) checkCombination(annotations map[string]string) (problems []string) {
 	least, _ := parseQuantity(minMemoryLimit)
 	limit, errLimit := parseQuantity(w.memory)
@@ -166,7 +166,7 @@ func (in *Injector) unknownAnnotation(name string) string {
 	return "unknown configuration key" + hint
 }
 
-// hasOptedOut reports whether the label opts out of Sluice.
+// hasOptedOut reports whether the pod's label opts out of Sluice. problem is about a label with an unknown value.
 func hasOptedOut(labels map[string]string) (out bool, problem string) {
 	value, set := labels[Prefix+InjectLabel]
 	if set && value != "true" && value != "false" {

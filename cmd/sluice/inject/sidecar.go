@@ -6,29 +6,29 @@ import (
 	"strings"
 )
 
-// Names of the parts that are added to a pod.
+// These are the names of the container, volumes, folders and ports that are added to a pod.
 const (
 	Container   = "sluice"
 	tokenVolume = "sluice-token"
 	tokenFolder = "/var/run/secrets/sluice.dev/serviceaccount"
 	leaseVolume = "sluice-lease"
 	leaseFolder = "/var/run/sluice"
-	// metricsPort is the port's name for a PodMonitor. It has at most 15 letters.
+	// metricsPort is the name of the metrics port, for a PodMonitor. A port's name has at most 15 letters.
 	metricsPort = "sluice-metrics"
 )
 
-// The audiences of projected tokens, and the URL of EKS Pod Identity's agent.
+// These are the audiences of projected tokens, and the URL of EKS Pod Identity's agent.
 const (
 	audienceSTS         = "sts.amazonaws.com"
 	audiencePodIdentity = "pods.eks.amazonaws.com"
 	podIdentityAgent    = "http://169.254.170.23/v1/credentials"
 )
 
-// memoryPercent of the container's limit is GOMEMLIMIT. Go does not count the parser's memory and
-// the stacks of threads.
+// memoryPercent is the percentage of the container's memory limit that GOMEMLIMIT gets. Go does not count the parser's
+// memory and the stacks of threads.
 const memoryPercent = 80
 
-// Types of the JSON of Sluice's container, for encoding only.
+// These types describe the JSON of Sluice's container, for encoding only.
 type (
 	container struct {
 		Name            string          `json:"name"`
@@ -77,9 +77,9 @@ type (
 var restrictedContext = json.RawMessage(`{"runAsNonRoot":true,"runAsUser":65532,"runAsGroup":65532,"readOnlyRootFilesystem":true,` +
 	`"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]},"seccompProfile":{"type":"RuntimeDefault"}}`)
 
-// newContainer returns the container for a pod's settings; adminPort is its port for probes. It has no
-// preStop, which would run before the application ends. It has no readinessProbe, which would count
-// for the whole pod, and no livenessProbe, which would end every session.
+// newContainer returns Sluice's container for a pod's settings. adminPort is the container's port for probes. The
+// container has no preStop, which would run before the application ends. The container has no readinessProbe, which
+// would count for the whole pod, and no livenessProbe, which would end every session.
 func (in *Injector) newContainer(w podSettings, adminPort int) container {
 	limit, _ := parseQuantity(w.memory) // read has checked it
 	c := container{
@@ -120,7 +120,7 @@ func (in *Injector) newContainer(w podSettings, adminPort int) container {
 // escapeVariable escapes text, because Kubernetes expands $(NAME) in a variable's value.
 func escapeVariable(text string) string { return strings.ReplaceAll(text, "$", "$$") }
 
-// tokenAudience returns the audience of the pod's token, "" for no token.
+// tokenAudience returns the audience of the pod's projected token, or "" for no token.
 func (w *podSettings) tokenAudience() string {
 	switch {
 	case w.podIdentity:
@@ -133,7 +133,7 @@ func (w *podSettings) tokenAudience() string {
 	return w.audience
 }
 
-// usesLease reports whether the pod shares the cluster's connection count.
+// usesLease reports whether the pod shares the cluster's connection count with other pods.
 func (w *podSettings) usesLease() bool {
 	on, _ := strconv.ParseBool(w.values["distributed.conn_lease_enabled"])
 	return on
@@ -146,8 +146,8 @@ func (w *podSettings) neededVolumes() map[string]any {
 		volumes[tokenVolume] = w.projectedTokenVolume()
 	}
 	if w.usesLease() {
-		// The volume has the lifetime of the pod, and other containers do not see it. It is in
-		// memory, because one on disk would stop the cluster's autoscaler from removing the node.
+		// emptyDir is a volume with the lifetime of the pod, which other containers do not see. The volume is in
+		// memory, because a volume on disk would stop the cluster's autoscaler from removing the node.
 		type emptyDir struct {
 			Medium    string `json:"medium"`
 			SizeLimit string `json:"sizeLimit"`

@@ -68,7 +68,7 @@ func NewCommand(version string) *cobra.Command {
 	return cmd
 }
 
-// newInjector returns the Injector for the flags. The error is one of usage.
+// newInjector returns the Injector for the flags. The error is one about the command's usage.
 func (o *injectOptions) newInjector() (*inject.Injector, error) {
 	if o.log.Level = "info"; o.log.Format != "text" && o.log.Format != "json" {
 		return nil, fmt.Errorf("--log-format: %q: want text or json", o.log.Format)
@@ -91,7 +91,7 @@ func (o *injectOptions) newInjector() (*inject.Injector, error) {
 	return injector, nil
 }
 
-// injectFile adds Sluice to the pods of a file. On an error it prints nothing.
+// injectFile adds Sluice to the pods of a file of manifests. After an error injectFile prints nothing.
 func (o *injectOptions) injectFile(cmd *cobra.Command, injector *inject.Injector) error {
 	text, err := cli.ReadInput(o.file, cmd.InOrStdin())
 	if err != nil {
@@ -108,7 +108,7 @@ func (o *injectOptions) injectFile(cmd *cobra.Command, injector *inject.Injector
 	return cli.AsRuntimeError(err)
 }
 
-// refusedInPods maps each key that a pod may not set to the reason.
+// refusedInPods maps each configuration key that a pod may not set to the reason.
 var refusedInPods = map[string]string{
 	"drain.mode":                  "the container is a native sidecar, whose mode is native",
 	"distributed.conn_lease_file": "an injected container has one, in a volume of its own, where distributed.conn_lease_enabled is true",
@@ -124,7 +124,7 @@ var refusedInPods = map[string]string{
 
 const noFiles = "nothing is mounted into an injected container; write the container into the pod yourself, under the name " + inject.Container
 
-// podKeys returns the table of configuration keys that package inject needs.
+// podKeys returns the table of configuration keys in the form that package inject needs.
 func podKeys() []inject.Key {
 	all := make([]inject.Key, len(config.Keys))
 	for i := range config.Keys {

@@ -50,7 +50,7 @@ func splitDocuments(text string) (all []string) {
 	return append(all, text[begin:])
 }
 
-// isJSON reports whether a text consists of JSON objects. {a: b} is not one.
+// isJSON reports whether a text consists of JSON objects. The YAML mapping {a: b} is not JSON.
 func isJSON(text string) bool {
 	d := json.NewDecoder(strings.NewReader(text))
 	found := false

@@ -22,12 +22,11 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 )
 
-// webhookQuiet is how long the webhook answers after SIGTERM. The API server may not know until
-// then that this replica ends.
+// webhookQuiet is how long the webhook answers after SIGTERM. Until then the API server may not know that this replica
+// ends.
 const webhookQuiet = 5 * time.Second
 
-// webhook is sluice inject as a server: calls over TLS, and /metrics, /livez and /readyz on a plain
-// port.
+// webhook is sluice inject as a server, with calls over TLS, and with /metrics, /livez and /readyz on a plain port.
 type webhook struct {
 	server         *inject.Server
 	version        string
@@ -40,7 +39,7 @@ type webhook struct {
 	draining       atomic.Bool
 }
 
-// newWebhook reads the certificate and opens the listeners.
+// newWebhook reads the webhook's certificate and opens its listeners.
 func newWebhook(o *injectOptions, injector *inject.Injector, version string, log *slog.Logger) (*webhook, error) {
 	if o.certFile == "" || o.keyFile == "" {
 		return nil, errors.New("the webhook needs --cert-file and --key-file; with -f manifests are changed instead")
@@ -62,8 +61,7 @@ func newWebhook(o *injectOptions, injector *inject.Injector, version string, log
 	return w, nil
 }
 
-// run serves until SIGTERM, SIGINT or the end of ctx. It returns when every goroutine
-// of the webhook has ended.
+// run serves until SIGTERM, SIGINT or the end of ctx. run returns when every goroutine of the webhook has ended.
 func (w *webhook) run(ctx context.Context) error {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
@@ -121,10 +119,10 @@ func (w *webhook) reloadCertificate() error {
 // answers a call.
 func alwaysAlive(context.Context) error { return nil }
 
-// noWarning returns the warning in a webhook's status, always none.
+// noWarning returns the warning in a webhook's status, which is always empty.
 func noWarning() string { return "" }
 
-// readinessError returns why the API server should call another replica, nil if it need not.
+// readinessError returns why the API server should call another replica, or nil if it need not.
 func (w *webhook) readinessError() error {
 	switch {
 	case w.draining.Load():

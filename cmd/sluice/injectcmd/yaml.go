@@ -17,12 +17,13 @@ import (
 // exceed any memory.
 const maxNodes = 200_000
 
-// aliasExpander expands aliases and merge keys, so that a change in one place does not change another.
+// aliasExpander replaces aliases and merge keys of a YAML document by copies of their nodes. So a change in one place
+// does not change another.
 type aliasExpander struct{ left int }
 
 var errAliases = errors.New("aliases stand for too much")
 
-// expand returns a copy of n without anchors, aliases and merge keys.
+// expand returns a copy of the YAML node n without anchors, aliases and merge keys.
 func (f *aliasExpander) expand(n *yaml.Node) (*yaml.Node, error) {
 	if f.left--; f.left < 0 {
 		return nil, errAliases
@@ -59,7 +60,8 @@ func (f *aliasExpander) expand(n *yaml.Node) (*yaml.Node, error) {
 	return &flat, nil
 }
 
-// mergeMembers adds to a mapping the members that it lacks from another mapping, or from a list of mappings.
+// mergeMembers adds to the mapping to the members that it lacks. The members come from another mapping, or from a list
+// of mappings.
 func (f *aliasExpander) mergeMembers(to, from *yaml.Node) error {
 	from, err := f.expand(from)
 	if err != nil {
@@ -84,7 +86,7 @@ func (f *aliasExpander) mergeMembers(to, from *yaml.Node) error {
 	return nil
 }
 
-// findMember returns a pointer to a mapping's member, nil if there is none.
+// findMember returns a pointer to the member of a YAML mapping, or nil if there is none.
 func findMember(mapping *yaml.Node, name string) **yaml.Node {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == name {
@@ -94,7 +96,7 @@ func findMember(mapping *yaml.Node, name string) **yaml.Node {
 	return nil
 }
 
-// yamlToJSON returns a node without aliases as JSON, as kubectl does.
+// yamlToJSON returns a YAML node without aliases as JSON, as kubectl does.
 func yamlToJSON(n *yaml.Node) (json.RawMessage, error) {
 	var b bytes.Buffer
 	err := writeJSON(&b, n)
@@ -139,7 +141,7 @@ func writeJSON(b *bytes.Buffer, n *yaml.Node) error {
 // oldBools maps words that kubectl takes for booleans, as YAML 1.1 did.
 var oldBools = map[string]string{"yes": "true", "on": "true", "no": "false", "off": "false"}
 
-// scalarToJSON returns a scalar as JSON. A number that JSON can express retains its digits.
+// scalarToJSON returns a YAML scalar as JSON. A number that JSON can express retains its digits.
 func scalarToJSON(n *yaml.Node) (string, error) {
 	switch n.ShortTag() {
 	case "!!null":
@@ -169,7 +171,7 @@ func scalarToJSON(n *yaml.Node) (string, error) {
 	return string(text), nil
 }
 
-// jsonToYAML returns JSON as a node in the style of manifests.
+// jsonToYAML returns JSON as a YAML node in the style of manifests.
 func jsonToYAML(raw json.RawMessage) (*yaml.Node, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(raw, &doc); err != nil {
@@ -179,7 +181,7 @@ func jsonToYAML(raw json.RawMessage) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// plainText matches texts that need no quotes in any version of YAML, except words with a meaning.
+// plainText matches texts that need no quotes in any version of YAML, except words with a meaning such as yes and null.
 var plainText = regexp.MustCompile(`^[A-Za-z/]([A-Za-z0-9_./:-]*[A-Za-z0-9_./-])?$`)
 
 func setPlainStyle(n *yaml.Node) {
@@ -195,7 +197,7 @@ func setPlainStyle(n *yaml.Node) {
 	}
 }
 
-// addNode adds a value at a path of names, as operation "add" of JSONPatch does.
+// addNode adds a value to a YAML node at a path of names, as the operation "add" of JSONPatch does.
 func addNode(at *yaml.Node, names []string, value *yaml.Node) error {
 	name, last := names[0], len(names) == 1
 	at.Style &^= yaml.FlowStyle // otherwise all additions would be on one line

@@ -19,7 +19,7 @@ import (
 // healthy sidecar changes with each heartbeat.
 const silentBeats = 3
 
-// openTerminal opens the user's terminal. Scripts, jobs of Kubernetes and pipelines have none.
+// openTerminal opens the user's terminal. Scripts, jobs of Kubernetes and pipelines have no terminal.
 func openTerminal() (io.ReadWriteCloser, error) {
 	terminal, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
@@ -28,8 +28,8 @@ func openTerminal() (io.ReadWriteCloser, error) {
 	return terminal, nil
 }
 
-// removeDeadRecords lists unchanged records on the terminal, asks there whether their processes have ended,
-// and removes the records. A record that changes meanwhile stays.
+// removeDeadRecords lists lease records that do not change on the terminal, asks there whether their processes have
+// ended, and removes the records. A record that changes meanwhile stays.
 func removeDeadRecords(ctx context.Context, t *lease.Table, c lease.Config, terminal io.ReadWriter) error {
 	before, err := t.Status(ctx)
 	if err != nil {
@@ -57,7 +57,7 @@ func removeDeadRecords(ctx context.Context, t *lease.Table, c lease.Config, term
 	return confirmAndRepair(ctx, t, t.Repairs(after, silent), false, terminal, terminal)
 }
 
-// printSilentProcesses writes the slots of each silent process, and what it means to remove its records.
+// printSilentProcesses writes the slots of each process whose records do not change, and the effect of removing them.
 func printSilentProcesses(out io.Writer, s lease.Status, silent []string) error {
 	held, changed := map[string]int{}, false
 	var processes []string

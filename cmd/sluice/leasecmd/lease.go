@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-proxy/sluice/lease"
 )
 
-// commandTimeout bounds sluice lease as a whole: the creation of a table takes some seconds.
+// commandTimeout bounds the duration of a sluice lease command. The creation of a table takes some seconds.
 const commandTimeout = 5 * time.Minute
 
 // NewCommand returns the command lease with its subcommands.
@@ -142,7 +142,8 @@ func newLeaseMigrate() *cobra.Command {
 	return cmd
 }
 
-// runOnTable completes a subcommand of sluice lease for the configured table. It requires an endpoint and a table.
+// runOnTable completes a subcommand of sluice lease for the configured table. runOnTable requires an endpoint and a
+// table.
 func runOnTable(cmd *cobra.Command, do func(context.Context, *lease.Table, *config.Config, *cobra.Command) error) *cobra.Command {
 	cmd.Args = cobra.NoArgs
 	path := config.AddFlags(cmd.Flags())
@@ -170,7 +171,7 @@ func runOnTable(cmd *cobra.Command, do func(context.Context, *lease.Table, *conf
 	return cmd
 }
 
-// printStatus writes a table of owners and a line for each problem. It returns an error if there
+// printStatus writes a table of the lease's owners and a line for each problem. printStatus returns an error if there
 // are problems.
 func printStatus(out io.Writer, s lease.Status) error {
 	free, owners := 0, 0
@@ -204,8 +205,8 @@ func printStatus(out io.Writer, s lease.Status) error {
 	return printProblems(out, s)
 }
 
-// printProblems writes a line for each problem of the table. If there are problems, the returned error says how many,
-// and names the remedy.
+// printProblems writes a line for each problem of the lease table. If there are problems, the returned error says how
+// many, and names the remedy.
 func printProblems(out io.Writer, s lease.Status) error {
 	found := s.Problems()
 	for _, line := range found {
@@ -217,7 +218,7 @@ func printProblems(out io.Writer, s lease.Status) error {
 	return nil
 }
 
-// askConfirmation asks for a yes. It returns an error for any other answer.
+// askConfirmation asks for a yes. askConfirmation returns an error for any other answer.
 func askConfirmation(in io.Reader, out io.Writer) error {
 	fmt.Fprint(out, "do it? yes or no: ")
 	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer means no
@@ -227,7 +228,8 @@ func askConfirmation(in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// confirmAndRepair lists the repairs of the table, asks for confirmation, performs the repairs, and checks the result.
+// confirmAndRepair lists the repairs of the lease table, asks for confirmation, performs the repairs, and checks the
+// result.
 func confirmAndRepair(ctx context.Context, t *lease.Table, repairs []lease.Repair, yes bool, in io.Reader, out io.Writer) error {
 	if len(repairs) == 0 {
 		_, err := fmt.Fprintln(out, "nothing to repair")

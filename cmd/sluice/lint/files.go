@@ -37,7 +37,7 @@ func (r *lintReport) lintPath(planner *rewrite.Planner, name string, stdin io.Re
 	return nil
 }
 
-// lintFile lints one SQL file, from a folder or named by itself.
+// lintFile lints one SQL file, which is an argument or in a folder.
 func (r *lintReport) lintFile(linter *rewrite.Linter, name string, stdin io.Reader) error {
 	text, err := cli.ReadInput(name, stdin)
 	if err != nil {
@@ -73,7 +73,7 @@ func (r *lintReport) lintFile(linter *rewrite.Linter, name string, stdin io.Read
 	return nil
 }
 
-// lintLog lints a log's statements one by one, because the log mixes sessions.
+// lintLog lints the statements in a PostgreSQL log one by one, because the log mixes sessions.
 func (r *lintReport) lintLog(linter *rewrite.Linter, name, text string) {
 	var all sqlfile.FileResult
 	for s := range statementsInLog(text) {
@@ -86,9 +86,8 @@ func (r *lintReport) lintLog(linter *rewrite.Linter, name, text string) {
 	r.addFindings(name, all)
 }
 
-// findMigrations returns the SQL files in a folder and its subfolders, in the order in which tools
-// run them, and the other files. It omits hidden files, node_modules, and files of tools that are
-// not migrations.
+// findMigrations returns the SQL files in a folder and its subfolders, in the order in which migration tools run them,
+// and the other files. findMigrations omits hidden files, node_modules, and files of tools that are not migrations.
 func findMigrations(folder string) (files, others []string, err error) {
 	root := filepath.Clean(folder) + string(filepath.Separator) // the separator follows a link to a folder
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -128,11 +127,11 @@ func isToolFile(path string) bool {
 		filepath.Base(filepath.Dir(path)) == "meta" && (name == "_journal.json" || strings.HasSuffix(name, "_snapshot.json"))
 }
 
-// fixedFile is a file with its text after --fix.
+// fixedFile is a file with its text after sluice lint --fix.
 type fixedFile struct{ name, text string }
 
-// write replaces the file's text, with the same mode, by a rename, so that readers see the old text
-// or the new one. The text of standard input goes to stdout.
+// write replaces the file's text, with the same mode, by a rename, so that readers see the old text or the new text.
+// The text of standard input goes to stdout.
 func (f fixedFile) write(stdout io.Writer) error {
 	if f.name == "-" {
 		_, err := io.WriteString(stdout, f.text)

@@ -51,7 +51,7 @@ func NewCommand() *cobra.Command {
 	return cmd
 }
 
-// lintAll reads every input before it writes any file.
+// lintAll lints all inputs. lintAll reads every input before it writes any file.
 func lintAll(cmd *cobra.Command, planner *rewrite.Planner, args []string, format string, fix bool) error {
 	report := lintReport{Findings: []lintFinding{}, NotRead: []string{}, fix: fix}
 	for _, name := range args {
@@ -77,8 +77,8 @@ func lintAll(cmd *cobra.Command, planner *rewrite.Planner, args []string, format
 	return nil
 }
 
-// newLintPlanner returns a planner with the rewrite section only: lint needs no cluster. It also
-// reports statements that DSQL refuses and Sluice does not rewrite.
+// newLintPlanner returns a planner for the section rewrite of the configuration, because lint needs no cluster. The
+// planner also reports statements that DSQL refuses and Sluice does not rewrite.
 func newLintPlanner(path string, flags *pflag.FlagSet) (*rewrite.Planner, error) {
 	l := config.LoadWithProblems(path, flags)
 	c := l.Config

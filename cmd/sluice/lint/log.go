@@ -12,10 +12,10 @@ import (
 // log_min_duration_statement and errors write these lines, with any log_line_prefix.
 var logLine = regexp.MustCompile(`^.*?\b(?:LOG:  (?:duration: [0-9.]+ ms  )?(?:statement|(?:parse|bind|execute) [^:]*)|STATEMENT|QUERY): +`)
 
-// logMessage matches the start of any other line of a log.
+// logMessage matches the start of a line of PostgreSQL's log without a statement.
 var logMessage = regexp.MustCompile(`^\S.*\b(?:LOG|ERROR|FATAL|PANIC|WARNING|NOTICE|INFO|DETAIL|HINT|CONTEXT|DEBUG[1-5]):  `)
 
-// isStatementLog reports whether a text is a log, by its first lines.
+// isStatementLog reports whether a text is a log of PostgreSQL, judged by its first lines.
 func isStatementLog(text string) bool {
 	lines := 0
 	for line := range strings.Lines(text) {
@@ -32,7 +32,7 @@ func isStatementLog(text string) bool {
 	return false
 }
 
-// statementsInLog returns the statements of a log. Further lines of a statement begin with a tab. A log may
+// statementsInLog returns the statements of a PostgreSQL log. Further lines of a statement begin with a tab. A log may
 // repeat a statement: when it is prepared, when it runs, and after its error.
 func statementsInLog(log string) iter.Seq[parse.ScriptStatement] {
 	return func(yield func(parse.ScriptStatement) bool) {

@@ -14,7 +14,7 @@ import (
 type lintReport struct {
 	Statements int           `json:"statements"`
 	Findings   []lintFinding `json:"findings"`
-	// NotRead lists the files of folders that are not SQL.
+	// NotRead lists the files in the given folders that are not SQL.
 	NotRead []string `json:"not_read"`
 
 	fix   bool

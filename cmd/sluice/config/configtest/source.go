@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Endpoint has the form of a real endpoint, but no server answers there.
+// Endpoint is an endpoint in the form of a real cluster's endpoint, at which no server answers.
 const Endpoint = "abcdefghijklmnopqrstuvwxyz.dsql.us-east-1.on.aws"
 
 // A Source is the configuration of one test, with its file, variables and flags.
@@ -52,7 +52,7 @@ func (s Source) Prepare(t *testing.T) (path string, flags *pflag.FlagSet) {
 	return path, flags
 }
 
-// MustLoad loads a source without problems.
+// MustLoad loads the configuration of a source, which must have no problems.
 func (s Source) MustLoad(t *testing.T) *config.Config {
 	t.Helper()
 	c, err := config.Load(s.Prepare(t))
