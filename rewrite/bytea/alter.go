@@ -40,7 +40,7 @@ var columnCommands = []parse.AlterTableType{
 	parse.AT_SetIdentity,
 }
 
-// alterCommand rewrites the command between the tokens i and end.
+// alterCommand rewrites one command of an ALTER TABLE, which lies between the tokens i and end.
 func (d *ddlMapper) alterCommand(t *MappedTable, cmd parse.TreeNode, i, end int) {
 	ph := d.statementTokens()
 	name, kind := cmd.Text("name"), parse.AlterTableType(cmd.Integer("subtype"))
@@ -52,7 +52,7 @@ func (d *ddlMapper) alterCommand(t *MappedTable, cmd parse.TreeNode, i, end int)
 			d.convertToDigits(t, cmd, "def", at+3, end) // the tokens are name SET DEFAULT expression
 		}
 	case kind == parse.AT_AddColumn:
-		// If the column's name is taken, the physical name makes the server refuse the command.
+		// If the column's name is taken, the name on the server makes the server refuse the command.
 		if name := cmd.Child("def").Text("colname"); t.IsMapped(name) {
 			d.rewriteName(cmd.Child("def"), "colname", ph.ColumnNameToken(i), physicalName(name))
 		}
@@ -72,14 +72,15 @@ func (d *ddlMapper) alterCommand(t *MappedTable, cmd parse.TreeNode, i, end int)
 	}
 }
 
-// refuseCheckChange refuses to drop or rename the CHECK by which Sluice recognizes a mapped column.
+// refuseCheckChange refuses an ALTER TABLE that drops or renames the CHECK by which Sluice recognizes a mapped column.
 func (d *ddlMapper) refuseCheckChange(t *MappedTable, constraint string) {
 	if name, ours := strings.CutSuffix(constraint, schema.MappedSuffix); ours && t.IsMapped(name) && d.r.Check {
 		d.refuse("By this CHECK the column is known to hold the hexadecimal digits of a bytea.")
 	}
 }
 
-// renameColumn rewrites ALTER TABLE ... RENAME COLUMN. The server refuses a new name that another column has.
+// renameColumn rewrites ALTER TABLE ... RENAME COLUMN of a mapped column. The server refuses a new name that another
+// column has.
 func (d *ddlMapper) renameColumn(node parse.TreeNode) {
 	if kind := parse.ObjectType(node.Integer("rename_type")); kind == parse.OBJECT_TABCONSTRAINT {
 		if rel := d.findRelation(node.Child("relation")); rel != nil {
@@ -114,7 +115,7 @@ func (d *ddlMapper) renameColumn(node parse.TreeNode) {
 // tooLongName is the reason why a mapped column cannot have a name.
 const tooLongName = "The name of a bytea column in a key has more than 53 bytes: there is no room for " + schema.MappedSuffix + " behind it."
 
-// commentOnColumn rewrites COMMENT ON COLUMN.
+// commentOnColumn rewrites COMMENT ON COLUMN of a mapped column.
 func (d *ddlMapper) commentOnColumn(node parse.TreeNode) {
 	if parse.ObjectType(node.Integer("objtype")) != parse.OBJECT_COLUMN {
 		return
@@ -137,7 +138,7 @@ func (d *ddlMapper) commentOnColumn(node parse.TreeNode) {
 	d.rewriteName(column, "sval", d.statementTokens().AfterQualifiedName(3)-1, physicalName(column.Text("sval"))) // the tokens are COMMENT ON COLUMN a.b.c
 }
 
-// grantColumns rewrites GRANT and REVOKE of column privileges.
+// grantColumns rewrites GRANT and REVOKE of privileges on mapped columns.
 func (d *ddlMapper) grantColumns(node parse.TreeNode) {
 	if parse.ObjectType(node.Integer("objtype")) != parse.OBJECT_TABLE {
 		return
@@ -180,7 +181,7 @@ func (d *ddlMapper) grantColumns(node parse.TreeNode) {
 	}
 }
 
-// analyzeColumns rewrites ANALYZE with column names.
+// analyzeColumns rewrites an ANALYZE that names mapped columns.
 func (d *ddlMapper) analyzeColumns(node parse.TreeNode) {
 	ph := d.statementTokens()
 	for target := range node.List("rels") {

@@ -8,7 +8,8 @@ import (
 
 const opExpr = int(parse.AEXPR_OP)
 
-// digitSafeOperators are the operators that give the same result for hexadecimal digits as for the bytes.
+// digitSafeOperators are the comparison operators that give the same result for the hexadecimal digits of bytes as for
+// the bytes.
 var digitSafeOperators = map[string]bool{"=": true, "<>": true, "<": true, "<=": true, ">": true, ">=": true}
 
 // rewriteComparison rewrites a comparison with a mapped column to a comparison of hexadecimal digits, so that an index
@@ -44,8 +45,8 @@ func (m *queryMapper) rewriteComparison(s *scope, node parse.TreeNode) bool {
 	return false
 }
 
-// rewriteSides rewrites both sides of a comparison. The left side ends at token end, and the right one begins at token
-// begin.
+// rewriteSides rewrites the two sides of a comparison with a mapped column. The left side ends at token end, and the
+// right side begins at token begin.
 func (m *queryMapper) rewriteSides(s *scope, left, right parse.TreeNode, end, begin int) bool {
 	l, isLeft := m.bareMappedColumn(s, left)
 	r, isRight := m.bareMappedColumn(s, right)
@@ -74,7 +75,7 @@ func (m *queryMapper) rewriteSides(s *scope, left, right parse.TreeNode, end, be
 	return false
 }
 
-// rewriteRowComparison rewrites a comparison of rows, one element of the rows after the other.
+// rewriteRowComparison rewrites a comparison of rows with a mapped column, one element of the rows after the other.
 func (m *queryMapper) rewriteRowComparison(s *scope, left parse.TreeNode, others []parse.TreeNode) bool {
 	all := append([]parse.TreeNode{left}, others...)
 	elements, spans := make([][]parse.TreeNode, len(all)), make([][][2]int, len(all))
@@ -123,7 +124,7 @@ func (m *queryMapper) rowItemSpans(row parse.TreeNode) [][2]int {
 	return m.itemSpans(at, len(row.Values("args")))
 }
 
-// rewriteIn rewrites IN or NOT IN with a list. at is the token of the operator.
+// rewriteIn rewrites an IN or NOT IN with a list, if a mapped column is compared. at is the token of the operator.
 func (m *queryMapper) rewriteIn(s *scope, left, list parse.TreeNode, at int) bool {
 	if m.ph.IsKeyword(at, "not") {
 		at++
@@ -158,7 +159,7 @@ func (m *queryMapper) rewriteRowIn(s *scope, left parse.TreeNode, rows []parse.T
 	return false
 }
 
-// rewriteBetween rewrites BETWEEN with a mapped column; at is the token BETWEEN.
+// rewriteBetween rewrites a BETWEEN with a mapped column. at is the token BETWEEN.
 func (m *queryMapper) rewriteBetween(s *scope, left parse.TreeNode, bounds []parse.TreeNode, at int) bool {
 	c, ok := m.bareMappedColumn(s, left)
 	if !ok || len(bounds) != 2 {
@@ -184,7 +185,8 @@ func (m *queryMapper) rewriteBetween(s *scope, left parse.TreeNode, bounds []par
 	return true
 }
 
-// rewriteArrayComparison rewrites a comparison with ANY or ALL of an array. open is the parenthesis around the array.
+// rewriteArrayComparison rewrites a comparison of a mapped column with ANY or ALL of an array. open is the parenthesis
+// around the array.
 func (m *queryMapper) rewriteArrayComparison(s *scope, left, right parse.TreeNode, open int) bool {
 	c, ok := m.bareMappedColumn(s, left)
 	if !ok || !m.ph.IsPunct(open, '(') || m.matchingParen(open) < 0 {

@@ -2,15 +2,16 @@ package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// In INSERT ... SELECT, a constant or parameter may be a result column by itself. It gets the type of its
-// target column, unless ORDER BY, DISTINCT or GROUP BY refers to the result column. It is text then, which a
+// In INSERT ... SELECT, a constant or parameter may be a result column by itself. The constant gets the type of its
+// target column, unless ORDER BY, DISTINCT or GROUP BY refers to the result column. Then the constant is text, which a
 // bytea column refuses.
 
 // constantRefs records what ORDER BY, DISTINCT, GROUP BY and windows of one query refer to.
 type constantRefs struct {
 	query  *byte  // the address of the query's node
 	wanted []bool // the target columns that are mapped
-	// The clauses refer to all result columns, to columns by number or name, and to these parameters and constants.
+	// The clauses refer to all result columns (all), to result columns by number or name, and to these parameters and
+	// constants.
 	all     bool
 	numbers map[int]bool
 	names   map[string]bool
@@ -74,7 +75,7 @@ func (c *constantRefs) recordKey(node parse.TreeNode, names map[string]bool) {
 	}
 }
 
-// recordWindows records the keys of windows. In these, numbers and names do not mean result columns.
+// recordWindows records the keys of windows. In a window, numbers and names do not mean result columns.
 func (c *constantRefs) recordWindows(node parse.TreeNode) {
 	if node.Shape == nil || node.Is("SelectStmt") {
 		return
@@ -102,7 +103,7 @@ func constantKey(node parse.TreeNode) string {
 }
 
 // isUnreferencedConstant reports whether a result column is a constant or parameter that is written to a mapped column.
-// No clause may refer to it. before is the number of result columns before it.
+// No clause of the query may refer to the result column. before is the number of result columns before it.
 func (m *queryMapper) isUnreferencedConstant(s *scope, query, value parse.TreeNode, before int, name string) bool {
 	c := m.constants
 	if c == nil || c.query != &query.Wire[0] || before >= len(c.wanted) || !c.wanted[before] || !isUntyped(value) {

@@ -5,15 +5,16 @@ import "github.com/sluice-proxy/sluice/rewrite/parse"
 // Conversion converts between bytea and hexadecimal digits on the server, by SQL. NULL stays NULL. An operand
 // of another type than bytea is an error, as for a bytea column.
 type Conversion struct {
-	// toHex is the SQL around a bytea operand that converts the operand to hexadecimal digits. toBytea is the SQL around
-	// digits that converts the digits to bytea.
+	// toHex is the SQL before and after a bytea operand that converts the operand to hexadecimal digits. toBytea is the
+	// SQL before and after digits that converts the digits to bytea.
 	toHex, toBytea struct{ open, close string }
-	// hexTree and byteaTree return the trees of both conversions with the operand NULL.
+	// hexTree and byteaTree return the parse trees of the conversions to digits and to bytea, with NULL as the operand.
 	hexTree, byteaTree func() parse.TreeNode
-	// check is the condition that a column contains pairs of lower-case hexadecimal digits. %c is replaced by
-	// the column.
+	// check is the SQL condition that a column contains pairs of lower-case hexadecimal digits. %c is replaced by the
+	// column.
 	check string
-	// dependsOnSetting means that the digits depend on a setting, so that a generated column must not contain them.
+	// dependsOnSetting means that the conversion depends on a setting, so that a generated column must not contain its
+	// digits.
 	dependsOnSetting bool
 }
 
@@ -65,8 +66,8 @@ func HexOperand(m parse.TreeNode) (operand parse.TreeNode, ok bool) {
 	return parse.TreeNode{}, false
 }
 
-// candidateOperand returns the node at the operand's place of a conversion. It is absent if the expression lacks the
-// place.
+// candidateOperand returns the node at the place where the conversion c has its operand. The node is absent if the
+// expression m lacks that place.
 func (c *Conversion) candidateOperand(m parse.TreeNode) parse.TreeNode {
 	first := firstArgument(m)
 	if c.dependsOnSetting && first.Shape != nil { // matches substring(byteacat(x, '')::text, ...)
@@ -79,7 +80,7 @@ func (c *Conversion) candidateOperand(m parse.TreeNode) parse.TreeNode {
 	return first
 }
 
-// firstArgument returns the first argument of a call; absent without arguments.
+// firstArgument returns the first argument of a function call. The result is absent without arguments.
 func firstArgument(m parse.TreeNode) parse.TreeNode {
 	if !m.Is("FuncCall") {
 		return parse.TreeNode{}

@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// ddlMapper rewrites one statement that changes the schema.
+// ddlMapper rewrites one statement that changes the schema, for tables with mapped columns.
 type ddlMapper struct {
 	r          *Mapping
 	node       parse.TreeNode
@@ -18,7 +18,7 @@ type ddlMapper struct {
 	created map[string]bool
 }
 
-// mapDDL returns the form of a statement that changes the schema.
+// mapDDL returns the form, for mapped columns, of a statement that changes the schema.
 func (m *Mapping) mapDDL(node parse.TreeNode, start, end int) RewrittenForm {
 	d := &ddlMapper{r: m, node: node, start: start, end: end, meant: parse.TreeChanges{}, created: map[string]bool{}}
 	d.mapStatement(node)
@@ -49,13 +49,13 @@ func (d *ddlMapper) mapStatement(node parse.TreeNode) {
 			d.mapStatement(element)
 		}
 	case "DropStmt", "LockStmt", "TruncateStmt", "ReindexStmt", "ClusterStmt", "AlterObjectSchemaStmt":
-		// The other statements name no column, or the server refuses them in every form.
+		// The other kinds of statements name no column, or the server refuses them in every form.
 	default:
 		d.refuseMappedTables(node)
 	}
 }
 
-// refuseMappedTables refuses a statement of another kind if it names a mapped table.
+// refuseMappedTables refuses a statement that names a mapped table, and that no other method rewrites.
 func (d *ddlMapper) refuseMappedTables(node parse.TreeNode) {
 	if node.Is("RangeVar") {
 		if rel := d.findRelation(node); rel != nil && rel.HasMapped() {
@@ -75,8 +75,8 @@ func (d *ddlMapper) refuse(detail string) {
 	}
 }
 
-// findRelation returns the relation that a RangeVar names, or nil if the snapshot has none. An unknown search path
-// refuses the statement.
+// findRelation returns the relation that a RangeVar names, or nil if the snapshot of the schema has none. An unknown
+// search path refuses the statement.
 func (d *ddlMapper) findRelation(relation parse.TreeNode) *schema.Relation {
 	return d.findNamed(relation.Text("schemaname"), relation.Text("relname"))
 }
@@ -101,7 +101,7 @@ func (d *ddlMapper) statementTokens() *parse.TokenList {
 	return &d.ph
 }
 
-// tokenAt returns the token at an offset in the text, as the tree has offsets.
+// tokenAt returns the token at a byte offset of the text, as the nodes of the tree give it.
 func (d *ddlMapper) tokenAt(at int) int {
 	i := d.statementTokens().TokenAt(at)
 	if i < 0 {
@@ -110,7 +110,7 @@ func (d *ddlMapper) tokenAt(at int) int {
 	return i
 }
 
-// replaceName replaces token i of the statement by a name.
+// replaceName replaces token i of the statement by a name, quoted if necessary.
 func (d *ddlMapper) replaceName(i int, name string) {
 	ph := d.statementTokens()
 	if !ph.IsName(i) {
@@ -138,8 +138,8 @@ func (d *ddlMapper) insertAfter(i int, text string) {
 	}
 }
 
-// renameList replaces mapped names in a list of columns by their physical names. The names are in a field of
-// node, and open is the list's parenthesis.
+// renameList replaces mapped names in a list of columns by their names on the server. The names are in a field of node,
+// and open is the list's parenthesis.
 func (d *ddlMapper) renameList(node parse.TreeNode, field string, open int, mapped func(name string) bool) {
 	i := 0
 	var tokens []int
@@ -158,7 +158,7 @@ func (d *ddlMapper) renameList(node parse.TreeNode, field string, open int, mapp
 	}
 }
 
-// rewriteName replaces token i by a name that a field of node gets.
+// rewriteName replaces token i by name, and records the new value of the node's field.
 func (d *ddlMapper) rewriteName(node parse.TreeNode, field string, i int, name string) {
 	d.replaceName(i, name)
 	d.meant.Set(node, field, parse.Value{Bytes: []byte(name)})

@@ -6,9 +6,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// useDerivedTables replaces mapped tables in a query that only reads by derived tables with the clients' columns. The
-// result is correct for every query, but no index over a mapped column can serve it. why is the reason for the
-// refusal of other statements.
+// useDerivedTables replaces mapped tables in a query by derived tables with the clients' columns, if the query only
+// reads. The result is correct for every query, but no index over a mapped column can serve it. why is the reason for
+// the refusal of other statements.
 func (m *queryMapper) useDerivedTables(node parse.TreeNode, why string) {
 	query := node
 	for slices.Contains([]string{"ExplainStmt", "PrepareStmt", "DeclareCursorStmt", "ViewStmt", "CopyStmt", "CreateTableAsStmt"}, query.TypeName()) {
@@ -64,7 +64,7 @@ func collectAliases(node parse.TreeNode, names map[string]bool) {
 	}
 }
 
-// rowTypeOf is the function that returns a row's type. The row type of a derived table has no name.
+// rowTypeOf is the name of the function that returns a row's type. The row type of a derived table has no name.
 const rowTypeOf = "pg_typeof"
 
 // collectWholeRowNames collects names by which an expression may read a table's whole row. An argument of pg_typeof is
@@ -126,7 +126,7 @@ func (m *queryMapper) deriveTablesIn(node parse.TreeNode, hidden map[string]bool
 	}
 }
 
-// deriveTable replaces one table by a derived table, if it has mapped columns.
+// deriveTable replaces one table of a query by a derived table, if the table has mapped columns.
 func (m *queryMapper) deriveTable(n, node parse.TreeNode, hidden map[string]bool) {
 	name := node.Text("relname")
 	unqualified := node.Text("schemaname") == ""
@@ -152,7 +152,7 @@ func (m *queryMapper) deriveTable(n, node parse.TreeNode, hidden map[string]bool
 	if len(alias) == 0 {
 		as = " AS " + parse.QuoteIdent(name)
 	}
-	// A row of a table has the table's column names, but a row of a derived table has those of its alias.
+	// A row of a table has the table's column names, but a row of a derived table has the column names of its alias.
 	renamed := false
 	if len(alias) > 0 {
 		name, renamed = node.Child("alias").Text("aliasname"), len(node.Child("alias").Values("colnames")) > 0

@@ -65,7 +65,7 @@ func (m *queryMapper) rewriteChildren(s *scope, node parse.TreeNode) {
 	}
 }
 
-// rewriteRow rewrites a row expression. A star in it is replaced by the columns.
+// rewriteRow rewrites a row expression. A star in the row is replaced by the columns.
 func (m *queryMapper) rewriteRow(s *scope, node parse.TreeNode) {
 	var list []parse.Value
 	all, spelt := node.Values("args"), false
@@ -96,7 +96,8 @@ func (m *queryMapper) rewriteRow(s *scope, node parse.TreeNode) {
 	}
 }
 
-// knownStarColumns returns the columns of a star. It returns none if some are unknown, and for any other node.
+// knownStarColumns returns the columns that a star means. knownStarColumns returns none if some are unknown, and for a
+// node that is no star.
 func (m *queryMapper) knownStarColumns(s *scope, node parse.TreeNode) []itemColumn {
 	if !isStar(node) {
 		return nil
@@ -108,7 +109,8 @@ func (m *queryMapper) knownStarColumns(s *scope, node parse.TreeNode) []itemColu
 	return columns
 }
 
-// rewriteRowField rewrites a field of a whole row, as in (t).k. rewriteRowField returns false for any other expression.
+// rewriteRowField rewrites an expression that is a field of a whole row, as in (t).k. rewriteRowField returns false for
+// any other expression.
 func (m *queryMapper) rewriteRowField(s *scope, n, node parse.TreeNode) bool {
 	c, ok := m.resolveRowField(s, node)
 	if ok && c.mapped {
@@ -144,7 +146,7 @@ func (m *queryMapper) resolveRowField(s *scope, node parse.TreeNode) (itemColumn
 	return itemColumn{}, false
 }
 
-// convertRowField converts (t).k of a mapped column to bytea.
+// convertRowField converts the expression (t).k of a mapped column k to bytea.
 func (m *queryMapper) convertRowField(n, node, field parse.TreeNode, c itemColumn) {
 	first := m.tokenOf(node.Child("arg"))
 	last := first + 1
@@ -185,7 +187,7 @@ func containsColumnOrQuery(node parse.TreeNode) bool {
 	return false
 }
 
-// bareMappedColumn returns the mapped column if an expression is only a reference to one.
+// bareMappedColumn returns the mapped column to which an expression refers, if the expression is only that reference.
 func (m *queryMapper) bareMappedColumn(s *scope, n parse.TreeNode) (itemColumn, bool) {
 	ref := n.NodeContent()
 	if !ref.Is("ColumnRef") {
@@ -203,7 +205,7 @@ func (m *queryMapper) convertRef(n, ref parse.TreeNode, c itemColumn) {
 	m.meant.WrapInSample(n, by.byteaTree())
 }
 
-// qualifiedNameEnd returns the last token of the qualified name that begins at token i.
+// qualifiedNameEnd returns the last token of the qualified name, such as a.b.c, that begins at token i.
 func (m *queryMapper) qualifiedNameEnd(i int) int {
 	if i < 0 {
 		return -1
@@ -211,7 +213,7 @@ func (m *queryMapper) qualifiedNameEnd(i int) int {
 	return m.ph.AfterQualifiedName(i) - 1
 }
 
-// renameRef replaces the name in a reference by the server's.
+// renameRef replaces a mapped column's name in a reference by the name on the server.
 func (m *queryMapper) renameRef(ref parse.TreeNode, c itemColumn) {
 	if c.name == c.server {
 		return
@@ -263,7 +265,7 @@ func (m *queryMapper) rewriteSubLink(s *scope, node parse.TreeNode) {
 	m.rewriteSelect(query, &scope{outer: s}, wanted)
 }
 
-// wantedColumns reports which columns of a query an expression compares with mapped columns.
+// wantedColumns reports which columns of a subquery an expression compares with mapped columns.
 func (m *queryMapper) wantedColumns(s *scope, test parse.TreeNode) (wanted []bool, any bool) {
 	all := []parse.TreeNode{test}
 	if row := test.NodeContent(); row.Is("RowExpr") {
@@ -276,7 +278,7 @@ func (m *queryMapper) wantedColumns(s *scope, test parse.TreeNode) (wanted []boo
 	return wanted, any
 }
 
-// canReturnDigits reports whether a query can return hexadecimal digits for the columns wanted.
+// canReturnDigits reports whether a query can return hexadecimal digits for the columns that wanted marks.
 func (m *queryMapper) canReturnDigits(query parse.TreeNode, wanted []bool) bool {
 	if !isPlainSelect(query) {
 		return false
@@ -310,7 +312,7 @@ func sortsByOutput(query parse.TreeNode) bool {
 	return false
 }
 
-// isUntyped reports whether a value gets its type from its context.
+// isUntyped reports whether a value, a constant or a parameter, gets its type from its context.
 func isUntyped(value parse.TreeNode) bool { return value.Is("A_Const") || value.Is("ParamRef") }
 
 // isStar reports whether a result expression is * or table.*.
@@ -342,7 +344,7 @@ func (m *queryMapper) rewriteCall(s *scope, node parse.TreeNode) {
 	m.rewriteWindow(s, node.Child("over"))
 }
 
-// rewriteWindow rewrites the keys and offsets of a window.
+// rewriteWindow rewrites the keys and offsets of a window definition.
 func (m *queryMapper) rewriteWindow(s *scope, node parse.TreeNode) {
 	if node.Shape == nil {
 		return

@@ -5,7 +5,7 @@ import "github.com/sluice-proxy/sluice/rewrite/parse"
 // The functions in this file find the first and last token of an operand. The tree has only one position for each node,
 // and no parentheses.
 
-// rootToken returns the token that the tree names as the position of an expression. infix reports that an operand
+// rootToken returns the token at the position that the tree gives for an expression. infix reports that an operand
 // precedes the token.
 func (m *queryMapper) rootToken(n parse.TreeNode) (at int, infix bool) {
 	at = -1
@@ -28,7 +28,7 @@ func (m *queryMapper) rootToken(n parse.TreeNode) (at int, infix bool) {
 	return at, false
 }
 
-// exprEnd returns the last token of an expression that begins at token start, or -1 if it is unclear.
+// exprEnd returns the last token of an expression that begins at token start, or -1 if the end is unclear.
 func (m *queryMapper) exprEnd(n parse.TreeNode, start int) int {
 	if n.Is("A_Indirection") {
 		return m.indirectionEnd(n, start)
@@ -181,7 +181,7 @@ func (m *queryMapper) typeEnd(i int) int {
 	return i
 }
 
-// indirectionEnd returns the last token of an expression with subscripts or fields.
+// indirectionEnd returns the last token of an expression with subscripts or fields, as in a[1] or (a).b.
 func (m *queryMapper) indirectionEnd(n parse.TreeNode, start int) int {
 	i := m.exprEnd(n.Child("arg"), start)
 	for range n.WrappedNodes("indirection") {

@@ -13,7 +13,8 @@ func (m *queryMapper) addFromItems(s *scope, items []parse.TreeNode) {
 	}
 }
 
-// resolveFromItem returns the columnView of one item of FROM. beside is the columnView that LATERAL may refer to.
+// resolveFromItem returns the columns of one item of FROM, as a columnView. beside is the columnView that LATERAL may
+// refer to.
 func (m *queryMapper) resolveFromItem(s *scope, beside columnView, n parse.TreeNode) columnView {
 	node := n.NodeContent()
 	switch node.TypeName() {
@@ -51,7 +52,8 @@ var oneColumnFuncs = []string{"unnest", "generate_series", "generate_subscripts"
 	"json_array_elements", "jsonb_array_elements", "json_array_elements_text", "jsonb_array_elements_text",
 	"json_object_keys", "jsonb_object_keys", "regexp_matches"}
 
-// resolveFromFunction returns the columnView of a function in FROM. The columns of functions with several are unknown.
+// resolveFromFunction returns the columns of a function in FROM, as a columnView. The columns of functions with several
+// columns are unknown.
 func (m *queryMapper) resolveFromFunction(s *scope, beside columnView, node parse.TreeNode) columnView {
 	around := &scope{columnView: beside, outer: s.outer, ctes: s.ctes}
 	it := &fromItem{unknown: true}
@@ -88,7 +90,7 @@ func (m *queryMapper) resolveFromFunction(s *scope, beside columnView, node pars
 
 func unmappedColumn(name string) itemColumn { return itemColumn{name: name, server: name} }
 
-// resolveJoin returns the columnView of a join. The join's condition refers to its two sides.
+// resolveJoin returns the columns of a join, as a columnView. The join's condition refers to its two sides.
 func (m *queryMapper) resolveJoin(s *scope, beside columnView, node parse.TreeNode) columnView {
 	left := m.resolveFromItem(s, beside, node.WrappedNode("larg"))
 	right := m.resolveFromItem(s, beside.union(left), node.WrappedNode("rarg"))
@@ -125,8 +127,8 @@ func (m *queryMapper) naturalJoinColumns(left, right columnView) (names []string
 	return names
 }
 
-// mergedColumns returns the columns of a join that merges some. A merged column must not be mapped, unless both sides
-// have the same name on the server. same maps column names to that name.
+// mergedColumns returns the columns of a join that merges the columns using. A merged column must not be mapped, unless
+// both sides have the same name on the server. same maps column names to that name.
 func (m *queryMapper) mergedColumns(left, right columnView, using []string, same map[string]string) []itemColumn {
 	set := make(map[string]bool, len(using))
 	var all, rest []itemColumn
@@ -149,7 +151,8 @@ func (m *queryMapper) mergedColumns(left, right columnView, using []string, same
 	return append(all, rest...)
 }
 
-// rewriteUsing rewrites the names in JOIN USING that both sides have mapped. It returns their names on the server.
+// rewriteUsing rewrites the names in JOIN USING that are mapped columns on both sides. rewriteUsing returns their names
+// on the server.
 func (m *queryMapper) rewriteUsing(node parse.TreeNode, left, right columnView) map[string]string {
 	if !node.Child("rarg").Is("RangeVar") || node.Flag("is_natural") {
 		return nil
@@ -192,7 +195,8 @@ func soleMappedColumn(v columnView, name string) (found itemColumn, ok bool) {
 	return found, n == 1 && found.mapped
 }
 
-// aliasJoin returns the columnView of a join with an alias, which hides the names of the joined items.
+// aliasJoin returns the columns of a join with an alias, as a columnView. The alias hides the names of the joined
+// items.
 func (m *queryMapper) aliasJoin(both columnView, alias parse.TreeNode) columnView {
 	if both.hasMapped() {
 		m.recordUnconvertible("A join with an alias over a mapped table is not rewritten.")

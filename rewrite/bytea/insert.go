@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// rewriteInsert rewrites an INSERT, and returns its result columns.
+// rewriteInsert rewrites an INSERT for mapped columns, and returns its result columns.
 func (m *queryMapper) rewriteInsert(node parse.TreeNode, outer *scope) queryColumns {
 	s := &scope{outer: outer}
 	m.addCTEs(s, node.Child("with_clause"))
@@ -41,7 +41,7 @@ func (m *queryMapper) rewriteInsertColumns(target columnView, node parse.TreeNod
 	return wanted
 }
 
-// rewriteTargetColumn rewrites the name of a target column, and reports whether the column is mapped.
+// rewriteTargetColumn rewrites the name of a target column of an INSERT, and reports whether the column is mapped.
 func (m *queryMapper) rewriteTargetColumn(target columnView, res parse.TreeNode) bool {
 	name := res.Text("name")
 	for _, c := range target.items[0].columns {
@@ -66,7 +66,7 @@ func anyTrue(wanted []bool) bool {
 	return false
 }
 
-// insertValues rewrites the VALUES of an INSERT.
+// insertValues rewrites the VALUES of an INSERT. Values for mapped columns become digits.
 func (m *queryMapper) insertValues(s *scope, node, query parse.TreeNode, wanted []bool) {
 	within := &scope{outer: s}
 	open := m.insertQueryStart(node)
@@ -98,8 +98,8 @@ func (m *queryMapper) insertValues(s *scope, node, query parse.TreeNode, wanted 
 	}
 }
 
-// insertQueryStart returns the first token of an INSERT's query, after the table, its columns and OVERRIDING; -1 if it
-// is not found.
+// insertQueryStart returns the first token of an INSERT's query, after the table, its columns and OVERRIDING. The
+// result is -1 if the query is not found.
 func (m *queryMapper) insertQueryStart(node parse.TreeNode) int {
 	i := m.qualifiedNameEnd(m.tokenOf(node.Child("relation")))
 	if i < 0 {
@@ -120,7 +120,7 @@ func (m *queryMapper) insertQueryStart(node parse.TreeNode) int {
 	return i
 }
 
-// insertQuery rewrites the query of an INSERT.
+// insertQuery rewrites the query of an INSERT ... SELECT.
 func (m *queryMapper) insertQuery(s *scope, node, query parse.TreeNode, wanted []bool) {
 	if !anyTrue(wanted) {
 		m.rewriteQuery(query, s)
@@ -190,7 +190,7 @@ func (m *queryMapper) insertQueryEnd(i int) int {
 	return i - 1
 }
 
-// rewriteOnConflict rewrites an ON CONFLICT clause.
+// rewriteOnConflict rewrites the ON CONFLICT clause of an INSERT.
 func (m *queryMapper) rewriteOnConflict(s *scope, target columnView, clause parse.TreeNode) {
 	if clause.Shape == nil {
 		return

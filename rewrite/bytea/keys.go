@@ -6,7 +6,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// givenNames maps constraints to the names that they get, by address of their node.
+// givenNames maps constraints to the names that Sluice gives them. A constraint's key is the address of its node's
+// bytes.
 type givenNames map[*byte]string
 
 // chooseConstraintNames chooses names for unnamed constraints over mapped columns, as PostgreSQL would for the
@@ -32,8 +33,8 @@ func (d *ddlMapper) chooseConstraintNames(t *MappedTable, create parse.TreeNode)
 	return given
 }
 
-// repeatedConstraints returns the UNIQUE constraints that repeat an earlier one or the PRIMARY KEY. PostgreSQL creates
-// one index for equal constraints, with the name of the first.
+// repeatedConstraints returns the UNIQUE constraints that repeat an earlier constraint or the PRIMARY KEY. PostgreSQL
+// creates one index for equal constraints, with the name of the first.
 func repeatedConstraints(create parse.TreeNode) map[*byte]bool {
 	said, same := map[string]bool{}, map[*byte]bool{}
 	deferred := deferralCodes(create)
@@ -54,8 +55,8 @@ func repeatedConstraints(create parse.TreeNode) map[*byte]bool {
 	return same
 }
 
-// deferralCodes returns DEFERRABLE and INITIALLY DEFERRED of all constraints as a short code. For a column
-// constraint these are separate nodes after it.
+// deferralCodes returns DEFERRABLE and INITIALLY DEFERRED of all constraints as a short code. For a column constraint
+// these two are separate nodes after the constraint.
 func deferralCodes(create parse.TreeNode) map[*byte]string {
 	all := map[*byte]string{}
 	var last *byte
@@ -103,7 +104,7 @@ func (d *ddlMapper) nameConstraint(t *MappedTable, constraint parse.TreeNode, ke
 	}
 }
 
-// constraintToken returns the first token of a constraint after its name.
+// constraintToken returns the first token of a constraint after the constraint's name.
 func (d *ddlMapper) constraintToken(constraint parse.TreeNode) int {
 	i := d.tokenAt(constraint.Integer("location"))
 	if d.statementTokens().IsKeyword(i, "constraint") {
@@ -112,7 +113,7 @@ func (d *ddlMapper) constraintToken(constraint parse.TreeNode) int {
 	return i
 }
 
-// rewriteConstraint rewrites a table or column constraint over the columns keys.
+// rewriteConstraint rewrites a table or column constraint. keys are the constraint's columns.
 func (d *ddlMapper) rewriteConstraint(t *MappedTable, constraint parse.TreeNode, keys []string, given givenNames) {
 	if name, ok := given[&constraint.Wire[0]]; ok {
 		d.insertBefore(d.tokenAt(constraint.Integer("location")), "CONSTRAINT "+parse.QuoteIdentIfNeeded(name)+" ")
@@ -146,7 +147,7 @@ func (d *ddlMapper) renameKeyColumns(t *MappedTable, constraint parse.TreeNode) 
 	d.renameList(constraint, "including", ph.ClosingParen(open)+2, t.IsMapped)
 }
 
-// renameForeignKey renames the columns of FOREIGN KEY and REFERENCES on both sides.
+// renameForeignKey renames the mapped columns of a FOREIGN KEY, on the referencing and the referenced side.
 func (d *ddlMapper) renameForeignKey(t *MappedTable, constraint parse.TreeNode, keys []string) {
 	to := constraint.Child("pktable")
 	if to.Text("relname") != t.name || to.Text("schemaname") != t.schema {

@@ -15,19 +15,20 @@ const MaxMapped = parse.MaxName - len(schema.MappedSuffix)
 type Mapping struct {
 	Names *schema.NameResolver // decide which columns are mapped
 	By    *Conversion
-	// Check adds a CHECK for each mapped column to new tables.
+	// Check means that new tables get a CHECK constraint for each mapped column.
 	Check bool
-	// Columns lists "table.column" pairs that new tables map although no key contains them.
+	// Columns lists "table.column" pairs that new tables map although no key contains the columns.
 	Columns []string
 	Text    []byte
 	Tokens  *parse.TokenCache // the tokens of the current statement
 }
 
-// RewrittenForm is the rewritten statement as edits. The zero value leaves the client's statement.
+// RewrittenForm is a client's statement as rewritten for mapped columns, as edits. The zero RewrittenForm leaves the
+// client's statement.
 type RewrittenForm struct {
 	// Maps means that the statement concerns mapped columns, so that the client's text must not be sent.
 	Maps bool
-	// Derived means that no index over a mapped column can serve the statement.
+	// Derived means that the statement reads derived tables, so that no index over a mapped column can serve it.
 	Derived bool
 	// Again means that the first form of the statement failed verification.
 	Again bool
@@ -37,14 +38,15 @@ type RewrittenForm struct {
 	Refusal *RefusalError
 }
 
-// RefusalError is an error for the client. Code is a SQLSTATE. Unsent means that the server must not get the
-// statement.
+// RefusalError is an error for the client about a statement over mapped columns. Code is a SQLSTATE. Unsent means that
+// the server must not get the statement.
 type RefusalError struct {
 	Code, Message, Detail, Hint string
 	Unsent                      bool
 }
 
-// MapStatement returns the form of a statement. node is its tree, start and end are its offsets in the text.
+// MapStatement returns the form of a statement for mapped columns. node is the statement's tree, start and end are its
+// offsets in the text.
 func (m *Mapping) MapStatement(node parse.TreeNode, start, end int) RewrittenForm {
 	switch {
 	case m.namesMappedRowType(node):

@@ -10,9 +10,9 @@ import (
 // physicalName returns the name of a mapped column on the server.
 func physicalName(name string) string { return schema.Column{Name: name, Mapped: true}.ServerName() }
 
-// nameChooser chooses the names that PostgreSQL gives to unnamed constraints and indexes, from the column names
-// that clients know. It considers only names in the statement. If another table has the name, the server
-// refuses the statement.
+// nameChooser chooses the names that PostgreSQL gives to unnamed constraints and indexes, from the column names that
+// clients know. nameChooser considers only names in the statement. If another table has the name, the server refuses
+// the statement.
 type nameChooser struct {
 	taken  map[string]bool
 	passes map[string]int // the number of names that were tried, by the first of them

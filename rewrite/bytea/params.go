@@ -2,11 +2,11 @@ package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// A parameter without a declared type gets its type from the first expression that needs one. A conversion to
-// digits needs a type earlier than PostgreSQL's own evaluation would. A parameter that occurs there and again
+// A parameter without a declared type gets its type from the first expression that needs one. A conversion to digits
+// needs a type earlier than PostgreSQL's own evaluation would. A parameter that occurs in the conversion and again
 // later could then be bytea instead of text.
 
-// repeatsParameter reports whether a parameter occurs more than once in the text.
+// repeatsParameter reports whether a parameter occurs more than once in the statement.
 func (m *queryMapper) repeatsParameter() bool {
 	seen := map[string]bool{}
 	for i := range m.ph.Tokens {
@@ -90,7 +90,7 @@ func (m *queryMapper) checkAssignedParamTypes(s *scope, target columnView, node 
 	}
 }
 
-// isMappedTarget reports whether a name is that of a mapped column.
+// isMappedTarget reports whether a column name means a mapped column of the target table.
 func isMappedTarget(target columnView, name string) bool {
 	for _, c := range target.items[0].columns {
 		if c.name == name && c.mapped {

@@ -2,11 +2,11 @@ package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// Clients know a mapped column as bytea, and the server stores hexadecimal digits as text under another name. A
-// read of the column becomes decode(c, 'hex'). A value that is written to it or compared with it becomes
+// Clients know a mapped column as bytea, and the server stores hexadecimal digits as text under another name. A read of
+// the column c becomes decode(c, 'hex'). A value that is written to a mapped column or compared with one becomes
 // encode(value, 'hex'). Therefore the server's answers need no change.
 
-// queryMapper rewrites one statement that reads or writes rows.
+// queryMapper rewrites, for mapped columns, one statement that reads or writes rows.
 type queryMapper struct {
 	r  *Mapping
 	ph parse.TokenList
@@ -15,14 +15,14 @@ type queryMapper struct {
 
 	edits []parse.Edit
 	meant parse.TreeChanges
-	// table is the token TABLE of a query TABLE t; -1 for none.
+	// table is the token TABLE of a query of the form TABLE t, or -1 for none.
 	table int
-	// readAllAsBytea means that all columns are read as bytea and no comparison is changed. The form is slow, but
-	// needs no extent of an operand.
+	// readAllAsBytea means that the statement reads all columns as bytea, and that no comparison is changed. This form
+	// is slow, but needs no extent of an operand.
 	readAllAsBytea bool
-	// repeats means that a parameter occurs more than once in the text.
+	// repeats means that a parameter occurs more than once in the statement.
 	repeats bool
-	// constants describes the query of an INSERT ... SELECT; nil without one.
+	// constants describes what the query of an INSERT ... SELECT refers to, or is nil for other statements.
 	constants *constantRefs
 	// aliases are the aliases in a query that useDerivedTables rewrites.
 	aliases map[string]bool
@@ -45,8 +45,8 @@ func isQueryStatement(node parse.TreeNode) bool {
 	return false
 }
 
-// mapQuery returns the form of a statement that reads or writes rows. If columns cannot be converted in place,
-// the form uses derived tables.
+// mapQuery returns the form, for mapped columns, of a statement that reads or writes rows. If columns cannot be
+// converted in place, the form uses derived tables.
 func (m *Mapping) mapQuery(node parse.TreeNode, start, end int) RewrittenForm {
 	if !m.namesMappedRelation(node) {
 		return RewrittenForm{}
@@ -68,8 +68,9 @@ func (m *Mapping) mapQuery(node parse.TreeNode, start, end int) RewrittenForm {
 	return RewrittenForm{Maps: true, Derived: derived, Edits: q.edits, Meant: q.meant}
 }
 
-// AlternativeForm returns another form of a statement that reads or writes rows: with all columns read as bytea, or
-// with derived tables. means verifies the text of a form. ok is false if no form passes, and for other statements.
+// AlternativeForm returns another form, for mapped columns, of a statement that reads or writes rows: with all columns
+// read as bytea, or with derived tables. means verifies the text of a form. ok is false if no form passes, and for
+// other statements.
 func (m *Mapping) AlternativeForm(node parse.TreeNode, start, end int, means func(text string, meant parse.TreeChanges) bool) (made RewrittenForm, ok bool) {
 	if !isQueryStatement(node) || !m.namesMappedRelation(node) {
 		return RewrittenForm{}, false
@@ -208,13 +209,13 @@ func (m *queryMapper) matchingParen(i int) int {
 	return int(m.pairs[i])
 }
 
-// renameField replaces token i by a name that a field of node gets.
+// renameField replaces token i by name, and records the new value of the node's field.
 func (m *queryMapper) renameField(node parse.TreeNode, field string, i int, name string) {
 	m.replaceTokens(i, i, parse.QuoteIdentIfNeeded(name))
 	m.meant.Set(node, field, parse.Value{Bytes: []byte(name)})
 }
 
-// parseSQL returns the tree of a query that Sluice made; absent if it has an error.
+// parseSQL returns the tree of a query whose text Sluice made. The result is absent if the query has a syntax error.
 func (m *queryMapper) parseSQL(sql string) parse.TreeNode {
 	tree, err := parse.Tree(sql)
 	if err != nil {

@@ -5,7 +5,7 @@ import "github.com/sluice-proxy/sluice/rewrite/parse"
 // CHECKs, generated columns, DEFAULTs and index expressions refer to one relation and contain no query. The functions
 // in this file make these expressions read mapped columns as bytea.
 
-// wrapOperand returns the expression of sample with operand instead of NULL.
+// wrapOperand returns the expression in sample, with operand in the place of NULL.
 func (d *ddlMapper) wrapOperand(sample parse.TreeNode, operand parse.Value) parse.Value {
 	made := parse.SampleExpression(sample)
 	d.meant.ReplaceContent(parse.NullPlaceholder(made), parse.TreeNode{Shape: made.Shape, Wire: operand.Bytes})
@@ -27,7 +27,7 @@ func (d *ddlMapper) readAsBytea(t *MappedTable, node parse.TreeNode, field strin
 }
 
 // readExpression makes an expression read mapped columns as bytea. If the expression itself is a mapped column, ok is
-// true and made replaces it.
+// true and made replaces the expression.
 func (d *ddlMapper) readExpression(t *MappedTable, node parse.TreeNode) (made parse.Value, ok bool) {
 	expr := node.UnwrapNode()
 	if expr.Shape == nil {
@@ -62,7 +62,7 @@ func (d *ddlMapper) readExpression(t *MappedTable, node parse.TreeNode) (made pa
 }
 
 // convertToDigits converts the expression in a field of node to hexadecimal digits, between the tokens first and last.
-// Mapped columns in it are read as bytea.
+// Mapped columns in the expression are read as bytea.
 func (d *ddlMapper) convertToDigits(t *MappedTable, node parse.TreeNode, field string, first, last int) {
 	if last < first {
 		d.refuse("The place of an expression was not found in the text.")

@@ -2,12 +2,13 @@ package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// scope is one level of a query for the resolution of column names. outer is the enclosing level.
+// scope is one level of a query, in which column names are resolved. outer is the enclosing level.
 type scope struct {
 	columnView
 	outer *scope
 	ctes  []cteTable
-	// byName maps a name to the indexes of its columns. indexed is the number of columns in that map.
+	// byName maps a column name to the indexes of the columns with that name. indexed is the number of columns in
+	// byName.
 	byName  map[string][]int
 	indexed int
 }
@@ -15,19 +16,19 @@ type scope struct {
 // columnView is the set of columns that one or several items of FROM provide.
 type columnView struct {
 	items []*fromItem
-	// columns are those that an unqualified name may mean, in the order of a star.
+	// columns are the columns that an unqualified name may mean, in the order in which * lists them.
 	columns []itemColumn
 	unknown bool // there may be other columns
 }
 
-// fromItem is a table, query or function in FROM with its name.
+// fromItem is one item of a FROM clause with its name: a table, a query or a function.
 type fromItem struct {
 	schema, name string // schema is "" for an alias or an unknown table without schema
 	columns      []itemColumn
 	unknown      bool
 }
 
-// itemColumn is a column of an item, with the names for clients (name) and on the server.
+// itemColumn is a column of an item of FROM, with the names for clients (name) and on the server (server).
 type itemColumn struct {
 	name, server string
 	mapped       bool
@@ -55,13 +56,13 @@ func (v columnView) union(w columnView) columnView {
 	}
 }
 
-// cteTable is a WITH query.
+// cteTable is a WITH query, with its name and its columns.
 type cteTable struct {
 	name string
 	queryColumns
 }
 
-// queryColumns are the result columns of a query, which have the same names on the server.
+// queryColumns are the result columns of a query, which have the same names for clients and on the server.
 type queryColumns struct {
 	names   []string
 	unknown bool // there may be other columns, or another order
@@ -81,7 +82,7 @@ func (s *scope) findCTE(name string) (cteTable, bool) {
 	return cteTable{}, false
 }
 
-// columnIndexes returns the indexes of this level's columns with a name.
+// columnIndexes returns the indexes of the columns with a name at this level of the query.
 func (s *scope) columnIndexes(name string) []int {
 	if s.byName == nil || s.indexed != len(s.columns) {
 		s.byName, s.indexed = make(map[string][]int, len(s.columns)), len(s.columns)
@@ -92,7 +93,7 @@ func (s *scope) columnIndexes(name string) []int {
 	return s.byName[name]
 }
 
-// resolveColumn resolves a column reference. ok reports whether it is a mapped column.
+// resolveColumn returns the column to which a column reference refers. ok reports whether the column is mapped.
 func (m *queryMapper) resolveColumn(s *scope, ref parse.TreeNode) (c itemColumn, ok bool) {
 	var names []string
 	for field := range ref.List("fields") {
@@ -115,7 +116,7 @@ func (m *queryMapper) resolveColumn(s *scope, ref parse.TreeNode) (c itemColumn,
 	return itemColumn{}, false
 }
 
-// resolveUnqualified resolves an unqualified column name, level by level as PostgreSQL does.
+// resolveUnqualified resolves an unqualified column name, one level of the query after the other, as PostgreSQL does.
 func (m *queryMapper) resolveUnqualified(s *scope, name string) (itemColumn, bool) {
 	perhaps := false
 	for level := s; level != nil; level = level.outer {
@@ -155,7 +156,8 @@ func (m *queryMapper) resolveUnqualified(s *scope, name string) (itemColumn, boo
 	return itemColumn{}, false
 }
 
-// refuseAmbiguous refuses a name that two tables have. With the server's names the reference would not be ambiguous.
+// refuseAmbiguous refuses a column name that two tables have. With the server's names the reference would not be
+// ambiguous.
 func (m *queryMapper) refuseAmbiguous(name string) {
 	if m.refusal == nil {
 		m.refusal = &RefusalError{Code: "42702", Message: "column reference \"" + name + "\" is ambiguous",
@@ -185,7 +187,7 @@ func (m *queryMapper) resolveQualified(s *scope, schema, table, name string) (it
 	return found, found.mapped
 }
 
-// findItem returns the item with a table's name at the innermost level that has one, or nil.
+// findItem returns the FROM item with a table's name, at the innermost level that has one, or nil.
 func (s *scope) findItem(schema, table string) *fromItem {
 	for ; s != nil; s = s.outer {
 		for _, it := range s.items {
@@ -197,7 +199,7 @@ func (s *scope) findItem(schema, table string) *fromItem {
 	return nil
 }
 
-// recordWholeRow records a star in an expression, which reads whole rows.
+// recordWholeRow records that an expression contains a star, such as t.*, and so reads whole rows.
 func (m *queryMapper) recordWholeRow(s *scope, table []string) {
 	if len(table) == 0 {
 		if s.hasMapped() {
@@ -214,7 +216,7 @@ func (m *queryMapper) recordWholeRow(s *scope, table []string) {
 	}
 }
 
-// resolveRelation returns the columnView of a table in the text.
+// resolveRelation returns the columns of a table that the text names, as a columnView.
 func (m *queryMapper) resolveRelation(node parse.TreeNode) columnView {
 	schema, name := node.Text("schemaname"), node.Text("relname")
 	it := &fromItem{schema: schema, name: name}
@@ -236,7 +238,7 @@ func (m *queryMapper) resolveRelation(node parse.TreeNode) columnView {
 	return it.applyAlias(node.Child("alias")).asView()
 }
 
-// applyAlias renames an item and its columns by an alias.
+// applyAlias renames an item of FROM and its columns by an alias.
 func (it *fromItem) applyAlias(alias parse.TreeNode) *fromItem {
 	if alias.Shape != nil {
 		it.schema, it.name = "", alias.Text("aliasname")

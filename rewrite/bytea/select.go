@@ -14,8 +14,8 @@ type selectedColumn struct {
 	column itemColumn
 }
 
-// rewriteSelect rewrites a SELECT, VALUES or set operation. The columns wanted return hexadecimal digits, which
-// requires a plain SELECT.
+// rewriteSelect rewrites a SELECT, VALUES or set operation for mapped columns. The columns that wanted marks return
+// hexadecimal digits, which requires a plain SELECT.
 func (m *queryMapper) rewriteSelect(node parse.TreeNode, s *scope, wanted []bool) queryColumns {
 	m.addCTEs(s, node.Child("with_clause"))
 	for _, field := range []string{"limit_offset", "limit_count"} {
@@ -70,7 +70,7 @@ func (m *queryMapper) rewriteSelect(node parse.TreeNode, s *scope, wanted []bool
 	return made
 }
 
-// tableKeywordToken returns the token TABLE of a query TABLE t, or -1.
+// tableKeywordToken returns the token TABLE of a query of the form TABLE t, or -1.
 func (m *queryMapper) tableKeywordToken(node parse.TreeNode) int {
 	target := node.Child("target_list")
 	if target.Shape == nil || !isStar(target.Child("val")) {
@@ -104,7 +104,7 @@ func (m *queryMapper) rewriteValues(s *scope, node parse.TreeNode) queryColumns 
 	return made
 }
 
-// rewriteTargets rewrites the result columns of a query. The columns wanted return hexadecimal digits.
+// rewriteTargets rewrites the result columns of a query. The columns that wanted marks return hexadecimal digits.
 func (m *queryMapper) rewriteTargets(s *scope, node parse.TreeNode, field string, wanted []bool) ([]selectedColumn, queryColumns) {
 	var out []selectedColumn
 	var list []parse.Value
@@ -197,7 +197,7 @@ func (m *queryMapper) targetEnd(target parse.TreeNode) int {
 // itemEnd returns the last token of a list item that begins at token i. The list has no parentheses.
 func (m *queryMapper) itemEnd(i int) int { return m.ph.BareItemEnd(i, m.matchingParen) }
 
-// resolveStar returns the columns of a star. known is false if there may be others.
+// resolveStar returns the columns that a star means. known is false if there may be others.
 func (m *queryMapper) resolveStar(s *scope, ref parse.TreeNode) (columns []itemColumn, known bool) {
 	names := ref.Names("fields")
 	if len(names) == 0 {
@@ -214,8 +214,8 @@ func (m *queryMapper) resolveStar(s *scope, ref parse.TreeNode) (columns []itemC
 	return it.columns, !it.unknown
 }
 
-// expandStar replaces a star by its columns if one of them is mapped or wanted as digits. expandStar returns the new
-// text, or "". before is the number of result columns before the star.
+// expandStar replaces a star by its columns if one of the columns is mapped or wanted as digits. expandStar returns the
+// new text, or "". before is the number of result columns before the star.
 func (m *queryMapper) expandStar(s *scope, ref parse.TreeNode, columns []itemColumn, before int, wanted []bool) string {
 	needed := anyMapped(columns)
 	for i := before; i < len(wanted); i++ {
@@ -255,7 +255,7 @@ func (m *queryMapper) expandStar(s *scope, ref parse.TreeNode, columns []itemCol
 	return text
 }
 
-// sqlName returns SQL that refers to the column anywhere in its query.
+// sqlName returns SQL that refers to the column at any place of the query.
 func (c itemColumn) sqlName() string {
 	name := parse.QuoteIdentIfNeeded(c.server)
 	if c.of != nil && c.of.name != "" {
@@ -267,8 +267,8 @@ func (c itemColumn) sqlName() string {
 	return name
 }
 
-// outputIndex returns the index of the result column that an unqualified name or a number means: -1 for none,
-// -2 for several.
+// outputIndex returns the index of the result column that an unqualified name or a number means. The result is -1 for
+// none and -2 for several.
 func outputIndex(n parse.TreeNode, out []selectedColumn) int {
 	node := n.NodeContent()
 	if node.Is("A_Const") && node.Child("ival").Shape != nil {
@@ -315,7 +315,8 @@ func (m *queryMapper) rewriteOutputSortKey(s *scope, n parse.TreeNode, out []sel
 	}
 }
 
-// replaceOutputRef replaces a name or number of a result column that is a mapped column by the column itself.
+// replaceOutputRef replaces the name or number of a result column by the result column's expression, if that is a
+// mapped column.
 func (m *queryMapper) replaceOutputRef(n parse.TreeNode, o selectedColumn) {
 	if !o.mapped {
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// MappedTable is a new or existing table whose constraints are rewritten.
+// MappedTable is a new or existing table whose mapped columns and constraints are rewritten.
 type MappedTable struct {
 	schema, name string
 	mapped       map[string]bool
@@ -29,8 +29,8 @@ func tableOfRelation(rel *schema.Relation) *MappedTable {
 }
 
 // TableFromCreate returns the table of a CREATE TABLE with its mapped columns. Mapped are the bytea columns that are in
-// a key, reference a mapped column, or are listed in the configuration. A table that the server refuses anyway has
-// none.
+// a key, reference a mapped column, or are listed in the configuration. A table that the server refuses anyway has no
+// mapped columns.
 func (m *Mapping) TableFromCreate(create parse.TreeNode) *MappedTable {
 	relation := create.Child("relation")
 	t := &MappedTable{schema: relation.Text("schemaname"), name: relation.Text("relname"), mapped: map[string]bool{}}
@@ -77,7 +77,7 @@ func (m *Mapping) TableFromCreate(create parse.TreeNode) *MappedTable {
 	return t
 }
 
-// RelationFromCreate returns the relation of a CREATE TABLE. Its schema is within if the text has none.
+// RelationFromCreate returns the relation of a CREATE TABLE. The relation's schema is within if the text has none.
 func (m *Mapping) RelationFromCreate(create parse.TreeNode, within string) *schema.Relation {
 	t := m.TableFromCreate(create)
 	rel := &schema.Relation{Schema: t.schema, Name: t.name, Key: t.key}
@@ -93,7 +93,7 @@ func (m *Mapping) RelationFromCreate(create parse.TreeNode, within string) *sche
 	return rel
 }
 
-// referencedColumns returns the columns that a FOREIGN KEY references, or nil if the other table is unknown.
+// referencedColumns returns the columns that a FOREIGN KEY references, or nil if the referenced table is unknown.
 func (m *Mapping) referencedColumns(t *MappedTable, constraint parse.TreeNode) []schema.Column {
 	to := constraint.Child("pktable")
 	name := to.Text("relname")
@@ -193,7 +193,7 @@ func (d *ddlMapper) rewriteColumn(t *MappedTable, column parse.TreeNode, given g
 	d.meant.Set(column, "constraints", all...)
 }
 
-// sampleText is the tree of a column of type text.
+// sampleText returns the parse tree of a CREATE TABLE with a column of type text.
 var sampleText = parse.LazyTree("CREATE TABLE t (c text)")
 
 // changeTypeToText changes a column's type to text.
@@ -215,7 +215,7 @@ func (by *Conversion) CheckConstraint(physical string) string {
 	return "CONSTRAINT " + c + " CHECK (" + strings.ReplaceAll(by.check, "%c", c) + ")"
 }
 
-// parseSQL returns the tree of a text that Sluice made.
+// parseSQL returns the tree of a statement whose text Sluice made.
 func (d *ddlMapper) parseSQL(sql string) parse.TreeNode {
 	tree, err := parse.Tree(sql)
 	if err != nil {

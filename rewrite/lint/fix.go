@@ -10,14 +10,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// FindingStatus says how a finding is handled.
+// FindingStatus says how a finding of lint is handled.
 type FindingStatus uint8
 
 const (
 	// Handled means that Sluice changes the statement when it is sent, with the same meaning.
 	Handled FindingStatus = iota
-	// People means that a person should check the statement. With Warning Sluice changes the statement, but something
-	// differs.
+	// People means that a person should check the statement. For a finding of severity Warning, Sluice changes the
+	// statement, but its effect differs.
 	People
 	// Fixed means that the file has a new text, which DSQL accepts.
 	Fixed
@@ -33,22 +33,23 @@ func StatusOf(f *rewrite.Finding) FindingStatus {
 	return Handled
 }
 
-// PlacedFinding is a finding with its place in a file.
+// PlacedFinding is a finding with its line in a file.
 type PlacedFinding struct {
 	rewrite.Finding
 	Line   int // from 1; in the fixed text, if there is one
 	Status FindingStatus
 }
 
-// FileResult is the result of reading one file.
+// FileResult is the result of linting one file.
 type FileResult struct {
 	Statements int
 	Findings   []PlacedFinding
-	// Text is the file with every statement as Sluice sends it, from FixFile.
+	// Text is the file's text with every statement as Sluice sends it. Only FixFile sets Text.
 	Text string
 }
 
-// errNotSame is an internal error after which FixFile leaves the file unchanged.
+// errNotSame is the error for a fixed text that does not read as the intended statements. FixFile then leaves the file
+// unchanged.
 var errNotSame = errors.New("what was made of it does not read as the statements that were meant")
 
 // errBackslashes refuses a file in which a backslash may precede a quote.
@@ -56,8 +57,8 @@ var errBackslashes = errors.New("it switches standard_conforming_strings off: wh
 
 var backslashes = regexp.MustCompile(`(?i)standard_conforming_strings["']?\s*(?:=|to\b|,)\s*'?(?:of|f|n|0)`)
 
-// LintFile reads a file as its tool would run it, with the tables of files that l has read before. LintFile does not
-// affect the Linter's own transaction.
+// LintFile lints a file as the migration tool of the file would run it, with the tables of files that l has read
+// before. LintFile does not affect the Linter's own transaction.
 func LintFile(l *rewrite.Linter, source SourceFile) FileResult {
 	linted, _ := readFile(l, &source, nil)
 	return linted
@@ -89,7 +90,8 @@ func statementsOf(source SourceFile) []string {
 	return all
 }
 
-// readFile reads a file, and writes it by f if that is not nil. meant are the resulting statements.
+// readFile lints a file, and writes the fixed text by f if f is not nil. meant are the statements that the fixed text
+// should have.
 func readFile(l *rewrite.Linter, source *SourceFile, f *fixer) (linted FileResult, meant []string) {
 	var session *rewrite.Linter
 	line, counted := 1, 0
@@ -123,11 +125,12 @@ func readFile(l *rewrite.Linter, source *SourceFile, f *fixer) (linted FileResul
 	return linted, meant
 }
 
-// indexWritten differs from a sent statement: Sluice awaits the job of its own ASYNC only.
+// indexWritten is the text of a finding in a fixed file. The text differs from that for a sent statement, because
+// Sluice awaits only the jobs of CREATE INDEX that it has rewritten itself.
 const indexWritten = "rewritten to CREATE INDEX ASYNC, and nobody waits for its job, as Sluice does for that of CREATE INDEX"
 
-// locateFindings locates the findings of a statement in its file. changed says that the file gets another
-// text.
+// locateFindings locates the findings of a statement in its file. changed says that the file gets another text for the
+// statement.
 func locateFindings(s parse.ScriptStatement, findings []rewrite.Finding, changed bool) []PlacedFinding {
 	placed := make([]PlacedFinding, 0, len(findings))
 	line, counted := s.Line, 0
@@ -153,7 +156,7 @@ func locateFindings(s parse.ScriptStatement, findings []rewrite.Finding, changed
 	return placed
 }
 
-// fixer writes the new text of a file.
+// fixer writes the fixed text of a file.
 type fixer struct {
 	text  string
 	out   strings.Builder
@@ -161,8 +164,8 @@ type fixer struct {
 	added int // additional lines so far
 }
 
-// writeStatement writes up to the end of a statement, with comments before it, and sent instead of it if
-// not "". added is the number of additional lines.
+// writeStatement writes the file's text up to the end of a statement, with comments before the statement. sent, if not
+// "", replaces the statement. added is the number of additional lines.
 func (f *fixer) writeStatement(s parse.ScriptStatement, sent string, findings []PlacedFinding) (added int) {
 	gap := f.text[s.Gap:s.At]
 	begin, alone := lastLineStart(gap)
@@ -187,7 +190,7 @@ func (f *fixer) writeStatement(s parse.ScriptStatement, sent string, findings []
 	return f.added
 }
 
-// copyTo writes the unchanged text of the file up to a byte.
+// copyTo writes the unchanged text of the file up to the byte offset to.
 func (f *fixer) copyTo(to int) {
 	f.out.WriteString(f.text[f.done:to])
 	f.done = to
@@ -199,7 +202,8 @@ func (f *fixer) finish() string {
 	return f.out.String()
 }
 
-// noteMark starts every comment of FixFile. By it and the feature after it, a second FixFile recognizes the comment.
+// noteMark starts every comment that FixFile writes. By noteMark and the feature after it, a second FixFile recognizes
+// the comment.
 const noteMark = "sluice: "
 
 // fixComments returns the comments before a statement, one for each feature that the gap, which holds
@@ -222,8 +226,8 @@ func fixComments(s parse.ScriptStatement, gap string, findings []PlacedFinding) 
 	return all
 }
 
-// commentText returns the comment for a finding. It has no semicolon, at which some tools split a file
-// even in comments.
+// commentText returns the text of FixFile's comment for a finding. The text has no semicolon, at which some tools split
+// a file even in comments.
 func (p *PlacedFinding) commentText() string {
 	note := p.Action + " (" + p.Reason + ")"
 	if p.Status == People {
@@ -238,13 +242,14 @@ func (p *PlacedFinding) commentText() string {
 	return strings.ReplaceAll(note, ";", " -")
 }
 
-// lastLineStart returns the start of the last line of a gap, if it is not the first.
+// lastLineStart returns the start of the last line of a gap, the text before a statement. ok is false if the gap has
+// one line.
 func lastLineStart(gap string) (begin int, ok bool) {
 	begin = strings.LastIndexAny(gap, "\r\n") + 1
 	return begin, begin > 0
 }
 
-// lineEnding returns the line end of a text: that of the line before begin, or the first one.
+// lineEnding returns the line end that a text uses: that of the line before the offset begin, or the first one.
 func lineEnding(text string, begin int) string {
 	if begin == 0 || begin == parse.BOMLength(text) {
 		if i := strings.IndexAny(text, "\r\n"); i >= 0 {

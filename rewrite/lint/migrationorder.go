@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// versionOf matches the version in a file's name: 1, 20240102030405, and Flyway's 1.2 or 1_2.
+// versionOf matches the version in the name of a migration's file: 1, 20240102030405, and Flyway's 1.2 or 1_2.
 var versionOf = regexp.MustCompile(`^(?:[VU]([0-9]+(?:[._][0-9]+)*)__|([0-9]+))`)
 
 // CompareMigrations orders paths of migrations as tools run them: by their versions as numbers, and
@@ -36,7 +36,7 @@ func migrationVersion(name string) []string {
 	return strings.FieldsFunc(m[1]+m[2], func(r rune) bool { return r == '.' || r == '_' })
 }
 
-// versionRank returns 1 for a file without a version, and 0 for other files.
+// versionRank returns 1 for a migration without a version in its name, and 0 for others. So versions come first.
 func versionRank(version []string) int {
 	if version == nil {
 		return 1
@@ -44,7 +44,7 @@ func versionRank(version []string) int {
 	return 0
 }
 
-// undoRank returns 1 for a file that undoes a migration, and 0 for other files.
+// undoRank returns 1 for a file that undoes a migration, and 0 for other files. So undo files come last.
 func undoRank(name string) int {
 	if strings.HasSuffix(name, ".down.sql") || strings.HasPrefix(name, "U") && flywayName.MatchString(name) {
 		return 1
@@ -52,7 +52,7 @@ func undoRank(name string) int {
 	return 0
 }
 
-// compareVersions compares numbers of any length; missing ones are 0.
+// compareVersions compares versions, lists of numbers of any length. Missing numbers are 0.
 func compareVersions(a, b []string) int {
 	for i := range max(len(a), len(b)) {
 		x, y := "", ""
@@ -69,7 +69,7 @@ func compareVersions(a, b []string) int {
 	return 0
 }
 
-// compareNumbers compares digits as numbers.
+// compareNumbers compares texts of digits as numbers.
 func compareNumbers(a, b string) int {
 	a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
 	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))

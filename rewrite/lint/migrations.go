@@ -13,12 +13,12 @@ import (
 // This file reads migrations as their tools do: which parts of a file do and undo, the
 // transactions, and the tool's switch for them.
 
-// SourceFile is a file of SQL.
+// SourceFile is a file of SQL that is linted.
 type SourceFile struct {
 	Path string // with slashes; "" if unknown
 	Text string
-	// ReadSibling reads another file by its path from this one's folder; nil if there is none. Some
-	// tools have settings of a file, or marks of a folder, there.
+	// ReadSibling reads another file by its path from the folder of this file, or is nil without such files. Some
+	// migration tools have settings of a file, or marks of a folder, in other files.
 	ReadSibling func(name string) (text string, ok bool)
 }
 
@@ -30,12 +30,13 @@ func (s *SourceFile) readSibling(name string) (text string, ok bool) {
 	return s.ReadSibling(name)
 }
 
-// migrationTool is a tool that runs migrations.
+// migrationTool is a tool that runs migrations, for example goose or Flyway.
 type migrationTool struct {
 	name string
 	// records reports that the tool records a file's execution in the transaction of the file.
 	records bool
-	// up and down name the tool's switches that make each statement its own transaction.
+	// up and down name the tool's switches that make each statement its own transaction, for parts that do and undo a
+	// migration.
 	up, down string
 	// split divides a file of the tool into its parts.
 	split func(t *migrationTool, s *SourceFile) []filePart
@@ -48,19 +49,19 @@ func (t *migrationTool) remedy(down bool) string {
 	return t.up
 }
 
-// runMode is how a tool runs a part of a file.
+// runMode is how a migration tool runs a part of a file.
 type runMode struct {
-	// tool is the tool that runs the part; nil means that each statement is sent alone, as by psql.
+	// tool is the migration tool that runs the part. With nil each statement is sent alone, as by psql.
 	tool *migrationTool
 	down bool // it undoes a migration
-	// wrapped reports that the tool begins a transaction before the script and commits it afterwards.
+	// wrapped reports that the migration tool begins a transaction before the part and commits it afterwards.
 	wrapped bool
-	// whole reports that the tool sends the script as one multi-statement query, so that statements outside of a block are
-	// one transaction too.
+	// whole reports that the migration tool sends the part as one multi-statement query. Statements outside of a block
+	// are then one transaction too.
 	whole bool
 }
 
-// transaction describes the transaction in which the tool runs the part.
+// transaction describes the transaction in which the migration tool runs the part of a file.
 func (r *runMode) transaction() rewrite.ScriptTransaction {
 	if r.tool == nil {
 		return rewrite.ScriptTransaction{}
@@ -68,7 +69,7 @@ func (r *runMode) transaction() rewrite.ScriptTransaction {
 	return rewrite.ScriptTransaction{Wrapped: r.wrapped, Whole: r.whole, Records: r.tool.records, Remedy: r.tool.remedy(r.down)}
 }
 
-// filePart is a part of a file; no statement crosses its borders.
+// filePart is a part of a file. No statement crosses the borders of a part.
 type filePart struct {
 	from, to int  // in bytes
 	begins   bool // it begins a session
@@ -101,10 +102,10 @@ var (
 	prismaFolder = regexp.MustCompile(`^[0-9]{14}_`)
 )
 
-// breakpoint is the line at which Drizzle splits a file.
+// breakpoint is the line at which the migration tool Drizzle splits a file.
 const breakpoint = "--> statement-breakpoint"
 
-// detectTool returns the tool of a file, by its marks and its name; nil if unknown.
+// detectTool returns the migration tool of a file, by its marks and its name, or nil if the tool is unknown.
 func detectTool(s *SourceFile) *migrationTool {
 	folder, name := path.Split(s.Path)
 	switch {
@@ -130,8 +131,8 @@ func detectTool(s *SourceFile) *migrationTool {
 	return nil
 }
 
-// hasMarks reports whether a file has marks, none of them within a string or a name. Marks within a string are data,
-// which must not get comments.
+// hasMarks reports whether a file has marks of a migration tool (mark), none of them within a string or a name. Marks
+// within a string are data, which must not get comments.
 func (s *SourceFile) hasMarks(mark *regexp.Regexp) bool {
 	at := mark.FindAllStringIndex(s.Text, -1)
 	if at == nil {
@@ -151,7 +152,7 @@ func (s *SourceFile) hasMarks(mark *regexp.Regexp) bool {
 	}
 }
 
-// splitParts splits a file as its tool does; a file without a tool is one session.
+// splitParts splits a file as its migration tool does. A file without a tool is one part.
 func (s *SourceFile) splitParts() []filePart {
 	if t := detectTool(s); t != nil {
 		return t.split(t, s)
@@ -178,7 +179,7 @@ func splitAtMarks(text string, mark *regexp.Regexp, first filePart, turn func(la
 	return all
 }
 
-// splitGooseFile splits at -- +goose Up and Down. Each half is a transaction unless the file has NO
+// splitGooseFile splits a file of goose at -- +goose Up and Down. Each half is a transaction unless the file has NO
 // TRANSACTION. The text between StatementBegin and StatementEnd is one multi-statement query.
 func splitGooseFile(t *migrationTool, s *SourceFile) []filePart {
 	wrapped := true
@@ -193,14 +194,14 @@ func splitGooseFile(t *migrationTool, s *SourceFile) []filePart {
 		case "Up", "Down":
 			next.begins, next.how.down = true, said[0] == "Down"
 		case "StatementBegin", "StatementEnd":
-			// Without a transaction the tool runs each part in its own session.
+			// Without a transaction, goose runs each part in its own session.
 			next.begins, next.how.whole = !wrapped, !wrapped && said[0] == "StatementBegin"
 		}
 		return next
 	})
 }
 
-// splitDbmateFile splits at -- migrate:up and down. Each half is one multi-statement query, in a
+// splitDbmateFile splits a file of dbmate at -- migrate:up and down. Each half is one multi-statement query, in a
 // transaction unless the mark has transaction:false.
 func splitDbmateFile(t *migrationTool, s *SourceFile) []filePart {
 	return splitAtMarks(s.Text, dbmateMark, filePart{begins: true, how: runMode{tool: t, wrapped: true}}, func(_ filePart, said []string) filePart {
@@ -211,7 +212,7 @@ func splitDbmateFile(t *migrationTool, s *SourceFile) []filePart {
 
 var drizzleMark = regexp.MustCompile(regexp.QuoteMeta(breakpoint))
 
-// splitDrizzleFile splits at breakpoints; all parts are in one transaction.
+// splitDrizzleFile splits a file of Drizzle at its breakpoint lines. All parts are in one transaction.
 func splitDrizzleFile(t *migrationTool, s *SourceFile) []filePart {
 	how := runMode{tool: t, wrapped: true}
 	return splitAtMarks(s.Text, drizzleMark, filePart{begins: true, how: how}, func(filePart, []string) filePart {

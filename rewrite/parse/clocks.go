@@ -43,7 +43,7 @@ var TxTimeWords = WordSet("now transaction_timestamp current_timestamp current_t
 var clocklessTypes = WordSet("interval regclass regtype regproc regprocedure regnamespace regrole xid tid void record tsvector tsquery")
 
 // TypeNodeReadsClock reports whether a constant of a type may be read as the time. typ is a TypeName. The result is
-// true for dates, times, arrays and ranges of these, and types that PostgreSQL lacks.
+// true for dates, times, arrays and ranges of dates or times, and types that PostgreSQL lacks.
 func TypeNodeReadsClock(typ TreeNode) bool {
 	names := typ.Names("names")
 	if len(names) == 0 || len(names) > 1 && names[0] != "pg_catalog" {

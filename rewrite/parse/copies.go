@@ -12,7 +12,8 @@ import (
 // MultiAssign is the node type of one target in an assignment to several columns.
 const MultiAssign = "MultiAssignRef"
 
-// withoutCopies returns the wire form of a tree with the sources of assignments under their first targets only.
+// withoutCopies returns the wire form of a parse tree in which the source of each assignment is under the first target
+// only.
 func withoutCopies(tree TreeNode) []byte {
 	node := NodeTypes()["Node"]
 	for number, f := range node.Fields {
@@ -24,8 +25,8 @@ func withoutCopies(tree TreeNode) []byte {
 	return tree.Wire
 }
 
-// removeCopies removes the copies of sources from one node. changed is false if the node has no copy; wire is then the
-// node's own.
+// removeCopies removes the copies of assignments' sources from one node. changed is false if the node has no copy. wire
+// is then the node's own.
 func removeCopies(m TreeNode) (wire []byte, changed bool) {
 	copied := m.Is(MultiAssign) && m.Integer("colno") > 1
 	at := 0 // end of the fields read so far

@@ -12,7 +12,7 @@ type Edit struct {
 	Text       string
 }
 
-// Apply returns text with the edits made, and sorts the edits. ok is false, and Apply makes no edit, if two edits
+// Apply returns text with the edits applied, and sorts the edits. ok is false, and Apply applies no edit, if two edits
 // overlap or one is outside of the text.
 func Apply(text string, edits []Edit) (made string, ok bool) {
 	if !SortEdits(edits, 0, len(text)) {
@@ -29,8 +29,8 @@ func Apply(text string, edits []Edit) (made string, ok bool) {
 	return b.String(), true
 }
 
-// SortEdits sorts edits. It returns false if two of them overlap, or if one is not within the bytes
-// from start to end.
+// SortEdits sorts edits. SortEdits returns false if two edits overlap, or if one is not within the bytes from start to
+// end.
 func SortEdits(edits []Edit, start, end int) bool {
 	slices.SortStableFunc(edits, func(a, b Edit) int { return a.Start - b.Start })
 	at := start
@@ -49,8 +49,8 @@ func EditedText(text string, edits []Edit) string {
 	return made
 }
 
-// originalOffset maps an offset in the edited text to the original. An inserted byte maps to the
-// start of its edit.
+// originalOffset converts an offset in the edited text to an offset in the original text. The offset of an inserted
+// byte becomes the start of its edit.
 func originalOffset(edits []Edit, offset int) int {
 	shift := 0 // for offsets behind the edits so far: after = before + shift
 	for _, e := range edits {
@@ -66,8 +66,8 @@ func originalOffset(edits []Edit, offset int) int {
 	return offset - shift
 }
 
-// OriginalPosition converts a server's position, in characters from 1, to a position in the original text. A position
-// outside the text remains as it is.
+// OriginalPosition converts a server's position in the edited text, in characters from 1, to a position in the original
+// text. A position outside the text remains as it is.
 func OriginalPosition(before, after string, edits []Edit, position int) int {
 	offset, ok := ByteOffset(after, position)
 	if !ok {

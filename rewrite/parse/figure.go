@@ -5,7 +5,8 @@ import (
 )
 
 // FigureColumnName returns the name that PostgreSQL gives to a result column without an alias. leaf is the column
-// reference, field reference or call that supplies the name; it is absent for any other name. n is a Node.
+// reference, field reference or call that supplies the name. leaf is absent for any other name. n is a Node, which
+// wraps the expression.
 func FigureColumnName(n TreeNode) (name string, leaf TreeNode) {
 	name, leaf, _ = FigureNodeName(n.NodeContent())
 	if name == "" {
@@ -17,8 +18,8 @@ func FigureColumnName(n TreeNode) (name string, leaf TreeNode) {
 // exprKindNames maps kinds of expressions to the column names that PostgreSQL gives them.
 var exprKindNames = map[string]string{"A_ArrayExpr": "array", "RowExpr": "row", "CoalesceExpr": "coalesce", "GroupingFunc": "grouping"}
 
-// FigureNodeName returns the name of FigureColumnName, for the content of a Node. sure is PostgreSQL's confidence in
-// the name: 0 for none, 1 for the name of a type, or case, and 2 for any other.
+// FigureNodeName returns the result of FigureColumnName for an expression that no Node wraps. sure is PostgreSQL's
+// confidence in the name: 0 for none, 1 for the name of a type, or case, and 2 for any other.
 func FigureNodeName(node TreeNode) (name string, leaf TreeNode, sure int) {
 	switch node.TypeName() {
 	case "ColumnRef":

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// FirstWords returns the first word of each statement of a text, in lower case; the word for ROLLBACK TO is "rollback
-// to". sure is false if servers may split the text differently; the words are then meaningless. That is so for a text
-// that the lexer cannot read to its end, one with a backslash, and one with a body between BEGIN ATOMIC and END.
+// FirstWords returns the first word of each statement of a text, in lower case. The word for ROLLBACK TO is "rollback
+// to". sure is false if servers may split the text differently, and the words are then meaningless. That is so for a
+// text that the lexer cannot read to its end, one with a backslash, and one with a body between BEGIN ATOMIC and END.
 func FirstWords(sql []byte) (words []string, sure bool) {
 	if bytes.IndexByte(sql, '\\') >= 0 {
 		return nil, false

@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// GuardReason is why the guard refuses to give a text to the parser.
+// GuardReason is the reason why CheckLimits, the guard, refuses to give a text to the parser.
 type GuardReason uint8
 
-// All reasons of the guard. Fits means that the text may be parsed, and Reasons is the number of reasons.
+// These are all results of CheckLimits. Fits means that the text may be parsed, and Reasons is the number of reasons.
 const (
 	Fits GuardReason = iota
 	TooLong
@@ -17,12 +17,12 @@ const (
 	Reasons
 )
 
-// bytesPerToken is how many bytes of MaxBytes each token of a text counts for. The parser needs up to 500 bytes and 2
-// µs for each token (measured). Usual texts have four bytes or more per token.
+// bytesPerToken is the number of bytes of the limit maxBytes that each token of a text counts for. The parser needs up
+// to 500 bytes and 2 µs for each token (measured). Usual texts have four bytes or more per token.
 const bytesPerToken = 2
 
-// queryDepth is how many levels a query in parentheses counts for, because its parse tree has more and larger levels
-// than that of an expression.
+// queryDepth is the number of nesting levels that a query in parentheses counts for. The parse tree of a query has more
+// and larger levels than that of an expression.
 const queryDepth = 3
 
 // CheckLimits returns Fits if a text of at most maxBytes may go to the parser, otherwise the reason. The parser is
@@ -39,17 +39,16 @@ func CheckLimits(sql []byte, maxBytes, maxNesting int) GuardReason {
 	return why
 }
 
-// nestingLevel is an open level: the text itself, a parenthesis, a bracket or a CASE.
+// nestingLevel is an open level of nesting in a text: the text itself, a parenthesis, a bracket or a CASE.
 //
-// The tree over a level is as deep as its links (joins, set operations) plus its deepest
-// expression. An expression is as deep as its chain of operators plus the deepest level within.
-// Members of lists are beside each other.
+// The tree over a level is as deep as its links (joins, set operations) plus its deepest expression. An expression is
+// as deep as its chain of operators plus the deepest level within. Members of lists are beside each other.
 type nestingLevel struct {
 	kind  byte // '(', '[', 'c' for CASE, 0 for the text itself
 	query bool
 	links int
-	// The fields describe the current expression: its number of operators, whether it has AND or OR (any number of which
-	// makes one node), and the depth of the deepest closed level in it.
+	// The fields describe the current expression: its number of operators, whether it has AND or OR (any number of
+	// which makes one node), and the depth of the deepest closed level in the expression.
 	chain, and, or, within int
 
 	copyState
@@ -58,7 +57,7 @@ type nestingLevel struct {
 	before  int // of earlier statements
 }
 
-// depth returns the depth so far of the parse tree for a level.
+// depth returns the depth that the parse tree for the nesting level has so far.
 func (l *nestingLevel) depth() int {
 	d := l.links + max(l.deepest, l.expressionDepth())
 	if l.query {
@@ -69,13 +68,14 @@ func (l *nestingLevel) depth() int {
 
 func (l *nestingLevel) expressionDepth() int { return l.chain + l.and + l.or + l.within }
 
-// endExpression ends an expression. The next expression is a sibling, and does not add to its depth.
+// endExpression ends the current expression of the nesting level. The next expression is a sibling, and does not add to
+// its depth.
 func (l *nestingLevel) endExpression() {
 	l.deepest = max(l.deepest, l.expressionDepth())
 	l.chain, l.and, l.or, l.within = 0, 0, 0, 0
 }
 
-// nestingMeter holds the open levels while the guard reads a text.
+// nestingMeter measures the nesting of a text for CheckLimits, and holds the open levels.
 type nestingMeter struct {
 	levels []nestingLevel
 	max    int
@@ -191,8 +191,8 @@ func (m *nestingMeter) countPunct(c byte) bool {
 	return true
 }
 
-// closeLevels closes every CASE on top of the stack of levels, and then the top level if it is of the given kind. A
-// bracket without a counterpart remains open, because the text is invalid SQL.
+// closeLevels closes every CASE at the top of the stack of nesting levels, and then the top level if it is of the given
+// kind. A bracket without a counterpart remains open, because the text is invalid SQL.
 func (m *nestingMeter) closeLevels(kind byte) {
 	for m.topLevel().kind == 'c' {
 		m.popLevel()
@@ -202,7 +202,7 @@ func (m *nestingMeter) closeLevels(kind byte) {
 	}
 }
 
-// popLevel removes the top level from the stack and counts its depth in the level below.
+// popLevel removes the top level from the stack of nesting levels, and counts its depth in the level below.
 func (m *nestingMeter) popLevel() {
 	depth := m.topLevel().depth() + 1
 	if m.topLevel().kind != '(' {

@@ -5,21 +5,22 @@ package parse
 // targets; a hundred of them with a source of 600 tokens pass.
 const copiedTokens = 64 << 10
 
-// copyState is how often the parser repeats the tokens of one level.
+// copyState is the number of times that the parser repeats the tokens of one level of nesting.
 type copyState struct {
-	// copies is how often the parser repeats the current tokens. around is how often it repeats the whole level.
+	// copies is the number of times that the parser repeats the current tokens, and around that for the whole level.
 	copies, around int
-	// target reports that the level may be the targets of an assignment. members is the number of targets minus one.
+	// target reports that the level may be the list of targets in an assignment. members is the number of targets minus
+	// one.
 	target  bool
 	members int
 }
 
-// nestedState returns the repeats of a new level within a level.
+// nestedState returns the copyState of a new level within the level r.
 func (r copyState) nestedState(target bool) copyState {
 	return copyState{copies: r.copies, around: r.copies, target: target}
 }
 
-// copyCounter counts the repeated tokens while the guard reads a text.
+// copyCounter counts the tokens that the parser repeats, while CheckLimits reads a text.
 type copyCounter struct {
 	copied  int
 	assigns bool      // the last token was SET or a comma, which targets may follow
@@ -27,8 +28,8 @@ type copyCounter struct {
 	ended   bool      // by the last token, a parenthesis
 }
 
-// countCopies counts a token, and finds the start and end of a repeated source: after "(a, b) =", up to a comma, WHERE,
-// RETURNING, or the end of the level. In doubt it counts more.
+// countCopies counts a token, and finds the start and end of a source that the parser repeats: after "(a, b) =", up to
+// a comma, WHERE, RETURNING, or the end of the level. In doubt countCopies counts more.
 func (m *nestingMeter) countCopies(kind TokenKind, lexeme []byte, dotted bool) {
 	top := m.topLevel()
 	m.copied = min(m.copied+top.copies-1, copiedTokens+1)

@@ -9,14 +9,14 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// treeChange is one intended change of a tree: the new values of a node's field, or no value to empty the field.
+// treeChange is one intended change of a parse tree: the new values of a node's field, or no value to empty the field.
 type treeChange struct {
 	field  string
 	values []Value
 }
 
-// TreeChanges are intended changes of a tree by node. The address of its bytes identifies a node, so a changed node
-// must not be empty.
+// TreeChanges are the intended changes of a parse tree, by node. The address of a node's bytes identifies the node, so
+// a changed node must not be empty.
 type TreeChanges map[*byte][]treeChange
 
 // Set records that a field of node m gets these values.
@@ -44,7 +44,7 @@ type FieldWithValue struct {
 type FieldWalker struct {
 	shape *nodeType
 	wire  []byte
-	// changed holds the fields if the node has changes; wire is unused then.
+	// changed holds the fields if the node has intended changes. wire is not used then.
 	changed []FieldWithValue
 	listed  bool
 }
@@ -70,7 +70,7 @@ func (in TreeChanges) Walk(m TreeNode) FieldWalker {
 	return w
 }
 
-// Next returns the next field of the node; number 0 means the end.
+// Next returns the next field of the node. The number 0 means the end.
 func (w *FieldWalker) Next() FieldWithValue {
 	for {
 		var e FieldWithValue
@@ -145,7 +145,7 @@ func (in TreeChanges) Encode(m TreeNode) []byte {
 	}
 }
 
-// Values returns the values of a field as they are, wrapped in their Nodes.
+// Values returns the values of a field of the node unchanged, wrapped in their Nodes.
 func (m TreeNode) Values(field string) []Value {
 	if m.Shape == nil {
 		return nil
@@ -177,7 +177,7 @@ func LazyTree(sql string) func() TreeNode {
 	})
 }
 
-// WrapInSample records that the content of a Node becomes the expression of a sample, with the old content instead of
+// WrapInSample records that the content of Node n becomes the operand of the expression in sample, in the place of
 // NULL.
 func (in TreeChanges) WrapInSample(n, sample TreeNode) {
 	made := SampleExpression(sample)
@@ -192,7 +192,7 @@ func (in TreeChanges) WrapInSample(n, sample TreeNode) {
 	in.ReplaceContent(n, made)
 }
 
-// SampleExpression returns a copy of the expression in a sample, as a Node.
+// SampleExpression returns a copy of the expression in the sample tree, as a Node.
 func SampleExpression(sample TreeNode) TreeNode {
 	return TreeNode{NodeTypes()["Node"], slices.Clone(sample.Child("stmts").Child("stmt").Child("target_list").Values("val")[0].Bytes)}
 }

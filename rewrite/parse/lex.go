@@ -2,10 +2,10 @@ package parse
 
 import "bytes"
 
-// TokenKind is the kind of a token, as far as the guard and ScanWords distinguish kinds.
+// TokenKind is the kind of a token, as far as CheckLimits and ScanWords distinguish kinds.
 type TokenKind uint8
 
-// The kinds of tokens.
+// These are the kinds of tokens.
 const (
 	EndToken    TokenKind = iota
 	BadToken              // unterminated, or ambiguous between servers
@@ -32,7 +32,8 @@ type Lexer struct {
 	Pos  int
 	// Start is the start of the token that ends at Pos.
 	Start int
-	// runEnd is the end of the last run of operator characters, comments included. restarts counts the tokens in that run.
+	// runEnd is the end of the last run of operator characters, comments included. restarts is the number of tokens in
+	// that run.
 	runEnd, restarts int
 	// UTF8 reports that the text is valid UTF-8. In other encodings a byte of a character may equal a backslash.
 	UTF8 bool
@@ -113,7 +114,7 @@ func (l *Lexer) Next() TokenKind {
 // Lexeme returns the text of the last token.
 func (l *Lexer) Lexeme() []byte { return l.Text[l.Start:l.Pos] }
 
-// peek returns the next byte, 0 at the end of the text.
+// peek returns the next byte of the text, or 0 at the end of the text.
 func (l *Lexer) peek() byte {
 	if l.Pos < len(l.Text) {
 		return l.Text[l.Pos]
@@ -138,7 +139,8 @@ func (l *Lexer) SkipBlank() bool {
 	}
 }
 
-// skipComment skips the comment that begins at the position, if one does. ends is false only for a comment without end.
+// skipComment skips the comment that begins at the lexer's position, if one does. ends is false only for a comment
+// without end.
 func (l *Lexer) skipComment() (skipped, ends bool) {
 	switch {
 	case l.nextBytesAre('-', '-'):
@@ -189,8 +191,8 @@ func (l *Lexer) skipBlockComment() bool {
 	return false
 }
 
-// countRestarts counts n tokens in a run of operator characters, and reports whether the run does not exceed
-// maxRestarts.
+// countRestarts counts n tokens in a run of operator characters, and reports whether the run has at most maxRestarts
+// tokens.
 func (l *Lexer) countRestarts(n int) bool {
 	if l.runEnd != l.Pos {
 		l.restarts = 0
@@ -238,7 +240,7 @@ func (l *Lexer) lexPrefixed(letter byte) TokenKind {
 	return WordToken
 }
 
-// lexQuoted reads up to the closing quote; a doubled quote is a part of the token.
+// lexQuoted reads a token up to the closing quote. A doubled quote is a part of the token.
 func (l *Lexer) lexQuoted(quote byte, kind TokenKind) TokenKind {
 	for {
 		n := bytes.IndexByte(l.Text[l.Pos:], quote)
@@ -284,7 +286,7 @@ func (l *Lexer) lexEscapeString() TokenKind {
 	return BadToken
 }
 
-// lexNumber reads digits and the letters that follow them; in a plain number also one point.
+// lexNumber reads digits and the letters that follow the digits. In a plain number lexNumber also reads one point.
 func (l *Lexer) lexNumber(kind TokenKind) TokenKind {
 	text, pos := l.Text, l.Pos
 	for point := kind == NumberToken; pos < len(text); pos++ {
@@ -344,8 +346,8 @@ func (l *Lexer) lexOperator() TokenKind {
 	return OperatorToken
 }
 
-// countOperators returns the maximum number of operators in a run of operator characters. Each sign at its end may be a
-// separate operator.
+// countOperators returns the maximum number of operators in a run of operator characters. Each sign at the end of the
+// run may be a separate operator.
 func countOperators(run []byte) int {
 	rest := len(run)
 	for rest > 0 && (run[rest-1] == '+' || run[rest-1] == '-') {

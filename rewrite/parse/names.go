@@ -88,7 +88,7 @@ func IsBuiltinType(m TreeNode) bool {
 	return false
 }
 
-// builtinTypes are usual types of constants whose names are not keywords.
+// builtinTypes are common types of constants whose names are not keywords.
 var builtinTypes = map[string]bool{"text": true, "bool": true, "int2": true, "int4": true, "int8": true, "float4": true, "float8": true,
 	"date": true, "uuid": true, "json": true, "jsonb": true, "bytea": true, "oid": true, "regclass": true, "regtype": true,
 	"timestamptz": true, "timestamp": true, "name": true}

@@ -7,7 +7,7 @@ import (
 )
 
 // NumberDuplicates returns the names of an index's columns, as PostgreSQL's ChooseIndexColumnNames does: a repeated
-// name gets a number. It leaves out columns that cannot fit into an index name.
+// name gets a number. NumberDuplicates leaves out columns that cannot fit into an index name.
 func NumberDuplicates(columns []string) []string {
 	columns = columns[:min(len(columns), MaxName)]
 	taken := make(map[string]bool, len(columns))
@@ -39,8 +39,8 @@ func JoinColumnNames(columns []string) string {
 	return b.String()
 }
 
-// MakeObjectName returns the name that PostgreSQL's makeObjectName makes. It cuts the longer of first and second until
-// the whole fits.
+// MakeObjectName returns the name that PostgreSQL's makeObjectName makes. MakeObjectName cuts the longer of first and
+// second until the whole name fits.
 func MakeObjectName(first, second, label string) string {
 	room := MaxName - len(label) - 1
 	if second != "" {

@@ -18,7 +18,7 @@ type TokenList struct {
 	Tokens []LexedToken
 }
 
-// LexTokens returns the tokens from start to end of a text that has passed the guard.
+// LexTokens returns the tokens from start to end of a text that CheckLimits has accepted.
 func LexTokens(text []byte, start, end int) TokenList {
 	p := TokenList{Text: text}
 	for l := (Lexer{Text: text[:end], Pos: start, UTF8: true}); ; {
@@ -30,14 +30,14 @@ func LexTokens(text []byte, start, end int) TokenList {
 	}
 }
 
-// TokenCache caches the tokens of the statement that rules currently read. The zero value is empty.
+// TokenCache caches the tokens of the statement that the rewriting rules currently read. The zero TokenCache is empty.
 type TokenCache struct {
 	start, end int
 	phrase     TokenList
 }
 
-// StatementTokens returns the tokens of the statement between two offsets of a text. It lexes again if the last call
-// was for another statement. All calls must be for one text.
+// StatementTokens returns the tokens of the statement between two offsets of a text. StatementTokens lexes again if the
+// last call was for another statement. All calls must be for one text.
 func (t *TokenCache) StatementTokens(text []byte, start, end int) TokenList {
 	if t.phrase.Text == nil || t.start != start || t.end != end {
 		t.start, t.end, t.phrase = start, end, LexTokens(text, start, end)
@@ -45,7 +45,7 @@ func (t *TokenCache) StatementTokens(text []byte, start, end int) TokenList {
 	return t.phrase
 }
 
-// Lexeme returns the text of token i, nil beyond the end.
+// Lexeme returns the text of token i, or nil beyond the last token.
 func (p *TokenList) Lexeme(i int) []byte {
 	if i < 0 || i >= len(p.Tokens) {
 		return nil
@@ -58,7 +58,7 @@ func (p *TokenList) IsKeyword(i int, lower string) bool {
 	return i >= 0 && i < len(p.Tokens) && p.Tokens[i].Kind == WordToken && IsWord(p.Lexeme(i), lower)
 }
 
-// AreKeywords reports whether the keywords lower begin at token i.
+// AreKeywords reports whether the keywords lower, in any case, follow each other from token i on.
 func (p *TokenList) AreKeywords(i int, lower ...string) bool {
 	for n, w := range lower {
 		if !p.IsKeyword(i+n, w) {
@@ -78,8 +78,8 @@ func (p *TokenList) IsPunct(i int, c byte) bool {
 	return i >= 0 && i < len(p.Tokens) && p.Tokens[i].Kind == PunctToken && p.Text[p.Tokens[i].Start] == c
 }
 
-// BracketPairs returns, for each parenthesis and bracket token, its counterpart; -1 for other tokens and without a
-// counterpart.
+// BracketPairs returns, for each parenthesis and bracket token, its counterpart. The result is -1 for other tokens and
+// without a counterpart.
 func (p *TokenList) BracketPairs() []int32 {
 	pairs := make([]int32, len(p.Tokens))
 	var open []int32
@@ -106,7 +106,7 @@ func (p *TokenList) TokenAt(offset int) int {
 	return i
 }
 
-// Replace returns the edit that replaces token i by text. The text becomes lower case if the token is.
+// Replace returns the edit that replaces token i by text. The text becomes lower case if the token is in lower case.
 func (p *TokenList) Replace(i int, text string) Edit {
 	return Edit{int(p.Tokens[i].Start), int(p.Tokens[i].End), p.MatchCase(i, text)}
 }
@@ -127,7 +127,7 @@ func (p *TokenList) InsertAfter(i int, text string) Edit {
 	return Edit{end, end, p.MatchCase(i, text)}
 }
 
-// MatchCase returns upper-case text in the case of token i.
+// MatchCase returns text, which is in upper case, in the letter case of token i.
 func (p *TokenList) MatchCase(i int, text string) string {
 	for _, c := range p.Lexeme(i) {
 		if 'A' <= c && c <= 'Z' {
@@ -164,7 +164,7 @@ func (p *TokenList) ColumnNameToken(i int) int {
 	return i
 }
 
-// ClosingParen returns the ) of the ( at token i, or -1.
+// ClosingParen returns the closing parenthesis for the opening one at token i, or -1.
 func (p *TokenList) ClosingParen(i int) int {
 	if !p.IsPunct(i, '(') {
 		return -1
@@ -182,8 +182,8 @@ func (p *TokenList) ClosingParen(i int) int {
 	return -1
 }
 
-// ListedNames returns the tokens of the names in a parenthesized list that opens at token i; none if the
-// list has other content.
+// ListedNames returns the tokens of the names in a parenthesized list that opens at token i. ListedNames returns none
+// if the list has other content.
 func (p *TokenList) ListedNames(i int) []int {
 	var names []int
 	for end := p.ClosingParen(i); i < end; i += 2 {

@@ -8,7 +8,7 @@ import (
 // InputSettings are the settings that may affect how PostgreSQL reads constants when it parses a text.
 type InputSettings uint8
 
-// The settings in InputSettings, in the order of InputSettingNames.
+// These are the settings in InputSettings, in the order of InputSettingNames.
 const (
 	ByEncoding InputSettings = 1 << iota
 	ByDateStyle
@@ -20,8 +20,8 @@ const (
 // InputSettingNames are the names of the settings in InputSettings, in lower case.
 var InputSettingNames = [...]string{"client_encoding", "datestyle", "intervalstyle", "timezone"}
 
-// inputSettingsByType maps PostgreSQL's types to the settings that affect their constants. Other types are
-// unknown. A date and a time without a zone depend on TimeZone if a word gives them: today.
+// inputSettingsByType maps PostgreSQL's types to the settings that affect how their constants are read. Types without
+// an entry are unknown. A date and a time without a zone depend on TimeZone if a word gives them, such as today.
 var inputSettingsByType = func() map[string]InputSettings {
 	m := map[string]InputSettings{"date": ByDateStyle, "timestamp": ByDateStyle, "daterange": ByDateStyle, "tsrange": ByDateStyle,
 		"datemultirange": ByDateStyle, "tsmultirange": ByDateStyle, "interval": ByIntervalStyle}
@@ -35,9 +35,9 @@ var inputSettingsByType = func() map[string]InputSettings {
 	return m
 }()
 
-// InputSettingsOfText returns the settings that may affect constants of a text, or other parts of it; never too
-// few. For DateStyle, IntervalStyle and TimeZone it uses the type of a constant if the text gives
-// it, otherwise its content. client_encoding affects any byte beyond ASCII.
+// InputSettingsOfText returns the settings that may affect constants of a text, or other parts of it, and never too
+// few. For DateStyle, IntervalStyle and TimeZone the type of a constant decides if the text gives the type, otherwise
+// the constant's content. client_encoding affects any byte beyond ASCII.
 func InputSettingsOfText(sql []byte) InputSettings {
 	by := InputSettings(0)
 	if bytes.ContainsFunc(sql, func(r rune) bool { return r >= 0x80 }) {
@@ -68,8 +68,8 @@ func InputSettingsOfText(sql []byte) InputSettings {
 	return by
 }
 
-// constantInputSettings returns the settings of InputSettingsOfText for the constant at token i. Two adjacent constants
-// are one.
+// constantInputSettings returns the settings that may affect how the constant at token i is read. Two adjacent
+// constants are one.
 func constantInputSettings(p *TokenList, i int) InputSettings {
 	beside := func(n int) bool { return n >= 0 && n < len(p.Tokens) && p.Tokens[n].Kind == StringToken }
 	if beside(i-1) || beside(i+1) {
@@ -87,8 +87,8 @@ func constantInputSettings(p *TokenList, i int) InputSettings {
 }
 
 // constantType returns the type that a text gives to the constant at token i. A type before the constant applies even
-// if the constant is cast to another type; otherwise it is the type after "::". known is false if there is no type, or
-// one that inputSettingsByType lacks.
+// if the constant is cast to another type. Without one, the type after "::" applies. known is false if there is no
+// type, or one that inputSettingsByType lacks.
 func constantType(p *TokenList, i int) (kind string, known bool) {
 	if mayFollowType(p, i) {
 		return typeNamedAt(p, i-1, p.IsPunct(i-2, '.'))
@@ -103,7 +103,7 @@ func constantType(p *TokenList, i int) (kind string, known bool) {
 	return typeNamedAt(p, at, p.IsPunct(at+1, '.'))
 }
 
-// typeNamedAt returns the type that a word names; elsewhere reports that the type is in a schema.
+// typeNamedAt returns the type that the word at token at names. elsewhere reports that the type is in a schema.
 func typeNamedAt(p *TokenList, at int, elsewhere bool) (kind string, known bool) {
 	if elsewhere || at < 0 || at >= len(p.Tokens) || p.Tokens[at].Kind != WordToken {
 		return "", false
@@ -115,7 +115,7 @@ func typeNamedAt(p *TokenList, at int, elsewhere bool) (kind string, known bool)
 	return kind, known
 }
 
-// mayFollowType reports whether a type may precede the constant at token i. A word may be a type or
+// mayFollowType reports whether the word before the constant at token i may be a type. Some words may be a type or
 // something else.
 func mayFollowType(p *TokenList, i int) bool {
 	if i == 0 {
@@ -137,15 +137,15 @@ var expressionPrefixes = WordSet("select where and or not case when then else in
 // momentWords are words for a time that depends on the clock, and so on TimeZone.
 var momentWords = [][]byte{[]byte("now"), []byte("today"), []byte("tomorrow"), []byte("yesterday"), []byte("allballs")}
 
-// spans are words of intervals that dates and times lack.
+// spans are words of intervals, such as year, that dates and times lack.
 var spans = WordSet("year years month months week weeks day days hour hours minute minutes second seconds ago")
 
 // dateSuffixWords are words that digits may follow without a blank in some date, time or interval constants.
 var dateSuffixWords = WordSet("j t p pt y m w d h s z bc ad am pm jan january feb february mar march apr april may jun june jul july aug august sep sept september " +
 	"oct october nov november dec december mon monday tue tues tuesday wed wednesday weds thu thur thurs thursday fri friday sat saturday sun sunday julian jd at on")
 
-// temporalSettings returns the settings that affect a constant if it is a date, a time or an interval; none
-// if it cannot be one. moment says that it may be a word for a time.
+// temporalSettings returns the settings that affect a constant if it is a date, a time or an interval. The result is
+// none if the constant cannot be one. moment says that the constant may be a word for a time.
 func temporalSettings(constant []byte) (may InputSettings, moment bool) {
 	const any = ByDateStyle | ByIntervalStyle | ByTimeZone
 	if c := constant[0] | 0x20; (c == 'e' || c == 'u') && bytes.IndexByte(constant, '\\') >= 0 {
@@ -188,7 +188,7 @@ func temporalSettings(constant []byte) (may InputSettings, moment bool) {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// InputSettingsNamed returns the InputSettings of names; it ignores other names.
+// InputSettingsNamed returns the InputSettings with these names, and ignores other names.
 func InputSettingsNamed(names ...string) (by InputSettings) {
 	for _, name := range names {
 		if i := slices.Index(InputSettingNames[:], name); i >= 0 {

@@ -1,9 +1,9 @@
 package parse
 
-// TextClass is what the words of a text show about its statement, as ScanWords returns it.
+// TextClass is the class of a text that ScanWords finds by the text's words.
 type TextClass uint8
 
-// The results of ScanWords.
+// These are the classes of texts that ScanWords returns.
 const (
 	MustParse  TextClass = iota // the text must be parsed
 	EmptyText                   // no statement
@@ -19,12 +19,12 @@ const (
 // isRead reports whether the text is a SELECT or VALUES.
 func (s TextClass) isRead() bool { return s == SelectText || s == ValuesText }
 
-// ScanWords classifies a text by its words, for clients that send a new text each time: a parse costs more than the
-// relay. ScanWords returns MustParse for a text that must be parsed, and in doubt. ScanWords allocates nothing.
+// ScanWords classifies a text by its words, for clients that send a new text each time. A parse costs more than passing
+// the text on. ScanWords returns MustParse for a text that must be parsed, and in doubt. ScanWords allocates nothing.
 //
-// It clears texts without a statement, and one SELECT, VALUES, INSERT, UPDATE or DELETE without any
-// word that matters for a pin, a classification or a rule. table is the name of the statement's
-// first table, for the operation's name; nil if it is not obvious.
+// Without a parse, ScanWords classifies texts without a statement, and one SELECT, VALUES, INSERT, UPDATE or DELETE
+// without any word that matters for a pin, a classification or a rule. table is the name of the statement's first
+// table, for the operation's name, or nil if that is not obvious.
 func ScanWords(sql []byte) (shown TextClass, table []byte) {
 	s := scanner{Lexer: Lexer{Text: sql}}
 	kind := s.Next()
@@ -56,7 +56,7 @@ func ScanWords(sql []byte) (shown TextClass, table []byte) {
 	return MustParse, nil
 }
 
-// tableSearch is the state of the search for the first table's name.
+// tableSearch is the state of the search of ScanWords for the first table's name.
 type tableSearch uint8
 
 const (
@@ -66,7 +66,7 @@ const (
 	nameRead                     // a dot would continue it
 )
 
-// prevToken is the kind of the previous token, as far as a following parenthesis could make it a call.
+// prevToken is the kind of the previous token. The kind decides whether a parenthesis after the token makes it a call.
 type prevToken uint8
 
 const (
@@ -93,7 +93,8 @@ type scanner struct {
 	depth int    // of parentheses
 }
 
-// scanRest reads the tokens to the end of the text; shown is the result of the first word.
+// scanRest reads the tokens to the end of the text. shown is the class by the first word. look is the state of the
+// search for the table.
 func (s *scanner) scanRest(shown TextClass, look tableSearch) (TextClass, []byte) {
 	s.shown, s.look, s.sure.unsure = shown, look, shown != SelectText
 	for {
@@ -108,7 +109,7 @@ func (s *scanner) scanRest(shown TextClass, look tableSearch) (TextClass, []byte
 	}
 }
 
-// scanToken reads the next token and reports whether the scan's result is still valid.
+// scanToken reads the next token and reports whether the text's class is still valid.
 func (s *scanner) scanToken(kind TokenKind) bool {
 	columns := s.look == nameRead && s.shown == InsertText // a parenthesis then holds columns of the table
 	if !s.sure.unsure {
@@ -158,7 +159,7 @@ func (s *scanner) seekTable(kind TokenKind) {
 	}
 }
 
-// scanWord handles a word as scanToken does.
+// scanWord does the work of scanToken for a word.
 func (s *scanner) scanWord() bool {
 	word := s.Lexeme()
 	if s.shown == InsertText && s.prev == aWord && IsWord(s.name, "do") && IsWord(word, "update") {
@@ -168,14 +169,14 @@ func (s *scanner) scanWord() bool {
 	return !forcesParse(word)
 }
 
-// scanQuoted performs scanToken for a quoted name. U&"" may be spelt in any way.
+// scanQuoted does the work of scanToken for a quoted name. A name in U&"" may be spelt in any way.
 func (s *scanner) scanQuoted() bool {
 	name := s.Lexeme()
 	s.prev = aQuoted
 	return name[0] == '"' && !forcesParse(name[1:len(name)-1])
 }
 
-// scanPunct handles a byte of punctuation as scanToken does.
+// scanPunct does the work of scanToken for a byte of punctuation.
 func (s *scanner) scanPunct(columns bool) bool {
 	prev := s.prev
 	s.prev = anything
@@ -198,7 +199,7 @@ func (s *scanner) scanPunct(columns bool) bool {
 	return true
 }
 
-// mayPrecedeParen reports whether a parenthesis may follow prev.
+// mayPrecedeParen reports whether a parenthesis may follow the token prev in a text that need not be parsed.
 func (s *scanner) mayPrecedeParen(prev prevToken) bool {
 	switch prev {
 	case aQuoted:
@@ -209,7 +210,8 @@ func (s *scanner) mayPrecedeParen(prev prevToken) bool {
 	return true
 }
 
-// mayCall reports whether a word, after led, may precede a parenthesis in a query that only reads.
+// mayCall reports whether a word may precede a parenthesis in a query that only reads. led is the token before the
+// word.
 func mayCall(led prevToken, word []byte) bool {
 	switch led {
 	case qualified:
@@ -230,14 +232,14 @@ func precedesColumnList(led prevToken, word []byte) bool {
 	return led != qualified && (IsWord(word, "conflict") || IsWord(word, "set"))
 }
 
-// forcesParse reports whether a word is a telltale. For nearly all words first letter and length
-// decide, and for most others the third letter.
+// forcesParse reports whether a text with this word must be parsed (telltale). For nearly all words first letter and
+// length decide, and for most others the third letter.
 func forcesParse(word []byte) bool {
 	return len(word) > 2 && telltaleLengths[word[0]]>>min(len(word), MaxWord)&1 != 0 && telltaleThirds[word[0]]&thirdLetter(word) != 0 &&
 		RoleOfWord(word)&telltale != 0
 }
 
-// classIfTextEnds returns shown if only semicolons follow, otherwise MustParse.
+// classIfTextEnds returns the class shown if only semicolons follow, otherwise MustParse.
 func classIfTextEnds(l *Lexer, shown TextClass) TextClass {
 	for {
 		switch kind := l.Next(); {
@@ -265,13 +267,13 @@ func IsWord(word []byte, lower string) bool {
 	return true
 }
 
-// sureReadCheck decides whether a query's tokens are those of a sure read: constants and parameters.
+// sureReadCheck decides whether a query certainly only reads, because all its tokens are constants and parameters.
 type sureReadCheck struct {
 	unsure bool
 	word   bool // the last token was a word
 }
 
-// checkToken checks one token after the first word. After an unsure token it ignores the others.
+// checkToken checks one token after the query's first word. After an unsure token checkToken ignores the others.
 func (p *sureReadCheck) checkToken(kind TokenKind, lexeme []byte) {
 	switch kind {
 	case WordToken:

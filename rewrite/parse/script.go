@@ -13,7 +13,7 @@ type ScriptStatement struct {
 	At   int // byte offset of it
 	SQL  string
 
-	// Gap is the start of the blanks and comments before the statement.
+	// Gap is the offset at which the blanks and comments before the statement start.
 	Gap int
 	// Open says that a string or comment in the statement does not end, so that its meaning is unknown.
 	Open bool
@@ -33,7 +33,7 @@ func SplitScript(text string) iter.Seq[ScriptStatement] {
 	}
 }
 
-// BOMLength returns the length of the byte order mark at the start of a text.
+// BOMLength returns the length of the byte order mark at the start of a text, or 0 without one.
 func BOMLength(text string) int {
 	if strings.HasPrefix(text, "\ufeff") {
 		return len("\ufeff")
@@ -48,7 +48,7 @@ type scriptReader struct {
 	gap           int // start of the blanks and comments before the statement
 }
 
-// nextStatement returns one statement, without its semicolon; more is false after the last.
+// nextStatement returns the script's next statement, without its semicolon. more is false after the last statement.
 func (s *scriptReader) nextStatement() (one ScriptStatement, more bool) {
 	kind := s.firstToken()
 	begin := max(s.Start, s.gap) // a comment without an end has no token after it
@@ -137,14 +137,14 @@ func (s *scriptReader) newStatement(begin, end int) ScriptStatement {
 	return ScriptStatement{Line: s.line, At: begin, SQL: strings.TrimRight(sql, Blanks), Gap: s.gap}
 }
 
-// skipLine skips to the end of the line.
+// skipLine skips the script's text to the end of the line.
 func (s *scriptReader) skipLine() {
 	for s.Pos < len(s.Text) && s.Text[s.Pos] != '\n' {
 		s.Pos++
 	}
 }
 
-// skipCopyData skips past the line that ends the data of a COPY.
+// skipCopyData skips the data of a COPY in a script, up to and including the line that ends the data.
 func (s *scriptReader) skipCopyData() {
 	n := bytes.Index(s.Text[s.Pos:], []byte("\n\\."))
 	if n < 0 {

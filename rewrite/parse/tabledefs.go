@@ -4,7 +4,8 @@ import (
 	"slices"
 )
 
-// AppendColumnNames appends the names of the columns in an expression to columns, each once. It stops at a second name.
+// AppendColumnNames appends the names of the columns in an expression to columns, each once. AppendColumnNames stops at
+// a second name.
 func AppendColumnNames(expr TreeNode, columns []string) []string {
 	if expr.Is("ColumnRef") {
 		if name, _ := LastRefName(expr); name != "" && !slices.Contains(columns, name) {
@@ -20,7 +21,7 @@ func AppendColumnNames(expr TreeNode, columns []string) []string {
 	return columns
 }
 
-// LastRefName returns the last name of a column reference, with its node; "" for a star.
+// LastRefName returns the last name of a column reference, with the name's node. The name is "" for a star.
 func LastRefName(ref TreeNode) (name string, node TreeNode) {
 	for field := range ref.List("fields") {
 		node = field

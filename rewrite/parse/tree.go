@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Tree returns the parse tree of a text by PostgreSQL's parser. The text must have passed the
-// guard. The error is a syntax error. No node is in the tree twice (withoutCopies).
+// Tree returns the parse tree of a text, made by PostgreSQL's parser. CheckLimits must have accepted the text. The
+// error is a syntax error. No node is in the tree twice (withoutCopies).
 func Tree(sql string) (TreeNode, error) {
 	wire, err := parser.ParseToProtobuf(sql)
 	if err != nil {
@@ -79,10 +79,10 @@ func (s *nodeType) addFields(fields protoreflect.FieldDescriptors, all map[strin
 	}
 }
 
-// Is reports whether m is present and of the named type.
+// Is reports whether the node m is present and has the named type.
 func (m TreeNode) Is(name string) bool { return m.Shape != nil && m.Shape.Name == name }
 
-// TypeName returns the type of m, "" if it is missing.
+// TypeName returns the name of the node's type, or "" for a missing node.
 func (m TreeNode) TypeName() string {
 	if m.Shape == nil {
 		return ""
@@ -90,8 +90,8 @@ func (m TreeNode) TypeName() string {
 	return m.Shape.Name
 }
 
-// EachField iterates over the unchanged fields of m: the number, and the payload of a message or string,
-// or the value of a number.
+// EachField iterates over the unchanged fields of m, by field number. A field's value is the payload of a message or
+// string, or a number.
 func (m TreeNode) EachField() iter.Seq2[protowire.Number, Value] {
 	return func(yield func(protowire.Number, Value) bool) {
 		for b := m.Wire; ; {
@@ -104,7 +104,7 @@ func (m TreeNode) EachField() iter.Seq2[protowire.Number, Value] {
 	}
 }
 
-// consume reads the first field of a message and returns the field's length, -1 at the end.
+// consume reads the first field of a message and returns the field's length, or -1 at the end.
 func consume(b []byte) (protowire.Number, Value, int) {
 	num, typ, head := protowire.ConsumeTag(b)
 	if head < 0 {
@@ -132,7 +132,7 @@ type Value struct {
 	Number uint64
 }
 
-// Children iterates over the nodes directly under m. Children returns the content of Nodes, which only give a type.
+// Children iterates over the nodes directly under m. A Node, which only gives a type, is replaced by its content.
 func (m TreeNode) Children() iter.Seq[TreeNode] {
 	return func(yield func(TreeNode) bool) {
 		for num, v := range m.EachField() {
@@ -147,7 +147,7 @@ func (m TreeNode) Children() iter.Seq[TreeNode] {
 	}
 }
 
-// UnwrapNode returns the node in a Node, or m itself.
+// UnwrapNode returns the content of m if m is a Node, the wrapper that gives a type, otherwise m.
 func (m TreeNode) UnwrapNode() TreeNode {
 	if m.Shape.Name != "Node" {
 		return m
@@ -158,7 +158,7 @@ func (m TreeNode) UnwrapNode() TreeNode {
 	return TreeNode{}
 }
 
-// FieldNumber returns a field's number. An unknown name is an internal error; the first statement of a
+// FieldNumber returns the number of a node type's field. An unknown name is an internal error. The first statement of a
 // kind uses every name.
 func (s *nodeType) FieldNumber(field string) protowire.Number {
 	n, ok := s.numbers[field]
@@ -168,7 +168,7 @@ func (s *nodeType) FieldNumber(field string) protowire.Number {
 	return n
 }
 
-// SingleValue returns the value of a field that is not repeated.
+// SingleValue returns the value of a field of the node that is not repeated.
 func (m TreeNode) SingleValue(field string) (v Value) {
 	if m.Shape == nil {
 		return v
@@ -182,16 +182,16 @@ func (m TreeNode) SingleValue(field string) (v Value) {
 	return v
 }
 
-// Text returns the string in a field, "" for none.
+// Text returns the string in a field of the node, or "" for none.
 func (m TreeNode) Text(field string) string { return string(m.SingleValue(field).Bytes) }
 
-// Integer returns the number in a field, 0 for none.
+// Integer returns the number in a field of the node, or 0 for none.
 func (m TreeNode) Integer(field string) int { return int(int32(m.SingleValue(field).Number)) }
 
-// Flag reports whether a field is true.
+// Flag reports whether a boolean field of the node is true.
 func (m TreeNode) Flag(field string) bool { return m.SingleValue(field).Number != 0 }
 
-// Child returns the node in a field.
+// Child returns the node in a field of m.
 func (m TreeNode) Child(field string) TreeNode {
 	for child := range m.List(field) {
 		return child
@@ -199,7 +199,7 @@ func (m TreeNode) Child(field string) TreeNode {
 	return TreeNode{}
 }
 
-// List iterates over the nodes in a field.
+// List iterates over the nodes in a repeated field of m.
 func (m TreeNode) List(field string) iter.Seq[TreeNode] {
 	return func(yield func(TreeNode) bool) {
 		if m.Shape == nil {
@@ -231,7 +231,7 @@ func (m TreeNode) IsSameNode(o TreeNode) bool {
 	return m.Shape == o.Shape && len(m.Wire) == len(o.Wire) && (len(m.Wire) == 0 || &m.Wire[0] == &o.Wire[0])
 }
 
-// WrappedNodes returns the Nodes in a field unchanged.
+// WrappedNodes returns the Nodes in a field of m, each with its wrapper, which gives the type.
 func (m TreeNode) WrappedNodes(field string) []TreeNode {
 	if m.Shape == nil {
 		return nil
@@ -244,7 +244,7 @@ func (m TreeNode) WrappedNodes(field string) []TreeNode {
 	return all
 }
 
-// WrappedNode returns the Node in a field that is not repeated, unchanged.
+// WrappedNode returns the Node in a field of m that is not repeated, with its wrapper, which gives the type.
 func (m TreeNode) WrappedNode(field string) TreeNode {
 	for _, n := range m.WrappedNodes(field) {
 		return n
@@ -252,7 +252,7 @@ func (m TreeNode) WrappedNode(field string) TreeNode {
 	return TreeNode{}
 }
 
-// NodeContent returns the content of a Node, which may be absent.
+// NodeContent returns the content of the Node m, a wrapper that gives a type. The content may be absent.
 func (m TreeNode) NodeContent() TreeNode {
 	if m.Shape == nil {
 		return m
@@ -260,7 +260,7 @@ func (m TreeNode) NodeContent() TreeNode {
 	return m.UnwrapNode()
 }
 
-// Has reports whether m has any of the given fields. DISTINCT is a list with one empty node.
+// Has reports whether m has any of the given fields. DISTINCT is a list with one empty node, and counts.
 func (m TreeNode) Has(fields ...string) bool {
 	for _, f := range fields {
 		if len(m.ValuesIfPresent(f)) > 0 {
@@ -278,7 +278,7 @@ func (m TreeNode) ValuesIfPresent(field string) []Value {
 	return m.Values(field)
 }
 
-// WrapInNode returns a node wrapped in the Node of a list.
+// WrapInNode returns a node wrapped in the Node that the items of a list need.
 func WrapInNode(m TreeNode) Value {
 	for number, f := range NodeTypes()["Node"].Fields {
 		if f.Shape == m.Shape {

@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// WordRole is the meaning of a word for the scan and the guard.
+// WordRole is the meaning of an SQL word for ScanWords and CheckLimits.
 type WordRole uint16
 
-// The roles that a word may have.
+// These are the roles that an SQL word may have for ScanWords and CheckLimits.
 const (
-	// telltale words matter for a pin, a classification or a rule, so a text with one must be parsed.
+	// telltale words are words that matter for a pin, a classification or a rule. A text with a telltale word must be
+	// parsed.
 	telltale WordRole = 1 << iota
 	// Callable words may precede a parenthesis in a query that only reads: functions without side
 	// effects, and keywords that cannot be functions.
@@ -44,7 +45,7 @@ const MaxWord = 63
 //go:embed functions.txt
 var functions string
 
-// vocabulary lists the words of each role.
+// vocabulary lists the SQL words of each WordRole.
 var vocabulary = []struct {
 	role  WordRole
 	words string
@@ -83,10 +84,11 @@ var roles = func() map[string]WordRole {
 	return m
 }()
 
-// telltalePrefixes are prefixes of names of session state without a closed list.
+// telltalePrefixes are prefixes of the names of functions and objects of the session, as in pg_advisory_lock, whose
+// names are too many to list. A text with such a name must be parsed.
 var telltalePrefixes = []string{"pg_advisory", "pg_try_advisory", "pg_temp"}
 
-// telltaleLengths has a bit for every length of a telltale, by first letter.
+// telltaleLengths has, for each first letter, a bit for every length of a word that forces a parse (telltale).
 var telltaleLengths = func() (bits [256]uint64) {
 	note := func(word string, lengths uint64) {
 		bits[word[0]] |= lengths
@@ -103,8 +105,8 @@ var telltaleLengths = func() (bits [256]uint64) {
 	return bits
 }()
 
-// telltaleThirds has, for each first letter, a bit for the third letter of every telltale (thirdLetter). Every telltale
-// has at least three letters.
+// telltaleThirds has, for each first letter, a bit for the third letter of every word that forces a parse (telltale).
+// Every such word has at least three letters.
 var telltaleThirds = func() (bits [256]uint32) {
 	note := func(word string) {
 		bits[word[0]] |= thirdLetter([]byte(word))

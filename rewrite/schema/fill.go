@@ -6,21 +6,22 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DefaultKind classifies the value that the server gives to a column which an INSERT leaves out.
+// DefaultKind is the kind of value that the server gives to a column which an INSERT leaves out.
 type DefaultKind uint8
 
 const (
-	// Settled is a value that never changes: NULL, a constant, or a computation of constants.
+	// Settled is the kind of a value that never changes: NULL, a constant, or a computation of constants.
 	Settled DefaultKind = iota
-	// Drawn is a value that no other row gets: a number of a sequence or a random value.
+	// Drawn is the kind of a value that no other row gets: a number of a sequence or a random value.
 	Drawn
-	// Clock is the current time, or a value that contains it.
+	// Clock is the kind of a value that is the current time, or contains it.
 	Clock
-	// Unclear is a value of unknown origin, for example of a user's function.
+	// Unclear is the kind of a value of unknown origin, for example of a user's function.
 	Unclear
 )
 
-// ClassifyDefault returns the DefaultKind of a column, by the text of its default as the server writes it.
+// ClassifyDefault returns the kind of value that a column's default gives. expression is the default's text as the
+// server writes it.
 func ClassifyDefault(expression string) DefaultKind {
 	r := defaultReader{Lexer: parse.Lexer{Text: []byte(expression), UTF8: true}}
 	for {
@@ -47,11 +48,11 @@ type defaultReader struct {
 	fill DefaultKind
 	word string          // the previous word or name in lower case
 	was  parse.TokenKind // the kind of the previous token
-	// computed reports a text that is not a constant. cast reports a cast to a type that may read a time.
+	// computed reports that the default is not a constant. cast reports a cast to a type that may read a time.
 	computed, cast bool
 }
 
-// readToken processes a token. readToken returns false for a token with unknown effects.
+// readToken processes a token of a default. readToken returns false for a token with unknown effects.
 func (r *defaultReader) readToken(kind parse.TokenKind) bool {
 	switch kind {
 	case parse.WordToken:
@@ -75,7 +76,7 @@ func (r *defaultReader) readToken(kind parse.TokenKind) bool {
 	return true
 }
 
-// readWord processes an unquoted word. readWord returns false for a word with unknown effects.
+// readWord processes an unquoted word of a default. readWord returns false for a word with unknown effects.
 func (r *defaultReader) readWord() bool {
 	r.word = strings.ToLower(string(r.Lexeme()))
 	r.cast = r.cast || r.was == parse.CastToken && parse.TypeReadsClock(r.word)
@@ -90,8 +91,8 @@ func (r *defaultReader) readWord() bool {
 	return true
 }
 
-// readCall processes an opening parenthesis, which may follow a function's name. readCall returns false for an unknown
-// function.
+// readCall processes an opening parenthesis in a default, which may follow a function's name. readCall returns false
+// for an unknown function.
 func (r *defaultReader) readCall() bool {
 	if r.word != "" && !parse.ClockWords[r.word] && !parse.UniqueValueFuncs[r.word] && parse.RoleOfLowerWord(r.word)&parse.Callable == 0 {
 		return false
@@ -100,8 +101,9 @@ func (r *defaultReader) readCall() bool {
 	return true
 }
 
-// TimeOfDefault returns the Time of a column, by its type and the text of its default. The result is "" unless the
-// default consists of the transaction's time, constants, and conversions that depend on session settings only.
+// TimeOfDefault returns the value of Column.Time for a column, by its type and the text of its default. The result is
+// "" unless the default consists of the transaction's time, constants, and conversions that depend on session settings
+// only.
 func TimeOfDefault(kind, expression string) string {
 	timed := false
 	for l := (parse.Lexer{Text: []byte(expression), UTF8: true}); ; {

@@ -46,13 +46,13 @@ func splitTable(table string) (schema, name string) {
 	return schema, parts[len(parts)-1]
 }
 
-// relationNameScanner finds names of relations in a stream of tokens. Some of the names may not be relations.
+// relationNameScanner finds names of relations in the tokens of a text. Some of the names may not be relations.
 type relationNameScanner struct {
 	names *NameResolver
-	// awaits reports that a relation's name may come next. called reports that a parenthesis may follow the
-	// name.
+	// awaits reports that a relation's name may come next. called reports that a parenthesis may follow the name, as in
+	// a call.
 	awaits, called bool
-	// behind reports that the scan is after the first token of the current statement.
+	// behind reports that the first token of the current statement was scanned.
 	behind bool
 	// lists has one bit for each depth of parentheses, set if a comma at this depth precedes a relation.
 	lists uint64
@@ -65,8 +65,8 @@ type relationNameScanner struct {
 	}
 }
 
-// NeedsParse reports whether a text must be parsed before its plan is known. It must if it may concern mapped columns
-// (MayConcernMapped), or may name a relation that the snapshot lacks. False positives are possible.
+// NeedsParse reports whether a text must be parsed before its plan is known. A text must be parsed if it may concern
+// mapped columns (MayConcernMapped), or may name a relation that the snapshot lacks. False positives are possible.
 func (n *NameResolver) NeedsParse(sql []byte) bool {
 	s := relationNameScanner{names: n}
 	for l := (parse.Lexer{Text: sql}); ; {
@@ -80,7 +80,7 @@ func (n *NameResolver) NeedsParse(sql []byte) bool {
 	}
 }
 
-// scanToken processes a token. scanToken returns true if the text may name an unknown relation.
+// scanToken processes a token of a text. scanToken returns true if the text may name an unknown relation.
 func (s *relationNameScanner) scanToken(kind parse.TokenKind, lexeme []byte) bool {
 	if s.in.reading {
 		switch {
@@ -101,7 +101,7 @@ func (s *relationNameScanner) scanToken(kind parse.TokenKind, lexeme []byte) boo
 	s.behind = kind != parse.PunctToken || lexeme[0] != ';'
 	switch kind {
 	case parse.WordToken:
-		// CREATE and ALTER may name the relation at any position, which the tree shows.
+		// A CREATE or ALTER may name the relation at any position, which only the parse tree shows.
 		return first && (parse.IsWord(lexeme, "create") || parse.IsWord(lexeme, "alter")) || s.scanWord(lexeme)
 	case parse.QuotedToken:
 		if s.awaits {
@@ -115,7 +115,7 @@ func (s *relationNameScanner) scanToken(kind parse.TokenKind, lexeme []byte) boo
 	return false
 }
 
-// isCall reports whether the name that was read is a function's, because an opening parenthesis follows.
+// isCall reports whether the name that was read is a function's name, because an opening parenthesis follows.
 func (s *relationNameScanner) isCall(kind parse.TokenKind, lexeme []byte) bool {
 	return kind == parse.PunctToken && lexeme[0] == '(' && !s.in.called
 }
@@ -124,7 +124,7 @@ func (s *relationNameScanner) isKnown() bool {
 	return s.names.isKnownRelation(string(s.in.schema[:s.in.schemaLen]), string(s.in.name[:s.in.nameLen]))
 }
 
-// beginName starts to read a name. beginName returns true if the name may be an unknown relation.
+// beginName starts to read a relation's name. beginName returns true if the name may be that of an unknown relation.
 func (s *relationNameScanner) beginName(kind parse.TokenKind, lexeme []byte) bool {
 	s.in.reading, s.in.dot, s.in.called, s.in.schemaLen = true, false, s.called, 0
 	s.awaits, s.called = false, false
@@ -178,7 +178,7 @@ func (s *relationNameScanner) scanWord(lexeme []byte) bool {
 	return false
 }
 
-// scanPunct processes any other single byte outside of a relation's name. scanPunct returns true if parentheses are
+// scanPunct processes a byte of punctuation outside of a relation's name. scanPunct returns true if parentheses are
 // nested too deeply.
 func (s *relationNameScanner) scanPunct(c byte) bool {
 	switch c {

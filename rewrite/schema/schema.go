@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// MappedSuffix is the last part of the name of a mapped column on the server. Clients see a mapped column as
-// bytea. The server stores it as text of lower-case hexadecimal digits, because it takes no bytea in a key.
+// MappedSuffix is the end of the name of a mapped column on the server. Clients see a mapped column as bytea. The
+// server stores it as text of lower-case hexadecimal digits, because the server takes no bytea in a key.
 const MappedSuffix = "__byteahex"
 
 // Column describes a column of a relation.
@@ -19,10 +19,10 @@ type Column struct {
 	Name   string // the name that clients use
 	Mapped bool
 	Fill   DefaultKind // the value in an INSERT without the column
-	// Time is equal for columns that have the same value in a transaction because it consists of the
-	// transaction's time. It is "" for other columns.
+	// Time describes how the column's default consists of the transaction's time. Columns with equal Time have the same
+	// value in a transaction. Time is "" for other columns.
 	Time string
-	// Kind is the type of a time column in the form that TimeOfDefault expects; "" for other columns.
+	// Kind is the type of a column for times, in the form that TimeOfDefault expects. Kind is "" for other columns.
 	Kind string
 	// Always means GENERATED ALWAYS AS IDENTITY, which only OVERRIDING SYSTEM VALUE may write. Computed means
 	// GENERATED ALWAYS AS an expression, which no statement may write.
@@ -30,7 +30,7 @@ type Column struct {
 }
 
 // CanRepeatValue reports whether a repeated INSERT may write the value that the server generated for the column in the
-// first run. clock allows this for times, too.
+// first run. With clock set, the value may be a time, too.
 func (c Column) CanRepeatValue(clock bool) bool { return c.Fill == Drawn || c.Fill == Clock && clock }
 
 // ServerName returns the name of the column on the server.
@@ -142,7 +142,7 @@ func (s *Schema) MappedRelations() []*Relation {
 }
 
 // maxPaths and maxPath bound the search paths whose NameResolvers a snapshot caches: their number, and their length in
-// bytes. ResolverFor makes a new NameResolver for other paths each time.
+// bytes. ResolverFor makes a new NameResolver each time for a path beyond the bounds.
 const (
 	maxPaths = 256
 	maxPath  = 4 << 10
@@ -151,8 +151,8 @@ const (
 // resolversMade counts the NameResolvers of all snapshots, to number them.
 var resolversMade atomic.Uint64
 
-// NameResolver resolves names of relations by a snapshot and a search path. Plans depend on it. NameResolver is
-// immutable.
+// NameResolver resolves names of relations by a snapshot of the schema and a search path. Plans depend on their
+// NameResolver. A NameResolver is immutable.
 type NameResolver struct {
 	schema *Schema
 	// path lists the schemas in which an unqualified name is searched, in order. path is nil for an unknown path.
@@ -188,7 +188,7 @@ func (s *Schema) cachedResolver(key string, path []string) *NameResolver {
 	return n
 }
 
-// ForSnapshot returns the NameResolver of the same search path in another snapshot.
+// ForSnapshot returns the NameResolver of the same search path in another snapshot of the schema.
 func (n *NameResolver) ForSnapshot(s *Schema) *NameResolver {
 	if n.path == nil {
 		return s.ResolverForUnknownPath()
@@ -196,7 +196,7 @@ func (n *NameResolver) ForSnapshot(s *Schema) *NameResolver {
 	return s.ResolverFor(n.path)
 }
 
-// ID returns a number that identifies the NameResolver in keys of caches; 0 for nil.
+// ID returns a number that identifies the NameResolver in keys of caches, or 0 for nil.
 func (n *NameResolver) ID() uint64 {
 	if n == nil {
 		return 0
@@ -204,7 +204,7 @@ func (n *NameResolver) ID() uint64 {
 	return n.id
 }
 
-// Schema returns the snapshot, or nil for a nil NameResolver.
+// Schema returns the snapshot of the schema in which names are resolved, or nil for a nil NameResolver.
 func (n *NameResolver) Schema() *Schema {
 	if n == nil {
 		return nil
@@ -238,9 +238,9 @@ func (n *NameResolver) Relation(schema, name string) *Relation {
 	return r
 }
 
-// MayConcernMapped reports whether a text may concern mapped columns. It does if it names a mapped relation of any
-// schema, or contains the word bytea, which a new table may have. False positives are possible. Texts in lower
-// case cost no allocation.
+// MayConcernMapped reports whether a text may concern mapped columns: the text names a mapped relation of any schema,
+// or contains the word bytea, which a new table may have. False positives are possible. Texts in lower case cost no
+// allocation.
 func (n *NameResolver) MayConcernMapped(sql []byte) bool {
 	for l := (parse.Lexer{Text: sql}); ; {
 		kind := l.Next()

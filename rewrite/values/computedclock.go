@@ -79,7 +79,7 @@ func (v *effectScanner) anyComputedText(m parse.TreeNode, field string, depth in
 	return false
 }
 
-// isTimeFunctionCall reports whether a call is of a builtin function that returns a time and not a text.
+// isTimeFunctionCall reports whether a function call is one of a builtin function that returns a time and not a text.
 func isTimeFunctionCall(call parse.TreeNode) bool {
 	names := call.Names("funcname")
 	last := names[len(names)-1]
@@ -87,15 +87,15 @@ func isTimeFunctionCall(call parse.TreeNode) bool {
 	return own && (parse.TimeFuncs[last] || parse.ClockTypes[last] && len(call.Values("args")) == 1)
 }
 
-// isPlusOrMinus reports whether an expression is + or -, which do not return text.
+// isPlusOrMinus reports whether an expression is an operation + or -, which does not return text.
 func isPlusOrMinus(expr parse.TreeNode) bool {
 	names := expr.Names("name")
 	plain := parse.A_Expr_Kind(expr.Integer("kind")) == parse.AEXPR_OP
 	return plain && len(names) == 1 && (names[0] == "+" || names[0] == "-")
 }
 
-// isTimeColumn reports whether a column reference certainly has a time type. All relations of the statement with
-// a column of the name must have it as a time. The statement must have no other source of column names.
+// isTimeColumn reports whether a column reference certainly has a time type. All relations of the statement with a
+// column of that name must have it as a time. The statement must have no other source of column names.
 func (v *effectScanner) isTimeColumn(ref parse.TreeNode) bool {
 	names := ref.Names("fields")
 	if len(names) == 0 || len(names) != len(ref.Values("fields")) {
@@ -118,7 +118,7 @@ func (v *effectScanner) isTimeColumn(ref parse.TreeNode) bool {
 	return found
 }
 
-// statementColumns returns the columns of each relation in the statement; nil for an unknown one.
+// statementColumns returns the columns of each relation in the statement, with nil for an unknown relation.
 func (v *effectScanner) statementColumns() [][]schema.Column {
 	if v.known == nil {
 		v.known = v.collectColumns(v.root, 0, [][]schema.Column{{}})

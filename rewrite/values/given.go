@@ -17,19 +17,19 @@ type AnswerCell struct{ Row, Column int }
 // FirstRunValues provides the values of an Insertion's first run, which replace values that the server would generate
 // again.
 type FirstRunValues struct {
-	// Value returns SQL for a value in the answer of the first run: a constant or a parameter. The result is nil if the
-	// client did not get the answer.
+	// Value returns SQL, a constant or a parameter, for a value in the answer of the first run. A nil Value means that
+	// the client did not get the answer.
 	Value func(AnswerCell) string
-	// Clock means that Value is also used for times in the first answer.
+	// Clock means that Value also returns the times in the first answer.
 	Clock bool
-	// Knows reports whether the transaction's time is known in the form of a column's Time; nil means for none.
-	// Time returns SQL for it.
+	// Knows reports whether the transaction's time is known in the form of a column's Time. A nil Knows means for none.
+	// Time returns SQL for that time.
 	Knows func(kind string) bool
 	Time  func(kind string) string
 }
 
-// valueSource reports which value a column gets: that of the answer (answered), the transaction's time (timed), or
-// neither.
+// valueSource reports which value of the first run a column gets: that of the answer (answered), the transaction's time
+// (timed), or neither.
 func (in *Insertion) valueSource(column int, g FirstRunValues) (answered, timed bool) {
 	c := in.relation.Columns[column]
 	answered = g.Value != nil && in.returned[column] >= 0 && !c.Computed && c.CanRepeatValue(g.Clock)
@@ -44,8 +44,8 @@ func (in *Insertion) valueSQL(column, row int, g FirstRunValues) string {
 	return g.Time(in.relation.Columns[column].Time)
 }
 
-// timeValueSource is like valueSource for an item that is an expression for the transaction's time. kind is the Time of
-// a column with that expression as its default.
+// timeValueSource does the work of valueSource for an item that is an expression for the transaction's time. kind is
+// the Time of a column with that expression as its default.
 func (in *Insertion) timeValueSource(column int, it rowItem, g FirstRunValues) (kind string, answered, timed bool) {
 	c := in.relation.Columns[column]
 	if c.Kind != "" {
@@ -71,7 +71,7 @@ func (in *Insertion) timeEdits(g FirstRunValues, write func(column, row int, kin
 	return edits
 }
 
-// WithFirstRun returns the statement with values of its first run, or "" if there are none to use.
+// WithFirstRun returns the statement with values of its first run, or "" if there are no values to use.
 func (in *Insertion) WithFirstRun(g FirstRunValues) string {
 	var added []int // columns that the statement does not list
 	for i := range in.relation.Columns {
@@ -135,7 +135,8 @@ func (in *Insertion) generatedItemEdits(g FirstRunValues) (edits []parse.Edit, s
 	return edits, system
 }
 
-// columnListEdits returns the edits that add columns to the column list, and over after it. A missing list is created.
+// columnListEdits returns the edits that add columns to the INSERT's column list, and the text over after the list. A
+// missing list is created.
 func (in *Insertion) columnListEdits(added []int, over string) (edits []parse.Edit) {
 	if in.list < 0 {
 		at := in.head
@@ -158,7 +159,7 @@ func (in *Insertion) insertBefore(token int, text string) parse.Edit {
 	return parse.Edit{Start: start, End: start, Text: text}
 }
 
-// columnNamesSQL returns the list of the columns' names.
+// columnNamesSQL returns the names of the columns as an SQL list.
 func (in *Insertion) columnNamesSQL(columns []int) string {
 	names := make([]string, len(columns))
 	for i, c := range columns {
@@ -167,7 +168,7 @@ func (in *Insertion) columnNamesSQL(columns []int) string {
 	return strings.Join(names, ", ")
 }
 
-// valuesSQL returns the list of the columns' values in a row.
+// valuesSQL returns the values of the columns in a row as an SQL list.
 func (in *Insertion) valuesSQL(columns []int, row int, g FirstRunValues) string {
 	values := make([]string, len(columns))
 	for i, c := range columns {
@@ -215,7 +216,7 @@ func containsDefault(m parse.TreeNode, depth int) bool {
 	return false
 }
 
-// TakesTxTime reports whether the statement gets the transaction's time.
+// TakesTxTime reports whether the statement gets the time of the repeated transaction's first run.
 func (in *Insertion) TakesTxTime(g FirstRunValues) (gives bool) {
 	in.timeEdits(g, func(_, _ int, _ string, answered bool) string { gives = gives || !answered; return "" })
 	for i := range in.relation.Columns {
@@ -246,7 +247,7 @@ func (in *Insertion) EachTxTime(tell func(kind string, c AnswerCell)) {
 	}
 }
 
-// isServerGenerated reports whether the server generates a column in some row.
+// isServerGenerated reports whether the server generates the value of a column in some row.
 func (in *Insertion) isServerGenerated(column int) bool {
 	at := slices.Index(in.listed, column)
 	if at < 0 {

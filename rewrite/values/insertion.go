@@ -12,7 +12,7 @@ import (
 // Insertion is an INSERT ... VALUES that can be repeated with the values that the server generated the first time
 // (WithFirstRun). It then inserts the same rows, and may also get the transaction's time.
 type Insertion struct {
-	// Rows is the number of inserted rows. Width is the number of columns in the answer; 0 without RETURNING.
+	// Rows is the number of inserted rows. Width is the number of columns in the answer, or 0 without RETURNING.
 	Rows, Width int
 
 	sql      string
@@ -21,7 +21,7 @@ type Insertion struct {
 	relation *schema.Relation
 	ph       parse.TokenList
 	pairs    []int32
-	// returned maps each column of the relation to its index in the answer; -1 for none.
+	// returned maps each column of the relation to its index in the answer of RETURNING, or -1 for none.
 	returned []int
 	// listed are the indexes of the columns that the statement lists, in its order.
 	listed []int
@@ -30,13 +30,13 @@ type Insertion struct {
 	rows   []int       // the opening parenthesis of each row; empty for DEFAULT VALUES
 	items  [][]rowItem // the items of each row
 	system bool        // OVERRIDING SYSTEM VALUE is written
-	// returnsExpression means that RETURNING has an expression.
+	// returnsExpression means that RETURNING has an expression that is no column.
 	returnsExpression bool
 	withs             []string // the names of WITH queries in the enclosing statement
 }
 
-// rowItem is one item of a row, from token first to token last. fill means that the server generates the value:
-// DEFAULT, or a call such as nextval. period is the expression if the item is the transaction's time, otherwise
+// rowItem is one item of an INSERT's row, from token first to token last. fill means that the server generates the
+// value: DEFAULT, or a call such as nextval. period is the expression if the item is the transaction's time, otherwise
 // "".
 type rowItem struct {
 	first, last int
@@ -87,15 +87,16 @@ func parseInsertion(p *rewrite.Planner, sql string, names *schema.NameResolver, 
 	return in
 }
 
-// ResolvesSame reports whether names resolve the relation to the same one, with the same columns. A relation that was
-// dropped and created again is another one.
+// ResolvesSame reports whether names resolve the INSERT's relation to the same relation, with the same columns. A
+// relation that was dropped and created again is another one.
 func (in *Insertion) ResolvesSame(names *schema.NameResolver) bool {
 	name := in.node.Child("relation")
 	r, _ := names.FindRelation(name.Text("schemaname"), name.Text("relname"))
 	return r != nil && r.ID == in.relation.ID && slices.Equal(r.Columns, in.relation.Columns)
 }
 
-// readReturning reads RETURNING into the field returned. It returns false if the number of returned columns is unknown.
+// readReturning reads RETURNING into the field returned. readReturning returns false if the number of returned columns
+// is unknown.
 func (in *Insertion) readReturning(node, name parse.TreeNode) bool {
 	called, alias := name.Text("relname"), name.Child("alias")
 	if alias.Shape != nil {
@@ -137,7 +138,7 @@ func (in *Insertion) readReturning(node, name parse.TreeNode) bool {
 	return true
 }
 
-// referenceNames returns the names in a column reference, with "" for a star. It returns none for another
+// referenceNames returns the names in a column reference, with "" for a star. referenceNames returns none for another
 // expression.
 func (in *Insertion) referenceNames(n parse.TreeNode) (parts []string, star bool) {
 	if !n.Is("ColumnRef") {
@@ -219,7 +220,7 @@ func (in *Insertion) readRows(query parse.TreeNode) bool {
 		!slices.ContainsFunc(in.items, func(row []rowItem) bool { return len(row) != len(in.listed) })
 }
 
-// parenItems returns the items between a parenthesis and its closing one, or nil.
+// parenItems returns the items between the parenthesis at token open and its closing one, or nil.
 func (in *Insertion) parenItems(open int) []rowItem {
 	if !in.ph.IsPunct(open, '(') || in.pairs[open] < 0 {
 		return nil
@@ -227,7 +228,8 @@ func (in *Insertion) parenItems(open int) []rowItem {
 	return in.itemsBetween(open+1, int(in.pairs[open]))
 }
 
-// itemsBetween returns the items from token first to token end. It returns nil if a parenthesis is not closed.
+// itemsBetween returns the items of a list from token first to token end. itemsBetween returns nil if a parenthesis is
+// not closed.
 func (in *Insertion) itemsBetween(first, end int) (all []rowItem) {
 	for i := first; i <= end; i++ {
 		switch {

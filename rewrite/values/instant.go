@@ -27,8 +27,8 @@ const instantType = "1184/-1"
 // ExactTxTimeKind is the Time of a column that holds the exact transaction time (IsExactTxTime).
 const ExactTxTimeKind = instantType + " now()"
 
-// DefaultAtInstant returns the expression of a column's Time at an instant. instant is an SQL expression. The result
-// depends on the session's settings, as the default does.
+// DefaultAtInstant returns the value that a column's default has at an instant, as an SQL expression. time is the Time
+// of the column. instant is an SQL expression. The result depends on the session's settings, as the default does.
 func DefaultAtInstant(time, instant string) string {
 	_, expression, _ := strings.Cut(time, " ")
 	ph := parse.LexTokens([]byte(expression), 0, len(expression))
@@ -41,8 +41,8 @@ func DefaultAtInstant(time, instant string) string {
 	return parse.EditedText(expression, edits)
 }
 
-// txTimeEdit replaces an expression for the transaction's time, which begins at token i, by an instant. last is the
-// expression's last token, or -1 if there is none.
+// txTimeEdit returns the edit that replaces an expression for the transaction's time, which begins at token i, by an
+// instant. last is the expression's last token, or -1 if there is none.
 func txTimeEdit(p *parse.TokenList, i int, instant string) (e parse.Edit, last int) {
 	as, timed := txTimeTypes[strings.ToLower(string(p.Lexeme(i)))]
 	if !timed || p.Tokens[i].Kind != parse.WordToken {
@@ -191,7 +191,7 @@ func (a *txTimeReplacer) txTimeTokens(m parse.TreeNode) (word, last int) {
 	return word, last
 }
 
-// containsTxTime reports whether a node contains the transaction's time.
+// containsTxTime reports whether a node contains an expression for the transaction's time, such as now().
 func (a *txTimeReplacer) containsTxTime(m parse.TreeNode, depth int) bool {
 	if isTxTimeExpr(m) || depth > maxDepth {
 		return true
@@ -219,8 +219,8 @@ func isTxTimeExpr(m parse.TreeNode) bool {
 	return false
 }
 
-// MayReturnTxTime reports whether a text contains current_timestamp, transaction_timestamp or now(). It is a
-// fast check for every statement, with false positives.
+// MayReturnTxTime reports whether a text contains current_timestamp, transaction_timestamp or now(). MayReturnTxTime is
+// a fast check for every statement, with false positives.
 func MayReturnTxTime(sql []byte) bool {
 	for at := 0; ; at++ { // current_timestamp, transaction_timestamp
 		i := bytes.IndexByte(sql[at:], '_')
@@ -272,7 +272,7 @@ func TxTimeColumns(p *rewrite.Planner, sql string) (columns []int) {
 	return columns
 }
 
-// mayBeSeveralColumns reports whether a result expression may be several columns.
+// mayBeSeveralColumns reports whether a result expression, for example a star, may be several columns.
 func mayBeSeveralColumns(m parse.TreeNode, depth int) bool {
 	if m.Is("A_Star") || depth > maxDepth {
 		return true

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// PlainlyReadsTxTime reports whether the single statement of a text plainly reads its transaction's time. It does by an
+// PlainlyReadsTxTime reports whether the single statement of a text plainly reads its transaction's time: by an
 // expression for the time, a constant such as 'now', or a default that an INSERT fills. given is the result of
 // ParseTimed if the INSERT gets these defaults, otherwise nil.
 //

@@ -9,15 +9,15 @@ import (
 // A client that got the transaction's time may compare it with a later answer. The time can be taken from some answers
 // (TxTimeColumns, Insertion.EachTxTime). For other statements Sluice must query it.
 
-// MayUseTxTime reports whether a text may return or store its transaction's time. It is a fast check for every
-// statement after a savepoint, with false positives.
+// MayUseTxTime reports whether a text may return or store its transaction's time. MayUseTxTime is a fast check for
+// every statement after a savepoint, with false positives.
 func MayUseTxTime(sql []byte) bool {
 	named, inserts, _ := timeWords(sql)
 	return named || inserts
 }
 
-// timeWords reports which words a text contains. named means an expression for the transaction's time, inserts means
-// INSERT or MERGE, and returned means RETURNING after one of these.
+// timeWords reports which kinds of words a text contains. named means an expression for the transaction's time, inserts
+// means INSERT or MERGE, and returned means RETURNING after INSERT or MERGE.
 func timeWords(sql []byte) (named, inserts, returned bool) {
 	var small [parse.MaxWord + 1]byte
 	for l := (parse.Lexer{Text: sql, UTF8: true}); ; {
@@ -50,8 +50,8 @@ func MayHideTxTime(p *rewrite.Planner, sql string, names *schema.NameResolver) b
 	return false
 }
 
-// returnsTxTime reports whether a statement may return the time, and whether a column certainly shows the exact
-// time. shows is set for an INSERT ... VALUES ... RETURNING, and for a query of one row without tables.
+// returnsTxTime reports whether a statement may return its transaction's time, and whether a column certainly shows the
+// exact time. shows is set for an INSERT ... VALUES ... RETURNING, and for a query of one row without tables.
 func returnsTxTime(p *rewrite.Planner, sql string, node parse.TreeNode, names *schema.NameResolver) (tells, shows bool) {
 	timed, _, _ := timeWords([]byte(sql))
 	switch node.TypeName() {
@@ -87,8 +87,8 @@ func returnsTimeDefaults(m parse.TreeNode, names *schema.NameResolver, depth int
 	return false
 }
 
-// MayReturnTimeOrRows reports whether a text may return its transaction's time or inserted rows. It is a fast check for
-// multi-statement queries, with false positives.
+// MayReturnTimeOrRows reports whether a text may return its transaction's time or inserted rows. MayReturnTimeOrRows is
+// a fast check for multi-statement queries, with false positives.
 func MayReturnTimeOrRows(sql []byte) bool {
 	named, _, returned := timeWords(sql)
 	return named || returned

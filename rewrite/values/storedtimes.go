@@ -14,8 +14,8 @@ type tableName struct{ schema, name string }
 // StoredTxTimes records the columns in which a transaction has stored its time.
 type StoredTxTimes struct{ in []storedTimeColumns }
 
-// storedTimeColumns lists columns of one relation that hold the transaction's time; nil columns mean any. An empty
-// tableName is an unknown relation.
+// storedTimeColumns lists columns of one relation that hold the transaction's time. nil columns mean any column. An
+// empty tableName is an unknown relation.
 type storedTimeColumns struct {
 	tableName
 	columns []string // nil means any column
@@ -57,8 +57,8 @@ func (t *StoredTxTimes) recordNode(m parse.TreeNode, timed bool, names *schema.N
 	}
 }
 
-// timeDefaultColumns returns the columns whose default is the transaction's time, and those that may be computed from
-// it.
+// timeDefaultColumns returns the columns whose default is the transaction's time, and the columns that may be computed
+// from such columns.
 func timeDefaultColumns(r *schema.Relation) (columns []string) {
 	for _, c := range r.Columns {
 		if c.Fill == schema.Clock || c.Computed {
@@ -89,7 +89,7 @@ func (t *StoredTxTimes) MayReturnStored(p *rewrite.Planner, sql string, names *s
 	})
 }
 
-// timeReader searches one statement for reads of recorded times.
+// timeReader searches one statement for reads of columns with the transaction's time.
 type timeReader struct {
 	stored []storedTimeColumns
 	names  *schema.NameResolver
@@ -138,7 +138,7 @@ func (r *timeReader) visit(m parse.TreeNode, depth int) {
 	}
 }
 
-// visitColumn processes a column reference. Names before the last one are those of relations.
+// visitColumn processes a reference to a column. Names before the last one are names of relations.
 func (r *timeReader) visitColumn(m parse.TreeNode) {
 	fields := slices.Collect(m.List("fields"))
 	if last := fields[len(fields)-1]; last.Is("String") {
@@ -148,7 +148,7 @@ func (r *timeReader) visitColumn(m parse.TreeNode) {
 	}
 }
 
-// visitRelation processes a relation that is read. Catalogs contain no recorded times.
+// visitRelation processes a relation that the statement reads. Catalogs contain no recorded times.
 func (r *timeReader) visitRelation(m parse.TreeNode) {
 	name := tableName{m.Text("schemaname"), m.Text("relname")}
 	found := r.names.Relation(name.schema, name.name)

@@ -11,11 +11,11 @@ import (
 // A repeated transaction gets the values of its first run. The values are valid only if no other part of the
 // transaction depends on the clock or changes sequences.
 
-// Effects lists the effects of a text on values that an earlier run of it got.
+// Effects are effects of a text that may invalidate the values of an earlier run.
 type Effects struct {
-	// Time means that the text may read the clock, which has advanced since.
+	// Time means that the text may read the clock, which has advanced since the earlier run.
 	Time bool
-	// Numbers means that the text may set a sequence back or create one.
+	// Numbers means that the text may set a sequence back or create a sequence.
 	Numbers bool
 	// Views means that the text reads a user's view, which may call any function. Views of the server call no
 	// user function.
@@ -27,7 +27,7 @@ func (s Effects) Union(t Effects) Effects {
 	return Effects{Time: s.Time || t.Time, Numbers: s.Numbers || t.Numbers, Views: s.Views || t.Views}
 }
 
-// allEffects are the effects of a text with unknown effects.
+// allEffects are the effects that a text of unknown content may have.
 var allEffects = Effects{Time: true, Numbers: true, Views: true}
 
 // EffectsOf returns the effects of a text. A text that cannot be read, or calls an unknown function, has all
@@ -153,8 +153,8 @@ func (v *effectScanner) addRelationEffects(m parse.TreeNode) {
 }
 
 // DependsOnData reports whether the answer of a text depends on data that others may change, or on the transaction's
-// time. It does not if the text reads no relation and calls only known functions. An INSERT of constants or
-// drawn values does not either, nor does DDL. Without names, defaults are not considered.
+// time. The answer does not if the text reads no relation and calls only known functions. The same holds for an INSERT
+// of constants or drawn values, and for DDL. Without names, defaults are not considered.
 func DependsOnData(p *rewrite.Planner, sql string, names *schema.NameResolver) bool {
 	statements := p.StatementTrees(sql)
 	if len(statements) == 0 {
@@ -199,7 +199,7 @@ func hasTimeDefault(relation parse.TreeNode, names *schema.NameResolver) bool {
 	return known && r != nil && slices.ContainsFunc(r.Columns, func(c schema.Column) bool { return c.Fill == schema.Clock })
 }
 
-// mayReadData reports whether a node may read data.
+// mayReadData reports whether a node of a parse tree may read data that others may change.
 func mayReadData(m parse.TreeNode, depth int) bool {
 	if depth > maxDepth || m.Is("RangeVar") || m.Is("FuncCall") && isUnknownCall(m) {
 		return true
@@ -212,7 +212,7 @@ func mayReadData(m parse.TreeNode, depth int) bool {
 	return false
 }
 
-// isUnknownCall reports whether a call is of a function that may read data.
+// isUnknownCall reports whether a function call is one that may read data.
 func isUnknownCall(call parse.TreeNode) bool {
 	names := call.Names("funcname")
 	last := names[len(names)-1]
@@ -224,8 +224,8 @@ func isUnknownCall(call parse.TreeNode) bool {
 var sequenceFuncs = parse.WordSet("currval lastval setval")
 
 // ClassifyGenerated classifies a SELECT whose answer can replace a repeated run. The SELECT must read no table and
-// consist of calls that draw values. The result is Clock if one of them is the time, otherwise Drawn. It is Settled for
-// any other text.
+// consist of calls that draw values. The result is Clock if one of the values is the time, otherwise Drawn. The result
+// is Settled for any other text.
 func ClassifyGenerated(p *rewrite.Planner, sql string) schema.DefaultKind {
 	statements := p.StatementTrees(sql)
 	if len(statements) != 1 || !statements[0].Is("SelectStmt") {
@@ -247,7 +247,7 @@ func ClassifyGenerated(p *rewrite.Planner, sql string) schema.DefaultKind {
 	return fill
 }
 
-// generatedKind returns what an expression draws; Settled if it is more than one call.
+// generatedKind returns the kind of value that an expression draws, or Settled if the expression is more than one call.
 func generatedKind(n parse.TreeNode) schema.DefaultKind {
 	if n.Is("TypeCast") && parse.IsBuiltinType(n.Child("type_name")) {
 		n = n.Child("arg")

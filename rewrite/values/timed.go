@@ -10,13 +10,13 @@ import (
 // ParseTimed covers INSERT ... VALUES (Insertion, upsert), INSERT ... SELECT (insertSelect) and INSERTs in WITH queries
 // (insertsInWith).
 
-// TimedStatement is a statement that can get the time of its transaction.
+// TimedStatement is a statement of a repeated transaction that can get the time of the first run.
 type TimedStatement interface {
-	// WithFirstRun returns the statement with values of its first run, or "" if there are none to use.
+	// WithFirstRun returns the statement with values of its first run, or "" if there are no values to use.
 	WithFirstRun(g FirstRunValues) string
 	// EffectsWith returns the effects of the statement with values of its first run.
 	EffectsWith(g FirstRunValues) Effects
-	// TakesTxTime reports whether the statement gets the transaction's time.
+	// TakesTxTime reports whether the statement gets the time of the transaction's first run.
 	TakesTxTime(g FirstRunValues) bool
 	// ResolvesSame reports whether names still resolve the statement's target tables to the same relations.
 	ResolvesSame(names *schema.NameResolver) bool
@@ -90,7 +90,7 @@ func parseInsertSelect(sql string, node parse.TreeNode, names *schema.NameResolv
 	return s
 }
 
-// WithFirstRun puts the columns with values of the first run before the others.
+// WithFirstRun returns the INSERT with values of its first run. The columns with these values precede the others.
 func (s *insertSelect) WithFirstRun(g FirstRunValues) string {
 	g.Value = nil
 	var added []int
@@ -164,7 +164,7 @@ func parseInsertsInWith(p *rewrite.Planner, sql string, node parse.TreeNode, nam
 	return w
 }
 
-// addInsert adds the INSERT between two offsets if it can get the transaction's time.
+// addInsert adds the INSERT between two offsets of the text, if that INSERT can get the transaction's time.
 func (w *insertsInWith) addInsert(start, end int, withs []string) {
 	in := ParseTimed(w.p, w.sql[start:end], w.names)
 	switch in := in.(type) {

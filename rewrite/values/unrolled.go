@@ -69,8 +69,8 @@ func valuesSource(query parse.TreeNode) (rows [][]parse.TreeNode, columns []stri
 	return unnumberedRows(values, len(columns)), columns
 }
 
-// unnumberedRows returns the rows of a VALUES without their trailing number. unnumberedRows returns nil if the number
-// does not increase, or if a column has values of several types.
+// unnumberedRows returns the rows of a VALUES in SQLAlchemy's form without their trailing number. unnumberedRows
+// returns nil if the number does not increase, or if a column has values of several types.
 func unnumberedRows(values parse.TreeNode, columns int) (rows [][]parse.TreeNode) {
 	was := -1
 	for list := range values.List("values_lists") {
@@ -116,7 +116,7 @@ func hasOneType(rows [][]parse.TreeNode, column int) bool {
 	return true
 }
 
-// constantField returns the field of a constant that holds its value.
+// constantField returns the name of the field that holds a constant's value.
 func constantField(n parse.TreeNode) string {
 	for _, field := range [...]string{"ival", "fval", "boolval", "sval", "bsval"} {
 		if n.Has(field) {
