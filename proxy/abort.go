@@ -7,11 +7,10 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// Before the session decides about a replay, it ends the failed attempt of the transaction at the backend and drops the
-// server's answers.
+// This file ends a failed attempt of a transaction at the backend and drops the server's answers, before a replay.
 
-// isAbandoned reports whether the turn was given up while the session waited for the backend. The client has then been
-// sent the error, and Sluice replays nothing.
+// isAbandoned reports whether the turn was given up while the session waited for the backend. The client has the error,
+// and Sluice replays nothing.
 func (t *turn) isAbandoned() bool { return t.originalError == nil }
 
 // isAttemptOver reports whether this attempt sends the backend nothing more: it has failed, or the turn was given up.
@@ -27,7 +26,7 @@ func (s *session) abortAttempt() error {
 		if !errors.As(err, &gone) {
 			return err
 		}
-		// The server has aborted the transaction, since its connection is lost.
+		// The server aborts a transaction whose connection is lost.
 		s.recordLoss(gone, lossDuringReplay)
 		s.dropBackend(reservoir.Broken)
 		return nil
@@ -75,7 +74,7 @@ func (s *session) mightSyncCommit() bool {
 }
 
 // syncToReady sends the missing Sync and reads the backend's frames up to ReadyForQuery. The client gets none of them.
-// After failed frames the server skips a Query too, and sends no ReadyForQuery for it.
+// After a failed frame the server skips further frames up to the Sync, even a Query.
 func (s *session) syncToReady() error {
 	t := s.t
 	if t.serverAt == atReady {

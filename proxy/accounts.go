@@ -23,7 +23,7 @@ import (
 // Package retry bounds the logs of transactions and the answers that are withheld from the client.
 
 // memoryAccounts has the memory accounts of one session, and the charges of its state between transactions. A session
-// embeds it. The account of statement texts needs no Charge, since no other state is charged to it.
+// embeds it. Statement texts have their own account, which needs no Charge.
 type memoryAccounts struct {
 	account                     account.Client
 	settingsCharge, namesCharge account.Charge
@@ -40,13 +40,13 @@ const (
 )
 
 const (
-	// savepointBytes is what a savepoint is charged for its memory, without its settings. It is rounded up.
+	// savepointBytes is the memory that one savepoint is charged, without its settings, rounded up.
 	savepointBytes = 1 << 10
-	// nameBytes is what a prepared statement is charged for its name, besides the name's bytes. It is rounded up.
+	// nameBytes is the memory that one prepared statement's name is charged, besides the name's bytes, rounded up.
 	nameBytes = 256
-	// lockBytes is what an advisory lock is charged for its memory, rounded up.
+	// lockBytes is the memory that one advisory lock is charged, rounded up.
 	lockBytes = 1 << 10
-	// shortFrame is the length up to which a frame is not charged, because it fits the buffer that each client has.
+	// shortFrame is the greatest length of a frame that is not charged, because it fits the buffer that each client has.
 	shortFrame = 64 << 10
 )
 
@@ -64,7 +64,7 @@ func newProcessAccount(cfg Config) *account.Process {
 	})
 }
 
-// memoryShare is the divisor of GOMEMLIMIT that bounds memory.total_bytes: at most a quarter of GOMEMLIMIT.
+// memoryShare is the divisor of GOMEMLIMIT that bounds memory.total_bytes to at most a quarter of GOMEMLIMIT.
 const memoryShare = 4
 
 // checkSettingsMemory returns an error if the session's memory has no room for the settings or savepoints of a query.
@@ -95,7 +95,7 @@ func (s *session) checkSettingsMemory(plan *rewrite.Plan) error {
 	return nil
 }
 
-// pendingSettingsWeight returns how much a plan's SETs add to the bound of pending replies. After 128 settings, or 2
+// pendingSettingsWeight returns the weight of a plan's SETs in the bound of pending replies. After 128 settings, or 2
 // MiB, the session awaits the server's answer. So a pipeline cannot exceed checkSettingsMemory's bounds by much.
 func pendingSettingsWeight(plan *rewrite.Plan) (n int) {
 	if plan.Kind != rewrite.Setting {

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// A third of a session's memory is needed only while a transaction runs. Most clients of a pool are idle, so that
-// sessions share that memory.
+// A third of a session's memory is needed only while a transaction runs. Sessions share that memory, since most clients
+// of a pool are idle.
 
 // activeState is the part of a session's state that the session needs only while it is active. Sessions take it from a
 // pool and return it zeroed. Only the session's own goroutine uses it.
@@ -22,7 +22,7 @@ type activeState struct {
 
 var activeStatePool = sync.Pool{New: func() any { return new(activeState) }}
 
-// activate gets activeState from the pool, so that the session can take turns. Each run of the session begins with it.
+// activate gets activeState from the pool, so that the session can take turns. Every run starts with activate.
 func (s *session) activate() {
 	if s.activeState == nil {
 		s.activeState = activeStatePool.Get().(*activeState)

@@ -17,13 +17,13 @@ type appNames struct {
 	leftAtBackend *string // the name that the transaction left at the backend, and that becomes the session's; nil: none
 }
 
-// canAdoptAppName reports whether a name that the server reports may become the session's.
+// canAdoptAppName reports whether an application_name that the server reports may become the session's.
 func (s *session) canAdoptAppName() bool {
 	return s.srv.cfg.Kind == Postgres && !s.dedicated && s.srv.treat.ForName(appName) == settings.LocalOnly
 }
 
-// adoptAppName makes an application name that the backend reports within a block the session's. After a failed block
-// the name is dropped with the block's settings.
+// adoptAppName makes an application name that the backend reports within a block the session's name. After a failed
+// block the name is dropped with the block's settings.
 func (s *session) adoptAppName() {
 	b, n := s.b, &s.tx.names
 	if b.status != 'T' || b.reported == b.idle && n.lastReported == nil || !s.canAdoptAppName() {
@@ -52,7 +52,7 @@ func (s *session) commitAppName() {
 }
 
 // recordAppName records that a transaction left the application name value at the backend, and returns the change that
-// sets it. A function's name wins even over a later SET of the client.
+// sets it. A name that a function has set takes precedence even over a later SET of the client.
 func (s *session) recordAppName(value string) rewrite.SettingChange {
 	if n := &s.tx.names; n.lastReported == nil || *n.lastReported != value {
 		n.leftAtBackend = &value

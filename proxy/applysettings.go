@@ -20,13 +20,13 @@ import (
 // restoreStartupInGroup). A replay uses syncSettings alone.
 
 // maxSettingLosses bounds how many backends in a row may be lost while Sluice applies settings to them. More losses
-// would be no coincidence.
+// have a common cause, so Sluice stops trying.
 const maxSettingLosses = 3
 
 // applySettings sets the session's settings on its backend, and awaits the answer, because the client's statements must
 // not run under other settings. If the backend is lost, the next one is used, since the lost one has no frame of the
-// client. After an error nothing of the turn has been sent, and the session is in the state that the error leaves.
-// inBlock says that Sluice itself has answered a BEGIN, which the server has not received.
+// client. After an error nothing of the turn has been sent, and the session's state fits the error. inBlock says that
+// Sluice itself has answered a BEGIN, which the server has not received.
 func (s *session) applySettings(inBlock bool) error {
 	e := lost
 	if inBlock {
@@ -82,8 +82,8 @@ func isBackendUsableAfter(err error) bool {
 	return isInterruption(err) || isRefusal(err) || err == errClientGone
 }
 
-// failApplySettings ends a failed applySettings and returns its error. refusal is the server's error, err any other
-// error. clientErr is for the client if the backend was lost. e is the session event to apply.
+// failApplySettings ends a failed applySettings and returns its error. refusal is the server's error, and err is any
+// other error. If the backend was lost, the client gets clientErr. e is the session event to apply.
 func (s *session) failApplySettings(e sessionEvent, inBlock bool, refusal []byte, err, clientErr error) error {
 	switch {
 	// After a cancel, a timeout, a shutdown or an unreadable schema the backend is usable, if its answer is complete.
@@ -140,7 +140,7 @@ func (s *session) startupSettingsToRestore() (sets []rewrite.SettingChange) {
 
 // restoreStartupSettings sets the client's startup values again after a RESET, before the client's next turn in the
 // block. No reply is pending between turns, so that Sluice can await the server's answer. The error is a lost backend,
-// or for the client: the server has refused a value, and the block has failed.
+// or the server's refusal of a value. The refusal goes to the client, and the block has failed.
 func (s *session) restoreStartupSettings() error {
 	sets := s.startupSettingsToRestore()
 	if len(sets) == 0 {
@@ -200,8 +200,8 @@ func (s *session) resetsStartupSetting(st *rewrite.Statement) bool {
 }
 
 // restoreStartupInGroup sets the client's startup values again after a RESET in a Sync group. It sends the SETs before
-// the client's next frames, by a portal of Sluice. The client gets no replies. After nil the group continues. But if
-// the RESET has failed, the client has the error, and the group's frames are dropped (t.skip).
+// the client's next frames, by a portal of Sluice. The client gets no replies. After nil the group continues. If the
+// RESET has failed, the client has the error, and the group's frames are dropped (t.skip).
 func (s *session) restoreStartupInGroup() error {
 	if err := s.flushAndRelay(); err != nil || s.t.skip {
 		return err
@@ -227,7 +227,7 @@ func (s *session) restoreStartupInGroup() error {
 }
 
 // checkStatementsAfterReset refuses a multi-statement query in which statements follow the RESET of a startup value,
-// since they would use the server's value. d has the statements that Sluice answers or changes. It may be nil.
+// since they would use the server's value. d has the statements that Sluice answers or changes, and may be nil.
 func (s *session) checkStatementsAfterReset(plan *rewrite.Plan, d *scriptPlan, sql []byte) error {
 	if len(plan.Statements) < 2 {
 		return nil
@@ -267,8 +267,8 @@ func (s *session) ignoresStartupSettings(st *rewrite.Statement, sql []byte) bool
 	return settingsIndependentText.Match(sql[st.Start:st.End])
 }
 
-// settingsIndependentText matches statements other than SET and transaction control that connection pools send to reset
-// a session. A SELECT must match as a whole.
+// settingsIndependentText matches the statements, other than SET and transaction control, by which connection pools
+// reset a session. The expression for a SELECT must match the whole query.
 var settingsIndependentText = regexp.MustCompile(`(?i)^(unlisten|listen|notify|close|deallocate)\b|^select \d+( as \w+)?$|^select pg_advisory_unlock_all\(\)$`)
 
 // errResetInside refuses a multi-statement query in which other statements follow a RESET of a startup value.
@@ -276,8 +276,8 @@ var errResetInside = &wire.Error{Code: retry.StateUnsupported, Message: "a RESET
 	Hint: "Send it in a request of its own, or at the end of the string."}
 
 // syncSettings sends the session's settings to its backend, if they differ from the backend's. Equal settings usually
-// are the same pointer. The backend must be idle, outside a transaction. refusal is the server's error. err may be a
-// cancel or timeout that stops the turn. Then the settings are right, unless the backend is broken.
+// share a pointer. The backend must be idle, outside a transaction. refusal is the server's error. err may be a cancel
+// or timeout that stops the turn. Then the settings are right, unless the backend is broken.
 func (s *session) syncSettings() (refusal []byte, err error) {
 	b := s.b
 	if s.srv.watched.Load() {
@@ -314,8 +314,8 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 }
 
 // sendSettings sends msg, a Query of SETs. It retries after a conflict, which a cluster returns if the backend's
-// catalog is old. A server that is too busy has not judged the settings. Its backend counts as lost, unless the session
-// is pinned to that backend. For the lost backend err is set beside refusal.
+// catalog is old. If the server is too busy, it has not checked the settings. The backend then counts as lost, and err
+// is set beside refusal, unless the session is pinned to that backend.
 func (s *session) sendSettings(msg []byte) (refusal []byte, err error) {
 	exchange := s.exchangeInTurn
 	if s.pinned { // its backend is worth the wait
@@ -364,6 +364,6 @@ func (srv *Server) resetSQL() string {
 }
 
 // dsqlResets lists the settings that every cluster lets a session change. The role is absent, since only SET LOCAL can
-// set it. The values are unused, since OrderByRole takes a map.
+// set it. The map's values are unused (OrderByRole takes a map).
 var dsqlResets = map[string]string{"client_encoding": "", "datestyle": "", "extra_float_digits": "", "intervalstyle": "",
 	"search_path": "", "timezone": ""}

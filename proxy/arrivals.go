@@ -24,25 +24,26 @@ const SpareConns = 100
 const (
 	// maxIdleWorkers bounds the goroutines that wait to serve the next client.
 	maxIdleWorkers = 8
-	// earlyIdleLimit is how long a client may be idle in its first firstTurns turns before Sluice frees its goroutine. It
-	// is longer than a round trip within a region.
+	// earlyIdleLimit is how long a client may be idle in its first firstTurns turns before Sluice frees its goroutine.
+	// The limit is longer than a round trip within a region.
 	earlyIdleLimit = 10 * time.Millisecond
 	firstTurns     = 8
-	// sweepsBeforePark is how many sweeps a session must be idle before it gives up its goroutine again. Giving a goroutine
-	// up costs some 10 µs, stack growth included, which is little at one query per 10 s.
+	// sweepsBeforePark is the number of sweeps (checks of all sessions) for which a session must be idle before it frees
+	// its goroutine again. Freeing costs some 10 µs, stack growth included, which is little at one query per 10 s.
 	sweepsBeforePark = 10
-	// refusalWriteTimeout bounds the write of the error to a refused connection, since the next connection waits for it.
+	// refusalWriteTimeout bounds the write of the error to a refused connection, for which the next one waits.
 	refusalWriteTimeout = 5 * time.Millisecond
 )
 
-// clientConn is one connection of a client. Once the client has a session, only the sweeper of sessions uses swept.
+// clientConn is one connection of a client. Once the client has a session, only the sweeper (which checks idle
+// sessions) uses swept.
 type clientConn struct {
 	admission.Conn
 	swept sweepState
 }
 
-// startClient begins the startup of an accepted client, or refuses the client if there is no room. If the server has
-// been closed, it closes the connection and returns false. keptAlive says that the connection already has the
+// startClient begins the startup of an accepted client, or refuses the client if there is no room. If Sluice has been
+// closed, startClient closes the connection and returns false. keptAlive says that the connection already has the
 // configured keepalive.
 func (srv *Server) startClient(conn net.Conn, keptAlive bool) bool {
 	now := time.Now()
@@ -53,8 +54,7 @@ func (srv *Server) startClient(conn net.Conn, keptAlive bool) bool {
 		return false
 	case in == nil:
 		srv.metrics.CountStartupRefusal(metrics.RefusedClients)
-		// The socket's buffer has room for the error, unless the kernel is short of memory. A client that has already sent
-		// bytes may not receive the error.
+		// The socket's buffer usually has room for the error. A client that has already sent bytes may not receive the error.
 		conn.SetWriteDeadline(time.Now().Add(refusalWriteTimeout))
 		conn.Write(errTooManyClients(srv.cfg.MaxClients).Append(nil))
 		conn.Close()

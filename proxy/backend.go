@@ -21,8 +21,8 @@ import (
 // This file has the type backend, and the round trips in which Sluice itself asks the server a question (exchange).
 // uplink.go and downlink.go relay the clients' turns.
 
-// exchangeTimeout bounds a round trip of Sluice's own request to the server when Config.AnswerTimeout is 0. Examples
-// are SETs, ROLLBACK, and the empty round trip after a cancel.
+// exchangeTimeout bounds a round trip of Sluice's own request to the server when Config.AnswerTimeout is 0. Such a
+// request is a SET, a ROLLBACK, or the empty round trip after a cancel.
 const exchangeTimeout = 5 * time.Second
 
 // backend is a connection to the server, together with what Sluice has recorded about the server's session. One
@@ -31,25 +31,25 @@ type backend struct {
 	conn     *reservoir.Conn
 	src      wire.Reader
 	prepared serverStatements
-	// applied holds the settings in force on the server. It is nil if Sluice does not know them.
+	// applied holds the settings in force on the server, or nil if Sluice does not know them.
 	applied *settings.Values
 	// mayHaveUnseenSettings is set when a function may have changed a setting whose change the server does not report.
 	mayHaveUnseenSettings bool
 	// leftState records whether functions may have left state other than settings on the server (see leftstate.go).
 	leftState remains.StateTrace
-	// reported holds the parameters that the server last reported. dialled holds the parameters at the start of the
-	// connection, and idle those at the end of the last transaction.
+	// reported holds the parameters (ParameterStatus) that the server last reported. dialled holds those at the start
+	// of the connection, and idle those at the end of the last transaction.
 	reported, dialled, idle *settings.Reports
 	// status is the status byte of the last ReadyForQuery: 'I', 'T' or 'E'.
 	status byte
-	// reading is how the server parses queries now, by the settings that it reports (standard_conforming_strings, say).
-	// usual is how the server parsed queries when the connection was dialled.
+	// reading is how the server parses queries under its reported settings (standard_conforming_strings, say). usual is
+	// how the server parsed queries when the connection was dialled.
 	reading, usual rewrite.ReadingMode
-	// sequences records the sequences that clients may have used on this backend, for currval and lastval.
+	// sequences records the sequences that clients may have used on this backend, which currval and lastval need.
 	sequences sequence.BackendRecord
 	// suspect is set when the state of the server's session may differ from what Sluice has recorded.
 	suspect bool
-	// trips counts round trips of Sluice's own requests. While one has not ended, no client's frame is sent.
+	// trips counts round trips of Sluice's own requests. During such a round trip, no client's frame is sent.
 	trips trip.RoundTrips
 	// answerTimeout bounds how long the server may take to answer a request of Sluice itself.
 	answerTimeout time.Duration
@@ -72,12 +72,11 @@ type backend struct {
 }
 
 // errOpenGroup refuses an exchange while the client's Sync group is open. The exchange ends in a Sync or Query, which
-// would commit the client's statements. The caller treats errOpenGroup as a loss and discards the backend, which rolls
-// the group back.
+// would commit the client's statements. The caller discards the backend, as after a loss, which rolls back.
 var errOpenGroup = errors.New("a Sync group of the client is open")
 
-// backendOf returns the backend of a connection. When a connection is first lent, backendOf makes its backend: idle,
-// without settings or prepared statements.
+// backendOf returns the backend of a connection. At the connection's first lending, it makes the backend, which is idle
+// and has no settings or prepared statements.
 func (srv *Server) backendOf(c *reservoir.Conn) *backend {
 	if b, ok := c.Attachment.(*backend); ok {
 		return b
@@ -103,8 +102,8 @@ var errTooManyNotifications = errors.New("more notifications came beside an answ
 const maxUsableReads = 16
 
 // isUsable reports whether an idle backend can still serve: the server has neither closed the connection nor sent an
-// error. It does not block. It reads TLS housekeeping, notices and changed parameters (after a reload of the server's
-// configuration), which do no harm. No read buffer is held afterwards.
+// error. It does not block. It reads harmless bytes, such as TLS housekeeping, notices and changed parameters (after a
+// reload of the server's configuration). No read buffer is held afterwards.
 func (b *backend) isUsable() bool {
 	if b.trips.Err() != nil {
 		return false
@@ -141,9 +140,9 @@ func (b *backend) isUsable() bool {
 // partialRecordWait bounds the wait for the rest of a TLS record, since crypto/tls returns only whole records.
 const partialRecordWait = 100 * time.Millisecond
 
-// readAvailable reads bytes that have already arrived, without waiting. It returns os.ErrDeadlineExceeded if there are
-// none. Any other error means that the backend is lost. TLS may hold decrypted bytes while the socket is quiet. A read
-// deadline in the past makes TLS return them without touching the socket.
+// readAvailable reads bytes that have already arrived, without waiting. If no bytes have arrived, it returns
+// os.ErrDeadlineExceeded. Any other error means that the backend is lost. TLS may hold decrypted bytes while the socket
+// is quiet. A read deadline in the past makes TLS return them without touching the socket.
 func (b *backend) readAvailable() error {
 	if err := b.trips.Err(); err != nil {
 		return err
@@ -174,17 +173,17 @@ func (b *backend) exchangeRows(msg []byte, row func(payload []byte)) (refusal []
 	return b.doExchange(msg, row, b.answerTimeout, time.Time{}, nil)
 }
 
-// exchangeUntil sends msg as exchange does, but stop can end it early. It calls stop before sending, whenever the read
-// from the backend is woken, and at the time at (zero: never). It returns stop's error. The server's answer may then
-// still be on its way.
+// exchangeUntil sends msg as exchange does, but stop can end the exchange early. exchangeUntil calls stop before
+// sending, whenever the read from the backend is woken, and at the time at (zero: never). It returns stop's error, and
+// the server's answer may still be on its way.
 func (b *backend) exchangeUntil(msg []byte, at time.Time, stop func() error) (refusal []byte, err error) {
 	return b.doExchange(msg, func([]byte) {}, b.answerTimeout, at, stop)
 }
 
 // doExchange implements exchange, exchangeRows and exchangeUntil. It bounds the answer by patience (0: no bound). stop
-// may be nil. A read deadline that the client's turn has set does not end the exchange. Only the clock and a dead path
-// do. Parameters are recorded, notifications saved for the client, notices dropped. An answer that does not fit msg is
-// an error (silent.ExchangeCheck). After an error the round trip has no end, and the backend is broken.
+// may be nil. Only the clock and a dead network path end the exchange. A read deadline of the client's turn does not.
+// Parameters are recorded, notifications saved for the client, notices dropped. An answer that does not fit msg is an
+// error (silent.ExchangeCheck). After an error the round trip has no end, and the backend is broken.
 func (b *backend) doExchange(msg []byte, row func(payload []byte), patience time.Duration, at time.Time, stop func() error) (refusal []byte, err error) {
 	if b.groupOpen {
 		return nil, errOpenGroup
@@ -261,7 +260,7 @@ func (b *backend) readAnswer(answer silent.ExchangeCheck, row func(payload []byt
 }
 
 // readAnswerFrame returns the next frame of the server's answer to a request of Sluice itself, valid until the next
-// read. A read that is woken before end (zero: no end) continues if look returns nil.
+// read. If the read is woken before end (zero: no end), and look returns nil, the read continues.
 func (b *backend) readAnswerFrame(end time.Time, look func() error) (typ byte, frame []byte, err error) {
 	for {
 		typ, total, err := b.src.NextHeader()
@@ -309,7 +308,7 @@ func (b *backend) release() {
 // backend sends no more answers. During a turn lostError is passed to handleBackendLoss.
 type lostError struct {
 	err error
-	// silent is set if the server merely stopped answering. The server may still be running the statement.
+	// silent is set if the server stopped answering, but the connection did not break. The statement may still run.
 	silent bool
 }
 
@@ -323,7 +322,7 @@ func (e *lostError) Unwrap() error { return e.err }
 var errClosed = errors.New("the backend was closed")
 
 // usableBackend returns the backend of an idle connection, for a request of Sluice itself. If the server has closed the
-// connection, usableBackend discards it and returns nil. The caller must own conn alone.
+// connection, usableBackend discards it and returns nil. No other goroutine may use conn.
 func (srv *Server) usableBackend(conn *reservoir.Conn) *backend {
 	b := srv.backendOf(conn)
 	if !b.isUsable() {

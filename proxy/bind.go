@@ -8,28 +8,27 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// A Bind opens a portal. The client's Bind names a statement of the client. Sluice sends it with the name that the
-// statement has on the backend. The frame may be larger than any buffer, so that parameters are forwarded as they
+// A Bind opens a portal. The client's Bind has the client's name of a statement, and Sluice replaces that name by the
+// statement's name on the backend. The frame may be larger than any buffer, so that parameters are forwarded as they
 // arrive. In a replay, resend.go sends the Bind again.
 
-// pendingBind is a Bind of the client that Sluice is handling. Until sendBind, the frame is unread in the client's
-// buffer, unless whole is set.
+// pendingBind is a Bind of the client that Sluice is handling. Unless whole is set, the frame is unread in the client's
+// buffer until sendBind.
 type pendingBind struct {
 	cs *clientStatement
-	// total is the Bind frame's length. portal, stmt and rest are its parts, valid until the next read from the client.
-	// rest may have arrived incompletely.
+	// total is the Bind frame's length. portal, stmt and rest are the frame's parts, valid until the next read from the
+	// client. A part of rest may not have arrived yet.
 	total              int
 	portal, stmt, rest []byte
-	// whole is set if the Bind was read as a whole from the client, or if Sluice itself made the Bind. Then rest is
-	// complete.
+	// whole is set if the whole Bind was read from the client, or if Sluice itself made the Bind. Then rest is complete.
 	whole bool
 	// cursor is the cursor whose portal Sluice itself opens. It is nil for a Bind of the client.
 	cursor *cursor
 }
 
 // handleBind handles a client's Bind of total bytes. It changes only the names at the frame's head. Parameters of any
-// size pass unchanged. An error is for the client. After an error, returned or already sent (t.skip), the Bind may
-// still be unread. The session then skips all frames up to the Sync.
+// size pass unchanged. A returned error goes to the client. After an error, returned or already sent (t.skip), the Bind
+// may still be unread. The session then skips all frames up to the Sync.
 func (s *session) handleBind(total int) error {
 	if s.exceedsServerLimit(total) {
 		return s.refuseFrame(total, errMessageTooLong(total, s.srv.cfg.MaxMessageBytes))
@@ -44,11 +43,10 @@ func (s *session) handleBind(total int) error {
 	if err := s.resolveBoundStatement(&b); err != nil || s.t.skip {
 		return err
 	}
-	// The schema and settings at the Bind, not at the Parse, decide whether Sluice or the server answers.
+	// The schema and settings at the Bind decide whether Sluice or the server answers. Those at the Parse do not matter.
 	plan := b.cs.tmpl.plan
 	asks, local := plan.Sequence != "" && s.canAskOwnership(), s.runsPortalLocally(plan)
-	// The server must first answer the earlier frames of the Sync group. After an error among them the Bind opens no
-	// portal.
+	// The server must first answer the earlier frames of the Sync group. After an error the Bind opens no portal.
 	if (asks || local && s.b != nil) && !s.t.owed.empty() {
 		if err := s.flushAndRelay(); err != nil || s.t.skip {
 			return err
@@ -63,8 +61,7 @@ func (s *session) handleBind(total int) error {
 	if s.txStatus() == 'E' && !s.isAllowedInFailedBlock(plan) {
 		return s.bindInFailedBlock(&b)
 	}
-	// A comment in the statement's text that opts out of replay takes effect at the Bind. A statement that is only prepared
-	// does not run.
+	// A comment in the statement's text that opts out of replay takes effect at the Bind, not at the Parse.
 	s.optOutOfReplay(b.cs.optsOutOfReplay())
 	if local {
 		return s.bindLocally(&b)
@@ -128,8 +125,7 @@ func (s *session) bindInFailedBlock(b *pendingBind) error {
 	return s.errInFailedBlock(b.cs.tmpl.plan)
 }
 
-// bindLocally opens a portal that Sluice itself runs. The server gets no Bind. Only calls of advisory lock functions
-// have parameters.
+// bindLocally opens a portal that Sluice itself runs. The server gets no Bind. Only lock calls have parameters.
 func (s *session) bindLocally(b *pendingBind) error {
 	p := portal{plan: b.cs.tmpl.plan, local: true, open: true, text: b.cs.tmpl.sql}
 	lock := p.plan.SingleStatement().Advisory
@@ -186,8 +182,8 @@ func (s *session) readWholeBind(b *pendingBind) error {
 	return nil
 }
 
-// readSplitBind reads the whole Bind of a DECLARE, or of a statement that Sluice sends as two statements. A cursor has
-// one portal, so that its query cannot be sent as two.
+// readSplitBind reads the whole Bind of a DECLARE, or of a statement that Sluice sends as two statements. A DECLARE
+// whose query would be sent as two is refused, since a cursor has one portal.
 func (s *session) readSplitBind(b *pendingBind) error {
 	if b.cs.tmpl.split != nil && (b.cs.declares != nil || b.cursor != nil) {
 		return errCursorSplit
@@ -251,7 +247,7 @@ func (s *session) bindOnBackend(b *pendingBind) error {
 }
 
 // planBind plans a Bind's statement by the schema of the backend that the session has now, and returns that plan. The
-// portal, bound, gets it. While the schema is newer, planBind plans again. Its errors are those of replanBind too.
+// portal bound gets the plan. If the schema has become newer, planBind plans again. Errors include replanBind's.
 func (s *session) planBind(b *pendingBind, bound portal) (*rewrite.Plan, error) {
 	again := s.isPlanStale() && !s.planIgnoresSchema(bound.plan)
 	for try := 0; ; try++ {
@@ -309,7 +305,7 @@ func (s *session) replanBind(b *pendingBind, bound portal) (*rewrite.Plan, error
 }
 
 // sendBind sends the Bind with the name that the statement has on the backend. A frame that is not whole is forwarded
-// as it arrives. The log then gets its length first, and its bytes as they pass.
+// as it arrives. The log then gets the frame's length first, and the bytes as they pass.
 func (s *session) sendBind(b *pendingBind, st *serverStatement) error {
 	t := s.t
 	head := len(b.portal) + 1 + len(b.stmt) + 1
@@ -363,7 +359,7 @@ func bindParamCount(rest []byte) (n int, err error) {
 	return readParamCount(&m)
 }
 
-// readParamCount reads a Bind's format codes, and returns the number of its parameters.
+// readParamCount reads past a Bind's format codes, and returns the number of the Bind's parameters.
 func readParamCount(m *wire.BodyReader) (n int, err error) {
 	codes := m.Uint16()
 	m.Bytes(2 * codes)
@@ -374,7 +370,7 @@ func readParamCount(m *wire.BodyReader) (n int, err error) {
 }
 
 // declaredParamCount returns how many parameter types the client's Parse declared. A text that Sluice itself answers
-// uses no parameters, but PostgreSQL would require that many values.
+// uses no parameters, but PostgreSQL would require that many values in a Bind.
 func declaredParamCount(tmpl *statementTemplate) int { return max(0, len(tmpl.oids)-2) / 4 }
 
 // validateBind returns PostgreSQL's error for a malformed Bind of a statement with n parameters, or nil. rest is the

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file finds where the session is in its transaction, as package block follows it. In a turn, outcome has the
+// This file finds the session's position in its transaction, as package block follows it. In a turn, outcome has the
 // state after what was sent. Between two turns transaction.at has the state, plus a deferred BEGIN.
 // blockForNextStatement returns the state, including the transaction's modes.
 
@@ -43,7 +43,7 @@ func (s *session) blockForNextStatement() block.Block {
 	return s.blockAtStatus(s.txStatus())
 }
 
-// isInReadOnlyBlock reports whether the next statement is in a READ ONLY block, by its BEGIN or SET TRANSACTION.
+// isInReadOnlyBlock reports whether the next statement is in a block that BEGIN or SET TRANSACTION made READ ONLY.
 func (s *session) isInReadOnlyBlock() bool {
 	at := s.blockForNextStatement()
 	return isReadOnlyBlock(&at)
@@ -56,7 +56,7 @@ func (s *session) hasFirstTxEnded() bool {
 }
 
 // countInFirstTx returns how many statements of a text belong to the turn's first transaction, up to its COMMIT or
-// ROLLBACK. Unparsed text belongs to that transaction as a whole.
+// ROLLBACK. A text that Sluice cannot parse belongs to that transaction as a whole.
 func (s *session) countInFirstTx(plan *rewrite.Plan) uint16 {
 	switch {
 	case s.hasFirstTxEnded():

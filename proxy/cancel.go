@@ -19,16 +19,16 @@ import (
 // statement, and Sluice acts only after CancelGrace. DSQL ignores cancels, so that Sluice discards the backend there.
 // Sluice's own statement timeout ends a statement by the same functions, onReadDeadline and giveUpStatement.
 
-// cancelKey is the BackendKeyData, process number and secret, that Sluice sent to a client. A CancelRequest repeats it.
+// cancelKey is the process number and secret (BackendKeyData) that Sluice sent to a client. CancelRequests repeat it.
 type cancelKey struct {
 	pid    uint32
 	secret []byte
 }
 
-// cancelState is shared by a session and the connections that cancel its statement, under the session's mu.
+// cancelState is what a session shares with the connections that cancel its statement. The session's mu guards it.
 type cancelState struct {
 	backend *backend // nil while the session has none
-	// questionedBackend is a backend that answers a question of Sluice before the session gets it. Otherwise it is nil.
+	// questionedBackend is the backend that answers a question of Sluice before the session gets that backend, or nil.
 	questionedBackend *backend
 	stopWait          context.CancelCauseFunc // ends a wait inside Sluice; nil: there is no such wait
 	queuePlace        *reservoir.WaitPlace    // in the queue for a backend; nil: the session is not queued
@@ -38,15 +38,15 @@ type cancelState struct {
 	reachedBackend    bool                    // a cancel reached the backend since it was lent
 }
 
-// Limits for CancelRequests with unknown keys, for each source address. Well-meaning clients send some, since their
-// session may have ended. At ten a second, guessing a secret of 4 bytes takes years.
+// Limits for CancelRequests with unknown keys, for each source address. Honest clients send some, since their session
+// may have ended. At ten a second, guessing a secret of 4 bytes takes years.
 const (
 	cancelKeyBurst    = 100
 	cancelKeyInterval = 100 * time.Millisecond
 )
 
-// CancelsAtOnce bounds the cancels that Sluice is sending to servers at a time. Each needs a connection, hence a file
-// descriptor. Further cancels wait. If the server accepts no connection, Sluice discards the backend instead.
+// CancelsAtOnce bounds the cancels that Sluice is sending to servers at a time. Each cancel needs a connection, hence a
+// file descriptor. Further cancels wait. If the server accepts no connection, Sluice discards the backend instead.
 const CancelsAtOnce = 16
 
 // cancelKeyRegistry finds sessions by cancel key. The process numbers in keys are invented, because a session uses many
@@ -127,7 +127,7 @@ func (s *session) clearWaitAndCancel() {
 }
 
 // suspendCancel makes a turn not cancellable while the turn waits for its client and has no answer pending. It clears
-// earlier cancels, and Sluice drops new ones. The caller calls again when the client continues.
+// earlier cancels, and Sluice drops new ones. When the client continues, the caller calls the function again.
 func (s *session) suspendCancel() (again func()) {
 	if s.tick.Load()&1 == 0 {
 		return func() {}
@@ -145,9 +145,9 @@ func (s *session) suspendCancel() (again func()) {
 }
 
 // handleCancelRequest handles a CancelRequest, on the goroutine of the cancel's connection. It returns the outcome for
-// the metric: "dropped" if no turn runs; "waiting" if a wait inside Sluice ends, or its next one will; "noted" if the
-// session acts after the grace; "forwarded" or "failed" if the server was asked. The lock is released while the server
-// is asked, since that needs a connection and a round trip.
+// the metric: "dropped" if no turn runs; "waiting" if the cancel ends the session's current or next wait inside Sluice;
+// "noted" if the session acts after CancelGrace; "forwarded" or "failed" if the server was asked. The lock is released
+// while the server is asked, since that needs a connection and a round trip.
 func (s *session) handleCancelRequest(ctx context.Context) string {
 	s.mu.Lock()
 	c := &s.cancel
@@ -171,7 +171,7 @@ func (s *session) handleCancelRequest(ctx context.Context) string {
 		return "waiting"
 	}
 	if !s.srv.cfg.ForwardCancel || c.inFlight {
-		// The server ignores cancels, or has one already, so that the session is woken after CancelGrace.
+		// The session is woken after CancelGrace, since the server ignores cancels, or has already got one.
 		b.conn.Net.SetReadDeadline(c.requestedAt.Add(s.srv.cfg.CancelGrace))
 		s.mu.Unlock()
 		return "noted"
@@ -209,9 +209,9 @@ func (srv *Server) sendCancel(ctx context.Context, conn *reservoir.Conn) error {
 	return conn.Cancel(ctx)
 }
 
-// finishCancel ends the turn's cancel once the backend has answered every frame, and reports whether there was one. A
-// forwarded cancel must not hit another client's statement. So the session waits until the cancel has reached the
-// server and an empty round trip has returned. If either fails, the backend is discarded.
+// finishCancel ends the turn's cancel once the backend has answered every frame, and reports whether a cancel was
+// requested. A forwarded cancel must not hit another client's statement. So the session waits until the cancel has
+// reached the server and an empty round trip has returned. If either fails, the backend is discarded.
 func (s *session) finishCancel() (asked bool) {
 	s.mu.Lock()
 	c := &s.cancel
@@ -249,8 +249,8 @@ func (s *session) waitOutCancel() bool {
 		return false
 	}
 	s.b.conn.Net.SetReadDeadline(time.Time{})
-	// The server answers this empty Sync after any cancel that has reached it. The Sync changes no transaction status. A
-	// different status means that the recorded one is wrong.
+	// The server answers this empty Sync after any cancel that has reached it. A Sync changes no transaction status, so
+	// that another status means that the recorded status is wrong.
 	status := s.b.status
 	_, err := s.b.exchange(wire.FrameSync)
 	return err == nil && s.b.status == status
@@ -286,7 +286,7 @@ func (s *session) cancelActionTime() time.Time {
 // onReadDeadline handles a read from the backend that ended at its deadline. It checks each reason for a deadline
 // (hold_time, statement timeout, cancel, path, shutdown), and sets the next deadline. So overwriting a deadline does no
 // harm. An error ends the session or is a lost backend. After nil the read continues, or the turn was given up and the
-// client has its error.
+// client has the error.
 func (s *session) onReadDeadline() error {
 	t := s.t
 	now := time.Now()
@@ -320,8 +320,8 @@ func (s *session) onReadDeadline() error {
 	return nil
 }
 
-// deferCancelOrTimeout saves a cancel or timeout for the batches of a large DELETE or UPDATE, which run after
-// ReadyForQuery.
+// deferCancelOrTimeout saves a cancel or timeout for the batches of a large DELETE or UPDATE, since these run after the
+// server's ReadyForQuery.
 func (s *session) deferCancelOrTimeout(now time.Time) {
 	switch t := s.t; {
 	case !t.deadline.IsZero() && !now.Before(t.deadline):
@@ -335,7 +335,7 @@ func (s *session) deferCancelOrTimeout(now time.Time) {
 }
 
 // clearCancelAndTimeout clears the cancel and timeout of a statement that was answered in full. Only ReadyForQuery is
-// missing, and an error now would be a second answer.
+// missing, and an error would be a second answer.
 func (s *session) clearCancelAndTimeout() {
 	s.mu.Lock()
 	s.cancel.requestedAt = time.Time{}
@@ -351,7 +351,7 @@ func (s *session) clearCancelAndTimeout() {
 func (s *session) giveUpStatement(e *wire.Error) error {
 	t := s.t
 	readable := s.b.src.Raw.Peek() == rawconn.Readable
-	// The server has stopped the statement by a forwarded cancel, and a slow client still reads the earlier rows. The
+	// A forwarded cancel has stopped the statement at the server, and a slow client still reads earlier rows. The
 	// server does not know of a timeout of Sluice.
 	if e == errCanceled && s.srv.cfg.ForwardCancel && readable {
 		t.stop = nil
@@ -367,7 +367,7 @@ func (s *session) giveUpStatement(e *wire.Error) error {
 		s.armReadDeadline()
 		return nil
 	}
-	// The client cannot unread half a row. So the turn ends after the row, if its rest arrives within another CancelGrace.
+	// The client already has half a row. So the turn ends after the row, if its rest arrives within another CancelGrace.
 	if t.rest > 0 && !t.restSwallow && (t.stop == nil || readable) { // not in the middle of a row
 		t.stop = e
 		s.armReadDeadlineBy(time.Now().Add(s.srv.cfg.CancelGrace))

@@ -12,8 +12,8 @@ import (
 // This file reads how the server fills columns (defaults, identities), which replays need to know (recordedvalues.go).
 // If the server refuses the query, every column counts as unclear, and a replay repeats no values.
 //
-// A schema change during the reading may make the result wrong. This does no harm. Sluice refuses a replay whose answer
-// differs, and columns only get values that the server once made for them.
+// A schema change during the reading may make the result wrong, which does no harm. Sluice refuses a replay whose
+// answer differs, and columns only get values that the server once made for them.
 
 // columnDefaultsQuery returns one row for each column that has a default, is an identity, is computed, or has a time
 // type. It also returns a row for each sequence, view and other relation that is not a table. Each row is one text of
@@ -33,8 +33,8 @@ var timeTypes = map[string]bool{"1082": true, "1083": true, "1114": true, "1184"
 // fieldSeparator, chr(1), separates the fields in a row of columnDefaultsQuery.
 const fieldSeparator = "\x01"
 
-// maxColumnQueryTime limits how long the schema query for the columns may have taken. After a slower one Sluice does
-// not send columnDefaultsQuery, since sessions wait for the two queries.
+// maxColumnQueryTime limits how long the schema query for the columns may have taken. If that query took longer, Sluice
+// does not send columnDefaultsQuery, since sessions wait for the two queries.
 const maxColumnQueryTime = time.Second
 
 // readColumnDefaults records in relations how the server fills their columns. took is how long the query for the
@@ -44,7 +44,7 @@ func (srv *Server) readColumnDefaults(ask queryFunc, relations []schema.Relation
 		markDefaultsUnclear(relations)
 		return nil
 	}
-	// The keys are the server's column names, which have a suffix for mapped columns (bytea keys stored as text).
+	// The keys have the server's column names, which have a suffix for mapped columns (bytea keys stored as text).
 	type column struct{ schema, relation, name string }
 	fills := map[column]schema.Column{}
 	views, sequences, ids := map[column]bool{}, map[column]bool{}, map[column]string{}

@@ -54,7 +54,7 @@ func (r retagReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (fr
 	return swallow, s.unexpectedFrameError(f.Type)
 }
 
-// isTagOfSent reports whether verb, the first word of the server's tag, fits the statement that was sent for st.
+// isTagOfSent reports whether verb, the server tag's first word, fits the statement that Sluice sent in place of st.
 func isTagOfSent(verb string, st *rewrite.Statement) bool {
 	if st.Truncation != nil { // for several tables a SELECT is sent
 		return verb == "DELETE" || verb == "SELECT"
@@ -63,9 +63,8 @@ func isTagOfSent(verb string, st *rewrite.Statement) bool {
 	return verb == own
 }
 
-// replaceTag handles the server's command tag for a statement sent as another one. The client, the log and the
-// session's records get the statement's own tag. A client that has the tag from an earlier attempt gets nothing, no
-// warning either.
+// replaceTag handles the server's command tag for a statement sent as another one. Client, log and session get the
+// statement's own tag. A client that has the tag from an earlier attempt gets neither tag nor warning.
 func (s *session) replaceTag(o *pendingReply, st *rewrite.Statement) error {
 	tag := wire.AppendCommandComplete(nil, st.ReplacementTag)
 	s.recordCompletion(o, wire.CommandComplete, tag)
@@ -98,8 +97,8 @@ func (s *session) tagWarning(st *rewrite.Statement) [][]byte {
 	return [][]byte{e.AppendNotice(nil, "WARNING")}
 }
 
-// retaggedError returns the error that replaces the server's for a statement that was sent as another one. nil means
-// that the client gets the server's error. st may be nil.
+// retaggedError returns the error that replaces the server's error for a statement that was sent as another one. If the
+// client gets the server's error, the result is nil. st may be nil.
 func retaggedError(st *rewrite.Statement, payload []byte) *wire.Error {
 	switch message := retry.ErrorField(payload, 'M'); {
 	case st == nil || st.ReplacementTag == "":

@@ -72,8 +72,8 @@ const (
 	DefaultLockLongest = 6 * time.Minute
 )
 
-// leastLockLease is the shortest lease of advisory locks that Validate accepts. A lease is renewed several times by
-// round trips that may take seconds.
+// leastLockLease is the shortest lease of advisory locks that Validate accepts. A lease is renewed several times, by
+// round trips that may take seconds each.
 const leastLockLease = time.Second
 
 // Config configures a Server. The zero value is not valid. Package cmd/sluice/config has the keys and defaults.
@@ -82,8 +82,8 @@ type Config struct {
 	Pairing PairingMode
 	// Database is the name of the database on the server.
 	Database string
-	// Databases lists the database names that clients may ask for (forms: database.New). If it is empty, clients may use
-	// any name. Every name then means Database, unless each client has a dedicated backend.
+	// Databases lists the database names that clients may ask for (forms: database.New). If the list is empty, clients
+	// may use any name, and every name means Database, unless each client has a dedicated backend.
 	Databases []string
 
 	// Startup configures encryption and authentication of new client connections. Server sets its field Replication.
@@ -108,12 +108,12 @@ type Config struct {
 	// SilenceTimeout bounds how long the server may send no byte while its answer is pending. 0 means no bound.
 	SilenceTimeout time.Duration
 
-	// CommitGrace is how long a turn that may commit continues without its client. 0 means until the turn ends.
+	// CommitGrace is how long a turn that may commit continues after its client has left. 0 means until the turn ends.
 	CommitGrace time.Duration
 
-	// MaxPins bounds the sessions that are pinned to a backend. Further ones get error 53300.
+	// MaxPins bounds the sessions that are pinned to a backend. Further sessions that need a pin get error 53300.
 	MaxPins int
-	// CancelGrace is how long a forwarded cancel may take to stop the statement before Sluice discards the backend.
+	// CancelGrace is how long the server may take to stop a statement after a cancel, before Sluice discards the backend.
 	CancelGrace time.Duration
 	// ForwardCancel makes Sluice send clients' CancelRequests to the server.
 	ForwardCancel bool
@@ -133,30 +133,30 @@ type Config struct {
 	// PreparedBytesPerClient bounds the texts of one client's prepared statements, in bytes. PreparedTotalBytes bounds
 	// those of all clients, cached descriptions included.
 	PreparedBytesPerClient, PreparedTotalBytes int
-	// StoredBytes bounds the stored rows of one session's cursors WITH HOLD, StoredTotalBytes those of all sessions. With
-	// 0, WITH HOLD is refused.
+	// StoredBytes bounds the stored rows of one session's cursors WITH HOLD. StoredTotalBytes bounds those of all
+	// sessions. If StoredBytes is 0, WITH HOLD is refused.
 	StoredBytes, StoredTotalBytes int
-	// MemoryBytesPerClient bounds the state of one client, in bytes. MemoryTotalBytes bounds that of all clients, without
-	// prepared statements and rows of cursors WITH HOLD. It may be a quarter of MemoryLimit at most.
+	// MemoryBytesPerClient bounds the state of one client, in bytes. MemoryTotalBytes bounds that of all clients,
+	// without prepared statements and rows of cursors WITH HOLD, and is at most a quarter of MemoryLimit.
 	MemoryBytesPerClient, MemoryTotalBytes int
 	// MemoryLimit is GOMEMLIMIT in bytes. Above nine tenths of it Sluice begins no new work. 0 means no limit.
 	MemoryLimit int64
 	// PreparedTexts bounds the number of cached descriptions of prepared statements, which all clients share.
 	PreparedTexts int
-	// DescribeMemory is how long Sluice answers Describe from its cache after the server has confirmed the answer. 0 means
-	// never. Clients may see a change of the schema that much later.
+	// DescribeMemory is how long Sluice answers Describe from its cache after the server has confirmed the answer. 0
+	// means never. A client may see a change of the schema later by this duration.
 	DescribeMemory time.Duration
 	// MaxStatementBytes bounds a Query or Parse frame that Sluice parses. A longer Query passes to the server unparsed. A
 	// longer Parse is refused.
 	MaxStatementBytes int
 
-	// WatchMapped refuses queries on tables with mapped columns (bytea as text), if the planner itself maps none.
+	// WatchMapped refuses queries on tables with mapped columns (bytea keys stored as text), if the planner maps none.
 	WatchMapped bool
 
 	// MaySet lists the configuration keys that a client may set for itself, at startup or by SET (rewrite.ClientOptions).
 	// Other keys are refused.
 	MaySet []string
-	// Users has options for each login name. They need no entry in MaySet, and a client's own options override them.
+	// Users has options for each login name. These options need no entry in MaySet, and a client's options override them.
 	Users map[string]rewrite.ClientOptions
 
 	// Locks has the lease terms of advisory locks, which are rows of a table. rewrite.Rules.Advisory turns advisory locks
@@ -164,8 +164,8 @@ type Config struct {
 	Locks     advisory.LeaseTerms
 	LockClock func() time.Duration
 
-	// Replay makes Sluice run transactions again after a conflict, by the rules in Retry. It has no effect if each client
-	// has a dedicated backend.
+	// Replay makes Sluice run transactions again after a conflict, by the rules in Retry. If each client has a
+	// dedicated backend, it has no effect.
 	Replay bool
 	Retry  retry.Config
 	// UsersWithoutReplay lists login names whose clients get the error of a conflict instead of a replay.
@@ -176,13 +176,12 @@ type Config struct {
 	// LogSessions selects the sessions that are logged. An empty value means LogUnusual.
 	LogSessions SessionLogging
 
-	// PlainConn uses net.Conn alone instead of the raw socket layer (package rawconn).
+	// PlainConn makes Sluice use net.Conn alone, without the raw socket layer (package rawconn).
 	PlainConn bool
 }
 
 // hasDedicatedBackends reports whether each client has a dedicated backend from its startup on. On DSQL no client has.
-// With pairing session a client of DSQL has the same backend to its end, but Sluice still emulates the cluster's
-// missing features.
+// With pairing session, a client of DSQL has one backend to its end, but Sluice emulates missing features.
 func (c *Config) hasDedicatedBackends() bool { return c.Kind == Postgres && c.Pairing == Session }
 
 // disablesReplayFor reports whether transactions of a user's clients are never replayed.
@@ -204,8 +203,8 @@ func (c Config) SchemaOf() func(database string) (schema string, ok bool) {
 	return nil
 }
 
-// Validate returns an error that lists all bad values of the configuration. Each names the configuration key, its value
-// and the accepted ones. Other packages validate their own parts.
+// Validate returns an error that lists all bad values of the configuration. The error names each value's key and the
+// accepted values. Other packages validate their own parts.
 func (c Config) Validate() error {
 	var errs []error
 	check := func(ok bool, key, format string, args ...any) {

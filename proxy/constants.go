@@ -9,17 +9,17 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// PostgreSQL reads a statement's constants when it parses the query. It parses again only after a change of an object
-// that the query names, or of the relations that search_path finds. So after SET datestyle a prepared statement still
-// means the same. After SET search_path, only a backend that has the statement can tell.
+// PostgreSQL reads a statement's constants when it parses the query. PostgreSQL parses again only after a change of an
+// object that the query names, or of the relations that search_path finds. So after SET datestyle a prepared statement
+// still means the same. After SET search_path, only a backend that has the statement can tell.
 
-// errConstantsChanged refuses a statement that must be parsed again, when its constants would change their meaning.
+// errConstantsChanged refuses a statement that must be parsed again, if its constants would change their meaning.
 var errConstantsChanged = &wire.Error{Code: errPlanChanged.Code, Message: errPlanChanged.Message,
 	Detail: "Settings by which its constants are read were changed since the client prepared the statement, and this backend does not have it from before.",
 	Hint:   "Prepare it again behind the change, or pass the constants as parameters.", Origin: errPlanChanged.Origin}
 
 // constantsChangeUnder reports whether constants of the statement, such as '1/2/2000'::date, would mean something else
-// under the settings p. It looks at the statement only if a setting such as DateStyle has changed.
+// under the settings p. The statement is examined only if a setting such as DateStyle has changed.
 func (t *statementTemplate) constantsChangeUnder(p settings.ParsingHashes) bool {
 	others := t.parsing.Constants.Differing(p.Constants)
 	if others == 0 || t.plan.Kind == rewrite.Setting || t.plan.Kind == rewrite.Control {
@@ -29,9 +29,9 @@ func (t *statementTemplate) constantsChangeUnder(p settings.ParsingHashes) bool 
 }
 
 // reuseParsedStatement does prepareForClient's work for a statement whose constants would change their meaning. Only a
-// statement that the backend has parsed before may run. From then on no other client uses it, since PostgreSQL may
-// parse it again under this client's settings. The transaction cannot be replayed, as no other backend has the
-// statement.
+// statement that the backend has parsed before may run. From then on no other client uses the statement, since
+// PostgreSQL may parse it again under this client's settings. The transaction cannot be replayed, as no other backend
+// has the statement.
 func (s *session) reuseParsedStatement(cs *clientStatement) (*serverStatement, error) {
 	st := s.findParsedStatement(cs)
 	if st == nil {

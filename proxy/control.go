@@ -11,11 +11,11 @@ import (
 )
 
 // This file has transaction control that Sluice answers itself. A BEGIN is answered at once, and sent before the first
-// statement that needs a server. Sluice also answers the end of a block that no server has seen. So it does every
-// statement in a block that failed without a server, or whose backend was lost (state failed).
+// statement that needs a server. Sluice also answers the end of a block that no server has seen. Sluice also answers
+// every statement in a block that failed without a server, or whose backend was lost (state failed).
 
-// mustAnswerInFailedBlock reports whether Sluice itself answers a query in a failed block, because no server has the
-// block, or the server's error would not explain the refusal.
+// mustAnswerInFailedBlock reports whether Sluice itself answers a query in a failed block. Sluice must if no server has
+// the block, or if the server's error would not explain the refusal.
 func (s *session) mustAnswerInFailedBlock(plan *rewrite.Plan) bool {
 	return s.state == failed || s.chainsInFailedBlock(plan)
 }
@@ -110,7 +110,7 @@ func (s *session) endFailedBlock(st *rewrite.Statement) error {
 	return s.queueReply(wire.AppendCommandComplete(nil, "ROLLBACK"))
 }
 
-// answerTxControl answers BEGIN, SET TRANSACTION, and the end of a block that no server has seen. With done false the
+// answerTxControl answers BEGIN, SET TRANSACTION, and the end of a block that no server has seen. If done is false the
 // server must answer, as it must for every command while the session has a backend.
 func (s *session) answerTxControl(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	st := plan.SingleStatement()
@@ -160,7 +160,7 @@ func (s *session) answerTxControl(plan *rewrite.Plan, sql []byte) (done bool, er
 }
 
 // answerSecondBegin answers a second BEGIN before the first was sent to the server. As in PostgreSQL the client gets a
-// warning, and the first BEGIN stays in force. But READ WRITE in the second takes effect.
+// warning, and the first BEGIN stays in force, except that READ WRITE in the second takes effect.
 func (s *session) answerSecondBegin(st *rewrite.Statement, sql []byte) (err error) {
 	if err := s.queueReply(warnInTransaction.AppendNotice(nil, "WARNING")); err != nil {
 		return err
@@ -198,8 +198,7 @@ func (s *session) answerWithWeakenedWarning(st *rewrite.Statement, tag []byte) e
 	return s.queueReply(tag)
 }
 
-// weakenedWarning returns the warning that a transaction asked for SERIALIZABLE and gets REPEATABLE READ, and counts
-// the transaction.
+// weakenedWarning returns the warning that SERIALIZABLE was weakened to REPEATABLE READ, and counts the transaction.
 func (s *session) weakenedWarning() []byte {
 	s.srv.metrics.CountWeakenedIsolation()
 	const level = "client_min_messages"
@@ -209,7 +208,7 @@ func (s *session) weakenedWarning() []byte {
 	return warnWeakened.AppendNotice(nil, "WARNING")
 }
 
-// beginTag returns the CommandComplete of a BEGIN, with the word that the client has used: BEGIN or START TRANSACTION.
+// beginTag returns the CommandComplete of a BEGIN, with the client's own word, BEGIN or START TRANSACTION.
 func beginTag(st *rewrite.Statement, sql []byte) []byte {
 	return wire.AppendCommandComplete(nil, beginWord(st, sql))
 }
@@ -229,14 +228,14 @@ func (s *session) canFoldModes(st *rewrite.Statement) bool {
 		tx.Isolation != rewrite.Serializable && tx.Snapshot == "" && !tx.Deferrable
 }
 
-// canFoldModesNow reports whether the modes of SET TRANSACTION can be added to a BEGIN that was not sent yet. After a
-// savepoint they must end with a return to it, so that the server must answer.
+// canFoldModesNow reports whether the modes of SET TRANSACTION can be added to a BEGIN that was not sent yet. The
+// server must answer after a savepoint, since a return to the savepoint undoes the modes.
 func (s *session) canFoldModesNow(st *rewrite.Statement) bool {
 	return s.state == begun && s.tx.log == nil && s.canFoldModes(st)
 }
 
-// foldModesIntoBegin answers SET TRANSACTION READ ONLY or READ WRITE by replacing the unsent BEGIN. Nothing is lost. An
-// unsent BEGIN has no other mode, and only the isolation level that DSQL has anyway.
+// foldModesIntoBegin answers SET TRANSACTION READ ONLY or READ WRITE by replacing the unsent BEGIN. No mode is lost. An
+// unsent BEGIN has no other mode, except the one isolation level that DSQL has.
 func (s *session) foldModesIntoBegin(st *rewrite.Statement) (err error) {
 	text := beginReadWrite
 	if st.Tx.ReadOnly {
@@ -263,7 +262,7 @@ var (
 	frameRollback = wire.AppendCommandComplete(nil, "ROLLBACK")
 )
 
-// isAllowedInFailedBlock reports whether a failed block accepts the statement, as PostgreSQL's accepts COMMIT, ROLLBACK
+// isAllowedInFailedBlock reports whether a failed block accepts the statement, as PostgreSQL does for COMMIT, ROLLBACK
 // and ROLLBACK TO. If the block failed in Sluice, AND CHAIN must also be possible (canEndWithChain).
 func (s *session) isAllowedInFailedBlock(plan *rewrite.Plan) bool {
 	st := plan.SingleStatement()

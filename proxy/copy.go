@@ -55,7 +55,7 @@ func (s *session) relayCopyIn() error {
 		if err != nil {
 			return err
 		}
-		// The server may have failed the COPY meanwhile. Then the client's frame stays unread until the error was sent.
+		// The server may have failed the COPY meanwhile. The client's frame then stays unread until the client has the error.
 		if !t.copying {
 			break
 		}
@@ -90,9 +90,9 @@ func (s *session) relayCopyIn() error {
 	return nil
 }
 
-// sendEarlySync sends the server the first Sync that the client sent among the data of a COPY that has since failed. It
-// reports whether there was one. The server ignores a Sync among data, but after its error it reads this one. The Sync
-// ends the turn of an extended COPY.
+// sendEarlySync sends the server the first Sync that the client sent among the data of a failed COPY, and reports
+// whether there was one. The server ignores a Sync among data, but reads this one after its error. The Sync ends the
+// turn of an extended COPY.
 func (s *session) sendEarlySync() bool {
 	t := s.t
 	if t.earlySyncs == 0 || t.ended {
@@ -118,14 +118,14 @@ func (s *session) answerExtraSyncs() error {
 	return nil
 }
 
-// isCopyFromStdin reports whether a plan is COPY FROM STDIN. Later frames in its Sync group must be its data.
+// isCopyFromStdin reports whether a plan is a COPY FROM STDIN. Only COPY data may follow in its Sync group.
 func isCopyFromStdin(plan *rewrite.Plan) bool {
 	st := plan.SingleStatement()
 	return st != nil && st.Copy == rewrite.CopyFromClient
 }
 
 // handleStrayCopyFrame handles a COPY frame that arrives while no COPY runs. An earlier Execute in the same Sync group
-// may start one, so that its answer is awaited first. Otherwise the frame belongs to a failed COPY, and is dropped.
+// may start a COPY, so that its answer is awaited first. Otherwise the frame belongs to a failed COPY, and is dropped.
 func (s *session) handleStrayCopyFrame(total int) error {
 	if s.t.touched && !s.t.skip && !s.t.owed.empty() {
 		if err := s.flushAndRelay(); err != nil || s.t.copying || s.t.settled {
@@ -143,8 +143,7 @@ func errNotCopyFrame(typ byte) *wire.Error {
 	return &wire.Error{Code: "08P01", Message: fmt.Sprintf("unexpected message type 0x%02X during COPY from stdin", typ)}
 }
 
-// errSynchronizationLost ends the session of a client that has sent a frame not allowed during COPY, after
-// errNotCopyFrame.
+// errSynchronizationLost ends the session of a client after a frame not allowed during COPY, after errNotCopyFrame.
 var errSynchronizationLost = &wire.Error{Fatal: true, Code: "08P01", Message: "terminating connection because protocol synchronization was lost"}
 
 // endOnProtocolError sends e, the error of a frame that is not allowed during COPY, and ends the session. PostgreSQL
@@ -158,8 +157,7 @@ func (s *session) endOnProtocolError(e *wire.Error) error {
 }
 
 // fillClientWhileRelaying waits for bytes of the client, and relays the backend's frames meanwhile. It returns when the
-// client has sent more, or when the turn is over (its COPY failed). Bytes that were read while a write to the client
-// waited count too.
+// client has sent more, or when the turn is over (its COPY failed). Bytes that arrived during a write count too.
 func (s *session) fillClientWhileRelaying() error {
 	c := &s.client
 	had := c.Buffered()
@@ -201,8 +199,8 @@ func (s *session) fillClientWhileRelaying() error {
 	}
 }
 
-// fillClientOnly waits for the client once no reply is pending. A cancel has nothing to stop then. Wake-ups are ignored
-// within a turn, except the one that cuts the session off at the end of a drain.
+// fillClientOnly waits for the client once no reply is pending, so that a cancel has nothing to stop. Wake-ups are
+// ignored within a turn, except at the end of a drain, which ends the session.
 func (s *session) fillClientOnly() error {
 	if !s.t.featureReads {
 		defer s.suspendCancel()()
@@ -238,8 +236,8 @@ func (s *session) relayArrivedFrames() error {
 }
 
 // awaitClientOrServer waits for the client between turns, and relays frames that the server sends unasked:
-// notifications, parameters, a final error. After nil the client has sent something. A timeout means that the server
-// has sent something, or that the session was woken. The backend may be gone if the session does not need it.
+// notifications, parameters, a final error. After nil the client has sent something. A timeout error means that the
+// server has sent something, or that the session was woken. A backend that the session does not need may be gone.
 func (s *session) awaitClientOrServer() error {
 	if err := s.relayIdleFrames(); err != nil {
 		return err
@@ -310,7 +308,7 @@ func (s *session) dedicatedClosedError() error {
 	return fmt.Errorf("%w: %w", errServerGone, s.b.closingError)
 }
 
-// handleIdleLossBy handles the loss of an idle backend. said is the server's reason, or nil if the server gave none.
+// handleIdleLossBy handles the loss of an idle backend. said is the reason that the server gave, or nil.
 func (s *session) handleIdleLossBy(said *serverFatalError) error {
 	if said == nil {
 		return s.handleIdleLoss()
@@ -336,8 +334,7 @@ func (s *session) handleIdleLoss() error {
 
 // readWatchingBackend runs read, which reads from the client, and ends it early if the backend's socket becomes
 // readable. A goroutine watches the socket without reading. Within a turn, the backend's read deadline ends the read
-// too. On return the goroutine has ended, and the backend has no read deadline. Nor has the client, if its read was
-// ended early.
+// too. On return the goroutine has ended, and the backend has no read deadline. Nor has the client after an early end.
 func (s *session) readWatchingBackend(read func() error) error {
 	client, raw := s.client.Conn, s.b.src.Raw
 	inTurn := s.t != nil

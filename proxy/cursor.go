@@ -24,8 +24,8 @@ import (
 // One difference remains: PostgreSQL sends a FETCH's rows after it has succeeded, Sluice as they arrive. So the client
 // may get rows before an error.
 
-// cursor is an open SQL cursor, and immutable. A change replaces the pointer in its portal, so that copies of the
-// portal still have the old state.
+// cursor is an open cursor of SQL (DECLARE), and immutable. A change replaces the pointer in its portal, so that copies
+// of the portal still have the old state.
 type cursor struct {
 	noScroll bool
 	// hold is set for a cursor WITH HOLD, whose remaining rows are stored before the COMMIT (storedreading.go).
@@ -33,23 +33,23 @@ type cursor struct {
 	cs      *clientStatement // the cursor's query
 	values  []byte           // the Bind's format codes and values of parameters
 	formats []byte           // the result formats, two bytes each; nil: text
-	// writesAtDeclare counts the transaction's writes before the DECLARE. The cursor does not see later writes.
+	// writesAtDeclare is the number of the transaction's writes before the DECLARE. The cursor does not see later writes.
 	writesAtDeclare uint64
 	wasFetched      bool   // a FETCH or MOVE has run
 	seq             uint64 // portal.seq of the first Bind, if the cursor was bound again
 }
 
 // cursorFetch is one FETCH or MOVE of at most limit rows (0: all). If into is not nil, the rows are stored there and
-// the client gets none. It is part of the replay log, since a replay stores the rows again.
+// the client gets none. The replay log has it too, since a replay stores the rows again.
 type cursorFetch struct {
 	move  bool
 	limit uint32
 	into  *stored.Cursor
 }
 
-// isCursorStatement reports whether Sluice carries out a statement as one about cursors. st may be nil. CLOSE ALL
-// counts only while a portal or stored cursor is open. Otherwise localstatements.go answers it. In a failed block the
-// server refuses CLOSE ALL.
+// isCursorStatement reports whether Sluice carries out a statement as one about cursors. st may be nil. For CLOSE ALL
+// the result is true only while a portal or stored cursor is open. Otherwise localstatements.go answers CLOSE ALL, and
+// in a failed block the server refuses it.
 func (s *session) isCursorStatement(st *rewrite.Statement) bool {
 	switch {
 	case st == nil || st.Refusal != nil:
@@ -60,8 +60,8 @@ func (s *session) isCursorStatement(st *rewrite.Statement) bool {
 	return st.Does == rewrite.ClosesAll && (len(s.portals) > 0 || len(s.stored) > 0) && s.txStatus() != 'E'
 }
 
-// runCursorQuery runs a simple Query of one statement about cursors. With nil the turn is over. Meanwhile t.ended is
-// false (more frames may follow): as in a Sync group, an error skips to a Sync, which endSimpleQuery sends.
+// runCursorQuery runs a simple Query of one statement about cursors. After nil the turn is over. During the run t.ended
+// is false (more frames may follow). As in a Sync group, an error skips to a Sync, which endSimpleQuery sends.
 func (s *session) runCursorQuery(plan *rewrite.Plan, st *rewrite.Statement) error {
 	t := s.t
 	if t.internalTx.on { // the tag would precede the COMMIT of the write
@@ -78,13 +78,13 @@ func (s *session) runCursorQuery(plan *rewrite.Plan, st *rewrite.Statement) erro
 	return s.endSimpleQuery()
 }
 
-// runCursorStatement runs one statement about cursors from a simple Query. An error is for the client. After nil, the
-// client may have got an error from the server (t.skip).
+// runCursorStatement runs one statement about cursors from a simple Query. A returned error goes to the client. After
+// nil, the client may have got an error from the server (t.skip).
 func (s *session) runCursorStatement(st *rewrite.Statement) error {
 	c := st.Cursor
 	switch {
-	// As in PostgreSQL, a failed block is reported first, then an error of the cursor's query, then a DECLARE outside a
-	// block. The server reports a duplicate name at the Bind.
+	// As in PostgreSQL, the error of a failed block precedes an error of the cursor's query, which precedes that of a
+	// DECLARE outside a block. The server reports a duplicate name at the Bind.
 	case s.txStatus() == 'E':
 		return errAborted
 	case c == nil:
@@ -103,7 +103,7 @@ func (s *session) runCursorStatement(st *rewrite.Statement) error {
 	return s.declareCursor(c, &cs, noParameters, true)
 }
 
-// failDeclare returns the error why of a DECLARE, unless the server refuses the query, which PostgreSQL reports first.
+// failDeclare returns why, the error of a DECLARE, unless the server refuses the query, which comes first.
 func (s *session) failDeclare(cs *clientStatement, why *wire.Error) error {
 	if err := s.admitPlan(cs.tmpl.plan); err != nil {
 		return err
@@ -121,9 +121,8 @@ func (s *session) failDeclare(cs *clientStatement, why *wire.Error) error {
 var noParameters = []byte{0, 0, 0, 0}
 
 // declareCursor opens a cursor in a block, or one WITH HOLD outside. cs is the statement of its query, values is the
-// Bind's parameters, and simple means a simple Query. An error is for the client, unless the client has the server's
-// already (t.skip). Only Sluice has the names of stored cursors, so it reports a duplicate itself, after all other
-// errors.
+// Bind's parameters, and simple means a simple Query. A returned error goes to the client, unless the client has the
+// server's already (t.skip). Only Sluice has the names of stored cursors, and reports a duplicate last.
 func (s *session) declareCursor(c *rewrite.CursorStatement, cs *clientStatement, values []byte, simple bool) error {
 	switch {
 	case s.stored[c.Name] != nil:
@@ -147,7 +146,7 @@ func (s *session) declareCursor(c *rewrite.CursorStatement, cs *clientStatement,
 var frameDeclared = wire.AppendCommandComplete(nil, "DECLARE CURSOR")
 
 // bindCursor binds a cursor's portal. The client gets no BindComplete. bindOnBackend does the other steps as for a
-// client's Bind: waiting at the gate, lending, preparing, logging. It also finds out whether the query may write.
+// client's Bind, and finds out whether the query may write.
 func (s *session) bindCursor(name string, c *cursor) error {
 	rest := binary.BigEndian.AppendUint16(slices.Clone(c.values), uint16(len(c.formats)/2))
 	return s.bindOnBackend(&pendingBind{cs: c.cs, portal: []byte(name), rest: append(rest, c.formats...), whole: true, cursor: c})
@@ -172,7 +171,7 @@ func (s *session) cursorQueryTemplate(c *rewrite.CursorStatement, oids []byte) (
 	return tmpl, nil
 }
 
-// findOpenCursor returns the portal of the cursor that FETCH, MOVE or CLOSE names. An error is for the client.
+// findOpenCursor returns the portal of the cursor that FETCH, MOVE or CLOSE names. A returned error goes to the client.
 func (s *session) findOpenCursor(c *rewrite.CursorStatement) (portal, error) {
 	p := s.portals[c.Name]
 	switch {
@@ -189,8 +188,8 @@ func (s *session) findOpenCursor(c *rewrite.CursorStatement) (portal, error) {
 }
 
 // failUnsupportedFetch returns the error of a FETCH or MOVE that does not go forward. In PostgreSQL the failed portal
-// stays unusable even after a return to a savepoint. Here the server's portal has not failed, so that Sluice refuses to
-// return to an earlier savepoint.
+// stays unusable even after a return to a savepoint. The server's portal has not failed here, and Sluice therefore
+// refuses a return to an earlier savepoint.
 func (s *session) failUnsupportedFetch(c *rewrite.CursorStatement, p portal) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
@@ -205,8 +204,7 @@ func (s *session) failUnsupportedFetch(c *rewrite.CursorStatement, p portal) err
 }
 
 // runCursorCommand runs FETCH, MOVE or CLOSE of a cursor, with result formats. With describe set, the client also gets
-// the rows' description. An error is for the client. After nil the frames are on their way, or an earlier frame failed
-// (t.skip).
+// the rows' description. A returned error goes to the client. After nil the frames were sent or skipped (t.skip).
 func (s *session) runCursorCommand(c *rewrite.CursorStatement, formats []byte, describe bool) error {
 	if s.stored[c.Name] != nil {
 		return s.runStoredCursor(c, formats, describe)
@@ -215,8 +213,8 @@ func (s *session) runCursorCommand(c *rewrite.CursorStatement, formats []byte, d
 	if err != nil {
 		return err
 	}
-	// No round trip is needed. A cursor open here is open at the server, unless a pending reply is an error. Then the
-	// server skips the frames of this FETCH, MOVE or CLOSE too.
+	// No round trip is needed. A cursor that Sluice has recorded is open at the server, unless a pending reply is an
+	// error. Then the server skips the frames of this FETCH, MOVE or CLOSE too.
 	switch c.Verb {
 	case rewrite.CloseCursor:
 		if err := s.closeCursor(c.Name); err != nil {
@@ -257,7 +255,7 @@ func (s *session) runCursorCommand(c *rewrite.CursorStatement, formats []byte, d
 	return nil
 }
 
-// markFetchReply marks a pending reply as the answer to run, a FETCH or MOVE. run is nil for any other Execute. Rows
+// markFetchReply marks a pending reply as the answer to run, a FETCH or MOVE. For any other Execute, run is nil. Rows
 // that the client does not get are read one by one.
 func (s *session) markFetchReply(o *pendingReply, run *cursorFetch) {
 	if run == nil {
@@ -276,8 +274,8 @@ func (s *session) describeCursor(name string, p portal) {
 }
 
 // setCursorFormats changes the result formats of an open cursor, which was bound for text. It binds the portal again,
-// if no row was read and the transaction has written nothing since. Otherwise the error is errCursorFormats. An error
-// is for the client, unless the client has the server's already (t.skip).
+// if no row was read and the transaction has written nothing since. Otherwise the error is errCursorFormats. A returned
+// error goes to the client, unless the client has the server's already (t.skip).
 func (s *session) setCursorFormats(name string, formats []byte) error {
 	p := s.portals[name]
 	switch c := p.cursor; {
@@ -295,7 +293,7 @@ func (s *session) setCursorFormats(name string, formats []byte) error {
 }
 
 // closeCursor closes a cursor's portal. The client gets no CloseComplete. A return to a savepoint would open an older
-// cursor again, so the use of the portal is recorded first.
+// cursor again, so Sluice first records that the portal was used.
 func (s *session) closeCursor(name string) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
@@ -309,8 +307,8 @@ func (s *session) closeCursor(name string) error {
 	return nil
 }
 
-// closeAllCursors runs CLOSE ALL while a portal or stored cursor is open. If the client itself has bound portals, it
-// refuses CLOSE ALL, which would close them too.
+// closeAllCursors runs CLOSE ALL while a portal or stored cursor is open. If the client has bound portals by the
+// protocol, CLOSE ALL is refused, since it would close these too.
 func (s *session) closeAllCursors() error {
 	for _, p := range s.portals {
 		if p.cursor == nil && !p.local {
@@ -338,8 +336,8 @@ type cursorReply struct {
 	run *cursorFetch
 }
 
-// handleFrame handles a frame of the answer to FETCH or MOVE. It stores a stored cursor's rows, drops those of MOVE,
-// and replaces the command tag at the end.
+// handleFrame handles a frame of the answer to FETCH or MOVE. It stores the rows of a stored cursor, drops the rows of
+// MOVE, and replaces the command tag at the end.
 func (c cursorReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
 	row := f.IsRow()
 	switch {
@@ -370,7 +368,7 @@ func (c cursorReply) completeFetch(s *session, o *pendingReply, typ byte, frame 
 	if s.t.owed.pop(); run.into != nil {
 		return nil
 	}
-	// The replay log compares the rewritten command tag. From a MOVE the client gets only the number of rows.
+	// The replay log compares the rewritten command tag. The answer to MOVE gives the client only the number of rows.
 	verb := "FETCH "
 	if run.move {
 		verb = "MOVE "

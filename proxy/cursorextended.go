@@ -28,7 +28,7 @@ type boundDeclare struct {
 }
 
 // checkParse checks whether a query may be prepared under a name. For a DECLARE it returns the template of the cursor's
-// query, and the cursor. An error is for the client, and leaves the name unused.
+// query, and the cursor. After an error, which goes to the client, the name is unused.
 func (s *session) checkParse(name []byte, tmpl *statementTemplate, oids []byte) (*statementTemplate, *rewrite.CursorStatement, error) {
 	if err := s.checkStatementName(name); err != nil {
 		return nil, nil, err
@@ -59,7 +59,7 @@ func (s *session) recordDeclare(name []byte, c *rewrite.CursorStatement, sql []b
 // optsOutOfReplay reports whether a comment in the statement opts out of replay.
 func (cs *clientStatement) optsOutOfReplay() bool { return cs.tmpl.optsOut || cs.optsOut }
 
-// declaredCursor returns the cursor of a DECLARE that Sluice carries out, or nil.
+// declaredCursor returns the cursor of a plan that is a DECLARE which Sluice carries out, or nil.
 func declaredCursor(plan *rewrite.Plan) *rewrite.CursorStatement {
 	if st := plan.SingleStatement(); st != nil && st.Refusal == nil && st.Cursor != nil && st.Cursor.Verb == rewrite.DeclareCursor {
 		return st.Cursor
@@ -80,8 +80,8 @@ func (b *pendingBind) saveDeclare() *boundDeclare {
 	return d
 }
 
-// executeDeclare runs the Execute of a DECLARE. An error is for the client. After nil the frame is answered or skipped.
-// The client may have closed or replaced the prepared statement since the Bind, so that the copy in p.declares is used.
+// executeDeclare runs the Execute of a DECLARE. A returned error goes to the client. After nil the frame is answered or
+// skipped. It uses the copy in p.declares, since the client may since have closed or replaced the prepared statement.
 func (s *session) executeDeclare(name []byte, p portal) error {
 	switch {
 	case s.txStatus() == 'E':
@@ -121,8 +121,8 @@ func (s *session) executeCursor(st *rewrite.Statement, formats []byte, limit uin
 }
 
 // bindFetch records the result formats in a Bind of FETCH, and changes the cursor to them. The client may describe the
-// portal before its Execute. rest is the Bind after its names. An error is for the client, unless the client has the
-// server's already (t.skip).
+// portal before its Execute. rest is the Bind after its names. A returned error goes to the client, unless the client
+// has the server's already (t.skip).
 func (s *session) bindFetch(p *portal, rest []byte) error {
 	c := p.plan.SingleStatement().Cursor
 	if c == nil || c.Verb != rewrite.FetchCursor {
@@ -164,7 +164,7 @@ func (s *session) describeDeclare(cs *clientStatement) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	// A replay because of earlier frames of the Sync group does not repeat Sluice's Describe. The loop does.
+	// A replay because of earlier frames of the Sync group does not repeat Sluice's Describe. So this loop does.
 	for attempts := -1; attempts != s.tx.attempts.Count(); {
 		attempts = s.tx.attempts.Count()
 		st, err := s.prepareForClient(cs)
@@ -183,8 +183,8 @@ func (s *session) describeDeclare(cs *clientStatement) error {
 	return s.queueReply(bytes.Clone(params), wire.FrameNoData)
 }
 
-// replaceError adds a hint to the error 0A000 of an Execute with a row limit, until the cluster has first suspended a
-// portal. From then on the error comes from the query itself.
+// replaceError adds a hint to the error 0A000 of an Execute with a row limit. It does so until the cluster has
+// suspended a portal once. After that the error comes from the query itself.
 func (c cursorReply) replaceError(s *session, o *pendingReply, payload []byte) *answer.ErrorHandling {
 	if o.plan == nil || c.run.limit == 0 || s.srv.suspends.Load() || string(retry.ErrorField(payload, 'C')) != "0A000" {
 		return nil
@@ -220,8 +220,8 @@ var (
 		Hint: "Name fewer columns."}
 )
 
-// errUnknownCursor returns PostgreSQL's error for an unknown cursor. The cursor may have ended with a committed part of
-// the transaction. DETAIL then says so.
+// errUnknownCursor returns PostgreSQL's error for an unknown cursor. If the cursor has ended with a committed part of
+// the transaction, DETAIL says so.
 func (s *session) errUnknownCursor(name string) *wire.Error {
 	e := &wire.Error{Code: "34000", Message: fmt.Sprintf("cursor \"%s\" does not exist", name)}
 	if s.hasCommittedStatements() {

@@ -28,7 +28,8 @@ func errDatabaseInPipeline(st *rewrite.Statement) *wire.Error {
 }
 
 // createOrDropDatabase creates or drops the schema that a CREATE or DROP DATABASE names. It returns the notices that
-// precede the tag. Afterwards the session is outside any transaction. An error is for the client, or ends the session.
+// precede the tag. Afterwards the session is outside any transaction. A returned error goes to the client, or ends the
+// session.
 func (s *session) createOrDropDatabase(st *rewrite.Statement) (notices [][]byte, err error) {
 	d := ddl.Database{DatabaseChange: st.Database, Server: stoppableServer{s}, Cascades: s.srv.cfg.Kind == Postgres, Current: s.inSchema,
 		Sessions: func() int { return s.srv.inSchema(st.Database.Schema) }}
@@ -63,15 +64,15 @@ func (srv *Server) inSchema(schema string) (n int) {
 	return n
 }
 
-// Pauses before a statement is tried again after a conflict. The first are short, for the small tables of tests and
-// tools.
+// Pauses before a CREATE or DROP DATABASE is tried again after a conflict. The first pauses are short, for the small
+// tables of tests and tools.
 const (
 	jobPauseFirst = 20 * time.Millisecond
 	jobPauseMost  = time.Second
 )
 
 // stoppableServer implements ddl.DatabaseServer on the session's backend. Its errors are a server's refusal, a cancel
-// or timeout of the turn, errClientGone, and *lostError. The backend is idle after a refusal only.
+// or timeout of the turn, errClientGone, and *lostError. The backend is idle only after a refusal.
 type stoppableServer struct{ s *session }
 
 func (d stoppableServer) RefusalFrom(err error) *wire.Error { return refusalFrom(err) }

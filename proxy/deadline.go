@@ -17,8 +17,8 @@ func (s *session) beginCancellable() {
 	s.startStatementTimeout()
 }
 
-// armStatementTimeout sets the backend's read deadline to the end of the statement timeout. If that is over already, it
-// returns an error for the client, and the session still has its backend.
+// armStatementTimeout sets the backend's read deadline to the end of the statement timeout. After the end of the
+// timeout, it returns an error for the client, and the session still has its backend.
 func (s *session) armStatementTimeout() error {
 	deadline := s.t.deadline
 	if deadline.IsZero() {
@@ -62,8 +62,8 @@ func earlierDeadline(a, b time.Time) time.Time {
 	return a
 }
 
-// endCancellable ends the cancellable part of a turn, once the turn has been answered. A new value of tick shows the
-// sweeper, which checks waiting sessions, that the next wait is another one.
+// endCancellable ends the cancellable part of a turn, once the turn has been answered. A new value of tick tells the
+// sweeper, which checks waiting sessions, that the session's next wait is a new one.
 func (s *session) endCancellable() {
 	if v := s.tick.Load(); v&1 == 1 {
 		s.tick.Store(v + 1)
@@ -74,7 +74,7 @@ func (s *session) endCancellable() {
 	}
 }
 
-// disarmReadDeadline removes the turn's read deadline from its backend. Usually there is none, and it does nothing.
+// disarmReadDeadline removes the turn's read deadline from its backend. Most turns have none.
 func (s *session) disarmReadDeadline() {
 	if s.t != nil && !(s.t.deadline.IsZero() && s.t.holdEnd.IsZero()) {
 		s.t.holdEnd = time.Time{}
@@ -93,8 +93,8 @@ func (s *session) startStatementTimeout() {
 	}
 }
 
-// serverTimeoutDeadline returns when a wait in Sluice has lasted as long as statement_timeout allows. The server would
-// count only from the end of that wait. It returns zero if there is no timeout, or an unknown one.
+// serverTimeoutDeadline returns when a wait in Sluice has lasted as long as statement_timeout allows, since the server
+// counts only from the end of that wait. If no timeout is set, or Sluice does not know it, the result is zero.
 func (s *session) serverTimeoutDeadline() time.Time {
 	value := s.settings.InForce.SQL["statement_timeout"]
 	if value == "" || s.srv.treat.ForName("statement_timeout") != settings.Carried {

@@ -11,14 +11,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// A Describe asks for the parameters and columns of a statement or portal. The server answers it, unless it has
-// confirmed the cached answer recently (Config.DescribeMemory). Sluice describes the statements that it answers itself.
-// schema.go records the server's descriptions.
+// A Describe asks for the parameters and columns of a statement or portal. The server answers the Describe, unless it
+// has confirmed the cached answer recently (Config.DescribeMemory). Sluice describes the statements that it answers
+// itself. schema.go records the server's descriptions.
 //
 // Drivers decode rows by the description. So a cached answer must equal the server's current one. An execution whose
 // columns would differ is refused, as in PostgreSQL.
 
-// handleDescribe answers a client's Describe frame. An error is for the client.
+// handleDescribe answers a client's Describe frame. A returned error goes to the client.
 func (s *session) handleDescribe(frame []byte) error {
 	what, name, err := parseTarget(frame, "DESCRIBE")
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *session) handleDescribe(frame []byte) error {
 	if err := s.replanByNames(cs); err != nil {
 		return err
 	}
-	// A query that is now sent as two statements is described in that form.
+	// A query that Sluice now sends as two statements is described in that form.
 	cs.tmpl = cs.tmpl.currentForm()
 	plan := cs.tmpl.plan
 	here := s.state == failed || s.canAnswerPlan(plan) || s.hasEmulatedSavepoint(plan)
@@ -97,8 +97,8 @@ func (s *session) describePortal(name, frame []byte) error {
 }
 
 // describeInFailedBlock describes a statement in a failed block. As in PostgreSQL, only statements without rows can be
-// described there, and none can be prepared. Without the statement on the server, the cached description decides, or
-// else the kind of the query.
+// described there, and none can be prepared. If the server does not have the statement, the cached description decides.
+// Without a cached description, the kind of the query decides.
 func (s *session) describeInFailedBlock(cs *clientStatement) error {
 	if d := cs.tmpl.desc.Load(); d != nil && bytes.HasSuffix(d.frames, wire.FrameNoData) {
 		return s.queueReply(d.frames)
@@ -145,9 +145,9 @@ func declaredParamsFrame(tmpl *statementTemplate) []byte {
 	return append(b, tmpl.oids[2:]...)
 }
 
-// describeStatement describes a client's statement that the server runs. It asks the server, unless the server has
-// confirmed the cached description recently, since another client may have changed the schema. From then on the
-// statement must match the answer (clientStatement.described).
+// describeStatement describes a client's statement that the server runs. It asks the server, since another client may
+// have changed the schema, unless the server has confirmed the cached description recently. From then on the statement
+// must match the answer (clientStatement.described).
 func (s *session) describeStatement(cs *clientStatement) error {
 	if d := s.cachedDescription(cs.tmpl); d != nil && cs.epoch == d.epoch && cs.tmpl.parsing == s.parsingKey() && s.srv.isRecentlyConfirmed(d) {
 		s.srv.metrics.CountLocalAnswer(metrics.LocalDescribe)
@@ -210,8 +210,7 @@ func (s *session) describeOnBackend(cs *clientStatement, st *serverStatement) er
 }
 
 // waitingParse is a Parse whose ParseComplete waits for the Describe after it. Drivers prepare by a Parse and a
-// Describe, and drop the name if Describe fails. Then the client gets one error for the two frames, and prev gets the
-// name again.
+// Describe, and drop the name if Describe fails. The client then gets one error, and prev gets the name again.
 type waitingParse struct {
 	waits bool
 	name  string
@@ -219,7 +218,7 @@ type waitingParse struct {
 }
 
 // parseDescribeReply handles the answer to a Describe whose Parse has a waiting ParseComplete. The ParameterDescription
-// waits too, so that the client gets three frames or none. One too long for a buffer does not wait.
+// waits too, unless it is too long for a buffer, so that the client gets three frames or none.
 type parseDescribeReply struct{ defaultHandler }
 
 func (parseDescribeReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
@@ -267,7 +266,7 @@ func (s *session) releaseParseComplete() error {
 }
 
 // undoWaitingParse undoes a Parse whose Describe failed. The name means its earlier statement again. The client gets
-// one error for both frames.
+// one error for the Parse and the Describe.
 func (s *session) undoWaitingParse() {
 	if s.t.parsed.waits {
 		s.setStatement(s.t.parsed.name, s.t.parsed.prev)

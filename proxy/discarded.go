@@ -35,22 +35,21 @@ import (
 // Meanwhile the session's log, progress and backend are those of the part (verifyPart), so that sending and comparing
 // need no second version. As in any replay of settled turns, the client's settings and names stay unchanged.
 
-// verifyBackendWait bounds the wait for a second backend while the session holds its own. Other sessions may hold one
-// each and wait too. Then the session returns its backend, and begins again.
+// verifyBackendWait bounds the wait for a second backend while the session holds its own. Several sessions that each
+// hold one backend would otherwise wait forever. After it, the session returns its backend and begins again.
 const verifyBackendWait = time.Second
 
 // verifyTimeLimit bounds how long a replay verifies the parts that ROLLBACK TO has discarded. On a server with row
 // locks the parts could wait for the transaction, which waits for them.
 const verifyTimeLimit = 20 * time.Second
 
-// saveDiscardedPart saves the replay log of the part after the i-th savepoint, which ROLLBACK TO is about to discard.
-// It does not if the part's answers say nothing about data. It reports false if there is no room.
+// saveDiscardedPart saves the replay log of the part after the i-th savepoint, which ROLLBACK TO is about to discard. A
+// part whose answers say nothing about data is not saved. The result is false if the log has no room.
 func (s *session) saveDiscardedPart(i int) bool {
 	l := s.tx.log
 	from := l.TurnsKeptByRollback(i)
 	blind := func(turn int) bool { return turn >= from && !s.turnObservesData(turn) }
-	// Turns at the end of the discarded part that say nothing about data, such as a failed INSERT (23505), are not
-	// verified.
+	// Last turns of the discarded part that say nothing about data, such as a failed INSERT (23505), are not verified.
 	last := l.TurnCount()
 	for last > from && blind(last-1) {
 		last--
@@ -96,8 +95,8 @@ func (s *session) turnObservesData(turn int) bool {
 	return false
 }
 
-// isUnparsedFrame reports whether Sluice's parser could not parse the text of a logged Query or Bind. A text of which
-// it has scanned only the words does not count, since a newer server may support it.
+// isUnparsedFrame reports whether Sluice's parser failed on the text of a logged Query or Bind. The result is false for
+// a text that Sluice reads only word by word, since a newer server may support that text.
 func isUnparsedFrame(f *retry.LoggedFrame[logEntry]) bool {
 	plan := f.Note.plan
 	if f.Note.tmpl != nil {
@@ -114,9 +113,9 @@ func (sp *savepointState) closeDiscardedParts() {
 	sp.parts = nil
 }
 
-// borrowVerifyBackend acquires a second backend, to verify parts that ROLLBACK TO has discarded, before a replay
-// begins. If again is false there is no replay, for the reason in t.refusal. If all backends are lent, the session
-// returns its own for a moment. Otherwise several sessions could each hold one backend and wait forever for a second.
+// borrowVerifyBackend acquires a second backend for a replay, to verify parts that ROLLBACK TO has discarded. If again
+// is false there is no replay, for the reason in t.refusal. If all backends are lent, the session returns its own and
+// acquires two later. Otherwise several sessions could each hold one backend and wait forever for a second.
 func (s *session) borrowVerifyBackend() (again bool, err error) {
 	t := s.t
 	for end := time.Now().Add(s.srv.replays.cfg.Policy.MaxElapsed); ; {
@@ -141,8 +140,8 @@ func (s *session) borrowVerifyBackend() (again bool, err error) {
 	}
 }
 
-// pauseWithoutBackend pauses after the session has returned its backend, so that another session gets it. The error is
-// the reason to stop the turn. The pause does not count for the replay's policy.
+// pauseWithoutBackend pauses after the session has returned its backend, so that another session gets that backend. The
+// error is the reason to stop the turn. The replay's policy does not count the pause.
 func (s *session) pauseWithoutBackend(d time.Duration) error {
 	ctx, over := s.waitContext(time.Now().Add(d), lookEvery)
 	defer over()
@@ -225,7 +224,7 @@ func (s *session) verifyDiscardedParts() error {
 	s.tx.whole = s.tx.log
 	own := s.swapBackend(s.witness)
 	s.witness = nil
-	// The time limit for discarded parts matters only on servers with row locks. The client's own timeout counts too.
+	// The time limit for discarded parts matters only on servers with row locks. The client's own timeout still applies.
 	t.deadline = earlierDeadline(deadline, time.Now().Add(verifyTimeLimit))
 	s.armReadDeadline()
 	var err error
@@ -271,9 +270,9 @@ func (s *session) forceSnapshot() error {
 	return s.closeWriter()
 }
 
-// verifyPart replays a part that ROLLBACK TO has discarded, whose log the session now has, and rolls it back. After nil
-// the second backend is idle, or the attempt has failed, as after a loss of that backend. After a schema conflict the
-// same backend runs the part again: it has the new catalog now, and another idle backend may not.
+// verifyPart replays a part that ROLLBACK TO has discarded, and rolls it back. The session's log is the part's log.
+// After nil the second backend is idle, or the attempt has failed, as after a loss of that backend. After a schema
+// conflict the same backend runs the part again. That backend has the new catalog now; another idle backend may not.
 func (s *session) verifyPart() error {
 	for {
 		if err := s.tryVerifyPart(); err != nil || s.t.isAbandoned() {

@@ -12,8 +12,8 @@ import (
 )
 
 // This file relays from the backend to the client. readAndRelay reads, relayBuffered goes through the frames in the
-// buffer, and reply.go handles those that Sluice must see. output.go sends frames, in spans of the buffer where
-// possible.
+// buffer, and reply.go handles the frames that Sluice must examine. output.go sends frames, in spans of the buffer
+// where possible.
 
 // finishTurn sends the last frames of the turn and relays answers until the turn is over. It replays a transaction that
 // fails meanwhile. It returns early with an error, or after a COPY in the extended protocol, whose Sync is still to
@@ -57,8 +57,8 @@ func (s *session) failUnsentTurn() error {
 	return s.abandonTurn(errUnsent, reservoir.Unclean)
 }
 
-// awaitPendingReplies relays until no reply is pending, in the middle of a turn. If the backend is lost and the
-// transaction can be replayed, it goes on with a new backend. Any other loss is the error.
+// awaitPendingReplies relays answers, in the middle of a turn, until no reply is pending. If the backend is lost and
+// the transaction can be replayed, the turn continues with a new backend. Any other loss is the error.
 func (s *session) awaitPendingReplies() error {
 	for {
 		err := s.drainReplies()
@@ -138,7 +138,7 @@ const (
 	undecided // by a reply's handler: the frame is treated as without one
 )
 
-// relaySpan describes, by positions, how much of the backend's buffer relayBuffered has gone through.
+// relaySpan says, by positions, which part of the backend's buffer relayBuffered has gone through.
 type relaySpan struct {
 	span  int // start of the bytes to pass that are not yet in the batch
 	noted int // end of the bytes that the log has
@@ -167,7 +167,7 @@ func (s *session) relayBuffered() error {
 		if total == 0 {
 			break
 		}
-		// Rows are most of the bytes. Rows are only counted: neither matched with pending replies nor awaited as a whole.
+		// Rows are most of the bytes. Sluice only counts rows, and does not match them with pending replies.
 		if (typ == wire.DataRow || typ == wire.CopyData) && !t.inspectsFrames && !t.isFenceRow() { // the hot path
 			t.rows++
 			n := min(total, src.Buffered())
@@ -194,7 +194,7 @@ func (s *session) relayBuffered() error {
 	return s.finishSpan(r.span)
 }
 
-// hasArrived reports whether enough of a frame is buffered to handle it: all of it, or the head of a very long one.
+// hasArrived reports whether enough of a frame is buffered to handle the frame, or the head of a very long one.
 func hasArrived(src *wire.Reader, typ byte, total int) bool {
 	if total <= wire.BufferSize {
 		return src.Buffered() >= total
@@ -202,7 +202,8 @@ func hasArrived(src *wire.Reader, typ byte, total int) bool {
 	return typ != wire.ErrorResponse && typ != wire.NoticeResponse || src.Buffered() >= errorHead
 }
 
-// relayFrameRest continues a backend's frame that is longer than a buffer. The rest passes or is dropped as its head.
+// relayFrameRest continues a backend's frame that is longer than a buffer. The rest is passed or dropped as was the
+// head.
 func (s *session) relayFrameRest(r *relaySpan) error {
 	t := s.t
 	src := &s.b.src
@@ -249,8 +250,8 @@ func (s *session) passFramesBefore(r *relaySpan, err error) error {
 }
 
 // relayFrame handles one frame of the backend, complete or longer than a buffer. The replay log first gets the rows
-// before the frame. If the client gets the frame, so does the log. In a replay the client may have it already. Then
-// Sluice's own answers that are next in the queue are sent.
+// before the frame. If the client gets the frame, or has it already (in a replay), so does the log. Then Sluice's own
+// answers that are next in the queue are sent.
 func (s *session) relayFrame(r *relaySpan, typ byte, total int) error {
 	t := s.t
 	src := &s.b.src
@@ -319,8 +320,8 @@ func (s *session) mayReplaceReply() bool {
 }
 
 // finishSpan sends the client the backend's bytes from span up to the read position. If the turn is over, the backend
-// is first returned, to serve the next client during this write. Its buffer, which holds the answer, is detached for
-// that. An error ends the session, or is that of an index job's backend.
+// is first returned, to serve the next client during this write. The backend's buffer, which holds the answer, is first
+// detached. An error ends the session, or comes from an index job's backend.
 func (s *session) finishSpan(span int) error {
 	t := s.t
 	src := &s.b.src

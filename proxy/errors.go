@@ -40,8 +40,8 @@ var (
 	errUnknownOutcome = &wire.Error{Code: "08007",
 		Message: "the backend connection was lost while a commit was under way: its outcome is unknown",
 		Hint:    "Look whether the change is there before running it again."}
-	// errSchemaChanged makes the client send the statement again, which Sluice then plans by the new schema. It also ends a
-	// replay of a statement whose plan has changed.
+	// errSchemaChanged makes the client send the statement again, which Sluice then plans by the new schema. It also
+	// ends a replay of a statement whose plan has changed.
 	errSchemaChanged = &wire.Error{Code: "40001", Message: "the schema was changed while the statement waited to be sent", Hint: retry.Hint}
 	errCanceled      = &wire.Error{Code: "57014", Message: "canceling statement due to user request"}
 	errTimedOut      = &wire.Error{Code: "57014", Message: "canceling statement due to statement timeout"}
@@ -99,8 +99,8 @@ func errNoBackend(cause error) *wire.Error {
 }
 
 // isSyntaxErrorInUnparsed reports whether an error is the server's syntax error for a query that Sluice could not parse
-// either. No part of the query has run then. An error in a query inside a function has a context or an internal query,
-// and does not count.
+// either. No part of the query has run then. The result is false for an error in a query inside a function, which has a
+// context or an internal query.
 func isSyntaxErrorInUnparsed(head *pendingReply, payload []byte) bool {
 	plan := head.plan
 	if head.kind == wire.Parse && head.tmpl != nil {
@@ -123,7 +123,7 @@ func errSettingNotApplied(refusal []byte) *wire.Error {
 		Detail: "A setting of this session was refused by the server.", Hint: string(retry.ErrorField(refusal, 'H'))}
 }
 
-// errMultipleCommands is PostgreSQL's error for a Parse of several statements. It comes before any other error except a
+// errMultipleCommands is PostgreSQL's error for a Parse of several statements. It precedes any other error except a
 // syntax error, also in a failed block.
 var errMultipleCommands = &wire.Error{Code: "42601", Message: "cannot insert multiple commands into a prepared statement"}
 
@@ -158,7 +158,7 @@ func errPortalExists(name []byte) *wire.Error {
 	return &wire.Error{Code: "42P03", Message: fmt.Sprintf("cursor \"%s\" already exists", name)}
 }
 
-// errIndexJobContinues ends a CREATE INDEX whose index could not be dropped after the wait for its job ended.
+// errIndexJobContinues ends a CREATE INDEX whose index could not be dropped after the wait for its job had ended.
 func errIndexJobContinues(why *wire.Error) *wire.Error {
 	return &wire.Error{Code: why.Code, Message: why.Message, Detail: "The index could not be dropped, and may still be built: see sys.jobs.",
 		Hint: "See pg_index.indisvalid before you rely on the index, or drop it."}

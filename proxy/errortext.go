@@ -16,8 +16,8 @@ import (
 // This file changes the server's errors about queries that Sluice has rewritten. clientErrorFor maps positions to the
 // client's text, adds hints, and replaces some errors.
 
-// clientErrorFor returns the error that the client gets instead of the server's, or nil to pass the server's. hint is
-// the hint to add. "" adds the statement's. at is the block's state before the statement.
+// clientErrorFor returns the error that the client gets instead of the server's, or nil if the client gets the
+// server's. hint is the hint to add; "" means the statement's hint. at is the block's state before the statement.
 func (s *session) clientErrorFor(o *pendingReply, made *answer.ErrorHandling, frame []byte, hint string, at *block.Block) []byte {
 	if made.Instead != nil {
 		return made.Instead
@@ -87,8 +87,8 @@ func isMixedDDLRefusal(message []byte) bool {
 	return bytes.HasPrefix(message, []byte("multiple ddl statements")) || bytes.HasPrefix(message, []byte("ddl and dml"))
 }
 
-// unknownFunction is the SQLSTATE of an unknown function. The server's hint is only about types, so Sluice replaces
-// that hint if it knows the function.
+// unknownFunction is the SQLSTATE of an unknown function. The server's hint is only about types, so Sluice replaces the
+// hint for functions that Sluice knows.
 const unknownFunction = "42883"
 
 // isUnknownFunction reports whether the server's error says that a function does not exist.
@@ -97,8 +97,8 @@ func isUnknownFunction(payload []byte) bool {
 }
 
 // rewriteErrorFields returns the server's error with a mapped position (if moved), the client's column names (by
-// dress), and hint unless "". A position outside the client's text is left out. Other fields do not change. It returns
-// nil for a malformed error.
+// dress), and hint unless "". A position outside the client's text is left out. Other fields do not change. For a
+// malformed error the result is nil.
 func (o *pendingReply) rewriteErrorFields(payload []byte, moved bool, hint string, dress errorRenamer) []byte {
 	out := appendErrorFields(nil, payload, func(code byte, value []byte) ([]byte, bool) {
 		if code == 'H' && hint != "" {
@@ -121,8 +121,8 @@ func (o *pendingReply) rewriteErrorFields(payload []byte, moved bool, hint strin
 	return append(wire.AppendHeader(nil, wire.ErrorResponse, len(out)), out...)
 }
 
-// clientPosition maps a position in the text that the server got to the client's text. ok is false if the client's has
-// no such place. Positions count characters from 1. The server may have got a two-statement form of a rewritten text.
+// clientPosition maps a position in the text that the server got to the client's text. ok is false if the client's text
+// has no such place. Positions count characters from 1. The server may have got a two-statement form.
 func (o *pendingReply) clientPosition(n int) (mapped int, ok bool) {
 	plan, split := o.sentPlan()
 	switch {

@@ -36,7 +36,7 @@ func (s *session) runTurn(step func() error) error {
 }
 
 // runTurnSteps handles frames until the turn is over and its answer is written. handleTurnError handles each error that
-// need not end the session. If the server skips the client's other frames after an error, the client gets it at once.
+// need not end the session. If the server skips the client's other frames after an error, the error is sent at once.
 func (s *session) runTurnSteps(step func() error) error {
 	for !s.t.settled {
 		var err error
@@ -53,7 +53,7 @@ func (s *session) runTurnSteps(step func() error) error {
 				err = s.pinLostError()
 			}
 			if err == nil && s.t.skip && !s.t.settled {
-				// The client may have sent a Flush, and wait for the error.
+				// The client may have sent a Flush, and may wait for the error.
 				if err = s.handleFlush(); err != nil {
 					if err = s.handleTurnError(err); err == nil && !s.t.settled {
 						err = s.flushToClient()
@@ -65,8 +65,8 @@ func (s *session) runTurnSteps(step func() error) error {
 			err = s.endTurnOnCut()
 		}
 		if err != nil {
-			// The session ends. The client gets the answers so far. After half a row it gets nothing: it would read further bytes
-			// as the second half.
+			// The session ends, and the client gets the answers so far. After half a row the client gets nothing, since
+			// it would read further bytes as the second half.
 			if s.t.rest == 0 || s.t.phase == phaseAborting {
 				s.releaseWithheld() // the next write reports a write error again
 				s.flushBuffered()
@@ -83,8 +83,9 @@ func (s *session) runTurnSteps(step func() error) error {
 	return s.flushBuffered()
 }
 
-// handleTurnError sends the client an error, or replaces a lost backend, and returns nil. It returns the error if the
-// session must end. Another backend may be lost meanwhile, hence the loop. A loss without a backend ends the session.
+// handleTurnError sends the client an error, or replaces a lost backend, and returns nil. If the session must end,
+// handleTurnError returns the error. The loop is needed because another backend may be lost meanwhile. A loss without a
+// backend ends the session.
 func (s *session) handleTurnError(err error) error {
 	gone, lost := errors.AsType[*lostError](err)
 	if out, told := errors.AsType[*wire.Error](err); told && !lost && !out.Fatal {
@@ -101,7 +102,7 @@ func (s *session) handleTurnError(err error) error {
 }
 
 // handleNextFrame handles the client's next frame. If the transaction has failed at the backend, handleNextFrame first
-// tries a replay. The frame then reaches the new attempt.
+// tries a replay. The frame is then handled within the new attempt.
 func (s *session) handleNextFrame() error {
 	typ, total, err := s.nextFrame()
 	if err != nil {

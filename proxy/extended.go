@@ -16,8 +16,8 @@ import (
 // portal.go. templates.go chooses the template (the plan and the form to send) of a query.
 
 // handleParse stores a prepared statement under the client's name and answers ParseComplete. Sluice asks no server if
-// it runs the statement itself, or if a server has accepted the query since the last schema change. On an error, which
-// is for the client, the name is not stored.
+// it runs the statement itself, or if a server has accepted the query since the last schema change. A returned error
+// goes to the client, and the name is not stored.
 func (s *session) handleParse(frame []byte) error {
 	name, sql, oids, err := splitParse(frame)
 	if err != nil {
@@ -31,7 +31,7 @@ func (s *session) handleParse(frame []byte) error {
 	return err
 }
 
-// isRefusal reports whether err goes to the client while the client's session continues.
+// isRefusal reports whether err is an error that the client gets and that does not end the session.
 func isRefusal(err error) bool { return feature.IsRefusal(err) }
 
 // parseStatement does the work of handleParse, given the fields of the Parse frame.
@@ -55,12 +55,12 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 			return err
 		}
 	}
-	// If a block has failed at the server, the server gets the refused Parse too: the client expects the server's error.
+	// In a block that failed at the server, the server gets the refused Parse, for the server's error.
 	prev, since := s.findStatement(name), uint64(0)
 	if s.state == failed || !refused && s.hasEmulatedSavepoint(tmpl.plan) || s.txStatus() != 'E' && (s.answersParse(tmpl.plan) || s.isParseAccepted(tmpl)) {
 		s.srv.metrics.CountLocalAnswer(metrics.LocalParse)
 		since = s.deliveries + 1
-		// At the server, a Parse makes earlier writes of the Sync group visible. bumpCommandCounter replaces that effect.
+		// A Parse at the server makes earlier writes of the Sync group visible. bumpCommandCounter has the same effect.
 		s.bumpCommandCounter()
 		if s.isDescribeNext(name) {
 			s.t.parsed = waitingParse{waits: true, name: string(name), prev: prev}
@@ -131,8 +131,8 @@ func (s *session) parseBeforeDescribe(name []byte, tmpl *statementTemplate, decl
 
 // parseOnServer sends a Parse to the server and returns the template that was parsed, which may differ from tmpl. It
 // borrows a backend first, and does not wait for the answer. If the server refuses the query, the client's name is
-// undone. declared is the cursor whose query tmpl is, or nil. With waits, the client gets the ParseComplete with the
-// next description, and a replay sends the Describe for both.
+// undone. declared is the cursor whose query is tmpl, or nil. If waits is set, the client gets the ParseComplete with
+// the next description, and a replay sends the Describe for both.
 func (s *session) parseOnServer(tmpl *statementTemplate, declared *rewrite.CursorStatement, waits bool) (*statementTemplate, error) {
 	if err := s.ensureBackend(); err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (s *session) parseOnServer(tmpl *statementTemplate, declared *rewrite.Curso
 }
 
 // templateForBackend returns the template of a query for the backend that was just lent. That backend may know a newer
-// schema, or may read string literals in another way. Arguments and results are those of parseOnServer.
+// schema, or may read string literals in another way. Arguments and results are the same as for parseOnServer.
 func (s *session) templateForBackend(tmpl *statementTemplate, declared *rewrite.CursorStatement) (*statementTemplate, error) {
 	misleads := s.b.reading != 0 && tmpl.plan.Pin != rewrite.PinUnparsed && s.b.reading.MayMislead([]byte(tmpl.sql)) // unknown before the backend was borrowed
 	if !misleads && !s.isPlanStale() {
@@ -179,8 +179,7 @@ func (s *session) templateForBackend(tmpl *statementTemplate, declared *rewrite.
 }
 
 // nameStatement gives a client's name to a template. prev is the statement that had the name before. since is the
-// delivery of output that answers the Parse. If an error answers this Parse or an earlier frame, prev gets the name
-// again.
+// delivery that answers the Parse. After an error of this Parse or an earlier frame, prev gets the name again.
 func (s *session) nameStatement(name []byte, tmpl *statementTemplate, prev *clientStatement, since uint64) {
 	if !s.t.parsed.waits {
 		s.logUndo(string(name), prev)
@@ -200,8 +199,8 @@ func (s *session) nameStatement(name []byte, tmpl *statementTemplate, prev *clie
 }
 
 // handleExecute runs a portal, in Sluice if Sluice answers the statement, otherwise at the server. It waits for the
-// server's answer only if later frames depend on it, as after the end of a failed block, DEALLOCATE ALL, or a RESET of
-// startup values.
+// server's answer only if later frames depend on the answer, as after the end of a failed block, DEALLOCATE ALL, or a
+// RESET of startup values.
 func (s *session) handleExecute(frame []byte) error {
 	// After a statement that Sluice could not parse, the session waits for the server's answer before it sends more. On a
 	// syntax error the server skips the rest of the Sync group, and ROLLBACK TO SAVEPOINT must remain possible.
@@ -247,8 +246,8 @@ func (s *session) handleExecute(frame []byte) error {
 	return s.executeOnServer(p, frame)
 }
 
-// executeOnServer sends the client's Execute frame to the server. The session must have its backend. It waits for the
-// answer only in the cases that handleExecute lists.
+// executeOnServer sends the client's Execute frame to the server. The session must have its backend. executeOnServer
+// waits for the answer only in the cases that handleExecute lists.
 func (s *session) executeOnServer(p portal, frame []byte) error {
 	if bad := s.discardAllError(p.plan.SingleStatement()); s.t.ranLocal && bad != nil {
 		return bad
@@ -276,13 +275,13 @@ func (s *session) executeOnServer(p portal, frame []byte) error {
 }
 
 // awaitExecuteAnswer waits for the server's answer to an Execute that drops prepared statements or ends a failed block.
-// Later frames of the Sync group need the result. revives says that the statement ends a failed block, or returns to a
-// savepoint of it.
+// Later frames of the Sync group depend on the answer. revives means that the statement ends a failed block, or returns
+// to a savepoint in that block.
 func (s *session) awaitExecuteAnswer(p *portal, revives bool) error {
 	if err := s.flushAndRelay(); err != nil || !revives || s.t.skip {
 		return err
 	}
-	// The server sends no ReadyForQuery before the Sync. Until then Sluice judges frames by this transaction status.
+	// The server sends no ReadyForQuery before the Sync. Until the Sync, Sluice uses this transaction status.
 	s.b.status = 'I'
 	if tx := p.plan.SingleStatement().Tx; tx.Chain || tx.Verb == rewrite.RollbackTo {
 		s.b.status = 'T'
@@ -290,9 +289,8 @@ func (s *session) awaitExecuteAnswer(p *portal, revives bool) error {
 	return nil
 }
 
-// recordPortalRun records what a portal that is about to run may change: how later queries are parsed, possible
-// commits, and the replay log. frame is the client's Execute, and its last four bytes are the row limit. bound may be
-// nil.
+// recordPortalRun records what a portal's coming run may change: how later queries are parsed, possible commits, and
+// the replay log. frame is the client's Execute, and its last four bytes are the row limit. bound may be nil.
 func (s *session) recordPortalRun(p *portal, bound *batch.Params, frame []byte) {
 	t, plan := s.t, p.plan
 	t.trackExecuteLimit(plan.Kind, binary.BigEndian.Uint32(frame[len(frame)-4:]))

@@ -47,8 +47,8 @@ func (f featureSession) Names() (*schema.NameResolver, error) { return f.s.names
 func (f featureSession) Reply(frames ...[]byte) error { return f.s.queueReply(frames...) }
 func (f featureSession) Flush() error                 { return f.s.flushToClient() }
 
-// NextFrame returns the client's next frame for a feature, such as package copyin. A cancel ends the wait.
-// beginCancellable is needed because an earlier nested turn no longer listens for cancels.
+// NextFrame returns the client's next frame for a feature, such as package copyin. A cancel ends the wait. The call of
+// beginCancellable is needed because the end of an earlier nested turn ended the cancellable part.
 func (f featureSession) NextFrame() (typ byte, total int, err error) {
 	f.s.beginCancellable()
 	defer f.beginFeatureRead()()
@@ -61,7 +61,7 @@ func (f featureSession) NextFrame() (typ byte, total int, err error) {
 	return typ, total, err
 }
 
-// beginFeatureRead lets cancels end a feature's waits for the client until the feature's read ends (end).
+// beginFeatureRead lets cancels end a feature's waits for the client, until end is called.
 func (f featureSession) beginFeatureRead() (end func()) {
 	t := f.s.t
 	t.featureReads = true
@@ -78,7 +78,8 @@ func (f featureSession) Discard(n int) error {
 	return f.s.discardBytes(n)
 }
 
-// ReadPayload passes a frame to take, in pieces. midClient tells nested turns that unread bytes begin inside a frame.
+// ReadPayload passes a frame to take, in pieces. While midClient is set, the client's unread bytes begin inside a
+// frame, which nested turns must know.
 func (f featureSession) ReadPayload(total int, take func(piece []byte) error) error {
 	s := f.s
 	s.client.Advance(wire.HeaderLen)

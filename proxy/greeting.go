@@ -10,20 +10,20 @@ import (
 // This file makes greetings: the ParameterStatus frames that a client gets after its startup. Clients with the same
 // startup settings share one greeting.
 
-// greetingLimit is the number of stored greetings (ParameterStatus frames). When it is reached, all are dropped.
+// greetingLimit is the number of stored greetings (ParameterStatus frames) at which all of them are dropped.
 const greetingLimit = 64
 
 // startupGreeting has the server's parameters as a client gets them after its startup, in ParameterStatus frames.
 type startupGreeting struct {
 	frames []byte // never changed
 	// sentParameters has the server's values in frames, as a shared value. reportParameters later sends parameters that
-	// differ from it. Settings that Sluice stores (application_name) are only in frames: appendParameterStatus sends
-	// changes.
+	// differ from it. Settings that Sluice stores (application_name) are only in frames, and appendParameterStatus
+	// sends their changes.
 	sentParameters *settings.Reports
 }
 
-// greetingCache stores each greeting (ParameterStatus frames) under the parameters and the startup settings it was made
-// from, compared by pointer. The zero value is empty.
+// greetingCache stores each greeting (ParameterStatus frames) by the server's parameters and the startup settings that
+// it was made from. Keys are compared by pointer. The zero value is empty.
 type greetingCache struct {
 	mu sync.Mutex
 	m  map[greetingKey]*startupGreeting
@@ -34,7 +34,7 @@ type greetingKey struct {
 	startup *settings.Values
 }
 
-// findOrBuild returns the stored greeting for of. If there is none, it stores and returns the one that build makes.
+// findOrBuild returns the stored greeting for of. If there is none, it calls build, and stores and returns the result.
 func (g *greetingCache) findOrBuild(of greetingKey, build func(greetingKey) *startupGreeting) *startupGreeting {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -7,47 +7,49 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// statementHandler defines how Sluice handles one kind of statement (a rewrite.LocalWork value). If a function is nil,
-// the server does that part. All functions are called during a turn.
+// statementHandler has the functions by which Sluice handles one kind of statement (a rewrite.LocalWork value). For a
+// nil function, the server does the work. All functions are called during a turn.
 type statementHandler struct {
 	// server means that the server always runs the handler's statement.
 	server bool
-	// parsesLocally reports whether Sluice answers the Parse itself. It may also do so if Sluice runs the statement only
-	// sometimes, since the server accepts every query of this kind. If it is nil, the server parses the query.
+	// parsesLocally reports whether Sluice answers the Parse of the statement, without the server. Sluice may do so
+	// even if the server then runs the statement. If parsesLocally is nil, the server parses the statement.
 	parsesLocally func(*session, *rewrite.Statement) bool
 	// runsLocally reports whether Sluice runs the statement itself in the session's current state. Sluice does not call it
 	// in a failed block.
 	runsLocally func(*session, *rewrite.Statement) bool
-	// query runs a simple Query that has only this statement, and ends the turn. The error is for the client, and does not
-	// end the turn. done is false if the server must get the query.
+	// query runs a simple Query that has only this statement, and ends the turn. done is false if the server must get
+	// the query. The caller sends an error to the client, and the turn goes on.
 	query func(s *session, plan *rewrite.Plan, sql []byte) (done bool, err error)
 	// earlyQuery runs a simple Query, if runsLocally returns true, before Sluice decides whether to commit a part of the
 	// transaction. It ends the turn.
 	earlyQuery func(s *session, st *rewrite.Statement, sql []byte) error
-	// params returns the ParameterDescription, and is nil if there are no parameters. The error is for the client.
+	// params returns the statement's ParameterDescription, or nil if the statement has no parameters. The caller sends
+	// an error to the client.
 	params func(st *rewrite.Statement, oids string) ([]byte, error)
-	// execute handles an Execute of the statement in place of run, if the extended protocol needs other steps. The error is
-	// for the client.
+	// execute handles an Execute of the statement in place of run, if the extended protocol needs other steps. The
+	// caller sends an error to the client.
 	execute func(s *session, st *rewrite.Statement, sql string) error
-	// run runs the statement and returns its answer without RowDescription and CommandComplete. several says that the
-	// statement is part of a multi-statement query. The error is for the client, or ends the session.
+	// run runs the statement and returns its answer without RowDescription and CommandComplete. several means that the
+	// statement is part of a multi-statement query. The caller sends an error to the client, or ends the session.
 	run func(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error)
 	// columns returns the RowDescription of the answer's single row. If columns is nil, the answer has no row.
 	columns func(*rewrite.Statement) []byte
 	// tag returns the statement's command tag, such as "SHOW".
 	tag func(*rewrite.Statement) string
-	// againTag returns the tag of a second Execute of the portal. If againTag is nil or returns "", that is an error.
+	// againTag returns the command tag of a second Execute of the portal. If againTag is nil or returns "", the second
+	// Execute is an error.
 	againTag func(*rewrite.Statement) string
 	// changesNothing means that the statement changes neither data nor the session.
 	changesNothing bool
-	// planInScript decides how Sluice handles the statement in a multi-statement query. If it is nil, the server runs the
-	// statement.
+	// planInScript decides how Sluice handles the statement in a multi-statement query. If it is nil, the server does.
 	planInScript func(*scriptPlanner, *rewrite.Statement) scriptStep
 }
 
-// handlers maps each rewrite.LocalWork value, which package rewrite picks for each statement, to its handler. Rules
-// that answer or carry the statement out come first, then values by its first word, then Executes. Statement.Asks may
-// be set with any value, and matters only if the server gets the statement. Sluice checks these cases before the table:
+// handlers maps each rewrite.LocalWork value, which package rewrite picks for each statement, to its handler. Values
+// for statements that Sluice runs come first, then values by the statement's first word, then Executes. Statement.Asks
+// may be set with any value, and matters only if the server gets the statement. Sluice checks these cases before the
+// table:
 //
 //	savepoints    emulated savepoints in any query (hasEmulatedSavepoint)
 //	failed block  if no server has it, only its end is accepted (mustAnswerInFailedBlock)
@@ -88,7 +90,7 @@ var handlers = [rewrite.LocalWorkCount]statementHandler{
 		run: (*session).runSettingChanges, columns: result.DescribeConfig, tag: result.ConstantTag("SELECT 1"), againTag: result.ConstantTag("SELECT 0"), planInScript: (*scriptPlanner).planSetConfig},
 	rewrite.SetsRow: {parsesLocally: alwaysLocal, runsLocally: changesSettingsLocally, query: queryLocally,
 		run: (*session).runSettingChanges, columns: result.DescribeConfig, tag: result.ConstantTag("SELECT 1"), againTag: result.ConstantTag("SELECT 0"), planInScript: (*scriptPlanner).planSetConfig},
-	// bindConfigValues makes a statement with constants of a bound set_config. A simple Query has no values to bind.
+	// bindConfigValues replaces the parameters of a bound set_config by constants. A simple Query has no values to bind.
 	rewrite.BindsConfig: {parsesLocally: alwaysLocal, runsLocally: bindsConfigLocally, query: queryLocally, params: result.DescribeConfigParams,
 		run: (*session).runSettingChanges, columns: result.DescribeConfig, tag: result.ConstantTag("SELECT 1"), againTag: result.ConstantTag("SELECT 0"), planInScript: (*scriptPlanner).planSetConfig},
 	rewrite.Deallocates: {parsesLocally: alwaysLocal, runsLocally: deallocatesLocally, query: queryLocally,
@@ -146,7 +148,7 @@ func (s *session) hasEarlyQuery(st *rewrite.Statement) bool {
 	return st != nil && s.srv.handlers[st.Does].earlyQuery != nil && s.canAnswerStatement(st)
 }
 
-// emulatesCopyIn reports whether Sluice replaces COPY FROM STDIN by INSERTs, which it does for DSQL.
+// emulatesCopyIn reports whether Sluice replaces COPY FROM STDIN by INSERTs. Sluice does so for DSQL, which lacks COPY.
 func emulatesCopyIn(s *session, _ *rewrite.Statement) bool { return s.srv.cfg.Kind == DSQL }
 
 func newCopyInConfig(srv *Server) copyin.Config {
@@ -161,7 +163,7 @@ func queryCopyIn(s *session, st *rewrite.Statement, sql []byte) error {
 	return s.endTurnLocally()
 }
 
-// executeCopyIn receives the data of a COPY FROM STDIN that a portal runs. INSERTs for the data finish at the Sync.
+// executeCopyIn receives the data of a COPY FROM STDIN that a portal runs. The INSERTs of the data finish at the Sync.
 func executeCopyIn(s *session, st *rewrite.Statement, sql string) error {
 	c, err := copyin.Receive(featureSession{s}, st, []byte(sql), newCopyInConfig(s.srv))
 	if err == nil {

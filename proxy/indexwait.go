@@ -19,7 +19,7 @@ import (
 // A cancelled or timed out statement leaves no index, as in PostgreSQL. If the client leaves, Sluice waits for the job
 // for a limited time, then drops an index that is not valid.
 
-// sendDelayedTag sends the delayed tag of a CREATE INDEX without waiting for its job, because other answers follow.
+// sendDelayedTag sends the delayed tag of a CREATE INDEX without a wait for its index job, since other answers follow.
 func (s *session) sendDelayedTag() error {
 	ends := s.tx.job.IsCommitted()
 	now := s.tx.job.ReleaseTag()
@@ -29,8 +29,8 @@ func (s *session) sendDelayedTag() error {
 	return s.sendOrWithhold(now)
 }
 
-// delayTag decides about a command tag while an index job is pending: the tag of the COMMIT is delayed. v is the
-// verdict so far.
+// delayTag decides about a command tag while the job of a CREATE INDEX is pending, and delays the tag of the COMMIT. v
+// is the verdict so far.
 func (s *session) delayTag(v frameVerdict, tag []byte) (frameVerdict, error) {
 	holds, now := s.tx.job.HoldTag(tag, s.t.outcome.InBlock())
 	if holds {
@@ -43,10 +43,10 @@ func (s *session) delayTag(v frameVerdict, tag []byte) (frameVerdict, error) {
 	return v, s.sendOrWithhold(now)
 }
 
-// recordIndexTxEnd records, for a pending CREATE INDEX, that its transaction has ended.
+// recordIndexTxEnd records the end of the transaction of a pending CREATE INDEX.
 func recordIndexTxEnd(s *session, committed bool) { s.tx.job.RecordTxEnd(committed) }
 
-// recordIndexTxStatement records, for a pending CREATE INDEX, another statement of its transaction.
+// recordIndexTxStatement records another statement in the transaction of a pending CREATE INDEX.
 func recordIndexTxStatement(s *session, o *pendingReply, st *rewrite.Statement, _ []byte) {
 	switch {
 	case st == nil:
@@ -64,7 +64,7 @@ func (s *session) prepareIndexJobWait(status byte) error {
 	return s.sendOrWithhold(s.tx.job.RecordReady(status))
 }
 
-// verdictForReady returns swallow for a ReadyForQuery that an index job, batches or settings delay, and otherwise v.
+// verdictForReady returns swallow for a ReadyForQuery that an index job, batches or settings delay. Otherwise it is v.
 func (s *session) verdictForReady(v frameVerdict) frameVerdict {
 	if s.tx.job.IsWaiting() || s.t.batches != nil || s.t.restoresSettings {
 		return swallow

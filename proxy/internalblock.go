@@ -24,17 +24,17 @@ import (
 // PostgreSQL sends the last tag of a simple Query after the commit. That tag is therefore withheld until the COMMIT has
 // succeeded. The tags of a Sync group precede the commit in PostgreSQL too.
 
-// internalBlock is the state of Sluice's own block in the current turn; zero: none. A replay starts with zero, and
-// sending the log's frames sets the state again.
+// internalBlock is the state of Sluice's own block in the current turn. The zero value means no block. A replay starts
+// with the zero value, and sending the log's frames sets the state again.
 type internalBlock struct {
 	// on means that Sluice sent the BEGIN of its own block. open means that the server has run this BEGIN, and that the
 	// block has not ended.
 	on, open bool
-	// tag is the command tag of a simple Query that waits for the COMMIT of Sluice's own block; nil: none.
+	// tag is the command tag of a simple Query that waits for the COMMIT of Sluice's own block, or nil.
 	tag []byte
 }
 
-// internalCommitPlan and the others are the plans of the statements that begin and end Sluice's own block.
+// These are the plans of the statements that begin and end Sluice's own block.
 var (
 	internalCommitPlan   = txControlPlan(rewrite.Commit)
 	internalRollbackPlan = txControlPlan(rewrite.Rollback)
@@ -64,8 +64,8 @@ func (b *internalBlock) verdictForTag(o *pendingReply, statement int, tag []byte
 	return v
 }
 
-// sendLocalAnswer sends Sluice's own answer to a statement to the client, instead of the server's answer for o.
-// t.statement already counts the statement. The last of frames is the command tag.
+// sendLocalAnswer sends the client Sluice's own answer to a statement, instead of the server's answer for o.
+// t.statement already counts the statement. The last element of frames is the command tag.
 func (s *session) sendLocalAnswer(o *pendingReply, frames ...[]byte) error {
 	rows, tag := frames[:len(frames)-1], frames[len(frames)-1]
 	if s.t.internalTx.tryWithholdTag(o, s.t.statement, tag) {
@@ -80,7 +80,7 @@ func (t *turn) awaitsInternalRollback() bool {
 	return t.errorTold && t.owed.len() == 1 && t.owed.first().plan == internalRollbackPlan
 }
 
-// beginInternalBlock sends the BEGIN of Sluice's own block before a fence (a read of a lock's row).
+// beginInternalBlock sends the BEGIN of Sluice's own block before a fence (the queries that check the session's locks).
 func (s *session) beginInternalBlock(begin *statementTemplate) {
 	s.sendFenceQuery(begin, logEntry{plan: internalBeginPlan, silent: true, own: internalBeginReply{expectBegin}})
 	s.t.internalTx.on = true
@@ -102,8 +102,8 @@ func (r internalBeginReply) handleFrame(s *session, o *pendingReply, f answer.Fr
 	return v, err
 }
 
-// mustEndInternalBlock reports whether Sluice's own block must be ended after a ReadyForQuery with status. In a failed
-// attempt abortAttempt ends the block.
+// mustEndInternalBlock reports whether Sluice must end its own block after a ReadyForQuery with status. For a failed
+// attempt the result is false, since abortAttempt ends the block.
 func (s *session) mustEndInternalBlock(status byte) bool {
 	return s.t.internalTx.open && s.t.phase == phaseLive && status != 'I'
 }

@@ -30,11 +30,11 @@ func (s *session) saveDeleteParams(b *pendingBind) (*batch.Params, error) {
 	return &batch.Params{OIDs: b.cs.tmpl.oids, Values: bytes.Clone(b.rest)}, nil
 }
 
-// runsAloneInGroup reports whether the current statement is outside a block, and no earlier statement has run in its
-// Sync group.
+// runsAloneInGroup reports whether the current statement is outside a block, and the first of its Sync group.
 func (s *session) runsAloneInGroup() bool { return !s.t.executed && !s.t.ranLocal && !s.inBlock() }
 
-// deleteParamsIfAlone returns the saved parameters of a DELETE's portal that is about to run, if it runs alone, or nil.
+// deleteParamsIfAlone returns the saved parameters of a DELETE whose portal is about to run. If other statements run
+// with the DELETE, the result is nil.
 func (s *session) deleteParamsIfAlone(p *portal) *batch.Params {
 	if p.bound == nil || !s.runsAloneInGroup() {
 		return nil
@@ -42,8 +42,8 @@ func (s *session) deleteParamsIfAlone(p *portal) *batch.Params {
 	return p.bound
 }
 
-// deferToBatches reports whether Sluice will run the statement of an error in batches. The client then does not get the
-// error. The statement must be alone and its turn read to the end.
+// deferToBatches reports whether Sluice will run a statement again in batches, after the server's error for the
+// statement. The client then does not get the error. The statement must be alone and its turn read to the end.
 func (s *session) deferToBatches(head *pendingReply, payload []byte) bool {
 	t := s.t
 	if !isRowLimitError(payload) && !isTruncateTooLarge(head.plan, payload) || s.srv.cfg.Kind != DSQL || t.phase != phaseLive || !t.ended || s.inBlock() || head.plan == nil {
@@ -114,7 +114,7 @@ func (s *session) settleBatches() error {
 }
 
 // checkMayContinue returns an error if no further batch may begin: a cancel, a timeout, the end of a drain, or a client
-// that has left. A cancel during the refused DELETE counts too, since the server could not stop that.
+// that has left. The cancel may have come during the refused DELETE, which the server could not stop.
 func (s *session) checkMayContinue() error {
 	if s.t.pendingCancel != nil {
 		return s.t.pendingCancel
@@ -164,7 +164,7 @@ func (s *session) runOwnTransaction(msg []byte, row func([]byte)) error {
 	}
 }
 
-// checkCut returns errCut when a drain has ended, at which Sluice gives up even a running round trip.
+// checkCut returns errCut at the end of a drain, when Sluice gives up even a running round trip.
 func (s *session) checkCut() error {
 	if s.cutOff.Load() {
 		return errCut

@@ -54,7 +54,8 @@ func (srv *Server) checkHiddenFunctions(b *backend, at time.Time, stop func() er
 	return err
 }
 
-// trackLeftState marks the backend to be asked later if the plan, which is about to be sent, may leave state there.
+// trackLeftState marks the backend if the plan, which is about to be sent, may leave state there. Sluice asks a marked
+// backend about its state later.
 func (s *session) trackLeftState(plan *rewrite.Plan) {
 	if !s.srv.asksBehind || s.b == nil {
 		return
@@ -65,14 +66,14 @@ func (s *session) trackLeftState(plan *rewrite.Plan) {
 	}
 }
 
-// markUnseenCalls marks the backend to be asked later if functions of triggers and the like may leave state there.
+// markUnseenCalls marks the backend if functions of triggers and the like may leave state there. It is asked later.
 func (s *session) markUnseenCalls() {
 	if s.srv.hidden.MayLeaveState(s.srv.catalog.epoch.Load()) {
 		s.b.leftState.RequireQuery()
 	}
 }
 
-// markFunctionCall marks the backend to be asked later, since Sluice does not know what a FunctionCall's function does.
+// markFunctionCall marks the backend, since a FunctionCall's function is unknown. It is asked later.
 func (s *session) markFunctionCall() {
 	if s.srv.asksBehind {
 		s.b.leftState.RecordCall()
@@ -80,14 +81,15 @@ func (s *session) markFunctionCall() {
 	s.markSettingsReset()
 }
 
-// markStateLeft marks the backend to be asked which state was left there, regardless of plans.
+// markStateLeft marks the backend, regardless of plans. Sluice then asks the backend later which state was left there.
 func (s *session) markStateLeft() {
 	if s.srv.asksBehind {
 		s.b.leftState.RequireQuery()
 	}
 }
 
-// mayHaveLeftState reports whether Sluice must ask the idle backend about left state before another session gets it.
+// mayHaveLeftState reports whether Sluice must ask the idle backend which state functions have left, before another
+// session gets that backend.
 func (s *session) mayHaveLeftState() bool {
 	if s.dedicated || s.b.isBroken() || s.srv.cfg.Pairing == Session || s.pinned && !s.foundState {
 		return false
@@ -99,11 +101,11 @@ func (s *session) mayHaveLeftState() bool {
 	return s.b.leftState.NeedsQuery()
 }
 
-// checkLeftState asks the idle backend, if it is marked, which state the session's functions have left there. If there
-// is any, the session is pinned, as after a statement that pins. If none remains, a pin that checkLeftState made is
-// removed. The same round trip resets settings that functions have changed. The role is not reset: it pins the session.
-// If too many sessions are pinned, the session ends after the turn, since its state is lost. It also ends if a backend
-// whose functions it called (FunctionCall) does not answer.
+// checkLeftState asks the idle backend, if it is marked, which state the session's functions have left there. State
+// pins the session, as after a statement that pins. If no state remains, a pin that checkLeftState made is removed. The
+// same round trip resets settings that functions have changed. The role is not reset: it pins the session. If too many
+// sessions are pinned, the session ends after the turn, since its state is lost. It also ends if a backend whose
+// functions it called (FunctionCall) does not answer.
 func (s *session) checkLeftState() {
 	if !s.mayHaveLeftState() {
 		return
@@ -135,9 +137,8 @@ func (s *session) checkLeftState() {
 	}
 }
 
-// queryLeftState asks the backend which state functions have left. reason says why the session must be pinned, and role
-// is the role that a function has set, or "". Afterwards the backend has the session's settings. ok is false after a
-// fault.
+// queryLeftState asks which state functions have left on the backend. reason says why the session must be pinned, and
+// role is a function's role, or "". Afterwards the backend has the session's settings. ok is false after a fault.
 func (s *session) queryLeftState() (reason rewrite.PinReason, role string, ok bool) {
 	if !s.finishBackendWrite(exchangeTimeout) { // the writer of an oversized turn may still be finishing
 		return rewrite.NoPin, "", false

@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file plans texts that read only literals, such as SELECT 1, without waiting for the schema. Clients use such
-// texts to check whether a server is up. In a transaction or a pipeline the schema is read before the first text, since
-// it cannot be read later.
+// This file plans texts that read only literals, such as SELECT 1, without waiting for the schema. Clients check with
+// these texts whether a server is up. In a transaction or a pipeline the schema is read before the first text, since it
+// cannot be read later.
 
 // planLiteralQuery plans a simple Query that reads only literals, outside a transaction, before Sluice has read the
 // schema. For all other texts, or if the schema is known, it returns nil.
@@ -50,7 +50,7 @@ func (s *session) literalQueryTemplate(name, sql, oids []byte) *statementTemplat
 	return s.srv.cachedTemplate(&s.t.scratch, sql, oids, s.parsingKey(), 0, plan.VariantNumberIn(s.planner()), plan).currentForm()
 }
 
-// templateForParse returns the template for the text of a Parse. An error is for the client, as from templateFor.
+// templateForParse returns the template for the text of a Parse. A returned error goes to the client.
 func (s *session) templateForParse(name, sql, oids []byte) (*statementTemplate, error) {
 	if t := s.literalQueryTemplate(name, sql, oids); t != nil {
 		return t, nil
@@ -70,7 +70,7 @@ func (s *session) bindsLiteralQuery(cs *clientStatement) bool {
 	return true
 }
 
-// requestUsesOnly reports whether all frames up to the client's Sync have arrived, and is accepts all their statements.
+// requestUsesOnly reports whether all frames up to the client's Sync have arrived, and is accepts their statements.
 func (s *session) requestUsesOnly(is func(name []byte) bool) bool {
 	rest := s.client.Peek(s.client.Buffered())
 	for {

@@ -8,9 +8,9 @@ import (
 
 // This file has the Executes of the extended protocol that Sluice answers.
 
-// executeLocalPortal executes a portal that Sluice runs, up to limit rows (0: all). An error is for the client. After
-// nil the Execute is answered or skipped. If the statement changes state, Sluice first awaits the answers to earlier
-// frames of the Sync group. After an error among them, the statement must not run.
+// executeLocalPortal executes a portal that Sluice runs, up to limit rows (0: all). A returned error goes to the
+// client. After nil the Execute is answered or skipped. If the statement changes state, Sluice first awaits the answers
+// to earlier frames of the Sync group. After an error among these answers, the statement must not run.
 func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error {
 	st := p.plan.SingleStatement()
 	h := &s.srv.handlers[st.Does]
@@ -40,7 +40,7 @@ func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error 
 	if h.execute != nil {
 		return h.execute(s, st, p.text)
 	}
-	// From now on a DISCARD ALL of the Sync group follows another statement.
+	// A later DISCARD ALL in the same Sync group is refused, since it then follows another statement.
 	s.t.ranLocal = true
 	s.t.call = &p
 	defer func() { s.t.call = nil }()
@@ -54,9 +54,8 @@ func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error 
 	return s.answerLocalStatement(st, false, false)
 }
 
-// executeSavepointOrCursor executes a portal of an emulated savepoint or a cursor statement. A replay repeats such a
-// statement, and a rollback undoes it. A savepoint starts a new turn of the replay log. done is false for any other
-// portal.
+// executeSavepointOrCursor executes a portal of an emulated savepoint or a cursor statement. A replay repeats the
+// statement, and a rollback undoes it. A savepoint starts a new turn of the replay log. Otherwise done is false.
 func (s *session) executeSavepointOrCursor(name []byte, p portal, limit uint32) (done bool, err error) {
 	st := p.plan.SingleStatement()
 	savepoint := s.hasEmulatedSavepoint(p.plan)
@@ -84,7 +83,7 @@ func executeDiscardAll(s *session, st *rewrite.Statement, _ string) error {
 	return nil
 }
 
-// executeDonePortal answers the Execute of a portal that has already run. A portal of one row has no row left. A
+// executeDonePortal answers the Execute of a portal that has already run. A portal of one row returns no more rows. A
 // statement without rows cannot run again, as at the server.
 func (s *session) executeDonePortal(name []byte, st *rewrite.Statement) error {
 	if again := s.srv.handlers[st.Does].againTag; again != nil {

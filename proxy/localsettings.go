@@ -15,7 +15,7 @@ import (
 
 // setLocalSetting runs a SET of a setting that is never sent to the server. notice is PostgreSQL's warning for a SET
 // LOCAL outside a block. several says that the statement is part of a multi-statement query, which is one transaction.
-// The error is for the client: PostgreSQL would refuse the value too.
+// A returned error goes to the client. PostgreSQL would refuse the value too.
 func (s *session) setLocalSetting(c *rewrite.SettingChange, several bool) (notice []byte, err error) {
 	txOnly := c.Action == rewrite.SetLocal
 	value, bad := settings.CheckedValue(c)
@@ -35,7 +35,7 @@ func (s *session) setLocalSetting(c *rewrite.SettingChange, several bool) (notic
 }
 
 // refuseLocalSettingQuery returns an error if a statement asks the server for a setting that Sluice stores, or nil. In
-// a failed block it returns nil: the server's own error comes first.
+// a failed block the result is nil, since the server's own error comes first.
 func (s *session) refuseLocalSettingQuery(plan *rewrite.Plan) error {
 	st := plan.SingleStatement()
 	if st == nil || st.Asks == nil || s.txStatus() == 'E' {
@@ -49,16 +49,15 @@ func (s *session) refuseLocalSettingQuery(plan *rewrite.Plan) error {
 	return nil
 }
 
-// errLocalSettingQueried refuses a query that asks the server for a setting, if only Sluice has the session's value of
-// that setting.
+// errLocalSettingQueried refuses a query that asks the server for a setting, if only Sluice has the session's value.
 func errLocalSettingQueried(name string) *wire.Error {
 	return &wire.Error{Code: retry.StateUnsupported, Message: "the server does not know the session's value of \"" + name + "\", which Sluice keeps",
 		Hint: "Ask by SHOW " + name + ", or by SELECT current_setting('" + name + "') in a query of its own."}
 }
 
-// sendResetAsSet sends RESET as a SET to the client's startup value, if the server must see the statement. done is
-// false for any other statement. Otherwise the turn is over, or the error is for the client. The client gets the tag
-// RESET, also in a replay (logEntry.answered).
+// sendResetAsSet sends RESET as a SET to the client's startup value, if the server must get the statement. For any
+// other statement done is false. If done is true, the turn is over, or the error goes to the client. The client gets
+// the tag RESET, also in a replay (logEntry.answered).
 func (s *session) sendResetAsSet(plan *rewrite.Plan) (bool, error) {
 	st := plan.SingleStatement()
 	if st == nil || len(st.Changes) != 1 || st.Changes[0].Action != rewrite.Reset || s.txStatus() == 'E' {
@@ -85,7 +84,7 @@ func (s *session) sendResetAsSet(plan *rewrite.Plan) (bool, error) {
 	return true, s.finishTurn()
 }
 
-// resetAsSetReply handles the answer to a RESET that was sent as a SET: the client gets the tag RESET.
+// resetAsSetReply gives the client the tag RESET as the answer to a RESET that was sent as a SET.
 type resetAsSetReply struct {
 	*expectedTagReply
 	tag []byte

@@ -13,13 +13,13 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file answers statements without the server: alone in a Query (answerLocally), or in a portal
+// This file answers statements without the server, either alone in a Query (answerLocally) or in a portal
 // (executeLocalPortal). Examples are SET of a setting that Sluice stores, SHOW, DEALLOCATE, and statements that a
 // rewrite rule answers. The table in handlers.go selects them. script.go has multi-statement queries, control.go BEGIN,
 // COMMIT and ROLLBACK.
 
 // answerLocally answers a simple Query without the server. If done is false, the server must get the query. If done is
-// true, the turn is over, or the error is for the client.
+// true, the turn is over, or the error goes to the client.
 func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	t := s.t
 	if s.hasEmulatedSavepoint(plan) {
@@ -31,7 +31,7 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 	if st := plan.SingleStatement(); s.isCursorStatement(st) {
 		return true, s.runCursorQuery(plan, st)
 	}
-	// After frames of an open Sync group, Sluice's answer must get its place among the server's answers.
+	// If frames of a Sync group precede the Query, Sluice's answer must get its place among the server's answers.
 	if t.touched {
 		return false, nil
 	}
@@ -74,7 +74,7 @@ func (s *session) canAnswerPlan(plan *rewrite.Plan) bool {
 	return s.answersParse(plan) && s.canAnswerStatement(plan.SingleStatement())
 }
 
-// canAnswerStatement reports whether Sluice answers st now. In a failed block it never does: the server must refuse st.
+// canAnswerStatement reports whether Sluice can answer st now. In a failed block the server must refuse st.
 func (s *session) canAnswerStatement(st *rewrite.Statement) bool {
 	here := s.srv.handlers[st.Does].runsLocally
 	return here != nil && s.txStatus() != 'E' && here(s, st)
@@ -92,9 +92,9 @@ func changesSettingsLocally(s *session, st *rewrite.Statement) bool {
 	return s.canRecordReset(st)
 }
 
-// deallocatesLocally reports whether Sluice runs a DEALLOCATE itself. A pinned session may have run SQL PREPARE, whose
-// statements are on its backend. Sluice itself handles names of protocol-level statements, and refuses the names that
-// it uses at the backend.
+// deallocatesLocally reports whether Sluice runs a DEALLOCATE itself. A pinned session may have run the SQL command
+// PREPARE, whose statements are on its backend. Sluice itself handles names that Parse prepared, and refuses its own
+// names at the backend.
 func deallocatesLocally(s *session, st *rewrite.Statement) bool {
 	return !s.pinned || st.Does == rewrite.Deallocates && (s.stmts[st.Deallocate] != nil || s.b != nil && s.b.prepared.hasName(st.Deallocate))
 }
@@ -121,7 +121,7 @@ func (s *session) canRecordReset(st *rewrite.Statement) bool {
 	return true
 }
 
-// hasTransactionDefaults reports whether the session has a default_transaction_ setting. The server must then see a
+// hasTransactionDefaults reports whether the session has a default_transaction_ setting. If so, the server must get a
 // RESET, because the frames of a Sync group share one transaction, whose modes its first frame fixes.
 func (s *session) hasTransactionDefaults() bool {
 	for _, set := range [...]*settings.Values{s.settings.InForce, s.settings.Startup} {
@@ -135,7 +135,7 @@ func (s *session) hasTransactionDefaults() bool {
 }
 
 // discardAllError returns PostgreSQL's error for DISCARD ALL in a block or after another statement of a pipeline, or
-// nil. Sluice needs it where the server has not seen the BEGIN or the other statement, or does not support DISCARD ALL.
+// nil. The server cannot report the error if it lacks the BEGIN, the other statement, or DISCARD ALL.
 func (s *session) discardAllError(st *rewrite.Statement) *wire.Error {
 	switch {
 	case st == nil || !isDiscardAll(st) || s.txStatus() == 'E':
@@ -155,8 +155,7 @@ func (s *session) emulatesDiscardAll(st *rewrite.Statement) bool {
 }
 
 // answersSettingChange reports whether Sluice makes all of a statement's changes of settings. On DSQL, a session that
-// has set no role cannot change anything by RESET ROLE or RESET SESSION AUTHORIZATION. Sluice then answers such a RESET
-// too.
+// has set no role cannot change anything by RESET ROLE or RESET SESSION AUTHORIZATION. Sluice then answers it.
 func (s *session) answersSettingChange(st *rewrite.Statement) bool {
 	if !onlyResetsRole(st) {
 		return st.SetConfigParams() == 0 && s.srv.treat.AnswersLocally(st)
@@ -170,20 +169,20 @@ func onlyResetsRole(st *rewrite.Statement) bool {
 	return len(st.Changes) == 1 && st.Changes[0].Action == rewrite.Reset && isRoleChange(&st.Changes[0])
 }
 
-// setsRole reports whether a statement sets another role, for its transaction or longer. While its answer is awaited, a
-// RESET ROLE after it goes to the server, since Sluice does not know whether the role was set.
+// setsRole reports whether a statement sets another role, for its transaction or longer. While the answer is pending,
+// Sluice does not know whether the role was set, so that the server gets a RESET ROLE.
 func setsRole(st rewrite.Statement) bool {
 	return slices.ContainsFunc(st.Changes, func(c rewrite.SettingChange) bool { return c.Action <= rewrite.SetLocal && isRoleChange(&c) })
 }
 
 // isRoleChange reports whether a change sets or resets the role or the session authorization. In PostgreSQL, RESET
-// SESSION AUTHORIZATION resets the role too, so both resets undo a SET LOCAL ROLE.
+// SESSION AUTHORIZATION resets the role too, so that either reset undoes a SET LOCAL ROLE.
 func isRoleChange(c *rewrite.SettingChange) bool {
 	return c.Name == "role" || c.Name == "session_authorization"
 }
 
 // answerLocalStatement answers one statement after all pending replies. describe adds a RowDescription to the answer.
-// several says that the statement is part of a multi-statement query. The error is for the client.
+// several says that the statement is part of a multi-statement query. A returned error goes to the client.
 func (s *session) answerLocalStatement(st *rewrite.Statement, describe, several bool) error {
 	if st.Does == rewrite.ClosesAll && len(s.portals) > 0 {
 		return errPortalsOpen
@@ -199,7 +198,8 @@ func (s *session) answerLocalStatement(st *rewrite.Statement, describe, several 
 }
 
 // runLocalStatement runs one statement in Sluice and returns the frames of its answer. describe adds a RowDescription.
-// Changes of settings belong to the client's transaction, and a rollback undoes them. The error is for the client.
+// Changes of settings belong to the client's transaction, and a rollback undoes them. A returned error goes to the
+// client.
 func (s *session) runLocalStatement(st *rewrite.Statement, describe, several bool) (frames [][]byte, err error) {
 	if !several { // a multi-statement query was checked as a whole
 		if err := s.readOnlyRefusal(st); err != nil {
@@ -216,7 +216,7 @@ func (s *session) runLocalStatement(st *rewrite.Statement, describe, several boo
 	return append(frames, wire.AppendCommandComplete(nil, h.tag(st))), nil
 }
 
-// runTagOnly answers a statement with the command tag that a rewrite rule chose, and with its notices and warnings.
+// runTagOnly answers a statement with the command tag that a rewrite rule chose, and the statement's warnings.
 func runTagOnly(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error) {
 	s.srv.metrics.CountLocalAnswer(metrics.LocalStatement)
 	frames = s.noticeFrames(st)
@@ -235,8 +235,8 @@ func runVoidQuery(s *session, _ *rewrite.Statement, _ bool) (frames [][]byte, er
 	return [][]byte{result.TextRow("")}, nil
 }
 
-// runCloseAll drops the session's stored cursors and answers CLOSE ALL. As in PostgreSQL, a rollback does not undo it,
-// nor runDiscardSequences. An error is a bug.
+// runCloseAll drops the session's stored cursors and answers CLOSE ALL. As in PostgreSQL, a rollback undoes neither
+// runCloseAll nor runDiscardSequences. An error is a bug.
 func runCloseAll(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error) {
 	s.dropStoredCursors()
 	return runTagOnly(s, st, several)
@@ -303,13 +303,13 @@ func (s *session) runSettingChanges(st *rewrite.Statement, several bool) (frames
 	return frames, nil
 }
 
-// runDeallocate removes one of the client's prepared statements. The error is for the client.
+// runDeallocate removes one of the client's prepared statements. A returned error goes to the client.
 func runDeallocate(s *session, st *rewrite.Statement, _ bool) (frames [][]byte, err error) {
 	name := st.Deallocate
 	if s.stmts[name] == nil {
 		return nil, errNoStatement([]byte(name))
 	}
-	// A replay of the multi-statement query needs the deallocated statement again.
+	// If the multi-statement query is replayed, the replay needs the deallocated statement again.
 	if was := s.t.stateBeforeScript; was != nil {
 		was.gone = append(was.gone, nameUndo{name: name, prev: s.stmts[name]})
 	}
@@ -317,8 +317,8 @@ func runDeallocate(s *session, st *rewrite.Statement, _ bool) (frames [][]byte, 
 	return nil, nil
 }
 
-// changeSetting makes one change of a setting, or runs DISCARD ALL. The frame, a warning or nil, precedes the command
-// tag. DISCARD ALL also releases a backend that the session was pinned to.
+// changeSetting makes one change of a setting, or runs DISCARD ALL. The returned frame, a warning or nil, precedes the
+// command tag. DISCARD ALL also releases a backend to which the session was pinned.
 func (s *session) changeSetting(c *rewrite.SettingChange, several bool) (frame []byte, err error) {
 	if settings.IsProxySetting(c.Name) {
 		return s.setOption(c, several)
@@ -362,7 +362,7 @@ func (s *session) noticeFrames(st *rewrite.Statement) (frames [][]byte) {
 }
 
 // wantsNotices reports whether the client's client_min_messages lets NOTICE messages through. If only the server has
-// the value, Sluice assumes the default, which does.
+// the value, Sluice assumes the default, which lets them through.
 func (s *session) wantsNotices() bool {
 	level := s.clientMinMessages()
 	return level != "warning" && level != "error"

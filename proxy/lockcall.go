@@ -11,15 +11,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file handles parameters and answers of statements about advisory locks. Their answers have one column of type
-// void or boolean.
+// This file handles parameters and answers of statements about advisory locks. An answer's column is void or boolean.
 
 // leaseExtensionDeadline returns the time until which a statement waits for a longer lease of the session's advisory
-// locks. After that Sluice refuses the statement, and the session still has its locks.
+// locks. After that time Sluice refuses the statement, and the session still has its locks.
 func leaseExtensionDeadline() time.Time { return time.Now().Add(locktable.ReleaseTimeout) }
 
-// lockParamsFrame returns the ParameterDescription that the server would send for an advisory lock call. Types that the
-// client left open are those of the function's parameters.
+// lockParamsFrame returns the ParameterDescription that the server would send for an advisory lock call. A type that
+// the client left open is that of the function's parameter.
 func lockParamsFrame(st *rewrite.Statement, oids string) ([]byte, error) {
 	types, err := advisory.ResolveParamTypes(st.Advisory, oids)
 	if err != nil {
@@ -33,7 +32,7 @@ func lockParamsFrame(st *rewrite.Statement, oids string) ([]byte, error) {
 	return b, nil
 }
 
-// bindAdvisoryKey reads the lock's key from rest, the part of a Bind after the names, and sets the portal's key and
+// bindAdvisoryKey reads the lock's key from rest, the part of a Bind after the names. It sets the portal's key and
 // answer format. The errors are PostgreSQL's.
 func (p *portal) bindAdvisoryKey(a *rewrite.AdvisoryCall, oids string, statement, rest []byte) error {
 	types, err := advisory.ResolveParamTypes(a, oids)
@@ -59,8 +58,8 @@ func runAdvisoryStatement(s *session, st *rewrite.Statement) ([][]byte, error) {
 }
 
 // runLockStatement runs a statement about advisory locks and returns its answer without the tag: notices, then the row.
-// p is the portal with the key, or nil if the key is in the text. The error is for the client or ends the session. The
-// statement then had no effect.
+// p is the portal with the key, or nil if the key is in the text. After an error, which goes to the client or ends the
+// session, the statement had no effect.
 func (s *session) runLockStatement(a *rewrite.AdvisoryCall, p *portal) (frames [][]byte, err error) {
 	key, binaryForm := []int64(nil), false
 	if p != nil {

@@ -22,7 +22,7 @@ func (d lockDatabase) RecordSchemaChange()               { d.srv.catalog.beginEp
 func (d lockDatabase) RecordTakeover()                   { d.srv.metrics.CountAdvisoryLock(metrics.LockTakenOver) }
 func (d lockDatabase) RecordLoss()                       { d.srv.metrics.CountAdvisoryLock(metrics.LockLost) }
 
-// Query implements locktable.Database on a backend that is borrowed for the statements.
+// Query runs SQL of package locktable, on a backend that is borrowed for these statements.
 func (d lockDatabase) Query(ctx context.Context, sql string, row func(columns []string)) (tag string, err error) {
 	srv := d.srv
 	for range mostCatalogTries {

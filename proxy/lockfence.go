@@ -15,8 +15,8 @@ import (
 // and are in the transaction's log. A session that takes a lock over deletes the row, so that either its own COMMIT or
 // the writer's COMMIT fails. A replay starts with the fence, which fails if the lock is gone.
 //
-// Nothing conflicts with DDL. Sluice therefore renews the locks with a longer lease before DDL, and before the end of a
-// transaction with DDL (locktable.Held.ExtendForDDL).
+// A fence does not protect DDL, since nothing conflicts with DDL. Sluice therefore renews the locks with a longer lease
+// before DDL, and before the end of a transaction with DDL (locktable.Held.ExtendForDDL).
 //
 // An unparsed query may be DDL or a write, and is refused. A multi-statement query of several transactions is refused
 // too, since the fence would protect only the first of them.
@@ -42,16 +42,16 @@ var (
 		Detail: "Sluice runs such a write between BEGIN and COMMIT of its own, to check it against the lock (" + rewrite.AdvisoryKey + ").", Hint: "Send a Sync behind the write."}
 )
 
-// holdsAdvisoryLocks reports whether the client believes that it holds advisory locks. Locks that are released only
-// after the current DDL do not count.
+// holdsAdvisoryLocks reports whether the client believes that it holds advisory locks. The result does not include
+// locks that will be released after the current DDL.
 func (s *session) holdsAdvisoryLocks() bool { return s.advisory != nil && len(s.advisory.times) > 0 }
 
 // hasLostLock reports whether another session has taken over one of the session's advisory locks, as a renewal or a
 // check before a write has found.
 func (s *session) hasLostLock() bool { return s.advisory != nil && s.advisory.IsLost() }
 
-// hasDDLUnderLocks reports whether the session holds advisory locks and a transaction with DDL is open. Its DDL takes
-// effect at its end, which the client may send much later. Outside a block the end is the Sync.
+// hasDDLUnderLocks reports whether the session holds advisory locks and a transaction with DDL is open. The DDL takes
+// effect at the transaction's end (outside a block, the Sync), which the client may send much later.
 func (s *session) hasDDLUnderLocks() bool {
 	if !s.holdsAdvisoryLocks() {
 		return false
@@ -60,9 +60,9 @@ func (s *session) hasDDLUnderLocks() bool {
 	return ddl
 }
 
-// checkLocksBefore checks the session's advisory locks before a query with the given plan is sent. The error is for the
-// client, and the query must not run. Before DDL, and before the end of a transaction with DDL, checkLocksBefore
-// extends the leases. In a failed block it checks nothing, since the server refuses all but the block's end.
+// checkLocksBefore checks the session's advisory locks before a query with the given plan is sent. After an error,
+// which goes to the client, the query must not run. Before DDL, and before the end of a transaction with DDL,
+// checkLocksBefore extends the leases. In a failed block it checks nothing, since only the block's end can run.
 func (s *session) checkLocksBefore(plan *rewrite.Plan) error {
 	if !s.holdsAdvisoryLocks() || s.txStatus() == 'E' && !hasEffectInFailedBlock(plan) {
 		return nil
@@ -94,8 +94,8 @@ func (s *session) borrowForPortal(plan *rewrite.Plan) error {
 }
 
 // extendLeasesForDDL extends the leases of the session's advisory locks for DDL that is sent next. It asks the server
-// only if the last extension is not recent. The error is for the client, and the statement must not be sent. Answers
-// that the turn's backend sends meanwhile are read later.
+// only if the last extension is not recent. After an error, which goes to the client, the statement must not be sent.
+// Answers that the turn's backend sends meanwhile are read later.
 func (s *session) extendLeasesForDDL() error {
 	if !s.holdsAdvisoryLocks() {
 		return nil
@@ -125,14 +125,14 @@ func (s *session) extendLeasesForDDL() error {
 	return told
 }
 
-// hasEffectInFailedBlock reports whether a query that is sent in a failed block may have an effect. That is so if it
-// ends the block and has more statements, or if it is unparsed.
+// hasEffectInFailedBlock reports whether a query that is sent in a failed block may have an effect. The result is true
+// for a query that ends the block and has more statements, and for an unparsed query.
 func hasEffectInFailedBlock(plan *rewrite.Plan) bool {
 	return plan.Kind == rewrite.Unknown || len(plan.Statements) > 1 && endsBlock(plan.Statements[0].Tx.Verb)
 }
 
 // sendFenceBefore sends the fence, queries that check the session's advisory locks, before a query that may write. The
-// backend is lent. Later queries get a fence too, since Sluice does not follow where transactions begin within a Sync
+// backend is lent. Later queries get a fence too, since Sluice does not track where transactions begin within a Sync
 // group. The fence adds no round trip.
 func (s *session) sendFenceBefore(plan *rewrite.Plan) error {
 	if !s.holdsAdvisoryLocks() || s.b.status == 'E' && !hasEffectInFailedBlock(plan) {
@@ -201,8 +201,8 @@ func hasTxControl(plan *rewrite.Plan) bool {
 var fencePlan = &rewrite.Plan{Kind: rewrite.Read}
 
 // sendFenceQuery sends one query that checks the session's advisory locks, or the BEGIN before it, by a named portal.
-// The client may use the unnamed one. The portal is closed at once, since the next check needs its name. The client
-// sees no answers, but gets errLockLost if the check fails. run is the log entry of the Execute.
+// The client may use the unnamed portal. The named portal is closed at once, since the next check needs its name. The
+// client sees no answers, but gets errLockLost if the check fails. run is the log entry of the Execute.
 func (s *session) sendFenceQuery(tmpl *statementTemplate, run logEntry) {
 	st := s.prepareOnBackend(tmpl, false)
 	params := []byte{0, 0, 0, 0, 0, 0}
@@ -235,7 +235,7 @@ func (t *turn) isFenceRow() bool { return t.fenced && !t.owed.empty() && t.owed.
 type fenceCheckReply struct{ *expectedTagReply }
 
 // replaceError replaces the server's error by errLockLost if the check of the locks failed, which shows as a division
-// by zero. All other errors, such as conflicts, pass.
+// by zero. The client gets all other errors, such as conflicts, unchanged.
 func (fenceCheckReply) replaceError(s *session, _ *pendingReply, payload []byte) *answer.ErrorHandling {
 	if string(retry.ErrorField(payload, 'C')) != advisory.FenceCode {
 		return nil

@@ -28,20 +28,20 @@ import (
 // and the session's end release all locks. An answer about a lock is true when it is sent. lockfence.go protects later
 // writes.
 
-// heldAdvisoryLocks has the advisory locks of one session, and what only the session's goroutine uses.
+// heldAdvisoryLocks has the advisory locks of one session, and state that only the session's goroutine uses.
 type heldAdvisoryLocks struct {
 	*locktable.Held
-	// times counts by name how often each lock was taken.
+	// times has, by a lock's name, how often the session has taken that lock.
 	times map[string]int
-	// charge is the locks' share of the session's account.
+	// charge is the memory that the session's account is charged for its advisory locks.
 	charge account.Charge
-	// fence has BEGIN and the queries that precede each write; empty: not made yet.
+	// fence has BEGIN and the queries that precede each write to check the locks. It is empty until they are made.
 	fence []*statementTemplate
-	// hasOpenFence: the open transaction includes a fence.
+	// hasOpenFence means that the open transaction includes a fence (queries that check the session's locks).
 	hasOpenFence bool
 }
 
-// removeLocks removes the locks whose names gone accepts, and returns their rows. It does not change the table.
+// removeLocks removes the locks whose names gone accepts from l, and returns their rows. The table does not change.
 func (l *heldAdvisoryLocks) removeLocks(gone func(name string) bool) []advisory.LockHolder {
 	l.fence = nil
 	return l.Remove(gone)
@@ -55,7 +55,7 @@ func recordLocksDetached(s *session) {
 }
 
 // runAdvisoryLock runs a statement on the lock with the given key; nil stands for NULL. ok is the result of a boolean
-// function. notices precede the answer. The error is for the client, or ends the session.
+// function. notices precede the answer. A returned error goes to the client, or ends the session.
 func (s *session) runAdvisoryLock(a *rewrite.AdvisoryCall, key []int64) (ok bool, notices [][]byte, err error) {
 	switch {
 	case a.Verb == rewrite.UnlockAllAdvisory:
@@ -78,9 +78,9 @@ func (s *session) runAdvisoryLock(a *rewrite.AdvisoryCall, key []int64) (ok bool
 	return ok, notices, err
 }
 
-// takeAdvisoryLock takes the lock with the given name in the table. If others hold it, takeAdvisoryLock waits if waits
-// is set; otherwise ok is false. A lock that the session already holds is only counted, even in a transaction. A lock
-// that is about to be released after DDL is taken again without the table.
+// takeAdvisoryLock takes the lock with the given name in the table. If another session holds the lock, takeAdvisoryLock
+// waits if waits is set; otherwise ok is false. If the session already holds the lock, only its count increases, even
+// in a transaction. A lock that is about to be released after DDL is taken again without the table.
 func (s *session) takeAdvisoryLock(name string, waits bool) (ok bool, err error) {
 	if s.advisory != nil && s.advisory.times[name] > 0 {
 		s.advisory.times[name]++
@@ -153,8 +153,8 @@ func (s *session) awaitAdvisoryLock(name string, waits bool) (h advisory.LockHol
 	return h, false, advisoryLockError(err)
 }
 
-// lockTimeout returns the client's lock_timeout, or 0 for none. Clusters do not support the setting: 0 if only the
-// server knows it.
+// lockTimeout returns the client's lock_timeout, or 0 for none. Clusters do not support the setting, so that the result
+// is 0 if only the server knows the value.
 func (s *session) lockTimeout() time.Duration {
 	const name = "lock_timeout"
 	if !s.settings.AnswersShow(name) {
@@ -189,8 +189,8 @@ func advisoryLockError(err error) error {
 	return errNoBackend(err)
 }
 
-// releaseAdvisoryLock releases a lock that was taken once, else decreases its count. If the session does not hold the
-// lock, ok is false, and notices has PostgreSQL's warning.
+// releaseAdvisoryLock releases a lock that was taken once, and otherwise decreases its count. If the session does not
+// hold the lock, ok is false, and notices has PostgreSQL's warning.
 func (s *session) releaseAdvisoryLock(name string) (ok bool, notices [][]byte) {
 	l := s.advisory
 	if l == nil || l.times[name] == 0 {
@@ -224,9 +224,9 @@ func (s *session) releaseAllAdvisoryLocks() {
 }
 
 // releaseOrDeferLocks releases locks. After DDL or a fence it waits for the transaction's end: its COMMIT would fail if
-// a lock was taken over before. If DDL may be running unobserved, the leases just end. Otherwise the rows change before
-// the client's answer, since the client may tell others. Only in the middle of the backend's answers does another
-// goroutine change them.
+// a lock was taken over before. If DDL may be running unobserved, the leases expire. Otherwise the rows are deleted
+// before the client gets its answer, since the client may inform other clients. In the middle of the backend's answers,
+// another goroutine deletes the rows.
 func (s *session) releaseOrDeferLocks(names []string) {
 	l := s.advisory
 	l.fence = nil
@@ -242,8 +242,7 @@ func (s *session) releaseOrDeferLocks(names []string) {
 	s.releaseLockRows(dropped, s.t != nil && !s.t.owed.empty())
 }
 
-// releaseLockRows deletes rows of locks. With later, a goroutine does so: the caller is in the middle of answers and
-// cannot wait.
+// releaseLockRows deletes rows of locks. If later is set, a goroutine does, since the caller cannot wait amid answers.
 func (s *session) releaseLockRows(held []advisory.LockHolder, later bool) {
 	if len(held) == 0 {
 		return
@@ -275,8 +274,8 @@ func (s *session) releaseDeferredLocks() {
 }
 
 // releaseLocksAtEnd releases all locks at the session's end, after its backend was given up, so that its transaction
-// has ended. After DDL whose end is unknown, the leases just end. If one lock was lost, the others are still released:
-// a release does not affect rows of other owners. In a drain the time for this is short.
+// has ended. After DDL whose end is unknown, the leases expire. If one lock was lost, the others are still released,
+// since a release does not affect rows of other owners. In a drain the time for releases is short.
 func (s *session) releaseLocksAtEnd() {
 	if s.advisory == nil {
 		return

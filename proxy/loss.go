@@ -15,9 +15,9 @@ import (
 // This file handles the loss of a backend during a turn: the transaction is replayed, or the client gets an error.
 // handleIdleLoss (copy.go) handles losses between turns, applysettings.go those while settings are applied.
 
-// handleBackendLoss replays the transaction of a lost backend if it certainly did not commit. Otherwise the client gets
-// an error with the transaction's possible outcome. After nil, the turn is over or continues: with another backend, or
-// by skipping frames. A dedicated session ends with its backend.
+// handleBackendLoss replays the transaction of a lost backend if that transaction certainly did not commit. Otherwise
+// the client gets an error with the transaction's possible outcome. After nil, the turn is over or continues, with
+// another backend or by skipping frames. A dedicated session ends with its backend.
 func (s *session) handleBackendLoss(gone *lostError) error {
 	t := s.t
 	if s.dedicated {
@@ -29,7 +29,7 @@ func (s *session) handleBackendLoss(gone *lostError) error {
 		when = "unknown_outcome"
 	}
 	s.recordLoss(gone, when)
-	// The client has its answer, and only ReadyForQuery is missing: the turn's settings are committed or dropped as usual.
+	// Only ReadyForQuery is missing, since the client has its answer. Settings are committed or dropped as usual.
 	if clientErr == nil {
 		s.settleSettings(t.errorTold)
 	} else if !gone.silent && s.canReplayAfterLoss() {
@@ -57,7 +57,7 @@ func (e *lostError) discardReason() reservoir.CloseReason {
 }
 
 // lossError returns the error that the client gets for the loss of its backend, or nil if only the ReadyForQuery is
-// missing. The order matters: a possible commit comes first, since every other error would then be wrong.
+// missing. A possible commit is checked first, since every other error would then be wrong.
 func (s *session) lossError() *wire.Error {
 	t := s.t
 	switch o := &t.outcome; {
@@ -77,13 +77,13 @@ func (s *session) lossError() *wire.Error {
 	return errReadLost
 }
 
-// needsNothingMore reports whether the client needs no more bytes from the backend. All answers have arrived, and no
-// transaction is open, or the client knows that it failed.
+// needsNothingMore reports whether the client needs no more bytes from the backend. All answers must have arrived, and
+// the transaction must be over, or the client must know that it failed.
 func (s *session) needsNothingMore() bool {
 	return s.t.awaitsInternalRollback() || s.awaitsOnlyReady() && (s.t.errorTold || !s.inBlock() && !s.t.internalTx.on)
 }
 
-// awaitsOnlyReady reports whether only the server's ReadyForQuery is missing, or nothing until the Sync after an error.
+// awaitsOnlyReady reports whether only the server's ReadyForQuery is missing, or after an error nothing until the Sync.
 func (s *session) awaitsOnlyReady() bool {
 	t := s.t
 	if t.phase != phaseLive || t.rest > 0 {
@@ -123,7 +123,7 @@ func (s *session) abandonTurn(e *wire.Error, why reservoir.CloseReason) error {
 	}
 	// After COMMIT or ROLLBACK the client's block is over, whatever the outcome of the commit.
 	inBlock := s.inBlock()
-	// During a replay the backend's state differs from the client's. statusAfter is the status that the client knows.
+	// During a replay the backend's state differs from the client's. The client knows statusAfter as its status.
 	if t.originalError != nil && e != nil {
 		inBlock = t.statusAfter != 0 && t.statusAfter != 'I' || t.statusAfter == 0 && inBlock
 	}
@@ -160,7 +160,7 @@ func (s *session) abandonTurn(e *wire.Error, why reservoir.CloseReason) error {
 	return s.endTurnLocally()
 }
 
-// isMidRow reports whether the client has got half a row. It would read an error as the other half.
+// isMidRow reports whether the client has got half a row. The client would read an error as the second half.
 func (s *session) isMidRow() bool {
 	t := s.t
 	return (t.halfRowLost || t.rest > 0 && !t.restSwallow && t.phase != phaseAborting && !s.isWithholding()) && t.hasHalfFrame()
@@ -172,8 +172,8 @@ func (n *nestedTurn) hasHalfFrame() bool {
 }
 
 // endTurnOnCut ends a turn when Sluice closes the session, as at the end of a drain. If the transaction may have
-// committed, the client must not get FATAL, after which database/sql resends the statement. It gets the error of a lost
-// backend. Otherwise nothing of the turn is applied, and FATAL is right.
+// committed, the client must not get FATAL, after which database/sql resends the statement. The client gets the error
+// of a lost backend instead. If the transaction cannot have committed, the client gets FATAL.
 func (s *session) endTurnOnCut() error {
 	if s.isMidRow() {
 		return fmt.Errorf("%w: %w", errCut, errHalfRow)
@@ -200,8 +200,9 @@ func (s *session) undoStatementNames(undos []nameUndo) {
 	}
 }
 
-// cancelOnBackend asks the server to cancel the running statement before Sluice closes the connection. Closing alone
-// lets the statement run on with its locks. It waits until the server takes the request. A failure is only logged.
+// cancelOnBackend asks the server to cancel the running statement before Sluice closes the connection. If Sluice only
+// closed it, the statement would run on with its locks. cancelOnBackend waits until the server has got the request. A
+// failure is only logged.
 func (s *session) cancelOnBackend() {
 	if s.b != nil {
 		s.cancelOnConn(s.b.conn)

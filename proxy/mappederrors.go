@@ -11,17 +11,16 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// This file changes errors and notices about queries with mapped columns (bytea keys stored as text): the client gets
-// its own column names and values.
+// This file changes errors and notices about queries with mapped columns (bytea keys stored as text), so that the
+// client gets its own column names and values.
 //
 // Only the fields change in which PostgreSQL puts names and values of tables: message, detail, hint, column and
-// constraint. A text that cannot be parsed with certainty remains unchanged, since a wrong value would be worse than a
-// physical name.
+// constraint. A text that cannot be parsed for certain is unchanged, since a wrong value is worse than a physical name.
 
 // hintSchemaChanged is the hint for an error about an unknown name that Sluice's schema snapshot has.
 const hintSchemaChanged = "Another process may have changed the schema meanwhile, which is read again before the next statement: retry."
 
-// hintHexCast is the hint if a cluster lacks the functions that convert mapped columns by default.
+// hintHexCast is the hint for a cluster without encode and decode, which convert mapped columns by default.
 const hintHexCast = "The server has no encode() and decode(), with which mapped columns are converted: set rewrite.bytea: hex-cast. sluice doctor tells what a cluster has."
 
 // hintNoBytea is the hint if the client gave a mapped column a value of another type than bytea. The server's error is
@@ -75,7 +74,7 @@ func (d errorRenamer) renameInField(code byte, value []byte) []byte {
 	return value
 }
 
-// renameInDetail returns an error's DETAIL with the client's names. Details about keys and rows also have values. If
+// renameInDetail returns an error's DETAIL with the client's names. A DETAIL about a key or a row also has values. If
 // names and values differ in number, because a value contains a comma, the detail does not change.
 func (d errorRenamer) renameInDetail(text string) string {
 	if rest, ok := strings.CutPrefix(text, "Key ("); ok {
@@ -87,8 +86,7 @@ func (d errorRenamer) renameInDetail(text string) string {
 	return clientColumnNames(text)
 }
 
-// clientColumnNames removes the suffix of mapped columns from names. The suffix alone, or inside a longer name,
-// remains.
+// clientColumnNames removes the suffix of mapped columns at the ends of names in text. A suffix alone remains.
 func clientColumnNames(text string) string {
 	var b strings.Builder
 	for {
@@ -114,8 +112,8 @@ func isNameByte(c byte) bool {
 // keyDetailEnds lists the texts that follow a key's values in PostgreSQL's DETAIL. DSQL's messages are English.
 var keyDetailEnds = []string{") already exists.", ") is not present in table ", ") is still referenced from table ", ") is duplicated.", ") conflicts with existing key "}
 
-// clientKeyDetail converts the part of a DETAIL after "Key (": names, values, and the problem. If another value
-// contains a comma, names and values differ in number, and the text is returned unchanged.
+// clientKeyDetail converts the part of a DETAIL after "Key (", which has names, values, and the problem. If another
+// value contains a comma, names and values differ in number, and the text is returned unchanged.
 func clientKeyDetail(text string) string {
 	names, rest, ok := strings.Cut(text, ")=(")
 	end := -1
@@ -153,7 +151,7 @@ func clientRowValues(r *schema.Relation, text string) string {
 }
 
 // clientByteaValue converts a mapped column's digits to the output form of bytea. Other texts, such as null, do not
-// change. The server may have cut the value, with "..." at the end.
+// change. The server may have cut the value and appended "...".
 func clientByteaValue(value string) string {
 	digits := strings.TrimSuffix(value, "...")
 	if strings.IndexFunc(digits, func(c rune) bool { return (c < '0' || c > '9') && (c < 'a' || c > 'f') }) >= 0 {
@@ -175,7 +173,7 @@ func truncateShownValue(value string) string {
 }
 
 // clientNoticeFor returns the notice that the client gets instead of the server's, with the client's names of mapped
-// columns. It returns nil to pass the server's.
+// columns. nil means that the client gets the server's notice.
 func (s *session) clientNoticeFor(frame []byte) []byte {
 	if s.t.owed.empty() || s.t.phase != phaseLive {
 		return nil

@@ -15,8 +15,7 @@ import (
 
 // This file reads the schema snapshot: all relations of the database, read for mapped columns (bytea keys stored as
 // text). A statement's meaning depends on the snapshot, so no statement is planned before the first. Sluice reads it on
-// a backend that belongs to no session, once for all sessions that wait. resolvenames.go asks for a snapshot before
-// each query.
+// a backend of no session, once for all sessions that wait. resolvenames.go asks for it before each query.
 //
 // A snapshot includes relations without mapped columns, since the search path may find them before a mapped table of
 // the same name. It is read again after a schema change that this process has seen (the catalog's epoch). Two more
@@ -39,16 +38,16 @@ type schemaCache struct {
 	checked       bool // a CHECK constraint marks each mapped column
 
 	current atomic.Pointer[schemaSnapshot]
-	// sawNameError is set if a server has reported an unknown relation or column since the schema snapshot was read.
+	// sawNameError is set after a server's error about an unknown relation or column, until the schema is read again.
 	sawNameError atomic.Bool
-	// pendingLoads counts the requested schema readings that have not ended successfully, or whose end the waiting sessions
-	// have not seen.
+	// pendingLoads is the number of requested schema readings that have not ended successfully, or whose end the
+	// waiting sessions have not seen.
 	pendingLoads atomic.Int32
 
 	mu         sync.Mutex
 	sharedLoad *pendingSchemaLoad // in progress, or nil. Guarded by mu
-	// ownLoad is a schema reading on a session's own backend, or nil. It may run beside sharedLoad, a reading that may have
-	// to wait for a backend. Guarded by mu.
+	// ownLoad is a schema reading on a session's own backend, or nil. It may run beside sharedLoad, a reading that may
+	// have to wait for a backend. The field mu guards it.
 	ownLoad         *pendingSchemaLoad
 	loadEndedAt     time.Time // when the last reading ended; guarded by mu
 	nameErrorLoadAt time.Time // when the last reading after an error of unknown names ended; guarded by mu
@@ -73,15 +72,15 @@ type schemaBase struct {
 	path      []string
 }
 
-// pendingSchemaLoad is one reading of the schema, shared by all that wait for it. err may be read once done is closed.
+// pendingSchemaLoad is one reading of the schema, shared by all that wait for it. err is valid once done is closed.
 type pendingSchemaLoad struct {
 	done chan struct{}
 	err  error
 }
 
 // These durations bound readings of the schema. A session waits schemaWait for a schema snapshot, or schemaWaitInBlock
-// if it holds a backend in a block. After the server refused, no change of the schema is read for schemaRest. Readings
-// because of unknown names are missingRest apart.
+// if it holds a backend in a block. After the server refused, no change of the schema is read for schemaRest. Between
+// two readings because of unknown names, missingRest passes.
 const (
 	schemaWait        = exchangeTimeout + 3*time.Second // time for one lost answer and a second try
 	schemaWaitInBlock = time.Second
@@ -103,9 +102,9 @@ func (srv *Server) schemaLoadCause() string {
 	return ""
 }
 
-// beginSchemaLoad starts a schema reading that finishSchemaLoad ends. mine is false if another caller has started it.
-// Then r is that reading. r is nil if a reading for the same cause ended just now. The caller then uses the snapshot it
-// has. The reading should begin after rest.
+// beginSchemaLoad starts a schema reading that finishSchemaLoad ends. mine is false if another caller has started a
+// reading, and r is then that reading. If a reading for the same cause has just ended, r is nil, and the caller uses
+// the snapshot that it has. The reading should begin after rest.
 func (srv *Server) beginSchemaLoad(cause string) (r *pendingSchemaLoad, mine bool, rest time.Duration) {
 	k := &srv.keeper
 	k.mu.Lock()
@@ -125,7 +124,7 @@ func (srv *Server) beginSchemaLoad(cause string) (r *pendingSchemaLoad, mine boo
 }
 
 // beginOwnLoad starts a schema reading on a session's own backend, which endOwnLoad ends. It does not wait for a
-// reading by beginSchemaLoad, which may itself wait for the backend of this session.
+// reading by beginSchemaLoad, since that reading may itself wait for this session's backend.
 func (k *schemaCache) beginOwnLoad(cause string) (r *pendingSchemaLoad, mine bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -139,7 +138,7 @@ func (k *schemaCache) beginOwnLoad(cause string) (r *pendingSchemaLoad, mine boo
 	return k.ownLoad, true
 }
 
-// endOwnLoad ends a schema reading that beginOwnLoad started, and wakes the sessions that wait for it.
+// endOwnLoad ends a schema reading that beginOwnLoad started, and wakes the waiting sessions.
 func (k *schemaCache) endOwnLoad(r *pendingSchemaLoad, cause string) {
 	k.mu.Lock()
 	k.ownLoad = nil
@@ -151,8 +150,8 @@ func (k *schemaCache) endOwnLoad(r *pendingSchemaLoad, cause string) {
 	k.wakeWaiters(r)
 }
 
-// wakeWaiters wakes all sessions that wait for a schema reading. It reduces pendingLoads afterwards: a session that
-// sees 0 then sees the result too.
+// wakeWaiters wakes all sessions that wait for a schema reading. It reduces pendingLoads last, so that a session that
+// sees 0 also sees the result.
 func (k *schemaCache) wakeWaiters(r *pendingSchemaLoad) {
 	close(r.done)
 	if r.err == nil {
@@ -160,8 +159,8 @@ func (k *schemaCache) wakeWaiters(r *pendingSchemaLoad) {
 	}
 }
 
-// wasAbandoned reports whether a schema reading ended because its session or backend is gone. Another session must then
-// read the schema.
+// wasAbandoned reports whether a schema reading ended because its session or backend is gone. Another session then
+// must.
 func (r *pendingSchemaLoad) wasAbandoned() bool {
 	select {
 	case <-r.done:
@@ -196,7 +195,7 @@ func (k *schemaCache) recordLoadEndLocked(cause string) {
 	}
 }
 
-// lastLoadError returns the error of the last schema reading, or nil. The error is not yet in a form for clients.
+// lastLoadError returns the error of the last schema reading, or nil. Callers must convert the error for clients.
 func (k *schemaCache) lastLoadError() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -214,7 +213,7 @@ func (srv *Server) finishSchemaLoad(r *pendingSchemaLoad, cause string, ask func
 	k.wakeWaiters(r)
 }
 
-// missingSchemaError returns why there is no schema snapshot, or nil if there is one.
+// missingSchemaError returns the reason why no schema snapshot exists, or nil if one exists.
 func (srv *Server) missingSchemaError() error {
 	k := &srv.keeper
 	if k.current.Load() != nil {
@@ -225,7 +224,7 @@ func (srv *Server) missingSchemaError() error {
 	return wrapSchemaError(cmp.Or[error](k.loadError, errSchemaLate))
 }
 
-// startSchemaLoad starts a schema reading on a backend of no session. Results are those of beginSchemaLoad.
+// startSchemaLoad starts a schema reading on a backend of no session. Its results are the same as for beginSchemaLoad.
 func (srv *Server) startSchemaLoad(cause string) (r *pendingSchemaLoad, mine bool) {
 	r, mine, rest := srv.beginSchemaLoad(cause)
 	if mine {
@@ -243,8 +242,8 @@ func (srv *Server) startSchemaLoad(cause string) (r *pendingSchemaLoad, mine boo
 }
 
 // replaceSnapshot calls ask and replaces the schema snapshot. An unchanged schema is the same object as before, so that
-// plans made by it remain valid. After a change that Sluice had not noticed, a new epoch drops all that was learned
-// about queries.
+// plans made by it remain valid. After a change that Sluice had not noticed, a new epoch of the catalog drops all that
+// Sluice has learned about queries.
 func (srv *Server) replaceSnapshot(cause string, ask func() (schemaLoad, error)) error {
 	k := &srv.keeper
 	k.sawNameError.Store(false)
@@ -292,7 +291,7 @@ func (srv *Server) UnmappedTables() (tables int, first string) {
 }
 
 // querySchema reads all relations on a backend, which it borrows before queued sessions, since these may wait for the
-// schema. It returns the backend afterwards, or discards the backend if no answer came.
+// schema. Afterwards it returns the backend, or discards a backend that did not answer.
 func (srv *Server) querySchema() (read schemaLoad, err error) {
 	ctx, stop := context.WithTimeout(srv.ctx, srv.cfg.Startup.Timeout)
 	defer stop()

@@ -11,9 +11,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file handles texts that the server gets in another form than the client's, and answers of which the client must
-// not see a part (maskedReply). Examples are a query that replaces a statement which Sluice answers, and the job of
-// CREATE INDEX.
+// This file handles texts that the server gets in another form than the client's, and partly hidden answers
+// (maskedReply). Examples are the substitute for a statement that Sluice answers, and CREATE INDEX's job.
 
 // serverText returns the SQL that the server gets in the Parse for the client's text.
 func (t *statementTemplate) serverText() string {
@@ -26,8 +25,8 @@ func (t *statementTemplate) serverText() string {
 	return t.sql
 }
 
-// countFindings counts the findings of the rewrite rules in a text, and logs them once per text. It is called at each
-// Parse and Query, even those that Sluice answers.
+// countFindings counts what the rewrite rules have found in a text, and logs each finding once per text. It is called
+// at each Parse and Query, even if Sluice answers these.
 func (s *session) countFindings(plan *rewrite.Plan) {
 	for i := range plan.Findings {
 		f := &plan.Findings[i]
@@ -47,7 +46,7 @@ func (s *session) countFindings(plan *rewrite.Plan) {
 }
 
 // planRefusal returns the error with which Sluice refuses the only statement of a text, or nil. In a multi-statement
-// query the server gets the statement, and its error is replaced: see clientErrorFor.
+// query, the server gets the statement, and clientErrorFor replaces the server's error.
 func planRefusal(plan *rewrite.Plan) error {
 	if st := plan.SingleStatement(); st != nil && st.Refusal != nil {
 		return statementRefusal(st)
@@ -79,12 +78,12 @@ func hasMaskedAnswer(plan *rewrite.Plan) bool {
 	return false
 }
 
-// hasMaskedRows reports whether the rows of a statement's answer are for Sluice: rows of a query that replaces the
-// statement, or the id of an index job.
+// hasMaskedRows reports whether the rows of a statement's answer are for Sluice, not the client. Such rows answer a
+// query that replaces the statement, or have the id of an index job.
 func hasMaskedRows(st *rewrite.Statement) bool { return st.Tag != "" || st.Job != rewrite.NoJob }
 
-// isMaskedAutocommit reports whether the text with a masked answer is a single CREATE INDEX in autocommit. Until the
-// client gets its answer, a replay has nothing to compare. In other cases the log would lack the masked part.
+// isMaskedAutocommit reports whether the text with a masked answer is a single CREATE INDEX in autocommit. Such a text
+// can be replayed, since the client has no answer yet. For other texts, the log lacks the masked part.
 func (s *session) isMaskedAutocommit(plan *rewrite.Plan) bool {
 	return plan.SingleStatement() != nil && !s.inBlock()
 }
@@ -177,7 +176,7 @@ func firstColumn(frame []byte) string {
 	return string(row[6 : 6+n])
 }
 
-// sleepUnlessStopped sleeps for d. It returns a cancel or timeout, errCut, or errClientGone if the client is gone.
+// sleepUnlessStopped sleeps for d. It returns a cancel or timeout, errCut, or errClientGone if the client left.
 func (s *session) sleepUnlessStopped(d time.Duration) error {
 	select {
 	case <-time.After(d):

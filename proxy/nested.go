@@ -11,8 +11,7 @@ import (
 )
 
 // This file runs nested turns: a Query of Sluice's own, or a part of a client's text, within the client's turn. A
-// nested turn has a log, replays, timeouts and errors like any turn. The client's turn must not have sent anything
-// before.
+// nested turn has a log, replays, timeouts and errors like any turn. The client's turn must not have sent anything.
 //
 // A nested turn starts in the session's state between two turns. Code of the client's turn must read the session's
 // state, backend and block again after the nested turn.
@@ -21,25 +20,26 @@ import (
 type nestedTurn struct {
 	// on means that the turn is nested. Its ReadyForQuery is not sent to the client.
 	on bool
-	// hiddenAnswer reads the server's answer and passes only notices and the like to the client. nil: the client gets the
-	// whole answer.
+	// hiddenAnswer reads the server's answer and passes only notices and the like to the client. If hiddenAnswer is
+	// nil, the client gets the whole answer.
 	hiddenAnswer *silent.Answer
 	// outsideBlock means that the nested turn's statement does not belong to the client's block (parts.go).
 	outsideBlock bool
 	// optsOut means that the client's text has the comment that turns replay off.
 	optsOut bool
-	// committedBefore lists earlier statements of the client's text that are committed outside a block; nil: none.
+	// committedBefore lists earlier statements of the client's text that are committed outside a block, or is nil.
 	committedBefore *listing.Statements
 	// shift is the number of characters in the client's text before the part that this nested turn runs.
 	shift int
-	// asksTime means that the statement is a COMMIT, before which Sluice asks the server for the transaction's time.
+	// asksTime means that the nested turn's statement is a COMMIT, before which Sluice asks the server for the
+	// transaction's time.
 	asksTime bool
-	// timed is the transaction time that the client's text sees outside a block; nil: the server's own time.
+	// timed is the transaction time that the client's text sees outside a block. nil means the server's own time.
 	timed *txtime.Time
 }
 
 // stripReady removes a nested turn's ReadyForQuery from the end of its output. b must hold the last bytes of a turn
-// that got its ReadyForQuery. A frame of that type at the end is then complete.
+// that got its ReadyForQuery, so that the frame is complete.
 func (n *nestedTurn) stripReady(b []byte) []byte {
 	if at := len(b) - wire.HeaderLen - 1; n.on && at >= 0 && bytes.HasPrefix(b[at:], frameReadyHead) {
 		return b[:at]
@@ -51,7 +51,7 @@ func (n *nestedTurn) stripReady(b []byte) []byte {
 var frameReadyHead = wire.AppendReadyForQuery(nil, 'I')[:wire.HeaderLen]
 
 // runNestedTurn runs a turn within the client's turn, which must not have sent anything to its backend. step handles
-// the nested turn's frames. An error ends the session. The client gets a server's error even if the answer is hidden.
+// the nested turn's frames. A returned error ends the session. The client gets even a hidden answer's error.
 func (s *session) runNestedTurn(how nestedTurn, step func() error) (feature.NestedResult, error) {
 	if err := s.flushToClient(); err != nil {
 		return feature.NestedResult{}, err
@@ -92,7 +92,7 @@ func (s *session) runNestedTurn(how nestedTurn, step func() error) (feature.Nest
 	return end, err
 }
 
-// runSilentCommand runs a COMMIT, BEGIN or similar command, whose answer the client does not get. want is the expected
+// runSilentCommand runs a COMMIT, BEGIN or similar command without sending the client its answer. want is the expected
 // answer. The client's statement timeout starts again.
 func (s *session) runSilentCommand(sql string, want silent.ExpectedAnswer) (feature.NestedResult, error) {
 	s.startStatementTimeout()
@@ -110,8 +110,8 @@ func (s *session) runAsQuery(sql string) error {
 	return s.runQuery(&q)
 }
 
-// failBlock makes the client's block fail at the server, after an error that only Sluice has found. The error of
-// failBlock ends the session.
+// failBlock makes the client's block fail at the serverafter an error that only Sluice found. A returned error ends the
+// session.
 func (s *session) failBlock() error {
 	end, err := s.runNestedTurn(nestedTurn{hiddenAnswer: silent.NewAnswer(silent.ExpectFailure)}, func() error {
 		s.t.ended = true

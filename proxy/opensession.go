@@ -19,10 +19,10 @@ import (
 )
 
 // This file turns a connection into a session: the startup (package startup), limits, settings of the startup packet,
-// and the greeting. Server.serveConn calls admitRecovering. cancel.go continues with cancel requests, which also come
-// on connections of their own. Below are the metrics' names for refused startups and for ends of sessions.
+// and the greeting. Server.serveConn calls admitRecovering. cancel.go handles cancel requests, which come on separate
+// connections. The end of the file has the metrics' names for refused startups and ends of sessions.
 
-// secretLen30 and secretLen32 are the bytes of a cancel key's secret: 4 for protocol 3.0, and 32 since 3.2.
+// secretLen30 and secretLen32 are the lengths in bytes of a cancel key's secret, for protocols 3.0 and 3.2.
 const (
 	secretLen30 = 4
 	secretLen32 = 32
@@ -42,9 +42,9 @@ func (srv *Server) admitRecovering(in *clientConn, raw rawconn.Conn) (s *session
 }
 
 // admitClient runs a client's startup. It returns a session that the caller must run, and whose client may send
-// queries. It returns nil after it closed the connection: for a cancel request, a refusal, or a client that left.
+// queries. The result is nil after a cancel request, a refusal, or the client's leaving; the connection is then closed.
 func (srv *Server) admitClient(in *clientConn, raw rawconn.Conn) *session {
-	// During the startup, Server.Close ends the connection (ConnLimiter.Cut). Later, interrupt wakes the session.
+	// Server.Close ends a connection in its startup by ConnLimiter.Cut, and a connection with a session by interrupt.
 	defer srv.arrivals.FinishOpening(&in.Conn)
 	// If startup.Run fails, it has sent the client its error. If openSession fails, the error is sent below.
 	h, err := srv.startup.Run(raw)
@@ -66,7 +66,7 @@ func (srv *Server) admitClient(in *clientConn, raw rawconn.Conn) *session {
 		srv.log.Info("startup refused", "client", raw.RemoteAddr().String(), "error", err)
 		var clientErr *wire.Error
 		if errors.As(err, &clientErr) {
-			// The connection ends, so the client gets FATAL.
+			// The client gets FATAL, since its connection ends.
 			fatal := *clientErr
 			fatal.Fatal = true
 			raw.SetWriteDeadline(time.Now().Add(startup.RefusalTimeout))
@@ -81,8 +81,8 @@ func (srv *Server) admitClient(in *clientConn, raw rawconn.Conn) *session {
 }
 
 // openSession makes a session for an authenticated client and sends the greeting with ReadyForQuery. It borrows no
-// backend, but dials one if the session is dedicated. A *wire.Error is for the client, which has got nothing yet. Any
-// other error means that the client is gone. On an error nothing of the session remains.
+// backend, but dials one if the session is dedicated. A *wire.Error goes to the client, which has got nothing yet. Any
+// other error means that the client has left. On an error nothing of the session remains.
 //
 // The client is counted before anything slow happens, so that max_clients also holds for clients that arrive together.
 func (srv *Server) openSession(h *startup.Client, in *clientConn) (*session, error) {
@@ -146,8 +146,8 @@ func (srv *Server) openSession(h *startup.Client, in *clientConn) (*session, err
 	return s, nil
 }
 
-// resolveDatabase replaces the client's database name by the database that the configuration gives for that name. If
-// the name means a schema, it adds startup values and returns the schema. The error is for the client.
+// resolveDatabase replaces the client's database name by the database that the configuration gives for that name. For a
+// name that means a schema, it adds startup values and returns the schema. A returned error goes to the client.
 func (srv *Server) resolveDatabase(h *startup.Client) (schema string, err error) {
 	means, ok := srv.names.Resolve(h.Database)
 	switch {
@@ -165,7 +165,7 @@ func (srv *Server) resolveDatabase(h *startup.Client) (schema string, err error)
 
 // prepareGreeting prepares the session's settings, or dials its own backend. It returns AuthenticationOk and the
 // ParameterStatus frames. For shared backends, values come from the backend dialled last, then from the client's
-// startup packet. The error is for the client, and no backend remains.
+// startup packet. A returned error goes to the client, and no backend remains.
 func (srv *Server) prepareGreeting(s *session, h *startup.Client) ([]byte, error) {
 	var g *startupGreeting
 	var notices []byte
@@ -229,7 +229,7 @@ const retryOption = "sluice.retry"
 
 // storeStartupSettings stores the settings of the startup packet. Each setting is applied to every backend that the
 // session gets (applysettings.go), or stored in Sluice alone. tryStartupSettings asks a server about values that the
-// server may refuse. The error refuses the startup, and is for the client.
+// server may refuse. A returned error goes to the client, and refuses the startup.
 func (s *session) storeStartupSettings(params map[string]string) error {
 	doubts := map[string]string{}
 	made := &settings.Values{SQL: map[string]string{}, StartupLocal: map[string]string{}, Shown: map[string]string{}}
@@ -336,7 +336,7 @@ func (srv *Server) acceptsIsolationLevel(level string) bool {
 }
 
 // serveCancelRequest serves a CancelRequest on the goroutine of its connection. As in PostgreSQL, the requester gets no
-// answer, and only metrics show the result. The timeout limits the wait for a server that does not take the cancel.
+// answer, and only metrics show the result. A timeout bounds the wait for a server that does not accept the cancel.
 func (srv *Server) serveCancelRequest(r *startup.CancelRequest, from net.Addr) {
 	var s *session
 	known, heard := srv.keyGuesses.CheckGuess(from, time.Now(), func() bool {
@@ -396,7 +396,7 @@ func sessionEndLabel(cause error) string {
 }
 
 // startupRefusalLabel returns the metric's name for a refused startup. err comes from package startup or openSession.
-// Too many clients and too few backends share SQLSTATE 53300, so the prefix of the message decides.
+// Too many clients and too few backends share SQLSTATE 53300, so that the prefix of the message distinguishes them.
 func startupRefusalLabel(err error) string {
 	var clientErr *wire.Error
 	var network net.Error

@@ -30,16 +30,16 @@ import (
 type sessionOptions struct {
 	// planner plans the session's queries. It is never nil.
 	planner *rewrite.Planner
-	// options has the client's choices (sluice.* settings) at the time the planner was made. It is nil for none.
+	// options has the client's choices (sluice.* settings) at the time when the planner was made, or is nil for none.
 	options *rewrite.ClientOptions
-	// userOptions has the sluice.* options of Config.Users for the client's user. It is never nil. Sessions share it.
+	// userOptions has the sluice.* options of Config.Users for the client's user. It is never nil, and sessions share it.
 	userOptions *rewrite.ClientOptions
 }
 
-// noUserOptions are the sluice.* options of a user who is not in Config.Users: none.
+// noUserOptions has no sluice.* options, for users who are not in Config.Users.
 var noUserOptions rewrite.ClientOptions
 
-// currentOptions returns the client's current choices (sluice.*), or nil for none. Callers compare the pointers.
+// currentOptions returns the client's current choices (sluice.*), or nil. Callers compare the pointers.
 func (s *session) currentOptions() *rewrite.ClientOptions {
 	if s.parts != nil && s.parts.options != nil {
 		if s.inBlock() || s.t != nil && s.t.outsideBlock {
@@ -58,7 +58,8 @@ func (s *session) planner() *rewrite.Planner {
 	return s.chosen.planner
 }
 
-// applyOptions changes the session's planner to the options by (sluice.*), and its policy for DDL in blocks if allowed.
+// applyOptions changes the session's planner to the options by (sluice.*). If canChangeDDLPolicy allows, it changes the
+// policy for DDL in blocks too.
 func (s *session) applyOptions(by *rewrite.ClientOptions) {
 	c := &s.chosen
 	if by != c.options || c.planner == nil {
@@ -78,8 +79,8 @@ func (s *session) plannerForOptions(by *rewrite.ClientOptions) *rewrite.Planner 
 	return s.srv.planner.ForOptions(all)
 }
 
-// canChangeDDLPolicy reports whether the session may now change how transactions with DDL are committed. It may outside
-// a block, and in a block that has run no statement.
+// canChangeDDLPolicy reports whether the session may now change how transactions with DDL are committed. The result is
+// true outside a block, and in a block that has run no statement.
 func (s *session) canChangeDDLPolicy() bool {
 	return !s.dedicated && (s.t == nil || !s.t.outsideBlock) && (!s.inBlock() || s.isBlockEmpty())
 }
@@ -96,8 +97,8 @@ func (s *session) isBlockEmpty() bool {
 }
 
 // trackStatementsRun records whether the block has run any statement, by the plan of a query that is about to be sent.
-// A SET of a choice (sluice.*) does not count. After COMMIT or ROLLBACK the next block has run nothing. All sessions
-// call it, even where clients may choose nothing: two branches cost less than a lookup.
+// A SET of a choice (sluice.*) is not such a statement. After COMMIT or ROLLBACK the next block has run nothing. All
+// sessions call trackStatementsRun, even where clients may choose nothing, since two branches cost less than a lookup.
 func (tx *transaction) trackStatementsRun(plan *rewrite.Plan) {
 	if len(plan.Statements) == 0 {
 		tx.ran = true
@@ -126,8 +127,8 @@ func (s *session) optionsChanged(t *statementTemplate) bool {
 	return t.plannerNumber != t.plan.VariantNumberIn(s.planner())
 }
 
-// queryWithOptions runs a multi-statement query that contains choices (SETs of sluice.*). It returns done false for any
-// other query, after a look at the statements only.
+// queryWithOptions runs a multi-statement query that contains choices (SETs of sluice.*). For any other query done is
+// false, and only the list of statements was examined.
 func (s *session) queryWithOptions(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	if done, err := s.queryWithLeadingOptions(plan, sql); done || err != nil {
 		return done, err
@@ -137,8 +138,8 @@ func (s *session) queryWithOptions(plan *rewrite.Plan, sql []byte) (done bool, e
 
 // queryWithLeadingOptions runs a multi-statement query that begins with choices, as a migration file may: SET sluice.x
 // = 'y'; CREATE TABLE ...; The choices run first, and the rest is planned by them. Outside a block a failure takes the
-// choices back. With done true the turn is over. It is false for other queries, and outside a block for those with
-// BEGIN or COMMIT.
+// choices back. If done is true the turn is over. done is false for other queries, and for BEGIN or COMMIT outside a
+// block.
 func (s *session) queryWithLeadingOptions(plan *rewrite.Plan, text []byte) (done bool, err error) {
 	n, ends := countLeadingOptions(plan)
 	if n == 0 || ends && !s.inBlock() || s.dedicated || s.t.touched || s.state == failed || s.txStatus() == 'E' {
@@ -146,8 +147,8 @@ func (s *session) queryWithLeadingOptions(plan *rewrite.Plan, text []byte) (done
 	}
 	sql, block, before := string(text), s.inBlock(), s.settings.Snapshot()
 	how := nestedTurn{optsOut: s.t.optsOut || s.srv.replays != nil && retry.HasNoRetryComment(text), shift: s.t.shift}
-	// Each choice (SET of sluice.*) is a nested turn. The rest of the query is one turn, as if the client had sent it
-	// alone. But positions in errors count from the start of the whole query.
+	// Each choice (SET of sluice.*) is a nested turn. The rest of the query is one turn, as if the client had sent that
+	// rest alone. But positions in errors count from the start of the whole query.
 	at := 0
 	for i := 0; i <= n; i++ {
 		from, to := plan.Statements[i].Start, plan.Statements[i].End
@@ -161,7 +162,7 @@ func (s *session) queryWithLeadingOptions(plan *rewrite.Plan, text []byte) (done
 			return true, err
 		}
 		stopped := ran.Stopped != nil && i < n
-		// In a block the client's ROLLBACK takes the choices (SETs of sluice.*) back, as other settings.
+		// In a block the client's ROLLBACK takes the choices (SETs of sluice.*) back, like other settings.
 		if (ran.Failed || stopped) && !block {
 			s.settings.RestoreLocal(before)
 		}
@@ -176,11 +177,11 @@ func (s *session) queryWithLeadingOptions(plan *rewrite.Plan, text []byte) (done
 	return true, s.endTurnLocally()
 }
 
-// countLeadingOptions counts the choices (SETs of sluice.*) at the start of a multi-statement query. It returns 0 if
-// the statements after them contain another. ends reports whether a later statement begins or ends a transaction. SET
-// LOCAL does not count, since it needs a transaction, nor set_config, which returns a row.
+// countLeadingOptions returns how many choices (SETs of sluice.*) a multi-statement query begins with. If a later
+// statement is also a choice, it returns 0. ends reports whether a later statement begins or ends a transaction. SET
+// LOCAL is not counted, since it needs a transaction. set_config is not counted, since it returns a row.
 func countLeadingOptions(plan *rewrite.Plan) (n int, ends bool) {
-	// Sluice has no list of statements for a query that it could not parse.
+	// The parser has produced no list of statements for a query that it could not parse.
 	if len(plan.Statements) < 2 || plan.Kind == rewrite.Unknown || !isOptionChange(&plan.Statements[0]) {
 		return 0, false
 	}
@@ -211,7 +212,7 @@ func (s *session) hasStartupOptions() bool {
 	return sameOptions(s.currentOptions(), s.settings.StartupOptions())
 }
 
-// sameOptions compares two clients' choices (sluice.* settings) by value. nil means the configuration's values.
+// sameOptions reports whether two clients' choices (sluice.* settings) have equal values. nil is the configuration's.
 func sameOptions(a, b *rewrite.ClientOptions) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // recordOptionsReset records a RESET ALL or DISCARD ALL in a block that has its own sluice.* options (parts.options).
@@ -227,9 +228,9 @@ func recordOptionsReset(s *session, _ *pendingReply, st *rewrite.Statement, tag 
 	}
 }
 
-// setOption carries out SET, RESET or SET TO DEFAULT of a setting of Sluice, by which the next query is planned. frame
-// goes before the command tag: a warning of SET LOCAL without a block, or the notice of a weaker guarantee. After an
-// error, which is for the client, nothing has changed.
+// setOption carries out SET, RESET or SET TO DEFAULT of a setting of Sluice, by which the next query is planned. frame,
+// a warning or notice, precedes the command tag: of SET LOCAL without a block, or of a weaker guarantee. After an
+// error, which goes to the client, nothing has changed.
 func (s *session) setOption(c *rewrite.SettingChange, several bool) (frame []byte, err error) {
 	value, err := s.validateOptionChange(c)
 	if err != nil {
@@ -253,12 +254,12 @@ func (s *session) setOption(c *rewrite.SettingChange, several bool) (frame []byt
 	return frame, err
 }
 
-// resetsToStartup reports whether a change of a setting restores its value from the startup packet.
+// resetsToStartup reports whether a change of a setting restores the setting's value from the startup packet.
 func resetsToStartup(c *rewrite.SettingChange) bool { return c.Action == rewrite.Reset || c.Default }
 
 // validateOptionChange returns the value that a change gives a setting of Sluice, in normal form. "" means the default.
-// It changes nothing. It may run before the statement's turn, and must return the same value then. An error is for the
-// client.
+// It changes nothing. A call before the statement's turn and a call in the turn must return the same value. A returned
+// error goes to the client.
 func (s *session) validateOptionChange(c *rewrite.SettingChange) (value string, err error) {
 	key, _ := settings.ProxySettingKey(c.Name)
 	text := c.Text
@@ -292,8 +293,8 @@ func (s *session) validateOptionChange(c *rewrite.SettingChange) (value string, 
 	return text, nil
 }
 
-// normalizeOption returns a client's value for a setting of Sluice, in normal form. The error is for the client. As
-// PostgreSQL does, it checks the name first, then the permission, then the value.
+// normalizeOption returns a client's value for a setting of Sluice, in normal form. A returned error goes to the
+// client. As in PostgreSQL, the name is checked first, then the permission, then the value.
 func (srv *Server) normalizeOption(name, value string) (string, error) {
 	if err := srv.checkOptionAllowed(name); err != nil {
 		return "", err
@@ -307,7 +308,7 @@ func (srv *Server) normalizeOption(name, value string) (string, error) {
 	return normal, nil
 }
 
-// checkOptionAllowed returns the error for a setting of Sluice that clients may not SET, or nil.
+// checkOptionAllowed returns an error if clients may not SET the given setting of Sluice, and nil otherwise.
 func (srv *Server) checkOptionAllowed(name string) *wire.Error {
 	key, _ := settings.ProxySettingKey(name)
 	switch {
@@ -324,7 +325,7 @@ func (srv *Server) checkOptionAllowed(name string) *wire.Error {
 }
 
 // optionValue returns the value that SHOW answers for a setting of Sluice. The value may be the client's, its user's or
-// the configuration's. An error is for the client.
+// the configuration's. The client gets the error.
 func (s *session) optionValue(name string) (string, *wire.Error) {
 	key, _ := settings.ProxySettingKey(name)
 	switch {
@@ -342,7 +343,7 @@ func (s *session) optionValue(name string) (string, *wire.Error) {
 	return s.srv.planner.OptionValue(key, all), nil
 }
 
-// localShowValue returns the value that SHOW displays if Sluice answers it. An error is for the client.
+// localShowValue returns the value that SHOW displays if Sluice answers the SHOW. A returned error goes to the client.
 func (s *session) localShowValue(name string) (string, *wire.Error) {
 	if settings.IsProxySetting(name) {
 		return s.optionValue(name)

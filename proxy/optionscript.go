@@ -27,8 +27,8 @@ import (
 //	COMMIT, ROLLBACK   end the block, with the warning that there is no transaction in progress
 //
 // In the client's own block Sluice opens none. A query for which this fails is refused before any statement has run
-// (canRunPiecewise). An error of the final COMMIT follows the last statement's tag. PostgreSQL sends the error in place
-// of the tag.
+// (canRunPiecewise). An error of the final COMMIT follows the last statement's tag. PostgreSQL sends it in place of the
+// tag.
 
 // piecewiseScript is a multi-statement query that Sluice runs in pieces, because it sets choices (sluice.*).
 type piecewiseScript struct {
@@ -38,13 +38,15 @@ type piecewiseScript struct {
 	pieces   [][2]int
 	how      nestedTurn
 	ranBytes int // bytes of sql that have run
-	// inOwnBlock is set while the open block is one that Sluice has opened outside a client's block. Other code takes it
-	// for the client's. So the turn must not end before the block has ended or has become the client's (giveBlockToClient).
+	// inOwnBlock is set while the open block is one that Sluice has opened outside a client's block. Other code takes
+	// that block for the client's. The turn must not end before the block has ended or has become the client's
+	// (giveBlockToClient).
 	inOwnBlock bool
 }
 
-// queryWithInnerOptions runs a multi-statement query in which a choice (SET of sluice.*) follows other statements, or
-// refuses it before any has run. done is false for any other query. In a failed block the server's error comes first.
+// queryWithInnerOptions runs a multi-statement query in which a choice (SET of sluice.*) follows other statements. It
+// may refuse such a query before any statement has run. For any other query done is false. In a failed block the
+// server's error takes precedence.
 func (s *session) queryWithInnerOptions(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	if len(plan.Statements) < 2 || s.txStatus() == 'E' || !slices.ContainsFunc(plan.Statements, s.changesOptions) {
 		return false, nil
@@ -54,7 +56,7 @@ func (s *session) queryWithInnerOptions(plan *rewrite.Plan, sql []byte) (done bo
 	}
 	c := piecewiseScript{s: s, plan: plan, sql: string(sql)}
 	c.how = nestedTurn{optsOut: s.t.optsOut || s.srv.replays != nil && retry.HasNoRetryComment(sql), shift: s.t.shift}
-	// Adjacent statements other than choices (SETs of sluice.*) and transaction commands stay one query for the server.
+	// Adjacent statements other than choices (SETs of sluice.*) and transaction commands are one query for the server.
 	joins := false
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
@@ -88,7 +90,7 @@ func namesOptions(st *rewrite.Statement) bool {
 
 // canRunPiecewise reports whether Sluice can run a multi-statement query with its transaction commands in pieces. at is
 // the session's block before the query. free says that the session has no backend, so that a BEGIN is not sent at once.
-// Like PostgreSQL it refuses savepoints and AND CHAIN outside a client's block, and modes in BEGIN after a query.
+// As in PostgreSQL, the result is false for savepoints and AND CHAIN outside a client's block, and late modes in BEGIN.
 func canRunPiecewise(plan *rewrite.Plan, at block.Block, free bool) bool {
 	fresh := true // the transaction has only choices so far
 	for i := range plan.Statements {
@@ -108,8 +110,8 @@ func canRunPiecewise(plan *rewrite.Plan, at block.Block, free bool) bool {
 	return true
 }
 
-// runPieces runs the pieces of the query until one fails or the client cancels. With nil the turn is over. An error is
-// for the client.
+// runPieces runs the pieces of the query until one fails or the client cancels. After nil the turn is over. A returned
+// error goes to the client.
 func (c *piecewiseScript) runPieces() error {
 	s := c.s
 	for i := range c.pieces {
@@ -168,7 +170,7 @@ func (c *piecewiseScript) runPiece(i int) (feature.NestedResult, error) {
 }
 
 // openOwnBlockFor opens a block of Sluice if piece i needs one. The last piece is a transaction by itself and needs
-// none. A last SET LOCAL needs one: alone it would draw a warning that PostgreSQL does not send here.
+// none, except a SET LOCAL. SET LOCAL alone would cause a warning that PostgreSQL does not send here.
 func (c *piecewiseScript) openOwnBlockFor(i int, last bool) error {
 	st := c.firstStatement(i)
 	if c.s.inBlock() || st.Tx.Verb != rewrite.NoVerb || last && (!namesOptions(st) || isOptionChange(st)) {
@@ -186,7 +188,8 @@ func (c *piecewiseScript) openOwnBlockFor(i int, last bool) error {
 }
 
 // handleTxCommand handles BEGIN, COMMIT or ROLLBACK of the client inside a block that Sluice has opened. BEGIN makes
-// the block the client's, and done is true. COMMIT and ROLLBACK draw a warning, and must still be run.
+// the block the client's, and done is true. For COMMIT and ROLLBACK the client gets a warning, and the caller runs
+// them.
 func (c *piecewiseScript) handleTxCommand(i int) (done bool, err error) {
 	st := c.firstStatement(i)
 	switch {
@@ -201,8 +204,8 @@ func (c *piecewiseScript) handleTxCommand(i int) (done bool, err error) {
 	return false, nil
 }
 
-// giveBlockToClient answers a BEGIN of the client by giving it the block that Sluice has opened. The BEGIN's modes
-// apply if the block has run no statement yet (canRunPiecewise).
+// giveBlockToClient answers a client's BEGIN, and makes the block that Sluice has opened the client's. The BEGIN's
+// modes apply if the block has run no statement yet (canRunPiecewise).
 func (s *session) giveBlockToClient(st *rewrite.Statement, sql []byte) (err error) {
 	if tx := &st.Tx; (tx.ReadOnly || tx.ReadWrite) && s.state == begun {
 		text := beginReadWrite
@@ -217,8 +220,8 @@ func (s *session) giveBlockToClient(st *rewrite.Statement, sql []byte) (err erro
 	return s.answerWithWeakenedWarning(st, beginTag(st, sql))
 }
 
-// endOwnBlock ends the block that Sluice opened around pieces, if it is open, with sql (COMMIT or ROLLBACK). An error
-// is for the client.
+// endOwnBlock ends the block that Sluice opened around pieces, if it is open, with sql (COMMIT or ROLLBACK). The client
+// gets the error.
 func (c *piecewiseScript) endOwnBlock(sql string) error {
 	if !c.inOwnBlock {
 		return nil

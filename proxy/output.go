@@ -22,8 +22,8 @@ func (s *session) insertParameterStatus(data []byte) []byte {
 	return append(s.appendParameterStatus(data[:n:n], data[n+wire.HeaderLen]), data[n:]...)
 }
 
-// appendParameterStatus appends ParameterStatus frames for settings that Sluice stores and whose values have changed.
-// status is the status of the ReadyForQuery that follows.
+// appendParameterStatus appends ParameterStatus frames for changed settings that Sluice stores. status is the status of
+// the ReadyForQuery that follows.
 func (s *session) appendParameterStatus(dst []byte, status byte) []byte {
 	for _, p := range s.settings.TakeReports(status) {
 		dst = append(dst, wire.AppendStrings(nil, wire.ParameterStatus, p.Name, p.Value)...)
@@ -46,7 +46,7 @@ func (s *session) sendOrWithhold(b []byte) error {
 		if s.withheld.Add(b) {
 			return nil
 		}
-		// The answer is too large to withhold. From now on a replay must return the same bytes as this attempt.
+		// The answer is too large to withhold. A later replay must return the same bytes as this attempt.
 		t.streams = true
 	}
 	if err := s.releaseWithheld(); err != nil {
@@ -55,7 +55,7 @@ func (s *session) sendOrWithhold(b []byte) error {
 	return s.bufferOutput(b)
 }
 
-// bufferOutput sends bytes to the client without withholding them. A nested turn's hiddenAnswer reads them first.
+// bufferOutput sends bytes to the client without withholding them. In a nested turn, hiddenAnswer reads them first.
 func (s *session) bufferOutput(b []byte) error {
 	if s.t.hiddenAnswer != nil {
 		b = s.t.hiddenAnswer.Feed(b)
@@ -106,8 +106,7 @@ func (s *session) writeClient(b []byte) error {
 	return nil
 }
 
-// queueReply sends frames that Sluice made up, after all pending replies. It also logs the frames, so that a replay can
-// send them again.
+// queueReply sends frames that Sluice made up, after all pending replies. It logs the frames, for a replay.
 func (s *session) queueReply(frames ...[]byte) error {
 	t := s.t
 	for _, b := range frames {
@@ -123,7 +122,7 @@ func (s *session) queueReply(frames ...[]byte) error {
 	return nil
 }
 
-// isSyntheticNext reports whether the next pending reply is one that Sluice made up. Such a reply can be sent now.
+// isSyntheticNext reports whether the next pending reply is one that Sluice made up, which can be sent now.
 func (t *turn) isSyntheticNext() bool { return !t.owed.empty() && t.owed.first().kind == 0 }
 
 // sendSyntheticReplies sends the replies at the front of the queue that Sluice made up, and removes these replies.

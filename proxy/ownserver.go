@@ -53,7 +53,7 @@ func (s *session) canRunSteppedDDLAlone() bool {
 }
 
 // runSteppedDDL carries out DDL in several transactions in an idle session, and returns notices to send before the tag.
-// An error is for the client, or ends the session.
+// A returned error goes to the client, or ends the session.
 func (s *session) runSteppedDDL(st *rewrite.Statement) ([][]byte, error) {
 	work, notices := ddl.For(ddlConn{s}, st)
 	err := s.runAndSettleDDL(st, work)
@@ -92,8 +92,8 @@ func valuesTo(row func(values []string)) func(payload []byte) {
 	}
 }
 
-// Count sends the frames of one statement, and returns the number of rows in its command tag. Another command tag
-// counts as a lost connection, since Sluice cannot tell what the server did.
+// Count sends the frames of one statement, and returns the number of rows in its command tag. After another command tag
+// the connection counts as lost, since Sluice cannot know what the server did.
 func (a ddlConn) Count(frames []byte, verb string) (rows int, err error) {
 	if err := a.s.runOwnTransaction(frames, valuesTo(nil)); err != nil {
 		return 0, err
@@ -105,7 +105,7 @@ func (a ddlConn) Count(frames []byte, verb string) (rows int, err error) {
 	return rows, nil
 }
 
-// RefusalFrom returns the server's error in err; nil for a lost backend or the end of the session.
+// RefusalFrom returns the server's error in err. For a lost backend, or the end of the session, it returns nil.
 func (a ddlConn) RefusalFrom(err error) *wire.Error { return refusalFrom(err) }
 func (a ddlConn) Pause(d time.Duration) error       { return a.s.sleepUnlessStopped(d) }
 func (a ddlConn) CheckMayContinue() error           { return a.s.checkMayContinue() }
@@ -115,20 +115,20 @@ func (a ddlConn) UpdateInBatches(table string, update func(key []string, rows in
 	return batch.Update(a, table, update, a.s.srv.metrics.CountBackfillBatch)
 }
 
-// ChangedNothing reports whether the failed statement has changed nothing. A cancel, a timeout or a lost client stops
-// DDL only between two round trips. A cut by Server.Close ends even a running one.
+// ChangedNothing reports whether the failed statement has changed nothing. A cancel, a timeout or a client that has
+// left stops DDL only between two round trips. Server.Close ends even a running round trip.
 func (a ddlConn) ChangedNothing(err error) bool {
 	return refusalFrom(err) != nil || err == errClientGone || isInterruption(err) && err != errCut
 }
 
-// ConsumeCancel marks a cancel or timeout as handled. It has stopped one step of the DDL, and so the whole statement.
+// ConsumeCancel marks a cancel or timeout as handled, since one stopped step of the DDL stops the whole statement.
 func (a ddlConn) ConsumeCancel(err error) { a.s.consumeCancel(err) }
 
 func (a ddlConn) Warnings(st *rewrite.Statement) [][]byte { return a.s.tagWarning(st) }
 func (a ddlConn) EarlyCommit()                            { a.s.srv.metrics.CountEarlyCommit() }
 
 // settleOwnStatements ends a turn at the backend after statements of Sluice, and returns the client's error for err.
-// partly adds to the error what remains in the database.
+// partly adds to an error what remains in the database.
 //
 // Each statement has committed or failed alone, so nothing is replayed as a whole. Only a lost connection leaves the
 // outcome of the last statement in doubt.

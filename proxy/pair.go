@@ -19,7 +19,7 @@ import (
 // that Sluice has answered. On success the session is busy, the turn's outcome starts from the backend's status, and
 // the log of the transaction is open.
 //
-// A *wire.Error is for the client. If no backend was lent, the session is now idle, or failed in a block. If a backend
+// A *wire.Error goes to the client. If no backend was lent, the session is now idle, or failed in a block. If a backend
 // was lent, sendRefusal must make the turn fail at the server. Any other error is a lost backend, or ends the session.
 func (s *session) ensureBackend() error {
 	if s.state == busy {
@@ -38,7 +38,7 @@ func (s *session) ensureBackend() error {
 		}
 	}
 	s.t.statement = 0
-	// In a block the server already has the session's settings, so they are applied only to an idle backend.
+	// In a block the server already has the session's settings. So settings are applied only to an idle backend.
 	if s.b.status == 'I' && !s.dedicated {
 		s.b.sequences.History.StartTransaction()
 		if err := s.applySettings(inBlock); err != nil {
@@ -66,8 +66,8 @@ func (s *session) ensureBackend() error {
 }
 
 // acquireBackend borrows a backend, and waits as long as the reservoir allows. asked means that the client sent a
-// cancel just as the backend was lent. On an error no backend is lent and the transaction is over. A BEGIN that Sluice
-// answered is then stored in failedBegin, for a COMMIT AND CHAIN or ROLLBACK AND CHAIN.
+// cancel while the backend was being lent. After an error no backend is lent and the transaction is over. A BEGIN that
+// Sluice answered is then stored in failedBegin, for a COMMIT AND CHAIN or ROLLBACK AND CHAIN.
 func (s *session) acquireBackend(inBlock bool) (asked bool, err error) {
 	conn := s.acquireForSequences()
 	switch {
@@ -93,7 +93,7 @@ func (s *session) acquireBackend(inBlock bool) (asked bool, err error) {
 	return asked, s.applyEvent(lent)
 }
 
-// borrowError turns an error of borrowBackend into the turn's error. The result is for the client, or ends the session.
+// borrowError turns an error of borrowBackend into the turn's error, which goes to the client or ends the session.
 func (s *session) borrowError(err error) error {
 	switch {
 	case s.cutOff.Load():
@@ -105,14 +105,14 @@ func (s *session) borrowError(err error) error {
 }
 
 // borrowBackend takes backends from the reservoir until one is alive, while the client waits. A replay precedes new
-// transactions, which may wait for rows that the replay holds at the gate. The error is the reason that ended the wait.
+// transactions, which may wait for rows that the replay holds at the gate. The error says why the wait ended.
 func (s *session) borrowBackend() (*reservoir.Conn, error) {
 	wait := s.acquireInLine
 	if s.state == replaying {
 		wait = s.acquireAhead
 	}
 	for {
-		// TryAcquire succeeds if no other session waits for a backend, and needs no timers for a wait.
+		// TryAcquire succeeds if no other session waits for a backend, and needs no timers.
 		conn := s.srv.backends.TryAcquire()
 		if conn == nil {
 			var err error
@@ -139,7 +139,7 @@ func (s *session) borrowBackend() (*reservoir.Conn, error) {
 }
 
 // replaceBackend replaces a backend that was lost outside a block, before the turn sent anything to it. A pinned
-// session ends instead. Errors are as from ensureBackend.
+// session ends instead. Errors are the same as for ensureBackend.
 func (s *session) replaceBackend(cause error) error {
 	s.recordLoss(&lostError{err: cause}, metrics.LostIdle)
 	pinned := s.pinned
@@ -168,7 +168,7 @@ func (s *session) replaceBackend(cause error) error {
 	return s.armStatementTimeout()
 }
 
-// acquireAhead waits for a backend on behalf of a replay, before all sessions in the reservoir's queue.
+// acquireAhead waits for a backend for a replay, which gets it before all sessions in the reservoir's queue.
 func (s *session) acquireAhead() (*reservoir.Conn, error) {
 	ctx, over := s.waitContext(time.Time{}, lookEvery)
 	defer over()
@@ -179,8 +179,9 @@ func (s *session) acquireAhead() (*reservoir.Conn, error) {
 	return conn, nil
 }
 
-// refreshServerFacts asks a backend about the server before the session gets it, if answers are missing or old. After
-// an error that ends the turn, such as a cancel, the answer is still to come. On any other error the backend is lost.
+// refreshServerFacts asks a backend about the server before the session gets it, if Sluice's facts about the server are
+// missing or old. After an error that ends the turn, such as a cancel, the answer is still pending. On any other error
+// the backend is lost.
 func (s *session) refreshServerFacts(b *backend) error {
 	if now := time.Now(); !s.srv.isPipelineProbeDue(now) && !s.srv.isPurityDue(now) && !s.srv.isHiddenCheckDue(now) {
 		return nil
@@ -211,8 +212,8 @@ func (s *session) refreshServerFacts(b *backend) error {
 }
 
 // sendDeferredBegin sends the BEGIN that Sluice has answered, as Parse, Bind and Execute without a Sync. If BEGIN
-// fails, the server skips the frames after it. The client gets BEGIN's error, but not its success. The log has no
-// frames of this BEGIN, since a replay sends transaction.begin.
+// fails, the server skips the frames after it. The client gets the BEGIN's error, but not its tag. The log does not
+// have this BEGIN, since a replay sends transaction.begin.
 func (s *session) sendDeferredBegin() {
 	s.t.outcome.RecordBegin(&s.deferredBegin.plan.SingleStatement().Tx)
 	name := s.prepareOnBackend(s.deferredBegin, false).name
@@ -249,7 +250,7 @@ func (s *session) settleTurn(status byte) error {
 	} else {
 		s.tx.at = t.outcome.SeenBlock()
 	}
-	// Settings come first: parameters that the backend reported are part of them, and the backend may be dropped below.
+	// Settings come first, since parameters that the backend reported are part of them, which may be dropped below.
 	if t.midFrame && !s.dedicated { // the server waits for the rest of a frame
 		s.recordPinLoss()
 		s.dropBackend(reservoir.Unclean)
@@ -265,12 +266,11 @@ func (s *session) settleTurn(status byte) error {
 	if s.removeNeedlessPin(status); s.b == nil {
 		return s.applyEvent(lost)
 	}
-	// In a failed block, the statement that pinned the session has left no state on the backend (removeNeedlessPin).
+	// The statement that pinned the session has left no state on the backend if the block has failed (removeNeedlessPin).
 	if status == 'E' && s.tx.log != nil {
 		s.tx.log.RefuseReplay(retry.Failed)
 	}
-	// The request that began the open block may have committed a transaction before. A replay would repeat that
-	// transaction.
+	// The request that began the open block may have committed a transaction before, which a replay would repeat.
 	if status != 'I' && t.outcome.MayCommit() {
 		s.tx.log.RefuseReplay(retry.InnerCommit)
 	}

@@ -6,12 +6,12 @@ import (
 )
 
 // This file parks sessions whose clients are silent for long, as most clients of a pool are. A parked session has no
-// goroutine (rawconn.ParkedConns). A new goroutine continues it when its client sends bytes or another goroutine calls
-// wake. A parked session still counts in sessions and running.
+// goroutine (rawconn.ParkedConns). When its client sends bytes, or another goroutine calls wake, a new goroutine
+// continues the session. A parked session still counts in sessions and running.
 
-// requestPark asks a session to park after sweepsBeforePark sweeps without a change of its tick. It does not call wake:
-// the session may already be parked, and must not be woken. A session active meanwhile is asked again after as many
-// sweeps.
+// requestPark asks a session to park (to free its goroutine) after sweepsBeforePark sweeps without a change of its
+// tick. It does not call wake, since a parked session must not be woken. If the session is active meanwhile, it is
+// asked again after as many sweeps.
 func (srv *Server) requestPark(s *session, seen *sweepState, tick uint64) {
 	if tick != seen.tick || tick&1 == 1 || !s.mayLinger.Load() {
 		seen.quiet = 0
@@ -30,11 +30,10 @@ func (s *session) wake() {
 	s.srv.parking.Wake(&s.spot)
 }
 
-// The limit on a client's silence also holds while its session is parked. Shortly before the limit the sweeper, which
-// checks idle sessions, continues the session.
+// The limit on a client's silence also holds while its session is parked (without a goroutine). Shortly before the
+// limit the sweeper, which checks idle sessions, continues the session.
 
-// idleDeadline returns when the client will have been silent for limit. Parking and waking the session do not change
-// that time.
+// idleDeadline returns when the client will have been silent for limit. Parking and waking do not change that time.
 func (s *session) idleDeadline(limit time.Duration) time.Time {
 	if s.idleEnds.Load() == 0 {
 		s.idleEnds.Store(int64(s.age() + min(limit, math.MaxInt64/2)))
@@ -42,8 +41,8 @@ func (s *session) idleDeadline(limit time.Duration) time.Time {
 	return processStart.Add(s.began + time.Duration(s.idleEnds.Load()))
 }
 
-// isIdleLimitNear reports whether the client may reach its idle limit before the next sweep of idle sessions. The
-// session must then not park. Any goroutine may call it.
+// isIdleLimitNear reports whether the client may reach its idle limit before the next sweep (check of all sessions). If
+// so, the session must not park. Any goroutine may call it.
 func (s *session) isIdleLimitNear() bool {
 	end := s.idleEnds.Load()
 	return end != 0 && time.Duration(end)-s.age() < 2*sweepEvery
@@ -59,8 +58,9 @@ func (srv *Server) parkOrResume(s *session) {
 	}
 }
 
-// tryPark parks the session and reports success. During a drain it wakes the session at once, since the drain wakes
-// each session only once, perhaps before parking. After Park only atomic fields may be read: the session may run again.
+// tryPark frees the session's goroutine and reports success. During a drain it wakes the session at once, since the
+// drain wakes each session only once, perhaps before parking. After Park only atomic fields may be read, since the
+// session may run again.
 func (srv *Server) tryPark(s *session) bool {
 	if !srv.parking.Park(s.client.Raw, s, &s.spot) {
 		return false
@@ -71,7 +71,7 @@ func (srv *Server) tryPark(s *session) bool {
 	return true
 }
 
-// resumeSession runs a parked session until it ends or parks again. The session itself finds the reason to continue.
+// resumeSession runs a parked session until the session ends or parks again. The session finds the reason itself.
 func (srv *Server) resumeSession(s *session) {
 	defer srv.running.Done()
 	srv.parking.Unregister(s.client.Raw)

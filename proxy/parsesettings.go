@@ -9,7 +9,7 @@ import (
 )
 
 // The key of a template includes the settings that a text is parsed under (settings.ParsingHashes). A transaction that
-// has changed such a setting gets keys of its own. These keys are odd and never used again, so that the transaction's
+// has changed such a setting gets separate keys. These keys are odd and never used again, so that the transaction's
 // templates are neither shared nor cached.
 
 // newTxParsing returns a new key of settings for the transaction's next texts, after it changed settings. constants are
@@ -37,8 +37,8 @@ func changedConstantSettings(changes []rewrite.SettingChange) (by parse.InputSet
 // allConstantSettings are all settings that affect the meaning of SQL constants, such as DateStyle.
 var allConstantSettings = parse.InputSettingsNamed(settings.ConstantSettings...)
 
-// parsingKey returns the key of the settings under which the session's next Parse is read. A transaction that has
-// changed such a setting has a key of its own until its end.
+// parsingKey returns the key of the settings under which the server parses the session's next Parse. A transaction that
+// has changed such a setting has a separate key until its end.
 func (s *session) parsingKey() settings.ParsingHashes {
 	if s.txParsing.All != 0 {
 		return s.txParsing
@@ -47,7 +47,7 @@ func (s *session) parsingKey() settings.ParsingHashes {
 }
 
 // recordParsingChange records that a statement about to be sent changes how later texts are parsed. A function that it
-// calls may do so unseen. The transaction then has a key of its own until the server's reports decide (settleParsing).
+// calls may do so unseen. The transaction then has a separate key until the server's reports decide (settleParsing).
 func (s *session) recordParsingChange(plan *rewrite.Plan) {
 	s.recordSchemaChange(plan)
 	s.trackLeftState(plan)

@@ -21,7 +21,7 @@ func (s *session) partialCommitError(class retry.ResultClass, payload []byte) []
 	return nil
 }
 
-// committedStatements returns the committed statements that the client would send again after a conflict: earlier parts
+// committedStatements lists the committed statements that the client would send again after a conflict: earlier parts
 // of its transaction, or earlier groups of a multi-statement query outside a block.
 func (s *session) committedStatements() *listing.Statements {
 	switch {
@@ -59,12 +59,13 @@ func partCommittedWarning(l *listing.Statements) *wire.Error {
 		Detail: "Committed: " + l.String() + ".", Hint: rewrite.InTransactionsKey + " says so. A ROLLBACK does not take that part back."}
 }
 
-// partsRemainWarning is the warning at a ROLLBACK, or at a failed multi-statement query, about what remains committed.
+// partsRemainWarning is the warning, at a ROLLBACK or a failed multi-statement query, that lists the statements in l,
+// which remain committed.
 func partsRemainWarning(l *listing.Statements) *wire.Error {
 	return &wire.Error{Code: "01000", Message: "what was committed before stays (" + rewrite.InTransactionsKey + ")", Detail: "Committed: " + l.String() + "."}
 }
 
-// codePartialCommit replaces a conflict's SQLSTATE 40001 if a part of the transaction is committed.
+// codePartialCommit is the SQLSTATE that replaces a conflict's 40001 if a part of the transaction is committed.
 const codePartialCommit = "25000"
 
 // errPartialCommit replaces a conflict's error after a part of the transaction was committed.
@@ -73,7 +74,7 @@ func errPartialCommit(conflict *wire.Error, l *listing.Statements) *wire.Error {
 		Detail: "Committed: " + l.String() + ".", Hint: "Do not send the whole transaction again: go on behind what is committed."}
 }
 
-// errDropsEarly refuses to commit a DROP before the end of the client's transaction.
+// errDropsEarly refuses a commit of a DROP before the end of the client's transaction.
 func errDropsEarly(l *listing.Statements) *wire.Error {
 	return &wire.Error{Code: retry.StateUnsupported, Message: "the transaction drops what holds rows, and would be committed before its end",
 		Detail: "It holds: " + l.String() + ".", Hint: rewrite.DropsHint}

@@ -12,8 +12,8 @@ import (
 // This file runs texts in nested turns when transactions are committed in parts (parts.go). runOutsideBlock runs a
 // statement outside its block. runStatementGroups runs a multi-statement query in groups.
 
-// mustRunOutsideBlock reports whether a statement of a block must run outside the block. That is so if the statement
-// takes several transactions. It also is so if its index job is awaited while the block contains other changes.
+// mustRunOutsideBlock reports whether a statement of a block must run outside the block. One reason is that the
+// statement takes several transactions. The other is that its index job is awaited, and the block has other changes.
 func (s *session) mustRunOutsideBlock(st *rewrite.Statement) bool {
 	p := s.parts
 	return !s.mustStayWhole() && (st.MayRunInSteps() && !(st.Numbered != nil && st.Numbered.MayPassUnchanged()) ||
@@ -184,7 +184,7 @@ func groupBounds(plan *rewrite.Plan, groups [][2]int, i int) (from, to int) {
 }
 
 // checkSplittable refuses a multi-statement query whose client relies on one transaction, such as after SET LOCAL,
-// before any of it runs. In a block commitPartIfNeeded decides instead, by what the whole block contains.
+// before any of its statements runs. In a block commitPartIfNeeded decides instead, by what the whole block contains.
 func (s *session) checkSplittable(plan *rewrite.Plan, sql string, groups [][2]int) error {
 	at, local := s.blockForNextStatement(), false
 	for i, g := range groups {

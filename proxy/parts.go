@@ -32,24 +32,23 @@ import (
 // The client gets a WARNING for each early commit, and for each ROLLBACK that cannot undo earlier parts. After an early
 // commit, errors of a conflict are replaced (partialCommitError): the client would run the whole transaction again.
 
-// blockParts is the state of a client's block that Sluice may commit in several transactions (parts), because of its
-// DDL.
+// blockParts is the state of a client's block that Sluice may commit in several transactions (parts) for its DDL.
 type blockParts struct {
-	// inTransactions is the client's value of ddl.in_transactions, never RefuseDDL. It does not change in a block.
+	// inTransactions is the client's value of ddl.in_transactions, and never RefuseDDL. It is constant in a block.
 	inTransactions rewrite.DDLInTransactions
-	// options holds the client's options (ddl.in_transactions and the like) at an early commit, since that commit ends SET
-	// LOCAL. nil means that no part is committed.
+	// options holds the client's options (ddl.in_transactions and the like) at an early commit of a part. A commit ends
+	// SET LOCAL, so the next part needs the copy. nil means that no part is committed.
 	options *rewrite.ClientOptions
 	// openDemand describes what the uncommitted part contains, and openStatements lists its statements. committedStatements
 	// lists the statements of the committed parts.
 	openDemand          rewrite.TxDemand
 	openStatements      listing.Statements
 	committedStatements listing.Statements
-	// savepoints are the savepoints of committed parts, to which no rollback is possible; the newest is last.
+	// savepoints are the savepoints of committed parts, newest last. No rollback to these savepoints is possible.
 	savepoints []string
-	// optedOut means that the client wants no replay of the block.
+	// optedOut means that the client wants no replay of its block.
 	optedOut bool
-	// timed is the transaction time of the first part that read the clock; nil: none. Statements of later parts return the
+	// timed is the transaction time of the first part that read the clock, or nil. Statements of later parts return the
 	// same time (parttime.go). asked is the time of the part that is being committed.
 	timed *txtime.Time
 	asked txtime.Value
@@ -79,8 +78,8 @@ func (p *blockParts) hasCommittedPart() bool {
 	return p != nil && (p.options != nil || !p.committedStatements.IsEmpty() || len(p.savepoints) > 0)
 }
 
-// isPartialEndPending reports whether the end of a partly committed block was sent but is not answered yet. Until the
-// answer, an error concerns that block, but further frames belong to the next transaction.
+// isPartialEndPending reports whether the end of a partly committed block was sent, and is not answered yet. Until the
+// answer, an error belongs to that block, while further frames belong to the next transaction.
 func (s *session) isPartialEndPending() bool {
 	return s.parts.hasCommittedPart() && s.hasFirstTxEnded()
 }
@@ -115,8 +114,9 @@ func (s *session) resetBlockParts() {
 	}
 }
 
-// concernsBlockParts reports whether a simple Query may need a commit in parts. A single statement outside a block does
-// not, except BEGIN and other transaction control. Most queries are of this kind, so the check allocates nothing.
+// concernsBlockParts reports whether a simple Query may need a transaction with DDL to be committed in parts. For a
+// single statement outside a block the result is false, except for transaction control such as BEGIN. The check
+// allocates nothing, since it runs for every Query.
 func (s *session) concernsBlockParts(plan *rewrite.Plan) bool {
 	if !s.mayCommitInParts() {
 		return false
@@ -125,9 +125,9 @@ func (s *session) concernsBlockParts(plan *rewrite.Plan) bool {
 	return st == nil || st.Tx.Verb != rewrite.NoVerb || s.inBlock()
 }
 
-// prepareForBlockParts commits parts as a simple Query needs it, before the Query is answered or sent. done means that
-// the text has run and the turn is over. Otherwise the transaction has room for the text. The error is for the client,
-// or ends the session.
+// prepareForBlockParts commits the open part of a transaction if a simple Query needs that, before the Query is
+// answered or sent. done means that the Query has run and the turn is over. The caller sends an error to the client, or
+// ends the session.
 func (s *session) prepareForBlockParts(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	if !s.concernsBlockParts(plan) {
 		return false, nil
@@ -154,8 +154,8 @@ func (s *session) prepareForBlockParts(plan *rewrite.Plan, sql []byte) (done boo
 	return false, s.commitPartIfNeeded(plan, string(sql), true)
 }
 
-// mustSplitFailedBlock reports whether a text that ends a failed block must run in groups. A part of the block may be
-// committed, or the rest of the text may be too much for one transaction.
+// mustSplitFailedBlock reports whether a query that ends a failed block must run in groups of statements. A part of the
+// block may be committed, or the query's remaining statements may be too many for one transaction.
 func (s *session) mustSplitFailedBlock(plan *rewrite.Plan) bool {
 	if s.t.outsideBlock || s.t.touched || s.state == failed || s.txStatus() != 'E' {
 		return false
@@ -181,8 +181,8 @@ func hasTxBoundary(plan *rewrite.Plan) bool {
 	return plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || endsBlock(st.Tx.Verb) })
 }
 
-// commitPartIfNeeded commits the open part of a block if a text cannot be in the same transaction, before the text is
-// sent. If runs is set, it adds the text to the open part. The error is for the client, or ends the session.
+// commitPartIfNeeded commits the open part of a block before a text is sent that cannot be in the same transaction. If
+// runs is set, it adds the text to the open part. The caller sends an error to the client, or ends the session.
 func (s *session) commitPartIfNeeded(plan *rewrite.Plan, sql string, runs bool) error {
 	p := s.parts
 	if !s.mayCommitInParts() || s.t.outsideBlock || s.state == failed && !hasTxBoundary(plan) { // outside: the statement is Sluice's own
@@ -275,8 +275,8 @@ func (p *blockParts) addStatement(want rewrite.TxDemand, sql string, mayWrite bo
 	}
 }
 
-// changingStatements returns the open part's statements that may have changed something. If reads is set, statements
-// that look like reads have changed nothing (readPurity.wasPure).
+// changingStatements returns the open part's statements that may have changed something. reads says that no statement
+// that looks like a read has changed anything (readPurity.wasPure).
 func (p *blockParts) changingStatements(reads bool) listing.Statements {
 	if reads {
 		return p.openStatements.WithoutReads()
@@ -293,8 +293,8 @@ func (s *session) warnPartsRemain(st *rewrite.Statement) error {
 	return nil
 }
 
-// mustStayWhole reports whether the block cannot be committed in parts. Either its modes would not survive Sluice's own
-// BEGIN, or Sluice has not seen the block's BEGIN.
+// mustStayWhole reports whether the block cannot be committed in parts. One reason is a mode that Sluice's BEGIN would
+// lose. The other is that Sluice has not seen the block's BEGIN.
 func (s *session) mustStayWhole() bool {
 	at := s.blockForNextStatement()
 	m := at.Modes()
@@ -313,8 +313,8 @@ func (s *session) checkEarlyCommit() error {
 	return nil
 }
 
-// commitPart commits the open part of a block and begins the block again. The error is for the client, whose block has
-// then failed, or ends the session.
+// commitPart commits the open part of a block and begins the block again. The caller sends an error to the client,
+// whose block has then failed, or ends the session.
 func (s *session) commitPart() error {
 	if s.t.touched {
 		return errPartInPipeline
@@ -359,8 +359,8 @@ func (s *session) commitOpenPart() (feature.NestedResult, error) {
 	return left, err
 }
 
-// beginNextPart begins a block again after commitOpenPart, even if that COMMIT failed: the client's error then fails
-// the new block. If a pinned session's backend is gone or BEGIN fails, the session ends: its client expects a block.
+// beginNextPart begins a block again after commitOpenPart, even if that COMMIT failed, since the client's error then
+// fails the new block. The session ends if its pinned backend is gone or BEGIN fails, since the client expects a block.
 func (s *session) beginNextPart() error {
 	if s.pinLost {
 		return nil

@@ -27,8 +27,8 @@ func (p *blockParts) keepSavepoints(names []string) {
 	p.savepoints = slices.Clone(p.savepoints[max(0, len(p.savepoints)-maxKeptSavepoints):])
 }
 
-// emptySavepoints returns the latest savepoints of a block's open part after which nothing ran, in order. Statements
-// that Sluice answers, such as SET or DECLARE, count as having run.
+// emptySavepoints returns the latest savepoints of a block's open part after which nothing ran, in order. A statement
+// that Sluice answers, such as SET or DECLARE, has run in this sense.
 func (s *session) emptySavepoints() []string {
 	l := s.tx.log
 	if !l.Replayable() {

@@ -37,7 +37,7 @@ func (s *session) commitPartWithTime() (feature.NestedResult, error) {
 	return end, err
 }
 
-// partReadsClock reports whether the block's open part has read the clock, or may have by an incomplete log.
+// partReadsClock reports whether the block's open part has read the clock. With an incomplete log it is true.
 func (s *session) partReadsClock() bool {
 	switch {
 	case !s.srv.keeper.enabled, s.b == nil && s.tx.log == nil:
@@ -72,19 +72,19 @@ func (s *session) fixQueryTimeInParts(q *simpleQuery, sql []byte) ([]byte, error
 	return s.fixQueryTime(q, sql)
 }
 
-// adoptQueryTime gives the block that a multi-statement query began the transaction time of its earlier statements.
+// adoptQueryTime gives a block the transaction time of the statements before its BEGIN in the multi-statement query.
 func (s *session) adoptQueryTime(timed *txtime.Time) {
 	if timed != nil && s.inBlock() {
 		s.parts.timed, s.tx.earlierTime = timed, timed
 	}
 }
 
-// selectTxMicroseconds selects the transaction's time in microseconds since 2000, as in the binary format.
+// selectTxMicroseconds selects the transaction's time in microseconds since 2000, as in PostgreSQL's binary format.
 const selectTxMicroseconds = "SELECT ((extract(epoch FROM pg_catalog.now()) - 946684800) * 1000000)::bigint"
 
 // askTimeForGroups asks the server for the time that a multi-statement query's groups share up to the end of their
-// transaction. It returns nil in a block, and if fewer than two groups may store or return the time. The error is for
-// the client, or ends the session.
+// transaction. It returns nil in a block, and if fewer than two groups may store or return the time. A returned error
+// goes to the client, or ends the session.
 func (s *session) askTimeForGroups(plan *rewrite.Plan, groups [][2]int) (*txtime.Time, error) {
 	if s.inBlock() || !s.srv.keeper.enabled {
 		return nil, nil

@@ -17,12 +17,12 @@ import (
 // networkPath is the state of the network path to a client or backend.
 type networkPath struct {
 	limit time.Duration // how long the peer's host may delay an acknowledgement; 0: no limit
-	// since is when a look first found an acknowledgement missing. Each acknowledgement that comes later resets it.
+	// since is when a check first found an acknowledgement missing. A later acknowledgement resets it.
 	since time.Time
 }
 
-// isDead reports whether the peer's host has not acknowledged sent data for the limit. last is the age of its latest
-// acknowledgement. A host whose program does not read still acknowledges window probes, so its path is not dead.
+// isDead reports whether the peer's host has not acknowledged sent data for the limit. last is the age of the latest
+// acknowledgement. If a program does not read, its host still acknowledges window probes, so that the path is not dead.
 func (p *networkPath) isDead(now time.Time, owed bool, last time.Duration) bool {
 	if !owed || p.limit == 0 {
 		p.since = time.Time{}
@@ -52,8 +52,8 @@ func (s *session) checkBackendPath() error {
 }
 
 // checkBackendSilence returns a lostError if the backend has sent nothing for the configured limit although replies are
-// pending. A host may acknowledge data while its server is frozen. Such a turn is not replayed, since the server may
-// continue. Procedures and COPY have no limit, since they take long. Only woken reads make this check, so the limit is
+// pending. A frozen server's host still acknowledges data. The turn is not replayed, since the server may continue.
+// Procedures and COPY have no limit, since they take long. Only woken reads make this check, so that the limit is
 // exceeded by at most two periods of the sweeper.
 func (s *session) checkBackendSilence() error {
 	t, limit := s.t, s.srv.cfg.SilenceTimeout
@@ -83,7 +83,7 @@ type sweepState struct {
 }
 
 // closeDeadClient closes the connection of a client that holds a backend and whose path is dead. The session then gets
-// an error when it reads or writes. A client without a backend blocks nobody, and is left to the kernel.
+// an error when it reads or writes. If a client has no backend, the kernel's keepalive finds the dead path.
 func (srv *Server) closeDeadClient(s *session, seen *sweepState) {
 	s.mu.Lock()
 	holds := s.cancel.backend != nil

@@ -11,17 +11,17 @@ import (
 )
 
 // This file implements the queue of pending replies. Each entry is a frame that the server will answer, or an answer
-// that Sluice makes up, in the client's order. Handlers of frames push entries, reply.go pops them. The queue also
-// holds undos: changes of the client's statement names that an error reverts.
+// that Sluice makes up, in the client's order. Handlers of frames push entries, and reply.go pops them. The queue also
+// holds undos, which revert changes of the client's statement names after an error.
 
 // pendingReply is one reply that the client, or Sluice itself, is still to get.
 type pendingReply struct {
 	// kind is the type of the frame to answer: P B D E C S Q F. 0 marks a reply that Sluice made up, with its frames in
-	// bytes. A made-up reply is sent as soon as it is first in the queue.
+	// bytes. Sluice sends such a reply as soon as it is first in the queue.
 	kind byte
 	// swallow means that Sluice sent the frame on its own account, and hides the answer from the client.
 	swallow bool
-	// mayUseTempTables is set for P, B and D if table names may have had other meanings in this session than in others.
+	// mayUseTempTables is set for a Parse, Bind or Describe if table names may mean something else in this session.
 	mayUseTempTables bool
 	// done means that a part of the reply has arrived: rows, or the first command tag of a multi-statement query.
 	done bool
@@ -36,18 +36,19 @@ type pendingReply struct {
 	plan       *rewrite.Plan      // E, Q: of the text that runs
 	text       string             // E: of the prepared statement; "" if unknown
 	bound      *batch.Params      // E: for running it in batches; nil: not possible
-	// reply handles the server's answer if the client must not get it unchanged. nil: the answer passes unchanged.
+	// reply handles the server's answer if the client must not get that answer unchanged. If it is nil, the answer is
+	// unchanged.
 	reply replyHandler
 	bytes []byte // frames of a made-up answer
 }
 
-// A replyHandler handles the server's answer to one entry of the queue whose answer the client must not get unchanged.
+// A replyHandler handles the server's answer to one entry of the queue if the client must not get the answer unchanged.
 // Features implement this interface. An entry without a handler makes no interface call.
 type replyHandler interface {
-	// handleFrame is called for each frame of the answer in order, and for notices in between. It is not called for errors,
-	// or for rows that are not inspected (turn.inspectsFrames). undecided means that the frame is handled as without a
-	// handler. Any other verdict says whether the frame passes. handleFrame has then done all the rest, and has popped the
-	// entry if the answer is complete. The error is a lost backend, or ends the session.
+	// handleFrame is called for each frame of the answer in order, and for notices in between. It is not called for
+	// errors, or for rows that are not inspected (turn.inspectsFrames). The verdict undecided means that the frame is
+	// handled as without a handler. Any other verdict says whether the client gets the frame. handleFrame has then done
+	// all other work, and has popped the entry if the answer is complete. An error is a lost backend, or ends the session.
 	handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error)
 	// replaceError is called for the payload of an ErrorResponse. nil means that the client gets the error unchanged.
 	replaceError(s *session, o *pendingReply, payload []byte) *answer.ErrorHandling
@@ -64,7 +65,7 @@ func (defaultHandler) handleFrame(*session, *pendingReply, answer.Frame) (frameV
 }
 func (defaultHandler) replaceError(*session, *pendingReply, []byte) *answer.ErrorHandling { return nil }
 
-// handlerPair combines two handlers of one reply: next gets the frames for which first returns undecided.
+// handlerPair combines two handlers of one reply. The handler next gets the frames for which first returns undecided.
 type handlerPair struct{ first, next replyHandler }
 
 // chainHandlers returns a reply handler that calls first, then next. Either may be nil.
@@ -100,7 +101,7 @@ func (b *handlerPair) replaceError(s *session, o *pendingReply, payload []byte) 
 	return b.next.replaceError(s, o, payload)
 }
 
-// replacementError returns how the handler of a pending reply changes an error; zero: the error passes unchanged.
+// replacementError returns how the handler of a pending reply changes an error. The zero value means that it passes.
 func (o *pendingReply) replacementError(s *session, payload []byte) answer.ErrorHandling {
 	if o.reply != nil {
 		if f := o.reply.replaceError(s, o, payload); f != nil {
@@ -110,7 +111,7 @@ func (o *pendingReply) replacementError(s *session, payload []byte) answer.Error
 	return answer.ErrorHandling{}
 }
 
-// defaultVerdict returns the verdict on a frame that no reply handler handled: swallow or pass.
+// defaultVerdict returns the verdict (swallow or pass) on a frame that no reply handler has handled.
 func (o *pendingReply) defaultVerdict() frameVerdict {
 	if o.swallow {
 		return swallow
@@ -163,7 +164,7 @@ type pendingQueue struct {
 	// seq is the number of entries ever pushed. The first entry of the queue has the number seq - len + 1.
 	seq   uint64
 	undos []nameUndo
-	// bytes is the approximate size of what the entries and undos hold in memory (addSize).
+	// bytes is the approximate number of bytes of memory that the entries and undos take (addSize).
 	bytes int
 }
 
@@ -216,8 +217,8 @@ func (q *pendingQueue) addSize(bytes int) { q.bytes += bytes }
 // isTooLong reports whether the queue is so long or large that the server must answer before another frame is sent.
 func (q *pendingQueue) isTooLong() bool { return q.len() >= maxOwed || q.bytes >= mostOwedBytes }
 
-// addNameUndo records prev, the statement that name meant before the latest frame. If the server fails at that frame or
-// before, the name means prev again.
+// addNameUndo records prev, the statement that name meant before the latest frame. After an error of the server at that
+// frame or an earlier one, the name means prev again.
 func (q *pendingQueue) addNameUndo(name string, prev *clientStatement) {
 	q.undos = append(q.undos, nameUndo{seq: q.seq, name: name, prev: prev})
 	q.addSize(len(name))
@@ -226,8 +227,8 @@ func (q *pendingQueue) addNameUndo(name string, prev *clientStatement) {
 	}
 }
 
-// dropSkipped removes the replies that the server skips after an error, up to the next that ends with ReadyForQuery.
-// That reply stays. It calls drop for each removed reply, and returns the removed replies' undos, the newest first.
+// dropSkipped removes the replies that the server skips after an error, up to the next reply that ends with
+// ReadyForQuery. It calls drop for each removed reply, and returns the removed replies' undos, the newest first.
 func (q *pendingQueue) dropSkipped(drop func(*pendingReply)) []nameUndo {
 	from := q.seq - uint64(q.len()) + 1
 	to := from
@@ -259,7 +260,7 @@ func (q *pendingQueue) dropSkipped(drop func(*pendingReply)) []nameUndo {
 }
 
 // pendingNameUndos returns the name undos of all pending replies, the newest first. If the first reply answers a Parse
-// of the unnamed statement, that statement is gone, as after a failed Parse.
+// of the unnamed statement, that statement does not exist, as after a failed Parse.
 func (q *pendingQueue) pendingNameUndos() (out []nameUndo) {
 	from := q.seq - uint64(q.len()) + 1
 	for _, u := range slices.Backward(q.undos) {

@@ -16,7 +16,7 @@ import (
 
 // pinBackend keeps the session's backend until the session ends, because plan may leave state there. It is called
 // before the statement runs. If the statement leaves nothing, the pin is removed at the end of the turn or at the
-// error. The error, for the client, says that too many sessions are pinned: the plan must not be sent.
+// error. After an error (too many sessions are pinned), which goes to the client, the plan must not be sent.
 func (s *session) pinBackend(plan *rewrite.Plan) error {
 	why := plan.Pin
 	if why == rewrite.NoPin {
@@ -25,7 +25,7 @@ func (s *session) pinBackend(plan *rewrite.Plan) error {
 	s.foundState = false
 	s.sequences.ForgetOwnBackend() // the backend now holds more than sequence numbers
 	s.mapped.pathLost = s.mapped.pathLost && s.pinned || pinsHidingPath[why]
-	// A PREPARE remains even if another statement of its Sync group fails. The pin must then remain.
+	// A PREPARE remains even if another statement of its Sync group fails, so that its pin must remain.
 	nothing := pinLeavesNothing[why] || why == rewrite.PinAdvisory && s.srv.cfg.Kind != Postgres // DSQL refuses advisory locks
 	undone := len(plan.Statements) == 1 && nothing && (why != rewrite.PinPrepare || s.t.ended)
 	// A multi-statement query may leave state on the backend even if one of its statements fails.
@@ -64,7 +64,7 @@ func (s *session) unpinAfterError(head *pendingReply, payload []byte) {
 		return
 	}
 	if s.t.unreadPin {
-		// If the server reports a syntax error in the unparsed text, the text has left nothing on the backend.
+		// A text that Sluice could not parse has left nothing on the backend if the server reports a syntax error in it.
 		if left := &s.t.left; left.TagCount() == 0 && isSyntaxErrorInUnparsed(head, payload) || isErrorOfStatement(payload) && left.LeavesNothing() {
 			s.unpin()
 		}
@@ -98,8 +98,8 @@ func (s *session) failedPinStatement(head *pendingReply) *rewrite.Statement {
 }
 
 // showsStatementNotRun reports whether an error shows that its statement did not run at all. DSQL refused the statement
-// (0A000), or the server found a wrong name or type at a position in the text. This also covers DO, CALL and LOAD,
-// which may leave something if they fail halfway.
+// (0A000), or the server found a wrong name or type at a position in the text. DO, CALL and LOAD are included, which
+// may leave state on the backend if they fail halfway.
 func (s *session) showsStatementNotRun(payload []byte) bool {
 	code := string(retry.ErrorField(payload, 'C'))
 	return s.srv.cfg.Kind == DSQL && code == retry.StateUnsupported ||
@@ -141,8 +141,8 @@ func (s *session) isSolePinStatement(plan *rewrite.Plan) bool {
 	return s.pinned && (s.t.pinnedByTurn || s.tx.held) && len(plan.Statements) == 1 && pinLeavesNothing[plan.Pin]
 }
 
-// After a pin, a transaction is not replayed for a lost backend or a data conflict: the pinning statement may have run.
-// Only OC001 (a schema conflict) proves that the statement has not run.
+// After a pin, a transaction is not replayed for a lost backend or a data conflict, since the pinning statement may
+// have run. Only OC001 (a schema conflict) proves that the statement has not run.
 
 // unpinForReplay removes the pin of a statement that failed with OC001, before its replay. repinForReplay pins again
 // when the replay sends the statement.
@@ -153,8 +153,7 @@ func (s *session) unpinForReplay() {
 	}
 }
 
-// repinForReplay pins the session for a statement that a replay is about to send. If too many sessions are pinned, the
-// replay fails.
+// repinForReplay pins the session for a statement that a replay is about to send. With too many pins, the replay fails.
 func (s *session) repinForReplay(plan *rewrite.Plan) {
 	if s.tx.pins && plan != nil && plan.Pin != rewrite.NoPin && s.pinBackend(plan) != nil {
 		s.t.abandonAttempt(retry.Pinned)
@@ -170,8 +169,8 @@ func (s *session) forbidReplayAfterPin(plan *rewrite.Plan) {
 	}
 }
 
-// If the session was pinned before the transaction began, a replay is possible after OC001 only, on the same backend.
-// OC001 leaves the backend's state intact. After other failures, nobody knows what a rollback did not undo.
+// If the session was pinned before the transaction began, a replay is possible only after OC001 (a schema conflict), on
+// the same backend. OC001 leaves the backend's state intact. After other failures, a rollback may not have undone all.
 
 // replaysOnlyForSchema reports whether only OC001, a change of the schema, allows a replay of the transaction.
 func (s *session) replaysOnlyForSchema() bool { return s.tx.pins || s.tx.held }
@@ -179,7 +178,7 @@ func (s *session) replaysOnlyForSchema() bool { return s.tx.pins || s.tx.held }
 // canReplayAnywhere reports whether the transaction may be replayed on any backend, not only on a pinned one.
 func (s *session) canReplayAnywhere() bool { return s.tx.log.Replayable() && !s.tx.held }
 
-// hasPinnedBackend reports whether a pinned session still has its backend for a replay. Otherwise the session ends.
+// hasPinnedBackend reports whether a pinned session still has its backend for a replay. If not, the session ends.
 func (s *session) hasPinnedBackend() bool {
 	if s.tx.held && s.b == nil {
 		s.recordPinLoss()
@@ -229,7 +228,7 @@ func (s *session) bringBackendToStatus(after byte) bool {
 }
 
 // forbidReplayAfterTag refuses a later replay after FETCH, MOVE, CLOSE, DEALLOCATE and DISCARD of a pinned session. A
-// rollback does not undo their effect on WITH HOLD cursors and prepared statements.
+// rollback does not undo what these do to WITH HOLD cursors and prepared statements.
 func (s *session) forbidReplayAfterTag(tag []byte) {
 	if !s.tx.held {
 		return
@@ -242,7 +241,7 @@ func (s *session) forbidReplayAfterTag(tag []byte) {
 }
 
 // recordPinLoss records that a pinned session is about to lose its backend, and thus state. The session ends after the
-// turn is answered. If the session is not pinned, recordPinLoss does nothing.
+// turn is answered. For a session without a pin, recordPinLoss does nothing.
 func (s *session) recordPinLoss() {
 	if s.pinned {
 		s.pinned, s.foundState, s.pinLost = false, false, true

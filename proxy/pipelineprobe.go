@@ -13,8 +13,8 @@ import (
 // This file asks the server whether several statements before one Sync are one transaction. Sluice asks on a backend
 // that it is about to lend. resend.go uses the answer to decide about replays.
 
-// pipelineProbe records whether several statements outside a block, before one Sync, are one transaction. For
-// PostgreSQL they are. Other servers are asked, and asked again when the answer is old.
+// pipelineProbe records whether several statements outside a block, before one Sync, are one transaction. On PostgreSQL
+// they are one. Sluice asks other servers, and asks again when the answer is old.
 type pipelineProbe struct {
 	state atomic.Int32
 	pace  question.Schedule
@@ -26,14 +26,14 @@ const (
 	pipelineOne
 )
 
-// pipelineProbeTries limits the tries without a pause if pipelineProbeQuery meets a conflict.
+// pipelineProbeTries bounds the tries without a pause if pipelineProbeQuery meets a conflict.
 const pipelineProbeTries = 3
 
 // isOneTransaction reports whether a Sync group is known to be one transaction. If that is unknown, it returns false,
 // and Sluice does not replay groups of several statements.
 func (g *pipelineProbe) isOneTransaction() bool { return g.state.Load() == pipelineOne }
 
-// isPipelineProbeDue reports whether Sluice must send pipelineProbeQuery now. Only replays need the answer.
+// isPipelineProbeDue reports whether Sluice must send pipelineProbeQuery now. Only replays need the query's answer.
 func (srv *Server) isPipelineProbeDue(now time.Time) bool {
 	return srv.replays != nil && srv.groups.pace.IsDue(now)
 }

@@ -12,7 +12,7 @@ import (
 // This file records the portals of the current transaction and handles Close. Bind opens portals (bind.go), Execute and
 // Describe use them. The server has its own portals, under the same names.
 
-// portal is what Sluice records of a portal. In the zero value Sluice knows no portal, but the server may have one.
+// portal is what Sluice records of a portal. The zero value is a portal that at most the server knows.
 type portal struct {
 	plan  *rewrite.Plan
 	local bool
@@ -24,8 +24,8 @@ type portal struct {
 	text  string              // of the statement
 	bound *batch.Params       // for running it in batches; nil: not possible
 	kept  *recordedAnswer     // the answer that Sluice stores for a replay; nil: none
-	// cursor is set if DECLARE opened the portal; nil: Bind did. declares is set if the portal is bound to a DECLARE
-	// statement, which Execute will carry out (cursor.go).
+	// cursor is set if DECLARE opened the portal, and nil if Bind did. declares is set if the portal is bound to a
+	// DECLARE statement, which Execute will carry out (cursor.go).
 	cursor   *cursor
 	declares *boundDeclare
 	run      *cursorFetch    // of the copy that is about to run: the range of the FETCH or MOVE
@@ -35,16 +35,16 @@ type portal struct {
 	told     *setConfigReply // of the copy that is about to run: as in owed
 }
 
-// openPortals are the current transaction's portals that Sluice must know. A Bind may replace the unnamed portal at any
-// time, a named one only after its Close.
+// openPortals has the current transaction's portals that Sluice must know. A Bind may replace the unnamed portal at any
+// time, but a named portal only after its Close.
 type openPortals struct {
 	portal  portal // the unnamed one
 	portals map[string]portal
 	bytes   int // cost of the named portals
 }
 
-// longText is the length in bytes from which a text counts as part of its portal's memory. The client may close the
-// statement while the portal still holds the text.
+// longText is the length in bytes from which a portal is charged for its text, since the client may close the statement
+// while the portal still holds the text.
 const longText = 8 << 10
 
 // memoryBytes returns the approximate memory in bytes of a portal with the given name.
@@ -86,9 +86,9 @@ func (o *openPortals) drop(name string) {
 // closePortals removes all portals of the session at the end of their transaction.
 func (s *session) closePortals() { s.openPortals = openPortals{} }
 
-// recordPortal records a portal before its Bind is sent. The portal lives until the transaction ends. Errors are for
-// the client. If the name is in use, and Sluice itself answers one of the two portals, recordPortal refuses the second.
-// Portals are also limited in number and memory.
+// recordPortal records a portal before its Bind is sent. The portal lives until the transaction ends. Returned errors
+// go to the client. If the name is in use, and Sluice itself answers one of the two portals, recordPortal refuses the
+// second. Portals are also limited in number and memory.
 func (s *session) recordPortal(name []byte, p portal) error {
 	s.tx.binds++
 	p.seq = s.tx.binds
@@ -117,7 +117,7 @@ func (s *session) recordPortal(name []byte, p portal) error {
 	return nil
 }
 
-// updatePortal stores p in place of a portal of that name that recordPortal has recorded.
+// updatePortal stores p in place of a portal with the given name, which recordPortal has recorded.
 func (s *session) updatePortal(name []byte, p portal) {
 	if len(name) == 0 {
 		s.portal = p
@@ -133,8 +133,8 @@ func (s *session) setPortalPlan(name []byte, plan *rewrite.Plan) {
 	s.updatePortal(name, p)
 }
 
-// detachUnnamedPortals detaches portals from the unnamed statement, which is about to be overwritten. The portals'
-// descriptions must not be taken for those of the new statement.
+// detachUnnamedPortals detaches portals from the unnamed statement, which is about to be overwritten. The new
+// statement's description must not be used for these portals.
 func (s *session) detachUnnamedPortals() {
 	if s.portal.stmt == &s.unnamedSlot {
 		s.portal.stmt = nil
@@ -182,8 +182,8 @@ func parseTarget(frame []byte, message string) (what byte, name []byte, err erro
 const maxDeferredCloses = 100
 
 // deferClose defers a Close after the Execute of DDL that runs at the Sync. In the Execute's group, sqlx closes the
-// portal that ran, and Postgrex the statement. The Close is answered after the statement, if the statement succeeds. A
-// portal that the server knows cannot be closed there.
+// portal that ran, and Postgrex the statement. The client gets the Close's answer after the statement, if the statement
+// succeeds. A portal that the server knows cannot be closed there.
 func (s *session) deferClose(total int) error {
 	t := s.t
 	st := t.altering

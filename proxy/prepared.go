@@ -14,7 +14,7 @@ import (
 )
 
 // This file holds prepared statements: templates, which all clients share (templateCache), and each client's statements
-// (clientStatement). A backend has serverStatements of its own. A client's name is never sent to a server. templates.go
+// (clientStatement). A backend has its own serverStatements. A client's name is never sent to a server. templates.go
 // makes templates and prepares them on backends. schema.go decides how long remembered facts are valid.
 
 // statementTemplate is one statement text that clients prepare. All clients and backends share it. Its key is the SQL
@@ -31,20 +31,20 @@ type statementTemplate struct {
 	// plannerNumber is the number of the planner that the plan depends on (Planner.ForOptions). 0 is the configuration's
 	// planner, or means that all planners make the same plan.
 	plannerNumber uint64
-	// unshared means that only one client uses the template. sharedForm is then the shared template of the same text, or
-	// nil. See reuseParsedStatement and unparsedTemplate.
+	// unshared means that only one client uses the template. sharedForm is then the shared template of the same text,
+	// or nil. See reuseParsedStatement and unparsedTemplate.
 	unshared      bool
 	sharedForm    *statementTemplate
 	optsOut       bool // a comment in the text asks for no replay
 	inserts       bool // it may be an INSERT ... RETURNING
 	mayShowTxTime bool // may return now() or the like, the time of its transaction
-	// split is set in the template of the form with two statements (FOR UPDATE on a join), whose prepared statement returns
-	// the client's answer. splitForm, in the original template, is the template of that form, once it exists.
+	// split is set in the template for the two-statement form of a query (FOR UPDATE on a join). The answer for the client
+	// comes from its prepared statement. splitForm, in the original template, is that form's template, once made.
 	split     *rewrite.SplitQuery
 	splitForm atomic.Pointer[statementTemplate]
-	// unsplitForm, in a template with split, is the template it was made from. The cost includes both texts.
+	// unsplitForm, in a template with split, is the template of the client's own text. The cost includes both texts.
 	unsplitForm *statementTemplate
-	// accepted is 1 + the schema epoch in which a backend last accepted the text; 0: never.
+	// accepted is 1 plus the schema epoch in which a backend last accepted the text, or 0 if no backend has.
 	accepted atomic.Uint64
 	// desc is the description of the statement that Sluice may send to any client (publishDescription).
 	desc   atomic.Pointer[statementDescription]
@@ -60,21 +60,22 @@ type clientStatements struct {
 	unnamed      *clientStatement
 	unnamedSlot  clientStatement    // the struct that unnamed usually points to
 	lastTemplate *statementTemplate // the template of the last Parse
-	// txParsing holds the hashes of the settings for parsing while a transaction has changed them; zero otherwise.
+	// txParsing has the hashes of the settings for parsing while a transaction has changed them, and is otherwise zero.
 	txParsing settings.ParsingHashes
 }
 
 // statementDescription is the server's answer to a Describe. Sessions share it. Only the field seen changes.
 type statementDescription struct {
 	epoch uint64
-	// seen is when the server last returned this description, or bound a statement described by it. Unit: nanoseconds since
-	// the process began. See Config.DescribeMemory.
+	// seen is when the server last returned this description, or bound a statement with it, in nanoseconds since the
+	// process began. See Config.DescribeMemory.
 	seen   atomic.Int64
 	frames []byte // ParameterDescription (not for a portal), then RowDescription or NoData
 }
 
-// columnSize is the length in bytes of a column in a RowDescription, without its name. The column's fields are table
-// (4), attribute (2), type (4), size (2), modifier (4), format (2).
+// columnSize is the length in bytes of a column in a RowDescription, without its name.columnType and columnFormat are
+// the offsets of its type and format. The fields are table (4), attribute (2), type (4), size (2), modifier (4), format
+// (2).
 const columnSize, columnType, columnFormat = 18, 6, 16
 
 // splitFrames returns a description's ParameterDescription (nil for a portal) and its RowDescription or NoData.
@@ -132,7 +133,7 @@ func (d *statementDescription) isCompatible(other *statementDescription) bool {
 }
 
 // templateCache holds the shared templates and the epoch, a counter of the schema changes that Sluice has noticed. A
-// full cache evicts the template whose last Parse is oldest. Clients may still use an evicted template.
+// full cache evicts the template whose last Parse is oldest, even if clients still use that template.
 type templateCache struct {
 	epoch    atomic.Uint64
 	txEpochs atomic.Uint64 // see schema.go
@@ -216,23 +217,23 @@ func (c *templateCache) beginEpoch() { c.epoch.Add(1) }
 // the log refer to it.
 type clientStatement struct {
 	tmpl *statementTemplate
-	// cost is the memory of the statement's text and of its longest description; columns is the description's share.
+	// cost is the memory of the statement's text and of its longest description. columns is the description's share.
 	cost, columns int32
 	// epoch is the schema epoch in which the client prepared the statement.
 	epoch uint64
 	// names is the number of the latest schema snapshot for which the template's plan was checked (replanByNames).
 	names uint64
-	// described is the description of the statement that the client has received; nil: none.
+	// described is the description of the statement that the client has received, or nil.
 	described *statementDescription
-	// known is the description that was valid when the client prepared the statement; nil: unknown.
+	// known is the description that was valid when the client prepared the statement, or nil if Sluice had none.
 	known *statementDescription
-	// since is 1 + session.deliveries at the Parse, if Sluice answered the Parse from memory; 0: the server answered.
+	// since is 1 + session.deliveries at the Parse, if Sluice answered the Parse from memory. Otherwise it is 0.
 	since uint64
-	// declares is the cursor that the statement declares, if tmpl is the cursor's query; otherwise nil. optsOut means that
-	// a comment before the query asks for no replay.
+	// declares is the cursor that the statement declares, if tmpl is the cursor's query, and otherwise nil. optsOut
+	// means that a comment before the query turns replay off.
 	declares *rewrite.CursorStatement
 	optsOut  bool
-	// listed means that the statement has a name, and that its cost is charged to the client's account.
+	// listed means that the statement has a name, and that the client's account is charged its cost.
 	listed bool
 }
 
@@ -299,7 +300,7 @@ func (s *session) replaceStatements(stmts map[string]*clientStatement) {
 }
 
 // destroyUnnamedStatement removes the unnamed statement after Sluice refused a Parse of a new one, as a server does. If
-// an earlier frame fails, a server would have skipped that Parse. An undo then restores the statement.
+// an earlier frame of the group fails, a server would have skipped that Parse, and an undo restores the statement.
 func (s *session) destroyUnnamedStatement() {
 	if s.unnamed != nil && !s.t.owed.empty() {
 		s.t.owed.addNameUndo("", s.unnamed)

@@ -11,31 +11,31 @@ import (
 )
 
 // This file finds out whether a client still waits for its turn's answer. The session's goroutine checks while its
-// backend takes long (checkClient), and watchClient while the session waits for something else. The client is not read
-// otherwise in that time.
+// backend takes long (checkClient), and watchClient checks while the session waits for anything other than the backend.
+// Nothing else reads the client in that time.
 
-// clientState is the state of a client from which no frame is read, because its turn waits for something.
+// clientState is the state of a client from which no frame is read, because its turn waits.
 type clientState uint8
 
 const (
-	// clientHere means that the client may be waiting for its answer. It may have closed its half of the stream.
+	// clientHere means that the client may be waiting for its answer. The client may have closed its half of the stream.
 	clientHere clientState = iota
-	// clientLeaving means that the next frame that the client sent is Terminate.
+	// clientLeaving means that the client's next frame is a Terminate.
 	clientLeaving
 	// clientGone means that the connection to the client is broken.
 	clientGone
 )
 
 // readClientState checks, without waiting, what the client has sent and the state of its socket. It reads ahead, and
-// must not be called by code that is about to read the client. clientBroken is remembered, since a socket reports a
-// failure once.
+// must not be called by code that is about to read from the client. clientBroken records a broken connection, since a
+// socket reports a failure once.
 //
 // A closed connection looks like one whose client closed only its sending half. Such a client must get its answer, as
 // in PostgreSQL. Only a write shows whether the client is there (probeClient).
 func (s *session) readClientState() clientState {
 	c := &s.client
 	eof := c.Raw.Ended()
-	// Within a frame of the client, data bytes could look like a Terminate frame, so no frame is searched there.
+	// No frame is searched for within a frame of the client, whose data bytes could look like a Terminate.
 	for !s.t.midClient {
 		if c.Buffered() > 0 {
 			if first, some := c.HasTerminate(); first {
@@ -57,7 +57,7 @@ func (s *session) readClientState() clientState {
 		}
 	}
 	s.clientBroken = s.clientBroken || c.Raw.Broken()
-	// If the backend does not take the client's frame, the client's end of stream follows unread bytes and is not seen.
+	// If the backend does not accept the client's frame, the client's end of stream follows unread bytes, unnoticed.
 	if eof || s.t.isMidFrameProbeDue() {
 		s.clientBroken = s.clientBroken || s.probeClient() != nil
 	}
@@ -117,7 +117,7 @@ func (s *session) readAhead() (n int, err error) {
 		c.Conn.SetReadDeadline(time.Time{})
 		return c.ReadMore()
 	}
-	// As in backend.readAvailable, TLS may have buffered bytes that the socket no longer shows.
+	// Decrypted bytes may be in TLS's buffer when the socket has none, as in backend.readAvailable.
 	c.Conn.SetReadDeadline(time.Unix(1, 0))
 	n, err = c.ReadMore()
 	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.Raw.Peek() != rawconn.Quiet {
@@ -127,12 +127,12 @@ func (s *session) readAhead() (n int, err error) {
 	return n, err
 }
 
-// frameProbe is a frame that tests a client's connection and changes nothing for the client: integer_datetimes is "on"
-// in every server. It may be sent between any two frames.
+// frameProbe is a frame that tests a client's connection and changes nothing for the client, since integer_datetimes is
+// "on" in every server. Sluice may send it between any two frames.
 var frameProbe = wire.AppendStrings(nil, wire.ParameterStatus, "integer_datetimes", "on")
 
-// probeClient writes to a client that may have gone. If the client's socket is closed, its host answers with a reset,
-// which the next readClientState sees.
+// probeClient writes to a client that may have left. If the client's socket is closed, its host answers with a reset,
+// which the next readClientState finds.
 func (s *session) probeClient() error {
 	t := s.t
 	if t.rest > 0 || t.halfRowLost || time.Since(s.probed) < probeEvery {
@@ -145,8 +145,8 @@ func (s *session) probeClient() error {
 	return s.flushBuffered()
 }
 
-// probeEvery and midFrameProbeEvery are the intervals between probes of a client: one that has closed its half, and one
-// that stopped in the middle of a frame.
+// probeEvery and midFrameProbeEvery are the intervals between probes of a client. The first is for a client that has
+// closed its half, and the second for a client that stopped in the middle of a frame.
 const (
 	probeEvery         = sweepEvery / 2
 	midFrameProbeEvery = 4 * sweepEvery

@@ -23,8 +23,8 @@ type simpleQuery struct {
 	fullPlan *rewrite.Plan // the plan of all statements of the text, including those that Sluice answers locally
 }
 
-// sql returns the SQL text in the frame, which the server gets unless plan.Text replaces it. It returns nil if the
-// message was too long to read.
+// sql returns the SQL text in the frame, which the server gets unless plan.Text replaces it. If the message was too
+// long to read, the result is nil.
 func (q *simpleQuery) sql() []byte {
 	if q.frame == nil {
 		return nil
@@ -33,8 +33,7 @@ func (q *simpleQuery) sql() []byte {
 }
 
 // handleQuery handles a simple Query message of total bytes, header included, and ends the turn. After nil the turn has
-// settled, or the client has its error and the complete answer. A message longer than MaxStatementBytes is forwarded
-// unread.
+// settled, or the client has its error and the complete answer. A message above MaxStatementBytes stays unread.
 func (s *session) handleQuery(total int) error {
 	q := simpleQuery{total: total, plan: unreadPlan}
 	if total <= s.srv.cfg.MaxStatementBytes && !s.exceedsServerLimit(total) {
@@ -80,7 +79,7 @@ func (s *session) dropUnnamedStatement() {
 // runQuery gets a backend for a planned text and sends the text. Like handleQuery, it ends the turn.
 func (s *session) runQuery(q *simpleQuery) error {
 	err := s.queryRefusal(q)
-	// mayCommitWithoutClient needs the plan while the session waits for a backend.
+	// While the session waits for a backend, mayCommitWithoutClient needs the plan.
 	s.t.plan = q.plan
 	if err == nil {
 		err = s.admitQuery(q)
@@ -100,8 +99,8 @@ func (s *session) runQuery(q *simpleQuery) error {
 }
 
 // planQuery plans the text. done reports that Sluice has answered the Query, so that the turn is over. Otherwise q
-// holds the plan of the text to send. An error is for the client. The steps run in this order, each on the text and
-// plan that the steps before it left:
+// holds the plan of the text to send. A returned error goes to the client. The steps run in this order, each on the
+// text and plan that the steps before it left:
 //
 //	own schema     replacePublicSchema   replaces public by the schema that is the session's database
 //	plan           planNextText          parses the text and applies the rewrite rules
@@ -141,7 +140,7 @@ func (s *session) planQuery(q *simpleQuery) (done bool, err error) {
 	if err := s.checkSettingsMemory(q.plan); err != nil {
 		return false, err
 	}
-	// The comment that turns replay off also counts in a statement that Sluice answers locally, such as BEGIN.
+	// The comment that turns replay off also applies in a statement that Sluice answers, such as BEGIN.
 	s.optOutOfReplay(s.srv.replays != nil && (s.t.optsOut || retry.HasNoRetryComment(sql)))
 	if err := s.checkReadOnly(q.plan); err != nil {
 		return false, err
@@ -166,8 +165,8 @@ func (s *session) planQuery(q *simpleQuery) (done bool, err error) {
 	return false, err
 }
 
-// endFailedBlockFirst handles a multi-statement query such as "ROLLBACK; SELECT 1" in a failed block. It ends the block
-// and returns the rest, which q then holds as a text of its own. It changes no other text. An error is for the client.
+// endFailedBlockFirst ends a failed block for a multi-statement query such as "ROLLBACK; SELECT 1". It returns the rest
+// of the query, which q then holds. Other texts are returned unchanged. A returned error goes to the client.
 func (s *session) endFailedBlockFirst(q *simpleQuery, sql []byte) ([]byte, error) {
 	behind := s.textAfterEnd(q.plan, sql)
 	if behind == nil {
@@ -188,8 +187,8 @@ func (s *session) endFailedBlockFirst(q *simpleQuery, sql []byte) ([]byte, error
 	return behind, err
 }
 
-// queryRefusal returns the error for a text that must not reach the server, and nil for any other text. The server has
-// seen nothing of the text yet.
+// queryRefusal returns an error for a text that must not reach the server, and nil for any other text. The server has
+// got nothing of the text yet.
 func (s *session) queryRefusal(q *simpleQuery) error {
 	var err error
 	if s.txStatus() != 'E' { // in a failed block the server itself returns the error 25P02
@@ -217,8 +216,9 @@ func (s *session) queryRefusal(q *simpleQuery) error {
 	return err
 }
 
-// admitQuery waits at the gate and then gets a backend for the text. A transaction that begins holds no backend while
-// it waits at the gate. With an error the text must not be sent. The errors are those of admitPlan.
+// admitQuery waits at the gate (the queue for contended rows) and then gets a backend for the text. A transaction that
+// begins holds no backend while it waits at the gate. After an error the text must not be sent. The errors are
+// admitPlan's.
 func (s *session) admitQuery(q *simpleQuery) error {
 	s.trackOperationName(q.plan)
 	if q.frame != nil && s.srv.replays != nil {
@@ -263,7 +263,7 @@ func (s *session) replanQuery(q *simpleQuery) (err error) {
 }
 
 // replanAndAdmit plans the text again by the newest schema and gets a backend for the new plan. A table name may now
-// mean another table. Errors are as from replanQuery, which may also have settled the turn.
+// mean another table. Errors are the same as for replanQuery, which may also have settled the turn.
 func (s *session) replanAndAdmit(q *simpleQuery) error {
 	if err := s.replanQuery(q); err != nil || s.t.settled {
 		return err
@@ -277,8 +277,8 @@ func (s *session) replanAndAdmit(q *simpleQuery) error {
 }
 
 // classifyQuery returns the plan of the text as classified on its backend. It plans again while the schema on that
-// backend is newer than the plan. A text too long to read has no names, so the schema does not matter. Errors are as
-// from replanQuery, which may also have settled the turn.
+// backend is newer than the plan. A text too long to read has no names, so that the schema does not matter. Errors are
+// the same as for replanQuery, which may also have settled the turn.
 func (s *session) classifyQuery(q *simpleQuery) (*rewrite.Plan, error) {
 	for try := 0; ; try++ {
 		plan, err := s.classifyRead(q.plan)
@@ -302,7 +302,7 @@ func (s *session) classifyQuery(q *simpleQuery) (*rewrite.Plan, error) {
 
 // sendQuery sends the text of a Query, rewritten if the plan says so, and relays the answer. After nil the turn has
 // settled. The caller has assigned a backend. The pending reply, the log entry and the outcome are recorded before the
-// write. So even a failed write leaves a record of what may have happened.
+// write, since even a failed write may have an effect.
 func (s *session) sendQuery(q *simpleQuery) error {
 	t := s.t
 	plan, err := s.classifyQuery(q)
@@ -318,7 +318,7 @@ func (s *session) sendQuery(q *simpleQuery) error {
 	o := s.pushStatementReply(wire.Query, plan)
 	s.setScriptReply(o, t.script)
 	o.shift = t.shift
-	// currval and lastval depend on the texts that ran before in a block. The text is therefore recorded.
+	// The results of currval and lastval depend on the earlier texts of a block. The text is therefore recorded.
 	if h := &s.b.sequences.History; q.frame != nil && plan.Kind == rewrite.Write && s.inBlock() {
 		h.RecordQuery(q.sql())
 	} else {

@@ -12,23 +12,24 @@ import (
 )
 
 // This file asks the server for the time of the transaction, now(), which a replay from a savepoint must repeat.
-// Usually Sluice takes that time from rows with now(). It cannot if the client's rows have only an expression of it
-// (now()::date), may be missing, or were stored and read back. After an error the server answers no question. So, once
-// a savepoint is set, Sluice asks before the first statement that hides the time, or if one before the savepoint hid
-// it. Sluice sends the question with that statement, as extended frames without a Sync, which costs no round trip. The
-// question is not in the log. Without a savepoint Sluice asks only before the COMMIT of a part (parttime.go).
+// Usually Sluice takes that time from rows with now(). Sluice cannot if the client's rows have only an expression of
+// now() (now()::date), may be missing, or were stored and read back. After an error the server answers no question. So,
+// once a savepoint is set, Sluice asks before the first statement that hides the time, or if a statement before the
+// savepoint hid the time. Sluice sends the question with that statement, as extended frames without a Sync, which costs
+// no round trip. The question is not in the log. Without a savepoint Sluice asks only before the COMMIT of a part
+// (parttime.go).
 
 // queriedTxTime is the question for the transaction's time and its answer. A replay with another time resets it.
 type queriedTxTime struct {
 	sent          bool
 	instant       txtime.Value // no bytes: the server has not answered yet
 	searchedTurns int          // number of the log's turns that were searched and hide no time
-	// stored records where the searched texts have stored the transaction's time, such as a table's column. A return to a
-	// savepoint removes nothing from it. At worst Sluice asks for the time once too often.
+	// stored records where the searched texts have stored the transaction's time, such as a table's column. A return to
+	// a savepoint removes nothing from stored. At worst Sluice asks for the time once too often.
 	stored values.StoredTxTimes
 }
 
-// timePortal is the portal that asks for the transaction's time by timeQuery. Clients' names may not have its prefix.
+// timePortal is the portal of timeQuery, which asks for the transaction's time. Clients' names may not have its prefix.
 const (
 	timePortal = rewrite.RelayName + "time"
 	timeQuery  = "SELECT pg_catalog.now()"
@@ -39,8 +40,8 @@ const (
 var timeBindTail = []byte{0, 0, 0, 0, 0, 1, 0, 1}
 
 // queryTxTime asks the server for the transaction's time, if the client may return to a savepoint, and a text uses
-// now() without returning it as it is. sql is the next text, or "". The session must have its backend. A transaction
-// that repeats an earlier time (hasFixedTxTime) is not asked.
+// now() without returning it as it is. sql is the next text, or "". The session must have its backend. In a transaction
+// that repeats an earlier time (hasFixedTxTime), Sluice does not ask.
 func (s *session) queryTxTime(sql string) {
 	a := &s.tx.asked
 	part := s.t.nestedTurn.asksTime
@@ -80,9 +81,8 @@ func (s *session) earlierTurnHidesTime() bool {
 	return false
 }
 
-// textHidesTime reports whether a text uses the transaction's time, now(), without returning it as it is, given what
-// earlier texts have stored. It records what the text itself stores. Most texts contain no word for the time, and are
-// not parsed.
+// textHidesTime reports whether a text uses the transaction's time, now(), without returning it unchanged, given what
+// earlier texts have stored. It records what the text itself stores. Texts without a word for the time are not parsed.
 func (s *session) textHidesTime(text string, names *schema.NameResolver, stored *values.StoredTxTimes) bool {
 	hides := stored.MayReturnStored(s.srv.planner, text, names)
 	if !values.MayUseTxTime([]byte(text)) {
@@ -103,7 +103,7 @@ func (r txTimeReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (f
 	return r.expectedTagReply.handleFrame(s, o, f)
 }
 
-// recordTxTime records the transaction's time from a row. part is set for a part of a transaction, committed alone.
+// recordTxTime records the transaction's time from a row. part is set for one part of a transaction.
 func (s *session) recordTxTime(row []byte, part bool) {
 	if rows := wire.SplitRows(row, 1); len(rows) == 1 && len(rows[0][0]) == 8 {
 		s.tx.asked.instant = txtime.Value{Format: 1, Bytes: bytes.Clone(rows[0][0]), IsInstant: true}

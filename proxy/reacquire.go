@@ -11,8 +11,8 @@ import (
 // This file waits for the pause, the gate (queue for the same rows) and a backend before the next attempt of a replay.
 
 // reacquireBackend waits for a replay's pause, waits at the gate if other transactions want the same rows, and gets an
-// idle backend with the session's settings. If no attempt is to be made, t.refusal has the reason and the error is nil.
-// An error ends the session.
+// idle backend with the session's settings. If no further attempt is made, t.refusal has the reason and the error is
+// nil. An error ends the session.
 func (s *session) reacquireBackend() error {
 	t, r := s.t, s.srv.replays
 	if err := s.applyEvent(conflictMet); err != nil {
@@ -57,7 +57,7 @@ func (s *session) reacquireBackend() error {
 }
 
 // reborrowBackend gets a backend with the session's settings for a replay. A backend that the session still has needs
-// no settings. again is false if no attempt is to be made; t.refusal then has the reason.
+// no settings. If no further attempt is made, again is false, and t.refusal has the reason.
 func (s *session) reborrowBackend() (again bool, err error) { return s.reborrowWith(s.borrowBackend) }
 
 // reborrowWith does what reborrowBackend does, and calls borrow to get a backend.
@@ -97,7 +97,7 @@ func (s *session) reborrowWith(borrow func() (*reservoir.Conn, error)) (again bo
 	return true, nil
 }
 
-// recordNoReplay records in t.refusal why no replay is made. It returns errCut if the session is cut.
+// recordNoReplay records in t.refusal why no replay is made. At the end of a drain it returns errCut.
 func (s *session) recordNoReplay(err error) error {
 	if err == errCut || s.cutOff.Load() {
 		return errCut
@@ -107,7 +107,7 @@ func (s *session) recordNoReplay(err error) error {
 }
 
 // rollBackOrDrop ends the transaction on the backend, or drops the backend. It returns a cancel or timeout that arrived
-// meanwhile, and clears it. exchange makes the round trip, which a cancel may end or not.
+// meanwhile, and clears that cancel or timeout. exchange makes the round trip, and decides whether a cancel may end it.
 func (s *session) rollBackOrDrop(exchange func([]byte) ([]byte, error)) (stop error) {
 	if s.b.status != 'I' {
 		refusal, err := exchange(wire.AppendStrings(nil, wire.Query, "ROLLBACK"))

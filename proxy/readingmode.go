@@ -5,12 +5,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// A text is planned as UTF-8 with standard_conforming_strings on. If the server would read the text differently, a
-// statement could be hidden from the plan, so that such a text is not parsed at all. The server reports client_encoding
-// and standard_conforming_strings. Without a backend, the session's settings and the last dialled backend decide.
+// A text is planned as UTF-8 with standard_conforming_strings on. Under other settings the server could find a
+// statement that the plan does not show. A text for such a server is not parsed at all. The server reports
+// client_encoding and standard_conforming_strings. Without a backend, the settings and the last dialled backend decide.
 
-// planNextText returns the plan of the next text for the server, never nil without an error. If the server may read the
-// text differently, the plan is that of unparsed text. An error is for the client, or ends the session.
+// planNextText returns the plan of the next text for the server, never nil without an error. If the server may parse
+// the text differently, the plan is that of unparsed text. A returned error goes to the client, or ends the session.
 func (s *session) planNextText(sql []byte) (*rewrite.Plan, error) {
 	if err := s.refuseUnmapped(sql); err != nil {
 		return nil, err
@@ -26,8 +26,8 @@ func (s *session) planNextText(sql []byte) (*rewrite.Plan, error) {
 	return plan, err
 }
 
-// unparsedTemplate returns a template for a text that Sluice does not parse. The template is not shared, since another
-// client's server may read the text differently.
+// unparsedTemplate returns a template for a text that Sluice does not parse. Clients do not share the template, since
+// another client's server may parse the text differently.
 func (s *session) unparsedTemplate(sql, oids []byte) (*statementTemplate, error) {
 	names, err := s.namesForNextText()
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *session) unparsedTemplate(sql, oids []byte) (*statementTemplate, error)
 }
 
 // textReadingMode returns how the server will read the session's next text (encoding, backslashes). In a turn that may
-// have changed this, it returns the worst case.
+// have changed the settings for parsing, the result is the worst case.
 func (s *session) textReadingMode() rewrite.ReadingMode {
 	switch {
 	case s.t.rereads:
@@ -62,7 +62,7 @@ func (srv *Server) recordReadingMode(usual rewrite.ReadingMode) {
 	}
 }
 
-// readingModeOf returns how a server reads texts (encoding, backslashes). params are the parameters that it reported.
+// readingModeOf returns how a server reads texts (encoding, backslashes). params are the reported parameters.
 func readingModeOf(params map[string]string) (r rewrite.ReadingMode) {
 	for name, value := range params {
 		r |= rewrite.ReadingModeFor(name, value)

@@ -12,8 +12,8 @@ import (
 )
 
 // This file emulates default_transaction_read_only on a server that does not know this setting. As in PostgreSQL, the
-// value at the start of a transaction counts: session.runTurn reads it, and resetAccessMode after a COMMIT in the
-// middle of a turn.
+// value at the start of a transaction applies. session.runTurn reads the value, and resetAccessMode reads it after a
+// COMMIT in the middle of a turn.
 //
 //	BEGIN              is sent as BEGIN READ ONLY, unless it says READ WRITE; the server then refuses writes
 //	outside a block    Sluice judges by the SQL. A write gets PostgreSQL's error 25006, in a multi-statement query
@@ -36,10 +36,10 @@ const codeReadOnly = "25006"
 
 const transactionReadOnly = "transaction_read_only"
 
-// turn.mode, the access mode, is set where a transaction may begin, and read for each statement outside a block.
+// turn.mode (the access mode) is set where a transaction may begin, and read for each statement outside a block.
 
-// nextAccessMode returns the access mode of a transaction that begins now. It is readWrite for a server that knows
-// default_transaction_read_only: kind postgres, or a dedicated backend.
+// nextAccessMode returns the access mode of a transaction that begins now. For a server that knows
+// default_transaction_read_only (kind postgres, or a dedicated backend), the result is readWrite.
 func (s *session) nextAccessMode() accessMode {
 	switch {
 	case s.dedicated || s.srv.cfg.Kind != DSQL:
@@ -65,7 +65,7 @@ func lacksAccessMode(tx *rewrite.TxControl) bool {
 	return tx.Verb == rewrite.Begin && !tx.ReadOnly && !tx.ReadWrite
 }
 
-// beginReadOnlySQL returns the SQL of a BEGIN as BEGIN READ ONLY. The BEGIN is a single statement.
+// beginReadOnlySQL returns the SQL of a BEGIN, which is a single statement, with READ ONLY added.
 func beginReadOnlySQL(st *rewrite.Statement, sql []byte) string {
 	return beginWithModeSQL(st, sql, &st.Tx, "READ ONLY")
 }
@@ -87,8 +87,8 @@ func beginWithModeSQL(st *rewrite.Statement, sql []byte, tx *rewrite.TxControl, 
 }
 
 // bindBeginReadOnly replaces the statement of a Bind of BEGIN by BEGIN READ ONLY, if the BEGIN is sent at once. The
-// server has parsed the client's text, so that the new text is prepared. The client's own prepared name stays
-// unchanged. For other statements it does nothing. An error is for the client.
+// server has parsed the client's text, so that the new text is prepared. The client's own prepared statement stays
+// unchanged. Any other statement is not replaced. A returned error goes to the client.
 func (s *session) bindBeginReadOnly(b *pendingBind) error {
 	if !s.t.beginReadOnly {
 		return nil
@@ -148,7 +148,7 @@ func (j *readOnlyCheck) checkAll(statements []rewrite.Statement) error {
 	return nil
 }
 
-// readOnlyCheck follows the session's block through the statements of a text. mode is the access mode of a transaction
+// readOnlyCheck tracks the session's block through the statements of a text. mode is the access mode of a transaction
 // outside a block. first means that the statement is the first of its transaction.
 type readOnlyCheck struct {
 	s       *session
@@ -159,8 +159,8 @@ type readOnlyCheck struct {
 	unknown bool // a transaction has ended after such a change, so that the next mode is unknown
 }
 
-// checkStatement returns the error of one statement in a READ ONLY transaction, or nil. several means a multi-statement
-// query. After a failed statement no other statement runs.
+// checkStatement returns the error of one statement in a READ ONLY transaction, or nil. several means that the
+// statement is part of a multi-statement query, in which no statement runs after a failed one.
 func (j *readOnlyCheck) checkStatement(st *rewrite.Statement, several bool) *wire.Error {
 	if j.unknown {
 		return errModeInString
@@ -222,8 +222,8 @@ func isReadOnlyBlock(at *block.Block) bool {
 const unknownType = "42704"
 
 // readOnlyFormError returns PostgreSQL's 25006 for a statement in a READ ONLY block that the server refused for its
-// form, or for an unknown type such as serial. Otherwise it returns nil. PostgreSQL checks the transaction's mode
-// first. st may be nil.
+// form, or for an unknown type such as serial. PostgreSQL checks the transaction's mode first. For any other error the
+// result is nil. st may be nil.
 func readOnlyFormError(st *rewrite.Statement, payload []byte, at *block.Block) *wire.Error {
 	if st == nil || !isReadOnlyBlock(at) {
 		return nil
@@ -284,7 +284,7 @@ func (s *session) planForServer(plan *rewrite.Plan, sql []byte) (*rewrite.Plan, 
 	return made, nil
 }
 
-// mayChangeAccessMode reports whether a statement may change the access mode of later transactions. RESET ALL does if
+// mayChangeAccessMode reports whether a statement may change the access mode of later transactions. A RESET ALL may if
 // default_transaction_read_only is on, or if the startup set it. A set_config of another setting does not.
 func (s *session) mayChangeAccessMode(st *rewrite.Statement) bool {
 	return slices.ContainsFunc(st.Changes, func(c rewrite.SettingChange) bool {
@@ -306,7 +306,7 @@ func (s *session) hiddenWriteError(was, plan *rewrite.Plan) error {
 }
 
 // answersAccessMode reports whether Sluice answers SHOW transaction_read_only. In a block the server answers, by the
-// BEGIN that it got.
+// BEGIN that the server got.
 func (s *session) answersAccessMode(name string) bool {
 	return name == transactionReadOnly && s.t.mode == readOnly && !s.inBlock()
 }

@@ -15,16 +15,16 @@ import (
 // This file asks the database whether texts that look like reads may write (classifyRead). A replay of a read after a
 // lost backend asks again (recheckReadPurity).
 
-// A pinned session asks only in a READ ONLY transaction, where the answer decides whether the text runs. Elsewhere the
-// answer only decides about a replay, and a pinned session ends with its backend anyway.
+// In a pinned session Sluice asks only in a READ ONLY transaction, where the answer decides whether the text runs.
+// Elsewhere the answer only decides about a replay, and a pinned session ends with its backend anyway.
 
-// A text alone rarely shows that it only reads: a view, an operator or a cast may call a function that writes.
+// A text alone rarely shows that it only reads, since a view, an operator or a cast may call a function that writes.
 // PostgreSQL prevents writes by functions that are not VOLATILE. If no user's VOLATILE function can be reached in these
 // ways, all texts that look like reads only read. readPurity stores the database's answer to that question.
 type readPurity struct {
 	pace question.Schedule
-	// answer is 0 for none. Otherwise it is twice 1 + the schema's epoch, plus 1 if texts that look like reads write
-	// nothing. at is when the database was asked, in Unix nanoseconds.
+	// answer is 0 if the database has not answered. Otherwise it is twice 1 + the schema's epoch, plus 1 if texts that
+	// look like reads write nothing. at is the time of the question, in Unix nanoseconds.
 	answer atomic.Uint64
 	at     atomic.Int64
 }
@@ -33,7 +33,8 @@ type readPurity struct {
 // Sluice sees, or learns by OC001, ends the answer at once. Other changes may go unnoticed for this long.
 const purityAge = time.Minute
 
-// mostPurityAge is how long the answer that askPurity got is used if newer questions fail.
+// mostPurityAge is how long the last answer to askPurity's question (may texts that look like reads write?) is used if
+// newer questions fail.
 const mostPurityAge = 2 * purityAge
 
 // recordFault records that asking the database failed, and returns the pause before the next question. The old answer
@@ -47,9 +48,9 @@ func (p *readPurity) recordFault(now time.Time, changed bool) (pause time.Durati
 }
 
 // selectIsPure selects whether no user's VOLATILE function can run without being called by name. A view, policy,
-// operator, cast, aggregate or domain may use it. It may act as an attribute (its first argument is a row or of any
-// type), or replace a builtin function. Functions of triggers and defaults run only with a write. A foreign table may
-// do anything. The second column tells whether a function uses currval or lastval.
+// operator, cast, aggregate or domain may use a function. A function may act as an attribute (its first argument is a
+// row or of any type), or replace a builtin function. Functions of triggers and defaults run only with a write. A
+// foreign table may do anything. The second column tells whether a function uses currval or lastval.
 const selectIsPure = `SELECT NOT EXISTS (SELECT 1 FROM users p WHERE p.provolatile = 'v' AND (` +
 	`EXISTS (SELECT 1 FROM pg_catalog.pg_depend d WHERE d.refclassid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.refobjid = p.oid` +
 	` AND d.classid NOT IN ('pg_catalog.pg_trigger'::pg_catalog.regclass, 'pg_catalog.pg_event_trigger'::pg_catalog.regclass, 'pg_catalog.pg_attrdef'::pg_catalog.regclass))` +
@@ -66,9 +67,9 @@ const selectPurity = `WITH users AS (SELECT p.* FROM pg_catalog.pg_proc p JOIN p
 	` AND p.prorettype NOT IN ('pg_catalog.trigger'::pg_catalog.regtype, 'pg_catalog.event_trigger'::pg_catalog.regtype)) ` + selectIsPure
 
 // classifyRead returns the plan of a text that the session runs next on its backend. If the text looks like a read but
-// may write, the plan is a write. In a block, which commits later, that is needed only for emulated savepoints. The
-// database is not asked within a group, since the question would commit the group. A backend that is lost meanwhile is
-// replaced. The error is for the client, or ends the session.
+// may write, the plan is a write. In a block, which commits later, only emulated savepoints need that. The database is
+// not asked within a Sync group, since the question would commit the group. A backend that is lost meanwhile is
+// replaced. A returned error goes to the client, or ends the session.
 func (s *session) classifyRead(plan *rewrite.Plan) (*rewrite.Plan, error) {
 	switch {
 	case plan.AsWrite() == plan:
@@ -99,14 +100,14 @@ func (s *session) classifyRead(plan *rewrite.Plan) (*rewrite.Plan, error) {
 }
 
 // recheckReadPurity asks the idle backend again whether texts that look like reads may write, since functions may have
-// changed. reads is false if they may write or if the question fails. Errors are as from askPurity.
+// changed. If they may write, or if the question fails, reads is false. Errors are the same as for askPurity.
 func (s *session) recheckReadPurity() (reads bool, err error) {
 	answered, err := s.askReadPurity(true)
 	return err == nil && answered && s.srv.readsArePure(), err
 }
 
-// askReadPurity asks the idle backend whether texts that look like reads may write, if that is unknown or anew is set.
-// answered means that the database has answered. Errors are as from askPurity.
+// askReadPurity asks the idle backend whether texts that look like reads may write, if Sluice does not know or anew is
+// set. answered means that the database has answered. Errors are the same as for askPurity.
 func (s *session) askReadPurity(anew bool) (answered bool, err error) {
 	err = s.runExchange(func(b *backend) (err error) {
 		answered, err = s.srv.askPurity(b, anew, s.t.deadline, s.checkInterruption)
@@ -120,7 +121,8 @@ func (srv *Server) readsArePure() bool {
 	return srv.purity.answer.Load() == (srv.catalog.epoch.Load()+1)<<1|1
 }
 
-// wasPure reports whether, by the last answer, no text that looks like a read may write. The schema may have changed.
+// wasPure reports whether, by the last answer, no text that looks like a read may write. The schema may have changed
+// since.
 func (p *readPurity) wasPure() bool { return p.answer.Load()&1 == 1 }
 
 // isPurityKnown reports whether the database has answered askPurity's question for the current schema.
@@ -128,8 +130,8 @@ func (srv *Server) isPurityKnown() bool {
 	return srv.purity.answer.Load()>>1 == srv.catalog.epoch.Load()+1
 }
 
-// isPurityDue reports whether askPurity must ask the database: the answer is unknown or old, and the last question did
-// not just fail.
+// isPurityDue reports whether askPurity must ask the database. The result is true if the answer is unknown or old, and
+// the last question did not just fail.
 func (srv *Server) isPurityDue(now time.Time) bool {
 	p := &srv.purity
 	if srv.isPurityKnown() {
@@ -142,10 +144,10 @@ func (srv *Server) isPurityDue(now time.Time) bool {
 // drop tables all the time, ten tries failed twice in 300 reads.
 const mostPurityTries = 32
 
-// askPurity asks an idle backend whether a text that looks like a read may write, if that is unknown or anew is set.
-// answered means that the database has answered. The error is that of stop, which may be nil, or a lost backend. The
-// answer is dropped if the schema changed while asking. Other sessions use the known answer meanwhile. After an error
-// of the server the known answer remains valid for a while.
+// askPurity asks an idle backend whether a text that looks like a read may write, if Sluice does not know or anew is
+// set. answered means that the database has answered. A returned error is that of stop (which may be nil), or a lost
+// backend. The answer is dropped if the schema changed while asking. Other sessions use the known answer meanwhile.
+// After an error of the server the known answer remains valid for a while.
 func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() error) (answered bool, err error) {
 	p := &srv.purity
 	if now := time.Now(); !anew && (!srv.isPurityDue(now) || srv.isPurityKnown() && !p.pace.Claim(now)) {
@@ -192,8 +194,8 @@ func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() er
 	return true, nil
 }
 
-// internalQuery returns the Query frame of a question that Sluice asks outside a transaction. PostgreSQL's prefix
-// protects it from the client's settings. On a DSQL cluster clients can set no timeout and create no operators.
+// internalQuery returns the Query frame of a question that Sluice asks outside a transaction. On PostgreSQL a prefix
+// protects the query from the client's settings. On a DSQL cluster clients can set no timeout and create no operators.
 func (srv *Server) internalQuery(sql string) []byte {
 	if srv.cfg.Kind == Postgres {
 		sql = question.PostgresPrefix + sql

@@ -26,9 +26,9 @@ import (
 // it. So a replay may use what the first attempt drew. There are two exceptions. A transaction that creates or sets
 // back the sequence would draw the number again. Time differs between two attempts: transactiontime.go.
 
-// Sluice records a multi-statement query's answer by statement (SplitStatements). Each has its part of the answer, and
-// the replay sends the changed pieces as one text. If Sluice answers one of the statements, nothing is stored, since
-// the server's answer then belongs to another text.
+// Sluice records a multi-statement query's answer by statement (SplitStatements). A replay puts the recorded values
+// into each statement, and sends one query. If Sluice answers one of the statements, nothing is stored, since the
+// server's answer then belongs to another text.
 
 // maxRecordedAnswer limits the stored answer of one statement in bytes. A row takes some bytes, and answers of more
 // than a thousand rows are rare.
@@ -43,11 +43,11 @@ const maxRecordedFirstRow = 1 << 10
 type recordedAnswer struct {
 	defaultHandler
 	rows []byte
-	// reports are the server's parameters at the end of the recorded answer.
+	// reports are the server's parameters (ParameterStatus) at the end of the recorded answer.
 	reports *settings.Reports
-	// whole is set if the recorded answer is complete, unusable if a replay cannot use it.
+	// whole is set if the recorded answer is complete. unusable is set if a replay cannot use the answer.
 	whole, unusable bool
-	// first is set if only the answer's first row is stored. whole is then never set.
+	// first is set if only the first row of the answer is stored. The field whole is then never set.
 	first bool
 	// several is the number of statements in a multi-statement query, or 0 for a single statement. answers has the answers
 	// of the statements that have ended. nextOffset is the offset in rows where the next answer begins.
@@ -56,14 +56,14 @@ type recordedAnswer struct {
 	nextOffset int
 }
 
-// recordAnswerInto makes the pending reply record its answer in k. If k is nil, nothing is recorded.
+// recordAnswerInto makes the pending reply record the server's answer in k. If k is nil, nothing is recorded.
 func (o *pendingReply) recordAnswerInto(k *recordedAnswer) {
 	if k != nil {
 		o.reply = chainHandlers(k, o.reply)
 	}
 }
 
-// handleFrame records a statement's end. A frame in pieces makes the answer unusable, since its rest looks like rows.
+// handleFrame records a statement's end. A frame in pieces makes the answer unusable, since the rest looks like rows.
 func (k *recordedAnswer) handleFrame(s *session, _ *pendingReply, f answer.Frame) (frameVerdict, error) {
 	if k.unusable = k.unusable || f.IsCut(); f.EndsStatement() {
 		k.endAnswer(f.Type, f.Bytes, s.b.reported)
@@ -73,14 +73,14 @@ func (k *recordedAnswer) handleFrame(s *session, _ *pendingReply, f answer.Frame
 
 func (k *recordedAnswer) handleRows(s *session, span []byte) { k.addRows(s.tx.log, span) }
 
-// recordsAnswers reports whether a replay needs the values that the server generates now. Outside a block it does not:
-// the statement commits before the client gets the answer. The same holds after the end of the block in the same turn.
+// recordsAnswers reports whether a replay needs the values that the server generates now. Outside a block, and after
+// the block's end in the same turn, the result is false: there the statement commits before the client gets the answer.
 func (s *session) recordsAnswers() bool {
 	return s.srv.keeper.enabled && s.t.logs && s.tx.log.Replayable() && s.inBlock() && !s.hasFirstTxEnded()
 }
 
-// newRecordedAnswer returns a recordedAnswer for one statement, or nil if none is needed. inserts is
-// rewrite.IsInsertReturning of its text, and tells is values.MayReturnTxTime.
+// newRecordedAnswer returns a recordedAnswer for one statement, or nil if none is needed. inserts is the result of
+// rewrite.IsInsertReturning for the statement, and tells that of values.MayReturnTxTime.
 func newRecordedAnswer(inserts, tells bool) *recordedAnswer {
 	if inserts || tells {
 		return &recordedAnswer{first: !inserts}
@@ -138,15 +138,14 @@ func (k *recordedAnswer) addRows(log *retry.ReplayLog[logEntry], span []byte) {
 func (k *recordedAnswer) hasFirstRow() bool { return len(wire.FirstRow(k.rows)) > 0 }
 
 // endAnswer records the last frame of an answer. The answer is usable only if the tag's row count matches the stored
-// rows. An answer of a suspended portal is not usable. In a multi-statement query each statement's answer ends
-// separately.
+// rows. An answer of a suspended portal is not usable. In a multi-statement query, statements end separately.
 func (k *recordedAnswer) endAnswer(typ byte, frame []byte, reports *settings.Reports) {
 	if k.several > 0 {
 		if k.unusable = k.unusable || typ != wire.CommandComplete; k.unusable {
 			return
 		}
 		one := recordedAnswer{rows: k.rows[k.nextOffset:len(k.rows):len(k.rows)]}
-		// If the statement is no INSERT, or returned nothing, its first row may contain the transaction's time.
+		// The first row may contain the transaction's time if the statement is no INSERT, or returned no row.
 		if one.endAnswer(typ, frame, reports); !one.whole {
 			one.first, one.unusable = true, false
 		}
@@ -171,8 +170,7 @@ func (k *recordedAnswer) resetAnswer() {
 	}
 }
 
-// repeatableValues says which values that the server made in the first attempt (sequence numbers, times) a replay can
-// repeat.
+// repeatableValues says which of the server's values (sequence numbers, times) a replay can repeat.
 type repeatableValues struct {
 	drawnValues bool // drawn values
 	clock       bool // the time too: nothing else in the transaction reads the clock
@@ -206,12 +204,12 @@ func (s *session) surveyRepeatable() (k repeatableValues) {
 			}
 		}
 	}
-	// The log is that of a part that ROLLBACK TO has discarded, which has stored nothing. Only its answers are compared.
+	// The log is that of a discarded part (after ROLLBACK TO), which has stored no values. Only answers are compared.
 	if s.tx.whole != nil {
 		k.clock = s.t.keepingWhole.clock
 		return k
 	}
-	// After ROLLBACK TO SAVEPOINT, statements that read the clock are refused. DSQL has no triggers to read it.
+	// After ROLLBACK TO SAVEPOINT, a replay refuses statements that read the clock. DSQL has no triggers that could.
 	ends = ends || s.t.returnSavepoint != "" || s.tx.earlierTime != nil
 	k.clock = k.clock && ends && s.srv.cfg.Kind != Postgres
 	return k
@@ -222,7 +220,7 @@ func (n *logEntry) commitsBlock() bool {
 	return n.plan != nil && n.first > 0 && int(n.first) <= len(n.plan.Statements) && n.plan.Statements[n.first-1].Tx.Verb == rewrite.Commit
 }
 
-// changesCatalog reports whether a logged Query or Execute has DDL, or an unparsed query, in the replayed transaction.
+// changesCatalog reports whether a logged Query or Execute of the replayed transaction has DDL, or an unparsed text.
 func (n *logEntry) changesCatalog() bool {
 	if n.plan == nil || n.plan.Kind < rewrite.DDL {
 		return false
@@ -250,8 +248,8 @@ func (k *repeatableValues) surveyFrame(s *session, f *retry.LoggedFrame[logEntry
 			return false
 		}
 	}
-	// A parameter may be the word "now", which reads the clock. The unfinished turn's statements are surveyed too, since
-	// they may read repeated values.
+	// A parameter may be the word "now", which makes the server read the clock. The unfinished turn's statements are
+	// surveyed too, since they may read repeated values.
 	k.clock = k.clock && (f.Type != wire.Bind || !parse.MayReadAsNow(s.loggedPayload(f)))
 	text := s.clientText(f)
 	if s.drawnValueKind(text) != schema.Settled {
@@ -280,11 +278,10 @@ func (s *session) hasRepeatableValues() bool {
 	return false
 }
 
-// An INSERT whose columns get recorded values or the recorded time does not read the clock for these columns. If the
-// replay later cannot give it the values, the answer differs, and the replay is refused.
+// A replay gives an INSERT the recorded values, or the recorded time, for some columns. For these columns the INSERT
+// does not read the clock. If the replay cannot give the values, the answer differs, and the replay is refused.
 
-// surveyText returns the effects, such as reads of the clock, of a logged text in a replay that gives it recorded
-// values.
+// surveyText returns the effects, such as reads of the clock, of a logged text that gets recorded values in a replay.
 func (k *repeatableValues) surveyText(s *session, f *retry.LoggedFrame[logEntry], text string) (does values.Effects) {
 	names := f.Note.names.ForSnapshot(k.now)
 	pieces := s.srv.planner.SplitStatements(text)
@@ -325,8 +322,8 @@ func (s *session) clientText(f *retry.LoggedFrame[logEntry]) string {
 	return string(payload[:max(0, len(payload)-1)])
 }
 
-// drawnValueKind returns the kind of value that a statement draws if it does nothing else, such as SELECT nextval('s').
-// A replay may then skip it and repeat its answer. For all other statements it returns Settled.
+// drawnValueKind returns the kind of value that a statement draws if the statement does nothing else, such as SELECT
+// nextval('s'). A replay may skip the statement and repeat its answer. For all other statements the result is Settled.
 func (s *session) drawnValueKind(text string) schema.DefaultKind {
 	if !rewrite.MayGenerateValues([]byte(text)) {
 		return schema.Settled
@@ -355,7 +352,7 @@ func (s *session) canSkipTurn(turn int) bool {
 				return false
 			}
 			ran = true
-		// A statement that this skipped turn prepared is prepared again when a later turn binds it.
+		// A statement that the skipped turn prepared is prepared again when a later turn binds it.
 		case 0, wire.Parse, wire.Describe, wire.Execute, wire.Close, wire.Sync:
 		default:
 			return false

@@ -20,12 +20,12 @@ var missingStatementName = "sluice_refused_" + rand.Text()
 // ended, or its frames are skipped up to a Sync. A block has failed.
 //
 // The server's part of the turn must fail too. So Sluice sends a Bind of a statement that does not exist, and replaces
-// its error. In this way a block fails at the server, and a group outside a block is rolled back.
+// its error. A block thus fails at the server, and a group outside a block is rolled back.
 func (s *session) sendRefusal(e *wire.Error) error {
 	t := s.t
 	s.undoWaitingParse()
-	// For a ROLLBACK TO SAVEPOINT, the answers that the client got before this error must stay in the log. The logged turn
-	// therefore ends here. If an earlier frame failed, the server would have skipped this frame.
+	// The answers that the client got before this error must stay in the log for a ROLLBACK TO SAVEPOINT. So the logged
+	// turn ends here. If an earlier frame failed, the server would have skipped this frame.
 	if len(s.tx.marks) > 0 {
 		if err := s.cutLogTurn(); err != nil || t.skip || t.settled {
 			return err
@@ -35,8 +35,8 @@ func (s *session) sendRefusal(e *wire.Error) error {
 	s.srv.metrics.CountErrorSent(e.Code)
 	t.deadline = time.Time{} // the turn has failed already
 	if s.state == busy || s.state == inTransaction && s.b.status == 'T' {
-		// The server's block must fail too, even between two turns. If ensureBackend could not set a startup value, its error
-		// has already made the block fail at the server.
+		// The server's block must fail too, even between two turns. If ensureBackend could not set a startup value, its
+		// error has already made the block fail.
 		if err := s.ensureBackend(); err != nil && !isRefusal(err) {
 			return err
 		}
@@ -61,7 +61,7 @@ func (s *session) sendRefusal(e *wire.Error) error {
 		if err := s.applyEvent(refusedInBlock); err != nil {
 			return err
 		}
-		// The server has not seen this block, so the block fails in Sluice alone. The BEGIN is stored for AND CHAIN.
+		// The block fails in Sluice alone, since the server has not got it. The BEGIN is stored for AND CHAIN.
 		s.failedBegin, s.deferredBegin = s.deferredBegin, nil
 		s.tx.log.RefuseReplay(retry.Failed)
 	}
@@ -76,7 +76,8 @@ func (s *session) sendRefusal(e *wire.Error) error {
 	return s.endTurnLocally()
 }
 
-// forcedErrorReply is the pending reply to the Bind that makes the server fail. The client gets err instead.
+// forcedErrorReply is the pending reply to the Bind that makes the server's part of the turn fail. The client gets err
+// instead of the server's error.
 type forcedErrorReply struct {
 	defaultHandler
 	err *wire.Error
@@ -92,7 +93,7 @@ func (s *session) sendErrorNow(e *wire.Error) {
 	s.sendOrWithhold(e.Append(nil)) // the next write reports a write error again
 }
 
-// refuseFrame reads and drops a client's frame, and returns why or the error of reading. If an error of an earlier
+// refuseFrame reads and drops a client's frame, and returns why, or the error of reading. If an error of an earlier
 // frame arrives meanwhile, this frame is only skipped. A lost backend that the transaction survives is replaced here,
 // because later code does not know of the frame.
 func (s *session) refuseFrame(total int, why *wire.Error) error {

@@ -15,15 +15,15 @@ import (
 // This file has the queries that load the relations of the database from a backend, and parses their rows. mapping.go
 // chooses the time and the backend.
 
-// mostColumns is how many columns a database may have. DSQL allows 1,000 tables of 255 columns.
+// mostColumns is how many columns of a database Sluice reads at most. DSQL allows 1,000 tables of 255 columns.
 const mostColumns = 300_000
 
 // systemSchemas are the server's own schemas, whose relations never change.
 const systemSchemas = `('pg_catalog', 'information_schema', 'sys')`
 
-// columnsQuery returns the query for the columns of all relations; of is "IN" or "NOT IN" with systemSchemas. For a
-// text column it also returns whether a CHECK on that column alone has a name with the suffix of mapped columns. RENAME
-// COLUMN does not rename that CHECK. Each row has the numbers of the primary key's columns.
+// columnsQuery returns the query for the columns of all relations. of is "IN" or "NOT IN" with systemSchemas. Each row
+// has the numbers of the primary key's columns. For a text column, the row also says whether a CHECK on that column
+// alone has a name with the suffix of mapped columns. RENAME COLUMN does not rename that CHECK.
 func columnsQuery(of string) string {
 	return `SELECT n.nspname, c.relname, a.attname, a.attnum, CASE WHEN a.atttypid <> 25 THEN ''` +
 		` WHEN EXISTS (SELECT 1 FROM pg_catalog.pg_constraint w WHERE w.conrelid = c.oid AND w.contype = 'c' AND w.conkey = ARRAY[a.attnum]` +
@@ -50,7 +50,7 @@ const mappedColumnsQuery = `SELECT n.nspname, c.relname, a.attname, a.attnum, 'c
 	` AND EXISTS (SELECT 1 FROM pg_catalog.pg_constraint w WHERE w.conrelid = c.oid AND w.contype = 'c' AND w.conkey = ARRAY[a.attnum]` +
 	` AND pg_catalog.right(w.conname, 10) = '` + schema.MappedSuffix + `') ORDER BY n.nspname, c.relname, a.attnum`
 
-// schemaLoad is the result of one load of the schema. at is when the load began.
+// schemaLoad is the result of reading the schema once. at is when the reading began.
 type schemaLoad struct {
 	relations []schema.Relation
 	at        time.Time
@@ -68,9 +68,9 @@ const serverSaid = "the server said "
 // queryFunc sends a query to one backend and calls row for each row.
 type queryFunc func(query string, row func(payload []byte)) (refusal []byte, err error)
 
-// loadSchemaWith loads the schema by one backend. It repeats the load if the server reports a changed schema. After a
-// *serverRefusal the backend can be used, after any other error not. Without an error the load still counts in
-// keeper.pendingLoads, until the waiting sessions are woken.
+// loadSchemaWith reads the schema by one backend. It repeats the reading if the server reports a changed schema. After
+// a *serverRefusal the backend can be used; after any other error it cannot. After success, keeper.pendingLoads counts
+// the reading until the waiting sessions are woken.
 func (srv *Server) loadSchemaWith(ask queryFunc) (read schemaLoad, err error) {
 	srv.keeper.pendingLoads.Add(1)
 	defer func() {
@@ -114,7 +114,8 @@ func (srv *Server) queryAllRelations(ask queryFunc) ([]schema.Relation, error) {
 	return slices.Concat(base.relations, made), nil
 }
 
-// querySchemaBase queries what never changes: the server's own relations, the role and the default search path.
+// querySchemaBase queries the part of the schema that never changes: the server's own relations, the role and the
+// default search path.
 func (srv *Server) querySchemaBase(ask queryFunc) (*schemaBase, error) {
 	base := &schemaBase{}
 	var err error
@@ -148,7 +149,7 @@ func (srv *Server) queryValue(ask queryFunc, query string) (value string, err er
 	return value, err
 }
 
-// querySchemaColumns queries the relations of some schemas: of is "IN" or "NOT IN" with a list of schemas.
+// querySchemaColumns queries the relations of some schemas. of is "IN" or "NOT IN" with a list of schemas.
 func (srv *Server) querySchemaColumns(ask queryFunc, of string) ([]schema.Relation, error) {
 	return srv.queryRelations(ask, columnsQuery(of))
 }
@@ -160,8 +161,8 @@ func (srv *Server) queryRelations(ask queryFunc, query string) ([]schema.Relatio
 	return g.relations, err
 }
 
-// queryRows calls row with the values of each row of a query, NULL as "". After an error of row the other rows are
-// skipped. That error becomes a *serverRefusal, because the backend remains usable.
+// queryRows calls row with the values of each row of a query, NULL as "". After an error of row the remaining rows are
+// skipped, and the error becomes a *serverRefusal, because the backend remains usable.
 func (srv *Server) queryRows(ask queryFunc, query string, row func(columns []string) error) error {
 	var bad error
 	refusal, err := ask(query, func(payload []byte) {

@@ -8,13 +8,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// A replay plans its texts again if columns are mapped. The schema change may be the cause of the conflict (OC001), and
-// a text planned by the old schema could get a wrong answer. rerunTransaction calls replanLog before each attempt.
+// This file plans the texts of a replay again if columns are mapped (bytea keys stored as text). A schema change may
+// have caused the conflict (OC001), and a text planned by the old schema could get a wrong answer. rerunTransaction
+// calls replanLog before each attempt.
 //
 // A single statement is planned again in the same way if the server does not know its table or column, as after another
 // process has replaced the table. The statement is sent again once, if its client has no answer yet.
 
-// replanLog loads the schema if the backend may know a newer one, and plans the frames of the replay log again. done
+// replanLog reads the schema if the backend may know a newer one, and plans the frames of the replay log again. done
 // means that the attempt is over or was given up. An error is a lost backend.
 func (s *session) replanLog() (done bool, err error) {
 	if !s.srv.keeper.enabled {
@@ -62,8 +63,8 @@ func (s *session) replanLog() (done bool, err error) {
 	return true, nil
 }
 
-// refreshPurity asks the database whether texts that look like reads may write, if that is unknown after a schema
-// change and values that the client got depend on it. The error stops the turn, or is a *lostError.
+// refreshPurity asks the database whether texts that look like reads may write. It asks if a schema change has made the
+// answer unknown, and values that the client got depend on the answer. The error stops the turn, or is a *lostError.
 func (s *session) refreshPurity() error {
 	if s.srv.isPurityKnown() || !s.srv.isPurityDue(time.Now()) || !s.hasRepeatableValues() {
 		return nil
@@ -77,7 +78,7 @@ func (s *session) refreshPurity() error {
 
 // canReplanAndResend reports whether the statement of o, whose table or column the server does not know, may be planned
 // again and resent. The client must have no answer of the transaction, and this must be the first try. If the schema
-// was just loaded for such a name, the name is taken for the client's mistake.
+// was just read because of an unknown name, the name counts as the client's mistake.
 func (s *session) canReplanAndResend(o *pendingReply) bool {
 	plan, _ := o.sentPlan()
 	return s.srv.keeper.enabled && plan != nil && !s.tx.renamed && s.t.phase == phaseLive && s.t.originalError == nil &&
@@ -85,14 +86,14 @@ func (s *session) canReplanAndResend(o *pendingReply) bool {
 }
 
 // logReplanner plans the texts of a replay log by a snapshot of the schema. replanFrame must be called for each frame
-// in order, because an Execute needs the new plan of its Parse or Bind. It sends nothing.
+// in order, because an Execute needs the new plan of its Parse or Bind. Nothing is sent.
 type logReplanner struct {
 	s   *session
 	now *schemaSnapshot
 	// plans maps each plan that the new schema has changed to its new plan.
 	plans map[*rewrite.Plan]*rewrite.Plan
-	// lost means that a text cannot be sent by its new plan: Sluice refuses the text now, its kind has changed, or Sluice
-	// has answered part of it.
+	// lost means that a text cannot be sent by its new plan. Sluice now refuses the text, the text's kind has changed,
+	// or Sluice has answered a part of the text.
 	lost bool
 }
 
@@ -112,8 +113,7 @@ func (r *logReplanner) replanFrame(f *retry.LoggedFrame[logEntry]) {
 	}
 }
 
-// replanText returns the plan of a text by the new schema snapshot, or nil if nothing has changed. was is the old plan,
-// by names.
+// replanText returns the plan of a text by the new schema snapshot, or nil if nothing has changed. was is the old plan.
 //
 // The search path stays that of the time when the text was sent. Only the schemas' contents are newer.
 func (r *logReplanner) replanText(sql []byte, names *schema.NameResolver, was *rewrite.Plan) (*rewrite.Plan, *schema.NameResolver) {
@@ -133,8 +133,8 @@ func (r *logReplanner) replanText(sql []byte, names *schema.NameResolver, was *r
 	return plan, names
 }
 
-// replanTemplate plans the text of a logged prepared statement by the new schema. Its result columns must stay those
-// that the client got, unless the client gets a new description.
+// replanTemplate plans the text of a logged prepared statement by the new schema. The result columns must be those that
+// the client got, unless the client gets a new description.
 func (r *logReplanner) replanTemplate(n *logEntry) {
 	t := n.tmpl
 	plan, names := r.replanText([]byte(t.sql), n.names, t.plan)

@@ -15,14 +15,13 @@ import (
 )
 
 // This file decides whether a transaction that met a conflict or lost its backend runs again (decideReplay).
-// runAttempts loops over the attempts; refuseReplay sends the error. abort.go, reacquire.go and resend.go have the
-// steps of an attempt, replaylog.go the log. docs/replay.md states the guarantees.
+// runAttempts loops over the attempts; refuseReplay sends the error. An attempt's steps are in abort.go, reacquire.go
+// and resend.go, its log in replaylog.go. docs/replay.md states the guarantees.
 
-// keepBackendUnder is the longest pause in which a replay keeps its backend. In a longer pause another session may use
-// the backend.
+// keepBackendUnder is the longest pause in which a replay keeps its backend. In a longer pause others may use it.
 const keepBackendUnder = 200 * time.Millisecond
 
-// attemptPhase says which side gets the backend's answers: the client, the replay log, or none.
+// attemptPhase says who gets the backend's answers during a replay: the client, the replay log, or nobody.
 type attemptPhase uint8
 
 const (
@@ -31,7 +30,7 @@ const (
 	phaseAborting                      // nobody: the attempt has failed, until the next one begins or the client gets an error
 )
 
-// serverPosition is how far the server has come in a turn of a replay whose answers the client does not get.
+// serverPosition says how much of a replayed turn the server has done, if the client does not get the answers.
 type serverPosition uint8
 
 const (
@@ -45,9 +44,9 @@ const (
 type replayAttempt struct {
 	phase    attemptPhase
 	serverAt serverPosition
-	// halfRowLost means that the client has a part of a row, and the rest was lost with the backend.
+	// halfRowLost means that the client has the first part of a row, and the rest was lost with the backend.
 	halfRowLost bool
-	// originalError is the client's error if the replay fails, and statusAfter the transaction status after that error.
+	// originalError is the error that the client gets if the replay fails. statusAfter is the transaction status after it.
 	originalError []byte
 	statusAfter   byte
 	// answersBefore are the answers that the client gets before originalError, if that error is about a name that the
@@ -59,20 +58,20 @@ type replayAttempt struct {
 	// renewed means that the replay's last attempt failed because of a schema change that its backend now knows.
 	renewed bool
 	pause   time.Duration
-	// forRollbackTo means that a ROLLBACK TO caused the replay, so that it need not wait at the gate. returnSavepoint is
-	// the savepoint's name until the replay has reached that savepoint.
+	// forRollbackTo means that a ROLLBACK TO caused the replay, which then does not wait at the gate for its rows.
+	// returnSavepoint is the savepoint's name until the replay has reached that savepoint.
 	forRollbackTo   bool
 	returnSavepoint string
 	undos           []nameUndo
-	// keeping says which values that the client got (now() and the like) the attempt repeats. keepsLast means that this
-	// includes the turn in progress.
+	// keeping says which values of the client's answers (now() and the like) the attempt repeats. keepsLast means that
+	// the turn in progress repeats values too.
 	keeping   repeatableValues
 	keepsLast bool
 	// keepingWhole has the repeated values of the whole transaction (keeping), also while a discarded part is replayed.
 	keepingWhole repeatableValues
-	// lostRead means that the backend was lost during a statement that only reads according to the schema.
+	// lostRead means that the backend was lost during a statement that only reads, by what Sluice knows of the schema.
 	lostRead bool
-	// discardedDiff says how the answers of a discarded part (after ROLLBACK TO) differ, or is nil.
+	// discardedDiff says how the replay's answers to a discarded part (after ROLLBACK TO) differ. nil means no difference.
 	discardedDiff *discardedDiff
 }
 
@@ -96,14 +95,14 @@ func (s *session) decideReplay(cause retry.ReplayCause, crowd int) retry.Refusal
 		return retry.Cancelled
 	case s.srv.draining.Load():
 		return retry.Draining
-	// The log lacks masked parts of answers, so that a replay could not compare the turn's answers.
+	// A replay could not compare the turn's answers, since the log lacks their masked parts.
 	case s.t.hidesAnswers && !l.HasDeliveredNothing():
 		return retry.Masked
 	}
 	pause, reason := s.tx.attempts.NextDelay(&r.cfg.Policy, cause, time.Now(), rand.Float64(), crowd)
-	// A statement that is sent in another form or prepared again does not charge the budget, because no other transaction
-	// is in the way. A transaction with a pass does not either: the gate limits their number, and a transaction that read
-	// before it waited there always loses.
+	// A replay charges no budget if the server only wants a statement in another form, or prepared again. No other
+	// transaction is in the way. Nor does a transaction that the gate has let through: the gate limits their number,
+	// and a transaction that read before it waited there always loses.
 	gated := s.tx.gated && cause.IsRowContention()
 	if reason == retry.Replayable && cause.MayConflict() && !gated && !r.budget.Take() {
 		reason = retry.OverBudget
@@ -129,9 +128,9 @@ func (s *session) handleConflict(cause retry.ReplayCause, frame []byte, whole bo
 		}
 	}
 	reason := s.decideReplay(cause, crowd)
-	// The client gets the error of the first attempt, not that of a later attempt.
+	// The client gets the first attempt's error, and never a later attempt's.
 	if t.originalError == nil {
-		// After a cancel, runAttempts first waits until the server is idle; refuseReplay then sends the error.
+		// After a cancel, runAttempts waits until the server is idle. Then refuseReplay sends the error.
 		if reason != retry.Replayable && reason != retry.Cancelled {
 			s.countReplayRefusal(reason)
 			if err := s.sendDelayedTag(); err != nil {
@@ -186,8 +185,8 @@ func (s *session) countReplayRefusal(reason retry.RefusalReason) {
 	}
 }
 
-// canReplayAfterLoss reports whether the transaction can be replayed if its backend is lost now: it cannot have
-// committed, and the log is complete.
+// canReplayAfterLoss reports whether the transaction can be replayed if its backend is lost now. The transaction must
+// not have committed, and its log must be complete.
 func (s *session) canReplayAfterLoss() bool {
 	t := s.t
 	return t.logs && !t.outcome.MayCommit() && !(t.rest > 0 && t.restUncounted) && s.tx.log.Replayable() && !s.replaysOnlyForSchema()
@@ -220,7 +219,7 @@ func (s *session) runAttempts() error {
 	defer s.returnVerifyBackend()
 	for t.phase == phaseAborting {
 		s.returnVerifyBackend()
-		// Output that is no longer withheld goes to the client; the next attempt must give the same answers.
+		// The client gets the output that is no longer withheld; the next attempt must give the same answers.
 		if t.streams {
 			if err := s.flushBuffered(); err != nil {
 				return err
@@ -272,9 +271,9 @@ func (s *session) runAttempts() error {
 	return nil
 }
 
-// refuseReplay sends the client the original error with the reason, or that the statement was cancelled or timed out.
-// The backend is rolled back and returned, unless functions have left state there. The session is then in a failed
-// block or in none, as after the original error. After nil the turn is over, or its frames are skipped.
+// refuseReplay sends the client the original error with the reason, or the error of a cancel or timeout. The backend is
+// rolled back and returned, unless functions have left state there. The session is then in a failed block or in none,
+// as after the original error. After nil the turn is over, or its frames are skipped.
 func (s *session) refuseReplay() error {
 	t, untold := s.t, s.unansweredNameUndos(s.t.undos)
 	s.countReplayRefusal(t.refusal)
@@ -334,7 +333,7 @@ func (s *session) refuseReplay() error {
 }
 
 // replayDifference returns where a refused replay answered differently, in the transaction or in a discarded part. drew
-// is the result of mayRegenerateValues for a ROLLBACK TO.
+// is the result of mayRegenerateValues (whether the server generated new values) for a ROLLBACK TO.
 func (s *session) replayDifference() (diff retry.ReplayDifference, drew bool) {
 	t := s.t
 	switch {

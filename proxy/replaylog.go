@@ -14,11 +14,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// This file keeps the log of a transaction, and withheld output. A session records frames before it sends them
+// This file holds the log of a transaction, and withheld output. A session records frames before it sends them
 // (logFrame), and answers as they arrive (recordRows, recordReply, sendSynthetic), so that the transaction can be
 // replayed. Package retry has the log and counts how much of each answer the client has.
 
-// replayShared holds what the replays of all sessions share. It is nil in a Server without replay.
+// replayShared holds the state that the replays of all sessions share. In a Server without replay it is nil.
 type replayShared struct {
 	cfg    retry.Config
 	logs   *retry.ReplayLogPool[logEntry]
@@ -28,7 +28,7 @@ type replayShared struct {
 	alert  *retry.ConflictAlert
 }
 
-// newReplayShared returns what the replays of a Server share, or nil if replay is off or has no use.
+// newReplayShared returns the state that the replays of a Server share. It is nil if replay is off or useless.
 func newReplayShared(cfg Config) (*replayShared, error) {
 	if !cfg.Replay || cfg.hasDedicatedBackends() {
 		return nil, nil
@@ -42,13 +42,12 @@ func newReplayShared(cfg Config) (*replayShared, error) {
 		alert: retry.NewConflictAlert(cfg.AlertConflictsPerMinute)}, nil
 }
 
-// transaction is the session's record of its current transaction, for a replay and for metrics. endTransaction resets
-// it.
+// transaction is the session's record of its current transaction, for a replay and for metrics. See endTransaction.
 type transaction struct {
 	log *retry.ReplayLog[logEntry] // nil: no transaction, or replay is off
-	// whole is the transaction's log while log is that of a discarded part (after ROLLBACK TO), otherwise nil.
+	// whole is the transaction's log while log is that of a discarded part (after ROLLBACK TO), and otherwise nil.
 	whole *retry.ReplayLog[logEntry]
-	// begin is the deferred BEGIN that preceded the first frame, or nil.
+	// begin is the deferred BEGIN that preceded the transaction's first frame, or nil.
 	begin          *statementTemplate
 	attempts       retry.Attempts
 	pass           *retry.GatePass
@@ -63,22 +62,23 @@ type transaction struct {
 	pins           bool // its current statement pins the session
 	held           bool // the session was pinned before, so that it is replayed on that backend, for OC001 only
 	began          time.Time
-	// unknown means a replay because the server did not know a name. renamed means that such a replay was made.
+	// unknown means that the replay's cause is a name that the server did not know. renamed means that a replay for
+	// that cause was made.
 	unknown, renamed bool
 	savepointState
-	// at is the state of the block after the last turn. It is valid while the session is in a block that is not lost.
+	// at is the state of the block after the last turn. It is valid in a block whose backend is not lost.
 	at block.Block
-	// changes is the number of texts that may have changed something and were sent in the transaction.
+	// changes is the number of texts sent in the transaction that may have changed something.
 	changes uint64
-	// ran means that more than BEGIN was sent, so that ddl.in_transactions can no longer be chosen (options.go).
+	// ran means that more than the BEGIN was sent, so that ddl.in_transactions can no longer be changed (options.go).
 	ran bool
-	// resets means that a statement may have reset settings of the startup inside a function (restoresettings.go).
+	// resets means that a statement may have reset settings of the startup by a function (restoresettings.go).
 	resets  bool
 	putBack []string // settings that were restored since
 	// job is the index job that a CREATE INDEX of the transaction started.
 	job   constraint.PendingJob
 	names appNames // given by functions: applicationname.go
-	// watched means that observers are notified at the end of the transaction (observer.onSettled).
+	// watched means that observers (features) are notified at the end of the transaction (observer.onSettled).
 	watched bool
 	// settingsAtBegin are the backend's settings when the transaction began.
 	settingsAtBegin *settings.Values
@@ -86,7 +86,7 @@ type transaction struct {
 
 // logEntry is what a replay needs of a logged frame besides its payload. Q (Query), E, S, and D and C of portals have
 // their payload as sent. B has the payload after its two names. P, and D of statements, have none. Type 0 is an answer
-// that Sluice wrote itself. Each field names its frames.
+// of Sluice itself. Each field's comment names the frames that have the field.
 type logEntry struct {
 	plan      *rewrite.Plan         // Q, E: the statement
 	asked     *rewrite.Plan         // Q: the client's text, if Sluice answers part of it
@@ -106,10 +106,10 @@ type logEntry struct {
 	own       replyHandler          // E: the reply to a statement of Sluice's own
 	// commits means that the turn may have committed once this frame is sent.
 	commits bool
-	// first is the number of a Query's statements that belong to the log's transaction. Later statements follow its COMMIT.
-	// For a Bind it is 1 or 0.
+	// first is the number of a Query's statements that belong to the log's transaction. Later statements follow the
+	// COMMIT of that transaction. For a Bind, first is 1 or 0.
 	first uint16
-	// undoes means that the statement name gets its meaning prev back if the server skips the frame.
+	// undoes means that the statement name gets its earlier meaning prev if the server skips the frame.
 	undoes bool
 	name   string // of the prepared statement; B: of the portal
 	prev   *clientStatement
@@ -121,9 +121,9 @@ type localAnswers struct {
 	strung *scriptPlan // of a multi-statement query
 }
 
-// startLogging attaches the turn to its transaction's log, when the turn first needs a backend. Earlier local answers
-// are not in the log: the client has them, and the server sent nothing before them. A block whose log is gone gets no
-// new log.
+// startLogging attaches the turn to its transaction's log, when the turn first needs a backend. The log lacks earlier
+// local answers, since the client has them, and the server sent nothing before them. A block without its log gets no
+// new one.
 func (s *session) startLogging() {
 	if s.srv.replays == nil || s.dedicated {
 		return
@@ -138,7 +138,7 @@ func (s *session) startLogging() {
 	s.t.progress = s.settings.TxProgress()
 }
 
-// openLog starts the log of a transaction. After an opt-out of replays the log refuses a replay from the start.
+// openLog starts the log of a transaction. After an opt-out of replays, the log refuses every replay.
 func (s *session) openLog() {
 	s.tx.log, s.tx.begin = s.srv.replays.logs.Open(), s.deferredBegin
 	s.tx.began = time.Now()
@@ -152,7 +152,7 @@ func (s *session) openLog() {
 }
 
 // optOutOfReplay turns replay off for the current transaction, or for the transaction that the current statement
-// begins, even if Sluice answers that statement.
+// begins. That holds even if Sluice answers that statement.
 func (s *session) optOutOfReplay(asked bool) {
 	if asked {
 		s.tx.optedOut = true
@@ -160,8 +160,8 @@ func (s *session) optOutOfReplay(asked bool) {
 	}
 }
 
-// endTransaction frees the record of a transaction and releases its pass of the gate. committed means that the client
-// got the COMMIT, which adds to the budget of replays.
+// endTransaction frees the record of a transaction and releases its pass (its place at the gate). committed means that
+// the client got the COMMIT, which adds to the process's budget of replays.
 func (s *session) endTransaction(committed bool) {
 	if s.tx.watched {
 		s.srv.observers.notifySettled(s, committed)
@@ -198,7 +198,7 @@ func (s *session) chargeLongText(tmpl *statementTemplate, cost int) {
 	}
 }
 
-// logUndo records that the last logged frame changed the meaning of a prepared name; prev is the meaning before.
+// logUndo records that the last logged frame changed the meaning of a statement name. prev is the earlier meaning.
 func (s *session) logUndo(name string, prev *clientStatement) {
 	l := s.tx.log
 	if !s.t.logs || !l.Replayable() {
@@ -245,16 +245,16 @@ func (s *session) logPlan(plan *rewrite.Plan) {
 }
 
 // forbidReplayOfUnparsed forbids the replay of a transaction after the server ran unparsed text, which may have done
-// anything. A text with a syntax error has done nothing and may be replayed. So a typing mistake after a savepoint, as
-// with psql's ON_ERROR_ROLLBACK, does not prevent the ROLLBACK TO. In a pipeline with a savepoint the session therefore
-// waits for the answer to unparsed text. Without a savepoint, later frames forbid a replay as partial_group.
+// anything. A text with a syntax error has done nothing and may be replayed. So a ROLLBACK TO is possible after a
+// typing mistake, as with psql's ON_ERROR_ROLLBACK. In a pipeline with a savepoint the session therefore waits for the
+// answer to unparsed text. Without a savepoint, later frames forbid a replay as partial_group.
 func (s *session) forbidReplayOfUnparsed() {
 	if s.t.unreadRuns {
 		s.tx.log.RefuseReplay(retry.Unread)
 	}
 }
 
-// isRecording reports whether the backend's answers are recorded in the log. Those of a failed attempt are not.
+// isRecording reports whether the log records the backend's answers. The answers of a failed attempt are not recorded.
 func (s *session) isRecording() bool { return s.t.logs && s.t.phase != phaseAborting }
 
 // isWithholding reports whether output is withheld from the client, because a replay may still replace it.
@@ -290,8 +290,8 @@ func (s *session) recordRows(r *relaySpan) error {
 	return nil
 }
 
-// recordReply records a frame that is not a row. It returns how many of the frame's first bytes the client has; for an
-// error or notice all or none. After a difference the attempt has failed, and the client gets nothing.
+// recordReply records a frame that is not a row. It returns how many of the frame's first bytes the client has (for an
+// error or notice, all or none). After a difference the attempt has failed, and the client gets nothing.
 func (s *session) recordReply(typ byte, frame []byte) int {
 	l := s.tx.log
 	if typ == wire.ReadyForQuery && s.b.status == 'I' && s.t.phase != phaseRepeating && !l.IsReplayBehind() {
@@ -328,8 +328,8 @@ func (s *session) releaseWithheld() error {
 	return err
 }
 
-// flushToClient sends the client all output so far; the turn continues. The client then knows the answer to each Parse
-// (revalidateStatement).
+// flushToClient sends the client all output so far, and the turn continues. The client then knows the answer to each
+// Parse (revalidateStatement).
 func (s *session) flushToClient() error {
 	s.deliveries++
 	if err := s.releaseWithheld(); err != nil {
@@ -344,7 +344,7 @@ func (s *session) flushToClient() error {
 	return nil
 }
 
-// limitWithholding limits how long partial output is withheld from the client: hold_time after its first part.
+// limitWithholding limits how long partial output is withheld from the client, to hold_time after its first part.
 func (s *session) limitWithholding() {
 	t := s.t
 	if t.holdEnd.IsZero() && s.withheld.Len() > 0 {

@@ -7,12 +7,11 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// This file matches each frame of the backend with the first pending reply. It updates the session and decides whether
-// the client gets the frame. The relay calls it for all frames but plain rows; replyerror.go handles errors.
+// This file matches each frame of the backend with the first pending reply, updates the session, and decides whether
+// the client gets the frame. It handles all frames but plain rows. replyerror.go handles errors.
 
-// handleBackendFrame matches one backend frame with the pending replies and returns whether the client gets the frame.
-// frame may be cut if it exceeds a buffer; total is its whole length. An error means a lost backend or the session's
-// end.
+// handleBackendFrame matches one backend frame with the pending replies, and returns whether the client gets the frame.
+// If it exceeds a buffer, frame is cut; total is the whole length. An error is a lost backend, or ends the session.
 func (s *session) handleBackendFrame(typ byte, frame []byte, total int) (frameVerdict, error) {
 	t := s.t
 	if !wire.HasMinimumPayload(frame, len(frame) == total) {
@@ -113,8 +112,8 @@ func (s *session) settleAtReady(v frameVerdict, frame []byte) (frameVerdict, err
 	return s.verdictForReady(v), err
 }
 
-// handleUnrequested handles a frame that a backend sends unrequested. ParameterStatus is recorded, and the client gets
-// the change at the end of the turn. A notice passes unless a statement of Sluice's own caused it.
+// handleUnrequested handles a frame that a backend sends unrequested. A ParameterStatus is recorded, and the client
+// gets the change at the end of the turn. The client gets a notice unless Sluice's own statement caused it.
 func (s *session) handleUnrequested(typ byte, frame []byte) frameVerdict {
 	hidden := false
 	switch typ {
@@ -135,9 +134,8 @@ func (s *session) handleUnrequested(typ byte, frame []byte) frameVerdict {
 	return pass
 }
 
-// recordAccepted records that the server has parsed the text of o. From then on Sluice answers a Parse of that text
-// itself, for all clients, until the schema changes. A pinned session and a session that may have changed the schema
-// record nothing.
+// recordAccepted records that the server has parsed the text of o. Sluice then answers each Parse of that text itself,
+// for all clients, until the schema changes. Sessions that are pinned or may have changed the schema record nothing.
 func (s *session) recordAccepted(o *pendingReply) {
 	if o.tmpl != nil && !s.pinned && !o.mayUseTempTables && o.stmt.epoch&txEpochBit == 0 { // nil when frames pass unseen
 		o.tmpl.accepted.Store(o.stmt.epoch + 1)
@@ -153,8 +151,8 @@ func (s *session) passNotifications() error {
 	return s.sendOrWithhold(s.takeNotifications())
 }
 
-// takeNotifications takes the recorded notifications (NOTIFY) from the backend. It returns none if they are from a
-// LISTEN of an earlier client.
+// takeNotifications takes the recorded notifications (NOTIFY) from the backend. If an earlier client's LISTEN caused
+// them, it returns none.
 func (s *session) takeNotifications() (news []byte) {
 	news, s.b.notifications = s.b.notifications, nil
 	if !s.pinned && !s.dedicated {
@@ -163,14 +161,14 @@ func (s *session) takeNotifications() (news []byte) {
 	return news
 }
 
-// unexpectedFrameError logs that the backend sent an unexpected frame, and returns a *lostError: the backend's stream
-// cannot be trusted any more.
+// unexpectedFrameError logs that the backend sent an unexpected frame, and returns a *lostError, since the backend's
+// stream cannot be trusted any more.
 func (s *session) unexpectedFrameError(typ byte) error {
 	s.srv.log.Error("backend out of step", append(s.logAttrs(), "frame", string(rune(typ)))...)
 	return &lostError{err: fmt.Errorf("unexpected frame %q", typ)}
 }
 
-// malformedFrameError logs a frame that lacks a part that its type requires, and returns a *lostError.
+// malformedFrameError logs a frame without a part that its type requires, and returns a *lostError.
 func (s *session) malformedFrameError(typ byte, total int) error {
 	s.srv.log.Error("backend sent a malformed frame", append(s.logAttrs(), "frame", string(rune(typ)), "bytes", total)...)
 	return &lostError{err: errMalformedFrame(typ, total)}
@@ -181,9 +179,9 @@ func errMalformedFrame(typ byte, total int) error {
 	return fmt.Errorf("frame %q of %d bytes: %w", typ, total, wire.ErrMalformed)
 }
 
-// handleReadyForQuery handles ReadyForQuery. The turn has settled, unless a replay is running. If parameters have
-// changed, their ParameterStatus must precede ReadyForQuery, so that the turn's staged settings are settled here too.
-// Otherwise settleTurn does both.
+// handleReadyForQuery handles ReadyForQuery. Unless a replay is running, the turn settles. If parameters have changed,
+// the client gets their ParameterStatus before ReadyForQuery, so that the turn's staged settings are settled here too.
+// Otherwise settleTurn settles them.
 func (s *session) handleReadyForQuery(frame []byte) error {
 	if err := s.passNotifications(); err != nil {
 		return err

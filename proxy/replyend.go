@@ -10,8 +10,9 @@ import (
 
 // This file records a statement's effects on the session, the schema and the transaction, once the server has answered.
 
-// handleStatementEnd handles the frame that ends a statement of o; a says whether more statements may follow. v is the
-// verdict so far, and now is the new verdict. stays means that the caller must not remove the pending reply o.
+// handleStatementEnd handles the frame that ends a statement of o. a says whether more statements may follow. v is the
+// verdict so far (whether the client gets the frame), and now is the new verdict. stays means that the caller must not
+// remove the pending reply o.
 func (s *session) handleStatementEnd(o *pendingReply, a answer.Meaning, typ byte, frame []byte, v frameVerdict) (now frameVerdict, stays bool, err error) {
 	t := s.t
 	if a == answer.CompletesOne && s.isSurplusTag(o) {
@@ -34,14 +35,13 @@ func (s *session) isSurplusTag(o *pendingReply) bool {
 	return o.plan != nil && o.plan.Kind != rewrite.Unknown && s.t.statement >= max(1, len(o.plan.Statements))
 }
 
-// lacksTags reports whether a ReadyForQuery ends the simple Query o before its last CommandComplete and without an
-// error.
+// lacksTags reports whether a ReadyForQuery ends the simple Query o before its last CommandComplete, without error.
 func (s *session) lacksTags(o *pendingReply) bool {
 	return o.kind == wire.Query && o.plan != nil && o.plan.Kind != rewrite.Unknown && !s.t.outcome.IsConcluded()
 }
 
-// recordCompletion records the effects of a statement that has ended, or whose portal was suspended. Pending replies of
-// a settled turn in a replay have no plan, because the effects are already recorded.
+// recordCompletion records the effects of a statement that has ended, or whose portal was suspended. In a replay,
+// pending replies of a settled turn have no plan, because the effects are already recorded.
 func (s *session) recordCompletion(o *pendingReply, typ byte, frame []byte) {
 	if o.plan == nil {
 		return
@@ -106,8 +106,8 @@ func (s *session) endsBlockOnError(o *pendingReply) bool {
 	return st != nil && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.PrepareTransaction)
 }
 
-// answeredStatement returns the statement of plan that the server is answering, or nil if it is unknown. In a
-// multi-statement query the number of CommandComplete frames so far shows which statement it is.
+// answeredStatement returns the statement of plan that the server is answering, or nil if Sluice does not know. In a
+// multi-statement query the number of CommandComplete frames so far identifies the statement.
 func (s *session) answeredStatement(o *pendingReply, plan *rewrite.Plan) *rewrite.Statement {
 	i := 0
 	if o.kind == wire.Query {

@@ -16,9 +16,9 @@ import (
 type serverError struct {
 	class retry.ResultClass
 	cause retry.ReplayCause
-	// mapped is the ErrorResponse that the client gets instead of the server's; nil: the client gets the server's.
+	// mapped is the ErrorResponse that the client gets instead of the server's. nil means the server's.
 	mapped []byte
-	// original is the ErrorResponse for the client if a replay is refused.
+	// original is the ErrorResponse that the client gets if a replay is refused.
 	original []byte
 	// replays means that a replay of the transaction may get another answer than this error.
 	replays bool
@@ -26,8 +26,8 @@ type serverError struct {
 
 // handleErrorResponse handles an ErrorResponse. frame holds its first bytes, total is its length. The server will not
 // answer the pending replies up to the next Sync. If a replay may get another answer, the error is withheld, the
-// attempt has failed (t.phase), and runAttempts goes on. Prepared names that the skipped frames changed are restored.
-// With a replay that is done once the replay is given up.
+// attempt has failed (t.phase), and runAttempts goes on. Names of prepared statements that the skipped frames changed
+// are restored, or, with a replay, once the replay is given up.
 func (s *session) handleErrorResponse(frame []byte, total int) (frameVerdict, error) {
 	t := s.t
 	payload := frame[wire.HeaderLen:]
@@ -95,7 +95,7 @@ func (s *session) handleFatalError(said *serverFatalError) (frameVerdict, error)
 }
 
 // classifyError classifies the error that answers head, and records in the outcome that the statement has failed. It
-// drops what the error disproves: a cached schema, or prepared statements that the backend was believed to have.
+// drops a cached schema, or records of the backend's prepared statements, that the error disproves.
 func (s *session) classifyError(head *pendingReply, made *answer.ErrorHandling, frame []byte) (e serverError) {
 	payload := frame[wire.HeaderLen:]
 	hint, otherForm := s.checkFormRefusal(head, made, payload)
@@ -151,8 +151,8 @@ func isSchemaConflict(payload []byte) bool {
 	return string(retry.ErrorField(payload, 'C')) == "40001" && bytes.Contains(retry.ErrorField(payload, 'M'), []byte("(OC001)"))
 }
 
-// sendError sends the client the error or its replacement. v is the verdict so far; the result says whether frame
-// itself still passes. A CommandComplete that waited for an index job is sent first.
+// sendError sends the client the error or its replacement. v is the verdict so far (whether the client gets frame), and
+// the result is the new verdict. A CommandComplete that waited for an index job is sent first.
 func (s *session) sendError(head *pendingReply, made *answer.ErrorHandling, e *serverError, frame []byte, v frameVerdict) (frameVerdict, error) {
 	if made.Forced {
 		v = swallow
@@ -178,15 +178,15 @@ func (s *session) sendError(head *pendingReply, made *answer.ErrorHandling, e *s
 	return swallow, s.sendOrWithhold(e.mapped)
 }
 
-// undoFailedNames restores the client's prepared names that the skipped frames changed, and drops statements that the
-// backend was wrongly believed to have prepared.
+// undoFailedNames restores the client's statement names that the skipped frames changed. It also drops statements that
+// Sluice wrongly recorded as prepared on the backend.
 func (s *session) undoFailedNames(head *pendingReply) {
 	for _, u := range s.nameUndosAfter(head) {
 		s.setStatement(u.name, u.prev)
 	}
 }
 
-// nameUndosAfter returns the changes of prepared names to undo after the error that answers head, in the order of
+// nameUndosAfter returns the changes of statement names to undo after the error that answers head, in the order of
 // undoing. It also drops the pending replies that the server skips.
 func (s *session) nameUndosAfter(head *pendingReply) []nameUndo {
 	own := head.kind == wire.Parse && !head.swallow
@@ -197,8 +197,8 @@ func (s *session) nameUndosAfter(head *pendingReply) []nameUndo {
 	return undos
 }
 
-// skipToSync makes sure that the server, which skips frames after an error, gets a Sync. If the client's Sync is still
-// to come, Sluice skips the client's frames until then.
+// skipToSync makes sure that the server, which skips frames after an error, gets a Sync. If the client has not sent its
+// Sync yet, Sluice skips the client's frames up to that Sync.
 func (s *session) skipToSync(head *pendingReply) error {
 	q := &s.t.owed
 	switch {
@@ -208,7 +208,8 @@ func (s *session) skipToSync(head *pendingReply) error {
 	case q.empty():
 		s.t.skip = true
 	case q.first().kind != wire.Sync:
-		// The client will send no Sync: a Query followed the failed frames, which are at least Sluice's own BEGIN.
+		// The client will send no Sync, since it has sent a Query. The failed frames before the Query are at least
+		// Sluice's own BEGIN.
 		*q.first() = pendingReply{kind: wire.Sync}
 		s.addToBatch(wire.FrameSync)
 		return s.flushToBackend()
@@ -216,8 +217,8 @@ func (s *session) skipToSync(head *pendingReply) error {
 	return nil
 }
 
-// forgetSkipped corrects the backend's prepared statements for a reply that never comes because of an error. A skipped
-// Parse did not prepare its statement. A skipped Close did not close its statement.
+// forgetSkipped corrects the record of the backend's prepared statements for a frame that the server has skipped after
+// an error. A skipped Parse did not prepare its statement. A skipped Close did not close its statement.
 func (s *session) forgetSkipped(o *pendingReply) {
 	if o.stmt == nil {
 		return

@@ -10,11 +10,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// As PostgreSQL does, Sluice sends changed parameters before a ReadyForQuery. A backend's reports are recorded and
-// compared with what the client knows. So a client learns the truth even if its backend was lost or replaced.
+// As in PostgreSQL, clients get changed parameters before a ReadyForQuery. Sluice records a backend's reports, and
+// compares them with the client's values. So a client gets correct values even if its backend was lost or replaced.
 
-// recordParameter records a ParameterStatus on the backend. Only reportParameters sends it to a client. A Reports value
-// is immutable: a new value of a parameter makes a new Reports.
+// recordParameter records a ParameterStatus on the backend. Only reportParameters sends parameters to a client. A
+// Reports value is immutable, so that a new value of a parameter makes a new Reports.
 func (b *backend) recordParameter(frame []byte) {
 	name, rest, ok := wire.CutCString(frame[wire.HeaderLen:])
 	value, _, ok2 := wire.CutCString(rest)
@@ -32,8 +32,8 @@ func (s *session) mayReportParameters() bool {
 	return s.b.reported != s.settings.Reported || s.settings.InForce != s.settings.ReportedFor || s.settings.HasPendingChanges()
 }
 
-// reportParameters sends the client a ParameterStatus for each parameter whose value the client does not know yet. Call
-// it before any ReadyForQuery. The first case that applies gives the values:
+// reportParameters sends the client a ParameterStatus for each parameter whose value the client does not know yet. It
+// must be called before any ReadyForQuery. The first case that applies gives the values:
 //
 //   - In a failed block in which Sluice answered a RESET: the values before the RESET.
 //   - In another failed block on a cluster: the values at the newest savepoint, or before the block.
@@ -65,8 +65,8 @@ func (s *session) reportParameters() error {
 	return nil
 }
 
-// isBlockUndone reports whether a block has failed on a cluster without a savepoint of the server. The cluster has then
-// undone all settings of the block, even if it reports this only after the ROLLBACK.
+// isBlockUndone reports whether a block has failed on a cluster, which has no savepoints. The cluster has then undone
+// all settings of the block, even if it reports this only after the ROLLBACK.
 func (s *session) isBlockUndone() bool {
 	return s.srv.cfg.Kind == DSQL && s.b != nil && s.b.status == 'E' && s.txStatus() == 'E' && !s.settings.HasSavepoint()
 }
@@ -83,9 +83,9 @@ func (s *session) reportsBeforeBlock() *settings.Reports {
 	return s.deriveReports(s.settings.InForce) // a part of the request has committed
 }
 
-// reportsUnder returns the parameters that a server reports if a client has the settings of. A backend with these
-// settings gives the answer, which is cached with the settings. Without such a backend, the reports are derived from
-// the server's defaults and the client's settings.
+// reportsUnder returns the parameters that a server reports if a client has the settings of. If the backend has these
+// settings, its reports are the result, and are cached with the settings. Otherwise the result is derived from the
+// server's defaults and the client's settings.
 func (s *session) reportsUnder(of *settings.Values) *settings.Reports {
 	if b := s.b; b != nil && b.applied != nil && b.applied.Equal(of) {
 		b.reported = s.srv.sharedReports.Intern(b.reported)
@@ -114,7 +114,7 @@ func (s *session) deriveReports(of *settings.Values) *settings.Reports {
 
 // effectiveReports returns the backend's reports. If a RESET has set the server's own value of a startup setting, it
 // returns the client's startup value instead. Outside a transaction it adds settings that the server gets with the next
-// statement, because the client must see them as in force already.
+// statement, because they are in force for the client.
 func (s *session) effectiveReports() *settings.Reports {
 	s.b.reported = s.srv.sharedReports.Intern(s.b.reported)
 	now := s.b.reported
@@ -150,7 +150,7 @@ var fixedParameters = []string{"in_hot_standby", "integer_datetimes", "is_superu
 // made. A difference, such as a set_config in a function, becomes a setting of the session and of the backend. The next
 // comparison starts from these reports.
 //
-// done are the settings that the transaction has set. Their unchanged values are not reported a second time.
+// done has the settings that the transaction has set. Their unchanged values are not reported a second time.
 func (s *session) adoptReportedSettings(done []rewrite.SettingChange) {
 	b := s.b
 	if b.reported == b.idle && len(done) == 0 || b.applied == nil {
@@ -166,7 +166,7 @@ func (s *session) adoptReportedSettings(done []rewrite.SettingChange) {
 			of = append(of, s.recordAppName(p.Value)) // the next transaction resets the name
 			continue
 		}
-		// The report of a list is not text for a SET. Of settings that Sluice enforces, the server's report does not count.
+		// The report of a list is not the text of a SET. For settings that Sluice enforces, the server's report is ignored.
 		if slices.Contains(fixedParameters, p.Lower) || rewrite.ListSettings[p.Lower] || s.srv.treat.ForName(p.Lower) != settings.Carried {
 			continue
 		}
@@ -193,7 +193,7 @@ func (s *session) adoptReportedSettings(done []rewrite.SettingChange) {
 	b.idle = b.reported
 }
 
-// pinForRole pins the session if a function has changed its role: the role decides the session's rights, and no other
+// pinForRole pins the session if a function has changed its role. The role decides the session's rights, and no other
 // backend has that role. If no more pins are allowed, the session ends, and its backend is closed.
 func (s *session) pinForRole() {
 	b := s.b
@@ -210,10 +210,10 @@ func (s *session) pinForRole() {
 	}
 }
 
-// pinForFoundState pins the session for state that a query found on the backend after a transaction. It returns false
-// if no pin is allowed: the session then ends after its turn, and its backend is closed.
+// pinForFoundState pins the session for state that a query found on the backend after a transaction. If no pin is
+// allowed, it returns false, the session ends after its turn, and its backend is closed.
 func (s *session) pinForFoundState(why rewrite.PinReason) bool {
-	// A plan with two statements makes a pin that no failed statement removes (pinBackend).
+	// The plan has two statements, so that pinBackend makes a pin which no failed statement removes.
 	if s.pinBackend(&rewrite.Plan{Pin: why, Statements: make([]rewrite.Statement, 2)}) != nil {
 		s.b.suspect, s.pinLost = true, true
 		s.srv.metrics.CountRefusal(metrics.FeatureSetting)

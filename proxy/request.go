@@ -79,7 +79,7 @@ func (s *session) handleBufferedFrame(typ byte, total int) error {
 	return s.handleFlush()
 }
 
-// checkParseLength returns why a Parse of total bytes is refused, or nil. Sluice and the server have limits.
+// checkParseLength returns why a Parse of total bytes is refused, or nil. Sluice and the server have limits of length.
 func (s *session) checkParseLength(total int) *wire.Error {
 	switch {
 	case total > s.srv.cfg.MaxStatementBytes:
@@ -92,9 +92,9 @@ func (s *session) checkParseLength(total int) *wire.Error {
 
 // finishEarlierFrames finishes earlier frames of the Sync group before a frame of type typ is handled. It refuses an
 // ALTER TABLE that waits for its Sync, because typ is no Sync. It stores rows of cursors WITH HOLD if their group ends
-// here. It waits for pending replies in these cases: a Query or FunctionCall follows without a Sync, the pipeline is
-// too long, or a pending reply decides how the next text is planned. The current frame is still unread. An error is for
-// that frame. After nil the frame must be handled, or skipped if t.skip is set.
+// here. It waits for pending replies in three cases: a Query or FunctionCall follows without a Sync, the pipeline is
+// too long, or a pending reply decides how the next text is planned. The current frame is still unread, and an error
+// belongs to that frame. After nil the frame must be handled, or skipped if t.skip is set.
 func (s *session) finishEarlierFrames(typ byte) error {
 	t := s.t
 	if why := t.notAloneError(); why != nil {
@@ -125,8 +125,8 @@ func (s *session) isNextTextUnsettled() bool {
 	return s.settings.AreOptionsPending() || s.isPartialEndPending()
 }
 
-// notAloneError returns the error for a statement that waits for the Sync and must be the last before it, if another
-// frame follows. It returns nil if no statement waits.
+// notAloneError returns the error for a statement that waits for the Sync and must be the last before the Sync, if
+// another frame follows. If no statement waits, the result is nil.
 func (t *turn) notAloneError() *wire.Error {
 	switch d := t.deferred; {
 	case t.last != nil:
@@ -150,9 +150,9 @@ func (s *session) exceedsServerLimit(total int) bool {
 	return limit > 0 && total > limit
 }
 
-// handleSync handles a Sync, which ends a turn of the extended protocol. If the server has seen nothing of the turn,
-// Sluice answers locally. Otherwise the Sync is sent, and handleSync returns when the turn has settled. Before the
-// Sync, cursors WITH HOLD are stored and a waiting ALTER TABLE runs.
+// handleSync handles a Sync, which ends a turn of the extended protocol. If the server has got nothing of the turn,
+// Sluice answers the Sync itself. Otherwise the Sync is sent, and handleSync returns when the turn has settled. Before
+// the Sync, cursors WITH HOLD are stored and a waiting ALTER TABLE runs.
 func (s *session) handleSync(total int) error {
 	if err := s.discardBytes(total); err != nil {
 		return err
@@ -203,7 +203,7 @@ func (s *session) handleSync(total int) error {
 			return err
 		}
 	}
-	// t.outcome is updated before the log entry, which says whether this Sync may commit.
+	// The log entry says whether this Sync may commit. t.outcome, which knows, is updated first.
 	t.owed.push(wire.Sync)
 	t.outcome.RecordSync()
 	s.logFrame(wire.Sync, logEntry{commits: t.outcome.MayCommit()}, nil)
@@ -211,8 +211,8 @@ func (s *session) handleSync(total int) error {
 	return s.finishTurn()
 }
 
-// handleFlush handles the client's Flush, which asks for all answers so far. These answers are no longer withheld: a
-// replay has to give the same answers again.
+// handleFlush handles the client's Flush, which asks for all answers so far. These answers are no longer withheld, so
+// that a replay must give the same answers again.
 func (s *session) handleFlush() error {
 	if s.t.touched && !s.t.owed.empty() {
 		if err := s.flushAndRelay(); err != nil {
@@ -227,7 +227,7 @@ func (s *session) handleFlush() error {
 
 // flushAndRelay sends a Flush and relays the server's answers. After nil no reply is pending, unless the turn has got
 // its ReadyForQuery or the server awaits COPY data. t.skip is set if an answer was an error. The transaction may have
-// been replayed, so that callers must read the session's backend s.b again.
+// been replayed, so that callers must read s.b, the session's backend, again.
 func (s *session) flushAndRelay() error {
 	s.addToBatch(wire.FrameFlush)
 	return s.awaitPendingReplies()
@@ -236,8 +236,8 @@ func (s *session) flushAndRelay() error {
 // unreadPlan is the plan of a text too long to read. The text may do anything, so that the session is pinned.
 var unreadPlan = &rewrite.Plan{Kind: rewrite.Unknown, Pin: rewrite.PinUnparsed}
 
-// admitPlan gets a backend for a plan that is about to be sent, and pins the session if the plan needs that. With an
-// error the plan must not be sent; the error is for the client, or ensureBackend's.
+// admitPlan gets a backend for a plan that is about to be sent, and pins the session if the plan needs a pin. After an
+// error the plan must not be sent. The error goes to the client, or is that of ensureBackend.
 func (s *session) admitPlan(plan *rewrite.Plan) error {
 	if s.state == failed {
 		return errAborted
@@ -269,8 +269,8 @@ func (s *session) admitPlan(plan *rewrite.Plan) error {
 	return s.sendFenceBefore(plan)
 }
 
-// passFrameThrough relays a frame of a dedicated session, whose backend is its own from startup to end. Nothing is
-// rewritten or answered locally. The pending replies only show where the turn ends. Frames may have any length.
+// passFrameThrough relays a frame of a dedicated session, which has its backend from startup to end. Sluice rewrites
+// and answers nothing. The pending replies only show where the turn ends. Frames may have any length.
 func (s *session) passFrameThrough(typ byte, total int) error {
 	t := s.t
 	if err := s.ensureBackend(); err != nil {
@@ -294,8 +294,8 @@ func (s *session) passFrameThrough(typ byte, total int) error {
 	return s.forwardBytes(total)
 }
 
-// handleFunctionCall handles a FunctionCall: it is relayed and counts as a write. The function may change the schema,
-// settings, and the meaning of names. The frame ends the turn, so that on an error it is dropped here.
+// handleFunctionCall relays a FunctionCall, which counts as a write. The function may change the schema, settings, and
+// the meaning of names. The frame ends the turn, so that handleFunctionCall drops the frame after an error.
 func (s *session) handleFunctionCall(total int) error {
 	t := s.t
 	t.ended, t.plan = true, functionPlan
@@ -334,8 +334,8 @@ func (s *session) handleFunctionCall(total int) error {
 // functionPlan is the plan of a FunctionCall, and of a portal that Sluice does not know.
 var functionPlan = &rewrite.Plan{Kind: rewrite.Write}
 
-// endTurnLocally ends the turn with a ReadyForQuery of Sluice's own. Outside a block the transaction ends too: settings
-// that Sluice answered are committed, or dropped after an error, and portals are closed.
+// endTurnLocally ends the turn with Sluice's own ReadyForQuery. Outside a block the transaction ends too. Settings that
+// Sluice answered are then committed, or dropped after an error, and portals are closed.
 func (s *session) endTurnLocally() error {
 	s.t.settled = true
 	status := s.txStatus()

@@ -15,9 +15,9 @@ import (
 // frames use. The log compares the answers. Some functions decide whether a Sync group is more than one transaction.
 
 // rerunTransaction sends the logged transaction again. First it sends every settled turn, whose answers must not
-// differ, then the frames of the turn in progress that the client has sent so far. The client gets answers to the
-// latter. The backend must be idle and have the session's settings. After nil, the attempt has come as far as the
-// client had, the attempt is over (isAttemptOver), or the turn has settled.
+// differ. Then it sends the client's frames of the turn in progress, whose answers the client gets. The backend must be
+// idle and have the session's settings. After nil, the attempt has come as far as the client had, the attempt is over
+// (isAttemptOver), or the turn has settled.
 func (s *session) rerunTransaction() error {
 	t := s.t
 	t.serverProgress = serverProgress{outcome: outcome.FromBlock(block.FromStatus('I'))}
@@ -38,7 +38,7 @@ func (s *session) rerunTransaction() error {
 		return err
 	}
 	t.phase, t.serverAt, t.statement = phaseLive, midTurn, 0
-	// The turn in progress changes the session's settings again. They therefore return to their state before the turn.
+	// The turn in progress changes the session's settings again. So they first return to the state before.
 	s.settings.RestoreProgress(t.progress)
 	s.restoreBeforeScript()
 	if t.nestedTurn.asksTime {
@@ -50,7 +50,7 @@ func (s *session) rerunTransaction() error {
 	if t.ended {
 		return s.flushToBackend()
 	}
-	// The client's next frame may commit. Before that the server must have repeated every answer that the client has.
+	// The client's next frame may commit. The server must have repeated every answer that the client has.
 	if err := s.awaitReplayedAnswers(); err != nil || t.isAttemptOver() {
 		return err
 	}
@@ -107,11 +107,11 @@ func (s *session) rerunSettledTurns() error {
 	return nil
 }
 
-// resendTurn sends the frames of the log's current turn again; last means that this is the turn in progress. After an
-// error for the client, frames are skipped up to a Sync.
+// resendTurn sends the frames of the log's current turn again. last means that this is the turn in progress. After an
+// error that the client gets, frames are skipped up to a Sync.
 func (s *session) resendTurn(last bool) error {
 	t := s.t
-	// An error for the client empties the log, but a Sync must still be sent. The frames are therefore copied.
+	// The frames are copied, since an error that the client gets empties the log, but a Sync must still be sent.
 	frames := slices.Clone(s.tx.log.TurnFrames(s.tx.log.CurrentTurn()))
 	acks := 0
 	t.unseen = false
@@ -151,8 +151,8 @@ func (s *session) resendTurn(last bool) error {
 	return nil
 }
 
-// countAcknowledgements returns how many answers without a digest the client gets for a frame, as the replay log counts
-// them. A Describe has one for a ParseComplete before its answer, and one for an answer that Sluice writes.
+// countAcknowledgements returns how many answers without a digest (hash) the client gets for a frame, as the replay log
+// counts them. A Describe has one for a ParseComplete before its answer, and one for an answer that Sluice writes.
 func countAcknowledgements(f *retry.LoggedFrame[logEntry]) int {
 	n := &f.Note
 	if n.silent {
@@ -181,10 +181,10 @@ func countAcknowledgements(f *retry.LoggedFrame[logEntry]) int {
 	return count
 }
 
-// unansweredNameUndos returns the changes of prepared names to undo, newest first. They are those of frames in the turn
+// unansweredNameUndos returns the changes of statement names to undo, newest first. They belong to frames in the turn
 // in progress whose answers the client neither has nor gets before the error (answersBefore). Without a log there are
-// none. taken are undos that run first. If one is for the unnamed statement, a failed Parse may have destroyed that
-// statement, which stays destroyed.
+// none. The undos in taken run first. If one is for the unnamed statement, a failed Parse may have destroyed that
+// statement, which then stays destroyed.
 func (s *session) unansweredNameUndos(taken []nameUndo) (undos []nameUndo) {
 	l := s.tx.log
 	if !s.t.logs || !l.Replayable() {
@@ -206,8 +206,8 @@ func (s *session) unansweredNameUndos(taken []nameUndo) (undos []nameUndo) {
 	return undos
 }
 
-// undoNameChanges undoes the changes of prepared names by frames that the server skips in a replay. It goes from the
-// newest to the oldest, so that the oldest meaning stays.
+// undoNameChanges undoes the changes of statement names by frames that the server skips in a replay. It starts with the
+// newest change, so that the oldest meaning remains.
 func (s *session) undoNameChanges(frames []retry.LoggedFrame[logEntry]) {
 	for i := len(frames) - 1; i >= 0; i-- {
 		if n := &frames[i].Note; n.undoes {
@@ -252,7 +252,7 @@ func (s *session) flushPendingReplies() error {
 }
 
 // trackExecute records that a portal runs. It refuses a replay if a Sync group outside a block may have become more
-// than one transaction. Call it before the Execute is logged.
+// than one transaction. It must be called before the Execute is logged.
 func (s *session) trackExecute(plan *rewrite.Plan) {
 	t := s.t
 	outside := !t.outcome.InBlock()

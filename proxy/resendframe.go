@@ -10,8 +10,8 @@ import (
 
 // This file writes the frames of the log again, for the backend that gets them in a replay.
 
-// resendFrame sends one logged frame in a replay. Its effects on the session are repeated only in the turn in progress,
-// which last reports.
+// resendFrame sends one logged frame in a replay. last says that the frame belongs to the turn in progress, and only
+// then are its effects on the session repeated.
 func (s *session) resendFrame(f *retry.LoggedFrame[logEntry], last bool) error {
 	n := &f.Note
 	switch f.Type {
@@ -61,7 +61,7 @@ func (s *session) resendFrame(f *retry.LoggedFrame[logEntry], last bool) error {
 	return nil
 }
 
-// restoreReply gives a logged frame's pending reply o the handler that it had first. The frame is no Query.
+// restoreReply gives a logged frame's pending reply o the same handler as the first time. The frame is no Query.
 func (n *logEntry) restoreReply(o *pendingReply) {
 	if o.swallow = n.silent; o.plan == nil {
 		o.setRetagReply(n.plan)
@@ -92,8 +92,8 @@ func (s *session) resendParse(n *logEntry, last bool) error {
 	return nil
 }
 
-// resendDescribe sends a logged Describe: of a portal unchanged, of a statement by its name on this backend. Only in
-// the turn in progress does the client get the answer.
+// resendDescribe sends a logged Describe. A portal's Describe is sent unchanged, and a statement's with the name on
+// this backend. Only in the turn in progress does the client get the answer.
 func (s *session) resendDescribe(f *retry.LoggedFrame[logEntry], last bool) {
 	n := &f.Note
 	plan, stmt := n.plan, n.stmt
@@ -162,15 +162,15 @@ func (s *session) resendQuery(f *retry.LoggedFrame[logEntry], last bool) {
 	s.resendUnchanged(f)
 }
 
-// addReplayNameUndo makes an error before the newest pending reply undo the frame's change of a prepared name. It
-// applies only in the turn in progress, and only if the client does not have the frame's answer.
+// addReplayNameUndo records the frame's change of a statement name, which an error before the newest pending reply then
+// undoes. It does so only in the turn in progress, and only if the client does not have the frame's answer.
 func (s *session) addReplayNameUndo(n *logEntry, last bool) {
 	if last && n.undoes {
 		s.t.owed.addNameUndo(n.name, n.prev)
 	}
 }
 
-// remakeWithUndo gives an answer of Sluice's own again in a replay, to a frame that changes a prepared name.
+// remakeWithUndo repeats, in a replay, Sluice's own answer to a frame that changes a statement name.
 func (s *session) remakeWithUndo(b []byte, n *logEntry, last bool) error {
 	if err := s.remakeAnswer(b); err != nil {
 		return err
@@ -181,7 +181,7 @@ func (s *session) remakeWithUndo(b []byte, n *logEntry, last bool) error {
 	return nil
 }
 
-// remakeAnswer gives an answer of Sluice's own again in a replay, after all pending replies.
+// remakeAnswer repeats Sluice's own answer in a replay, after all pending replies.
 func (s *session) remakeAnswer(b []byte) error {
 	if !s.t.owed.empty() {
 		s.t.owed.push(0).bytes = bytes.Clone(b)

@@ -14,10 +14,9 @@ import (
 )
 
 // This file changes an INSERT of a replay so that it inserts the values of its first answer (recordedvalues.go). In a
-// Query the values are constants, in a Bind extra parameters. The change is made in the client's text, which is then
-// planned like any other, so mapped columns work too. Sluice does not interpret values: each goes back in the form in
-// which it came, under the same settings. If a statement must get the first attempt's time and cannot, the replay is
-// refused.
+// Query the values are constants, in a Bind extra parameters. The client's text is changed and then planned like any
+// other, so that mapped columns work too. Sluice does not interpret values, and sends each in the form in which it
+// came, under the same settings. If a statement must get the first attempt's time and cannot, the replay is refused.
 
 // resentText is the form in which a replay sends a logged statement.
 type resentText struct {
@@ -29,8 +28,8 @@ type resentText struct {
 }
 
 // substituteRecorded puts the answer's values and the transaction's time into the client's text, for each statement of
-// the text. told writes the value of an answer's column, timed writes a time. last says that the statement belongs to
-// the unfinished turn. The values of its answer are then needed only if the client has received some output of it.
+// the text. told writes the value of an answer's column, and timed writes a time. last says that the statement belongs
+// to the unfinished turn. Its answer's values are then needed only if the client has received some of the output.
 func (s *session) substituteRecorded(f *retry.LoggedFrame[logEntry], last bool, told func(column int, v []byte) string, timed func(txtime.Value) string) (a resentText) {
 	kept, k := f.Note.kept, &s.t.keeping
 	if last && !s.t.keepsLast || kept != nil && !kept.whole {
@@ -53,8 +52,9 @@ func (s *session) substituteRecorded(f *retry.LoggedFrame[logEntry], last bool, 
 	return a
 }
 
-// substituteInStatement does the work of substituteRecorded for one statement. under has the names with which it was
-// planned. kept is its answer, or nil to give no values. The result's text is "" if the statement does not change.
+// substituteInStatement does the work of substituteRecorded for one statement. under has the names with which the
+// statement was planned. kept is the statement's answer, or nil to give no values. The result's text is "" if the
+// statement does not change.
 func (s *session) substituteInStatement(sql string, under *schema.NameResolver, kept *recordedAnswer, told func(column int, v []byte) string, timed func(txtime.Value) string) (a resentText) {
 	k := &s.t.keeping
 	times := k.clock && k.tells
@@ -86,11 +86,11 @@ func (s *session) substituteInStatement(sql string, under *schema.NameResolver, 
 	return a
 }
 
-// The two functions below return ok as false if the statement must get the first attempt's time and cannot. They return
-// no text if the changed text is refused, or has another kind. Then the old text is sent, and the answer will differ.
+// replayQueryText and replayBind return ok as false if the statement must get the first attempt's time and cannot. They
+// return no text if the changed text is refused, or has another kind. Then the old text is sent, whose answer differs.
 
-// replayQueryText returns the text that a replay sends for a logged Query, with values of the first answer. It returns
-// "" for the unchanged text.
+// replayQueryText returns the text that a replay sends for a logged Query, with values of the first answer. "" means
+// the unchanged text.
 func (s *session) replayQueryText(f *retry.LoggedFrame[logEntry], last bool) (text string, ok bool) {
 	a := s.substituteRecorded(f, last, func(_ int, v []byte) string {
 		if v == nil {
@@ -111,9 +111,9 @@ func (s *session) replayQueryText(f *retry.LoggedFrame[logEntry], last bool) (te
 	return cmp.Or(plan.Text, a.text), true
 }
 
-// replayBind returns the statement and the Bind payload (after the names) that a replay sends, or nil for the unchanged
-// ones. Values of the first answer are appended as parameters, in the formats in which they came. The server takes
-// their types from the columns.
+// replayBind returns the statement and the Bind payload (after the names) that a replay sends. nil means unchanged.
+// Values of the first answer are appended as parameters, in the formats in which they came. The server takes the
+// parameters' types from the columns.
 func (s *session) replayBind(f *retry.LoggedFrame[logEntry], last bool) (tmpl *statementTemplate, payload []byte, ok bool) {
 	if k := f.Note.kept; !(s.t.keeping.clock && s.t.keeping.tells) && (k == nil || !k.whole) {
 		return nil, nil, true
@@ -139,7 +139,7 @@ func (s *session) replayBind(f *retry.LoggedFrame[logEntry], last bool) (tmpl *s
 }
 
 // mustRecordAgain reports whether a replay must record the answer of a statement again, and then forgets the first
-// answer. That is so in the unfinished turn (last), unless the statement was given the values of its first answer.
+// answer. The result is true in the unfinished turn (last), unless the statement got its first answer's values.
 func (s *session) mustRecordAgain(n *logEntry, last, given bool) bool {
 	if !last || n.kept == nil || given && n.kept.whole && s.t.keepsLast {
 		return false
@@ -148,8 +148,8 @@ func (s *session) mustRecordAgain(n *logEntry, last, given bool) bool {
 	return true
 }
 
-// replayTimeSettings returns the key of the settings that times depend on, for a replayed frame. It returns "" if a
-// statement of the frame's turn changes them.
+// replayTimeSettings returns the key of the settings that times depend on, for a replayed frame. If a statement of the
+// frame's turn changes these settings, the result is "".
 func (s *session) replayTimeSettings() string {
 	for _, f := range s.tx.log.TurnFrames(s.tx.log.CurrentTurn()) {
 		n := &f.Note

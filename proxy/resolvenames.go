@@ -13,7 +13,7 @@ import (
 // This file resolves the names in a session's queries (schema.NameResolver) by the schema snapshot of mapping.go and
 // the session's search path. Every query is planned with these names.
 //
-// The search path is the one that the next statement will have. Staged settings count, and so do statements that are
+// The search path is that of the next statement. It includes staged settings, and the effects of statements that are
 // not answered yet. If the path cannot be known, names are resolved for an unknown path.
 
 // nameCache caches a session's resolved relation names. They are valid for one schema snapshot and one set of settings,
@@ -22,7 +22,7 @@ type nameCache struct {
 	schema *schema.Schema
 	values *settings.Values
 	names  *schema.NameResolver
-	// planned are the relation names with which the current query was planned. It is nil if no column is mapped.
+	// planned has the relation names with which the current query was planned. It is nil if no column is mapped.
 	planned *schema.NameResolver
 	// pathLost is set if a statement on the pinned backend may have changed the search path without Sluice's knowledge.
 	pathLost bool
@@ -35,12 +35,12 @@ type nameCache struct {
 // clearPathDoubt forgets, at the end of a transaction, that its functions may have changed the search path.
 func clearPathDoubt(s *session, _ bool) { s.mapped.pathMayHaveChanged = false }
 
-// pinsHidingPath lists the reasons for a pin after which Sluice does not know the search path, or what it finds.
+// pinsHidingPath lists the reasons for a pin after which Sluice does not know the search path, or its tables.
 var pinsHidingPath = map[rewrite.PinReason]bool{rewrite.PinTemp: true, rewrite.PinSetConfig: true, rewrite.PinProcedural: true,
 	rewrite.PinUnparsed: true, rewrite.PinRole: true}
 
 // namesForNextText returns the relation names for the session's next query, or nil if no column is mapped. It may wait
-// until the schema is read. The error is for the client, or ends the session.
+// until the schema is read. A returned error goes to the client, or ends the session.
 func (s *session) namesForNextText() (*schema.NameResolver, error) {
 	k := &s.srv.keeper
 	if !k.enabled {
@@ -79,8 +79,8 @@ func (s *session) resolveNames(now *schemaSnapshot) *schema.NameResolver {
 	return now.ResolverForUnknownPath()
 }
 
-// isPathPending reports whether a pending reply may change the search path. It may answer a change of settings, or the
-// end of a transaction that made one.
+// isPathPending reports whether a pending reply may change the search path. The reply may answer a change of settings,
+// or the end of a transaction with such a change.
 func (s *session) isPathPending() bool {
 	t := s.t
 	if t.owed.empty() {
@@ -92,7 +92,7 @@ func (s *session) isPathPending() bool {
 }
 
 // namesMayChangeWithin reports whether the names of a multi-statement query may change their meaning between its
-// statements. All of its statements are planned with the same names.
+// statements. Sluice plans all statements of a query with the same names.
 func (s *session) namesMayChangeWithin(plan *rewrite.Plan) bool {
 	if len(plan.Statements) < 2 {
 		return false
@@ -117,11 +117,11 @@ func (s *session) planIgnoresSchema(plan *rewrite.Plan) bool {
 	return plan.Pin == rewrite.PinUnparsed || isSchemaIndependent(plan) || s.txStatus() == 'E'
 }
 
-// noNames resolves no relation. The plan of a query that names a relation then has Lacks set.
+// noNames resolves no relation. The plan of a query that names a relation then has the field Lacks set.
 var noNames = schema.New(nil).ResolverForUnknownPath()
 
-// planWithoutNames returns the plan of a query whose meaning does not depend on relation names, after reading them
-// failed with err. For other queries it returns nil. If no backend was available, only SET, BEGIN and the like qualify.
+// planWithoutNames returns the plan of a query whose meaning does not depend on relation names, after reading the names
+// failed with err. For other queries it returns nil. If no backend was free, only SET, BEGIN and the like get a plan.
 func (s *session) planWithoutNames(sql []byte, err error) *rewrite.Plan {
 	plan := s.planner().Plan(sql)
 	switch {
@@ -184,8 +184,8 @@ func (s *session) mustLoadSchema(plan *rewrite.Plan) bool {
 }
 
 // replanByNames plans a client's statement again if the schema, the search path or the client's options have changed,
-// as a server does. prepareForClient checks whether the statement still returns the same columns. The error is for the
-// client, or ends the session, and nothing is changed then.
+// as a server does. prepareForClient checks whether the statement still returns the same columns. After an error, which
+// goes to the client or ends the session, nothing is changed.
 func (s *session) replanByNames(cs *clientStatement) error {
 	t := cs.tmpl
 	s.mapped.namesNoRelation = false

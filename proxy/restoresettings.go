@@ -34,7 +34,7 @@ func (s *session) markSettingsReset() {
 }
 
 // mayHaveResetSettings reports, after the turn's ReadyForQuery, whether settings of the client's startup may have been
-// reset. Reported parameters show most resets. A backend that returns to the reservoir is reset anyway.
+// reset. Reported parameters show most resets. If the backend returns to the reservoir, it is reset anyway.
 func (s *session) mayHaveResetSettings() bool {
 	t, b := s.t, s.b
 	if s.dedicated || t.phase != phaseLive || s.tx.job.IsOpen() || t.batches != nil || !s.tx.resets || b.status == 'E' || b.status == 'T' && !t.resets {
@@ -53,9 +53,9 @@ func (s *session) mayHaveResetSettings() bool {
 	return false
 }
 
-// findResetSettings returns the startup's settings whose values come from no SET of this session. It compares values
-// for a setting that Sluice restored in the ended block. For a setting that pg_settings lacks, it checks for an empty
-// value. refusal is the server's error.
+// findResetSettings returns the names of the startup's settings whose values come from no SET of this session. It
+// compares values for a setting that Sluice restored in the ended block. For a setting that pg_settings lacks, it
+// checks for an empty value. refusal is the server's error.
 func (s *session) findResetSettings() (names []string, refusal []byte, err error) {
 	if !s.finishBackendWrite(exchangeTimeout) || !s.waitOutCancel() {
 		return nil, nil, errDeadPath
@@ -112,8 +112,8 @@ func sqlTextArray(texts []string) string {
 }
 
 // settleRestoringSettings ends a turn that may have reset settings of the startup, after the server's ReadyForQuery,
-// which the client does not get. It restores the settings, in a block for its rest, and sends a ReadyForQuery of
-// Sluice's own. If the backend is lost meanwhile, the next statement finds that out.
+// which the client does not get. It restores the settings, in a block for its rest, and sends Sluice's own
+// ReadyForQuery. If the backend is lost meanwhile, the next statement fails.
 func (s *session) settleRestoringSettings() error {
 	t, b := s.t, s.b
 	t.restoresSettings = false
@@ -177,9 +177,9 @@ func (s *session) restoreSettingsInBlock(names []string) (refusal []byte, err er
 	return nil, nil
 }
 
-// adoptResetSettings makes the resets that functions of a committed transaction have left the client's own. The backend
-// gets the startup values before the next statement. If the resets are unknown, the session ends after the turn, and no
-// other session gets its backend.
+// adoptResetSettings makes resets by functions of a committed transaction the client's own. The backend gets the
+// startup values before the next statement. If the resets are unknown, the session ends after the turn, and no other
+// session gets its backend.
 func (s *session) adoptResetSettings(names []string, known bool) {
 	b := s.b
 	if !known {

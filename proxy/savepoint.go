@@ -16,14 +16,14 @@ import (
 // This file emulates savepoints for a server without savepoints. A savepoint is a position in the transaction's log.
 // ROLLBACK TO is a real ROLLBACK, a BEGIN, and a replay of the log up to that position, whose answers must not differ.
 
-// With retry.savepoints strict, the statements that ROLLBACK TO discards are compared too, on a second backend.
+// With retry.savepoints strict, a replay also compares the answers of discarded statements, on a second backend.
 
 // savepointState is the session's state about the savepoints of its transaction, besides the log.
 type savepointState struct {
 	marks []savepointMark // one for each savepoint of the log
 	binds uint64          // portals bound so far in the transaction
-	// cursors means that the transaction declared a cursor. moved is 1 + the last turn that read from a portal or cursor
-	// older than the last savepoint; 0 if none did.
+	// cursors means that the transaction declared a cursor. moved is 1 plus the number of the last turn that read from
+	// a portal or cursor older than the last savepoint, or 0.
 	cursors bool
 	moved   int
 	parts   []*retry.ReplayLog[logEntry] // discarded parts: discarded.go
@@ -62,8 +62,8 @@ func isSavepoint(st rewrite.Statement) bool { return savepointNames[st.Tx.Verb] 
 var savepointNames = map[rewrite.TxVerb]string{rewrite.Savepoint: "SAVEPOINT",
 	rewrite.ReleaseSavepoint: "RELEASE SAVEPOINT", rewrite.RollbackTo: "ROLLBACK TO SAVEPOINT"}
 
-// runSavepointQuery carries out a simple Query of savepoint commands alone. It refuses a mix with other statements: a
-// savepoint lies between two turns, and one Query is one turn. After nil the turn is over, or its frames are skipped.
+// runSavepointQuery carries out a simple Query of savepoint commands alone. It refuses other statements, since a
+// savepoint lies between two turns and one Query is one turn. After nil the turn is over, or its frames are skipped.
 func (s *session) runSavepointQuery(plan *rewrite.Plan) error {
 	t := s.t
 	for i := range plan.Statements {
@@ -94,7 +94,7 @@ func (s *session) endSimpleQuery() error {
 }
 
 // runSavepointCommand carries out one savepoint command of a Query or a portal. Afterwards the turn may have settled,
-// or its frames may be skipped. An error is for the client.
+// or its frames may be skipped. The caller sends an error to the client.
 func (s *session) runSavepointCommand(st *rewrite.Statement) error {
 	if err := s.cutLogTurn(); err != nil || s.t.skip || s.t.settled {
 		return err
@@ -127,9 +127,9 @@ func (s *session) runSavepointCommand(st *rewrite.Statement) error {
 	return s.rollBackToSavepoint(name)
 }
 
-// cutLogTurn ends the log's turn inside the client's turn, because a savepoint lies between two turns. It waits for the
-// pending replies and sends the client these answers, so that a replay can compare up to here. A turn that has sent
-// nothing is not cut.
+// cutLogTurn ends the log's turn within the client's turn, because a savepoint lies between two turns of the log. It
+// waits for the pending replies and sends the client these answers, which a replay compares up to here. A turn that has
+// sent nothing is not cut.
 func (s *session) cutLogTurn() error {
 	t := s.t
 	if !t.touched {
@@ -148,7 +148,7 @@ func (s *session) cutLogTurn() error {
 	return s.runAttempts()
 }
 
-// setSavepoint carries out SAVEPOINT. It fails, and changes nothing, if a ROLLBACK TO would not be possible.
+// setSavepoint carries out SAVEPOINT. If a later ROLLBACK TO would not be possible, it fails and changes nothing.
 func (s *session) setSavepoint(name string) error {
 	if s.tx.log == nil && s.b == nil {
 		s.openLog() // the server has seen nothing yet
@@ -165,9 +165,9 @@ func (s *session) setSavepoint(name string) error {
 	return s.queueReply(wire.AppendCommandComplete(nil, "SAVEPOINT"))
 }
 
-// rollBackToSavepoint carries out ROLLBACK TO SAVEPOINT. It undoes in the session what the client has set and opened
-// since the savepoint. A replay undoes the changes at the server, unless the server has seen nothing of the
-// transaction. An error is for the client: the transaction is unchanged, or has failed.
+// rollBackToSavepoint carries out ROLLBACK TO SAVEPOINT. In the session it undoes what the client has set and opened
+// since the savepoint. At the server a replay undoes the changes, unless the transaction has sent nothing. The caller
+// sends an error to the client; the transaction is then unchanged, or has failed.
 func (s *session) rollBackToSavepoint(name string) error {
 	l := s.tx.log
 	i := l.FindSavepoint(name)
@@ -184,8 +184,7 @@ func (s *session) rollBackToSavepoint(name string) error {
 		return errCannotReturn(name, retry.LogFull.Detail(retry.ReplayDifference{}))
 	}
 	m := &s.tx.marks[i]
-	// staged.Changes are the settings sent since the savepoint. Settings that Sluice itself enforces never reach the
-	// server.
+	// staged.Changes are the settings sent since the savepoint. The server never gets settings that Sluice enforces.
 	onlyRead := l.TurnsKeptByRollback(i) == l.TurnCount() && len(s.settings.Staged.Changes) == len(m.staged.Changes) && s.hasOnlyReadSince(l.FirstTurnAfter(i))
 	l.RollbackTo(i)
 	s.tx.marks = s.tx.marks[:i+1]
@@ -207,8 +206,8 @@ func (s *session) rollBackToSavepoint(name string) error {
 	return s.queueReply(wire.AppendCommandComplete(nil, "ROLLBACK"))
 }
 
-// returnToSavepoint makes the backend, if there is one, return to the savepoint. onlyRead means that nothing has to be
-// undone at the server: a replay would only take a newer snapshot. done means that the turn has its answer.
+// returnToSavepoint makes the backend, if there is one, return to the savepoint. onlyRead means that the server has
+// nothing to undo, so that a replay would only take a newer snapshot. done means that the turn has its answer.
 func (s *session) returnToSavepoint(name string, onlyRead bool) (done bool, err error) {
 	if s.b != nil {
 		s.b.sequences.History.RecordTxControl(rewrite.RollbackTo)
@@ -261,8 +260,8 @@ func isReadFrame(f *retry.LoggedFrame[logEntry]) bool {
 	return plan != nil && plan.Kind == rewrite.Read
 }
 
-// replayToSavepoint ends the transaction on the backend and replays the rest of its log. This replay makes no pause,
-// does not wait at the gate, and fails with an error that names the savepoint.
+// replayToSavepoint ends the transaction on the backend and replays the log up to the savepoint. The replay makes no
+// pause, and does not wait at the gate for its rows. Its error names the savepoint.
 func (s *session) replayToSavepoint(name string) error {
 	t := s.t
 	fresh := !t.touched
@@ -287,7 +286,7 @@ func (s *session) replayToSavepoint(name string) error {
 }
 
 // mayRegenerateValues reports whether the replay may differ because of values that the server generates, such as
-// sequence numbers. Such a replay differs each time. The SQL of the turn that differs decides.
+// sequence numbers. The SQL of the turn that differs decides. A replay with such SQL differs each time.
 func (s *session) mayRegenerateValues(diff retry.ReplayDifference) bool {
 	if diff.Kind == retry.Outcome {
 		return false
@@ -308,8 +307,8 @@ func (s *session) mayRegenerateValues(diff retry.ReplayDifference) bool {
 	return false
 }
 
-// resendCutTurn sends a turn of the log again that cutLogTurn had ended early. No ReadyForQuery ends such a turn: a
-// Flush makes the server answer, and the log compares the answers then.
+// resendCutTurn sends a turn again that cutLogTurn had ended early in the log. No ReadyForQuery ends this turn. A Flush
+// makes the server answer, and the log then compares the answers.
 func (s *session) resendCutTurn() error {
 	t := s.t
 	if err := s.resendTurn(false); err != nil || t.isAttemptOver() {
@@ -350,7 +349,7 @@ func (s *session) trackSavepointTag(tag []byte) {
 	}
 }
 
-// trackPortalRun records that a portal runs. A portal older than the last savepoint counts as moved, as a cursor does.
+// trackPortalRun records that a portal runs. A portal older than the last savepoint then counts as moved.
 func (s *session) trackPortalRun(p portal) {
 	if n := len(s.tx.marks); n > 0 && p.seq <= s.tx.marks[n-1].binds && s.t.logs {
 		s.tx.moved = s.tx.log.TurnCount() + 1

@@ -10,7 +10,7 @@ import (
 )
 
 // What Sluice caches about statements is valid for one epoch of the server's schema. A transaction that may have
-// changed the schema has epochs of its own, so that other sessions see nothing of the change. extended.go and
+// changed the schema has separate epochs, so that other sessions notice nothing of the change. extended.go and
 // describe.go read the cache, reply.go fills it, and settleTurn ends the transaction's epochs.
 
 // txEpochBit is set in an epoch of the schema that belongs to one transaction.
@@ -34,7 +34,7 @@ type pendingDescription struct {
 	desc *statementDescription
 }
 
-// schemaEpoch returns the session's epoch, a counter of schema changes: its transaction's own, or the server's.
+// schemaEpoch returns the session's epoch, a counter of schema changes. It is the transaction's, or the server's.
 func (s *session) schemaEpoch() uint64 {
 	if s.schema.txEpoch != 0 {
 		return s.schema.txEpoch
@@ -43,8 +43,8 @@ func (s *session) schemaEpoch() uint64 {
 }
 
 // recordSchemaChange records a plan that is about to be sent. After DDL a ROLLBACK TO changes the schema too. A write
-// may change the schema by a function. From the first write on, statements that the backend prepares become doubtful in
-// a rollback.
+// may change the schema by a function. If a transaction with a write is rolled back, Sluice cannot rely on the
+// statements that the backend prepared after the write.
 func (s *session) recordSchemaChange(plan *rewrite.Plan) {
 	c := &s.schema
 	if plan.Kind >= rewrite.Control {
@@ -62,15 +62,16 @@ func (s *session) recordSchemaChange(plan *rewrite.Plan) {
 	}
 }
 
-// renewTxEpoch starts another epoch of the transaction, after a ROLLBACK TO for example. Cached facts are then unused.
+// renewTxEpoch starts another schema epoch of the transaction, after a ROLLBACK TO for example. Facts cached in the old
+// epoch are no longer used.
 func (s *session) renewTxEpoch() {
 	if s.schema.txEpoch != 0 {
 		s.schema.txEpoch = s.srv.catalog.txEpochs.Add(1) | txEpochBit
 	}
 }
 
-// invalidateSchemaCache drops what is cached about the schema if a transaction that has ended may have changed it. Call
-// it also if the outcome is unknown.
+// invalidateSchemaCache drops what is cached about the schema if an ended transaction may have changed the schema. It
+// must also be called if the outcome is unknown.
 func (s *session) invalidateSchemaCache() {
 	if s.schema.txEpoch != 0 {
 		s.srv.catalog.beginEpoch()
@@ -91,8 +92,8 @@ func invalidateAfterDDL(s *session, _ *pendingReply, st *rewrite.Statement, tag 
 	}
 }
 
-// endSchemaChange ends the record of what the last transaction did to the schema. committed is false if its end is
-// unknown. Statements that the backend prepared after a write are outdated if the transaction was rolled back.
+// endSchemaChange ends the record of what the last transaction did to the schema. committed is false if the
+// transaction's outcome is unknown. After a rollback, statements that the backend prepared after a write are outdated.
 func (s *session) endSchemaChange(committed bool) {
 	c := &s.schema
 	if committed || c.ddl { // CALL may have committed before it failed
@@ -110,8 +111,9 @@ func (s *session) endSchemaChange(committed bool) {
 	c.txEpoch, c.ddl, c.wrote, c.pendingDescs = 0, false, false, c.pendingDescs[:0]
 }
 
-// mayHaveTempTables reports whether names may mean something else to this session than to others: it is pinned, or a
-// function may have made a temporary table on its backend. Such a session does not use the cache of templates.
+// mayHaveTempTables reports whether names may mean something else to this session than to others. That is possible if
+// it is pinned, or if a function may have made a temporary table on its backend. It then does not use the cache of
+// templates.
 func (s *session) mayHaveTempTables() bool {
 	return s.pinned || s.b != nil && s.b.leftState.NeedsQuery()
 }
@@ -121,8 +123,8 @@ func (s *session) isParseAccepted(tmpl *statementTemplate) bool {
 	return !s.mayHaveTempTables() && tmpl.accepted.Load() == s.schemaEpoch()+1
 }
 
-// cachedDescription returns the cached description of tmpl for the current schema epoch, or nil. A session that may
-// have temporary tables gets nil.
+// cachedDescription returns the cached description of tmpl for the current schema epoch, or nil. In a session that may
+// have temporary tables it returns nil.
 func (s *session) cachedDescription(tmpl *statementTemplate) *statementDescription {
 	if d := tmpl.desc.Load(); d != nil && d.epoch == s.schemaEpoch() && !s.mayHaveTempTables() {
 		return d
@@ -130,9 +132,9 @@ func (s *session) cachedDescription(tmpl *statementTemplate) *statementDescripti
 	return nil
 }
 
-// cacheDescription caches a description, the answer to o, for this client and others. frame is its second half,
-// t.capture the first; whole means that frame is complete. Other sessions get the description at once, or after the
-// COMMIT if the transaction may have changed the schema before.
+// cacheDescription caches a description, the answer to o, for this client and others. frame is the second half of the
+// description, and t.capture the first. whole means that frame is complete. Other sessions get the description at once,
+// or after the COMMIT if the transaction may have changed the schema before.
 func (s *session) cacheDescription(o *pendingReply, frame []byte, whole bool) {
 	if o.tmpl == nil { // of a portal: its client now relies on these columns
 		if o.clientStmt != nil && o.clientStmt.described == nil && whole {
@@ -166,7 +168,7 @@ func (s *session) cacheDescription(o *pendingReply, frame []byte, whole bool) {
 	}
 }
 
-// portalDescription returns a portal's description, the same one while its frame is unchanged. x counts its memory.
+// portalDescription returns a portal's description, and the same one while the frame is unchanged. x counts the memory.
 func (t *statementTemplate) portalDescription(frame []byte, x *textBudget) *statementDescription {
 	if d := t.portal.Load(); d != nil && bytes.Equal(d.frames, frame) {
 		return d
@@ -196,7 +198,7 @@ func isPlanChanged(payload []byte) bool {
 		(string(retry.ErrorField(payload, 'R')) == errPlanChanged.Origin.Routine || string(retry.ErrorField(payload, 'M')) == errPlanChanged.Message)
 }
 
-// hasCurrent reports whether anything cached about the template t is of the current schema epoch. If not, an error of
+// hasCurrent reports whether any cached fact about the template t is of the current schema epoch. If not, an error of
 // the server about t does not mean another change of the schema.
 func (c *templateCache) hasCurrent(t *statementTemplate) bool {
 	epoch, d := c.epoch.Load(), t.desc.Load()
@@ -204,14 +206,14 @@ func (c *templateCache) hasCurrent(t *statementTemplate) bool {
 }
 
 // isStaleStatement reports whether an error is about a statement that the backend had prepared before its client did. A
-// replay then prepares it again. If DDL ran since, or the client has a description, the client gets the error.
+// replay then prepares the statement again. After DDL, or if the client has a description, it gets the error.
 func (s *session) isStaleStatement(o *pendingReply, payload []byte) bool {
 	return (o.kind == wire.Bind || o.kind == wire.Describe) && isPlanChanged(payload) &&
 		o.clientStmt != nil && o.clientStmt.described == nil && o.clientStmt.epoch == s.schemaEpoch()
 }
 
-// isDeallocated reports whether the backend has lost a statement that Sluice prepared, because a client deallocated it.
-// A dedicated backend has no such statements.
+// isDeallocated reports whether the backend has lost a statement that Sluice prepared, because a client deallocated the
+// statement. A dedicated backend has no such statements.
 func (s *session) isDeallocated(o *pendingReply, made *answer.ErrorHandling, payload []byte) bool {
 	return (o.kind == wire.Bind || o.kind == wire.Describe) && !made.Forced && !s.dedicated && string(retry.ErrorField(payload, 'C')) == "26000"
 }

@@ -18,15 +18,15 @@ import (
 // snapshot of the schema is new enough.
 func (s *session) schemaLoadCause() string {
 	cause := s.srv.schemaLoadCause()
-	// After an error the schema is loaded only after a pause, but a backend that knows a newer schema loads it now.
+	// After an error the schema is loaded only after a pause. A backend with a newer schema loads it at once.
 	if (cause == "" || cause == metrics.LoadError) && s.b != nil && !s.b.catalogCurrentAt.Before(s.srv.keeper.current.Load().readAt) {
 		cause = metrics.LoadBackend
 	}
 	return cause
 }
 
-// loadSchemaIfDue loads the schema if that is due. Without an error the snapshot is new enough. In a block the snapshot
-// may be older than the last change, which the block's backend has not seen either.
+// loadSchemaIfDue loads the schema if that is due. After nil the snapshot is new enough. In a block the snapshot may be
+// older than the last change, which the block's backend does not know either.
 func (s *session) loadSchemaIfDue() error {
 	for range 2 { // a load in progress may have begun before the change
 		cause := s.schemaLoadCause()
@@ -44,8 +44,8 @@ func (s *session) loadSchemaIfDue() error {
 	return s.srv.missingSchemaError()
 }
 
-// loadForMissingRelation loads the schema for a text that names a relation which is not in the snapshot. With an error
-// the text must not be sent: the relation may have mapped columns.
+// loadForMissingRelation loads the schema for a text that names a relation which is not in the snapshot. After an error
+// the text must not be sent, since the relation may have mapped columns.
 func (s *session) loadForMissingRelation() error {
 	for range 2 {
 		if mine, err := s.loadSchema(metrics.LoadMissing); mine || err != nil {
@@ -55,9 +55,9 @@ func (s *session) loadForMissingRelation() error {
 	return nil
 }
 
-// loadSchema loads the schema, by the session's own backend if that is idle, because there may be no other. mine is
-// false if another session's load was in progress, or if no load is possible now. An error is for the client, ends the
-// session, or is a lost backend.
+// loadSchema loads the schema, by the session's own backend if that is idle, because no other may be free. mine is
+// false if another session's load was in progress, or if no load is possible now. A returned error goes to the client,
+// ends the session, or is a lost backend.
 func (s *session) loadSchema(cause string) (mine bool, err error) {
 	if s.b != nil && s.canQueryBackend() {
 		return s.loadByOwnBackend(cause, s.b.exchangeRows)
@@ -74,14 +74,14 @@ func (s *session) loadSchema(cause string) (mine bool, err error) {
 	return false, nil
 }
 
-// canQueryBackend reports whether the session's backend is idle and has seen nothing of the turn, so that Sluice can
-// query it.
+// canQueryBackend reports whether the session's backend is idle and has got nothing of the turn, so that Sluice can
+// query that backend.
 func (s *session) canQueryBackend() bool {
 	return s.b.status == 'I' && !s.b.groupOpen && !s.t.touched && s.t.owed.empty()
 }
 
 // loadByOwnBackend loads the schema by the session's own idle backend; exchange makes the round trip. If several
-// sessions do so at once, one loads for all. Others get mine false, since their backends may know a newer schema.
+// sessions do so at once, one loads for all. The others get mine false, since their backends may know a newer one.
 func (s *session) loadByOwnBackend(cause string, exchange func(msg []byte, row func([]byte)) ([]byte, error)) (mine bool, err error) {
 	r, mine := s.srv.keeper.beginOwnLoad(cause)
 	for range mostCatalogTries {
@@ -122,9 +122,9 @@ func (s *session) loadByOwnBackend(cause string, exchange func(msg []byte, row f
 }
 
 // refreshSchema loads the schema by the session's idle backend if that backend may know a newer schema than the
-// snapshot. So no text planned by an older schema is sent there. erred means that a server did not know a name. Call
-// refreshSchema when the session gets a backend, and before a replay. Errors are as from exchangeInTurn, or
-// errSchemaNotRead.
+// snapshot. So no text planned by an older schema is sent there. erred means that a server did not know a name.
+// refreshSchema must be called when the session gets a backend, and before a replay. Errors are those of
+// exchangeInTurn, or errSchemaNotRead.
 func (s *session) refreshSchema(erred bool) error {
 	if !s.srv.keeper.enabled || s.dedicated || s.srv.keeper.current.Load() == nil { // no text was planned by a schema
 		return nil
@@ -154,10 +154,10 @@ func (s *session) refreshSchema(erred bool) error {
 	}
 }
 
-// mustReplan reports whether a text must be planned again before it is sent. That is so if an earlier query of Sluice's
-// own got the error that the backend's catalog was out of date: the server reports that only once, and would then run
-// the old plan. try counts the plans so far. An error is for the client: part of the turn was sent, or the schema
-// changes too often.
+// mustReplan reports whether a text must be planned again before it is sent. The reason is that Sluice's own query got
+// the error that the backend's catalog was out of date. The server reports that only once, and would then run the old
+// plan. try is the number of plans so far. A returned error goes to the client: part of the turn was sent, or the
+// schema changes too often.
 func (s *session) mustReplan(try int) (bool, error) {
 	switch {
 	case s.mapped.planned == nil || s.b.catalogCurrentAt.Before(s.srv.keeper.current.Load().readAt):
@@ -175,8 +175,9 @@ func (s *session) isPlanStale() bool {
 }
 
 // awaitSchemaLoad waits up to schemaWait for another session's load. A session with a backend waits only
-// schemaWaitInBlock, or longer while a load's query is running. A load without a backend may be waiting for this
-// session's. A cancel, a timeout and the client's end stop the wait. The error is for the client, or ends the session.
+// schemaWaitInBlock, or longer while a load's query is running. A load without a backend may wait for this session's
+// backend. A cancel, a timeout and the client's leaving end the wait. The error goes to the client, or ends the
+// session.
 func (s *session) awaitSchemaLoad(r *pendingSchemaLoad) error {
 	end := time.Now().Add(schemaWait)
 	tick := s.tick.Load()
@@ -222,8 +223,8 @@ var (
 	errReaderLeft = errors.New("whoever read them was stopped, or lost its backend")
 )
 
-// lateLoadCause returns why a load of the schema has not ended for a session that has waited since began: no backend
-// was free, or the server has not answered.
+// lateLoadCause returns why a load of the schema has not ended for a session that has waited since began. Either no
+// backend was free, or the server has not answered.
 func (srv *Server) lateLoadCause(began time.Time) error {
 	if srv.keeper.pendingLoads.Load() == 0 {
 		return srv.backends.EmptyReason(began)
@@ -253,7 +254,7 @@ func isRefusedSchemaLoad(err error) bool {
 	return ok && e.Message == schemaUnreadMessage && strings.HasPrefix(e.Detail, serverSaid)
 }
 
-// isSchemaUnread reports whether err is an errSchemaNotRead: Sluice could not load the schema.
+// isSchemaUnread reports whether err is an errSchemaNotRead, which says that Sluice could not load the schema.
 func isSchemaUnread(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	return ok && e.Message == schemaUnreadMessage

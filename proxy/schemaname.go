@@ -14,12 +14,12 @@ import (
 )
 
 // A client whose database name maps to a schema (package database) gets a session with that schema as its only
-// search_path. Every RESET returns to that schema. This separates applications that do not name each other's schemas.
-// It is no security boundary, because a client may name any schema.
+// search_path. Every RESET returns to that schema. So applications that do not name each other's schemas are separate.
+// This is no security boundary, because a client may name any schema.
 
 // startupParamsInSchema returns the startup parameters for a client whose database name maps to schema. It refuses
-// another search_path of the client's own: tables would be found elsewhere, and several databases would share these
-// tables. The error is for the client.
+// another search_path in the client's startup, since tables would be found elsewhere, and several databases would share
+// these tables. A returned error goes to the client.
 func startupParamsInSchema(params map[string]string, schema string) (map[string]string, error) {
 	name := settings.QuoteIdentifier(schema)
 	if own, given := params["search_path"]; given {
@@ -37,7 +37,7 @@ func startupParamsInSchema(params map[string]string, schema string) (map[string]
 	return made, nil
 }
 
-// replacePublicSchema returns the text for a session whose database is a schema: a query of information_schema for
+// replacePublicSchema returns the text for a session whose database is a schema. A query of information_schema for
 // 'public' then reads that schema. Schema tools send such queries to find the tables of their database.
 func (s *session) replacePublicSchema(sql []byte) (own []byte, changed bool) {
 	if s.inSchema == "" {
@@ -61,7 +61,7 @@ func errStartupSearchPath(schema string) *wire.Error {
 const mostCatalogTries = 10
 
 // schemaExists asks the server whether a schema exists. The query runs for each client, because another process may
-// have dropped the schema. An error is for the client.
+// have dropped the schema. A returned error goes to the client.
 func (srv *Server) schemaExists(schema string) (there bool, err error) {
 	ctx, stop := context.WithTimeout(srv.ctx, srv.cfg.Startup.Timeout)
 	defer stop()
@@ -103,7 +103,7 @@ func schemaCondition(schema string) string {
 }
 
 // queryUnheldBackend runs a catalog query on a backend that no session holds. On PostgreSQL it first resets the last
-// client's settings, such as statement_timeout. DSQL's settings do not affect the answer. The query ends with ctx.
+// client's settings, such as statement_timeout. DSQL's settings do not affect the answer. The query ends when ctx ends.
 func (srv *Server) queryUnheldBackend(ctx context.Context, b *backend, query string, row func([]byte)) (refusal []byte, err error) {
 	resets := srv.cfg.Kind == Postgres && (b.mayHaveUnseenSettings || b.applied != srv.interned.NoSettings())
 	if resets {

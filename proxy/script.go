@@ -9,8 +9,8 @@ import (
 )
 
 // A multi-statement query may contain statements that Sluice answers, such as "SET statement_timeout = 5; SELECT 1".
-// The server gets the text with a harmless statement (substitute) in place of each of them. So errors, blocks and the
-// order of answers are the server's, and Sluice replaces the answers of its own statements.
+// The server gets the text with a harmless statement (substitute) in place of each statement that Sluice answers. So
+// errors, blocks and the order of answers are the server's, and Sluice replaces the substitutes' answers.
 
 // scriptPlan says what happens to each statement of a multi-statement query. It is built once per query, from the
 // session's current state. The pending reply and the log refer to it, because a replay sends the same text.
@@ -36,9 +36,9 @@ type scriptStep struct {
 // isUnsent reports whether the statement itself is not sent to the server, because Sluice answers it.
 func (p *scriptStep) isUnsent() bool { return p.local || p.err != nil }
 
-// substitute returns what the server gets instead of a statement. For an error it is a query that fails, so that the
-// server skips the rest. For a statement that Sluice answers it is a query without effect. Otherwise it is another
-// statement.
+// substitute returns what the server gets instead of a statement. For an error the substitute is a query that fails, so
+// that the server skips the rest. For a statement that Sluice answers it is a query without effect. Otherwise it is
+// another statement.
 func (p *scriptStep) substitute() rewrite.Substitute {
 	switch {
 	case p.err != nil:
@@ -56,7 +56,7 @@ func (s *session) locksOutsideBlock(plan *rewrite.Plan) bool {
 }
 
 // answerScriptLocally answers a multi-statement query if Sluice answers all its statements. Otherwise, and in a failed
-// block, done is false. An error, for the client, is that of one statement. Earlier statements are answered.
+// block, done is false. A returned error, of one statement, goes to the client after the answers to earlier statements.
 func (s *session) answerScriptLocally(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	if s.txStatus() == 'E' {
 		return false, nil
@@ -77,8 +77,8 @@ func (s *session) answerScriptLocally(plan *rewrite.Plan, sql []byte) (done bool
 }
 
 // planWithSubstitutes returns the plan of a multi-statement query as the server gets it, if Sluice answers some of its
-// statements. Any other plan is returned unchanged. After frames without a Sync a single statement is handled like that
-// too, because the answer must come in the server's order. The session's state is recorded for a replay
+// statements. Any other plan is returned unchanged. After frames without a Sync a single statement is treated in the
+// same way, because the answer must come in the server's order. The session's state is recorded for a replay
 // (restoreBeforeScript).
 func (s *session) planWithSubstitutes(plan *rewrite.Plan, sql []byte) *rewrite.Plan {
 	st := plan.SingleStatement()

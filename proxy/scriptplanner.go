@@ -12,11 +12,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file decides for each statement of a multi-statement query whether Sluice or the server answers (script.go).
-// Earlier statements of the query decide for later ones. For resets, later ones decide too.
+// This file decides for each statement of a multi-statement query whether Sluice or the server answers (script.go). The
+// decision depends on earlier statements of the query, and for a RESET also on later statements.
 
-// planScript returns which statements of a multi-statement query Sluice answers, by the session's state before each. It
-// returns nil if the server answers all. It changes nothing: effects come with the answers (scriptReply).
+// planScript returns which statements of a multi-statement query Sluice answers, by the session's state before each.
+// The result is nil if the server answers all. planScript changes nothing; the statements take effect with their
+// answers (scriptReply).
 func (s *session) planScript(plan *rewrite.Plan, sql []byte) *scriptPlan {
 	d := scriptPlanner{s: s, plan: plan, sql: sql, currentBlock: s.blockForNextStatement(), places: make([]scriptStep, len(plan.Statements)), prepares: s.pinned || plan.Pin == rewrite.PinPrepare}
 	d.ends = d.currentBlock.EndedTxCount()
@@ -53,13 +54,13 @@ type scriptPlanner struct {
 	sql    []byte
 	places []scriptStep
 	at     int // index of the current statement
-	// currentBlock is the session's block before the current statement. ends is the number of blocks that had ended before
-	// the query.
+	// currentBlock is the session's block before the current statement. ends is the number of blocks that had ended
+	// before the query.
 	currentBlock block.Block
 	ends         uint32
-	// folds counts the SET TRANSACTION statements whose modes were moved into an earlier BEGIN.
+	// folds is the number of SET TRANSACTION statements whose modes were moved into an earlier BEGIN.
 	folds int
-	// prepares is set if clients may have used PREPARE in SQL on this backend.
+	// prepares is set if clients may have run the SQL command PREPARE on this backend.
 	prepares bool
 	prepared bool // by a statement of this query
 	// deallocatedNames lists statements that the query has deallocated. allDeallocated is set after DEALLOCATE ALL.
@@ -67,11 +68,11 @@ type scriptPlanner struct {
 	allDeallocated   bool
 	set              []string // ignored settings that this transaction has set
 	unsure           []string // those that an earlier transaction of the query has set
-	// blocked has an element for each statement, which is set in a block, or after a change of settings in its transaction.
-	// Sluice answers no RESET there.
+	// blocked says for each statement of the query that Sluice must not answer a RESET there. The reason is a block, or
+	// an earlier change of settings in the same transaction.
 	blocked []bool
 	changed bool
-	// roleChanged is set once a statement of the query sets another role.
+	// roleChanged is set after a statement of the query that sets another role.
 	roleChanged bool
 }
 
@@ -96,7 +97,7 @@ func (d *scriptPlanner) planOnServer(st *rewrite.Statement) scriptStep {
 // planLocalAnswer plans a statement of a multi-statement query that Sluice always answers itself.
 func planLocalAnswer(*scriptPlanner, *rewrite.Statement) scriptStep { return scriptStep{local: true} }
 
-// planCloseAll decides whether Sluice answers a CLOSE ALL, which is refused if open portals may end with the query.
+// planCloseAll plans a CLOSE ALL in a multi-statement query. It is refused if open portals may end with the query.
 func (d *scriptPlanner) planCloseAll(*rewrite.Statement) scriptStep {
 	if len(d.s.portals) > 0 && (d.s.inBlock() || d.mayOpenBlock()) {
 		return scriptStep{err: errPortalsOpen}
@@ -104,7 +105,7 @@ func (d *scriptPlanner) planCloseAll(*rewrite.Statement) scriptStep {
 	return scriptStep{local: true}
 }
 
-// planExecute decides who answers an EXECUTE of the query. A name that only Sluice uses does not exist for the client.
+// planExecute decides who answers an EXECUTE of the query. For the client, Sluice's own statements do not exist.
 func (d *scriptPlanner) planExecute(st *rewrite.Statement) scriptStep {
 	s := d.s
 	if st.Asks == nil && (!s.pinned && !d.prepared || s.b != nil && s.b.prepared.hasName(st.Executes)) {
@@ -122,8 +123,8 @@ func (d *scriptPlanner) planSet(st *rewrite.Statement) scriptStep {
 	return scriptStep{warn: st.Weakened}
 }
 
-// planSetConfig decides whether Sluice or the server runs a set_config of the query. For a single call that the server
-// gets as a SET, Sluice makes the row. The row's value does not depend on earlier statements.
+// planSetConfig decides whether Sluice or the server runs a set_config of the query. The server gets a single call as a
+// SET, and Sluice then makes the row, whose value does not depend on earlier statements.
 func (d *scriptPlanner) planSetConfig(st *rewrite.Statement) scriptStep {
 	if d.s.answersSettingChange(st) && !(d.roleChanged && onlyResetsRole(st)) {
 		return d.planSettingChanges(st)
@@ -142,7 +143,7 @@ func (d *scriptPlanner) planBegin(st *rewrite.Statement) scriptStep {
 	return scriptStep{warn: st.Weakened}
 }
 
-// planSetTransaction decides who answers a SET TRANSACTION, whose modes may have been moved into the BEGIN before it.
+// planSetTransaction decides who answers a SET TRANSACTION, whose modes Sluice may have moved into the preceding BEGIN.
 func (d *scriptPlanner) planSetTransaction(st *rewrite.Statement) scriptStep {
 	if d.folds > 0 {
 		d.folds--
@@ -177,7 +178,7 @@ func (d *scriptPlanner) planBlockBegin(st *rewrite.Statement) scriptStep {
 	return p
 }
 
-// planLockTable decides about LOCK TABLE, which needs a block as in PostgreSQL, or other statements beside it. The
+// planLockTable decides about LOCK TABLE, which needs a block, as in PostgreSQL, or other statements in its query. The
 // server gets another query instead, whose rows the client does not get (maskedReply).
 func (d *scriptPlanner) planLockTable(*rewrite.Statement) scriptStep {
 	if len(d.places) == 1 && !d.inAnyTransaction() {
@@ -186,7 +187,7 @@ func (d *scriptPlanner) planLockTable(*rewrite.Statement) scriptStep {
 	return scriptStep{}
 }
 
-// planSettingChanges checks changes of settings that Sluice itself makes. They are made at their place in the query. An
+// planSettingChanges checks changes of settings that Sluice makes without the server, at their place in the query. An
 // invalid value fails the query at that place.
 func (d *scriptPlanner) planSettingChanges(st *rewrite.Statement) scriptStep {
 	for i := range st.Changes {
@@ -197,8 +198,9 @@ func (d *scriptPlanner) planSettingChanges(st *rewrite.Statement) scriptStep {
 	return scriptStep{local: true}
 }
 
-// checkSettingChange returns the error of a change of settings that Sluice would make. A setting of Sluice is checked
-// here and changed later. In a pipeline it is the query's only statement, so that no other change comes between.
+// checkSettingChange returns the error of a change of settings that Sluice would make. Sluice's own settings are
+// checked here and changed later. In a pipeline such a change must be the query's only statement, so that no other
+// change comes between.
 func (d *scriptPlanner) checkSettingChange(c *rewrite.SettingChange) *wire.Error {
 	var err error
 	switch {
@@ -236,8 +238,8 @@ func (d *scriptPlanner) planDiscardAll(st *rewrite.Statement) scriptStep {
 	return scriptStep{local: true}
 }
 
-// planSettingQuery decides about a query that reads settings from the server. It is refused if Sluice has another
-// value, or will have one: the server would return its own.
+// planSettingQuery decides about a query that reads settings from the server. The query is refused if Sluice has, or
+// will have, another value than the server, since the client would get the server's value.
 func (d *scriptPlanner) planSettingQuery(st *rewrite.Statement) scriptStep {
 	for _, name := range st.Asks {
 		if d.answersAccessMode(name) || d.s.settings.ServerShowsOther(name) || d.s.settings.IsLocal(name) && slices.Contains(d.set, name) {
@@ -247,8 +249,8 @@ func (d *scriptPlanner) planSettingQuery(st *rewrite.Statement) scriptStep {
 	return scriptStep{}
 }
 
-// planDeallocate decides who answers DEALLOCATE of one name. Sluice has the names prepared by the protocol, and the
-// server has the names of PREPARE. Names that Sluice itself uses on the server do not exist for the client.
+// planDeallocate decides who answers DEALLOCATE of one name. Sluice has the names that Parse prepared, and the server
+// has the names of the SQL command PREPARE. For the client, Sluice's own names on the server do not exist.
 func (d *scriptPlanner) planDeallocate(st *rewrite.Statement) scriptStep {
 	s, name := d.s, st.Deallocate
 	switch {
@@ -260,7 +262,8 @@ func (d *scriptPlanner) planDeallocate(st *rewrite.Statement) scriptStep {
 	return scriptStep{}
 }
 
-// planDeallocateAll decides who answers DEALLOCATE ALL: Sluice, unless the client may have used PREPARE in SQL.
+// planDeallocateAll decides who answers DEALLOCATE ALL. The server does if the client may have run the SQL command
+// PREPARE, and otherwise Sluice.
 func (d *scriptPlanner) planDeallocateAll(*rewrite.Statement) scriptStep {
 	return scriptStep{local: !d.prepares}
 }
@@ -325,9 +328,9 @@ func (d *scriptPlanner) trackEffects(st *rewrite.Statement, p *scriptStep) {
 	}
 }
 
-// planResets decides who answers RESETs of settings that the server has: Sluice, if no statement of the server follows,
-// or if there is nothing to reset. Otherwise a RESET becomes a SET of the client's startup value, since the server's
-// RESET restores its own. The loop runs backwards, because later statements decide.
+// planResets decides who answers RESETs of settings that the server has. Sluice does if no statement of the server
+// follows, or if there is nothing to reset. Otherwise a RESET becomes a SET of the client's startup value, since the
+// server's RESET restores its own. The loop runs backwards, because later statements decide.
 func (d *scriptPlanner) planResets() {
 	s, follows := d.s, false
 	clean := !s.pinned && !s.t.touched && len(s.settings.Staged.Changes) == 0

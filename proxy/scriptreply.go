@@ -15,7 +15,8 @@ import (
 // This file handles answers to a multi-statement query of which Sluice answers some statements (script.go). It also
 // restores the session's state before a replay of the query.
 
-// scriptReply handles the answers to a multi-statement query of which Sluice answers some. It inspects every frame.
+// scriptReply handles the server's answers to a multi-statement query if Sluice answers some of its statements. It
+// inspects every frame.
 type scriptReply struct {
 	*scriptPlan
 }
@@ -35,8 +36,9 @@ func (r scriptReply) stepAt(tags int) *scriptStep {
 	return &r.steps[tags]
 }
 
-// handleFrame hides the rows of a statement's substitute. At the substitute's tag it carries the client's statement out
-// and answers it. A wrong tag, or a tag instead of an error, means that the stream is out of step.
+// handleFrame hides the rows of a statement's substitute (the statement that the server got instead). At the
+// substitute's tag, it carries the client's statement out and answers it. A wrong tag, or a tag instead of an error,
+// means that the stream is out of step.
 func (r scriptReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
 	ends, n := f.Means == answer.CompletesOne, int(o.tags)
 	if ends {
@@ -84,7 +86,7 @@ func (r scriptReply) replaceError(_ *session, o *pendingReply, payload []byte) *
 	return &e
 }
 
-// runScriptStep carries out a client's statement at the tag of its substitute; o is the whole query's reply.
+// runScriptStep carries out a client's statement at the tag of its substitute. o is the reply to the whole query.
 func (s *session) runScriptStep(o *pendingReply, st *rewrite.Statement, several bool, typ byte) error {
 	if s.t.phase != phaseLive {
 		return s.sendSynthetic(frameSet) // the log ignores the bytes: see RecordLocalReply
@@ -98,7 +100,7 @@ func (s *session) runScriptStep(o *pendingReply, st *rewrite.Statement, several 
 	return err
 }
 
-// matchesTag reports whether a command tag that begins with verb fits the statement sent; "" means no tag.
+// matchesTag reports whether a command tag that begins with verb fits the statement sent. "" means no tag.
 func (p *scriptStep) matchesTag(verb string) bool {
 	switch {
 	case p.err != nil: // the server should have failed
@@ -112,7 +114,7 @@ func (p *scriptStep) matchesTag(verb string) bool {
 }
 
 // answerScriptStep carries out one statement of a multi-statement query and answers it. several means that the query
-// has other statements. A new statement_timeout counts for the statements after it.
+// has other statements. A new statement_timeout applies to later statements.
 func (s *session) answerScriptStep(o *pendingReply, st *rewrite.Statement, several bool) error {
 	timeout := s.settings.StatementTimeout()
 	frames, err := s.runLocalStatement(st, true, several)
@@ -130,7 +132,7 @@ func (s *session) answerScriptStep(o *pendingReply, st *rewrite.Statement, sever
 }
 
 // restoreBeforeScript undoes what the statements of a multi-statement query did in the session, before the query is
-// sent again. The new answers carry the statements out again. It does nothing if the turn has no such query.
+// sent again. The new answers carry the statements out again. If the turn has no such query, nothing is changed.
 func (s *session) restoreBeforeScript() {
 	was := s.t.stateBeforeScript
 	if was == nil {
@@ -144,8 +146,8 @@ func (s *session) restoreBeforeScript() {
 	was.gone = nil
 }
 
-// localStateCopy is a copy of the session's state that locally answered statements change. stmts is the session's own
-// map of prepared statements; names deleted from it are in gone.
+// localStateCopy is a copy of the part of the session's state that locally answered statements change. stmts is the
+// session's own map of prepared statements. gone has the names that were deleted from stmts.
 type localStateCopy struct {
 	settings *settings.Snapshot
 	stmts    map[string]*clientStatement

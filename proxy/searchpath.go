@@ -11,19 +11,19 @@ import (
 // This file parses values of search_path, and finds the search path of a session. Nothing here queries a server.
 //
 // The search path decides which relation a name without a schema refers to, and so whether columns are mapped. If a
-// value cannot be parsed for certain, the path is unknown: the planner then refuses names that are mapped in any
-// schema.
+// value cannot be parsed for certain, the path is unknown, and the planner refuses names that are mapped in any schema.
 
 // ownSchema in a search path means the schema with the user's name.
 const ownSchema = "$user"
 
-// parseShownPath parses a search path as a server shows it: `"$user", public`. ok is false if it is no list of names.
+// parseShownPath parses a search path as a server shows it (`"$user", public`). ok is false if value is no list of
+// names.
 func parseShownPath(value string) (path []string, ok bool) {
 	return parsePathConstants(settings.StartupSQL("search_path", value))
 }
 
-// parsePathConstants parses a search path as in a SET: a list of string constants. ok is false for anything else. The
-// planner writes each SET in this form, with folded names; 'a, b' in one constant is one schema.
+// parsePathConstants parses a search path as in a SET, which is a list of string constants. ok is false for anything
+// else. The planner writes each SET in this form, with folded names, so that 'a, b' in one constant is one schema.
 func parsePathConstants(sql string) (path []string, ok bool) {
 	path = []string{}
 	for rest := sql; ; {
@@ -87,8 +87,8 @@ func mayChangeResolution(changes []rewrite.SettingChange) bool {
 }
 
 // effectiveSearchPath returns the search path of a client, or usual if the client has set none. user is the backends'
-// role, which $user means until the client sets another role. Changes in the open transaction count first. ok is false
-// if the path is unknown.
+// role, which $user means until the client sets another role. Changes in the open transaction take precedence. ok is
+// false if the path is unknown.
 func effectiveSearchPath(c *settings.Client, user string, usual []string) (path []string, ok bool) {
 	sql, ok := searchPathSQL(c)
 	if !ok {

@@ -17,8 +17,8 @@ import (
 // server confirms that the current transaction has drawn the number. Otherwise the call fails as in a session that has
 // drawn no number. Package sequence decides; this file queries the server.
 
-// checkSequenceCall decides whether a text with currval or lastval may run on its backend; nil means yes. The error is
-// PostgreSQL's with a hint. After an error the session's next transaction gets a backend of its own.
+// checkSequenceCall returns nil if a text with currval or lastval may run on its backend, and otherwise PostgreSQL's
+// error with a hint. After an error the session's next transaction gets a backend that no other session uses.
 func (s *session) checkSequenceCall(plan *rewrite.Plan) error {
 	s.srv.watched.Store(true) // from now on numbers of other sessions are discarded before a transaction
 	if s.dedicated || s.sequences.CanTrust(s.id, &s.b.sequences) {
@@ -42,8 +42,8 @@ func mayEndFailedBlock(plan *rewrite.Plan) bool {
 }
 
 // discardForeignSequences sends DISCARD SEQUENCES to an idle backend that has sequence numbers of other sessions,
-// before a transaction. A server that refuses gets the command again after question.Age, a server that fails after a
-// pause. The error is a lost backend.
+// before a transaction. After a refusal the server gets the command again after question.Age, and after another fault
+// after a pause. An error is a lost backend.
 func discardForeignSequences(s *session) error {
 	pace := &s.srv.sequences
 	if !s.sequences.HasForeignNumbers(s.id, &s.b.sequences) || !pace.IsDue(time.Now()) {
@@ -96,8 +96,7 @@ func recordSequenceUse(s *session, o *pendingReply, st *rewrite.Statement, tag [
 }
 
 // releasePinned drops the session's own backend if the server cannot discard the state that the session left there.
-// Unlike recordPinLoss it does not end the session, whose next transaction gets another backend. The caller applies the
-// event to the session's state.
+// Unlike recordPinLoss, it lets the session continue with another backend. The caller changes the session's state.
 func (s *session) releasePinned() {
 	if s.pinned {
 		s.srv.pinned.Add(-1)

@@ -32,20 +32,20 @@ import (
 // ErrServerClosed is returned by Serve after Shutdown or Close.
 var ErrServerClosed = errors.New("proxy: server closed")
 
-// sweepEvery is how often the sweeper wakes waiting sessions so that they check their client. Sluice notices a vanished
-// client after one to two periods.
+// sweepEvery is how often the sweeper wakes waiting sessions so that they check their client. Sluice notices that a
+// client has vanished after one to two periods.
 const sweepEvery = time.Second
 
-// lastWordsWait limits how long a session that is cut may write to a client that does not read. lastRequestWait limits
-// a cancel request to the server, which needs a connection of its own. With the time for the backends' Terminates, a
-// drain then ends within a second of its limit.
+// lastWordsWait limits how long a session that Sluice ends may write to a client that does not read. lastRequestWait
+// limits a cancel request to the server, which needs a separate connection. With the time for the backends' Terminates,
+// a drain then ends within a second of its limit.
 const (
 	lastWordsWait   = 250 * time.Millisecond
 	lastRequestWait = 600 * time.Millisecond
 )
 
 // Server accepts clients and runs their sessions. All sessions share its fields. A field is constant after New, atomic,
-// guarded by mu, or has a lock of its own.
+// guarded by mu, or has its own lock.
 type Server struct {
 	cfg      Config
 	backends *reservoir.Reservoir
@@ -54,7 +54,7 @@ type Server struct {
 	handlers *[rewrite.LocalWorkCount]statementHandler
 	// observers are the functions of features that are called at fixed points of a session's life.
 	observers observerTable
-	// watched means that a feature has an observer onAttached, called before each transaction. It is never reset.
+	// watched means that a feature has an observer onAttached, which sessions call before each transaction. It stays set.
 	watched atomic.Bool
 	users   map[string]*rewrite.ClientOptions // Config.Users
 	// choosesParts means that clients may choose whether their transactions are committed in parts (ddl.in_transactions).
@@ -62,7 +62,7 @@ type Server struct {
 	metrics      *metrics.Proxy
 	log          *slog.Logger
 	treat        settings.Treatments
-	// Sessions share the templates, settings and reports in catalog, interned and sharedReports.
+	// All sessions share the templates, settings and reports in catalog, interned and sharedReports.
 	catalog *templateCache
 	texts   *textBudget // allocated by itself: a template's cleanup refers to it and must not keep the Server in memory
 	// textsOfBackend limits the bytes of prepared texts and descriptions that one backend holds.
@@ -75,8 +75,8 @@ type Server struct {
 	hidden         remains.HiddenCallsAnswer
 	hiddenPace     question.Schedule // limits how often the query behind hidden is sent
 	sharedReports  settings.SharedReports
-	// reports caches the result of serverParameters. greetings caches the frames that answer a startup. startup does the
-	// handshake of new connections.
+	// reports caches the result of serverParameters. greetings caches the frames that answer a startup. startup does
+	// the handshake of new connections.
 	reports   atomic.Pointer[settings.Reports]
 	greetings greetingCache
 	startup   *startup.Handshaker
@@ -92,15 +92,15 @@ type Server struct {
 	ctx  context.Context // ends when sessions are cut
 	stop context.CancelFunc
 
-	// keys are the keys of cancel requests. ids counts all sessions so far. txParsings counts transactions that changed how
-	// SQL is parsed (newTxParsing).
+	// keys has the keys of cancel requests. ids is the number of all sessions so far. txParsings is the number of
+	// transactions that have changed how SQL is parsed (newTxParsing).
 	keys       cancelKeyRegistry
 	keyGuesses *startup.GuessLimiter
 	cancelling chan struct{} // one element for each cancel request on its way to a server
 	ids        atomic.Uint64
 	txParsings atomic.Uint64
 	usual      atomic.Uint32 // rewrite.ReadingMode of the last assigned backend, from the time it was dialled
-	// pinned is the number of pinned sessions (at most Config.MaxPins), clients that of sessions (at most
+	// pinned is the number of pinned sessions (at most Config.MaxPins). clients is the number of sessions (at most
 	// Config.MaxClients).
 	pinned   atomic.Int64
 	clients  atomic.Int64
@@ -119,12 +119,12 @@ type Server struct {
 }
 
 // New returns a Server that takes its backends from the reservoir, and starts its sweeper. Close or Shutdown ends the
-// Server. An error names what is wrong with cfg or with its users file; nothing is running then.
+// Server. An error names what is wrong with cfg or with its users file; nothing then runs.
 func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m *metrics.Proxy, log *slog.Logger) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	// A replication connection needs a backend of its own (dedicated).
+	// Replication is possible only if each client has a dedicated backend.
 	cfg.Startup.Replication = cfg.hasDedicatedBackends()
 	handshaker, err := startup.NewHandshaker(cfg.Startup)
 	if err != nil {
@@ -163,7 +163,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	return srv, nil
 }
 
-// ReloadUsers reads the users file again. On an error the old users stay valid. Running sessions are not affected.
+// ReloadUsers reads the users file again. After an error the old users stay valid. Running sessions are not affected.
 func (srv *Server) ReloadUsers() error { return srv.startup.ReloadUsers() }
 
 // Listen opens a TCP listener for Serve. Its connections inherit the configured TCP keepalive, which saves a system
@@ -173,7 +173,7 @@ func (c Config) Listen(address string) (net.Listener, error) {
 }
 
 // Serve accepts clients from ln until the Server is closed, and returns ErrServerClosed. It closes ln before it
-// returns. It may run for several listeners at a time. Any other error means that other code closed ln.
+// returns. Serve may run for several listeners at a time. Any other error means that other code closed ln.
 func (srv *Server) Serve(ln net.Listener) error {
 	srv.mu.Lock()
 	if srv.closed {
@@ -217,7 +217,7 @@ func (srv *Server) Serve(ln net.Listener) error {
 // answer. Waiting is the number of sessions in the queue for a backend.
 type Stats struct {
 	Clients, Idle, Pinned, Waiting int
-	// Came is the number of all sessions since the start.
+	// Came is the number of all sessions since the start of the process.
 	Came uint64
 	// Gate is the state of the gate, where transactions wait for others that want the same rows.
 	Gate retry.GateStats
@@ -225,11 +225,11 @@ type Stats struct {
 	Locks int
 	// LogBytes are the bytes in logs of open transactions, HeldBytes in withheld answers, TextBytes in prepared texts.
 	LogBytes, HeldBytes, TextBytes int64
-	// MemoryBytes count against Config.MemoryTotalBytes. RowBytes are the bytes in rows of cursors WITH HOLD.
+	// MemoryBytes are the bytes that Config.MemoryTotalBytes limits. RowBytes are the bytes in rows of cursors WITH HOLD.
 	MemoryBytes, RowBytes int64
 }
 
-// Stats returns the current counts. They are read one after the other. A session that changes its state meanwhile may
+// Stats returns the current counts, which are read one after the other. A session that changes its state meanwhile may
 // be counted twice or not at all.
 func (srv *Server) Stats() Stats {
 	st := Stats{Came: srv.ids.Load(), Pinned: int(srv.pinned.Load()), Waiting: srv.backends.Stats().Waiting, TextBytes: srv.texts.used.Load(), MemoryBytes: srv.accounts.Used(), RowBytes: srv.accounts.UsedRows(), Locks: srv.locks.Held()}
@@ -249,7 +249,7 @@ func (srv *Server) Stats() Stats {
 }
 
 // Shutdown drains the Server: it stops accepting and sends idle clients 57P01. Open transactions may finish until ctx
-// ends, and are cut then. It returns ctx's error if it cut a session.
+// ends, and are then cut. If it cut a session, it returns ctx's error.
 //
 // The flag draining is stored before the sessions are woken: a session whose read ends looks for a reason and must find
 // the flag. A session in a turn ignores the wake-up and looks at the flag before it awaits its client next. A waiting
@@ -258,13 +258,13 @@ func (srv *Server) Shutdown(ctx context.Context) error {
 	srv.closeListeners()
 	srv.draining.Store(true)
 	srv.eachSession((*session).wake)
-	// Sessions, cancel requests and startups are awaited in any case, so that nothing of the Server is left running.
+	// Sessions, cancel requests and startups are awaited in any case, so that nothing of the Server runs afterwards.
 	done := make(chan struct{})
 	go func() {
 		srv.running.Wait()
 		close(done)
 	}()
-	// The sweeper runs until the last session has ended, and cutSessions then ends the sweeper.
+	// The sweeper runs until the last session has ended. cutSessions then ends the sweeper.
 	if srv.awaitSessionsEnd(ctx) {
 		srv.cutSessions()
 		<-done
@@ -300,7 +300,7 @@ func (srv *Server) Close() error {
 	// srv.ctx ends first, which ends waits for a backend, at the gate and before a replay. interrupt then ends the reads of
 	// all other sessions.
 	srv.eachSession((*session).interrupt)
-	// A client that does not read blocks its session in a write; the write deadline ends that write. A client that reads
+	// If a client does not read, its session is blocked in a write, which the write deadline ends. A client that reads
 	// still gets its last error (writeClient, end), even if the session first spends time on a cancel request.
 	grace := time.AfterFunc(lastWordsWait, func() {
 		srv.eachSession(func(s *session) {
@@ -318,8 +318,8 @@ func (srv *Server) Close() error {
 	return nil
 }
 
-// cutSessions ends the sessions' context and closes the connections of startups, which do not look at that context. The
-// caller has called closeListeners, so that no more startups arrive.
+// cutSessions ends the sessions' context and closes the connections of startups, which ignore that context. The caller
+// has called closeListeners, so that no more startups arrive.
 func (srv *Server) cutSessions() {
 	srv.stop()
 	srv.arrivals.CloseUnopened()
@@ -335,7 +335,7 @@ func (srv *Server) closeListeners() {
 	}
 }
 
-// eachSession calls f for every session, on the caller's goroutine. It holds srv.mu: f must not wait or take srv.mu.
+// eachSession calls f for every session, on the caller's goroutine. It holds srv.mu, so that f must not wait or lock.
 func (srv *Server) eachSession(f func(*session)) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -345,7 +345,7 @@ func (srv *Server) eachSession(f func(*session)) {
 }
 
 // interrupt ends the session, wherever the session reads or is parked. Any goroutine may call it. The flag cutOff is
-// stored before the deadlines are set: a read that a deadline ends looks for its reason.
+// stored before the deadlines are set, since a read that a deadline ends looks for its reason.
 func (s *session) interrupt() {
 	s.cutOff.Store(true)
 	s.wake()
@@ -357,9 +357,9 @@ func (s *session) interrupt() {
 	}
 }
 
-// wakeBackendRead ends a read from the backend as a timeout would. Any goroutine may call it: the session needs s.mu to
-// return the backend. A session that finds no reason for the wake-up sets its deadline again and goes on. inLine
-// reports that the session waits in the queue for a backend instead.
+// wakeBackendRead ends a read from the backend as a timeout would. Any goroutine may call it, since the session needs
+// s.mu to return the backend. A session that finds no reason for the wake-up sets its deadline again and goes on.
+// inLine reports that the session waits in the queue for a backend instead.
 func (s *session) wakeBackendRead() (inLine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -59,30 +59,31 @@ type session struct {
 	sequences sequence.ClientRecord // sequences.go
 	schema    schemaChange
 	mapped    nameCache // resolvenames.go
-	// advisory are the session's advisory locks (locks.go); nil until the client asks for a lock.
+	// advisory has the session's advisory locks (locks.go). It is nil until the client asks for a lock.
 	advisory *heldAdvisoryLocks
 
-	// withheld is output of the turn that is withheld from the client for a replay.
+	// withheld is output of the turn that the client does not get yet, because a replay may replace it.
 	withheld         retry.HeldOutput
 	bufferOutputFunc func([]byte) error // bufferOutput as a value, allocated once
 	// inSchema is the schema that the client's database name maps to, or "". It is constant after the startup.
 	inSchema string
 
-	// deliveries is how many times the client had got all of Sluice's output so far.
+	// deliveries is the number of times that the client had got all of Sluice's output so far.
 	deliveries uint64
 	turns      uint64
 	began      time.Duration // after birth
 
 	optedOut bool // the client, or its user's configuration, turns replay off
-	// clientBroken means that the client's connection is broken, or that a write failed and the client may have a part of a
-	// frame.
+	// clientBroken means that the client's connection is broken, or that the client may have a part of a frame after a
+	// failed write.
 	clientBroken bool
 	// guest means that the session runs on a goroutine from the pool for new connections, until the session is parked.
 	guest bool
-	// mayLinger means that the session may be parked: it waits for its client without a limit. The sweeper reads this flag.
+	// mayLinger means that the session may be parked (left without a goroutine), since it waits for its client without
+	// a limit. The sweeper reads this flag.
 	mayLinger atomic.Bool
-	// idleEnds is when the idle limit ends the session, in ns after began. 0 means no limit, or a client that is not idle.
-	// The sweeper reads it.
+	// idleEnds is when the idle limit ends the session, in ns after began. 0 means no limit, or a client that is not
+	// idle. The sweeper reads idleEnds.
 	idleEnds atomic.Int64
 	arrival  *clientConn         // the connection's place in the limit of connections, released at the end
 	spot     rawconn.ParkingSpot // where the session is or was parked; see nudge
@@ -103,15 +104,15 @@ type session struct {
 // has a copy of the pointer under mu, for cancels, sweeps and Server.Close.
 type backendPairing struct {
 	b *backend // nil unless busy, inTransaction or replaying
-	// witness is a second backend during a replay, on which a discarded part is compared (discarded.go).
+	// witness is a replay's second backend, on which the answers of a discarded part are compared (discarded.go).
 	witness *backend
 	t       *turn // nil between turns
 	state   sessionState
-	// dedicated means that the client has a backend of its own from startup to end, and frames pass unread (backend kind
-	// postgres, session pairing).
+	// dedicated means that the client has its own backend from startup to end, and that Sluice relays frames unread
+	// (backend kind postgres, session pairing).
 	dedicated bool
 	// pinned means that the session left state on its backend that no other backend has. pinLost means that the pinned
-	// backend is gone, and the state with it. foundState means that only a query to the backend has found the state.
+	// backend and its state are lost. foundState means that only a query to the backend has found the state.
 	pinned, pinLost, foundState bool
 }
 
@@ -121,7 +122,7 @@ var processStart = time.Now()
 // age returns how long the session has existed.
 func (s *session) age() time.Duration { return time.Since(processStart) - s.began }
 
-// blockState is the transaction that the session is in. deferredBegin is a BEGIN that Sluice has answered; the server
+// blockState is the transaction that the session is in. deferredBegin is a BEGIN that Sluice has answered. The server
 // gets it before the first statement that needs a server.
 type blockState struct {
 	deferredBegin *statementTemplate // the BEGIN to send first, in state begun
@@ -132,7 +133,7 @@ type blockState struct {
 }
 
 // newSession returns a session without a backend, ready for turns. Without replay the session withholds no output.
-// Sessions are not pooled: a late cancel or timer of an ended session must not reach another client.
+// Sessions are not pooled, since a late cancel or timer of an ended session must not reach another client.
 func newSession(srv *Server, id uint64, h *startup.Client) *session {
 	s := new(session) // the compiler would build a literal on the stack and copy it
 	s.srv, s.id, s.user, s.database, s.began = srv, id, h.User, h.Database, time.Since(processStart)
@@ -164,8 +165,8 @@ func (s *session) applyEvent(e sessionEvent) error {
 	return nil
 }
 
-// txStatus returns the transaction status of a ReadyForQuery that Sluice would send now: 'I', 'T' or 'E'. With a
-// backend that is the status of the server's last ReadyForQuery, from before the current Sync group.
+// txStatus returns the transaction status of a ReadyForQuery that Sluice would send now: 'I', 'T' or 'E'. If the
+// session has a backend, the result is the status of the server's last ReadyForQuery, before the current group.
 func (s *session) txStatus() byte {
 	switch s.state {
 	case begun:
@@ -181,7 +182,7 @@ func (s *session) txStatus() byte {
 }
 
 // serve runs turns until the session ends, and returns the cause, which is never nil. After a turn that lost a pinned
-// backend there is no other turn: the client gets the error that its state is gone.
+// backend, the session ends, and the client gets the error that its state is lost.
 func (s *session) serve() error {
 	for {
 		if err := s.awaitClient(); err != nil {
@@ -201,7 +202,7 @@ func (s *session) serve() error {
 		}
 		s.resetBlockParts()
 		s.turns++
-		// The client has got all output so far, and so knows the answer to each Parse (revalidateStatement).
+		// The client has got all output so far. So it knows the answer to each Parse (revalidateStatement).
 		s.deliveries++
 		s.srv.metrics.CountTurn()
 		if s.pinLost {
@@ -217,9 +218,9 @@ func (s *session) serve() error {
 // backend that broke.
 //
 // A read deadline serves five purposes: the idle limit, the limit for a guest, a drain, a cut, and the sweeper's
-// request to park. After the read ends, the clock and the flags tell which one it was. If none was, the read goes on or
-// the session is parked. A flag is always set before the deadline, and awaitClient looks at the flags after it sets a
-// deadline. So a flag is never missed.
+// request to park. After the read ends, the clock and the flags show the purpose. If there is none, the read goes on or
+// the session is parked. A flag is always set before the deadline, and awaitClient checks the flags after it sets a
+// deadline. So awaitClient never misses a flag.
 func (s *session) awaitClient() error {
 	if err := s.reasonToEnd(); err != nil || s.client.Buffered() > 0 {
 		return err
@@ -257,7 +258,7 @@ func (s *session) awaitClient() error {
 	}
 }
 
-// silenceDeadline returns when a silent client's session ends (idle limit) or is parked (errLingers, a guest in its
+// silenceDeadline returns when a silent client's session ends (idle limit) or is parked (errLingers, for a guest in its
 // first turns). A zero end means no limit.
 func (s *session) silenceDeadline() (end time.Time, expired error) {
 	limit, expired := s.idleLimit()
@@ -288,8 +289,8 @@ func (s *session) reasonToEnd() error {
 }
 
 // idleLimit returns how long the client may be silent now (0: for ever) and the error after that time. In a transaction
-// the shorter of the configured and the client's own limit counts. The client's own limit counts here only if Sluice
-// enforces that setting. Otherwise the server enforces it.
+// the shorter of the configured and the client's own limit applies. The server enforces the client's own limit, unless
+// Sluice enforces that setting.
 func (s *session) idleLimit() (time.Duration, error) {
 	switch s.state {
 	case begun, inTransaction, failed:
@@ -306,8 +307,8 @@ func (s *session) idleLimit() (time.Duration, error) {
 }
 
 // run runs a session after its startup. end releases the backend before removeSession removes the session, since
-// Shutdown returns after the last removal. lingers reports that the session was parked; another goroutine will call run
-// again (resumeSession).
+// Shutdown returns after the last removal. lingers reports that the session was parked (left without a goroutine), so
+// that resumeSession will call run again on another goroutine.
 func (s *session) run() (lingers bool) {
 	s.activate()
 	defer s.deactivate()
@@ -337,8 +338,8 @@ func (s *session) serveRecovering() (cause error) {
 	return s.serve()
 }
 
-// unwrapRawConn returns the socket under conn, which may be TLS or a test's wrapper. A connection that is no
-// rawconn.Conn is read by ordinary calls.
+// unwrapRawConn returns the socket under conn, which may be TLS or a test's wrapper. Sluice reads a connection that is
+// no rawconn.Conn by ordinary calls.
 func unwrapRawConn(conn net.Conn) rawconn.Conn {
 	for {
 		switch c := conn.(type) {

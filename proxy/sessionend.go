@@ -33,7 +33,7 @@ func (s *session) end(cause error) {
 		s.srv.metrics.CountErrorSent(clientErr.Code)
 		fatal := *clientErr
 		fatal.Fatal = true
-		// A client that does not read must not keep the session from ending. The write therefore has a deadline.
+		// A client that does not read must not prevent the session from ending. The write therefore has a deadline.
 		s.client.Conn.SetWriteDeadline(time.Now().Add(lastWordsWait))
 		s.client.Conn.Write(fatal.Append(nil))
 		s.drainClient(clientErr)
@@ -68,8 +68,8 @@ func (s *session) end(cause error) {
 	}
 }
 
-// drainClient reads, for a short time, what the client sends after its last error. A socket that is closed with unread
-// bytes is reset, and the client may lose the error. A client that broke the protocol is assumed to be sending.
+// drainClient reads, for a short time, what the client sends after its last error. The kernel resets a socket that is
+// closed with unread bytes, and the client may lose the error. A client that broke the protocol may be sending.
 func (s *session) drainClient(told *wire.Error) {
 	c := &s.client
 	if told.Code != errSynchronizationLost.Code && c.Buffered() == 0 && c.Raw.Peek() != rawconn.Readable || s.cutOff.Load() {
@@ -89,8 +89,8 @@ func (s *session) drainClient(told *wire.Error) {
 // maxDrainBytes is how many bytes Sluice reads at most from a client after its last error.
 const maxDrainBytes = 64 << 20
 
-// keepsBackend reports whether the backend must not serve another client. That is so if the backend is dedicated, the
-// session left state on it, or pairing is by session.
+// keepsBackend reports whether the backend must not serve another client. The result is true if the backend is
+// dedicated, the session left state there, or pairing is by session.
 func (s *session) keepsBackend() bool {
 	return s.dedicated || s.pinned || s.srv.cfg.Pairing == Session
 }
@@ -118,7 +118,7 @@ func (s *session) isOrderlyEnd(cause error) bool {
 }
 
 // logStart logs the start of a session, and logEnd its end, as log.sessions says. The values are built only for lines
-// that are written: building costs more than all reads and writes of a startup.
+// that are written, since building them costs more than all reads and writes of a startup.
 func (s *session) logStart() {
 	if s.srv.cfg.LogSessions == LogAll && s.srv.log.Enabled(s.srv.ctx, slog.LevelInfo) {
 		s.srv.log.Info("session started", s.clientLogAttrs()...)

@@ -12,7 +12,7 @@ import (
 )
 
 // The server gets SELECT set_config(...) as a SET (rewrite.Statement.SetConfigColumns). The client gets a row and its
-// description instead of the tag. If Sluice enforces the setting, it answers the statement itself, as it does a SET.
+// description instead of the tag. If Sluice enforces the setting, it answers the statement itself, as for a SET.
 //
 // Sluice writes the value in the row itself, from the client's value and the way in which servers show such values
 // (settings.SetConfigResult), because a SET returns no value. A value that Sluice cannot show for certain is refused
@@ -22,13 +22,13 @@ import (
 // error of the server. In a simple Query it is a scriptStep (script.go), even as the only statement. In the extended
 // protocol the replies of Execute and Describe hold the answer (pendingReply.reply).
 
-// setConfigReply is the answer to a set_config that the client gets instead of the server's. The log refers to it: a
-// replay of a settled turn repeats the first answer.
+// setConfigReply is the answer to a set_config that the client gets instead of the server's. The log refers to it,
+// since a replay of a settled turn repeats the first answer.
 type setConfigReply struct {
-	// frames are the row and the tag (or PortalSuspended), in a Query after the description; for a Describe only the
-	// description. nil until they are built.
+	// frames has the row and the tag (or PortalSuspended), in a Query after the description. For a Describe it has only
+	// the description. It is nil until the frames are built.
 	frames []byte
-	// one means that the Execute has a limit of one row. As in PostgreSQL the portal is then suspended.
+	// one means that the Execute has a limit of one row. As in PostgreSQL the Execute then suspends the portal.
 	one bool
 	defaultHandler
 }
@@ -45,8 +45,8 @@ func setConfigStatement(plan *rewrite.Plan) *rewrite.Statement {
 	return nil
 }
 
-// checkSetConfig returns the error of a set_config whose value Sluice cannot show in the answer, or nil. It is nil for
-// settings that Sluice answers.
+// checkSetConfig returns an error if Sluice cannot show the value of a set_config in the answer. For settings that
+// Sluice answers, the result is nil.
 func (s *session) checkSetConfig(st *rewrite.Statement) *wire.Error {
 	if st == nil || len(st.SetConfigColumns) != 1 || s.answersSettingChange(st) {
 		return nil
@@ -56,7 +56,7 @@ func (s *session) checkSetConfig(st *rewrite.Statement) *wire.Error {
 }
 
 // prepareLocalAnswer prepares the Execute of a portal whose answer is partly Sluice's: a warning before the answer, or
-// a row instead of the tag. An error is for the client; the server must not get the statement.
+// a row instead of the tag. After an error, which goes to the client, the server must not get the statement.
 func (s *session) prepareLocalAnswer(name []byte, p *portal) error {
 	st := p.plan.SingleStatement()
 	switch {
@@ -77,7 +77,7 @@ func (s *session) prepareLocalAnswer(name []byte, p *portal) error {
 	return nil
 }
 
-// withRowLimit records the row limit of the Execute of a set_config. A nil d stays nil.
+// withRowLimit records the row limit of the Execute of a set_config. If d is nil, the result is nil.
 func (d *setConfigReply) withRowLimit(rows uint32) *setConfigReply {
 	if d != nil {
 		d.one = rows == 1
@@ -150,7 +150,7 @@ func (s *session) setConfigRow(st *rewrite.Statement) []byte {
 }
 
 // answerSetConfigStep answers a set_config in a multi-statement query at the server's tag, with the description before
-// the row. The log counts the answer among Sluice's own. A replay of a settled turn repeats the first answer.
+// the row. The log counts the answer as one of Sluice's own. A replay of a settled turn repeats the first answer.
 func (s *session) answerSetConfigStep(o *pendingReply, st *rewrite.Statement, d *setConfigReply) error {
 	s.recordCompletion(o, wire.CommandComplete, frameSet)
 	s.t.statement++
@@ -171,7 +171,7 @@ func (s *session) describeFailedConfig(st *rewrite.Statement) error {
 }
 
 // isSetLocalWarning reports whether a notice is the warning about SET LOCAL outside a block. The client sent a
-// set_config, which gives no warning in PostgreSQL; its value ends with the statement in both cases.
+// set_config, which gives no warning in PostgreSQL, and whose value also ends with the statement.
 func isSetLocalWarning(frame []byte) bool {
 	return string(retry.ErrorField(frame[wire.HeaderLen:], 'C')) == warnNoTransaction.Code
 }

@@ -18,14 +18,14 @@ import (
 // The value of a parameter is known at the Bind, and its type is text. At the Bind the statement becomes one with
 // constants and its own plan. Sluice answers its Parse and Describe.
 //
-// Several settings become several SETs, before any other frame of the request has been sent. In a block each is a
+// Several settings become several SETs, before any other frame of the request has been sent. In a block each SET is a
 // silent nested turn (nested.go). Outside a block Sluice records the values for the session, and the next backend gets
-// them. A failed transaction takes them back. All values are checked before one is set, by the table of displayed
+// them. A failed transaction takes the values back. All values are checked before one is set, by the table of displayed
 // values (settings.SetConfigResult). Settings outside that table are refused, as for a single set_config.
 
 // runsMultiSetConfig reports whether Sluice itself carries out SELECT set_config(...), set_config(...). If frames of
-// the turn have been sent, the server gets the statement, and refuses it. Roles, and settings that no server accepts,
-// get better errors as single statements. The client's choices (sluice.*) are handled earlier (options.go).
+// the turn have been sent, the result is false, and the server refuses the statement. Roles, and settings that no
+// server accepts, get better errors as single statements. options.go handles the client's choices (sluice.*) earlier.
 func (s *session) runsMultiSetConfig(st *rewrite.Statement) bool {
 	if len(st.SetConfigColumns) < 2 || s.srv.cfg.Kind != DSQL || s.dedicated || s.t.touched {
 		return false
@@ -40,8 +40,8 @@ func (s *session) runsMultiSetConfig(st *rewrite.Statement) bool {
 }
 
 // runMultiSetConfig carries out SELECT set_config(...), set_config(...) and returns its row. Each value is as displayed
-// after its own change, because PostgreSQL evaluates columns from left to right. An error is for the client. In a
-// block, the block has then failed at the server.
+// after its own change, because PostgreSQL evaluates columns from left to right. A returned error goes to the client.
+// In a block, the block has then failed at the server.
 func (s *session) runMultiSetConfig(st *rewrite.Statement) (frames [][]byte, err error) {
 	values := make([]string, len(st.Changes))
 	for i := range st.Changes {
@@ -73,7 +73,7 @@ func (s *session) runMultiSetConfig(st *rewrite.Statement) (frames [][]byte, err
 }
 
 // setServerSetting carries out one set_config of a server's setting, which the server will display as shown. Outside a
-// block, a value for the transaction lasts until the Sync and is not sent: no other statement may follow.
+// block, a value for the transaction lasts until the Sync and is not sent, since no other statement may follow.
 func (s *session) setServerSetting(c *rewrite.SettingChange, shown string) error {
 	switch {
 	case s.inBlock():
@@ -96,16 +96,16 @@ var errMultiSetTooLate = &wire.Error{Code: retry.StateUnsupported, Message: "sev
 	Hint: "Send the statement in front of them, or one SELECT set_config(...) for each setting."}
 
 // errAfterLocalMultiSet refuses a statement after a set_config for the transaction that Sluice answered without a
-// server. The set_config's effect is gone.
+// server. The server does not have the set_config's value.
 var errAfterLocalMultiSet = &wire.Error{Code: retry.StateUnsupported, Message: "outside of a transaction several settings are set for the transaction by the last statement of a pipeline only",
 	Hint: "Begin with BEGIN, or send a Sync behind the statement."}
 
 // bindsConfigLocally reports whether Sluice itself carries out a set_config whose values are parameters.
 func bindsConfigLocally(s *session, _ *rewrite.Statement) bool { return !s.t.ended }
 
-// bindConfigValues makes a statement with constants of a set_config with parameters, at its Bind, and reads the whole
-// Bind. Earlier frames are answered first. After an error, returned or already sent (t.skip), the Bind must not
-// continue. The new statement belongs to the portal alone, so that the next Bind can have other values.
+// bindConfigValues replaces the parameters of a set_config by constants, at its Bind, and reads the whole Bind. Earlier
+// frames are answered first. After an error, returned or already sent (t.skip), the Bind must not continue. The new
+// statement belongs to the portal alone, so that the next Bind can have other values.
 func (s *session) bindConfigValues(b *pendingBind) error {
 	st := b.cs.tmpl.plan.SingleStatement()
 	if st == nil || st.SetConfigParams() == 0 || s.txStatus() == 'E' {
@@ -134,7 +134,7 @@ func (s *session) bindConfigValues(b *pendingBind) error {
 }
 
 // decodeTextParams returns a Bind's n values, and its result formats with their count. Text is the same in text and
-// binary format. NULL is refused. It would be a RESET, whose row has the server's default, unknown to Sluice.
+// binary format. NULL is refused, since it means a RESET, whose row has the server's default, unknown to Sluice.
 func decodeTextParams(rest []byte, n int, statement []byte) (values []string, formats []byte, err error) {
 	if err := validateBind(rest, n, statement); err != nil {
 		return nil, nil, err

@@ -11,11 +11,11 @@ import (
 )
 
 // FOR UPDATE on a join, which an older cluster refuses, is sent as two queries. The locking query locks one table's
-// rows, and its answers are hidden. The other is the client's query without FOR UPDATE. In a simple Query both are one
+// rows, and its answers are hidden. The second is the client's query without FOR UPDATE. In a simple Query they are one
 // text. In the extended protocol the locking query runs before the client's Bind, with the same parameter values.
 
-// currentForm returns the template of the form that the server gets now: the two-statement form of a FOR UPDATE on a
-// join, or t itself. All users of the text share it.
+// currentForm returns the template of the form that the server gets now. It is the two-statement form of a FOR UPDATE
+// on a join, or t itself. All users of the text share the template.
 func (t *statementTemplate) currentForm() *statementTemplate {
 	split := t.plan.ActiveSplit()
 	if split == nil || t.split != nil {
@@ -28,8 +28,8 @@ func (t *statementTemplate) currentForm() *statementTemplate {
 	return made
 }
 
-// sentPlan returns the plan of the text that a reply is about, and the form with two statements if that was sent. It
-// returns nil if the reply is about no text.
+// sentPlan returns the plan of the text that a reply is about, and the two-statement form if that form was sent. If the
+// reply is about no text, sentPlan returns nil.
 func (o *pendingReply) sentPlan() (*rewrite.Plan, *rewrite.SplitQuery) {
 	if o.tmpl != nil && o.split == nil {
 		return o.tmpl.plan, o.tmpl.split
@@ -37,8 +37,8 @@ func (o *pendingReply) sentPlan() (*rewrite.Plan, *rewrite.SplitQuery) {
 	return o.plan, o.split
 }
 
-// checkFormRefusal checks whether the server refused the form of FOR UPDATE that was sent. hint is for the client.
-// again reports that another form can be sent.
+// checkFormRefusal checks whether the server refused the form of FOR UPDATE that was sent. hint is the hint of the
+// client's error. again reports that another form can be sent.
 func (s *session) checkFormRefusal(o *pendingReply, made *answer.ErrorHandling, payload []byte) (hint string, again bool) {
 	plan, split := o.sentPlan()
 	if plan == nil {
@@ -91,12 +91,12 @@ func (s *session) sendLockStatement(tmpl *statementTemplate, d *statementDescrip
 	t.hidesAnswers, t.inspectsFrames = true, true
 }
 
-// lockPortal is the portal of the locking query, because the unnamed portal may be the client's. It is closed at once,
-// so that its name can be bound again.
+// lockPortal is the portal of the locking query (of a FOR UPDATE), because the client may use the unnamed portal.
+// Sluice closes it at once, so that its name can be bound again.
 const lockPortal = "sluice_lock"
 
 // lockTemplate returns the template of the locking query. Its parameters get the types that the server returned for the
-// client's query. Without a description they get the client's types.
+// client's query, or without a description the types that the client declared.
 func (s *session) lockTemplate(tmpl *statementTemplate, d *statementDescription) *statementTemplate {
 	oids := []byte(tmpl.oids)
 	if d != nil {

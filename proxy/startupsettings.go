@@ -18,7 +18,8 @@ import (
 // answer. So an invalid setting is refused at the startup, as by the server itself. Values that every server accepts,
 // or that a server has accepted recently, are not tried.
 
-// acceptedAge is how long Sluice does not try a startup setting again after a server has accepted its value.
+// acceptedAge is the time for which a server's acceptance of a startup setting's value is valid. Then it is tried
+// again.
 const acceptedAge = 10 * time.Minute
 
 // addUncertainSetting adds a setting of the startup packet to doubts if a server may refuse its value. It returns an
@@ -36,8 +37,8 @@ func (s *session) addUncertainSetting(doubts map[string]string, name, value stri
 }
 
 // tryStartupSettings tries the settings in doubts, which maps names to SQL values, on a server. It adds to shown the
-// parameters that the server reports with them. Settings in checkedOnlySettings are tried alone, and add nothing. The
-// error is for the client.
+// parameters that the server reports with them. Settings in checkedOnlySettings are tried alone, and add nothing. A
+// returned error goes to the client.
 func (srv *Server) tryStartupSettings(doubts, shown map[string]string) error {
 	for name := range checkedOnlySettings {
 		value, is := doubts[name]
@@ -55,8 +56,8 @@ func (srv *Server) tryStartupSettings(doubts, shown map[string]string) error {
 }
 
 // trySettings tries settings on a server, and runs local, SQL that leaves no state. It adds to shown the parameters
-// that the server reports. If no PostgreSQL backend has been seen yet, it waits for one even without settings, since
-// the client must get the parameters. If no backend is available, an older acceptance counts.
+// that the server reports. If Sluice has had no PostgreSQL backend yet, it waits for one even without settings, since
+// the client must get the parameters. If no backend is available, an older acceptance is sufficient.
 func (srv *Server) trySettings(doubts map[string]string, local string, shown map[string]string) error {
 	of := settings.NewValues(doubts)
 	sql := settings.DiffSQL(srv.interned.NoSettings(), of) + local
@@ -99,7 +100,7 @@ func startupSettingError(name, value string) error {
 	return nil
 }
 
-// serverSpeltSettings lists settings that the server's errors name in its own spelling, as errors with a DETAIL do.
+// serverSpeltSettings lists settings that the server's errors name in the server's spelling, as with a DETAIL.
 var serverSpeltSettings = map[string]bool{"client_encoding": true, "default_tablespace": true, "default_text_search_config": true,
 	"default_table_access_method": true, "timezone_abbreviations": true, "lc_messages": true, "lc_monetary": true, "lc_numeric": true, "lc_time": true}
 
@@ -158,8 +159,7 @@ func (srv *Server) trySettingsOnBackend(of *settings.Values, local string) (show
 	return nil, nil, err
 }
 
-// applyToIdleBackend applies settings to a backend that no session uses, and runs the SQL local in the same request.
-// ctx can end it.
+// applyToIdleBackend applies settings to an unused backend, and runs the SQL local in the same request. ctx ends it.
 func (srv *Server) applyToIdleBackend(ctx context.Context, b *backend, of *settings.Values, local string) (refusal []byte, err error) {
 	if b.applied == nil {
 		b.applied = srv.interned.NoSettings() // as in syncSettings

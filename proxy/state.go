@@ -15,7 +15,7 @@ package proxy
 //	failed         in a block that failed and has no backend, mostly because the backend was lost
 //	closing        the session ends
 //
-// A pinned session outside a transaction is inTransaction too; its backend's status is then 'I'.
+// A pinned session outside a transaction is also in the state inTransaction; its backend's status is then 'I'.
 type sessionState uint8
 
 const (
@@ -36,8 +36,8 @@ func (s sessionState) String() string {
 	return [...]string{"starting", "idle", "begun", "acquiring", "busy", "inTransaction", "replaying", "failed", "closing"}[s]
 }
 
-// sessionEvent is an event that changes a session's state. lost and lostInBlock also mean a backend that Sluice gave up
-// on purpose, after a cancel or a timeout.
+// sessionEvent is an event that changes a session's state. The events lost and lostInBlock also mean that Sluice gave
+// up a backend on purpose, after a cancel or a timeout.
 type sessionEvent uint8
 
 const (
@@ -81,8 +81,8 @@ var transitions = [stateCount][eventCount]sessionState{
 	closing:       {left: closing},
 }
 
-// nextState returns the state after event e. ok is false for a forbidden pair, which is a bug: the session logs the
-// pair and closes. TestTransitions checks a second copy of the table.
+// nextState returns the state after event e. ok is false for a forbidden pair of state and event. Such a pair is a bug,
+// which the session logs before it closes. TestTransitions checks a second copy of the table.
 func nextState(s sessionState, e sessionEvent) (to sessionState, ok bool) {
 	to = transitions[s][e]
 	return to, to != starting

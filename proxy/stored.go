@@ -16,9 +16,9 @@ import (
 // for them. PostgreSQL runs the query of such a cursor to its end at COMMIT, and Sluice does too (storedreading.go):
 // outside a block at once, in a block before the COMMIT.
 //
-// This file answers FETCH, MOVE and CLOSE from then on. As in PostgreSQL, neither a rollback nor a replay moves such a
-// cursor back. Its bytes count against the limit per session and for all sessions (cursor.stored_bytes). CLOSE, DISCARD
-// ALL and the end of the session remove it.
+// This file answers FETCH, MOVE and CLOSE of such cursors. As in PostgreSQL, neither a rollback nor a replay moves such
+// a cursor back. Its bytes count against the limit per session and for all sessions (cursor.stored_bytes). CLOSE,
+// DISCARD ALL and the end of the session remove it.
 
 // storedCursors holds a session's cursors WITH HOLD, whose rows Sluice stores, by name.
 type storedCursors struct {
@@ -33,16 +33,17 @@ func (s *session) dropStoredCursor(name string) {
 	}
 }
 
-// dropStoredCursors removes all stored cursors: for CLOSE ALL, DISCARD ALL and the end of the session. It frees their
-// share of the limits.
+// dropStoredCursors removes all stored cursors, and frees their share of the limits. CLOSE ALL, DISCARD ALL and the end
+// of the session call it.
 func (s *session) dropStoredCursors() {
 	for name := range s.stored {
 		s.dropStoredCursor(name)
 	}
 }
 
-// endStoredCursors ends a transaction for stored cursors. Cursors that it declared stay after a COMMIT, and are removed
-// otherwise. It is called at the COMMIT's tag: a later failure in the Sync group does not remove them.
+// endStoredCursors ends a transaction for stored cursors. After a COMMIT, cursors that the transaction declared stay,
+// and after a rollback they are removed. It is called at the COMMIT's tag, so that a later failure in the Sync group
+// does not remove them.
 func endStoredCursors(s *session, committed bool) {
 	for name, x := range s.stored {
 		if x.Pending && !committed {
@@ -53,8 +54,8 @@ func endStoredCursors(s *session, committed bool) {
 }
 
 // runStoredCursor answers FETCH, MOVE or CLOSE of a stored cursor. describe adds a RowDescription; rows come in
-// formats. An error is for the client. After nil the answer was sent, or frames are skipped. As in PostgreSQL, a failed
-// or rolled back block does not move the cursor back, and a failed FETCH makes it unusable.
+// formats. A returned error goes to the client. After nil the answer was sent, or frames are skipped. As in PostgreSQL,
+// a failed or rolled back block does not move the cursor back, and a failed FETCH makes it unusable.
 func (s *session) runStoredCursor(c *rewrite.CursorStatement, formats []byte, describe bool) error {
 	x, err := s.findStoredCursor(c.Name)
 	if x == nil || err != nil {
@@ -103,9 +104,9 @@ func storedFormatsError(x *stored.Cursor) error {
 	return errStoredFormats
 }
 
-// findStoredCursor returns a stored cursor after all earlier frames of the turn are answered. nil with a nil error
-// means that frames are skipped. An error is for the client. If the cursor's transaction is still open, that
-// transaction is no longer replayed: the cursor could get other rows.
+// findStoredCursor returns a stored cursor after all earlier frames of the turn are answered. If cursor and error are
+// nil, frames are skipped. A returned error goes to the client. If the cursor's transaction is still open, that
+// transaction is no longer replayed, since the cursor could get other rows.
 func (s *session) findStoredCursor(name string) (*stored.Cursor, error) {
 	if s.txStatus() == 'E' {
 		return nil, errAborted
@@ -127,8 +128,8 @@ func (s *session) findStoredCursor(name string) (*stored.Cursor, error) {
 	return x, nil
 }
 
-// sendStoredFrames sends frames of a stored cursor. If the turn has sent something to the server, the client gets them
-// at once: a replay or a conflict would drop them, but the cursor does not move back.
+// sendStoredFrames sends frames of a stored cursor. If the turn has sent something to the server, the client gets the
+// frames at once. Otherwise a replay or a conflict would drop the frames, but the cursor does not move back.
 func (s *session) sendStoredFrames(frames ...[]byte) error {
 	if err := s.queueReply(frames...); err != nil || !s.t.touched {
 		return err
@@ -139,8 +140,8 @@ func (s *session) sendStoredFrames(frames ...[]byte) error {
 // In the extended protocol, statements about stored cursors are handled like those about other cursors
 // (cursorextended.go), which calls this file for formats and descriptions.
 
-// checkFetchFormats returns the error of a Bind with a wrong number of result formats for a stored cursor, as the
-// server does for other cursors. It returns nil for any other Bind.
+// checkFetchFormats returns an error for a Bind with a wrong number of result formats for a stored cursor, like the
+// server for other cursors. For any other Bind it returns nil.
 func (s *session) checkFetchFormats(name string, formats int) error {
 	x := s.stored[name]
 	if x == nil || formats <= 1 {
@@ -176,7 +177,7 @@ func (s *session) describeStoredCursor(name string) error {
 }
 
 // executeStoredCursor answers an Execute of a stored cursor's portal. The last four bytes of frame are the row limit.
-// As in PostgreSQL, the tag counts the rows of this Execute.
+// As in PostgreSQL, the command tag counts the rows of this Execute.
 func (s *session) executeStoredCursor(name string, frame []byte) error {
 	x, err := s.findStoredCursor(name)
 	switch {
@@ -201,7 +202,7 @@ func (s *session) executeStoredCursor(name string, frame []byte) error {
 	return s.sendStoredFrames(rows, end)
 }
 
-// errStoredFormats refuses a stored cursor's rows in binary format. The cursor has not moved: the client may use text.
+// errStoredFormats refuses a stored cursor's rows in binary format. The cursor has not moved; the client may use text.
 var errStoredFormats = &wire.Error{Code: retry.StateUnsupported, Message: "rows of this cursor cannot be had in the binary format",
 	Detail: "The rows of a cursor WITH HOLD are kept as text. Of numbers, booleans, texts, dates, times, bytea, uuid, json and jsonb there is a binary form, unless extra_float_digits was set below 1, or DateStyle was not ISO, or IntervalStyle not postgres.",
 	Hint:   "Ask for the text format, or cast the column."}

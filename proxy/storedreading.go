@@ -34,7 +34,7 @@ import (
 // Too many rows end the query at once if nothing else depends on it. Before a COMMIT they are read to the end and
 // dropped, because the backend is needed for the ROLLBACK. After that the client is outside a block, as in PostgreSQL.
 
-// A FETCH from a cursor WITH HOLD whose rows are not in memory yet goes to the cursor's portal (cursor.go). ROLLBACK TO
+// A FETCH from a cursor WITH HOLD uses the cursor's portal (cursor.go) while the rows are not in memory. ROLLBACK TO
 // closes that portal, and so removes the cursor.
 
 // declareStoredCursor stores a cursor WITH HOLD and answers its DECLARE. As in PostgreSQL, on a failure the client of a
@@ -53,8 +53,7 @@ func (s *session) declareStoredCursor(c *rewrite.CursorStatement, simple bool) e
 }
 
 // storeDeclaredCursor executes a cursor that was just declared outside a block to its end, and closes its portal. Later
-// FETCHes of the group read from memory. An error is for the client. After nil the cursor is stored, or frames are
-// skipped.
+// FETCHes read from memory. A returned error goes to the client. After nil it is stored, or frames are skipped.
 func (s *session) storeDeclaredCursor(c *rewrite.CursorStatement) error {
 	x := stored.NewCursor(account.RowsAccount{Client: &s.account}, c.NoScroll)
 	s.requestCursorRows(c.Name, x)
@@ -80,7 +79,7 @@ func (s *session) registerStoredCursor(name string, x *stored.Cursor) {
 }
 
 // requestCursorRows makes the server describe an open cursor and execute it to its end, with the rows for x. The
-// session must have a backend. The replies are pending afterwards. The log records a Describe and an Execute whose
+// session must have a backend. On return the replies are pending. The log records a Describe and an Execute whose
 // answers a replay does not compare.
 func (s *session) requestCursorRows(name string, x *stored.Cursor) {
 	p := s.portals[name]
@@ -110,8 +109,8 @@ func (s *session) storeRow(x *stored.Cursor, f answer.Frame) {
 	if s.t.restInto = nil; f.IsCut() {
 		s.t.restInto = x
 	}
-	// The remaining rows are not needed. A backend that must not be dropped is read to the end: the session has state
-	// there, or its statement may have committed. Before a COMMIT the ROLLBACK needs the backend.
+	// The remaining rows are not needed. A backend that must not be dropped is read to the end, since the session has
+	// state there, or its statement may have committed. Before a COMMIT the ROLLBACK needs the backend.
 	if x.ExceedsQuota() && !s.t.committing && s.t.phase == phaseLive && s.t.stop == nil && !s.pinned && !s.t.outcome.MayCommit() {
 		s.t.stop = errStoredFull(s.srv.cfg)
 	}
@@ -121,7 +120,7 @@ func (s *session) storeRow(x *stored.Cursor, f answer.Frame) {
 }
 
 // hasUnstoredHoldCursor reports whether the transaction, or the group outside a block, has a cursor WITH HOLD whose
-// rows are not in memory yet. The portals of an ended transaction are gone.
+// rows are not in memory yet. A transaction's end closes its portals.
 func (s *session) hasUnstoredHoldCursor() bool {
 	for _, p := range s.portals {
 		if p.cursor != nil && p.cursor.hold {
@@ -133,7 +132,8 @@ func (s *session) hasUnstoredHoldCursor() bool {
 
 // storeBeforeCommit stores the remaining rows of cursors WITH HOLD before a COMMIT. That COMMIT must be the only
 // statement of its text. In a failed block COMMIT rolls back, and the cursors are removed. done means that storing
-// failed, the transaction is over and the client has the error, or that frames are skipped. An error is for the client.
+// failed, the transaction is over and the client has the error, or that frames are skipped. A returned error goes to
+// the client.
 func (s *session) storeBeforeCommit(plan *rewrite.Plan) (done bool, err error) {
 	if len(s.portals) == 0 || s.txStatus() == 'E' || !s.hasUnstoredHoldCursor() {
 		return false, nil
@@ -164,7 +164,8 @@ func (s *session) storeBeforeCommit(plan *rewrite.Plan) (done bool, err error) {
 }
 
 // storeBeforeGroupEnd stores the cursors WITH HOLD of a group outside a block, before the Sync, Query or FunctionCall
-// that ends the group. On a failure the client has the server's error, or gets the returned one. The Sync rolls back.
+// that ends the group. After a failure the client has the server's error or gets the returned one. The Sync then rolls
+// back.
 func (s *session) storeBeforeGroupEnd() error {
 	if len(s.portals) == 0 || s.inBlock() || !s.hasUnstoredHoldCursor() {
 		return nil
@@ -177,8 +178,9 @@ func (s *session) storeBeforeGroupEnd() error {
 }
 
 // storeHoldCursors stores the cursors WITH HOLD of the transaction in the order of their DECLAREs, or none of them. If
-// a query fails, t.skip is set and the client has the error. full means too many rows. The error is flushAndRelay's.
-// The turn does not count as ended meanwhile: after an error the current frame is unread, and the caller drops it.
+// a query fails, t.skip is set and the client has the error. full means too many rows. A returned error is that of
+// flushAndRelay. Meanwhile the turn does not count as ended, since the caller drops the unread current frame after an
+// error.
 func (s *session) storeHoldCursors() (full bool, err error) {
 	if err := s.ensureBackend(); err != nil {
 		return false, err
@@ -211,8 +213,8 @@ func (s *session) storeHoldCursors() (full bool, err error) {
 	return full && err == nil && !t.skip, err
 }
 
-// writesExactFloats reports whether the server writes floats with all digits: the session has not set
-// extra_float_digits below 1, and no unparsed text has run. Call it when no reply is pending.
+// writesExactFloats reports whether the server writes floats with all digits. The result is true if the session has not
+// set extra_float_digits below 1, and no unparsed text has run. No reply may be pending.
 func (s *session) writesExactFloats() bool {
 	const name = "extra_float_digits"
 	if s.b != nil && s.b.mayHaveUnseenSettings || s.settings.Staged.MayHaveChanged(name) {
@@ -228,8 +230,8 @@ func (s *session) writesExactFloats() bool {
 }
 
 // rollBackFailedCommit rolls back a transaction whose COMMIT could not store a cursor. It sends the Sync that the
-// server skips to, and a ROLLBACK; their answers are hidden. No client sends a ROLLBACK after a failed COMMIT, so that
-// the session is outside a block then. full means that the client still needs the error. After nil the turn is over, or
+// server skips to, and a ROLLBACK, whose answers are hidden. No client sends a ROLLBACK after a failed COMMIT, so that
+// the session is then outside a block. full means that the client still needs the error. After nil the turn is over, or
 // its frames are skipped.
 func (s *session) rollBackFailedCommit(full bool) error {
 	t := s.t

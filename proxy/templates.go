@@ -10,15 +10,15 @@ import (
 )
 
 // This file makes the template of a prepared text, shared by all clients, and prepares the text on backends. A
-// backend's statement has a name of Sluice's own, and the backend's clients share the statement. templateFor finds
+// backend's statement has a name of Sluice, and all clients of the backend share the statement. templateFor finds
 // templates. parseOnBackend and prepareOnBackend send a Parse.
 
 // maxCachedText is the longest text in the cache of templates. Longer texts are seldom used twice.
 const maxCachedText = 64 << 10
 
 // templateFor returns the shared template of a text under the current settings, in the form that the server gets now. A
-// text that the server would read differently gets a template of its own. The session caches its last template, because
-// drivers prepare the same text repeatedly. An error is for the client, or ends the session.
+// text that the server would parse differently gets a separate template. The session caches its last template, because
+// drivers prepare the same text repeatedly. A returned error goes to the client, or ends the session.
 func (s *session) templateFor(sql, oids []byte) (*statementTemplate, error) {
 	if err := s.refuseUnmapped(sql); err != nil {
 		return nil, err
@@ -46,8 +46,8 @@ func (s *session) templateFor(sql, oids []byte) (*statementTemplate, error) {
 	return t.currentForm(), nil
 }
 
-// templateFromCache returns a template from the cache, by the number names of the schema snapshot of its plan. It
-// returns nil if the cache has none, or if the schema must be loaded first.
+// templateFromCache returns a template from the cache, by the number names of the schema snapshot of its plan. If the
+// cache has none, or if the schema must be loaded first, the result is nil.
 func (s *session) templateFromCache(sql, oids []byte, names uint64, plan *rewrite.Plan) *statementTemplate {
 	parsing := s.parsingKey()
 	t := s.lastTemplate
@@ -83,7 +83,7 @@ func (srv *Server) findTemplate(scratch *[]byte, sql, oids []byte, parsing setti
 
 // cachedTemplate returns a template from the cache, or makes one. plan is the text's plan by the schema snapshot with
 // the number names and the planner with the number by, or nil if all planners make the same plan. scratch is a buffer
-// for the cache key. A template that is not cached belongs to the caller alone.
+// for the cache key. If the template is not cached, only the caller uses it.
 func (srv *Server) cachedTemplate(scratch *[]byte, sql, oids []byte, parsing settings.ParsingHashes, names, by uint64, plan *rewrite.Plan) *statementTemplate {
 	if t := srv.findTemplate(scratch, sql, oids, parsing, names, by); t != nil {
 		return t
@@ -106,8 +106,8 @@ func (srv *Server) newTemplate(sql, oids []byte, plan *rewrite.Plan, parsing set
 }
 
 // parseOnBackend sends a Parse under a new name of Sluice's own, and returns the statement. silent hides the answer
-// from the client. The statement counts as prepared at once; an error removes it (forgetSkipped). Names whose Close was
-// skipped are closed first. The least recently bound statement is evicted if necessary.
+// from the client. The statement counts as prepared at once, and an error removes the statement (forgetSkipped). Names
+// whose Close was skipped are closed first. The least recently bound statement is evicted if necessary.
 func (s *session) parseOnBackend(tmpl *statementTemplate, silent bool) *serverStatement {
 	s.t.unseen = false
 	p := &s.b.prepared
@@ -140,8 +140,8 @@ func (s *session) closeOnBackend(st *serverStatement) {
 }
 
 // prepareOnBackend makes sure that the backend has prepared tmpl in the current schema epoch. A statement of an older
-// epoch is closed and prepared again. describe also requests a description of a new statement; that reply is pending on
-// return. The client does not get the ParseComplete, but gets an error.
+// epoch is closed and prepared again. describe also requests a description of a new statement, and that reply is
+// pending on return. The client does not get the ParseComplete, but gets an error.
 func (s *session) prepareOnBackend(tmpl *statementTemplate, describe bool) *serverStatement {
 	if st := s.b.prepared.find(tmpl); st != nil {
 		if st.epoch == s.schemaEpoch() {
@@ -158,8 +158,7 @@ func (s *session) prepareOnBackend(tmpl *statementTemplate, describe bool) *serv
 	return st
 }
 
-// describeSilently requests the description of a backend's statement for cacheDescription. The client does not get the
-// answer.
+// describeSilently requests the description of a backend's statement for cacheDescription, not for the client.
 func (s *session) describeSilently(st *serverStatement) {
 	o := s.pushStatementReply(wire.Describe, st.tmpl.plan)
 	o.swallow, o.mayUseTempTables, o.tmpl, o.stmt = true, s.mayHaveTempTables(), st.tmpl, st

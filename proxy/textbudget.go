@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/account"
 )
 
-// A client's SQL texts can take more of Sluice's memory than anything else: by prepared names, portals, logs and the
+// A client's SQL texts can take more of Sluice's memory than anything else, by prepared names, portals, logs and the
 // cache of templates. textBudget counts the bytes of all texts and descriptions against prepared.total_bytes. The texts
 // of one client's names count against prepared.bytes_per_client.
 
@@ -19,8 +19,8 @@ const templateCost = 1 << 10
 // descriptionCost is the memory in bytes of a statement's description besides its frames, rounded up.
 const descriptionCost = 128
 
-// rememberedShare and backendsShare are shares of prepared.total_bytes. The cache of templates may use
-// 1/rememberedShare, since it only saves round trips. The statements of all backends together may use 1/backendsShare.
+// rememberedShare and backendsShare divide prepared.total_bytes. The cache of templates may use 1/rememberedShare,
+// since the cache only saves round trips. The statements of all backends together may use 1/backendsShare.
 const (
 	rememberedShare = 8
 	backendsShare   = 2
@@ -56,8 +56,8 @@ func (x *textBudget) countDescription(d *statementDescription) {
 // release subtracts the bytes of a freed template or description.
 func (x *textBudget) release(cost int64) { x.used.Add(-cost) }
 
-// collectPause is how long ensureRoom does not try again after it failed, because a try costs a garbage collection.
-// collectWait is how long it waits for the collection to reduce the count.
+// collectPause is the time after a failed ensureRoom in which ensureRoom does not try again, because a try costs a
+// garbage collection. collectWait is how long ensureRoom waits for the collection to reduce the count.
 const (
 	collectPause = time.Second
 	collectWait  = time.Second
@@ -88,8 +88,8 @@ func (x *textBudget) ensureRoom(c *templateCache) bool {
 }
 
 // checkTextFits returns the error of a Parse whose text does not fit the client's limit, if the statement has a name,
-// or the process's limit. If memory is short, a transaction that has begun is not refused, because it must be able to
-// end. A text that ends a block always fits.
+// or the process's limit. If memory is short, a text in a transaction is not refused, because the transaction must be
+// able to end. A text that ends a block always fits.
 func (s *session) checkTextFits(name []byte, t *statementTemplate) error {
 	ends := s.inBlock() && s.isAllowedInFailedBlock(t.plan) && t.cost <= 2*templateCost
 	if s.state == idle && s.srv.memory.IsShort() {
@@ -107,8 +107,7 @@ func (s *session) checkTextFits(name []byte, t *statementTemplate) error {
 	return nil
 }
 
-// checkDescribeFits returns the error of a Describe whose answer exceeds a memory limit. have is a cached answer or
-// nil.
+// checkDescribeFits returns the error of a Describe whose answer exceeds a memory limit. have is cached, or nil.
 func (s *session) checkDescribeFits(t *statementTemplate, have *statementDescription) error {
 	switch full := s.account.ExceededBound(account.Texts, 1); {
 	case have != nil, s.isAllowedInFailedBlock(t.plan):

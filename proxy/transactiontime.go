@@ -111,8 +111,8 @@ func (s *session) resultFormats(f *retry.LoggedFrame[logEntry]) func(column int)
 	return func(int) uint16 { return 0 }
 }
 
-// loggedFrames iterates over the frames of the transaction's log, the turn in progress included, and over those of its
-// discarded parts.
+// loggedFrames iterates over the frames of the transaction's log, the turn in progress included, and of its discarded
+// parts.
 func (s *session) loggedFrames() func(yield func(*retry.LoggedFrame[logEntry]) bool) {
 	return func(yield func(*retry.LoggedFrame[logEntry]) bool) {
 		own := s.tx.log
@@ -132,7 +132,7 @@ func (s *session) loggedFrames() func(yield func(*retry.LoggedFrame[logEntry]) b
 }
 
 // fixTextTime returns the text with the transaction time that the client got, or "" if nothing changes. value writes a
-// time. An error is for the client: a statement reads the clock in a way that cannot be replaced.
+// time. The error goes to the client, and means that a statement reads the clock in an irreplaceable way.
 //
 // Only the text's first own statements belong to the transaction. After its end another time counts.
 func (s *session) fixTextTime(sql []byte, own int, names *schema.NameResolver, value func(txtime.Value) string) (text string, err error) {
@@ -174,7 +174,8 @@ func (s *session) fixStatementTime(sql string, names *schema.NameResolver, value
 	return text, ok
 }
 
-// nextTimeSettingsKey returns the key of the settings that affect times for the next statement, or "" if unknown.
+// nextTimeSettingsKey returns the key of the settings that affect times for the next statement. If Sluice does not know
+// them, the result is "".
 func (s *session) nextTimeSettingsKey() string {
 	q := &s.t.owed
 	if s.b == nil || !q.empty() && slices.ContainsFunc(q.items[q.head:], func(o pendingReply) bool { return o.plan != nil && !changesNoSetting(o.plan) }) {
@@ -194,8 +195,8 @@ func (s *session) refuseClockRead() error {
 	return errClockRead
 }
 
-// fixedTxTime returns the earlier time that the next statement must show: from before a ROLLBACK TO, or of a committed
-// part. nil means the transaction's own time. In a failed block no statement reads the clock.
+// fixedTxTime returns the earlier time that the next statement must show, which is the time before a ROLLBACK TO, or of
+// a committed part. nil means the transaction's own time. In a failed block no statement reads the clock.
 func (s *session) fixedTxTime() *txtime.Time {
 	if s.tx.earlierTime == nil && s.t.nestedTurn.timed == nil || s.hasFirstTxEnded() {
 		return nil
@@ -213,7 +214,7 @@ func (s *session) fixedTxTime() *txtime.Time {
 func (s *session) hasFixedTxTime() bool { return s.fixedTxTime() != nil }
 
 // fixQueryTime writes the time of fixedTxTime into a simple Query, and returns the text that q then has. The answer is
-// as for the client's text. An error is for the client.
+// as for the client's text. A returned error goes to the client.
 func (s *session) fixQueryTime(q *simpleQuery, sql []byte) ([]byte, error) {
 	if !s.hasFixedTxTime() || isSchemaIndependent(q.plan) || s.hasEarlyQuery(q.plan.SingleStatement()) { // its nested turns come here too
 		return sql, nil
@@ -229,7 +230,7 @@ func (s *session) fixQueryTime(q *simpleQuery, sql []byte) ([]byte, error) {
 }
 
 // fixBindTime writes the time of fixedTxTime into a Bind. st is the statement on the backend; the result replaces st.
-// As for prepareForClient, nil without an error means that the server has refused the text. The time becomes a further
+// If statement and error are nil, the server has refused the text, as in prepareForClient. The time becomes a further
 // parameter, in its own format, of a new statement. That statement returns the same columns as the client's.
 func (s *session) fixBindTime(b *pendingBind, st *serverStatement) (*serverStatement, error) {
 	if !s.hasFixedTxTime() || isSchemaIndependent(b.cs.tmpl.plan) {

@@ -16,7 +16,7 @@ import (
 // If a transaction cannot delete that many rows and batches are allowed, package batch deletes them table by table.
 // Tables that refer to others of the statement come first.
 
-// truncateError returns the error that replaces an error of the DELETE sent for a TRUNCATE; nil replaces nothing.
+// truncateError returns the error that replaces an error of the DELETE sent for a TRUNCATE. nil replaces nothing.
 func truncateError(st *rewrite.Statement, payload []byte) *wire.Error {
 	r := st.Truncation.TruncationRefusal(string(retry.ErrorField(payload, 'C')), string(retry.ErrorField(payload, 'M')))
 	if r == nil {
@@ -25,8 +25,8 @@ func truncateError(st *rewrite.Statement, payload []byte) *wire.Error {
 	return &wire.Error{Code: r.Code, Message: r.Message, Detail: r.Detail, Hint: r.Hint}
 }
 
-// isTruncateTooLarge reports whether a TRUNCATE that is alone in its text failed because it changes too many rows for
-// one transaction.
+// isTruncateTooLarge reports whether a TRUNCATE that is alone in its text failed because of too many rows for one
+// transaction.
 func isTruncateTooLarge(plan *rewrite.Plan, payload []byte) bool {
 	if plan == nil || plan.SingleStatement() == nil || plan.SingleStatement().Truncation == nil {
 		return false

@@ -53,7 +53,7 @@ type turn struct {
 	abandonedConn *reservoir.Conn
 	// touched means that a frame of this turn was sent, or is queued, to the backend.
 	touched bool
-	// settled means that the client's turn is over: the ReadyForQuery that ends it was relayed.
+	// settled means that the client's turn is over, since the ReadyForQuery that ends the turn was relayed.
 	settled bool
 	// logs means that the turn's frames are in the log of the transaction, for a replay.
 	logs bool
@@ -63,14 +63,14 @@ type turn struct {
 	denied *wire.Error
 	// beginReadOnly means that the BEGIN in the client's text is sent as BEGIN READ ONLY.
 	beginReadOnly bool
-	// resets means that a statement may have reset settings inside a function or the like. restoresSettings means that
+	// resets means that a statement may have reset settings by a function or the like. restoresSettings means that
 	// settleRestoringSettings ends the turn.
 	resets, restoresSettings bool
-	// readBySchema means that Sluice ran a statement as a read because of what it knew of the schema.
+	// readBySchema means that Sluice ran a statement as a read because of facts about the schema, not by the SQL alone.
 	readBySchema bool
-	// unseen means that rows written by a suspended portal are not visible yet; sendEmptyParse makes them visible.
+	// unseen means that rows written by a suspended portal are not visible yet. sendEmptyParse makes these rows visible.
 	unseen bool
-	// progress is how far the settings of the transaction were at the start of the turn, for a replay.
+	// progress is the state of the transaction's settings at the start of the turn, for a replay.
 	progress settings.TxProgress
 }
 
@@ -80,8 +80,7 @@ type clientRequest struct {
 	ended bool
 	// midClient means that the next unread byte from the client is in the middle of a frame.
 	midClient bool
-	// featureReads means that a feature, such as COPY, reads the client's frames. A cancel then ends the feature's
-	// statement.
+	// featureReads means that a feature, such as COPY, reads the client's frames. A cancel then ends its statement.
 	featureReads bool
 	// plan is the plan of the turn's simple Query, set before the Query is sent.
 	plan *rewrite.Plan
@@ -91,34 +90,35 @@ type clientRequest struct {
 	// executes is the number of statements that were sent in autocommit.
 	executed, ranLocal bool
 	executes           int
-	// call is the portal that Sluice executes locally; nil for a simple Query.
+	// call is the portal that Sluice executes locally, or nil for a simple Query.
 	call *portal
 	// altering is an ALTER TABLE of an Execute that Sluice runs at the Sync, or nil.
 	altering *rewrite.Statement
-	// closing has one element for each Close after altering's Execute: the frame for a statement, nil for a portal.
+	// closing has one element for each Close after the Execute of altering. The element is the frame for a statement,
+	// and nil for a portal.
 	closing [][]byte
-	// last is the error for any frame but a Sync after the last Execute; nil if other frames may follow.
+	// last is the error of any frame but a Sync after the last Execute, or nil if other frames may follow.
 	last *wire.Error
 	// deferred is the rest of a statement that a feature finishes at the Sync, or nil.
 	deferred feature.Deferred
-	// pendingCancel is a cancel or timeout that arrived while the statement could not be stopped, or nil. A DELETE that
-	// runs in batches stops for it.
+	// pendingCancel is a cancel or timeout that arrived while the statement could not be stopped, or nil. It stops a
+	// DELETE that runs in batches.
 	pendingCancel *wire.Error
 	// script is a multi-statement query of which Sluice answers some statements locally. stateBeforeScript is a copy of the
 	// session's local state before that query.
 	script *scriptPlan
-	// parsed is a Parse whose statement still has to be described by the server.
+	// parsed is a Parse whose statement the server still has to describe.
 	parsed            waitingParse
 	stateBeforeScript *localStateCopy
 	// pinnedByTurn means that the turn's only statement pinned the session and leaves no state if it fails.
 	pinnedByTurn bool
 	// freshPin means that exactly one text pinned the session, in this turn.
 	freshPin bool
-	// unreadPin means that only unparsed text pinned the session, in this turn. left decides which state that text may have
-	// left on the backend.
+	// unreadPin means that only unparsed text pinned the session, in this turn. The field left decides which state that
+	// text may have left on the backend.
 	unreadPin bool
 	left      leftover.Scanner
-	// unreadRuns means that unparsed text was sent and a replay would send it again.
+	// unreadRuns means that unparsed text was sent, which a replay would send again.
 	unreadRuns bool
 }
 
@@ -136,15 +136,15 @@ type serverProgress struct {
 	copying bool
 	// earlySyncs is the number of Syncs that the client has sent after its last COPY data.
 	earlySyncs int
-	// statement is the number of CommandComplete frames of a simple Query, rows that of rows in the current answer.
+	// statement is the number of CommandComplete frames of a simple Query, and rows that of rows in the current answer.
 	statement, rows int
 }
 
-// partialFrames is the state of frames that the session has received from, or sent to, its backend in part. It is reset
+// partialFrames is the state of frames that the session has partly received from, or sent to, its backend. It is reset
 // when the session drops the backend.
 type partialFrames struct {
-	// rest is how many bytes of a large frame the backend still has to send. restSwallow means that the client must not get
-	// these bytes. restUncounted means that the frame is an error or a notice, which the digest leaves out.
+	// rest is how many bytes of a large frame the backend still has to send. restSwallow means that the client must not
+	// get these bytes. restUncounted means that the frame is an error or a notice, which the digest leaves out.
 	rest                       int
 	restSwallow, restUncounted bool
 	// restInto is the stored cursor that takes the rest of a large frame, or nil.
@@ -160,9 +160,9 @@ type upstream struct {
 	read    []byte // the buffer of a long Query; see addQueryFrame
 }
 
-// clientOutput is how answers are passed to the client.
+// clientOutput says how the client gets answers.
 type clientOutput struct {
-	// streams means that answers go to the client at once, and are not withheld for a replay. holdEnd is when withheld
+	// streams means that the client gets answers at once, and none is withheld for a replay. holdEnd is when withheld
 	// answers are sent; zero means that none are withheld.
 	streams bool
 	holdEnd time.Time
@@ -174,10 +174,10 @@ type clientOutput struct {
 	batches *batch.Delete
 	// inspectsFrames means that Sluice inspects every frame of an answer, rows too.
 	inspectsFrames bool
-	// fenced means that Sluice sent a fence (a read of a lock's row), or a query for the time (queryTxTime), in this turn.
-	// The client does not get their rows.
+	// fenced means that Sluice sent a fence (queries that check the session's locks), or a query for the time
+	// (queryTxTime), in this turn. The client does not get their rows.
 	fenced bool
-	// refused is the error that replaces the server's, if Sluice made the server fail on purpose; nil otherwise.
+	// refused is the error that replaces the server's error if Sluice made the server fail on purpose, and otherwise nil.
 	refused *forcedErrorReply
 	// stop is the error that ends the turn once the client has the whole of the current row.
 	stop *wire.Error
@@ -188,12 +188,12 @@ type clientOutput struct {
 type statementTimer struct {
 	deadline       time.Time // zero: none
 	timeoutRunning bool      // the timeout runs
-	// silentSince is since when the backend, whose reply is pending, has sent nothing. Zero means that no check has been
-	// made since the last frame from or to the backend.
+	// silentSince is the time since which the backend has sent nothing although a reply is pending. Zero means that no
+	// check was made after the last frame from or to the backend.
 	silentSince time.Time
-	// midSince is when the client stopped in the middle of a frame, or was last probed there.
+	// midSince is when the client stopped in the middle of a frame, or was last probed while it had stopped there.
 	midSince time.Time
-	// leftAt is when the session saw the client's Terminate after this turn's frames, or zero.
+	// leftAt is when the session found the client's Terminate after this turn's frames, or zero.
 	leftAt time.Time
 }
 
@@ -201,11 +201,12 @@ type statementTimer struct {
 type parseSettings struct {
 	// rereads means that a statement of the turn may have changed how the server parses SQL.
 	rereads bool
-	// reported are the parameters that the backend had reported at the start. parsingChanged means that a statement changed
-	// how SQL is parsed; guessed means that a function may have. txParsingWas is txParsing from before that change.
+	// reported has the parameters that the backend had reported at the turn's start. parsingChanged means that a
+	// statement changed how SQL is parsed. guessed means that a function may have. txParsingWas is txParsing from
+	// before that change.
 	reported                *settings.Reports
 	parsingChanged, guessed bool
-	// movesNames means that a statement may have changed which tables names refer to.
+	// movesNames means that a statement may have changed the tables that names refer to.
 	movesNames   bool
 	txParsingWas settings.ParsingHashes
 }

@@ -25,8 +25,8 @@ const (
 	mostOwedBytes = 2 << 20
 )
 
-// nextFrame waits until the client's next frame is buffered, or a buffer full of it, and leaves the frame unread.
-// errTurnOver means that the turn has no further frame. A frame that no server would accept ends the session.
+// nextFrame waits until the client's next frame is buffered, or a buffer full of that frame, and leaves the frame
+// unread. errTurnOver means that the turn has no further frame. A frame that no server would accept ends the session.
 func (s *session) nextFrame() (typ byte, total int, err error) {
 	c := &s.client
 	for {
@@ -60,7 +60,7 @@ func (s *session) nextFrame() (typ byte, total int, err error) {
 	}
 }
 
-// errTurnOver means that the server ended the turn while more frames of the client were expected: a COPY failed.
+// errTurnOver means that the server ended the turn before the client's last frame, because a COPY failed.
 var errTurnOver = errors.New("the server ended the turn")
 
 // fillClientBuffer reads from the client in the middle of a turn. While a reply is pending it also relays the backend's
@@ -73,7 +73,7 @@ func (s *session) fillClientBuffer() error {
 }
 
 // readWholeFrame reads the next frame of total bytes and returns it. The slice is valid until the next read from the
-// client. A frame larger than a buffer gets a buffer of its own, so that callers must limit total.
+// client. A frame larger than a buffer gets a separate buffer, so that callers must limit total.
 func (s *session) readWholeFrame(total int) ([]byte, error) {
 	c := &s.client
 	c.Grow(total)
@@ -88,7 +88,7 @@ func (s *session) readWholeFrame(total int) ([]byte, error) {
 }
 
 // forwardBytes passes the client's next n bytes, a frame or its rest, to the backend unchanged, and logs them. Even
-// with an error these bytes are read, unless the session ends.
+// after an error these bytes are read, unless the session ends.
 func (s *session) forwardBytes(n int) error {
 	c := &s.client
 	s.t.midClient = true
@@ -109,7 +109,7 @@ func (s *session) forwardBytes(n int) error {
 		if room := s.t.up.FreeBytes(); inPieces && room > 0 {
 			k = min(k, room)
 		}
-		// A backend that has got a part of a frame accepts nothing but the rest. settleTurn drops such a backend.
+		// A backend that has got a part of a frame accepts nothing but the frame's rest. settleTurn drops such a backend.
 		s.t.midFrame = k < n
 		if s.t.logs {
 			s.tx.log.AppendPayload(c.Peek(k))
@@ -127,8 +127,8 @@ func (s *session) forwardBytes(n int) error {
 	return nil
 }
 
-// finishForward ends forwardBytes after the error err. After a lost backend it reads the n bytes that are left of the
-// client's frame. It returns err, or the session's end.
+// finishForward ends forwardBytes after the error err. After a lost backend it reads the remaining n bytes of the
+// client's frame. It returns err, or the error that ends the session.
 func (s *session) finishForward(n int, err error) error {
 	var gone *lostError
 	if !errors.As(err, &gone) {
@@ -158,8 +158,8 @@ func (s *session) readIntoLog(n int) error {
 	return nil
 }
 
-// discardBytes reads and drops the client's next n bytes. If the backend is lost meanwhile, it returns the loss, and
-// the bytes are dropped too.
+// discardBytes reads and drops the client's next n bytes. If the backend is lost meanwhile, the bytes are dropped too,
+// and the loss is returned.
 func (s *session) discardBytes(n int) error {
 	c := &s.client
 	for {
@@ -174,7 +174,7 @@ func (s *session) discardBytes(n int) error {
 	}
 }
 
-// finishDiscard ends discardBytes after the error err with n bytes left. It returns err, or the session's end.
+// finishDiscard ends discardBytes after the error err, when n bytes remain. It returns err, or the session's error.
 func (s *session) finishDiscard(n int, err error) error {
 	var gone *lostError
 	if !errors.As(err, &gone) {
@@ -193,7 +193,7 @@ func (s *session) finishDiscard(n int, err error) error {
 }
 
 // addToBatch appends bytes to the batch for the backend, and marks the turn as touched. It writes and relays nothing,
-// so that pending replies, backend and log do not change. After large additions, callers call flushIfFull between two
+// so that pending replies, backend and log do not change. After large additions, callers use flushIfFull between
 // frames.
 func (s *session) addToBatch(b []byte) {
 	s.t.up.Add(b)
@@ -201,7 +201,7 @@ func (s *session) addToBatch(b []byte) {
 }
 
 // addQueryFrame adds a Query frame as read from the client to the batch for the backend. A frame longer than a buffer
-// is not copied: the turn takes over the read buffer, unless that buffer holds more input of the client.
+// is not copied. Instead the turn takes over the read buffer, unless that buffer holds more input of the client.
 func (s *session) addQueryFrame(frame []byte) {
 	if len(frame) > wire.BufferSize {
 		if buf := s.client.DetachFrame(frame); buf != nil {
@@ -239,7 +239,7 @@ func (s *session) flushIfFull() error {
 }
 
 // flushToBackend writes the batch to the backend. Above halfDuplexLimit a goroutine writes, and replies are relayed
-// meanwhile. Outside a block the backend then has an open group until its ReadyForQuery.
+// meanwhile. Outside a block the backend then has an open Sync group until its ReadyForQuery.
 func (s *session) flushToBackend() error {
 	t := s.t
 	k := &t.up
@@ -271,7 +271,7 @@ type backendWriter struct {
 }
 
 // flushByWriter gives the batch to the writer goroutine. It first relays replies until the previous batch is written.
-// An error of that write is a lost backend.
+// If that write failed, the error is a lost backend.
 func (s *session) flushByWriter() error {
 	t := s.t
 	if t.uplink == nil {
@@ -334,7 +334,7 @@ func (s *session) awaitWriter() error {
 }
 
 // finishBackendWrite waits until the writer goroutine is done, before other code writes to the backend. After patience
-// it ends the write. whole reports that the batch was written completely. Without a busy writer it returns at once. The
+// it ends the write. whole reports that the batch was written completely. If no writer is busy it returns at once. The
 // session must have a backend.
 func (s *session) finishBackendWrite(patience time.Duration) (whole bool) {
 	if s.t == nil || s.t.uplink == nil || !s.t.uplink.busy {
@@ -347,7 +347,7 @@ func (s *session) finishBackendWrite(patience time.Duration) (whole bool) {
 	return enough.Stop() && err == nil
 }
 
-// closeWriter ends the writer goroutine after the backend has answered or is gone. It returns the error of a write that
+// closeWriter ends the writer goroutine after the backend has answered or is lost. It returns the error of a write that
 // has not been reported yet.
 func (s *session) closeWriter() error {
 	u := s.t.uplink

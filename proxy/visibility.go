@@ -5,8 +5,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// PostgreSQL makes a statement's writes visible to later statements (CommandCounterIncrement) when an Execute reaches
-// the portal's end, and at every Parse. It does not when a portal is suspended, nor at other frames of a Sync group.
+// PostgreSQL makes a statement's writes visible to later statements (CommandCounterIncrement) at every Parse, and when
+// an Execute reaches the portal's end. It does not when a portal is suspended, nor at other frames of a Sync group.
 
 // emptyParseType marks, in the replay log, an empty Parse of bumpCommandCounter. The protocol has no such type.
 const emptyParseType = 1
@@ -24,8 +24,8 @@ func (t *turn) trackExecuteLimit(kind rewrite.StatementKind, limit uint32) {
 }
 
 // bumpCommandCounter sends an empty Parse, so that rows written by a suspended portal become visible. PostgreSQL would
-// do so at the frame that Sluice has answered itself: a Parse, or the Execute of a portal of Sluice. If no rows are
-// invisible it does nothing.
+// make them visible at the frame that Sluice has answered itself, which is a Parse, or the Execute of a portal of
+// Sluice. If no rows are invisible, nothing is sent.
 func (s *session) bumpCommandCounter() {
 	if s.t.unseen && s.state == busy {
 		s.logFrame(emptyParseType, logEntry{}, nil)

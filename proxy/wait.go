@@ -12,8 +12,8 @@ import (
 )
 
 // This file has Sluice's own waits in a turn: for a backend (borrowBackend), before a replay (waitBeforeReplay), at the
-// gate (waitAtGate), for the answer to settings. A cancel and the statement timeout end them, as they end PostgreSQL's
-// waits. A client that is gone ends them too.
+// gate (waitAtGate), for the answer to settings. A cancel and the statement timeout end these waits, as in PostgreSQL.
+// So does the client's leaving.
 
 // lookEvery and lookInLineEvery are how often a wait checks whether the client is still connected.
 const (
@@ -25,12 +25,12 @@ const (
 var errWaitedEnough = errors.New("waited long enough")
 
 // waitContext starts a wait of Sluice's own. ctx ends, with its cause, at limit (errWaitedEnough; zero means none), at
-// a cancel or statement timeout, when the client is gone, or when the session is cut. The client is checked at the
-// given interval, on another goroutine. Call over before the session goes on, since a check may be running until then.
+// a cancel or statement timeout, when the client has left, or when the session is cut. Another goroutine checks the
+// client at the given interval. The caller must call over before the session goes on, since a check may be running.
 func (s *session) waitContext(limit time.Time, every time.Duration) (ctx context.Context, over func()) {
 	s.tick.Store(s.tick.Load() | 1)
 	s.startStatementTimeout()
-	// A statement timeout ends the wait too. That includes a timeout that the server enforces, because the server does not
+	// A statement timeout ends the wait too. It may be a timeout that the server enforces, because the server does not
 	// know of this wait.
 	cause := errWaitedEnough
 	if end := earlierDeadline(s.t.deadline, s.serverTimeoutDeadline()); earlierDeadline(limit, end) != limit || limit.IsZero() {
@@ -61,7 +61,7 @@ func (s *session) waitContext(limit time.Time, every time.Duration) (ctx context
 
 // acquireInLine waits in the queue for a backend. Unlike waitContext it makes no context and no timer, to add no cost
 // to a query that waits. A cancel, interrupt, or checkClientInLine ends the wait through the session's place in the
-// queue. With a statement timeout, a timer does too.
+// queue. With a statement timeout, a timer may end the wait too.
 func (s *session) acquireInLine() (*reservoir.Conn, error) {
 	s.beginCancellable()
 	place := s.srv.backends.NewWaitPlace()
@@ -79,8 +79,8 @@ func (s *session) acquireInLine() (*reservoir.Conn, error) {
 	return conn, err
 }
 
-// publishQueuePlace publishes the session's place in the queue for a backend. A cancel or cut from before ends the
-// wait: interrupt stores cutOff first and looks for a place then.
+// publishQueuePlace publishes the session's place in the queue for a backend. An earlier cancel or cut ends the wait,
+// since interrupt stores cutOff before it looks for a place.
 func (s *session) publishQueuePlace(place *reservoir.WaitPlace) {
 	s.clientCheckMu.Lock()
 	defer s.clientCheckMu.Unlock()
@@ -105,7 +105,7 @@ func (s *session) withdrawQueuePlace() {
 }
 
 // checkClientInLine checks the client of a session that has waited long in the queue for a backend. The sweeper starts
-// it on a goroutine of its own, because it may write to the client. At most one check runs at a time, and the session
+// it on a separate goroutine, because it may write to the client. At most one check runs at a time, and the session
 // only waits meanwhile.
 func (s *session) checkClientInLine() {
 	if !s.clientCheckMu.TryLock() {
@@ -124,7 +124,7 @@ func (s *session) checkClientInLine() {
 }
 
 // waitError returns why a wait's ctx has ended, or nil. It clears a cancel or timeout that it returns, because the
-// caller sends that error. Call it before over (of waitContext): over ends ctx too, which would look like a shutdown.
+// caller sends that error. It must be called before over (of waitContext), which also ends ctx, as a shutdown does.
 func (s *session) waitError(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
@@ -150,8 +150,9 @@ func (s *session) consumeCancel(cause error) {
 	}
 }
 
-// waitBeforeReplay waits for the pause before a replay and, if queued, at the gate for a pass. The error is why no
-// replay is made. If too many transactions wait at the gate, the replay continues without a pass.
+// waitBeforeReplay waits for the pause before a replay and, if queued, at the gate (the queue for the same rows). The
+// error is the reason why no replay is made. If too many transactions wait at the gate, the replay continues without
+// its pass (the right to go next).
 func (s *session) waitBeforeReplay(pause time.Duration, queued bool) error {
 	if pause == 0 && !queued {
 		return nil
@@ -186,8 +187,8 @@ func (s *session) exchangeInTurn(msg []byte) (refusal []byte, err error) {
 	return refusal, err
 }
 
-// runExchange calls ask for a round trip of Sluice's own in a turn. A cancel, timeout or cut ends the round trip; the
-// backend is then broken if ask had sent something. Any other error means a lost backend.
+// runExchange calls ask for a round trip of Sluice's own in a turn. A cancel, timeout or cut ends the round trip, and
+// if ask had sent something, the backend is then broken. Any other error is a lost backend.
 func (s *session) runExchange(ask func(*backend) error) error {
 	b := s.b
 	s.mu.Lock()
@@ -206,8 +207,8 @@ func (s *session) runExchange(ask func(*backend) error) error {
 // isInterruption reports whether err is a cancel, a timeout or the server's shutdown (errCut), which end the turn.
 func isInterruption(err error) bool { return err == errCanceled || err == errTimedOut || err == errCut }
 
-// checkInterruption returns why the turn must not go on, or nil, at a point where nothing of the turn was sent. It does
-// not clear the cause, as consumeCancel does.
+// checkInterruption returns why the turn must not go on, or nil. The turn must not have sent anything yet. Unlike
+// consumeCancel, it does not clear the cause.
 func (s *session) checkInterruption() error {
 	switch deadline := s.t.deadline; {
 	case s.cutOff.Load():
@@ -237,8 +238,8 @@ func noReplayReason(err error) retry.RefusalReason {
 	return retry.NoBackend
 }
 
-// watchClient checks at the given interval whether the client still waits, and calls leave when it does not. The
-// session's goroutine must only wait meanwhile. After stop returns, no check is running.
+// watchClient checks at the given interval whether the client still waits, and calls leave once the client does not.
+// The session's goroutine must only wait meanwhile. After stop returns, no check is running.
 func (s *session) watchClient(every time.Duration, leave context.CancelCauseFunc) (stop func()) {
 	var mu sync.Mutex
 	over := false
@@ -265,8 +266,8 @@ func (s *session) watchClient(every time.Duration, leave context.CancelCauseFunc
 	}
 }
 
-// checkClientWaits returns why the client does not wait for the turn any more, or nil. After a client's Terminate its
-// last statements still run, as in PostgreSQL, but are not replayed. A drain also gives up a replay: the client gets
+// checkClientWaits returns why the client no longer waits for the turn, or nil. After a client's Terminate its last
+// statements still run, as in PostgreSQL, but are not replayed. A drain also gives up a replay, since the client gets
 // the first error and can retry elsewhere.
 func (s *session) checkClientWaits() error {
 	replaying := s.state == replaying
@@ -284,9 +285,9 @@ func (s *session) checkClientWaits() error {
 	return nil
 }
 
-// mayCommitWithoutClient reports whether the turn's text can commit without another message from the client: a write
-// outside a block, or the end of a block. Everything else in a block is rolled back when the client is gone. A turn
-// without a plan commits nothing.
+// mayCommitWithoutClient reports whether the turn's text can commit without another message from the client. The text
+// must be a write outside a block, or the end of a block. Everything else in a block is rolled back after the client
+// has left. A turn without a plan commits nothing.
 func (s *session) mayCommitWithoutClient() bool {
 	plan := s.t.plan
 	if plan == nil || plan.Kind <= rewrite.Read {
