@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Sluice adds a column with a DEFAULT in steps. It has a temporary name until all rows have the default.
+// Sluice adds a column with a DEFAULT in steps. The column has a temporary name until all rows have the default.
 
-// AddColumnDefaultKey is the configuration key of Rules.Backfill.
+// AddColumnDefaultKey is the configuration key that sets Rules.Backfill.
 const AddColumnDefaultKey = "ddl.add_column_default"
 
 // backfillPolicy is the value of AddColumnDefaultKey that enables Rules.Backfill.
@@ -57,13 +57,13 @@ func (a *Alteration) completeAddColumn(cmd parse.TreeNode, reader *constraintRea
 	return a
 }
 
-// isPlainColumn reports whether a column has no collation, storage, compression or foreign-table option.
+// isPlainColumn reports whether a column definition has no collation, storage, compression or foreign-table option.
 func isPlainColumn(column parse.TreeNode) bool {
 	return column.Child("coll_clause").Shape == nil && column.Text("storage_name") == "" && column.Text("compression") == "" && column.Child("fdwoptions").Shape == nil
 }
 
 // setHeldConstraints sets Held to the column's other constraints. Sluice adds them while the column has its temporary
-// name, so that no other session has written the column before. It returns false for a constraint that cannot be added.
+// name, so that no other session has written the column before. The result is false if a constraint cannot be added.
 func (a *Alteration) setHeldConstraints(reader *constraintReader, spans []constraintSpan) bool {
 	var adds []AddedConstraint
 	for _, span := range spans {
@@ -89,7 +89,7 @@ func (a *Alteration) setHeldConstraints(reader *constraintReader, spans []constr
 	return true
 }
 
-// renameInCheck sets the text of a CHECK, with the temporary name of the column. renameInCheck returns false if a
+// renameInCheck sets the text of a CHECK, with the temporary name of the added column. renameInCheck returns false if a
 // reference to the column is not a plain name.
 func (a *Alteration) renameInCheck(hold *AddedConstraint, span constraintSpan, ph *parse.TokenList) bool {
 	var edits []parse.Edit
@@ -141,7 +141,7 @@ func isTimelessConstant(m parse.TreeNode) bool {
 	return m.Is("A_Const") && !m.Flag("isnull") && isStableConstant(m)
 }
 
-// verifiesSteps reports whether the steps have the type and the default of the client's statement.
+// verifiesSteps reports whether the steps of the ADD COLUMN have the type and the default of the client's statement.
 func (a *Alteration) verifiesSteps() bool {
 	if a.Own != nil {
 		return a.verifiesSerialSteps()
@@ -175,11 +175,11 @@ func (a *Alteration) verifiesSteps() bool {
 // maxAddedColumnName is the longest column name, in bytes, that leaves room for the suffix of TemporaryName.
 const maxAddedColumnName = parse.MaxName - len(addingSuffix) - 8
 
-// addingSuffix is part of a column's temporary name, before a hash of its type, default and constraints. A repeated
-// statement thereby finds the column of an interrupted one.
+// addingSuffix is part of a column's temporary name, before a hash of its type, default and constraints. By the hash a
+// repeated statement finds the column of an interrupted one.
 const addingSuffix = "__adding_"
 
-// TemporaryName returns the column's temporary name, which it has until all rows have the default.
+// TemporaryName returns the temporary name that an added column has until all rows have the default.
 func (a *Alteration) TemporaryName() string {
 	h := fnv.New32a()
 	by := a.Default
@@ -198,13 +198,13 @@ func (a *Alteration) AddColumnSQL() string {
 	return fmt.Sprintf("ALTER TABLE %s ADD COLUMN %s %s", a.table, parse.QuoteIdent(a.TemporaryName()), a.Type)
 }
 
-// SetDefaultSQL returns the statement that sets the default for new rows.
+// SetDefaultSQL returns the statement that sets the added column's default for new rows.
 func (a *Alteration) SetDefaultSQL() string {
 	return fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s SET DEFAULT %s", a.table, parse.QuoteIdent(a.TemporaryName()), a.Default)
 }
 
-// BackfillSQL returns the UPDATE that sets the default where it is missing, in the order of key. rows is the maximum
-// number of rows, but an empty key updates all of them.
+// BackfillSQL returns the UPDATE that sets the added column's default in rows without it, in the order of key. rows is
+// the maximum number of rows. If key is empty, the UPDATE changes all rows.
 func (a *Alteration) BackfillSQL(key []string, rows int) string {
 	name := parse.QuoteIdent(a.TemporaryName())
 	if len(key) == 0 {
@@ -219,12 +219,12 @@ func (a *Alteration) BackfillSQL(key []string, rows int) string {
 		a.table, name, list, list, a.table, name, list, rows)
 }
 
-// RenameSQL returns the statement that gives the column its final name.
+// RenameSQL returns the statement that gives the added column its final name.
 func (a *Alteration) RenameSQL() string {
 	return fmt.Sprintf("ALTER TABLE %s RENAME COLUMN %s TO %s", a.table, parse.QuoteIdent(a.TemporaryName()), a.column)
 }
 
-// DropColumnSQL returns the statement that drops the column before it has its final name.
+// DropColumnSQL returns the statement that drops the added column before it has its final name.
 func (a *Alteration) DropColumnSQL() string {
 	return fmt.Sprintf("ALTER TABLE %s DROP COLUMN %s", a.table, parse.QuoteIdent(a.TemporaryName()))
 }

@@ -61,7 +61,7 @@ func (r *rewriter) completeAddSerial(a *Alteration, cmd parse.TreeNode, reader *
 	return a
 }
 
-// addNotNullCheck adds the CHECK for NOT NULL to Held. A serial column is NOT NULL without these words.
+// addNotNullCheck adds the CHECK that represents NOT NULL to Held. A serial column is NOT NULL without the words.
 func (a *Alteration) addNotNullCheck() {
 	if a.Held == nil {
 		a.Held = &AddedConstraints{Table: a.Table, Relation: a.relation, table: a.table}
@@ -117,7 +117,7 @@ func (a *Alteration) verifiesSerialSteps() bool {
 	return err == nil && len(set.Values("stmts")) == 1
 }
 
-// WithSequence returns a copy of a whose default draws from the sequence name, which is SQL.
+// WithSequence returns a copy of the Alteration a whose default draws from the sequence name, which is SQL.
 func (a *Alteration) WithSequence(name string) *Alteration {
 	drawing := *a
 	drawing.Default = "nextval(" + parse.QuoteLiteral(name) + "::regclass)"

@@ -8,11 +8,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DSQL has no advisory locks. Sluice stores those of a session as rows of a table (Rules.Advisory). It handles a SELECT
-// of exactly one lock function, as tools send it, without the server. Locks of a transaction, shared locks, and calls
+// DSQL has no advisory locks. Sluice stores those of a session as rows of a table (Rules.Advisory). A SELECT of exactly
+// one lock function, as tools send it, is handled without the server. Locks of a transaction, shared locks, and calls
 // within expressions are refused.
 
-// AdvisoryKey is the configuration key of Rules.Advisory.
+// AdvisoryKey is the configuration key that sets Rules.Advisory.
 const AdvisoryKey = "rewrite.advisory_locks"
 
 // AdvisoryAction is the effect of an advisory lock function.
@@ -28,23 +28,23 @@ const (
 // AdvisoryCall is a SELECT of one advisory lock function, which Sluice carries out.
 type AdvisoryCall struct {
 	Verb AdvisoryAction
-	// Column is the name of the SELECT's result column.
+	// Column is the name of the result column of the SELECT of a lock function.
 	Column string
-	// Args holds one bigint argument or two integer arguments. Args is empty for UnlockAllAdvisory.
+	// Args holds the lock's key: one bigint argument or two integer arguments. Args is empty for UnlockAllAdvisory.
 	Args []AdvisoryArg
 }
 
 // AdvisoryArg is a part of a lock's key.
 type AdvisoryArg struct {
-	// Param is the number of the parameter that gives the value, from 1. With 0 the value is Value or NULL.
+	// Param is the number, from 1, of the parameter that gives the argument's value. With 0 the value is Value or NULL.
 	Param int
 	Value int64
 	Null  bool
-	// Type is the OID of the type to which the text casts a parameter, or 0.
+	// Type is the OID of the type to which the text casts the parameter, or 0.
 	Type uint32
 }
 
-// MaxParam returns the highest parameter number in the statement.
+// MaxParam returns the highest parameter number in the SELECT of a lock function.
 func (a *AdvisoryCall) MaxParam() (n int) {
 	for _, arg := range a.Args {
 		n = max(n, arg.Param)
@@ -52,14 +52,14 @@ func (a *AdvisoryCall) MaxParam() (n int) {
 	return n
 }
 
-// OIDs of the types of lock keys.
+// These are the OIDs of the types of an advisory lock's key.
 const (
 	Int8OID = 20
 	Int2OID = 21
 	Int4OID = 23
 )
 
-// ArgTypeOID returns the OID of the argument type: integer for two arguments, otherwise bigint.
+// ArgTypeOID returns the OID of the lock function's argument type: integer for two arguments, otherwise bigint.
 func (a *AdvisoryCall) ArgTypeOID() uint32 {
 	if len(a.Args) == 2 {
 		return Int4OID
@@ -67,11 +67,11 @@ func (a *AdvisoryCall) ArgTypeOID() uint32 {
 	return Int8OID
 }
 
-// advisoryVerbs are the lock functions that Sluice carries out.
+// advisoryVerbs maps the advisory lock functions that Sluice carries out to their effects.
 var advisoryVerbs = map[string]AdvisoryAction{"pg_advisory_lock": LockAdvisory, "pg_try_advisory_lock": TryAdvisory,
 	"pg_advisory_unlock": UnlockAdvisory, "pg_advisory_unlock_all": UnlockAllAdvisory}
 
-// inTable is Finding.Action for locks that Sluice carries out.
+// inTable is the text of Finding.Action for advisory locks that Sluice carries out.
 const inTable = "carried out by a row of the table sluice.advisory_locks, with a lease"
 
 // planAdvisoryLock marks a call of a lock function for Sluice, or refuses other uses of advisory locks.
@@ -129,7 +129,7 @@ func parseAdvisoryCall(m parse.TreeNode) *AdvisoryCall {
 		}
 		a.Args = append(a.Args, arg)
 	}
-	// The parameters must be numbered from 1 without a gap, because the type of a missing one is unknown.
+	// The parameters must be numbered from 1 without a gap, because the type of a missing parameter is unknown.
 	if n == 2 && a.Args[0].Param == 0 && a.Args[1].Param > 1 || n > 0 && a.Args[0].Param > 2 || n == 1 && a.Args[0].Param > 1 ||
 		n == 2 && a.Args[0].Param == 2 && a.Args[1].Param != 1 || n == 2 && a.Args[1].Param > 2 {
 		return nil
@@ -137,7 +137,7 @@ func parseAdvisoryCall(m parse.TreeNode) *AdvisoryCall {
 	return a
 }
 
-// parseAdvisoryArg reads one argument. Its type is integer if narrow, otherwise bigint.
+// parseAdvisoryArg reads one argument of a lock function. The argument's type is integer if narrow, otherwise bigint.
 func parseAdvisoryArg(node parse.TreeNode, narrow bool) (arg AdvisoryArg, ok bool) {
 	least, most := int64(math.MinInt64), int64(math.MaxInt64)
 	if narrow {
@@ -189,7 +189,7 @@ func constantNumber(node parse.TreeNode) string {
 	return strings.Trim(node.Child("sval").Text("sval"), " \t\n\r\f\v")
 }
 
-// isBuiltinTypeName reports whether names denotes the type want of pg_catalog.
+// isBuiltinTypeName reports whether names, a qualified name, denotes the type want of pg_catalog.
 func isBuiltinTypeName(names []string, want string) bool {
 	switch len(names) {
 	case 1:

@@ -58,7 +58,7 @@ func onlyNullConstraints(column parse.TreeNode) bool {
 	return any
 }
 
-// plainTypes are types of PostgreSQL that its grammar does not qualify with pg_catalog.
+// plainTypes are builtin types whose names PostgreSQL's grammar does not qualify with pg_catalog.
 var plainTypes = []string{"text", "bytea", "uuid", "date", "json", "jsonb", "int2", "int4", "int8", "float4", "float8", "bool", "timestamptz", "timetz"}
 
 // isBuiltinType reports whether a type is builtin, judged by its name.

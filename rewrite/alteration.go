@@ -8,7 +8,7 @@ import (
 )
 
 // Some ALTER TABLE statements that DSQL refuses depend on the catalog or need several transactions. Sluice first sends
-// the statement as it is, because a newer cluster may take it, and then carries it out in steps.
+// the statement as it is, because a newer cluster may take it. After a refusal Sluice carries it out in steps.
 
 // Alteration is an ALTER TABLE with one command that Sluice can carry out. The command changes a column's type, or adds
 // a column with a DEFAULT. A change to the type that the column already has needs no step.
@@ -17,13 +17,13 @@ type Alteration struct {
 	Table  string // the table as SQL, for a cast to regclass
 	Column string // the column's name without quotes
 	Type   string // the column's type as SQL
-	// Default is the SQL default of the added column; "" for a change of type.
+	// Default is the default of the added column as SQL, or "" for a change of type.
 	Default              string
 	NotNull, IfNotExists bool
-	// Own is the sequence of an added serial column; nil for other columns.
+	// Own is the sequence of an added serial column, or nil for other columns.
 	Own *OwnedSequence
-	// Held are the constraints that the column gets before its final name; nil for none. If Held has no CHECK for
-	// NotNullCheck, Sluice reports that NOT NULL is missing.
+	// Held are the constraints that the added column gets before its final name, or nil for none. If Held has no CHECK
+	// for NotNullCheck, Sluice reports that NOT NULL is missing.
 	Held *AddedConstraints
 	// Retypes means that Sluice carries out the change of type, by StartTypeChange. Checks allows this for a NOT NULL
 	// column, whose NOT NULL then becomes a CHECK.
@@ -38,7 +38,7 @@ type Alteration struct {
 }
 
 // planAlteration plans an ALTER TABLE with one command. planAlteration sets Alteration if Sluice can carry the command
-// out, and otherwise the hint of the server's refusal.
+// out, and otherwise the hint for the server's refusal.
 func (r *rewriter) planAlteration(p *statementPart) {
 	a := r.parseAlteration(p)
 	switch {
@@ -143,7 +143,7 @@ func (a *Alteration) completeRetype(cmd parse.TreeNode, ph *parse.TokenList, at 
 	return a
 }
 
-// isColumn reports whether m is a reference to the column name, without a table's name.
+// isColumn reports whether m is a reference to the column name that no table's name qualifies.
 func isColumn(m parse.TreeNode, name string) bool {
 	return m.Is("ColumnRef") && len(m.Values("fields")) == 1 && slices.Equal(m.Names("fields"), []string{name})
 }

@@ -9,7 +9,7 @@ import (
 
 // The hints in this file list the statements that replace an ALTER TABLE which Sluice does not carry out.
 
-// NotNullHint returns the statements that forbid NULL in the column by a CHECK.
+// NotNullHint returns the hint with the statements that forbid NULL in the added column by a CHECK.
 func (a *Alteration) NotNullHint() string { return a.notNullStatements(a.column, a.Column) }
 
 // notNullStatements returns the statements that add and validate a CHECK against NULL in a column. column is SQL.
@@ -36,7 +36,7 @@ func (a *Alteration) addHint() string {
 	return hint + " Or set " + AddColumnDefaultKey + " to " + backfillPolicy + ": Sluice then does so."
 }
 
-// ColumnFacts are the catalog's facts about the column of an Alteration.
+// ColumnFacts are the catalog's facts about the column that an ALTER TABLE changes.
 type ColumnFacts struct {
 	Type     string // the column's type as format_type() shows it
 	IsOfType bool   // the statement names this type, apart from its modifier
@@ -46,7 +46,7 @@ type ColumnFacts struct {
 	Indexes  []string // the indexes that contain the column
 }
 
-// HasNewType reports whether the column already has the new type, with the same modifier.
+// HasNewType reports whether the column already has the new type of the ALTER TABLE, with the same modifier.
 func (a *Alteration) HasNewType(facts ColumnFacts) bool {
 	tree, err := parse.Tree("SELECT NULL::" + facts.Type)
 	if err != nil || !facts.IsOfType {
@@ -56,7 +56,7 @@ func (a *Alteration) HasNewType(facts ColumnFacts) bool {
 	return listsEqual(a.kind, shown, "typmods") && listsEqual(a.kind, shown, "array_bounds")
 }
 
-// listsEqual reports whether a list field of two nodes has equal items.
+// listsEqual reports whether the nodes a and b have equal items in a list field.
 func listsEqual(a, b parse.TreeNode, field string) bool {
 	var of [2][]parse.TreeNode
 	for i, m := range [2]parse.TreeNode{a, b} {
@@ -102,5 +102,5 @@ func (a *Alteration) RebuildHint(facts ColumnFacts) string {
 	return hint
 }
 
-// TableName returns the table's name without its schema.
+// TableName returns the altered table's name without its schema.
 func (a *Alteration) TableName() string { return a.relation }

@@ -16,7 +16,7 @@ type analysis struct {
 	contends bool
 	modifies bool // rows are changed
 	tables   []tableRef
-	// ctes are the names of the WITH queries in scope. hidden counts each name's occurrences in ctes.
+	// ctes are the names of the WITH queries that the visited node may name. hidden counts each name in ctes.
 	ctes   []string
 	hidden map[string]int
 
@@ -42,8 +42,8 @@ type tableRef struct {
 	at   int // offset in the text
 }
 
-// functionPins maps the names of functions that leave state in the session to their pins. set_config is handled apart.
-// Unlock functions are missing because a session that holds an advisory lock is pinned already.
+// functionPins maps the names of functions that leave state in the session to the reasons for a pin. set_config is
+// handled apart. Unlock functions are missing because a session that holds an advisory lock is pinned already.
 var functionPins = map[string]PinReason{
 	"setseed":                     PinSeed,
 	"pg_advisory_lock":            PinAdvisory,
@@ -83,7 +83,7 @@ func (a *analysis) setPin(why PinReason) {
 	}
 }
 
-// visit walks m and all its descendants. Its recursion is bounded by the guard's limit of nesting.
+// visit walks the node m and all its descendants. The recursion is bounded by the limit of nesting (parse.CheckLimits).
 func (a *analysis) visit(m parse.TreeNode) {
 	a.markIfUnsure(m)
 	switch m.TypeName() {
@@ -172,7 +172,7 @@ func (a *analysis) visitQuery(m parse.TreeNode) {
 	a.ctes = a.ctes[:outer]
 }
 
-// hideTable adds a WITH query to the scope, where it hides the table of its name.
+// hideTable records that a WITH query with this name is in scope, which hides the table of the name.
 func (a *analysis) hideTable(name string) {
 	if a.hidden == nil {
 		a.hidden = map[string]int{}
@@ -181,7 +181,7 @@ func (a *analysis) hideTable(name string) {
 	a.ctes = append(a.ctes, name)
 }
 
-// recordTable records a table of the statement. With target, the name is never that of a WITH query.
+// recordTable records a table of the statement. With target, a written table, the name is never that of a WITH query.
 func (a *analysis) recordTable(m parse.TreeNode, target bool) {
 	schema, name := m.Text("schemaname"), m.Text("relname")
 	if m.Text("relpersistence") == "t" || isTemp(schema) {
@@ -214,7 +214,7 @@ func (a *analysis) recordDropped(m parse.TreeNode) {
 	}
 }
 
-// recordCall records the effects of a function call.
+// recordCall records the effects of a function call on the session and on rows.
 func (a *analysis) recordCall(m parse.TreeNode) {
 	schema, name := "", ""
 	switch names := m.Names("funcname"); len(names) {
@@ -229,7 +229,7 @@ func (a *analysis) recordCall(m parse.TreeNode) {
 	a.recordFunction(schema, name, m)
 }
 
-// recordFunction records the effects of calling a function. call is absent for the notation (x).f.
+// recordFunction records the effects of calling a function. call is the call's node, or absent for the notation (x).f.
 func (a *analysis) recordFunction(schema, name string, call parse.TreeNode) {
 	if a.inert {
 		if a.prepares && (schema == "" || schema == "pg_catalog") {
@@ -276,8 +276,8 @@ func changesNoSetting(name string) bool {
 	return strings.HasPrefix(name, "pg_") || strings.HasPrefix(name, "lo_") || strings.HasPrefix(name, "txid_")
 }
 
-// isLocalSetConfig reports whether a call of set_config ends with its transaction: its third argument is the constant
-// TRUE.
+// isLocalSetConfig reports whether the effect of a set_config call ends with its transaction: its third argument is the
+// constant TRUE.
 func isLocalSetConfig(call parse.TreeNode) bool {
 	if call.Shape == nil {
 		return false

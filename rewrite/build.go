@@ -12,8 +12,8 @@ type statementTrait struct {
 	kind StatementKind
 	does LocalWork
 	pin  PinReason
-	// inert statements store the queries that they contain and do not run them. Writes and calls in such queries do not
-	// count.
+	// inert means that statements of the type store the queries that they contain and do not run them. Writes and calls
+	// in such queries do not count.
 	inert bool
 }
 
@@ -52,7 +52,7 @@ var statementTraits = map[string]statementTrait{
 	"RuleStmt":           {kind: DDL, inert: true},
 }
 
-// draftPlan returns the plan of a parsed text before any rule, and one part for each statement.
+// draftPlan returns the plan of a parsed text before the rewriting rules are applied, and one part for each statement.
 func (p *Planner) draftPlan(sql string, tree parse.TreeNode) (*Plan, []statementPart) {
 	plan, parts := buildPlan(sql, tree)
 	for i := range parts {
@@ -98,7 +98,7 @@ func leadingBlankLen(sql string) int {
 	return l.Pos
 }
 
-// planStatement returns the plan of one statement, without its position. It also stores in p what the rules need.
+// planStatement returns the plan of one statement, without its position, and stores in p what the rewriting rules need.
 func planStatement(p *statementPart) Statement {
 	m := p.node
 	t, ok := statementTraits[m.TypeName()]

@@ -9,11 +9,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// cacheShards is the number of shards with locks of their own, so that concurrent lookups rarely share a lock.
+// cacheShards is the number of parts of a cache, each with its own lock. Concurrent lookups rarely share a lock.
 const cacheShards = 16
 
-// cache stores plans by text and by the number of the NameResolver that they depend on. cache is bounded in entries and
-// bytes, and safe for concurrent use. A lookup allocates nothing.
+// cache stores plans by text and by the number of the NameResolver that they depend on. A cache is bounded in entries
+// and bytes, and safe for concurrent use. A lookup allocates nothing.
 type cache struct {
 	seed   maphash.Seed
 	shards []cacheShard
@@ -21,8 +21,8 @@ type cache struct {
 	longest int
 }
 
-// cacheShard is one part of a cache. It evicts by the CLOCK algorithm: the hand skips and unmarks entries that were
-// used since its last pass. The first unused entry is evicted.
+// cacheShard is one part of a cache. A cacheShard evicts by the CLOCK algorithm: the hand skips and unmarks entries
+// that were used since its last pass. The first unused entry is evicted.
 type cacheShard struct {
 	maxEntries, maxBytes int
 
@@ -56,7 +56,7 @@ func newCache(entries, bytes int) *cache {
 	return c
 }
 
-// find returns the cached plan of a text, or nil. names is the result of Planner.cacheKey.
+// find returns the cached plan of a text, or nil. names is the NameResolver's number, from Planner.cacheKey.
 func (c *cache) find(names uint64, text []byte) *Plan {
 	if len(text) > c.longest {
 		return nil
@@ -75,7 +75,7 @@ func (c *cache) find(names uint64, text []byte) *Plan {
 	return e.plan
 }
 
-// add stores a plan, unless the entry alone exceeds the bytes of a cacheShard.
+// add stores a plan in the cache, unless the entry alone exceeds the bytes of a cacheShard.
 func (c *cache) add(names uint64, text string, plan *Plan) {
 	hash := maphash.String(c.seed, text) ^ names*namesMultiplier
 	s := &c.shards[hash%uint64(len(c.shards))]
@@ -97,7 +97,7 @@ func (c *cache) add(names uint64, text string, plan *Plan) {
 	s.bytes += e.bytes
 }
 
-// evictLocked removes one entry. The shard must not be empty, and s.mu must be locked.
+// evictLocked removes one entry of the cacheShard, which must not be empty. s.mu must be locked.
 func (s *cacheShard) evictLocked() {
 	for {
 		if s.hand >= len(s.clock) {
@@ -123,7 +123,7 @@ func (s *cacheShard) evictLocked() {
 // wordBytes is the size of a string header, used to estimate the cost of an element in a map or slice.
 const wordBytes = int(unsafe.Sizeof(""))
 
-// bytes estimates the memory of a plan in bytes. The shared plans count as 0.
+// bytes estimates the memory of a plan in bytes. The plans that all texts of a kind share count as 0.
 func (p *Plan) bytes() int {
 	if p == emptyPlan || p == guardedPlan || p == unparsedMappedPlan || p == foreignPlan {
 		return 0
@@ -207,7 +207,7 @@ func (st *Statement) stepBytes(source int) (n int) {
 	return n
 }
 
-// bytes estimates the memory of a command in bytes.
+// bytes estimates the memory of an AlterCommand in bytes.
 func (c *AlterCommand) bytes() int {
 	return int(unsafe.Sizeof(*c)) + int(unsafe.Sizeof(*c.St)) + len(c.Text) + len(c.DroppedConstraint) + c.St.stepBytes(len(c.Text))
 }

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// OwnPrefix is the prefix of Sluice's own settings, by which clients set their ClientOptions.
+// OwnPrefix is the prefix of Sluice's own settings, by which clients override configuration keys (ClientOptions).
 const OwnPrefix = "sluice."
 
 // ClientOptions are values of configuration keys that a user or a client may override. "" means no override.
 // ClientOptions are comparable.
 type ClientOptions [choiceCount]string
 
-// Indexes of the keys in ClientOptions.
+// These are the indexes of configuration keys in ClientOptions.
 const (
 	carryOutChoice = iota
 	addColumnDefaultChoice
@@ -24,14 +24,14 @@ const (
 	choiceCount
 )
 
-// CarryOutKey is the configuration key whose value is the default of the other keys. CreateIndexWaitKey is the key of
-// Rules.AwaitIndex.
+// CarryOutKey is the key whose value is the default of the other keys in ClientOptions. CreateIndexWaitKey is the key
+// of Rules.AwaitIndex.
 const (
 	CarryOutKey        = "ddl.carry_out"
 	CreateIndexWaitKey = "rewrite.create_index_wait"
 )
 
-// Values that several configuration keys or rules share.
+// These are values that several configuration keys or rules share.
 const (
 	carryOutAll   = "all"
 	refusePolicy  = "refuse"
@@ -43,7 +43,7 @@ const (
 type clientOption struct {
 	key    string
 	values []string
-	// losses maps a value to what a client gives up by choosing it; a value without loss is missing.
+	// losses maps a value of the key to what a client gives up by choosing the value. A value without loss is missing.
 	losses map[string]string
 }
 
@@ -75,7 +75,7 @@ func ClientOptionKeys() []string {
 	return keys
 }
 
-// findClientOption returns the index and the description of a key. c is nil for a key that cannot be overridden.
+// findClientOption returns the index and the description of a key. c is nil for a key that clients cannot override.
 func findClientOption(key string) (i int, c *clientOption) {
 	i = slices.IndexFunc(optionTable[:], func(c clientOption) bool { return c.key == key })
 	if i < 0 {
@@ -90,7 +90,7 @@ func IsClientOption(key string) bool {
 	return c != nil
 }
 
-// ClientOptionValues returns the values that a key may have, or nil for a key that cannot be overridden.
+// ClientOptionValues returns the possible values of a configuration key, or nil if clients cannot override the key.
 func ClientOptionValues(key string) []string {
 	if _, c := findClientOption(key); c != nil {
 		return c.values
@@ -98,8 +98,8 @@ func ClientOptionValues(key string) []string {
 	return nil
 }
 
-// ParseClientOption returns a value in the spelling of the configuration. ParseClientOption accepts any case, and for
-// booleans also on, off, yes, no, 1 and 0. ok is false for a value that the key cannot have.
+// ParseClientOption returns the value of a configuration key in the spelling of the configuration. ParseClientOption
+// accepts any case, and for booleans also on, off, yes, no, 1 and 0. ok is false for a value that the key cannot have.
 func ParseClientOption(key, value string) (normal string, ok bool) {
 	value = strings.ToLower(strings.TrimSpace(value))
 	values := ClientOptionValues(key)
@@ -114,7 +114,7 @@ func ParseClientOption(key, value string) (normal string, ok bool) {
 	return value, slices.Contains(values, value)
 }
 
-// OptionLoss returns what a client loses by choosing a value, or "" for nothing.
+// OptionLoss returns what a client loses by choosing a value of a configuration key, or "" for nothing.
 func OptionLoss(key, value string) string {
 	if _, c := findClientOption(key); c != nil {
 		return c.losses[value]
@@ -122,7 +122,7 @@ func OptionLoss(key, value string) string {
 	return ""
 }
 
-// WithOption returns c with one key set to a value of ParseClientOption; "" removes the override.
+// WithOption returns the options c with one key set to a value of ParseClientOption. The value "" removes the override.
 func (c ClientOptions) WithOption(key, value string) ClientOptions {
 	if i, found := findClientOption(key); found != nil {
 		c[i] = value
@@ -130,7 +130,7 @@ func (c ClientOptions) WithOption(key, value string) ClientOptions {
 	return c
 }
 
-// WithDefaults returns c, with the values of below for keys that c does not override.
+// WithDefaults returns the options c, with the values of below for keys that c does not override.
 func (c ClientOptions) WithDefaults(below ClientOptions) ClientOptions {
 	for i := range c {
 		if c[i] == "" {
@@ -140,8 +140,8 @@ func (c ClientOptions) WithDefaults(below ClientOptions) ClientOptions {
 	return c
 }
 
-// applyTo returns r, changed by the client options c. Keys that neither c nor its ddl.carry_out sets keep the values of
-// r.
+// applyTo returns the rules r, changed by the client options c. Rules that neither a key in c nor its ddl.carry_out
+// sets keep their values.
 func (c ClientOptions) applyTo(r Rules) Rules {
 	or := func(i int, carried string) (value string, said bool) {
 		switch all := c[carryOutChoice]; {
@@ -174,7 +174,7 @@ func (c ClientOptions) applyTo(r Rules) Rules {
 	return r
 }
 
-// ruleVariant holds the fields of Rules that ClientOptions can change.
+// ruleVariant holds the fields of Rules that a client's options can change.
 type ruleVariant struct {
 	backfill, notNullCheck, retype, enums, awaitIndex bool
 	inTransactions                                    DDLInTransactions
@@ -193,7 +193,7 @@ func (p *Planner) ForOptions(c ClientOptions) *Planner {
 	return p.forNonEmptyOptions(c)
 }
 
-// forNonEmptyOptions is ForOptions for a session that has client options. Most sessions have none.
+// forNonEmptyOptions does the work of ForOptions for a session that has client options. Most sessions have none.
 func (p *Planner) forNonEmptyOptions(c ClientOptions) *Planner {
 	base := p.basePlanner()
 	rules := c.WithDefaults(base.config.Choices).applyTo(base.config.Rules)
@@ -223,13 +223,13 @@ func (p *Planner) basePlanner() *Planner {
 	return p
 }
 
-// VariantNumber identifies a planner among those of ForOptions; 0 is the one without client options.
+// VariantNumber returns the planner's number among those of ForOptions. 0 is the planner without client options.
 func (p *Planner) VariantNumber() uint64 { return p.number }
 
-// InTransactions returns how the planner handles DDL in transactions.
+// InTransactions returns how the planner's rules handle DDL in transactions.
 func (p *Planner) InTransactions() DDLInTransactions { return p.config.Rules.InTransactions }
 
-// OptionValue returns the value of a key by the client options c, or by the configuration if c lacks the key.
+// OptionValue returns the value of a configuration key by the client options c, or by the configuration.
 func (p *Planner) OptionValue(key string, c ClientOptions) string {
 	base := p.basePlanner()
 	all := c.WithDefaults(base.config.Choices)
@@ -259,10 +259,10 @@ func (p *Planner) OptionValue(key string, c ClientOptions) string {
 	return ""
 }
 
-// dependsOnOptions reports whether client options may change the plan. Client options affect only DDL.
+// dependsOnOptions reports whether a client's options may change the plan. The options affect only DDL.
 func (p *Plan) dependsOnOptions() bool { return p.Kind == DDL }
 
-// VariantNumberIn returns the VariantNumber of by if the plan depends on client options, otherwise 0.
+// VariantNumberIn returns the VariantNumber of the planner by if the plan depends on client options, otherwise 0.
 func (p *Plan) VariantNumberIn(by *Planner) uint64 {
 	if p.dependsOnOptions() {
 		return by.number

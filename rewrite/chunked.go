@@ -11,16 +11,16 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// A DELETE of more rows than a transaction may change can run in batches. Sluice uses them only after the server
+// A DELETE of more rows than a transaction may change can run in batches. Sluice uses batches only after the server
 // refused the statement.
 
 // BatchedDelete is a DELETE that Sluice may run in batches, each in its own transaction. Its condition selects the same
 // rows in every transaction, except for changes by other sessions.
 type BatchedDelete struct {
-	// Table is the table's name for a cast to regclass: quoted, and with the schema if the text has one.
+	// Table is the name of the DELETE's table for a cast to regclass: quoted, and with the schema if the text has one.
 	Table string
 
-	// truncates is set if the batches replace a TRUNCATE. each then holds the batches of every table.
+	// truncates is the TRUNCATE that the batches replace, or nil. each then holds the batches of every table.
 	truncates *Truncation
 	each      []*BatchedDelete
 
@@ -35,10 +35,10 @@ type lazyBatchedDelete struct {
 	form *BatchedDelete
 }
 
-// ChunkedKey is the configuration key of Rules.Chunked.
+// ChunkedKey is the configuration key that sets Rules.Chunked.
 const ChunkedKey = "rewrite.chunked_delete"
 
-// Hints for the client of a DELETE that exceeds the row limit of a transaction. Unlisted: the table is not in
+// These are hints for the client of a DELETE that exceeds the row limit of a transaction. Unlisted: the table is not in
 // Rules.Chunked. Other: the DELETE cannot run in batches. Alone: the DELETE was not sent alone.
 const (
 	ChunkedUnlistedHint = "List the table under " + ChunkedKey + ": a DELETE that is sent alone outside of a transaction is then carried out in batches. Or delete at most 3,000 rows at a time."
@@ -56,8 +56,8 @@ func IsSizeLimitError(code string, message []byte) bool {
 	return IsRowLimitError(code, message) || code == "54000" && strings.HasPrefix(string(message), "transaction size limit ")
 }
 
-// mayBeBatched reports whether a plan, made from a text's words, may be a DELETE from a table of Rules.Chunked. Its
-// text must then be parsed. table is the name in the text.
+// mayBeBatched reports whether a plan, made from a text's words, may be a DELETE from a table of Rules.Chunked. Such a
+// text must then be parsed. table is the table's name in the text.
 func (r *Rules) mayBeBatched(plan *Plan, table []byte) bool {
 	if len(r.Chunked) == 0 || len(plan.Statements) != 1 || !plan.Statements[0].IsDelete() {
 		return false
@@ -68,12 +68,12 @@ func (r *Rules) mayBeBatched(plan *Plan, table []byte) bool {
 	})
 }
 
-// IsDelete reports whether the statement's operation is a DELETE.
+// IsDelete reports whether the statement is a DELETE.
 func (st *Statement) IsDelete() bool {
 	return st.Kind == Write && (st.Operation == "delete" || strings.HasPrefix(st.Operation, "delete_"))
 }
 
-// MayRunInBatches reports whether the plan is a single DELETE from a table of Rules.Chunked.
+// MayRunInBatches reports whether the plan's text is a single DELETE from a table of Rules.Chunked.
 func (p *Plan) MayRunInBatches() bool { return p.listed }
 
 // markBatchCandidate sets Plan.listed for a single DELETE from a table of Rules.Chunked, and for a TRUNCATE that may
@@ -120,7 +120,7 @@ func (p *Planner) BatchedDelete(plan *Plan) *BatchedDelete {
 	return plan.chunked.form
 }
 
-// newBatchedDelete returns the batches of a DELETE, or nil if it cannot run in batches.
+// newBatchedDelete returns the batches of a DELETE, or nil if the DELETE cannot run in batches.
 func newBatchedDelete(text string) *BatchedDelete {
 	tree, err := parse.Tree(text)
 	if err != nil {
@@ -161,8 +161,8 @@ func isPlainDelete(node, table parse.TreeNode) bool {
 		table.Text("catalogname") == ""
 }
 
-// isStableCondition reports whether a condition gives the same result whenever it is evaluated. It must be comparisons
-// of the table's columns with constants, joined by AND.
+// isStableCondition reports whether a condition gives the same result whenever it is evaluated. The condition must be
+// comparisons of the table's columns with constants, joined by AND.
 func isStableCondition(m parse.TreeNode, table string) bool {
 	switch {
 	case m.Is("BoolExpr") && m.Integer("boolop") == int(parse.AND_EXPR):
@@ -255,7 +255,7 @@ func ContainsTimeWord(text []byte) bool {
 
 // BatchBuilder returns a function that builds the statement of a batch with the given number of rows. key lists the
 // columns of the table's primary key. The batch has the client's parameters. ok is false if a batch would not have the
-// meaning of the client's condition; then nothing may be run.
+// meaning of the client's condition. Then no batch may be run.
 func (c *BatchedDelete) BatchBuilder(key []string) (batch func(rows int) string, ok bool) {
 	columns := make([]string, len(key))
 	for i, name := range key {
@@ -263,19 +263,19 @@ func (c *BatchedDelete) BatchBuilder(key []string) (batch func(rows int) string,
 	}
 	list := strings.Join(columns, ", ")
 	batch = func(rows int) string {
-		// The condition is in the subquery only. Next to the key list it would make planners that expect few rows run the
-		// subquery once for each. One statement sees one snapshot, so the condition holds for all deleted rows. The newline
-		// ends a comment at the end of the condition.
+		// The condition is in the subquery only. A condition next to the key list would make planners that expect few
+		// rows run the subquery once for each. One statement sees one snapshot, so the condition holds for all deleted
+		// rows. The newline ends a comment at the end of the condition.
 		return fmt.Sprintf("%s (%s) IN (SELECT %s FROM %s WHERE (%s\n) ORDER BY %s LIMIT %d)",
 			c.head, list, list, c.Table, c.condition, list, rows)
 	}
 	return batch, len(key) > 0 && (c.truncates != nil || c.verifiesBatch(batch(1)))
 }
 
-// Truncation returns the TRUNCATE that the batches replace, or nil for a DELETE. Its tables have the order of PerTable.
+// Truncation returns the TRUNCATE that the batches replace, or nil for a DELETE. PerTable has the order of its tables.
 func (c *BatchedDelete) Truncation() *Truncation { return c.truncates }
 
-// PerTable returns the batches of every table. A DELETE has one table.
+// PerTable returns the batches of every table. A DELETE has batches of one table.
 func (c *BatchedDelete) PerTable() []*BatchedDelete {
 	if c.truncates == nil {
 		return []*BatchedDelete{c}
@@ -283,7 +283,7 @@ func (c *BatchedDelete) PerTable() []*BatchedDelete {
 	return c.each
 }
 
-// verifiesBatch reports whether a batch deletes from the client's table, and selects rows by the client's condition.
+// verifiesBatch reports whether a batch's text deletes from the client's table, and selects by the client's condition.
 func (c *BatchedDelete) verifiesBatch(text string) bool {
 	tree, err := parse.Tree(text)
 	if err != nil {

@@ -22,18 +22,18 @@ type MultiCommand struct {
 type AlterCommand struct {
 	Text string // the text for the server
 	St   *Statement
-	// DroppedConstraint is the name of the constraint that the command drops; "" for none.
+	// DroppedConstraint is the name of the constraint that the command drops, or "" for none.
 	DroppedConstraint string
 }
 
-// mostCommands is the maximum number of commands in a statement that Sluice carries out.
+// mostCommands is the maximum number of commands in an ALTER TABLE that Sluice carries out.
 const mostCommands = 100
 
-// eachCommandAlone is the advice for an ALTER TABLE that Sluice does not carry out.
+// eachCommandAlone is the advice for an ALTER TABLE of several commands that Sluice does not carry out.
 const eachCommandAlone = "Write each command of it in an ALTER TABLE of its own."
 
 // planMultiCommand plans an ALTER TABLE of several commands, and reports whether Sluice carries it out. Otherwise the
-// hint is that of the first refused command.
+// statement's hint is that of the first refused command.
 func (r *rewriter) planMultiCommand(p *statementPart) bool {
 	refused := Feature("")
 	for cmd := range p.node.List("cmds") {
@@ -77,13 +77,13 @@ type commandSplitter struct {
 	passes   [passCount][]AlterCommand
 }
 
-// alterSubcommand is one command of an ALTER TABLE with its text.
+// alterSubcommand is one command of an ALTER TABLE, as a parse tree and as text.
 type alterSubcommand struct {
 	parse.TreeNode
 	sql string
 }
 
-// The passes of an ALTER TABLE, in the order in which its commands run.
+// These are the passes in which Sluice runs the commands of an ALTER TABLE, in their order.
 const (
 	dropPass = iota
 	typePass
@@ -125,7 +125,7 @@ func (r *rewriter) newCommandSplitter(p *statementPart) (*commandSplitter, bool)
 	return s, end == len(ph.Tokens)+1 && s.areIndependent()
 }
 
-// verifiesCommand reports whether a command has the same meaning in a separate statement.
+// verifiesCommand reports whether a command of an ALTER TABLE has the same meaning in a separate statement.
 func (s *commandSplitter) verifiesCommand(cmd alterSubcommand, relation parse.TreeNode) bool {
 	tree, err := parse.Tree(s.head + " " + cmd.sql)
 	if err != nil || len(tree.Values("stmts")) != 1 {
@@ -135,8 +135,8 @@ func (s *commandSplitter) verifiesCommand(cmd alterSubcommand, relation parse.Tr
 	return st.Is("AlterTableStmt") && len(st.Values("cmds")) == 1 && (parse.TreeChanges{}).Equal(st.Child("relation"), relation) && (parse.TreeChanges{}).Equal(st.Child("cmds"), cmd.TreeNode)
 }
 
-// areIndependent reports whether the commands have the same meaning one after the other. It returns false if a column
-// gets two types, if a dropped column occurs in another command, or for a named constraint next to a dropped column.
+// areIndependent reports whether the commands have the same meaning one after the other. The result is false if a
+// column gets two types, if a dropped column occurs in another command, or for a named constraint beside a DROP.
 func (s *commandSplitter) areIndependent() bool {
 	typed, dropped, constrained := map[string]bool{}, []string{}, false
 	for _, cmd := range s.cmds {
@@ -179,7 +179,7 @@ func (c alterSubcommand) kind() parse.AlterTableType {
 	return parse.AlterTableType(c.Integer("subtype"))
 }
 
-// mentionsColumn reports whether a command names a column.
+// mentionsColumn reports whether a command of an ALTER TABLE names a column.
 func (c alterSubcommand) mentionsColumn(column string) bool {
 	def := c.Child("def")
 	if c.Text("name") == column || def.Is("ColumnDef") && def.Text("colname") == column {
@@ -201,7 +201,7 @@ func (c alterSubcommand) mentionsColumn(column string) bool {
 	})
 }
 
-// planCommands plans all commands and sorts them into passes. planCommands returns false if one cannot be carried out.
+// planCommands plans all commands and sorts them into passes, or returns false if a command cannot be carried out.
 func (s *commandSplitter) planCommands() bool {
 	var adds []alterSubcommand
 	added := s.addedColumns()
@@ -263,13 +263,13 @@ func (s *commandSplitter) addsWithDefault(cmd alterSubcommand) bool {
 	return st != nil && st.Alteration != nil
 }
 
-// mentionsOther reports whether an ADD COLUMN names another new column.
+// mentionsOther reports whether an ADD COLUMN names another column that the ALTER TABLE adds.
 func (c alterSubcommand) mentionsOther(added []string) bool {
 	own := c.Child("def").Text("colname")
 	return slices.ContainsFunc(added, func(column string) bool { return column != own && c.mentionsColumn(column) })
 }
 
-// planInPass plans text as a part of the statement in a pass.
+// planInPass plans the text of a command as a part of the ALTER TABLE that runs in a pass.
 func (s *commandSplitter) planInPass(pass int, text string, cmd alterSubcommand) bool {
 	text = s.head + " " + text
 	plan := s.r.alone(text, true)
@@ -311,7 +311,7 @@ func (s *commandSplitter) planAdditions(adds []alterSubcommand) bool {
 	return true
 }
 
-// addOrder sorts additions: columns, then UNIQUE, then constraints that check rows.
+// addOrder returns the rank of an added column or constraint: columns, then UNIQUE, then constraints that check rows.
 func addOrder(cmd alterSubcommand) int {
 	switch {
 	case cmd.kind() == parse.AT_AddColumn:

@@ -22,7 +22,7 @@ type AddedConstraints struct {
 	// Keys means that int columns may reference wider identity columns, about which the client gets a NOTICE.
 	Keys bool
 	// DroppedNotNull are the columns of DROP NOT NULL, each with the CHECK that may represent its NOT NULL. A statement
-	// with DroppedNotNull adds nothing, and the server takes it.
+	// with DroppedNotNull adds nothing, and the server accepts the statement.
 	DroppedNotNull []AddedConstraint
 
 	table string // the table as the client's text spells it
@@ -43,7 +43,7 @@ const (
 	ownSequence // the sequence of a serial column, whose name is chosen like a constraint's
 )
 
-// AddedConstraint is one constraint that a statement adds.
+// AddedConstraint is one constraint that an ALTER TABLE adds.
 type AddedConstraint struct {
 	Kind             ConstraintKind
 	Name             string   // "" for a name that PostgreSQL chooses (CandidateName)
@@ -60,7 +60,7 @@ type AddedConstraint struct {
 	nameColumns string // the part of a chosen name that follows the table's name
 }
 
-// AddConstraintKey and SetNotNullKey are the configuration keys of Rules.Constraints and Rules.NotNullCheck.
+// AddConstraintKey and SetNotNullKey are the configuration keys that set Rules.Constraints and Rules.NotNullCheck.
 const (
 	AddConstraintKey = "ddl.add_constraint"
 	SetNotNullKey    = "ddl.set_not_null"
@@ -116,7 +116,7 @@ func (r *rewriter) planDropNotNull(p *statementPart) {
 }
 
 // newNotNullCheck returns the CHECK that represents NOT NULL of a column. The statement's name for the NOT NULL is
-// dropped, as PostgreSQL 16 does.
+// dropped, as in PostgreSQL 16.
 func newNotNullCheck(table, relation, column string) AddedConstraint {
 	return AddedConstraint{Kind: NotNull, Keys: []string{column}, table: table, relation: relation, body: "CHECK (" + parse.QuoteIdent(column) + " IS NOT NULL)", nameColumns: column}
 }
@@ -154,12 +154,12 @@ func (r *rewriter) parseConstraints(p *statementPart) *AddedConstraints {
 	return c
 }
 
-// sortAdditions moves UNIQUE to the front, because PostgreSQL builds indexes before foreign keys that need them.
+// sortAdditions moves UNIQUE to the front of Adds: PostgreSQL builds indexes before foreign keys that need them.
 func (c *AddedConstraints) sortAdditions() {
 	slices.SortStableFunc(c.Adds, func(a, b AddedConstraint) int { return kindOrder(a.Kind) - kindOrder(b.Kind) })
 }
 
-// hasNotNull reports whether the statement adds a CHECK for NOT NULL.
+// hasNotNull reports whether the ALTER TABLE adds a CHECK that represents NOT NULL.
 func (c *AddedConstraints) hasNotNull() bool {
 	return slices.ContainsFunc(c.Adds, func(a AddedConstraint) bool { return a.Kind == NotNull })
 }
@@ -190,7 +190,7 @@ type constraintReader struct {
 	ofColumns, ofTable []AddedConstraint
 }
 
-// readCommand reads the command between the tokens i and last.
+// readCommand reads the command of an ALTER TABLE between the tokens i and last.
 func (r *constraintReader) readCommand(cmd parse.TreeNode, i, last int) bool {
 	switch parse.AlterTableType(cmd.Integer("subtype")) {
 	case parse.AT_AddConstraint:
@@ -208,7 +208,7 @@ func (r *constraintReader) readCommand(cmd parse.TreeNode, i, last int) bool {
 	return false
 }
 
-// constraintSpan is a constraint and its tokens in the text.
+// constraintSpan is a constraint and its place among the tokens of the text.
 type constraintSpan struct {
 	constraint           parse.TreeNode
 	first, last          int // token indexes
@@ -216,8 +216,8 @@ type constraintSpan struct {
 	deferrable, deferred bool
 }
 
-// readColumn reads an ADD COLUMN with its constraints. IF NOT EXISTS is excluded. After a lost connection it would not
-// show whether the constraints of an existing column were added.
+// readColumn reads an ADD COLUMN with its constraints. IF NOT EXISTS is excluded. After a lost connection, IF NOT
+// EXISTS would not show whether the constraints of an existing column were added.
 func (r *constraintReader) readColumn(cmd parse.TreeNode, i, last int) bool {
 	column := cmd.Child("def")
 	if f := refusedAlterFeature(cmd); cmd.Flag("missing_ok") || f != "" && f != AddColumn || column.Child("coll_clause").Shape != nil || column.Child("fdwoptions").Shape != nil {
@@ -271,7 +271,7 @@ func (r *constraintReader) constraintSpans(column parse.TreeNode, name string, l
 	return spans, until, true
 }
 
-// readColumnConstraints reads the constraints of a column. PostgreSQL adds foreign keys after checks.
+// readColumnConstraints reads the constraints of an added column. PostgreSQL adds foreign keys after checks.
 func (r *constraintReader) readColumnConstraints(column parse.TreeNode, spans []constraintSpan) bool {
 	var adds, keys []AddedConstraint
 	for _, span := range spans {
@@ -300,7 +300,7 @@ func (r *constraintReader) readColumnConstraints(column parse.TreeNode, spans []
 	return true
 }
 
-// addNotNullCheck appends the CHECK that represents NOT NULL, if the rules allow it.
+// addNotNullCheck appends the CHECK that represents a column's NOT NULL to list, if the rules allow it.
 func (r *constraintReader) addNotNullCheck(list *[]AddedConstraint, column string) bool {
 	if !r.notNull {
 		return false
@@ -400,13 +400,13 @@ func (r *constraintReader) parseDefinition(sql string) parse.TreeNode {
 	return alter.Child("cmds").Child("def")
 }
 
-// constraintNameLabels are the last parts of names that PostgreSQL chooses. Only the name tells Sluice's CHECK for NOT
-// NULL from an equal one of a client. Its label is therefore one that neither PostgreSQL 18 nor people use, unlike
-// not_null.
+// constraintNameLabels are the last parts of constraint names that PostgreSQL chooses. Only the name distinguishes
+// Sluice's CHECK for NOT NULL from an equal one of a client. So its label is one that neither PostgreSQL 18 nor people
+// use, unlike not_null.
 var constraintNameLabels = map[ConstraintKind]string{Unique: "key", ForeignKey: "fkey", Check: "check", NotNull: "sluice_not_null", ownSequence: "seq"}
 
-// CandidateName returns the name that PostgreSQL chooses. Each pass, counted from 0, returns the next name to try when
-// constraints of the schema have the earlier ones. For UNIQUE, relations of the schema count, too.
+// CandidateName returns the name that PostgreSQL chooses for the constraint. Each pass, from 0, returns the next name
+// to try when constraints of the schema have the earlier ones. For UNIQUE, relations of the schema count, too.
 func (a *AddedConstraint) CandidateName(pass int) string {
 	label := constraintNameLabels[a.Kind]
 	if pass > 0 {
@@ -416,8 +416,8 @@ func (a *AddedConstraint) CandidateName(pass int) string {
 }
 
 // TemporaryName returns the temporary name of the constraint or its index until the rows are checked. Only Sluice uses
-// names of this form. A client's object is thereby never taken for a leftover of an interrupted statement. pass counts
-// taken names from 0.
+// names of this form. So a client's object is never taken for a leftover of an interrupted statement. pass counts taken
+// names from 0.
 func (a *AddedConstraint) TemporaryName(pass int) string {
 	label := "sluice_" + constraintNameLabels[a.Kind]
 	if pass > 0 {
@@ -429,8 +429,8 @@ func (a *AddedConstraint) TemporaryName(pass int) string {
 	return parse.MakeObjectName(a.relation, a.nameColumns, label)
 }
 
-// MayBeCandidate reports whether name could be a CandidateName of this kind for any table and column. Table and column
-// may have been renamed since.
+// MayBeCandidate reports whether name could be a CandidateName of this kind of constraint, for any table and column.
+// Table and column may have been renamed since.
 func (a *AddedConstraint) MayBeCandidate(name string) bool {
 	return strings.HasSuffix(strings.TrimRight(name, "0123456789"), "_"+constraintNameLabels[a.Kind])
 }

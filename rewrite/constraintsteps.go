@@ -10,14 +10,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// The statements in this file add and remove constraints on DSQL, and its queries find rows that violate one.
+// The statements in this file add and remove constraints on DSQL, and its queries find rows that violate a constraint.
 
-// AddNotValidSQL returns the statement that adds a FOREIGN KEY or CHECK for new rows only.
+// AddNotValidSQL returns the statement that adds a FOREIGN KEY or CHECK which only new rows must meet.
 func (a *AddedConstraint) AddNotValidSQL(name string) string {
 	return fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s %s NOT VALID", a.table, parse.QuoteIdent(name), a.body)
 }
 
-// ValidateSQL returns the statement that starts the job which checks existing rows.
+// ValidateSQL returns the statement that starts the job which checks existing rows against the constraint.
 func (a *AddedConstraint) ValidateSQL(name string) string {
 	return fmt.Sprintf("ALTER TABLE ASYNC %s VALIDATE CONSTRAINT %s", a.table, parse.QuoteIdent(name))
 }
@@ -60,7 +60,7 @@ func (a *AddedConstraint) DropIndexSQL(schema, name string) string {
 	return "DROP INDEX " + parse.QuoteIdent(schema) + "." + parse.QuoteIdent(name)
 }
 
-// quoteIdents returns a list of quoted names, each with a prefix.
+// quoteIdents returns a list of quoted names as SQL, each with a prefix.
 func quoteIdents(names []string, prefix string) string {
 	all := make([]string, len(names))
 	for i, name := range names {
@@ -70,7 +70,7 @@ func quoteIdents(names []string, prefix string) string {
 }
 
 // DuplicateQuery returns a query for one set of key values that violates a UNIQUE constraint. Its columns are the
-// values, whether each is NULL, and the key names as PostgreSQL quotes them.
+// values, whether each value is NULL, and the key names as PostgreSQL quotes them.
 func (a *AddedConstraint) DuplicateQuery() string {
 	var nulls, present, names []string
 	for _, key := range a.Keys {
@@ -109,8 +109,8 @@ func (a *AddedConstraint) ViolationQuery(expression string) string {
 	return fmt.Sprintf("SELECT 1 FROM %s WHERE NOT (%s) LIMIT 1", a.table, expression)
 }
 
-// MatchesShown reports whether a constraint that the catalog shows equals a. It may return false for an equal one,
-// because servers change expressions in ways that are not all known.
+// MatchesShown reports whether a constraint that the catalog shows equals a. MatchesShown may return false for an equal
+// one, because servers change expressions in ways that are not all known.
 func (a *AddedConstraint) MatchesShown(shown string) bool {
 	var defs [2]parse.TreeNode
 	for i, sql := range [2]string{a.AddNotValidSQL("n"), "ALTER TABLE t ADD " + shown} {
@@ -197,7 +197,7 @@ func (c *AddedConstraints) stepStatements() (steps []string) {
 	return steps
 }
 
-// bytes estimates the memory of c in bytes.
+// bytes estimates the memory of the AddedConstraints c in bytes.
 func (c *AddedConstraints) bytes() int {
 	n := int(unsafe.Sizeof(*c)) + len(c.Text) + len(c.Table)
 	for _, column := range c.Columns {

@@ -33,7 +33,7 @@ func parseTransaction(m parse.TreeNode) TxControl {
 	return t
 }
 
-// addOptions adds the modes of a BEGIN or SET TRANSACTION, such as READ ONLY.
+// addOptions adds the modes of a BEGIN or SET TRANSACTION, such as READ ONLY, to t.
 func (t *TxControl) addOptions(options iter.Seq[parse.TreeNode]) {
 	for option := range options {
 		arg := option.Child("arg")
@@ -56,7 +56,7 @@ var isolations = map[string]Isolation{
 	"serializable":     Serializable,
 }
 
-// setTransaction records a SET TRANSACTION or SET SESSION CHARACTERISTICS.
+// setTransaction records the effects of a SET TRANSACTION or SET SESSION CHARACTERISTICS in the statement's plan.
 func (st *Statement) setTransaction(m parse.TreeNode, local bool) {
 	switch m.Text("name") {
 	case "SESSION CHARACTERISTICS":

@@ -7,9 +7,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DSQL has no COPY FROM STDIN. Sluice carries it out by INSERTs. Errors about options are PostgreSQL's.
+// DSQL has no COPY FROM STDIN. Sluice carries COPY FROM STDIN out by INSERTs. Errors about options are PostgreSQL's.
 
-// CopyFromKey is the configuration key of Rules.CopyIn.
+// CopyFromKey is the configuration key that sets Rules.CopyIn.
 const CopyFromKey = "copy.from"
 
 // CopyIn is a COPY FROM STDIN that Sluice carries out.
@@ -18,16 +18,16 @@ type CopyIn struct {
 	Schema  string   // the table's schema as the client writes it; "" for none
 	Name    string   // the table's name without its schema
 	Columns []string // the column names that the client lists; nil for all columns
-	// CSV and Binary report the format of the data; the text format sets neither.
+	// CSV and Binary report the format of the COPY's data. The text format sets neither.
 	CSV, Binary              bool
 	Delimiter, Quote, Escape byte
 	Null                     string
 	Header, MatchHeader      bool
-	// ForceNull and ForceNotNull are the column names of COPY's options of these names.
+	// ForceNull and ForceNotNull are the columns that the options FORCE_NULL and FORCE_NOT_NULL of COPY name.
 	ForceNull, ForceNotNull []string
 }
 
-// byInserts is Finding.Action for a COPY that Sluice carries out.
+// byInserts is the text of Finding.Action for a COPY that Sluice carries out.
 const byInserts = "carried out by INSERTs, of at most 3,000 rows and 8 MiB in a transaction: a COPY of more is not atomic"
 
 // planCopyIn plans or refuses a COPY FROM STDIN. planCopyIn returns false for any other statement. After true no other
@@ -61,7 +61,7 @@ func (r *rewriter) planCopyIn(p *statementPart) bool {
 	return true
 }
 
-// bytes estimates the memory of c in bytes.
+// bytes estimates the memory of the CopyIn c in bytes.
 func (c *CopyIn) bytes() int {
 	n := 256 + len(c.Table) + len(c.Schema) + len(c.Name) + len(c.Null)
 	for _, names := range [][]string{c.Columns, c.ForceNull, c.ForceNotNull} {
@@ -164,7 +164,7 @@ func (c *copyOptions) readOption(m parse.TreeNode) *Refusal {
 	return nil
 }
 
-// optionText returns the value of an option. constant is false if the value is not a single constant.
+// optionText returns the value of a COPY option. constant is false if the value is not a single constant.
 func optionText(m parse.TreeNode) (value string, constant bool) {
 	switch arg := m.Child("arg"); arg.TypeName() {
 	case "String":
@@ -181,7 +181,7 @@ func optionText(m parse.TreeNode) (value string, constant bool) {
 	return "", false
 }
 
-// parseBoolean returns the value of a boolean option, which is true without a value. ok is false for an invalid value.
+// parseBoolean returns the value of a boolean COPY option, which is true without a value. ok is false if invalid.
 func parseBoolean(m parse.TreeNode, value string) (on, ok bool) {
 	if m.Child("arg").Shape == nil {
 		return true, true
@@ -208,7 +208,7 @@ func (c *copyOptions) setFormat(value string) *Refusal {
 	return nil
 }
 
-// checkOptions checks the options in PostgreSQL's order, and fills in defaults.
+// checkOptions checks the COPY's options in PostgreSQL's order, and fills in defaults.
 func (c *copyOptions) checkOptions() *Refusal {
 	delimiter, null := "\t", `\N`
 	if c.CSV {
@@ -258,7 +258,7 @@ func valueOr(value *string, otherwise string) string {
 	return *value
 }
 
-// InsertPrefix returns the beginning of an INSERT into columns, up to VALUES. always means that a column is GENERATED
+// InsertPrefix returns the beginning, up to VALUES, of an INSERT into columns. always means that a column is GENERATED
 // ALWAYS AS IDENTITY, which COPY may write.
 func (c *CopyIn) InsertPrefix(columns []string, always bool) string {
 	text := "INSERT INTO " + c.Table + " (" + quoteIdents(columns, "") + ")"

@@ -25,20 +25,20 @@ const (
 type CursorStatement struct {
 	Verb CursorAction
 	Name string
-	// Query is the query of a DECLARE. One space replaces each character before the query, so that positions in server
-	// errors fit the client's text.
+	// Query is the query of a DECLARE CURSOR. One space replaces each character before the query, so that positions in
+	// server errors fit the client's text.
 	Query string
-	// NoScroll means that NO SCROLL is written, so that moving backward is PostgreSQL's error. Scroll means that SCROLL is
-	// written.
+	// NoScroll means that NO SCROLL is written, so that moving the cursor backward is PostgreSQL's error. Scroll means
+	// that SCROLL is written.
 	NoScroll, Scroll bool
-	// Hold means that WITH HOLD is written: the rows outlive the transaction.
+	// Hold means that WITH HOLD is written: the cursor's rows outlive the transaction.
 	Hold bool
-	// Rows is the number of rows that FETCH or MOVE goes forward; 0 means all.
+	// Rows is the number of rows that FETCH or MOVE goes forward, with 0 for all.
 	Rows uint32
-	// Backward means that the statement moves backward. Elsewhere means that it moves backward, stays, or moves to a
+	// Backward means that the FETCH or MOVE goes backward. Elsewhere means that it goes backward, stays, or goes to a
 	// numbered row, which a portal cannot.
 	Backward, Elsewhere bool
-	// Direction and Count are those of FETCH and MOVE, for cursors whose rows Sluice stores.
+	// Direction and Count are those of a FETCH or MOVE, for cursors whose rows Sluice stores.
 	Direction CursorDirection
 	Count     int64
 }
@@ -56,7 +56,7 @@ const (
 // CursorAll is the Count of FETCH ALL and MOVE ALL.
 const CursorAll = math.MaxInt64
 
-// Options of a DECLARE CURSOR, from PostgreSQL's parsenodes.h.
+// These are the options of a DECLARE CURSOR, from PostgreSQL's parsenodes.h.
 const (
 	cursorBinary      = 0x0001
 	cursorScroll      = 0x0002
@@ -66,13 +66,13 @@ const (
 	cursorHold        = 0x0020
 )
 
-// Values of Finding.Action for statements about cursors.
+// These are values of Finding.Action for statements about cursors.
 const (
 	overPortal = "carried out over a portal of the protocol, inside a transaction"
 	inMemory   = "carried out by Sluice, which keeps the rows in its memory (cursor.stored_bytes)"
 )
 
-// planCursor plans or refuses a statement about a cursor. planCursor returns false for any other statement; after true
+// planCursor plans or refuses a statement about a cursor. planCursor returns false for any other statement. After true
 // no other rule applies. session.go handles CLOSE ALL.
 func (r *rewriter) planCursor(p *statementPart) bool {
 	if !r.rules.Cursors {
@@ -120,8 +120,8 @@ func (r *rewriter) planCursor(p *statementPart) bool {
 	return true
 }
 
-// rejectedCursor returns the finding of a refused statement about a cursor. An empty remedy leaves that of the
-// catalogue.
+// rejectedCursor returns the finding of a refused statement about a cursor. If remedy is empty, the finding has the
+// remedy of the catalogue.
 func rejectedCursor(remedy string, at int) Finding {
 	f := handledFinding(CursorUse, Rejected, Error, "refused: it cannot be carried out over a portal of the protocol", at)
 	if remedy != "" {
@@ -130,7 +130,7 @@ func rejectedCursor(remedy string, at int) Finding {
 	return f
 }
 
-// parseDeclare returns the CursorStatement of a DECLARE, or its refusal. The refusal is PostgreSQL's if it has one.
+// parseDeclare returns the CursorStatement of a DECLARE CURSOR, or its refusal, which is PostgreSQL's if there is one.
 func (r *rewriter) parseDeclare(p *statementPart) (*CursorStatement, *Refusal) {
 	m := p.node
 	options := m.Integer("options")
@@ -178,7 +178,7 @@ func (r *rewriter) reportCursorQuery(p *statementPart) {
 	}
 }
 
-// refuseDeclareOptions returns the refusal of a DECLARE with these options, or nil.
+// refuseDeclareOptions returns the refusal of a DECLARE CURSOR with these options, or nil.
 func refuseDeclareOptions(options int, query parse.TreeNode) *Refusal {
 	switch {
 	case options&cursorScroll != 0 && options&cursorNoScroll != 0:
@@ -202,8 +202,8 @@ func refuseDeclareOptions(options int, query parse.TreeNode) *Refusal {
 	return nil
 }
 
-// refuseCursorLocking returns PostgreSQL's refusal of a DECLARE whose options exclude the locking clause of its query,
-// or nil.
+// refuseCursorLocking returns PostgreSQL's refusal of a DECLARE CURSOR whose options exclude the locking clause of its
+// query, or nil.
 func refuseCursorLocking(options int, query parse.TreeNode) *Refusal {
 	clause := query.Child("locking_clause")
 	if clause.Shape == nil {
@@ -229,7 +229,7 @@ var lockNames = map[parse.LockClauseStrength]string{
 	parse.LCS_FORKEYSHARE: "FOR KEY SHARE", parse.LCS_FORSHARE: "FOR SHARE",
 	parse.LCS_FORNOKEYUPDATE: "FOR NO KEY UPDATE", parse.LCS_FORUPDATE: "FOR UPDATE"}
 
-// writesInWith reports whether a WITH query changes data.
+// writesInWith reports whether a WITH query of a query changes data.
 func writesInWith(query parse.TreeNode) bool {
 	for cte := range query.Child("with_clause").List("ctes") {
 		if q := cte.Child("ctequery"); q.Shape != nil && !q.Is("SelectStmt") {
@@ -239,7 +239,7 @@ func writesInWith(query parse.TreeNode) bool {
 	return false
 }
 
-// Refusals of statements about cursors that PostgreSQL does not have.
+// These are refusals of statements about cursors which PostgreSQL accepts.
 var (
 	refusedInString = &Refusal{Code: "0A000", Message: "statements about cursors must not share a string with other statements",
 		Detail: "DSQL has no cursors: Sluice carries them out over portals of the protocol, one statement at a time.",
@@ -253,7 +253,7 @@ var (
 		Hint: "Write DECLARE name NO SCROLL CURSOR FOR query.", Unsent: true}
 )
 
-// remedies maps refusals to the remedies of their findings.
+// remedies maps refusals of statements about cursors to the remedies in their findings.
 var remedies = func() map[*Refusal]string {
 	m := map[*Refusal]string{}
 	for _, r := range []*Refusal{refusedInString, refusedScroll, refusedBinary, refusedUnread} {

@@ -48,7 +48,7 @@ func unsupportedSchemaOption(m parse.TreeNode) string {
 	return ""
 }
 
-// mappedSchema returns the schema to which the statement's database name is mapped.
+// mappedSchema returns the schema to which the database name in CREATE or DROP DATABASE is mapped.
 func (r *rewriter) mappedSchema(p *statementPart) (schema string, ok bool) {
 	if r.rules.SchemaOf == nil {
 		return "", false
@@ -76,8 +76,8 @@ func (r *rewriter) dropDatabase(p *statementPart) {
 	}
 }
 
-// discards maps DISCARD of state that DSQL sessions do not have to the answer. DISCARD ALL is a change of settings
-// (Statement.Changes).
+// discards maps each DISCARD of state that DSQL sessions do not have to Sluice's answer. DISCARD ALL is a change of
+// settings (Statement.Changes).
 var discards = map[parse.DiscardMode]struct {
 	does LocalWork
 	tag  string
@@ -102,8 +102,8 @@ var weakerLevels = map[Isolation]bool{ReadUncommitted: true, ReadCommitted: true
 // sampleBegin is the tree of a BEGIN with REPEATABLE READ, from which that option is copied.
 var sampleBegin = parse.LazyTree("BEGIN ISOLATION LEVEL REPEATABLE READ")
 
-// rewriteBegin rewrites the isolation level of a BEGIN or START TRANSACTION to REPEATABLE READ, or reports it as a
-// finding.
+// rewriteBegin rewrites the isolation level of a BEGIN or START TRANSACTION to REPEATABLE READ, or reports the level as
+// a finding.
 func (r *rewriter) rewriteBegin(p *statementPart) {
 	st := p.st
 	if st.Tx.Verb != Begin {
@@ -124,7 +124,7 @@ func (r *rewriter) rewriteBegin(p *statementPart) {
 	}
 }
 
-// weakened is Finding.Action for a SERIALIZABLE that runs as REPEATABLE READ.
+// weakened is the text of Finding.Action for a SERIALIZABLE that runs as REPEATABLE READ.
 const weakened = "taken for REPEATABLE READ, with a warning each time: write skew is possible"
 
 // setRepeatableRead replaces the level of a BEGIN by REPEATABLE READ.
@@ -200,7 +200,7 @@ func requestedIsolation(st *Statement) (level Isolation, modes, ok bool) {
 	return level, modes, false
 }
 
-// answerIsolation answers a statement that sets an isolation level. weak reports that DSQL's level is weaker.
+// answerIsolation answers a statement that sets an isolation level. weak reports that DSQL's level is weaker than this.
 func (r *rewriter) answerIsolation(p *statementPart, level Isolation, weak bool) {
 	ofBlock, tag := p.st.Tx.Verb == SetTransaction, "SET"
 	if c := p.st.Changes; len(c) == 1 && c[0].Action == Reset && !c[0].Default {
@@ -218,13 +218,13 @@ func (r *rewriter) answerIsolation(p *statementPart, level Isolation, weak bool)
 	}
 }
 
-// atLeast is Finding.Action for an isolation level that DSQL's level satisfies.
+// atLeast is the text of Finding.Action for an isolation level that DSQL's level satisfies.
 const atLeast = "answered: transactions on DSQL are at least so already"
 
 // readOnlySettings are the settings that make transactions READ ONLY.
 var readOnlySettings = map[string]bool{"default_transaction_read_only": true, "transaction_read_only": true}
 
-// isOffValue reports whether text is a usual spelling of the boolean value off.
+// isOffValue reports whether the text of a setting's value is a usual spelling of the boolean value off.
 func isOffValue(text string) bool {
 	switch strings.ToLower(text) {
 	case "off", "false", "no", "0":
@@ -233,5 +233,5 @@ func isOffValue(text string) bool {
 	return false
 }
 
-// levelSettings are the settings that hold an isolation level.
+// levelSettings are the settings whose value is an isolation level.
 var levelSettings = map[string]bool{"default_transaction_isolation": true, "transaction_isolation": true}

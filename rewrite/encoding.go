@@ -9,18 +9,18 @@ import (
 )
 
 // ReadingMode describes how a server reads texts differently from a Planner. A Planner assumes UTF-8 and
-// standard_conforming_strings on; the zero value is this reading.
+// standard_conforming_strings on. The zero ReadingMode is this reading.
 type ReadingMode uint8
 
 const (
-	// Recoded means an encoding in which a byte of a multi-byte character may equal an ASCII character, such as a
-	// backslash.
+	// Recoded means that the text's encoding has multi-byte characters in which a byte may equal an ASCII character,
+	// such as a backslash.
 	Recoded ReadingMode = 1 << iota
-	// Escaping means that backslashes are escapes in all string constants.
+	// Escaping means that the server reads backslashes as escapes in all string constants.
 	Escaping
 )
 
-// MayMislead reports whether a text under this reading may have another meaning than its plan.
+// MayMislead reports whether a server that reads a text in this mode may find another meaning than the text's plan.
 func (r ReadingMode) MayMislead(sql []byte) bool {
 	if r&Escaping != 0 && bytes.IndexByte(sql, '\\') >= 0 {
 		return true
@@ -35,8 +35,8 @@ func (r ReadingMode) MayMislead(sql []byte) bool {
 	return false
 }
 
-// ReadingModeFor returns the reading that a value of client_encoding or standard_conforming_strings causes. The result
-// is 0 for other settings.
+// ReadingModeFor returns the ReadingMode that a value of client_encoding or standard_conforming_strings causes. The
+// result is 0 for other settings.
 func ReadingModeFor(name, value string) ReadingMode {
 	switch strings.ToLower(name) {
 	case "client_encoding":
@@ -54,8 +54,8 @@ func ReadingModeFor(name, value string) ReadingMode {
 }
 
 // isASCIISafeEncoding reports whether an encoding uses bytes below 0x80 for ASCII characters only. All encodings in
-// which PostgreSQL stores text do. As in PostgreSQL, case and punctuation of the name are ignored; unknown names are
-// not plain.
+// which PostgreSQL stores text do. As in PostgreSQL, case and punctuation of the name are ignored. The result is false
+// for unknown names.
 func isASCIISafeEncoding(name string) bool {
 	var b strings.Builder
 	for _, c := range strings.ToLower(name) {
@@ -77,14 +77,14 @@ func isASCIISafeEncoding(name string) bool {
 	return false
 }
 
-// UnparsedPlan returns the plan of a text that the planner cannot read, and counts it.
+// UnparsedPlan returns the plan of a text that the planner cannot read, and counts the text.
 func (p *Planner) UnparsedPlan() *Plan {
 	p.guarded[parse.NotText].Add(1)
 	return guardedPlan
 }
 
-// UnparsedPlanFor returns the plan of a text that the planner cannot read, for a session with names, and counts it. nil
-// names map no column.
+// UnparsedPlanFor returns the plan of a text that the planner cannot read, for a session that resolves relations by
+// names, and counts the text. nil names map no column.
 func (p *Planner) UnparsedPlanFor(sql []byte, names *schema.NameResolver) *Plan {
 	p.guarded[parse.NotText].Add(1)
 	return unparsedPlan(names, sql)

@@ -7,14 +7,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DSQL has no enumerations. With Rules.Enums a domain over text with a CHECK replaces one. Columns, casts and defaults
-// name the domain like the type. There are three differences, of which the client gets a warning. Values compare and
-// sort as text. An invalid value has the code 23514, not 22P02. pg_enum and enumeration functions do not see the
-// domain.
+// DSQL has no enumerations. With Rules.Enums a domain over text with a CHECK replaces an enumeration. Columns, casts
+// and defaults name the domain like the type. There are three differences, of which the client gets a warning. Values
+// compare and sort as text. An invalid value has the code 23514, not 22P02. pg_enum and enumeration functions do not
+// see the domain.
 //
 // DROP TYPE becomes DROP DOMAIN, because a cluster has no other user types. enumvalue.go adds values.
 
-// EnumKey is the configuration key of Rules.Enums.
+// EnumKey is the configuration key that sets Rules.Enums.
 const EnumKey = "ddl.create_enum"
 
 // domainPolicy is the value of EnumKey that enables Rules.Enums.
@@ -23,8 +23,8 @@ const domainPolicy = "domain"
 // mostLabel is the maximum length in bytes of an enumeration's value, from PostgreSQL's NAMEDATALEN.
 const mostLabel = 63
 
-// mostEnumHint is the maximum length in bytes of the hint with an enumeration's domain. A longer one is replaced by the
-// general hint about types.
+// mostEnumHint is the maximum length in bytes of the hint with an enumeration's domain. The general hint about types
+// replaces a longer one.
 const mostEnumHint = 1000
 
 // enumDomainSQL returns the CREATE DOMAIN for a CREATE TYPE ... AS ENUM, or "" for an enumeration without values.
@@ -41,7 +41,7 @@ func enumDomainSQL(m parse.TreeNode) (text string, ordered bool) {
 	return "CREATE DOMAIN " + typeName(m) + " AS text CHECK (VALUE IN (" + strings.Join(values, ", ") + "))", slices.IsSorted(labels)
 }
 
-// typeName returns the name of a statement's type as SQL.
+// typeName returns the name of the type in a statement about a type, as SQL.
 func typeName(m parse.TreeNode) string {
 	var name []string
 	for _, part := range m.Names("type_name") {
@@ -82,18 +82,18 @@ func (r *rewriter) alterEnumHint(p *statementPart) string {
 }
 
 // AnotherDomain is the advice for a server that refuses ALTER DOMAIN ... ADD CONSTRAINT, as clusters did in October
-// 2026. It replaces the domain of an enumeration by a new domain.
+// 2026. The advice replaces the domain of an enumeration by a new domain.
 const AnotherDomain = "Make a domain of all values under another name (CREATE DOMAIN), and for each column of the type, each in a transaction of its own: " +
 	"a column of that domain; UPDATE, at most 3,000 rows at a time; DROP COLUMN of the old one; RENAME COLUMN."
 
-// addValueAdvice returns the advice to add a value to a domain. The steps never refuse a value that was allowed before.
+// addValueAdvice returns the advice to add a value to a domain. Its steps never refuse a previously allowed value.
 func addValueAdvice(of, value string) string {
 	domain := "ALTER DOMAIN " + of
 	return "Where a domain stands for the type, and the server refuses ALTER DOMAIN ... ADD CONSTRAINT, as clusters did in October 2026: " + AnotherDomain + " Else: " + domain + " ADD CONSTRAINT <new name> CHECK (VALUE IN (<the values so far>, " + parse.QuoteLiteral(value) + ")) NOT VALID; then " + domain + " DROP CONSTRAINT <old name>."
 }
 
-// renameValueAdvice returns the advice to rename a value of a domain. Rows are updated before the old value is refused
-// and once more afterwards, because other sessions may have written it in between.
+// renameValueAdvice returns the advice to rename a value of a domain that replaces an enumeration. Rows are updated
+// before the old value is refused and once more afterwards, because other sessions may have written it in between.
 func renameValueAdvice(of, old, value string) string {
 	domain := "ALTER DOMAIN " + of
 	return "Where a domain stands for the type, rows hold the value as a text. ALTER TYPE " + of + " ADD VALUE " + parse.QuoteLiteral(value) + "; for each column of the type (SELECT attrelid::regclass, attname FROM pg_attribute WHERE atttypid = " +
@@ -101,7 +101,7 @@ func renameValueAdvice(of, old, value string) string {
 		" ADD CONSTRAINT <new name> CHECK (VALUE IN (<the values but for " + parse.QuoteLiteral(old) + ">)) NOT VALID; " + domain + " DROP CONSTRAINT <old name>; then the UPDATEs once more. Where the server refuses ALTER DOMAIN ... ADD CONSTRAINT, as clusters did in October 2026: " + AnotherDomain
 }
 
-// isValidEnum reports whether PostgreSQL would create the type. The server must refuse any other type.
+// isValidEnum reports whether PostgreSQL would create the enumeration. The server must refuse any other CREATE TYPE.
 func isValidEnum(m parse.TreeNode) bool {
 	seen := map[string]bool{}
 	for _, label := range m.Names("vals") {
@@ -113,7 +113,7 @@ func isValidEnum(m parse.TreeNode) bool {
 	return true
 }
 
-// rewriteEnum dispatches statements that create or change an enumeration.
+// rewriteEnum calls the rule for a statement that creates, changes or drops an enumeration.
 func (r *rewriter) rewriteEnum(p *statementPart) {
 	if p.node.Is("CreateEnumStmt") {
 		r.createEnum(p)
@@ -122,7 +122,7 @@ func (r *rewriter) rewriteEnum(p *statementPart) {
 	}
 }
 
-// createEnum rewrites CREATE TYPE ... AS ENUM to a domain.
+// createEnum rewrites CREATE TYPE ... AS ENUM to a CREATE DOMAIN.
 func (r *rewriter) createEnum(p *statementPart) {
 	text, ordered := enumDomainSQL(p.node)
 	if !r.rules.Enums || text == "" || !isValidEnum(p.node) || temporaryFeature(p) != "" {

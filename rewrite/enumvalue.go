@@ -25,7 +25,7 @@ type EnumValueAddition struct {
 	Placed    bool   // BEFORE or AFTER Neighbour is written
 	After     bool
 	Neighbour string
-	// IfNotExists means that an existing value is no error.
+	// IfNotExists means that a value which the enumeration already has is no error.
 	IfNotExists bool
 }
 
@@ -90,7 +90,7 @@ func ParseDomainCheck(name, shown string) *DomainCheck {
 	return d
 }
 
-// textConstants returns the text constants on the right side of a comparison: one, or those of an array.
+// textConstants returns the text constants on the right side of a domain's CHECK: one, or those of an array.
 func textConstants(check parse.TreeNode) (values []string, ok bool) {
 	list := []parse.TreeNode{check.Child("rexpr")}
 	switch parse.A_Expr_Kind(check.Integer("kind")) {
@@ -116,7 +116,7 @@ func textConstants(check parse.TreeNode) (values []string, ok bool) {
 	return values, true
 }
 
-// NextName returns the name of the CHECK that replaces d.
+// NextName returns the name of the CHECK that replaces d, with the next number.
 func (d *DomainCheck) NextName() string {
 	number, stem := strconv.Itoa(d.number+1), d.stem
 	for len(stem)+len(number) > parse.MaxName {
@@ -126,8 +126,8 @@ func (d *DomainCheck) NextName() string {
 	return stem + number
 }
 
-// NewestDomainCheck returns the CHECK with the highest number, and the others. follows is false if the others are not
-// its predecessors. A predecessor may have one value that newest lacks, because two sessions added a value at once.
+// NewestDomainCheck returns a domain's CHECK with the highest number, and the others. follows is false if the others
+// are not its predecessors. A predecessor may have a value that newest lacks, because two sessions added one at once.
 func NewestDomainCheck(checks []*DomainCheck) (newest *DomainCheck, old []*DomainCheck, follows bool) {
 	checks = slices.Clone(checks)
 	slices.SortFunc(checks, func(a, b *DomainCheck) int { return cmp.Compare(a.number, b.number) })
@@ -156,11 +156,11 @@ func (e *EnumValueAddition) WithValue(values []string) []string {
 	return slices.Insert(slices.Clone(values), at, e.Value)
 }
 
-// TooLong reports whether the value is longer than PostgreSQL allows.
+// TooLong reports whether the new value is longer than PostgreSQL allows.
 func (e *EnumValueAddition) TooLong() bool { return len(e.Value) > mostLabel }
 
-// AddCheckSQL returns the statement that adds a CHECK of values. Existing rows are not checked, because all their
-// values are in the list.
+// AddCheckSQL returns the statement that adds a CHECK of values to the domain. Existing rows are not checked, because
+// all their values are in the list.
 func (e *EnumValueAddition) AddCheckSQL(name string, values []string) string {
 	list := make([]string, len(values))
 	for i, value := range values {
@@ -169,8 +169,8 @@ func (e *EnumValueAddition) AddCheckSQL(name string, values []string) string {
 	return "ALTER DOMAIN " + e.Type + " ADD CONSTRAINT " + parse.QuoteIdent(name) + " CHECK (VALUE IN (" + strings.Join(list, ", ") + ")) NOT VALID"
 }
 
-// DropCheckSQL returns the statement that drops a CHECK. DropCheckIfExistsSQL does the same if the CHECK may be
-// missing.
+// DropCheckSQL returns the statement that drops a CHECK of the domain. DropCheckIfExistsSQL returns the same statement
+// for a CHECK that may be missing.
 func (e *EnumValueAddition) DropCheckSQL(name string) string {
 	return "ALTER DOMAIN " + e.Type + " DROP CONSTRAINT " + parse.QuoteIdent(name)
 }
@@ -178,5 +178,5 @@ func (e *EnumValueAddition) DropCheckIfExistsSQL(name string) string {
 	return "ALTER DOMAIN " + e.Type + " DROP CONSTRAINT IF EXISTS " + parse.QuoteIdent(name)
 }
 
-// Hint returns the advice to add the value by hand.
+// Hint returns the advice to add the enumeration's new value by hand.
 func (e *EnumValueAddition) Hint() string { return addValueAdvice(e.Type, e.Value) }

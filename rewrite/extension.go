@@ -7,11 +7,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Most migrations create plpgsql, uuid-ossp or pgcrypto, of which DSQL has parts built in. Sluice answers CREATE,
-// COMMENT ON and DROP EXTENSION of these, and a NOTICE lists the supported functions. uuid.go rewrites
+// Most migrations create plpgsql, uuid-ossp or pgcrypto. DSQL has parts of these extensions built in. Sluice answers
+// CREATE, COMMENT ON and DROP EXTENSION of them, and a NOTICE lists the supported functions. uuid.go rewrites
 // uuid_generate_v4().
 
-// extensions are the extensions that Sluice answers, with the text of the NOTICE.
+// extensions maps the extensions whose CREATE EXTENSION Sluice answers to the text of the NOTICE.
 var extensions = map[string]struct {
 	severity Severity
 	detail   string
@@ -23,7 +23,7 @@ var extensions = map[string]struct {
 		"encrypt, decrypt, encrypt_iv, decrypt_iv, armor, dearmor, pgp_*."},
 }
 
-// missingFunctions maps functions of these extensions that DSQL lacks to advice.
+// missingFunctions maps functions of plpgsql, uuid-ossp and pgcrypto that DSQL lacks to advice.
 var missingFunctions = func() map[string]string {
 	all := map[string]string{
 		"uuid_generate_v4": "Write gen_random_uuid(); without quotes around its name, uuid_generate_v4() becomes that (" + ExtensionsKey + ").",
@@ -50,7 +50,7 @@ var missingFunctions = func() map[string]string {
 	return all
 }()
 
-// ExtensionsKey is the configuration key of Rules.Extensions.
+// ExtensionsKey is the configuration key that sets Rules.Extensions.
 const ExtensionsKey = "rewrite.extensions"
 
 // MissingFunctionHint returns a hint for the server's error that a function does not exist. The result is "" unless the
@@ -90,7 +90,7 @@ func (r *rewriter) commentExtension(p *statementPart) {
 	r.addFinding(handledFinding(Extension, Answered, Info, "answered as done; the comment is not kept", p.st.Start))
 }
 
-// dropExtension answers DROP EXTENSION. IF EXISTS is answered for any extension, otherwise only for known ones.
+// dropExtension answers DROP EXTENSION. With IF EXISTS any extension is accepted, otherwise only known ones.
 func (r *rewriter) dropExtension(p *statementPart) {
 	var names []string
 	for object := range p.node.List("objects") {
@@ -112,7 +112,7 @@ func (r *rewriter) dropExtension(p *statementPart) {
 	r.addFinding(handledFinding(Extension, Answered, Info, "answered as done; there is nothing to drop", p.st.Start))
 }
 
-// rewriteExtension dispatches statements about extensions, and DROP statements of other objects.
+// rewriteExtension calls the rule for a statement about extensions, or for a DROP of other objects.
 func (r *rewriter) rewriteExtension(p *statementPart) {
 	object := parse.OBJECT_EXTENSION
 	switch m := p.node; {

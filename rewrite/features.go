@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Feature names something that a statement uses and DSQL lacks. The set is closed, because features label a metric.
+// Feature is the name of something that a statement uses and DSQL lacks. The set is closed: features label a metric.
 type Feature string
 
 const (
@@ -175,5 +175,5 @@ var catalogue = map[Feature]featureFact{
 	Syntax: {DialectRule, "the text is not PostgreSQL's grammar", "mend the syntax"},
 }
 
-// Remedy returns the advice for a feature, or "" if there is none.
+// Remedy returns the advice to users about a feature that DSQL lacks, or "" if there is none.
 func Remedy(f Feature) string { return catalogue[f].remedy }

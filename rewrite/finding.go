@@ -65,18 +65,18 @@ type Finding struct {
 	Operation string
 	// Reason says how DSQL treats the feature, and Action what Sluice does. Remedy is advice for a person, or "".
 	Reason, Action, Remedy string
-	// At is the byte offset of the statement, or of the concerned part, in the client's text.
+	// At is the byte offset, in the client's text, of the statement or the part that the finding is about.
 	At int
 }
 
-// Values of Finding.Action for statements that pass unchanged.
+// These are values of Finding.Action for statements that reach the server unchanged.
 const (
 	Passes     = "passes unchanged and fails there"
 	switched   = "passes unchanged: the rule is switched off"
 	notTheSame = "passes unchanged: the text that the rule made would not have meant what was intended"
 )
 
-// refusedFinding returns a finding about a feature that passes unchanged and fails on the server.
+// refusedFinding returns a finding about a feature in a statement that reaches the server unchanged and fails there.
 func refusedFinding(f Feature, at int) Finding {
 	e := catalogue[f]
 	return Finding{Feature: f, Rule: e.rule, Severity: Error, Reason: e.reason, Action: Passes, Remedy: e.remedy, At: at}
@@ -99,7 +99,7 @@ func disabledFinding(f Feature, at int) Finding {
 	return finding
 }
 
-// findingBytes returns the memory of findings in bytes. Their texts are constants and do not count.
+// findingBytes returns the memory of a slice of findings in bytes. The findings' texts are constants and do not count.
 func findingBytes(findings []Finding) int { return cap(findings) * int(unsafe.Sizeof(Finding{})) }
 
 // NewFinding returns the finding about a feature of a statement that passes unchanged, at offset 0.

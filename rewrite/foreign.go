@@ -3,10 +3,10 @@ package rewrite
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
 // parseDialect parses a text in PostgreSQL's grammar and DSQL's additions: CREATE [UNIQUE] INDEX ASYNC and ALTER TABLE
-// ASYNC. The tree does not contain ASYNC; offsets are those of the text.
+// ASYNC. The tree does not contain ASYNC. Its offsets are those of the text.
 func parseDialect(sql string) (parse.TreeNode, error) {
 	if blanked := blankAsync(sql); blanked != "" {
-		// The first parse is without ASYNC, which PostgreSQL would read as an index name.
+		// The first parse is of the text without ASYNC, which PostgreSQL would read as an index name.
 		if tree, err := parse.Tree(blanked); err == nil {
 			return tree, nil
 		}
@@ -14,7 +14,7 @@ func parseDialect(sql string) (parse.TreeNode, error) {
 	return parse.Tree(sql)
 }
 
-// blankAsync replaces every ASYNC after INDEX or TABLE by blanks. blankAsync returns "" if there is none.
+// blankAsync replaces every ASYNC after INDEX or TABLE by blanks. blankAsync returns "" if the text has none.
 func blankAsync(sql string) string {
 	if !containsFold(sql, "async") {
 		return ""
@@ -44,7 +44,7 @@ func blankAsync(sql string) string {
 	}
 }
 
-// containsFold reports whether sql contains the letters of lower in any case.
+// containsFold reports whether sql contains the text lower, whose letters are lower-case, in any case.
 func containsFold(sql, lower string) bool {
 	for i := 0; i+len(lower) <= len(sql); i++ {
 		if sql[i]|0x20 == lower[0] && foldEqual(sql[i:i+len(lower)], lower) {
@@ -65,7 +65,7 @@ func foldEqual(text, lower string) bool {
 }
 
 // unparsablePlan returns the plan of a text that is not PostgreSQL's grammar. A newer server may accept the text. The
-// plan therefore pins if a word in the text could leave state in the session.
+// plan therefore pins the session to its backend if a word in the text could leave state in the session.
 func unparsablePlan(sql string) *Plan {
 	l := parse.Lexer{Text: []byte(sql), UTF8: true}
 	for begins := true; ; {

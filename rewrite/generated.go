@@ -7,8 +7,8 @@ import (
 )
 
 // MayGenerateValues reports whether a text may return values that the server generates, so that a second run may return
-// others. A text may if it names a clock, a random value or a sequence, or is an INSERT with RETURNING. Only words are
-// examined; functions and views of users are ignored.
+// others. That is so if the text names a clock, a random value or a sequence, or is an INSERT with RETURNING. Only
+// words are examined. Functions and views of users are ignored.
 func MayGenerateValues(sql []byte) bool {
 	l := parse.Lexer{Text: sql}
 	var inserts, returns bool
@@ -32,8 +32,8 @@ func MayGenerateValues(sql []byte) bool {
 	}
 }
 
-// returningSkips is the shift table of a Horspool search for "returning". For a byte it holds the distance to the next
-// possible end of the word.
+// returningSkips is the shift table of a Horspool search for "returning". The table maps each byte to the distance to
+// the next possible end of the word.
 var returningSkips = func() (skips [256]uint8) {
 	const word = "returning"
 	for i := range skips {
@@ -45,8 +45,8 @@ var returningSkips = func() (skips [256]uint8) {
 	return skips
 }()
 
-// hasReturning reports whether a text contains "returning" in any case. It examines few bytes of a long text, unlike a
-// lexer.
+// hasReturning reports whether a text contains "returning" in any case. Unlike a lexer, hasReturning examines few bytes
+// of a long text.
 func hasReturning(sql []byte) bool {
 	const word = "returning"
 	for end := len(word); end <= len(sql); end += int(returningSkips[sql[end-1]]) {

@@ -29,8 +29,8 @@ type DoBlock struct {
 // shorter.
 const maxDoBlock = 64 << 10
 
-// conditionCodes maps the conditions that a block may ignore to their SQLSTATEs. All mean that an object exists or is
-// missing. OTHERS is excluded because it would hide a refusal.
+// conditionCodes maps the error conditions that a DO block may ignore to their SQLSTATEs. All mean that an object
+// exists or is missing. OTHERS is excluded because it would hide a refusal.
 var conditionCodes = map[string]string{
 	"duplicate_object": "42710", "duplicate_table": "42P07", "duplicate_column": "42701", "duplicate_schema": "42P06",
 	"unique_violation": "23505", "undefined_object": "42704", "undefined_table": "42P01", "undefined_column": "42703",
@@ -92,8 +92,8 @@ func doBlockBody(node parse.TreeNode) (body string, ok bool) {
 	return body, body != "" && len(body) <= maxDoBlock
 }
 
-// parseDoBlock returns the DoBlock of a block, or nil for a block of another form. Blocks with comments are excluded,
-// because the statement is cut out of the text.
+// parseDoBlock returns the DoBlock for the body of a DO block, or nil for a body of another form. Bodies with comments
+// are excluded, because the statement is cut out of the text.
 func parseDoBlock(body string) *DoBlock {
 	ph := parse.LexTokens([]byte(body), 0, len(body))
 	g, i := &DoBlock{}, 1
@@ -142,8 +142,8 @@ func parseDoBlock(body string) *DoBlock {
 	return g
 }
 
-// readHandlers reads WHEN condition [OR condition] THEN NULL; clauses from token i, and returns the index of the next
-// token. Another form of handler clears IgnoredCodes.
+// readHandlers reads the clauses WHEN condition [OR condition] THEN NULL; from token i on, and returns the index of the
+// next token. Another form of handler clears IgnoredCodes.
 func (g *DoBlock) readHandlers(ph *parse.TokenList, i int) int {
 	for ph.IsKeyword(i, "when") {
 		for more := true; more; more = ph.IsKeyword(i, "or") {

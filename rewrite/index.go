@@ -74,7 +74,7 @@ func (r *rewriter) reportIndexRefusals(p *statementPart) (any bool) {
 	return any
 }
 
-// Values of the fields ordering and nulls_ordering in the parse tree of an index key.
+// These are values of the fields ordering and nulls_ordering in the parse tree of an index key.
 const (
 	ascending  = int(parse.SORTBY_ASC)
 	descending = int(parse.SORTBY_DESC)
@@ -101,8 +101,8 @@ func isDefaultOpClass(key parse.TreeNode, unique bool) bool {
 }
 
 // simplifyIndexKeys removes redundant parts of an index that DSQL refuses: USING btree, ASC, and operator classes
-// without effect. If all keys have DESC, it is removed as well, because an index can be read backwards. NULLS FIRST and
-// LAST are then swapped.
+// without effect. If all keys have DESC, DESC is removed as well, because an index can be read backwards. NULLS FIRST
+// and LAST are then swapped.
 func (r *rewriter) simplifyIndexKeys(p *statementPart, ph *parse.TokenList, at int) {
 	i := at
 	for ; i < len(ph.Tokens) && !ph.IsPunct(i, '('); i++ {

@@ -56,7 +56,7 @@ func (p *Planner) AdaptToSchema(sql []byte, schema string) (own []byte, changed 
 	return []byte(made), true
 }
 
-// publicSchemaComparisons yields each comparison table_schema = 'public' in m, and the field of the constant.
+// publicSchemaComparisons yields each comparison table_schema = 'public' in m, with the field that holds the constant.
 func publicSchemaComparisons(m parse.TreeNode) func(yield func(expr parse.TreeNode, side string) bool) {
 	return func(yield func(parse.TreeNode, string) bool) { yieldComparisons(m, yield) }
 }

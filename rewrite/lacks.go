@@ -3,9 +3,9 @@ package rewrite
 import "github.com/sluice-proxy/sluice/rewrite/schema"
 
 // Another process may create a relation that the schema snapshot lacks. SELECT * or an INSERT without a column list
-// would then reach the server as if no column of it were mapped. Plan.Lacks reports these statements.
+// would then reach the server as if none of its columns were mapped. Plan.Lacks reports these statements.
 
-// lacksRelation reports whether a statement names a relation that the snapshot does not have. The relation that a
+// lacksRelation reports whether a statement names a relation that is not in the snapshot of n. The relation that a
 // CREATE statement creates does not count.
 func lacksRelation(parts []statementPart, n *schema.NameResolver) bool {
 	for i := range parts {
@@ -26,8 +26,8 @@ func lacksRelation(parts []statementPart, n *schema.NameResolver) bool {
 // createStatements are the statements whose first relation is the one that they create.
 var createStatements = map[string]bool{"CreateStmt": true, "CreateTableAsStmt": true, "CreateForeignTableStmt": true, "ViewStmt": true, "CreateSeqStmt": true}
 
-// unparsedPlan returns the plan of a text that cannot be read. The plan refuses the text if it may name a relation with
-// mapped columns.
+// unparsedPlan returns the plan of a text that the planner cannot read. The plan refuses the text if it may name a
+// relation with mapped columns.
 func unparsedPlan(n *schema.NameResolver, sql []byte) *Plan {
 	if n.MayMentionMapped(sql) {
 		return unparsedMappedPlan

@@ -14,11 +14,11 @@ type Linter struct {
 	inBlock bool
 	block   txContents
 	run     scriptState
-	// tables are the tables that earlier texts created; nil if no columns are mapped.
+	// tables are the tables that earlier texts created, or nil if no columns are mapped.
 	tables *schema.Schema
 }
 
-// NewLinter returns a Linter for a new session. It parses every text, and does not use the cache of plans.
+// NewLinter returns a Linter for a new session. The Linter parses every text, and does not use the cache of plans.
 func (p *Planner) NewLinter() *Linter {
 	l := &Linter{planner: p}
 	if p.config.Rules.Bytea != ByteaOff {
@@ -41,8 +41,8 @@ func (l *Linter) LintStatements(sql string) []Finding {
 	return findings
 }
 
-// LintText returns the findings of LintStatements and the text that Sluice would send, "" if that is sql. sent has the
-// client's column names, because mapped names are internal to Sluice.
+// LintText returns the findings of LintStatements and the text that Sluice would send, or "" if that is sql. sent has
+// the client's column names, because mapped names are internal to Sluice.
 func (l *Linter) LintText(sql string) (findings []Finding, sent string) {
 	p := l.planner
 	if p.config.checkLimits([]byte(sql)) != parse.Fits {
@@ -90,7 +90,7 @@ func (l *Linter) keepsWholeTransaction() bool {
 }
 
 // usesSequences reports whether Sluice creates sequences for the text's CREATE TABLE. If the transaction is not
-// committed in parts, findings are changed to describe identity columns.
+// committed in parts, the findings are changed to describe identity columns.
 func (l *Linter) usesSequences(parts []statementPart, findings []Finding) bool {
 	n := singleSerialTable(parts)
 	if n == nil || !n.HasSequences() {

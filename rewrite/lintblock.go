@@ -2,8 +2,8 @@ package rewrite
 
 // A script runs in transactions that the script itself begins, or that the tool begins.
 
-// ScriptTransaction describes the transaction in which a tool runs a script. The zero value is a tool that sends each
-// statement alone, as psql does.
+// ScriptTransaction describes the transaction in which a tool runs a script. The zero ScriptTransaction is a tool that
+// sends each statement alone, as psql does.
 type ScriptTransaction struct {
 	// Wrapped reports that the tool begins a transaction before the script and commits it afterwards.
 	Wrapped bool
@@ -12,27 +12,27 @@ type ScriptTransaction struct {
 	Whole bool
 	// Records reports that the tool writes a row about the script in the script's transaction.
 	Records bool
-	// Remedy is advice on running each statement in a separate transaction.
+	// Remedy is advice for the tool's user on running each statement in a separate transaction.
 	Remedy string
 }
 
-// scriptState is the state of a session within a script.
+// scriptState is the state of the linted session within a script.
 type scriptState struct {
 	ScriptTransaction
 	own      bool             // the script has a BEGIN in the current transaction
 	reported map[Feature]bool // the features already reported for the tool's transaction, each once
 }
 
-// beginScript resets the state to the start of a script.
+// beginScript resets the Linter's state to the start of a script.
 func (l *Linter) beginScript() {
 	l.inBlock = l.run.Wrapped || l.run.Whole
 	l.block = txContents{dml: l.run.Wrapped && l.run.Records}
 	l.run.own, l.run.reported = false, map[Feature]bool{}
 }
 
-// observeStatement updates the transaction by the next statement, and returns what the transaction cannot take. verb is
-// the statement's verb before rewriting. alone reports that the text has one statement; findings of several are in the
-// plan.
+// observeStatement adds the next statement to the script's transaction, and returns findings about what the transaction
+// cannot take. verb is the statement's verb before rewriting. alone reports that the text has one statement. For
+// several statements the plan has the findings.
 func (l *Linter) observeStatement(verb TxVerb, p *statementPart, alone bool) []Finding {
 	switch verb {
 	case Begin:
@@ -62,7 +62,7 @@ func (l *Linter) observeStatement(verb TxVerb, p *statementPart, alone bool) []F
 	return []Finding{finding}
 }
 
-// RemedyInBlock returns Remedy, with advice to remove BEGIN if the script has one in the transaction (own).
+// RemedyInBlock returns Remedy, with the advice to remove BEGIN if the script has a BEGIN in the transaction (own).
 func (r ScriptTransaction) RemedyInBlock(own bool) string {
 	if own {
 		return r.Remedy + "; and leave BEGIN and COMMIT out"

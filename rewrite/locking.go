@@ -2,7 +2,7 @@ package rewrite
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// Strengths of locking clauses.
+// These are the strengths of locking clauses.
 const (
 	forKeyShare    = int(parse.LCS_FORKEYSHARE)
 	forShare       = int(parse.LCS_FORSHARE)
@@ -78,7 +78,7 @@ func (r *rewriter) weakLockClauses(p *statementPart) (nodes []parse.TreeNode, cl
 	return nodes, clauses, features
 }
 
-// lockClauseFinding returns the finding of a clause under a policy.
+// lockClauseFinding returns the finding about a locking clause to which a policy applies.
 func lockClauseFinding(f Feature, policy LockClausePolicy, at int) Finding {
 	switch policy {
 	case Update:
@@ -135,7 +135,7 @@ type lockClause struct {
 	first, mode, end int
 }
 
-// policyEdits returns the edits that apply a policy to the clause.
+// policyEdits returns the edits that apply a policy to the locking clause.
 func (c lockClause) policyEdits(ph *parse.TokenList, policy LockClausePolicy) []parse.Edit {
 	last := c.mode - 1 // SHARE, or the UPDATE of NO KEY UPDATE
 	switch {
@@ -155,8 +155,8 @@ func (c lockClause) policyEdits(ph *parse.TokenList, policy LockClausePolicy) []
 	return []parse.Edit{ph.Remove(last - 2), ph.Replace(last, "SHARE")}
 }
 
-// lockClauses returns the locking clauses among a statement's tokens. FOR after a dot or AS is a name, and in the
-// parentheses of substring and overlay it is an argument's keyword.
+// lockClauses returns the locking clauses among a statement's tokens. A FOR after a dot or AS is a name. A FOR in the
+// parentheses of substring and overlay is an argument's keyword.
 func lockClauses(ph *parse.TokenList) []lockClause {
 	var all []lockClause
 	var theirs []bool // for each open parenthesis: it belongs to substring or overlay

@@ -9,7 +9,7 @@ import (
 // LOCK TABLE ... IN ACCESS SHARE MODE, which pg_dump sends, only holds off changes of the schema. A snapshot of DSQL
 // never sees later changes of the schema, so the lock is needless. Other modes hold off writers, and DSQL has no equal.
 
-// accessShare is AccessShareLock of PostgreSQL's lockdefs.h.
+// accessShare is the number of the lock mode AccessShareLock in PostgreSQL's lockdefs.h.
 const accessShare = 1
 
 // rewriteLockTable replaces LOCK TABLE ... IN ACCESS SHARE MODE by a query of the tables. The query fails if a table is

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// conversions are the SQL conversions of the mappings. All mappings store the same digits.
+// conversions maps each ByteaMapping to its SQL conversion between bytea and digits. All of them store equal digits.
 var conversions = map[ByteaMapping]*bytea.Conversion{ByteaHex: bytea.Functions, ByteaHexCast: bytea.Casts}
 
 // HexSQL returns SQL that converts an operand of type bytea to its hexadecimal digits.
@@ -24,20 +24,20 @@ func (how ByteaMapping) CheckSQL(physical string) string {
 // and is stored as bytea.
 const unmappedIndex = "To index a column of type bytea, name it in " + bytea.ColumnsKey + " and create the table anew."
 
-// Values of Finding.Action for mapped columns, and for statements whose mapped form no index serves.
+// These are values of Finding.Action for mapped columns, and for statements whose mapped form no index serves.
 const (
 	mappedAction  = "mapped to text of hexadecimal digits, in a column of its name with " + schema.MappedSuffix + " behind it"
 	derivedAction = "rewritten to read derived tables in the place of those with mapped columns: no index over these serves it"
 )
 
-// byteaMapping returns the mapping of the text's statements.
+// byteaMapping returns the bytea.Mapping that rewrites the text's statements.
 func (r *rewriter) byteaMapping() *bytea.Mapping {
 	r.mapper = bytea.Mapping{Names: r.names, By: conversions[r.rules.Bytea], Check: r.rules.ByteaCheck, Columns: r.rules.ByteaColumns, Text: r.text, Tokens: &r.tokens}
 	return &r.mapper
 }
 
-// rewriteMapped rewrites statements that read or write mapped columns, or change the schema (schema.MappedSuffix). It
-// is the first rule; its edits and those of other rules do not overlap.
+// rewriteMapped rewrites statements that read or write mapped columns, or change the schema (schema.MappedSuffix).
+// rewriteMapped is the first rule. Its edits and those of other rules do not overlap.
 func (r *rewriter) rewriteMapped(p *statementPart) {
 	made := r.byteaMapping().MapStatement(p.node, p.st.Start, p.st.End)
 	r.maps = r.maps || made.Maps
@@ -51,7 +51,7 @@ func (r *rewriter) rewriteMapped(p *statementPart) {
 	r.addFinding(f)
 }
 
-// applyForm adds the edits, intended changes and findings of a mapped form.
+// applyForm adds the edits, intended changes and findings of the form that a statement gets for mapped columns.
 func (r *rewriter) applyForm(p *statementPart, made bytea.RewrittenForm) {
 	r.edits = append(r.edits, made.Edits...)
 	for node, changes := range made.Meant {
@@ -66,7 +66,7 @@ func (r *rewriter) applyForm(p *statementPart, made bytea.RewrittenForm) {
 	}
 }
 
-// mapAlternative maps a statement whose first mapped form failed verification. It reports whether another form passes.
+// mapAlternative rewrites a statement whose first form for mapped columns failed, and reports whether another passes.
 func (r *rewriter) mapAlternative(planner *Planner, p *statementPart, held bool) bool {
 	if r.names == nil || len(p.locked) > 0 {
 		return false

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// rowlessVerbs are the first words of statements that return no rows without RETURNING.
+// rowlessVerbs are the first words of statements that return no rows unless they have RETURNING.
 var rowlessVerbs = []string{"insert", "update", "delete", "merge", "create", "alter", "drop", "truncate", "grant", "revoke", "comment", "lock",
 	"analyze", "vacuum", "reindex", "cluster", "listen", "notify", "unlisten", "do", "discard", "prepare", "deallocate", "declare", "refresh"}
 

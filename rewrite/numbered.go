@@ -14,23 +14,23 @@ import (
 // several transactions, which package proxy/constraint runs. Identity columns BY DEFAULT of int and smallint, which
 // DSQL lacks, are created in the same way. GENERATED ALWAYS needs an identity of the server, which is always bigint.
 
-// SerialForm says what serial columns are rewritten to.
+// SerialForm says what Sluice rewrites serial columns to.
 type SerialForm string
 
 const (
-	// SerialIdentity uses identity columns of bigint, in one statement.
+	// SerialIdentity is the form of identity columns of type bigint, in one statement.
 	SerialIdentity SerialForm = ""
-	// SerialSequence uses sequences that Sluice creates. Statements that Sluice cannot carry out pass unchanged.
+	// SerialSequence is the form of sequences that Sluice creates. A statement that Sluice cannot run so is unchanged.
 	SerialSequence SerialForm = "sequence"
-	// SerialAuto uses sequences where Sluice can create them, otherwise identity columns.
+	// SerialAuto is the form of sequences where Sluice can create them, otherwise that of identity columns.
 	SerialAuto SerialForm = "auto"
 )
 
-// SerialKey is the configuration key of Rules.Serial and Rules.SerialForm.
+// SerialKey is the configuration key that sets Rules.Serial and Rules.SerialForm.
 const SerialKey = "rewrite.serial"
 
-// SerialTable is a CREATE TABLE that Sluice carries out in several statements. It creates sequences for serial columns,
-// or widens columns to the type of the keys that they reference.
+// SerialTable is a CREATE TABLE that Sluice carries out in several statements. Sluice creates sequences for serial
+// columns, or widens columns to the type of the keys that they reference.
 type SerialTable struct {
 	Text     string // the client's statement
 	Table    string // the argument of to_regclass, with the schema if the client writes it
@@ -42,7 +42,7 @@ type SerialTable struct {
 	Identity  bool
 	Sequences []OwnedSequence
 	Narrow    []NarrowColumn
-	// Widens are the columns that become wider than declared in the form with identities.
+	// Widens are the columns that become wider than declared if identity columns replace sequences.
 	Widens []string
 
 	plain    []parse.Edit // the edits that all forms share
@@ -59,7 +59,7 @@ type OwnedSequence struct {
 	at      int    // the offset of its findings in the client's text
 }
 
-// NarrowColumn is a column of int or smallint that references keys.
+// NarrowColumn is a column of int or smallint that references keys of this or other tables.
 type NarrowColumn struct {
 	Column string
 	Refers []ReferredKey
@@ -77,7 +77,7 @@ type ReferredKey struct {
 	Nth    int
 }
 
-// serialTableBuilder is a SerialTable that is being built.
+// serialTableBuilder builds a SerialTable.
 type serialTableBuilder struct {
 	SerialTable
 	spans [][2]int                          // offsets of edits that do not belong to plain
@@ -103,7 +103,7 @@ func (r *rewriter) newSerialTableBuilder(p *statementPart) *serialTableBuilder {
 
 // addSequence adds a column that gets its numbers from a sequence. kind is the new type, or "" for the declared one.
 // The column's default replaces the text between from and to, and at is the offset of its findings. constraint is the
-// identity that the default replaces; it is absent for a serial column.
+// identity that the default replaces, absent for a serial column.
 func (n *serialTableBuilder) addSequence(r *rewriter, column, constraint parse.TreeNode, kind, options string, from, to, at int) {
 	s := OwnedSequence{Column: column.Text("colname"), at: at}
 	if kind != "" {
@@ -143,7 +143,7 @@ func (n *serialTableBuilder) addSequence(r *rewriter, column, constraint parse.T
 	}
 }
 
-// adaptSequenceOptions returns options of CREATE SEQUENCE in a form that DSQL takes. ok is false if there is none.
+// adaptSequenceOptions returns options of CREATE SEQUENCE in a form that DSQL takes. ok is false without such a form.
 func (r *rewriter) adaptSequenceOptions(options string) (string, bool) {
 	text := "CREATE SEQUENCE n " + options
 	tree, err := parse.Tree(text)
@@ -167,7 +167,7 @@ func (r *rewriter) adaptSequenceOptions(options string) (string, bool) {
 	return strings.TrimPrefix(sql, "CREATE SEQUENCE n"), true
 }
 
-// addIdentitySpan assigns the edits between two offsets to the form with identities.
+// addIdentitySpan records that the edits between two offsets belong only to the form with identity columns.
 func (n *serialTableBuilder) addIdentitySpan(from, to int) {
 	n.spans = append(n.spans, [2]int{from, to})
 }
@@ -205,8 +205,8 @@ func (n *serialTableBuilder) collectNarrowColumns(r *rewriter, p *statementPart)
 	}
 }
 
-// isWidenedOwnKey reports whether a key is a column of this table that becomes wider as an identity. isWidenedOwnKey
-// also sets refers.Column for a reference to the primary key without column names.
+// isWidenedOwnKey reports whether a referenced key is a column of this table that becomes wider as an identity.
+// isWidenedOwnKey also sets refers.Column for a reference to the primary key without column names.
 func (n *serialTableBuilder) isWidenedOwnKey(p *statementPart, to parse.TreeNode, refers *ReferredKey) bool {
 	if to.Text("relname") != n.Relation || to.Text("schemaname") != n.Schema {
 		return false
@@ -221,7 +221,7 @@ func (n *serialTableBuilder) isWidenedOwnKey(p *statementPart, to parse.TreeNode
 	return slices.Contains(n.Widens, refers.Column)
 }
 
-// addReferredKey adds a key that a foreign key references to a column of Narrow.
+// addReferredKey records in Narrow that a column references a key by a foreign key.
 func (n *serialTableBuilder) addReferredKey(r *rewriter, p *statementPart, column parse.TreeNode, key ReferredKey, own bool) {
 	name := column.Text("colname")
 	at := slices.IndexFunc(n.Narrow, func(c NarrowColumn) bool { return c.Column == name })
@@ -272,8 +272,8 @@ func (n *serialTableBuilder) attachVerified(p *Planner, r *rewriter, tree parse.
 	st.Does, st.Numbered = Alters, &made
 }
 
-// verifiedWithSequences reports whether the form with sequences has the intended meaning. The form is verified within
-// the whole text.
+// verifiedWithSequences reports whether the form of the CREATE TABLE with sequences has the intended meaning. The form
+// is verified within the whole text.
 func (n *serialTableBuilder) verifiedWithSequences(p *Planner, r *rewriter, tree parse.TreeNode, st *Statement, held bool) bool {
 	meant := maps.Clone(r.meant)
 	for node := range n.swaps {
@@ -299,7 +299,7 @@ func (n *SerialTable) applyEdits(edits []parse.Edit) string {
 	return text
 }
 
-// editsAreDisjoint reports whether the edits of each form do not overlap, even with all columns of Narrow widened.
+// editsAreDisjoint reports whether the edits of each CREATE TABLE do not overlap, even with all Narrow columns widened.
 func (n *serialTableBuilder) editsAreDisjoint() bool {
 	wide, names := make([]bool, len(n.Narrow)), make([]string, len(n.sequence))
 	for i := range wide {
@@ -349,8 +349,8 @@ func (n *SerialTable) wideningEdits(wide []bool) (edits []parse.Edit) {
 	return edits
 }
 
-// MayPassUnchanged reports whether the server may get the statement unchanged. Then only columns that reference wider
-// keys keep their declared type.
+// MayPassUnchanged reports whether the server may get the CREATE TABLE unchanged. Then only columns that reference
+// wider keys keep their declared type.
 func (n *SerialTable) MayPassUnchanged() bool { return !n.HasSequences() }
 
 // HasSequences reports whether the table can be created with sequences.
@@ -363,10 +363,10 @@ func (s *OwnedSequence) CandidateName(relation string, pass int) string {
 	return a.CandidateName(pass)
 }
 
-// CreateSQL returns the statement that creates the sequence; name is SQL.
+// CreateSQL returns the statement that creates the column's sequence. name is SQL.
 func (s *OwnedSequence) CreateSQL(name string) string { return "CREATE SEQUENCE " + name + s.options }
 
-// OwnedBySQL returns the statement that makes the column the owner of the sequence; name and table are SQL.
+// OwnedBySQL returns the statement that makes the column the owner of the sequence. name and table are SQL.
 func (s *OwnedSequence) OwnedBySQL(name, table string) string {
 	return "ALTER SEQUENCE " + name + " OWNED BY " + table + "." + parse.QuoteIdent(s.Column)
 }
@@ -392,7 +392,7 @@ func wideningNotice(columns []string) *Notice {
 		"The identity columns of a cluster are bigint (" + SerialKey + ")."}
 }
 
-// reportSequences replaces the findings of a statement that Sluice carries out with sequences.
+// reportSequences replaces the findings of a CREATE TABLE that Sluice carries out with sequences.
 func (r *rewriter) reportSequences(st *Statement) {
 	n := st.Numbered
 	if n == nil || !n.HasSequences() {

@@ -10,9 +10,9 @@ import (
 )
 
 // DSQL takes a sequence cache of 1, or of 65536 or more, and sequences of type bigint only. The rules in this file
-// apply that to CREATE SEQUENCE, ALTER SEQUENCE and identity columns.
+// apply these limits to CREATE SEQUENCE, ALTER SEQUENCE and identity columns.
 
-// SequenceCacheKey is the configuration key of Rules.SequenceCache.
+// SequenceCacheKey is the configuration key that sets Rules.SequenceCache.
 const SequenceCacheKey = "rewrite.sequence_cache"
 
 // manyCached is the smallest sequence cache other than 1 that DSQL takes.
@@ -21,7 +21,7 @@ const manyCached = 65536
 // cacheSQL returns the CACHE option for sequences, by Rules.SequenceCache.
 func (r *Rules) cacheSQL() string { return "CACHE " + strconv.Itoa(max(r.SequenceCache, 1)) }
 
-// cacheAction returns Finding.Action for a CACHE that was rewritten.
+// cacheAction returns the text of Finding.Action for a CACHE option that was rewritten.
 func (r *Rules) cacheAction() string {
 	if r.SequenceCache > 1 {
 		return "rewritten with the CACHE of " + SequenceCacheKey
@@ -29,7 +29,7 @@ func (r *Rules) cacheAction() string {
 	return "rewritten with CACHE 1"
 }
 
-// serialAction returns Finding.Action for a serial column whose type has the given bits; 0 means bigint.
+// serialAction returns the text of Finding.Action for a serial column whose type has the given bits. 0 means bigint.
 func (r *Rules) serialAction(bits intBits) string {
 	switch {
 	case r.SequenceCache > 1:
@@ -50,7 +50,7 @@ const (
 	badCache               // neither takes it, or there are several
 )
 
-// classifyCache classifies the CACHE among the options of a sequence, and returns the option.
+// classifyCache returns the CACHE option among the options of a sequence, and its class.
 func classifyCache(options iter.Seq[parse.TreeNode]) (says cacheOption, option parse.TreeNode) {
 	for o := range options {
 		if o.Text("defname") != "cache" {
@@ -97,7 +97,7 @@ func (r *rewriter) newSequenceOptions(p *statementPart, node parse.TreeNode, fie
 	return &sequenceOptions{r: r, ph: r.statementTokens(p), node: node, field: field, behind: -1}
 }
 
-// locateInIdentity finds the place for new options of an identity column: in its parentheses, or after IDENTITY.
+// locateInIdentity finds the place for new options of an identity's sequence: in its parentheses, or after IDENTITY.
 func (o *sequenceOptions) locateInIdentity(constraint parse.TreeNode) {
 	i := o.ph.TokenAt(constraint.Integer("location"))
 	if o.ph.IsKeyword(i, "constraint") {
@@ -122,8 +122,8 @@ func (o *sequenceOptions) locateInSequence(relation parse.TreeNode) {
 	}
 }
 
-// fixCache replaces a CACHE that DSQL does not take, and adds a missing one if wanted. f and at are the feature and the
-// offset of its finding.
+// fixCache replaces a CACHE option that DSQL does not take, and adds a missing one if wanted. f and at are the feature
+// and the offset of its finding.
 func (o *sequenceOptions) fixCache(f Feature, at int, wanted bool) {
 	says, option := classifyCache(o.node.List(o.field))
 	i := -1
@@ -186,7 +186,7 @@ func (o *sequenceOptions) writeAdded() {
 	o.r.meant.Set(o.node, o.field, all...)
 }
 
-// findOption returns the option with a name. several reports that the sequence has more than one.
+// findOption returns the sequence option with a name. several reports that the sequence has more than one.
 func (o *sequenceOptions) findOption(name string) (option parse.TreeNode, several bool) {
 	for each := range o.node.List(o.field) {
 		if each.Text("defname") == name {
@@ -203,7 +203,7 @@ type intBits int
 func (n intBits) minValue() int { return -1 << (n - 1) }
 func (n intBits) maxValue() int { return 1<<(n-1) - 1 }
 
-// fitsValue reports whether the value of an option fits into the type.
+// fitsValue reports whether the value of a sequence option fits into the integer type.
 func (n intBits) fitsValue(number parse.TreeNode) bool {
 	if number.Is("Float") { // a number beyond 32 bits
 		return number.Text("fval") == strconv.Itoa(n.minValue())
@@ -244,7 +244,7 @@ func (o *sequenceOptions) addBounds(bits intBits) bool {
 	return true
 }
 
-// rewriteSequences rewrites statements that create or change sequences.
+// rewriteSequences calls the rule for a statement that creates or changes sequences.
 func (r *rewriter) rewriteSequences(p *statementPart) {
 	switch {
 	case !r.rules.Serial && !r.rules.Dialect:
@@ -286,7 +286,7 @@ func (r *rewriter) createSequence(p *statementPart) {
 	o.writeAdded()
 }
 
-// alterSequence rewrites the CACHE of an ALTER SEQUENCE, and reports a change of type.
+// alterSequence rewrites the CACHE option of an ALTER SEQUENCE, and reports a change of type as a finding.
 func (r *rewriter) alterSequence(p *statementPart) {
 	o := r.newSequenceOptions(p, p.node, "options")
 	o.fixCache(SequenceCache, p.st.Start, false)

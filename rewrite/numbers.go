@@ -8,8 +8,8 @@ import (
 )
 
 // In a block, currval and lastval may run on a backend that served other sessions. Their answer is right if an earlier
-// statement of the block certainly called nextval for the same sequence. Whether it did depends on the schema, so
-// OwnSequenceQuery builds a query for the server.
+// statement of the block certainly called nextval for the same sequence. The schema decides whether the statement did,
+// so OwnSequenceQuery builds a query for the server.
 
 // ExecutedStatement is a statement that was executed completely in the current transaction.
 type ExecutedStatement struct {
@@ -82,8 +82,8 @@ func (p *Planner) StatementTrees(text string) (nodes []parse.TreeNode) {
 // anySequence represents all sequences, because lastval may read any.
 const anySequence = "any"
 
-// sequencesRead returns the sequences that a statement reads, as queries for their OIDs. known is false if the text
-// does not show one of them.
+// sequencesRead returns the sequences that a statement reads by currval and lastval, as queries for their OIDs. known
+// is false if the text does not show one of them.
 func sequencesRead(node parse.TreeNode) (asked []string, known bool) {
 	a := analysis{}
 	a.visit(node)
@@ -213,7 +213,7 @@ func sequenceOIDQuery(call parse.TreeNode) string {
 	return relationOIDQuery(arg, "S")
 }
 
-// isRegclassOrText reports whether a type is text or regclass, so that a cast to it does not change a relation's name.
+// isRegclassOrText reports whether the type m is text or regclass. A cast to m does not change a relation's name.
 func isRegclassOrText(m parse.TreeNode) bool {
 	names := m.Names("names")
 	if len(names) == 2 && names[0] == "pg_catalog" {
@@ -236,7 +236,7 @@ func relationOIDQuery(m parse.TreeNode, kinds string) string {
 }
 
 // oidQuery returns a query for a relation's OID. Without a schema the query returns NULL if several schemas of
-// search_path have the name: the statement may have meant any of them.
+// search_path have the name, because the statement may have meant any of them.
 func oidQuery(schema, name, kinds string) string {
 	where := "n.nspname = ANY (pg_catalog.current_schemas(true))"
 	if schema != "" {
@@ -294,7 +294,7 @@ func firstOfArguments(call parse.TreeNode, n int) (first parse.TreeNode) {
 	return first
 }
 
-// secondArgument returns the second argument of a call.
+// secondArgument returns the second argument of a function call.
 func secondArgument(call parse.TreeNode) (arg parse.TreeNode) {
 	n := 0
 	for a := range call.List("args") {

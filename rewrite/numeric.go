@@ -11,21 +11,21 @@ import (
 // A cluster stores a column of type numeric without a precision as numeric(18,6), and silently rounds longer values.
 // PostgreSQL stores every digit.
 
-// NumericKey is the configuration key of Rules.Numeric.
+// NumericKey is the configuration key that sets Rules.Numeric.
 const NumericKey = "rewrite.numeric"
 
-// Values of NumericKey other than a precision and a scale.
+// These are values of NumericKey other than a precision and a scale.
 const (
 	NumericWide = "wide"
 	NumericAsIs = "as-is"
 )
 
 // WideNumeric is the precision and scale of NumericWide, in decimal digits. A scale of 38 holds decimal128 quotients
-// (34 digits) and 10^-18 coins. 90 integer digits hold a number of 256 bits (78 digits); a larger number fails with
-// 22003. In a key it takes 72 of the 2,000 bytes.
+// (34 digits) and 10^-18 coins. 90 integer digits hold a number of 256 bits (78 digits). A larger number fails with
+// 22003. In a key a value takes 72 of the 2,000 bytes.
 const WideNumeric = "128,38"
 
-// mostNumericDigits is the largest precision that clusters take since 2026-08-25.
+// mostNumericDigits is the largest precision of a numeric that clusters take since 2026-08-25.
 const mostNumericDigits = 1000
 
 // NumericDigits converts a value of NumericKey to the text that follows numeric: "(128,38)", or "" for NumericAsIs.
@@ -46,7 +46,7 @@ func NumericDigits(value string) (string, error) {
 	return fmt.Sprintf("(%d,%d)", precision, scale), nil
 }
 
-// rewriteNumeric adds a precision to columns and domains of type numeric without one, or reports them.
+// rewriteNumeric adds a precision to columns and domains of type numeric without one, or reports them as findings.
 func (r *rewriter) rewriteNumeric(p *statementPart) {
 	if r.rules.Numeric == "" && !r.rules.Dialect {
 		return
@@ -116,7 +116,7 @@ func (r *rewriter) addPrecisionToSteps(p *statementPart) {
 	}
 }
 
-// addPrecision adds digits to the column's type if that is numeric without a precision.
+// addPrecision adds digits, a precision, to the column's type if the type is numeric without a precision.
 func (a *Alteration) addPrecision(digits string) {
 	if !parse.IsType(a.kind, "numeric") {
 		return
@@ -126,8 +126,8 @@ func (a *Alteration) addPrecision(digits string) {
 	a.kind = columnTree("numeric" + digits).Child("type_name")
 }
 
-// withPrecision adds digits to each numeric type without a precision in one statement. withPrecision returns sql if the
-// result fails verification.
+// withPrecision adds digits, a precision, to each numeric type without one in a statement. withPrecision returns sql if
+// the result fails verification.
 func withPrecision(sql, digits string) string {
 	tree, err := parse.Tree(sql)
 	if err != nil || len(tree.Values("stmts")) != 1 {

@@ -9,17 +9,17 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// maxTables bounds the number of cached plans by verb and table.
+// maxTables bounds the number of plans that are cached by verb and table.
 const maxTables = 250
 
 // tablePlanCache caches plans by verb and table for texts that were planned by their words. A lookup takes no lock and
-// allocates nothing; additions copy the map, which is small. Only plans of successful statements are cached, so that
-// clients cannot fill the cache with invented names.
+// allocates nothing. An addition copies the map, which is small. Only plans of successful statements are cached, so
+// that clients cannot fill the cache with invented names.
 type tablePlanCache struct {
 	plans atomic.Pointer[map[string]*Plan]
 
 	mu sync.Mutex
-	// turnedAway counts plans that found the cache full since the cache last evicted plans.
+	// turnedAway is the number of plans that found the cache full since the cache last evicted plans.
 	turnedAway int
 }
 
@@ -29,7 +29,7 @@ func newTablePlanCache() *tablePlanCache {
 	return t
 }
 
-// planForTable returns the plan of a text that was planned by its words, with table in its operation.
+// planForTable returns the plan of a text that was planned by its words, with the table's name in the plan's operation.
 func (t *tablePlanCache) planForTable(byWords *Plan, table []byte) *Plan {
 	if len(table) == 0 || len(table) > parse.MaxName {
 		return byWords
@@ -82,8 +82,8 @@ func (t *tablePlanCache) cachePlan(plan *Plan) {
 	t.plans.Store(&grown)
 }
 
-// operationName replaces all characters except letters, digits and _ by _, and lower-cases letters. The result is at
-// most parse.MaxName bytes long.
+// operationName returns s as a name in metrics: it replaces all characters except letters, digits and _ by _, and
+// lower-cases letters. The result is at most parse.MaxName bytes long.
 func operationName(s string) string {
 	name := strings.Map(func(r rune) rune {
 		switch {
@@ -97,7 +97,7 @@ func operationName(s string) string {
 	return name[:min(len(name), parse.MaxName)]
 }
 
-// operationVerbs maps parser types to operation names that differ from the type's name in snake case.
+// operationVerbs maps types of statements to operation names in metrics that differ from the type's name in snake case.
 var operationVerbs = map[string]string{
 	"SelectStmt": "select", "InsertStmt": "insert", "UpdateStmt": "update", "DeleteStmt": "delete", "MergeStmt": "merge",
 	"IndexStmt": "create_index", "CreateStmt": "create_table", "CreateTableAsStmt": "create_table_as",
@@ -106,7 +106,7 @@ var operationVerbs = map[string]string{
 	"VariableShowStmt": "show", "ClosePortalStmt": "close", "AlterTableStmt": "alter_table", "TruncateStmt": "truncate",
 }
 
-// verbsWithTable are the verbs whose operation includes the first table's name, as in select_shards.
+// verbsWithTable are the verbs whose operation name includes the first table's name, as in select_shards.
 var verbsWithTable = map[string]bool{"select": true, "insert": true, "update": true, "delete": true, "merge": true,
 	"create_table": true, "create_index": true, "alter_table": true, "truncate": true}
 
@@ -132,7 +132,7 @@ var transactionVerbs = map[TxVerb]string{
 	RollbackPrepared: "rollback_prepared",
 }
 
-// snake converts a name like AlterSystem to alter_system.
+// snake converts a name like AlterSystem to snake case: alter_system.
 func snake(s string) string {
 	var b strings.Builder
 	for i, c := range s {

@@ -2,7 +2,7 @@ package rewrite
 
 import "strings"
 
-// SplitStatements cuts a text into one piece for each statement; the concatenated pieces equal the text. A text of one
+// SplitStatements cuts a text into one piece for each statement. The concatenated pieces equal the text. A text of one
 // statement and an unreadable text are one piece.
 func (p *Planner) SplitStatements(sql string) []string {
 	if strings.IndexByte(sql, ';') < 0 {

@@ -13,17 +13,17 @@ import (
 type Plan struct {
 	// Kind is the greatest kind among the plan's statements.
 	Kind StatementKind
-	// Statements are in text order; empty for a plan of kind Empty or Unknown.
+	// Statements are the plans of the text's statements, in text order, or empty for a plan of kind Empty or Unknown.
 	Statements []Statement
 	// Pin is the first reason among the statements why a session must keep its backend.
 	Pin PinReason
 	// Contends reports whether a statement locks or changes existing rows.
 	Contends bool
-	// Text is the text for the server if it differs from the client's; otherwise "".
+	// Text is the text for the server if it differs from the client's text, otherwise "".
 	Text string
-	// Operation is the operation of the first statement of kind Kind; "" for Empty and Unknown.
+	// Operation is the name in metrics of the first statement of kind Kind, or "" for Empty and Unknown.
 	Operation string
-	// Findings are in text order; nil for nearly all plans.
+	// Findings are the findings about the text, in text order. Findings is nil for nearly all plans.
 	Findings []Finding
 
 	// Mapped reports whether a statement names a relation with mapped columns. Server errors about the statement may
@@ -33,31 +33,31 @@ type Plan struct {
 	// may have created it since.
 	Lacks bool
 
-	// source is the client's text, and edits turn it into Text; both are empty if the server gets the client's text.
+	// source is the client's text, which edits turn into Text. Both are empty if the server gets the client's text.
 	source string
 	edits  []parse.Edit
-	// splits reports that Planner.SplitPlan may build a form of two statements.
+	// splits reports that Planner.SplitPlan may divide the text into two statements.
 	splits bool
 	split  lazySplit
 	noted  atomic.Bool
-	// table is the key in tablePlanCache of a plan by verb and table. ran reports that its statement succeeded recently.
+	// table is the key in tablePlanCache of a plan by verb and table. ran reports a recent success of its statement.
 	table string
 	ran   atomic.Bool
 	// listed reports that the plan is one DELETE from a table of Rules.Chunked.
 	listed  bool
 	chunked lazyBatchedDelete
-	// rereads reports whether a statement changes how later texts are read (MayChangeReading).
+	// rereads reports whether a statement changes how the server reads later texts (MayChangeReading).
 	rereads bool
 	// Sequence names the session's sequence state that the text reads, in the words of PostgreSQL's errors: `lastval`, or
 	// `currval of sequence "s"`. Sequence is "" for a text that calls neither function.
 	Sequence string
-	// unsure reports that a statement of kind Read may write all the same; see IsSureRead.
+	// unsure reports that a statement of kind Read may write all the same (IsSureRead).
 	unsure  bool
 	written struct {
 		once sync.Once
 		plan *Plan
 	}
-	// substituted is the plan's last form in which Sluice answers some statements itself.
+	// substituted is the last form of the plan in which Sluice answers some statements itself.
 	substituted lazySubstitute
 }
 
@@ -81,7 +81,7 @@ func (p *Plan) IsLockTableStart(position int) bool {
 	return false
 }
 
-// ClientText returns the client's text if the server gets another, otherwise "".
+// ClientText returns the client's text if the server gets another text, otherwise "".
 func (p *Plan) ClientText() string {
 	if p.Text == "" {
 		return ""
@@ -113,8 +113,8 @@ func (p *Plan) summarize() {
 	}
 }
 
-// AnyStatement reports whether is returns true for a statement of the plan. It passes pointers because statements are
-// large.
+// AnyStatement reports whether the function is returns true for a statement of the plan. is gets pointers because
+// statements are large.
 func (p *Plan) AnyStatement(is func(*Statement) bool) bool {
 	for i := range p.Statements {
 		if is(&p.Statements[i]) {

@@ -25,18 +25,18 @@ const (
 	// greatestBytes is the upper limit of Config.MaxBytes. A hostile text of 2 MiB takes the parser 500 MB and 3 s
 	// (measured), and both grow linearly with the length.
 	greatestBytes = 16 << 20
-	// heavyBytes is the length from which texts are parsed one at a time. It bounds the memory of concurrent parses.
+	// heavyBytes is the length in bytes from which texts are parsed one at a time. It bounds the memory of parses.
 	heavyBytes = 64 << 10
 )
 
 // Config holds the limits and the rules of a Planner.
 type Config struct {
-	// MaxBytes and MaxNesting limit the texts that the parser gets. MaxNesting counts parentheses, operators, casts, joins
-	// and set operations that contain one another.
+	// MaxBytes and MaxNesting limit the texts that the parser gets. MaxNesting counts parentheses, operators, casts,
+	// joins and set operations that contain one another.
 	MaxBytes, MaxNesting int
 	// CacheEntries and CacheBytes bound the cache of plans.
 	CacheEntries, CacheBytes int
-	// Rules are the rewriting rules; the zero value disables all of them.
+	// Rules are the rewriting rules. The zero Rules disable all rules.
 	Rules Rules
 	// Choices are configured values that users and clients may override (Planner.ForOptions). Rules already contains these
 	// values.
@@ -54,7 +54,7 @@ func Defaults() Config {
 	}
 }
 
-// Validate returns an error that joins all invalid values; nil if the configuration is valid.
+// Validate returns an error that joins all invalid values, or nil if the configuration is valid.
 func (c Config) Validate() error {
 	var errs []error
 	check := func(ok bool, key string, value any, want string) {
@@ -81,7 +81,7 @@ type Stats struct {
 	// Unverified counts texts that pass unchanged because the rewritten text failed verification or exceeded a limit.
 	Unverified uint64
 
-	// Texts of these counts did not reach the parser:
+	// The texts that these fields count did not reach the parser:
 	GuardedBytes   uint64 // longer than MaxBytes, or nearly as long and all tokens, or repeated by the parser
 	GuardedNesting uint64 // deeper than MaxNesting
 	GuardedText    uint64 // not UTF-8, or a quote or comment has no end
@@ -91,8 +91,8 @@ type Stats struct {
 type Planner struct {
 	*plannerState
 	config Config
-	// of is the planner without client options, and number identifies a planner with client options (ForOptions). For the
-	// planner of the configuration itself they are nil and 0.
+	// of is the planner without client options, and number identifies a planner with client options (ForOptions). For
+	// the planner of the configuration itself, of is nil and number is 0.
 	of     *Planner
 	number uint64
 }
@@ -121,7 +121,7 @@ func New(c Config) (*Planner, error) {
 	return &Planner{config: c, plannerState: &plannerState{cache: newCache(c.CacheEntries, c.CacheBytes), tables: newTablePlanCache()}}, nil
 }
 
-// Plan returns the plan of a text; it is never nil. A plan from the cache or from the words of the text costs no
+// Plan returns the plan of a text, which is never nil. A plan from the cache or from the words of the text costs no
 // allocation.
 func (p *Planner) Plan(sql []byte) *Plan {
 	if p.of != nil {
@@ -163,8 +163,8 @@ func (p *Planner) PlanWithNames(sql []byte, names *schema.NameResolver) *Plan {
 	return p.planByTree(sql, names)
 }
 
-// planForOptions returns the plan of a text under the client options of this planner. plan is the text's plan without
-// these, and the result for texts that client options cannot affect.
+// planForOptions returns the plan of a text under this planner's client options. plan is the text's plan without client
+// options, and the result for texts that client options cannot affect.
 func (p *Planner) planForOptions(sql []byte, names *schema.NameResolver, plan *Plan) *Plan {
 	if !plan.dependsOnOptions() {
 		return plan
@@ -176,7 +176,7 @@ func (p *Planner) planForOptions(sql []byte, names *schema.NameResolver, plan *P
 	return p.planByTree(sql, names)
 }
 
-// cacheKey returns the cache key of a NameResolver and of the planner. NameResolvers are numbered from 1.
+// cacheKey returns the key of the cache of plans for a NameResolver and the planner. NameResolvers count from 1.
 func (p *Planner) cacheKey(names *schema.NameResolver) uint64 { return names.ID() | p.number<<56 }
 
 // planByTree parses a text, plans its tree and caches the plan.
@@ -206,7 +206,7 @@ func (p *Planner) Stats() Stats {
 	}
 }
 
-// parseAndPlan parses and plans a text that passed the guard (checkLimits).
+// parseAndPlan parses and plans a text that checkLimits has accepted.
 func (p *Planner) parseAndPlan(sql string, names *schema.NameResolver) *Plan {
 	if len(sql) >= heavyBytes {
 		p.heavy.Lock()

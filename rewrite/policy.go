@@ -14,23 +14,23 @@ import (
 type LockClausePolicy string
 
 const (
-	// Update rewrites the clause to FOR UPDATE. Only this policy guarantees that a row that was read does not change until
-	// COMMIT, but readers then conflict with each other.
+	// Update is the policy that rewrites the clause to FOR UPDATE. Only Update guarantees that a row that was read does
+	// not change until COMMIT, but readers then conflict with each other.
 	Update LockClausePolicy = "update"
-	// KeyShare rewrites the clause to FOR KEY SHARE, which guards only against DELETE and changes of the key.
+	// KeyShare is the policy that rewrites the clause to FOR KEY SHARE, a guard against DELETE and changes of the key.
 	KeyShare LockClausePolicy = "key-share"
-	// Strip removes the clause. The application must then detect conflicting changes by another column.
+	// Strip is the policy that removes the clause. The application must then detect conflicts by a column (FencedBy).
 	Strip LockClausePolicy = "strip"
-	// Flag passes the clause on, and DSQL refuses it.
+	// Flag is the policy that passes the clause on to the server. DSQL refuses the clause.
 	Flag LockClausePolicy = "flag"
-	// Reject answers the statement with an error.
+	// Reject is the policy that answers the statement with an error.
 	Reject LockClausePolicy = "reject"
 )
 
-// policyStrengths orders the policies. A statement that several policies match gets the strongest.
+// policyStrengths orders the locking policies. A statement that several policies match gets the strongest one.
 var policyStrengths = map[LockClausePolicy]int{Strip: 1, KeyShare: 2, Update: 3, Flag: 4, Reject: 5}
 
-// Clauses to which a LockPolicy may be limited.
+// These are the locking clauses to which a LockPolicy may be limited.
 const (
 	ShareClause       = "share"
 	NoKeyUpdateClause = "no key update"
@@ -42,12 +42,12 @@ type LockPolicy struct {
 	// Tables are patterns of table names, where * matches any text and ? one character. A pattern without a dot matches the
 	// table's name in any schema. A pattern with a dot matches only names that the text qualifies.
 	Tables []string
-	// Clauses lists ShareClause and NoKeyUpdateClause; an empty list means both.
+	// Clauses lists ShareClause and NoKeyUpdateClause, to which the policy applies. An empty list means both.
 	Clauses []string
 	Policy  LockClausePolicy
-	// FencedBy names the column by which the application detects changes instead. Strip requires it.
+	// FencedBy is the column by which the application detects changes instead. The policy Strip requires FencedBy.
 	FencedBy string
-	// Name replaces the statements' operation in metrics; "" leaves the operation of verb and table.
+	// Name replaces the statements' operation name in metrics. The value "" leaves the name of verb and table.
 	Name string
 }
 
@@ -55,22 +55,22 @@ type LockPolicy struct {
 type ByteaMapping string
 
 const (
-	// ByteaOff stores bytea columns of keys as bytea, which the server refuses.
+	// ByteaOff means that bytea columns of keys stay bytea, which the server refuses.
 	ByteaOff ByteaMapping = ""
-	// ByteaHex stores a column as text of hexadecimal digits (MappedSuffix). The server converts values by encode() and
-	// decode().
+	// ByteaHex means that a bytea column of a key is stored as text of hexadecimal digits (MappedSuffix). The server
+	// converts values by encode() and decode().
 	ByteaHex ByteaMapping = "hex"
-	// ByteaHexCast stores columns as ByteaHex does, but converts by casts, for a server without encode() and decode().
+	// ByteaHexCast means storage as with ByteaHex, but conversion by casts, for a server without encode() and decode().
 	ByteaHexCast ByteaMapping = "hex-cast"
 )
 
 // Rules enables and configures the rewriting rules. The zero value disables all of them.
 type Rules struct {
-	// Locking rewrites FOR SHARE and FOR NO KEY UPDATE. The first of Policies that matches table and clause applies;
-	// without a match Update applies.
+	// Locking rewrites FOR SHARE and FOR NO KEY UPDATE. The first of Policies that matches table and clause applies.
+	// Without a match Update applies.
 	Locking  bool
 	Policies []LockPolicy
-	// Split enables the two-statement form of FOR UPDATE over several tables (Planner.SplitPlan).
+	// Split divides FOR UPDATE over several tables into two statements (Planner.SplitPlan).
 	Split bool
 	// Index makes CREATE INDEX asynchronous. AwaitIndex also makes Sluice wait for the index job.
 	Index, AwaitIndex bool
@@ -78,7 +78,7 @@ type Rules struct {
 	// of sequences to SequenceCache, where 0 means 1.
 	Serial        bool
 	SequenceCache int
-	// Numeric is the precision for numeric columns without one, for example "(128,38)"; "" leaves them as they are.
+	// Numeric is the precision for numeric columns without one, for example "(128,38)". The value "" adds none.
 	Numeric string
 	// SerialForm says whether serial columns always become identities, or get sequences where Sluice can make them.
 	SerialForm SerialForm
@@ -112,32 +112,32 @@ type Rules struct {
 	Cursors bool
 	// CopyIn makes Sluice carry out COPY FROM STDIN by INSERTs (Statement.CopyIn).
 	CopyIn bool
-	// Truncate says how TRUNCATE is rewritten; "" means TruncateRefuse.
+	// Truncate says how TRUNCATE is rewritten. The value "" means TruncateRefuse.
 	Truncate TruncatePolicy
 	// Advisory makes Sluice handle advisory locks of sessions (Statement.Advisory). Other uses of advisory locks are
 	// refused.
 	Advisory bool
-	// Role is the role of every backend. A SET ROLE to this role changes nothing.
+	// Role is the role of every backend. A client's SET ROLE to this role changes nothing.
 	Role string
-	// SchemaOf returns the schema that replaces a database of the given name; ok is false without one. A nil SchemaOf maps
-	// no name. Sluice carries out CREATE and DROP DATABASE of mapped names, even without Databases.
+	// SchemaOf returns the schema that replaces a database of the given name. ok is false without one. A nil SchemaOf
+	// maps no name. Sluice carries out CREATE and DROP DATABASE of mapped names, even without Databases.
 	SchemaOf func(database string) (schema string, ok bool)
 	// Extensions answers statements about extensions that DSQL partly has built in. Extensions also rewrites
 	// uuid_generate_v4() to gen_random_uuid().
 	Extensions bool
 	// Weaken rewrites SERIALIZABLE to REPEATABLE READ, with a warning to the client (Statement.Weakened).
 	Weaken bool
-	// Savepoints says that Sluice emulates savepoints, so that Dialect reports none.
+	// Savepoints says that Sluice emulates savepoints, so that the rule Dialect does not report them.
 	Savepoints bool
-	// Bytea says how bytea columns in keys are stored; "" means ByteaOff.
+	// Bytea says how bytea columns in keys are stored. The value "" means ByteaOff.
 	Bytea ByteaMapping
 	// ByteaCheck adds a CHECK to each mapped column of a new table. The CHECK allows only lower-case hexadecimal digits,
 	// also for writes that bypass Sluice.
 	ByteaCheck bool
-	// ByteaColumns lists "table.column" pairs that CREATE TABLE maps although no key contains them. A later CREATE INDEX
-	// may then use them.
+	// ByteaColumns lists "table.column" pairs of bytea columns that CREATE TABLE stores as digits although no key
+	// contains them. A later CREATE INDEX may then use them.
 	ByteaColumns []string
-	// Dialect reports what DSQL refuses and no other rule handles.
+	// Dialect is the rule that reports what DSQL refuses and no other rule handles.
 	Dialect bool
 }
 
@@ -153,10 +153,10 @@ func (r *Rules) anyEnabled() bool {
 		r.Truncate == TruncateDelete || r.Truncate == TruncateBatches || r.Advisory || r.Dialect || r.Bytea != ByteaOff || r.Numeric != ""
 }
 
-// SerializableKey is the configuration key of Rules.Weaken.
+// SerializableKey is the configuration key that sets Rules.Weaken.
 const SerializableKey = "rewrite.serializable"
 
-// policiesKey is the configuration key of Rules.Policies.
+// policiesKey is the configuration key that sets Rules.Policies.
 const policiesKey = "rewrite.locking_policies"
 
 // validate returns an error that joins all problems of policies, columns, cache size and table patterns.
@@ -221,7 +221,7 @@ func (p *LockPolicy) problems() []string {
 	return bad
 }
 
-// policyFor returns the first policy that matches a table and a clause, or nil.
+// policyFor returns the first locking policy that matches a table and a clause, or nil.
 func (r *Rules) policyFor(table, clause string) *LockPolicy {
 	for i := range r.Policies {
 		if p := &r.Policies[i]; p.coversClause(clause) && p.matchesTable(table) {
@@ -242,7 +242,7 @@ func (p *LockPolicy) coversClause(clause string) bool {
 
 func (p *LockPolicy) matchesTable(table string) bool { return matchesAny(p.Tables, table) }
 
-// matchesAny reports whether a pattern matches a table name. The name may be qualified, as in the text.
+// matchesAny reports whether a pattern matches a table name. The name may have its schema, if the text has.
 func matchesAny(patterns []string, table string) bool {
 	for _, pattern := range patterns {
 		name := table

@@ -153,7 +153,7 @@ func grantOrRevoke(m parse.TreeNode, grants, revokes string) string {
 	return revokes
 }
 
-// objectTypeWords returns a kind of object as command tags spell it.
+// objectTypeWords returns the name of a kind of object, such as a table, as command tags spell it.
 func objectTypeWords(kind parse.ObjectType) string {
 	switch kind {
 	case parse.OBJECT_MATVIEW:
@@ -173,7 +173,7 @@ func objectTypeWords(kind parse.ObjectType) string {
 	return strings.ReplaceAll(strings.TrimPrefix(kind.String(), "OBJECT_"), "_", " ")
 }
 
-// abbreviated are the object kinds whose parser names are abbreviations.
+// abbreviated are the kinds of objects whose names in the parser are abbreviations.
 var abbreviated = map[parse.ObjectType]string{
 	parse.OBJECT_FDW: "FOREIGN DATA WRAPPER", parse.OBJECT_OPCLASS: "OPERATOR CLASS", parse.OBJECT_OPFAMILY: "OPERATOR FAMILY",
 	parse.OBJECT_TSCONFIGURATION: "TEXT SEARCH CONFIGURATION", parse.OBJECT_TSDICTIONARY: "TEXT SEARCH DICTIONARY",

@@ -93,7 +93,7 @@ func (r *rewriter) reportRefusedCalls(p *statementPart) {
 	}
 }
 
-// setCopyHint sets the hint for COPY TO STDOUT, which some clusters may refuse.
+// setCopyHint sets the hint for a COPY TO STDOUT, which some clusters may refuse.
 func setCopyHint(p *statementPart) {
 	if p.st.Copy == CopyToClient && p.st.Hint == "" {
 		p.st.Hint = remedySentence("read the rows by SELECT: pg_dump does so with --inserts, and psql has \\g for the output")
@@ -278,7 +278,7 @@ var refusedAlters = map[parse.AlterTableType]Feature{
 	parse.AT_SetTableSpace:      Tablespace,
 }
 
-// refusedAlterFeature returns the feature of an ALTER TABLE command that DSQL refuses, or "".
+// refusedAlterFeature returns the feature of an ALTER TABLE command that DSQL refuses, or "" for other commands.
 func refusedAlterFeature(cmd parse.TreeNode) Feature {
 	kind := parse.AlterTableType(cmd.Integer("subtype"))
 	def := cmd.Child("def")

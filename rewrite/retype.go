@@ -11,7 +11,7 @@ import (
 // DSQL cannot change a column's type. Sluice adds a column of the new type, copies the values, and exchanges the names
 // (ColumnTypeChange). The column becomes the table's last, so the configuration must allow the change (RetypeKey).
 
-// RetypeKey is the configuration key of Rules.Retype.
+// RetypeKey is the configuration key that sets Rules.Retype.
 const RetypeKey = "ddl.alter_column_type"
 
 // retypePolicy is the value of RetypeKey that enables Rules.Retype.
@@ -32,7 +32,7 @@ func (r *rewriter) planRetype(p *statementPart, a *Alteration) {
 	r.addFinding(handledFinding(AlterType, Rewritten, Warning, "carried out in several transactions: a column of the type takes the other's place, and becomes the table's last", p.st.Start))
 }
 
-// isRetypable reports whether the steps have the client's type, and whether the column's temporary names fit.
+// isRetypable reports whether Sluice's steps give the column the client's type, and the temporary names fit.
 func (a *Alteration) isRetypable() bool {
 	if len(a.Column) > parse.MaxName-apartSuffix-3 {
 		return false
@@ -84,7 +84,7 @@ func (r *ColumnTypeChange) AddColumnSQL() string {
 	return r.alterTableSQL("ADD COLUMN %s ", r.NewColumn) + r.Type
 }
 
-// RenameOldSQL returns the statement that renames the old column to OldColumn, RestoreOldNameSQL the reverse one.
+// RenameOldSQL returns the statement that renames the old column to OldColumn. RestoreOldNameSQL returns the reverse.
 func (r *ColumnTypeChange) RenameOldSQL() string {
 	return r.alterTableSQL("RENAME COLUMN %s TO %s", r.Column, r.OldColumn)
 }
@@ -97,7 +97,7 @@ func (r *ColumnTypeChange) RenameNewSQL() string {
 	return r.alterTableSQL("RENAME COLUMN %s TO %s", r.NewColumn, r.Column)
 }
 
-// DropNewSQL returns the statement that drops the new column. DropOldSQL returns the one that drops the old column.
+// DropNewSQL returns the statement that drops the new column. DropOldSQL returns that for the old column.
 func (r *ColumnTypeChange) DropNewSQL() string { return r.alterTableSQL("DROP COLUMN %s", r.NewColumn) }
 func (r *ColumnTypeChange) DropOldSQL() string { return r.alterTableSQL("DROP COLUMN %s", r.OldColumn) }
 
@@ -129,8 +129,8 @@ func (r *ColumnTypeChange) ClearChangedSQL(from string, key []string, rows int) 
 	return r.updateSQL("NULL", fmt.Sprintf("%s IS NOT NULL AND (CAST(%s AS text) IS DISTINCT FROM CAST(%s AS text) OR %s <> %s)", made, made, cast, made, cast), key, rows)
 }
 
-// AddEqualityCheckSQL returns the statement that adds a CHECK that both columns have the same value. INSERT and COPY
-// without column names would otherwise write only the old column. Dropping either column also drops the CHECK.
+// AddEqualityCheckSQL returns the statement that adds a CHECK that old and new column have the same value. INSERT and
+// COPY without column names would otherwise write only the old column. Dropping either column also drops the CHECK.
 func (r *ColumnTypeChange) AddEqualityCheckSQL(from, name string) string {
 	return r.alterTableSQL("ADD CONSTRAINT %s CHECK (", name) + r.equalityCondition(from) + ") NOT VALID"
 }
@@ -140,14 +140,14 @@ func (r *ColumnTypeChange) DropEqualityCheckSQL(name string) string {
 	return r.alterTableSQL("DROP CONSTRAINT IF EXISTS %s", name)
 }
 
-// CopyDifferingSQL returns the UPDATE that copies the values that differ. It sets no NULL in between, so that the
-// CHECKs of AddEqualityCheckSQL and NotNullCheck hold. No value moves between rows at this step, so the copy is safe.
+// CopyDifferingSQL returns the UPDATE that copies the old column's values which differ. The UPDATE sets no NULL, so
+// that the CHECKs of AddEqualityCheckSQL and NotNullCheck hold. No value moves between rows, so the copy is safe.
 func (r *ColumnTypeChange) CopyDifferingSQL(from string, key []string, rows int) string {
 	return r.updateSQL(r.valueSQL(from), "NOT ("+r.equalityCondition(from)+")", key, rows)
 }
 
-// equalityCondition returns a condition that both columns have the same value. It is never NULL, and compares as
-// ClearChangedSQL does.
+// equalityCondition returns a condition that the old and the new column have the same value. The condition is never
+// NULL, and compares as ClearChangedSQL does.
 func (r *ColumnTypeChange) equalityCondition(from string) string {
 	made, was, cast := parse.QuoteIdent(r.NewColumn), parse.QuoteIdent(from), r.castSQL(from)
 	return fmt.Sprintf("(%s IS NULL AND %s IS NULL) OR (%s IS NOT NULL AND %s IS NOT NULL AND CAST(%s AS text) = CAST(%s AS text) AND %s = %s)", made, was, made, was, made, cast, made, cast)
@@ -159,7 +159,7 @@ func (r *ColumnTypeChange) castSQL(from string) string {
 }
 
 // updateSQL returns an UPDATE of the new column in rows that meet condition, in the order of key. rows is the maximum
-// number of rows, but an empty key updates all of them.
+// number of rows. If key is empty, the UPDATE changes all of them.
 func (r *ColumnTypeChange) updateSQL(value, condition string, key []string, rows int) string {
 	if len(key) > 0 {
 		list := quoteIdents(key, "")
@@ -176,7 +176,7 @@ func (r *ColumnTypeChange) NotNullCheck() *AddedConstraints {
 	return r.singleConstraint(r.alterTableSQL("ALTER COLUMN %s SET NOT NULL", r.NewColumn), hold)
 }
 
-// singleConstraint returns an AddedConstraints with one addition.
+// singleConstraint returns the AddedConstraints that add the one constraint a to the new column.
 func (r *ColumnTypeChange) singleConstraint(text string, a AddedConstraint) *AddedConstraints {
 	return &AddedConstraints{Text: text, Table: r.Table, Relation: r.relation, Adds: []AddedConstraint{a}, table: r.table}
 }
@@ -291,7 +291,7 @@ func (r *ColumnTypeChange) RenameConstraintSQL(name, to string) string {
 	return r.alterTableSQL("RENAME CONSTRAINT %s TO %s", name, to)
 }
 
-// withNewColumn returns the column names with the new column instead of the old one.
+// withNewColumn returns names of columns, with the new column in the place of the old one.
 func (r *ColumnTypeChange) withNewColumn(names []string) []string {
 	names = slices.Clone(names)
 	for i, name := range names {
@@ -322,7 +322,7 @@ func CanRetype(from, to string) bool {
 	return slices.ContainsFunc(retypeFamilies, func(family []string) bool { return slices.Contains(family, from) && slices.Contains(family, to) })
 }
 
-// RetypeHint returns a hint with the advice to enable Rules.Retype.
+// RetypeHint returns a hint, extended by the advice to enable Rules.Retype.
 func RetypeHint(hint string) string {
 	return strings.TrimSpace(hint + " Or set " + RetypeKey + " to " + retypePolicy + ": Sluice then does so.")
 }

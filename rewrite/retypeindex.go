@@ -11,12 +11,12 @@ import (
 // When a column's type changes (ColumnTypeChange), its indexes are created again over the new column. The catalog shows
 // an index as a CREATE INDEX. The column is renamed in the tree of this statement, and the tree is deparsed.
 
-// IndexCopy is an index over the new column, like one over the old column, with another name.
+// IndexCopy is an index over the new column that copies an index over the old column, under another name.
 type IndexCopy struct {
 	Text   string // the CREATE INDEX
 	unique bool
-	// Late means that the index may fail or refuse rows while the new column has no values. It can then be created only
-	// after the last write of the old column.
+	// Late means that the index may fail or refuse rows while the new column has no values. Such an index can be
+	// created only after the last write of the old column.
 	Late bool
 
 	r                *ColumnTypeChange
@@ -91,7 +91,7 @@ func (r *ColumnTypeChange) renameInIndex(meant parse.TreeChanges, st parse.TreeN
 	return true
 }
 
-// createIndexSQL returns the CREATE INDEX ASYNC of an intended tree, or "" if its text fails verification.
+// createIndexSQL returns the CREATE INDEX ASYNC of a tree with the intended changes, or "" after a failed verification.
 func createIndexSQL(meant parse.TreeChanges, tree, st parse.TreeNode) string {
 	written := parse.TreeChanges{}
 	for at, changes := range meant {
@@ -166,8 +166,8 @@ func expressionSQL(node parse.Value) (string, bool) {
 
 var sampleExpression = parse.LazyTree("SELECT 1")
 
-// TrialQuery returns a query that fails if keys or condition are not valid for a column of the new type. It reads no
-// row. "" means that there is nothing to check.
+// TrialQuery returns a query that fails if the index's keys or condition are not valid for a column of the new type.
+// The query reads no row. "" means that there is nothing to check.
 func (l *IndexCopy) TrialQuery(from string) string {
 	if !l.hasExpression {
 		return ""
@@ -188,8 +188,8 @@ func (l *IndexCopy) ComputeKeysQuery() string {
 	return "SELECT " + strings.Join(counts, ", ") + " FROM " + l.r.table + l.whereSQL()
 }
 
-// DuplicateQuery returns a query for one group of rows with equal keys. Its columns are the keys, and then whether each
-// is NULL.
+// DuplicateQuery returns a query for one group of rows with equal index keys. Its columns are the keys, and then
+// whether each key is NULL.
 func (l *IndexCopy) DuplicateQuery() string {
 	var nulls, present, at []string
 	for i, key := range l.keys {
@@ -219,8 +219,8 @@ func (l *IndexCopy) whereSQL() string {
 	return " WHERE " + l.condition
 }
 
-// mustBeLate reports whether the new index must be created after the last write of the old column. It may be created
-// earlier if it accepts every row whose new column is NULL.
+// mustBeLate reports whether the new index must be created after the last write of the old column. An index that
+// accepts every row whose new column is NULL may be created earlier.
 func (l *IndexCopy) mustBeLate(st parse.TreeNode) bool {
 	condition := st.Child("where_clause")
 	excluded := condition.Shape != nil && l.isNeverTrueOnNull(condition)

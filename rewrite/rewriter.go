@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// statementPart is one statement of a text, with what the rules need and a plan does not store.
+// statementPart is one statement of a text, with what the rewriting rules need and a plan does not store.
 type statementPart struct {
 	st   *Statement     // the statement's plan
 	raw  parse.TreeNode // the RawStmt
@@ -22,12 +22,12 @@ type statementPart struct {
 	advisory bool
 	uuids    bool // calls uuid_generate_v4
 	config   bool // calls set_config
-	// writeCommand and readOnlyAllowed are copied to the statement after the rules, which may replace its plan.
+	// writeCommand and readOnlyAllowed are copied to the Statement after the rules, which may replace the Statement.
 	writeCommand    string
 	readOnlyAllowed bool
 }
 
-// rewriter collects the edits and findings of the rules for one text.
+// rewriter collects the edits and findings of the rewriting rules for one text.
 type rewriter struct {
 	rules *Rules
 	names *schema.NameResolver // nil if no column is mapped
@@ -37,8 +37,8 @@ type rewriter struct {
 	mapped bool
 	text   []byte
 	parts  []statementPart
-	// planned returns the plan of a single command; it is nil for a heavy text. alone does the same if transactions with
-	// DDL are committed in parts, otherwise it is nil. With whole an ALTER TABLE is not cut into its commands.
+	// planned returns the plan of a single command, and is nil for a heavy text. alone does the same if transactions
+	// with DDL are committed in parts, otherwise it is nil. With whole an ALTER TABLE is not cut into its commands.
 	planned func(sql string) *Plan
 	alone   func(sql string, whole bool) *Plan
 
@@ -54,8 +54,8 @@ type rewriter struct {
 	findings []Finding
 }
 
-// applyRules applies the rules to a text and stores the result in its plan. plan and parts are the draft of the text
-// and its tree.
+// applyRules applies the rewriting rules to a text and stores the result in the text's plan. plan and parts are the
+// draft of the text, and tree is its tree.
 func (p *Planner) applyRules(sql string, tree parse.TreeNode, names *schema.NameResolver, plan *Plan, parts []statementPart) *Plan {
 	named := p.config.Rules.Named && slices.ContainsFunc(parts, func(p statementPart) bool { return p.config })
 	if len(parts) == 0 || !named && !p.config.Rules.anyEnabled() {
@@ -99,8 +99,8 @@ func (p *Planner) applyRules(sql string, tree parse.TreeNode, names *schema.Name
 	return plan
 }
 
-// runRules applies the rules to every statement for which passes returns false. The others pass unchanged and only get
-// findings. With again, mapped columns in these get their second form (mapAlternative).
+// runRules applies the rewriting rules to every statement for which passes returns false. The others pass unchanged and
+// only get findings. With again, mapped columns in the others get their second form (mapAlternative).
 func (p *Planner) runRules(sql string, parts []statementPart, names *schema.NameResolver, passes func(i int) bool, again bool) *rewriter {
 	r := &rewriter{rules: &p.config.Rules, names: names, text: []byte(sql), parts: parts, meant: parse.TreeChanges{}}
 	if len(sql) < heavyBytes {
@@ -124,14 +124,14 @@ func (p *Planner) runRules(sql string, parts []statementPart, names *schema.Name
 	return r
 }
 
-// hasIntendedMeaning reports whether a rewritten text has the intended meaning. Its tree must equal the client's with
-// the intended changes and no others.
+// hasIntendedMeaning reports whether a rewritten text has the intended meaning. The text's tree must equal the client's
+// with the intended changes and no others.
 func (p *Planner) hasIntendedMeaning(text string, tree parse.TreeNode, meant parse.TreeChanges, held bool) bool {
 	made, ok := p.parseGuarded(text, held)
 	return ok && meant.Equal(tree, made)
 }
 
-// parseGuarded parses a text that a rule made. held says that the caller has locked p.heavy.
+// parseGuarded parses a text that a rewriting rule made. held says that the caller has locked p.heavy.
 func (p *Planner) parseGuarded(text string, held bool) (tree parse.TreeNode, ok bool) {
 	if p.config.checkLimits([]byte(text)) != parse.Fits {
 		return parse.TreeNode{}, false
@@ -145,7 +145,7 @@ func (p *Planner) parseGuarded(text string, held bool) (tree parse.TreeNode, ok 
 }
 
 // overlappingStatements returns the indexes of statements with overlapping edits or with edits outside of the
-// statement; nil for none.
+// statement, or nil for none.
 func (r *rewriter) overlappingStatements() map[int]bool {
 	var bad map[int]bool
 	first, at := 0, 0 // the index of the statement's first edit, and the end of the edits before
@@ -165,7 +165,7 @@ func (r *rewriter) overlappingStatements() map[int]bool {
 	return bad
 }
 
-// wrongMeaningPredicate returns a predicate for the statements whose rewritten text, parsed alone, does not have the
+// wrongMeaningPredicate returns a function that reports whether a statement's rewritten text, parsed alone, lacks the
 // intended meaning. Callers then rewrite the text without these statements.
 func (r *rewriter) wrongMeaningPredicate(p *Planner, held bool) func(i int) bool {
 	bad := make(map[int]bool)
@@ -218,7 +218,7 @@ func (r *rewriter) reportUnverified(p *statementPart) {
 	}
 }
 
-// rewriteStatement applies all rules to one statement.
+// rewriteStatement applies all rewriting rules to one statement.
 func (r *rewriter) rewriteStatement(p *statementPart) {
 	first := len(r.findings)
 	if !r.planCursor(p) && !r.planCopyIn(p) {
@@ -249,7 +249,7 @@ func (r *rewriter) rewriteStatement(p *statementPart) {
 	}
 }
 
-// applyOtherRules applies all rules to a statement, except those of cursors, COPY, advisory locks and the mapping.
+// applyOtherRules applies all rewriting rules to a statement except those for cursors, COPY, locks and mapped columns.
 func (r *rewriter) applyOtherRules(p *statementPart) {
 	r.rewriteLocking(p)
 	r.rewriteUUIDCalls(p)
@@ -295,8 +295,8 @@ func (r *rewriter) applyOtherRules(p *statementPart) {
 	}
 }
 
-// isReplaced reports whether the server does not get the statement itself. A rule answers it, sends another statement,
-// or carries out its contents.
+// isReplaced reports whether the server does not get the statement itself. A rule answers the statement, sends another
+// statement, or carries out its contents.
 func (st *Statement) isReplaced() bool {
 	return st.Tag != "" || st.ReplacementTag != "" || st.Guarded != nil || st.EnumValue != nil
 }
@@ -332,7 +332,7 @@ func (r *rewriter) rewriteSchemaMember(p *statementPart) {
 	}
 }
 
-// schemaMembers yields the statements inside CREATE SCHEMA. Each shares the plan of the CREATE SCHEMA.
+// schemaMembers yields the statements inside CREATE SCHEMA. Each statement shares the plan of the CREATE SCHEMA.
 func (p *statementPart) schemaMembers() iter.Seq[*statementPart] {
 	return func(yield func(*statementPart) bool) {
 		for node := range p.node.List("schema_elts") {
@@ -343,7 +343,7 @@ func (p *statementPart) schemaMembers() iter.Seq[*statementPart] {
 	}
 }
 
-// remedySentence returns a remedy as a sentence, with a capital letter and a period.
+// remedySentence returns a remedy, the advice of a finding, as a sentence with a capital letter and a period.
 func remedySentence(remedy string) string {
 	if remedy == "" {
 		return ""
@@ -355,13 +355,13 @@ func (r *rewriter) addFinding(f Finding) { r.findings = append(r.findings, f) }
 
 func (r *rewriter) addEdits(e ...parse.Edit) { r.edits = append(r.edits, e...) }
 
-// statementTokens returns the tokens of a statement. It reads the tokens once and caches them until the next statement.
+// statementTokens returns the tokens of a statement. The tokens are read once and cached until the next statement.
 func (r *rewriter) statementTokens(p *statementPart) parse.TokenList {
 	return r.tokens.StatementTokens(r.text, p.st.Start, p.st.End)
 }
 
 // answerLocally turns a statement into one that Sluice answers with tag. The server gets the query Nothing in its
-// place, and its rows are dropped.
+// place, whose rows are dropped.
 func (r *rewriter) answerLocally(p *statementPart, does LocalWork, tag string) {
 	r.addEdits(parse.Edit{Start: p.st.Start, End: p.st.End, Text: Nothing})
 	r.meant.Set(p.raw, "stmt", sampleNothing().Child("stmts").Values("stmt")...)
@@ -373,6 +373,6 @@ const Nothing = "SELECT 1"
 
 var sampleNothing = parse.LazyTree(Nothing)
 
-// errOverlap refuses a statement to which rules made overlapping edits, because the combined meaning is undefined.
+// errOverlap is the refusal of a statement that got overlapping edits, because the combined meaning is undefined.
 var errOverlap = &Refusal{Unsent: true, Code: "0A000", Message: "cannot rewrite the statement: two changes to it overlap",
 	Detail: "Nothing of the statement was sent.", Hint: "Write it in a simpler way, or in several statements, and report it."}

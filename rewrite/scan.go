@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Shared, immutable plans of texts that were not parsed.
+// These are shared, immutable plans of texts that were not parsed.
 var (
 	emptyPlan   = &Plan{Kind: Empty}
 	selectPlan  = markUnsure(wordsPlan(Read, "select"))
@@ -17,7 +17,7 @@ var (
 	updatePlan  = contendingPlan("update")
 	deletePlan  = contendingPlan("delete")
 	guardedPlan = &Plan{Kind: Unknown, Pin: PinUnparsed}
-	// foreignPlan is the plan of a text that is not PostgreSQL's grammar and has no keyword of a lasting effect.
+	// foreignPlan is the plan of a text that is not PostgreSQL's grammar and has no keyword with a lasting effect.
 	foreignPlan = &Plan{Kind: Unknown}
 )
 
@@ -37,13 +37,13 @@ func contendingPlan(operation string) *Plan {
 	return plan
 }
 
-// markUnsure marks a Read plan whose statement may write all the same.
+// markUnsure returns p, a plan of kind Read, marked because its statement may write all the same.
 func markUnsure(p *Plan) *Plan {
 	p.unsure, p.Statements[0].unsure = true, true
 	return p
 }
 
-// scanPlans maps the results of parse.ScanWords to plans.
+// scanPlans maps the classes of texts that parse.ScanWords returns to plans.
 var scanPlans = [...]*Plan{parse.MustParse: nil, parse.EmptyText: emptyPlan, parse.SelectText: selectPlan, parse.SureText: sureSelect, parse.ValuesText: valuesPlan,
 	parse.InsertText: insertPlan, parse.UpsertText: upsertPlan, parse.UpdateText: updatePlan, parse.DeleteText: deletePlan}
 

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// recordSequenceCall records a call of currval or lastval.
+// recordSequenceCall records a call of currval or lastval in the analysis of a statement.
 func (a *analysis) recordSequenceCall(name string, call parse.TreeNode) {
 	if name == "currval" || name == "lastval" {
 		a.questions = append(a.questions, sequenceStateCall{name, call})
@@ -51,7 +51,7 @@ func baseRelationName(text string) string {
 }
 
 // MayAdvanceSequence reports whether a text may advance a sequence, by a default, a trigger or a function. Every text
-// that is not surely a read may.
+// that is not certainly a read may.
 func (p *Plan) MayAdvanceSequence() bool {
 	return p.unsure || p.Kind >= Write
 }

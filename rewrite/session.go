@@ -106,7 +106,7 @@ func (st *Statement) markCurrentSetting(m parse.TreeNode) {
 	}
 }
 
-// secondIsBool reports whether the second argument of a call is TRUE or FALSE.
+// secondIsBool reports whether the second argument of a function call is TRUE or FALSE.
 func secondIsBool(call parse.TreeNode) bool {
 	n := 0
 	for arg := range call.List("args") {
@@ -120,15 +120,15 @@ func secondIsBool(call parse.TreeNode) bool {
 // maxSettingsRead is the maximum number of settings in Statement.Asks.
 const maxSettingsRead = 32
 
-// recordParameter records that the statement reads the setting with a name.
+// recordParameter records that the statement reads a setting by name.
 func (a *analysis) recordParameter(name string) {
 	if name != "" && len(a.parameters) < maxSettingsRead {
 		a.parameters = append(a.parameters, name)
 	}
 }
 
-// settingsRead returns the parameters that a statement reads. In a query of pg_settings every constant counts as a
-// parameter's name.
+// settingsRead returns the names of the settings that a statement reads. In a query of pg_settings every constant
+// counts as a setting's name.
 func (a *analysis) settingsRead(m parse.TreeNode) []string {
 	for _, t := range a.tables {
 		if t.name == "pg_settings" || t.name == "pg_catalog.pg_settings" {

@@ -31,7 +31,7 @@ func (st *Statement) SetConfigParams() (n int) {
 	return n
 }
 
-// setConfigWork returns the Does value of a SELECT of set_config calls with these columns.
+// setConfigWork returns the value of Statement.Does for a SELECT of set_config calls with these columns.
 func setConfigWork(columns []SetConfigColumn) LocalWork {
 	switch {
 	case (&Statement{SetConfigColumns: columns}).SetConfigParams() > 0:
@@ -59,7 +59,7 @@ func (st *Statement) SetConfigSQL(values []string) string {
 }
 
 // rewriteSetConfig handles a query that consists of set_config calls, if they equal SETs. A single call is rewritten to
-// a SET. Several calls have no equal form: Sluice answers them if it manages all their settings, and otherwise passes
+// a SET. Several calls have no equal form. Sluice answers them if it manages all their settings, and otherwise passes
 // the query on.
 func (r *rewriter) rewriteSetConfig(p *statementPart) {
 	if !r.rules.Session {
@@ -150,7 +150,7 @@ func lazyTreePatterns(sqls ...string) func() treePatterns {
 	})
 }
 
-// matchesAnyTree reports whether m equals one of the known statements.
+// matchesAnyTree reports whether the tree m equals one of the known statements.
 func (all treePatterns) matchesAnyTree(m parse.TreeNode) bool {
 	return slices.ContainsFunc(all, func(known parse.TreeNode) bool { return (parse.TreeChanges{}).Equal(known, m) })
 }
@@ -209,8 +209,8 @@ func parseSetConfig(call parse.TreeNode) (c SettingChange, t SetConfigColumn, ok
 	return c, t, true
 }
 
-// isSettable reports whether set_config of a name equals SET of it, and the name needs no quotes. The result is false
-// for settings of the transaction and for settings with a syntax of their own, such as SET NAMES.
+// isSettable reports whether set_config of a setting equals SET of it, and the setting's name needs no quotes. The
+// result is false for settings of the transaction and for settings with a syntax of their own, such as SET NAMES.
 func isSettable(name string) bool {
 	if transactionSettings[name] || strings.HasPrefix(name, "default_transaction_") && name != ReadOnlyDefault {
 		return false
@@ -227,7 +227,7 @@ var ownName = regexp.MustCompile(`^sluice(\.[a-z_][a-z0-9_]*)+$`)
 
 var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$`)
 
-// textConstant returns a string constant, also from a cast to text or varchar.
+// textConstant returns the value of a string constant, also of one in a cast to text or varchar.
 func textConstant(m parse.TreeNode) (string, bool) {
 	m, ok := withoutTextCast(m)
 	if !ok {
@@ -254,7 +254,7 @@ func textParam(m parse.TreeNode) int {
 	return inner.Integer("number")
 }
 
-// withoutTextCast returns the operand of a cast to text or varchar, or m if it is no cast. ok is false for a cast to
+// withoutTextCast returns the operand of a cast to text or varchar, or m if m is no cast. ok is false for a cast to
 // another type.
 func withoutTextCast(m parse.TreeNode) (inner parse.TreeNode, ok bool) {
 	if !m.Is("TypeCast") {
@@ -322,8 +322,8 @@ func SplitIdentifiers(value string) (parts []string, ok bool) {
 	}
 }
 
-// cutQuotedName returns the quoted name at the start of text, without its opening quote. A doubled quote is part of the
-// name; rest follows the closing quote.
+// cutQuotedName returns the quoted name at the start of text, which begins after the opening quote. A doubled quote is
+// part of the name. rest follows the closing quote.
 func cutQuotedName(text string) (name, rest string, ok bool) {
 	for {
 		i := strings.IndexByte(text, '"')

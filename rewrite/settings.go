@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// recordSet records the change that a SET or RESET makes.
+// recordSet records the change of a setting by a SET or RESET in the statement's plan.
 func (st *Statement) recordSet(m parse.TreeNode) {
 	c := SettingChange{Name: strings.ToLower(m.Text("name"))}
 	local := m.Flag("is_local")
@@ -80,8 +80,8 @@ func settingPin(c SettingChange) PinReason {
 	return NoPin
 }
 
-// settingValue returns the value of a SET as SQL, and text if the value is a single constant. ok is false for a value
-// that PostgreSQL computes, such as INTERVAL '1' HOUR.
+// settingValue returns the value of a SET as SQL, and also as text if the value is a single constant. ok is false for a
+// value that PostgreSQL computes, such as INTERVAL '1' HOUR.
 func settingValue(args iter.Seq[parse.TreeNode]) (sql, text string, ok bool) {
 	var parts []string
 	for arg := range args {
@@ -129,7 +129,7 @@ func zoneOffset(args iter.Seq[parse.TreeNode]) (sql string, ok bool) {
 	return sql, sql != ""
 }
 
-// hourToMinute is INTERVAL_MASK(HOUR) | INTERVAL_MASK(MINUTE) of PostgreSQL's timestamp.h.
+// hourToMinute is the value INTERVAL_MASK(HOUR) | INTERVAL_MASK(MINUTE) from PostgreSQL's timestamp.h.
 const hourToMinute = 1<<10 | 1<<11
 
 var hoursAndMinutes = regexp.MustCompile(`^[+-]?[0-9]{1,2}:[0-9]{2}$`)

@@ -18,7 +18,7 @@ type SplitQuery struct {
 	// Lock is the statement that locks the rows. Lock must run before Read in the same transaction, and its result is
 	// dropped.
 	Lock string
-	// Params maps the parameters of Lock to those of the query: $1 of Lock is the query's $Params[0].
+	// Params maps the parameters of Lock to those of the client's query: $1 of Lock is the query's $Params[0].
 	Params []int
 	// Read is the client's query without FOR UPDATE, with the same parameters.
 	Read string
@@ -27,7 +27,7 @@ type SplitQuery struct {
 	edits []parse.Edit
 }
 
-// splitSeparator separates Lock and Read in a simple Query.
+// splitSeparator separates the statements Lock and Read in a simple Query.
 const splitSeparator = "; "
 
 // Text returns Lock and Read as one multi-statement query.
@@ -49,15 +49,15 @@ func (s *SplitQuery) RefusedTextPosition(position int) (mapped int, ok bool) {
 	return s.RefusedPosition(position - lock), true
 }
 
-// lazySplit builds and stores a plan's SplitQuery at the first request.
+// lazySplit builds the SplitQuery of a plan at the first request, and stores it.
 type lazySplit struct {
 	once sync.Once
 	form *SplitQuery
-	// used is the SplitQuery of the plan after the cluster refused the plan's text; before that it is nil.
+	// used is the plan's SplitQuery after the cluster refused the plan's text, and nil before that.
 	used atomic.Pointer[SplitQuery]
 }
 
-// splitRefusals are the two errors to which a SplitQuery is the remedy, as older clusters word them.
+// splitRefusals are the two errors, as older clusters word them, that a SplitQuery avoids.
 var splitRefusals = [...]string{
 	"locking clause such as FOR UPDATE can be applied only on tables with equality predicates on the key",
 	"locking clause such as FOR UPDATE can be applied on a single table",
@@ -76,16 +76,16 @@ func isSplitRefusal(code string, message []byte) bool {
 	return false
 }
 
-// Hints for the client of a refused FOR UPDATE. SplitHint is for a query that has no SplitQuery, SplitNextHint for one
-// whose next execution uses it.
+// These are hints for the client of a refused FOR UPDATE. SplitHint is for a query that has no SplitQuery,
+// SplitNextHint for one whose next execution uses it.
 const (
 	SplitHint     = "This cluster takes FOR UPDATE only on one table with equality on its whole key, and the query could not be split: lock the row by its key in a statement of its own."
 	SplitNextHint = "This cluster takes FOR UPDATE only on one table with equality on its whole key. From now on this query is sent in two parts, which lock the first table's row only."
 )
 
 // HandleRefusal handles a server error for a plan. sent is the SplitQuery that was sent, or nil for the plan's text. If
-// the error refuses FOR UPDATE, hint is the hint for the client; otherwise, or without Rules.Split, hint is "". again
-// reports that the plan now has a SplitQuery that was not sent yet; ActiveSplit returns it from now on.
+// the error refuses FOR UPDATE, hint is the hint for the client. Otherwise, or without Rules.Split, hint is "". again
+// reports that the plan now has a SplitQuery that was not sent yet. ActiveSplit returns it from now on.
 func (p *Planner) HandleRefusal(plan *Plan, sent *SplitQuery, code string, message []byte) (hint string, again bool) {
 	if !p.config.Rules.Split || !isSplitRefusal(code, message) {
 		return "", false
@@ -98,8 +98,8 @@ func (p *Planner) HandleRefusal(plan *Plan, sent *SplitQuery, code string, messa
 	return SplitNextHint, true
 }
 
-// ActiveSplit returns the SplitQuery that replaces the plan's text since the cluster refused the text; nil for nearly
-// all plans.
+// ActiveSplit returns the SplitQuery that replaces the plan's text since the cluster refused the text. ActiveSplit
+// returns nil for nearly all plans.
 func (p *Plan) ActiveSplit() *SplitQuery { return p.split.used.Load() }
 
 // isSplittable reports whether a text is a single query with locking clauses at its top level only.
@@ -217,7 +217,7 @@ func firstTable(query parse.TreeNode) parse.TreeNode {
 	return item
 }
 
-// hasOuterJoin reports whether FROM has an outer join. Its rows of NULLs cannot be locked.
+// hasOuterJoin reports whether FROM has an outer join, whose rows of NULLs cannot be locked.
 func hasOuterJoin(query parse.TreeNode) bool {
 	var outer func(from parse.TreeNode) bool
 	outer = func(from parse.TreeNode) bool {
@@ -242,8 +242,8 @@ func combinesRows(query parse.TreeNode) bool {
 	return false
 }
 
-// columnEqualities returns the operands of a conjunction that have the form table.column = constant. wrapped is
-// condition as a value.
+// columnEqualities returns the operands of an AND that have the form table.column = constant. wrapped is condition as a
+// value.
 func columnEqualities(condition parse.TreeNode, wrapped parse.Value, table string) []parse.Value {
 	switch {
 	case condition.Is("BoolExpr") && condition.Integer("boolop") == int(parse.AND_EXPR):
@@ -285,7 +285,7 @@ func isConstant(m parse.TreeNode) bool {
 	return m.Is("ParamRef") || m.Is("A_Const")
 }
 
-// sampleLock is the tree of Lock before its table and conditions are inserted.
+// sampleLock returns the tree of the statement Lock before its table and conditions are inserted.
 var sampleLock = parse.LazyTree("SELECT 1 FROM t WHERE true AND true FOR UPDATE")
 
 // setLockStatement sets Lock to a statement that locks the rows of table for which all conditions in on hold. The text

@@ -11,7 +11,7 @@ const (
 	// SELECT without a locking clause, INTO or a function with unknown side effects. COPY TO STDOUT and DECLARE CURSOR of a
 	// Read query are Read, too.
 	Read
-	// Setting is a statement that changes only session parameters: SET, RESET, DISCARD, DEALLOCATE.
+	// Setting is the kind of a statement that changes only settings: SET, RESET, DISCARD, DEALLOCATE.
 	Setting
 	// Control is a statement that begins or ends a transaction or savepoint.
 	Control
@@ -20,7 +20,7 @@ const (
 	Write
 	// DDL is a statement that changes the catalog, GRANT and REVOKE included, or that may: DO, CALL.
 	DDL
-	// Unknown is a text that was not parsed, because of its size or its grammar. It may do anything.
+	// Unknown is the kind of a text that was not parsed, because of its size or its grammar. The text may do anything.
 	Unknown
 )
 
@@ -75,7 +75,7 @@ const (
 	SetSessionCharacteristics // for later transactions; its Kind is Setting, with Changes
 )
 
-// Isolation is the level that a BEGIN or SET TRANSACTION names.
+// Isolation is the isolation level that a BEGIN or SET TRANSACTION names.
 type Isolation uint8
 
 const (
@@ -101,7 +101,7 @@ type TxControl struct {
 	Deferrable bool // DEFERRABLE or NOT DEFERRABLE is written out
 	Waits      bool // DEFERRABLE is written, and is the last of these options
 	Chain      bool // AND CHAIN
-	// Name is the name of the savepoint or the prepared transaction.
+	// Name is the name of the savepoint or the prepared transaction in the statement.
 	Name string
 	// Snapshot is the snapshot that SET TRANSACTION SNAPSHOT names.
 	Snapshot string
@@ -128,15 +128,15 @@ const (
 // SettingChange is one change of a session setting.
 type SettingChange struct {
 	Action SettingAction
-	// Name is the lower-cased name of the parameter, for example "timezone". Name is empty for a set_config call whose
-	// parameter the text does not show.
+	// Name is the lower-cased name of the changed setting, for example "timezone". Name is empty for a set_config call
+	// whose setting the text does not show.
 	Name string
-	// SQL is the value as PostgreSQL accepts it after "SET name TO ", for example `'UTC'`, `'$user', 'public'` or `0.5`.
-	// SQL is empty for resets, for SET LOCAL to the default, and for values that PostgreSQL computes.
+	// SQL is the setting's value as it follows "SET name TO ", for example `'UTC'`, `'$user', 'public'` or `0.5`. SQL
+	// is empty for resets, for SET LOCAL to the default, and for values that PostgreSQL computes.
 	SQL string
-	// Text is the value of the setting without quotes if it is a single constant, for example "5s"; otherwise "".
+	// Text is the setting's value without quotes if it is a single constant, for example "5s", otherwise "".
 	Text string
-	// Default reports SET name TO DEFAULT and SET TIME ZONE LOCAL, with LOCAL or without.
+	// Default reports a SET name TO DEFAULT or SET TIME ZONE LOCAL. The statement may have LOCAL.
 	Default bool
 }
 
@@ -177,21 +177,21 @@ const (
 type Statement struct {
 	Kind StatementKind
 	Does LocalWork
-	// Start and End are byte offsets in the text, without leading blanks and comments and without the semicolon. End is 0
-	// for a text that was planned by its words: the statement is the whole text.
+	// Start and End are the statement's byte offsets in the text, without leading blanks and comments and without the
+	// semicolon. End is 0 for a text that was planned by its words: the statement is the whole text.
 	Start, End int
 	Tx         TxControl
 	// Changes are the changes of settings that the statement makes, usually one.
 	Changes []SettingChange
-	// SetConfigColumns lists the columns of the row that a SELECT of set_config calls returns, one for each of Changes. For
-	// one call the server gets a SET.
+	// SetConfigColumns lists the columns of the row that a SELECT of set_config calls returns, one for each of Changes.
+	// For one call the server gets a SET.
 	SetConfigColumns []SetConfigColumn
-	// Show is the lower-cased name of the parameter that a SHOW or SELECT current_setting() returns.
+	// Show is the lower-cased name of the setting whose value a SHOW or SELECT current_setting() returns.
 	Show string
-	// Column is the name of the result column of ShowsInQuery and AnswersVoid.
+	// Column is the name of the result column of a statement whose Does is ShowsInQuery or AnswersVoid.
 	Column string
-	// Asks lists constant parameter names in calls of current_setting(), and all constants in queries of pg_settings. The
-	// parameter of Show is not included.
+	// Asks lists constant settings' names in calls of current_setting(), and all constants in queries of pg_settings.
+	// The setting of Show is not included.
 	Asks []string
 	// Deallocate is the name of the prepared statement that a DEALLOCATE drops.
 	Deallocate string
@@ -200,8 +200,8 @@ type Statement struct {
 	// Copy is the direction of a COPY between client and server. Copy is NoCopy for a COPY of a file and for other
 	// statements.
 	Copy CopyDirection
-	// Tables lists tables, views and sequences as the statement writes them, with schema if written, in order and without
-	// duplicates. Names of WITH queries are not included. It is nil for a text that was not parsed.
+	// Tables lists tables, views and sequences as the statement writes them, with schema if written, in order and
+	// without duplicates. Names of WITH queries are not included. Tables is nil for a text that was not parsed.
 	Tables []string
 	Pin    PinReason
 	// Contends reports that the statement locks or changes existing rows: UPDATE, DELETE, MERGE, INSERT ... ON CONFLICT DO
@@ -216,32 +216,32 @@ type Statement struct {
 	// Operation is the name of the statement in metrics, such as select_shards. The number of names is bounded.
 	Operation string
 
-	// Tag is the command tag of a statement that Sluice answers, otherwise "". Plan.Text has a query without effect at the
-	// statement's position. If the server runs this query, its rows are dropped and Tag replaces its tag.
+	// Tag is the command tag of a statement that Sluice answers, otherwise "". Plan.Text has a query without effect at
+	// the statement's position. If the server runs this query, its rows are dropped and Tag replaces its tag.
 	Tag string
 	// Weakened reports a SERIALIZABLE that runs as REPEATABLE READ (Rules.Weaken). The client gets a warning at each run.
 	Weakened bool
-	// OfBlock reports that PostgreSQL warns of the statement outside of a transaction block.
+	// OfBlock reports that PostgreSQL warns if the statement runs outside of a transaction block.
 	OfBlock bool
-	// Notices are the notices that the client gets before Tag.
+	// Notices are the notices that the client gets before the statement's tag.
 	Notices []Notice
 	// Refusal is the error with which Sluice answers the statement, or nil. If the server gets the text anyway, Refusal
 	// replaces the server's error for this statement.
 	Refusal *Refusal
 	// Job says whether the server's answer has a job_id row that the client must not see.
 	Job IndexJob
-	// IfNoIndex is the index of a CREATE INDEX IF NOT EXISTS; nil for any other statement.
+	// IfNoIndex is the index that a CREATE INDEX IF NOT EXISTS names, or nil for any other statement.
 	IfNoIndex *IndexName
-	// Hint is added to a server error 0A000 or 42704 that has no hint; "" for none.
+	// Hint is the hint that is added to a server error 0A000 or 42704 without one, or "" for none.
 	Hint string
-	// ReplacementTag is the command tag that the client gets if Plan.Text has another statement at this position; "" leaves
-	// the server's tag. Warning, if not nil, is sent before it.
+	// ReplacementTag is the command tag that the client gets if Plan.Text has another statement at this position. The
+	// value "" leaves the server's tag. Warning, if not nil, is sent before the tag.
 	ReplacementTag string
 	Warning        *Notice
-	// Truncation is set for a TRUNCATE that the server gets as a DELETE.
+	// Truncation is the TRUNCATE that the server gets as a DELETE, or nil for other statements.
 	Truncation *Truncation
 
-	// The fields below belong to a value of Does and are otherwise nil. For Alters exactly one of six is set.
+	// Each field below belongs to one value of Does and is otherwise nil. For Alters exactly one of six is set.
 	Database    *DatabaseChange    // the server does not get CREATE or DROP DATABASE (Rules.SchemaOf)
 	Advisory    *AdvisoryCall      // for Locks, which sets Tag as well
 	Cursor      *CursorStatement   // the server does not get a statement about a cursor
@@ -316,7 +316,7 @@ const (
 	AwaitedJob                   // drop the row, and answer the end of the transaction after the job has finished
 )
 
-// IndexName names an index and its table; both are in the same schema.
+// IndexName names an index and its table, which are in the same schema.
 type IndexName struct {
 	Name  string // the index name as the catalog stores it
 	Table string // the table as SQL, for a cast to regclass

@@ -8,13 +8,13 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Substitute is a statement that the server gets instead of one statement of a text. The zero value leaves the client's
-// statement.
+// Substitute is a statement that the server gets instead of one statement of a text. The zero Substitute leaves the
+// client's statement.
 type Substitute struct {
 	SQL string // one statement
-	// Tx is the transaction control that SQL contains, if any.
+	// Tx is the transaction command that the substitute's SQL contains, if any.
 	Tx TxControl
-	// Own means that Sluice answers the client's statement, so that the plan must not describe it.
+	// Own means that Sluice answers the client's statement, so that the plan must not describe the statement.
 	Own bool
 }
 
@@ -22,14 +22,14 @@ type Substitute struct {
 // reads nothing. In a failed transaction it fails as other statements do.
 var AnsweredSubstitute = Substitute{SQL: "SHOW server_version", Own: true}
 
-// FailingSubstitute is the substitute of a statement that Sluice answers with an error. It always fails, with
-// FailingSubstituteCode.
+// FailingSubstitute is the substitute of a statement that Sluice answers with an error. FailingSubstitute always fails,
+// with FailingSubstituteCode.
 var FailingSubstitute = Substitute{SQL: "SELECT 1/0", Own: true}
 
 // FailingSubstituteCode is the SQLSTATE of FailingSubstitute. In a failed transaction the error has another SQLSTATE.
 const FailingSubstituteCode = "22012"
 
-// cachedSubstitute is the last result of Planner.Substitute for a plan.
+// cachedSubstitute is the last result of Planner.Substitute for a plan, with the arguments of the call.
 type cachedSubstitute struct {
 	by   []Substitute
 	plan *Plan
@@ -116,8 +116,8 @@ func (p *Planner) sameExceptReplaced(before, after string, by []Substitute) bool
 // MayNeedSubstitutes reports whether the plan has several statements, of which Sluice may have to answer some.
 func (p *Plan) MayNeedSubstitutes() bool { return len(p.Statements) > 1 && p.MayAnswerStatement() }
 
-// MayAnswerStatement reports whether Sluice may have to answer a statement itself. It may for settings, prepared
-// statements and transaction modes, and for statements that a rule answers.
+// MayAnswerStatement reports whether Sluice may have to answer a statement itself: a statement about settings, prepared
+// statements or transaction modes, or one that a rule answers.
 func (p *Plan) MayAnswerStatement() bool {
 	return slices.ContainsFunc(p.Statements, func(st Statement) bool {
 		return st.Kind == Setting || st.Show != "" || st.Tag != "" || st.Asks != nil || st.Executes != "" || st.Database != nil || st.Weakened || st.Tx.Verb == SetTransaction ||

@@ -11,14 +11,14 @@ import (
 // calls nothing. Plan.AsWrite is for databases whose schema does not exclude writes by reads.
 
 // IsSureRead reports whether no statement of the plan can write, for any schema. The result is false for most plans of
-// Kind Read, for which the schema decides.
+// kind Read, for which the schema decides.
 func (p *Plan) IsSureRead() bool { return p.Kind <= Read && !p.unsure }
 
 // MayWrite reports whether the statement looks like a read and may write, by a function that a view, an operator or a
 // cast runs.
 func (st *Statement) MayWrite() bool { return st.unsure }
 
-// AsWrite returns the plan with all reads that may write as Write statements. AsWrite returns p itself if p has none.
+// AsWrite returns the plan in which all reads that may write are Write statements, or p itself if there are none.
 func (p *Plan) AsWrite() *Plan {
 	if !p.unsure {
 		return p
@@ -36,7 +36,7 @@ func (p *Plan) AsWrite() *Plan {
 	return p.written.plan
 }
 
-// markIfUnsure marks the statement as unsure if node m may run a user's function.
+// markIfUnsure marks the analysed statement as unsure, a read that may write, if node m may run a user's function.
 func (a *analysis) markIfUnsure(m parse.TreeNode) {
 	switch m.TypeName() {
 	case "RangeVar":

@@ -16,28 +16,28 @@ import (
 type DDLInTransactions uint8
 
 const (
-	// RefuseDDL sends the DDL to the server, which refuses it.
+	// RefuseDDL means that DDL within a transaction is sent to the server, which refuses it.
 	RefuseDDL DDLInTransactions = iota
-	// CommitDDL commits the transaction before and after DDL. DDL that drops rows is an exception if it would be committed
-	// before the client's COMMIT.
+	// CommitDDL means that Sluice commits the transaction before and after DDL. DDL that drops rows is an exception if
+	// it would be committed before the client's COMMIT.
 	CommitDDL
-	// CommitDrops also commits DDL that drops rows before the client's COMMIT.
+	// CommitDrops means CommitDDL without the exception: DDL that drops rows is also committed before the COMMIT.
 	CommitDrops
 )
 
-// InTransactionsKey is the configuration key of Rules.InTransactions.
+// InTransactionsKey is the configuration key that sets Rules.InTransactions.
 const InTransactionsKey = "ddl.in_transactions"
 
 // inTransactionsNames are the values of InTransactionsKey.
 var inTransactionsNames = [...]string{RefuseDDL: "refuse", CommitDDL: "autocommit", CommitDrops: "autocommit-destructive"}
 
-// String returns the value of InTransactionsKey.
+// String returns the value of the configuration key InTransactionsKey that selects t.
 func (t DDLInTransactions) String() string { return inTransactionsNames[t] }
 
 // InTransactionsChoices returns all values of InTransactionsKey.
 func InTransactionsChoices() []string { return inTransactionsNames[:] }
 
-// ParseInTransactions is the inverse of String. ParseInTransactions returns RefuseDDL for an unknown value.
+// ParseInTransactions returns the DDLInTransactions for a value of InTransactionsKey, or RefuseDDL for an unknown one.
 func ParseInTransactions(value string) DDLInTransactions {
 	for t, name := range inTransactionsNames {
 		if name == value {
@@ -51,7 +51,7 @@ func ParseInTransactions(value string) DDLInTransactions {
 const toolsRemedy = "run each statement of DDL in a transaction of its own: Rails disable_ddl_transaction!, Django atomic = False, " +
 	"Alembic autocommit_block() with transaction_per_migration, Knex config = { transaction: false }, TypeORM transaction = false, goose -- +goose NO TRANSACTION"
 
-// inTransactionsRemedy is toolsRemedy with the configuration key of Sluice.
+// inTransactionsRemedy is the advice of toolsRemedy, extended by the configuration key of Sluice.
 const inTransactionsRemedy = toolsRemedy + ". Or set " + InTransactionsKey + " to autocommit: Sluice then commits in front of DDL and behind it"
 
 // dropsRemedy is the advice for a DROP that would be committed before the client's COMMIT.
@@ -71,7 +71,7 @@ type TxDemand struct {
 	Sets  bool // changes a setting that ROLLBACK restores
 }
 
-// Union returns the union of two demands.
+// Union returns the demands of d and e on one transaction.
 func (d TxDemand) Union(e TxDemand) TxDemand {
 	return TxDemand{d.DDL || e.DDL, d.Rows || e.Rows, d.Drops || e.Drops, d.Local || e.Local, d.Sets || e.Sets}
 }
@@ -88,8 +88,8 @@ func (st *Statement) Demand() TxDemand {
 	return d
 }
 
-// Demand returns the union of the statements' demands. ok is false for an unread text. It is also false if the server
-// refuses a statement in any transaction.
+// Demand returns what the statements of the plan together require of their transaction. ok is false for an unread text,
+// and if the server refuses a statement in any transaction.
 func (p *Plan) Demand() (d TxDemand, ok bool) {
 	for i := range p.Statements {
 		d = d.Union(p.Statements[i].Demand())
@@ -153,9 +153,9 @@ func (r *rewriter) markSeparate(p *statementPart) bool {
 	return true
 }
 
-// TxGroups cuts the statements into groups that run in separate transactions. Each DDL or transaction-control statement
-// forms a group, and so do the statements between two of them. A group is a half-open range of Statements. The result
-// is nil for a text with one statement or without DDL.
+// TxGroups cuts the plan's statements into groups that run in separate transactions. Each DDL or transaction-control
+// statement forms a group, and so do the statements between two of them. A group is a half-open range of Statements.
+// The result is nil for a text with one statement or without DDL.
 func (p *Plan) TxGroups() [][2]int {
 	ddl := slices.ContainsFunc(p.Statements, func(st Statement) bool { return st.demand.DDL })
 	if !ddl || len(p.Statements) < 2 {
@@ -193,13 +193,13 @@ func (p *Plan) ExceedsTransaction() bool {
 	return false
 }
 
-// defersConstraints reports whether m is SET CONSTRAINTS ... DEFERRED, which delays checks to the end of the
-// transaction.
+// defersConstraints reports whether the statement m is SET CONSTRAINTS ... DEFERRED, which delays checks to the end of
+// the transaction.
 func defersConstraints(m parse.TreeNode) bool {
 	return m.Is("ConstraintsSetStmt") && m.Flag("deferred")
 }
 
-// dropsRows reports whether m drops tables, columns or schemas, and so their rows.
+// dropsRows reports whether the statement m drops tables, columns or schemas, and so their rows.
 func dropsRows(m parse.TreeNode) bool {
 	switch m.TypeName() {
 	case "DropStmt":
@@ -273,7 +273,7 @@ func (b *txContents) addStatement(st *Statement) Feature {
 }
 
 // featureFinding returns the finding for a feature that addStatement returned. If Sluice commits before the statement,
-// the block starts again with it.
+// b is reset and begins with the statement.
 func (b *txContents) featureFinding(f Feature, st *Statement, how DDLInTransactions) Finding {
 	finding := refusedFinding(f, st.Start)
 	switch {

@@ -23,10 +23,10 @@ const (
 	TruncateBatches TruncatePolicy = "batches" // also in several transactions, if the statement is alone and exceeds the row limit
 )
 
-// TruncateKey is the configuration key of Rules.Truncate.
+// TruncateKey is the configuration key that sets Rules.Truncate.
 const TruncateKey = "rewrite.truncate"
 
-// TruncateTag is the command tag that the client gets.
+// TruncateTag is the command tag that the client of a TRUNCATE gets.
 const TruncateTag = "TRUNCATE TABLE"
 
 // Truncation is a TRUNCATE that is rewritten to DELETE.
@@ -82,7 +82,7 @@ func parseTruncate(node parse.TreeNode) *Truncation {
 	return t
 }
 
-// truncateName is the prefix of the WITH queries in the rewritten statement. Tables must not have it.
+// truncateName is the prefix of the WITH queries in the DELETE that replaces a TRUNCATE. Tables must not have it.
 const truncateName = "sluice truncate"
 
 // deleteSQL returns the DELETE statement that replaces the TRUNCATE.
@@ -100,10 +100,10 @@ func (t *Truncation) deleteSQL() string {
 	return b.String()
 }
 
-// refusedBy precedes the reason in the error of a refused TRUNCATE. Its last byte separates the reason's parts.
+// refusedBy precedes the reason in the server's error for a refused TRUNCATE. Its last byte separates parts.
 const refusedBy = "sluice\x01"
 
-// allowedCondition returns a condition that is true for every row, or fails if the TRUNCATE must be refused.
+// allowedCondition returns an SQL condition that is true for every row, or fails if the TRUNCATE must be refused.
 func (t *Truncation) allowedCondition() string {
 	oids := make([]string, len(t.Tables))
 	for i, table := range t.Tables {
@@ -149,7 +149,7 @@ func (t *Truncation) TruncationRefusal(code, message string) *Refusal {
 	return nil
 }
 
-// refusalFor returns the error of a TRUNCATE for a reason of allowedCondition.
+// refusalFor returns the client's error for a TRUNCATE, by the reason of allowedCondition in the server's error.
 func (t *Truncation) refusalFor(reason, name, other string) *Refusal {
 	switch reason {
 	case "kind":
@@ -178,7 +178,7 @@ func (t *Truncation) batchedDelete() *BatchedDelete {
 	return c
 }
 
-// ForeignKeysQuery returns a query for the foreign keys between tables of the statement. Its columns are the indexes of
+// ForeignKeysQuery returns a query for the foreign keys between tables of the TRUNCATE. Its columns are the indexes of
 // the referencing and of the referenced table, and the ON DELETE action.
 func (t *Truncation) ForeignKeysQuery() string {
 	oids := make([]string, len(t.Tables))

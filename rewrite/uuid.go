@@ -8,7 +8,7 @@ import (
 
 // Sluice rewrites uuid_generate_v4() of uuid-ossp to gen_random_uuid(), which also returns a random version 4 UUID.
 
-// generateV4 is the function's name, and the default name of its result column.
+// generateV4 is the name of uuid-ossp's function, and the default name of its result column.
 const generateV4 = "uuid_generate_v4"
 
 // uuidRewriter rewrites the calls of uuid_generate_v4() in one statement.
@@ -111,7 +111,7 @@ func (u *uuidRewriter) keepColumnNames(item parse.TreeNode) {
 	}
 }
 
-// addFunctionAlias adds the function's name as an alias to a FROM item of one call. It reports whether it could.
+// addFunctionAlias adds the function's name as an alias to a FROM item of one call, and reports whether it could.
 func (u *uuidRewriter) addFunctionAlias(item, call parse.TreeNode) bool {
 	i := u.ph.TokenAt(call.Integer("location"))
 	if i < 0 {
@@ -162,8 +162,8 @@ func (u *uuidRewriter) addTargetAlias(target parse.TreeNode) {
 	u.r.meant.Set(target, "name", parse.Value{Bytes: []byte(generateV4)})
 }
 
-// targetEnd returns the last token of the result column that begins at token start, or -1 if it is unclear. ON CONFLICT
-// may follow the column.
+// targetEnd returns the last token of the result column that begins at token start, or -1 if the end is unclear. ON
+// CONFLICT may follow the column.
 func (u *uuidRewriter) targetEnd(start int) int {
 	end := u.ph.BareItemEnd(start, func(i int) int { return int(u.pairs[i]) })
 	for i := max(start, 0); i <= end; i++ {
@@ -175,7 +175,7 @@ func (u *uuidRewriter) targetEnd(start int) int {
 	return end
 }
 
-// isTaken reports whether another rule edits the text between two offsets.
+// isTaken reports whether another rewriting rule edits the text between two offsets.
 func (u *uuidRewriter) isTaken(start, end int) bool {
 	i, _ := slices.BinarySearchFunc(u.taken, end, func(e parse.Edit, at int) int { return e.Start - at })
 	return i > 0 && u.taken[i-1].End > start
