@@ -25,7 +25,7 @@ const (
 // number of shards of an existing table does not change. Init also finishes an earlier Init that was interrupted. Init
 // returns a list of its changes, in words.
 func (t *Table) Init(ctx context.Context, cfg Config) (did []string, err error) {
-	// A caller that shares no rate must configure a valid rate too, because sidecars take the rate from the table.
+	// The rate must be valid even if the caller shares no rate, because sidecars take the rate from the table.
 	if err := cfg.validateBurst(); err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (t *Table) createTable(ctx context.Context, table string) (did []string, er
 		if strings.Contains(err.Error(), "already enabled") { // DynamoDB has no error code for this
 			return did, nil
 		}
-		// A failure is no error, because expiry only removes items of clusters that no longer exist.
+		// If expiry cannot be set, Init does not fail, because expiry only removes items of clusters that no longer exist.
 		return append(did, "expiry of items was not changed: "+err.Error()), nil
 	}
 	return append(did, "items expire by attribute "+attrExpiry), nil

@@ -76,8 +76,8 @@ func (w *admitWaiter) addDemand() {
 	l.wakeRun()
 }
 
-// withdrawDemand withdraws the demand of an Admit that ends. Without a permit, withdrawDemand also releases the
-// waiter's slot.
+// withdrawDemand ends the demand for a slot when an Admit ends. Without a permit, withdrawDemand also releases the slot
+// that the Admit took.
 func (w *admitWaiter) withdrawDemand() {
 	l := w.lease
 	l.mu.Lock()
@@ -122,7 +122,7 @@ func (w *admitWaiter) tryGrant() (granted bool, wake time.Duration, changed <-ch
 	return true, 0, nil, nil
 }
 
-// setSlot records that the waiter got its slot (true) or lost it (false).
+// setSlot records that the waiting Admit got its slot (true) or lost the slot (false).
 func (w *admitWaiter) setSlot(slot bool) {
 	n := 1
 	if !slot {

@@ -17,7 +17,7 @@ var privateLinkPattern = regexp.MustCompile(`^([a-z0-9-]+)\.dsql-[a-z0-9]+\.([a-
 
 // ClusterNames returns the name that the DynamoDB table has for a cluster, in the form of the cluster's public
 // endpoint. A PrivateLink endpoint has the same name, because two names would make two ledgers with the whole limit
-// each. earlier is the name that older versions used for this endpoint, "" when it is the same.
+// each. earlier is the name that older versions used for this endpoint, or "" if the names are equal.
 func ClusterNames(endpoint string, port int) (name, earlier string) {
 	name = strings.TrimSuffix(strings.ToLower(strings.TrimSpace(endpoint)), ".")
 	if found := privateLinkPattern.FindStringSubmatch(name); found != nil {

@@ -41,38 +41,38 @@ const (
 	// mostRate is the highest connection rate that a table may have. Above mostRate, the interval of two tickets in
 	// microseconds loses its precision.
 	mostRate = 100_000
-	// maxShards is the largest number of shards, items that a sidecar may have to read.
+	// maxShards is the largest number of shards (items with slots) of a table, which a sidecar may have to read.
 	maxShards = 256
-	// StateEvery is the longest interval at which the owner of the backends must read Lease.State and obey it.
+	// StateEvery is the longest interval at which the owner of the backends must read Lease.State and obey the state.
 	StateEvery = time.Second
-	// drainPart is a divisor: idle backends close within ReapAfter/drainPart when the lease is not renewed.
+	// drainPart is a divisor. When the lease is not renewed, idle backends close within ReapAfter/drainPart.
 	drainPart = 5
 )
 
 // Config is the configuration of a Lease.
 type Config struct {
-	// Slots shares the cluster's connection count among sidecars, and Rate shares its connection rate. With neither, an
-	// Unlimited replaces the Lease.
+	// Slots makes sidecars share the cluster's connection count. Rate makes sidecars share its connection rate. If both
+	// are false, an Unlimited replaces the Lease.
 	Slots, Rate bool
 	// Table is the DynamoDB table of the slots, and RateTable that of the tickets, rights to dial once. An empty RateTable
 	// means Table.
 	Table, RateTable string
-	// Cluster is the cluster's name in the table. Earlier is the name that older versions used, "" when it is the same.
-	// The function Cluster returns both names.
+	// Cluster is the cluster's name in the table. Earlier is the name that older versions used, or "" if the names are
+	// equal. The function ClusterNames returns both names.
 	Cluster, Earlier string
 
-	// File is the path of a lock file. With the lock, a process's successor knows that the process has ended. "" means
-	// none.
+	// File is the path of a lock file. The lock shows the process's successor that the process has ended. "" means that
+	// there is no lock file.
 	File string
 
 	// Limit is the cluster's connection limit. Margin is the part of Limit that no sidecar uses.
 	Limit, Margin int
-	// Shards is the number of shards that a new table gets.
+	// Shards is the number of shards (items that divide the slots) in a new table.
 	Shards int
 
 	// Heartbeat is the interval at which the lease is renewed. Other processes take the slots of a lease that was not
-	// renewed for ReapAfter. Guard before that, the lease's backends are closed. No backend is lent when less than
-	// TransactionLimit remains until then.
+	// renewed for ReapAfter. The lease's backends are closed by the time Guard before that. No backend is lent when less
+	// than TransactionLimit remains until the closing.
 	Heartbeat, ReapAfter, Guard, TransactionLimit time.Duration
 	// IdleRelease is the time after which a process returns unused slots to the table.
 	IdleRelease time.Duration
@@ -192,7 +192,8 @@ func (c Config) checkSettings(s Settings) error {
 	return errors.Join(errs...)
 }
 
-// These are names of settings in SettingDifference.Key, mostly configuration keys.
+// These are defaults for DSQL's quotas as documented in 2026: 10,000 connections, and 100 new ones per second, 1,000 at
+// once.
 const (
 	keyFormat = "format of the items"
 	keyLimit  = "distributed.conn_limit less distributed.conn_margin"

@@ -32,7 +32,7 @@ type LockFile struct {
 }
 
 const (
-	// mostPlaces bounds the places in a LockFile, which may include those of earlier processes.
+	// mostPlaces bounds the record places in a LockFile, which may include places of earlier processes.
 	mostPlaces = 256
 	fileMost   = 64 << 10
 	fileEnd    = "end\n"
@@ -88,8 +88,8 @@ func lockRegularFile(fd int) (name string, err error) {
 	return fmt.Sprintf("%d %d", stat.Dev, stat.Ino), err
 }
 
-// parsePlaces returns the places in the text of a LockFile. parsePlaces returns none if the file is a copy of another
-// one, or if its text is incomplete.
+// parsePlaces returns the record places in the text of a LockFile. If the file is a copy of another one, or if its text
+// is incomplete, parsePlaces returns none.
 func (f *LockFile) parsePlaces(text string) (places []recordPlace) {
 	rest, ours := strings.CutPrefix(text, f.head)
 	lines, _, whole := strings.Cut(rest, fileEnd)
@@ -106,7 +106,7 @@ func (f *LockFile) parsePlaces(text string) (places []recordPlace) {
 	return places
 }
 
-// writePlaces replaces the places in the file. If there are more than mostPlaces, writePlaces drops the first ones. A
+// writePlaces replaces the places in the file. Of more than mostPlaces places, writePlaces drops the first ones. A
 // process killed during the write leaves the old places or the new ones, because parsePlaces stops at the end marker.
 func (f *LockFile) writePlaces(places []recordPlace) error {
 	f.mu.Lock()

@@ -6,21 +6,21 @@ import (
 )
 
 const (
-	// settleTime is a time after a process's start. Until then, the process takes a second block of slots only where less
-	// than 1/settlePart of a shard is taken. So processes that start together share the slots.
+	// settleTime is the first time after a process's start. In that time, the process takes a second block of slots only
+	// where less than 1/settlePart of a shard is taken. So processes that start together share the slots.
 	settleTime = 10 * time.Second
 	settlePart = 8
-	// reserveTime is a time after a process's start. Until then, a process above the fair share leaves 1/reservePart of
-	// each shard to later processes.
+	// reserveTime is the first time after a process's start. In that time, a process above the fair share leaves
+	// 1/reservePart of each shard to later processes.
 	reserveTime = time.Minute
 	reservePart = 20
-	// freshTime is the greatest age of the image of a shard on which a write is based. In DynamoDB, a read costs half a
-	// unit, and a refused write a whole unit.
+	// freshTime is the greatest age of a read shard's image on which a write may be based. In DynamoDB, a read costs half
+	// a unit, and a refused write a whole unit.
 	freshTime = 2 * time.Second
-	// These bound a hunt, a process's search for free slots. firstLooks is the number of shards that a process compares
-	// before its first join. huntLooks is the number of shards that a hunt reads before it pauses. Each failed hunt halves
-	// the number, down to one, and doubles the pause, up to a heartbeat. A process with less than half of the fair share
-	// reads more shards, and more often.
+	// These constants bound a hunt, a process's search for free slots. firstLooks is the number of shards that a process
+	// compares before its first join. huntLooks is the number of shards that a hunt reads before it pauses. Each failed
+	// hunt halves the number, down to one, and doubles the pause, up to a heartbeat. A process with less than half of the
+	// fair share reads more shards, and more often.
 	firstLooks   = 2
 	huntLooks    = 8
 	huntHalvings = 3
@@ -78,7 +78,7 @@ func (l *slotLedger) acquireMissing(now time.Duration) (*storeCall, time.Duratio
 	if shard, ok := l.nextUnreadShard(fair, now); ok {
 		return &storeCall{kind: callLook, look: shard}, now
 	}
-	// No shard has a free slot. This process waits, and asks processes that may return some.
+	// No shard has a free slot. This process announces that it waits, so that other processes may return some slots.
 	c := l.announceWaiting(fair, now)
 	l.hunt.looked = nil
 	l.hunt.failed++
@@ -114,7 +114,8 @@ func (l *slotLedger) bestShard(need, fair int, now time.Duration) (shard, slots 
 	return shard, slots
 }
 
-// takeableSlots returns the number of slots that this process may take from a shard now, by the rules of fairness.
+// takeableSlots returns the number of slots that this process may take from a shard now without taking more than is
+// fair.
 func (l *slotLedger) takeableSlots(s *shardImage, need, fair int, now time.Duration) int {
 	held := l.heldSlots()
 	if held >= block && now-l.began < settleTime && (s.limit-s.free)*settlePart > s.limit {

@@ -43,7 +43,8 @@ func (i itemAttrs) revision() settingsRevision {
 // old is no longer the newest revision.
 func (t *Table) declareRevision(ctx context.Context, old settingsRevision, want Settings) (settingsRevision, bool, error) {
 	next := settingsRevision{want, old.epoch + 1}
-	// The new epoch must exceed those of all shards, because an older version may have written settings without an epoch.
+	// The new epoch must exceed the epochs of all shards, because an older version may have written settings without an
+	// epoch.
 	for shard := range want.Shards {
 		found, _, err := t.readShardItem(ctx, shard, true)
 		if err != nil {

@@ -99,7 +99,7 @@ func (l *Lease) runStep(ctx context.Context) (pause time.Duration, err error) {
 		return wake - now, nil
 	}
 	l.writeNewPlace(c)
-	// The end of ctx does not cancel a call of the Store, which may renew the lease and is short anyway.
+	// The call of the Store goes on after the end of ctx. It is short and may renew the lease.
 	a := l.callStore(context.WithoutCancel(ctx), c)
 	l.mu.Lock()
 	l.core.handleAnswer(c, a, l.clock())

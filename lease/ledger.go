@@ -34,7 +34,7 @@ type slotLedger struct {
 
 	used   int // permits in use
 	demand int // permits that callers wait for
-	// giving is the number of slots of shard giveTo that will be returned, for processes that wait in that shard.
+	// giving is the number of slots that this process will return to the shard giveTo, because other processes wait there.
 	giving, giveTo int
 	giveAt         time.Duration // not before
 	waiting        bool          // below the fair share without a free slot
@@ -92,8 +92,8 @@ func (l *slotLedger) replaceSettings(s Settings, now time.Duration) {
 	l.settings = s
 }
 
-// capAtFairShare starts a time in which no process takes more than the fair share, after the limit of the cluster or of
-// a shard has risen. Within that time all processes have read the new limit.
+// capAtFairShare starts a period in which no process takes more than the fair share, after the limit of the cluster or
+// of a shard has risen. Within that period all processes read the new limit.
 func (l *slotLedger) capAtFairShare(now time.Duration) { l.levelUntil = now + 2*l.cfg.Heartbeat }
 
 // nextCall returns the call of the Store to make now, or the time to ask again.
@@ -115,7 +115,7 @@ func (l *slotLedger) nextCall(now time.Duration) (*storeCall, time.Duration) {
 	return nil, max(wake, now+time.Millisecond)
 }
 
-// never is a time later than any time at which something happens.
+// never is later than any time at which something happens.
 const never = time.Duration(1<<63 - 1)
 
 // handleAnswer handles the answer of a call that nextCall returned.

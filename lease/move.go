@@ -40,7 +40,7 @@ var errNotMoved = errors.New("a shard's item is gone: sluice lease init makes it
 func (i itemAttrs) isClosed() bool   { return i.number(attrClosed) != 0 }
 func (i itemAttrs) isComplete() bool { return i[attrFree] != nil }
 
-// movedContent returns the content that a closed item of format 1 will have under the shard's own key.
+// movedContent returns the content that a closed item of format 1 gets when it is copied to the shard's own key.
 func (i itemAttrs) movedContent() itemAttrs {
 	moved := itemAttrs{attrLimit: i[attrWasLimit], attrFree: i[attrWasFree]}
 	for name, value := range i {

@@ -20,8 +20,8 @@ type ownRecord struct {
 	tried   time.Duration
 
 	pending *pendingChange
-	// doubt is a change that the table refused although an earlier sending of it may still arrive. The next renewal of the
-	// record makes that impossible.
+	// doubt is a change that the table refused, although an earlier sending of the same change may still arrive. After the
+	// next renewal of the record, that earlier sending can have no effect.
 	doubt *pendingChange
 }
 
@@ -104,7 +104,7 @@ func (l *slotLedger) sendPending(p *ownRecord, now time.Duration) *storeCall {
 }
 
 // resolvePending decides the outcome of a record's pending change by the record that the table has now. The table's
-// record is the new one, the old one, or gone because another process reaped it.
+// record is the new one, the old one, or missing because another process reaped it.
 func (l *slotLedger) resolvePending(p *ownRecord, a storeAnswer, now time.Duration) {
 	at := p.pending
 	p.pending = nil

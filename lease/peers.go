@@ -15,16 +15,16 @@ type shardImage struct {
 	reapAt      time.Duration          // when the first record of others may be taken
 }
 
-// seenRecord is an owner's record in a shard. since is the time since when the record was seen unchanged, and first the
-// time when its owner was first seen.
+// seenRecord is an owner's record in a shard. since is the time from which on the record was seen unchanged. first is
+// the time when this process first saw the owner.
 type seenRecord struct {
 	text         string
 	rec          Record
 	since, first time.Duration
 }
 
-// isLongLived reports whether a record's process is older than a heartbeat. A record of this version says so. A record
-// of an older version must have changed over a heartbeat.
+// isLongLived reports whether a record's process is older than a heartbeat. A record of this version has a flag for
+// that. A record of an older version must have changed over a heartbeat.
 func (l *slotLedger) isLongLived(p *seenRecord) bool {
 	return p.rec.Lasting || p.since-p.first >= l.cfg.Heartbeat
 }
@@ -139,7 +139,7 @@ func (l *slotLedger) peersAboveShare(s *shardImage, fair int) int {
 	return n
 }
 
-// sightBeats is the number of heartbeats for which the image of a shard counts in the estimate of the fair share.
+// sightBeats is the number of heartbeats for which a shard's image counts in the estimate of the fair share.
 const sightBeats = 10
 
 // fairShare returns the fair share of each process: the limit divided by the number of living processes. The number of
@@ -180,8 +180,8 @@ func (l *slotLedger) sharePerProcess(now time.Duration, count func(*shardImage) 
 const closePart = 4
 
 // decideReturn decides, after a renewal of one of this process's records, whether slots of the record's shard must be
-// returned. Slots are returned when a waiting process in the shard has a claim, or when a lowered limit made the free
-// slots negative.
+// returned. Slots are returned if a waiting process in the shard has a claim to slots, or if a lowered limit made the
+// number of free slots negative.
 func (l *slotLedger) decideReturn(p *ownRecord, now time.Duration) {
 	s := l.sight[p.shard]
 	fair, due := l.fairShare(now), l.lastingShare(now)
@@ -237,7 +237,7 @@ func (l *slotLedger) returnPromised(now time.Duration) (*storeCall, time.Duratio
 	return l.beginChange(p, now, -n), now
 }
 
-// idleMinimum records the least number of unused slots since a time.
+// idleMinimum records the least number of unused slots since the time in the field since.
 type idleMinimum struct {
 	since time.Duration
 	least int
@@ -257,7 +257,7 @@ func (l *slotLedger) returnIdleSlots(now time.Duration) (*storeCall, time.Durati
 	if n <= 0 || l.phase(now) != OK || l.leaving {
 		return nil, now + l.cfg.IdleRelease
 	}
-	// The record with the fewest slots gives them back, because this process may then remove the record.
+	// The record with the fewest slots gives slots back first, because this process may then remove that record.
 	p := slices.MinFunc(l.parts, func(a, b *ownRecord) int { return compareSlots(a, b) })
 	return l.beginChange(p, now, -min(n, p.rec.Slots)), now
 }

@@ -2,8 +2,8 @@ package lease
 
 import "time"
 
-// This file has the number of permits that this process may use, with a lease that is renewed in time and with one that
-// is not.
+// This file computes the number of permits that this process may use, both while the lease is renewed in time and while
+// it is not.
 
 // heldSlots returns the number of slots that this process certainly has, whatever the outcome of its pending changes.
 func (l *slotLedger) heldSlots() int {
@@ -14,8 +14,8 @@ func (l *slotLedger) heldSlots() int {
 	return held
 }
 
-// renewalAge returns the time since the oldest renewal among this process's records with slots. any is false if no
-// record has slots.
+// renewalAge returns the time since the oldest of the last renewals of this process's records with slots. any is false
+// if no record has slots.
 func (l *slotLedger) renewalAge(now time.Duration) (age time.Duration, any bool) {
 	for _, p := range l.parts {
 		if p.rec.Slots > 0 {

@@ -35,12 +35,12 @@ func (e *TableError) Error() string {
 
 func (e *TableError) Unwrap() error { return e.Err }
 
-// Is makes a throttled TableError equal to ErrThrottled, for callers that do not know DynamoDB.
+// Is reports true for ErrThrottled if the call was throttled, for callers that do not know DynamoDB.
 func (e *TableError) Is(target error) bool {
 	return target == ErrThrottled && e.Cause == metrics.CauseThrottled
 }
 
-// causesByCode maps AWS error codes to causes. Codes of throttling that are not listed are known to the SDK.
+// causesByCode maps AWS error codes to causes. The SDK knows further codes of throttling.
 var causesByCode = map[string]string{
 	"ResourceNotFoundException":       metrics.CauseTableMissing,
 	"AccessDeniedException":           metrics.CauseAccessDenied,
@@ -212,8 +212,8 @@ type problemsByKind [callReserve + 1]*Problem
 // table.
 //
 // A success ends problems whose cause concerns all calls. A missing right may concern reads or writes alone, and a
-// missing table one of two tables. So only a write ends such problems, and only those of its own table. A problem that
-// persists comes back with the next call of its kind.
+// missing table one of two tables. So only a write ends such problems, and only problems of its own table. A problem
+// that persists is recorded again by the next call of its kind.
 func (t *problemsByKind) recordOutcome(k *storeCall, err error, apart bool) {
 	if err != nil {
 		t[k.kind] = newProblem(k, err)

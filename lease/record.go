@@ -19,7 +19,7 @@ type Record struct {
 	// ReapAfter is the time after which others may take the slots of the unchanged record. The record's text has ReapAfter
 	// in milliseconds.
 	ReapAfter time.Duration
-	// Home is true for one record of each process, so that processes can be counted.
+	// Home is true for exactly one record of each process, so that processes can be counted.
 	Home bool
 	// Waiting is true if the owner's process is below its fair share and finds no free slot.
 	Waiting bool
@@ -131,16 +131,16 @@ func (c ShardChange) Apply(s *Shard) (*Shard, bool) {
 	return after, true
 }
 
-// A Reservation asks for tickets. A ticket is the right to dial once, and two tickets are one Interval apart. Times are
-// microseconds of DynamoDB's clock.
+// A Reservation asks the table for tickets. A ticket is the right to dial once, and two tickets are one Interval apart.
+// Times are microseconds of DynamoDB's clock.
 type Reservation struct {
 	Tickets  int
 	Interval int64
 	// Floor is the earliest time of the first ticket, the right to dial once. Unused tickets since Floor are the burst.
 	// Nothing is reserved if the first ticket would be due after Ceiling, which is not before Floor.
 	Floor, Ceiling int64
-	// Wrong is 0, or an impossible time of the next ticket (right to dial once). If the table still has the time Wrong,
-	// Floor replaces it.
+	// Wrong is an impossible time of the next ticket (right to dial once), or 0. If the table still has the time Wrong,
+	// Floor replaces that time.
 	Wrong int64
 }
 

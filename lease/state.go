@@ -20,7 +20,7 @@ const (
 	// Draining is the phase when the lease is about to run out. Idle backends close, a few at a time, and none is
 	// replaced.
 	Draining
-	// Lost is the phase after the lease has run out: no slot is held.
+	// Lost is the phase after the lease has run out, when no slot is held.
 	Lost
 )
 
@@ -44,8 +44,8 @@ type State struct {
 	// Waiting is the number of dials that wait for a slot. Unticketed is the number of dials that have a slot and wait for
 	// the connection rate.
 	Waiting, Unticketed int
-	// Excess is the number of backends that must close: idle ones at once, and others when they are returned. None of
-	// these backends may be lent. Excess results from claims of other processes, or from a lease that runs out.
+	// Excess is the number of backends that must close. Idle ones close at once, and others when they are returned. None
+	// of these backends may be lent. Excess results from claims of other processes, or from a lease that runs out.
 	Excess int
 	// Revoked is the number of backends that must close now, even if lent, because their slots are lost. Excess includes
 	// Revoked.
@@ -62,14 +62,15 @@ type State struct {
 	Queue time.Duration
 	// Limit is the cluster's number of slots, and Fair this process's share of them. Each is 0 if unknown.
 	Limit, Fair int
-	// Reason is the error because of which nothing can be granted, or nil.
+	// Reason is the error because of which no slot can be granted, or nil.
 	Reason error
 	// Differences are the settings whose values in the table, which apply, differ from the configured ones.
 	Differences []SettingDifference
-	// Unusable says why this process cannot use the table's newest settings and works with earlier ones, or is nil.
+	// Unusable says why this process cannot use the table's newest settings and works with earlier ones. If it can use the
+	// newest settings, Unusable is nil.
 	Unusable error
-	// Problem is the problem of failing calls of the table, or nil. In the phase Lost, Problem may say that this process
-	// did not run. In the phase OK, Problem may be harmless.
+	// Problem says why calls of the table fail, or is nil. In the phase Lost, Problem may say that this process did not
+	// run. In the phase OK, Problem may be harmless.
 	Problem *Problem
 }
 

@@ -38,7 +38,7 @@ const (
 	attrRate, attrBurst               = "rate", "burst"
 	attrFree, attrNext                = "free", "tat"
 	// attrEpoch is a count of the changes of the settings. The settings have the newest epoch, and each shard has the
-	// epoch that it has followed. attrRepair is a unique name for each repair of a shard. No owner's attribute begins like
+	// epoch that it has followed. attrRepair is a unique name for each repair of a shard. No owner's attribute begins with
 	// either name.
 	attrEpoch, attrRepair = "epoch", "fix"
 	ownerPrefix           = "o"
@@ -296,7 +296,7 @@ func (t *Table) updateItem(ctx context.Context, u *itemUpdate) (itemAttrs, bool,
 	if failed.Item != nil {
 		return failed.Item, false, TableTime{}, nil
 	}
-	// The answer has no item: the item is missing, or this server does not return it.
+	// The answer has no item, because the item is missing or this server does not return items.
 	found, at, err := t.readItem(ctx, u.table, u.at, true)
 	return found, false, at, err
 }

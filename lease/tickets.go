@@ -9,14 +9,14 @@ const (
 	// ticketBatch is the number of tickets (rights to dial once) reserved with one write. A process goes to the end of the
 	// queue with each batch, so that processes share the rate.
 	ticketBatch = 10
-	// queuePart decides that a process with few backends reserves tickets (rights to dial once) at most MaxWait/queuePart
-	// ahead. With queueHalf backends it is half of that, and so on, down to queueLeast, which uses the full rate. So
-	// processes with fewer backends go first.
+	// queuePart limits how far ahead a process reserves tickets (rights to dial once). A process with few backends
+	// reserves at most MaxWait/queuePart ahead. With queueHalf backends the limit is half of that, and so on, down to
+	// queueLeast, which uses the full rate. So processes with fewer backends go first.
 	queuePart  = 3
 	queueHalf  = 8
 	queueLeast = time.Second
-	// youngTime is a time after a process's start. Until then, a process with a backend leaves saved tickets (unused
-	// rights to dial) to processes that start with it, fewer and fewer of them.
+	// youngTime is the first time after a process's start. In that time, a process with a backend leaves saved tickets
+	// (unused rights to dial) to processes that start with it, fewer and fewer of them.
 	youngTime = 10 * time.Second
 	// youngBatch is the number of tickets (rights to dial once) that a process reserves at once until youngTime after its
 	// start.
@@ -31,12 +31,12 @@ const (
 	modestMost = 9
 	firstDial  = clockError + 500*time.Millisecond
 	// retryLeast and mostRefusals bound the pause after a refused reservation. A process waits until the queue is short
-	// enough, and for a random time. The random time is up to retryLeast, or four times as much after each further
+	// enough, and for a random time more. The random time is up to retryLeast, and four times as much after each further
 	// refusal.
 	retryLeast   = 100 * time.Millisecond
 	mostRefusals = 4
-	// impossibleQueue is a distance of the next dial's time in the table from now that cannot be right. A clock or a person
-	// was wrong, and the time is reset.
+	// impossibleQueue is a distance from now to the table's time of the next dial that cannot be right. A clock or a
+	// person was wrong, and the time is reset.
 	impossibleQueue = 10 * time.Minute
 	// localAfter is the number of consecutive failed calls after which the table counts as out of reach.
 	localAfter = 2
@@ -72,7 +72,8 @@ type ticketLedger struct {
 	others          bool          // other processes took tickets while it was young
 	firstAt         time.Duration // no ticket ahead of the queue before
 	smallBatchUntil time.Duration // until then this process reserves no more than modestMost
-	// noSavedUntil is the time until which no saved ticket (unused right to dial) is used, because the rate changed.
+	// noSavedUntil is the time until which this process uses no saved ticket (unused right to dial), because the rate
+	// changed.
 	noSavedUntil time.Duration
 	stats        ticketCounts
 }
@@ -276,8 +277,8 @@ func (t *ticketLedger) observeQueue(r Reservation, a storeAnswer, now time.Durat
 	t.last = a.next
 }
 
-// recordFailure records a failed call for the settings or for a reservation. When the table gets out of reach, the
-// first dial comes at a random time, because all other processes may have lost the table as well.
+// recordFailure records a failed call for the settings or for a reservation. When the table cannot be reached any more,
+// the first dial comes at a random time, because all other processes may have lost the table as well.
 func (t *ticketLedger) recordFailure(now time.Duration) {
 	t.stats.Fails++
 	t.pause = now + backoff(t.rng, t.failing, 5*time.Second)
@@ -321,7 +322,7 @@ func (c *tableClock) observe(sent, received time.Duration, at TableTime) {
 	c.low, c.high, c.at = low, high, max(received, 1)
 }
 
-// tableMicros returns DynamoDB's time at the process's time now, in microseconds. processTime is the reverse.
+// tableMicros returns DynamoDB's time at the process's time now, in microseconds. processTime is the inverse function.
 func (c *tableClock) tableMicros(now time.Duration) int64 {
 	return (now + c.clockOffset()).Microseconds()
 }

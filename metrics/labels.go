@@ -157,11 +157,12 @@ var (
 		"34000", "3B001", "3D000", "40000", "40001", "42501", "42601", "42602", "42701", "42702", "42703", "42704", "42710", "42809", "42P02", "42P03", "42P04", "42P05", "42P07", "42P10", "42P11", "53200", "53300", "54000", "55000", "55006", "55P02", "55P03", "57014",
 		"57P01", "57P05", "58000", "XX000"}
 
-	// discardReasons are the reasons for which a backend is closed. The tests of package reservoir compare this list with
-	// the reasons of that package.
+	// discardReasons are the reasons for which a backend is closed. Tests of package reservoir compare this list with the
+	// reasons of that package.
 	discardReasons = []string{"aged", "guarded", "broken", "pinned", "dedicated", "cancelled", "client_gone", "client_left",
 		"unclean", "shutdown", "surplus", "peek_failed", "unleased", "revoked", "silent", "probe_failed"}
-	// refillFailures are the labels of failed dials: the steps of a dial, and the refusals by quota.
+	// refillFailures are the labels of failed dials. A label names the step of the dial that failed, or a refusal by
+	// quota.
 	refillFailures = []string{"dns", "tcp", "tls", "credentials", "token", "auth", "startup",
 		"too_many_connections", "rate_exceeded"}
 	dialSteps = []string{"dns", "tcp", "tls", "credentials", "token", "startup", "total"}

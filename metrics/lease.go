@@ -40,8 +40,8 @@ const (
 	SettingLimit = "limit"
 	SettingRate  = "rate"
 	SettingBurst = "burst"
-	// SettingUnusable means that this process cannot use the table's format, number of shards or limits. The process uses
-	// the earlier ones.
+	// SettingUnusable means that this process cannot use the table's format, number of shards or limits, and uses the
+	// earlier ones.
 	SettingUnusable = "unusable"
 )
 

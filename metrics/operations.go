@@ -38,7 +38,7 @@ type operationTable struct {
 	vectors []labelDeleter
 	now     func() time.Time
 
-	// mu guards the fields below. mu also prevents that a name which is being removed gets new series.
+	// mu guards the fields that follow. mu also prevents that a name which is being removed gets new series.
 	mu sync.RWMutex
 	// waiting counts the uses of names without their own series. waiting has at most maxOperations names.
 	waiting map[string]uint64
@@ -82,8 +82,8 @@ func (o *operationTable) countUse(name string) {
 	}
 }
 
-// admitName gives an operation its own series if there is room, or if it is used more than twice as much as the least
-// used one. So two operations with equal use do not alternate.
+// admitName gives an operation its own series if there is room, or if the operation is used more than twice as much as
+// the least used one. So two operations with equal use do not alternate.
 func (o *operationTable) admitName(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -165,7 +165,7 @@ func (o *operationTable) removeName(name string) {
 	}
 }
 
-// ActiveTx is a transaction that is counted as active. The zero ActiveTx is no transaction.
+// ActiveTx is a transaction that is counted as active. The zero ActiveTx counts no transaction.
 type ActiveTx struct{ active prometheus.Gauge }
 
 // CountTxStart counts a replayable transaction as active under an operation. was is the transaction's earlier count,

@@ -14,8 +14,8 @@ const maxAttempt = 5
 var (
 	// conflictStates are values of the label sqlstate of dsql_tx_retries_total: DSQL's codes, SQLSTATEs and other causes.
 	conflictStates = []string{"OC000", "OC001", "40001", "backend_lost", "0A000", "unknown_name"}
-	// errorTypes are the classes of errors in package retry, and refusedReplays its reasons to refuse a replay. A test of
-	// package proxy compares the lists.
+	// errorTypes are the classes of errors in package retry. refusedReplays are that package's reasons to refuse a replay.
+	// A test of package proxy compares the lists.
 	errorTypes     = []string{"permanent", "condition_failed", "conflict", "unsupported"}
 	refusedReplays = []string{"opted_out", "log_full", "memory_full", "copy_from", "cancelled", "timed_out", "inner_commit",
 		"pinned", "unread", "masked", "renamed", "unchanged", "partial_group", "failed", "differs", "delivered", "exhausted", "budget", "no_backend",

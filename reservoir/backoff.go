@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// These bound the pauses after failed dials, which double from first to most. Pauses after ordinary failures are those
-// of AWS's own DSQL connectors (100 ms to 5 s, 2026-08). A refusal by quota concerns every sidecar of the cluster, so
-// the first pause after it is ten times longer.
+// These constants bound the pauses after failed dials, which double from first to most. Pauses after ordinary failures
+// are those of AWS's own DSQL connectors (100 ms to 5 s, 2026-08). A refusal by quota concerns every sidecar of the
+// cluster, so the first pause after it is ten times longer.
 const (
 	firstPause      = 100 * time.Millisecond
 	mostPause       = 5 * time.Second
 	firstQuotaPause = time.Second
 	mostQuotaPause  = 30 * time.Second
 	// mostWaitedPause bounds a pause while a borrower waits for a backend. So the borrower gets a backend soon after the
-	// server is back. Pauses after a refusal by quota have no such exception.
+	// server is back. Pauses after a refusal by quota are not shortened.
 	mostWaitedPause = 500 * time.Millisecond
 )
 
@@ -26,8 +26,8 @@ type dialBackoff struct {
 	until      time.Time
 	soon       time.Time // like until, while a borrower waits
 	quota      bool      // the last failure was a refusal by quota: no dial before until
-	// count is the number of failed dials since the last success. since is the time of the first of them, and last that of
-	// the latest.
+	// count is the number of failed dials since the last success. since is the time of the first of these failures, and
+	// last the time of the latest.
 	count       int
 	since, last time.Time
 }

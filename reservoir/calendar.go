@@ -7,8 +7,8 @@ import "time"
 const retireMargin = (replacedPart + 2) * scanEvery
 
 // retirementCalendar spreads the retirements of backends. So backends that were dialled together are not replaced
-// together. retirementCalendar divides the time since New into hours of equal width, and assigns each hour to one
-// backend. The Reservoir's mutex guards a retirementCalendar.
+// together. retirementCalendar divides the time since New into intervals of equal width, called hours, and assigns each
+// hour to one backend. The Reservoir's mutex guards a retirementCalendar.
 type retirementCalendar struct {
 	width time.Duration
 	taken map[int64]struct{}
@@ -18,8 +18,8 @@ func newRetirementCalendar(width time.Duration) retirementCalendar {
 	return retirementCalendar{width: width, taken: make(map[int64]struct{})}
 }
 
-// bookHour assigns the latest free hour that is not after the given time. Config.Validate ensures that there are as
-// many earlier hours as backends.
+// bookHour assigns the latest free hour (a slot of the retirement calendar) that is not after the given time.
+// Config.Validate ensures that there are as many earlier hours as backends.
 func (c *retirementCalendar) bookHour(latest time.Duration) (hour int64) {
 	hour = int64(latest / c.width)
 	for {

@@ -19,7 +19,8 @@ type NoBackendError struct {
 	MaxOpen   int
 	Throttled bool // a dial waited for the connection rate
 	Unleased  bool // a dial waited for a slot of the cluster's connection count
-	// Lease is the phase of a lease that is not OK, or "". Reason says why such a lease grants nothing, or is nil.
+	// Lease is the phase of the lease, or "" for the phase OK. Reason says why a lease in another phase grants nothing, or
+	// is nil.
 	Lease  string
 	Reason error
 	// LastDialErr is the error of the last dial, or nil if that dial succeeded.
@@ -59,7 +60,7 @@ func (e *NoBackendError) Error() string {
 
 // Remedy returns what the client's operator should do, in one or two sentences.
 func (e *NoBackendError) Remedy() string {
-	// A lease in the phase Degraded closes no backend, so the lease is not the cause while all backends are in use.
+	// The lease closes no backend in the phase Degraded. It is then not the cause while all backends are in use.
 	granting := e.Lease == "" && e.Reason == nil
 	full := e.InUse >= e.MaxOpen && (granting || e.Lease == lease.Degraded.String())
 	switch {
@@ -176,8 +177,8 @@ func (r *Reservoir) dialDedicated(ctx context.Context, s *Startup, began time.Ti
 	return nil, nil, empty
 }
 
-// waitQuotaPause waits out a pause after the cluster refused a dial by quota. waitQuotaPause returns false when ctx
-// ends first.
+// waitQuotaPause waits until the pause after a refusal by the cluster's quota is over. If ctx ends first,
+// waitQuotaPause returns false.
 func (r *Reservoir) waitQuotaPause(ctx context.Context) bool {
 	for {
 		r.mu.Lock()
@@ -296,8 +297,8 @@ func (r *Reservoir) returnLocked(c *Conn, put func(*Conn)) {
 	}
 }
 
-// lendOrShelveLocked decides about a backend that has just come to the shelf: it ends, is lent to a waiting borrower,
-// or remains ready.
+// lendOrShelveLocked decides about a backend that has just come to the shelf. The backend is closed, lent to a waiting
+// borrower, or stays ready.
 func (r *Reservoir) lendOrShelveLocked(c *Conn) {
 	if !r.postponeRetirementLocked(c) {
 		if reason, due := r.shelf.shouldRetire(c); due {

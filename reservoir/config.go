@@ -37,7 +37,7 @@ const (
 	maxDials = 16
 	// trickleEvery is the time between two dials when Config.LowWatermark is reached.
 	trickleEvery = time.Second
-	// replacedPart is a divisor: at most MaxOpen/replacedPart backends may be missing at once because they are being
+	// replacedPart is a divisor. At most MaxOpen/replacedPart backends may be missing at once because they are being
 	// replaced.
 	replacedPart = 10
 )
@@ -48,14 +48,14 @@ const LeastGuard = scanEvery + terminateWait
 
 // Config is the configuration of a Reservoir.
 type Config struct {
-	// MaxOpen bounds the number of backends: in use, ready, being dialled and being closed, together.
+	// MaxOpen bounds the number of all backends: in use, ready, being dialled and being closed.
 	MaxOpen int
 	// TargetReady is the number of backends, in use and ready together, that are opened ahead of demand. With 0, backends
 	// are dialled on demand only.
 	TargetReady int
 	// LowWatermark is the number of backends that are dialled as fast as the lease and the rate limit allow. Further
-	// backends, up to TargetReady, are dialled slowly, unless a borrower waits. A LowWatermark of MaxOpen or more means
-	// that no dial is slow.
+	// backends, up to TargetReady, are dialled slowly, unless a borrower waits. With a LowWatermark of MaxOpen or more, no
+	// dial is slow.
 	LowWatermark int
 	// InitialFillTimeout is how long Stats.Filled waits for the first LowWatermark backends. With 0, Stats.Filled does not
 	// wait.
@@ -121,7 +121,7 @@ func (c Config) Validate() error {
 		fmt.Sprintf("with reservoir.lifetime_jitter of %v want at most %v: DSQL closes a connection at 60m and a transaction may last 5m",
 			c.LifetimeJitter, maxLifetime))
 	if len(errs) == 0 {
-		// A backend's lifetime before its guard window must suffice to replace every backend.
+		// Before the guard window of one backend, there must be time to replace every backend.
 		least := c.GuardWindow + retireMargin + time.Duration(c.MaxOpen)*c.retireInterval()
 		check(c.BaseLifetime > least, "reservoir.base_lifetime", c.BaseLifetime,
 			fmt.Sprintf("want more than %v: reservoir.guard_window plus the time to replace reservoir.max_open backends at connection.rate_limit", least))

@@ -84,7 +84,7 @@ type Conn struct {
 
 	owner  *Reservoir
 	permit *lease.Permit // released when the socket is closed
-	// owner.mu guards the following fields.
+	// owner.mu guards the remaining fields.
 	state        connState
 	dedicated    bool
 	socketClosed bool // its socket was closed during a loan

@@ -186,8 +186,8 @@ func (a *dialAttempt) token(ctx context.Context) (string, error) {
 // dialNetwork resolves the server's name and connects to the first address that answers.
 func (a *dialAttempt) dialNetwork(ctx context.Context, network, address string) (net.Conn, error) {
 	if ctx.Value(attemptKey{}) != a {
-		// After an interrupted startup pgconn connects again, in a goroutine, to cancel a statement that never began. That
-		// connection is refused here.
+		// This connection is refused. After an interrupted startup pgconn connects again, in a goroutine, to cancel a
+		// statement that never began.
 		return nil, errors.New("not part of the dial")
 	}
 	conn, err := a.resolveAndConnect(ctx, network, address)

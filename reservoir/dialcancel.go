@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// These are request codes, which the protocol sends where a startup has its version (PostgreSQL, "Message Formats").
+// These codes stand in a request in the place of the protocol version of a startup (PostgreSQL, "Message Formats").
 const (
 	sslRequest    = 80877103
 	cancelRequest = 80877102
@@ -25,8 +25,8 @@ type canceler struct {
 	secret  []byte
 }
 
-// send asks the server to cancel the backend's statement. send returns nil when the server has closed the connection of
-// the request, which follows the cancel.
+// send asks the server to cancel the backend's statement. send returns nil when the server has closed the request's
+// connection, which the server does after the cancel.
 func (c canceler) send(ctx context.Context) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, c.address.Network(), c.address.String())

@@ -63,7 +63,7 @@ func (r *Reservoir) wantedDialsLocked() int {
 	return most
 }
 
-// isTrickling reports whether Config.LowWatermark is reached and no borrower waits. Dials are slow then, so that
+// isTrickling reports whether Config.LowWatermark is reached and no borrower waits. Dials are then slow, so that
 // sidecars do not race for the cluster's last slots. The caller holds mu.
 func (r *Reservoir) isTrickling() bool {
 	return r.shelf.waiting == 0 && r.shelf.heldCount()+r.shelf.dialing >= r.cfg.LowWatermark
@@ -135,7 +135,7 @@ func (r *Reservoir) dialForShelf(ctx context.Context, generation int, permit *le
 	var news, recovered bool
 	switch {
 	case r.closed || (err != nil && ctx.Err() != nil):
-		// Run ended before the dial did, so the dial's failure does not count.
+		// The dial's failure does not count if Run has ended before the dial.
 	case err != nil:
 		pause, news = r.recordFailureLocked(generation, err)
 		r.serveClaimLocked()
@@ -183,8 +183,8 @@ func (r *Reservoir) logDialFailure(news bool, err error, pause time.Duration) {
 	}
 }
 
-// shelveNewLocked puts a new backend on the shelf, with a random lifetime. The lifetime counts from the start of its
-// dial.
+// shelveNewLocked puts a new backend on the shelf, with a random lifetime. The lifetime begins at the start of the
+// backend's dial.
 func (r *Reservoir) shelveNewLocked(c *Conn, began time.Duration) {
 	life := r.cfg.BaseLifetime
 	if r.cfg.LifetimeJitter > 0 {

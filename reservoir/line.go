@@ -91,7 +91,7 @@ func (r *Reservoir) waitDeadlineLocked(now time.Time) (until time.Time) {
 	return now.Add(r.cfg.CheckoutWait)
 }
 
-// expireWaits is called by the timer. It ends the waits that have lasted for Config.CheckoutWait.
+// expireWaits ends the waits that have lasted for Config.CheckoutWait. The timer calls it.
 func (r *Reservoir) expireWaits() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

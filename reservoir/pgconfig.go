@@ -12,7 +12,7 @@ import (
 const maxStartupBody = 1 << 20
 
 // explicitSettings is a connection string with every parameter that pgconn would otherwise take from a PG* variable,
-// ~/.pgpass or ~/.postgresql. Because of the password, pgconn reads no password file.
+// ~/.pgpass or ~/.postgresql. Because the string has a password, pgconn reads no password file.
 const explicitSettings = "host=none port=1 user=none database=none password=none passfile='' connect_timeout=0 " +
 	"sslmode=disable sslrootcert='' sslcert='' sslkey='' sslpassword='' sslcertmode=allow sslsni=1 sslnegotiation=postgres " +
 	"target_session_attrs=any min_protocol_version=3.0 max_protocol_version=3.0 channel_binding=prefer require_auth='' " +
@@ -26,8 +26,8 @@ const explicitSettings = "host=none port=1 user=none database=none password=none
 func configWithoutEnv() (*pgconn.Config, error) {
 	cfg, err := pgconn.ParseConfig(explicitSettings)
 	if err != nil {
-		// The variable PGSERVICE names a missing service. A connection string cannot unset PGSERVICE, but can name another
-		// service.
+		// The empty service replaces one that the variable PGSERVICE names and that does not exist. A connection string
+		// cannot unset PGSERVICE, but can name another service.
 		cfg, err = parseWithEmptyService()
 	}
 	if err != nil {

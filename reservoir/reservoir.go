@@ -25,7 +25,7 @@ type Startup struct {
 }
 
 // DialFunc opens a backend, up to and including its first ReadyForQuery. s is nil for a backend that is not dedicated
-// to a session. A DialFunc returns in bounded time, and as soon as ctx ends. (*Dialer).Dial is a DialFunc.
+// to a session. A DialFunc returns in bounded time, and soon after ctx ends. (*Dialer).Dial is a DialFunc.
 type DialFunc func(ctx context.Context, s *Startup) (*Conn, error)
 
 // Reservoir is a bounded set of backends. A Reservoir is safe for concurrent use, and empty until Run is called.
@@ -38,7 +38,7 @@ type Reservoir struct {
 	born    time.Time
 	limiter *rate.Limiter
 	kick    chan struct{} // capacity 1: wakes the fill
-	// suspected tells the prober to probe the backends in suspects. Its capacity is 1.
+	// suspected makes the prober probe the backends in the field suspects. The channel's capacity is 1.
 	suspected chan struct{}
 
 	places sync.Pool // of *WaitPlace
@@ -230,7 +230,7 @@ func (r *Reservoir) closeConnLocked(c *Conn, reason CloseReason) {
 	r.metrics.CountDiscard(string(reason))
 	r.ending[c] = struct{}{}
 	r.goLocked(func() {
-		// The deadline is set after the end of the probe or loan, which may set deadlines until then.
+		// The probe or loan may set deadlines until it ends, so that this deadline is set afterwards.
 		r.mu.Lock()
 		wait := terminateWait
 		if r.closed {

@@ -58,8 +58,8 @@ func (r *Reservoir) waitReasons(s lease.State) (throttled, unleased bool) {
 	return r.throttled.Load() > 0 || admitting && !unleased, unleased
 }
 
-// obeyLeaseLocked closes backends as the lease asks. Backends that are already closing count. Until obeyLeaseLocked is
-// called again, release uses poolState.mustEnd, so that no request asks the lease.
+// obeyLeaseLocked closes backends as the lease asks, less those that are already closing. Until the next call of
+// obeyLeaseLocked, release uses poolState.mustEnd, so that no request asks the lease.
 func (r *Reservoir) obeyLeaseLocked() {
 	s := r.lease.State()
 	r.shelf.leased = 0
@@ -76,8 +76,8 @@ func (r *Reservoir) obeyLeaseLocked() {
 	}
 }
 
-// closeLentLocked closes the sockets of lent backends until n are closed, counting those that it closed before. The
-// borrowers get an error and discard the backends.
+// closeLentLocked closes the sockets of lent backends until n such sockets are closed, those of earlier calls included.
+// The borrowers get an error and discard the backends.
 func (r *Reservoir) closeLentLocked(n int) {
 	var cut []*Conn
 	for c := range r.alive {

@@ -23,7 +23,7 @@ type poolState struct {
 	claimed   int // borrowers that wait for a slot, to dial a dedicated backend
 	replacing int // backends that stay until their replacement is dialled
 
-	// leased and mustEnd are from the last state of the lease.
+	// leased and mustEnd are values of the lease's last state.
 	leased  int // held slots, 0 when none are counted
 	mustEnd int // backends that must end besides the closing ones
 
@@ -31,16 +31,16 @@ type poolState struct {
 	horizon time.Duration
 }
 
-// heldCount returns the number of backends that count for Config.TargetReady: in use and ready.
+// heldCount returns the number of backends that Config.TargetReady limits, which are those in use and ready.
 func (s *poolState) heldCount() int { return s.inUse + len(s.ready) }
 
-// openCount returns the number of backends that count for Config.MaxOpen.
+// openCount returns the number of backends that Config.MaxOpen limits.
 func (s *poolState) openCount() int { return s.heldCount() + s.dialing + s.closing }
 
 // wantedCount returns how many backends should be in use or ready.
 func (s *poolState) wantedCount() int { return min(max(s.target, s.inUse+s.waiting), s.maxOpen) }
 
-// slotLimit returns how many backends may be open, by the lease and by Config.MaxOpen.
+// slotLimit returns how many backends may be open under the limits of the lease and of Config.MaxOpen.
 func (s *poolState) slotLimit() int {
 	if s.leased > 0 {
 		return min(s.leased, s.maxOpen)
@@ -107,8 +107,8 @@ func (s *poolState) dueForRetirement() []*Conn {
 // waiting for its replacement.
 //
 // With free slots, the replacement is dialled first. Without one, the old backend is closed first, but no more than
-// batch may be missing. When dials fail, the other backends stay until their guard window. Slots of the lease count
-// here.
+// batch may be missing. When dials fail, the other backends stay until their guard window. A slot is free only if the
+// lease holds it.
 func (s *poolState) shouldRetire(c *Conn) (CloseReason, bool) {
 	goal, batch := s.wantedCount(), s.batch
 	if s.slotLimit() <= goal {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// waitQueue is a first-come queue of borrowers that wait for a T. Borrowers that go ahead form a part of their own at
-// its head. The Reservoir's mutex guards a waitQueue.
+// waitQueue is a first-come queue of borrowers that wait for a T. Borrowers that go ahead of others form a separate
+// part at its head. The Reservoir's mutex guards a waitQueue.
 //
 // A wait allocates neither a channel nor a timer: channels are reused, and one timer (Reservoir.expiry) ends all waits.
 // All waits are equally long, so in each part of the queue the first ends first.
@@ -16,7 +16,7 @@ type waitQueue[T any] struct {
 	count       int
 }
 
-// waiter is one wait of a borrower. It ends with one answer.
+// waiter is one borrower's wait, which ends with one answer.
 type waiter[T any] struct {
 	answer     chan waitResult[T] // capacity 1: the sender never waits
 	queued     bool

@@ -15,8 +15,8 @@ type ConflictAlert struct {
 	n     int
 }
 
-// NewConflictAlert returns a ConflictAlert for more than threshold conflicts in a minute. With 0, the ConflictAlert is
-// never over.
+// NewConflictAlert returns a ConflictAlert for more than threshold conflicts in a minute. If threshold is 0,
+// RecordConflict never returns over.
 func NewConflictAlert(threshold int) *ConflictAlert { return &ConflictAlert{threshold: threshold} }
 
 // RecordConflict counts a conflict, and returns the number of conflicts in the current minute. over is true only for

@@ -24,21 +24,21 @@ func (a *Attempts) Deadline(p *Policy) time.Time {
 	return a.first.Add(p.MaxElapsed)
 }
 
-// queueTimeoutFactor is a factor: a transaction without a conflict waits at the gate for up to queueTimeoutFactor times
-// MaxElapsed. The wait costs the transaction nothing. Without its turn, it would meet a conflict and cause others. 64
-// clients of one row with 100 ms each are served in 1.6 times MaxElapsed.
+// queueTimeoutFactor is a factor. A transaction without a conflict waits at the gate (the queue for contended rows) for
+// up to queueTimeoutFactor times MaxElapsed. The wait costs the transaction nothing. Without its turn, the transaction
+// would meet a conflict and cause others. 64 clients of one row with 100 ms each are served in 1.6 times MaxElapsed.
 const queueTimeoutFactor = 8
 
 // QueueTimeout returns how long a transaction without a conflict waits at the gate for transactions that had one.
 func (p *Policy) QueueTimeout() time.Duration { return queueTimeoutFactor * p.MaxElapsed }
 
 const (
-	// maxQuickRetries is the number of replays with a short pause. Such replays are made while no other transaction waits
+	// maxQuickRetries is the number of replays with a short pause. These replays are made while no other transaction waits
 	// for the same rows.
 	maxQuickRetries = 2
 	// quickDelayShift is a number of bits: the second short pause is FirstDelay << quickDelayShift.
 	quickDelayShift = 3
-	// maxSchemaRetries is a factor: replays after changes of the schema are bounded by maxSchemaRetries times MaxRetries.
+	// maxSchemaRetries is a factor. Replays after changes of the schema are bounded by maxSchemaRetries times MaxRetries.
 	maxSchemaRetries = 3
 )
 
@@ -90,7 +90,7 @@ func (a *Attempts) NextDelay(p *Policy, cause ReplayCause, now time.Time, random
 func (a *Attempts) countedRetries() int { return a.count - a.quick - a.schema }
 
 // NeedsExclusivePass reports whether the replay that NextDelay counted last must run while no other transaction with
-// its key runs. That holds from the third counted replay on, and for the last one.
+// its key (for the same rows) runs. The result is true from the third counted replay on, and for the last replay.
 func (a *Attempts) NeedsExclusivePass(p *Policy) bool {
 	return a.countedRetries() >= min(3, p.MaxRetries)
 }

@@ -12,7 +12,7 @@ const (
 type ResultClass uint8
 
 const (
-	// Permanent is the class of every other error. The error goes to the client.
+	// Permanent is the class of every error without its own class. The error goes to the client.
 	Permanent ResultClass = iota
 	// ConditionFailed is the class of an UPDATE or DELETE whose condition matched no row. The client must see this result,
 	// which is no error and is never retried.

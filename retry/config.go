@@ -33,7 +33,7 @@ const (
 	DefaultHoldTime       = time.Second
 )
 
-// These bound the values of a configuration.
+// These constants bound the values of a configuration.
 const (
 	mostRetries  = 50 // java-spanner's bound for a transaction (MAX_INTERNAL_RETRIES)
 	mostElapsed  = 5 * time.Minute
@@ -44,13 +44,14 @@ const (
 
 // Policy says when and how often a transaction is run again.
 type Policy struct {
-	// MaxRetries is the greatest number of replays of a transaction, 0 for none. Quick replays and those after changes of
-	// the schema do not count.
+	// MaxRetries is the greatest number of replays of a transaction, 0 for none. Quick replays (with a short pause) and
+	// replays after changes of the schema do not count.
 	MaxRetries int
 	// FirstDelay is the pause before the first replay, if it is less than BaseDelay. By then the winner of a conflict has
 	// committed.
 	FirstDelay time.Duration
-	// BaseDelay is the first pause of replays that are not quick. The pause doubles with each replay, up to MaxDelay.
+	// BaseDelay is the first pause before replays that are not quick (without a short pause). The pause doubles with each
+	// replay, up to MaxDelay.
 	BaseDelay, MaxDelay time.Duration
 	// JitterFactor is the part of a pause by which the pause is made longer or shorter at random.
 	JitterFactor float64
@@ -69,8 +70,8 @@ type Config struct {
 	GateHold time.Duration
 	// LogBytes bounds the log of one transaction, and LogTotalBytes all logs together.
 	LogBytes, LogTotalBytes int
-	// HeldBytes bounds the output of one turn that is held back for a possible replay. HeldTotalBytes bounds that of all
-	// turns, and HoldTime its time.
+	// HeldBytes bounds the output of one turn that is held back for a possible replay. HeldTotalBytes bounds that output
+	// of all turns, and HoldTime the time of holding.
 	HeldBytes, HeldTotalBytes int
 	HoldTime                  time.Duration
 	Savepoints                SavepointMode
@@ -81,11 +82,11 @@ type Config struct {
 type SavepointMode uint8
 
 const (
-	// NoSavepoints means that savepoints are left to the server.
+	// NoSavepoints means that the server gets the commands for savepoints, and nothing is emulated.
 	NoSavepoints SavepointMode = iota
-	// Relaxed means that only the reads before the discarded part's first write are compared.
+	// Relaxed means that a replay compares only the reads before the discarded part's first write.
 	Relaxed
-	// Strict means that all answers that were sent to the client are compared.
+	// Strict means that a replay compares all answers that were sent to the client.
 	Strict
 )
 

@@ -25,7 +25,8 @@ func ErrorField(payload []byte, code byte) []byte {
 }
 
 // AppendErrorWithHint appends the server's ErrorResponse to dst, with detail and hint added. The server's own fields
-// remain, and our text follows its DETAIL or HINT in the same field. A malformed frame is appended unchanged.
+// remain, and the added text follows the server's DETAIL or HINT in the same field. A malformed frame is appended
+// unchanged.
 func AppendErrorWithHint(dst, frame []byte, detail, hint string) []byte {
 	start := len(dst)
 	if len(frame) < headerLen {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// keyParamBytes is the number of bytes of a statement's parameters that count for its ContentionKey.
+	// keyParamBytes is the number of bytes of a statement's parameters that are hashed for the ContentionKey.
 	keyParamBytes = 1 << 10
 	// maxPasses bounds the transactions that have a GatePass or wait for one.
 	maxPasses = 8 << 10
@@ -44,7 +44,7 @@ type keyQueue struct {
 	key    ContentionKey
 	out    int
 	closed bool // passes may still be held
-	// sole is a pass that excludes all other passes of its key, or nil.
+	// sole is a pass during which no other pass of its key is held, or nil.
 	sole *GatePass
 	// replays are the waiting replays, which go before newcomers, transactions without a conflict. The two lists hold
 	// values of type *GatePass.
@@ -198,7 +198,7 @@ func (g *ConflictGate) grantPassesLocked(q *keyQueue) {
 	}
 }
 
-// grantLocked grants the pass p, which expires after the gate's hold.
+// grantLocked grants the pass p, which expires after the gate's hold time.
 func (g *ConflictGate) grantLocked(q *keyQueue, p *GatePass) {
 	q.out++
 	p.out, p.version = true, q.version

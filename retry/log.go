@@ -5,7 +5,8 @@ import (
 	"unsafe"
 )
 
-// turnCost and savepointCost are the bytes that a turn and a savepoint count for in a log, without names.
+// turnCost and savepointCost are the bytes that one turn and one savepoint count for in the log's size. savepointCost
+// excludes the name.
 const (
 	turnCost      = int(unsafe.Sizeof(loggedTurn{}))
 	savepointCost = 256 // with the caller's own record of it, rounded up
@@ -73,13 +74,13 @@ type ReplayLog[R any] struct {
 	// to the log.
 	charged, reserved int
 
-	// at is the index of the turn whose replies are due: len(turns), except in a replay.
+	// at is the index of the turn whose replies are due, which is len(turns) except in a replay.
 	at        int
 	out       turnOutput     // its replies so far
 	delivered outputPosition // how much of the turn in progress was sent to the client
 	wrote     bool           // the turn in progress may write
 	diff      ReplayDifference
-	// refusedMidReplay is set if the log was refused during a replay that had not reached the client's position.
+	// refusedMidReplay is set if the log was refused during a replay that had not come as far as the client.
 	refusedMidReplay bool
 }
 

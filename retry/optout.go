@@ -25,7 +25,7 @@ func HasNoRetryComment(sql []byte) bool {
 	}
 }
 
-// cutWord removes blanks and then word from the start of text. cutWord returns false if text does not begin so.
+// cutWord removes blanks and then word from the start of text. If text does not begin with them, cutWord returns false.
 func cutWord(text []byte, word string) (rest []byte, ok bool) {
 	text = bytes.TrimLeft(text, " \t\r\n")
 	if len(text) < len(word) || string(text[:len(word)]) != word {

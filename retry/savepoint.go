@@ -59,9 +59,9 @@ func (l *ReplayLog[R]) CanRollbackTo() bool {
 }
 
 // RollbackTo takes a log back to the i-th savepoint, which stays, if CanRollbackTo allows that. RollbackTo drops later
-// savepoints and the failure of a statement. The backend then gets a real ROLLBACK, a BEGIN, and a replay of the turns
-// that are left. The client remembers its reads after the savepoint. So turns up to the first that wrote or failed stay
-// in the log, and are compared.
+// savepoints and the failure of a statement. The backend then gets a real ROLLBACK, a BEGIN, and a replay of the
+// remaining turns. The client remembers its reads after the savepoint. So turns up to the first turn that wrote or
+// failed stay in the log, and a replay compares them.
 func (l *ReplayLog[R]) RollbackTo(i int) {
 	keep := l.TurnsKeptByRollback(i)
 	l.ReleaseSavepoint(i + 1)
@@ -99,9 +99,9 @@ func (l *ReplayLog[R]) endTurnWithError() {
 }
 
 // Fork returns a replayable log with the turns of a log that CanRollbackTo accepts. The caller runs the fork in another
-// transaction, to compare the answers that RollbackTo is about to discard. The answers of blind turns do not count. The
-// fork shares the frames' notes, and ends with its own Close. beside is the size of other forks: if all together exceed
-// one transaction's log, ok is false.
+// transaction, to compare the answers that RollbackTo is about to discard. The answers of turns for which blind returns
+// true are not compared. The fork shares the frames' notes, and ends with its own Close. beside is the size of other
+// forks. If all together exceed the limit of one transaction's log, ok is false.
 func (l *ReplayLog[R]) Fork(beside int, blind func(turn int) bool) (fork *ReplayLog[R], ok bool) {
 	fork = l.logs.Open()
 	if beside+l.charged > l.logs.limit || !fork.chargeOrRefuse(l.charged) {

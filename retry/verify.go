@@ -2,9 +2,9 @@ package retry
 
 import "encoding/binary"
 
-// turnOutput is the answer of a turn so far. A position in it is the number of hashed bytes and the number of frames
-// that are not hashed. Equal requests have their answers in the same order, so both counts together give a client's
-// position.
+// turnOutput is the answer of a turn so far. A position in the answer is the number of hashed bytes and the number of
+// frames that are not hashed. Equal requests have their answers in the same order, so both counts together give a
+// client's position.
 type turnOutput struct {
 	digest     runningDigest
 	others     int // frames for the client that are not hashed
@@ -53,7 +53,7 @@ func (l *ReplayLog[R]) BeginReplay() bool {
 	return true
 }
 
-// CurrentTurn returns the index of the turn whose replies are due. In a replay, CurrentTurn is below TurnCount until
+// CurrentTurn returns the index of the turn whose replies are due. In a replay, the index is below TurnCount until
 // every settled turn has been answered again.
 func (l *ReplayLog[R]) CurrentTurn() int { return l.at }
 
@@ -81,7 +81,7 @@ func (l *ReplayLog[R]) SkipValidTurn() {
 	l.out.reset()
 }
 
-// isBehindClient reports whether the client already has the answer that is due next.
+// isBehindClient reports whether the client already has the answer that is due next in a replay.
 func (l *ReplayLog[R]) isBehindClient() bool {
 	return l.at < len(l.turns) || l.out.digest.bytes < l.delivered.bytes || l.out.others < l.delivered.others
 }

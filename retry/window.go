@@ -1,8 +1,8 @@
 package retry
 
 const (
-	// maxWindowPatience bounds a window's patience, the number of clean ends after which the window widens. A clean end is
-	// that of a transaction without a conflict.
+	// maxWindowPatience bounds the patience of a window (the number of transactions that may compete for a key). Patience
+	// is the number of transactions without a conflict after which the window widens.
 	maxWindowPatience = 64
 	// conflictCost is the number of transactions without a conflict that outweigh one conflict.
 	conflictCost = 3
@@ -21,14 +21,15 @@ type concurrencyWindow struct {
 	patience int
 	score    int // clean ends at this width, less the cost of conflicts
 	calm     int // clean ends since a transaction last had to wait
-	// version is the number of changes of the window's width. narrowed is the version after the last halving.
+	// version counts the changes of the window's width (how many transactions may compete). narrowed is the version after
+	// the last halving.
 	version, narrowed int
 }
 
 func newConcurrencyWindow() concurrencyWindow { return concurrencyWindow{width: 1, patience: 1} }
 
-// recordCleanEnd records the end of a transaction without a conflict. version is that of the window when the
-// transaction was admitted. A transaction that was admitted at another width does not count.
+// recordCleanEnd records the end of a transaction without a conflict. version is the window's version when the
+// transaction was admitted. If the window's width has changed since, the end does not count.
 func (w *concurrencyWindow) recordCleanEnd(version int) {
 	w.calm++
 	if version != w.version || w.width >= maxPasses {
@@ -45,7 +46,7 @@ func (w *concurrencyWindow) recordCleanEnd(version int) {
 	w.version++
 }
 
-// recordConflictAt records a conflict of a transaction. version is that of the window when the transaction was
+// recordConflictAt records a conflict of a transaction. version is the window's version when the transaction was
 // admitted. A transaction that was admitted before the last halving does not halve the window again.
 func (w *concurrencyWindow) recordConflictAt(version int) {
 	w.calm = 0
