@@ -34,7 +34,7 @@ type AdvisoryCall struct {
 	Args []AdvisoryArg
 }
 
-// AdvisoryArg is a part of a lock's key.
+// AdvisoryArg is one argument of an advisory lock function, a part of the lock's key.
 type AdvisoryArg struct {
 	// Param is the number, from 1, of the parameter that gives the argument's value. With 0 the value is Value or NULL.
 	Param int

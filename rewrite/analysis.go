@@ -50,7 +50,7 @@ var functionPins = map[string]PinReason{
 	"pg_advisory_lock_shared":     PinAdvisory,
 	"pg_try_advisory_lock":        PinAdvisory,
 	"pg_try_advisory_lock_shared": PinAdvisory,
-	// No view of the server shows the state that these functions leave.
+	// No view of the server shows the state that the functions with PinProcedural leave.
 	"pg_backup_start":                     PinProcedural,
 	"pg_start_backup":                     PinProcedural,
 	"pg_replication_origin_session_setup": PinProcedural,
@@ -203,7 +203,7 @@ func isTemp(schema string) bool {
 	return schema == "pg_temp" || strings.HasPrefix(schema, "pg_temp_")
 }
 
-// recordDropped records the relations that a DROP names.
+// recordDropped records the relations that a DROP statement names.
 func (a *analysis) recordDropped(m parse.TreeNode) {
 	switch parse.ObjectType(m.Integer("remove_type")) {
 	case parse.OBJECT_TABLE, parse.OBJECT_VIEW, parse.OBJECT_MATVIEW,

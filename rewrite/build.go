@@ -179,7 +179,7 @@ func (st *Statement) analyze(p *statementPart, inert bool) {
 	}
 }
 
-// isExplainAnalyze reports whether an EXPLAIN runs its statement.
+// isExplainAnalyze reports whether an EXPLAIN has ANALYZE, and so runs the explained statement.
 func isExplainAnalyze(m parse.TreeNode) bool {
 	for option := range m.List("options") {
 		if option.Text("defname") != "analyze" {

@@ -210,7 +210,7 @@ func isOwnColumn(m parse.TreeNode, table string) bool {
 	return len(names) == 1 || len(names) == 2 && names[0] == table
 }
 
-// areStableConstants reports whether list is a list of constants.
+// areStableConstants reports whether list is a list of constants that do not depend on the time.
 func areStableConstants(list parse.TreeNode) bool {
 	if !list.Is("List") {
 		return false

@@ -309,7 +309,7 @@ func (r *constraintReader) addNotNullCheck(list *[]AddedConstraint, column strin
 	return true
 }
 
-// addConstraint appends one table or column constraint to list.
+// addConstraint appends one table or column constraint of an ALTER TABLE to list.
 func (r *constraintReader) addConstraint(list *[]AddedConstraint, span constraintSpan) bool {
 	constraint := span.constraint
 	a := AddedConstraint{Name: constraint.Text("conname"), table: r.c.table, relation: r.relation.Text("relname")}

@@ -117,7 +117,7 @@ func parseCopyIn(m parse.TreeNode) (*CopyIn, *Refusal) {
 	return c.CopyIn, nil
 }
 
-// readOption reads one option of the COPY.
+// readOption reads one option of the COPY into c, or returns PostgreSQL's error about the option.
 func (c *copyOptions) readOption(m parse.TreeNode) *Refusal {
 	name := m.Text("defname")
 	if c.given[name] {

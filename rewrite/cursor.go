@@ -43,7 +43,7 @@ type CursorStatement struct {
 	Count     int64
 }
 
-// CursorDirection says how FETCH or MOVE counts rows.
+// CursorDirection says what the count of a FETCH or MOVE means: rows forward, backward, or a row's number.
 type CursorDirection uint8
 
 const (
@@ -224,7 +224,7 @@ func refuseCursorLocking(options int, query parse.TreeNode) *Refusal {
 	return nil
 }
 
-// lockNames are the locking clauses as PostgreSQL's errors spell them.
+// lockNames maps the strengths of locking clauses to the clauses' names in PostgreSQL's errors.
 var lockNames = map[parse.LockClauseStrength]string{
 	parse.LCS_FORKEYSHARE: "FOR KEY SHARE", parse.LCS_FORSHARE: "FOR SHARE",
 	parse.LCS_FORNOKEYUPDATE: "FOR NO KEY UPDATE", parse.LCS_FORUPDATE: "FOR UPDATE"}

@@ -28,7 +28,7 @@ var ruleNames = [ruleCount]string{"dialect", "locking", "split", "index", "seria
 
 func (r Rule) String() string { return ruleNames[r] }
 
-// Outcome says what Sluice does with the statement of a finding.
+// Outcome says what Sluice does with the statement that a finding is about.
 type Outcome uint8
 
 const (

@@ -42,7 +42,7 @@ func (l *Linter) observeStatement(verb TxVerb, p *statementPart, alone bool) []F
 		l.inBlock, l.run.own = true, true
 		return nil
 	case Commit, Rollback, PrepareTransaction:
-		// After COMMIT or ROLLBACK only a multi-statement query continues in a transaction; a tool's transaction ends.
+		// After COMMIT or ROLLBACK only a multi-statement query continues in a transaction. A tool's transaction ends.
 		l.inBlock, l.block, l.run.own = l.run.Whole, txContents{}, false
 		l.run.Wrapped, l.run.reported = false, map[Feature]bool{}
 		return nil

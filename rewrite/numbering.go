@@ -40,7 +40,7 @@ func (r *Rules) serialAction(bits intBits) string {
 	return "rewritten to " + identity
 }
 
-// cacheOption classifies the CACHE option of a sequence.
+// cacheOption says whether a sequence has a CACHE option, and whether DSQL or only PostgreSQL takes its value.
 type cacheOption uint8
 
 const (
@@ -78,7 +78,7 @@ func classifyCache(options iter.Seq[parse.TreeNode]) (says cacheOption, option p
 // isAllowedCache reports whether DSQL takes a cache of the given size.
 func isAllowedCache(size int) bool { return size == 1 || size >= manyCached }
 
-// sequenceOptions edits the options of one sequence.
+// sequenceOptions edits the options of one sequence in the text.
 type sequenceOptions struct {
 	r     *rewriter
 	ph    parse.TokenList

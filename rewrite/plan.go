@@ -11,13 +11,13 @@ import (
 // Plan is what Sluice knows about one text. Sessions share plans. A plan is immutable except for the derived forms that
 // ActiveSplit and Planner.Substitute cache.
 type Plan struct {
-	// Kind is the greatest kind among the plan's statements.
+	// Kind is the kind of the statement with the strongest effect in the plan.
 	Kind StatementKind
 	// Statements are the plans of the text's statements, in text order, or empty for a plan of kind Empty or Unknown.
 	Statements []Statement
-	// Pin is the first reason among the statements why a session must keep its backend.
+	// Pin is the first reason that a statement gives for keeping the session's backend.
 	Pin PinReason
-	// Contends reports whether a statement locks or changes existing rows.
+	// Contends reports whether a statement of the text locks or changes existing rows.
 	Contends bool
 	// Text is the text for the server if it differs from the client's text, otherwise "".
 	Text string
@@ -33,14 +33,14 @@ type Plan struct {
 	// may have created it since.
 	Lacks bool
 
-	// source is the client's text, which edits turn into Text. Both are empty if the server gets the client's text.
+	// source is the client's text, which edits turn into Text, or "" if the plan does not need the client's text.
 	source string
 	edits  []parse.Edit
 	// splits reports that Planner.SplitPlan may divide the text into two statements.
 	splits bool
 	split  lazySplit
 	noted  atomic.Bool
-	// table is the key in tablePlanCache of a plan by verb and table. ran reports a recent success of its statement.
+	// table is the plan's key in tablePlanCache, or "". ran reports that the plan's statement has succeeded recently.
 	table string
 	ran   atomic.Bool
 	// listed reports that the plan is one DELETE from a table of Rules.Chunked.

@@ -25,7 +25,7 @@ const (
 	// greatestBytes is the upper limit of Config.MaxBytes. A hostile text of 2 MiB takes the parser 500 MB and 3 s
 	// (measured), and both grow linearly with the length.
 	greatestBytes = 16 << 20
-	// heavyBytes is the length in bytes from which texts are parsed one at a time. It bounds the memory of parses.
+	// heavyBytes is the length in bytes from which texts are parsed one at a time, to bound the memory of parses.
 	heavyBytes = 64 << 10
 )
 
@@ -34,7 +34,7 @@ type Config struct {
 	// MaxBytes and MaxNesting limit the texts that the parser gets. MaxNesting counts parentheses, operators, casts,
 	// joins and set operations that contain one another.
 	MaxBytes, MaxNesting int
-	// CacheEntries and CacheBytes bound the cache of plans.
+	// CacheEntries and CacheBytes bound the number and the bytes of cached plans.
 	CacheEntries, CacheBytes int
 	// Rules are the rewriting rules. The zero Rules disable all rules.
 	Rules Rules
@@ -191,7 +191,7 @@ func (p *Planner) planByTree(sql []byte, names *schema.NameResolver) *Plan {
 	return plan
 }
 
-// Stats returns the current counts of planned texts.
+// Stats returns the current counts of planned texts, by outcome.
 func (p *Planner) Stats() Stats {
 	return Stats{
 		CacheHits:      p.hits.Load(),

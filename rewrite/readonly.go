@@ -67,8 +67,8 @@ var lockWords = map[parse.LockClauseStrength]string{
 	parse.LCS_FORUPDATE:      "FOR UPDATE",
 }
 
-// readOnlyAllowedStmts are statements other than reads that PostgreSQL allows in a READ ONLY transaction. What they run
-// later is checked at that time.
+// readOnlyAllowedStmts are statements other than reads that PostgreSQL allows in a READ ONLY transaction. PostgreSQL
+// checks the statements that PREPARE stores, and similar ones, when they run.
 var readOnlyAllowedStmts = map[string]bool{"PrepareStmt": true, "FetchStmt": true, "ClosePortalStmt": true, "ListenStmt": true, "UnlistenStmt": true,
 	"NotifyStmt": true, "LoadStmt": true, "LockStmt": true, "ConstraintsSetStmt": true, "CheckPointStmt": true, "VacuumStmt": true}
 

@@ -254,7 +254,7 @@ func (r *rewriter) reportRefusedKey(constraint parse.TreeNode, keys []string, ty
 	}
 }
 
-// isSQLFunction reports whether a function's language is SQL.
+// isSQLFunction reports whether a CREATE FUNCTION has the language SQL.
 func isSQLFunction(function parse.TreeNode) bool {
 	for option := range function.List("options") {
 		if option.Text("defname") == "language" {

@@ -153,7 +153,7 @@ func (r *ColumnTypeChange) equalityCondition(from string) string {
 	return fmt.Sprintf("(%s IS NULL AND %s IS NULL) OR (%s IS NOT NULL AND %s IS NOT NULL AND CAST(%s AS text) = CAST(%s AS text) AND %s = %s)", made, was, made, was, made, cast, made, cast)
 }
 
-// castSQL returns the old column, cast to the new type.
+// castSQL returns SQL for the old column's value, cast to the new type.
 func (r *ColumnTypeChange) castSQL(from string) string {
 	return "CAST(" + parse.QuoteIdent(from) + " AS " + r.Type + ")"
 }
@@ -202,7 +202,7 @@ func (r *ColumnTypeChange) UniqueConstraint(i *ColumnIndex, name string) *AddedC
 	return r.singleConstraint(r.alterTableSQL("ADD CONSTRAINT %s UNIQUE ", name)+indexColumnsSQL(a.Keys, a.Including)+a.timing, a)
 }
 
-// indexColumnsSQL returns the column list of an index as SQL.
+// indexColumnsSQL returns the columns of an index, keys and included ones, as SQL.
 func indexColumnsSQL(keys, including []string) string {
 	sql := "(" + quoteIdents(keys, "") + ")"
 	if len(including) > 0 {

@@ -146,7 +146,7 @@ func (l *IndexCopy) readKeys(st parse.TreeNode) bool {
 	return ok
 }
 
-// expressionSQL returns an expression node as SQL in parentheses.
+// expressionSQL returns the SQL of an expression node in parentheses. ok is false if the node cannot be written.
 func expressionSQL(node parse.Value) (string, bool) {
 	tree := sampleExpression()
 	target := tree.Child("stmts").Child("stmt").Child("target_list")

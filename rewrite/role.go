@@ -4,7 +4,7 @@ package rewrite
 
 const roleRemedy = "connect through a Sluice of that role (backend.user): one process has one role, for all of its clients; or give the role its rights by GRANT; inside a block there is SET LOCAL ROLE, where the cluster takes it"
 
-// RoleHint is the hint for a client that requests another role.
+// RoleHint is the hint for a client that requests another role than that of its backend.
 var RoleHint = remedySentence(roleRemedy)
 
 // rewriteSetRole handles statements that set the session's role. A statement that names Rules.Role or none becomes a

@@ -30,7 +30,7 @@ type SplitQuery struct {
 // splitSeparator separates the statements Lock and Read in a simple Query.
 const splitSeparator = "; "
 
-// Text returns Lock and Read as one multi-statement query.
+// Text returns the statements Lock and Read as one multi-statement query.
 func (s *SplitQuery) Text() string { return s.Lock + splitSeparator + s.Read }
 
 // RefusedPosition converts a position in Read to a position in the refused text, which Plan.ClientPosition converts to
@@ -127,7 +127,7 @@ func (p *Planner) SplitPlan(plan *Plan) *SplitQuery {
 	return plan.split.form
 }
 
-// buildSplit builds the SplitQuery of a query, or returns nil.
+// buildSplit returns the SplitQuery of a text with one query, or nil if there is no safe one.
 func (p *Planner) buildSplit(text string) *SplitQuery {
 	tree, err := parse.Tree(text)
 	if err != nil {
@@ -199,7 +199,7 @@ func isBlockingForUpdate(query parse.TreeNode) bool {
 }
 
 // firstTable returns the first table of a query's FROM. The result is absent if a join hides the table's name or may
-// return NULLs for its row. It is also absent for a single table, where a server would refuse a SplitQuery likewise.
+// return NULLs for its row. For a single table the result is absent, since a server would refuse a SplitQuery likewise.
 func firstTable(query parse.TreeNode) parse.TreeNode {
 	item := query.Child("from_clause")
 	several := len(query.Values("from_clause")) > 1

@@ -5,7 +5,7 @@ package rewrite
 type StatementKind uint8
 
 const (
-	// Empty is a text without a statement: "", ";" or a comment.
+	// Empty is the kind of a text without a statement: "", ";" or a comment.
 	Empty StatementKind = iota
 	// Read is a statement that cannot write, lock, or change the session. Examples are SHOW, EXPLAIN without ANALYZE, and a
 	// SELECT without a locking clause, INTO or a function with unknown side effects. COPY TO STDOUT and DECLARE CURSOR of a
@@ -13,7 +13,7 @@ const (
 	Read
 	// Setting is the kind of a statement that changes only settings: SET, RESET, DISCARD, DEALLOCATE.
 	Setting
-	// Control is a statement that begins or ends a transaction or savepoint.
+	// Control is the kind of a statement that begins or ends a transaction or savepoint.
 	Control
 	// Write is a statement that may write or lock rows, or calls a function that may. Statements that change other session
 	// state than parameters are Write, too: PREPARE, EXECUTE, FETCH, CLOSE, LISTEN, LOAD.
@@ -57,7 +57,7 @@ const (
 	LocalWorkCount                     // the number of values
 )
 
-// TxVerb is the verb of a transaction-control statement.
+// TxVerb is the verb of a transaction-control statement, for example BEGIN.
 type TxVerb uint8
 
 const (
@@ -103,7 +103,7 @@ type TxControl struct {
 	Chain      bool // AND CHAIN
 	// Name is the name of the savepoint or the prepared transaction in the statement.
 	Name string
-	// Snapshot is the snapshot that SET TRANSACTION SNAPSHOT names.
+	// Snapshot is the snapshot's name in SET TRANSACTION SNAPSHOT.
 	Snapshot string
 }
 

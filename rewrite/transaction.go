@@ -34,7 +34,7 @@ var inTransactionsNames = [...]string{RefuseDDL: "refuse", CommitDDL: "autocommi
 // String returns the value of the configuration key InTransactionsKey that selects t.
 func (t DDLInTransactions) String() string { return inTransactionsNames[t] }
 
-// InTransactionsChoices returns all values of InTransactionsKey.
+// InTransactionsChoices returns all values that the key InTransactionsKey may have.
 func InTransactionsChoices() []string { return inTransactionsNames[:] }
 
 // ParseInTransactions returns the DDLInTransactions for a value of InTransactionsKey, or RefuseDDL for an unknown one.

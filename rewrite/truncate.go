@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DSQL has no TRUNCATE. It is rewritten to one statement with a DELETE of all rows for each table.
+// DSQL has no TRUNCATE. A TRUNCATE is rewritten to one statement with a DELETE of all rows for each table.
 //
 // TRUNCATE refuses a table that another table references, even without rows, while DELETE follows the foreign key.
 // Therefore the statement itself queries the catalog in its own snapshot. If the TRUNCATE must be refused, a cast

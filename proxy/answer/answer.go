@@ -48,7 +48,8 @@ var meanings = func() (table [128][128]Meaning) {
 	return table
 }()
 
-// MeaningOf returns the meaning of a frame that answers a request. Both frame types must be below 128.
+// MeaningOf returns the meaning of a server's frame that answers a request. request and frame are frame types, below
+// 128.
 func MeaningOf(request, frame byte) Meaning { return meanings[request][frame] }
 
 // Frame is a frame of the server with its Meaning.

@@ -230,8 +230,8 @@ func UncheckedIndexWarning(named *rewrite.IndexName) []byte {
 	return warning.AppendNotice(nil, "WARNING")
 }
 
-// UnawaitedJobWarning returns the WARNING for a CREATE INDEX whose job is not awaited. It names no job, because a
-// replay starts another job and must answer the same.
+// UnawaitedJobWarning returns the WARNING for a CREATE INDEX whose job is not awaited. The WARNING names no job,
+// because a replay starts another job and must answer the same.
 func UnawaitedJobWarning() []byte {
 	warning := &wire.Error{Code: "01000", Message: "the index is built in the background, and nobody waits for it",
 		Detail: "Where rows are against it, it stays, and is not valid.",
@@ -320,7 +320,7 @@ func (j *IndexJob) readIndex() (x indexInfo, err error) {
 	return x, err
 }
 
-// failureReason returns the error for an index that was not built. It is PostgreSQL's error if rows show the cause,
+// failureReason returns the error for an index that was not built. The error is PostgreSQL's if rows show the cause,
 // otherwise the job's.
 func (j *IndexJob) failureReason(x indexInfo, end jobResult) (*wire.Error, error) {
 	var found *wire.Error

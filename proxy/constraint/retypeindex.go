@@ -126,7 +126,7 @@ func (r *ColumnRetyper) createIndex(i int) error {
 	return err
 }
 
-// indexFailure returns the error for an index that could not be created. It is PostgreSQL's error if rows show the
+// indexFailure returns the error for an index that could not be created. The error is PostgreSQL's if rows show the
 // cause.
 func (r *ColumnRetyper) indexFailure(of *columnIndex, name string, end jobResult) error {
 	if err := r.server.Ask(of.like.ComputeKeysQuery(), nil); err != nil {

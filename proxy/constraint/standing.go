@@ -23,7 +23,7 @@ type pendingConstraint struct {
 	used   bool   // for UNIQUE: a constraint of the table, without a relation, has the name
 }
 
-// candidates is the number of successive names that one query checks for existing objects.
+// candidates is the number of successive names that one query looks up.
 const candidates = 16
 
 // locateConstraint returns the names of a new constraint, and the object that an earlier statement has left under them.

@@ -174,7 +174,7 @@ func (c *Copy) runSilently(sql string, want silent.ExpectedAnswer) (feature.Nest
 type insertFailure struct {
 	err     *wire.Error
 	payload []byte // of the server's error; nil for others
-	// Insert is the INSERT that has failed. It is empty if another statement has failed.
+	// Insert is the INSERT that has failed. Insert is empty if another statement has failed.
 	copyrows.InsertStatement
 	before int // rows of the transaction before it
 }

@@ -42,9 +42,9 @@ type Config struct {
 	// MaxStatementBytes bounds a text that is planned. MaxMessageBytes bounds a message that the server accepts, and is 0
 	// for no bound.
 	MaxStatementBytes, MaxMessageBytes int
-	// Retry decides when a batch runs again after a conflict.
+	// Retry is the policy that decides when a batch of rows runs again after a conflict.
 	Retry *retry.Policy
-	// Committed is called for each batch that was committed.
+	// Committed is called for each batch of rows that was committed.
 	Committed func()
 }
 
@@ -124,9 +124,9 @@ func (c *Copy) copyInResponse(columns int) []byte {
 	return frame
 }
 
-// checkEncoding returns an error if copyrows would read the data otherwise than the server. That is so for another
-// encoding, whose characters may contain the bytes of a delimiter, and for backslashes as escapes in constants.
-// Encodings without such characters are refused too, since the data are checked as UTF8.
+// checkEncoding returns an error if copyrows would read the data otherwise than the server. Two cases differ: another
+// encoding, whose characters may contain the bytes of a delimiter, and backslashes as escapes in constants. Encodings
+// without such characters are refused too, since the data are checked as UTF8.
 func checkEncoding(s feature.Session) error {
 	name := strings.NewReplacer("-", "", "_", "", "'", "", `"`, "", " ", "").Replace(strings.ToLower(s.Setting("client_encoding")))
 	if s.Reading() != 0 || name != "" && name != "default" && name != "utf8" && name != "unicode" {

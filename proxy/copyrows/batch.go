@@ -15,7 +15,7 @@ type Batch struct {
 	texts  int    // bytes of the rows' texts
 }
 
-// HeldRow is one row of a Batch.
+// HeldRow is one row of a Batch, with its place in the batch's text.
 type HeldRow struct {
 	Line     int
 	from, to int    // in tuples

@@ -32,7 +32,7 @@ type Options struct {
 	// ForceNull and ForceNotNull say for each column whether FORCE_NULL or FORCE_NOT_NULL applies. nil means none.
 	ForceNull, ForceNotNull []bool
 	Columns                 []Column
-	// MostRow is the number of bytes above which a row is refused.
+	// MostRow is the greatest number of bytes that a row may have. A longer row is refused.
 	MostRow int
 }
 
@@ -54,7 +54,7 @@ type Row struct {
 type Reader struct {
 	o   Options
 	buf []byte
-	// at is the index in buf at which the next row starts.
+	// at is the index in buf at which the next row of the data starts.
 	at int
 	// ended means that no more data follow. over means that no more rows follow.
 	ended, over bool

@@ -19,10 +19,10 @@ type Database struct {
 	*rewrite.DatabaseChange
 	// Server is the session's backend.
 	Server DatabaseServer
-	// Cascades means that one DROP SCHEMA ... CASCADE drops the schema with its objects. If it is not set, each object is
-	// dropped by itself, since a DSQL transaction allows one DDL statement.
+	// Cascades means that one DROP SCHEMA ... CASCADE drops the schema with its objects. If Cascades is not set, each
+	// object is dropped by itself, since a DSQL transaction allows one DDL statement.
 	Cascades bool
-	// Current is the schema of the session's own database.
+	// Current is the schema of the database to which the session is connected.
 	Current string
 	// Sessions returns the number of sessions whose database name maps to the schema.
 	Sessions func() int

@@ -98,7 +98,7 @@ type StopControl interface {
 // NestedOptions says how a nested turn differs from a turn of the client. The client gets only its notices, parameters
 // and notifications.
 type NestedOptions struct {
-	// Want is the answer that is expected from the server.
+	// Want is the answer that the nested turn expects from the server.
 	Want silent.ExpectedAnswer
 	// Outside means that the statement is no part of the client's block.
 	Outside bool

@@ -16,7 +16,7 @@ const (
 	MaxNamed = 10
 	// maxReads is the greatest number of statements that look like reads and that a list names.
 	maxReads = 4
-	// mostBytes bounds the text of one statement in a list.
+	// mostBytes bounds the bytes of one statement's text in a list.
 	mostBytes = 80
 )
 

@@ -18,7 +18,7 @@ import (
 // has passed a commit that seen has not, the server's state is unknown. An answer settles everything before it. An
 // error settles everything up to the next ReadyForQuery, because the server skips that.
 type Outcome struct {
-	// on means that the turn has sent something, or is about to.
+	// on means that the turn has sent something to the server, or is about to.
 	on         bool
 	sent, seen serverState
 	// ahead is the value of sent, the position after everything that was sent, before the last Sync.
@@ -44,7 +44,7 @@ type serverState struct {
 	last block.TxEffect
 }
 
-// txStep is the part of a statement that matters for an Outcome.
+// txStep is the part of a statement that matters for what a turn may have committed.
 type txStep struct {
 	kind rewrite.StatementKind
 	// tx is the statement's transaction command. snapshot means that the statement needs a snapshot.
@@ -64,7 +64,7 @@ func stepOfPlan(plan *rewrite.Plan, i int) txStep {
 	return txStep{kind: st.Kind, tx: &st.Tx, snapshot: block.NeedsSnapshot(st)}
 }
 
-// noTx is the transaction command of a statement that is none.
+// noTx is the transaction command of a statement that is no transaction command.
 var noTx rewrite.TxControl
 
 // FromBlock returns the Outcome of a turn that has sent nothing, in a session with this block.

@@ -50,7 +50,7 @@ type Question struct {
 	On                    [Faults]FaultAction
 }
 
-// These are all questions that Sluice asks.
+// These are all questions that Sluice itself asks a server.
 var (
 	Groups = Question{Name: "groups", When: "a backend is lent, with replay", Meanwhile: "the statements of a pipeline outside of a block are not run again",
 		On: [Faults]FaultAction{Again, Later, Later, Later}}
@@ -81,10 +81,10 @@ var (
 // All lists all questions that Sluice asks.
 var All = []*Question{&Groups, &Purity, &Unseen, &Left, &Schema, &SchemaThere, &Locks, &Sequences, &Numbers, &Settings, &Job, &Index}
 
-// PostgresPrefix is SQL that precedes a question in the same Query, on a PostgreSQL server. It protects the question
-// from the settings of the backend's last client or of this one: a timeout, a user's operators, a role without rights.
-// The settings of PostgresPrefix end with the Query. A client's timeout ends with the first statement. Until then the
-// timeout can interrupt the Query (RetryInterrupted).
+// PostgresPrefix is SQL that precedes a question in the same Query, on a PostgreSQL server. The SQL protects the
+// question from the settings of the backend's last client or of this one: a timeout, a user's operators, a role without
+// rights. The settings of PostgresPrefix end with the Query. A client's timeout ends with the first statement. Until
+// then the timeout can interrupt the Query (RetryInterrupted).
 const PostgresPrefix = "SET LOCAL statement_timeout TO 0; SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout TO 0; SET LOCAL search_path TO pg_catalog; " +
 	"SET LOCAL SESSION AUTHORIZATION DEFAULT; SET LOCAL ROLE NONE; "
 

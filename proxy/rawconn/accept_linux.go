@@ -62,7 +62,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		case l.errno == 0:
 			return newAccepted(l)
 		case (l.errno == syscall.EMFILE || l.errno == syscall.ENFILE) && l.closer.closeCollected():
-			// closeCollected has freed file descriptors, so accept is tried again.
+			// closeCollected has freed file descriptors, so the accept is tried again.
 		default:
 			return nil, l.acceptError(os.NewSyscallError("accept4", l.errno))
 		}

@@ -30,7 +30,7 @@ type deferredCloser struct {
 	// call on it fails without waiting. With -1 there is no socket, and connections are closed in one step.
 	instead int
 
-	// The following fields are a callback that is made once, and its result.
+	// onReplace is a callback that is made once. The field below it has its result.
 	onReplace func(fd uintptr)
 	errno     syscall.Errno
 }

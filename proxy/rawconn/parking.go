@@ -35,7 +35,7 @@ func (at *parkingPlace[T]) ticket(i int) uint64 { return uint64(at.turn)<<32 | u
 
 const (
 	taken = ^uint32(0)
-	// batch is the greatest number of parked entries that one call of the kernel returns.
+	// batch is the greatest number of parked connections that one call of the kernel reports.
 	batch = 128
 )
 

@@ -172,8 +172,8 @@ func (c *rawConn) NetConn() net.Conn { return c.Conn }
 
 func (c *rawConn) rawSocket() syscall.RawConn { return c.socket }
 
-// The following callbacks run in the runtime's poller. It calls them again when the socket may be ready, until they
-// return true.
+// The following callbacks run in the runtime's poller. The poller calls a callback again when the socket may be ready,
+// until the callback returns true.
 
 func (c *rawConn) tryRead(fd uintptr) bool {
 	c.readN, c.readErr = recv(fd, c.readBuf, 0)

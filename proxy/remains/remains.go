@@ -61,7 +61,7 @@ var stateKinds = []struct {
 // RoleQuery is a query with one row and one column: the session's role, or "none" without SET ROLE.
 const RoleQuery = "SELECT pg_catalog.current_setting('role')"
 
-// StateQuery is a query with one row and one column, the answer that PinReason reads. It must run outside of a
+// StateQuery is a query with one row and one column, the answer that PinReason reads. StateQuery must run outside of a
 // transaction and without a client's search_path, which affects the look-up of operators.
 var StateQuery = func() string {
 	var b strings.Builder
@@ -141,8 +141,8 @@ type HiddenCallsAnswer struct {
 	answer atomic.Uint64 // 1 + the epoch, doubled, plus 1 if state may be left; 0 for none
 }
 
-// IsStale reports whether HiddenCallsQuery should be sent again. That is so if the answer is older than age. If the
-// answer belongs to another epoch of the schema, the shorter time rest applies.
+// IsStale reports whether HiddenCallsQuery should be sent again, because its answer is older than age. If the answer
+// belongs to another epoch of the schema, the shorter time rest applies.
 func (h *HiddenCallsAnswer) IsStale(epoch uint64, now time.Time, age, rest time.Duration) bool {
 	if h.answer.Load()>>1 != epoch+1 {
 		age = rest

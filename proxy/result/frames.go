@@ -10,11 +10,11 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// These are the OIDs of types.
+// These are the OIDs of the types boolean, text and void.
 const boolean, text, void = 16, 25, 2278
 
-// columnSize is the length in bytes of a column in a RowDescription after its name. It consists of a zero byte, table
-// OID, column number, type OID, size, modifier and format.
+// columnSize is the length in bytes of a column in a RowDescription after its name. The length includes a zero byte,
+// table OID, column number, type OID, size, modifier and format.
 const columnSize = 1 + 4 + 2 + 4 + 2 + 4 + 2
 
 // DescribeColumns returns the RowDescription of columns of one type. typ is the type's OID, and size its size in bytes,

@@ -16,11 +16,11 @@ const manyUsers = ^uint64(0)
 // lastSerial is the serial number of the newest BackendRecord.
 var lastSerial atomic.Uint64
 
-// BackendRecord records which client may have drawn numbers of sequences on one backend. It remains with the connection
-// from loan to loan.
+// BackendRecord records which client may have drawn numbers of sequences on one backend. A BackendRecord stays with its
+// backend when another session gets the backend.
 type BackendRecord struct {
 	History RunHistory
-	// serial is a number that only this backend has.
+	// serial is a number that identifies the backend.
 	serial uint64
 	// user is the id of the client that may have advanced a sequence on this backend. user is 0 for none, or several.
 	user uint64

@@ -33,7 +33,7 @@ type Client struct {
 	known   reportedTuple
 }
 
-// Bytes returns the approximate memory of the client's settings. It includes all values that the end of the
+// Bytes returns the approximate memory of the client's settings. The memory includes all values that the end of the
 // transaction, or a return to a savepoint, may restore.
 func (c *Client) Bytes() int {
 	n := c.InForce.Bytes() + int(c.local.bytes) + c.Staged.Bytes()
@@ -102,7 +102,8 @@ func NewClient(treat Treatments, shared *InternTable) Client {
 	return Client{shared: shared, treat: treat, InForce: shared.NoSettings(), Startup: shared.NoSettings()}
 }
 
-// ApplyStartup sets the values of a client's startup. It returns an error for an invalid value of a local setting.
+// ApplyStartup sets the values of a client's startup. ApplyStartup returns an error for an invalid value of a local
+// setting.
 func (c *Client) ApplyStartup(of *Values) error {
 	c.Startup = c.shared.Intern(of)
 	c.InForce = c.Startup

@@ -13,7 +13,7 @@ import (
 // This file parses, checks and shows the values of local settings as PostgreSQL does. For example, 1500ms is shown for
 // '1.5s', and 5s for 5000.
 
-// valueFormat is the notation of a setting's values.
+// valueFormat is the notation of a setting's values, for example a time with a unit.
 type valueFormat struct {
 	read     func(f *valueFormat, name, value string) (string, *wire.Error)
 	units    []unit // in descending order; nil for a number without a unit
@@ -25,7 +25,7 @@ type valueFormat struct {
 	offered  string // the values in an error's hint
 }
 
-// unit is a name of a unit with its size in base units.
+// unit is a unit in values of settings, with its size in base units.
 type unit struct {
 	name string
 	size float64

@@ -32,8 +32,7 @@ var reservedWords = func() map[string]bool {
 	return words
 }()
 
-// QuoteIdentifier returns v as an SQL identifier. It is quoted unless it consists of lower-case
-// letters, digits and _.
+// QuoteIdentifier returns v as an SQL identifier, quoted unless v consists of lower-case letters, digits and _.
 func QuoteIdentifier(v string) string {
 	if v != "" && (v[0] < '0' || v[0] > '9') && strings.IndexFunc(v, func(r rune) bool {
 		return r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')

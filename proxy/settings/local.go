@@ -27,7 +27,7 @@ type localChange struct {
 	reset       bool // to its default
 }
 
-// resetAll is the name of a localChange for RESET ALL.
+// resetAll is the name in a localChange that stands for all local settings, for RESET ALL.
 const resetAll = ""
 
 // localSavepoint is the state of a client's settings at a savepoint of the server.
@@ -315,7 +315,7 @@ func (c *Client) ResetAllLocal() {
 	}
 }
 
-// EndLocalChanges ends a transaction for the local settings. It undoes SET LOCAL, and after a rollback also SET and
+// EndLocalChanges ends a transaction for the local settings: SET LOCAL is undone, and after a rollback also SET and
 // RESET.
 func (c *Client) EndLocalChanges(rolledBack bool) {
 	c.marks = nil

@@ -38,7 +38,7 @@ type Values struct {
 	// Shown maps a setting's name to its value in a server's spelling, as far as it is known. Shown also has local
 	// settings.
 	Shown map[string]string
-	// StartupLocal are the local settings in a client's startup.
+	// StartupLocal has the values of local settings in a client's startup, by name.
 	StartupLocal map[string]string
 	// Seen are the parameters that a backend with these settings has reported, or nil for none yet.
 	Seen atomic.Pointer[Reports]

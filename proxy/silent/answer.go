@@ -102,8 +102,8 @@ type Answer struct {
 // NewAnswer returns an Answer that expects the answer w.
 func NewAnswer(w ExpectedAnswer) *Answer { return &Answer{want: w} }
 
-// Feed reads a piece of the answer, of any length, and returns the part that the client should get. That part is valid
-// until the next Feed.
+// Feed reads a piece of the answer, of any length, and returns the part that the client should get. The returned bytes
+// are valid until the next Feed.
 func (a *Answer) Feed(b []byte) (news []byte) {
 	a.news = a.news[:0]
 	for len(b) > 0 {

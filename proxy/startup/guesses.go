@@ -104,8 +104,8 @@ func (g *GuessLimiter) removeIdleSources(now time.Time) {
 	}
 }
 
-// passwordBurst and passwordEvery set how many wrong passwords one source may send, at once and later. They allow
-// typing errors, and 86,000 guesses a day.
+// passwordBurst is the number of wrong passwords that one source may send at once, and passwordEvery the time for each
+// further one. These bounds allow typing errors, and 86,000 guesses a day.
 const (
 	passwordBurst = 20
 	passwordEvery = time.Second

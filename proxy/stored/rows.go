@@ -17,7 +17,7 @@ type Rows struct {
 	// that the cursor is before the first row, atEnd that it is after the last.
 	pos            int
 	atStart, atEnd bool
-	// forwardOnly means that moving the cursor back is an error.
+	// forwardOnly means that moving the cursor backward is an error.
 	forwardOnly bool
 }
 
@@ -41,7 +41,7 @@ func (r *Rows) ExtendLastRow(part []byte) {
 	}
 }
 
-// wordBytes is the memory that a row needs for its end in Rows.ends.
+// wordBytes is the memory in bytes that each row needs in Rows.ends.
 const wordBytes = 8
 
 // MemoryBytes returns the memory that the rows use, in bytes.
@@ -108,7 +108,7 @@ func (r *Rows) moveBy(forward bool, count int64, move bool) (RowRange, bool) {
 	case move:
 		return RowRange{from: r.pos - 1, to: r.pos}, true
 	}
-	// The cursor returns the current row again, by a move back and forward.
+	// As in PostgreSQL, the cursor returns the current row again, by a move back and forward.
 	if _, ok := r.moveBack(1); !ok {
 		return RowRange{}, false
 	}

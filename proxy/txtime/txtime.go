@@ -36,7 +36,7 @@ type Key struct {
 	Under string // the settings that the value depends on (SettingsKey)
 }
 
-// Value is a value in a format of the protocol.
+// Value is a value of a column, in the text or the binary format of the protocol.
 type Value struct {
 	Format    uint16 // 0 text, 1 binary
 	Bytes     []byte // nil for none

@@ -61,7 +61,7 @@ const (
 )
 
 const (
-	// HeaderLen is the length of a frame's type and length fields.
+	// HeaderLen is the length in bytes of a frame's type and length fields.
 	HeaderLen = 5
 	// maxFrame is PostgreSQL's bound on the length of a message (MaxAllocSize, 1 GiB - 1).
 	maxFrame = 1<<30 - 1

@@ -14,7 +14,7 @@ var (
 // returns zero values, and sets Err.
 type BodyReader struct {
 	rest []byte
-	// Err is the error of the first missing part, or nil.
+	// Err is the error of the first missing part of the message's body, or nil.
 	Err *Error
 }
 

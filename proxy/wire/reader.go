@@ -14,9 +14,9 @@ var ErrMalformed = errors.New("malformed frame")
 // Reader reads frames from a connection, for the goroutine that owns the Reader. The Reader holds a buffer only while
 // bytes are unread. Slices of the buffer that methods return are valid until the next read.
 type Reader struct {
-	// Conn is the connection that is read: the socket, or TLS over it.
+	// Conn is the connection from which frames are read: the socket, or TLS over the socket.
 	Conn net.Conn
-	// Raw is the socket on which Conn is based.
+	// Raw is the socket on which Conn is based, or which Conn is.
 	Raw  rawconn.Conn
 	buf  []byte // nil without unread bytes
 	r, w int

@@ -252,7 +252,7 @@ func (m *queryMapper) arrayToDigits(n parse.TreeNode, first, last int) {
 	text := string(m.ph.Text[m.ph.Tokens[first].Start:m.ph.Tokens[last].End])
 	array := text
 	if isUntyped(n.NodeContent()) {
-		// A cast to bytea[] would also accept other types.
+		// COALESCE gives a NULL array its type. A cast to bytea[] would also accept arrays of other types.
 		array = "COALESCE(" + text + ", NULL::pg_catalog.bytea[])"
 	}
 	made := "CASE WHEN " + array + " IS NULL THEN NULL ELSE ARRAY(SELECT " + m.r.By.HexSQL("v") + " FROM pg_catalog.unnest(" + array + ") AS u (v)) END"

@@ -94,7 +94,7 @@ func (c *constantRefs) recordWindows(node parse.TreeNode) {
 	}
 }
 
-// constantKey returns a text that is equal for equal constants.
+// constantKey returns a text that identifies a constant: equal constants have equal texts.
 func constantKey(node parse.TreeNode) string {
 	if node.Flag("isnull") {
 		return "NULL"

@@ -68,7 +68,7 @@ func (d *ddlMapper) refuseMappedTables(node parse.TreeNode) {
 	}
 }
 
-// refuse sets the refusal of the statement, unless one is set.
+// refuse sets the refusal of the statement, with detail as the reason, unless a refusal is set.
 func (d *ddlMapper) refuse(detail string) {
 	if d.refusal == nil {
 		d.refusal = NewRefusalError(detail)

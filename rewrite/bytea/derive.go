@@ -52,7 +52,7 @@ func collectCTENames(node parse.TreeNode, names map[string]bool) {
 	}
 }
 
-// collectAliases adds the aliases in a query to names.
+// collectAliases adds the aliases of tables and other FROM items in a query to names.
 func collectAliases(node parse.TreeNode, names map[string]bool) {
 	if node.Is("Alias") {
 		names[node.Text("aliasname")] = true
@@ -67,8 +67,8 @@ func collectAliases(node parse.TreeNode, names map[string]bool) {
 // rowTypeOf is the name of the function that returns a row's type. The row type of a derived table has no name.
 const rowTypeOf = "pg_typeof"
 
-// collectWholeRowNames collects names by which an expression may read a table's whole row. An argument of pg_typeof is
-// added a second time, with rowTypeOf before it.
+// collectWholeRowNames adds to names the names by which an expression may read a table's whole row. A name in an
+// argument of pg_typeof is also added with rowTypeOf before it.
 func collectWholeRowNames(node parse.TreeNode, names map[string]bool) {
 	for number, v := range node.EachField() {
 		if int(number) >= len(node.Shape.Fields) || node.Shape.Fields[number].Shape == nil {

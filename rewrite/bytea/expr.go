@@ -48,7 +48,7 @@ func (m *queryMapper) rewriteExpr(s *scope, n parse.TreeNode) {
 	}
 }
 
-// rewriteChildren rewrites the expressions in the fields of a node.
+// rewriteChildren rewrites, for mapped columns, the expressions in the fields of a node.
 func (m *queryMapper) rewriteChildren(s *scope, node parse.TreeNode) {
 	for number, v := range node.EachField() {
 		if int(number) >= len(node.Shape.Fields) {
@@ -241,7 +241,7 @@ func (m *queryMapper) convertValue(s *scope, n parse.TreeNode, first, last int) 
 	m.meant.WrapInSample(n, by.hexTree())
 }
 
-// rewriteSubLink rewrites a query within an expression.
+// rewriteSubLink rewrites a subquery within an expression.
 func (m *queryMapper) rewriteSubLink(s *scope, node parse.TreeNode) {
 	test, query := node.WrappedNode("testexpr"), node.Child("subselect")
 	if test.Shape == nil {
@@ -326,7 +326,7 @@ func isStar(value parse.TreeNode) bool {
 	return star
 }
 
-// rewriteCall rewrites a function call.
+// rewriteCall rewrites the arguments and clauses of a function call.
 func (m *queryMapper) rewriteCall(s *scope, node parse.TreeNode) {
 	for _, arg := range node.WrappedNodes("args") {
 		m.rewriteExpr(s, arg)

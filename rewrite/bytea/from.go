@@ -208,7 +208,7 @@ func (m *queryMapper) aliasJoin(both columnView, alias parse.TreeNode) columnVie
 	return it.applyAlias(alias).asView()
 }
 
-// addCTEs adds WITH queries to a scope.
+// addCTEs adds the WITH queries of a clause to a scope, so that names can refer to them.
 func (m *queryMapper) addCTEs(s *scope, clause parse.TreeNode) {
 	if clause.Shape == nil {
 		return

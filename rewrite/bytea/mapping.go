@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// ColumnsKey is the configuration key of Mapping.Columns.
+// ColumnsKey is the configuration key that sets Mapping.Columns.
 const ColumnsKey = "rewrite.bytea_columns"
 
 // MaxMapped is the maximum length in bytes of a mapped column's name for clients.

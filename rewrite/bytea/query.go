@@ -17,14 +17,14 @@ type queryMapper struct {
 	meant parse.TreeChanges
 	// table is the token TABLE of a query of the form TABLE t, or -1 for none.
 	table int
-	// readAllAsBytea means that the statement reads all columns as bytea, and that no comparison is changed. This form
-	// is slow, but needs no extent of an operand.
+	// readAllAsBytea means that the statement reads all mapped columns as bytea, and that no comparison is changed.
+	// Such a statement is slow, but needs no first and last token of an operand.
 	readAllAsBytea bool
 	// repeats means that a parameter occurs more than once in the statement.
 	repeats bool
 	// constants describes what the query of an INSERT ... SELECT refers to, or is nil for other statements.
 	constants *constantRefs
-	// aliases are the aliases in a query that useDerivedTables rewrites.
+	// aliases are the aliases in a query whose mapped tables useDerivedTables replaces.
 	aliases map[string]bool
 	// wholes are names by which the query that useDerivedTables rewrites may read whole rows.
 	wholes map[string]bool
@@ -151,7 +151,7 @@ func (m *queryMapper) rewriteQuery(node parse.TreeNode, outer *scope) queryColum
 	return queryColumns{unknown: true}
 }
 
-// refuse sets the refusal of the statement, unless one is set.
+// refuse sets the refusal of the statement, with detail as the reason, unless a refusal is set.
 func (m *queryMapper) refuse(detail string) {
 	if m.refusal == nil {
 		m.refusal = NewRefusalError(detail)

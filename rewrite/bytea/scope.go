@@ -70,7 +70,7 @@ type queryColumns struct {
 	digits map[int]bool
 }
 
-// findCTE returns the WITH query with a name.
+// findCTE returns the WITH query with a name, from the innermost scope that has one.
 func (s *scope) findCTE(name string) (cteTable, bool) {
 	for ; s != nil; s = s.outer {
 		for i := len(s.ctes) - 1; i >= 0; i-- {

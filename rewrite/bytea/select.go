@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// selectedColumn is a result column of a query.
+// selectedColumn is a result column of a query that is rewritten.
 type selectedColumn struct {
 	name   string
 	mapped bool // it is only a reference to this mapped column

@@ -19,13 +19,13 @@ const (
 	// People means that a person should check the statement. For a finding of severity Warning, Sluice changes the
 	// statement, but its effect differs.
 	People
-	// Fixed means that the file has a new text, which DSQL accepts.
+	// Fixed means that FixFile has replaced the statement by a text that DSQL accepts.
 	Fixed
 )
 
 func (s FindingStatus) String() string { return [...]string{"handled", "people", "fixed"}[s] }
 
-// StatusOf returns the status of a finding in an unchanged text.
+// StatusOf returns the status of a finding about a statement whose text in the file is unchanged.
 func StatusOf(f *rewrite.Finding) FindingStatus {
 	if f.Severity > rewrite.Info {
 		return People
@@ -52,7 +52,8 @@ type FileResult struct {
 // unchanged.
 var errNotSame = errors.New("what was made of it does not read as the statements that were meant")
 
-// errBackslashes refuses a file in which a backslash may precede a quote.
+// errBackslashes is the error for a file in which a backslash may precede a quote, so that statements may end
+// elsewhere.
 var errBackslashes = errors.New("it switches standard_conforming_strings off: where its strings end cannot be told")
 
 var backslashes = regexp.MustCompile(`(?i)standard_conforming_strings["']?\s*(?:=|to\b|,)\s*'?(?:of|f|n|0)`)
@@ -79,7 +80,7 @@ func FixFile(l *rewrite.Linter, source SourceFile) (FileResult, error) {
 	return linted, nil
 }
 
-// statementsOf returns the statements of a file.
+// statementsOf returns the statements of an SQL file.
 func statementsOf(source SourceFile) []string {
 	var all []string
 	for _, p := range source.splitParts() {
@@ -196,7 +197,7 @@ func (f *fixer) copyTo(to int) {
 	f.done = to
 }
 
-// finish writes the rest of the file and returns the new text.
+// finish writes the rest of the file and returns the file's new text.
 func (f *fixer) finish() string {
 	f.copyTo(len(f.text))
 	return f.out.String()

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// This file reads migrations as their tools do: which parts of a file do and undo, the
-// transactions, and the tool's switch for them.
+// This file reads migrations as migration tools do: which parts of a file do and undo a migration, and in which
+// transactions the parts run.
 
 // SourceFile is a file of SQL that is linted.
 type SourceFile struct {
@@ -22,7 +22,7 @@ type SourceFile struct {
 	ReadSibling func(name string) (text string, ok bool)
 }
 
-// readSibling reads another file of this file's folder.
+// readSibling reads another file in the folder of the file s.
 func (s *SourceFile) readSibling(name string) (text string, ok bool) {
 	if s.ReadSibling == nil {
 		return "", false
@@ -194,7 +194,7 @@ func splitGooseFile(t *migrationTool, s *SourceFile) []filePart {
 		case "Up", "Down":
 			next.begins, next.how.down = true, said[0] == "Down"
 		case "StatementBegin", "StatementEnd":
-			// Without a transaction, goose runs each part in its own session.
+			// If goose uses no transaction, each part runs in its own session.
 			next.begins, next.how.whole = !wrapped, !wrapped && said[0] == "StatementBegin"
 		}
 		return next
@@ -220,7 +220,7 @@ func splitDrizzleFile(t *migrationTool, s *SourceFile) []filePart {
 	})
 }
 
-// splitAsOneQuery returns the file as one multi-statement query.
+// splitAsOneQuery returns the whole file as one part, which is one multi-statement query.
 func splitAsOneQuery(t *migrationTool, s *SourceFile) []filePart {
 	return []filePart{{to: len(s.Text), begins: true, how: runMode{tool: t, down: strings.HasSuffix(s.Path, ".down.sql"), whole: true}}}
 }

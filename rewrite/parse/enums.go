@@ -27,7 +27,7 @@ type (
 	VariableSetKind     = pg_query.VariableSetKind
 )
 
-// These are the values of the enumerations of PostgreSQL's grammar.
+// These are the values of the enumerations of PostgreSQL's grammar that rules use.
 const (
 	AEXPR_BETWEEN         = pg_query.A_Expr_Kind_AEXPR_BETWEEN
 	AEXPR_BETWEEN_SYM     = pg_query.A_Expr_Kind_AEXPR_BETWEEN_SYM

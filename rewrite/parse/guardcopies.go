@@ -2,7 +2,7 @@ package parse
 
 // copiedTokens bounds the tokens that the parser may repeat. The parser repeats the source of "SET (a, b) = source" for
 // each target, and sources may be nested: 549 bytes made a tree of 517 MB (measured). PostgreSQL accepts up to 1,664
-// targets; a hundred of them with a source of 600 tokens pass.
+// targets. A hundred targets with a source of 600 tokens pass.
 const copiedTokens = 64 << 10
 
 // copyState is the number of times that the parser repeats the tokens of one level of nesting.

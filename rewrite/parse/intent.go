@@ -25,7 +25,7 @@ func (in TreeChanges) Set(m TreeNode, field string, values ...Value) {
 	in[key] = append(in[key], treeChange{field, values})
 }
 
-// changesOf returns the intended changes of one node.
+// changesOf returns the intended changes of the node m.
 func (in TreeChanges) changesOf(m TreeNode) []treeChange {
 	if len(in) == 0 || len(m.Wire) == 0 {
 		return nil
@@ -213,7 +213,7 @@ func NullPlaceholder(n TreeNode) TreeNode {
 	return TreeNode{}
 }
 
-// copyContent copies the content of another Node into Node n.
+// copyContent records that the content of another Node becomes that of Node n.
 func (in TreeChanges) copyContent(n, other TreeNode) {
 	for number, v := range other.EachField() {
 		in.Set(n, other.Shape.Fields[number].Name, v)

@@ -30,7 +30,7 @@ const maxRestarts = 64
 type Lexer struct {
 	Text []byte
 	Pos  int
-	// Start is the start of the token that ends at Pos.
+	// Start is the offset at which the last token starts. The token ends at Pos.
 	Start int
 	// runEnd is the end of the last run of operator characters, comments included. restarts is the number of tokens in
 	// that run.
@@ -111,7 +111,7 @@ func (l *Lexer) Next() TokenKind {
 	return PunctToken
 }
 
-// Lexeme returns the text of the last token.
+// Lexeme returns the text of the token that Next has read last.
 func (l *Lexer) Lexeme() []byte { return l.Text[l.Start:l.Pos] }
 
 // peek returns the next byte of the text, or 0 at the end of the text.
@@ -331,7 +331,7 @@ func (l *Lexer) lexDollar() TokenKind {
 	return StringToken
 }
 
-// lexOperator reads a run of operator characters, up to a comment.
+// lexOperator reads a run of operator characters, which ends before a comment.
 func (l *Lexer) lexOperator() TokenKind {
 	for l.Pos < len(l.Text) && classes[l.Text[l.Pos]]&operatorByte != 0 && !l.nextBytesAre('-', '-') && !l.nextBytesAre('/', '*') {
 		l.Pos++

@@ -26,10 +26,10 @@ func FoldName(to, word []byte) []byte {
 	return to[:min(len(to), MaxName)]
 }
 
-// MaxName is the longest name of PostgreSQL in bytes.
+// MaxName is the greatest length in bytes of a name in PostgreSQL.
 const MaxName = 63
 
-// QuoteIdent returns a name in quotes, which may be a keyword.
+// QuoteIdent returns a name in double quotes. The name may be a keyword.
 func QuoteIdent(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
 // QuoteLiteral returns a quoted string constant, valid with any standard_conforming_strings.

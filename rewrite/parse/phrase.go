@@ -12,7 +12,7 @@ type LexedToken struct {
 	Start, End int32
 }
 
-// TokenList holds the tokens of a statement, for rules to edit.
+// TokenList holds the tokens of a statement, which rewriting rules read and edit.
 type TokenList struct {
 	Text   []byte // the whole text
 	Tokens []LexedToken
@@ -145,7 +145,7 @@ func (p *TokenList) TextBetween(i, end int) string {
 	return string(p.Text[p.Tokens[i].Start:p.Tokens[end-1].End])
 }
 
-// IsOperator reports whether token i is the given operator.
+// IsOperator reports whether token i is the given operator, such as =.
 func (p *TokenList) IsOperator(i int, operator string) bool { return string(p.Lexeme(i)) == operator }
 
 // ColumnNameToken returns the token of the column's name in a command of ALTER TABLE that begins at

@@ -199,7 +199,7 @@ func (s *scanner) scanPunct(columns bool) bool {
 	return true
 }
 
-// mayPrecedeParen reports whether a parenthesis may follow the token prev in a text that need not be parsed.
+// mayPrecedeParen reports whether a parenthesis after the token prev leaves the text one that need not be parsed.
 func (s *scanner) mayPrecedeParen(prev prevToken) bool {
 	switch prev {
 	case aQuoted:

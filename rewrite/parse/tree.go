@@ -25,7 +25,7 @@ func Tree(sql string) (TreeNode, error) {
 // Deparse returns the text of a tree in wire form, by PostgreSQL's own deparser.
 func Deparse(wire []byte) (string, error) { return parser.DeparseFromProtobuf(wire) }
 
-// SyntaxError is the error of Tree: PostgreSQL's message and position.
+// SyntaxError is the error of Tree: PostgreSQL's message and the position in the text.
 type SyntaxError = parser.Error
 
 // TreeNode is one node of a parse tree, read in place in protobuf's wire form. A plan needs little of a tree, and a
@@ -49,7 +49,7 @@ type Field struct {
 	place bool // a position in the text only
 }
 
-// NodeTypes returns all node types of PostgreSQL's grammar by name.
+// NodeTypes returns all node types of PostgreSQL's grammar, by name.
 var NodeTypes = sync.OnceValue(func() map[string]*nodeType {
 	list := pg_query.File_pg_query_proto.Messages()
 	all := make(map[string]*nodeType, list.Len())

@@ -24,7 +24,7 @@ const (
 	disjunction // OR
 	// linked words make the parse tree of a query or its FROM one level deeper.
 	linked
-	// querying words begin a query.
+	// querying words are words, such as SELECT, that begin a query.
 	querying
 	caseBegin
 	caseArm // WHEN, THEN, ELSE
@@ -126,7 +126,7 @@ var telltaleThirds = func() (bits [256]uint32) {
 // thirdLetter returns a word's bit for telltaleThirds, the same for both cases of the third letter.
 func thirdLetter(word []byte) uint32 { return 1 << (word[2] & 0x1f) }
 
-// RoleOfWord returns the roles of a word, in any case.
+// RoleOfWord returns the roles of a word, which may be in any letter case.
 func RoleOfWord(word []byte) WordRole {
 	if len(word) > MaxWord {
 		return 0

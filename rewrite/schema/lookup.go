@@ -57,7 +57,7 @@ type relationNameScanner struct {
 	// lists has one bit for each depth of parentheses, set if a comma at this depth precedes a relation.
 	lists uint64
 	depth uint
-	// in is the relation's name that the scan reads now, with its schema.
+	// in is the relation's name that the scanner reads now, with its schema.
 	in struct {
 		schema, name         [parse.MaxName]byte
 		schemaLen, nameLen   int

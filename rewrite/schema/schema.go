@@ -51,7 +51,7 @@ type Relation struct {
 	Key          []string // the columns of the primary key, by the names that clients use; nil for none
 }
 
-// Column returns the column that clients know by a name.
+// Column returns the column whose name for clients is name. ok is false if the relation has none.
 func (r *Relation) Column(name string) (Column, bool) {
 	i := slices.IndexFunc(r.Columns, func(c Column) bool { return c.Name == name })
 	if i < 0 {
@@ -68,7 +68,7 @@ func (r *Relation) HasMapped() bool {
 // relationName is a relation's name with its schema.
 type relationName struct{ schema, name string }
 
-// Schema is an immutable snapshot of all relations of a server. It includes relations without mapped columns,
+// Schema is an immutable snapshot of all relations of a server. A Schema includes relations without mapped columns,
 // because they decide what an unqualified name means.
 type Schema struct {
 	relations map[relationName]*Relation
@@ -88,7 +88,8 @@ func New(relations []Relation) *Schema {
 	return s
 }
 
-// AddRelation adds a relation. It must not be called after other goroutines have got the snapshot.
+// AddRelation adds a relation to the snapshot. AddRelation must not be called after other goroutines have got the
+// snapshot.
 func (s *Schema) AddRelation(r *Relation) {
 	s.relations[relationName{r.Schema, r.Name}] = r
 	s.known[r.Name] = true

@@ -10,7 +10,7 @@ import (
 )
 
 // Insertion is an INSERT ... VALUES that can be repeated with the values that the server generated the first time
-// (WithFirstRun). It then inserts the same rows, and may also get the transaction's time.
+// (WithFirstRun). The repeated INSERT inserts the same rows, and may also get the transaction's time.
 type Insertion struct {
 	// Rows is the number of inserted rows. Width is the number of columns in the answer, or 0 without RETURNING.
 	Rows, Width int

@@ -64,9 +64,9 @@ func txTimeEdit(p *parse.TokenList, i int, instant string) (e parse.Edit, last i
 var txTimeTypes = map[string]string{"now": "timestamptz", "transaction_timestamp": "timestamptz", "current_timestamp": "timestamptz",
 	"current_time": "timetz", "current_date": "date", "localtimestamp": "timestamp", "localtime": "time"}
 
-// ReplaceTxTime returns a statement with the expressions for its transaction's time replaced. instant returns the
-// SQL of the time. The result is "" if the text does not contain the time, or locks rows. It is also "" if a
-// result column would get another name.
+// ReplaceTxTime returns a statement with the expressions for its transaction's time replaced. instant returns the SQL
+// of the time. The result is "" if the text does not contain the time, or locks rows. The result is also "" if a result
+// column would get another name.
 func ReplaceTxTime(p *rewrite.Planner, sql string, instant func() string) string {
 	if !containsWord(sql, parse.TxTimeWords, false) {
 		return ""

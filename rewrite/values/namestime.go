@@ -32,7 +32,7 @@ func PlainlyReadsTxTime(p *rewrite.Planner, sql string, names *schema.NameResolv
 	return false
 }
 
-// txTimeFinder searches one statement for the transaction's time.
+// txTimeFinder searches one statement for expressions that give the transaction's time.
 type txTimeFinder struct {
 	names  *schema.NameResolver
 	filled bool // the INSERTs of the statement get the values of their defaults

@@ -40,7 +40,7 @@ func RequireSubcommand(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q%s (see %s --help)", args[0], config.DidYouMean(args[0], names), cmd.CommandPath())
 }
 
-// explainFlagError adds to an error about an unknown flag the flag that is most similar, and how to get help.
+// explainFlagError extends an error about an unknown flag: by the most similar flag, and by how to get help.
 func explainFlagError(cmd *cobra.Command, err error) error {
 	hint := ""
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {

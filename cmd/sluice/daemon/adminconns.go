@@ -14,8 +14,8 @@ const (
 	// maxAdminConns is the maximum number of connections to the admin address. Probes, a scraper or two and a person need
 	// only a few.
 	maxAdminConns = 32
-	// adminRequestTime is the time for which a request to the admin address can certainly use its connection. It is
-	// many times the duration of a probe or a scrape.
+	// adminRequestTime is the time for which a request to the admin address can certainly use its connection. A probe
+	// or a scrape takes far less.
 	adminRequestTime = time.Second
 	// adminLogEvery is the interval at which the limiter logs how many admin connections it has closed.
 	adminLogEvery = 10 * time.Second

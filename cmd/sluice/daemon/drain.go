@@ -11,7 +11,7 @@ import (
 )
 
 // This file ends a daemon after its first signal, according to drain.mode. In the modes stop and plain, clients are
-// still working then; in the mode native they are gone.
+// still working at the signal. In the mode native the clients are gone.
 
 // nativeTimeout bounds a drain in the mode native, if there are clients although none should be left. The kubelet kills
 // a sidecar 2 s after the application has used up its grace. The ends of sessions, of backends and of the lease need

@@ -41,7 +41,8 @@ type (
 		StartupProbe    probe           `json:"startupProbe"`
 		Resources       resources       `json:"resources"`
 		SecurityContext json.RawMessage `json:"securityContext"`
-		// Kubernetes then shows the last lines of the log, which say why the configuration was refused.
+		// TerminationMessagePolicy makes Kubernetes show the last lines of the container's log, which say why a
+		// configuration was refused.
 		TerminationMessagePolicy string  `json:"terminationMessagePolicy"`
 		VolumeMounts             []mount `json:"volumeMounts,omitempty"`
 	}

@@ -115,8 +115,8 @@ func (w *webhook) reloadCertificate() error {
 	return err
 }
 
-// alwaysAlive is the liveness check of a webhook. It always succeeds, because a process that answers a probe also
-// answers a call.
+// alwaysAlive is the liveness check of a webhook. The check always succeeds, because a process that answers a probe
+// also answers a call.
 func alwaysAlive(context.Context) error { return nil }
 
 // noWarning returns the warning in a webhook's status, which is always empty.
