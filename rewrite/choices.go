@@ -215,7 +215,7 @@ func (p *Planner) forNonEmptyOptions(c ClientOptions) *Planner {
 	return made
 }
 
-// basePlanner returns the planner without client options of a session.
+// basePlanner returns the planner for sessions without client options, from which p was made.
 func (p *Planner) basePlanner() *Planner {
 	if p.of != nil {
 		return p.of

@@ -83,8 +83,8 @@ func (p *Planner) UnparsedPlan() *Plan {
 	return guardedPlan
 }
 
-// UnparsedPlanFor returns the plan of a text that the planner cannot read, for a session that resolves relations by
-// names, and counts the text. nil names map no column.
+// UnparsedPlanFor returns the plan of a text that the planner cannot read, and counts the text. names resolves the
+// relations of the session. If names is nil, no column is mapped.
 func (p *Planner) UnparsedPlanFor(sql []byte, names *schema.NameResolver) *Plan {
 	p.guarded[parse.NotText].Add(1)
 	return unparsedPlan(names, sql)

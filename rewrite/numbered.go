@@ -290,7 +290,7 @@ func (n *serialTableBuilder) verifiedWithSequences(p *Planner, r *rewriter, tree
 	return p.hasIntendedMeaning(text, tree, meant, held)
 }
 
-// ServerSerialSQL returns the statement for a server that has serial columns.
+// ServerSerialSQL returns the CREATE TABLE for a server that has serial columns.
 func (n *SerialTable) ServerSerialSQL() string { return n.applyEdits(slices.Clone(n.plain)) }
 
 // applyEdits returns the client's statement after edits, which must not overlap (editsAreDisjoint).

@@ -21,7 +21,7 @@ type Plan struct {
 	Contends bool
 	// Text is the text for the server if it differs from the client's text, otherwise "".
 	Text string
-	// Operation is the name in metrics of the first statement of kind Kind, or "" for Empty and Unknown.
+	// Operation is the name, in metrics, of the plan's first statement of kind Kind, or "" for Empty and Unknown.
 	Operation string
 	// Findings are the findings about the text, in text order. Findings is nil for nearly all plans.
 	Findings []Finding

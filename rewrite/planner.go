@@ -144,8 +144,8 @@ func (p *Planner) ByteaMapping() (how ByteaMapping, checked bool) {
 	return p.config.Rules.Bytea, p.config.Rules.ByteaCheck
 }
 
-// PlanWithNames returns the plan of a text for a session in which relations are resolved by names. nil names map no
-// column, as does Rules.Bytea off.
+// PlanWithNames returns the plan of a text for a session in which relations are resolved by names. If names is nil, or
+// Rules.Bytea is off, no column is mapped.
 func (p *Planner) PlanWithNames(sql []byte, names *schema.NameResolver) *Plan {
 	if names == nil || p.config.Rules.Bytea == ByteaOff {
 		return p.Plan(sql)

@@ -100,9 +100,9 @@ func setCopyHint(p *statementPart) {
 	}
 }
 
-// temporaryFeature returns the feature of a statement about temporary objects of the session, or "". The feature
-// replaces other findings, which would not exist without the temporary object. A function in an unsupported language is
-// refused in any schema.
+// temporaryFeature returns the feature of a statement about temporary objects of the session, or "". This feature
+// replaces other findings, which would not exist without the temporary object. An exception is a function in an
+// unsupported language, which is refused in any schema.
 func temporaryFeature(p *statementPart) Feature {
 	m := p.node
 	switch {

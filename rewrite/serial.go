@@ -67,7 +67,7 @@ func identityConstraint(column parse.TreeNode) parse.TreeNode {
 }
 
 // rewriteSerialColumn rewrites a serial column to an identity column with the upper bound of its integer type. If
-// Sluice can carry out the form with sequences, that form is prepared, too.
+// Sluice can create a sequence for the column instead, that form is prepared, too (numbered.go).
 func (r *rewriter) rewriteSerialColumn(p *statementPart, column parse.TreeNode, of string) {
 	at := column.Child("type_name").Integer("location")
 	if !r.rules.Serial {

@@ -100,7 +100,7 @@ func (r *rewriter) rewriteSetConfig(p *statementPart) {
 	} else {
 		r.addFinding(handledFinding(SetConfig, Answered, Info, "answered: each is a SET, alone in its request, and in a pipeline in front of what goes to the server", start))
 	}
-	// In a Query message with parameters the server gets the client's call, and refuses it.
+	// If the text of a Query message has parameters, the server gets the client's call, and refuses it.
 	*p.st = Statement{Kind: Setting, Does: setConfigWork(columns), Start: start, End: end, Operation: operation, Pin: pin, Changes: changes, SetConfigColumns: columns, Calls: values}
 	if len(columns) > 1 {
 		p.st.Hint = remedySentence(catalogue[SetConfig].remedy)

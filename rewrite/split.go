@@ -33,8 +33,8 @@ const splitSeparator = "; "
 // Text returns the statements Lock and Read as one multi-statement query.
 func (s *SplitQuery) Text() string { return s.Lock + splitSeparator + s.Read }
 
-// RefusedPosition converts a position in Read to a position in the refused text, which Plan.ClientPosition converts to
-// the client's text.
+// RefusedPosition converts a position in the statement Read to a position in the text that the server refused.
+// Plan.ClientPosition converts the result to the client's text.
 func (s *SplitQuery) RefusedPosition(position int) int {
 	return parse.OriginalPosition(s.text, s.Read, s.edits, position)
 }

@@ -73,8 +73,8 @@ func (p *PendingJob) RecordTxEnd(committed bool) {
 func (p *PendingJob) IsCommitted() bool { return p.ends }
 
 // HoldTag records the tag of a statement, after RecordTxEnd. If holds is true, the client gets the tag later, from
-// ReleaseTag or TakeJob. Otherwise the client gets now and then the tag. again says that the session is in a block, in
-// which the server cannot be asked about the job.
+// ReleaseTag or TakeJob. Otherwise the client gets the bytes in now, and after them the tag. again says that the
+// session is in a block, in which the server cannot be asked about the job.
 func (p *PendingJob) HoldTag(tag []byte, again bool) (holds bool, now []byte) {
 	switch {
 	case !p.ends || p.tag != nil:

@@ -199,17 +199,17 @@ func (c *ConstraintAdder) addConstraint(a *rewrite.AddedConstraint) (pendingCons
 // mostLooks bounds how often a constraint is looked up again after other clients changed it.
 const mostLooks = 3
 
-// unvalidatedObject describes a constraint that is not validated, or lacks its final name.
+// unvalidatedObject returns, as a madeObject, a constraint that is not validated, or lacks its final name.
 func (at *pendingConstraint) unvalidatedObject() madeObject {
 	return madeObject{what: fmt.Sprintf("constraint \"%s\", not validated", at.under), undo: at.add.DropSQL(at.under)}
 }
 
-// validObject describes a valid constraint under its final name.
+// validObject returns, as a madeObject, a valid constraint under its final name.
 func (at *pendingConstraint) validObject() madeObject {
 	return madeObject{what: fmt.Sprintf("constraint \"%s\"", at.name), undo: at.add.DropSQL(at.name)}
 }
 
-// indexObject describes the index of a future UNIQUE constraint.
+// indexObject returns, as a madeObject, the index of a future UNIQUE constraint.
 func (at *pendingConstraint) indexObject(schema string) madeObject {
 	return madeObject{what: fmt.Sprintf("index \"%s\"", at.under), undo: at.add.DropIndexSQL(schema, at.under)}
 }

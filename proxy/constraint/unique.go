@@ -103,8 +103,8 @@ func (c *ConstraintAdder) dropFailedIndex(index madeObject, why error, end jobRe
 	return why
 }
 
-// startIndex starts the creation of an index, and returns the id of its job. An error for a missing column is worded as
-// PostgreSQL does for a constraint.
+// startIndex starts the creation of an index, and returns the id of the index's job. An error for a missing column has
+// the words of PostgreSQL's error for a constraint.
 func (c *ConstraintAdder) startIndex(sql string, index madeObject) (job string, err error) {
 	c.made = append(c.made, index)
 	job, err = c.startJob(sql)

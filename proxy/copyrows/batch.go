@@ -84,8 +84,9 @@ func (b *Batch) Inserts(into string, rows []HeldRow, mostRows, mostBytes int) it
 	}
 }
 
-// FindPlace returns the place in the COPY's data of a position in an INSERT. position is the server's, in characters
-// from 1. column is the index of the column in the row. ok is false if the position is not in a value.
+// FindPlace returns the place in the COPY's data that belongs to a position in an INSERT. position is a number of
+// characters from 1, as the server gave it. column is the index of the column in the row. ok is false if the position
+// is not in a value.
 func (b *Batch) FindPlace(in *InsertStatement, position string) (where DataPosition, column int, ok bool) {
 	at, start := byteOffset(in.Text, position), in.into
 	for _, row := range in.Rows {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// MaxNamed is the greatest number of statements that a list names, without those that look like reads.
+	// MaxNamed is the greatest number of statements that a list names, not counting those that look like reads.
 	MaxNamed = 10
 	// maxReads is the greatest number of statements that look like reads and that a list names.
 	maxReads = 4

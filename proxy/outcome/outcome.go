@@ -293,8 +293,8 @@ func (p *serverState) correctByTag(tag []byte) block.TxEffect {
 	return p.last
 }
 
-// applyError advances the position by an error. A block fails, or ends if its end has failed. Outside a block all
-// uncommitted changes are undone.
+// applyError advances the position by an error. A block fails, or ends if the failed statement was its end. Outside a
+// block all uncommitted changes are undone.
 func (p *serverState) applyError(atEnd bool) {
 	p.at.RecordError(atEnd)
 	p.dirty, p.eager = false, false

@@ -78,7 +78,7 @@ func (c *deferredCloser) redirect(conn *acceptedConn) bool {
 	return err == nil && c.errno == 0
 }
 
-// closeCollected closes the collected descriptors. closeCollected reports whether there were any.
+// closeCollected closes the collected descriptors of closed connections. closeCollected reports whether there were any.
 func (c *deferredCloser) closeCollected() bool {
 	c.mu.Lock()
 	files := c.files
@@ -90,7 +90,8 @@ func (c *deferredCloser) closeCollected() bool {
 	return len(files) > 0
 }
 
-// close closes the collected descriptors. Later connections are closed in one step.
+// close closes the collected descriptors of closed connections. A connection that is closed later is closed in one
+// step.
 func (c *deferredCloser) close() {
 	c.mu.Lock()
 	if c.instead >= 0 {

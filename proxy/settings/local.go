@@ -315,8 +315,8 @@ func (c *Client) ResetAllLocal() {
 	}
 }
 
-// EndLocalChanges ends a transaction for the local settings: SET LOCAL is undone, and after a rollback also SET and
-// RESET.
+// EndLocalChanges applies the end of a transaction to the local settings: SET LOCAL is undone, and after a rollback
+// also SET and RESET.
 func (c *Client) EndLocalChanges(rolledBack bool) {
 	c.marks = nil
 	if c.before == nil {

@@ -33,8 +33,8 @@ const (
 	// mostSources bounds the sources of wrong passwords that have an entry of their own, some 2 MiB. Further sources
 	// share one entry.
 	mostSources = 10_000
-	// sweepSources is the shortest interval at which sources are removed that may again send their whole share of wrong
-	// answers.
+	// sweepSources is the shortest interval between two removals of idle sources (removeIdleSources). An idle source
+	// has its whole share of wrong answers again.
 	sweepSources = time.Second
 )
 

@@ -23,7 +23,7 @@ type Mapping struct {
 	Tokens  *parse.TokenCache // the tokens of the current statement
 }
 
-// RewrittenForm is a client's statement as rewritten for mapped columns, as edits. The zero RewrittenForm leaves the
+// RewrittenForm has the edits that rewrite a client's statement for mapped columns. The zero RewrittenForm leaves the
 // client's statement.
 type RewrittenForm struct {
 	// Maps means that the statement concerns mapped columns, so that the client's text must not be sent.

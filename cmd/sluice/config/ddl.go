@@ -13,7 +13,7 @@ type DDL struct {
 	InTransactions   string // refuse, autocommit, autocommit-destructive or auto
 }
 
-// carryOutAll is the value of ddl.carry_out that enables all keys at auto which depend on ddl.carry_out.
+// carryOutAll is the value of ddl.carry_out that enables all keys below ddl whose value is auto.
 const carryOutAll = "all"
 
 var ddlKeys = []Key{
