@@ -181,7 +181,7 @@ func (a *analysis) hideTable(name string) {
 	a.ctes = append(a.ctes, name)
 }
 
-// recordTable records a table of the statement. With target, a written table, the name is never that of a WITH query.
+// recordTable records a table of the statement. target means a table that is written, which no WITH query hides.
 func (a *analysis) recordTable(m parse.TreeNode, target bool) {
 	schema, name := m.Text("schemaname"), m.Text("relname")
 	if m.Text("relpersistence") == "t" || isTemp(schema) {

@@ -24,8 +24,8 @@ const (
 	choiceCount
 )
 
-// CarryOutKey is the key whose value is the default of the other keys in ClientOptions. CreateIndexWaitKey is the key
-// of Rules.AwaitIndex.
+// CarryOutKey is the key whose value is the default of other keys in ClientOptions. CreateIndexWaitKey sets
+// Rules.AwaitIndex.
 const (
 	CarryOutKey        = "ddl.carry_out"
 	CreateIndexWaitKey = "rewrite.create_index_wait"

@@ -38,7 +38,7 @@ type CursorStatement struct {
 	// Backward means that the FETCH or MOVE goes backward. Elsewhere means that it goes backward, stays, or goes to a
 	// numbered row, which a portal cannot.
 	Backward, Elsewhere bool
-	// Direction and Count are those of a FETCH or MOVE, for cursors whose rows Sluice stores.
+	// Direction and Count are the direction and the count of a FETCH or MOVE, for cursors whose rows Sluice stores.
 	Direction CursorDirection
 	Count     int64
 }

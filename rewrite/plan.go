@@ -51,7 +51,7 @@ type Plan struct {
 	// Sequence names the session's sequence state that the text reads, in the words of PostgreSQL's errors: `lastval`, or
 	// `currval of sequence "s"`. Sequence is "" for a text that calls neither function.
 	Sequence string
-	// unsure reports that a statement of kind Read may write all the same (IsSureRead).
+	// unsure reports that a statement of kind Read may write, by code that its text does not show (IsSureRead).
 	unsure  bool
 	written struct {
 		once sync.Once

@@ -45,7 +45,7 @@ type LockPolicy struct {
 	// Clauses lists ShareClause and NoKeyUpdateClause, to which the policy applies. An empty list means both.
 	Clauses []string
 	Policy  LockClausePolicy
-	// FencedBy is the column by which the application detects changes instead. The policy Strip requires FencedBy.
+	// FencedBy is the column by which the application detects changes without the lock. The policy Strip requires it.
 	FencedBy string
 	// Name replaces the statements' operation name in metrics. The value "" leaves the name of verb and table.
 	Name string

@@ -84,7 +84,7 @@ func (r *ColumnTypeChange) AddColumnSQL() string {
 	return r.alterTableSQL("ADD COLUMN %s ", r.NewColumn) + r.Type
 }
 
-// RenameOldSQL returns the statement that renames the old column to OldColumn. RestoreOldNameSQL returns the reverse.
+// RenameOldSQL returns the statement that renames the old column to OldColumn. RestoreOldNameSQL returns its undoing.
 func (r *ColumnTypeChange) RenameOldSQL() string {
 	return r.alterTableSQL("RENAME COLUMN %s TO %s", r.Column, r.OldColumn)
 }
@@ -189,8 +189,8 @@ type ColumnIndex struct {
 	Keys, Including      []string
 }
 
-// UniqueConstraint returns the statement that adds a UNIQUE constraint over the new column, like that of index i, with
-// another name.
+// UniqueConstraint returns the statement that adds a UNIQUE constraint over the new column. i is the old column's
+// UNIQUE index, and name the constraint's name.
 func (r *ColumnTypeChange) UniqueConstraint(i *ColumnIndex, name string) *AddedConstraints {
 	a := AddedConstraint{Kind: Unique, Name: name, Keys: r.withNewColumn(i.Keys), Including: r.withNewColumn(i.Including), table: r.table, relation: r.relation}
 	switch {

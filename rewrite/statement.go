@@ -292,7 +292,7 @@ func (st *Statement) StepTextAndTag() (text, tag string) {
 // Refusal is an error with which Sluice itself answers a statement.
 type Refusal struct {
 	Code, Message, Detail, Hint string // Code is a SQLSTATE
-	// Unsent means that the server must not get the statement, because it might understand another one.
+	// Unsent means that the server must not get the statement, because it might read it as a different statement.
 	Unsent bool
 }
 

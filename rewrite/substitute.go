@@ -113,7 +113,7 @@ func (p *Planner) sameExceptReplaced(before, after string, by []Substitute) bool
 	return true
 }
 
-// MayNeedSubstitutes reports whether the plan has several statements, of which Sluice may have to answer some.
+// MayNeedSubstitutes reports whether the plan has several statements, and Sluice may have to answer some of them.
 func (p *Plan) MayNeedSubstitutes() bool { return len(p.Statements) > 1 && p.MayAnswerStatement() }
 
 // MayAnswerStatement reports whether Sluice may have to answer a statement itself: a statement about settings, prepared

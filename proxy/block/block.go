@@ -76,8 +76,8 @@ type savepoint struct {
 	modes TxModes
 }
 
-// FromStatus returns the Block of a session of which only the status in the last ReadyForQuery is known: 'I', 'T' or
-// 'E'.
+// FromStatus returns the Block of a session whose status in the last ReadyForQuery, 'I', 'T' or 'E', is all that is
+// known.
 func FromStatus(status byte) Block { return Block{status: status, unseen: status != 'I'} }
 
 // WithDefaults returns b with default modes for transactions, from the settings default_transaction_read_only and

@@ -10,8 +10,8 @@ import (
 
 // This file has the background jobs that check rows or build indexes. The server shows them in sys.jobs.
 
-// queryJobs queries sys.jobs, and repeats the query after a temporary refusal. refused is the error because of which
-// sys.jobs cannot be read. Whether there is a job is then unknown.
+// queryJobs queries sys.jobs, and repeats the query after a temporary refusal. refused is the reason why sys.jobs
+// cannot be read. Nobody then knows whether there is a job.
 func queryJobs(server Server, sql string, row func([]string)) (refused *wire.Error, err error) {
 	for left := lateness; ; left -= pauseLate {
 		err := server.Ask(sql, row)
@@ -43,14 +43,14 @@ func unreadableJobsText(refused *wire.Error) string {
 	return "Whether a job builds it is not known, since sys.jobs cannot be read: " + refused.Message + "."
 }
 
-// jobResult is the result of a job. unread is the error because of which sys.jobs, the server's view of jobs, could not
-// be read, or nil.
+// jobResult is the result of a job. unread is the reason why sys.jobs, the server's view of jobs, could not be read, or
+// nil.
 type jobResult struct {
 	status, details string
 	unread          *wire.Error
 }
 
-// IsJobRunning reports whether a status in sys.jobs is that of a job that has not ended.
+// IsJobRunning reports whether a job with this status in sys.jobs has not ended.
 func IsJobRunning(status string) bool {
 	switch status {
 	case "submitted", "processing", "running", "pending":

@@ -157,7 +157,7 @@ func (r *ColumnRetyper) runSteps() error {
 	return r.swapColumns()
 }
 
-// copyConstraints adds constraints like those of the old column to the new column.
+// copyConstraints adds to the new column the same constraints that the old column has.
 func (r *ColumnRetyper) copyConstraints() error {
 	if r.facts.NotNull {
 		if err := r.addConstraint(r.NotNullCheck()); err != nil {

@@ -174,7 +174,7 @@ func (c *ConstraintAdder) findBuildingJob(at pendingConstraint, oid string) (pen
 }
 
 // readNotNull reads whether a column is NOT NULL, or has a CHECK of Sluice's that is not validated yet. A client's own
-// CHECK with the same meaning does not count, because the client may drop it and leave the column NOT NULL, or the
+// CHECK with the same meaning does not count. The client may drop the CHECK and leave the column NOT NULL, or the
 // reverse.
 func (c *ConstraintAdder) readNotNull(a *rewrite.AddedConstraint) (at pendingConstraint, err error) {
 	there := false

@@ -85,8 +85,8 @@ func (c *ConstraintAdder) isNameTaken(a *rewrite.AddedConstraint, err error) boo
 	return told != nil && a.Name == "" && (told.Code == takenRelation || told.Code == takenName)
 }
 
-// dropFailedIndex drops an index of an earlier statement whose build has failed, and returns why. dropMadeObjects drops
-// a failed index of this statement likewise, because it refuses rows and serves no query.
+// dropFailedIndex drops an index of an earlier statement whose build has failed, and returns why. A failed index
+// refuses rows and serves no query. dropMadeObjects drops a failed index of this statement for the same reason.
 func (c *ConstraintAdder) dropFailedIndex(index madeObject, why error, end jobResult) error {
 	told := c.server.RefusalFrom(why)
 	if !slices.Contains(c.found, index) || told == nil || !isFailedStatus(end.status) && !strings.HasPrefix(told.Code, "23") {

@@ -310,7 +310,7 @@ func (c *Copy) withStoredCount(err error) error {
 	return &with
 }
 
-// codePartial is the SQLSTATE of a conflict in a COPY of which some batches are committed.
+// codePartial is the SQLSTATE of a conflict in a COPY that has already committed some of its batches.
 const codePartial = "25000"
 
 // errNotAlone refuses a COPY that another statement precedes or follows in the same request.

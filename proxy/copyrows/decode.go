@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// These are the OIDs of the types whose binary form can be decoded, those of DSQL's columns.
+// These are the OIDs of the types whose binary form can be decoded: the types that DSQL's columns have.
 const (
 	boolType        = 16
 	byteaType       = 17

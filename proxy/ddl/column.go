@@ -60,8 +60,9 @@ func (a *columnAddition) runSQL(sql string, row func(values []string)) error {
 	return a.server.Ask(sql, row)
 }
 
-// addInSteps adds a column with a default, in steps. If two clients do so at once, the second one finds the temporary
-// column and resumes, or finds the finished column and gets PostgreSQL's error that the column exists.
+// addInSteps adds a column with a default, in steps. If two clients add the same column at once, the second client
+// finds the temporary column and resumes. If it finds the finished column, it gets PostgreSQL's error that the column
+// exists.
 func (a *columnAddition) addInSteps() error {
 	resumes, err := a.lookUpColumn()
 	if err != nil || len(a.notices) > 0 {
@@ -94,8 +95,8 @@ func (a *columnAddition) addInSteps() error {
 		return err
 	}
 	err = a.runSQL(a.RenameSQL(), nil)
-	// Another client may have renamed the column first, or added one of the same name. The column of this statement is
-	// dropped then.
+	// Another client may have renamed the column first, or added one of the same name. The temporary column of this
+	// statement is then dropped.
 	if told := a.server.RefusalFrom(err); told != nil && (told.Code == undefinedColumn || told.Code == duplicateColumn) {
 		a.temporaryExists = told.Code == duplicateColumn && a.runSQL(a.DropColumnSQL(), nil) != nil
 		return a.errColumnExists("42701")

@@ -110,8 +110,8 @@ func (c *multiCommandAlter) listCommands(from, to int) (l listing.Statements) {
 	return l
 }
 
-// WithPartialResult adds to an error the commands that are committed all the same. The failed command adds its own
-// part. A conflict becomes 25000, since a client would answer 40001 by sending the whole statement again.
+// WithPartialResult adds to an error the commands that remain committed. The failed command adds its own part. A
+// conflict becomes 25000, since a client would answer 40001 by sending the whole statement again.
 func (c *multiCommandAlter) WithPartialResult(err error) error {
 	if c.running != nil {
 		err = c.running.WithPartialResult(err)

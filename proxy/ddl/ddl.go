@@ -20,7 +20,7 @@ type Server interface {
 	// Warnings returns the frames of the WARNING before the tag of a statement that Sluice replaces by another one.
 	// Warnings returns nil for any other statement.
 	Warnings(st *rewrite.Statement) [][]byte
-	// EarlyCommit counts a statement of which parts are committed before its end.
+	// EarlyCommit counts a statement that commits some of its parts before its end.
 	EarlyCommit()
 }
 

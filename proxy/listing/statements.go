@@ -63,7 +63,7 @@ func (l *Statements) WithoutReads() Statements {
 	return Statements{slices.DeleteFunc(slices.Clone(l.named), looksRead), l.more}
 }
 
-// Snapshot returns a copy of the list. Later additions to one of the two do not change the other.
+// Snapshot returns a copy of the list. Later additions to the list do not change the copy, and the reverse.
 func (l *Statements) Snapshot() Statements { return Statements{slices.Clip(l.named), l.more} }
 
 // AppendAll appends the statements of another list to the list.

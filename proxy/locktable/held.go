@@ -170,7 +170,7 @@ func (l *Held) renewBatch(ctx context.Context, some []advisory.LockHolder, promi
 	return err
 }
 
-// stillHeld returns those of some locks that the session still holds, with their latest rows.
+// stillHeld returns the locks among some that the session still holds, with their latest rows.
 func (l *Held) stillHeld(some []advisory.LockHolder) (held []advisory.LockHolder) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

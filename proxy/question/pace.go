@@ -17,7 +17,7 @@ const (
 // claimed is how long a claim of a question lasts if its owner does not report the result.
 const claimed = 30 * time.Second
 
-// Schedule says when a question to the server is due. The zero Schedule is that of a question that was never asked.
+// Schedule says when a question to the server is due. The zero Schedule belongs to a question that was never asked.
 // Schedule is safe for concurrent use.
 type Schedule struct {
 	next   atomic.Int64 // when it is due, in Unix nanoseconds; 0 means now

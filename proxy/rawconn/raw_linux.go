@@ -99,8 +99,8 @@ func (c *rawConn) ReadWith(get func() []byte, put func([]byte)) ([]byte, int, er
 	return buf, c.readN, nil
 }
 
-// readOutcome returns Read's error. err is the poller's error, and c.readErr that of the raw call. readOutcome yields
-// to other goroutines after yieldBytes.
+// readOutcome returns Read's error. err is the error of the poller, and c.readErr the error of the raw call.
+// readOutcome yields to other goroutines after yieldBytes.
 func (c *rawConn) readOutcome(err error) error {
 	switch {
 	case err != nil:

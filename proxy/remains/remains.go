@@ -151,7 +151,7 @@ func (h *HiddenCallsAnswer) IsStale(epoch uint64, now time.Time, age, rest time.
 }
 
 // ClaimQuestion reports whether the caller should send HiddenCallsQuery, because the answer is stale (IsStale). Only
-// one of several callers gets true, and the others use the old answer meanwhile.
+// one of several callers gets true. The other callers use the old answer meanwhile.
 func (h *HiddenCallsAnswer) ClaimQuestion(epoch uint64, now time.Time, age, rest time.Duration) bool {
 	last := h.asked.Load()
 	return h.IsStale(epoch, now, age, rest) && h.asked.CompareAndSwap(last, now.UnixNano())

@@ -14,7 +14,7 @@ type RunHistory struct {
 	text []byte // of simple Queries, one behind the other
 	at   int    // where the text of the current Query begins; -1 if it was not recorded
 	runs []statementRun
-	// moved means that names may mean something else than when the transaction began.
+	// moved means that names may mean other relations than when the transaction began.
 	moved bool
 }
 
@@ -43,7 +43,7 @@ func (h *RunHistory) Clear() {
 	h.text, h.at, h.runs = h.text[:0], -1, h.runs[:0]
 }
 
-// InvalidateNames records that names may mean something else from now on. Statements that ran before then prove
+// InvalidateNames records that names may mean other relations from now on. Statements that ran before then prove
 // nothing.
 func (h *RunHistory) InvalidateNames() {
 	h.Clear()
@@ -102,8 +102,8 @@ func countsRows(tag []byte) int {
 	return 1
 }
 
-// RecordTxControl records a command that ends a transaction, or a part of it. Names then mean again what they meant
-// before. No rollback takes numbers back.
+// RecordTxControl records a command that ends a transaction, or a part of it. After such a command names may have their
+// earlier meaning again. No rollback takes numbers back.
 func (h *RunHistory) RecordTxControl(verb rewrite.TxVerb) {
 	switch verb {
 	case rewrite.Begin, rewrite.Savepoint, rewrite.ReleaseSavepoint, rewrite.SetTransaction:

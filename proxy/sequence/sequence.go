@@ -60,7 +60,7 @@ func (c *ClientRecord) RecordUse(id uint64, b *BackendRecord) {
 	c.usedOn = b.serial
 }
 
-// OwnsNumbers reports whether all numbers of sequences on b are those of client id, and its newest ones.
+// OwnsNumbers reports whether all numbers of sequences on b belong to client id, and are the client's newest ones.
 func (c *ClientRecord) OwnsNumbers(id uint64, b *BackendRecord) bool {
 	return b.user == id && c.usedOn == b.serial
 }

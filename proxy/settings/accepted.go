@@ -9,7 +9,7 @@ import (
 )
 
 // IsAlwaysAccepted reports whether every server accepts a value of a client's startup for a setting, so that no server
-// must be asked. The error is the server's for a list whose value SET would read as another one.
+// must be asked. For a setting that is a list, a value that is no valid list gives the server's error.
 func IsAlwaysAccepted(name, value string) (bool, *wire.Error) {
 	if rewrite.ListSettings[name] {
 		if _, list := rewrite.SplitIdentifiers(value); !list {

@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// mostError bounds the stored bytes of an error. mostField bounds those of one of its fields, so that fields after a
-	// long one are stored too.
+	// mostError bounds the stored bytes of an error. mostField bounds the stored bytes of one field of the error, so
+	// that fields after a long one are stored too.
 	mostError = 4 << 20
 	mostField = 3 << 20
 	// mostRows bounds the stored bytes of rows. The catalog's rows for a table with 1,600 columns, the maximum, have 250
@@ -43,7 +43,7 @@ type ExpectedAnswer struct {
 	// most is the greatest number that the tag may have. If most is negative, the tag must have the number of the rows,
 	// which are stored.
 	most int
-	// status is the expected status of the ReadyForQuery. 0 means any status but that of a failed block.
+	// status is the expected status of the ReadyForQuery. 0 means any status except that of a failed block.
 	status byte
 }
 

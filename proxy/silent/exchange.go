@@ -125,7 +125,7 @@ func (x *ExchangeCheck) CheckEnd(status byte) error {
 	return nil
 }
 
-// TagFits reports whether a tag, after so many rows, can be that of a statement with this first word
+// TagFits reports whether a tag, after so many rows, is possible for a statement with this first word
 // (parse.FirstWords).
 func TagFits(word, tag string, rows int) bool {
 	if len(tag) > mostTag {

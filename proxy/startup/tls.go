@@ -76,7 +76,7 @@ type handshakeKey struct{}
 
 // clientTLSConfig returns config as it is used for clients: with ALPN, and without session tickets. PostgreSQL has no
 // tickets, and a resumed session would survive its certificate. The configuration records the presented certificate for
-// channel binding. A configuration from config.GetConfigForClient is converted likewise, once for each.
+// channel binding. Each configuration that config.GetConfigForClient returns is converted in the same way, once.
 func clientTLSConfig(config *tls.Config) *tls.Config {
 	prepared := prepareTLS(config)
 	current := config.GetConfigForClient

@@ -31,7 +31,7 @@ const (
 	verifierPrefix = mechanismSCRAM + "$"
 )
 
-// userTable is the content of a users file. userTable is immutable, and a reload creates another one.
+// userTable is the content of a users file. A userTable is immutable, and a reload of the file creates a new one.
 type userTable struct {
 	credentials map[string]scram.StoredCredentials
 	kinds       []hashKind // sorted

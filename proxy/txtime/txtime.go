@@ -23,8 +23,8 @@ type Time struct {
 	// Instant is the transaction's time as a timestamptz, or empty if no column has shown it. Any other value can be
 	// derived from Instant (values.DefaultAtInstant).
 	Instant Value
-	// Committed means that the time is that of parts of the block which have committed. A clock read in a function, view
-	// or DDL then shows another time, and is not refused.
+	// Committed means that the time belongs to parts of the block which have committed. A clock read in a function,
+	// view or DDL then shows another time, and is not refused.
 	Committed bool
 
 	values map[Key]Value

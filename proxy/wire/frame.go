@@ -35,7 +35,7 @@ const (
 	Terminate    = 'X'
 )
 
-// These are the types of frames from server to client, as far as they differ from those of the other direction.
+// These are the types of frames from server to client, except the types that exist in both directions.
 const (
 	ParseComplete        = '1'
 	BindComplete         = '2'

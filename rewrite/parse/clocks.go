@@ -4,7 +4,7 @@ import (
 	"bytes"
 )
 
-// UniqueValueFuncs are functions each call of which returns a new value.
+// UniqueValueFuncs are functions that return a new value at each call.
 var UniqueValueFuncs = WordSet(`nextval random random_normal gen_random_uuid gen_random_bytes uuidv4 uuidv7
 	uuid_generate_v1 uuid_generate_v1mc uuid_generate_v4`)
 

@@ -115,8 +115,7 @@ func typeNamedAt(p *TokenList, at int, elsewhere bool) (kind string, known bool)
 	return kind, known
 }
 
-// mayFollowType reports whether the word before the constant at token i may be a type. Some words may be a type or
-// something else.
+// mayFollowType reports whether the word before the constant at token i may be a type.
 func mayFollowType(p *TokenList, i int) bool {
 	if i == 0 {
 		return false

@@ -273,7 +273,8 @@ type sureReadCheck struct {
 	word   bool // the last token was a word
 }
 
-// checkToken checks one token after the query's first word. After an unsure token checkToken ignores the others.
+// checkToken checks one token after the query's first word. After a token that is not sure, checkToken ignores all
+// further tokens.
 func (p *sureReadCheck) checkToken(kind TokenKind, lexeme []byte) {
 	switch kind {
 	case WordToken:

@@ -29,8 +29,8 @@ const (
 	caseBegin
 	caseArm // WHEN, THEN, ELSE
 	caseEnd
-	// Stateful words begin a statement that may leave state in the session. StatefulAnywhere words may do so in any
-	// position.
+	// Stateful words begin a statement that may leave state in the session. StatefulAnywhere words do so at any
+	// position of a statement.
 	Stateful
 	StatefulAnywhere
 )

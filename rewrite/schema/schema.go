@@ -110,8 +110,8 @@ func (s *Schema) Equal(o *Schema) bool {
 	})
 }
 
-// SameSequences reports whether two snapshots have the same sequences. A sequence that was dropped and created
-// again is another one.
+// SameSequences reports whether two snapshots have the same sequences. A sequence that was dropped and created again
+// does not count as the same.
 func (s *Schema) SameSequences(o *Schema) bool {
 	if s == o {
 		return true

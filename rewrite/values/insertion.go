@@ -88,7 +88,7 @@ func parseInsertion(p *rewrite.Planner, sql string, names *schema.NameResolver, 
 }
 
 // ResolvesSame reports whether names resolve the INSERT's relation to the same relation, with the same columns. A
-// relation that was dropped and created again is another one.
+// relation that was dropped and created again does not count as the same.
 func (in *Insertion) ResolvesSame(names *schema.NameResolver) bool {
 	name := in.node.Child("relation")
 	r, _ := names.FindRelation(name.Text("schemaname"), name.Text("relname"))

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// When a transaction is repeated, the time that its client got before replaces the time of the new transaction.
-// The replacement applies to texts and to defaults of columns.
+// When a transaction is repeated, the time that its client got from the first run replaces the time of the new
+// transaction. The replacement applies to texts and to defaults of columns.
 
 // IsExactTxTime reports whether a column of this Time holds the exact transaction time, with time zone and all
 // digits.

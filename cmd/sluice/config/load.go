@@ -200,7 +200,7 @@ func (c *Config) FormatProblems(err error) []string {
 var serviceVariablePattern = regexp.MustCompile(
 	`^DSQL_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$|^DSQL_PORT$`)
 
-// isServicePortValue reports whether a value is that of a <NAME>_PORT variable of a Service.
+// isServicePortValue reports whether a value has the form that Kubernetes gives to a <NAME>_PORT variable of a Service.
 func isServicePortValue(raw any) bool {
 	text, _ := raw.(string)
 	return strings.HasPrefix(text, "tcp://") || strings.HasPrefix(text, "udp://")

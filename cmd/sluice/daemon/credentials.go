@@ -27,8 +27,8 @@ var credentialKinds = map[string]string{
 	awsconfig.CredentialsSourceName:  config.CredentialsEnvironment,
 }
 
-// credentialKind returns the kind of a source of credentials. The kind of shared files is a profile, and so is that of
-// the roles, SSO and processes that shared files name.
+// credentialKind returns the kind of a source of credentials. Shared files are of the kind profile, and so are the
+// roles, SSO and processes that shared files name.
 func credentialKind(source string) string {
 	name, _, _ := strings.Cut(source, ":") // some sources contain a file's name
 	if kind, ok := credentialKinds[name]; ok {

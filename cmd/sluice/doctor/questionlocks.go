@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// askLockOutsideBlock lets a request without BEGIN lock a row and change another one, while a second
-// client deletes the locked row. Within a transaction one of the two fails. No setting depends on
-// the answer.
+// askLockOutsideBlock lets a request without BEGIN lock a row and change a second row, while a second client deletes
+// the locked row. In a block one of the two clients would fail. No setting depends on the answer.
 func askLockOutsideBlock(a *questionRun) {
 	if a.e.secondConn == nil {
 		var err error
