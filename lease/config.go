@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 )
 
-// Defaults are for DSQL's quotas as documented in 2026: 10,000 connections, and 100 new ones per second, 1,000 at once.
+// These defaults are for DSQL's quotas as documented in 2026: 10,000 connections, and 100 new ones per second, 1,000 at
+// once.
 const (
 	DefaultLimit            = 10_000
 	DefaultMargin           = 500 // for hosts that vanished without releasing slots, and for people with psql
@@ -192,8 +193,7 @@ func (c Config) checkSettings(s Settings) error {
 	return errors.Join(errs...)
 }
 
-// These are defaults for DSQL's quotas as documented in 2026: 10,000 connections, and 100 new ones per second, 1,000 at
-// once.
+// These are names of settings for SettingDifference.Key, mostly configuration keys.
 const (
 	keyFormat = "format of the items"
 	keyLimit  = "distributed.conn_limit less distributed.conn_margin"
@@ -224,8 +224,8 @@ func (c Config) settingDifferences(s Settings) []SettingDifference {
 	return found
 }
 
-// The following functions return ages of a lease since its last renewal. From degradedAfter on, no slots are taken and
-// no backends are recycled. From drainAfter on, idle backends close, the last one at idleClosedAfter. At lostAfter all
+// These functions return ages of a lease since its last renewal. From degradedAfter on, no slots are taken and no
+// backends are recycled. From drainAfter on, idle backends close, the last one at idleClosedAfter. At lostAfter all
 // backends are closed.
 func (c Config) degradedAfter() time.Duration { return 3 * c.Heartbeat }
 func (c Config) drainAfter() time.Duration    { return c.idleClosedAfter() - c.ReapAfter/drainPart }

@@ -45,7 +45,8 @@ func (srv *Server) tryStartupSettings(doubts, shown map[string]string) error {
 		if !is {
 			continue
 		}
-		// A server reads the settings of a startup packet in a transaction that has its snapshot, hence the SELECT.
+		// The SELECT gives the transaction its snapshot, since a server reads a startup packet's settings in a transaction
+		// with a snapshot.
 		sql := "SELECT 1; SET LOCAL " + settings.QuoteName(name) + " TO " + value
 		if err := srv.trySettings(nil, sql, map[string]string{}); err != nil {
 			return err

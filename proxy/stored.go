@@ -153,8 +153,8 @@ func (s *session) checkFetchFormats(name string, formats int) error {
 	return nil
 }
 
-// The functions below serve clients such as psycopg that use the protocol's Describe, Execute and Close on a cursor's
-// name, since a cursor is a portal in PostgreSQL.
+// These functions serve clients such as psycopg that use the protocol's Describe, Execute and Close on a cursor's name,
+// since a cursor is a portal in PostgreSQL.
 
 // closeStoredCursor answers a Close of a stored cursor's portal, even in a failed block.
 func (s *session) closeStoredCursor(name string) error {

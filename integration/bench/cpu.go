@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tick is the unit of times in /proc: USER_HZ is 100 on every Linux that Go runs on.
+// tick is the unit of CPU times in /proc, 1/USER_HZ. USER_HZ is 100 on every Linux that Go runs on.
 const tick = 10 * time.Millisecond
 
 // cpuMeter measures the CPU time of the proxy and of other programs, from its start to a read.
@@ -24,14 +24,14 @@ type cpuMeter struct {
 	counters
 }
 
-// counters are CPU times that only ever grow.
+// counters are CPU times since the start of the machine or process, which only grow.
 type counters struct {
 	idle, stolen time.Duration // of all CPUs
 	own          time.Duration // this process and its descendants
 	used         time.Duration // the proxy
 }
 
-// cpuUsage is the CPU time between the start of a meter and a read.
+// cpuUsage is the CPU time between the start of a cpuMeter and a reading of the meter.
 type cpuUsage struct {
 	proxy   time.Duration // CPU time of the proxy
 	foreign float64       // cores that did something else than this bench
@@ -59,7 +59,7 @@ func (c counters) usageUntil(now counters, elapsed time.Duration, cpus int) cpuU
 	foreign := busy - (now.own - c.own)
 	return cpuUsage{
 		proxy: now.used - c.used,
-		// The counters are read one after the other, so the difference may be slightly below zero.
+		// The difference may be slightly below zero, because the counters are read one after the other.
 		foreign: max(0, float64(foreign)/float64(elapsed)),
 		stolen:  float64(stolen) / float64(elapsed),
 	}
@@ -80,7 +80,7 @@ func readCounters(proxy int) (c counters, err error) {
 
 // processCPUTime returns the CPU time of a process, threads that have ended included.
 func processCPUTime(pid int) (time.Duration, error) {
-	// The clock's id is the inverted process id, then CPUCLOCK_SCHED, as clock_getcpuclockid(3) computes it.
+	// The clock's id consists of the inverted process id and CPUCLOCK_SCHED, as clock_getcpuclockid(3) computes it.
 	const sched = 2
 	var at unix.Timespec
 	if err := unix.ClockGettime(int32(^pid<<3|sched), &at); err != nil {
@@ -96,7 +96,7 @@ func unusedCPUTime() (idle, stolen time.Duration, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	// The columns are: cpu user nice system idle iowait irq softirq steal ...
+	// The columns of the line in /proc/stat are: cpu user nice system idle iowait irq softirq steal ...
 	line, _, _ := bytes.Cut(text, []byte("\n"))
 	columns := strings.Fields(string(line))
 	if len(columns) < 9 {
@@ -143,7 +143,7 @@ func processTreeCPUTime(root int) (time.Duration, error) {
 	for family := []int{root}; len(family) > 0; {
 		pid := family[0]
 		family = append(family[1:], children[pid]...)
-		// A process that ends at this moment is missed here and counted the next time.
+		// A process that ends at this moment is not counted now, but the next time.
 		alive, _ := processCPUTime(pid)
 		sum += alive + ended[pid]
 	}
@@ -184,7 +184,7 @@ func parseTicks(columns ...string) (time.Duration, error) {
 
 // residentKiB returns how much memory of a process is in RAM, in KiB.
 func residentKiB(pid int) (float64, error) {
-	// The counters in status and statm lag by some pages per thread, so residentKiB reads smaps_rollup.
+	// smaps_rollup is exact, while the counters in status and statm lag by some pages per thread.
 	path := "/proc/" + strconv.Itoa(pid) + "/smaps_rollup"
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -49,7 +49,7 @@ func (b *bench) measureDelayed(ctx context.Context, r *report) error {
 	if !b.isSelected(idDelayed) {
 		return nil
 	}
-	// Each path has its own relay, which counts the round trips of that path.
+	// The two ways to the server have separate relays, which count the round trips of each way.
 	var relays [2]*delayRelay
 	for i := range relays {
 		relay, err := newDelayRelay(b.rig.postgres.Address(), oneWay)

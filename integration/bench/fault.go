@@ -25,7 +25,7 @@ const (
 
 	// faultOneWay is the delay in one direction that makes a statement take 10 ms.
 	faultOneWay = 5 * time.Millisecond
-	// warmUp is the time in which the pool fills before the first sample.
+	// warmUp is the time before the first sample, in which the pool of backends fills.
 	warmUp = 5 * time.Second
 	// recovery is the time between a fault and the second measurement of the rate.
 	recovery = 5 * time.Second
@@ -36,7 +36,7 @@ const (
 	faultPool = 100
 )
 
-// faultWorkload is a workload of several clients, one of which a planned fault hits. No two clients change the same
+// faultWorkload is a workload of several clients, one of which meets a planned fault. No two clients change the same
 // rows.
 type faultWorkload struct {
 	id, title string
@@ -58,7 +58,8 @@ func faultWorkloads() []faultWorkload {
 	}
 }
 
-// contendingStatements returns the statements of a fighting client: a transaction that updates one row shared by all.
+// contendingStatements returns the statements of a client that competes with others: a transaction that updates one row
+// shared by all.
 func contendingStatements(int) []string {
 	return []string{"BEGIN", "UPDATE account SET n = n + 1 WHERE id = -1", "COMMIT"}
 }
@@ -72,7 +73,7 @@ type faultResult struct {
 	Ratio  roundSummary `json:"rate_after_to_before"`
 }
 
-// contentionResult is the share of a fight's transactions that ended with a conflict at the client.
+// contentionResult is the share of transactions on one shared row that ended with a conflict at the client.
 type contentionResult struct {
 	Title string       `json:"title"`
 	Told  roundSummary `json:"told_of_a_conflict"` // share of its transactions
@@ -105,7 +106,7 @@ func (b *bench) measureFaults(ctx context.Context, r *report) error {
 	return nil
 }
 
-// faultMeasurement holds the programs and the samples of the part with faults. A program is nil until it runs.
+// faultMeasurement holds the programs and the samples of the bench's part with faults. A program is nil until it runs.
 type faultMeasurement struct {
 	*bench
 	sim     *harness.DSQLSim
@@ -117,8 +118,8 @@ type faultMeasurement struct {
 	alone, both   []float64   // shares told of a conflict: of one Sluice's clients, of two's
 }
 
-// startAll starts all programs, makes the tables and fills the pools. After an error, down ends the programs that up
-// has started.
+// startAll starts all programs, makes the tables and fills the pools. After an error, stopAll ends the programs that
+// startAll has started.
 func (f *faultMeasurement) startAll(ctx context.Context) error {
 	dir, err := os.MkdirTemp(f.rig.dir, "faults-")
 	if err != nil {
@@ -170,7 +171,7 @@ func (f *faultMeasurement) stopAll() {
 	}
 }
 
-// sampleAll takes one sample of each workload and of each fight.
+// sampleAll takes one sample of each workload, and one of each group of clients that compete for a row.
 func (f *faultMeasurement) sampleAll(ctx context.Context, round int) error {
 	fighters := startClients(f.sluices[0].DSN("postgres"), fightingClients, contendingStatements)
 	for i, l := range f.loads {
@@ -251,7 +252,7 @@ func createFaultTables(ctx context.Context, dsn string) error {
 	return nil
 }
 
-// clientGroup is a number of clients that each run one transaction after the other.
+// clientGroup is a number of clients, each of which runs one transaction after the other.
 type clientGroup struct {
 	ended           chan struct{}
 	once            sync.Once
@@ -272,7 +273,7 @@ func startClients(dsn string, clients int, statements func(client int) []string)
 	return c
 }
 
-// runClient runs one client of the crowd.
+// runClient runs one client of the group.
 func (c *clientGroup) runClient(dsn string, statements func() []string) error {
 	ctx := context.Background()
 	config, err := pgx.ParseConfig(dsn)

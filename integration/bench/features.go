@@ -24,7 +24,8 @@ const (
 	openTransactions = poolSize / 2
 )
 
-// feature is work of Sluice beyond relaying. env switches it on for the kind postgres, for which it is off by default.
+// feature is work of Sluice beyond relaying. The variables in env switch the feature on for the kind postgres, for
+// which it is off by default.
 type feature struct {
 	title string
 	env   harness.Env
@@ -186,7 +187,7 @@ func (b *bench) measureConflicts(ctx context.Context, r *report) error {
 		_, err := sim.Ask(ctx, "POST", "/faults", plan)
 		return err
 	}
-	// pgbench sends a transaction with a conflict again (--max-tries), as an application would.
+	// With --max-tries, pgbench sends a transaction again after a conflict, as an application would.
 	w := workload{id: idConflicts, clients: 16, args: []string{"-b", "simple-update", "--max-tries=10"}}
 	for _, pause := range []struct {
 		title string

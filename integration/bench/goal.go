@@ -1,6 +1,6 @@
 package main
 
-// goal is a target for a figure. A release must reach the bound; the aim is desirable.
+// goal is a target for a figure of the bench. A release must reach the bound. The aim is desirable.
 type goal struct {
 	title      string
 	least      bool    // the figure should be high; else low
@@ -39,7 +39,7 @@ var goals = []goal{
 	{"told of a conflict: the same in two Sluices", false, 0, 0.02, func(r *report) roundSummary { return r.conflictRate(1) }},
 }
 
-// zeroBound is a bound that only 0 reaches: it is less than one of a run's transactions.
+// zeroBound is a bound that only 0 reaches, since it is less than the share of one transaction of a run.
 const zeroBound = 1e-9
 
 // goalResult is a goal with the measured figure and the verdict.

@@ -16,11 +16,11 @@ import (
 const (
 	idIdle = "idle"
 
-	// settle is the time in which a proxy gives back the buffers of startups.
+	// settle is the time after the startups in which a proxy gives back the buffers of startups.
 	settle = 3 * time.Second
 	// startupLimit bounds the time of one client's startup.
 	startupLimit = 10 * time.Second
-	// frameLimit bounds a message of a server during startup, far above any real one.
+	// frameLimit bounds a message of a server during startup, and is far above any real message's length.
 	frameLimit = 64 << 10
 )
 
@@ -78,7 +78,7 @@ func (b *bench) measureIdleSluice(ctx context.Context) (float64, error) {
 // residentKiBPerClient connects the idle clients to a proxy. It returns by how many KiB each client has made the proxy
 // grow.
 func (r *benchServers) residentKiBPerClient(ctx context.Context, pid, port int) (float64, error) {
-	// The first client pays for memory that all later ones share.
+	// The first client is not counted, since it pays for memory that all later ones share.
 	first, err := connectIdle(ctx, port, r.postgres.User)
 	if err != nil {
 		return 0, err
@@ -108,8 +108,8 @@ func settledResidentKiB(ctx context.Context, pid int) (float64, error) {
 	return residentKiB(pid)
 }
 
-// connectIdle opens a connection and makes the startup. It uses no driver, which would keep its own buffers for each
-// connection.
+// connectIdle opens a connection and makes the startup. It uses no driver, since a driver would have its own buffers
+// for each connection.
 func connectIdle(ctx context.Context, port int, role string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: startupLimit}
 	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
@@ -123,7 +123,7 @@ func connectIdle(ctx context.Context, port int, role string) (net.Conn, error) {
 	return conn, nil
 }
 
-// performStartup asks for protocol 3.0 and reads up to ReadyForQuery. A request for a password is an error.
+// performStartup asks for protocol 3.0 and reads up to ReadyForQuery. A server's request for a password is an error.
 func performStartup(conn net.Conn, role string) error {
 	if err := conn.SetDeadline(time.Now().Add(startupLimit)); err != nil {
 		return err

@@ -15,7 +15,7 @@ func readLatencies(log io.Reader) ([]int64, error) {
 	var out []int64
 	lines := bufio.NewScanner(log)
 	for lines.Scan() {
-		// The columns are: client, transaction, latency, script, second, microsecond.
+		// The columns of pgbench's log are: client, transaction, latency, script, second, microsecond.
 		columns := strings.Fields(lines.Text())
 		if len(columns) < 6 {
 			return nil, fmt.Errorf("a line of pgbench's log has %d columns", len(columns))
@@ -29,9 +29,9 @@ func readLatencies(log io.Reader) ([]int64, error) {
 	return out, lines.Err()
 }
 
-// quantile returns the latency below which the share q of the latencies lies, missing when there are none. Each whole
-// number represents an interval of width 1 around it, in which latencies are evenly spread. That gives tenths of a
-// microsecond: at c=1 a proxy adds ten microseconds, and a tenth of one matters.
+// quantile returns the latency below which the share q of the latencies lies, or missingValue when there are none. Each
+// whole number represents an interval of width 1 around it, in which latencies are evenly spread. That gives tenths of
+// a microsecond: at c=1 a proxy adds ten microseconds, and a tenth of one matters.
 func quantile(latencies []int64, q float64) float64 {
 	if len(latencies) == 0 {
 		return missingValue

@@ -13,7 +13,7 @@ import (
 // ratios were off by up to ten times.
 const doubtfulCores = 0.1
 
-// sampleSeries are one candidate's values in a workload, one for each round.
+// sampleSeries has one candidate's values in a workload, one value for each round.
 type sampleSeries struct {
 	rate, p50, p99, cpu, foreign, stolen []float64
 }
@@ -39,7 +39,7 @@ func (s *sampleSeries) add(v loadSample) {
 	s.stolen = append(s.stolen, v.stolen)
 }
 
-// measureLoad is the part with pgbench: every wanted workload through every candidate.
+// measureLoad runs every wanted workload of pgbench through every candidate.
 func (b *bench) measureLoad(ctx context.Context, r *report) error {
 	list := b.filterWorkloads(workloads())
 	if len(list) == 0 {
@@ -141,7 +141,7 @@ func (b *bench) takeSample(ctx context.Context, w *workload, c candidate) (loadS
 	}, nil
 }
 
-// cpuPer100k returns a proxy's CPU time per 100,000 transactions, in seconds. It returns missing without a proxy.
+// cpuPer100k returns a proxy's CPU time per 100,000 transactions, in seconds. Without a proxy it returns missingValue.
 func cpuPer100k(cpu time.Duration, transactions int64) float64 {
 	if cpu == 0 {
 		return missingValue

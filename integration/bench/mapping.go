@@ -31,7 +31,8 @@ func (b *bench) measureMapping(ctx context.Context, r *report) error {
 	}
 	var ports [2]int
 	for i, how := range []string{"hex", "off"} {
-		// A Sluice without the mapping refuses the names of tables that another one maps, so each has a server of its own.
+		// Each Sluice has its own server, since a Sluice without the mapping refuses the names of tables that another Sluice
+		// maps.
 		postgres, err := pgtest.Launch(pgtest.TLS())
 		if err != nil {
 			return err

@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// This file takes the profile for go build -pgo, of the work that Sluice does for most of its clients. The profile only
-// affects speed, and need not match the current code.
+// This file records the profile for go build -pgo, over the work that Sluice does for most of its clients. The profile
+// only affects speed, and need not match the current code.
 
 // profiledWorkloads are the workloads whose profile the compiler gets.
 var profiledWorkloads = []string{idSelectOne, "select-simple-16", idExtended16, "select-prepared-16", "select-simple-64", "tpcb", idChurn}
 
-// recordPGOProfile takes the profile and writes it to a file. It measures nothing.
+// recordPGOProfile records the profile for go build -pgo and writes it to a file. It measures nothing.
 func recordPGOProfile(ctx context.Context, c config) (err error) {
 	b := &bench{config: c, progress: os.Stderr}
 	defer func() { err = errors.Join(err, b.rig.stopAll()) }()

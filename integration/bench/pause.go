@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-proxy/sluice/integration/harness"
 )
 
-// The fights of part pause compare two pauses before the first replay (retry.first_delay). One is as long as the pause
-// before any other replay, the other is the default.
+// In the part pause of the bench, clients compete for rows with two pauses before the first replay (retry.first_delay).
+// One is as long as the pause before any other replay, and the other is the default.
 
 const (
 	idPause = "pause"
@@ -26,7 +26,7 @@ const (
 	longPause    = "100ms" // retry.base_delay
 )
 
-// pauseWorkload is one fight of the part pause.
+// pauseWorkload is one workload of the part pause, in which clients compete for a number of rows.
 type pauseWorkload struct {
 	rows    int
 	sluices int     // among which the clients are divided
@@ -64,7 +64,7 @@ func (l pauseWorkload) statements(int) []string {
 	return []string{"BEGIN", fmt.Sprintf("UPDATE account SET n = n + 1 WHERE id = %d", rand.IntN(l.rows)), "COMMIT"}
 }
 
-// pauseSample is the result of one fight.
+// pauseSample is the result of one run of a pauseWorkload.
 type pauseSample struct{ rate, attempts, told float64 }
 
 // pauseResult compares the two pauses. It has commits per second, attempts for each commit, and the share of
@@ -80,7 +80,7 @@ type pauseResult struct {
 	ToldShort     roundSummary `json:"told_short"`
 }
 
-// measurePauses runs all fights, each with both pauses in every round.
+// measurePauses runs all workloads of the part pause, each with the two pauses in every round.
 func (b *bench) measurePauses(ctx context.Context, r *report) error {
 	if !b.isSelected(idPause) {
 		return nil
@@ -140,7 +140,7 @@ func (b *bench) measurePauses(ctx context.Context, r *report) error {
 	return nil
 }
 
-// measurePause runs one fight with both pauses.
+// measurePause runs one workload with the two pauses.
 func (b *bench) measurePause(ctx context.Context, l pauseWorkload, sim *harness.DSQLSim, sluices [2][]*harness.Sluice) (pauseResult, error) {
 	if l.refused > 0 {
 		plan := fmt.Sprintf(`[{"at":"commit","action":"fail","error":"conflict","probability":%g,"seed":1}]`, l.refused)
@@ -177,7 +177,7 @@ func (b *bench) measurePause(ctx context.Context, l pauseWorkload, sim *harness.
 		ToldLong: summarize(each(0, told)), ToldShort: summarize(each(1, told))}, nil
 }
 
-// runContention lets the clients fight for the length of a sample.
+// runContention lets the clients compete for rows for the length of a sample.
 func (b *bench) runContention(ctx context.Context, l pauseWorkload, sluices []*harness.Sluice) (pauseSample, error) {
 	before, err := countReplays(ctx, sluices)
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 	// logShare is the share of the transactions whose latency pgbench logs. It is enough for a median, and too small to
 	// affect the rate.
 	logShare = "0.1"
-	// overtime is how much longer than its length a sample may take, for connecting and for the last transactions.
+	// overtime is the time beyond its length that a sample may take, for connecting and for the last transactions.
 	overtime = 30 * time.Second
 )
 
@@ -81,7 +81,8 @@ func readLatencyLog(dir string) ([]int64, error) {
 }
 
 var (
-	// In pgbench's output (without initial connection time) or (including reconnection times) follows the number.
+	// The rate is the number before (without initial connection time) or (including reconnection times) in pgbench's
+	// output.
 	rateLine      = regexp.MustCompile(`(?m)^tps = ([0-9.]+) \(`)
 	processedLine = regexp.MustCompile(`(?m)^number of transactions actually processed: ([0-9]+)`)
 	failedLine    = regexp.MustCompile(`(?m)^number of failed transactions: ([0-9]+)`)

@@ -10,8 +10,8 @@ import (
 )
 
 // pinToCPU restricts this process and its future children to one CPU: the given one, or the last of those allowed.
-// Threads of the Go runtime already run, so pin executes the program again under the same process id. In the second
-// process pin returns.
+// Threads of the Go runtime already run, so pinToCPU executes the program again under the same process id. In the
+// second process pinToCPU returns.
 func pinToCPU(cpu int) error {
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {

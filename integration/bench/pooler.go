@@ -90,7 +90,7 @@ func (p *pooler) start(config string) error {
 	defer log.Close()
 	cmd := exec.Command(p.program, file)
 	cmd.Stdout, cmd.Stderr = log, log
-	// PgBouncer refuses to run as root.
+	// The program runs under another account, since PgBouncer refuses to run as root.
 	uid, gid := os.Getuid(), os.Getgid()
 	if uid == 0 {
 		if uid, gid, err = postgresAccount(); err != nil {

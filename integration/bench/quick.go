@@ -13,8 +13,8 @@ import (
 const (
 	quickRounds  = 7
 	quickSeconds = 1
-	// tolerated is how much worse than the recorded one a ratio may be. Medians of seven rounds on a quiet machine differ
-	// by half as much.
+	// tolerated is how much worse than the recorded ratio a ratio of a quick run may be. Medians of seven rounds on a
+	// quiet machine differ by half as much.
 	tolerated = 0.10
 )
 
@@ -27,8 +27,8 @@ func (c *config) selectQuick() {
 	c.only = regexp.MustCompile("^(" + strings.Join(quickIDs, "|") + ")$")
 }
 
-// compareToRecorded prints the ratios of a quick run beside the recorded ones. It returns an error if one is worse by
-// more than tolerated, or is missing.
+// compareToRecorded prints the ratios of a quick run beside the recorded ones. It returns an error if a ratio is worse
+// by more than tolerated, or is missing.
 func (r *report) compareToRecorded(recorded *report, out io.Writer) error {
 	fmt.Fprintf(out, "\nRatios to PgBouncer; recorded on %s with PgBouncer %s, now %s\n\n| pgbench | rate, recorded | now | CPU, recorded | now |\n|---|---|---|---|---|\n",
 		recorded.Date, recorded.PgBouncer, r.PgBouncer)

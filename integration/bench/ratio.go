@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// missingValue is the value of a sample that failed. Arithmetic propagates missing, and summarize leaves it out.
+// missingValue is the value of a sample that failed. Arithmetic propagates missingValue, and summarize leaves it out.
 var missingValue = math.NaN()
 
-// roundSummary sums up one value over the rounds in which it was measured. The zero figure was not measured.
+// roundSummary sums up one value over the rounds in which it was measured. The zero roundSummary was not measured.
 type roundSummary struct {
 	Median float64 `json:"median"`
 	Low    float64 `json:"low"`
@@ -16,7 +16,7 @@ type roundSummary struct {
 	Rounds int     `json:"rounds"`
 }
 
-// summarize returns the figure of values, one for each round.
+// summarize returns the roundSummary of values, one for each round.
 func summarize(values []float64) roundSummary {
 	known := slices.DeleteFunc(slices.Clone(values), func(v float64) bool {
 		return math.IsNaN(v) || math.IsInf(v, 0)
@@ -38,8 +38,8 @@ func roundRatios(a, b []float64) []float64 {
 	return applyPerRound(func(v []float64) float64 { return v[0] / v[1] }, a, b)
 }
 
-// addedRatios returns, for each round, how much more a adds to base than b adds. It returns missing for a round in
-// which b adds nothing.
+// addedRatios returns, for each round, how much more a adds to base than b adds. For a round in which b adds nothing,
+// it returns missingValue.
 func addedRatios(a, b, base []float64) []float64 {
 	return applyPerRound(func(v []float64) float64 {
 		if v[1] <= v[2] {
@@ -49,8 +49,8 @@ func addedRatios(a, b, base []float64) []float64 {
 	}, a, b, base)
 }
 
-// applyPerRound calls of for each round, with the values of all series in that round. A shorter series has missing for
-// the last rounds.
+// applyPerRound calls of for each round, with the values of all series in that round. A shorter series has missingValue
+// for the last rounds.
 func applyPerRound(of func([]float64) float64, series ...[]float64) []float64 {
 	rounds := 0
 	for _, s := range series {

@@ -11,13 +11,13 @@ import (
 
 const (
 	relayBuffer = 64 << 10
-	// relayQueue bounds the chunks under way in one direction of a connection, 64 MiB in sum. In 2 ms that is 32 GB/s, so
-	// the delay never limits bandwidth.
+	// relayQueue bounds the chunks on their way in one direction of a connection, to 64 MiB in total. In 2 ms that is 32
+	// GB/s, so the delay never limits bandwidth.
 	relayQueue = 1024
 )
 
-// delayRelay is a TCP proxy that passes every byte on after a delay, as a longer cable would. The delay holds bytes
-// back, not the sender.
+// delayRelay is a TCP proxy that passes every byte on after a delay, as a longer cable would. The sender is not
+// delayed.
 type delayRelay struct {
 	listener net.Listener
 	target   string

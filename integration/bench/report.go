@@ -18,8 +18,8 @@ type report struct {
 	Rounds     int    `json:"rounds"`
 	Seconds    int    `json:"seconds_per_sample"`
 
-	// Foreign sums up the foreign cores of all samples of the load. Doubtful counts the samples above the limit doubtful.
-	// Stolen is the CPU time that the hypervisor withheld.
+	// Foreign sums up the CPU cores that other programs used, over all samples of the load. Doubtful is the number of
+	// samples above doubtfulCores. Stolen is the CPU time that the hypervisor withheld.
 	Foreign  roundSummary `json:"foreign_cores"`
 	Stolen   roundSummary `json:"stolen_cores"`
 	Doubtful int          `json:"doubtful_samples"`
@@ -33,7 +33,7 @@ type report struct {
 	Faults   []faultResult      `json:"faults,omitempty"`
 	Fights   []contentionResult `json:"fights,omitempty"`
 	Pauses   []pauseResult      `json:"pauses,omitempty"`
-	// LogBytes is the size of the log of an open transaction of four statements; 0: not measured.
+	// LogBytes is the size of the replay log of an open transaction of four statements, or 0 if it was not measured.
 	LogBytes float64      `json:"log_bytes_per_transaction,omitzero"`
 	Goals    []goalResult `json:"goals"`
 	Failures []string     `json:"failures,omitempty"`
@@ -48,7 +48,7 @@ type workloadResult struct {
 	PgBouncer candidateFigures `json:"pgbouncer"`
 	Sluice    candidateFigures `json:"sluice"`
 
-	// Ratios of Sluice to another candidate, within a round.
+	// These are ratios of Sluice to another candidate, within a round.
 	RateToPgBouncer     roundSummary `json:"rate_to_pgbouncer"`
 	RateToDirect        roundSummary `json:"rate_to_direct"`
 	CPUToPgBouncer      roundSummary `json:"cpu_to_pgbouncer"`
@@ -115,7 +115,7 @@ func newCandidateFigures(s *sampleSeries) candidateFigures {
 	}
 }
 
-// workloadByID returns the result of the workload with this id, the zero result if it was not measured.
+// workloadByID returns the result of the workload with this id, or the zero result if it was not measured.
 func (r *report) workloadByID(id string) workloadResult {
 	for _, w := range r.Workloads {
 		if w.ID == id {
@@ -125,7 +125,7 @@ func (r *report) workloadByID(id string) workloadResult {
 	return workloadResult{}
 }
 
-// driverByName returns the result of one driver, the zero result if it was not measured.
+// driverByName returns the result of the driver with this name, or the zero result if it was not measured.
 func (r *report) driverByName(name string) delayedResult {
 	for _, d := range r.Delayed {
 		if d.Driver == name {
@@ -135,7 +135,7 @@ func (r *report) driverByName(name string) delayedResult {
 	return delayedResult{}
 }
 
-// featureByID returns the result of the feature with this id, the zero result if it was not measured.
+// featureByID returns the result of the feature with this id, or the zero result if it was not measured.
 func (r *report) featureByID(id string) featureResult {
 	for _, f := range r.Features {
 		if f.ID == id {
@@ -145,7 +145,7 @@ func (r *report) featureByID(id string) featureResult {
 	return featureResult{}
 }
 
-// faultByID returns the result of the fault load with this id, the zero result if it was not measured.
+// faultByID returns the result of the faulty workload with this id, or the zero result if it was not measured.
 func (r *report) faultByID(id string) faultResult {
 	for _, f := range r.Faults {
 		if f.ID == id {
@@ -155,7 +155,8 @@ func (r *report) faultByID(id string) faultResult {
 	return faultResult{}
 }
 
-// conflictRate returns the share of a fight's transactions that ended with a conflict at the client.
+// conflictRate returns the share of transactions that ended with a conflict at the client, of clients that compete for
+// one row. fight is the index in Fights.
 func (r *report) conflictRate(fight int) roundSummary {
 	if fight >= len(r.Fights) {
 		return roundSummary{}

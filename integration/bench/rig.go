@@ -28,7 +28,7 @@ const (
 	idleClients = 1000
 
 	stopGrace = 10 * time.Second
-	// setupLimit bounds each step of the setup; loading the tables takes seconds.
+	// setupLimit bounds each step of the setup. Loading the tables takes seconds.
 	setupLimit = 5 * time.Minute
 )
 
@@ -56,14 +56,14 @@ type benchServers struct {
 	sluice        *harness.Sluice
 }
 
-// startAll starts all programs. After an error, down ends the programs that up has started.
+// startAll starts all programs. After an error, stopAll ends the programs that startAll has started.
 func (r *benchServers) startAll(ctx context.Context, bin harness.Bin) (err error) {
 	r.bin = bin
 	r.postgres, err = pgtest.Launch(
 		pgtest.TLS(),
 		pgtest.MaxConnections(300), // three pools and 64 direct ones
 		pgtest.Setting("shared_buffers", "512MB"),
-		// A server's background work is noise in the measurements.
+		// The server's background work is off, since it is noise in the measurements.
 		pgtest.Setting("autovacuum", "off"),
 		pgtest.Setting("checkpoint_timeout", "1h"),
 		pgtest.Setting("max_wal_size", "8GB"),
@@ -132,7 +132,7 @@ func (r *benchServers) launchSluice(ctx context.Context, port int, features harn
 		"DSQL_BACKEND_SSLMODE":    "require",
 		"DSQL_PAIRING":            "transaction",
 		"DSQL_RESERVOIR_MAX_OPEN": strconv.Itoa(poolSize),
-		// PgBouncer logs no connections either.
+		// Sluice logs no connections, since PgBouncer logs none either.
 		"DSQL_LOG_LEVEL": "warn",
 	})})
 }

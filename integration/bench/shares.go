@@ -24,8 +24,8 @@ import (
 
 const (
 	worstRows = 3
-	// mostFunctions is the number of functions listed for each workload. Only functions with less than ownShare per cent
-	// count, because those above call almost all others.
+	// mostFunctions is the number of functions listed for each workload. A function with ownShare per cent or more is not
+	// listed, because it calls almost all others.
 	mostFunctions = 8
 	ownShare      = 50.0
 	// profileLimit bounds the build of the profiled Sluice, and each wait for a profile.
@@ -73,7 +73,7 @@ func (r *report) worstWorkloads() []string {
 	return ids
 }
 
-// profileWorst profiles the worst workloads. An error costs no other figure.
+// profileWorst profiles the workloads with the highest CPU ratios. After an error all other figures remain.
 func (b *bench) profileWorst(ctx context.Context, r *report) error {
 	ids := r.worstWorkloads()
 	if b.quick || len(ids) == 0 {
@@ -197,7 +197,7 @@ func parseShares(text string) (groups, functions []profileShare) {
 	return groups, functions
 }
 
-// printShares prints the shares that method shares has measured.
+// printShares prints the CPU shares that the run has measured.
 func (r *report) printShares(w io.Writer) {
 	for _, of := range r.Shares {
 		fmt.Fprintf(w, "\nSluice's CPU in %s, in %% (cumulative, so they overlap):", of.Title)

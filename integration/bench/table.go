@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Markers of the generated tables in the documents.
+// These are markers of the generated tables in the documents.
 const (
 	tableBegin = "<!-- begin:bench -->"
 	tableEnd   = "<!-- end:bench -->"
@@ -238,7 +238,7 @@ func joinFigures(figures ...roundSummary) string {
 	return strings.Join(cells, ", ")
 }
 
-// medianText returns the median alone.
+// medianText returns the text of the median, without the range.
 func (f roundSummary) medianText() string {
 	if f.Rounds == 0 {
 		return "-"
@@ -246,7 +246,7 @@ func (f roundSummary) medianText() string {
 	return formatNumber(f.Median)
 }
 
-// medianAndRange returns the median with the range.
+// medianAndRange returns the text of the median with the range.
 func (f roundSummary) medianAndRange() string {
 	if f.Rounds < 2 {
 		return f.medianText()

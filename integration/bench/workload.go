@@ -16,11 +16,11 @@ type workload struct {
 	// reconnect makes each transaction open a new connection. pgbench excludes the connection time from the latencies in
 	// its log, so these runs have no latencies.
 	reconnect bool
-	// session puts PgBouncer in session mode, because PgBouncer 1.18 has no prepared statements in transaction mode.
+	// session makes PgBouncer run in session mode, because PgBouncer 1.18 has no prepared statements in transaction mode.
 	session bool
 	// fresh is SQL that undoes, before each sample, the effects of earlier samples.
 	fresh string
-	// note is a reservation about the workload, for the tables.
+	// note is a remark about the workload's limits, for the tables.
 	note string
 }
 
@@ -29,14 +29,14 @@ const maxClients = 64
 
 const (
 	selectOne = "SELECT 1;\n"
-	// largeResult is a query for 10 MB in rows of 1 kB. The server generates the rows, because reading a table would cost
-	// it the same again.
+	// largeResult is a query for 10 MB in rows of 1 kB. The server generates the rows, because reading a table would take
+	// the server as much work again.
 	largeResult = "SELECT repeat('x', 1000) FROM generate_series(1, 10000);\n"
 	// freshTPCB is the SQL that pgbench itself runs before a TPC-B run; the bench runs it on the server directly.
 	freshTPCB = "VACUUM pgbench_branches; VACUUM pgbench_tellers; TRUNCATE pgbench_history;"
 )
 
-// Ids of workloads that goals refer to.
+// These are ids of workloads that goals refer to.
 const (
 	idSelectOne   = "select1-1"
 	idExtended16  = "select-extended-16"

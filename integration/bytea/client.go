@@ -39,13 +39,13 @@ type statementOutcome struct {
 	tag    string
 }
 
-// firstOwn is the least oid of a type or table that a user has made.
+// firstOwn is the least oid of a type or table that a user has created.
 const firstOwn = 16384
 
 // record is the oid of the type of an anonymous row.
 const record = 2249
 
-// runStatement runs a statement and returns its outcome. An error is one of the connection.
+// runStatement runs a statement and returns its outcome. A returned error is an error of the connection.
 func (c *Client) runStatement(ctx context.Context, s statement) (statementOutcome, error) {
 	o := statementOutcome{sent: s.text}
 	err := c.sendStatement(ctx, s, &o)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// comparableType draws a type that can be compared, bytea most often.
+// comparableType draws a type whose values can be compared, in most cases bytea.
 func (g *sqlGenerator) comparableType() Type {
 	return pickOne(g.choiceSequence, Bytea, Bytea, Bytea, Bytea, Int, Text)
 }

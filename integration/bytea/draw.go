@@ -10,12 +10,12 @@ type choiceSequence struct {
 	made   []int
 }
 
-// newChoiceSequence returns a draw that depends only on the pair of numbers.
+// newChoiceSequence returns a choiceSequence that depends only on seed and n.
 func newChoiceSequence(seed, n uint64) *choiceSequence {
 	return &choiceSequence{random: rand.New(rand.NewPCG(seed, n))}
 }
 
-// intBelow draws a number below n.
+// intBelow draws a random number from 0 to n-1.
 func (d *choiceSequence) intBelow(n int) int {
 	k := 0
 	switch at := len(d.made); {
@@ -28,10 +28,10 @@ func (d *choiceSequence) intBelow(n int) int {
 	return k
 }
 
-// chance returns true in so many of a hundred draws; for the number zero it returns false.
+// chance returns true with a probability of percent per cent. For the number zero it returns false.
 func (d *choiceSequence) chance(percent int) bool { return d.intBelow(100) >= 100-percent }
 
-// pickOne draws one of several values; the first value is the simplest.
+// pickOne draws one of several values. The first value is the simplest.
 func pickOne[T any](d *choiceSequence, of ...T) T { return of[d.intBelow(len(of))] }
 
 // shrinkList returns a smaller list of numbers for which wanted returns true. It makes at most tries calls of wanted.

@@ -152,7 +152,7 @@ func (g *sqlGenerator) textExpr(s *queryScope, depth int) string {
 	}
 }
 
-// wholeRowText returns an expression that makes a text of a whole row.
+// wholeRowText returns an expression that converts a whole row to text.
 func (g *sqlGenerator) wholeRowText(s *queryScope) string {
 	if s != nil && len(s.items) > 0 {
 		if it := s.items[g.intBelow(len(s.items))]; it.alias != "" && !strings.Contains(it.alias, ".") {

@@ -109,7 +109,7 @@ func (w *TestSchema) String() string {
 	return strings.Join(all, "\n")
 }
 
-// schemaRun is the run of one world.
+// schemaRun is the run of one world (a random schema with its statements).
 type schemaRun struct {
 	oracle        *Oracle
 	world         *TestSchema
@@ -119,7 +119,7 @@ type schemaRun struct {
 }
 
 // compareInBoth runs a statement in both databases and counts the outcome. If a writing statement differs or is
-// refused, both rolls it back, so that the tables remain equal. With Oracle.Autocommit it cannot roll back.
+// refused, it is rolled back, so that the tables remain equal. With Oracle.Autocommit a rollback is not possible.
 func (p *schemaRun) compareInBoth(ctx context.Context, s statement, made []int) error {
 	stock, mapped, v, err := p.runInBoth(ctx, s)
 	if err != nil {
@@ -190,7 +190,7 @@ func countIn(counts *map[string]int, what string) {
 	(*counts)[what]++
 }
 
-// runInBoth runs a statement in both databases. It leaves the transaction of a writing statement open.
+// runInBoth runs a statement in both databases. The transaction of a writing statement stays open.
 func (p *schemaRun) runInBoth(ctx context.Context, s statement) (stock, mapped statementOutcome, v comparisonResult, err error) {
 	if s.table != nil && !p.oracle.Autocommit {
 		if err = p.execInBoth(ctx, "BEGIN"); err != nil {
@@ -264,7 +264,7 @@ func (s statement) String() string {
 	return text
 }
 
-// ExcessProblem returns which count of the tally exceeds its bound, "" if none does. The bounds are on refused
+// ExcessProblem returns which count of the tally exceeds its bound, or or "" if none does. The bounds are on refused
 // statements, and on statements that only one database evaluates fully.
 func (t *Tally) ExcessProblem() string {
 	if refused := sumCounts(t.Refused); refused*100 > t.Statements {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// queryForm holds requirements on a generated query.
+// queryForm has the requirements on the form of a query that the generator makes.
 type queryForm struct {
 	total bool   // what LIMIT leaves does not depend on the plan
 	limit string // "" for any or none
@@ -19,7 +19,7 @@ type query struct {
 	order   []int // the columns that ORDER BY sorts by, in its order, as far as they are known
 }
 
-// newQuery generates a query. want are the types of its columns, nil for any.
+// newQuery generates a query. want has the types of the query's columns, and nil means any types.
 func (g *sqlGenerator) newQuery(up *queryScope, depth int, want []Type, f queryForm) query {
 	s := newInnerScope(up)
 	with := ""
@@ -279,7 +279,7 @@ func (g *sqlGenerator) orderClause(q *query, s *queryScope, f queryForm, union b
 	return text
 }
 
-// sortItem returns an item of ORDER BY, with the index of its output column; -1 for none.
+// sortItem returns an item of ORDER BY, and the index of its output column, or -1 if it is no output column.
 func (g *sqlGenerator) sortItem(q *query, s *queryScope, union bool) (string, int) {
 	if n := len(q.columns); n > 0 {
 		i := g.intBelow(n)

@@ -42,7 +42,7 @@ type sqlGenerator struct {
 	world   *TestSchema
 	params  []param
 	aliases int
-	// sharedParam is an untyped parameter that the statement uses in many places; "" for none.
+	// sharedParam is an untyped parameter that the statement uses in many places, or "".
 	sharedParam string
 	// casts is the percentage of constants in an output list that have a cast.
 	casts int

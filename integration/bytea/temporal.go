@@ -189,8 +189,9 @@ func (e constEvaluator) evalCall(x *ast.CallExpr) any {
 	return nil
 }
 
-// textVariants returns the forms in which Temporal's plugin for PostgreSQL sends a statement. Names are bound, with one
-// and with three rows or items, for each version of its table and each suffix.
+// textVariants returns the forms in which Temporal's plugin for PostgreSQL sends a statement. Named parameters are
+// replaced by numbered ones, with one and with three rows or items, for each version of the statement's table and each
+// suffix.
 func textVariants(n namedText, e constEvaluator) []namedText {
 	switch {
 	case strings.HasSuffix(n.text, "$"):

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// Trap is a mistake that a simple rewriting makes, with texts that show it. The mapped database must answer these texts
-// as the stock database does. Parameters in text format follow a text after a |.
+// Trap is a mistake that a simple rewriting makes, with texts that show the mistake. The mapped database must answer
+// these texts as the stock database does. Parameters in text format follow a text after a |.
 type Trap struct {
-	// Number is the number of the trap in the design of the mapping; 0 for a trap found later.
+	// Number is the number of the trap in the design of the mapping, or 0 for a trap found later.
 	Number int
 	Name   string
 	Texts  []string
-	// Undone makes each text run in a transaction that is rolled back.
+	// Undone means that each text of the trap runs in a transaction that is rolled back.
 	Undone bool
-	// Refused reports that the mapped database must refuse the texts, because it would answer them differently.
+	// Refused means that the mapped database must refuse the trap's texts, because it would answer them differently.
 	Refused bool
-	// Plain reports that DSQL refuses the texts or answers them differently from PostgreSQL.
+	// Plain means that DSQL refuses the trap's texts, or answers them differently from PostgreSQL.
 	Plain bool
 }
 
@@ -48,7 +48,7 @@ func (t Trap) FindDifferences(ctx context.Context, stock, mapped *Client) (all [
 	return all, nil
 }
 
-// runTrap returns how the answers to a text differ, "" if they are equal.
+// runTrap returns how the two databases' answers to a text differ, or "" if the answers are equal.
 func (p *schemaRun) runTrap(ctx context.Context, both string, refuse bool) (string, error) {
 	text, value, has := strings.Cut(both, "|")
 	if strings.HasPrefix(value, "|") { // the operator
@@ -81,7 +81,7 @@ INSERT INTO p VALUES ('\x61', 1), ('\x62', 2), (NULL, 3), ('\x63', 4);
 INSERT INTO s (a) VALUES (1);
 INSERT INTO s VALUES (1, '\x61'), (2, '\x61'), (3, '\x6262')`
 
-// Traps returns all traps.
+// Traps has all traps: mistakes that a simple rewriting makes, each with texts that show the mistake.
 var Traps = append(trapCases, trapForms)
 
 func (t Trap) String() string {

@@ -74,7 +74,7 @@ func (p *Process) ExitCode() int {
 
 // Signal sends sig to the child alone. A child that has ended is not an error.
 func (p *Process) Signal(sig syscall.Signal) {
-	// After Start the only possible error is "already finished".
+	// The only possible error after Start is "already finished".
 	_ = p.cmd.Process.Signal(sig)
 }
 

@@ -55,7 +55,7 @@ func run(args []string, out io.Writer) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	// The second signal has its usual effect: it kills this process, and the kernel kills the children.
+	// A second signal has its usual effect, which kills this process, and the kernel then kills the children.
 	context.AfterFunc(ctx, stop)
 
 	s := &devStack{config: c, out: out}

@@ -15,8 +15,8 @@ import (
 // stateListen is TCP_LISTEN in the st column of /proc/net/tcp.
 const stateListen = "0A"
 
-// checkPort returns an error if a port cannot be used. The error names, in one line, make's variable that changes the
-// port.
+// checkPort returns an error if a port cannot be used. The error names, in one line, the variable of make that changes
+// the port.
 func checkPort(port int, variable string) error {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err == nil {

@@ -32,7 +32,7 @@ type devStack struct {
 	sluice   *harness.Sluice
 }
 
-// startAll starts all programs. After an error, down ends the programs that up has started.
+// startAll starts all programs. After an error, stopAll ends the programs that startAll has started.
 func (s *devStack) startAll(ctx context.Context) (err error) {
 	fmt.Fprintln(s.out, "starting PostgreSQL")
 	if s.postgres, err = pgtest.Launch(pgtest.TLS()); err != nil {

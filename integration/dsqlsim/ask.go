@@ -42,7 +42,7 @@ func (s *session) exchangeUpstream(frames ...*frame) (*ownAnswer, error) {
 }
 
 // queryUpstream runs one statement of the stand-in in the client's block and returns its answer. A simple Query would
-// destroy the client's unnamed statement and portal, so ask uses the extended protocol.
+// destroy the client's unnamed statement and portal, so the extended protocol is used.
 func (s *session) queryUpstream(sql string) (*ownAnswer, error) {
 	return s.exchangeUpstream(ownStatementFrames(sql, nil, noValues)...)
 }

@@ -24,7 +24,7 @@ type transactionBlock struct {
 	beginSQL string
 	deferred bool
 	log      effectLog
-	// doomed is the error that the block's COMMIT will get, nil while the COMMIT may succeed.
+	// doomed is the error that the block's COMMIT will get, or nil while the COMMIT may succeed.
 	doomed *failure
 	// lost lists tables that this doomed block has written without effect in PostgreSQL, "" for any table. restarted
 	// reports that PostgreSQL has no effect of the block, and a newer snapshot.
@@ -47,7 +47,7 @@ type effectLog struct {
 	bytes                       int
 	// incomplete reports that a statement has run that the log does not contain.
 	incomplete bool
-	// parked reports that PostgreSQL does not have the effects now.
+	// parked means that PostgreSQL does not have the block's effects now, because they were undone to release locks.
 	parked bool
 }
 
@@ -111,7 +111,8 @@ func (b *transactionBlock) mayReturnLess(st *dialect.Statement) bool {
 	return b.restarted || reads && slices.ContainsFunc(b.lost, func(table string) bool { return strings.Contains(text, strings.ToLower(table)) })
 }
 
-// doomAndGuess dooms the transaction and makes the stand-in guess the outcome of the statement that runs now.
+// doomAndGuess makes the block's COMMIT fail with a conflict. It also makes the stand-in guess the outcome of the
+// statement that runs now.
 func (b *transactionBlock) doomAndGuess() {
 	b.markDoomed()
 	b.attempt.guessing = true
@@ -161,8 +162,8 @@ var harmlessFunctions = map[string]bool{
 	"current_database": true, "txid_current": true, "repeat": true, "clock_timestamp": true,
 }
 
-// mayCallFunction reports whether a query may call a function that is not in harmless. It takes each word before a
-// parenthesis for a call.
+// mayCallFunction reports whether a query may call a function that is not in harmlessFunctions. Each word before a
+// parenthesis counts as a call.
 func mayCallFunction(sql string) bool {
 	for at := 0; ; at++ {
 		next := strings.IndexByte(sql[at:], '(')

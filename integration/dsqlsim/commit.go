@@ -80,7 +80,7 @@ func (s *session) captureNamedRows(c rowCapture) (*failure, error) {
 		return nil, err
 	}
 	if answer.failed != nil {
-		// The statement itself will fail the same way, or it reads a view, of which no row is recorded.
+		// The client's statement will fail in the same way, or reads a view, of which no row is recorded.
 		if err := s.parkTransaction(); err != nil {
 			return nil, err
 		}
@@ -120,7 +120,8 @@ func isReadOnlyBegin(begin string) bool {
 	return i >= 0 && i+1 < len(words) && strings.HasPrefix(words[i+1], "ONLY")
 }
 
-// needsCertification reports whether the stand-in must check the transaction before PostgreSQL commits it.
+// needsCertification reports whether the stand-in must check the transaction for conflicts before PostgreSQL commits
+// it.
 func (s *session) needsCertification() bool {
 	b := &s.block
 	return b.doomed != nil || b.log.parked || len(b.namedRows) > 0 || s.schema.isStale() && b.hasSnapshot ||
@@ -146,8 +147,8 @@ func (s *session) certifyCommit() (*failure, error) {
 	return b.doomed, nil
 }
 
-// lockNamedRows writes the rows named FOR UPDATE, unchanged, and locks those named FOR KEY SHARE. It dooms the
-// transaction if another's commit has changed one.
+// lockNamedRows writes the rows named FOR UPDATE, unchanged, and locks those named FOR KEY SHARE. If another
+// transaction's commit has changed one of the rows, the transaction is doomed to fail at COMMIT.
 func (s *session) lockNamedRows() error {
 	b := &s.block
 	type group struct {
@@ -245,7 +246,7 @@ func (s *session) checkNamedKeys() error {
 		if !gone {
 			continue
 		}
-		// Either this transaction has deleted the row, or the snapshot never had it.
+		// The transaction does not see the row. Either it has deleted the row, or its snapshot never had the row.
 		if err := s.parkTransaction(); err != nil {
 			return err
 		}

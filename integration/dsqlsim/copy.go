@@ -65,7 +65,7 @@ func (s *session) feedCopyData(over <-chan struct{}) error {
 			s.queue.pop()
 			continue
 		case !isCopyData(f.kind):
-			// The client broke the COPY off. The session handles this frame as soon as the copy has failed.
+			// The client has broken the COPY off. The session handles this frame as soon as the COPY has failed.
 			f = &frame{kind: 'f', body: []byte("unexpected message during COPY from stdin\x00")}
 		default:
 			data := s.queue.pop()

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// SQLSTATEs of errors that the stand-in sends or recognises.
+// These are SQLSTATEs of errors that the stand-in sends or recognises.
 const (
 	codeConnection   = "08006"
 	codeProtocol     = "08P01"
@@ -127,7 +127,7 @@ func translateError(e *pgproto3.ErrorResponse, inPlace *failure) *pgproto3.Error
 	return cleanCatalogError(e)
 }
 
-// The reasons for the end of a session, besides the errors of its sockets.
+// These are the reasons for the end of a session, besides the errors of its sockets.
 var (
 	errCut        = errors.New("cut by a planned fault")
 	errTerminated = errors.New("client terminated")

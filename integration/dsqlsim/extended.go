@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// handleParse passes on a Parse. A statement that DSQL refuses already fails here.
+// handleParse passes a client's Parse on to PostgreSQL. A statement that DSQL refuses already fails here.
 func (s *session) handleParse(f *frame) error {
 	name, rest, ok := cutCString(f.body)
 	sql, types, ok2 := cutCString(rest)
@@ -72,7 +72,7 @@ func (s *session) closePortal(name string) error {
 	return s.forwardOwnFrame(newCloseFrame('P', name))
 }
 
-// handleExecute passes on an Execute, or fails it where a cluster would.
+// handleExecute passes a client's Execute on to PostgreSQL, or answers it with an error where a cluster would.
 func (s *session) handleExecute(f *frame) error {
 	name, rest, ok := cutCString(f.body)
 	if !ok || len(rest) != 4 {
@@ -98,7 +98,7 @@ func (s *session) handleExecute(f *frame) error {
 	return s.forwardFrame(f, r)
 }
 
-// startPortal passes on the first Execute of a portal.
+// startPortal passes the first Execute of a portal on to PostgreSQL.
 func (s *session) startPortal(f *frame, name string, p *portal, r pendingReply) error {
 	st := p.of.onlyStatement()
 	if s.mustDrainReplies(st, p) {
@@ -142,7 +142,7 @@ func (s *session) mustDrainReplies(st *dialect.Statement, p *portal) bool {
 }
 
 // runPortal forwards an Execute. The savepoint precedes the block's first effect. If PostgreSQL has dropped the portal,
-// runPortal binds it again. whole reports that the Execute has no limit on rows.
+// runPortal binds the portal again. whole means that the Execute has no limit on rows.
 func (s *session) runPortal(f *frame, name string, whole bool, st *dialect.Statement, p *portal, r pendingReply) error {
 	r.mayWait = mayWaitForLock(st)
 	if whole && s.locksOutsideBlock(st, s.status) {
@@ -236,7 +236,8 @@ func (s *session) rollbackInsteadOfCommit(r pendingReply, why *failure) error {
 	return nil
 }
 
-// runGuess runs a query that guesses the outcome of a statement, instead of the statement's Execute.
+// runGuess runs a query that shows the likely outcome of a statement which cannot run, instead of the statement's
+// Execute.
 func (s *session) runGuess(st *dialect.Statement, p *portal, r pendingReply) error {
 	sql := r.guessOutcome(st)
 	if r.guess == nil {

@@ -42,7 +42,7 @@ const (
 
 var actions = []FaultAction{Fail, Cut, Stall}
 
-// refusals are the values that Fault.Error may have, with the errors they name.
+// refusals lists the values that Fault.Error may have, each with the error that it names.
 var refusals = []struct {
 	name      string
 	atConnect bool
@@ -61,7 +61,8 @@ var refusals = []struct {
 // Always as Fault.Count makes the fault happen without limit.
 const Always = -1
 
-// maxFaults bounds the planned faults, maxStall the length of one Stall, maxMatch the length of a text to match.
+// maxFaults bounds the number of planned faults, maxStall the length of one Stall, and maxMatch the length of a text to
+// match.
 const (
 	maxFaults = 1000
 	maxStall  = time.Hour
@@ -81,13 +82,14 @@ type Fault struct {
 	// at the end.
 	Row int `json:"row,omitempty"`
 
-	// Session is a connection's number in the ledger, 0 for any.
+	// Session is the number of a connection in the ledger, or 0 for any connection.
 	Session uint64 `json:"session,omitempty"`
-	// Transaction n is the n-th of its session, statements outside a block included; 0 for any.
+	// Transaction is the number of a transaction in its session, statements outside a block included. 0 means any
+	// transaction.
 	Transaction uint64 `json:"transaction,omitempty"`
-	// Statement n is the n-th of its transaction; BEGIN does not count. 0 means any.
+	// Statement is the number of a statement in its transaction, BEGIN not counted. 0 means any statement.
 	Statement int `json:"statement,omitempty"`
-	// Verb is the statement's first word, "" for any.
+	// Verb is the first word of the statement, or "" for any word.
 	Verb string `json:"verb,omitempty"`
 	// Contains is a part of the statement's text, case-sensitive.
 	Contains string `json:"contains,omitempty"`
@@ -191,7 +193,7 @@ func (f *Fault) stallDuration() time.Duration { return time.Duration(f.Seconds *
 type faultMoment struct {
 	at      FaultPoint
 	session uint64
-	// The fields transaction to sql describe the statement of a moment; they are zero AtConnect.
+	// The fields from transaction to sql describe the statement of a moment. AtConnect they are zero.
 	transaction uint64
 	statement   int
 	verb, sql   string
@@ -206,7 +208,7 @@ func (f *Fault) matchesMoment(m *faultMoment) bool {
 		f.Statement != 0 && f.Statement != m.statement,
 		f.Verb != "" && canonicalVerb(f.Verb) != m.verb,
 		f.Question != "" && asked.QuestionOf(m.sql) != f.Question,
-		// A ROLLBACK cannot fail.
+		// The case of a ROLLBACK, which cannot fail.
 		f.Action == Fail && m.verb == "ROLLBACK":
 		return false
 	}

@@ -23,7 +23,7 @@ var errTooLong = errors.New("message too long")
 type frame struct {
 	kind byte
 	body []byte
-	// replayed reports that the session took the frame back, see replayFrames, and now sends it once more.
+	// replayed means that the session took the frame back (see replayFrames), and now sends the frame once more.
 	replayed bool
 	// nextStatement is the index of the statement at which the session goes on with a Query.
 	nextStatement int

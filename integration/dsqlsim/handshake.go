@@ -52,7 +52,7 @@ func (s *Server) readGreeting(ctx context.Context, conn net.Conn) (*greeting, er
 		if err := g.startTLS(ctx, conn, s.tls); err != nil {
 			return nil, err
 		}
-		// PostgreSQL 17 requires ALPN of direct TLS, against protocol confusion.
+		// PostgreSQL 17 requires ALPN for direct TLS, against protocol confusion.
 		if g.conn.(*tls.Conn).ConnectionState().NegotiatedProtocol != alpn {
 			return nil, errors.New("direct TLS without ALPN")
 		}
@@ -64,8 +64,8 @@ func (s *Server) readGreeting(ctx context.Context, conn net.Conn) (*greeting, er
 		}
 		switch code := binary.BigEndian.Uint32(packet); {
 		case code == codeSSLRequest && !g.secure:
-			// No buffer holds bytes at this point. Bytes that an attacker injected after the SSLRequest are thus read as a
-			// broken ClientHello.
+			// No buffer holds bytes at this point. If an attacker injected bytes after the SSLRequest, they are read as a broken
+			// ClientHello.
 			if _, err := g.conn.Write([]byte{'S'}); err != nil {
 				return nil, fmt.Errorf("accept TLS: %w", err)
 			}

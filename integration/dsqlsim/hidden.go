@@ -23,7 +23,7 @@ func (s *session) seesViolatingRow(e *pgproto3.ErrorResponse) (bool, error) {
 		columns = string(answer.rows[0][0])
 	}
 	table := quoteIdentifier(e.SchemaName) + "." + quoteIdentifier(e.TableName)
-	// The query compares text, as in the error's detail, which is slower than by an index but safe.
+	// The query compares values as text, as the error's detail shows them, which is slower than by an index but safe.
 	answer, err := s.queryUpstream("SELECT FROM " + table + " WHERE concat_ws(', ', " + columns + ") = " + quoteLiteral(values) + " LIMIT 1")
 	if err != nil || answer.failed != nil {
 		return true, err

@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// inboxBytes bounds the unread bytes that a client may send ahead, one frame more or less.
+	// inboxBytes bounds the unread bytes that a client may send ahead. The last frame may exceed the bound.
 	inboxBytes = 1 << 20
 )
 
-// inbox holds the frames that a client has sent and the session has not taken yet. Method fill runs on its own
+// inbox holds the frames that a client has sent and the session has not taken yet. Method readFrames runs on its own
 // goroutine; the session's goroutine calls the other methods.
 type inbox struct {
 	max     int           // bytes of a message; a cluster closes the connection on a longer one (measured 2026-10)
@@ -42,7 +42,8 @@ func (in *inbox) readFrames(r io.Reader, done <-chan struct{}) {
 	}
 }
 
-// putFrame adds a frame or an error to the inbox, waits while the inbox is full, and reports whether fill should go on.
+// putFrame adds a frame or an error to the inbox, and waits while the inbox is full. It reports whether readFrames
+// should go on.
 func (in *inbox) putFrame(f frame, err error, done <-chan struct{}) bool {
 	in.mu.Lock()
 	if err != nil {
@@ -68,8 +69,8 @@ func (in *inbox) putFrame(f frame, err error, done <-chan struct{}) bool {
 }
 
 // takeFrames returns all frames that have arrived, without waiting. With no frame left it returns the error that ended
-// the client. The caller owns the frames. take reuses the slice used for later frames, so the caller must not touch
-// that slice again.
+// the client. The caller owns the frames. takeFrames reuses the slice used for later frames, so the caller must not
+// touch that slice again.
 func (in *inbox) takeFrames(used []frame) ([]frame, error) {
 	clear(used)
 	in.mu.Lock()

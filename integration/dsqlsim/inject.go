@@ -10,11 +10,11 @@ import (
 
 // pendingInjection holds the faults that a session has taken from the plan and not injected yet.
 type pendingInjection struct {
-	// row is the fault in the result of the statement that was checked last.
+	// row is the fault that happens in the result of the statement that was checked last.
 	row *resultInterruption
 	// inTransit is the fault to inject when the frames buffered for PostgreSQL have been sent.
 	inTransit *Fault
-	// mustFail reports that the statement which runs now must not succeed.
+	// mustFail means that the statement which runs now must not succeed.
 	mustFail bool
 	// atReady is the error that ends the session at the end of the turn, nil if the session goes on.
 	atReady error
@@ -135,7 +135,7 @@ func (s *session) armInterruption(r *pendingReply, index int) bool {
 	return s.injection.mustFail
 }
 
-// currentInterruption returns the fault in the result that PostgreSQL sends next, nil if there is none.
+// currentInterruption returns the fault in the result that PostgreSQL sends next, or nil.
 func (r *pendingReply) currentInterruption() *resultInterruption {
 	if r == nil || r.interruption == nil || r.savepoint || r.interruption.index != r.index {
 		return nil
@@ -198,7 +198,7 @@ func (s *session) injectInTransit(endsTurn bool) error {
 	if !errors.Is(err, errCut) {
 		return err
 	}
-	// The client is cut off, but the session still reads the statement's outcome.
+	// The client is cut off here, but the session still reads the statement's outcome.
 	s.uncount()
 	_ = s.link.client.Close()
 	s.muteClient(errCut)
@@ -217,7 +217,7 @@ func (s *session) injectAfter(st *dialect.Statement, tag string) {
 	in := s.journal.answered
 	in.advanceTo(st.Kind)
 	if err := s.injectAt(at, st, in); err != nil {
-		// PostgreSQL has certainly committed only when it sends ReadyForQuery, so the session reads on until then.
+		// The session reads on until ReadyForQuery, because PostgreSQL has certainly committed only then.
 		s.muteClient(err)
 	}
 }

@@ -21,7 +21,7 @@ const (
 	maxJobPause = time.Second
 )
 
-// Prefixes of the notices that catalog.sql sends to dsqlsim. No client sees a notice with these prefixes.
+// These are prefixes of the notices that catalog.sql sends to dsqlsim. No client sees a notice with these prefixes.
 const (
 	jobNotice  = "dsqlsim job "
 	waitNotice = "dsqlsim wait "
@@ -101,8 +101,8 @@ func (j *jobRunner) completeJobs(s *Server) {
 	}
 }
 
-// hasWork reports whether there is a job, and forgets jobs that were rolled back. After false the next job starts a new
-// run.
+// hasWork reports whether a job is to be completed, and forgets jobs that were rolled back. After false the next job
+// starts a new goroutine.
 func (j *jobRunner) hasWork(ctx context.Context) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

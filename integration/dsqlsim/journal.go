@@ -74,7 +74,7 @@ func canonicalVerb(verb string) string {
 	return verb
 }
 
-// The outcomes of a transaction in the ledger.
+// These are the outcomes of a transaction in the ledger.
 const (
 	wasCommitted  = "committed"
 	wasRolledBack = "rolled back"
@@ -88,7 +88,7 @@ type sessionJournal struct {
 	metrics *metrics
 	session uint64
 	pid     uint32
-	// requested is the position of the client's requests, done the position of the answers.
+	// requested is the position of the client's last request, and answered the position of the last answer.
 	requested, answered statementPosition
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// maxLedgerSQL is the number of bytes of a statement's text that the ledger keeps.
+// maxLedgerSQL is the greatest number of bytes of a statement's text that the ledger stores.
 const maxLedgerSQL = 200
 
 // LedgerEvent is one event of a connection in the ledger.
@@ -48,7 +48,7 @@ type eventLedger struct {
 func newEventLedger(size int) *eventLedger { return &eventLedger{events: make([]LedgerEvent, 0, size)} }
 
 func (l *eventLedger) addEvent(e LedgerEvent) {
-	// The text of a statement may be part of a long message, so the ledger stores a copy of its beginning.
+	// The ledger stores a copy of the text's beginning, since the text may be a part of a long message.
 	e.SQL = strings.Clone(e.SQL[:min(len(e.SQL), maxLedgerSQL)])
 	e.Time = time.Now()
 	l.mu.Lock()

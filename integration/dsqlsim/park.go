@@ -60,8 +60,8 @@ func (s *session) evictTransaction() error {
 	return err
 }
 
-// unparkTransaction runs the effects of a parked transaction again. If another's commit made an effect impossible, or
-// an answer differs from the first one, resume dooms the transaction.
+// unparkTransaction runs the effects of a parked transaction again. If another transaction's commit made an effect
+// impossible, or an answer differs from the first one, the transaction is doomed to fail at COMMIT.
 func (s *session) unparkTransaction() error {
 	b := &s.block
 	for tried := (retryTries{}); b.log.parked; {

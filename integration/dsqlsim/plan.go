@@ -16,7 +16,7 @@ type faultPlan struct {
 	faults []*plannedFault
 }
 
-// plannedFault is a planned fault with the rest of its counts.
+// plannedFault is a planned fault with the remaining counts of moments to skip and of repetitions.
 type plannedFault struct {
 	Fault
 	chance *rand.Rand
@@ -27,7 +27,7 @@ type plannedFault struct {
 // remainingCounts is how many moments the fault still skips, and how often the fault then happens.
 type remainingCounts struct{ skip, count int }
 
-// errTooManyFaults reports that the plan is full.
+// errTooManyFaults is the error for more planned faults than maxFaults.
 var errTooManyFaults = fmt.Errorf("more than %d faults planned: forget some first", maxFaults)
 
 // AddFaults adds faults, all or none, and returns all problems of the faults. If several faults are due at one moment,
@@ -36,7 +36,7 @@ func (s *Server) AddFaults(faults ...Fault) error {
 	return s.plan.addFaults(faults, make([]error, len(faults)))
 }
 
-// PendingFaults returns the faults that may still happen, with the rest of Skip and Count (except for PerSession).
+// PendingFaults returns the faults that may still happen, with what remains of Skip and Count (except for PerSession).
 func (s *Server) PendingFaults() []Fault { return s.plan.listFaults() }
 
 // ClearFaults removes all planned faults.

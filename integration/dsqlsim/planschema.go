@@ -16,7 +16,7 @@ type faultKey struct {
 	field            func(*Fault) any
 }
 
-// The kinds of a value, as the help text names them.
+// These are the kinds of a fault's value, as the help text names them.
 const (
 	text        = "text"
 	number      = "number"
@@ -66,7 +66,7 @@ func FaultPlanHelp() string {
 	return b.String() + "\nat is one of" + pointHelp
 }
 
-// AddFaultsJSON adds the faults in a JSON list, as Plan does; see FaultPlanHelp.
+// AddFaultsJSON adds the faults in a JSON list to the plan, as AddFaults does; see FaultPlanHelp.
 func (s *Server) AddFaultsJSON(list []byte) error { return s.plan.addJSON(list) }
 
 func (p *faultPlan) addJSON(list []byte) error {

@@ -16,8 +16,8 @@ const (
 	rewindSQL    = "ROLLBACK TO SAVEPOINT dsqlsim"
 )
 
-// handleQuery passes on a simple Query. If the Query opens a block, or runs in one, its statements travel one by one.
-// Each can then run again.
+// handleQuery passes a client's simple Query on to PostgreSQL. If the Query opens a block, or runs in one, its
+// statements are sent one by one, so that each can run again.
 func (s *session) handleQuery(f *frame) error {
 	if err := s.drainReplies(); err != nil || s.skipping {
 		return err
@@ -64,8 +64,8 @@ func (s *session) handleQuery(f *frame) error {
 	return nil
 }
 
-// forwardQueryRest passes on the rest of a Query that is an implicit transaction. It cuts the Query short before a
-// statement that must not run.
+// forwardQueryRest passes the rest of a Query that is an implicit transaction on to PostgreSQL. It cuts the Query short
+// before a statement that must not run.
 func (s *session) forwardQueryRest(f *frame, text *dialect.Text) error {
 	r := pendingReply{kind: 'Q', from: *f, text: text, index: f.nextStatement, status: s.status, rules: s.rules, mayWait: true}
 	var send strings.Builder
@@ -107,7 +107,7 @@ func (s *session) forwardQueryRest(f *frame, text *dialect.Text) error {
 	return nil
 }
 
-// forwardQueryStatement passes on one statement of a Query.
+// forwardQueryStatement passes one statement of a Query on to PostgreSQL.
 func (s *session) forwardQueryStatement(f *frame, sql string, text *dialect.Text) error {
 	st := &text.Statements[f.nextStatement]
 	r := pendingReply{

@@ -13,12 +13,12 @@ import (
 // arbiterIdleLimit is how long the referee keeps an unused PostgreSQL connection.
 const arbiterIdleLimit = time.Second
 
-// arbiter looks for sessions whose statements wait for another transaction in PostgreSQL. It asks idle sessions in
-// their way to release their locks.
+// arbiter looks for sessions whose statements wait for another transaction in PostgreSQL. It asks idle sessions that
+// block these statements to release their locks.
 type lockArbiter struct {
 	wake chan struct{} // holds a token when somebody may wait
-	// patience is how long a statement waits before the referee asks another session to give way. Most transactions end
-	// sooner by themselves.
+	// patience is how long a statement waits before the lockArbiter asks another session to release its locks. Most
+	// transactions end sooner by themselves.
 	patience time.Duration
 	conn     *pgconn.PgConn
 }

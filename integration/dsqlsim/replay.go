@@ -11,8 +11,9 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/occ"
 )
 
-// retryTime is how long the session repeats a statement that other transactions block. An idle transaction gives way
-// much sooner, so these are busy. On a slow machine the session makes at least as many tries as fit into retryTime.
+// retryTime is how long the session repeats a statement that other transactions block. An idle transaction releases its
+// locks much sooner, so only busy ones block for that long. On a slow machine the session makes at least as many tries
+// as fit into retryTime.
 const retryTime = time.Second
 
 // retryTries counts the attempts of a statement that other transactions block.
@@ -74,7 +75,7 @@ func (s *session) canReplay(r *pendingReply, e *pgproto3.ErrorResponse) bool {
 	case r.status == statusInBlock:
 		return b.log.canRewind() && (r.kind == 'Q' || r.kind == 'E') && !(o == hiddenRow && b.attempt.genuine)
 	case r.status == statusIdle:
-		// A statement outside a block gets a fresh snapshot each time that it runs.
+		// A statement outside a block may run again, since it gets a new snapshot each time that it runs.
 		return o == lockWait && r.alone && s.shouldRetry(&b.attempt.tries)
 	}
 	return false
@@ -105,7 +106,8 @@ func (s *session) replayFrames(r *pendingReply, e *pgproto3.ErrorResponse) error
 	return errReplay
 }
 
-// decideRetry decides how a statement that failed with e runs again in its block: for real, or as a guess.
+// decideRetry decides how a statement that failed with e runs again in its block: itself, or as a query that guesses
+// its outcome.
 func (s *session) decideRetry(e *pgproto3.ErrorResponse) error {
 	b := &s.block
 	switch s.conflictCauseOf(e) {

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/occ"
 )
 
-// pendingReply is the reply that PostgreSQL owes for one frame of the session.
+// pendingReply is the reply to one frame of the session that PostgreSQL has not completed yet.
 type pendingReply struct {
 	kind byte // the frame's type
 	// from is the client's frame for which the session sent this frame.
@@ -15,7 +15,7 @@ type pendingReply struct {
 	text *dialect.Text
 	// index is the number of the statement in a Query that PostgreSQL runs now.
 	index int
-	// marked is the error that replaces PostgreSQL's error for the marker, nil without a marker.
+	// marked is the error that replaces PostgreSQL's error for the marker (a statement that must fail), or nil.
 	marked *failure
 	// replaced is the error that replaces the reply of statement replaced.at, a ROLLBACK sent instead of a COMMIT.
 	replaced *replacedCommit
@@ -23,12 +23,12 @@ type pendingReply struct {
 	interruption *resultInterruption
 	// bytes is the number of bytes that the client has sent for the statement.
 	bytes int
-	// silent reports that the client did not send this frame and gets no reply to it.
+	// silent means that the client did not send this frame and gets no reply to it.
 	silent bool
 	// savepoint marks the reply to the stand-in's SAVEPOINT. begin marks the reply to a BEGIN that the client already has
 	// an answer to.
 	savepoint, begin bool
-	// more reports that more statements of the client's Query follow, so its ReadyForQuery comes later.
+	// more means that further statements of the client's Query follow, so that its ReadyForQuery comes later.
 	more bool
 	// offset is added to an error's position, because PostgreSQL got only a part of the client's text.
 	offset int32
@@ -41,7 +41,7 @@ type pendingReply struct {
 	guess *occ.GuessQuery
 	// mayWait reports that the statement may wait for another transaction.
 	mayWait bool
-	// alone reports that no earlier statement belongs to the same implicit transaction.
+	// alone means that no earlier statement belongs to the same implicit transaction.
 	alone bool
 	// name, previous and portal revert a Parse, Bind or Close that failed or was skipped. For an Execute, portal is the
 	// portal that it started.

@@ -15,7 +15,7 @@ const batchBytes = 16 << 10
 // ownName is the name of the prepared statement and portal that the stand-in uses in a session.
 const ownName = "dsqlsim"
 
-// handleFrame passes on one frame of the client.
+// handleFrame passes one frame of the client on to PostgreSQL, or answers it.
 func (s *session) handleFrame(f *frame) error {
 	switch {
 	case s.skipping && f.kind == 'H':
@@ -69,7 +69,7 @@ func (s *session) handleFlush() error {
 	return s.toClient.Flush()
 }
 
-// handleSync passes on a Sync.
+// handleSync passes a client's Sync on to PostgreSQL.
 func (s *session) handleSync(f *frame) error {
 	if err := s.enforceBeforeSync(); err != nil {
 		return err
@@ -112,7 +112,8 @@ func (s *session) newReplyTo(f *frame) pendingReply {
 	}
 }
 
-// forwardAndDrain forwards a frame that ends a turn, and settles, because the next frame needs the transaction status.
+// forwardAndDrain forwards a frame that ends a turn, and reads all pending replies, because the next frame needs the
+// transaction status.
 func (s *session) forwardAndDrain(f *frame, r pendingReply) error {
 	if err := s.forwardFrame(f, r); err != nil {
 		return err

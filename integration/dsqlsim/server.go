@@ -241,7 +241,7 @@ func (s *Server) PeakConnections() int {
 	return s.most
 }
 
-// admitConn counts a connection against the quotas. After nil the caller must call leave.
+// admitConn counts a connection against the quotas. After nil the caller must call releaseConn once.
 func (s *Server) admitConn() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,7 +26,7 @@ const (
 	clientBuffer = 16 << 10 // one TLS record
 )
 
-// The transaction status in ReadyForQuery.
+// These are the values of the transaction status in ReadyForQuery.
 const (
 	statusIdle    = 'I'
 	statusInBlock = 'T'
@@ -152,7 +152,7 @@ func (s *Server) serveSession(client, raw net.Conn, id uint64, start *startupMes
 }
 
 // cutAfterGrace is called when the client has ended. Statements that the client sent still run, as on any server. After
-// vanishGrace abandon cuts the PostgreSQL connection.
+// vanishGrace the PostgreSQL connection is cut.
 func (s *session) cutAfterGrace() {
 	select {
 	case <-s.link.done:
@@ -167,8 +167,8 @@ func (s *session) endSession(client net.Conn, cause error) {
 		_, _ = s.toClient.Write(encodeMessage(f.response()))
 	}
 	if !errors.Is(cause, errCut) {
-		// The buffer may hold last messages of PostgreSQL or of the stand-in. The client may be gone, so the write has a
-		// deadline.
+		// The write has a deadline, since the client may be gone. The buffer may hold last messages of PostgreSQL or of the
+		// stand-in.
 		_ = client.SetWriteDeadline(time.Now().Add(vanishGrace))
 		_ = s.toClient.Flush()
 		_, _ = s.link.upstream.Write(encodeMessage(&pgproto3.Terminate{}))
@@ -240,7 +240,7 @@ func (s *session) peekFrame() (*frame, error) {
 	return s.queue.first(), nil
 }
 
-// waitIdle settles the pending replies when the client has sent no frame, and then waits for a frame.
+// waitIdle reads the pending replies when the client has sent no frame, and then waits for a frame.
 func (s *session) waitIdle(watch *time.Timer) error {
 	if err := s.drainReplies(); err != nil {
 		return err

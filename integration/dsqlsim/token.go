@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Constants of the SigV4 query form. A token lives for a week at most, and a clock may be five minutes fast (AWS,
-// "Authenticating requests: query parameters").
+// These are constants of the SigV4 query form. A token lives for a week at most, and a clock may be five minutes fast
+// (AWS, "Authenticating requests: query parameters").
 const (
 	sigAlgorithm   = "AWS4-HMAC-SHA256"
 	sigService     = "dsql"
@@ -74,7 +74,7 @@ func (v *tokenVerifier) verifyToken(token, role string, now time.Time) error {
 	if !hmac.Equal([]byte(query.Get("X-Amz-Signature")), []byte(v.expectedSignature(query, signed))) {
 		return wrapReason("signature", accessDenied)
 	}
-	// The lifetime is checked last, so only a token with a valid signature gets a hint about its age.
+	// The lifetime is checked last, so that only a token with a valid signature gets a hint about its age.
 	return v.checkLifetime(query, signed, now)
 }
 

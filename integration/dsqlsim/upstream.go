@@ -34,7 +34,7 @@ func newUpstreamDialer(dsn string, lockTimeout time.Duration) (*upstreamDialer, 
 	if err != nil {
 		return nil, fmt.Errorf("upstream: %w", err)
 	}
-	// The session checks an idle PostgreSQL connection by a peek into its socket, which TLS would hide.
+	// TLS is off, since the session checks an idle PostgreSQL connection by a peek into its socket, which TLS would hide.
 	config.TLSConfig, config.Fallbacks = nil, nil
 	if config.Database == "" {
 		config.Database = database
@@ -67,7 +67,7 @@ func (u *upstreamDialer) dialForClient(ctx context.Context, role string, paramet
 	return conn.Hijack()
 }
 
-// connectDriver dials PostgreSQL like dial, for callers that use the driver.
+// connectDriver dials PostgreSQL like dialForClient, for callers that use the driver.
 func (u *upstreamDialer) connectDriver(ctx context.Context, role string, parameters map[string]string) (*pgconn.PgConn, error) {
 	config := u.config.Copy()
 	config.RuntimeParams = make(map[string]string)

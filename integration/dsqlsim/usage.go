@@ -10,13 +10,13 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// transactionUsage is the part of the limits that a transaction has used. The zero value is that of a transaction that
-// has not begun.
+// transactionUsage is how much of the limits a transaction has used. The zero value is a transaction that has not
+// begun.
 type transactionUsage struct {
 	began time.Time
 	rows  int
 	bytes int
-	// over reports that the transaction has crossed a limit, and PostgreSQL's transaction must still fail.
+	// over means that the transaction has crossed a limit, and that PostgreSQL's transaction must still fail.
 	over bool
 }
 

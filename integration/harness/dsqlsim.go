@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/integration/pgtest"
 )
 
-// The endpoint and the key are made up: they have the real form, and are valid nowhere.
+// The endpoint and the key are made up. They have the real form, and are valid nowhere.
 const (
 	region    = "us-east-1"
 	endpoint  = "standinstandinstandinstand.dsql." + region + ".on.aws"

@@ -151,7 +151,7 @@ func adminRequest(ctx context.Context, method, url, body string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	// A shared transport would keep connections and goroutines, so each request has a new one.
+	// Each request has a new transport, since a shared one would retain connections and goroutines.
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: askLimit}
 	response, err := client.Do(request)
 	if err != nil {

@@ -66,7 +66,7 @@ func launchSluice(ctx context.Context, c SluiceConfig) (*Sluice, error) {
 		// The drain timeout is shorter than stopGrace, so that a client which a test has left open is not mistaken for a
 		// hang.
 		"DSQL_DRAIN_TIMEOUT": "5s",
-		// Most tests need only the first backend.
+		// The initial fill is not awaited, since most tests need only the first backend.
 		"DSQL_RESERVOIR_INITIAL_FILL_TIMEOUT": "0s",
 	}.With(c.Env)
 	program, err := launchProgram(c.Bin.path("sluice"), c.Dir, env, append([]string{"serve"}, c.Args...)...)

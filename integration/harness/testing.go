@@ -107,7 +107,7 @@ func stopAtEnd(tb testing.TB, p *Program) {
 		if !ended {
 			tb.Errorf("%s did not end within %v of SIGTERM", p.Name, stopGrace)
 		}
-		// A program built with -race (GOFLAGS may contain it) goes on after a data race.
+		// A program built with -race (GOFLAGS may contain the flag) goes on after a data race.
 		if log := p.Log(); strings.Contains(log, "WARNING: DATA RACE") {
 			tb.Errorf("%s: %s", p.Name, log[strings.Index(log, "WARNING: DATA RACE"):])
 		}

@@ -72,7 +72,7 @@ func (e engine) startContainer(ctx context.Context, name, image, user string, op
 	all := append([]string{"run", "--detach", "--name", name, "--network", "host", "--user", user,
 		"--read-only", "--read-only-tmpfs=false", "--cap-drop", "all", "--security-opt", "no-new-privileges",
 		"--no-healthcheck", "--log-driver", "k8s-file",
-		// A container may not get higher limits than the machine has.
+		// These limits are those of the machine, since a container may not get higher ones.
 		"--ulimit", "nofile=20000:20000", "--ulimit", "nproc=10000:10000"}, options...)
 	_, err := runProgram(ctx, e.podman, append(append(all, image), args...)...)
 	return err

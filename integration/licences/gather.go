@@ -80,7 +80,7 @@ func gatherLicences(root string, libraries []string) (*licenceFindings, error) {
 			errs = append(errs, f.addComments(p))
 		}
 	}
-	// The directories are read in a fixed order, because the first of several texts that differ only in spacing is used.
+	// The order of the directories is fixed, because the first of several texts that differ only in spacing is used.
 	byName := func(a, b string) int { return strings.Compare(dirs[a]+a, dirs[b]+b) }
 	for _, dir := range slices.SortedFunc(maps.Keys(dirs), byName) {
 		name := dirs[dir]
@@ -179,7 +179,8 @@ func (f *licenceFindings) addLicence(body, name string) error {
 	return nil
 }
 
-// addText appends a text. If texts has the same words already, add only adds what the text covers.
+// addText appends a text. If texts already has a text with the same words, only the name of the covered part is added
+// to that text.
 func addText(texts []*licenceText, body string, kinds []string, name string) []*licenceText {
 	for _, t := range texts {
 		if normalizeText(t.body) == normalizeText(body) {

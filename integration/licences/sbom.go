@@ -68,8 +68,8 @@ type spdxRelationship struct {
 
 const none = "NOASSERTION"
 
-// identifiers maps the kinds of classify to SPDX identifiers. A BSD licence has two or three clauses, so function bsd
-// returns its identifier.
+// identifiers maps the kinds of classify to SPDX identifiers. A BSD licence is missing here, since its number of
+// clauses (two or three) decides its identifier.
 var identifiers = map[string]string{
 	"Apache-2.0": "Apache-2.0", "MIT": "MIT", "ISC": "ISC", "PostgreSQL": "PostgreSQL", "MPL-2.0": "MPL-2.0",
 	"GPL with Bison exception":               "GPL-3.0-or-later WITH Bison-exception-2.2",

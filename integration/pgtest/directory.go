@@ -116,7 +116,8 @@ func removeDeadHomes(base string, acc osAccount) error {
 			errs = append(errs, err)
 			continue
 		}
-		// Every user can write to the temporary directory, so sweep trusts the owner of a directory and not its name.
+		// Every user can write to the temporary directory, so removeDeadHomes trusts the owner of a directory and not its
+		// name.
 		if info, err := lock.Stat(); err == nil && isOwnedBy(info, os.Getuid(), acc.uid) {
 			stopLeftover(path)
 			errs = append(errs, os.RemoveAll(path))
@@ -146,7 +147,7 @@ func stopLeftover(home string) {
 	if pid <= 0 || !isServerIn(pid, home) {
 		return
 	}
-	// SIGQUIT lets the postmaster release its shared memory, which SIGKILL would leak.
+	// The postmaster gets SIGQUIT, with which it releases its shared memory. SIGKILL would leak that memory.
 	_ = syscall.Kill(pid, syscall.SIGQUIT)
 	for end := time.Now().Add(stopGrace); time.Now().Before(end) && isServerIn(pid, home); {
 		time.Sleep(pollEvery)
@@ -168,7 +169,7 @@ func postmasterPID(home string) int {
 }
 
 // isServerIn reports whether pid is a server started in home. It compares the command line (-D home/data), because the
-// system may reuse the pid.
+// system may use the pid of an ended server again.
 func isServerIn(pid int, home string) bool {
 	cmdline, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 	return err == nil && bytes.Contains(cmdline, []byte(filepath.Join(home, dataName)))

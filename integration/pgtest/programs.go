@@ -32,7 +32,7 @@ func findBinDir(pattern string) (string, error) {
 	best, bestMajor := "", oldestMajor-1
 	for _, path := range found {
 		bin := filepath.Dir(path)
-		// A directory without a number as name counts as version 0.
+		// A directory whose name is no number counts as version 0.
 		major, _ := strconv.Atoi(filepath.Base(filepath.Dir(bin)))
 		if _, err := os.Stat(filepath.Join(bin, "postgres")); err == nil && major > bestMajor {
 			best, bestMajor = bin, major

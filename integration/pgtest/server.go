@@ -256,7 +256,7 @@ func (s *Server) startOnFreePort() error {
 
 // startPostmaster starts the server process and waits until it is ready.
 func (s *Server) startPostmaster() error {
-	// At the end of this process the postmaster must not get SIGKILL, which would leak its shared memory.
+	// The postmaster must not get SIGKILL at the end of this process, since that would leak its shared memory.
 	p, err := s.startProgram("postgres", "-D", s.homePath(dataName), "-p", strconv.Itoa(s.Port))
 	if err != nil {
 		return err

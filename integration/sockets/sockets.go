@@ -62,8 +62,8 @@ func SocketDir(tb testing.TB) string {
 	return dir
 }
 
-// ConnPair returns both ends of a connection, tcp or unix: the accepted end and the dialled end. The end of the test
-// closes the connection.
+// ConnPair returns the accepted end and the dialled end of a connection, tcp or unix. The end of the test closes the
+// connection.
 func ConnPair(tb testing.TB, network string) (accepted, dialled net.Conn) {
 	tb.Helper()
 	address := "127.0.0.1:0"

@@ -5,20 +5,20 @@ package txmodel
 import "strings"
 
 // ServerModel models a PostgreSQL server with one client. It applies or undoes pending changes where PostgreSQL would.
-// New makes a Server.
+// New makes a ServerModel.
 type ServerModel struct {
 	tx byte // ' ' none, 'i' implicit, 'b' block, 'f' failed block
-	// Pending counts the changes that are not committed.
+	// Pending is the number of changes that are not committed.
 	Pending int
-	// now has a bit for each pending change, done has a bit for each applied change.
+	// now has a bit for each pending change, and done has a bit for each applied change.
 	now, done uint64
-	// savepoints are the savepoints of the block, all of the same name, each with the pending changes before it.
+	// savepoints are the savepoints of the block, all of the same name. Each has the changes that were pending before it.
 	savepoints []uint64
-	// Applied counts the committed changes; a block that commits counts as one more.
+	// Applied is the number of committed changes. A block that commits counts as one more.
 	Applied int
-	// ddlCommits reports that DDL outside a block commits at once.
+	// ddlCommits means that DDL outside a block commits at once.
 	ddlCommits bool
-	// Failed reports that a command has failed.
+	// Failed means that a command has failed.
 	Failed bool
 }
 
@@ -129,8 +129,8 @@ func (m *ServerModel) Status() byte {
 	return map[byte]byte{' ': 'I', 'i': 'I', 'b': 'T', 'f': 'E'}[m.tx]
 }
 
-// New returns a server whose session has the given status: I, T or E. In a block there is one savepoint. An impatient
-// server commits DDL outside of a block at once.
+// New returns a ServerModel whose session has the given status: I, T or E. In a block there is one savepoint. If
+// impatient is set, the server commits DDL outside of a block at once.
 func New(status byte, impatient bool) *ServerModel {
 	m := &ServerModel{tx: map[byte]byte{'I': ' ', 'T': 'b', 'E': 'f'}[status], ddlCommits: impatient}
 	if status != 'I' {
@@ -139,9 +139,9 @@ func New(status byte, impatient bool) *ServerModel {
 	return m
 }
 
-// PlayTurn plays a turn on the model. The first executes of its commands run by the extended protocol, the others in
-// one simple Query. In a block (start 'T') change 0 is pending, and command i makes change i+1. Turn returns the
-// changes that are applied after each number of commands and at the end, and the final status.
+// PlayTurn plays a turn on the model. The first of its commands, executes in number, run by the extended protocol, and
+// the others in one simple Query. In a block (start 'T') change 0 is pending, and command i makes change i+1. PlayTurn
+// returns the changes that are applied after each number of commands and at the end, and the final status.
 func PlayTurn(start byte, commands []string, executes int) (applied []uint64, status byte) {
 	m := ServerModel{tx: ' '}
 	if start == 'T' {

@@ -135,7 +135,7 @@ type references struct {
 	long map[string]string // the whole names
 }
 
-// follow shortens the references in a schema, and adds the definitions to which they refer.
+// follow shortens the references in a schema to other definitions, and adds these definitions.
 func (r references) follow(of any) error {
 	switch of := of.(type) {
 	case map[string]any:
@@ -220,7 +220,7 @@ func writeCRD(text []byte) error {
 			continue
 		}
 		s := strict(version.Schema.OpenAPIV3Schema).(map[string]any)
-		// A CRD does not describe metadata, which the API server knows.
+		// The schema of a CRD does not describe metadata, which the API server knows.
 		s["properties"].(map[string]any)["metadata"] = map[string]any{"type": "object", "required": []any{"name"}, "additionalProperties": false,
 			"properties": map[string]any{"name": map[string]any{"type": "string"}, "namespace": map[string]any{"type": "string"}, "labels": texts(), "annotations": texts()}}
 		return write(s, crd.Spec.Group, version.Name, crd.Spec.Names.Kind)
@@ -232,7 +232,7 @@ func texts() map[string]any {
 	return map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}}
 }
 
-// dropped are keywords without a meaning to a JSON Schema validator, besides the x-kubernetes ones.
+// dropped lists keywords without a meaning to a JSON Schema validator, besides the x-kubernetes ones.
 var dropped = []string{"description", "default", "example", "nullable"}
 
 // strict returns a copy of a schema that refuses unnamed fields, and null.

@@ -2,7 +2,7 @@ package dialect
 
 import "sync"
 
-// Bounds of the cache: the number of texts, and the bytes of a text.
+// These bound the cache of texts: their number, and the bytes of each text.
 const (
 	maxCached      = 1024
 	maxCachedBytes = 4 << 10
@@ -22,7 +22,7 @@ func (c *textCache) findText(sql string) *Text {
 	return c.texts[sql]
 }
 
-// storeText stores t for a text. A full cache drops an arbitrary other text.
+// storeText stores the result t for a text. If the cache is full, an arbitrary other text is dropped.
 func (c *textCache) storeText(sql string, t *Text) {
 	if len(sql) > maxCachedBytes {
 		return

@@ -1,6 +1,6 @@
 package dialect
 
-// keyword is a word that matters for the outline of a text.
+// keyword is a word that matters to the outline of a text (textOutline).
 type keyword uint8
 
 const (

@@ -1,7 +1,7 @@
 package dialect
 
-// Bounds of a text that is parsed. A chain of 30,000 operators (60 KB) crashes the embedded PostgreSQL parser, and from
-// 5,000 on the parser reports errors.
+// These bound a text that is parsed. A chain of 30,000 operators (60 KB) crashes the embedded PostgreSQL parser, and
+// from 5,000 on the parser reports errors.
 const (
 	maxTextBytes = 2 << 20
 	maxDepth     = 4000
@@ -29,12 +29,12 @@ const (
 type textOutline struct {
 	// deep reports that the parse tree may be deeper than maxDepth, or that the text is too long.
 	deep bool
-	// tokens and statements are the numbers of tokens and of non-empty statements, counted until deep.
+	// tokens and statements are the numbers of tokens and of non-empty statements, counted until deep is set.
 	tokens, statements int
 	// first is the text's first word.
 	first token
 	clues clueSet
-	// async holds the offset of every ASYNC at a place where only DSQL's grammar has it.
+	// async holds the offset of every ASYNC that stands where only DSQL's grammar has the word.
 	async []int
 }
 

@@ -6,7 +6,7 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 )
 
-// Facts that a cluster reports about itself (recorded, September 2026).
+// These are facts that a cluster reports about itself (recorded, September 2026).
 const (
 	ServerVersion    = "16.15"
 	serverVersionNum = "160015"

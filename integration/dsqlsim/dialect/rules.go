@@ -6,7 +6,7 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 )
 
-// SQLSTATEs of refusals.
+// These are SQLSTATEs of refusals.
 const (
 	notSupported = "0A000" // feature_not_supported
 	undefined    = "42704" // undefined_object
@@ -15,7 +15,7 @@ const (
 	noFunction   = "42883" // undefined_function
 )
 
-// checkedStatement is one statement as the rules see it.
+// checkedStatement is one statement in the form that the rules check.
 type checkedStatement struct {
 	node  *pg.Node
 	text  string  // the statement's own text
@@ -23,10 +23,10 @@ type checkedStatement struct {
 	clues clueSet // of the whole text
 	// byteaKeys allows bytea in a key.
 	byteaKeys bool
-	// oldLocking is Options.OldLocking. locked are the tables whose keys the catalog must check.
+	// oldLocking is Options.OldLocking. locked has the tables whose keys the catalog must check.
 	oldLocking bool
 	locked     []LockedTable
-	// withoutEncode and domainChanges are the Options of these names.
+	// withoutEncode and domainChanges are the values of the Options with these names.
 	withoutEncode, domainChanges   bool
 	withoutDefaults, withoutOwners bool // of sequences
 	jobs                           bool // they look at rows

@@ -8,7 +8,7 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 )
 
-// Kind is the kind of a statement, as it matters to a transaction.
+// Kind is the kind of a statement, as far as transactions treat kinds differently.
 type Kind uint8
 
 const (
@@ -36,15 +36,15 @@ type Statement struct {
 	Source string
 	// SQL is the statement's text for PostgreSQL, with DSQL's spellings replaced.
 	SQL string
-	// Refusal is nil for a statement that DSQL runs.
+	// Refusal is DSQL's error for the statement, or nil for a statement that DSQL runs.
 	Refusal *Refusal
-	// Job reports that DSQL does the work in the background and answers one row, the job_id.
+	// Job means that DSQL does the statement's work in the background and answers one row, the job_id.
 	Job bool
-	// Listed reports an INSERT with its rows listed in VALUES.
+	// Listed means that the statement is an INSERT with its rows listed in VALUES.
 	Listed bool
-	// Parameters reports that the text has parameters, for which a Query has no values.
+	// Parameters means that the text has parameters, for which a Query has no values.
 	Parameters bool
-	// Waits reports a CALL that waits for a job.
+	// Waits means that the statement is a CALL that waits for a job.
 	Waits bool
 	// Locked are the tables whose rows the statement locks, with Options.OldLocking. A statement that does not name the
 	// whole key of each table gets WholeKeyRequired.
@@ -59,7 +59,8 @@ type Text struct {
 	SQL string
 	// Statements are the text's statements in order, none for an empty or an Unread text.
 	Statements []Statement
-	// Unread reports a text that is over the guard or has a syntax error. PostgreSQL gets an Unread text unchanged.
+	// Unread means that the text is over the guard (too long or too deep) or has a syntax error. PostgreSQL gets an Unread
+	// text unchanged.
 	Unread bool
 }
 

@@ -37,7 +37,7 @@ func (c *Certifier) OpenSnapshot() (snapshot uint64) {
 	return c.last
 }
 
-// AnnounceKeys registers the keys of a transaction that is about to commit. From then on Against returns them to other
+// AnnounceKeys registers the keys of a transaction that is about to commit. KeysSince then returns these keys for other
 // snapshots.
 func (c *Certifier) AnnounceKeys(snapshot uint64, keys []RowKey) {
 	if len(keys) == 0 {

@@ -26,8 +26,8 @@ func (g *GuessQuery) CommandTag(tag string) string {
 	return g.verb + " " + n
 }
 
-// NewGuessQuery returns the Guess for a statement, nil if no query can show the statement's outcome. The result is nil
-// for statements other than INSERT, UPDATE and DELETE, and for an INSERT that returns values of defaults.
+// NewGuessQuery returns the GuessQuery for a statement, or nil if no query can show the statement's outcome. The result
+// is nil for statements other than INSERT, UPDATE and DELETE, and for an INSERT that returns values of defaults.
 func NewGuessQuery(sql string) *GuessQuery {
 	node, ok := parseStatement(sql)
 	if !ok {

@@ -42,8 +42,8 @@ func MayHaveLocking(sql string) bool {
 	return false
 }
 
-// NewLockPlan returns the Plan of one statement. It returns nil if the statement has no locking clause, or has one that
-// PostgreSQL must refuse.
+// NewLockPlan returns the LockPlan of one statement. It returns nil if the statement has no locking clause, or has one
+// that PostgreSQL must refuse.
 func NewLockPlan(sql string) *LockPlan {
 	node, ok := parseStatement(sql)
 	if !ok {

@@ -162,7 +162,7 @@ func (c *Cluster) writeFiles(context.Context) error {
 
 func (c *Cluster) path(name string) string { return filepath.Join(c.Dir, name) }
 
-// control starts the control plane: etcd, the API server, the controllers, the scheduler.
+// control starts the programs of the control plane: etcd, the API server, the controllers, the scheduler.
 func (c *Cluster) control(ctx context.Context) error {
 	etcd, peers := "http://127.0.0.1:2379", "http://127.0.0.1:2380"
 	err := c.start("etcd", "--name", "e", "--data-dir", c.path("etcd"), "--unsafe-no-fsync", "--listen-client-urls", etcd,

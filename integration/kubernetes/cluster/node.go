@@ -13,7 +13,7 @@ import (
 // where the caller must run a DNS server.
 const Domain = "cluster.local"
 
-// The paths of Debian's packages.
+// These are the paths of Debian's packages.
 const (
 	plugins = "/usr/lib/cni"
 	runc    = "/usr/sbin/runc"
@@ -44,7 +44,7 @@ func (c *Cluster) AddAddress(ctx context.Context, address string) error {
 	return err
 }
 
-// node starts containerd and the kubelet, and waits until the node accepts pods.
+// node starts containerd and the kubelet, and waits until the cluster's node accepts pods.
 func (c *Cluster) node(ctx context.Context) error {
 	if err := c.start("containerd", "--config", c.path("containerd.toml")); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Kinds of events.
+// These are the kinds of events that a pod sends.
 const (
 	Start        = "start"
 	Connected    = "connected"

@@ -29,7 +29,7 @@ import (
 // perSession is the number of transactions in a session, so that the command opens connections all the time.
 const perSession = 25
 
-// settings are the connection settings; PGHOST and PGPORT complete them.
+// settings are the connection settings of each session. PGHOST and PGPORT complete them.
 const settings = "user=app dbname=postgres sslmode=disable"
 
 type ledger struct {
@@ -96,7 +96,7 @@ func run() error {
 		return l.hold()
 	}
 	l.tell(event.Event{Kind: event.End})
-	// The collector's end of the stream proves that it has read all events.
+	// The collector closes its end of the stream after it has read all events.
 	_ = conn.(*net.TCPConn).CloseWrite()
 	if _, err := conn.Read(make([]byte, 1)); err != io.EOF {
 		return fmt.Errorf("the collector is gone: %v", err)
@@ -138,7 +138,7 @@ func (l *ledger) connect(writer string) *pgconn.PgConn {
 	return conn
 }
 
-// write runs sessions until the program must stop.
+// write runs sessions of one writer until the program must stop.
 func (l *ledger) write(writer string) {
 	for n := 0; ; n += perSession {
 		select {
@@ -175,7 +175,7 @@ func (l *ledger) session(writer string, n, count int) bool {
 	return true
 }
 
-// transaction writes one row. With an error it returns the statement that failed.
+// transaction writes one row in a transaction. If it fails, transaction returns the statement that failed.
 func (l *ledger) transaction(conn *pgconn.PgConn, writer string, n int) (string, error) {
 	ctx := context.Background()
 	if _, err := conn.Exec(ctx, "BEGIN").ReadAll(); err != nil {

@@ -75,7 +75,7 @@ func (c *historyChecker) findCycle() *Violation {
 		out[e.from] = append(out[e.from], i)
 		in[e.to]++
 	}
-	// The loop removes nodes without incoming edges, until only cycles and paths from them remain.
+	// The loop removes nodes without incoming edges, until only cycles and paths from cycles remain.
 	var free []eventNode
 	for n, edges := range in {
 		if edges == 0 {

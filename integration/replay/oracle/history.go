@@ -38,7 +38,7 @@ const (
 	Mark
 	// Drawn got Value from the server as a unique number.
 	Drawn
-	// Now got Value from the server as the time of the transaction.
+	// Now got Value from the server as the time now() of the transaction.
 	Now
 	// Save set the savepoint Write, and Back returned to that savepoint. Back undoes the writes and locks in between, but
 	// not the reads.
@@ -73,7 +73,7 @@ func (o Op) String() string {
 	return fmt.Sprintf("%v %s", o.Kind, o.Value)
 }
 
-// formatList returns the length and the end of a list, where the latest writes are.
+// formatList returns a text with the length and the end of a list, where the latest writes are.
 func formatList(ids []int) string {
 	const enough = 8
 	if len(ids) <= enough {
@@ -112,7 +112,7 @@ func (t *Txn) requestsChange() bool {
 	return slices.ContainsFunc(t.Ops, func(op Op) bool { return op.Kind == Append || op.Kind == Missed || op.Kind == Mark })
 }
 
-// undoneOps reports for each operation whether a Back has undone it.
+// undoneOps returns for each operation whether a Back (a return to a savepoint) has undone that operation.
 func (t *Txn) undoneOps() []bool {
 	undone := make([]bool, len(t.Ops))
 	for i, op := range t.Ops {
@@ -200,8 +200,8 @@ type listWrite struct {
 type checkedTxn struct {
 	*Txn
 	number int
-	// applied reports that the transaction has certainly committed. For an unknown outcome the final content of the
-	// database decides.
+	// applied means that the transaction has certainly committed. For an unknown outcome the final content of the database
+	// decides.
 	applied bool
 	writes  []listElement // in order
 	marks   []int

@@ -80,7 +80,7 @@ type bunUse struct {
 	ctx context.Context
 }
 
-// migrator returns a migrator with the first migrations only, as in an earlier version of the program.
+// migrator returns a migrator with only the given number of first migrations, as in an earlier version of the program.
 func (b *bunUse) migrator(number int) (*migrate.Migrator, error) {
 	files, err := fs.Glob(bunScripts, "bun/*.sql")
 	if err != nil {

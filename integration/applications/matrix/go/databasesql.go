@@ -52,7 +52,7 @@ type sqlUse struct {
 	db *sql.DB
 }
 
-// in runs do in a transaction.
+// in runs do in a transaction of the database.
 func (s *sqlUse) in(do func(tx *sql.Tx) error) error {
 	tx, err := s.db.BeginTx(context.Background(), nil)
 	if err != nil {

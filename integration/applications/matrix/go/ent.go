@@ -173,7 +173,7 @@ func (e *entUse) relations() (any, error) {
 	return append(said, fmt.Sprint(left)), err
 }
 
-// in runs do in a transaction, as ent's manual does.
+// in runs do in a transaction, in the form that ent's manual shows.
 func (e *entUse) in(do func(tx *ent.Tx) error) error {
 	tx, err := e.client.Tx(e.ctx)
 	if err != nil {
@@ -214,7 +214,7 @@ func (e *entUse) nested() (any, error) {
 	return append(names, fmt.Sprint(counters)), err
 }
 
-// create inserts items in one statement.
+// create inserts items with one INSERT.
 func (e *entUse) create(c *ent.ItemClient, name string, from, to int) error {
 	var all []*ent.ItemCreate
 	for i := from; i < to; i++ {

@@ -81,7 +81,7 @@ func gormApplication(c *call) ([]named, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Each version of the application migrates at its start.
+	// An application migrates at its start, in each of its versions.
 	migrate := func(models ...any) func() (any, error) {
 		return func() (any, error) {
 			db, err := open()

@@ -23,7 +23,7 @@ type call struct {
 	bulk, rows, writers, transactions int
 }
 
-// named is a step of an application, with its name.
+// named is a step of an application, with the step's name.
 type named struct {
 	name string
 	do   func() (any, error)
@@ -78,7 +78,7 @@ func run(args []string) error {
 		return err
 	}
 	for _, s := range steps {
-		// A migration needs the earlier ones, so only the phase use goes on after a failed step.
+		// Only the phase use goes on after a failed step, since a migration needs the earlier ones.
 		if !c.step(s) && c.phase != "use" {
 			break
 		}
