@@ -54,8 +54,8 @@ type rewriter struct {
 	findings []Finding
 }
 
-// applyRules applies the rewriting rules to a text and stores the result in the text's plan. plan and parts are the
-// draft of the text, and tree is its tree.
+// applyRules applies the rewriting rules to a text and stores the result in the text's plan. plan and parts are those
+// of draftPlan, and tree is the text's tree.
 func (p *Planner) applyRules(sql string, tree parse.TreeNode, names *schema.NameResolver, plan *Plan, parts []statementPart) *Plan {
 	named := p.config.Rules.Named && slices.ContainsFunc(parts, func(p statementPart) bool { return p.config })
 	if len(parts) == 0 || !named && !p.config.Rules.anyEnabled() {

@@ -35,7 +35,7 @@ const (
 	kinds
 )
 
-// Bounds are the bounds of a process on bytes. A limit of 0 leaves no room.
+// Bounds are the bounds of a process on the bytes that it stores for clients. A limit of 0 leaves no room.
 type Bounds struct {
 	Client, Texts, Rows Bound // of each client
 	Total, TotalRows    Bound // of all

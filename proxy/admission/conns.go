@@ -36,7 +36,8 @@ type ConnLimiter struct {
 	// have no session yet.
 	startups, openings connList
 	sources            map[source]int // of startups
-	// refused and displaced are the numbers of connections that were refused and displaced since the time reported.
+	// refused and displaced are the numbers of connections that were refused and displaced since the time in the field
+	// reported.
 	refused, displaced int
 	reported           time.Time
 }

@@ -1,5 +1,5 @@
-// Package answer classifies the frames of the server by the request that they answer. It also describes how Sluice
-// treats the server's errors. The package holds no state.
+// Package answer classifies the frames of the server by the request that they answer. The package also describes how
+// Sluice treats the server's errors. The package holds no state.
 package answer
 
 import (

@@ -65,8 +65,8 @@ func (c *ConstraintAdder) findDuplicate(a *rewrite.AddedConstraint, name string)
 	return found, err
 }
 
-// duplicateKeyError returns the error for an index that cannot be unique. keys and values are what several rows have in
-// common, and null says which values are NULL.
+// duplicateKeyError returns the error for an index that cannot be unique. keys are the names of the index's keys.
+// Several rows have the values, and null says which values are NULL.
 func duplicateKeyError(name string, keys, values, null []string) *wire.Error {
 	for i := range values {
 		if null[i] == "t" {

@@ -1,6 +1,6 @@
 // Package leftover decides whether an unparsed text may have left state on its backend that survives the transaction.
-// It checks the words of the text as they pass, and the tags of the server's answers. In doubt the decision is yes. The
-// package does no I/O and allocates nothing.
+// The package checks the words of the text as they pass, and the tags of the server's answers. In doubt the decision is
+// yes. The package does no I/O and allocates nothing.
 package leftover
 
 import (

@@ -1,9 +1,9 @@
-// Package outcome decides what a client's turn may have committed. An Outcome is a pure value. The turn of a session
-// owns it, and reports each statement that is sent and each answer that arrives. The code for losses, replays and
-// cancels reads the Outcome.
+// Package outcome decides what a client's turn may have committed. An assignment copies an Outcome. The turn of a
+// session owns its Outcome, and reports each statement that is sent and each answer that arrives. The code for losses,
+// replays and cancels reads the Outcome.
 //
-// An Outcome never reports less than may have been committed. Where servers differ, it assumes the server that may have
-// committed more. TestOutcome compares Outcome with a model of the server.
+// An Outcome never reports less than may have been committed. Where servers differ, an Outcome assumes the server that
+// may have committed more. TestOutcome compares Outcome with a model of the server.
 package outcome
 
 import (
@@ -12,7 +12,7 @@ import (
 )
 
 // Outcome is the possible effect of a turn on its client's transactions: what was sent to the server, and how much of
-// that was answered. Outcome is a pure value; an assignment from FromBlock resets it.
+// that was answered. An assignment copies an Outcome, and an assignment from FromBlock resets it.
 //
 // Two positions advance by the same steps: sent when a statement is sent, and seen when its answer arrives. While sent
 // has passed a commit that seen has not, the server's state is unknown. An answer settles everything before it. An

@@ -82,9 +82,9 @@ var (
 var All = []*Question{&Groups, &Purity, &Unseen, &Left, &Schema, &SchemaThere, &Locks, &Sequences, &Numbers, &Settings, &Job, &Index}
 
 // PostgresPrefix is SQL that precedes a question in the same Query, on a PostgreSQL server. The SQL protects the
-// question from the settings of the backend's last client or of this one: a timeout, a user's operators, a role without
-// rights. The settings of PostgresPrefix end with the Query. A client's timeout ends with the first statement. Until
-// then the timeout can interrupt the Query (RetryInterrupted).
+// question from the settings of the backend's last client or of its current one: a timeout, a user's operators, a role
+// without rights. The settings of PostgresPrefix end with the Query. A client's timeout ends with the first statement.
+// Until then the timeout can interrupt the Query (RetryInterrupted).
 const PostgresPrefix = "SET LOCAL statement_timeout TO 0; SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout TO 0; SET LOCAL search_path TO pg_catalog; " +
 	"SET LOCAL SESSION AUTHORIZATION DEFAULT; SET LOCAL ROLE NONE; "
 

@@ -91,16 +91,16 @@ func PinReason(answer string) (reason rewrite.PinReason, ok bool) {
 // HiddenCallsQuery is two queries. The last has one row and one boolean column: whether a function that may leave state
 // can run although no text calls it.
 //
-// A user's function can run like that by a trigger, a default, a view, a policy, an operator, a cast, the name of an
-// attribute or that of a builtin. A builtin can by a stored expression of a view, default, CHECK, policy, trigger or
-// domain, or by an operator or a cast. PostgreSQL's own views have identifiers below 16384 (FirstNormalObjectId).
+// A trigger, a default, a view, a policy, an operator or a cast can run a user's function. So can the name of an
+// attribute or of a builtin. A stored expression of a view, default, CHECK, policy, trigger or domain can run a
+// builtin, and so can an operator or a cast. PostgreSQL's own views have identifiers below 16384 (FirstNormalObjectId).
 //
 // A user's function may leave state by its own statements, by a language or form that is not analysed, or by a function
-// that its source names. Functions of extensions are excluded. If there are many functions, names are not searched for,
-// and one function that leaves state counts for all.
+// that its source names. Functions of extensions are excluded. If there are many functions, sources are not searched
+// for names, and one function that leaves state counts for all.
 //
-// The first query turns JIT off for both. The planner overestimates the recursion, and PostgreSQL 15 compiled for
-// seconds a query that runs for milliseconds.
+// The first query turns JIT off for both queries. The planner overestimates the recursion, and PostgreSQL 15 compiled
+// for seconds a query that runs for milliseconds.
 const HiddenCallsQuery = `SELECT pg_catalog.set_config('jit', 'off', true) WHERE pg_catalog.current_setting('jit', true) IS NOT NULL; WITH RECURSIVE every AS MATERIALIZED (SELECT p.oid, p.proname, p.prosrc, p.pronargs, p.proargtypes,` +
 	` l.lanname NOT IN ('sql', 'plpgsql') OR p.prosrc = '' OR p.prosrc ~* '` + statefulPattern + `' OR pg_catalog.regexp_replace(p.prosrc, '` + commentPattern + `', ' ', 'g') ~* '` + statefulPattern + `' AS leaves` +
 	` FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace JOIN pg_catalog.pg_language l ON l.oid = p.prolang` +

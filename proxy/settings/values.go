@@ -1,6 +1,5 @@
-// Package settings holds the values that clients have SET: a session's settings, the changes of a
-// transaction, a server's reports, and the SQL that changes a backend's settings to others. It
-// knows no connections.
+// Package settings holds the values that clients have SET: a session's settings, the changes of a transaction, a
+// server's reports, and the SQL that changes a backend's settings to others. The package knows no connections.
 //
 //	client.go      Client: the settings of one client, through transactions and savepoints
 //	local.go       its local part, which no server sees

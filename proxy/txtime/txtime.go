@@ -1,8 +1,8 @@
 // Package txtime has the time of a transaction as its client has seen it, in the values of columns.
 //
-// A session collects the values from the answers that the client got. It writes the time into the SQL of statements
-// that would show another time: those of a replay, and those after a return to a savepoint. A value is never parsed. It
-// goes back in the format in which it came.
+// A session collects the values from the answers that the client got. The session writes the time into the SQL of
+// statements that would show another time: statements of a replay, and statements after a return to a savepoint. A
+// value is never parsed. A value goes back to the server in the format in which it came.
 package txtime
 
 import (

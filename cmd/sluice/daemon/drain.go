@@ -14,8 +14,8 @@ import (
 // still working at the signal. In the mode native the clients are gone.
 
 // nativeTimeout bounds a drain in the mode native, if there are clients although none should be left. The kubelet kills
-// a sidecar 2 s after the application has used up its grace. The ends of sessions, of backends and of the lease need
-// the rest of 1.5 s.
+// a sidecar 2 s after the application has used up its grace. Sluice needs the other 1.5 s to end sessions, backends and
+// the lease.
 const nativeTimeout = 300 * time.Millisecond
 
 // quietPoll is the interval at which a drain in the mode plain checks for new clients.

@@ -22,8 +22,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Daemon is the process of sluice serve with all its parts. Build creates a Daemon, and its method run runs it to its
-// end.
+// Daemon is the process of sluice serve with all its parts. Build creates a Daemon, and the method run runs the Daemon
+// to its end.
 type Daemon struct {
 	config    *config.Config
 	version   string

@@ -6,6 +6,6 @@
 //	questions.go the questions; questionplans.go and questionlocks.go have more of them
 //	query.go     simple queries on a backend
 //
-// doctor writes in a schema with a random name only. It removes the schema after a signal too. If
-// that fails, it prints the statement that removes it.
+// doctor writes in a schema with a random name only. doctor removes the schema after a signal too. If the removal
+// fails, doctor prints the statement that removes the schema.
 package doctor

@@ -1,8 +1,7 @@
-// Package inject adds Sluice to pods as a native sidecar: for a pod it returns a verdict, with a
-// JSONPatch that adds the container. It implements a cluster's admission webhook, and changes
-// manifests in files.
+// Package inject adds Sluice to pods as a native sidecar: for a pod it returns a verdict, with a JSONPatch that adds
+// the container. The package implements a Kubernetes cluster's admission webhook, and changes manifests in files.
 //
-// It uses the standard library only and imports nothing of Sluice. The caller passes the table of
+// Package inject uses the standard library only and imports nothing of Sluice. The caller passes the table of
 // configuration keys, and a check of configurations.
 //
 // # Files

@@ -49,8 +49,8 @@ type podSettings struct {
 	podIdentity    bool
 }
 
-// readAnnotations returns the settings that a pod's annotations give, over those of the injector. The problems name
-// annotation, value and remedy.
+// readAnnotations returns the settings that a pod's annotations give, which override those of the injector. The
+// problems name annotation, value and remedy.
 func (in *Injector) readAnnotations(annotations map[string]string) (w podSettings, problems []string) {
 	w = podSettings{
 		values: maps.Clone(in.settings),
