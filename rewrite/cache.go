@@ -46,7 +46,7 @@ type cacheEntry struct {
 // namesMultiplier multiplies the small numbers of NameResolvers, so that their hashes differ in many bits.
 const namesMultiplier = 0x9e3779b97f4a7c15
 
-// newCache returns a cache whose bounds are divided equally among its shards.
+// newCache returns a cache whose bounds are divided equally among its parts (cacheShard).
 func newCache(entries, bytes int) *cache {
 	n := min(cacheShards, entries)
 	c := &cache{seed: maphash.MakeSeed(), shards: make([]cacheShard, n), longest: bytes / n}
@@ -108,7 +108,7 @@ func (s *cacheShard) evictLocked() {
 			s.hand++
 			continue
 		}
-		// The youngest entry moves into the gap, which the clock's hand reaches last.
+		// The youngest entry moves to the free place, which the hand of the CLOCK algorithm reaches last.
 		last := len(s.clock) - 1
 		s.clock[s.hand] = s.clock[last]
 		s.clock[last] = nil

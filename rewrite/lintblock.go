@@ -1,6 +1,6 @@
 package rewrite
 
-// A script runs in transactions that the script itself begins, or that the tool begins.
+// A script runs in transactions that the script itself begins, or that the migration tool begins.
 
 // ScriptTransaction describes the transaction in which a tool runs a script. The zero ScriptTransaction is a tool that
 // sends each statement alone, as psql does.

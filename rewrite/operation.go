@@ -12,7 +12,7 @@ import (
 // maxTables bounds the number of plans that are cached by verb and table.
 const maxTables = 250
 
-// tablePlanCache caches plans by verb and table for texts that were planned by their words. A lookup takes no lock and
+// tablePlanCache caches plans by verb and table for texts that were planned without a parse. A lookup takes no lock and
 // allocates nothing. An addition copies the map, which is small. Only plans of successful statements are cached, so
 // that clients cannot fill the cache with invented names.
 type tablePlanCache struct {
@@ -29,7 +29,7 @@ func newTablePlanCache() *tablePlanCache {
 	return t
 }
 
-// planForTable returns the plan of a text that was planned by its words, with the table's name in the plan's operation.
+// planForTable returns the plan of a text that was not parsed, with the table's name in the plan's operation.
 func (t *tablePlanCache) planForTable(byWords *Plan, table []byte) *Plan {
 	if len(table) == 0 || len(table) > parse.MaxName {
 		return byWords

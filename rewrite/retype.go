@@ -84,7 +84,7 @@ func (r *ColumnTypeChange) AddColumnSQL() string {
 	return r.alterTableSQL("ADD COLUMN %s ", r.NewColumn) + r.Type
 }
 
-// RenameOldSQL returns the statement that renames the old column to OldColumn. RestoreOldNameSQL returns its undoing.
+// RenameOldSQL returns SQL that renames the old column to OldColumn. RestoreOldNameSQL returns SQL for the reverse.
 func (r *ColumnTypeChange) RenameOldSQL() string {
 	return r.alterTableSQL("RENAME COLUMN %s TO %s", r.Column, r.OldColumn)
 }

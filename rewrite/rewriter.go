@@ -37,8 +37,8 @@ type rewriter struct {
 	mapped bool
 	text   []byte
 	parts  []statementPart
-	// planned returns the plan of a single command, and is nil for a heavy text. alone does the same if transactions
-	// with DDL are committed in parts, otherwise it is nil. With whole an ALTER TABLE is not cut into its commands.
+	// planned plans a single command, and is nil for a text of heavyBytes. alone does the same if transactions with DDL
+	// are committed in parts, otherwise it is nil. With whole an ALTER TABLE is not cut into its commands.
 	planned func(sql string) *Plan
 	alone   func(sql string, whole bool) *Plan
 
@@ -131,7 +131,7 @@ func (p *Planner) hasIntendedMeaning(text string, tree parse.TreeNode, meant par
 	return ok && meant.Equal(tree, made)
 }
 
-// parseGuarded parses a text that a rewriting rule made. held says that the caller has locked p.heavy.
+// parseGuarded parses a text that a rewriting rule made. held says that the caller has locked p.heavy, for a long text.
 func (p *Planner) parseGuarded(text string, held bool) (tree parse.TreeNode, ok bool) {
 	if p.config.checkLimits([]byte(text)) != parse.Fits {
 		return parse.TreeNode{}, false

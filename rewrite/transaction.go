@@ -88,8 +88,8 @@ func (st *Statement) Demand() TxDemand {
 	return d
 }
 
-// Demand returns what the statements of the plan together require of their transaction. ok is false for an unread text,
-// and if the server refuses a statement in any transaction.
+// Demand returns what the statements of the plan together require of their transaction. ok is false for a text without
+// a parse, and if the server refuses a statement in any transaction.
 func (p *Plan) Demand() (d TxDemand, ok bool) {
 	for i := range p.Statements {
 		d = d.Union(p.Statements[i].Demand())

@@ -16,7 +16,7 @@ import (
 const Table = "sluice.advisory_locks"
 
 // CreateStatements lists the statements that create the table of locks. Each is a transaction of its own. The second
-// unique constraint allows one row per lock, whatever its epoch.
+// unique constraint allows one row per lock, whatever its epoch (the count of its holders).
 var CreateStatements = []string{
 	"CREATE SCHEMA IF NOT EXISTS sluice",
 	"CREATE TABLE IF NOT EXISTS " + Table + " (lock text NOT NULL, epoch bigint NOT NULL, owner text NOT NULL, seq bigint NOT NULL, lease_ms bigint NOT NULL, " +

@@ -255,8 +255,9 @@ func (c *Copy) runControl(sql string, want silent.ExpectedAnswer) (*insertFailur
 // commitRows inserts rows in a transaction, or in several if the rows are too many for one. An error is for the client
 // or ends the session.
 //
-// A conflict reaches commitRows from a batch without a log, or whose log has used up its budget. The client has seen
-// nothing of the batch. So the batch runs again, with the pauses of a transaction after its first conflict.
+// A conflict reaches commitRows from a batch without a log for a replay, or whose log allows no further replay. The
+// client has seen nothing of the batch. So the batch runs again, with the pauses of a transaction after its first
+// conflict.
 func (c *Copy) commitRows(rows []copyrows.HeldRow) error {
 	attempts := retry.Attempts{}
 	for {

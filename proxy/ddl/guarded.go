@@ -19,7 +19,8 @@ type doBlock struct {
 	running SteppedDDL
 }
 
-// Run sends the DO block to the server. If the server refuses it as unsupported, Run carries out its statement.
+// Run sends the DO block to the server. If the server refuses the block as unsupported, Run carries out the block's
+// statement.
 func (g *doBlock) Run() error {
 	err := g.server.Ask(g.Text, nil)
 	if told := g.server.RefusalFrom(err); told == nil || told.Code != retry.StateUnsupported {

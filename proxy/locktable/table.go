@@ -239,8 +239,8 @@ func (t *Table) DeleteRows(ctx context.Context, held []advisory.LockHolder) {
 	}
 }
 
-// newLockOwner returns an owner that is unique to one attempt to take a lock. So an old holder's fence fails even after
-// somebody deleted the row by hand and epochs began again.
+// newLockOwner returns an owner that is unique to one attempt to take a lock. So an old holder's fence, the query
+// before its writes, fails even after somebody deleted the row by hand and epochs began again.
 func newLockOwner() string { return rand.Text() }
 
 // sleepContext waits for d. If ctx ends first, sleepContext returns the cause: a cancel, a timeout, the client's

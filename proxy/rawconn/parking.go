@@ -59,9 +59,10 @@ func NewParkedConns[T any](resume func(T)) (*ParkedConns[T], error) {
 	return p, nil
 }
 
-// Park parks who with a connection that has no buffered input, and stores the place in spot. If Park returns true, who
-// may have been resumed already, and the caller must not touch who and conn, except by Wake. If Park returns false,
-// nothing has changed: the connection is no socket or is closed, or the system lacks support.
+// Park adds who, which waits for the connection conn without a goroutine of its own, and stores the place in spot. conn
+// has no buffered input. If Park returns true, who may have been resumed already, and the caller must not touch who and
+// conn, except by Wake. If Park returns false, nothing has changed: the connection is no socket or is closed, or the
+// system lacks support.
 //
 // mu is held during the kernel's call. Otherwise an entry could be woken before that call and parked again. Its
 // connection would then still be in the kernel's set, which holds a connection once.
@@ -105,7 +106,7 @@ func (p *ParkedConns[T]) wake(ticket uint64) {
 	}
 }
 
-// Count returns the number of entries that are parked now.
+// Count returns the number of entries whose connections wait now.
 func (p *ParkedConns[T]) Count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,7 +142,8 @@ func (p *ParkedConns[T]) resumeReady() {
 	}
 }
 
-// closeAndListTickets returns the tickets of all parked entries. No entry can be parked afterwards.
+// closeAndListTickets returns the tickets of all entries that wait, and closes the table: no entry can be added
+// afterwards.
 func (p *ParkedConns[T]) closeAndListTickets() (all []uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// pollSet has no implementation on this system: newPollSet returns nil, and no connection is parked.
+// pollSet has no implementation on this system: newPollSet returns nil, and no connection waits without a goroutine
+// (ParkedConns).
 type pollSet struct{}
 
 func newPollSet() (*pollSet, error) { return nil, nil }

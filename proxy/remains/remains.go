@@ -134,15 +134,15 @@ const statefulPattern = `execute|\mtemp|pg_temp|advisory|prepare|listen|\mhold\M
 // mostFunctions is the greatest number of functions for which each name is searched for in all other functions.
 const mostFunctions = `300`
 
-// HiddenCallsAnswer stores the last answer to HiddenCallsQuery, with the epoch of the schema and the time. The zero
-// HiddenCallsAnswer has no answer. HiddenCallsAnswer is safe for concurrent use.
+// HiddenCallsAnswer stores the last answer to HiddenCallsQuery, with its time and the epoch (the version) of the
+// schema. The zero HiddenCallsAnswer has no answer. HiddenCallsAnswer is safe for concurrent use.
 type HiddenCallsAnswer struct {
 	asked  atomic.Int64  // in Unix nanoseconds; 0 means never
 	answer atomic.Uint64 // 1 + the epoch, doubled, plus 1 if state may be left; 0 for none
 }
 
 // IsStale reports whether HiddenCallsQuery should be sent again, because its answer is older than age. If the answer
-// belongs to another epoch of the schema, the shorter time rest applies.
+// belongs to another epoch (version) of the schema, the shorter time rest applies.
 func (h *HiddenCallsAnswer) IsStale(epoch uint64, now time.Time, age, rest time.Duration) bool {
 	if h.answer.Load()>>1 != epoch+1 {
 		age = rest
@@ -157,7 +157,7 @@ func (h *HiddenCallsAnswer) ClaimQuestion(epoch uint64, now time.Time, age, rest
 	return h.IsStale(epoch, now, age, rest) && h.asked.CompareAndSwap(last, now.UnixNano())
 }
 
-// RecordAnswer records an answer to HiddenCallsQuery, which was asked in an epoch of the schema.
+// RecordAnswer records an answer to HiddenCallsQuery, which was asked in this epoch (version) of the schema.
 func (h *HiddenCallsAnswer) RecordAnswer(epoch uint64, may bool) {
 	answer := (epoch + 1) << 1
 	if may {
@@ -167,7 +167,7 @@ func (h *HiddenCallsAnswer) RecordAnswer(epoch uint64, may bool) {
 }
 
 // MayLeaveState reports whether every statement may leave state: because the answer to HiddenCallsQuery says so, or
-// because there is no answer for the epoch.
+// because there is no answer for this epoch (version) of the schema.
 func (h *HiddenCallsAnswer) MayLeaveState(epoch uint64) bool {
 	answer := h.answer.Load()
 	return answer>>1 != epoch+1 || answer&1 == 1

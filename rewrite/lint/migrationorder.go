@@ -11,9 +11,8 @@ import (
 // versionOf matches the version in the name of a migration's file: 1, 20240102030405, and Flyway's 1.2 or 1_2.
 var versionOf = regexp.MustCompile(`^(?:[VU]([0-9]+(?:[._][0-9]+)*)__|([0-9]+))`)
 
-// CompareMigrations orders paths of migrations as tools run them: by their versions as numbers, and
-// undo files after the others. Files without a version, which Flyway repeats at the end, come last
-// in their folder, by name.
+// CompareMigrations orders paths of migrations as migration tools run them: by their versions as numbers, and undo
+// files after the others. Files without a version, which Flyway repeats at the end, come last in their folder, by name.
 func CompareMigrations(a, b string) int {
 	dirA, nameA := path.Split(a)
 	dirB, nameB := path.Split(b)

@@ -139,7 +139,7 @@ func (m *nestingMeter) checkDepth() GuardReason {
 func (m *nestingMeter) countWord(r WordRole, as bool) bool {
 	switch top := m.topLevel(); {
 	case r&(linked|querying) != 0:
-		// These words never occur directly in a CASE, so the apparent CASE was a name.
+		// These words never occur directly in a CASE, so an open CASE was a name and is closed.
 		m.closeLevels(0)
 		top = m.topLevel()
 		if r&linked != 0 {

@@ -56,7 +56,7 @@ func (c *Config) deriveLease() {
 }
 
 // checkLease checks that backends are closed in time when a lease cannot be renewed. After that time other sidecars use
-// the lease's slots.
+// the lease's slots, its part of the cluster's connection count.
 func (v *validator) checkLease() {
 	l := v.config.Lease
 	v.require(!l.Slots || l.Guard >= reservoir.LeastGuard, "distributed.guard",

@@ -57,7 +57,8 @@ func removeDeadRecords(ctx context.Context, t *lease.Table, c lease.Config, term
 	return confirmAndRepair(ctx, t, t.Repairs(after, silent), false, terminal, terminal)
 }
 
-// printSilentProcesses writes the slots of each process whose records do not change, and the effect of removing them.
+// printSilentProcesses writes the slots (units of the connection count) of each process whose records do not change,
+// and the effect of removing them.
 func printSilentProcesses(out io.Writer, s lease.Status, silent []string) error {
 	held, changed := map[string]int{}, false
 	var processes []string
