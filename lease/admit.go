@@ -56,7 +56,8 @@ func (p *Permit) markReleased() {
 	p.released = true
 }
 
-// maxAdmitSleep is the longest sleep of a waiting Admit, because time alone may make a slot or a ticket usable.
+// maxAdmitSleep is the longest sleep of a waiting Admit. Admit must wake up, because a slot or a ticket may become
+// usable by the passing of time alone.
 const maxAdmitSleep = time.Second
 
 // admitWaiter is the state of one running Admit.

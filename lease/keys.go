@@ -109,7 +109,7 @@ func (t *Table) peekShardItem(ctx context.Context, shard int) (found itemAttrs, 
 	return own, true, err
 }
 
-// Look implements Store: it reads one shard.
+// Look implements Store. It reads one shard.
 func (t *Table) Look(ctx context.Context, shard int) (Shard, error) {
 	found, _, err := t.readShardItem(ctx, shard, false)
 	return found.shard(), err

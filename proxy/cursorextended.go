@@ -183,8 +183,8 @@ func (s *session) describeDeclare(cs *clientStatement) error {
 	return s.queueReply(bytes.Clone(params), wire.FrameNoData)
 }
 
-// replaceError adds a hint to the error 0A000 of an Execute with a row limit. It does so until the cluster has
-// suspended a portal once. After that the error comes from the query itself.
+// replaceError adds a hint to the error 0A000 of an Execute with a row limit. Once the cluster has suspended a portal,
+// no hint is added, since the error then comes from the query itself.
 func (c cursorReply) replaceError(s *session, o *pendingReply, payload []byte) *answer.ErrorHandling {
 	if o.plan == nil || c.run.limit == 0 || s.srv.suspends.Load() || string(retry.ErrorField(payload, 'C')) != "0A000" {
 		return nil

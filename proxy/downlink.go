@@ -202,8 +202,7 @@ func hasArrived(src *wire.Reader, typ byte, total int) bool {
 	return typ != wire.ErrorResponse && typ != wire.NoticeResponse || src.Buffered() >= errorHead
 }
 
-// relayFrameRest continues a backend's frame that is longer than a buffer. The rest is passed or dropped as was the
-// head.
+// relayFrameRest continues a backend's frame longer than a buffer. The rest is passed or dropped like the head.
 func (s *session) relayFrameRest(r *relaySpan) error {
 	t := s.t
 	src := &s.b.src

@@ -179,7 +179,8 @@ func (s *session) templateForBackend(tmpl *statementTemplate, declared *rewrite.
 }
 
 // nameStatement gives a client's name to a template. prev is the statement that had the name before. since is the
-// delivery that answers the Parse. After an error of this Parse or an earlier frame, prev gets the name again.
+// number of the delivery that answers the Parse. After an error of this Parse or an earlier frame, prev gets the name
+// again.
 func (s *session) nameStatement(name []byte, tmpl *statementTemplate, prev *clientStatement, since uint64) {
 	if !s.t.parsed.waits {
 		s.logUndo(string(name), prev)

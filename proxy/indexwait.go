@@ -64,7 +64,7 @@ func (s *session) prepareIndexJobWait(status byte) error {
 	return s.sendOrWithhold(s.tx.job.RecordReady(status))
 }
 
-// verdictForReady returns swallow for a ReadyForQuery that an index job, batches or settings delay. Otherwise it is v.
+// verdictForReady returns swallow for a ReadyForQuery that an index job, batches or settings delay, and otherwise v.
 func (s *session) verdictForReady(v frameVerdict) frameVerdict {
 	if s.tx.job.IsWaiting() || s.t.batches != nil || s.t.restoresSettings {
 		return swallow

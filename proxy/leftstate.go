@@ -54,8 +54,7 @@ func (srv *Server) checkHiddenFunctions(b *backend, at time.Time, stop func() er
 	return err
 }
 
-// trackLeftState marks the backend if the plan, which is about to be sent, may leave state there. Sluice asks a marked
-// backend about its state later.
+// trackLeftState marks the backend for a later question if the plan, which is about to be sent, may leave state there.
 func (s *session) trackLeftState(plan *rewrite.Plan) {
 	if !s.srv.asksBehind || s.b == nil {
 		return
@@ -66,14 +65,14 @@ func (s *session) trackLeftState(plan *rewrite.Plan) {
 	}
 }
 
-// markUnseenCalls marks the backend if functions of triggers and the like may leave state there. It is asked later.
+// markUnseenCalls marks the backend for a later question if functions of triggers and the like may leave state there.
 func (s *session) markUnseenCalls() {
 	if s.srv.hidden.MayLeaveState(s.srv.catalog.epoch.Load()) {
 		s.b.leftState.RequireQuery()
 	}
 }
 
-// markFunctionCall marks the backend, since a FunctionCall's function is unknown. It is asked later.
+// markFunctionCall marks the backend for a later question, since a FunctionCall's function is unknown to Sluice.
 func (s *session) markFunctionCall() {
 	if s.srv.asksBehind {
 		s.b.leftState.RecordCall()
@@ -81,7 +80,7 @@ func (s *session) markFunctionCall() {
 	s.markSettingsReset()
 }
 
-// markStateLeft marks the backend, regardless of plans. Sluice then asks the backend later which state was left there.
+// markStateLeft marks the backend for a later question about the state that was left there, regardless of plans.
 func (s *session) markStateLeft() {
 	if s.srv.asksBehind {
 		s.b.leftState.RequireQuery()

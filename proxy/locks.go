@@ -41,7 +41,7 @@ type heldAdvisoryLocks struct {
 	hasOpenFence bool
 }
 
-// removeLocks removes the locks whose names gone accepts from l, and returns their rows. The table does not change.
+// removeLocks removes the locks whose names gone accepts from l, and returns their rows, which stay in the table.
 func (l *heldAdvisoryLocks) removeLocks(gone func(name string) bool) []advisory.LockHolder {
 	l.fence = nil
 	return l.Remove(gone)

@@ -56,7 +56,7 @@ func (s *session) partReadsClock() bool {
 	return false
 }
 
-// forgetAskedTime drops the transaction's time that Sluice asked the server for, because a replay has another.
+// forgetAskedTime drops the transaction's time that Sluice got from the server, because a replay has another time.
 func (s *session) forgetAskedTime() {
 	s.tx.asked = queriedTxTime{}
 	if s.t.nestedTurn.asksTime {

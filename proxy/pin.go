@@ -119,7 +119,7 @@ func recordUnparsedTag(s *session, o *pendingReply, _ *rewrite.Statement, tag []
 	}
 }
 
-// unpinUnparsed removes the pin of an unparsed text that ran, if its words and command tags show that it left nothing.
+// unpinUnparsed removes the pin of an unparsed text that ran, if words and command tags show that no state was left.
 // The backend's settings are then reset, since functions may have changed them.
 func (s *session) unpinUnparsed() {
 	if s.pinned && s.t.unreadPin && s.t.left.LeavesNothing() {

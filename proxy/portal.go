@@ -12,7 +12,7 @@ import (
 // This file records the portals of the current transaction and handles Close. Bind opens portals (bind.go), Execute and
 // Describe use them. The server has its own portals, under the same names.
 
-// portal is what Sluice records of a portal. The zero value is a portal that at most the server knows.
+// portal is what Sluice records of a portal. The zero value means that Sluice knows no portal.
 type portal struct {
 	plan  *rewrite.Plan
 	local bool

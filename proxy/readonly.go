@@ -111,7 +111,7 @@ func (s *session) bindBeginReadOnly(b *pendingBind) error {
 }
 
 // checkReadOnly returns the error of a text that may write outside a block in a READ ONLY transaction, or nil.
-// hiddenWriteError checks reads that write according to the schema. In a multi-statement query only the refused
+// hiddenWriteError checks texts that look like reads but may write. In a multi-statement query only the refused
 // statement fails (turn.denied), and no later statement runs.
 func (s *session) checkReadOnly(plan *rewrite.Plan) error {
 	if s.dedicated || s.srv.cfg.Kind != DSQL {

@@ -30,7 +30,7 @@ const (
 	phaseAborting                      // nobody: the attempt has failed, until the next one begins or the client gets an error
 )
 
-// serverPosition says how much of a replayed turn the server has done, if the client does not get the answers.
+// serverPosition says how far the server has come in a replayed turn whose answers the client does not get.
 type serverPosition uint8
 
 const (

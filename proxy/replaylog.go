@@ -42,7 +42,7 @@ func newReplayShared(cfg Config) (*replayShared, error) {
 		alert: retry.NewConflictAlert(cfg.AlertConflictsPerMinute)}, nil
 }
 
-// transaction is the session's record of its current transaction, for a replay and for metrics. See endTransaction.
+// transaction records the session's current transaction, for a replay and for metrics. endTransaction resets it.
 type transaction struct {
 	log *retry.ReplayLog[logEntry] // nil: no transaction, or replay is off
 	// whole is the transaction's log while log is that of a discarded part (after ROLLBACK TO), and otherwise nil.

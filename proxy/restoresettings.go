@@ -177,9 +177,9 @@ func (s *session) restoreSettingsInBlock(names []string) (refusal []byte, err er
 	return nil, nil
 }
 
-// adoptResetSettings makes resets by functions of a committed transaction the client's own. The backend gets the
-// startup values before the next statement. If the resets are unknown, the session ends after the turn, and no other
-// session gets its backend.
+// adoptResetSettings records resets by functions of a committed transaction like RESETs of the client. The backend gets
+// the startup values before the next statement. If the resets are unknown, the session ends after the turn, and no
+// other session gets its backend.
 func (s *session) adoptResetSettings(names []string, known bool) {
 	b := s.b
 	if !known {

@@ -101,7 +101,7 @@ func startupSettingError(name, value string) error {
 	return nil
 }
 
-// serverSpeltSettings lists settings that the server's errors name in the server's spelling, as with a DETAIL.
+// serverSpeltSettings lists settings that errors name in the server's spelling, as errors with a DETAIL do.
 var serverSpeltSettings = map[string]bool{"client_encoding": true, "default_tablespace": true, "default_text_search_config": true,
 	"default_table_access_method": true, "timezone_abbreviations": true, "lc_messages": true, "lc_monetary": true, "lc_numeric": true, "lc_time": true}
 

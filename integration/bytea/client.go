@@ -122,7 +122,8 @@ func (o *statementOutcome) addResult(r *pgconn.Result) {
 			case v == nil:
 				values = append(values, "NULL")
 			case r.FieldDescriptions[i].Format == 1 && o.fields[i].typ == record:
-				// The binary format of a record contains the types of its values, which differ.
+				// The value is replaced, since its binary format contains the types of its columns, which differ in the two
+				// databases.
 				values = append(values, fmt.Sprintf("a row of %d values", v[3]))
 			default:
 				values = append(values, fmt.Sprintf("%q", v))

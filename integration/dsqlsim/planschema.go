@@ -16,7 +16,7 @@ type faultKey struct {
 	field            func(*Fault) any
 }
 
-// These are the kinds of a fault's value, as the help text names them.
+// These are the kinds of value that a key of a fault may have in JSON, as the help text names them.
 const (
 	text        = "text"
 	number      = "number"
