@@ -32,7 +32,7 @@ type storeCall struct {
 	sent        time.Duration
 }
 
-// shard returns the number of the shard that a callLook or a callChange is about.
+// shard returns the number of the shard that a callLook reads or a callChange writes.
 func (c *storeCall) shard() int {
 	if c.kind == callLook {
 		return c.look

@@ -40,11 +40,11 @@ const (
 )
 
 const (
-	// savepointBytes is the memory that one savepoint is charged, without its settings, rounded up.
+	// savepointBytes is the memory that a session is charged for one savepoint without its settings, rounded up.
 	savepointBytes = 1 << 10
-	// nameBytes is the memory that one prepared statement's name is charged, besides the name's bytes, rounded up.
+	// nameBytes is the memory that a session is charged for one statement's name, besides the name's bytes, rounded up.
 	nameBytes = 256
-	// lockBytes is the memory that one advisory lock is charged, rounded up.
+	// lockBytes is the memory that a session is charged for one advisory lock, rounded up.
 	lockBytes = 1 << 10
 	// shortFrame is the greatest length of a frame that is not charged, because it fits the buffer that each client has.
 	shortFrame = 64 << 10

@@ -277,7 +277,7 @@ var errResetInside = &wire.Error{Code: retry.StateUnsupported, Message: "a RESET
 
 // syncSettings sends the session's settings to its backend, if they differ from the backend's. Equal settings usually
 // share a pointer. The backend must be idle, outside a transaction. refusal is the server's error. err may be a cancel
-// or timeout that stops the turn. Then the settings are right, unless the backend is broken.
+// or timeout that stops the turn. In that case the settings are right, unless the backend is broken.
 func (s *session) syncSettings() (refusal []byte, err error) {
 	b := s.b
 	if s.srv.watched.Load() {

@@ -146,7 +146,7 @@ func declaredParamsFrame(tmpl *statementTemplate) []byte {
 }
 
 // describeStatement describes a client's statement that the server runs. It asks the server, since another client may
-// have changed the schema, unless the server has confirmed the cached description recently. From then on the statement
+// have changed the schema, unless the server has confirmed the cached description recently. Later runs of the statement
 // must match the answer (clientStatement.described).
 func (s *session) describeStatement(cs *clientStatement) error {
 	if d := s.cachedDescription(cs.tmpl); d != nil && cs.epoch == d.epoch && cs.tmpl.parsing == s.parsingKey() && s.srv.isRecentlyConfirmed(d) {

@@ -16,9 +16,9 @@ const greetingLimit = 64
 // startupGreeting has the server's parameters as a client gets them after its startup, in ParameterStatus frames.
 type startupGreeting struct {
 	frames []byte // never changed
-	// sentParameters has the server's values in frames, as a shared value. reportParameters later sends parameters that
-	// differ from it. Settings that Sluice stores (application_name) are only in frames, and appendParameterStatus
-	// sends their changes.
+	// sentParameters has the server's parameters that are in frames. reportParameters later sends parameters that differ
+	// from it. Settings that Sluice stores (application_name) are only in frames, and appendParameterStatus sends their
+	// changes.
 	sentParameters *settings.Reports
 }
 

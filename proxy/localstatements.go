@@ -74,7 +74,7 @@ func (s *session) canAnswerPlan(plan *rewrite.Plan) bool {
 	return s.answersParse(plan) && s.canAnswerStatement(plan.SingleStatement())
 }
 
-// canAnswerStatement reports whether Sluice can answer st now. In a failed block the server must refuse st.
+// canAnswerStatement reports whether Sluice can answer st now. In a failed block it cannot: the server refuses st.
 func (s *session) canAnswerStatement(st *rewrite.Statement) bool {
 	here := s.srv.handlers[st.Does].runsLocally
 	return here != nil && s.txStatus() != 'E' && here(s, st)

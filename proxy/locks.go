@@ -223,10 +223,10 @@ func (s *session) releaseAllAdvisoryLocks() {
 	s.releaseOrDeferLocks(names)
 }
 
-// releaseOrDeferLocks releases locks. After DDL or a fence it waits for the transaction's end: its COMMIT would fail if
-// a lock was taken over before. If DDL may be running unobserved, the leases expire. Otherwise the rows are deleted
-// before the client gets its answer, since the client may inform other clients. In the middle of the backend's answers,
-// another goroutine deletes the rows.
+// releaseOrDeferLocks releases locks. After DDL or a fence (check of the locks) the release waits for the transaction's
+// end, since another session could otherwise take a lock over and make the COMMIT fail. If DDL may be running
+// unobserved, the leases expire. Otherwise the rows are deleted before the client gets its answer, since the client may
+// inform other clients. In the middle of the backend's answers, another goroutine deletes the rows.
 func (s *session) releaseOrDeferLocks(names []string) {
 	l := s.advisory
 	l.fence = nil

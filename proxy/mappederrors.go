@@ -192,8 +192,8 @@ func (s *session) clientNoticeFor(frame []byte) []byte {
 	return slices.Concat(wire.AppendHeader(nil, wire.NoticeResponse, len(out)), out)
 }
 
-// appendErrorFields appends to dst the fields of an error or notice as field has changed them. It leaves out a field
-// for which field returns false. For a malformed payload it returns nil.
+// appendErrorFields appends to dst the fields of an error or notice, with the values that the function field returns.
+// It leaves out a field for which field returns false. For a malformed payload it returns nil.
 func appendErrorFields(dst, payload []byte, field func(code byte, value []byte) ([]byte, bool)) []byte {
 	for len(payload) > 1 && payload[0] != 0 {
 		value, rest, ok := wire.CutCString(payload[1:])

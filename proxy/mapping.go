@@ -159,8 +159,8 @@ func (k *schemaCache) wakeWaiters(r *pendingSchemaLoad) {
 	}
 }
 
-// wasAbandoned reports whether a schema reading ended because its session or backend is gone. Another session then
-// must.
+// wasAbandoned reports whether a schema reading ended with its session or backend. Another session must then read the
+// schema.
 func (r *pendingSchemaLoad) wasAbandoned() bool {
 	select {
 	case <-r.done:

@@ -262,7 +262,7 @@ func (k *repeatableValues) surveyFrame(s *session, f *retry.LoggedFrame[logEntry
 }
 
 // hasRepeatableValues reports whether the client received any value that a replay could repeat. Most transactions have
-// none, and then Sluice need not survey the replay log.
+// none, so that Sluice need not examine their logs.
 func (s *session) hasRepeatableValues() bool {
 	if s.tx.asked.instant.Bytes != nil {
 		return true

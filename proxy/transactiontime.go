@@ -111,7 +111,7 @@ func (s *session) resultFormats(f *retry.LoggedFrame[logEntry]) func(column int)
 	return func(int) uint16 { return 0 }
 }
 
-// loggedFrames iterates over the frames of the transaction's log, the turn in progress included, and of its discarded
+// loggedFrames iterates over the frames of the transaction's log, with the turn in progress, and of its discarded
 // parts.
 func (s *session) loggedFrames() func(yield func(*retry.LoggedFrame[logEntry]) bool) {
 	return func(yield func(*retry.LoggedFrame[logEntry]) bool) {
@@ -132,9 +132,10 @@ func (s *session) loggedFrames() func(yield func(*retry.LoggedFrame[logEntry]) b
 }
 
 // fixTextTime returns the text with the transaction time that the client got, or "" if nothing changes. value writes a
-// time. The error goes to the client, and means that a statement reads the clock in an irreplaceable way.
+// time. The error goes to the client: a statement reads the clock in a way that Sluice cannot replace.
 //
-// Only the text's first own statements belong to the transaction. After its end another time counts.
+// own is the number of the text's statements, from the first, that belong to the transaction. Later ones have another
+// time.
 func (s *session) fixTextTime(sql []byte, own int, names *schema.NameResolver, value func(txtime.Value) string) (text string, err error) {
 	pieces := s.srv.planner.SplitStatements(string(sql))
 	for i, piece := range pieces[:min(own, len(pieces))] {

@@ -136,7 +136,7 @@ type serverProgress struct {
 	copying bool
 	// earlySyncs is the number of Syncs that the client has sent after its last COPY data.
 	earlySyncs int
-	// statement is the number of CommandComplete frames of a simple Query, and rows that of rows in the current answer.
+	// statement is the number of CommandComplete frames of a simple Query, and rows the number of rows in the answer.
 	statement, rows int
 }
 

@@ -27,7 +27,7 @@ type loadSample struct {
 	stolen   float64 // cores
 }
 
-// failedSample takes the place of a failed run in every series, so that the rounds stay aligned.
+// failedSample replaces the sample of a failed run in every series, so that each series has one value for each round.
 var failedSample = loadSample{missingValue, missingValue, missingValue, missingValue, missingValue, missingValue}
 
 func (s *sampleSeries) add(v loadSample) {

@@ -42,7 +42,7 @@ func QuestionOf(sql string) string {
 	return ""
 }
 
-// IsQuestion reports whether a query of Sluice has that name.
+// IsQuestion reports whether name is the name of a query that Sluice sends by itself.
 func IsQuestion(name string) bool { return slices.Contains(QuestionNames(), name) }
 
 // QuestionNames returns the names of all queries that Sluice sends by itself.
