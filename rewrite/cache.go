@@ -177,8 +177,8 @@ func (p *Plan) bytes() int {
 	return n
 }
 
-// stepBytes estimates the memory in bytes of the statement's DDL that Sluice carries out in steps. source is the length
-// of the client's text, which the DDL's plan references.
+// stepBytes estimates the memory in bytes of the fields for a statement that Sluice carries out in steps. source is the
+// length of the client's text, to which these fields refer.
 func (st *Statement) stepBytes(source int) (n int) {
 	if a := st.Alteration; a != nil {
 		n += int(unsafe.Sizeof(*a)) + 2*len(a.Text) + len(a.Table) + source

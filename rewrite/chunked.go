@@ -38,8 +38,8 @@ type lazyBatchedDelete struct {
 // ChunkedKey is the configuration key that sets Rules.Chunked.
 const ChunkedKey = "rewrite.chunked_delete"
 
-// These are hints for the client of a DELETE that exceeds the row limit of a transaction. Unlisted: the table is not in
-// Rules.Chunked. Other: the DELETE cannot run in batches. Alone: the DELETE was not sent alone.
+// These are hints for the client of a DELETE that exceeds the row limit of a transaction. The hints are for a table
+// outside Rules.Chunked, a DELETE that cannot run in batches, and one that was not sent alone.
 const (
 	ChunkedUnlistedHint = "List the table under " + ChunkedKey + ": a DELETE that is sent alone outside of a transaction is then carried out in batches. Or delete at most 3,000 rows at a time."
 	ChunkedOtherHint    = ChunkedKey + " is for DELETE FROM table WHERE with comparisons of its columns with constants or parameters, joined by AND. Delete at most 3,000 rows at a time."

@@ -31,8 +31,8 @@ func (l *Linter) beginScript() {
 }
 
 // observeStatement adds the next statement to the script's transaction, and returns findings about what the transaction
-// cannot take. verb is the statement's verb before rewriting. alone reports that the text has one statement. For
-// several statements the plan has the findings.
+// cannot take. verb is the statement's verb before rewriting. alone reports that the text has one statement. In a text
+// of several statements, the text's plan already has these findings.
 func (l *Linter) observeStatement(verb TxVerb, p *statementPart, alone bool) []Finding {
 	switch verb {
 	case Begin:

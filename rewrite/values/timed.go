@@ -44,8 +44,8 @@ func ParseTimed(p *rewrite.Planner, sql string, names *schema.NameResolver) Time
 	return nil
 }
 
-// upsert is an INSERT ... VALUES ... ON CONFLICT DO UPDATE. A repetition does not use values of its first
-// answer, because some of its rows existed before.
+// upsert is an INSERT ... VALUES ... ON CONFLICT DO UPDATE. A repeated upsert does not use values of its first answer,
+// because some of its rows existed before.
 type upsert struct{ *Insertion }
 
 func (u upsert) WithFirstRun(g FirstRunValues) string {
@@ -58,7 +58,8 @@ func (u upsert) EffectsWith(g FirstRunValues) Effects {
 	return u.Insertion.EffectsWith(g)
 }
 
-// insertSelect is an INSERT ... SELECT with a column list. A repetition does not use values of its first answer.
+// insertSelect is an INSERT ... SELECT with a column list. A repeated insertSelect does not use values of its first
+// answer.
 type insertSelect struct {
 	Insertion
 	first int // the token after SELECT or ALL
@@ -110,8 +111,8 @@ func (s *insertSelect) EffectsWith(g FirstRunValues) Effects {
 	return s.Insertion.EffectsWith(g)
 }
 
-// insertsInWith is a statement with INSERTs in WITH queries, and possibly an INSERT itself. A repetition does not use
-// values of its first answer.
+// insertsInWith is a statement with INSERTs in WITH queries, and possibly an INSERT itself. A repeated statement does
+// not use values of its first answer.
 type insertsInWith struct {
 	p     *rewrite.Planner
 	sql   string
