@@ -304,8 +304,8 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 	if err == nil && refusal == nil {
 		b.mayHaveUnseenSettings = b.mayHaveUnseenSettings && reset == ""
 		b.applied = s.settings.InForce
-		// The parameters that the server has reported now belong to the session's settings. Later changes by a transaction are
-		// compared with them.
+		// The parameters that the server has reported now belong to the session's settings. Later changes are compared with
+		// these parameters.
 		b.reported = s.srv.sharedReports.Intern(b.reported)
 		b.idle = b.reported
 		err = s.checkInterruption()

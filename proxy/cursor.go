@@ -28,7 +28,7 @@ import (
 // of the portal still have the old state.
 type cursor struct {
 	noScroll bool
-	// hold is set for a cursor WITH HOLD, whose remaining rows are stored before the COMMIT (storedreading.go).
+	// hold is set for a cursor WITH HOLD, whose remaining rows Sluice stores before the COMMIT (storedreading.go).
 	hold    bool
 	cs      *clientStatement // the cursor's query
 	values  []byte           // the Bind's format codes and values of parameters
@@ -240,7 +240,7 @@ func (s *session) runCursorCommand(c *rewrite.CursorStatement, formats []byte, d
 		p.cursor = &ran
 		s.updatePortal([]byte(c.Name), p)
 	}
-	// FETCH and MOVE are sent as an Execute of the cursor's portal, and their rows are counted.
+	// Sluice sends FETCH and MOVE as an Execute of the cursor's portal, and counts the rows.
 	frame := wire.AppendHeader(nil, wire.Execute, len(c.Name)+5)
 	frame = append(append(frame, c.Name...), 0)
 	frame = binary.BigEndian.AppendUint32(frame, c.Rows)

@@ -164,7 +164,7 @@ func (s *session) describeDeclare(cs *clientStatement) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	// A replay because of earlier frames of the Sync group does not repeat Sluice's Describe. So this loop does.
+	// A replay because of earlier frames of the Sync group does not repeat Sluice's Describe. This loop repeats it.
 	for attempts := -1; attempts != s.tx.attempts.Count(); {
 		attempts = s.tx.attempts.Count()
 		st, err := s.prepareForClient(cs)

@@ -59,7 +59,7 @@ var (
 	errPlanChanged   = &wire.Error{Code: "0A000", Message: "cached plan must not change result type",
 		Origin: wire.SourceLocation{File: "plancache.c", Line: "722", Routine: "RevalidateCachedQuery"}}
 	errInternal = feature.ErrInternal
-	// errLowMemory refuses new transactions while the process is close to its memory limit. It is FATAL for new clients.
+	// errLowMemory refuses new transactions while the process is close to its memory limit. For new clients it is FATAL.
 	errLowMemory = &wire.Error{Code: "53200", Message: "Sluice is short of memory and begins no new transaction",
 		Detail: "More than nine tenths of GOMEMLIMIT are in use.",
 		Hint:   "Retry; if it stays so, give the process more memory or lower prepared.total_bytes and retry.log_total_bytes."}

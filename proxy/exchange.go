@@ -53,7 +53,7 @@ func (s *session) runTurnSteps(step func() error) error {
 				err = s.pinLostError()
 			}
 			if err == nil && s.t.skip && !s.t.settled {
-				// The client may have sent a Flush, and may wait for the error.
+				// The client may wait for the error, if it has sent a Flush.
 				if err = s.handleFlush(); err != nil {
 					if err = s.handleTurnError(err); err == nil && !s.t.settled {
 						err = s.flushToClient()

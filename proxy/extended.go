@@ -55,7 +55,7 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 			return err
 		}
 	}
-	// In a block that failed at the server, the server gets the refused Parse, for the server's error.
+	// If a block has failed at the server, Sluice sends the refused Parse to get the server's error.
 	prev, since := s.findStatement(name), uint64(0)
 	if s.state == failed || !refused && s.hasEmulatedSavepoint(tmpl.plan) || s.txStatus() != 'E' && (s.answersParse(tmpl.plan) || s.isParseAccepted(tmpl)) {
 		s.srv.metrics.CountLocalAnswer(metrics.LocalParse)
@@ -282,7 +282,7 @@ func (s *session) awaitExecuteAnswer(p *portal, revives bool) error {
 	if err := s.flushAndRelay(); err != nil || !revives || s.t.skip {
 		return err
 	}
-	// The server sends no ReadyForQuery before the Sync. Until the Sync, Sluice uses this transaction status.
+	// Sluice uses this transaction status until the Sync, since the server sends no ReadyForQuery before.
 	s.b.status = 'I'
 	if tx := p.plan.SingleStatement().Tx; tx.Chain || tx.Verb == rewrite.RollbackTo {
 		s.b.status = 'T'

@@ -13,7 +13,7 @@ import (
 // greetingLimit is the number of stored greetings (ParameterStatus frames) at which all of them are dropped.
 const greetingLimit = 64
 
-// startupGreeting has the server's parameters as a client gets them after its startup, in ParameterStatus frames.
+// startupGreeting is the ParameterStatus frames that a client gets after its startup.
 type startupGreeting struct {
 	frames []byte // never changed
 	// sentParameters has the server's parameters that are in frames. reportParameters later sends parameters that differ

@@ -167,7 +167,7 @@ func (s *session) recordInvalidIndex(work *constraint.IndexJob, cause string, er
 	s.srv.log.Warn("an index is left to its background job, and may never be valid", append(s.logAttrs(), "job", work.ID(), "cause", cause, "error", err)...)
 }
 
-// errTooLate ends the work on an index that no client awaits, when its time limit is over.
+// errTooLate ends the work on an index that no client awaits, after the time limit for that work.
 var errTooLate = errors.New("the time for it is over")
 
 // withdrawConn runs statements on behalf of a client that has left or cancelled. Only the end of a drain, a lost

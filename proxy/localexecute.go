@@ -20,7 +20,7 @@ func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error 
 	case p.done:
 		return s.executeDonePortal(name, st)
 	}
-	// With a limit of one row the server would suspend a SHOW's portal, and make no writes visible (visibility.go).
+	// With a limit of one row, a server would suspend the portal of a SHOW, and make no earlier writes visible.
 	if !h.changesNothing || limit != 1 {
 		s.bumpCommandCounter()
 	}

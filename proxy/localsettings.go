@@ -84,7 +84,7 @@ func (s *session) sendResetAsSet(plan *rewrite.Plan) (bool, error) {
 	return true, s.finishTurn()
 }
 
-// resetAsSetReply gives the client the tag RESET as the answer to a RESET that was sent as a SET.
+// resetAsSetReply gives the client the command tag RESET for a RESET that the server got as a SET.
 type resetAsSetReply struct {
 	*expectedTagReply
 	tag []byte

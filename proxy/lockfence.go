@@ -138,7 +138,7 @@ func (s *session) sendFenceBefore(plan *rewrite.Plan) error {
 	if !s.holdsAdvisoryLocks() || s.b.status == 'E' && !hasEffectInFailedBlock(plan) {
 		return nil
 	}
-	// In a READ ONLY transaction the server would refuse the lock checks (FOR KEY SHARE), and refuses all writes anyway.
+	// The checks of the locks are left out, since a READ ONLY transaction refuses FOR KEY SHARE, and all writes anyway.
 	if s.isInReadOnlyBlock() {
 		return nil
 	}
@@ -197,7 +197,8 @@ func hasTxControl(plan *rewrite.Plan) bool {
 	return plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Tx.Verb != rewrite.NoVerb })
 }
 
-// fencePlan is the plan of the lock checks. As a read it does not affect the outcome of the client's transaction.
+// fencePlan is the plan of the queries that check advisory locks. As a read it does not affect the transaction's
+// outcome.
 var fencePlan = &rewrite.Plan{Kind: rewrite.Read}
 
 // sendFenceQuery sends one query that checks the session's advisory locks, or the BEGIN before it, by a named portal.

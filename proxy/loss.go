@@ -123,7 +123,7 @@ func (s *session) abandonTurn(e *wire.Error, why reservoir.CloseReason) error {
 	}
 	// After COMMIT or ROLLBACK the client's block is over, whatever the outcome of the commit.
 	inBlock := s.inBlock()
-	// During a replay the backend's state differs from the client's. The client knows statusAfter as its status.
+	// statusAfter is the status that the client knows, since the backend's state differs during a replay.
 	if t.originalError != nil && e != nil {
 		inBlock = t.statusAfter != 0 && t.statusAfter != 'I' || t.statusAfter == 0 && inBlock
 	}

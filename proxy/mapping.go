@@ -40,8 +40,7 @@ type schemaCache struct {
 	current atomic.Pointer[schemaSnapshot]
 	// sawNameError is set after a server's error about an unknown relation or column, until the schema is read again.
 	sawNameError atomic.Bool
-	// pendingLoads is the number of requested schema readings that have not ended successfully, or whose end the
-	// waiting sessions have not seen.
+	// pendingLoads is the number of requested schema readings that have not succeeded, or whose end waiters have not seen.
 	pendingLoads atomic.Int32
 
 	mu         sync.Mutex

@@ -123,5 +123,5 @@ func (s *session) failBlock() error {
 	return err
 }
 
-// errNotFailed ends the session if failBlock could not make the block fail. The client must not continue in that block.
+// errNotFailed ends the session if failBlock could not make the block fail, since the client must not continue there.
 var errNotFailed = &wire.Error{Fatal: true, Code: "25000", Message: "the server did not have the transaction fail, in which Sluice has met an error"}

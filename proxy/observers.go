@@ -26,7 +26,7 @@ type observer struct {
 	// onSettled is called when the session has left its transaction, if transaction.watched is set. committed is false if a
 	// lost backend ended the transaction.
 	onSettled func(s *session, committed bool)
-	// onDiscarded is called for a DISCARD ALL that Sluice answers itself.
+	// onDiscarded is called when Sluice itself answers a DISCARD ALL.
 	onDiscarded func(s *session)
 	// onClosed is called at the end of the session, after its transaction has ended and its backend was given up.
 	onClosed func(s *session)

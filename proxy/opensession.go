@@ -46,7 +46,7 @@ func (srv *Server) admitRecovering(in *clientConn, raw rawconn.Conn) (s *session
 func (srv *Server) admitClient(in *clientConn, raw rawconn.Conn) *session {
 	// Server.Close ends a connection in its startup by ConnLimiter.Cut, and a connection with a session by interrupt.
 	defer srv.arrivals.FinishOpening(&in.Conn)
-	// If startup.Run fails, it has sent the client its error. If openSession fails, the error is sent below.
+	// If startup.Run fails, it has sent the client its error. If openSession fails, the code below sends the error.
 	h, err := srv.startup.Run(raw)
 	srv.arrivals.FinishStartup(&in.Conn)
 	switch {
@@ -273,7 +273,7 @@ func (s *session) storeStartupSettings(params map[string]string) error {
 	if err := s.srv.tryStartupSettings(doubts, made.Shown); err != nil {
 		return err
 	}
-	// A session without startup settings keeps the empty value, which all of these sessions share.
+	// The empty value stays if the session has no startup settings. All such sessions share that value.
 	if len(params) == 0 {
 		return nil
 	}
@@ -306,7 +306,7 @@ func (s *session) takeSpecialParameter(name, value string) (taken bool, err erro
 		if shown == "on" {
 			return false, nil
 		}
-		// With standard_conforming_strings off, a plan would misread backslashes in string literals.
+		// A plan would misread backslashes in string literals with standard_conforming_strings off.
 		s.srv.metrics.CountRefusal(metrics.FeatureSetting)
 		return false, &wire.Error{Fatal: true, Code: "0A000", Message: "standard_conforming_strings must be on",
 			Hint: "Write strings with backslashes as E'...'."}

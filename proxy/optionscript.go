@@ -145,7 +145,7 @@ func (c *piecewiseScript) runPieces() error {
 			s.t.errorTold = true
 			return s.endTurnLocally()
 		}
-		// The next pieces belong to a new transaction, which starts with the current settings.
+		// The remaining pieces belong to a new transaction, which starts with the current settings.
 		if endsBlock(c.firstStatement(i).Tx.Verb) {
 			s.resetAccessMode()
 		}

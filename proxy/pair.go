@@ -52,7 +52,7 @@ func (s *session) ensureBackend() error {
 		}
 	}
 	s.t.reported = s.b.reported
-	// The replay log starts after the settings. A replay applies settings to its backend without the log.
+	// The replay log starts after the settings are applied. A replay applies settings without the log.
 	s.startLogging()
 	s.t.outcome.ResetTo(s.blockAtStatus(s.b.status))
 	if inBlock {
@@ -112,7 +112,7 @@ func (s *session) borrowBackend() (*reservoir.Conn, error) {
 		wait = s.acquireAhead
 	}
 	for {
-		// TryAcquire succeeds if no other session waits for a backend, and needs no timers.
+		// TryAcquire succeeds if a backend is ready and no other session waits for one, and needs no timers.
 		conn := s.srv.backends.TryAcquire()
 		if conn == nil {
 			var err error
@@ -250,7 +250,7 @@ func (s *session) settleTurn(status byte) error {
 	} else {
 		s.tx.at = t.outcome.SeenBlock()
 	}
-	// Settings come first, since parameters that the backend reported are part of them, which may be dropped below.
+	// Settings come first, since they include parameters that the backend reported, and the backend may be dropped below.
 	if t.midFrame && !s.dedicated { // the server waits for the rest of a frame
 		s.recordPinLoss()
 		s.dropBackend(reservoir.Unclean)

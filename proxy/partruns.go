@@ -66,7 +66,7 @@ func (s *session) runOutsideBlock(st *rewrite.Statement, sql string, run func() 
 	if err := s.checkEarlyCommit(); err != nil {
 		return err
 	}
-	// A DROP in the statement itself is committed early too, such as a DROP COLUMN among commands of ALTER TABLE.
+	// If the statement itself contains a DROP (a DROP COLUMN in ALTER TABLE, say), that DROP would be committed early too.
 	if st.Demand().Drops && p.inTransactions != rewrite.CommitDrops {
 		var own listing.Statements
 		own.Add(sql)

@@ -138,7 +138,7 @@ func (s *session) prepareForBlockParts(plan *rewrite.Plan, sql []byte) (done boo
 	if s.t.outsideBlock || s.t.touched || s.state == failed || s.txStatus() == 'E' {
 		return false, s.commitPartIfNeeded(plan, string(sql), true)
 	}
-	// The server refuses this text, and refuses a multi-statement query as a whole. No part must be committed for it.
+	// No part is committed for a text that the server refuses. A multi-statement query is refused as a whole.
 	if _, ok := plan.Demand(); !ok {
 		return false, nil
 	}

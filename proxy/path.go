@@ -74,7 +74,7 @@ func mayTakeLong(o pendingReply) bool {
 		o.plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Copy != rewrite.NoCopy }))
 }
 
-// sweepState is what the sweeper, which checks all sessions periodically, stores about one session.
+// sweepState is what the sweeper (which checks all sessions periodically) stores about one session.
 type sweepState struct {
 	tick uint64      // the session's tick at the last look
 	path networkPath // to its client

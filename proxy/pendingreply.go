@@ -57,7 +57,7 @@ type replyHandler interface {
 // A rowHandler is a replyHandler that also gets the bytes of the answer's rows, in pieces of any length.
 type rowHandler interface{ handleRows(s *session, rows []byte) }
 
-// defaultHandler is embedded by reply handlers that implement only one method of the interface.
+// defaultHandler is for embedding in reply handlers that implement only one method of the interface.
 type defaultHandler struct{}
 
 func (defaultHandler) handleFrame(*session, *pendingReply, answer.Frame) (frameVerdict, error) {

@@ -83,8 +83,8 @@ func (s *session) prepareForClient(cs *clientStatement) (*serverStatement, error
 	case err != nil || st == nil:
 		return nil, err
 	case !agrees:
-		// Retry with the parameter types in the client's description. PostgreSQL would not choose other types for a
-		// prepared statement.
+		// Retry with the parameter types in the client's description. PostgreSQL does not change a prepared statement's
+		// types.
 		if typed := s.templateWithParamTypes(tmpl, promise, st.desc); typed != nil {
 			before := *cs
 			cs.tmpl, cs.epoch = typed, s.schemaEpoch()
@@ -163,7 +163,7 @@ func (s *session) prepareAndCompare(tmpl *statementTemplate, epoch uint64, promi
 	// The statement's description is needed if promise must match it, or if two statements are sent (tmpl.split).
 	for promise != nil || tmpl.split != nil {
 		if st.desc == nil && fresh {
-			// The reply to the request for the statement's description is pending.
+			// The request for the statement's description was sent, and its reply is pending.
 			attempts := s.tx.attempts.Count()
 			if ok, err := answered(); !ok || err != nil {
 				return nil, false, err

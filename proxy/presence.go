@@ -57,7 +57,7 @@ func (s *session) readClientState() clientState {
 		}
 	}
 	s.clientBroken = s.clientBroken || c.Raw.Broken()
-	// If the backend does not accept the client's frame, the client's end of stream follows unread bytes, unnoticed.
+	// The client's end of stream is not noticed if it follows bytes that stay unread, as when the backend accepts no more.
 	if eof || s.t.isMidFrameProbeDue() {
 		s.clientBroken = s.clientBroken || s.probeClient() != nil
 	}

@@ -79,7 +79,7 @@ func (s *session) dropUnnamedStatement() {
 // runQuery gets a backend for a planned text and sends the text. Like handleQuery, it ends the turn.
 func (s *session) runQuery(q *simpleQuery) error {
 	err := s.queryRefusal(q)
-	// While the session waits for a backend, mayCommitWithoutClient needs the plan.
+	// mayCommitWithoutClient needs the plan while the session waits for a backend.
 	s.t.plan = q.plan
 	if err == nil {
 		err = s.admitQuery(q)

@@ -198,7 +198,7 @@ func (s *session) surveyRepeatable() (k repeatableValues) {
 		for i := range frames {
 			f := &frames[i]
 			ends = turn == l.TurnCount() && (ends || f.Note.commitsBlock())
-			// A statement that the server did not accept had no effect (forbidReplayOfUnparsed).
+			// A statement that the server did not accept had no effect, and needs no survey (forbidReplayOfUnparsed).
 			if !(turn < l.TurnCount() && isUnparsedFrame(f)) && !k.surveyFrame(s, f) {
 				return repeatableValues{}
 			}
@@ -257,7 +257,7 @@ func (k *repeatableValues) surveyFrame(s *session, f *retry.LoggedFrame[logEntry
 	}
 	survey := k.surveyText(s, f, text)
 	k.clock = k.clock && !survey.Time
-	// A view may call a function that sets a sequence back, after which numbers would repeat.
+	// Recorded numbers are not repeated if a view may call a function that sets a sequence back.
 	return !survey.Numbers && !(survey.Views && !s.srv.readsArePure())
 }
 
@@ -352,7 +352,7 @@ func (s *session) canSkipTurn(turn int) bool {
 				return false
 			}
 			ran = true
-		// A statement that the skipped turn prepared is prepared again when a later turn binds it.
+		// A statement that the skipped turn prepared is prepared when a later turn binds it.
 		case 0, wire.Parse, wire.Describe, wire.Execute, wire.Close, wire.Sync:
 		default:
 			return false

@@ -40,7 +40,7 @@ func (s *session) sendRefusal(e *wire.Error) error {
 		if err := s.ensureBackend(); err != nil && !isRefusal(err) {
 			return err
 		}
-		// A transaction with a failed statement is not replayed.
+		// The transaction cannot be replayed any more, since one of its statements has failed.
 		if t.logs {
 			s.tx.log.RefuseReplay(retry.Failed)
 		}
@@ -61,7 +61,7 @@ func (s *session) sendRefusal(e *wire.Error) error {
 		if err := s.applyEvent(refusedInBlock); err != nil {
 			return err
 		}
-		// The block fails in Sluice alone, since the server has not got it. The BEGIN is stored for AND CHAIN.
+		// The block fails in Sluice alone, since the server has not got its BEGIN. The BEGIN is stored for AND CHAIN.
 		s.failedBegin, s.deferredBegin = s.deferredBegin, nil
 		s.tx.log.RefuseReplay(retry.Failed)
 	}

@@ -219,7 +219,7 @@ func (s *session) runAttempts() error {
 	defer s.returnVerifyBackend()
 	for t.phase == phaseAborting {
 		s.returnVerifyBackend()
-		// The client gets the output that is no longer withheld; the next attempt must give the same answers.
+		// The client gets the output so far, which is no longer withheld. So the next attempt must give the same answers.
 		if t.streams {
 			if err := s.flushBuffered(); err != nil {
 				return err

@@ -45,7 +45,7 @@ func newReplayShared(cfg Config) (*replayShared, error) {
 // transaction records the session's current transaction, for a replay and for metrics. endTransaction resets it.
 type transaction struct {
 	log *retry.ReplayLog[logEntry] // nil: no transaction, or replay is off
-	// whole is the transaction's log while log is that of a discarded part (after ROLLBACK TO), and otherwise nil.
+	// whole is the whole transaction's log while log is that of a discarded part (after ROLLBACK TO), and otherwise nil.
 	whole *retry.ReplayLog[logEntry]
 	// begin is the deferred BEGIN that preceded the transaction's first frame, or nil.
 	begin          *statementTemplate
@@ -302,7 +302,7 @@ func (s *session) recordReply(typ byte, frame []byte) int {
 		s.failOnDifference()
 		return len(frame)
 	}
-	// After an error that the client got, only a ROLLBACK can follow.
+	// Only a ROLLBACK can follow an error that the client got.
 	if typ == wire.ErrorResponse && drop == 0 && s.t.phase != phaseRepeating {
 		l.RefuseReplay(retry.Failed)
 	}

@@ -86,7 +86,7 @@ func (s *session) handleAnswer(a answer.Meaning, typ byte, frame []byte, total i
 		if v, stays, err = s.handleStatementEnd(o, a, typ, frame, v); stays || err != nil {
 			return v, err
 		}
-	// The pending reply of a COPY stays until CommandComplete ends the COPY.
+	// Only CommandComplete ends a COPY. Its pending reply stays until then.
 	case answer.Copies:
 		s.startCopyIn()
 		return v, nil

@@ -48,7 +48,7 @@ func (s *session) handleErrorResponse(frame []byte, total int) (frameVerdict, er
 		e.replays, e.mapped = false, made.Instead
 	}
 	v := pass
-	// If the server reports a syntax error, no statement of the text has run.
+	// No statement of an unparsed text has run if the server reports a syntax error in the text.
 	if !isSyntaxErrorInUnparsed(&head, payload) {
 		s.forbidReplayOfUnparsed()
 	}

@@ -29,7 +29,7 @@ func (s *session) rerunTransaction() error {
 		s.deferredBegin = s.tx.begin
 		s.sendDeferredBegin()
 	}
-	// The replayed statements may draw sequence numbers again.
+	// The session's use of sequences is recorded, since the replayed statements may draw numbers again.
 	s.sequences.RecordUse(s.id, &s.b.sequences)
 	if err := s.rerunSettledTurns(); err != nil || t.isAttemptOver() {
 		return err
@@ -50,7 +50,7 @@ func (s *session) rerunTransaction() error {
 	if t.ended {
 		return s.flushToBackend()
 	}
-	// The client's next frame may commit. The server must have repeated every answer that the client has.
+	// The client's next frame may commit. Before it, the server must repeat every answer that the client has.
 	if err := s.awaitReplayedAnswers(); err != nil || t.isAttemptOver() {
 		return err
 	}

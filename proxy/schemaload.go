@@ -18,7 +18,8 @@ import (
 // snapshot of the schema is new enough.
 func (s *session) schemaLoadCause() string {
 	cause := s.srv.schemaLoadCause()
-	// After an error the schema is loaded only after a pause. A backend with a newer schema loads it at once.
+	// After an error the schema is loaded only after a pause. If the session's backend has a newer schema, it is loaded at
+	// once.
 	if (cause == "" || cause == metrics.LoadError) && s.b != nil && !s.b.catalogCurrentAt.Before(s.srv.keeper.current.Load().readAt) {
 		cause = metrics.LoadBackend
 	}

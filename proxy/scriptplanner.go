@@ -84,7 +84,8 @@ func (d *scriptPlanner) inAnyTransaction() bool {
 	return d.currentBlock.IsOpen() || d.s.t.touched && d.currentBlock.EndedTxCount() == d.ends
 }
 
-// Each method below decides who answers one statement of a multi-statement query. The zero scriptStep means the server.
+// Each method from here decides who answers one statement of a multi-statement query. The zero scriptStep means the
+// server.
 
 // planOnServer plans a statement that the server runs. A query that reads settings may be refused (planSettingQuery).
 func (d *scriptPlanner) planOnServer(st *rewrite.Statement) scriptStep {

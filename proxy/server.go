@@ -196,7 +196,7 @@ func (srv *Server) Serve(ln net.Listener) error {
 			if errors.Is(err, net.ErrClosed) {
 				return err
 			}
-			// The process is probably out of file descriptors. The loop waits until some are closed.
+			// The pause waits until file descriptors are closed, since the process has probably none left.
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 			srv.log.Warn("accept", "error", err, "retry_in", pause)
 			select {

@@ -68,7 +68,7 @@ type session struct {
 	// inSchema is the schema that the client's database name maps to, or "". It is constant after the startup.
 	inSchema string
 
-	// deliveries is the number of times that the client had got all of Sluice's output so far.
+	// deliveries is the number of moments at which the client had got all of Sluice's output so far.
 	deliveries uint64
 	turns      uint64
 	began      time.Duration // after birth
@@ -104,7 +104,7 @@ type session struct {
 // has a copy of the pointer under mu, for cancels, sweeps and Server.Close.
 type backendPairing struct {
 	b *backend // nil unless busy, inTransaction or replaying
-	// witness is a replay's second backend, on which the answers of a discarded part are compared (discarded.go).
+	// witness is a replay's second backend, on which a discarded part's answers are compared (discarded.go).
 	witness *backend
 	t       *turn // nil between turns
 	state   sessionState
@@ -202,7 +202,7 @@ func (s *session) serve() error {
 		}
 		s.resetBlockParts()
 		s.turns++
-		// The client has got all output so far. So it knows the answer to each Parse (revalidateStatement).
+		// The client has got all output so far, and therefore the answer to each Parse (revalidateStatement).
 		s.deliveries++
 		s.srv.metrics.CountTurn()
 		if s.pinLost {

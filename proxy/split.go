@@ -77,7 +77,7 @@ func (s *session) sendLockStatement(tmpl *statementTemplate, d *statementDescrip
 	part := &lockReply{}
 	mark := func(o *pendingReply) { o.swallow, o.reply, o.plan, o.split = true, part, tmpl.plan, tmpl.split }
 	seq := t.owed.seq
-	// The locking query is prepared like a client's statement. The backend may have it already.
+	// The backend may already have the locking query, which is prepared like a client's statement.
 	name := s.prepareOnBackend(s.lockTemplate(tmpl, d), false).name
 	if t.owed.seq != seq {
 		mark(&t.owed.items[len(t.owed.items)-1]) // its Parse

@@ -134,8 +134,7 @@ func (s *session) loggedFrames() func(yield func(*retry.LoggedFrame[logEntry]) b
 // fixTextTime returns the text with the transaction time that the client got, or "" if nothing changes. value writes a
 // time. The error goes to the client: a statement reads the clock in a way that Sluice cannot replace.
 //
-// own is the number of the text's statements, from the first, that belong to the transaction. Later ones have another
-// time.
+// own is the number of the text's first statements that belong to the transaction. Later ones have another time.
 func (s *session) fixTextTime(sql []byte, own int, names *schema.NameResolver, value func(txtime.Value) string) (text string, err error) {
 	pieces := s.srv.planner.SplitStatements(string(sql))
 	for i, piece := range pieces[:min(own, len(pieces))] {
@@ -259,7 +258,7 @@ func (s *session) fixBindTime(b *pendingBind, st *serverStatement) (*serverState
 	return s.prepareForClient(b.cs)
 }
 
-// errClockRead refuses a statement that would show the client a second time of one transaction.
+// errClockRead refuses a statement that would show the client a second time (now()) in one transaction.
 var errClockRead = &wire.Error{Code: retry.StateUnsupported, Message: "cannot read the clock in this transaction any more",
 	Detail: "The client was told its time before it returned to a savepoint, and the server has begun it anew since.",
 	Hint:   "Have the application make its times, or do not have them returned in a transaction with savepoints."}

@@ -59,7 +59,7 @@ type turn struct {
 	logs bool
 	// mode is the access mode of a statement outside a block, such as READ ONLY (readonly.go).
 	mode accessMode
-	// denied is the error for a statement of a multi-statement query that the access mode forbids, or nil.
+	// denied is the error of a statement that the access mode forbids in a multi-statement query, or nil.
 	denied *wire.Error
 	// beginReadOnly means that the BEGIN in the client's text is sent as BEGIN READ ONLY.
 	beginReadOnly bool
@@ -97,7 +97,7 @@ type clientRequest struct {
 	// closing has one element for each Close after the Execute of altering. The element is the frame for a statement,
 	// and nil for a portal.
 	closing [][]byte
-	// last is the error of any frame but a Sync after the last Execute, or nil if other frames may follow.
+	// last is the error for a frame other than Sync after the last Execute, or nil if other frames may follow.
 	last *wire.Error
 	// deferred is the rest of a statement that a feature finishes at the Sync, or nil.
 	deferred feature.Deferred
@@ -114,8 +114,8 @@ type clientRequest struct {
 	pinnedByTurn bool
 	// freshPin means that exactly one text pinned the session, in this turn.
 	freshPin bool
-	// unreadPin means that only unparsed text pinned the session, in this turn. The field left decides which state that
-	// text may have left on the backend.
+	// unreadPin means that only unparsed text pinned the session, in this turn. The field left shows what state that text
+	// may have left on the backend.
 	unreadPin bool
 	left      leftover.Scanner
 	// unreadRuns means that unparsed text was sent, which a replay would send again.
@@ -199,7 +199,7 @@ type statementTimer struct {
 
 // parseSettings is the state of settings that change how SQL is parsed.
 type parseSettings struct {
-	// rereads means that a statement of the turn may have changed how the server parses SQL.
+	// rereads means that a statement of the turn may have changed how the server parses later SQL.
 	rereads bool
 	// reported has the parameters that the backend had reported at the turn's start. parsingChanged means that a
 	// statement changed how SQL is parsed. guessed means that a function may have. txParsingWas is txParsing from

@@ -105,7 +105,7 @@ func (s *session) forwardBytes(n int) error {
 			return s.discardBytes(n) // the backend was lost during the read
 		}
 		k := min(n, c.Buffered())
-		// A piece of the frame fills the batch's buffer, which is then written.
+		// The next piece of the frame fills the batch's buffer, which is then written to the backend.
 		if room := s.t.up.FreeBytes(); inPieces && room > 0 {
 			k = min(k, room)
 		}

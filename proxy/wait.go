@@ -30,7 +30,7 @@ var errWaitedEnough = errors.New("waited long enough")
 func (s *session) waitContext(limit time.Time, every time.Duration) (ctx context.Context, over func()) {
 	s.tick.Store(s.tick.Load() | 1)
 	s.startStatementTimeout()
-	// A statement timeout ends the wait too. It may be a timeout that the server enforces, because the server does not
+	// A statement timeout ends the wait too. Sluice enforces the server's timeout here too, because the server does not
 	// know of this wait.
 	cause := errWaitedEnough
 	if end := earlierDeadline(s.t.deadline, s.serverTimeoutDeadline()); earlierDeadline(limit, end) != limit || limit.IsZero() {
@@ -47,7 +47,7 @@ func (s *session) waitContext(limit time.Time, every time.Duration) (ctx context
 		leave(errCanceled)
 	}
 	s.mu.Unlock()
-	// The client is watched for the whole wait. A cancel from before this wait has ended ctx above.
+	// The client is watched for the whole wait. An earlier cancel has already ended ctx above.
 	stopLooking := s.watchClient(every, leave)
 	return ctx, func() {
 		stopLooking()
