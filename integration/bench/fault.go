@@ -64,7 +64,7 @@ func contendingStatements(int) []string {
 	return []string{"BEGIN", "UPDATE account SET n = n + 1 WHERE id = -1", "COMMIT"}
 }
 
-// faultResult is the rate of a workload before and after one fault, and their ratio.
+// faultResult is the rate of a workload before and after one planned fault, and the ratio of the two rates.
 type faultResult struct {
 	ID     string       `json:"id"`
 	Title  string       `json:"title"`

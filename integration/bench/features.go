@@ -18,7 +18,7 @@ import (
 const (
 	idConflicts = "conflicts"
 
-	// conflictShare is the share of commits that fail in the part with conflicts.
+	// conflictShare is the share of commits that the stand-in refuses in the bench's part with conflicts.
 	conflictShare = 0.1
 	// openTransactions is the number of transactions that the bench holds open to measure the size of their logs.
 	openTransactions = poolSize / 2

@@ -42,7 +42,7 @@ var goals = []goal{
 // zeroBound is a bound that only 0 reaches, since it is less than the share of one transaction of a run.
 const zeroBound = 1e-9
 
-// goalResult is a goal with the measured figure and the verdict.
+// goalResult is a goal with the measured figure, and whether the figure reaches the goal.
 type goalResult struct {
 	Goal    string       `json:"goal"`
 	Figure  roundSummary `json:"figure"`

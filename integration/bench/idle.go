@@ -18,7 +18,7 @@ const (
 
 	// settle is the time after the startups in which a proxy gives back the buffers of startups.
 	settle = 3 * time.Second
-	// startupLimit bounds the time of one client's startup.
+	// startupLimit bounds the time that one client's startup may take.
 	startupLimit = 10 * time.Second
 	// frameLimit bounds a message of a server during startup, and is far above any real message's length.
 	frameLimit = 64 << 10

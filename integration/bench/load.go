@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// doubtfulCores is the number of foreign cores above which a sample is doubtful. On a busy machine rates and their
-// ratios were off by up to ten times.
+// doubtfulCores is the number of CPU cores used by other programs above which a sample is doubtful. On a busy machine
+// rates and their ratios were off by up to ten times.
 const doubtfulCores = 0.1
 
 // sampleSeries has one candidate's values in a workload, one value for each round.

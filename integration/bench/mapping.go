@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/integration/pgtest"
 )
 
-// mappedRows is the number of rows in the table for the part with mapped columns.
+// mappedRows is the number of rows of the table with mapped columns (bytea keys stored as text).
 const mappedRows = 1000
 
 // mappedWorkloads returns the workloads over a table whose key is bytea. The key is stored either as bytea, where the

@@ -10,7 +10,7 @@ import (
 // This file records the profile for go build -pgo, over the work that Sluice does for most of its clients. The profile
 // only affects speed, and need not match the current code.
 
-// profiledWorkloads are the workloads whose profile the compiler gets.
+// profiledWorkloads are the workloads whose profile the Go compiler gets for its optimizations (-pgo).
 var profiledWorkloads = []string{idSelectOne, "select-simple-16", idExtended16, "select-prepared-16", "select-simple-64", "tpcb", idChurn}
 
 // recordPGOProfile records the profile for go build -pgo and writes it to a file. It measures nothing.

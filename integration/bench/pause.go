@@ -26,7 +26,7 @@ const (
 	longPause    = "100ms" // retry.base_delay
 )
 
-// pauseWorkload is one workload of the part pause, in which clients compete for a number of rows.
+// pauseWorkload is one workload of the bench's part pause, in which clients compete for a number of rows.
 type pauseWorkload struct {
 	rows    int
 	sluices int     // among which the clients are divided

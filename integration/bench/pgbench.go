@@ -81,8 +81,8 @@ func readLatencyLog(dir string) ([]int64, error) {
 }
 
 var (
-	// The rate is the number before (without initial connection time) or (including reconnection times) in pgbench's
-	// output.
+	// These expressions find figures in pgbench's output. The rate precedes (without initial connection time) or
+	// (including reconnection times).
 	rateLine      = regexp.MustCompile(`(?m)^tps = ([0-9.]+) \(`)
 	processedLine = regexp.MustCompile(`(?m)^number of transactions actually processed: ([0-9]+)`)
 	failedLine    = regexp.MustCompile(`(?m)^number of failed transactions: ([0-9]+)`)

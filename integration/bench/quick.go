@@ -18,7 +18,7 @@ const (
 	tolerated = 0.10
 )
 
-// quickIDs are workloads that show a change in the path of a query, of a wait or of a connect.
+// quickIDs are workloads whose rates show whether a query, a wait or a connect has become slower.
 var quickIDs = []string{idSelectOne, idExtended16, "select-prepared-16", "select-simple-64", idChurn}
 
 // selectQuick limits a run to the workloads of quickIDs.

@@ -24,7 +24,7 @@ const (
 	poolSize = 32
 	// sessionPool is the pool size of PgBouncer in session mode, one backend for each client of the largest workload.
 	sessionPool = maxClients
-	// idleClients is the number of clients in the part idle.
+	// idleClients is the number of clients whose memory the bench's part idle measures.
 	idleClients = 1000
 
 	stopGrace = 10 * time.Second
@@ -45,7 +45,7 @@ const (
 	sluice    = "sluice"
 )
 
-// benchServers holds the programs that run for the whole time. A field is nil until its program runs.
+// benchServers holds the servers and proxies that run during the whole bench. A field is nil until its program runs.
 type benchServers struct {
 	dir string // of logs and scripts, gone with the server
 	bin harness.Bin

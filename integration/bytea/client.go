@@ -15,7 +15,7 @@ type Client struct {
 	// Plan returns the text that the server gets instead of a client's text, or the error that the client gets. Without
 	// Plan the server gets the client's text.
 	Plan func(sql string) (string, error)
-	// Mapped reports that Conn reaches a mapped database directly, without the proxy that maps its columns.
+	// Mapped means that Conn reaches a mapped database directly, without the proxy that maps its columns.
 	Mapped bool
 }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// comparisonResult is the result of a comparison.
+// comparisonResult says whether the two databases answered a statement equally.
 type comparisonResult struct {
 	kind comparisonKind
 	text string

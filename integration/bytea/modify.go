@@ -34,8 +34,7 @@ func (w *TestSchema) newStatement(d *choiceSequence) statement {
 		q, table = g.modifyingWithQuery()
 	}
 	for i, p := range g.params {
-		// A parameter may be missing in the text, because its expression was dropped. The client must declare the type of
-		// that parameter.
+		// The client must declare the type of a parameter that is missing in the text, because its expression was dropped.
 		if !p.array && !strings.Contains(q.text, fmt.Sprintf("$%d", i+1)) {
 			g.params[i].oid = oids[p.typ]
 		}

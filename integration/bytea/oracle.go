@@ -12,11 +12,11 @@ import (
 type Oracle struct {
 	// Begin creates a world in two empty databases, and returns a client of each.
 	Begin func(ctx context.Context, w *TestSchema) (stock, mapped *Client, err error)
-	// Statements is the number of statements in a world.
+	// Statements is the number of statements in a world (a random schema).
 	Statements int
 	// ShrinkTries bounds the attempts to make a differing statement smaller.
 	ShrinkTries int
-	// MaxDifferences is the number of differences after which the oracle ends; 0 means one.
+	// MaxDifferences is the number of differences after which the oracle ends. 0 means that one difference ends it.
 	MaxDifferences int
 	// Autocommit runs writing statements outside of a transaction, because the mapped database finds some errors only at a
 	// commit. A world ends at a writing statement that differs or is refused.
@@ -27,7 +27,7 @@ type Oracle struct {
 	Tally   Tally
 }
 
-// Tally counts the outcomes of the statements.
+// Tally counts the outcomes of the statements that the oracle has compared.
 type Tally struct {
 	Worlds, Statements, Rewritten, Answered, Rows, Writes int
 	BothFail                                              map[string]int // by SQLSTATE

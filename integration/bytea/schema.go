@@ -12,7 +12,7 @@ type Column struct {
 	Type    Type
 	NotNull bool
 	Default string // an expression, or ""
-	// Mapped reports that the column is in a key and of type bytea.
+	// Mapped means that the column is in a key and of type bytea.
 	Mapped bool
 }
 
@@ -23,7 +23,7 @@ type Key struct {
 	Columns []string
 }
 
-// Table is a table or a view of a world.
+// Table is a table or a view of a world (a random schema).
 type Table struct {
 	Name    string
 	Columns []Column
@@ -100,7 +100,7 @@ func NewTestSchema(seed, n uint64) *TestSchema {
 
 func (w *TestSchema) newTable(d *choiceSequence, name string) *Table {
 	t := &Table{Name: name}
-	// The first names are more likely, so that tables share column names.
+	// The names at the start of the list are more likely, so that tables share column names.
 	for _, name := range shuffledNames(d, columnNames[:pickOne(d, 6, 8, len(columnNames))], 2+d.intBelow(5)) {
 		t.Columns = append(t.Columns, Column{Name: name, Type: pickOne(d, Bytea, Bytea, Bytea, Int, Text, Bool, Bigint), NotNull: d.chance(20)})
 	}

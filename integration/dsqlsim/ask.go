@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// maxAnswerRows bounds the rows that an answer stores.
+// maxAnswerRows bounds the number of rows in an answer that the stand-in reads for itself.
 const maxAnswerRows = 100_000
 
 // ownAnswer is PostgreSQL's answer to a statement that the stand-in sent for itself, not for the client.

@@ -15,12 +15,11 @@ const maxLogBytes = 32 << 20
 // transactionBlock is the client's open transaction block. The stand-in can park it: undo its effects in PostgreSQL,
 // with their locks. The stand-in can also resume it: run the effects again, in the snapshot that the block has.
 type transactionBlock struct {
-	// hasSnapshot reports whether a statement has run that takes the snapshot. snapshot is the certifier's number of that
-	// snapshot.
+	// hasSnapshot means that a statement of the block has run that takes the snapshot. snapshot is the certifier's number
+	// of that snapshot.
 	hasSnapshot bool
 	snapshot    uint64
-	// beginSQL is the statement that opened the block. deferred reports that PostgreSQL has not received that statement
-	// yet.
+	// beginSQL is the statement that opened the block. deferred means that PostgreSQL has not received that statement yet.
 	beginSQL string
 	deferred bool
 	log      effectLog
@@ -30,7 +29,7 @@ type transactionBlock struct {
 	// reports that PostgreSQL has no effect of the block, and a newer snapshot.
 	lost      []string
 	restarted bool
-	// changedRows reports whether the block has updated or deleted rows.
+	// changedRows means that the block has updated or deleted rows.
 	changedRows bool
 	// namedRows are the rows that the block's locking clauses name, with the strength of the lock.
 	namedRows map[rowPlace]occ.LockStrength
@@ -40,18 +39,18 @@ type transactionBlock struct {
 
 // effectLog lists the effects of a block since its savepoint, so that the stand-in can run them again.
 type effectLog struct {
-	// savepointSent reports that the savepoint is on its way to PostgreSQL. savepointSet reports that PostgreSQL has the
+	// savepointSent means that the savepoint is on its way to PostgreSQL. savepointSet means that PostgreSQL has the
 	// savepoint.
 	savepointSent, savepointSet bool
 	effects                     []loggedEffect // oldest first
 	bytes                       int
-	// incomplete reports that a statement has run that the log does not contain.
+	// incomplete means that a statement has run that the log does not contain.
 	incomplete bool
 	// parked means that PostgreSQL does not have the block's effects now, because they were undone to release locks.
 	parked bool
 }
 
-// statementAttempt holds how other transactions have disturbed the current attempt to run a statement.
+// statementAttempt says how other transactions have affected the current attempt to run a statement.
 type statementAttempt struct {
 	tries    retryTries // others are in its way
 	guessing bool       // its outcome can only be guessed

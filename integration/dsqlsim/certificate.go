@@ -20,7 +20,7 @@ import (
 // certificateLife is the validity of a certificate, longer than any stand-in runs.
 const certificateLife = 365 * 24 * time.Hour
 
-// The names of the authority's files in Config.CertDir.
+// These are the names of the authority's files in Config.CertDir.
 const (
 	AuthorityFile    = "ca.pem"
 	authorityKeyFile = "ca-key.pem"
@@ -65,7 +65,7 @@ func newAuthority(dir string) (*certAuthority, error) {
 	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
 	if dir != "" {
-		// The certificate is written last: a program that waits for its file then finds the key as well.
+		// The certificate is written last. A program that waits for its file then finds the key as well.
 		err = errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, authorityKeyFile), keyPEM, 0o600))
 		if err := errors.Join(err, os.WriteFile(filepath.Join(dir, AuthorityFile), certPEM, 0o644)); err != nil {
 			return nil, err

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/occ"
 )
 
-// rowCapture is how to find the rows that a statement's locking clauses name: the statement's plan and the client's
-// parameters.
+// rowCapture has what is needed to find the rows that a statement's locking clauses name: the statement's plan and the
+// client's parameters.
 type rowCapture struct {
 	plan          *occ.LockPlan
 	types, values []byte

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Quotas of a cluster (AWS documentation, "Cluster quotas and database limits", 2026).
+// These are quotas of a cluster (AWS documentation, "Cluster quotas and database limits", 2026).
 const (
 	DefaultRate           = 100              // new connections per second
 	DefaultBurst          = 1000             // size of their token bucket
@@ -18,7 +18,7 @@ const (
 	DefaultMaxAge         = 60 * time.Minute // life of a connection
 )
 
-// Defaults of settings that only the stand-in has.
+// These are defaults of settings that only the stand-in has.
 const (
 	DefaultLockTimeout = 20 * time.Millisecond
 	DefaultLedgerSize  = 50_000
@@ -32,7 +32,7 @@ type Config struct {
 	// Upstream is the connection string of the PostgreSQL server, without TLS ("host=/tmp port=5433 user=postgres"). The
 	// database defaults to postgres.
 	Upstream string
-	// AccessKeyID and SecretAccessKey are the key pair that tokens must be signed with.
+	// AccessKeyID and SecretAccessKey are the key pair with which tokens must be signed.
 	AccessKeyID, SecretAccessKey string
 	// SessionToken, when set, must be in the token (X-Amz-Security-Token).
 	SessionToken string
@@ -93,7 +93,7 @@ type Config struct {
 	LedgerSize int
 	// Faults is a JSON list of faults (see FaultPlanHelp) that are planned from the start.
 	Faults []byte
-	// Logger gets a line for each refused connection and each lost PostgreSQL connection. Nil: no log.
+	// Logger gets a line for each refused connection and each lost PostgreSQL connection. If it is nil, nothing is logged.
 	Logger *slog.Logger
 }
 

@@ -9,7 +9,7 @@ func (s *session) onCopyIn(total int) error {
 	if err := s.toClient.Flush(); err != nil {
 		return err
 	}
-	// PostgreSQL ignores a Sync or Flush that the client sent after the COPY, as part of the copy.
+	// PostgreSQL ignores a Sync or Flush that the client sent after the COPY, since it treats them as a part of the copy.
 	if r := s.replies.first(); r != nil && r.kind == 'E' {
 		s.replies.dropSync()
 	}
@@ -77,7 +77,7 @@ func (s *session) feedCopyData(over <-chan struct{}) error {
 		if f.kind == 'd' {
 			continue
 		}
-		// In the extended protocol no frame has asked for the outcome yet, so a Flush does.
+		// A Flush asks PostgreSQL for the outcome, since no frame of the extended protocol has asked yet.
 		if err := s.upstream.write('H', nil); err != nil {
 			return err
 		}

@@ -36,28 +36,28 @@ type failure struct {
 	code, message, detail, hint string
 }
 
-// Errors that refuse a connection. Package dialect defines the marks of origin: measured, documented, presumed.
+// These errors refuse a connection. Package dialect defines the marks of origin: measured, documented, presumed.
 var (
-	// The message is measured (2026-10), its SQLSTATE as well (2026-01).
+	// The text of accessDenied is measured on a cluster (2026-10), and so is its SQLSTATE (2026-01).
 	accessDenied = &failure{fatal: true, code: codeConnection, message: "unable to accept connection, access denied"}
-	// The message is documented (troubleshooting page), its SQLSTATE is presumed.
+	// The text of noSNI is documented (troubleshooting page); its SQLSTATE is presumed.
 	noSNI = &failure{fatal: true, code: codeConnection, message: "unable to accept connection, sni was not received"}
-	// The message is presumed: the documentation says only that TLS is mandatory.
+	// The text of noTLS is presumed, since the documentation says only that TLS is mandatory.
 	noTLS = &failure{fatal: true, code: codeConnection, message: "unable to accept connection, ssl is required"}
 	// The messages are documented (quotas page), capital letter included.
 	tooFast = &failure{fatal: true, code: codeTooFast, message: "Unable to accept connection, rate exceeded."}
 	tooMany = &failure{fatal: true, code: codeTooMany, message: "Unable to accept connection, too many open connections."}
-	// The message is measured (2026-10).
+	// The text of clusterWakingUp is measured on a cluster (2026-10).
 	clusterWakingUp = &failure{fatal: true, code: codeConnection, message: "unable to accept connection, waking up cluster, please retry later"}
 )
 
-// The errors of a conflict (recorded, September 2026).
+// These are the errors of a conflict (recorded, September 2026).
 var (
 	dataConflict   = &failure{code: codeConflict, message: "change conflicts with another transaction (OC000)"}
 	schemaConflict = &failure{code: codeConflict, message: "schema has been updated by another transaction (OC001)"}
 )
 
-// Errors that only planned faults cause, in PostgreSQL's words.
+// These errors have PostgreSQL's texts. Only planned faults cause them.
 var (
 	cutShort   = &failure{code: codeCancelled, message: "canceling statement due to statement timeout"}
 	notAllowed = &failure{code: codeDenied, message: "permission denied"}

@@ -108,7 +108,7 @@ type Fault struct {
 	Seed        uint64  `json:"seed,omitempty"`
 	// Count is how often the fault happens. 0 means once, or Always if the fault has a Probability.
 	Count int `json:"count,omitempty"`
-	// PerSession counts Skip and Count separately for each session.
+	// PerSession means that Skip and Count apply to each session separately.
 	PerSession bool `json:"per_session,omitempty"`
 }
 
@@ -208,7 +208,7 @@ func (f *Fault) matchesMoment(m *faultMoment) bool {
 		f.Statement != 0 && f.Statement != m.statement,
 		f.Verb != "" && canonicalVerb(f.Verb) != m.verb,
 		f.Question != "" && asked.QuestionOf(m.sql) != f.Question,
-		// The case of a ROLLBACK, which cannot fail.
+		// A ROLLBACK cannot fail, so that the fault does not match.
 		f.Action == Fail && m.verb == "ROLLBACK":
 		return false
 	}

@@ -16,7 +16,7 @@ type pendingInjection struct {
 	inTransit *Fault
 	// mustFail means that the statement which runs now must not succeed.
 	mustFail bool
-	// atReady is the error that ends the session at the end of the turn, nil if the session goes on.
+	// atReady is the error that ends the session at the end of the turn, or nil if the session goes on.
 	atReady error
 }
 

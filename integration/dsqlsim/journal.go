@@ -180,8 +180,8 @@ func (j *sessionJournal) recordClose(cause error, unfinished, endless bool) {
 		j.answered.open = true
 	}
 	outcome := wasUnknown
-	// A block ends with its COMMIT, an implicit transaction with a Sync or a Query. A failed transaction ends with a
-	// rollback.
+	// The outcome depends on the frame that could still end the transaction. A block ends with its COMMIT, an implicit
+	// transaction with a Sync or a Query. A failed transaction ends with a rollback.
 	same := j.requested.transaction == j.answered.transaction
 	cannot := j.requested.undone || j.answered.failure != "" || j.requested.open && (j.requested.block || endless)
 	if same && cannot || unfinished {

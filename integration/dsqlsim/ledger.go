@@ -15,7 +15,7 @@ type LedgerEvent struct {
 	Seq uint64 `json:"seq"`
 	// Session is the number of the connection, from 1.
 	Session uint64 `json:"session"`
-	// PID is the process id of the PostgreSQL backend, 0 before the session has one.
+	// PID is the process id of the session's PostgreSQL backend, or 0 before the session has a backend.
 	PID  uint32    `json:"pid,omitempty"`
 	Time time.Time `json:"time"`
 	// Kind is connect, refuse, statement, transaction (its end), cancel, fault or close.
@@ -28,13 +28,13 @@ type LedgerEvent struct {
 	Verb string `json:"verb,omitempty"`
 	// SQL is the beginning of the statement's text, without parameters.
 	SQL string `json:"sql,omitempty"`
-	// Fault is the name of the fault that happened, "" if the fault has no name.
+	// Fault is the name of the fault that happened, or "" if the fault has no name.
 	Fault string `json:"fault,omitempty"`
 	// Outcome of a statement is the command tag or SQLSTATE that was sent. Outcome of a transaction is committed, rolled
 	// back, lost or unknown. Lost: the connection ended before the COMMIT. Unknown: the connection ended while the
 	// transaction may have been committing. Other events have a word as outcome.
 	Outcome string `json:"outcome"`
-	// Detail of a transaction is the SQLSTATE of its first error.
+	// Detail is, for a transaction, the SQLSTATE of its first error.
 	Detail string `json:"detail,omitempty"`
 }
 

@@ -12,7 +12,7 @@ const maxNamed = 10_000
 // preparedStatement is a prepared statement of the client.
 type preparedStatement struct {
 	text *dialect.Text
-	// plan is the plan of the statement's locking clauses, nil when it has none.
+	// plan is the plan of the statement's locking clauses, or nil if the statement has none.
 	plan *occ.LockPlan
 	// types are the parameter types of the Parse, encoded as in that frame.
 	types []byte

@@ -210,7 +210,8 @@ func (s *session) answerBegin(st *dialect.Statement) error {
 func characterOffset(sql string, text *dialect.Text, index int) int32 {
 	at := 0
 	for i := 0; ; i++ {
-		// A statement that the dialect respells for PostgreSQL is not found, which makes the offset inexact.
+		// The offset is inexact for a statement that the dialect respells for PostgreSQL, since such a statement is not
+		// found.
 		at += max(strings.Index(sql[at:], text.Statements[i].SQL), 0)
 		if i == index {
 			return int32(utf8.RuneCountInString(sql[:at]))

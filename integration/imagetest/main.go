@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// timeLimit bounds the whole run.
+// timeLimit bounds the time of the whole test run.
 const timeLimit = 10 * time.Minute
 
 func main() {

@@ -16,9 +16,9 @@ var acceptedLicences = []struct{ kind, phrase string }{
 	{"ISC", "distribute this software for any purpose with or without fee is hereby granted"},
 	{"PostgreSQL", "without fee, and without a written agreement is hereby granted"},
 	{"MPL-2.0", "mozilla public license version 2.0"},
-	// Parsers made by Bison contain its skeleton, which is GPL with an exception for them.
+	// A parser made by Bison contains Bison's skeleton, which is GPL with an exception for such parsers.
 	{"GPL with Bison exception", "as a special exception, you may create a larger work that contains part or all of the bison parser skeleton"},
-	// The compiler adds parts of libgcc, which is GPL with an exception for programs that contain them.
+	// The compiler adds parts of libgcc, which is GPL with an exception for programs that contain these parts.
 	{"GPL with GCC Runtime Library Exception", "you have permission to propagate a work of target code formed by combining the runtime library with independent modules"},
 }
 

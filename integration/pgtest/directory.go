@@ -24,7 +24,8 @@ type serverHome struct {
 // which he may not open.
 func homePrefix() string { return "sluice-pg-" + strconv.Itoa(os.Getuid()) + "-" }
 
-// memoryDir is Linux's file system in memory. A cluster is a thousand files, and copying it there costs a tenth.
+// memoryDir is Linux's file system in memory. A database cluster is a thousand files, and copying these there takes a
+// tenth of the time.
 const memoryDir = "/dev/shm"
 
 // hasMemoryRoom reports whether a directory is in memory and has room for a dozen test servers. A cluster takes 40 MB,

@@ -45,7 +45,7 @@ func findBinDir(pattern string) (string, error) {
 	if err != nil {
 		return "", ErrNotInstalled
 	}
-	// PostgreSQL's other programs are beside the real initdb, not beside a link to it.
+	// The path is resolved, since PostgreSQL's other programs are beside the real initdb, not beside a link to it.
 	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return "", fmt.Errorf("look for PostgreSQL: %w", err)
 	}

@@ -12,7 +12,7 @@ func (p RepeatedText) Text(n int) string {
 	return p.Head + strings.Repeat(p.Term, n) + p.Mid + strings.Repeat(p.End, n) + p.Tail
 }
 
-// DeepTexts maps names to ways to make a text deep, and to ways that only look deep.
+// DeepTexts maps a name to a way to make a text deep, or to a way that makes a text only look deep.
 var DeepTexts = map[string]RepeatedText{
 	"plus":                {"SELECT 1", "+1", "", "", " FOR UPDATE"},
 	"signs":               {"SELECT 1", "+-", "1", "", " FOR UPDATE"},

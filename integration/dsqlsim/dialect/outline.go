@@ -27,7 +27,7 @@ const (
 
 // textOutline is what one pass over the tokens of a text shows, without a parse.
 type textOutline struct {
-	// deep reports that the parse tree may be deeper than maxDepth, or that the text is too long.
+	// deep means that the parse tree may be deeper than maxDepth, or that the text is too long.
 	deep bool
 	// tokens and statements are the numbers of tokens and of non-empty statements, counted until deep is set.
 	tokens, statements int
@@ -86,7 +86,7 @@ func (n *bracketNesting) addToken(kind tokenKind, key keyword) {
 type recentTokens struct {
 	last, lastButOne keyword
 	kind             tokenKind
-	// opened reports an open parenthesis at a place where FROM may have a table.
+	// opened means that a parenthesis was opened at a place where FROM may have a table.
 	opened bool
 }
 

@@ -21,7 +21,7 @@ type checkedStatement struct {
 	text  string  // the statement's own text
 	async bool    // ASYNC stood in it
 	clues clueSet // of the whole text
-	// byteaKeys allows bytea in a key.
+	// byteaKeys means that bytea is allowed in a key.
 	byteaKeys bool
 	// oldLocking is Options.OldLocking. locked has the tables whose keys the catalog must check.
 	oldLocking bool
@@ -42,7 +42,7 @@ type dialectRule struct {
 // refusal.
 func (q *checkedStatement) findRefusal() *Refusal {
 	if e := q.node.GetExplainStmt(); e != nil {
-		// Presumed: EXPLAIN refuses the same statements.
+		// EXPLAIN refuses a statement that DSQL would also refuse to run (presumed).
 		inner := *q
 		inner.node = e.Query
 		refused := inner.findRefusal()

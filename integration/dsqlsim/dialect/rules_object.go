@@ -88,7 +88,7 @@ func hasValidCache(options []*pg.Node) bool {
 			continue
 		}
 		size := e.Arg.GetInteger().GetIval()
-		// The parser represents a size beyond 32 bits as a Float.
+		// The parser represents a CACHE size beyond 32 bits as a Float.
 		return size == 1 || size >= manyCached || e.Arg.GetFloat() != nil
 	}
 	return false
@@ -158,7 +158,7 @@ var droppableObjects = map[pg.ObjectType]bool{
 	pg.ObjectType_OBJECT_FUNCTION: true, pg.ObjectType_OBJECT_STATISTIC_EXT: true,
 }
 
-// renamableParts are further kinds of objects that a cluster can rename.
+// renamableParts are the kinds of objects that a cluster can rename, besides droppableObjects.
 var renamableParts = map[pg.ObjectType]bool{
 	pg.ObjectType_OBJECT_COLUMN: true, pg.ObjectType_OBJECT_TABCONSTRAINT: true,
 	pg.ObjectType_OBJECT_DOMCONSTRAINT: true, pg.ObjectType_OBJECT_ROLE: true,

@@ -2,8 +2,8 @@ package dialect
 
 import pg "github.com/pganalyze/pg_query_go/v6"
 
-// Refusals of a locking clause by clusters of early 2026 and before (documented). Measurements of August 2026 found
-// neither refusal.
+// These refusals of a locking clause are those of clusters of early 2026 and before (documented). Measurements of
+// August 2026 found neither refusal.
 var (
 	singleTableOnly = notSupportedRefusal("locking clause such as FOR UPDATE can be applied on a single table")
 	// WholeKeyRequired refuses a clause on one table without equality on its whole key. Only the catalog knows the key, see

@@ -34,7 +34,7 @@ type Statement struct {
 	Verb string
 	// Source is the statement's text as the client sent it.
 	Source string
-	// SQL is the statement's text for PostgreSQL, with DSQL's spellings replaced.
+	// SQL is the statement's text for PostgreSQL, in which DSQL's spellings are replaced.
 	SQL string
 	// Refusal is DSQL's error for the statement, or nil for a statement that DSQL runs.
 	Refusal *Refusal
@@ -78,7 +78,8 @@ type Options struct {
 	DomainChanges bool
 	// WithoutSequenceDefaults refuses nextval in a DEFAULT, and WithoutSequenceOwners refuses the OWNED BY of a sequence.
 	WithoutSequenceDefaults, WithoutSequenceOwners bool
-	// Jobs reports whether background jobs check rows. Its result must not change after the first text. Nil: no job does.
+	// Jobs reports whether background jobs check rows. Its result must not change after the first text. If Jobs is nil, no
+	// job checks rows.
 	Jobs func() bool
 }
 
@@ -225,7 +226,7 @@ func joinStatements(statements []Statement) string {
 	var b strings.Builder
 	for _, s := range statements {
 		b.WriteString(s.SQL)
-		// The newline comes first, because the statement may end in a comment.
+		// The newline precedes the semicolon, because the statement may end in a comment.
 		b.WriteString("\n;")
 	}
 	return b.String()

@@ -1,9 +1,9 @@
 package dialect
 
 var (
-	// The message is recorded: two_ddl_one_txn, multi_two_ddl.
+	// The message of this refusal is recorded under two_ddl_one_txn and multi_two_ddl.
 	severalDDL = &Refusal{notSupported, "multiple ddl statements not supported in a transaction"}
-	// The message is recorded: ddl_then_dml, multi_ddl_then_dml.
+	// The message of this refusal is recorded under ddl_then_dml and multi_ddl_then_dml.
 	mixedDDL = &Refusal{notSupported, "ddl and dml are not supported in the same transaction"}
 )
 

@@ -31,7 +31,7 @@ var geometricTypes = wordSet("point line lseg box path polygon circle")
 // serialTypes are the serial types, which do not exist in DSQL (recorded: serial_column, alter_add_column_serial).
 var serialTypes = wordSet("serial bigserial smallserial serial2 serial4 serial8")
 
-// Bounds of declared lengths of character types (measured 2026-10).
+// These are bounds of declared lengths of character types (measured 2026-10).
 const (
 	maxVarchar = 65_535
 	maxChar    = 4_096

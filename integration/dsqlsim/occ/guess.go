@@ -12,7 +12,7 @@ import (
 // the statement would have written.
 type GuessQuery struct {
 	SQL string
-	// Returning reports that the query's rows are those of a RETURNING clause, for the client.
+	// Returning means that the client gets the query's rows, as those of a RETURNING clause.
 	Returning bool
 	verb      string
 }

@@ -176,7 +176,7 @@ func (c *Cluster) control(ctx context.Context) error {
 		"--service-account-key-file="+c.path("accounts.crt"), "--service-account-signing-key-file="+c.path("accounts.key"),
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.97.0.0/24",
 		"--allow-privileged=true", "--endpoint-reconciler-type=none",
-		// There is no kube-proxy, so the API server calls webhooks at the addresses of a Service's pods.
+		// The API server calls webhooks at the addresses of a Service's pods, since there is no kube-proxy.
 		"--enable-aggregator-routing=true")
 	if err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Outcome is the outcome of a transaction, as its client knows it.
+// Outcome is the outcome of a transaction, as far as its client knows it.
 type Outcome uint8
 
 const (
@@ -25,20 +25,20 @@ func (o Outcome) String() string {
 type OpKind uint8
 
 const (
-	// Read saw the list Seen under Key, including the transaction's own writes.
+	// Read is an operation that read the list Seen under Key, with the transaction's own writes.
 	Read OpKind = iota
 	// Lock is a Read with FOR UPDATE.
 	Lock
-	// Append added the element Write to the list under Key.
+	// Append is an operation that added the element Write to the list under Key.
 	Append
 	// Missed is an Append that matched no row, so the database must not contain the element.
 	Missed
-	// Mark inserted the row Write with values that the server made. Value has the first or all of these values as the
-	// client got them, "" if it got none.
+	// Mark is an operation that inserted the row Write with values that the server made. Value has the first or all of
+	// these values as the client got them, "" if it got none.
 	Mark
-	// Drawn got Value from the server as a unique number.
+	// Drawn is an operation that got Value from the server as a unique number.
 	Drawn
-	// Now got Value from the server as the time now() of the transaction.
+	// Now is an operation that got Value from the server as the time now() of the transaction.
 	Now
 	// Save set the savepoint Write, and Back returned to that savepoint. Back undoes the writes and locks in between, but
 	// not the reads.
@@ -82,7 +82,7 @@ func formatList(ids []int) string {
 	return fmt.Sprintf("%d, the last %v", len(ids), ids[len(ids)-enough:])
 }
 
-// Txn is one transaction, as its client knows it.
+// Txn is one transaction, as far as its client knows it.
 type Txn struct {
 	ID int
 	// Began and Ended are readings of one clock for all clients, before the first request and after the last answer. No

@@ -12,7 +12,7 @@ import (
 	"gorm.io/gorm/logger"
 )
 
-// The models for GORM. AutoMigrate is called with each version of a model.
+// These are the models for GORM, in all their versions. The application calls AutoMigrate with each version.
 type (
 	GormAuthor struct {
 		gorm.Model
@@ -81,7 +81,7 @@ func gormApplication(c *call) ([]named, error) {
 	if err != nil {
 		return nil, err
 	}
-	// An application migrates at its start, in each of its versions.
+	// Each version of the application migrates the tables at its start.
 	migrate := func(models ...any) func() (any, error) {
 		return func() (any, error) {
 			db, err := open()

@@ -78,7 +78,7 @@ func run(args []string) error {
 		return err
 	}
 	for _, s := range steps {
-		// Only the phase use goes on after a failed step, since a migration needs the earlier ones.
+		// After a failed migration the phase ends, since a migration needs the earlier ones. The phase use goes on.
 		if !c.step(s) && c.phase != "use" {
 			break
 		}

@@ -22,7 +22,7 @@ func migrateApplication(c *call) ([]named, error) {
 	if err != nil {
 		return nil, err
 	}
-	// with opens golang-migrate for one call of do.
+	// with opens golang-migrate, calls do, and closes golang-migrate again.
 	with := func(do func(m *migrate.Migrate) error) func() (any, error) {
 		return func() (any, error) {
 			scripts, err := iofs.New(migrateScripts, "migrate")
