@@ -157,7 +157,7 @@ func (s *session) endOnProtocolError(e *wire.Error) error {
 }
 
 // fillClientWhileRelaying waits for bytes of the client, and relays the backend's frames meanwhile. It returns when the
-// client has sent more, or when the turn is over (its COPY failed). Bytes that arrived during a write count too.
+// client has sent more, or when the turn is over (its COPY failed). They may have arrived during a write.
 func (s *session) fillClientWhileRelaying() error {
 	c := &s.client
 	had := c.Buffered()

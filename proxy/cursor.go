@@ -103,7 +103,7 @@ func (s *session) runCursorStatement(st *rewrite.Statement) error {
 	return s.declareCursor(c, &cs, noParameters, true)
 }
 
-// failDeclare returns why, the error of a DECLARE, unless the server refuses the query, which comes first.
+// failDeclare returns why, a DECLARE's error, unless the server refuses the query. PostgreSQL reports that first.
 func (s *session) failDeclare(cs *clientStatement, why *wire.Error) error {
 	if err := s.admitPlan(cs.tmpl.plan); err != nil {
 		return err

@@ -204,7 +204,7 @@ func (s *session) returnVerifyBackend() {
 }
 
 // verifyDiscardedParts replays the parts that ROLLBACK TO has discarded on the second backend, after all settled turns
-// of the transaction. A cancel before it ends the attempt. If a part's answers differ, the attempt fails.
+// of the transaction. A cancel that came before ends the attempt. If a part's answers differ, the attempt fails.
 func (s *session) verifyDiscardedParts() error {
 	t := s.t
 	if len(s.tx.parts) == 0 {

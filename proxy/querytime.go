@@ -19,7 +19,7 @@ import (
 // no round trip. The question is not in the log. Without a savepoint Sluice asks only before the COMMIT of a part
 // (parttime.go).
 
-// queriedTxTime is the question for the transaction's time and its answer. A replay with another time resets it.
+// queriedTxTime is the question for the transaction's time and its answer. A replay with another time resets both.
 type queriedTxTime struct {
 	sent          bool
 	instant       txtime.Value // no bytes: the server has not answered yet

@@ -209,7 +209,8 @@ func (s *session) surveyRepeatable() (k repeatableValues) {
 		k.clock = s.t.keepingWhole.clock
 		return k
 	}
-	// After ROLLBACK TO SAVEPOINT, a replay refuses statements that read the clock. DSQL has no triggers that could.
+	// A replay after ROLLBACK TO SAVEPOINT refuses statements that read the clock. DSQL has no triggers that could read
+	// it.
 	ends = ends || s.t.returnSavepoint != "" || s.tx.earlierTime != nil
 	k.clock = k.clock && ends && s.srv.cfg.Kind != Postgres
 	return k

@@ -100,9 +100,9 @@ func (s *session) decideReplay(cause retry.ReplayCause, crowd int) retry.Refusal
 		return retry.Masked
 	}
 	pause, reason := s.tx.attempts.NextDelay(&r.cfg.Policy, cause, time.Now(), rand.Float64(), crowd)
-	// A replay charges no budget if the server only wants a statement in another form, or prepared again. No other
-	// transaction is in the way. Nor does a transaction that the gate has let through: the gate limits their number,
-	// and a transaction that read before it waited there always loses.
+	// Two kinds of replay charge no budget. If the server only wants a statement in another form, or prepared again, no
+	// other transaction is in the way. If the gate has let the transaction through, the gate limits their number, and a
+	// transaction that read before it waited there always loses.
 	gated := s.tx.gated && cause.IsRowContention()
 	if reason == retry.Replayable && cause.MayConflict() && !gated && !r.budget.Take() {
 		reason = retry.OverBudget

@@ -38,7 +38,7 @@ func (s *session) rerunTransaction() error {
 		return err
 	}
 	t.phase, t.serverAt, t.statement = phaseLive, midTurn, 0
-	// The turn in progress changes the session's settings again. So they first return to the state before.
+	// The settings return to their state before the turn in progress, which changes them again.
 	s.settings.RestoreProgress(t.progress)
 	s.restoreBeforeScript()
 	if t.nestedTurn.asksTime {

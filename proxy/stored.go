@@ -129,7 +129,7 @@ func (s *session) findStoredCursor(name string) (*stored.Cursor, error) {
 }
 
 // sendStoredFrames sends frames of a stored cursor. If the turn has sent something to the server, the client gets the
-// frames at once. Otherwise a replay or a conflict would drop the frames, but the cursor does not move back.
+// frames at once. If withheld, a replay or a conflict would drop them, while the cursor does not move back.
 func (s *session) sendStoredFrames(frames ...[]byte) error {
 	if err := s.queueReply(frames...); err != nil || !s.t.touched {
 		return err

@@ -87,7 +87,7 @@ func (p *faultPlan) addFaults(faults []Fault, form []error) error {
 	return nil
 }
 
-// numberProblems names in each problem the fault's number in the list.
+// numberProblems adds the fault's number in the list to each problem in err.
 func numberProblems(i int, err error) error {
 	if err == nil {
 		return nil
