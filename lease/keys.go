@@ -127,7 +127,8 @@ func (t *Table) Change(ctx context.Context, c ShardChange) (Shard, bool, error) 
 			return Shard{}, false, err
 		}
 	}
-	// A process that has not read settings of format 2 must not create an item that a migration will create.
+	// Only a process that has read settings of format 2 may create a missing item, since a migration may create the same
+	// item.
 	begins := t.places.own.Load()
 	found, done, err := t.updateShardAt(ctx, c, t.ownKeyAddress(c.Shard), begins)
 	if err == nil && !begins && len(found) == 0 {

@@ -45,7 +45,7 @@ const (
 )
 
 // expiry is the time after which DynamoDB may remove an item that is not written. Items in use are written every few
-// seconds. The time is DynamoDB's own.
+// seconds. The time is that of DynamoDB's clock.
 const expiry = 30 * 24 * time.Hour
 
 const (

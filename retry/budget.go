@@ -11,7 +11,7 @@ import (
 // Budget is a token bucket in one number, the debt: each token taken adds to it. The clock pays BudgetPerSecond tokens
 // per second, and each commit pays a part of a token. No debt is a full bucket.
 type Budget struct {
-	// paid is the time at which the clock will have paid the debt, in nanoseconds of elapsed, or 0 for no debt.
+	// paid is the time at which the bucket will be full again, in nanoseconds of elapsed, or 0 if it is full.
 	paid    atomic.Int64
 	elapsed func() int64
 	token   int64 // nanoseconds for one token

@@ -79,8 +79,8 @@ type contentionResult struct {
 	Told  roundSummary `json:"told_of_a_conflict"` // share of its transactions
 }
 
-// measureFaults measures whether one fault slows a workload down for good, while other clients fight for one row. It
-// also measures how many conflicts reach the fighting clients, with one Sluice and with two.
+// measureFaults measures whether one fault slows a workload down for good, while other clients compete for one row. It
+// also measures how many conflicts reach these other clients, with one Sluice and with two.
 func (b *bench) measureFaults(ctx context.Context, r *report) error {
 	if !b.isSelected(idFaults) {
 		return nil

@@ -128,8 +128,8 @@ func (s *session) needsCertification() bool {
 		b.changedRows && s.server.certifier.KeyCount() > 0
 }
 
-// certifyCommit returns the conflict that prevents the transaction's COMMIT, or nil. PostgreSQL then holds all effects
-// and locks of the transaction.
+// certifyCommit returns the conflict that prevents the transaction's COMMIT, or nil. After nil, PostgreSQL holds all
+// effects and locks of the transaction.
 func (s *session) certifyCommit() (*failure, error) {
 	b := &s.block
 	if s.schema.isStale() && b.hasSnapshot {

@@ -25,7 +25,7 @@ type frame struct {
 	body []byte
 	// replayed means that the session took the frame back (see replayFrames), and now sends the frame once more.
 	replayed bool
-	// nextStatement is the index of the statement at which the session goes on with a Query.
+	// nextStatement is the index of the statement with which the session continues a multi-statement Query.
 	nextStatement int
 	// ofQuery reports that the frame is one of those that replace a simple Query (see splitQuery). queryBytes is the
 	// number of the Query's bytes that a Bind replaces.

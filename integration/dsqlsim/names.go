@@ -14,7 +14,7 @@ type preparedStatement struct {
 	text *dialect.Text
 	// plan is the plan of the statement's locking clauses, or nil if the statement has none.
 	plan *occ.LockPlan
-	// types are the parameter types of the Parse, encoded as in that frame.
+	// types are the parameter types of the client's Parse, encoded as in that frame.
 	types []byte
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// arbiterIdleLimit is how long the referee keeps an unused PostgreSQL connection.
+// arbiterIdleLimit is how long the lockArbiter retains an unused PostgreSQL connection.
 const arbiterIdleLimit = time.Second
 
 // arbiter looks for sessions whose statements wait for another transaction in PostgreSQL. It asks idle sessions that
@@ -34,7 +34,7 @@ type yieldRequest struct {
 	table bool
 }
 
-// runLockArbiter runs the referee until the server closes.
+// runLockArbiter runs the lockArbiter until the server closes.
 func (s *Server) runLockArbiter() {
 	r := s.arbiter
 	defer r.close()
@@ -139,7 +139,7 @@ func (r *lockArbiter) findBlockers(ctx context.Context, up *upstreamDialer, wait
 	return found, nil
 }
 
-// close closes the referee's PostgreSQL connection, if it has one.
+// close closes the lockArbiter's PostgreSQL connection, if it has one.
 func (r *lockArbiter) close() {
 	if r.conn == nil {
 		return

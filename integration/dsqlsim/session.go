@@ -74,7 +74,7 @@ type session struct {
 	job, awaited string
 
 	// waitingSince is when the session began an operation that may wait for other transactions, in Unix nanoseconds, or 0.
-	// The referee reads waitingSince, and writes to yield.
+	// The lockArbiter, which ends waits for locks, reads waitingSince, and sends requests to yield.
 	waitingSince atomic.Int64
 	yield        chan yieldRequest
 	// locksMoved is when the transaction last released its locks or took them again.
