@@ -150,7 +150,7 @@ func (s *session) drainReplies() error {
 	return nil
 }
 
-// markWaiting records for the lockArbiter whether PostgreSQL may now wait for another transaction on behalf of this session.
+// markWaiting records for the lockArbiter whether PostgreSQL may now wait for another transaction for this session.
 func (s *session) markWaiting(may bool) {
 	if !may {
 		s.waitingSince.Store(0)
