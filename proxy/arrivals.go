@@ -24,8 +24,8 @@ const SpareConns = 100
 const (
 	// maxIdleWorkers bounds the goroutines that wait to serve the next client.
 	maxIdleWorkers = 8
-	// earlyIdleLimit is how long a client may be idle in its first firstTurns turns before Sluice frees its goroutine.
-	// The limit is longer than a round trip within a region.
+	// earlyIdleLimit is how long a client may be idle in its first firstTurns turns before Sluice frees its goroutine. The
+	// limit is longer than a round trip within a region.
 	earlyIdleLimit = 10 * time.Millisecond
 	firstTurns     = 8
 	// sweepsBeforePark is the number of sweeps (checks of all sessions) for which a session must be idle before it frees

@@ -37,13 +37,13 @@ type backend struct {
 	mayHaveUnseenSettings bool
 	// leftState records whether functions may have left state other than settings on the server (see leftstate.go).
 	leftState remains.StateTrace
-	// reported holds the parameters (ParameterStatus) that the server last reported. dialled holds those at the start
-	// of the connection, and idle those at the end of the last transaction.
+	// reported holds the parameters (ParameterStatus) that the server last reported. dialled holds those at the start of
+	// the connection, and idle those at the end of the last transaction.
 	reported, dialled, idle *settings.Reports
 	// status is the status byte of the last ReadyForQuery: 'I', 'T' or 'E'.
 	status byte
-	// reading is how the server parses queries under its reported settings (standard_conforming_strings, say). usual is
-	// how the server parsed queries when the connection was dialled.
+	// reading is how the server parses queries under its reported settings (standard_conforming_strings, say). usual is how
+	// the server parsed queries when the connection was dialled.
 	reading, usual rewrite.ReadingMode
 	// sequences records the sequences that clients may have used on this backend, which currval and lastval need.
 	sequences sequence.BackendRecord

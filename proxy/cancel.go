@@ -351,8 +351,8 @@ func (s *session) clearCancelAndTimeout() {
 func (s *session) giveUpStatement(e *wire.Error) error {
 	t := s.t
 	readable := s.b.src.Raw.Peek() == rawconn.Readable
-	// A forwarded cancel has stopped the statement at the server, and a slow client still reads earlier rows. The
-	// server does not know of a timeout of Sluice.
+	// A forwarded cancel has stopped the statement at the server, and a slow client still reads earlier rows. The server
+	// does not know of a timeout of Sluice.
 	if e == errCanceled && s.srv.cfg.ForwardCancel && readable {
 		t.stop = nil
 		s.restartCancelGrace()

@@ -82,8 +82,8 @@ type Config struct {
 	Pairing PairingMode
 	// Database is the name of the database on the server.
 	Database string
-	// Databases lists the database names that clients may ask for (forms: database.New). If the list is empty, clients
-	// may use any name, and every name means Database, unless each client has a dedicated backend.
+	// Databases lists the database names that clients may ask for (forms: database.New). If the list is empty, clients may
+	// use any name, and every name means Database, unless each client has a dedicated backend.
 	Databases []string
 
 	// Startup configures encryption and authentication of new client connections. Server sets its field Replication.
@@ -133,18 +133,18 @@ type Config struct {
 	// PreparedBytesPerClient bounds the texts of one client's prepared statements, in bytes. PreparedTotalBytes bounds
 	// those of all clients, cached descriptions included.
 	PreparedBytesPerClient, PreparedTotalBytes int
-	// StoredBytes bounds the stored rows of one session's cursors WITH HOLD. StoredTotalBytes bounds those of all
-	// sessions. If StoredBytes is 0, WITH HOLD is refused.
+	// StoredBytes bounds the stored rows of one session's cursors WITH HOLD. StoredTotalBytes bounds those of all sessions.
+	// If StoredBytes is 0, WITH HOLD is refused.
 	StoredBytes, StoredTotalBytes int
-	// MemoryBytesPerClient bounds the state of one client, in bytes. MemoryTotalBytes bounds that of all clients,
-	// without prepared statements and rows of cursors WITH HOLD, and is at most a quarter of MemoryLimit.
+	// MemoryBytesPerClient bounds the state of one client, in bytes. MemoryTotalBytes bounds that of all clients, without
+	// prepared statements and rows of cursors WITH HOLD, and is at most a quarter of MemoryLimit.
 	MemoryBytesPerClient, MemoryTotalBytes int
 	// MemoryLimit is GOMEMLIMIT in bytes. Above nine tenths of it Sluice begins no new work. 0 means no limit.
 	MemoryLimit int64
 	// PreparedTexts bounds the number of cached descriptions of prepared statements, which all clients share.
 	PreparedTexts int
-	// DescribeMemory is how long Sluice answers Describe from its cache after the server has confirmed the answer. 0
-	// means never. A client may see a change of the schema later by this duration.
+	// DescribeMemory is how long Sluice answers Describe from its cache after the server has confirmed the answer. 0 means
+	// never. A client may see a change of the schema later by this duration.
 	DescribeMemory time.Duration
 	// MaxStatementBytes bounds a Query or Parse frame that Sluice parses. A longer Query passes to the server unparsed. A
 	// longer Parse is refused.
@@ -164,8 +164,8 @@ type Config struct {
 	Locks     advisory.LeaseTerms
 	LockClock func() time.Duration
 
-	// Replay makes Sluice run transactions again after a conflict, by the rules in Retry. If each client has a
-	// dedicated backend, it has no effect.
+	// Replay makes Sluice run transactions again after a conflict, by the rules in Retry. If each client has a dedicated
+	// backend, it has no effect.
 	Replay bool
 	Retry  retry.Config
 	// UsersWithoutReplay lists login names whose clients get the error of a conflict instead of a replay.

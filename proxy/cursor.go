@@ -213,8 +213,8 @@ func (s *session) runCursorCommand(c *rewrite.CursorStatement, formats []byte, d
 	if err != nil {
 		return err
 	}
-	// No round trip is needed. A cursor that Sluice has recorded is open at the server, unless a pending reply is an
-	// error. Then the server skips the frames of this FETCH, MOVE or CLOSE too.
+	// No round trip is needed. A cursor that Sluice has recorded is open at the server, unless a pending reply is an error.
+	// Then the server skips the frames of this FETCH, MOVE or CLOSE too.
 	switch c.Verb {
 	case rewrite.CloseCursor:
 		if err := s.closeCursor(c.Name); err != nil {

@@ -28,8 +28,7 @@ func errDatabaseInPipeline(st *rewrite.Statement) *wire.Error {
 }
 
 // createOrDropDatabase creates or drops the schema that a CREATE or DROP DATABASE names. It returns the notices that
-// precede the tag. Afterwards the session is outside any transaction. A returned error goes to the client, or ends the
-// session.
+// precede the tag. Afterwards the session is outside any transaction. Errors go to the client or end the session.
 func (s *session) createOrDropDatabase(st *rewrite.Statement) (notices [][]byte, err error) {
 	d := ddl.Database{DatabaseChange: st.Database, Server: stoppableServer{s}, Cascades: s.srv.cfg.Kind == Postgres, Current: s.inSchema,
 		Sessions: func() int { return s.srv.inSchema(st.Database.Schema) }}

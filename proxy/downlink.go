@@ -16,8 +16,7 @@ import (
 // where possible.
 
 // finishTurn sends the last frames of the turn and relays answers until the turn is over. It replays a transaction that
-// fails meanwhile. It returns early with an error, or after a COPY in the extended protocol, whose Sync is still to
-// come.
+// fails meanwhile. It returns early with an error, or after a COPY in the extended protocol, before its Sync.
 func (s *session) finishTurn() error {
 	if err := s.flushToBackend(); err != nil {
 		return err

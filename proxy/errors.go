@@ -40,8 +40,8 @@ var (
 	errUnknownOutcome = &wire.Error{Code: "08007",
 		Message: "the backend connection was lost while a commit was under way: its outcome is unknown",
 		Hint:    "Look whether the change is there before running it again."}
-	// errSchemaChanged makes the client send the statement again, which Sluice then plans by the new schema. It also
-	// ends a replay of a statement whose plan has changed.
+	// errSchemaChanged makes the client send the statement again, which Sluice then plans by the new schema. It also ends a
+	// replay of a statement whose plan has changed.
 	errSchemaChanged = &wire.Error{Code: "40001", Message: "the schema was changed while the statement waited to be sent", Hint: retry.Hint}
 	errCanceled      = &wire.Error{Code: "57014", Message: "canceling statement due to user request"}
 	errTimedOut      = &wire.Error{Code: "57014", Message: "canceling statement due to statement timeout"}

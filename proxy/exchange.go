@@ -65,8 +65,8 @@ func (s *session) runTurnSteps(step func() error) error {
 			err = s.endTurnOnCut()
 		}
 		if err != nil {
-			// The session ends, and the client gets the answers so far. After half a row the client gets nothing, since
-			// it would read further bytes as the second half.
+			// The session ends, and the client gets the answers so far. After half a row the client gets nothing, since it would
+			// read further bytes as the second half.
 			if s.t.rest == 0 || s.t.phase == phaseAborting {
 				s.releaseWithheld() // the next write reports a write error again
 				s.flushBuffered()

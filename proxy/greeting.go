@@ -17,8 +17,7 @@ const greetingLimit = 64
 type startupGreeting struct {
 	frames []byte // never changed
 	// sentParameters has the server's parameters that are in frames. reportParameters later sends parameters that differ
-	// from it. Settings that Sluice stores (application_name) are only in frames, and appendParameterStatus sends their
-	// changes.
+	// from it. Settings that Sluice stores (application_name) are only in frames, and appendParameterStatus sends changes.
 	sentParameters *settings.Reports
 }
 

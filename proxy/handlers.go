@@ -12,23 +12,23 @@ import (
 type statementHandler struct {
 	// server means that the server always runs the handler's statement.
 	server bool
-	// parsesLocally reports whether Sluice answers the Parse of the statement, without the server. Sluice may do so
-	// even if the server then runs the statement. If parsesLocally is nil, the server parses the statement.
+	// parsesLocally reports whether Sluice answers the Parse of the statement, without the server. Sluice may do so even if
+	// the server then runs the statement. If parsesLocally is nil, the server parses the statement.
 	parsesLocally func(*session, *rewrite.Statement) bool
 	// runsLocally reports whether Sluice runs the statement itself in the session's current state. Sluice does not call it
 	// in a failed block.
 	runsLocally func(*session, *rewrite.Statement) bool
-	// query runs a simple Query that has only this statement, and ends the turn. done is false if the server must get
-	// the query. The caller sends an error to the client, and the turn goes on.
+	// query runs a simple Query that has only this statement, and ends the turn. done is false if the server must get the
+	// query. The caller sends an error to the client, and the turn goes on.
 	query func(s *session, plan *rewrite.Plan, sql []byte) (done bool, err error)
 	// earlyQuery runs a simple Query, if runsLocally returns true, before Sluice decides whether to commit a part of the
 	// transaction. It ends the turn.
 	earlyQuery func(s *session, st *rewrite.Statement, sql []byte) error
-	// params returns the statement's ParameterDescription, or nil if the statement has no parameters. The caller sends
-	// an error to the client.
+	// params returns the statement's ParameterDescription, or nil if the statement has no parameters. The caller sends an
+	// error to the client.
 	params func(st *rewrite.Statement, oids string) ([]byte, error)
-	// execute handles an Execute of the statement in place of run, if the extended protocol needs other steps. The
-	// caller sends an error to the client.
+	// execute handles an Execute of the statement in place of run, if the extended protocol needs other steps. The caller
+	// sends an error to the client.
 	execute func(s *session, st *rewrite.Statement, sql string) error
 	// run runs the statement and returns its answer without RowDescription and CommandComplete. several means that the
 	// statement is part of a multi-statement query. The caller sends an error to the client, or ends the session.

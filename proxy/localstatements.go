@@ -198,8 +198,7 @@ func (s *session) answerLocalStatement(st *rewrite.Statement, describe, several 
 }
 
 // runLocalStatement runs one statement in Sluice and returns the frames of its answer. describe adds a RowDescription.
-// Changes of settings belong to the client's transaction, and a rollback undoes them. A returned error goes to the
-// client.
+// Changes of settings belong to the client's transaction, and a rollback undoes them. Errors go to the client.
 func (s *session) runLocalStatement(st *rewrite.Statement, describe, several bool) (frames [][]byte, err error) {
 	if !several { // a multi-statement query was checked as a whole
 		if err := s.readOnlyRefusal(st); err != nil {

@@ -197,8 +197,7 @@ func hasTxControl(plan *rewrite.Plan) bool {
 	return plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Tx.Verb != rewrite.NoVerb })
 }
 
-// fencePlan is the plan of the queries that check advisory locks. As a read it does not affect the transaction's
-// outcome.
+// fencePlan is the plan of the queries that check advisory locks. A read does not affect the transaction's outcome.
 var fencePlan = &rewrite.Plan{Kind: rewrite.Read}
 
 // sendFenceQuery sends one query that checks the session's advisory locks, or the BEGIN before it, by a named portal.

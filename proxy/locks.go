@@ -25,8 +25,7 @@ import (
 // lock's row (lockfence.go). A lock after a BEGIN that Sluice has not sent yet is possible.
 //
 // As in PostgreSQL, a session counts how often it took a lock, and releases the row with the last unlock. DISCARD ALL
-// and the session's end release all locks. An answer about a lock is true when it is sent. lockfence.go protects later
-// writes.
+// and the session's end release all locks. An answer about a lock is true when it is sent. lockfence.go guards writes.
 
 // heldAdvisoryLocks has the advisory locks of one session, and state that only the session's goroutine uses.
 type heldAdvisoryLocks struct {

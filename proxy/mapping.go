@@ -45,8 +45,8 @@ type schemaCache struct {
 
 	mu         sync.Mutex
 	sharedLoad *pendingSchemaLoad // in progress, or nil. Guarded by mu
-	// ownLoad is a schema reading on a session's own backend, or nil. It may run beside sharedLoad, a reading that may
-	// have to wait for a backend. The field mu guards it.
+	// ownLoad is a schema reading on a session's own backend, or nil. It may run beside sharedLoad, a reading that may have
+	// to wait for a backend. The field mu guards it.
 	ownLoad         *pendingSchemaLoad
 	loadEndedAt     time.Time // when the last reading ended; guarded by mu
 	nameErrorLoadAt time.Time // when the last reading after an error of unknown names ended; guarded by mu
@@ -158,8 +158,7 @@ func (k *schemaCache) wakeWaiters(r *pendingSchemaLoad) {
 	}
 }
 
-// wasAbandoned reports whether a schema reading ended with its session or backend. Another session must then read the
-// schema.
+// wasAbandoned reports whether a schema reading ended with its session or backend. Another session must then read it.
 func (r *pendingSchemaLoad) wasAbandoned() bool {
 	select {
 	case <-r.done:

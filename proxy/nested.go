@@ -20,8 +20,8 @@ import (
 type nestedTurn struct {
 	// on means that the turn is nested. Its ReadyForQuery is not sent to the client.
 	on bool
-	// hiddenAnswer reads the server's answer and passes only notices and the like to the client. If hiddenAnswer is
-	// nil, the client gets the whole answer.
+	// hiddenAnswer reads the server's answer and passes only notices and the like to the client. If hiddenAnswer is nil,
+	// the client gets the whole answer.
 	hiddenAnswer *silent.Answer
 	// outsideBlock means that the nested turn's statement does not belong to the client's block (parts.go).
 	outsideBlock bool
@@ -110,7 +110,7 @@ func (s *session) runAsQuery(sql string) error {
 	return s.runQuery(&q)
 }
 
-// failBlock makes the client's block fail at the serverafter an error that only Sluice found. A returned error ends the
+// failBlock makes the client's block fail at the server after an error that only Sluice found. An error ends the
 // session.
 func (s *session) failBlock() error {
 	end, err := s.runNestedTurn(nestedTurn{hiddenAnswer: silent.NewAnswer(silent.ExpectFailure)}, func() error {

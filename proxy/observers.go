@@ -16,12 +16,12 @@ type observer struct {
 	onAttached func(s *session) error
 	// onDetaching is called before the backend is closed. It is not called if the backend returns to the reservoir.
 	onDetaching func(s *session)
-	// onRan is called after the server ran a statement for o, or returned a part of its rows. tag is nil if the portal
-	// has more rows. st is nil if the statement is unknown. onRan is not called for a plan that only reads or is a
-	// single write, since most plans are. recordCompletion calls the two features that need these plans.
+	// onRan is called after the server ran a statement for o, or returned a part of its rows. tag is nil if the portal has
+	// more rows. st is nil if the statement is unknown. onRan is not called for a plan that only reads or is a single
+	// write, since most plans are. recordCompletion calls the two features that need these plans.
 	onRan func(s *session, o *pendingReply, st *rewrite.Statement, tag []byte)
-	// onEnded is called when a block ends, by the server's answer, or by Sluice's answer if no server has seen the
-	// block. Another transaction may follow in the same request.
+	// onEnded is called when a block ends, by the server's answer, or by Sluice's answer if no server has seen the block.
+	// Another transaction may follow in the same request.
 	onEnded func(s *session, committed bool)
 	// onSettled is called when the session has left its transaction, if transaction.watched is set. committed is false if a
 	// lost backend ended the transaction.

@@ -138,8 +138,7 @@ func (s *session) queryWithOptions(plan *rewrite.Plan, sql []byte) (done bool, e
 
 // queryWithLeadingOptions runs a multi-statement query that begins with choices, as a migration file may: SET sluice.x
 // = 'y'; CREATE TABLE ...; The choices run first, and the rest is planned by them. Outside a block a failure takes the
-// choices back. If done is true the turn is over. done is false for other queries, and for BEGIN or COMMIT outside a
-// block.
+// choices back. If done is true the turn is over. done is false for other queries, and BEGIN or COMMIT outside a block.
 func (s *session) queryWithLeadingOptions(plan *rewrite.Plan, text []byte) (done bool, err error) {
 	n, ends := countLeadingOptions(plan)
 	if n == 0 || ends && !s.inBlock() || s.dedicated || s.t.touched || s.state == failed || s.txStatus() == 'E' {

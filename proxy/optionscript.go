@@ -27,8 +27,7 @@ import (
 //	COMMIT, ROLLBACK   end the block, with the warning that there is no transaction in progress
 //
 // In the client's own block Sluice opens none. A query for which this fails is refused before any statement has run
-// (canRunPiecewise). An error of the final COMMIT follows the last statement's tag. PostgreSQL sends it in place of the
-// tag.
+// (canRunPiecewise). An error of the final COMMIT follows the last statement's tag. PostgreSQL sends no tag then.
 
 // piecewiseScript is a multi-statement query that Sluice runs in pieces, because it sets choices (sluice.*).
 type piecewiseScript struct {
@@ -38,8 +37,8 @@ type piecewiseScript struct {
 	pieces   [][2]int
 	how      nestedTurn
 	ranBytes int // bytes of sql that have run
-	// inOwnBlock is set while the open block is one that Sluice has opened outside a client's block. Other code takes
-	// that block for the client's. The turn must not end before the block has ended or has become the client's
+	// inOwnBlock is set while the open block is one that Sluice has opened outside a client's block. Other code takes that
+	// block for the client's. The turn must not end before the block has ended or has become the client's
 	// (giveBlockToClient).
 	inOwnBlock bool
 }
@@ -188,8 +187,7 @@ func (c *piecewiseScript) openOwnBlockFor(i int, last bool) error {
 }
 
 // handleTxCommand handles BEGIN, COMMIT or ROLLBACK of the client inside a block that Sluice has opened. BEGIN makes
-// the block the client's, and done is true. For COMMIT and ROLLBACK the client gets a warning, and the caller runs
-// them.
+// the block the client's, and done is true. COMMIT and ROLLBACK cause a warning, and the caller runs them.
 func (c *piecewiseScript) handleTxCommand(i int) (done bool, err error) {
 	st := c.firstStatement(i)
 	switch {

@@ -36,8 +36,8 @@ import (
 type blockParts struct {
 	// inTransactions is the client's value of ddl.in_transactions, and never RefuseDDL. It is constant in a block.
 	inTransactions rewrite.DDLInTransactions
-	// options holds the client's options (ddl.in_transactions and the like) at an early commit of a part. A commit ends
-	// SET LOCAL, so the next part needs the copy. nil means that no part is committed.
+	// options holds the client's options (ddl.in_transactions and the like) at an early commit of a part. A commit ends SET
+	// LOCAL, so the next part needs the copy. nil means that no part is committed.
 	options *rewrite.ClientOptions
 	// openDemand describes what the uncommitted part contains, and openStatements lists its statements. committedStatements
 	// lists the statements of the committed parts.
@@ -50,8 +50,17 @@ type blockParts struct {
 	optedOut bool
 	// timed is the transaction time of the first part that read the clock, or nil. Statements of later parts return the
 	// same time (parttime.go). asked is the time of the part that is being committed.
-	timed *txtime.Time
-	asked txtime.Value
+	timed   *txtime.Time
+	asked   txtime.Value
+	commits int // see commitCount
+}
+
+// commitCount returns how many parts were committed, or may have been. p may be nil.
+func (p *blockParts) commitCount() int {
+	if p == nil {
+		return 0
+	}
+	return p.commits
 }
 
 // commitPolicy returns whether the session's transactions with DDL are committed in parts. p may be nil.
@@ -323,6 +332,7 @@ func (s *session) commitPart() error {
 		return err
 	}
 	lists, fresh := s.parts.changingStatements(s.srv.purity.wasPure()), s.emptySavepoints()
+	s.parts.commits++
 	left, err := s.commitOpenPart()
 	if err == nil {
 		err = s.beginNextPart()

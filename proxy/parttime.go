@@ -64,10 +64,18 @@ func (s *session) forgetAskedTime() {
 	}
 }
 
-// fixQueryTimeInParts calls fixQueryTime if transactions may be committed in parts. Otherwise it returns sql.
-func (s *session) fixQueryTimeInParts(q *simpleQuery, sql []byte) ([]byte, error) {
+// fixQueryTimeInParts calls fixQueryTime if transactions may be committed in parts. Otherwise it returns sql. If a part
+// was committed before the text, its DDL may have changed the meaning of names, and the text is planned again.
+func (s *session) fixQueryTimeInParts(q *simpleQuery, sql []byte) (_ []byte, err error) {
 	if !s.mayCommitInParts() {
 		return sql, nil
+	}
+	if s.parts.commits != q.commits {
+		sql, q.frame = q.text, wire.AppendStrings(nil, wire.Query, string(q.text))
+		q.total = len(q.frame)
+		if q.plan, err = s.planNextText(sql); err != nil {
+			return nil, err
+		}
 	}
 	return s.fixQueryTime(q, sql)
 }

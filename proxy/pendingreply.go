@@ -36,8 +36,7 @@ type pendingReply struct {
 	plan       *rewrite.Plan      // E, Q: of the text that runs
 	text       string             // E: of the prepared statement; "" if unknown
 	bound      *batch.Params      // E: for running it in batches; nil: not possible
-	// reply handles the server's answer if the client must not get that answer unchanged. If it is nil, the answer is
-	// unchanged.
+	// reply handles the server's answer if the client must not get that answer unchanged. nil: the answer is unchanged.
 	reply replyHandler
 	bytes []byte // frames of a made-up answer
 }
@@ -45,10 +44,10 @@ type pendingReply struct {
 // A replyHandler handles the server's answer to one entry of the queue if the client must not get the answer unchanged.
 // Features implement this interface. An entry without a handler makes no interface call.
 type replyHandler interface {
-	// handleFrame is called for each frame of the answer in order, and for notices in between. It is not called for
-	// errors, or for rows that are not inspected (turn.inspectsFrames). The verdict undecided means that the frame is
-	// handled as without a handler. Any other verdict says whether the client gets the frame. handleFrame has then done
-	// all other work, and has popped the entry if the answer is complete. An error is a lost backend, or ends the session.
+	// handleFrame is called for each frame of the answer in order, and for notices in between. It is not called for errors,
+	// or for rows that are not inspected (turn.inspectsFrames). The verdict undecided means that the frame is handled as
+	// without a handler. Any other verdict says whether the client gets the frame. handleFrame has then done all other
+	// work, and has popped the entry if the answer is complete. An error is a lost backend, or ends the session.
 	handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error)
 	// replaceError is called for the payload of an ErrorResponse. nil means that the client gets the error unchanged.
 	replaceError(s *session, o *pendingReply, payload []byte) *answer.ErrorHandling

@@ -24,8 +24,8 @@ type portal struct {
 	text  string              // of the statement
 	bound *batch.Params       // for running it in batches; nil: not possible
 	kept  *recordedAnswer     // the answer that Sluice stores for a replay; nil: none
-	// cursor is set if DECLARE opened the portal, and nil if Bind did. declares is set if the portal is bound to a
-	// DECLARE statement, which Execute will carry out (cursor.go).
+	// cursor is set if DECLARE opened the portal, and nil if Bind did. declares is set if the portal is bound to a DECLARE
+	// statement, which Execute will carry out (cursor.go).
 	cursor   *cursor
 	declares *boundDeclare
 	run      *cursorFetch    // of the copy that is about to run: the range of the FETCH or MOVE

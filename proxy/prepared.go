@@ -31,8 +31,8 @@ type statementTemplate struct {
 	// plannerNumber is the number of the planner that the plan depends on (Planner.ForOptions). 0 is the configuration's
 	// planner, or means that all planners make the same plan.
 	plannerNumber uint64
-	// unshared means that only one client uses the template. sharedForm is then the shared template of the same text,
-	// or nil. See reuseParsedStatement and unparsedTemplate.
+	// unshared means that only one client uses the template. sharedForm is then the shared template of the same text, or
+	// nil. See reuseParsedStatement and unparsedTemplate.
 	unshared      bool
 	sharedForm    *statementTemplate
 	optsOut       bool // a comment in the text asks for no replay
@@ -229,8 +229,8 @@ type clientStatement struct {
 	known *statementDescription
 	// since is 1 + session.deliveries at the Parse, if Sluice answered the Parse from memory. Otherwise it is 0.
 	since uint64
-	// declares is the cursor that the statement declares, if tmpl is the cursor's query, and otherwise nil. optsOut
-	// means that a comment before the query turns replay off.
+	// declares is the cursor that the statement declares, if tmpl is the cursor's query, and otherwise nil. optsOut means
+	// that a comment before the query turns replay off.
 	declares *rewrite.CursorStatement
 	optsOut  bool
 	// listed means that the statement has a name, and that the client's account is charged its cost.

@@ -83,8 +83,7 @@ func (s *session) prepareForClient(cs *clientStatement) (*serverStatement, error
 	case err != nil || st == nil:
 		return nil, err
 	case !agrees:
-		// Retry with the parameter types in the client's description. PostgreSQL does not change a prepared statement's
-		// types.
+		// Retry with the parameter types in the client's description. PostgreSQL does not change a prepared statement's types.
 		if typed := s.templateWithParamTypes(tmpl, promise, st.desc); typed != nil {
 			before := *cs
 			cs.tmpl, cs.epoch = typed, s.schemaEpoch()

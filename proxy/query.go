@@ -21,6 +21,9 @@ type simpleQuery struct {
 	frame    []byte
 	plan     *rewrite.Plan
 	fullPlan *rewrite.Plan // the plan of all statements of the text, including those that Sluice answers locally
+	// text is the client's text before the transaction's time was written into it, and commits is commitCount then.
+	text    []byte
+	commits int
 }
 
 // sql returns the SQL text in the frame, which the server gets unless plan.Text replaces it. If the message was too
@@ -133,6 +136,7 @@ func (s *session) planQuery(q *simpleQuery) (done bool, err error) {
 	if done, err := s.queryWithOptions(q.plan, sql); done || err != nil {
 		return done, err
 	}
+	q.text, q.commits = sql, s.parts.commitCount()
 	if sql, err = s.fixQueryTime(q, sql); err != nil {
 		return false, err
 	}
@@ -146,6 +150,9 @@ func (s *session) planQuery(q *simpleQuery) (done bool, err error) {
 		return false, err
 	}
 	if st := q.plan.SingleStatement(); s.hasEarlyQuery(st) {
+		if err := s.commitPartIfNeeded(q.plan, string(sql), false); err != nil {
+			return false, err
+		}
 		return true, s.srv.handlers[st.Does].earlyQuery(s, st, sql)
 	}
 	if done, err := s.prepareForBlockParts(q.plan, sql); done || err != nil {

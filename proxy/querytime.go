@@ -24,8 +24,8 @@ type queriedTxTime struct {
 	sent          bool
 	instant       txtime.Value // no bytes: the server has not answered yet
 	searchedTurns int          // number of the log's turns that were searched and hide no time
-	// stored records where the searched texts have stored the transaction's time, such as a table's column. A return to
-	// a savepoint removes nothing from stored. At worst Sluice asks for the time once too often.
+	// stored records where the searched texts have stored the transaction's time, such as a table's column. A return to a
+	// savepoint removes nothing from stored. At worst Sluice asks for the time once too often.
 	stored values.StoredTxTimes
 }
 

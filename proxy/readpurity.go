@@ -23,8 +23,8 @@ import (
 // ways, all texts that look like reads only read. readPurity stores the database's answer to that question.
 type readPurity struct {
 	pace question.Schedule
-	// answer is 0 if the database has not answered. Otherwise it is twice 1 + the schema's epoch, plus 1 if texts that
-	// look like reads write nothing. at is the time of the question, in Unix nanoseconds.
+	// answer is 0 if the database has not answered. Otherwise it is twice 1 + the schema's epoch, plus 1 if texts that look
+	// like reads write nothing. at is the time of the question, in Unix nanoseconds.
 	answer atomic.Uint64
 	at     atomic.Int64
 }
@@ -121,8 +121,7 @@ func (srv *Server) readsArePure() bool {
 	return srv.purity.answer.Load() == (srv.catalog.epoch.Load()+1)<<1|1
 }
 
-// wasPure reports whether, by the last answer, no text that looks like a read may write. The schema may have changed
-// since.
+// wasPure reports whether, by the last answer, no text that looks like a read may write. The schema may be newer.
 func (p *readPurity) wasPure() bool { return p.answer.Load()&1 == 1 }
 
 // isPurityKnown reports whether the database has answered askPurity's question for the current schema.

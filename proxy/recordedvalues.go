@@ -209,8 +209,7 @@ func (s *session) surveyRepeatable() (k repeatableValues) {
 		k.clock = s.t.keepingWhole.clock
 		return k
 	}
-	// A replay after ROLLBACK TO SAVEPOINT refuses statements that read the clock. DSQL has no triggers that could read
-	// it.
+	// A replay after ROLLBACK TO SAVEPOINT refuses statements that read the clock. DSQL has no triggers that could read it.
 	ends = ends || s.t.returnSavepoint != "" || s.tx.earlierTime != nil
 	k.clock = k.clock && ends && s.srv.cfg.Kind != Postgres
 	return k

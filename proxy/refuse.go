@@ -35,8 +35,8 @@ func (s *session) sendRefusal(e *wire.Error) error {
 	s.srv.metrics.CountErrorSent(e.Code)
 	t.deadline = time.Time{} // the turn has failed already
 	if s.state == busy || s.state == inTransaction && s.b.status == 'T' {
-		// The server's block must fail too, even between two turns. If ensureBackend could not set a startup value, its
-		// error has already made the block fail.
+		// The server's block must fail too, even between two turns. If ensureBackend could not set a startup value, its error
+		// has already made the block fail.
 		if err := s.ensureBackend(); err != nil && !isRefusal(err) {
 			return err
 		}

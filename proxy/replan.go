@@ -92,8 +92,8 @@ type logReplanner struct {
 	now *schemaSnapshot
 	// plans maps each plan that the new schema has changed to its new plan.
 	plans map[*rewrite.Plan]*rewrite.Plan
-	// lost means that a text cannot be sent by its new plan. Sluice now refuses the text, the text's kind has changed,
-	// or Sluice has answered a part of the text.
+	// lost means that a text cannot be sent by its new plan. Sluice now refuses the text, the text's kind has changed, or
+	// Sluice has answered a part of the text.
 	lost bool
 }
 

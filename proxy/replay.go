@@ -63,8 +63,8 @@ type replayAttempt struct {
 	forRollbackTo   bool
 	returnSavepoint string
 	undos           []nameUndo
-	// keeping says which values of the client's answers (now() and the like) the attempt repeats. keepsLast means that
-	// the turn in progress repeats values too.
+	// keeping says which values of the client's answers (now() and the like) the attempt repeats. keepsLast means that the
+	// turn in progress repeats values too.
 	keeping   repeatableValues
 	keepsLast bool
 	// keepingWhole has the repeated values of the whole transaction (keeping), also while a discarded part is replayed.

@@ -62,8 +62,8 @@ type transaction struct {
 	pins           bool // its current statement pins the session
 	held           bool // the session was pinned before, so that it is replayed on that backend, for OC001 only
 	began          time.Time
-	// unknown means that the replay's cause is a name that the server did not know. renamed means that a replay for
-	// that cause was made.
+	// unknown means that the replay's cause is a name that the server did not know. renamed means that a replay for that
+	// cause was made.
 	unknown, renamed bool
 	savepointState
 	// at is the state of the block after the last turn. It is valid in a block whose backend is not lost.
@@ -106,8 +106,8 @@ type logEntry struct {
 	own       replyHandler          // E: the reply to a statement of Sluice's own
 	// commits means that the turn may have committed once this frame is sent.
 	commits bool
-	// first is the number of a Query's statements that belong to the log's transaction. Later statements follow the
-	// COMMIT of that transaction. For a Bind, first is 1 or 0.
+	// first is the number of a Query's statements that belong to the log's transaction. Later statements follow the COMMIT
+	// of that transaction. For a Bind, first is 1 or 0.
 	first uint16
 	// undoes means that the statement name gets its earlier meaning prev if the server skips the frame.
 	undoes bool
@@ -122,8 +122,7 @@ type localAnswers struct {
 }
 
 // startLogging attaches the turn to its transaction's log, when the turn first needs a backend. The log lacks earlier
-// local answers, since the client has them, and the server sent nothing before them. A block without its log gets no
-// new one.
+// local answers, since the client has them, and the server sent nothing before them. A block without its log gets none.
 func (s *session) startLogging() {
 	if s.srv.replays == nil || s.dedicated {
 		return

@@ -208,8 +208,7 @@ func (s *session) skipToSync(head *pendingReply) error {
 	case q.empty():
 		s.t.skip = true
 	case q.first().kind != wire.Sync:
-		// The client will send no Sync, since it has sent a Query. The failed frames before the Query are at least
-		// Sluice's own BEGIN.
+		// The client will send no Sync, since it has sent a Query. The failed frames before the Query include Sluice's BEGIN.
 		*q.first() = pendingReply{kind: wire.Sync}
 		s.addToBatch(wire.FrameSync)
 		return s.flushToBackend()

@@ -97,7 +97,7 @@ func (s *session) checkParseLength(total int) *wire.Error {
 // belongs to that frame. After nil the frame must be handled, or skipped if t.skip is set.
 func (s *session) finishEarlierFrames(typ byte) error {
 	t := s.t
-	if why := t.notAloneError(); why != nil {
+	if why := t.notAloneError(typ); why != nil {
 		return why
 	}
 	closes := t.touched && (typ == wire.Query || typ == wire.FunctionCall) // a group without a Sync
@@ -127,12 +127,13 @@ func (s *session) isNextTextUnsettled() bool {
 
 // notAloneError returns the error for a statement that waits for the Sync and must be the last before the Sync, if
 // another frame follows. If no statement waits, the result is nil.
-func (t *turn) notAloneError() *wire.Error {
+func (t *turn) notAloneError(typ byte) *wire.Error {
 	switch d := t.deferred; {
 	case t.last != nil:
 		e := t.last
 		t.last = nil
 		return e
+	case typ == wire.Flush: // the statement goes on to wait
 	case t.altering != nil:
 		st := t.altering
 		t.altering = nil

@@ -22,8 +22,8 @@ import (
 type savepointState struct {
 	marks []savepointMark // one for each savepoint of the log
 	binds uint64          // portals bound so far in the transaction
-	// cursors means that the transaction declared a cursor. moved is 1 plus the number of the last turn that read from
-	// a portal or cursor older than the last savepoint, or 0.
+	// cursors means that the transaction declared a cursor. moved is 1 plus the number of the last turn that read from a
+	// portal or cursor older than the last savepoint, or 0.
 	cursors bool
 	moved   int
 	parts   []*retry.ReplayLog[logEntry] // discarded parts: discarded.go

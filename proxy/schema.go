@@ -112,8 +112,7 @@ func (s *session) endSchemaChange(committed bool) {
 }
 
 // mayHaveTempTables reports whether names may mean something else to this session than to others. That is possible if
-// it is pinned, or if a function may have made a temporary table on its backend. It then does not use the cache of
-// templates.
+// it is pinned, or if a function may have made a temporary table on its backend. It then uses no template cache.
 func (s *session) mayHaveTempTables() bool {
 	return s.pinned || s.b != nil && s.b.leftState.NeedsQuery()
 }

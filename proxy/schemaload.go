@@ -18,8 +18,7 @@ import (
 // snapshot of the schema is new enough.
 func (s *session) schemaLoadCause() string {
 	cause := s.srv.schemaLoadCause()
-	// After an error the schema is loaded only after a pause. If the session's backend has a newer schema, it is loaded at
-	// once.
+	// After an error the schema is loaded after a pause, but at once if the session's backend has a newer schema.
 	if (cause == "" || cause == metrics.LoadError) && s.b != nil && !s.b.catalogCurrentAt.Before(s.srv.keeper.current.Load().readAt) {
 		cause = metrics.LoadBackend
 	}
@@ -177,8 +176,7 @@ func (s *session) isPlanStale() bool {
 
 // awaitSchemaLoad waits up to schemaWait for another session's load. A session with a backend waits only
 // schemaWaitInBlock, or longer while a load's query is running. A load without a backend may wait for this session's
-// backend. A cancel, a timeout and the client's leaving end the wait. The error goes to the client, or ends the
-// session.
+// backend. A cancel, a timeout and the client's leaving end the wait. Errors go to the client or end the session.
 func (s *session) awaitSchemaLoad(r *pendingSchemaLoad) error {
 	end := time.Now().Add(schemaWait)
 	tick := s.tick.Load()

@@ -54,8 +54,7 @@ type scriptPlanner struct {
 	sql    []byte
 	places []scriptStep
 	at     int // index of the current statement
-	// currentBlock is the session's block before the current statement. ends is the number of blocks that had ended
-	// before the query.
+	// currentBlock is the session's block before the current statement. ends counts the blocks that ended before the query.
 	currentBlock block.Block
 	ends         uint32
 	// folds is the number of SET TRANSACTION statements whose modes were moved into an earlier BEGIN.
@@ -68,8 +67,8 @@ type scriptPlanner struct {
 	allDeallocated   bool
 	set              []string // ignored settings that this transaction has set
 	unsure           []string // those that an earlier transaction of the query has set
-	// blocked says for each statement of the query that Sluice must not answer a RESET there. The reason is a block, or
-	// an earlier change of settings in the same transaction.
+	// blocked says for each statement of the query that Sluice must not answer a RESET there. The reason is a block, or an
+	// earlier change of settings in the same transaction.
 	blocked []bool
 	changed bool
 	// roleChanged is set after a statement of the query that sets another role.
@@ -84,8 +83,7 @@ func (d *scriptPlanner) inAnyTransaction() bool {
 	return d.currentBlock.IsOpen() || d.s.t.touched && d.currentBlock.EndedTxCount() == d.ends
 }
 
-// Each method from here decides who answers one statement of a multi-statement query. The zero scriptStep means the
-// server.
+// Each method from here decides who answers one statement of a multi-statement query. The zero value means the server.
 
 // planOnServer plans a statement that the server runs. A query that reads settings may be refused (planSettingQuery).
 func (d *scriptPlanner) planOnServer(st *rewrite.Statement) scriptStep {

@@ -16,8 +16,7 @@ import (
 // ownSchema in a search path means the schema with the user's name.
 const ownSchema = "$user"
 
-// parseShownPath parses a search path as a server shows it (`"$user", public`). ok is false if value is no list of
-// names.
+// parseShownPath parses a search path as a server shows it (`"$user", public`). ok is false for another value.
 func parseShownPath(value string) (path []string, ok bool) {
 	return parsePathConstants(settings.StartupSQL("search_path", value))
 }

@@ -75,8 +75,8 @@ type Server struct {
 	hidden         remains.HiddenCallsAnswer
 	hiddenPace     question.Schedule // limits how often the query behind hidden is sent
 	sharedReports  settings.SharedReports
-	// reports caches the result of serverParameters. greetings caches the frames that answer a startup. startup does
-	// the handshake of new connections.
+	// reports caches the result of serverParameters. greetings caches the frames that answer a startup. startup does the
+	// handshake of new connections.
 	reports   atomic.Pointer[settings.Reports]
 	greetings greetingCache
 	startup   *startup.Handshaker

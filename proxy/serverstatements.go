@@ -41,8 +41,7 @@ func (s *serverStatements) hasInEpoch(t *statementTemplate, epoch uint64) bool {
 	return st != nil && st.epoch == epoch
 }
 
-// hasName reports whether Sluice has prepared a statement with the name, orphans included. Clients must not use these
-// names.
+// hasName reports whether Sluice has prepared a statement with the name, orphans included. Clients must not use them.
 func (s *serverStatements) hasName(name string) bool {
 	for _, st := range s.m {
 		if st.name == name {

@@ -79,11 +79,11 @@ type session struct {
 	clientBroken bool
 	// guest means that the session runs on a goroutine from the pool for new connections, until the session is parked.
 	guest bool
-	// mayLinger means that the session may be parked (left without a goroutine), since it waits for its client without
-	// a limit. The sweeper reads this flag.
+	// mayLinger means that the session may be parked (left without a goroutine), since it waits for its client without a
+	// limit. The sweeper reads this flag.
 	mayLinger atomic.Bool
-	// idleEnds is when the idle limit ends the session, in ns after began. 0 means no limit, or a client that is not
-	// idle. The sweeper reads idleEnds.
+	// idleEnds is when the idle limit ends the session, in ns after began. 0 means no limit, or a client that is not idle.
+	// The sweeper reads idleEnds.
 	idleEnds atomic.Int64
 	arrival  *clientConn         // the connection's place in the limit of connections, released at the end
 	spot     rawconn.ParkingSpot // where the session is or was parked; see nudge

@@ -105,6 +105,7 @@ func (s *session) rollBackAndRelease() {
 	}
 	// A cancel request that is on its way may hit this ROLLBACK, but must not hit the next client's statement.
 	s.finishCancel()
+	s.releaseDeferredLocks() // the block's DDL is undone
 	if s.b != nil {
 		s.releaseBackend()
 	}

@@ -25,8 +25,8 @@ import (
 // setConfigReply is the answer to a set_config that the client gets instead of the server's. The log refers to it,
 // since a replay of a settled turn repeats the first answer.
 type setConfigReply struct {
-	// frames has the row and the tag (or PortalSuspended), in a Query after the description. For a Describe it has only
-	// the description. It is nil until the frames are built.
+	// frames has the row and the tag (or PortalSuspended), in a Query after the description. For a Describe it has only the
+	// description. It is nil until the frames are built.
 	frames []byte
 	// one means that the Execute has a limit of one row. As in PostgreSQL the Execute then suspends the portal.
 	one bool

@@ -18,8 +18,7 @@ import (
 // answer. So an invalid setting is refused at the startup, as by the server itself. Values that every server accepts,
 // or that a server has accepted recently, are not tried.
 
-// acceptedAge is the time for which a server's acceptance of a startup setting's value is valid. Then it is tried
-// again.
+// acceptedAge is the time for which a server's acceptance of a startup setting's value is valid.
 const acceptedAge = 10 * time.Minute
 
 // addUncertainSetting adds a setting of the startup packet to doubts if a server may refuse its value. It returns an
@@ -45,8 +44,8 @@ func (srv *Server) tryStartupSettings(doubts, shown map[string]string) error {
 		if !is {
 			continue
 		}
-		// The SELECT gives the transaction its snapshot, since a server reads a startup packet's settings in a transaction
-		// with a snapshot.
+		// The SELECT gives the transaction its snapshot, since a server reads a startup packet's settings in a transaction with
+		// a snapshot.
 		sql := "SELECT 1; SET LOCAL " + settings.QuoteName(name) + " TO " + value
 		if err := srv.trySettings(nil, sql, map[string]string{}); err != nil {
 			return err

@@ -109,8 +109,8 @@ func (s *session) storeRow(x *stored.Cursor, f answer.Frame) {
 	if s.t.restInto = nil; f.IsCut() {
 		s.t.restInto = x
 	}
-	// The remaining rows are not needed. A backend that must not be dropped is read to the end, since the session has
-	// state there, or its statement may have committed. Before a COMMIT the ROLLBACK needs the backend.
+	// The remaining rows are not needed. A backend that must not be dropped is read to the end, since the session has state
+	// there, or its statement may have committed. Before a COMMIT the ROLLBACK needs the backend.
 	if x.ExceedsQuota() && !s.t.committing && s.t.phase == phaseLive && s.t.stop == nil && !s.pinned && !s.t.outcome.MayCommit() {
 		s.t.stop = errStoredFull(s.srv.cfg)
 	}
@@ -132,8 +132,7 @@ func (s *session) hasUnstoredHoldCursor() bool {
 
 // storeBeforeCommit stores the remaining rows of cursors WITH HOLD before a COMMIT. That COMMIT must be the only
 // statement of its text. In a failed block COMMIT rolls back, and the cursors are removed. done means that storing
-// failed, the transaction is over and the client has the error, or that frames are skipped. A returned error goes to
-// the client.
+// failed, the transaction is over and the client has the error, or that frames are skipped. Errors go to the client.
 func (s *session) storeBeforeCommit(plan *rewrite.Plan) (done bool, err error) {
 	if len(s.portals) == 0 || s.txStatus() == 'E' || !s.hasUnstoredHoldCursor() {
 		return false, nil
@@ -164,8 +163,7 @@ func (s *session) storeBeforeCommit(plan *rewrite.Plan) (done bool, err error) {
 }
 
 // storeBeforeGroupEnd stores the cursors WITH HOLD of a group outside a block, before the Sync, Query or FunctionCall
-// that ends the group. After a failure the client has the server's error or gets the returned one. The Sync then rolls
-// back.
+// that ends the group. After a failure the client has the server's error or gets the returned one. The Sync rolls back.
 func (s *session) storeBeforeGroupEnd() error {
 	if len(s.portals) == 0 || s.inBlock() || !s.hasUnstoredHoldCursor() {
 		return nil

@@ -30,8 +30,7 @@ import (
 // (recordedAnswer).
 //
 // Two columns have the same value if they have the same type and default (schema.Column.Time), under the same settings
-// for times. From a column with the time itself the server derives the values of all others by their defaults (package
-// txtime).
+// for times. From a column with the time itself the server derives the values of all others by their defaults (txtime).
 
 // collectTxTime collects the transaction time that the client got in the transaction, discarded parts included. tells
 // is false if the client got none. Values that contradict each other are dropped.
@@ -111,8 +110,7 @@ func (s *session) resultFormats(f *retry.LoggedFrame[logEntry]) func(column int)
 	return func(int) uint16 { return 0 }
 }
 
-// loggedFrames iterates over the frames of the transaction's log, with the turn in progress, and of its discarded
-// parts.
+// loggedFrames iterates over the frames of the transaction's log, with the turn in progress, and its discarded parts.
 func (s *session) loggedFrames() func(yield func(*retry.LoggedFrame[logEntry]) bool) {
 	return func(yield func(*retry.LoggedFrame[logEntry]) bool) {
 		own := s.tx.log

@@ -94,15 +94,15 @@ type clientRequest struct {
 	call *portal
 	// altering is an ALTER TABLE of an Execute that Sluice runs at the Sync, or nil.
 	altering *rewrite.Statement
-	// closing has one element for each Close after the Execute of altering. The element is the frame for a statement,
-	// and nil for a portal.
+	// closing has one element for each Close after the Execute of altering. The element is the frame for a statement, and
+	// nil for a portal.
 	closing [][]byte
 	// last is the error for a frame other than Sync after the last Execute, or nil if other frames may follow.
 	last *wire.Error
 	// deferred is the rest of a statement that a feature finishes at the Sync, or nil.
 	deferred feature.Deferred
-	// pendingCancel is a cancel or timeout that arrived while the statement could not be stopped, or nil. It stops a
-	// DELETE that runs in batches.
+	// pendingCancel is a cancel or timeout that arrived while the statement could not be stopped, or nil. It stops a DELETE
+	// that runs in batches.
 	pendingCancel *wire.Error
 	// script is a multi-statement query of which Sluice answers some statements locally. stateBeforeScript is a copy of the
 	// session's local state before that query.
@@ -143,8 +143,8 @@ type serverProgress struct {
 // partialFrames is the state of frames that the session has partly received from, or sent to, its backend. It is reset
 // when the session drops the backend.
 type partialFrames struct {
-	// rest is how many bytes of a large frame the backend still has to send. restSwallow means that the client must not
-	// get these bytes. restUncounted means that the frame is an error or a notice, which the digest leaves out.
+	// rest is how many bytes of a large frame the backend still has to send. restSwallow means that the client must not get
+	// these bytes. restUncounted means that the frame is an error or a notice, which the digest leaves out.
 	rest                       int
 	restSwallow, restUncounted bool
 	// restInto is the stored cursor that takes the rest of a large frame, or nil.
@@ -201,9 +201,8 @@ type statementTimer struct {
 type parseSettings struct {
 	// rereads means that a statement of the turn may have changed how the server parses later SQL.
 	rereads bool
-	// reported has the parameters that the backend had reported at the turn's start. parsingChanged means that a
-	// statement changed how SQL is parsed. guessed means that a function may have. txParsingWas is txParsing from
-	// before that change.
+	// reported has the parameters that the backend had reported at the turn's start. parsingChanged means that a statement
+	// changed how SQL is parsed. guessed means that a function may have. txParsingWas is txParsing from before that change.
 	reported                *settings.Reports
 	parsingChanged, guessed bool
 	// movesNames means that a statement may have changed the tables that names refer to.

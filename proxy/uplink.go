@@ -193,8 +193,7 @@ func (s *session) finishDiscard(n int, err error) error {
 }
 
 // addToBatch appends bytes to the batch for the backend, and marks the turn as touched. It writes and relays nothing,
-// so that pending replies, backend and log do not change. After large additions, callers use flushIfFull between
-// frames.
+// so that pending replies, backend and log do not change. After large additions, callers use flushIfFull.
 func (s *session) addToBatch(b []byte) {
 	s.t.up.Add(b)
 	s.t.touched = true

@@ -33,6 +33,10 @@ func timeWords(sql []byte) (named, inserts, returned bool) {
 			case word == "returning":
 				returned = returned || inserts
 			}
+		case parse.QuotedToken:
+			if isQuotedWord(l.Lexeme(), parse.TxTimeWords) {
+				return true, inserts, returned
+			}
 		}
 	}
 }

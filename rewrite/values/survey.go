@@ -67,12 +67,22 @@ func containsWord(sql string, words map[string]bool, defaults bool) bool {
 			if words[string(parse.FoldName(small[:0], l.Lexeme()))] || defaults && parse.IsWord(l.Lexeme(), "default") {
 				return true
 			}
+		case parse.QuotedToken:
+			if isQuotedWord(l.Lexeme(), words) {
+				return true
+			}
 		case parse.StringToken:
 			if was == parse.StringToken || parse.MayReadAsNow(l.Lexeme()) { // adjacent string constants form one constant
 				return true
 			}
 		}
 	}
+}
+
+// isQuotedWord reports whether a quoted name may be one of words. A name that begins with U& may have escapes, and
+// counts as every word.
+func isQuotedWord(lexeme []byte, words map[string]bool) bool {
+	return lexeme[0] != '"' || words[string(lexeme[1:len(lexeme)-1])]
 }
 
 // isBlank reports whether a text has no token.

@@ -1,0 +1,69 @@
+package proxy_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// The statement in front of which a part with DDL is committed is planned by the schema that the part leaves: a mapped
+// column is written as one, and a default that is gone is not given.
+func TestPlannedBehindAPart(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", "CREATE TABLE timed (id int, at timestamptz DEFAULT now())")
+	s := startSluice(t, pg, asDSQL, withReplay, func(s *setup) { s.rules.CopyIn = true }, mapping, withParts)
+	const selects = "Q SELECT k FROM made\n< Z\nQ DROP TABLE made\n< Z\n"
+	for name, script := range map[string]string{
+		"INSERT":    "Q BEGIN\n< Z\nQ CREATE TABLE made (k bytea PRIMARY KEY)\n< Z\nQ INSERT INTO made VALUES ('abcd')\n< Z\nQ COMMIT\n< Z\n",
+		"RETURNING": "Q BEGIN\n< Z\nQ CREATE TABLE made (k bytea PRIMARY KEY)\n< Z\nQ INSERT INTO made VALUES ('abcd') RETURNING k\n< Z\nQ COMMIT\n< Z\n",
+		"COPY":      "Q BEGIN\n< Z\nQ CREATE TABLE made (k bytea PRIMARY KEY)\n< Z\nQ COPY made FROM STDIN\n< G\nd abcd\\n\nc\n< Z\nQ COMMIT\n< Z\n",
+		"REFERENCES": "Q BEGIN\n< Z\nQ CREATE TABLE made (k bytea PRIMARY KEY)\n< Z\nQ CREATE TABLE refers (k bytea REFERENCES made)\n< Z\nQ COMMIT\n< Z\n" +
+			"Q INSERT INTO made VALUES ('abcd')\n< Z\nQ DROP TABLE refers\n< Z\n",
+	} {
+		got := perform(t, s.addr, script+selects)
+		if strings.Contains(got, "E S=") || !strings.Contains(got, `\x61626364`) {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	got := perform(t, s.addr, "Q BEGIN\n< Z\nQ INSERT INTO timed (id) VALUES (1)\n< Z\nQ SELECT now()\n< Z\nQ CREATE TABLE other (a int)\n< Z\n"+
+		"Q ALTER TABLE timed ALTER at DROP DEFAULT\n< Z\nQ INSERT INTO timed (id) VALUES (2)\n< Z\nQ COMMIT\n< Z\n")
+	if null := pg.SQL(t, "postgres", "SELECT at IS NULL FROM timed WHERE id = 2"); null != "t" {
+		t.Errorf("a default that is gone is given: %s", got)
+	}
+}
+
+// The advisory locks of a session that ends in a block with DDL are free at once: its ROLLBACK has undone the DDL.
+func TestLocksOfAnEndedBlock(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	s := startSluice(t, pg, withLocks, maxOpen(3))
+	for name, script := range map[string]string{
+		"open":   "Q SELECT pg_advisory_lock(6)\n< Z\nQ BEGIN\n< Z\nQ CREATE TABLE al (a int)\n< Z\n",
+		"failed": "Q SELECT pg_advisory_lock(6)\n< Z\nQ BEGIN\n< Z\nQ CREATE TABLE al (a int)\n< Z\nQ SELECT 1/0\n< Z\n",
+	} {
+		c := dialRaw(t, s.addr)
+		got := c.say(t, script)
+		c.conn.Close()
+		waitFor(t, name+": the lock: "+got, func() bool {
+			return strings.Contains(perform(t, s.addr, "Q SELECT pg_try_advisory_lock(6)\n< Z\n"), `\x01t`)
+		})
+	}
+}
+
+// A Flush changes nothing for a COPY whose data are whole, and for an ALTER TABLE in steps: both wait for their Sync.
+func TestFlushBehindWhatWaits(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", "CREATE TABLE flushed (a int)")
+	s := startSluice(t, pg, asDSQL, func(s *setup) { s.rules = rewrite.Rules{CopyIn: true, Backfill: true, AddColumn: true, Dialect: true} })
+	for name, script := range map[string]string{
+		"COPY":  "P - | COPY flushed FROM STDIN\nB - | -\nE -\nH\n< G\nd 1\\n\nc\nH\nS\n< Z\n",
+		"ALTER": "P - | ALTER TABLE flushed ADD COLUMN b int DEFAULT 7\nB - | -\nE -\nH\nS\n< Z\n",
+	} {
+		if got := perform(t, s.addr, script); strings.Contains(got, "E S=") || !strings.Contains(got, "C COPY 1") && !strings.Contains(got, "C ALTER TABLE") {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
