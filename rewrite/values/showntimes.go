@@ -34,7 +34,7 @@ func timeWords(sql []byte) (named, inserts, returned bool) {
 				returned = returned || inserts
 			}
 		case parse.QuotedToken:
-			if isQuotedWord(l.Lexeme(), parse.TxTimeWords) {
+			if isQuotedCall(&l, parse.TxTimeWords) {
 				return true, inserts, returned
 			}
 		}

@@ -68,7 +68,7 @@ func containsWord(sql string, words map[string]bool, defaults bool) bool {
 				return true
 			}
 		case parse.QuotedToken:
-			if isQuotedWord(l.Lexeme(), words) {
+			if isQuotedCall(&l, words) {
 				return true
 			}
 		case parse.StringToken:
@@ -79,10 +79,11 @@ func containsWord(sql string, words map[string]bool, defaults bool) bool {
 	}
 }
 
-// isQuotedWord reports whether a quoted name may be one of words. A name that begins with U& may have escapes, and
-// counts as every word.
-func isQuotedWord(lexeme []byte, words map[string]bool) bool {
-	return lexeme[0] != '"' || words[string(lexeme[1:len(lexeme)-1])]
+// isQuotedCall reports whether the quoted name that the lexer has read may be one of words, and a call follows it. A name
+// that begins with U& may have escapes, and counts as every word. The lexer does not move.
+func isQuotedCall(l *parse.Lexer, words map[string]bool) bool {
+	name, next := l.Lexeme(), *l
+	return (name[0] != '"' || words[string(name[1:len(name)-1])]) && next.Next() == parse.PunctToken && next.Lexeme()[0] == '('
 }
 
 // isBlank reports whether a text has no token.

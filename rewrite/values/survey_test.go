@@ -20,7 +20,7 @@ func TestSurvey(t *testing.T) {
 		"": nothing, "-- x": nothing, "SELECT v FROM t WHERE id = $1": nothing, "UPDATE t SET v = v + 1": nothing, "INSERT INTO t (v) VALUES (1)": nothing,
 		"SELECT lower('x'), nextval('s'), count(*) FROM t": nothing, "SET LOCAL x.y = 'z'": nothing, "DELETE FROM timed": nothing, "SELECT at FROM timed": nothing, "UPDATE t SET v = DEFAULT": both, "INSERT INTO unheard VALUES (1)": both,
 		"SELECT now()": time, "SELECT CURRENT_DATE FROM t": time, "SELECT 'today'::date": time, "INSERT INTO timed DEFAULT VALUES": time, "SELECT 1 FROM seen": time, "SELECT 1 FROM unheard": time, "SELECT Now() FROM t": time,
-		"SELECT \"now\"()": time, "SELECT pg_catalog.\"transaction_timestamp\"()": time, "SELECT U&\"n\\006fw\"()": time, "SELECT \"Now\", \"v\" FROM t": nothing,
+		"SELECT \"now\"()": time, "SELECT pg_catalog.\"transaction_timestamp\"()": time, "SELECT U&\"n\\006fw\"()": time, "SELECT \"now\", \"Now\"() FROM t": both, "SELECT v AS \"now\" FROM t": nothing,
 		"WITH x AS (SELECT v FROM t) SELECT v FROM x": nothing, "WITH x AS (SELECT at FROM timed), y AS (SELECT 1 FROM x) SELECT 1 FROM y, t": nothing, "WITH x AS (SELECT 1) SELECT 1 FROM unheard": time,
 		"WITH x AS (SELECT now()) SELECT 1 FROM x": time, "WITH x AS (SELECT 1) SELECT 1 FROM other.x": time, "WITH x AS (INSERT INTO timed DEFAULT VALUES RETURNING 1) SELECT 1 FROM x": time,
 		"WITH x AS (INSERT INTO timed DEFAULT VALUES) SELECT 1": time, "WITH x AS (INSERT INTO odd DEFAULT VALUES) SELECT 1": both, "WITH x AS (UPDATE t SET v = DEFAULT) SELECT 1": both,
