@@ -79,8 +79,8 @@ func containsWord(sql string, words map[string]bool, defaults bool) bool {
 	}
 }
 
-// isQuotedCall reports whether the quoted name that the lexer has read may be one of words, and a call follows it. A name
-// that begins with U& may have escapes, and counts as every word. The lexer does not move.
+// isQuotedCall reports whether the quoted name that the lexer has read may be one of words, and a call follows it. A
+// name that begins with U& may have escapes, and counts as every word. The lexer does not move.
 func isQuotedCall(l *parse.Lexer, words map[string]bool) bool {
 	name, next := l.Lexeme(), *l
 	return (name[0] != '"' || words[string(name[1:len(name)-1])]) && next.Next() == parse.PunctToken && next.Lexeme()[0] == '('
