@@ -34,21 +34,27 @@ func TestPlannedBehindAPart(t *testing.T) {
 	}
 }
 
-// The advisory locks of a session that ends in a block with DDL are free at once: its ROLLBACK has undone the DDL.
+// The advisory locks of a session that ends in a block with DDL are free at once, also if its backend serves nobody
+// after it: a ROLLBACK has undone the DDL.
 func TestLocksOfAnEndedBlock(t *testing.T) {
 	t.Parallel()
 	pg := newPostgres(t)
-	s := startSluice(t, pg, withLocks, maxOpen(3))
-	for name, script := range map[string]string{
-		"open":   "Q SELECT pg_advisory_lock(6)\n< Z\nQ BEGIN\n< Z\nQ CREATE TABLE al (a int)\n< Z\n",
-		"failed": "Q SELECT pg_advisory_lock(6)\n< Z\nQ BEGIN\n< Z\nQ CREATE TABLE al (a int)\n< Z\nQ SELECT 1/0\n< Z\n",
-	} {
-		c := dialRaw(t, s.addr)
-		got := c.say(t, script)
-		c.conn.Close()
-		waitFor(t, name+": the lock: "+got, func() bool {
-			return strings.Contains(perform(t, s.addr, "Q SELECT pg_try_advisory_lock(6)\n< Z\n"), `\x01t`)
-		})
+	const begin = "Q SELECT pg_advisory_lock(6)\n< Z\nQ BEGIN\n< Z\nQ CREATE TABLE al (a int)\n< Z\n"
+	for pairing, opts := range map[string][]option{"transaction": nil, "session": {sessionPairing}} {
+		s := startSluice(t, pg, append(opts, withLocks, maxOpen(4))...)
+		for name, script := range map[string]string{
+			"open":     begin,
+			"failed":   begin + "Q SELECT 1/0\n< Z\n",
+			"unlocked": begin + "Q SELECT pg_advisory_unlock(6)\n< Z\n",
+			"pinned":   "Q PREPARE p AS SELECT 1\n< Z\n" + begin,
+		} {
+			c := dialRaw(t, s.addr)
+			got := c.say(t, script)
+			c.conn.Close()
+			waitFor(t, pairing+", "+name+": the lock: "+got, func() bool {
+				return strings.Contains(perform(t, s.addr, "Q SELECT pg_try_advisory_lock(6)\n< Z\n"), `\x01t`)
+			})
+		}
 	}
 }
 

@@ -55,7 +55,7 @@ func (s *session) end(cause error) {
 	case inTurn && errors.Is(cause, errClientLeft):
 		s.srv.log.Warn("a commit outlasts its client", append(s.logAttrs(), "grace", s.srv.cfg.CommitGrace)...)
 		s.dropBackend(reservoir.ClientLeft)
-	case s.keepsBackend():
+	case s.keepsBackend() && (inTurn || s.broken || s.advisory == nil):
 		if inTurn {
 			s.cancelOnBackend()
 		}
@@ -106,7 +106,11 @@ func (s *session) rollBackAndRelease() {
 	// A cancel request that is on its way may hit this ROLLBACK, but must not hit the next client's statement.
 	s.finishCancel()
 	s.releaseDeferredLocks() // the block's DDL is undone
-	if s.b != nil {
+	switch {
+	case s.b == nil:
+	case s.keepsBackend():
+		s.dropBackend(reservoir.Pinned)
+	default:
 		s.releaseBackend()
 	}
 }

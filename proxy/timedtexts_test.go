@@ -14,7 +14,7 @@ var timedTexts = []string{
 	"INSERT INTO timed (v) VALUES ($v) RETURNING id, at", "INSERT INTO timed (v) VALUES ($v) RETURNING *", "INSERT INTO timed (v) VALUES ($v)",
 	"INSERT INTO timed (v, at) VALUES ($v, DEFAULT), ('more ' || $v, DEFAULT) RETURNING id, at, made",
 	"INSERT INTO other (v) VALUES ($v)", `INSERT INTO other (v) VALUES ($v) RETURNING id, "At"`, "INSERT INTO other (v) VALUES ($v) RETURNING *", "INSERT INTO other DEFAULT VALUES RETURNING id",
-	"SELECT now()", "SELECT v, CURRENT_TIMESTAMP FROM timed", "INSERT INTO other (v) VALUES ($v) RETURNING id, now() AS told", "SELECT count(*) FROM timed", "WITH x AS (SELECT v FROM timed) SELECT count(*) FROM x",
+	"SELECT now()", `SELECT "now"()`, "SELECT now ( ) AS spaced", `INSERT INTO plain (at, v) VALUES (pg_catalog."now"(), $v)`, "SELECT v, CURRENT_TIMESTAMP FROM timed", "INSERT INTO other (v) VALUES ($v) RETURNING id, now() AS told", "SELECT count(*) FROM timed", "WITH x AS (SELECT v FROM timed) SELECT count(*) FROM x",
 	"WITH x AS (INSERT INTO timed (v) VALUES ($v) RETURNING id) SELECT count(*) FROM x", "WITH x AS (INSERT INTO timed (v) VALUES ($v)) SELECT 1", "UPDATE timed SET v = v || 'x' WHERE v = $v", "UPDATE other SET utc = now() AT TIME ZONE 'UTC'",
 	"INSERT INTO plain VALUES ($v, now(), now()) RETURNING *", "INSERT INTO plain (at, v) VALUES (CURRENT_TIMESTAMP, $v)", "INSERT INTO plain (v, made) VALUES ($v, now()), ('more ' || $v, DEFAULT) RETURNING v, made", "INSERT INTO plain (v, day) VALUES ($v, CURRENT_DATE) RETURNING day", "SELECT 1 WHERE now() > '2000-01-01'",
 	"SELECT at < now() AS past, count(*) FROM timed GROUP BY at < now()", "SELECT CURRENT_DATE, now() AS n, min(v) FROM timed GROUP BY CURRENT_DATE, n ORDER BY now()",

@@ -50,6 +50,8 @@ func TestToldTimeIsKept(t *testing.T) {
 			"INSERT INTO plain (v, at) VALUES ('x', now()), ('y', NULL) RETURNING *", "INSERT INTO plain VALUES ('x', current_timestamp, now(), current_date) RETURNING at",
 			"SELECT now() + '0 s'", "SELECT CASE WHEN true THEN now() END", "SELECT max(now()), 1 FROM other", "SELECT v, now() FROM timed UNION SELECT 'x', now()", "SELECT (now() + '1 day')::timestamptz - '1 day'::interval",
 			"SELECT repeat('x', 100) AS long, now()", "WITH x AS (SELECT 1) SELECT now() FROM x",
+			`SELECT "now"()`, `SELECT pg_catalog."transaction_timestamp"(), 1`, `SELECT "now" ( ) AS "now"`, "SELECT now ()", "SELECT now /* this */ ()",
+			`INSERT INTO plain (v, at) VALUES ('x', "now"()) RETURNING at`,
 		} {
 			run(t, c, "DELETE FROM timed", "DELETE FROM other", "DELETE FROM once", "INSERT INTO other (v) VALUES ('x')", "BEGIN")
 			var told time.Time

@@ -44,8 +44,12 @@ func DefaultAtInstant(time, instant string) string {
 // txTimeEdit returns the edit that replaces an expression for the transaction's time, which begins at token i, by an
 // instant. last is the expression's last token, or -1 if there is none.
 func txTimeEdit(p *parse.TokenList, i int, instant string) (e parse.Edit, last int) {
-	as, timed := txTimeTypes[strings.ToLower(string(p.Lexeme(i)))]
-	if !timed || p.Tokens[i].Kind != parse.WordToken {
+	name := strings.ToLower(string(p.Lexeme(i)))
+	if p.IsPunct(i+1, '(') && (name == `"now"` || name == `"transaction_timestamp"`) && name == string(p.Lexeme(i)) {
+		name = strings.Trim(name, `"`)
+	}
+	as, timed := txTimeTypes[name]
+	if !timed {
 		return e, -1
 	}
 	last = i
@@ -232,12 +236,13 @@ func MayReturnTxTime(sql []byte) bool {
 			return true
 		}
 	}
-	for at := 0; ; at++ { // now()
+	for at := 0; ; at++ { // now(), "now" (), now/* */()
 		i := bytes.IndexByte(sql[at:], '(')
 		if i < 0 {
 			return false
 		}
-		if at += i; at >= 3 && parse.IsWord(sql[at-3:at], "now") {
+		at += i
+		if before := bytes.TrimRight(sql[:at], " \t\n\v\f\r\""); bytes.HasSuffix(before, []byte("*/")) || len(before) >= 3 && parse.IsWord(before[len(before)-3:], "now") {
 			return true
 		}
 	}

@@ -13,6 +13,7 @@ func TestAtInstant(t *testing.T) {
 	const at = "((('T')::timestamptz)::"
 	for sql, want := range map[string]string{
 		"SELECT now()": "SELECT " + at + `timestamptz) AS "now"`,
+		`SELECT "now"(), pg_catalog . "transaction_timestamp" ( )`:                             "SELECT " + at + `timestamptz) AS "now", ` + at + `timestamptz) AS "transaction_timestamp"`,
 		"select pg_catalog.Now( ), CURRENT_DATE, localtime(0) from t":                          "select " + at + `timestamptz) AS "now", ` + at + `date) AS "current_date", ` + at + `time(0)) AS "localtime" from t`,
 		"SELECT now() AS x, now() y, 1 WHERE CURRENT_TIMESTAMP > $1":                           "SELECT " + at + "timestamptz) AS x, " + at + "timestamptz) y, 1 WHERE " + at + "timestamptz) > $1",
 		"UPDATE t SET a = now(), b = CURRENT_TIMESTAMP(3) WHERE c < now() - '1 day'::interval": "UPDATE t SET a = " + at + "timestamptz), b = " + at + "timestamptz(3)) WHERE c < " + at + "timestamptz) - '1 day'::interval",
@@ -25,7 +26,7 @@ func TestAtInstant(t *testing.T) {
 		"SELECT (extract(year FROM now()) + 1)::int UNION SELECT 1":                            "SELECT (extract(year FROM " + at + `timestamptz)) + 1)::int AS "int4" UNION SELECT 1`,
 		"SELECT CAST(CURRENT_DATE AS text); ":                                                  "SELECT CAST(" + at + `date) AS text) AS "current_date"; `,
 		// Nothing is named, or what cannot be given.
-		"SELECT 1": "", "SELECT now FROM t": "", `SELECT "now"()`: "", "SELECT mine.now()": "", "SELECT 'now'::timestamptz": "", "SELECT clock_timestamp()": "", "SELECT age(x)": "",
+		"SELECT 1": "", "SELECT now FROM t": "", `SELECT "now", "now" FROM t`: "", `SELECT "Now"()`: "", `SELECT U&"now"()`: "", "SELECT mine.now()": "", "SELECT 'now'::timestamptz": "", "SELECT clock_timestamp()": "", "SELECT age(x)": "",
 		"SELECT * FROM now()":    "",
 		"SELECT now(); SELECT 1": "", "SELECT a FROM t WHERE at < now() FOR UPDATE": "", "SELECT 1 FROM (SELECT a FROM t WHERE at < now() FOR SHARE) x": "", "SELECT current_user": "", "SET x = 1": "", "EXPLAIN SELECT now()": "",
 	} {
