@@ -13,7 +13,7 @@ import (
 func TestDiscardAllBehindCursors(t *testing.T) {
 	t.Parallel()
 	pg := newPostgres(t)
-	s := startSluice(t, pg, asDSQL, withReplay, withCursors, answering, maxOpen(3))
+	s := startSluice(t, pg, asDSQL, withReplay, withCursors, maxOpen(3))
 	const declare = "P - | DECLARE k NO SCROLL CURSOR WITH HOLD FOR SELECT 1 AS one\nB - | -\nE -\n"
 	const discard = "P - | DISCARD ALL\nB - | -\nE -\nS\n< Z\n"
 	for what, script := range map[string]string{

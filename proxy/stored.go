@@ -193,6 +193,7 @@ func (s *session) executeStoredCursor(name string, frame []byte) error {
 	if !x.CanReturn(nil) {
 		return errCursorFormats
 	}
+	s.t.ranLocal = true
 	f := x.MoveForward(count)
 	end := wire.FramePortalSuspended
 	if x.AtEnd() {
