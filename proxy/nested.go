@@ -110,8 +110,7 @@ func (s *session) runAsQuery(sql string) error {
 	return s.runQuery(&q)
 }
 
-// failBlock makes the client's block fail at the server after an error that only Sluice found. An error ends the
-// session.
+// failBlock makes the client's block fail at the server after an error that only Sluice found. Errors end the session.
 func (s *session) failBlock() error {
 	end, err := s.runNestedTurn(nestedTurn{hiddenAnswer: silent.NewAnswer(silent.ExpectFailure)}, func() error {
 		s.t.ended = true

@@ -56,11 +56,11 @@ type blockParts struct {
 }
 
 // commitCount returns how many parts were committed, or may have been. p may be nil.
-func (p *blockParts) commitCount() int {
-	if p == nil {
-		return 0
+func (p *blockParts) commitCount() (n int) {
+	if p != nil {
+		n = p.commits
 	}
-	return p.commits
+	return n
 }
 
 // commitPolicy returns whether the session's transactions with DDL are committed in parts. p may be nil.

@@ -21,9 +21,8 @@ type simpleQuery struct {
 	frame    []byte
 	plan     *rewrite.Plan
 	fullPlan *rewrite.Plan // the plan of all statements of the text, including those that Sluice answers locally
-	// text is the client's text before the transaction's time was written into it, and commits is commitCount then.
-	text    []byte
-	commits int
+	text     []byte        // the client's text, before the transaction's time was written into it
+	commits  int           // commitCount before the text
 }
 
 // sql returns the SQL text in the frame, which the server gets unless plan.Text replaces it. If the message was too
@@ -224,8 +223,7 @@ func (s *session) queryRefusal(q *simpleQuery) error {
 }
 
 // admitQuery waits at the gate (the queue for contended rows) and then gets a backend for the text. A transaction that
-// begins holds no backend while it waits at the gate. After an error the text must not be sent. The errors are
-// admitPlan's.
+// begins holds no backend while it waits at the gate. After an error (admitPlan) the text must not be sent.
 func (s *session) admitQuery(q *simpleQuery) error {
 	s.trackOperationName(q.plan)
 	if q.frame != nil && s.srv.replays != nil {

@@ -17,7 +17,7 @@ import (
 // end releases what the session holds, and sends the client the cause if it is an error for clients. cause is the error
 // of serve or of a failed startup. The session's state decides what happens to its backend:
 //
-//   - A backend that must not serve another client (keepsBackend) is discarded.
+//   - A backend that must not serve another client (keepsBackend) is discarded, rolled back if there are locks.
 //   - For a backend in the middle of a turn, Sluice sends a cancel request and discards the backend. A closed
 //     socket alone would let a running statement keep its locks. After a Terminate from the client
 //     no cancel is sent, since the client wanted what the turn may commit.
@@ -55,7 +55,7 @@ func (s *session) end(cause error) {
 	case inTurn && errors.Is(cause, errClientLeft):
 		s.srv.log.Warn("a commit outlasts its client", append(s.logAttrs(), "grace", s.srv.cfg.CommitGrace)...)
 		s.dropBackend(reservoir.ClientLeft)
-	case s.keepsBackend() && (inTurn || s.broken || s.advisory == nil):
+	case s.keepsBackend() && (inTurn || s.broken || s.cutOff.Load() || s.advisory == nil):
 		if inTurn {
 			s.cancelOnBackend()
 		}
@@ -95,8 +95,8 @@ func (s *session) keepsBackend() bool {
 	return s.dedicated || s.pinned || s.srv.cfg.Pairing == Session
 }
 
-// rollBackAndRelease ends the transaction that a vanished client left open, so that no lock stays, and returns the
-// backend. A backend that is not idle after the ROLLBACK is discarded. The session must be between two turns.
+// rollBackAndRelease ends the transaction that a vanished client left open, so that no lock stays. It returns the
+// backend, or discards it (keepsBackend, or not idle after the ROLLBACK). The session must be between two turns.
 func (s *session) rollBackAndRelease() {
 	refusal, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, "ROLLBACK"))
 	if err != nil || refusal != nil || s.b.status != 'I' {
@@ -106,11 +106,9 @@ func (s *session) rollBackAndRelease() {
 	// A cancel request that is on its way may hit this ROLLBACK, but must not hit the next client's statement.
 	s.finishCancel()
 	s.releaseDeferredLocks() // the block's DDL is undone
-	switch {
-	case s.b == nil:
-	case s.keepsBackend():
+	if s.b != nil && s.keepsBackend() {
 		s.dropBackend(reservoir.Pinned)
-	default:
+	} else if s.b != nil {
 		s.releaseBackend()
 	}
 }

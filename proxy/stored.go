@@ -194,8 +194,7 @@ func (s *session) executeStoredCursor(name string, frame []byte) error {
 		return errCursorFormats
 	}
 	s.t.ranLocal = true
-	f := x.MoveForward(count)
-	end := wire.FramePortalSuspended
+	f, end := x.MoveForward(count), wire.FramePortalSuspended
 	if x.AtEnd() {
 		end = wire.AppendCommandComplete(nil, "SELECT "+strconv.Itoa(f.Len()))
 	}

@@ -25,8 +25,7 @@ func truncateError(st *rewrite.Statement, payload []byte) *wire.Error {
 	return &wire.Error{Code: r.Code, Message: r.Message, Detail: r.Detail, Hint: r.Hint}
 }
 
-// isTruncateTooLarge reports whether a TRUNCATE that is alone in its text failed because of too many rows for one
-// transaction.
+// isTruncateTooLarge reports whether a TRUNCATE, alone in its text, failed for changing too many rows in a transaction.
 func isTruncateTooLarge(plan *rewrite.Plan, payload []byte) bool {
 	if plan == nil || plan.SingleStatement() == nil || plan.SingleStatement().Truncation == nil {
 		return false
