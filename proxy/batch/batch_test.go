@@ -110,6 +110,7 @@ func TestUpdate(t *testing.T) {
 		"lost":            {tables{rows: map[string]int{"many": 4000}, most: 3000, errs: map[int]error{1: errStop}}, 0, errStop, 1},
 		"stopped":         {tables{rows: map[string]int{"many": 9000}, most: 3000, left: 2}, 2 * Rows, errStop, 2},
 		"keyless":         {tables{rows: map[string]int{"many": 10}, most: 3000, keyless: "many"}, 10, nil, 1},
+		"keyless, full":   {tables{rows: map[string]int{"many": Rows}, most: 3000, keyless: "many"}, Rows, nil, 1},
 		"keyless, large":  {tables{rows: map[string]int{"many": 10}, most: 3, keyless: "many"}, 0, &wire.Error{Code: "54000", Message: "transaction row limit exceeded"}, 1},
 		"one row too big": {tables{rows: map[string]int{"many": 1}, most: 0}, 0, &wire.Error{Code: "54000", Message: "transaction row limit exceeded"}, 12},
 	} {
@@ -124,6 +125,9 @@ func TestUpdate(t *testing.T) {
 			}
 			if test.err == nil && committed == 0 {
 				t.Error("no batch is counted")
+			}
+			if name == "conflict" && !strings.Contains(test.server.batches[1], fmt.Sprint("LIMIT ", Rows/16)) {
+				t.Errorf("after a conflict: %q", test.server.batches[1])
 			}
 		})
 	}
@@ -260,5 +264,19 @@ func TestTruncate(t *testing.T) {
 				t.Errorf("%s is emptied by batch %d", test.first, at)
 			}
 		})
+	}
+}
+
+// The client is warned of a TRUNCATE that took more than one transaction which deleted rows.
+func TestTruncateWarning(t *testing.T) {
+	for rows, warned := range map[int]bool{0: false, 10: false, 3000: true} {
+		server := tables{rows: map[string]int{"many": rows, "other": 0}, most: 3000}
+		d := NewDelete(chunked(t, "TRUNCATE many, other"), nil, tooLarge)
+		if err := d.Run(&server, func() {}); err != nil {
+			t.Fatal(err)
+		}
+		if got := d.Done()[0] == wire.NoticeResponse; got != warned {
+			t.Errorf("%d rows: warned %v", rows, got)
+		}
 	}
 }

@@ -20,14 +20,15 @@ func TestAdd(t *testing.T) {
 		values []Value
 		want   string // what Writer writes for the kind; "": unknown
 	}{
-		"none":           {nil, ""},
-		"one":            {[]Value{text("2026-11-30 12:00:00")}, "'2026-11-30 12:00:00'"},
-		"the same twice": {[]Value{text("2026-11-30 12:00:00"), text("2026-11-30 12:00:00")}, "'2026-11-30 12:00:00'"},
-		"two":            {[]Value{text("2026-11-30 12:00:00"), text("2026-11-30 12:00:01")}, ""},
-		"two, then one":  {[]Value{text("2026-11-30 12:00:00"), text("2026-11-30 12:00:01"), text("2026-11-30 12:00:00")}, ""},
-		"text is better": {[]Value{binary, text("2026-11-30 12:00:00")}, "'2026-11-30 12:00:00'"},
-		"other style":    {[]Value{text("30/11/2026 12:00:00")}, ""},
-		"a null":         {[]Value{{}}, ""},
+		"none":            {nil, ""},
+		"one":             {[]Value{text("2026-11-30 12:00:00")}, "'2026-11-30 12:00:00'"},
+		"the same twice":  {[]Value{text("2026-11-30 12:00:00"), text("2026-11-30 12:00:00")}, "'2026-11-30 12:00:00'"},
+		"two":             {[]Value{text("2026-11-30 12:00:00"), text("2026-11-30 12:00:01")}, ""},
+		"two, then one":   {[]Value{text("2026-11-30 12:00:00"), text("2026-11-30 12:00:01"), text("2026-11-30 12:00:00")}, ""},
+		"text is better":  {[]Value{binary, text("2026-11-30 12:00:00")}, "'2026-11-30 12:00:00'"},
+		"text goes first": {[]Value{text("2026-11-30 12:00:00"), binary}, "'2026-11-30 12:00:00'"},
+		"other style":     {[]Value{text("30/11/2026 12:00:00")}, ""},
+		"a null":          {[]Value{{}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
