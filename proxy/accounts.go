@@ -25,8 +25,8 @@ import (
 // memoryAccounts has the memory accounts of one session, and the charges of its state between transactions. A session
 // embeds it. Statement texts have their own account, which needs no Charge.
 type memoryAccounts struct {
-	account                     account.Client
-	settingsCharge, namesCharge account.Charge
+	account        account.Client
+	settingsCharge account.Charge
 }
 
 // memoryCharges has the charges for memory that a session uses only while it is active.
@@ -42,8 +42,6 @@ const (
 const (
 	// savepointBytes is the memory that a session is charged for one savepoint without its settings, rounded up.
 	savepointBytes = 1 << 10
-	// nameBytes is the memory that a session is charged for one statement's name, besides the name's bytes, rounded up.
-	nameBytes = 256
 	// lockBytes is the memory that a session is charged for one advisory lock, rounded up.
 	lockBytes = 1 << 10
 	// shortFrame is the greatest length of a frame that is not charged, because it fits the buffer that each client has.

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/sequence"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/silent"
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/trip"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -30,7 +31,7 @@ const exchangeTimeout = 5 * time.Second
 type backend struct {
 	conn     *reservoir.Conn
 	src      wire.Reader
-	prepared serverStatements
+	prepared statement.ServerSet
 	// applied holds the settings in force on the server, or nil if Sluice does not know them.
 	applied *settings.Values
 	// mayHaveUnseenSettings is set when a function may have changed a setting whose change the server does not report.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -15,7 +16,7 @@ import (
 // pendingBind is a Bind of the client that Sluice is handling. Unless whole is set, the frame is unread in the client's
 // buffer until sendBind.
 type pendingBind struct {
-	cs *clientStatement
+	cs *statement.Client
 	// total is the Bind frame's length. portal, stmt and rest are the frame's parts, valid until the next read from the
 	// client. A part of rest may not have arrived yet.
 	total              int
@@ -44,7 +45,7 @@ func (s *session) handleBind(total int) error {
 		return err
 	}
 	// The schema and settings at the Bind decide whether Sluice or the server answers. Those at the Parse do not matter.
-	plan := b.cs.tmpl.plan
+	plan := b.cs.Template.Plan
 	asks, local := plan.Sequence != "" && s.canAskOwnership(), s.runsPortalLocally(plan)
 	// The server must first answer the earlier frames of the Sync group. After an error the Bind opens no portal.
 	if (asks || local && s.b != nil) && !s.t.owed.empty() {
@@ -56,13 +57,13 @@ func (s *session) handleBind(total int) error {
 		}
 	}
 	if plan.Sequence != "" {
-		s.t.sequenceText = b.cs.tmpl.sql
+		s.t.sequenceText = b.cs.Template.SQL
 	}
 	if s.txStatus() == 'E' && !s.isAllowedInFailedBlock(plan) {
 		return s.bindInFailedBlock(&b)
 	}
 	// A comment in the statement's text that opts out of replay takes effect at the Bind, not at the Parse.
-	s.optOutOfReplay(b.cs.optsOutOfReplay())
+	s.optOutOfReplay(b.cs.HasOptedOut())
 	if local {
 		return s.bindLocally(&b)
 	}
@@ -76,10 +77,10 @@ func (s *session) handleBind(total int) error {
 // It plans the statement again if its names or options have changed, and may first commit an open part of a DDL
 // transaction. Waiting may move the client's buffer.
 func (s *session) resolveBoundStatement(b *pendingBind) error {
-	if b.cs = s.findStatement(b.stmt); b.cs == nil {
+	if b.cs = s.statements.Find(b.stmt); b.cs == nil {
 		return errNoStatement(b.stmt)
 	}
-	anew := s.srv.keeper.enabled || s.optionsChanged(b.cs.tmpl)
+	anew := s.srv.keeper.enabled || s.optionsChanged(b.cs.Template)
 	if !anew && !s.mayCommitInParts() {
 		return s.admitBind(b)
 	}
@@ -88,7 +89,7 @@ func (s *session) resolveBoundStatement(b *pendingBind) error {
 			return err
 		}
 	}
-	if err := s.commitPartIfNeeded(b.cs.tmpl.plan, b.cs.tmpl.sql, true); err != nil {
+	if err := s.commitPartIfNeeded(b.cs.Template.Plan, b.cs.Template.SQL, true); err != nil {
 		return err
 	}
 	b.portal, b.stmt, b.rest, _ = splitBindNames(s.client.Peek(min(b.total, s.client.Buffered()))[wire.HeaderLen:])
@@ -101,10 +102,10 @@ func (s *session) admitBind(b *pendingBind) error {
 	if err := s.bindConfigValues(b); err != nil || s.t.skip {
 		return err
 	}
-	if err := s.checkSettingsMemory(b.cs.tmpl.plan); err != nil {
+	if err := s.checkSettingsMemory(b.cs.Template.Plan); err != nil {
 		return err
 	}
-	return s.checkReadOnly(b.cs.tmpl.plan)
+	return s.checkReadOnly(b.cs.Template.Plan)
 }
 
 // runsPortalLocally reports whether Sluice, rather than the server, runs a portal of the plan.
@@ -119,15 +120,15 @@ func (s *session) bindInFailedBlock(b *pendingBind) error {
 	if err != nil {
 		return err
 	}
-	if d := b.cs.tmpl.desc.Load(); d != nil && n != d.paramCount() {
-		return errParameterCount(n, d.paramCount(), b.stmt)
+	if d := b.cs.Template.Description.Load(); d != nil && n != d.ParamCount() {
+		return errParameterCount(n, d.ParamCount(), b.stmt)
 	}
-	return s.errInFailedBlock(b.cs.tmpl.plan)
+	return s.errInFailedBlock(b.cs.Template.Plan)
 }
 
 // bindLocally opens a portal that Sluice itself runs. The server gets no Bind. Only lock calls have parameters.
 func (s *session) bindLocally(b *pendingBind) error {
-	p := portal{plan: b.cs.tmpl.plan, local: true, open: true, text: b.cs.tmpl.sql}
+	p := portal{plan: b.cs.Template.Plan, local: true, open: true, text: b.cs.Template.SQL}
 	lock := p.plan.SingleStatement().Advisory
 	if lock != nil || s.client.Buffered() < b.total {
 		if err := s.readWholeBind(b); err != nil {
@@ -136,10 +137,10 @@ func (s *session) bindLocally(b *pendingBind) error {
 		b.portal = bytes.Clone(b.portal)
 	}
 	if lock != nil {
-		if err := p.bindAdvisoryKey(lock, b.cs.tmpl.oids, b.stmt, b.rest); err != nil {
+		if err := p.bindAdvisoryKey(lock, b.cs.Template.OIDs, b.stmt, b.rest); err != nil {
 			return err
 		}
-	} else if err := validateBind(b.rest, declaredParamCount(b.cs.tmpl), b.stmt); err != nil {
+	} else if err := validateBind(b.rest, declaredParamCount(b.cs.Template), b.stmt); err != nil {
 		return err
 	}
 	if p.plan.SingleStatement().Cursor != nil {
@@ -185,7 +186,7 @@ func (s *session) readWholeBind(b *pendingBind) error {
 // readSplitBind reads the whole Bind of a DECLARE, or of a statement that Sluice sends as two statements. A DECLARE
 // whose query would be sent as two is refused, since a cursor has one portal.
 func (s *session) readSplitBind(b *pendingBind) error {
-	if b.cs.tmpl.split != nil && (b.cs.declares != nil || b.cursor != nil) {
+	if b.cs.Template.Split != nil && (b.cs.Declares != nil || b.cursor != nil) {
 		return errCursorSplit
 	}
 	return s.readWholeBind(b)
@@ -195,8 +196,8 @@ func (s *session) readSplitBind(b *pendingBind) error {
 // contended rows), then acquiring the backend. Preparing the statement comes last, since it may need a round trip.
 func (s *session) bindOnBackend(b *pendingBind) error {
 	cs := b.cs
-	plan := cs.tmpl.plan
-	if cs.tmpl = cs.tmpl.currentForm(); cs.tmpl.split != nil || cs.declares != nil {
+	plan := cs.Template.Plan
+	if cs.Template = cs.Template.CurrentForm(); cs.Template.Split != nil || cs.Declares != nil {
 		if err := s.readSplitBind(b); err != nil {
 			return err
 		}
@@ -205,7 +206,7 @@ func (s *session) bindOnBackend(b *pendingBind) error {
 	if err != nil {
 		return err
 	}
-	bound := portal{plan: plan, open: true, split: cs.tmpl.split, text: cs.tmpl.sql, stmt: cs, bound: kept, cursor: b.cursor, declares: b.saveDeclare()}
+	bound := portal{plan: plan, open: true, split: cs.Template.Split, text: cs.Template.SQL, stmt: cs, bound: kept, cursor: b.cursor, declares: b.saveDeclare()}
 	if err := s.recordPortal(b.portal, bound); err != nil {
 		return err
 	}
@@ -213,14 +214,14 @@ func (s *session) bindOnBackend(b *pendingBind) error {
 		return err
 	}
 	s.trackOperationName(plan)
-	if err := waitAtGate(s, plan, cs.tmpl.sql, b.rest); err != nil {
+	if err := waitAtGate(s, plan, cs.Template.SQL, b.rest); err != nil {
 		return err
 	}
 	if err := s.admitPlan(plan); err != nil {
 		return err
 	}
 	if s.t.unreadPin && plan.Pin == rewrite.PinUnparsed {
-		s.t.left.ScanPiece([]byte(cs.tmpl.sql))
+		s.t.left.ScanPiece([]byte(cs.Template.SQL))
 	}
 	if plan, err = s.planBind(b, bound); err != nil {
 		return err
@@ -233,15 +234,15 @@ func (s *session) bindOnBackend(b *pendingBind) error {
 	if st, err = s.fixBindTime(b, st); err != nil || st == nil {
 		return err
 	}
-	if s.mapped.planned != nil && !s.planIgnoresSchema(cs.tmpl.plan) {
+	if s.mapped.planned != nil && !s.planIgnoresSchema(cs.Template.Plan) {
 		if _, err := s.mustReplan(mostCatalogTries); err != nil {
 			return err
 		}
 	}
-	s.queryTxTime(cs.tmpl.sql)
+	s.queryTxTime(cs.Template.SQL)
 	s.logPlan(plan)
-	if cs.tmpl.split != nil {
-		s.sendLockStatement(cs.tmpl, s.t.desc, b.rest)
+	if cs.Template.Split != nil {
+		s.sendLockStatement(cs.Template, s.t.desc, b.rest)
 	}
 	return s.sendBind(b, st)
 }
@@ -291,10 +292,10 @@ func (s *session) replanBind(b *pendingBind, bound portal) (*rewrite.Plan, error
 	if !b.whole {
 		b.portal, b.stmt, b.rest, _ = splitBindNames(s.client.Peek(min(b.total, s.client.Buffered()))[wire.HeaderLen:])
 	}
-	if b.cs.since == s.deliveries+1 { // the client has no answer to the Parse yet
+	if b.cs.Since == s.deliveries+1 { // the client has no answer to the Parse yet
 		s.revalidateStatement(b.cs)
 	}
-	plan := b.cs.tmpl.plan
+	plan := b.cs.Template.Plan
 	if plan != bound.plan {
 		if bound.split != nil || bound.bound != nil || plan.ActiveSplit() != nil {
 			return nil, errSchemaChanged // the frame was taken apart by the old plan
@@ -306,7 +307,7 @@ func (s *session) replanBind(b *pendingBind, bound portal) (*rewrite.Plan, error
 
 // sendBind sends the Bind with the name that the statement has on the backend. A frame that is not whole is forwarded
 // as it arrives. The log then gets the frame's length first, and the bytes as they pass.
-func (s *session) sendBind(b *pendingBind, st *serverStatement) error {
+func (s *session) sendBind(b *pendingBind, st *statement.Server) error {
 	t := s.t
 	head := len(b.portal) + 1 + len(b.stmt) + 1
 	params := b.total - wire.HeaderLen - head
@@ -316,18 +317,18 @@ func (s *session) sendBind(b *pendingBind, st *serverStatement) error {
 	if t.logs {
 		var kept *recordedAnswer
 		if s.recordsAnswers() {
-			kept = newRecordedAnswer(b.cs.tmpl.inserts, b.cs.tmpl.mayShowTxTime)
+			kept = newRecordedAnswer(b.cs.Template.Inserts, b.cs.Template.MayShowTxTime)
 		}
 		if kept != nil {
 			p := s.findPortal(b.portal)
 			p.kept = kept
 			s.updatePortal(b.portal, p)
 		}
-		s.tx.log.RecordFrame(wire.Bind, logEntry{tmpl: b.cs.tmpl, names: s.mapped.planned, described: b.cs.described, name: string(b.portal), kept: kept, silent: b.cursor != nil, first: s.countInFirstTx(b.cs.tmpl.plan)}, params+len(b.portal))
+		s.tx.log.RecordFrame(wire.Bind, logEntry{tmpl: b.cs.Template, names: s.mapped.planned, described: b.cs.Described, name: string(b.portal), kept: kept, silent: b.cursor != nil, first: s.countInFirstTx(b.cs.Template.Plan)}, params+len(b.portal))
 	}
 	o := t.owed.push(wire.Bind)
-	o.tmpl, o.clientStmt, o.swallow, o.mayUseTempTables = b.cs.tmpl, b.cs, b.cursor != nil, s.mayHaveTempTables()
-	t.scratch = wire.AppendBindHead(t.scratch[:0], b.portal, st.name, params)
+	o.tmpl, o.clientStmt, o.swallow, o.mayUseTempTables = b.cs.Template, b.cs, b.cursor != nil, s.mayHaveTempTables()
+	t.scratch = wire.AppendBindHead(t.scratch[:0], b.portal, st.Name, params)
 	if b.whole && t.logs {
 		s.tx.log.AppendPayload(b.rest)
 	}
@@ -371,7 +372,7 @@ func readParamCount(m *wire.BodyReader) (n int, err error) {
 
 // declaredParamCount returns how many parameter types the client's Parse declared. A text that Sluice itself answers
 // uses no parameters, but PostgreSQL would require that many values in a Bind.
-func declaredParamCount(tmpl *statementTemplate) int { return max(0, len(tmpl.oids)-2) / 4 }
+func declaredParamCount(tmpl *statement.Template) int { return max(0, len(tmpl.OIDs)-2) / 4 }
 
 // validateBind returns PostgreSQL's error for a malformed Bind of a statement with n parameters, or nil. rest is the
 // complete part of the Bind after its names.

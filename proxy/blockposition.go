@@ -33,7 +33,7 @@ func (s *session) blockForNextStatement() block.Block {
 		return s.t.outcome.SentBlock()
 	case s.state == begun && s.deferredBegin != nil:
 		at := s.blockAtStatus('I')
-		at.RecordCommand(&s.deferredBegin.plan.SingleStatement().Tx, false)
+		at.RecordCommand(&s.deferredBegin.Plan.SingleStatement().Tx, false)
 		return at
 	case s.state == begun:
 		return s.blockAtStatus('T')

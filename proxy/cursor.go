@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/sluice-proxy/sluice/proxy/answer"
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/stored"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -30,9 +31,9 @@ type cursor struct {
 	noScroll bool
 	// hold is set for a cursor WITH HOLD, whose remaining rows Sluice stores before the COMMIT (storedreading.go).
 	hold    bool
-	cs      *clientStatement // the cursor's query
-	values  []byte           // the Bind's format codes and values of parameters
-	formats []byte           // the result formats, two bytes each; nil: text
+	cs      *statement.Client // the cursor's query
+	values  []byte            // the Bind's format codes and values of parameters
+	formats []byte            // the result formats, two bytes each; nil: text
 	// writesAtDeclare is the number of the transaction's writes before the DECLARE. The cursor does not see later writes.
 	writesAtDeclare uint64
 	wasFetched      bool   // a FETCH or MOVE has run
@@ -104,8 +105,8 @@ func (s *session) runCursorStatement(st *rewrite.Statement) error {
 }
 
 // failDeclare returns why, a DECLARE's error, unless the server refuses the query. PostgreSQL reports that first.
-func (s *session) failDeclare(cs *clientStatement, why *wire.Error) error {
-	if err := s.admitPlan(cs.tmpl.plan); err != nil {
+func (s *session) failDeclare(cs *statement.Client, why *wire.Error) error {
+	if err := s.admitPlan(cs.Template.Plan); err != nil {
 		return err
 	}
 	if _, err := s.prepareForClient(cs); err != nil {
@@ -123,7 +124,7 @@ var noParameters = []byte{0, 0, 0, 0}
 // declareCursor opens a cursor in a block, or one WITH HOLD outside. cs is the statement of its query, values is the
 // Bind's parameters, and simple means a simple Query. A returned error goes to the client, unless the client has the
 // server's already (t.skip). Only Sluice has the names of stored cursors, and reports a duplicate last.
-func (s *session) declareCursor(c *rewrite.CursorStatement, cs *clientStatement, values []byte, simple bool) error {
+func (s *session) declareCursor(c *rewrite.CursorStatement, cs *statement.Client, values []byte, simple bool) error {
 	switch {
 	case s.stored[c.Name] != nil:
 		return s.failDeclare(cs, errPortalExists([]byte(c.Name)))
@@ -153,19 +154,19 @@ func (s *session) bindCursor(name string, c *cursor) error {
 }
 
 // cursorQueryTemplate returns the template of a cursor's query. It refuses a query that needs more than one portal.
-func (s *session) cursorQueryTemplate(c *rewrite.CursorStatement, oids []byte) (*statementTemplate, error) {
+func (s *session) cursorQueryTemplate(c *rewrite.CursorStatement, oids []byte) (*statement.Template, error) {
 	tmpl, err := s.templateFor([]byte(c.Query), oids)
 	if err == nil {
-		err = planRefusal(tmpl.plan)
+		err = planRefusal(tmpl.Plan)
 	}
 	switch {
 	case err != nil:
 		return nil, err
-	case tmpl.plan.Kind == rewrite.Unknown || tmpl.plan.Pin == rewrite.PinUnparsed:
+	case tmpl.Plan.Kind == rewrite.Unknown || tmpl.Plan.Pin == rewrite.PinUnparsed:
 		return nil, errCursorUnparsed
-	case tmpl.currentForm().split != nil:
+	case tmpl.CurrentForm().Split != nil:
 		return nil, errCursorSplit
-	case tmpl.plan.Sequence != "":
+	case tmpl.Plan.Sequence != "":
 		return nil, errCursorSequence
 	}
 	return tmpl, nil

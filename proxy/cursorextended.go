@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/result"
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -23,23 +24,23 @@ import (
 // boundDeclare is a DECLARE that the client has bound to a portal. The portal's Execute carries it out.
 type boundDeclare struct {
 	cursor *rewrite.CursorStatement
-	cs     clientStatement // a copy from the time of the Bind
-	values []byte          // as in cursor
+	cs     statement.Client // a copy from the time of the Bind
+	values []byte           // as in cursor
 }
 
 // checkParse checks whether a query may be prepared under a name. For a DECLARE it returns the template of the cursor's
 // query, and the cursor. After an error, which goes to the client, the name is unused.
-func (s *session) checkParse(name []byte, tmpl *statementTemplate, oids []byte) (*statementTemplate, *rewrite.CursorStatement, error) {
+func (s *session) checkParse(name []byte, tmpl *statement.Template, oids []byte) (*statement.Template, *rewrite.CursorStatement, error) {
 	if err := s.checkStatementName(name); err != nil {
 		return nil, nil, err
 	}
 	if err := s.checkTextFits(name, tmpl); err != nil {
 		return nil, nil, err
 	}
-	if err := s.currentPlanRefusal(tmpl.plan); err != nil {
+	if err := s.currentPlanRefusal(tmpl.Plan); err != nil {
 		return nil, nil, err
 	}
-	c := declaredCursor(tmpl.plan)
+	c := declaredCursor(tmpl.Plan)
 	if c == nil {
 		return tmpl, nil, nil
 	}
@@ -51,13 +52,10 @@ func (s *session) checkParse(name []byte, tmpl *statementTemplate, oids []byte) 
 // comment before the cursor's query that opts out of replay counts too.
 func (s *session) recordDeclare(name []byte, c *rewrite.CursorStatement, sql []byte) {
 	if c != nil {
-		cs := s.findStatement(name)
-		cs.declares, cs.optsOut = c, retry.HasNoRetryComment(sql)
+		cs := s.statements.Find(name)
+		cs.Declares, cs.OptsOut = c, retry.HasNoRetryComment(sql)
 	}
 }
-
-// optsOutOfReplay reports whether a comment in the statement opts out of replay.
-func (cs *clientStatement) optsOutOfReplay() bool { return cs.tmpl.optsOut || cs.optsOut }
 
 // declaredCursor returns the cursor of a plan that is a DECLARE which Sluice carries out, or nil.
 func declaredCursor(plan *rewrite.Plan) *rewrite.CursorStatement {
@@ -69,11 +67,11 @@ func declaredCursor(plan *rewrite.Plan) *rewrite.CursorStatement {
 
 // saveDeclare returns a copy of the whole Bind of a DECLARE. It returns nil for other statements.
 func (b *pendingBind) saveDeclare() *boundDeclare {
-	if b.cs.declares == nil {
+	if b.cs.Declares == nil {
 		return nil
 	}
-	d := &boundDeclare{cursor: b.cs.declares, cs: *b.cs}
-	d.cs.declares, d.cs.listed = nil, false
+	d := &boundDeclare{cursor: b.cs.Declares, cs: *b.cs}
+	d.cs.Declares, d.cs.Listed = nil, false
 	if values, _, ok := wire.SplitBind(b.rest); ok { // else the server refuses the Bind
 		d.values = bytes.Clone(values)
 	}
@@ -158,9 +156,9 @@ func (s *session) describeLocally(plan *rewrite.Plan, formats []byte) error {
 
 // describeDeclare describes a prepared DECLARE, which has the query's parameters and returns no rows. The server
 // describes the query to Sluice alone. As the client sees no columns, they may change later
-// (clientStatement.described).
-func (s *session) describeDeclare(cs *clientStatement) error {
-	cs.tmpl = cs.tmpl.currentForm()
+// (statement.Client.described).
+func (s *session) describeDeclare(cs *statement.Client) error {
+	cs.Template = cs.Template.CurrentForm()
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
@@ -179,7 +177,7 @@ func (s *session) describeDeclare(cs *clientStatement) error {
 	if s.t.desc == nil {
 		return errDeclareLong
 	}
-	params, _ := s.t.desc.splitFrames()
+	params, _ := s.t.desc.SplitFrames()
 	return s.queueReply(bytes.Clone(params), wire.FrameNoData)
 }
 

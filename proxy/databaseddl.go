@@ -49,7 +49,7 @@ func (s *session) createOrDropDatabase(st *rewrite.Statement) (notices [][]byte,
 		return nil, err
 	}
 	err = d.Run()
-	s.srv.catalog.beginEpoch()
+	s.srv.templates.BeginEpoch()
 	return d.Notices, s.settleOwnStatements(err, d.WithPartialResult)
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/result"
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -27,7 +28,7 @@ func (s *session) handleDescribe(frame []byte) error {
 	if what == 'P' {
 		return s.describePortal(name, frame)
 	}
-	cs := s.findStatement(name)
+	cs := s.statements.Find(name)
 	if cs == nil {
 		return errNoStatement(name)
 	}
@@ -35,10 +36,10 @@ func (s *session) handleDescribe(frame []byte) error {
 		return err
 	}
 	// A query that Sluice now sends as two statements is described in that form.
-	cs.tmpl = cs.tmpl.currentForm()
-	plan := cs.tmpl.plan
+	cs.Template = cs.Template.CurrentForm()
+	plan := cs.Template.Plan
 	here := s.state == failed || s.canAnswerPlan(plan) || s.hasEmulatedSavepoint(plan)
-	if cs.declares != nil || here || s.txStatus() == 'E' {
+	if cs.Declares != nil || here || s.txStatus() == 'E' {
 		if err := s.releaseParseComplete(); err != nil {
 			return err
 		}
@@ -46,14 +47,14 @@ func (s *session) handleDescribe(frame []byte) error {
 	switch {
 	case s.txStatus() == 'E' && !s.isAllowedInFailedBlock(plan):
 		return s.describeInFailedBlock(cs)
-	case cs.declares != nil:
+	case cs.Declares != nil:
 		return s.describeDeclare(cs)
 	case here:
 		s.srv.metrics.CountLocalAnswer(metrics.LocalDescribe)
-		params := declaredParamsFrame(cs.tmpl)
+		params := declaredParamsFrame(cs.Template)
 		if st := plan.SingleStatement(); s.srv.handlers[st.Does].params != nil {
 			var err error
-			if params, err = s.srv.handlers[st.Does].params(st, cs.tmpl.oids); err != nil {
+			if params, err = s.srv.handlers[st.Does].params(st, cs.Template.OIDs); err != nil {
 				return err
 			}
 		}
@@ -82,7 +83,7 @@ func (s *session) describePortal(name, frame []byte) error {
 		return errNoPortal(name)
 	}
 	if p.stmt != nil {
-		if err := s.checkDescribeFits(p.stmt.tmpl, p.stmt.tmpl.portal.Load()); err != nil {
+		if err := s.checkDescribeFits(p.stmt.Template, p.stmt.Template.PortalDescription.Load()); err != nil {
 			return err
 		}
 	}
@@ -99,31 +100,31 @@ func (s *session) describePortal(name, frame []byte) error {
 // describeInFailedBlock describes a statement in a failed block. As in PostgreSQL, only statements without rows can be
 // described there, and none can be prepared. If the server does not have the statement, the cached description decides.
 // Without a cached description, the kind of the query decides.
-func (s *session) describeInFailedBlock(cs *clientStatement) error {
-	if d := cs.tmpl.desc.Load(); d != nil && bytes.HasSuffix(d.frames, wire.FrameNoData) {
-		return s.queueReply(d.frames)
+func (s *session) describeInFailedBlock(cs *statement.Client) error {
+	if d := cs.Template.Description.Load(); d != nil && bytes.HasSuffix(d.Frames, wire.FrameNoData) {
+		return s.queueReply(d.Frames)
 	}
-	switch cs.tmpl.plan.Kind {
+	switch cs.Template.Plan.Kind {
 	case rewrite.Empty, rewrite.Setting, rewrite.Control:
-		if st := cs.tmpl.plan.SingleStatement(); st == nil || st.SetConfigColumns == nil {
-			return s.queueReply(declaredParamsFrame(cs.tmpl), wire.FrameNoData)
+		if st := cs.Template.Plan.SingleStatement(); st == nil || st.SetConfigColumns == nil {
+			return s.queueReply(declaredParamsFrame(cs.Template), wire.FrameNoData)
 		}
 		return errAborted
 	}
-	if s.state == failed || s.b.prepared.find(cs.tmpl) == nil {
-		if params := paramsFrameIfRowless(cs.tmpl); params != nil {
+	if s.state == failed || s.b.prepared.Find(cs.Template) == nil {
+		if params := paramsFrameIfRowless(cs.Template); params != nil {
 			return s.queueReply(params, wire.FrameNoData)
 		}
 		return errAborted
 	}
-	return s.describeOnBackend(cs, s.b.prepared.find(cs.tmpl)) // the server has the statement
+	return s.describeOnBackend(cs, s.b.prepared.Find(cs.Template)) // the server has the statement
 }
 
 // paramsFrameIfRowless returns the ParameterDescription of a statement that certainly returns no rows, if the client
 // has declared each parameter's type. For any other statement it returns nil.
-func paramsFrameIfRowless(tmpl *statementTemplate) []byte {
-	n, ok := rewrite.ReturnsNoRows([]byte(tmpl.sql))
-	oids := tmpl.oids[min(2, len(tmpl.oids)):]
+func paramsFrameIfRowless(tmpl *statement.Template) []byte {
+	n, ok := rewrite.ReturnsNoRows([]byte(tmpl.SQL))
+	oids := tmpl.OIDs[min(2, len(tmpl.OIDs)):]
 	if !ok || n > len(oids)/4 {
 		return nil
 	}
@@ -136,28 +137,28 @@ func paramsFrameIfRowless(tmpl *statementTemplate) []byte {
 }
 
 // declaredParamsFrame returns a ParameterDescription of the types that the client's Parse declared.
-func declaredParamsFrame(tmpl *statementTemplate) []byte {
+func declaredParamsFrame(tmpl *statement.Template) []byte {
 	n := declaredParamCount(tmpl)
 	if n == 0 {
 		return wire.FrameNoParams
 	}
 	b := binary.BigEndian.AppendUint16(wire.AppendHeader(nil, wire.ParameterDescription, 2+4*n), uint16(n))
-	return append(b, tmpl.oids[2:]...)
+	return append(b, tmpl.OIDs[2:]...)
 }
 
 // describeStatement describes a client's statement that the server runs. It asks the server, since another client may
 // have changed the schema, unless the server has confirmed the cached description recently. Later runs of the statement
-// must match the answer (clientStatement.described).
-func (s *session) describeStatement(cs *clientStatement) error {
-	if d := s.cachedDescription(cs.tmpl); d != nil && cs.epoch == d.epoch && cs.tmpl.parsing == s.parsingKey() && s.srv.isRecentlyConfirmed(d) {
+// must match the answer (statement.Client.described).
+func (s *session) describeStatement(cs *statement.Client) error {
+	if d := s.cachedDescription(cs.Template); d != nil && cs.Epoch == d.Epoch && cs.Template.Parsing == s.parsingKey() && s.srv.isRecentlyConfirmed(d) {
 		s.srv.metrics.CountLocalAnswer(metrics.LocalDescribe)
-		s.recordDescription(cs, d)
+		cs.RecordDescription(&s.account, d)
 		if err := s.releaseParseComplete(); err != nil {
 			return err
 		}
-		return s.queueReply(d.frames)
+		return s.queueReply(d.Frames)
 	}
-	if err := s.checkDescribeFits(cs.tmpl, cs.tmpl.desc.Load()); err != nil {
+	if err := s.checkDescribeFits(cs.Template, cs.Template.Description.Load()); err != nil {
 		return err
 	}
 	if err := s.ensureBackend(); err != nil {
@@ -170,8 +171,8 @@ func (s *session) describeStatement(cs *clientStatement) error {
 	}
 	s.revalidateStatement(cs)
 	st, err := s.prepareForClient(cs)
-	if err == errPlanChanged && cs.described != nil { // PostgreSQL reports this after the parameters
-		if params, _ := cs.described.splitFrames(); params != nil {
+	if err == errPlanChanged && cs.Described != nil { // PostgreSQL reports this after the parameters
+		if params, _ := cs.Described.SplitFrames(); params != nil {
 			if terr := s.queueReply(params); terr != nil {
 				return terr
 			}
@@ -188,24 +189,24 @@ func (s *session) describeStatement(cs *clientStatement) error {
 
 // describeOnBackend sends the server a Describe of st, which is the client's statement cs on that backend. The answer
 // goes to the client and into the cache of descriptions.
-func (s *session) describeOnBackend(cs *clientStatement, st *serverStatement) error {
+func (s *session) describeOnBackend(cs *statement.Client, st *statement.Server) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
 	first := s.t.parsed
 	s.t.parsed = waitingParse{}
-	s.logFrame(wire.Describe, logEntry{tmpl: cs.tmpl, names: s.mapped.planned, stmt: cs, parsed: first.waits}, nil)
+	s.logFrame(wire.Describe, logEntry{tmpl: cs.Template, names: s.mapped.planned, stmt: cs, parsed: first.waits}, nil)
 	if first.waits {
-		s.chargeLongText(cs.tmpl, cs.tmpl.cost)
+		s.chargeLongText(cs.Template, cs.Template.Cost)
 	}
-	o := s.pushStatementReply(wire.Describe, cs.tmpl.plan)
-	o.tmpl, o.stmt, o.clientStmt, o.mayUseTempTables = cs.tmpl, st, cs, s.mayHaveTempTables()
+	o := s.pushStatementReply(wire.Describe, cs.Template.Plan)
+	o.tmpl, o.stmt, o.clientStmt, o.mayUseTempTables = cs.Template, st, cs, s.mayHaveTempTables()
 	if first.waits {
 		o.reply = chainHandlers(parseDescribeReply{}, o.reply)
 		s.logUndo(first.name, first.prev)
 		s.t.owed.addNameUndo(first.name, first.prev)
 	}
-	s.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Describe, 'S', st.name))
+	s.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Describe, 'S', st.Name))
 	return nil
 }
 
@@ -214,7 +215,7 @@ func (s *session) describeOnBackend(cs *clientStatement, st *serverStatement) er
 type waitingParse struct {
 	waits bool
 	name  string
-	prev  *clientStatement
+	prev  *statement.Client
 }
 
 // parseDescribeReply handles the answer to a Describe whose Parse has a waiting ParseComplete. The ParameterDescription
@@ -269,7 +270,7 @@ func (s *session) releaseParseComplete() error {
 // one error for the Parse and the Describe.
 func (s *session) undoWaitingParse() {
 	if s.t.parsed.waits {
-		s.setStatement(s.t.parsed.name, s.t.parsed.prev)
+		s.statements.Set(&s.account, s.t.parsed.name, s.t.parsed.prev)
 		s.t.parsed = waitingParse{}
 	}
 }

@@ -100,7 +100,7 @@ func (s *session) turnObservesData(turn int) bool {
 func isUnparsedFrame(f *retry.LoggedFrame[logEntry]) bool {
 	plan := f.Note.plan
 	if f.Note.tmpl != nil {
-		plan = f.Note.tmpl.plan
+		plan = f.Note.tmpl.Plan
 	}
 	return plan != nil && plan.Kind == rewrite.Unknown
 }
@@ -257,7 +257,7 @@ func (s *session) verifyDiscardedParts() error {
 func (s *session) forceSnapshot() error {
 	const text = "SELECT 1 WHERE false"
 	plan := s.srv.planner.PlanWithNames([]byte(text), noNames)
-	name := s.prepareOnBackend(s.srv.cachedTemplate(&s.t.scratch, []byte(text), wire.NoOIDs, s.parsingKey(), noNames.ID(), 0, plan), false).name
+	name := s.prepareOnBackend(s.srv.templates.Template(&s.t.scratch, []byte(text), wire.NoOIDs, s.parsingKey(), noNames.ID(), 0, plan), false).Name
 	s.t.owed.push(wire.Bind).swallow = true
 	s.addToBatch(appendBindWithoutParams(nil, name))
 	o := s.t.owed.push(wire.Execute)

@@ -91,8 +91,8 @@
 //	            constraint, indexwait.go, largedelete.go, package batch, truncate.go, commandtag.go, control.go,
 //	            readonly.go, script.go, scriptplanner.go, scriptreply.go, parts.go, partruns.go, parttime.go,
 //	            partmessages.go, partsaves.go, nested.go
-//	statements  prepared.go, templates.go, serverstatements.go, prepareforclient.go, schema.go, constants.go,
-//	            parsesettings.go, maskedreply.go, split.go, readingmode.go, readpurity.go, visibility.go, textbudget.go
+//	statements  prepared.go, templates.go, prepareforclient.go, schema.go, constants.go, parsesettings.go,
+//	            maskedreply.go, split.go, readingmode.go, readpurity.go, visibility.go, package statement
 //	settings    trackedsettings.go, localsettings.go, applysettings.go, reported.go, applicationname.go,
 //	            restoresettings.go, package settings (Client: all settings of a client)
 //	mapping     mapping.go, relations.go, columndefaults.go, resolvenames.go, literalquery.go, schemaload.go,

@@ -104,7 +104,7 @@ func errNoBackend(cause error) *wire.Error {
 func isSyntaxErrorInUnparsed(head *pendingReply, payload []byte) bool {
 	plan := head.plan
 	if head.kind == wire.Parse && head.tmpl != nil {
-		plan = head.tmpl.plan
+		plan = head.tmpl.Plan
 	}
 	return (head.kind == wire.Parse || head.kind == wire.Query) && plan != nil && plan.Kind == rewrite.Unknown && string(retry.ErrorField(payload, 'R')) == "scanner_yyerror" &&
 		retry.ErrorField(payload, 'P') != nil && retry.ErrorField(payload, 'q') == nil && retry.ErrorField(payload, 'W') == nil

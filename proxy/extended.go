@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/account"
 	"github.com/sluice-proxy/sluice/proxy/batch"
 	"github.com/sluice-proxy/sluice/proxy/feature"
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -40,14 +41,14 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 	if err != nil {
 		return err
 	}
-	s.countFindings(tmpl.plan)
+	s.countFindings(tmpl.Plan)
 	if err := s.checkPreparable(tmpl); err != nil {
 		return err
 	}
 	// A failed block accepts only statements that end it, and empty queries.
-	refused := s.txStatus() == 'E' && !s.isAllowedInFailedBlock(tmpl.plan) && tmpl.plan.Kind != rewrite.Empty
-	if refused && (s.state == failed || s.chainsInFailedBlock(tmpl.plan)) {
-		return s.errInFailedBlock(tmpl.plan)
+	refused := s.txStatus() == 'E' && !s.isAllowedInFailedBlock(tmpl.Plan) && tmpl.Plan.Kind != rewrite.Empty
+	if refused && (s.state == failed || s.chainsInFailedBlock(tmpl.Plan)) {
+		return s.errInFailedBlock(tmpl.Plan)
 	}
 	var declared *rewrite.CursorStatement
 	if !refused {
@@ -56,8 +57,8 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 		}
 	}
 	// If a block has failed at the server, Sluice sends the refused Parse to get the server's error.
-	prev, since := s.findStatement(name), uint64(0)
-	if s.state == failed || !refused && s.hasEmulatedSavepoint(tmpl.plan) || s.txStatus() != 'E' && (s.answersParse(tmpl.plan) || s.isParseAccepted(tmpl)) {
+	prev, since := s.statements.Find(name), uint64(0)
+	if s.state == failed || !refused && s.hasEmulatedSavepoint(tmpl.Plan) || s.txStatus() != 'E' && (s.answersParse(tmpl.Plan) || s.isParseAccepted(tmpl)) {
 		s.srv.metrics.CountLocalAnswer(metrics.LocalParse)
 		since = s.deliveries + 1
 		// A Parse at the server makes earlier writes of the Sync group visible. bumpCommandCounter has the same effect.
@@ -79,16 +80,16 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 
 // checkPreparable returns an error if the query cannot be prepared anywhere, such as "SELECT 1; SELECT 2". Every
 // prepared statement therefore has at most one statement (Plan.SingleStatement).
-func (s *session) checkPreparable(t *statementTemplate) error {
-	if len(t.plan.Statements) > 1 { // as in PostgreSQL it comes first
+func (s *session) checkPreparable(t *statement.Template) error {
+	if len(t.Plan.Statements) > 1 { // as in PostgreSQL it comes first
 		return errMultipleCommands
 	}
-	if st := t.plan.SingleStatement(); st != nil && s.srv.handlers[st.Does].params != nil {
-		if _, err := s.srv.handlers[st.Does].params(st, t.oids); err != nil {
+	if st := t.Plan.SingleStatement(); st != nil && s.srv.handlers[st.Does].params != nil {
+		if _, err := s.srv.handlers[st.Does].params(st, t.OIDs); err != nil {
 			return err
 		}
 	}
-	return s.commitPartIfNeeded(t.plan, t.sql, false)
+	return s.commitPartIfNeeded(t.Plan, t.SQL, false)
 }
 
 // splitParse returns the statement's name, its text, and the parameter types (their count included) of a Parse frame.
@@ -106,12 +107,12 @@ func splitParse(frame []byte) (name, sql, oids []byte, err error) {
 func (s *session) checkStatementName(name []byte) error {
 	switch {
 	case len(name) == 0:
-	case s.stmts[string(name)] != nil:
+	case s.statements.Named()[string(name)] != nil:
 		return errStatementExists(name)
-	case len(s.stmts) >= s.srv.cfg.PreparedPerClient:
+	case len(s.statements.Named()) >= s.srv.cfg.PreparedPerClient:
 		return errTooManyStatements(s.srv.cfg.PreparedPerClient)
 	default:
-		if full := s.account.ExceededBound(account.Own, nameBytes+len(name)); full != nil {
+		if full := s.account.ExceededBound(account.Own, statement.NameBytes+len(name)); full != nil {
 			return errOutOfMemory(full)
 		}
 	}
@@ -120,7 +121,7 @@ func (s *session) checkStatementName(name []byte) error {
 
 // parseBeforeDescribe sends a Parse to the server (parseOnServer). If the client's next frame describes the same
 // statement, ParseComplete is sent together with the description. prev is the statement that had the name before.
-func (s *session) parseBeforeDescribe(name []byte, tmpl *statementTemplate, declared *rewrite.CursorStatement, prev *clientStatement) (*statementTemplate, error) {
+func (s *session) parseBeforeDescribe(name []byte, tmpl *statement.Template, declared *rewrite.CursorStatement, prev *statement.Client) (*statement.Template, error) {
 	waits := declared == nil && s.isDescribeNext(name)
 	tmpl, err := s.parseOnServer(tmpl, declared, waits)
 	if err == nil && waits {
@@ -133,7 +134,7 @@ func (s *session) parseBeforeDescribe(name []byte, tmpl *statementTemplate, decl
 // borrows a backend first, and does not wait for the answer. If the server refuses the query, the client's name is
 // undone. declared is the cursor whose query is tmpl, or nil. If waits is set, the client gets the ParseComplete with
 // the next description, and a replay sends the Describe for both.
-func (s *session) parseOnServer(tmpl *statementTemplate, declared *rewrite.CursorStatement, waits bool) (*statementTemplate, error) {
+func (s *session) parseOnServer(tmpl *statement.Template, declared *rewrite.CursorStatement, waits bool) (*statement.Template, error) {
 	if err := s.ensureBackend(); err != nil {
 		return nil, err
 	}
@@ -141,7 +142,7 @@ func (s *session) parseOnServer(tmpl *statementTemplate, declared *rewrite.Curso
 	if err != nil {
 		return nil, err
 	}
-	if st := s.b.prepared.find(tmpl); st != nil {
+	if st := s.b.prepared.Find(tmpl); st != nil {
 		s.closeOnBackend(st) // prepared under an older schema
 	}
 	s.srv.metrics.CountPreparedUse(metrics.PreparedPrepared)
@@ -149,7 +150,7 @@ func (s *session) parseOnServer(tmpl *statementTemplate, declared *rewrite.Curso
 	switch {
 	case !waits:
 		s.logFrame(wire.Parse, logEntry{tmpl: tmpl, names: s.mapped.planned}, nil)
-		s.chargeLongText(tmpl, tmpl.cost)
+		s.chargeLongText(tmpl, tmpl.Cost)
 	case s.t.unseen:
 		s.logFrame(emptyParseType, logEntry{}, nil)
 	}
@@ -159,12 +160,12 @@ func (s *session) parseOnServer(tmpl *statementTemplate, declared *rewrite.Curso
 
 // templateForBackend returns the template of a query for the backend that was just lent. That backend may know a newer
 // schema, or may read string literals in another way. Arguments and results are the same as for parseOnServer.
-func (s *session) templateForBackend(tmpl *statementTemplate, declared *rewrite.CursorStatement) (*statementTemplate, error) {
-	misleads := s.b.reading != 0 && tmpl.plan.Pin != rewrite.PinUnparsed && s.b.reading.MayMislead([]byte(tmpl.sql)) // unknown before the backend was borrowed
+func (s *session) templateForBackend(tmpl *statement.Template, declared *rewrite.CursorStatement) (*statement.Template, error) {
+	misleads := s.b.reading != 0 && tmpl.Plan.Pin != rewrite.PinUnparsed && s.b.reading.MayMislead([]byte(tmpl.SQL)) // unknown before the backend was borrowed
 	if !misleads && !s.isPlanStale() {
 		return tmpl, nil
 	}
-	sql, oids := []byte(tmpl.sql), []byte(tmpl.oids)
+	sql, oids := []byte(tmpl.SQL), []byte(tmpl.OIDs)
 	switch {
 	case declared != nil:
 		return s.cursorQueryTemplate(declared, oids)
@@ -173,7 +174,7 @@ func (s *session) templateForBackend(tmpl *statementTemplate, declared *rewrite.
 	}
 	tmpl, err := s.templateFor(sql, oids)
 	if err == nil {
-		err = planRefusal(tmpl.plan)
+		err = planRefusal(tmpl.Plan)
 	}
 	return tmpl, err
 }
@@ -181,22 +182,21 @@ func (s *session) templateForBackend(tmpl *statementTemplate, declared *rewrite.
 // nameStatement gives a client's name to a template. prev is the statement that had the name before. since is the
 // number of the delivery that answers the Parse. After an error of this Parse or an earlier frame, prev gets the name
 // again.
-func (s *session) nameStatement(name []byte, tmpl *statementTemplate, prev *clientStatement, since uint64) {
+func (s *session) nameStatement(name []byte, tmpl *statement.Template, prev *statement.Client, since uint64) {
 	if !s.t.parsed.waits {
 		s.logUndo(string(name), prev)
 	}
 	if s.t.owed.empty() {
 		if len(name) == 0 && !s.t.touched { // nothing refers to the previous statement
 			s.detachUnnamedPortals()
-			s.unnamedSlot = s.newClientStatement(tmpl, since)
-			s.unnamed = &s.unnamedSlot
+			s.statements.SetUnnamed(s.newClientStatement(tmpl, since))
 			return
 		}
 	} else {
 		s.t.owed.addNameUndo(string(name), prev)
 	}
 	st := s.newClientStatement(tmpl, since)
-	s.setStatement(string(name), &st)
+	s.statements.Set(&s.account, string(name), &st)
 }
 
 // handleExecute runs a portal, in Sluice if Sluice answers the statement, otherwise at the server. It waits for the

@@ -108,7 +108,7 @@ func (s *session) awaitIndexJob() (answer []byte, refusal *wire.Error, err error
 	if err != nil && refusalFrom(err) == nil {
 		err = s.withdrawIndex(work, err)
 	}
-	s.srv.catalog.beginEpoch()
+	s.srv.templates.BeginEpoch()
 	told, _ := err.(*wire.Error)
 	switch {
 	case err == nil:

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/sluice-proxy/sluice/proxy/answer"
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -81,7 +82,7 @@ func (t *turn) awaitsInternalRollback() bool {
 }
 
 // beginInternalBlock sends the BEGIN of Sluice's own block before a fence (the queries that check the session's locks).
-func (s *session) beginInternalBlock(begin *statementTemplate) {
+func (s *session) beginInternalBlock(begin *statement.Template) {
 	s.sendFenceQuery(begin, logEntry{plan: internalBeginPlan, silent: true, own: internalBeginReply{expectBegin}})
 	s.t.internalTx.on = true
 	s.t.outcome.RecordExecute(internalBeginPlan, false)

@@ -21,13 +21,13 @@ const maxSavedBind = 64 << 10
 // saveDeleteParams reads the whole Bind of a DELETE that may be run in batches, and returns its parameters. It returns
 // nil for other statements.
 func (s *session) saveDeleteParams(b *pendingBind) (*batch.Params, error) {
-	if !b.cs.tmpl.plan.MayRunInBatches() || s.srv.cfg.Kind != DSQL || s.inBlock() || b.whole || b.total > min(maxSavedBind, s.srv.cfg.MaxStatementBytes) {
+	if !b.cs.Template.Plan.MayRunInBatches() || s.srv.cfg.Kind != DSQL || s.inBlock() || b.whole || b.total > min(maxSavedBind, s.srv.cfg.MaxStatementBytes) {
 		return nil, nil
 	}
 	if err := s.readWholeBind(b); err != nil {
 		return nil, err
 	}
-	return &batch.Params{OIDs: b.cs.tmpl.oids, Values: bytes.Clone(b.rest)}, nil
+	return &batch.Params{OIDs: b.cs.Template.OIDs, Values: bytes.Clone(b.rest)}, nil
 }
 
 // runsAloneInGroup reports whether the current statement is outside a block, and the first of its Sync group.

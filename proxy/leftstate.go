@@ -21,14 +21,14 @@ func (c *Config) checksLeftState() bool { return c.Kind == Postgres && c.Reset !
 
 // isHiddenCheckDue reports whether checkHiddenFunctions must ask the server. After a fault it is false for a while.
 func (srv *Server) isHiddenCheckDue(now time.Time) bool {
-	return srv.asksBehind && !srv.hiddenPace.IsPausing(now) && srv.hidden.IsStale(srv.catalog.epoch.Load(), now, purityAge, question.FirstPause)
+	return srv.asksBehind && !srv.hiddenPace.IsPausing(now) && srv.hidden.IsStale(srv.templates.Epoch(), now, purityAge, question.FirstPause)
 }
 
 // checkHiddenFunctions asks an idle backend whether any function that statements call unseen (a trigger's, say) may
 // leave state on a backend. It asks only if the answer is unknown or old. After a fault (question.Unseen) the old
 // answer remains, and Sluice asks again after a pause. The error is stop's, or means that the backend is lost.
 func (srv *Server) checkHiddenFunctions(b *backend, at time.Time, stop func() error) error {
-	epoch := srv.catalog.epoch.Load()
+	epoch := srv.templates.Epoch()
 	if now := time.Now(); !srv.isHiddenCheckDue(now) || !srv.hidden.ClaimQuestion(epoch, now, purityAge, question.FirstPause) {
 		return nil
 	}
@@ -67,7 +67,7 @@ func (s *session) trackLeftState(plan *rewrite.Plan) {
 
 // markUnseenCalls marks the backend for a later question if functions of triggers and the like may leave state there.
 func (s *session) markUnseenCalls() {
-	if s.srv.hidden.MayLeaveState(s.srv.catalog.epoch.Load()) {
+	if s.srv.hidden.MayLeaveState(s.srv.templates.Epoch()) {
 		s.b.leftState.RequireQuery()
 	}
 }

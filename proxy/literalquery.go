@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"regexp"
 
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -35,7 +36,7 @@ var literalQueryPattern = func() *regexp.Regexp {
 
 // literalQueryTemplate returns the template for a Parse whose text reads only literals, or nil. The rest of the
 // request, up to the Sync, must have arrived and must use only this statement.
-func (s *session) literalQueryTemplate(name, sql, oids []byte) *statementTemplate {
+func (s *session) literalQueryTemplate(name, sql, oids []byte) *statement.Template {
 	if r := s.textReadingMode(); r != 0 && r.MayMislead(sql) {
 		return nil
 	}
@@ -47,11 +48,11 @@ func (s *session) literalQueryTemplate(name, sql, oids []byte) *statementTemplat
 		s.mapped.namesNoRelation = false
 		return nil
 	}
-	return s.srv.cachedTemplate(&s.t.scratch, sql, oids, s.parsingKey(), 0, plan.VariantNumberIn(s.planner()), plan).currentForm()
+	return s.srv.templates.Template(&s.t.scratch, sql, oids, s.parsingKey(), 0, plan.VariantNumberIn(s.planner()), plan).CurrentForm()
 }
 
 // templateForParse returns the template for the text of a Parse. A returned error goes to the client.
-func (s *session) templateForParse(name, sql, oids []byte) (*statementTemplate, error) {
+func (s *session) templateForParse(name, sql, oids []byte) (*statement.Template, error) {
 	if t := s.literalQueryTemplate(name, sql, oids); t != nil {
 		return t, nil
 	}
@@ -60,10 +61,10 @@ func (s *session) templateForParse(name, sql, oids []byte) (*statementTemplate, 
 
 // bindsLiteralQuery reports whether the statement of a Bind or Describe reads only literals. A change of the schema
 // cannot change the plan of such a statement.
-func (s *session) bindsLiteralQuery(cs *clientStatement) bool {
-	t := cs.tmpl
-	if !s.srv.keeper.enabled || s.schemaLoadCause() == "" || s.optionsChanged(t) || t.plan.Kind != rewrite.Read || t.plan.Text != "" || s.txStatus() != 'I' || s.inBlock() || !literalQueryPattern.MatchString(t.sql) ||
-		!s.requestUsesOnly(func(name []byte) bool { return s.findStatement(name) == cs }) {
+func (s *session) bindsLiteralQuery(cs *statement.Client) bool {
+	t := cs.Template
+	if !s.srv.keeper.enabled || s.schemaLoadCause() == "" || s.optionsChanged(t) || t.Plan.Kind != rewrite.Read || t.Plan.Text != "" || s.txStatus() != 'I' || s.inBlock() || !literalQueryPattern.MatchString(t.SQL) ||
+		!s.requestUsesOnly(func(name []byte) bool { return s.statements.Find(name) == cs }) {
 		return false
 	}
 	s.mapped.namesNoRelation, s.mapped.planned = true, nil

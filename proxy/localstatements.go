@@ -96,7 +96,7 @@ func changesSettingsLocally(s *session, st *rewrite.Statement) bool {
 // PREPARE, whose statements are on its backend. Sluice itself handles names that Parse prepared, and refuses its own
 // names at the backend.
 func deallocatesLocally(s *session, st *rewrite.Statement) bool {
-	return !s.pinned || st.Does == rewrite.Deallocates && (s.stmts[st.Deallocate] != nil || s.b != nil && s.b.prepared.hasName(st.Deallocate))
+	return !s.pinned || st.Does == rewrite.Deallocates && (s.statements.Named()[st.Deallocate] != nil || s.b != nil && s.b.prepared.HasName(st.Deallocate))
 }
 
 // canRecordReset reports whether a statement only resets settings that Sluice applies to each backend. Outside a
@@ -305,14 +305,14 @@ func (s *session) runSettingChanges(st *rewrite.Statement, several bool) (frames
 // runDeallocate removes one of the client's prepared statements. A returned error goes to the client.
 func runDeallocate(s *session, st *rewrite.Statement, _ bool) (frames [][]byte, err error) {
 	name := st.Deallocate
-	if s.stmts[name] == nil {
+	if s.statements.Named()[name] == nil {
 		return nil, errNoStatement([]byte(name))
 	}
 	// If the multi-statement query is replayed, the replay needs the deallocated statement again.
 	if was := s.t.stateBeforeScript; was != nil {
-		was.gone = append(was.gone, nameUndo{name: name, prev: s.stmts[name]})
+		was.gone = append(was.gone, nameUndo{name: name, prev: s.statements.Named()[name]})
 	}
-	s.setStatement(name, nil)
+	s.statements.Set(&s.account, name, nil)
 	return nil, nil
 }
 

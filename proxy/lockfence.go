@@ -3,6 +3,7 @@ package proxy
 import (
 	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/answer"
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -159,13 +160,13 @@ func (s *session) sendFenceBefore(plan *rewrite.Plan) error {
 		return errHeldString
 	}
 	l := s.advisory
-	if len(l.fence) == 0 || l.fence[0].parsing != s.parsingKey() {
+	if len(l.fence) == 0 || l.fence[0].Parsing != s.parsingKey() {
 		held, _ := l.CopyHolders()
 		l.fence = l.fence[:0]
 		for _, query := range append([]string{"BEGIN"}, advisory.FenceQueries(held)...) {
 			sql := []byte(query)
-			tmpl := s.srv.newTemplate(sql, wire.NoOIDs, s.srv.planner.Plan(sql), s.parsingKey())
-			tmpl.unshared = true
+			tmpl := s.srv.templates.New(sql, wire.NoOIDs, s.srv.planner.Plan(sql), s.parsingKey())
+			tmpl.Unshared = true
 			l.fence = append(l.fence, tmpl)
 		}
 	}
@@ -203,7 +204,7 @@ var fencePlan = &rewrite.Plan{Kind: rewrite.Read}
 // sendFenceQuery sends one query that checks the session's advisory locks, or the BEGIN before it, by a named portal.
 // The client may use the unnamed portal. The named portal is closed at once, since the next check needs its name. The
 // client sees no answers, but gets errLockLost if the check fails. run is the log entry of the Execute.
-func (s *session) sendFenceQuery(tmpl *statementTemplate, run logEntry) {
+func (s *session) sendFenceQuery(tmpl *statement.Template, run logEntry) {
 	st := s.prepareOnBackend(tmpl, false)
 	params := []byte{0, 0, 0, 0, 0, 0}
 	if s.t.logs && s.tx.log.RecordFrame(wire.Bind, logEntry{tmpl: tmpl, names: s.mapped.planned, name: fencePortal, silent: true, fence: true}, len(params)) {
@@ -211,7 +212,7 @@ func (s *session) sendFenceQuery(tmpl *statementTemplate, run logEntry) {
 	}
 	o := s.t.owed.push(wire.Bind)
 	o.tmpl, o.swallow = tmpl, true
-	s.t.scratch = append(wire.AppendBindHead(s.t.scratch[:0], []byte(fencePortal), st.name, len(params)), params...)
+	s.t.scratch = append(wire.AppendBindHead(s.t.scratch[:0], []byte(fencePortal), st.Name, len(params)), params...)
 	s.addToBatch(s.t.scratch)
 
 	frame := wire.AppendHeader(nil, wire.Execute, len(fencePortal)+1+4)

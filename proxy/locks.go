@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/locktable"
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -35,7 +36,7 @@ type heldAdvisoryLocks struct {
 	// charge is the memory that the session's account is charged for its advisory locks.
 	charge account.Charge
 	// fence has BEGIN and the queries that precede each write to check the locks. It is empty until they are made.
-	fence []*statementTemplate
+	fence []*statement.Template
 	// hasOpenFence means that the open transaction includes a fence (queries that check the session's locks).
 	hasOpenFence bool
 }

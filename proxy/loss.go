@@ -196,7 +196,7 @@ func (s *session) endTurnOnCut() error {
 func (s *session) undoStatementNames(undos []nameUndo) {
 	s.undoWaitingParse()
 	for _, u := range undos {
-		s.setStatement(u.name, u.prev)
+		s.statements.Set(&s.account, u.name, u.prev)
 	}
 }
 

@@ -93,7 +93,7 @@ func (srv *Server) schemaLoadCause() string {
 	switch now := k.current.Load(); {
 	case now == nil:
 		return metrics.LoadStart
-	case now.epoch != srv.catalog.epoch.Load():
+	case now.epoch != srv.templates.Epoch():
 		return metrics.LoadChange
 	case k.sawNameError.Load():
 		return metrics.LoadError
@@ -245,7 +245,7 @@ func (srv *Server) startSchemaLoad(cause string) (r *pendingSchemaLoad, mine boo
 func (srv *Server) replaceSnapshot(cause string, ask func() (schemaLoad, error)) error {
 	k := &srv.keeper
 	k.sawNameError.Store(false)
-	epoch := srv.catalog.epoch.Load()
+	epoch := srv.templates.Epoch()
 	srv.metrics.CountSchemaLoad(cause)
 	read, err := ask()
 	if err != nil {
@@ -263,8 +263,8 @@ func (srv *Server) replaceSnapshot(cause string, ask func() (schemaLoad, error))
 	case was.Equal(made.Schema):
 		made.Schema = was.Schema
 	case was.epoch == epoch:
-		srv.catalog.beginEpoch()
-		made.epoch = srv.catalog.epoch.Load()
+		srv.templates.BeginEpoch()
+		made.epoch = srv.templates.Epoch()
 	}
 	k.current.Store(made)
 	if mapped := made.MappedRelations(); k.refusesMapped && len(mapped) > 0 && (was == nil || made.Schema != was.Schema) {

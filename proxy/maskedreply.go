@@ -14,17 +14,6 @@ import (
 // This file handles texts that the server gets in another form than the client's, and partly hidden answers
 // (maskedReply). Examples are the substitute for a statement that Sluice answers, and CREATE INDEX's job.
 
-// serverText returns the SQL that the server gets in the Parse for the client's text.
-func (t *statementTemplate) serverText() string {
-	if t.split != nil {
-		return t.split.Read
-	}
-	if t.plan.Text != "" {
-		return t.plan.Text
-	}
-	return t.sql
-}
-
 // countFindings counts what the rewrite rules have found in a text, and logs each finding once per text. It is called
 // at each Parse and Query, even if Sluice answers these.
 func (s *session) countFindings(plan *rewrite.Plan) {

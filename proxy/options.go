@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -123,8 +124,8 @@ func (s *session) partsForPolicy(how rewrite.DDLInTransactions) *blockParts {
 
 // optionsChanged reports whether the statement was planned under other sluice.* options of the client, on which its
 // plan may depend. Each Bind calls it, so that it allocates nothing.
-func (s *session) optionsChanged(t *statementTemplate) bool {
-	return t.plannerNumber != t.plan.VariantNumberIn(s.planner())
+func (s *session) optionsChanged(t *statement.Template) bool {
+	return t.PlannerNumber != t.Plan.VariantNumberIn(s.planner())
 }
 
 // queryWithOptions runs a multi-statement query that contains choices (SETs of sluice.*). For any other query done is

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/sluice-proxy/sluice/proxy/answer"
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"pgregory.net/rapid"
 )
@@ -58,7 +59,7 @@ func TestOwedQueue(t *testing.T) {
 				e := modelEntry{kind: rapid.SampledFrom([]byte("PPBDECSQF")).Draw(t, "kind"), swallow: rapid.Bool().Draw(t, "swallow")}
 				q.push(e.kind).swallow = e.swallow
 				for range rapid.IntRange(0, 2).Draw(t, "undos") {
-					name, prev := rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "name"), &clientStatement{}
+					name, prev := rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "name"), &statement.Client{}
 					q.addNameUndo(name, prev)
 					e.undos = append(e.undos, nameUndo{name: name, prev: prev})
 				}

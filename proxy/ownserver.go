@@ -71,7 +71,7 @@ func (s *session) runAndSettleDDL(st *rewrite.Statement, c ddl.SteppedDDL) error
 	if isInterruption(err) && err != errCut {
 		s.consumeCancel(err)
 	}
-	s.srv.catalog.beginEpoch()
+	s.srv.templates.BeginEpoch()
 	return s.settleOwnStatements(err, c.WithPartialResult)
 }
 

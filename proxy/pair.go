@@ -215,17 +215,17 @@ func (s *session) refreshServerFacts(b *backend) error {
 // fails, the server skips the frames after it. The client gets the BEGIN's error, but not its tag. The log does not
 // have this BEGIN, since a replay sends transaction.begin.
 func (s *session) sendDeferredBegin() {
-	s.t.outcome.RecordBegin(&s.deferredBegin.plan.SingleStatement().Tx)
-	name := s.prepareOnBackend(s.deferredBegin, false).name
+	s.t.outcome.RecordBegin(&s.deferredBegin.Plan.SingleStatement().Tx)
+	name := s.prepareOnBackend(s.deferredBegin, false).Name
 	o := s.t.owed.push(wire.Bind)
 	o.swallow = true
 	s.addToBatch(appendBindWithoutParams(nil, name))
 	o = s.t.owed.push(wire.Execute)
-	if o.swallow, o.reply = true, expectBegin; beginWord(s.deferredBegin.plan.SingleStatement(), []byte(s.deferredBegin.sql)) != "BEGIN" {
+	if o.swallow, o.reply = true, expectBegin; beginWord(s.deferredBegin.Plan.SingleStatement(), []byte(s.deferredBegin.SQL)) != "BEGIN" {
 		o.reply = expectStart
 	}
 	s.addToBatch(wire.FrameExecuteAll)
-	s.tx.trackStatementsRun(s.deferredBegin.plan)
+	s.tx.trackStatementsRun(s.deferredBegin.Plan)
 	s.deferredBegin = nil
 }
 
@@ -319,7 +319,7 @@ func (s *session) settleTransaction() {
 func (s *session) releaseBackend() {
 	b := s.b
 	s.dropLongSettings()
-	b.prepared.dropLongTexts()
+	b.prepared.DropLongTexts()
 	// A backend that was not asked yet what state functions have left there cannot serve another session.
 	if b.leftState.NeedsQuery() || !s.finishBackendWrite(b.answerTimeout) || b.isBroken() { // all replies are read by now
 		s.dropBackend(reservoir.Unclean)

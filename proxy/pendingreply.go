@@ -6,6 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/batch"
 	"github.com/sluice-proxy/sluice/proxy/silent"
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -30,12 +31,12 @@ type pendingReply struct {
 	split *rewrite.SplitQuery
 	// shift is the number of characters of the client's text, of a Query, before the text that Sluice sent.
 	shift      int
-	tmpl       *statementTemplate // P: to prepare; B: to bind; D: to describe
-	stmt       *serverStatement   // P, C by Sluice: the statement that the backend prepares or closes
-	clientStmt *clientStatement   // D: gets the description; B: is bound
-	plan       *rewrite.Plan      // E, Q: of the text that runs
-	text       string             // E: of the prepared statement; "" if unknown
-	bound      *batch.Params      // E: for running it in batches; nil: not possible
+	tmpl       *statement.Template // P: to prepare; B: to bind; D: to describe
+	stmt       *statement.Server   // P, C by Sluice: the statement that the backend prepares or closes
+	clientStmt *statement.Client   // D: gets the description; B: is bound
+	plan       *rewrite.Plan       // E, Q: of the text that runs
+	text       string              // E: of the prepared statement; "" if unknown
+	bound      *batch.Params       // E: for running it in batches; nil: not possible
 	// reply handles the server's answer if the client must not get that answer unchanged. nil: the answer is unchanged.
 	reply replyHandler
 	bytes []byte // frames of a made-up answer
@@ -153,7 +154,7 @@ func (o *pendingReply) endsWithReady() bool {
 type nameUndo struct {
 	seq  uint64 // of the owed entry
 	name string
-	prev *clientStatement // nil: there was none
+	prev *statement.Client // nil: there was none
 }
 
 // pendingQueue holds pending replies in the order of the frames that they answer.
@@ -218,11 +219,11 @@ func (q *pendingQueue) isTooLong() bool { return q.len() >= maxOwed || q.bytes >
 
 // addNameUndo records prev, the statement that name meant before the latest frame. After an error of the server at that
 // frame or an earlier one, the name means prev again.
-func (q *pendingQueue) addNameUndo(name string, prev *clientStatement) {
+func (q *pendingQueue) addNameUndo(name string, prev *statement.Client) {
 	q.undos = append(q.undos, nameUndo{seq: q.seq, name: name, prev: prev})
 	q.addSize(len(name))
 	if prev != nil {
-		q.addSize(int(prev.cost))
+		q.addSize(int(prev.Cost))
 	}
 }
 

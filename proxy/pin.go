@@ -81,7 +81,7 @@ func (s *session) unpinAfterError(head *pendingReply, payload []byte) {
 func (s *session) failedPinStatement(head *pendingReply) *rewrite.Statement {
 	plan, n := head.plan, 0
 	if plan == nil && head.tmpl != nil {
-		plan = head.tmpl.plan
+		plan = head.tmpl.Plan
 	}
 	if head.kind == wire.Query {
 		n = s.t.statement

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-proxy/sluice/proxy/batch"
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -19,7 +20,7 @@ type portal struct {
 	open  bool
 	done  bool                // it has run, and Sluice answered
 	split *rewrite.SplitQuery // the two-statement form that was bound, or nil
-	stmt  *clientStatement    // the statement it was bound to; nil: closed or replaced since
+	stmt  *statement.Client   // the statement it was bound to; nil: closed or replaced since
 	seq   uint64              // its number among the transaction's Binds
 	text  string              // of the statement
 	bound *batch.Params       // for running it in batches; nil: not possible
@@ -49,7 +50,7 @@ const longText = 8 << 10
 
 // memoryBytes returns the approximate memory in bytes of a portal with the given name.
 func (p *portal) memoryBytes(name string) int {
-	n := 2*nameBytes + len(name) + len(p.formats)
+	n := 2*statement.NameBytes + len(name) + len(p.formats)
 	if p.declares != nil {
 		n += len(p.declares.values)
 	}
@@ -136,11 +137,11 @@ func (s *session) setPortalPlan(name []byte, plan *rewrite.Plan) {
 // detachUnnamedPortals detaches portals from the unnamed statement, which is about to be overwritten. The new
 // statement's description must not be used for these portals.
 func (s *session) detachUnnamedPortals() {
-	if s.portal.stmt == &s.unnamedSlot {
+	if s.statements.UsesSlot(s.portal.stmt) {
 		s.portal.stmt = nil
 	}
 	for name, p := range s.portals {
-		if p.stmt == &s.unnamedSlot {
+		if s.statements.UsesSlot(p.stmt) {
 			p.stmt = nil
 			s.put(name, p)
 		}
@@ -150,9 +151,9 @@ func (s *session) detachUnnamedPortals() {
 // freeUnnamed releases the memory of an unnamed statement that was closed. It must be called between turns, since an
 // error within a turn may restore the statement.
 func (s *session) freeUnnamed() {
-	if s.unnamedSlot.tmpl != nil && s.unnamed != &s.unnamedSlot {
+	if s.statements.HasUnusedSlot() {
 		s.detachUnnamedPortals()
-		s.unnamedSlot = clientStatement{}
+		s.statements.ClearSlot()
 	}
 }
 
@@ -249,7 +250,7 @@ func (s *session) handleClose(frame []byte) error {
 		return err
 	}
 	if what == 'S' {
-		prev := s.findStatement(name)
+		prev := s.statements.Find(name)
 		if err := s.queueReply(wire.FrameCloseComplete); err != nil {
 			return err
 		}
@@ -258,7 +259,7 @@ func (s *session) handleClose(frame []byte) error {
 			if !s.t.owed.empty() {
 				s.t.owed.addNameUndo(string(name), prev)
 			}
-			s.setStatement(string(name), nil)
+			s.statements.Set(&s.account, string(name), nil)
 		}
 		return nil
 	}

@@ -74,7 +74,7 @@ func (s *session) handleQuery(total int) error {
 }
 
 func (s *session) dropUnnamedStatement() {
-	s.unnamed = nil
+	s.statements.RemoveUnnamed()
 	s.portal = portal{}
 }
 

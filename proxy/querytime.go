@@ -53,10 +53,10 @@ func (s *session) queryTxTime(sql string) {
 		return
 	}
 	plan := s.srv.planner.PlanWithNames([]byte(timeQuery), noNames)
-	st := s.prepareOnBackend(s.srv.cachedTemplate(&s.t.scratch, []byte(timeQuery), wire.NoOIDs, s.parsingKey(), noNames.ID(), 0, plan), false)
+	st := s.prepareOnBackend(s.srv.templates.Template(&s.t.scratch, []byte(timeQuery), wire.NoOIDs, s.parsingKey(), noNames.ID(), 0, plan), false)
 	a.sent, s.t.fenced = true, true
 	s.t.owed.push(wire.Bind).swallow = true
-	s.t.scratch = append(wire.AppendBindHead(s.t.scratch[:0], []byte(timePortal), st.name, len(timeBindTail)), timeBindTail...)
+	s.t.scratch = append(wire.AppendBindHead(s.t.scratch[:0], []byte(timePortal), st.Name, len(timeBindTail)), timeBindTail...)
 	s.addToBatch(s.t.scratch)
 	o := s.t.owed.push(wire.Execute)
 	o.swallow, o.reply = true, txTimeReply{expectSelect}

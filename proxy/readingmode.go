@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -28,14 +29,14 @@ func (s *session) planNextText(sql []byte) (*rewrite.Plan, error) {
 
 // unparsedTemplate returns a template for a text that Sluice does not parse. Clients do not share the template, since
 // another client's server may parse the text differently.
-func (s *session) unparsedTemplate(sql, oids []byte) (*statementTemplate, error) {
+func (s *session) unparsedTemplate(sql, oids []byte) (*statement.Template, error) {
 	names, err := s.namesForNextText()
 	if err != nil {
 		return nil, err
 	}
-	t := s.srv.newTemplate(sql, oids, s.srv.planner.UnparsedPlanFor(sql, names), s.parsingKey())
-	t.unshared = true
-	return t, planRefusal(t.plan)
+	t := s.srv.templates.New(sql, oids, s.srv.planner.UnparsedPlanFor(sql, names), s.parsingKey())
+	t.Unshared = true
+	return t, planRefusal(t.Plan)
 }
 
 // textReadingMode returns how the server will read the session's next text (encoding, backslashes). In a turn that may

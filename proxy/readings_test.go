@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/statement"
 )
 
 // Whoever waits for a reading whose session was stopped makes the next one at once, as if
@@ -38,7 +39,7 @@ func TestReaderThatWasStopped(t *testing.T) {
 func TestNobodyAsksBehindTheEnd(t *testing.T) {
 	t.Parallel()
 	for _, failure := range []error{nil, errors.New("the backend is lost")} {
-		srv := &Server{catalog: newTemplateCache(10, 1<<20), metrics: metrics.New(metrics.Options{Version: "test"}).Proxy, log: slog.New(slog.DiscardHandler)}
+		srv := &Server{templates: statement.NewCache(10, 1<<20, statement.NewBudget(0), nil), metrics: metrics.New(metrics.Options{Version: "test"}).Proxy, log: slog.New(slog.DiscardHandler)}
 		srv.keeper.refusesMapped = true
 		for range 2000 {
 			r := &pendingSchemaLoad{done: make(chan struct{})}

@@ -96,18 +96,18 @@ func (s *session) bindBeginReadOnly(b *pendingBind) error {
 	if err := s.readWholeBind(b); err != nil {
 		return err
 	}
-	st, sql := b.cs.tmpl.plan.SingleStatement(), []byte(b.cs.tmpl.sql)
+	st, sql := b.cs.Template.Plan.SingleStatement(), []byte(b.cs.Template.SQL)
 	says := st.Tx
 	if st.Weakened { // the client gets its warning again
 		says.Isolation = rewrite.Serializable
 	}
-	tmpl, err := s.templateFor([]byte(beginWithModeSQL(st, sql, &says, "READ ONLY")), []byte(b.cs.tmpl.oids))
+	tmpl, err := s.templateFor([]byte(beginWithModeSQL(st, sql, &says, "READ ONLY")), []byte(b.cs.Template.OIDs))
 	if err != nil {
 		return err
 	}
 	made := s.newClientStatement(tmpl, 0)
 	b.portal, b.stmt, b.cs = bytes.Clone(b.portal), bytes.Clone(b.stmt), &made
-	return planRefusal(tmpl.plan)
+	return planRefusal(tmpl.Plan)
 }
 
 // checkReadOnly returns the error of a text that may write outside a block in a READ ONLY transaction, or nil.

@@ -118,7 +118,7 @@ func (s *session) askReadPurity(anew bool) (answered bool, err error) {
 
 // readsArePure reports whether texts that look like reads are known to only read.
 func (srv *Server) readsArePure() bool {
-	return srv.purity.answer.Load() == (srv.catalog.epoch.Load()+1)<<1|1
+	return srv.purity.answer.Load() == (srv.templates.Epoch()+1)<<1|1
 }
 
 // wasPure reports whether, by the last answer, no text that looks like a read may write. The schema may be newer.
@@ -126,7 +126,7 @@ func (p *readPurity) wasPure() bool { return p.answer.Load()&1 == 1 }
 
 // isPurityKnown reports whether the database has answered askPurity's question for the current schema.
 func (srv *Server) isPurityKnown() bool {
-	return srv.purity.answer.Load()>>1 == srv.catalog.epoch.Load()+1
+	return srv.purity.answer.Load()>>1 == srv.templates.Epoch()+1
 }
 
 // isPurityDue reports whether askPurity must ask the database. The result is true if the answer is unknown or old, and
@@ -155,7 +155,7 @@ func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() er
 	pure, asks, refusal, epoch, changed := "", "", []byte(nil), uint64(0), false
 	asked := time.Now()
 	for range mostPurityTries { // the first try may meet a schema change
-		epoch = srv.catalog.epoch.Load()
+		epoch = srv.templates.Epoch()
 		question.RetryInterrupted(func() (string, error) {
 			refusal, err = b.doExchange(srv.internalQuery(selectPurity), func(row []byte) {
 				if columns := textColumns(row); len(columns) == 2 {
@@ -166,7 +166,7 @@ func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() er
 		})
 		conflict := refusal != nil && classifyFault(refusal) == question.Conflict
 		changed = changed || conflict
-		if err != nil || refusal == nil && epoch == srv.catalog.epoch.Load() || refusal != nil && !conflict {
+		if err != nil || refusal == nil && epoch == srv.templates.Epoch() || refusal != nil && !conflict {
 			break
 		}
 	}

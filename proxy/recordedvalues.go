@@ -312,7 +312,7 @@ func (s *session) clientText(f *retry.LoggedFrame[logEntry]) string {
 	n := &f.Note
 	switch {
 	case n.tmpl != nil:
-		return n.tmpl.sql
+		return n.tmpl.SQL
 	case n.asked != nil && n.asked.Text != "":
 		return n.asked.ClientText()
 	case n.text != "":

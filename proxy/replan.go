@@ -137,16 +137,16 @@ func (r *logReplanner) replanText(sql []byte, names *schema.NameResolver, was *r
 // the client got, unless the client gets a new description.
 func (r *logReplanner) replanTemplate(n *logEntry) {
 	t := n.tmpl
-	plan, names := r.replanText([]byte(t.sql), n.names, t.plan)
+	plan, names := r.replanText([]byte(t.SQL), n.names, t.Plan)
 	if plan == nil {
 		return
 	}
-	r.lost = r.lost || t.unshared
+	r.lost = r.lost || t.Unshared
 	n.kept.resetAnswer() // it was for other columns
-	n.tmpl = r.s.srv.cachedTemplate(&r.s.t.scratch, []byte(t.sql), []byte(t.oids), t.parsing, names.ID(), t.plannerNumber, plan)
+	n.tmpl = r.s.srv.templates.Template(&r.s.t.scratch, []byte(t.SQL), []byte(t.OIDs), t.Parsing, names.ID(), t.PlannerNumber, plan)
 	n.names = names
-	if cs := n.stmt; cs != nil && cs.tmpl == t {
-		cs.tmpl, cs.names = n.tmpl, names.ID()
+	if cs := n.stmt; cs != nil && cs.Template == t {
+		cs.Template, cs.Names = n.tmpl, names.ID()
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/constraint"
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -48,7 +49,7 @@ type transaction struct {
 	// whole is the whole transaction's log while log is that of a discarded part (after ROLLBACK TO), and otherwise nil.
 	whole *retry.ReplayLog[logEntry]
 	// begin is the deferred BEGIN that preceded the transaction's first frame, or nil.
-	begin          *statementTemplate
+	begin          *statement.Template
 	attempts       retry.Attempts
 	pass           *retry.GatePass
 	key            retry.ContentionKey // of its first statement that locks or changes existing rows
@@ -88,22 +89,22 @@ type transaction struct {
 // their payload as sent. B has the payload after its two names. P, and D of statements, have none. Type 0 is an answer
 // of Sluice itself. Each field's comment names the frames that have the field.
 type logEntry struct {
-	plan      *rewrite.Plan         // Q, E: the statement
-	asked     *rewrite.Plan         // Q: the client's text, if Sluice answers part of it
-	text      string                // Q: sent instead of the payload; "" sends the payload
-	tmpl      *statementTemplate    // P, B, D of a statement
-	names     *schema.NameResolver  // Q, P, B, D of a statement: the names that it was planned with
-	described *statementDescription // B: the description that the client was sent
-	bound     *batch.Params         // E: runs as batches
-	stmt      *clientStatement      // D: the client's statement that the answer describes
-	answered  *localAnswers         // Q: the parts that Sluice answers, or nil
-	kept      *recordedAnswer       // Q, B: the recorded answer of the client, or nil
-	cursor    *cursorFetch          // E: reads a cursor, or nil
-	told      *setConfigReply       // E: replaces the server's answer, or nil
-	parsed    bool                  // D: a ParseComplete precedes its answer
-	silent    bool                  // B, E, C: of a cursor or fence, whose answer no client gets
-	fence     bool                  // B: of a fence
-	own       replyHandler          // E: the reply to a statement of Sluice's own
+	plan      *rewrite.Plan          // Q, E: the statement
+	asked     *rewrite.Plan          // Q: the client's text, if Sluice answers part of it
+	text      string                 // Q: sent instead of the payload; "" sends the payload
+	tmpl      *statement.Template    // P, B, D of a statement
+	names     *schema.NameResolver   // Q, P, B, D of a statement: the names that it was planned with
+	described *statement.Description // B: the description that the client was sent
+	bound     *batch.Params          // E: runs as batches
+	stmt      *statement.Client      // D: the client's statement that the answer describes
+	answered  *localAnswers          // Q: the parts that Sluice answers, or nil
+	kept      *recordedAnswer        // Q, B: the recorded answer of the client, or nil
+	cursor    *cursorFetch           // E: reads a cursor, or nil
+	told      *setConfigReply        // E: replaces the server's answer, or nil
+	parsed    bool                   // D: a ParseComplete precedes its answer
+	silent    bool                   // B, E, C: of a cursor or fence, whose answer no client gets
+	fence     bool                   // B: of a fence
+	own       replyHandler           // E: the reply to a statement of Sluice's own
 	// commits means that the turn may have committed once this frame is sent.
 	commits bool
 	// first is the number of a Query's statements that belong to the log's transaction. Later statements follow the COMMIT
@@ -112,7 +113,7 @@ type logEntry struct {
 	// undoes means that the statement name gets its earlier meaning prev if the server skips the frame.
 	undoes bool
 	name   string // of the prepared statement; B: of the portal
-	prev   *clientStatement
+	prev   *statement.Client
 }
 
 // localAnswers says which part of the answer to a Query comes from Sluice, not from the server.
@@ -191,14 +192,14 @@ func (s *session) logFrame(typ byte, n logEntry, payload []byte) {
 }
 
 // chargeLongText charges the log for a long text, which the cache of templates does not hold.
-func (s *session) chargeLongText(tmpl *statementTemplate, cost int) {
-	if s.t.logs && tmpl.isLong() && !s.tx.log.ReserveBytes(cost) {
+func (s *session) chargeLongText(tmpl *statement.Template, cost int) {
+	if s.t.logs && tmpl.IsLong() && !s.tx.log.ReserveBytes(cost) {
 		s.tx.log.RefuseReplay(retry.LogFull)
 	}
 }
 
 // logUndo records that the last logged frame changed the meaning of a statement name. prev is the earlier meaning.
-func (s *session) logUndo(name string, prev *clientStatement) {
+func (s *session) logUndo(name string, prev *statement.Client) {
 	l := s.tx.log
 	if !s.t.logs || !l.Replayable() {
 		return
@@ -209,7 +210,7 @@ func (s *session) logUndo(name string, prev *clientStatement) {
 		if !l.ReserveBytes(len(name)) {
 			l.RefuseReplay(retry.LogFull)
 		} else if prev != nil {
-			s.chargeLongText(prev.tmpl, int(prev.cost))
+			s.chargeLongText(prev.Template, int(prev.Cost))
 		}
 	}
 }

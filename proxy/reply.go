@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-proxy/sluice/proxy/answer"
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
@@ -71,8 +72,8 @@ func (s *session) handleAnswer(a answer.Meaning, typ byte, frame []byte, total i
 	case answer.Prepares:
 		s.recordAccepted(o)
 	case answer.Binds:
-		if o.clientStmt != nil && o.clientStmt.described != nil { // the server refuses a Bind whose result columns have changed
-			s.confirmDescription(o, o.clientStmt.described)
+		if o.clientStmt != nil && o.clientStmt.Described != nil { // the server refuses a Bind whose result columns have changed
+			s.confirmDescription(o, o.clientStmt.Described)
 		}
 	case answer.Parameters:
 		t.capture = append(t.capture[:0], frame...)
@@ -137,8 +138,8 @@ func (s *session) handleUnrequested(typ byte, frame []byte) frameVerdict {
 // recordAccepted records that the server has parsed the text of o. Sluice then answers each Parse of that text itself,
 // for all clients, until the schema changes. Sessions that are pinned or may have changed the schema record nothing.
 func (s *session) recordAccepted(o *pendingReply) {
-	if o.tmpl != nil && !s.pinned && !o.mayUseTempTables && o.stmt.epoch&txEpochBit == 0 { // nil when frames pass unseen
-		o.tmpl.accepted.Store(o.stmt.epoch + 1)
+	if o.tmpl != nil && !s.pinned && !o.mayUseTempTables && o.stmt.Epoch&statement.TxEpochBit == 0 { // nil when frames pass unseen
+		o.tmpl.Accepted.Store(o.stmt.Epoch + 1)
 	}
 }
 

@@ -100,8 +100,8 @@ func (s *session) classifyError(head *pendingReply, made *answer.ErrorHandling, 
 	payload := frame[wire.HeaderLen:]
 	hint, otherForm := s.checkFormRefusal(head, made, payload)
 	stale, deallocated := s.isStaleStatement(head, payload), s.isDeallocated(head, made, payload)
-	if stale || isSchemaConflict(payload) || isPlanChanged(payload) && (head.tmpl == nil || s.srv.catalog.hasCurrent(head.tmpl)) {
-		s.srv.catalog.beginEpoch()
+	if stale || isSchemaConflict(payload) || isPlanChanged(payload) && (head.tmpl == nil || s.srv.templates.HasCurrent(head.tmpl)) {
+		s.srv.templates.BeginEpoch()
 	}
 	if deallocated {
 		s.b.suspect = true // a client deallocated Sluice's statements
@@ -182,7 +182,7 @@ func (s *session) sendError(head *pendingReply, made *answer.ErrorHandling, e *s
 // Sluice wrongly recorded as prepared on the backend.
 func (s *session) undoFailedNames(head *pendingReply) {
 	for _, u := range s.nameUndosAfter(head) {
-		s.setStatement(u.name, u.prev)
+		s.statements.Set(&s.account, u.name, u.prev)
 	}
 }
 
@@ -224,8 +224,8 @@ func (s *session) forgetSkipped(o *pendingReply) {
 	}
 	switch o.kind {
 	case wire.Parse:
-		s.b.prepared.remove(o.stmt)
+		s.b.prepared.Remove(o.stmt)
 	case wire.Close:
-		s.b.prepared.orphans = append(s.b.prepared.orphans, o.stmt.name)
+		s.b.prepared.AddOrphan(o.stmt.Name)
 	}
 }

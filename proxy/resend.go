@@ -165,7 +165,7 @@ func countAcknowledgements(f *retry.LoggedFrame[logEntry]) int {
 	case wire.Describe:
 		plan := n.plan
 		if n.tmpl != nil {
-			plan = n.tmpl.plan
+			plan = n.tmpl.Plan
 		}
 		if setConfigStatement(plan) != nil {
 			count++
@@ -211,7 +211,7 @@ func (s *session) unansweredNameUndos(taken []nameUndo) (undos []nameUndo) {
 func (s *session) undoNameChanges(frames []retry.LoggedFrame[logEntry]) {
 	for i := len(frames) - 1; i >= 0; i-- {
 		if n := &frames[i].Note; n.undoes {
-			s.setStatement(n.name, n.prev)
+			s.statements.Set(&s.account, n.name, n.prev)
 		}
 	}
 }

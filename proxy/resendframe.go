@@ -76,9 +76,9 @@ func (n *logEntry) restoreReply(o *pendingReply) {
 
 // resendParse sends a logged Parse if the backend lacks the statement, and otherwise answers the Parse itself.
 func (s *session) resendParse(n *logEntry, last bool) error {
-	tmpl := n.tmpl.currentForm()
-	st := s.b.prepared.find(tmpl)
-	if st != nil && st.epoch == s.schemaEpoch() && !s.mayHaveTempTables() {
+	tmpl := n.tmpl.CurrentForm()
+	st := s.b.prepared.Find(tmpl)
+	if st != nil && st.Epoch == s.schemaEpoch() && !s.mayHaveTempTables() {
 		if s.t.unseen {
 			s.sendEmptyParse()
 		}
@@ -110,15 +110,15 @@ func (s *session) resendDescribe(f *retry.LoggedFrame[logEntry], last bool) {
 		s.resendUnchanged(f)
 		return
 	}
-	tmpl := n.tmpl.currentForm()
+	tmpl := n.tmpl.CurrentForm()
 	st := s.prepareOnBackend(tmpl, false)
-	o := s.pushStatementReply(wire.Describe, tmpl.plan)
+	o := s.pushStatementReply(wire.Describe, tmpl.Plan)
 	o.tmpl, o.stmt, o.clientStmt, o.mayUseTempTables = tmpl, st, stmt, s.mayHaveTempTables()
 	if n.parsed {
 		o.reply = chainHandlers(parseDescribeReply{}, o.reply)
 		s.addReplayNameUndo(n, last)
 	}
-	s.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Describe, 'S', st.name))
+	s.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Describe, 'S', st.Name))
 }
 
 // resendQuery sends a logged simple Query in a replay, in the form that the server needs now.
@@ -219,7 +219,7 @@ func (s *session) loggedPayload(f *retry.LoggedFrame[logEntry]) []byte {
 // columns differ from those that the client knows, the attempt fails.
 func (s *session) resendBind(f *retry.LoggedFrame[logEntry], last bool) error {
 	t, n := s.t, &f.Note
-	tmpl := n.tmpl.currentForm()
+	tmpl := n.tmpl.CurrentForm()
 	st, ok, err := s.prepareAndCompare(tmpl, s.schemaEpoch(), n.described, func() (bool, error) {
 		err := s.flushPendingReplies()
 		return err == nil && !t.isAttemptOver() && !t.skip, err
@@ -231,7 +231,7 @@ func (s *session) resendBind(f *retry.LoggedFrame[logEntry], last bool) error {
 		t.abandonAttempt(retry.Differs)
 		return nil
 	}
-	if tmpl.split != nil {
+	if tmpl.Split != nil {
 		s.sendLockStatement(tmpl, t.desc, bytes.Clone(s.loggedPayload(f)))
 	}
 	kept, payload, ok := s.replayBind(f, last)
@@ -243,12 +243,12 @@ func (s *session) resendBind(f *retry.LoggedFrame[logEntry], last bool) error {
 	if kept != nil {
 		st = s.prepareOnBackend(kept, false)
 		t.owed.push(wire.Bind).tmpl = kept
-		s.addToBatch(append(wire.AppendBindHead(nil, []byte(n.name), st.name, len(payload)), payload...))
+		s.addToBatch(append(wire.AppendBindHead(nil, []byte(n.name), st.Name, len(payload)), payload...))
 		return nil
 	}
 	o := t.owed.push(wire.Bind)
 	o.tmpl, o.swallow, o.mayUseTempTables = tmpl, n.silent, s.mayHaveTempTables()
-	t.scratch = wire.AppendBindHead(t.scratch[:0], []byte(n.name), st.name, f.Len())
+	t.scratch = wire.AppendBindHead(t.scratch[:0], []byte(n.name), st.Name, f.Len())
 	s.addToBatch(t.scratch)
 	s.addLoggedPayload(f)
 	return nil

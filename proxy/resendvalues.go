@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/txtime"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -114,7 +115,7 @@ func (s *session) replayQueryText(f *retry.LoggedFrame[logEntry], last bool) (te
 // replayBind returns the statement and the Bind payload (after the names) that a replay sends. nil means unchanged.
 // Values of the first answer are appended as parameters, in the formats in which they came. The server takes the
 // parameters' types from the columns.
-func (s *session) replayBind(f *retry.LoggedFrame[logEntry], last bool) (tmpl *statementTemplate, payload []byte, ok bool) {
+func (s *session) replayBind(f *retry.LoggedFrame[logEntry], last bool) (tmpl *statement.Template, payload []byte, ok bool) {
 	if k := f.Note.kept; !(s.t.keeping.clock && s.t.keeping.tells) && (k == nil || !k.whole) {
 		return nil, nil, true
 	}
@@ -129,13 +130,13 @@ func (s *session) replayBind(f *retry.LoggedFrame[logEntry], last bool) (tmpl *s
 	t := f.Note.tmpl
 	names := f.Note.names.ForSnapshot(s.t.keeping.now)
 	plan := s.srv.planner.PlanWithNames([]byte(a.text), names)
-	if p.Len() > wire.MaxParams || planRefusal(plan) != nil || plan.Kind != t.plan.Kind || t.unshared {
+	if p.Len() > wire.MaxParams || planRefusal(plan) != nil || plan.Kind != t.Plan.Kind || t.Unshared {
 		return nil, nil, !a.hasTime
 	}
 	if a.hasValues {
 		s.b.sequences.MarkOutdated()
 	}
-	return s.srv.cachedTemplate(&s.t.scratch, []byte(a.text), []byte(t.oids), t.parsing, names.ID(), t.plannerNumber, plan), p.Bytes(), true
+	return s.srv.templates.Template(&s.t.scratch, []byte(a.text), []byte(t.OIDs), t.Parsing, names.ID(), t.PlannerNumber, plan), p.Bytes(), true
 }
 
 // mustRecordAgain reports whether a replay must record the answer of a statement again, and then forgets the first
@@ -153,7 +154,7 @@ func (s *session) mustRecordAgain(n *logEntry, last, given bool) bool {
 func (s *session) replayTimeSettings() string {
 	for _, f := range s.tx.log.TurnFrames(s.tx.log.CurrentTurn()) {
 		n := &f.Note
-		if !changesNoSetting(n.plan) || !changesNoSetting(n.asked) || n.tmpl != nil && !changesNoSetting(n.tmpl.plan) {
+		if !changesNoSetting(n.plan) || !changesNoSetting(n.asked) || n.tmpl != nil && !changesNoSetting(n.tmpl.Plan) {
 			return ""
 		}
 	}

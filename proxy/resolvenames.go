@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
@@ -186,10 +187,10 @@ func (s *session) mustLoadSchema(plan *rewrite.Plan) bool {
 // replanByNames plans a client's statement again if the schema, the search path or the client's options have changed,
 // as a server does. prepareForClient checks whether the statement still returns the same columns. After an error, which
 // goes to the client or ends the session, nothing is changed.
-func (s *session) replanByNames(cs *clientStatement) error {
-	t := cs.tmpl
+func (s *session) replanByNames(cs *statement.Client) error {
+	t := cs.Template
 	s.mapped.namesNoRelation = false
-	if s.planIgnoresSchema(t.plan) || s.bindsLiteralQuery(cs) {
+	if s.planIgnoresSchema(t.Plan) || s.bindsLiteralQuery(cs) {
 		return nil
 	}
 	otherwise := s.optionsChanged(t)
@@ -198,28 +199,28 @@ func (s *session) replanByNames(cs *clientStatement) error {
 	}
 	names, err := s.namesForNextText()
 	if err != nil {
-		if s.planWithoutNames([]byte(t.sql), err) != nil {
+		if s.planWithoutNames([]byte(t.SQL), err) != nil {
 			return nil
 		}
 		return err
 	}
-	if id := names.ID(); !otherwise && (id == t.names || id == cs.names) && !s.mustLoadSchema(t.plan) {
+	if id := names.ID(); !otherwise && (id == t.Names || id == cs.Names) && !s.mustLoadSchema(t.Plan) {
 		return nil
 	}
-	plan, names, err := s.planTextByNames([]byte(t.sql))
+	plan, names, err := s.planTextByNames([]byte(t.SQL))
 	if err != nil {
 		return err
 	}
 	if err := planRefusal(plan); err != nil {
 		return err
 	}
-	switch same := plan.Text == t.plan.Text && !otherwise; {
-	case !same && t.unshared:
+	switch same := plan.Text == t.Plan.Text && !otherwise; {
+	case !same && t.Unshared:
 		return errConstantsChanged // the backend has prepared the older text
-	case !same || t.plan.Lacks && !plan.Lacks:
-		cs.tmpl = s.srv.cachedTemplate(&s.t.scratch, []byte(t.sql), []byte(t.oids), t.parsing, names.ID(), plan.VariantNumberIn(s.planner()), plan).currentForm()
+	case !same || t.Plan.Lacks && !plan.Lacks:
+		cs.Template = s.srv.templates.Template(&s.t.scratch, []byte(t.SQL), []byte(t.OIDs), t.Parsing, names.ID(), plan.VariantNumberIn(s.planner()), plan).CurrentForm()
 	}
-	cs.names = names.ID()
+	cs.Names = names.ID()
 	return nil
 }
 

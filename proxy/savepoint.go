@@ -251,7 +251,7 @@ func isReadFrame(f *retry.LoggedFrame[logEntry]) bool {
 	switch f.Type {
 	case wire.Query:
 	case wire.Bind:
-		plan = f.Note.tmpl.plan
+		plan = f.Note.tmpl.Plan
 	case wire.Parse, wire.Describe, wire.Execute, wire.Close, wire.Flush, wire.Sync:
 		return true
 	default:
@@ -299,7 +299,7 @@ func (s *session) mayRegenerateValues(diff retry.ReplayDifference) bool {
 				return true
 			}
 		case wire.Bind:
-			if rewrite.MayGenerateValues([]byte(f.Note.tmpl.sql)) {
+			if rewrite.MayGenerateValues([]byte(f.Note.tmpl.SQL)) {
 				return true
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/sluice-proxy/sluice/proxy/answer"
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -12,9 +13,6 @@ import (
 // What Sluice caches about statements is valid for one epoch of the server's schema. A transaction that may have
 // changed the schema has separate epochs, so that other sessions notice nothing of the change. extended.go and
 // describe.go read the cache, reply.go fills it, and settleTurn ends the transaction's epochs.
-
-// txEpochBit is set in an epoch of the schema that belongs to one transaction.
-const txEpochBit = 1 << 63
 
 // maxPendingDescriptions limits the descriptions of statements that wait for a COMMIT before other sessions get them.
 const maxPendingDescriptions = 64
@@ -30,8 +28,8 @@ type schemaChange struct {
 
 // pendingDescription is a statement's description that other sessions may use after the COMMIT.
 type pendingDescription struct {
-	tmpl *statementTemplate
-	desc *statementDescription
+	tmpl *statement.Template
+	desc *statement.Description
 }
 
 // schemaEpoch returns the session's epoch, a counter of schema changes. It is the transaction's, or the server's.
@@ -39,7 +37,7 @@ func (s *session) schemaEpoch() uint64 {
 	if s.schema.txEpoch != 0 {
 		return s.schema.txEpoch
 	}
-	return s.srv.catalog.epoch.Load()
+	return s.srv.templates.Epoch()
 }
 
 // recordSchemaChange records a plan that is about to be sent. After DDL a ROLLBACK TO changes the schema too. A write
@@ -53,11 +51,11 @@ func (s *session) recordSchemaChange(plan *rewrite.Plan) {
 	switch {
 	case plan.Kind >= rewrite.DDL:
 		c.ddl = c.ddl || plan.Kind == rewrite.DDL
-		c.txEpoch = s.srv.catalog.txEpochs.Add(1) | txEpochBit
+		c.txEpoch = s.srv.templates.NewTxEpoch()
 	case plan.Kind >= rewrite.Control:
 		s.renewTxEpoch()
 		if plan.Kind == rewrite.Write && !c.wrote {
-			c.wrote, c.first = true, s.b.prepared.seq
+			c.wrote, c.first = true, s.b.prepared.LastNumber()
 		}
 	}
 }
@@ -66,7 +64,7 @@ func (s *session) recordSchemaChange(plan *rewrite.Plan) {
 // epoch are no longer used.
 func (s *session) renewTxEpoch() {
 	if s.schema.txEpoch != 0 {
-		s.schema.txEpoch = s.srv.catalog.txEpochs.Add(1) | txEpochBit
+		s.schema.txEpoch = s.srv.templates.NewTxEpoch()
 	}
 }
 
@@ -74,7 +72,7 @@ func (s *session) renewTxEpoch() {
 // must also be called if the outcome is unknown.
 func (s *session) invalidateSchemaCache() {
 	if s.schema.txEpoch != 0 {
-		s.srv.catalog.beginEpoch()
+		s.srv.templates.BeginEpoch()
 	}
 }
 
@@ -88,7 +86,7 @@ func publishSchemaChange(s *session, committed bool) {
 // invalidateAfterDDL drops what all sessions have cached about the schema after DDL.
 func invalidateAfterDDL(s *session, _ *pendingReply, st *rewrite.Statement, tag []byte) {
 	if tag != nil && st != nil && st.Kind == rewrite.DDL {
-		s.srv.catalog.beginEpoch()
+		s.srv.templates.BeginEpoch()
 	}
 }
 
@@ -100,11 +98,11 @@ func (s *session) endSchemaChange(committed bool) {
 		s.invalidateSchemaCache()
 	}
 	if !committed && c.wrote && s.b != nil {
-		s.b.prepared.markOutdated(c.first)
+		s.b.prepared.MarkOutdated(c.first)
 	}
 	if committed {
 		for _, l := range c.pendingDescs {
-			s.srv.catalog.publishDescription(l.tmpl, l.desc)
+			s.srv.templates.PublishDescription(l.tmpl, l.desc)
 		}
 	}
 	clear(c.pendingDescs)
@@ -118,14 +116,14 @@ func (s *session) mayHaveTempTables() bool {
 }
 
 // isParseAccepted reports whether the server certainly accepts a Parse of tmpl, so that Sluice may answer the Parse.
-func (s *session) isParseAccepted(tmpl *statementTemplate) bool {
-	return !s.mayHaveTempTables() && tmpl.accepted.Load() == s.schemaEpoch()+1
+func (s *session) isParseAccepted(tmpl *statement.Template) bool {
+	return !s.mayHaveTempTables() && tmpl.Accepted.Load() == s.schemaEpoch()+1
 }
 
 // cachedDescription returns the cached description of tmpl for the current schema epoch, or nil. In a session that may
 // have temporary tables it returns nil.
-func (s *session) cachedDescription(tmpl *statementTemplate) *statementDescription {
-	if d := tmpl.desc.Load(); d != nil && d.epoch == s.schemaEpoch() && !s.mayHaveTempTables() {
+func (s *session) cachedDescription(tmpl *statement.Template) *statement.Description {
+	if d := tmpl.Description.Load(); d != nil && d.Epoch == s.schemaEpoch() && !s.mayHaveTempTables() {
 		return d
 	}
 	return nil
@@ -136,8 +134,8 @@ func (s *session) cachedDescription(tmpl *statementTemplate) *statementDescripti
 // or after the COMMIT if the transaction may have changed the schema before.
 func (s *session) cacheDescription(o *pendingReply, frame []byte, whole bool) {
 	if o.tmpl == nil { // of a portal: its client now relies on these columns
-		if o.clientStmt != nil && o.clientStmt.described == nil && whole {
-			s.recordDescription(o.clientStmt, o.clientStmt.tmpl.portalDescription(frame, s.srv.texts))
+		if o.clientStmt != nil && o.clientStmt.Described == nil && whole {
+			o.clientStmt.RecordDescription(&s.account, o.clientStmt.Template.DescribePortal(frame, s.srv.texts))
 		}
 		return
 	}
@@ -146,48 +144,25 @@ func (s *session) cacheDescription(o *pendingReply, frame []byte, whole bool) {
 	if !whole || !o.done {
 		return // too long to cache
 	}
-	d := &statementDescription{epoch: o.stmt.epoch, frames: append(bytes.Clone(t.capture), frame...)}
-	if have := o.tmpl.desc.Load(); have != nil && have.epoch == d.epoch && bytes.Equal(have.frames, d.frames) {
+	d := &statement.Description{Epoch: o.stmt.Epoch, Frames: append(bytes.Clone(t.capture), frame...)}
+	if have := o.tmpl.Description.Load(); have != nil && have.Epoch == d.Epoch && bytes.Equal(have.Frames, d.Frames) {
 		d = have
 	} else {
-		s.srv.texts.countDescription(d)
+		s.srv.texts.CountDescription(d)
 	}
 	s.confirmDescription(o, d)
 	t.desc = d
-	s.b.prepared.setDescription(o.stmt, d)
-	if o.clientStmt != nil && o.clientStmt.tmpl.currentForm() == o.tmpl.currentForm() {
-		s.recordDescription(o.clientStmt, d)
+	s.b.prepared.SetDescription(o.stmt, d)
+	if o.clientStmt != nil && o.clientStmt.Template.CurrentForm() == o.tmpl.CurrentForm() {
+		o.clientStmt.RecordDescription(&s.account, d)
 	}
 	switch {
-	case s.pinned || o.mayUseTempTables || d.epoch&txEpochBit != 0:
+	case s.pinned || o.mayUseTempTables || d.Epoch&statement.TxEpochBit != 0:
 	case !s.schema.wrote:
-		s.srv.catalog.publishDescription(o.tmpl, d)
+		s.srv.templates.PublishDescription(o.tmpl, d)
 	case len(s.schema.pendingDescs) < maxPendingDescriptions:
 		s.schema.pendingDescs = append(s.schema.pendingDescs, pendingDescription{o.tmpl, d})
 	}
-}
-
-// portalDescription returns a portal's description, and the same one while the frame is unchanged. x counts the memory.
-func (t *statementTemplate) portalDescription(frame []byte, x *textBudget) *statementDescription {
-	if d := t.portal.Load(); d != nil && bytes.Equal(d.frames, frame) {
-		return d
-	}
-	d := &statementDescription{frames: bytes.Clone(frame)}
-	x.countDescription(d)
-	t.portal.Store(d)
-	return d
-}
-
-// publishDescription caches d for all sessions. If d differs from the cached description in the same epoch, the schema
-// was changed elsewhere, and the whole cache is dropped. A description older than the cached one is ignored.
-func (c *templateCache) publishDescription(t *statementTemplate, d *statementDescription) {
-	switch have := t.desc.Load(); {
-	case have == d, have != nil && have.epoch > d.epoch:
-		return
-	case have != nil && have.epoch == d.epoch && !d.isCompatible(have):
-		c.beginEpoch()
-	}
-	t.desc.Store(d)
 }
 
 // isPlanChanged reports whether the server refused a prepared statement because its result columns have changed.
@@ -197,18 +172,11 @@ func isPlanChanged(payload []byte) bool {
 		(string(retry.ErrorField(payload, 'R')) == errPlanChanged.Origin.Routine || string(retry.ErrorField(payload, 'M')) == errPlanChanged.Message)
 }
 
-// hasCurrent reports whether any cached fact about the template t is of the current schema epoch. If not, an error of
-// the server about t does not mean another change of the schema.
-func (c *templateCache) hasCurrent(t *statementTemplate) bool {
-	epoch, d := c.epoch.Load(), t.desc.Load()
-	return t.accepted.Load() == epoch+1 || d != nil && d.epoch == epoch
-}
-
 // isStaleStatement reports whether an error is about a statement that the backend had prepared before its client did. A
 // replay then prepares the statement again. After DDL, or if the client has a description, it gets the error.
 func (s *session) isStaleStatement(o *pendingReply, payload []byte) bool {
 	return (o.kind == wire.Bind || o.kind == wire.Describe) && isPlanChanged(payload) &&
-		o.clientStmt != nil && o.clientStmt.described == nil && o.clientStmt.epoch == s.schemaEpoch()
+		o.clientStmt != nil && o.clientStmt.Described == nil && o.clientStmt.Epoch == s.schemaEpoch()
 }
 
 // isDeallocated reports whether the backend has lost a statement that Sluice prepared, because a client deallocated the

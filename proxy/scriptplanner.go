@@ -107,7 +107,7 @@ func (d *scriptPlanner) planCloseAll(*rewrite.Statement) scriptStep {
 // planExecute decides who answers an EXECUTE of the query. For the client, Sluice's own statements do not exist.
 func (d *scriptPlanner) planExecute(st *rewrite.Statement) scriptStep {
 	s := d.s
-	if st.Asks == nil && (!s.pinned && !d.prepared || s.b != nil && s.b.prepared.hasName(st.Executes)) {
+	if st.Asks == nil && (!s.pinned && !d.prepared || s.b != nil && s.b.prepared.HasName(st.Executes)) {
 		return scriptStep{err: errNoStatement([]byte(st.Executes))}
 	}
 	return d.planOnServer(st)
@@ -253,9 +253,9 @@ func (d *scriptPlanner) planSettingQuery(st *rewrite.Statement) scriptStep {
 func (d *scriptPlanner) planDeallocate(st *rewrite.Statement) scriptStep {
 	s, name := d.s, st.Deallocate
 	switch {
-	case s.stmts[name] != nil && !d.allDeallocated && !slices.Contains(d.deallocatedNames, name):
+	case s.statements.Named()[name] != nil && !d.allDeallocated && !slices.Contains(d.deallocatedNames, name):
 		return scriptStep{local: true}
-	case !d.prepares || s.b != nil && s.b.prepared.hasName(name):
+	case !d.prepares || s.b != nil && s.b.prepared.HasName(name):
 		return scriptStep{err: errNoStatement([]byte(name))}
 	}
 	return scriptStep{}

@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -139,9 +140,9 @@ func (s *session) restoreBeforeScript() {
 		return
 	}
 	s.settings.RestoreAll(was.settings)
-	s.replaceStatements(was.stmts)
+	s.statements.Replace(&s.account, was.stmts)
 	for _, u := range slices.Backward(was.gone) {
-		s.setStatement(u.name, u.prev)
+		s.statements.Set(&s.account, u.name, u.prev)
 	}
 	was.gone = nil
 }
@@ -150,11 +151,11 @@ func (s *session) restoreBeforeScript() {
 // session's own map of prepared statements. gone has the names that were deleted from stmts.
 type localStateCopy struct {
 	settings *settings.Snapshot
-	stmts    map[string]*clientStatement
+	stmts    map[string]*statement.Client
 	gone     []nameUndo
 }
 
 // copyLocalState returns a copy of the session's local state, before a multi-statement query changes it.
 func (s *session) copyLocalState() *localStateCopy {
-	return &localStateCopy{settings: s.settings.Snapshot(), stmts: s.stmts}
+	return &localStateCopy{settings: s.settings.Snapshot(), stmts: s.statements.Named()}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/remains"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/startup"
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -63,8 +64,8 @@ type Server struct {
 	log          *slog.Logger
 	treat        settings.Treatments
 	// All sessions share the templates, settings and reports in catalog, interned and sharedReports.
-	catalog *templateCache
-	texts   *textBudget // allocated by itself: a template's cleanup refers to it and must not keep the Server in memory
+	templates *statement.Cache
+	texts     *statement.Budget // allocated by itself: a template's cleanup refers to it and must not keep the Server in memory
 	// textsOfBackend limits the bytes of prepared texts and descriptions that one backend holds.
 	textsOfBackend int
 	memory         admission.MemoryMonitor
@@ -135,7 +136,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 		return nil, err
 	}
 	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker, keyGuesses: startup.NewGuessLimiter(cancelKeyBurst, cancelKeyInterval), cancelling: make(chan struct{}, CancelsAtOnce),
-		treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.mustResetAfterCalls(), asksBehind: cfg.checksLeftState(), catalog: newTemplateCache(cfg.PreparedTexts, cfg.PreparedTotalBytes/rememberedShare),
+		treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.mustResetAfterCalls(), asksBehind: cfg.checksLeftState(),
 		users: make(map[string]*rewrite.ClientOptions, len(cfg.Users)), guests: make(chan *clientConn), sessions: map[*session]*sweepState{}, listeners: map[net.Listener]struct{}{}}
 	for name, chosen := range cfg.Users {
 		srv.users[name] = &chosen
@@ -150,7 +151,8 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	srv.locks = locktable.New(lockDatabase{srv}, cfg.Locks, cfg.LockClock)
 	srv.accounts = newProcessAccount(cfg)
 	srv.choosesParts = slices.Contains(cfg.MaySet, rewrite.InTransactionsKey) || slices.Contains(cfg.MaySet, rewrite.CarryOutKey)
-	srv.texts = &textBudget{limit: int64(cfg.PreparedTotalBytes)}
+	srv.texts = statement.NewBudget(cfg.PreparedTotalBytes)
+	srv.templates = statement.NewCache(cfg.PreparedTexts, cfg.PreparedTotalBytes/rememberedShare, srv.texts, planner.Plan)
 	srv.textsOfBackend = cfg.PreparedTotalBytes / (backendsShare * backends.Stats().MaxOpen)
 	if srv.replays, err = newReplayShared(cfg); err != nil {
 		return nil, err
@@ -232,7 +234,7 @@ type Stats struct {
 // Stats returns the current counts, which are read one after the other. A session that changes its state meanwhile may
 // be counted twice or not at all.
 func (srv *Server) Stats() Stats {
-	st := Stats{Came: srv.ids.Load(), Pinned: int(srv.pinned.Load()), Waiting: srv.backends.Stats().Waiting, TextBytes: srv.texts.used.Load(), MemoryBytes: srv.accounts.Used(), RowBytes: srv.accounts.UsedRows(), Locks: srv.locks.Held()}
+	st := Stats{Came: srv.ids.Load(), Pinned: int(srv.pinned.Load()), Waiting: srv.backends.Stats().Waiting, TextBytes: srv.texts.Used(), MemoryBytes: srv.accounts.Used(), RowBytes: srv.accounts.UsedRows(), Locks: srv.locks.Held()}
 	if r := srv.replays; r != nil {
 		st.LogBytes, st.HeldBytes = r.logs.Used(), r.held.Used()
 		st.Gate = r.gate.Stats()

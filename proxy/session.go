@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/sequence"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/startup"
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 )
@@ -52,9 +53,12 @@ type session struct {
 	*activeState // activestate.go; nil while the client lingers
 	backendPairing
 	blockState
-	settings         settings.Client
-	clientStatements // prepared.go
-	memoryAccounts   // accounts.go
+	settings     settings.Client
+	statements   statement.ClientSet
+	lastTemplate *statement.Template // the template of the last Parse
+	// txParsing has the hashes of the settings for parsing while a transaction has changed them, and is otherwise zero.
+	txParsing      settings.ParsingHashes
+	memoryAccounts // accounts.go
 	storedCursors
 	sequences sequence.ClientRecord // sequences.go
 	schema    schemaChange
@@ -125,9 +129,9 @@ func (s *session) age() time.Duration { return time.Since(processStart) - s.bega
 // blockState is the transaction that the session is in. deferredBegin is a BEGIN that Sluice has answered. The server
 // gets it before the first statement that needs a server.
 type blockState struct {
-	deferredBegin *statementTemplate // the BEGIN to send first, in state begun
+	deferredBegin *statement.Template // the BEGIN to send first, in state begun
 	// failedBegin is the client's BEGIN of a block that failed before the session had a backend.
-	failedBegin *statementTemplate
+	failedBegin *statement.Template
 	parts       *blockParts    // blockParts.go; nil where transactions are not committed in parts
 	chosen      sessionOptions // options.go
 }

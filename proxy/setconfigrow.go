@@ -107,7 +107,7 @@ func bindsConfigLocally(s *session, _ *rewrite.Statement) bool { return !s.t.end
 // frames are answered first. After an error, returned or already sent (t.skip), the Bind must not continue. The new
 // statement belongs to the portal alone, so that the next Bind can have other values.
 func (s *session) bindConfigValues(b *pendingBind) error {
-	st := b.cs.tmpl.plan.SingleStatement()
+	st := b.cs.Template.Plan.SingleStatement()
 	if st == nil || st.SetConfigParams() == 0 || s.txStatus() == 'E' {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (s *session) bindConfigValues(b *pendingBind) error {
 	made := s.newClientStatement(tmpl, 0)
 	b.portal, b.stmt = []byte(string(b.portal)), []byte(string(b.stmt))
 	b.cs, b.rest = &made, append([]byte{0, 0, 0, 0}, formats...)
-	return planRefusal(tmpl.plan)
+	return planRefusal(tmpl.Plan)
 }
 
 // decodeTextParams returns a Bind's n values, and its result formats with their count. Text is the same in text and

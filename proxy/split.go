@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/silent"
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -14,25 +15,11 @@ import (
 // rows, and its answers are hidden. The second is the client's query without FOR UPDATE. In a simple Query they are one
 // text. In the extended protocol the locking query runs before the client's Bind, with the same parameter values.
 
-// currentForm returns the template of the form that the server gets now. It is the two-statement form of a FOR UPDATE
-// on a join, or t itself. All users of the text share the template.
-func (t *statementTemplate) currentForm() *statementTemplate {
-	split := t.plan.ActiveSplit()
-	if split == nil || t.split != nil {
-		return t
-	}
-	made := &statementTemplate{sql: t.sql, oids: t.oids, cost: t.cost, plan: t.plan, parsing: t.parsing, names: t.names, plannerNumber: t.plannerNumber, optsOut: t.optsOut, split: split, unsplitForm: t}
-	if !t.splitForm.CompareAndSwap(nil, made) {
-		return t.splitForm.Load()
-	}
-	return made
-}
-
 // sentPlan returns the plan of the text that a reply is about, and the two-statement form if that form was sent. If the
 // reply is about no text, sentPlan returns nil.
 func (o *pendingReply) sentPlan() (*rewrite.Plan, *rewrite.SplitQuery) {
 	if o.tmpl != nil && o.split == nil {
-		return o.tmpl.plan, o.tmpl.split
+		return o.tmpl.Plan, o.tmpl.Split
 	}
 	return o.plan, o.split
 }
@@ -68,17 +55,17 @@ func (s *session) markSplitQuery(o *pendingReply, split *rewrite.SplitQuery) []b
 // sendLockStatement sends the locking query of a FOR UPDATE statement before its Bind. params is that Bind after its
 // names, d the statement's description. The locking query's answers are hidden. Its error goes to the client and makes
 // the server skip the Bind.
-func (s *session) sendLockStatement(tmpl *statementTemplate, d *statementDescription, params []byte) {
-	values, ok := silent.PickParams(params, tmpl.split.Params)
+func (s *session) sendLockStatement(tmpl *statement.Template, d *statement.Description, params []byte) {
+	values, ok := silent.PickParams(params, tmpl.Split.Params)
 	if !ok {
 		return // the server will report the error
 	}
 	t := s.t
 	part := &lockReply{}
-	mark := func(o *pendingReply) { o.swallow, o.reply, o.plan, o.split = true, part, tmpl.plan, tmpl.split }
+	mark := func(o *pendingReply) { o.swallow, o.reply, o.plan, o.split = true, part, tmpl.Plan, tmpl.Split }
 	seq := t.owed.seq
 	// The backend may already have the locking query, which is prepared like a client's statement.
-	name := s.prepareOnBackend(s.lockTemplate(tmpl, d), false).name
+	name := s.prepareOnBackend(s.lockTemplate(tmpl, d), false).Name
 	if t.owed.seq != seq {
 		mark(&t.owed.items[len(t.owed.items)-1]) // its Parse
 	}
@@ -97,22 +84,22 @@ const lockPortal = "sluice_lock"
 
 // lockTemplate returns the template of the locking query. Its parameters get the types that the server returned for the
 // client's query, or without a description the types that the client declared.
-func (s *session) lockTemplate(tmpl *statementTemplate, d *statementDescription) *statementTemplate {
-	oids := []byte(tmpl.oids)
+func (s *session) lockTemplate(tmpl *statement.Template, d *statement.Description) *statement.Template {
+	oids := []byte(tmpl.OIDs)
 	if d != nil {
-		if params, _ := d.splitFrames(); params != nil {
+		if params, _ := d.SplitFrames(); params != nil {
 			oids = params[wire.HeaderLen:]
 		}
 	}
-	types := binary.BigEndian.AppendUint16(nil, uint16(len(tmpl.split.Params)))
-	for _, n := range tmpl.split.Params {
+	types := binary.BigEndian.AppendUint16(nil, uint16(len(tmpl.Split.Params)))
+	for _, n := range tmpl.Split.Params {
 		oid := uint32(0) // the server infers the type
 		if at := 2 + 4*(n-1); at+4 <= len(oids) {
 			oid = binary.BigEndian.Uint32(oids[at:])
 		}
 		types = binary.BigEndian.AppendUint32(types, oid)
 	}
-	return s.srv.cachedTemplate(&s.t.scratch, []byte(tmpl.split.Lock), types, tmpl.parsing, 0, 0, nil)
+	return s.srv.templates.Template(&s.t.scratch, []byte(tmpl.Split.Lock), types, tmpl.Parsing, 0, 0, nil)
 }
 
 // lockReply hides the answer to the locking query. In a simple Query the answer to the client's query follows.

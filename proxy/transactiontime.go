@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/txtime"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -230,28 +231,28 @@ func (s *session) fixQueryTime(q *simpleQuery, sql []byte) ([]byte, error) {
 // fixBindTime writes the time of fixedTxTime into a Bind. st is the statement on the backend; the result replaces st.
 // If statement and error are nil, the server has refused the text, as in prepareForClient. The time becomes a further
 // parameter, in its own format, of a new statement. That statement returns the same columns as the client's.
-func (s *session) fixBindTime(b *pendingBind, st *serverStatement) (*serverStatement, error) {
-	if !s.hasFixedTxTime() || isSchemaIndependent(b.cs.tmpl.plan) {
+func (s *session) fixBindTime(b *pendingBind, st *statement.Server) (*statement.Server, error) {
+	if !s.hasFixedTxTime() || isSchemaIndependent(b.cs.Template.Plan) {
 		return st, nil
 	}
 	if err := s.readWholeBind(b); err != nil {
 		return nil, err
 	}
-	t, names := b.cs.tmpl, s.mapped.planned
+	t, names := b.cs.Template, s.mapped.planned
 	p, ok := wire.ParseBindParams(b.rest)
-	if !ok || t.unshared || parse.MayReadAsNow(b.rest) {
+	if !ok || t.Unshared || parse.MayReadAsNow(b.rest) {
 		return nil, s.refuseClockRead()
 	}
-	made, err := s.fixTextTime([]byte(t.sql), 1, names, txtime.ParamWriter(&p))
+	made, err := s.fixTextTime([]byte(t.SQL), 1, names, txtime.ParamWriter(&p))
 	if err != nil || made == "" {
 		return st, err
 	}
 	plan := s.srv.planner.PlanWithNames([]byte(made), names)
-	cursor := b.cs.declares != nil || b.cursor != nil
-	if cursor || p.Len() > wire.MaxParams || planRefusal(plan) != nil || plan.Kind != t.plan.Kind {
+	cursor := b.cs.Declares != nil || b.cursor != nil
+	if cursor || p.Len() > wire.MaxParams || planRefusal(plan) != nil || plan.Kind != t.Plan.Kind {
 		return nil, s.refuseClockRead()
 	}
-	b.cs = &clientStatement{tmpl: s.srv.cachedTemplate(&s.t.scratch, []byte(made), []byte(t.oids), t.parsing, names.ID(), t.plannerNumber, plan), epoch: s.schemaEpoch()}
+	b.cs = &statement.Client{Template: s.srv.templates.Template(&s.t.scratch, []byte(made), []byte(t.OIDs), t.Parsing, names.ID(), t.PlannerNumber, plan), Epoch: s.schemaEpoch()}
 	b.rest = p.Bytes()
 	return s.prepareForClient(b.cs)
 }

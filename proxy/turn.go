@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/leftover"
 	"github.com/sluice-proxy/sluice/proxy/outcome"
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/stored"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -32,10 +33,10 @@ import (
 //	nestedTurn      how a nested turn differs
 type turn struct {
 	owed    pendingQueue
-	up      wire.Batch            // to the backend
-	down    wire.Batch            // to the client
-	capture []byte                // a ParameterDescription; the RowDescription that completes it is still to come
-	desc    *statementDescription // the last description from the server
+	up      wire.Batch             // to the backend
+	down    wire.Batch             // to the client
+	capture []byte                 // a ParameterDescription; the RowDescription that completes it is still to come
+	desc    *statement.Description // the last description from the server
 	scratch []byte
 
 	clientRequest

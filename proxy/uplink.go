@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
@@ -214,17 +215,17 @@ func (s *session) addQueryFrame(frame []byte) {
 }
 
 // addParse adds a Parse with a template's text to the batch for the backend. A long text is not copied.
-func (s *session) addParse(name string, tmpl *statementTemplate) {
-	t, text := s.t, tmpl.serverText()
+func (s *session) addParse(name string, tmpl *statement.Template) {
+	t, text := s.t, tmpl.ServerText()
 	if len(text) <= wire.BufferSize {
-		t.scratch = wire.AppendParse(t.scratch[:0], name, text, []byte(tmpl.oids))
+		t.scratch = wire.AppendParse(t.scratch[:0], name, text, []byte(tmpl.OIDs))
 		s.addToBatch(t.scratch)
 		return
 	}
-	t.scratch = wire.AppendParseHead(t.scratch[:0], name, len(text), len(tmpl.oids))
+	t.scratch = wire.AppendParseHead(t.scratch[:0], name, len(text), len(tmpl.OIDs))
 	s.addToBatch(t.scratch)
 	t.up.AddTextReference(text)
-	t.scratch = append(append(t.scratch[:0], 0), tmpl.oids...)
+	t.scratch = append(append(t.scratch[:0], 0), tmpl.OIDs...)
 	s.addToBatch(t.scratch)
 }
 

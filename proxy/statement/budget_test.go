@@ -1,4 +1,4 @@
-package proxy
+package statement
 
 import (
 	"runtime"
@@ -30,29 +30,29 @@ func TestTextOfASplitForm(t *testing.T) {
 	if _, again := planner.HandleRefusal(plan, nil, "0A000", []byte("locking clause such as FOR UPDATE can be applied on a single table")); !again {
 		t.Fatal("the text has no split form")
 	}
-	srv := &Server{planner: planner, catalog: newTemplateCache(10, 1<<20), texts: new(textBudget)}
-	form := srv.newTemplate(sql, []byte{0, 0}, plan, settings.ParsingHashes{}).currentForm()
-	free := srv.newTemplate(sql, []byte{0, 0}, plan, settings.ParsingHashes{}).cost
-	if !collected(func() bool { return srv.texts.used.Load() <= int64(free) }) {
+	cache := NewCache(10, 1<<20, NewBudget(0), planner.Plan)
+	form := cache.New(sql, []byte{0, 0}, plan, settings.ParsingHashes{}).CurrentForm()
+	free := cache.New(sql, []byte{0, 0}, plan, settings.ParsingHashes{}).Cost
+	if !collected(func() bool { return cache.budget.Used() <= int64(free) }) {
 		t.Fatal("a text that nobody has still counts")
 	}
 	for range 10 {
 		runtime.GC()
 		time.Sleep(time.Millisecond)
 	}
-	if used := srv.texts.used.Load(); used != int64(form.cost) {
-		t.Errorf("%d bytes are counted, of a text that costs %d", used, form.cost)
+	if used := cache.budget.Used(); used != int64(form.Cost) {
+		t.Errorf("%d bytes are counted, of a text that costs %d", used, form.Cost)
 	}
 	runtime.KeepAlive(form)
 }
 
-// What is remembered keeps no server in memory that is not used any more.
-func TestServerIsFreed(t *testing.T) {
+// The memory that a budget counts does not keep a cache in memory that is no longer used.
+func TestCacheIsFreed(t *testing.T) {
 	freed := make(chan bool, 1)
 	func() {
-		srv := &Server{catalog: newTemplateCache(10, 1<<20), texts: new(textBudget)}
-		runtime.AddCleanup(srv, func(freed chan bool) { freed <- true }, freed)
-		srv.catalog.add([]byte("k"), srv.newTemplate([]byte("SELECT 1"), []byte{0, 0}, nil, settings.ParsingHashes{}))
+		cache := NewCache(10, 1<<20, NewBudget(0), nil)
+		runtime.AddCleanup(cache, func(freed chan bool) { freed <- true }, freed)
+		cache.add([]byte("k"), cache.New([]byte("SELECT 1"), []byte{0, 0}, nil, settings.ParsingHashes{}))
 	}()
 	if !collected(func() bool { return len(freed) > 0 }) {
 		t.Error("it is still there")
