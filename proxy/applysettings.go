@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"maps"
 	"regexp"
 	"slices"
@@ -173,13 +174,13 @@ func (s *session) recordRestoredSettings(sets []rewrite.SettingChange) {
 	}
 }
 
-// setStatementSQL returns the SQL of a SET or SET LOCAL that has a value.
+// setStatementSQL returns the SQL of a SET or SET LOCAL. A change without a value sets the server's default.
 func setStatementSQL(c rewrite.SettingChange) string {
 	verb := "SET "
 	if c.Action == rewrite.SetLocal {
 		verb = "SET LOCAL "
 	}
-	return verb + settings.QuoteName(c.Name) + " TO " + c.SQL
+	return verb + settings.QuoteName(c.Name) + " TO " + cmp.Or(c.SQL, "DEFAULT")
 }
 
 // resetsStartupSetting reports whether the server runs st and st resets a setting to which the client's startup packet
@@ -206,7 +207,13 @@ func (s *session) restoreStartupInGroup() error {
 	if err := s.flushAndRelay(); err != nil || s.t.skip {
 		return err
 	}
-	sets := s.startupSettingsToRestore()
+	s.sendSilentSets(s.startupSettingsToRestore())
+	return nil
+}
+
+// sendSilentSets sends SETs of Sluice's own before the client's next frames, by a portal of Sluice. A change without a
+// value is a RESET. The client gets no replies. Nothing is sent for no changes.
+func (s *session) sendSilentSets(sets []rewrite.SettingChange) {
 	for _, c := range sets {
 		for _, kind := range []byte{wire.Parse, wire.Bind, wire.Execute, wire.Close} {
 			o := s.t.owed.push(kind)
@@ -223,7 +230,27 @@ func (s *session) restoreStartupInGroup() error {
 	if len(sets) > 0 {
 		s.recordRestoredSettings(sets)
 	}
-	return nil
+}
+
+// takeAnsweredResets withdraws the RESETs that Sluice has answered in the current transaction, and returns them as
+// changes that the server must make within the transaction. A ROLLBACK then undoes them at the server too, for what
+// follows in the same turn.
+func takeAnsweredResets(of *settings.Client) (sets []rewrite.SettingChange) {
+	was, now := of.ValuesIfFailed(), of.InForce
+	if was == nil {
+		return nil
+	}
+	for _, name := range settings.OrderByRole(was.SQL, 1) {
+		c := rewrite.SettingChange{Action: rewrite.Set, Name: name, SQL: now.SQL[name], Text: now.Shown[name]}
+		if c.SQL == "" {
+			c.Action = rewrite.Reset
+		}
+		if c.SQL != was.SQL[name] {
+			sets = append(sets, c)
+		}
+	}
+	of.InForce = was
+	return sets
 }
 
 // checkStatementsAfterReset refuses a multi-statement query in which statements follow the RESET of a startup value,

@@ -3,10 +3,12 @@ package proxy
 import (
 	"bytes"
 	"cmp"
+	"slices"
 	"strconv"
 
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/block"
+	"github.com/sluice-proxy/sluice/proxy/mappederror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -40,12 +42,12 @@ func (s *session) clientErrorFor(o *pendingReply, made *answer.ErrorHandling, fr
 	if hint == "" {
 		hint = s.hintForError(o, plan, st, payload)
 	}
-	if retry.ErrorField(payload, 'H') != nil && hint != hintHexCast && hint != hintNoBytea && !isUnknownFunction(payload) {
+	if retry.ErrorField(payload, 'H') != nil && hint != mappederror.HintHexCast && hint != mappederror.HintNoBytea && !isUnknownFunction(payload) {
 		hint = ""
 	}
 	moved := retry.ErrorField(payload, 'P') != nil && (plan.Text != "" || split != nil || o.shift > 0)
 	dress := s.srv.errorRenamerFor(plan, payload)
-	if !moved && hint == "" && !dress.on {
+	if !moved && hint == "" && !dress.On {
 		return nil
 	}
 	return o.rewriteErrorFields(payload, moved, hint, dress)
@@ -65,7 +67,7 @@ func (s *session) hintForError(o *pendingReply, plan *rewrite.Plan, st *rewrite.
 		return st.Hint
 	}
 	if plan.Mapped && code == unknownFunction {
-		if hint := conversionHint(retry.ErrorField(payload, 'M')); hint != "" {
+		if hint := mappederror.ConversionHint(retry.ErrorField(payload, 'M')); hint != "" {
 			return hint
 		}
 	}
@@ -99,14 +101,14 @@ func isUnknownFunction(payload []byte) bool {
 // rewriteErrorFields returns the server's error with a mapped position (if moved), the client's column names (by
 // dress), and hint unless "". A position outside the client's text is left out. Other fields do not change. For a
 // malformed error the result is nil.
-func (o *pendingReply) rewriteErrorFields(payload []byte, moved bool, hint string, dress errorRenamer) []byte {
-	out := appendErrorFields(nil, payload, func(code byte, value []byte) ([]byte, bool) {
+func (o *pendingReply) rewriteErrorFields(payload []byte, moved bool, hint string, dress mappederror.Renamer) []byte {
+	out := mappederror.AppendFields(nil, payload, func(code byte, value []byte) ([]byte, bool) {
 		if code == 'H' && hint != "" {
 			return nil, false
 		}
 		n, err := strconv.Atoi(string(value))
 		if code != 'P' || !moved || err != nil {
-			return dress.renameInField(code, value), true
+			return dress.RenameInField(code, value), true
 		}
 		n, ok := o.clientPosition(n)
 		return strconv.AppendInt(nil, int64(n), 10), ok
@@ -138,4 +140,40 @@ func (o *pendingReply) clientPosition(n int) (mapped int, ok bool) {
 	}
 	n = plan.ClientPosition(n)
 	return n + o.shift, !plan.IsLockTableStart(n)
+}
+
+// hintSchemaChanged is the hint for an error about an unknown name that Sluice's schema snapshot has.
+const hintSchemaChanged = "Another process may have changed the schema meanwhile, which is read again before the next statement: retry."
+
+// errorRenamerFor returns the renamer for an error or notice about a query with the given plan. It finds the
+// relation in the latest schema snapshot, by the names in the payload.
+func (srv *Server) errorRenamerFor(plan *rewrite.Plan, payload []byte) mappederror.Renamer {
+	if plan == nil || !plan.Mapped {
+		return mappederror.Renamer{}
+	}
+	d := mappederror.Renamer{On: true}
+	if now := srv.keeper.current.Load(); now != nil {
+		d.Relation = now.Relation(string(retry.ErrorField(payload, 's')), string(retry.ErrorField(payload, 't')))
+	}
+	return d
+}
+
+// clientNoticeFor returns the notice that the client gets instead of the server's, with the client's names of mapped
+// columns. nil means that the client gets the server's notice.
+func (s *session) clientNoticeFor(frame []byte) []byte {
+	if s.t.owed.empty() || s.t.phase != phaseLive {
+		return nil
+	}
+	plan, _ := s.t.owed.first().sentPlan()
+	payload := frame[wire.HeaderLen:]
+	d := s.srv.errorRenamerFor(plan, payload)
+	if !d.On {
+		return nil
+	}
+	out := mappederror.AppendFields(nil, payload, func(code byte, value []byte) ([]byte, bool) { return d.RenameInField(code, value), true })
+	if out == nil {
+		return nil
+	}
+	out = append(out, 0)
+	return slices.Concat(wire.AppendHeader(nil, wire.NoticeResponse, len(out)), out)
 }

@@ -97,7 +97,7 @@ var handlers = [rewrite.LocalWorkCount]statementHandler{
 		run: runDeallocate, tag: result.ConstantTag("DEALLOCATE"), planInScript: (*scriptPlanner).planDeallocate},
 	rewrite.DeallocatesAll: {parsesLocally: alwaysLocal, runsLocally: deallocatesLocally, query: queryLocally,
 		run: func(s *session, _ *rewrite.Statement, _ bool) ([][]byte, error) {
-			s.forgetStatements()
+			forgetStatements(s)
 			return nil, nil
 		},
 		tag: result.ConstantTag("DEALLOCATE ALL"), planInScript: (*scriptPlanner).planDeallocateAll},

@@ -41,7 +41,7 @@ var observers = observerTable{
 	{name: "settings", onRan: recordSettings},
 	{name: "options", onRan: recordOptionsReset},
 	{name: "parts", onEnded: forgetCommittedParts},
-	{name: "statements", onRan: recordDeallocateAll, onDiscarded: (*session).forgetStatements},
+	{name: "statements", onRan: recordDeallocateAll, onDiscarded: forgetStatements},
 	{name: "portals", onDiscarded: (*session).closePortals},
 	{name: "schema", onRan: invalidateAfterDDL, onEnded: publishSchemaChange},
 	{name: "stored cursors", onEnded: endStoredCursors, onSettled: endStoredCursors, onDiscarded: (*session).dropStoredCursors, onClosed: (*session).dropStoredCursors},

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // This file pairs sessions with backends. ensureBackend borrows a backend when a frame first needs one. settleTurn
@@ -38,9 +39,13 @@ func (s *session) ensureBackend() error {
 		}
 	}
 	s.t.statement = 0
+	var resets []rewrite.SettingChange
 	// In a block the server already has the session's settings. So settings are applied only to an idle backend.
 	if s.b.status == 'I' && !s.dedicated {
 		s.b.sequences.History.StartTransaction()
+		if inBlock || s.srv.cfg.Kind == Postgres { // on DSQL such a ROLLBACK needs a BEGIN that Sluice has answered
+			resets = takeAnsweredResets(&s.settings)
+		}
 		if err := s.applySettings(inBlock); err != nil {
 			return err
 		}
@@ -58,6 +63,7 @@ func (s *session) ensureBackend() error {
 	if inBlock {
 		s.sendDeferredBegin()
 	}
+	s.sendSilentSets(resets)
 	if asked {
 		s.consumeCancel(errCanceled)
 		return errCanceled

@@ -66,13 +66,13 @@ func (s *session) destroyUnnamedStatement() {
 
 // forgetStatements forgets the client's named statements for DEALLOCATE ALL, but not the unnamed one. It does not
 // change the old map, which a localStateCopy may refer to.
-func (s *session) forgetStatements() { s.statements.Replace(&s.account, nil) }
+func forgetStatements(s *session) { s.statements.Replace(&s.account, nil) }
 
 // recordDeallocateAll forgets all prepared statements of the client and the backend, once the server has run DEALLOCATE
 // ALL or DISCARD ALL.
 func recordDeallocateAll(s *session, _ *pendingReply, st *rewrite.Statement, tag []byte) {
 	if tag != nil && st != nil && (st.Does == rewrite.DeallocatesAll || hasChange(st, rewrite.DiscardAll)) {
 		s.b.prepared.Clear()
-		s.forgetStatements()
+		forgetStatements(s)
 	}
 }

@@ -160,6 +160,32 @@ func TestStringsBehindAReset(t *testing.T) {
 	}
 }
 
+// A RESET without a Sync belongs to the block of a BEGIN behind it, whose ROLLBACK undoes it in the same moment, for a
+// block that AND CHAIN begins and for what follows in the same text.
+func TestResetInFrontOfABegin(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	for name, opts := range map[string][]option{"postgres": nil, "dsql": {asDSQL, answering, allIgnored}} {
+		s := startSluice(t, pg, append(opts, maxOpen(1))...)
+		for _, reset := range []string{"RESET TimeZone", "RESET ALL", "SET TimeZone TO DEFAULT"} {
+			for _, begin := range []string{"Q BEGIN\n< Z\n", "P - | BEGIN\nB - | -\nE -\nS\n< Z\n", "S\n< Z\nQ BEGIN\n< Z\n", "", "Q SELECT 1/0\n< Z\n", "P - | SELECT 1/0\nB - | -\nE -\nS\n< Z\n", "P - | BEGIN\nB - | -\nE -\nP - | ROLLBACK\nB - | -\nE -\nP - | SHOW TimeZone\nB - | -\nE -\nS\n< Z\n"} {
+				for _, end := range []string{"Q ROLLBACK AND CHAIN\n< Z\n", "Q ROLLBACK; BEGIN; SHOW TimeZone\n< Z\n", "Q ROLLBACK; SHOW TimeZone\n< Z\n", "Q COMMIT AND CHAIN\n< Z\n", "Q ROLLBACK\n< Z\n"} {
+					script := "Q SET TimeZone TO 'Europe/Paris'\n< Z\nP - | " + reset + "\nB - | -\nE -\n" + begin + "Q SHOW TimeZone\n< Z\n" + end + "Q SHOW TimeZone\n< Z\nQ ROLLBACK\n< Z\nQ SHOW TimeZone\n< Z\n"
+					params := map[string]string{"TimeZone": "Asia/Tokyo"}
+					direct, _ := dialWith(t, pg.addr, params)
+					through, _ := dialWith(t, s.addr, params)
+					want, got := direct.play(t, script), through.play(t, script)
+					direct.conn.Close()
+					through.conn.Close()
+					if got != want {
+						t.Errorf("%s, %s:\n%s\n%s", name, script, firstDifference(got, want), got)
+					}
+				}
+			}
+		}
+	}
+}
+
 // PREPARE TRANSACTION ends a block as COMMIT does: no statement and no block behind it runs
 // under a value that a RESET in front has taken from the server's default.
 func TestResetBesidePrepareTransaction(t *testing.T) {

@@ -1,4 +1,4 @@
-package proxy
+package mappederror
 
 import (
 	"strings"
@@ -39,10 +39,10 @@ func TestErrorsOfMappedColumns(t *testing.T) {
 		{'D', `Failing row contains (1, ` + hex + `..., c).`, `Failing row contains (1, \x` + hex[:62] + `..., c).`},
 		{'D', `Column "k__byteahex" is too wide.`, `Column "k" is too wide.`},
 	} {
-		if got := string(errorRenamer{true, row}.renameInField(c.code, []byte(c.text))); got != c.out {
+		if got := string(Renamer{true, row}.RenameInField(c.code, []byte(c.text))); got != c.out {
 			t.Errorf("%c %s:\ngot  %s\nwant %s", c.code, c.text, got, c.out)
 		}
-		if got := string(errorRenamer{}.renameInField(c.code, []byte(c.text))); got != c.text {
+		if got := string(Renamer{}.RenameInField(c.code, []byte(c.text))); got != c.text {
 			t.Errorf("not mapped: %s became %s", c.text, got)
 		}
 	}

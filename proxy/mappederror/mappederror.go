@@ -1,68 +1,48 @@
-package proxy
-
-import (
-	"bytes"
-	"slices"
-	"strings"
-
-	"github.com/sluice-proxy/sluice/proxy/wire"
-	"github.com/sluice-proxy/sluice/retry"
-	"github.com/sluice-proxy/sluice/rewrite"
-	"github.com/sluice-proxy/sluice/rewrite/schema"
-)
-
-// This file changes errors and notices about queries with mapped columns (bytea keys stored as text), so that the
-// client gets its own column names and values.
+// Package mappederror changes errors and notices about queries with mapped columns (bytea keys stored as text), so that
+// the client gets its own column names and values.
 //
 // Only the fields change in which PostgreSQL puts names and values of tables: message, detail, hint, column and
 // constraint. A text that cannot be parsed for certain is unchanged, since a wrong value is worse than a physical name.
+package mappederror
 
-// hintSchemaChanged is the hint for an error about an unknown name that Sluice's schema snapshot has.
-const hintSchemaChanged = "Another process may have changed the schema meanwhile, which is read again before the next statement: retry."
+import (
+	"bytes"
+	"strings"
 
-// hintHexCast is the hint for a cluster without encode and decode, which convert mapped columns by default.
-const hintHexCast = "The server has no encode() and decode(), with which mapped columns are converted: set rewrite.bytea: hex-cast. sluice doctor tells what a cluster has."
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
+)
 
-// hintNoBytea is the hint if the client gave a mapped column a value of another type than bytea. The server's error is
+// HintHexCast is the hint for a cluster without encode and decode, which convert mapped columns by default.
+const HintHexCast = "The server has no encode() and decode(), with which mapped columns are converted: set rewrite.bytea: hex-cast. sluice doctor tells what a cluster has."
+
+// HintNoBytea is the hint if the client gave a mapped column a value of another type than bytea. The server's error is
 // about encode(), which the client did not call.
-const hintNoBytea = "A column of type bytea that is stored as hexadecimal digits (rewrite.bytea) meets a value of another type: cast the value to bytea."
+const HintNoBytea = "A column of type bytea that is stored as hexadecimal digits (rewrite.bytea) meets a value of another type: cast the value to bytea."
 
-// conversionHint returns the hint for a missing function that Sluice uses to convert mapped columns, or "".
-func conversionHint(message []byte) string {
+// ConversionHint returns the hint for a missing function that Sluice uses to convert mapped columns, or "".
+func ConversionHint(message []byte) string {
 	switch string(message) {
 	case "function pg_catalog.encode(bytea, unknown) does not exist", "function pg_catalog.encode(unknown, unknown) does not exist",
 		"function pg_catalog.decode(text, unknown) does not exist":
-		return hintHexCast
+		return HintHexCast
 	}
 	if bytes.HasPrefix(message, []byte("function pg_catalog.encode(")) {
-		return hintNoBytea
+		return HintNoBytea
 	}
 	return ""
 }
 
-// errorRenamer puts the client's column names and values into an error's fields. The zero value changes nothing.
-type errorRenamer struct {
-	on bool // the statement touches mapped columns
-	// relation is the relation that the server's error is about, or nil if unknown.
-	relation *schema.Relation
+// Renamer puts the client's column names and values into an error's fields. The zero value changes nothing.
+type Renamer struct {
+	On bool // the statement touches mapped columns
+	// Relation is the relation that the server's error is about, or nil if unknown.
+	Relation *schema.Relation
 }
 
-// errorRenamerFor returns the errorRenamer for an error or notice about a query with the given plan. It finds the
-// relation in the latest schema snapshot, by the names in the payload.
-func (srv *Server) errorRenamerFor(plan *rewrite.Plan, payload []byte) errorRenamer {
-	if plan == nil || !plan.Mapped {
-		return errorRenamer{}
-	}
-	d := errorRenamer{on: true}
-	if now := srv.keeper.current.Load(); now != nil {
-		d.relation = now.Relation(string(retry.ErrorField(payload, 's')), string(retry.ErrorField(payload, 't')))
-	}
-	return d
-}
-
-// renameInField returns the value of an error's field with the client's column names and values.
-func (d errorRenamer) renameInField(code byte, value []byte) []byte {
-	if !d.on {
+// RenameInField returns the value of an error's field with the client's column names and values.
+func (d Renamer) RenameInField(code byte, value []byte) []byte {
+	if !d.On {
 		return value
 	}
 	switch code {
@@ -76,12 +56,12 @@ func (d errorRenamer) renameInField(code byte, value []byte) []byte {
 
 // renameInDetail returns an error's DETAIL with the client's names. A DETAIL about a key or a row also has values. If
 // names and values differ in number, because a value contains a comma, the detail does not change.
-func (d errorRenamer) renameInDetail(text string) string {
+func (d Renamer) renameInDetail(text string) string {
 	if rest, ok := strings.CutPrefix(text, "Key ("); ok {
 		return "Key (" + clientKeyDetail(rest)
 	}
-	if rest, ok := strings.CutPrefix(text, "Failing row contains ("); ok && strings.HasSuffix(rest, ").") && d.relation != nil {
-		return "Failing row contains (" + clientRowValues(d.relation, strings.TrimSuffix(rest, ").")) + ")."
+	if rest, ok := strings.CutPrefix(text, "Failing row contains ("); ok && strings.HasSuffix(rest, ").") && d.Relation != nil {
+		return "Failing row contains (" + clientRowValues(d.Relation, strings.TrimSuffix(rest, ").")) + ")."
 	}
 	return clientColumnNames(text)
 }
@@ -172,29 +152,9 @@ func truncateShownValue(value string) string {
 	return value
 }
 
-// clientNoticeFor returns the notice that the client gets instead of the server's, with the client's names of mapped
-// columns. nil means that the client gets the server's notice.
-func (s *session) clientNoticeFor(frame []byte) []byte {
-	if s.t.owed.empty() || s.t.phase != phaseLive {
-		return nil
-	}
-	plan, _ := s.t.owed.first().sentPlan()
-	payload := frame[wire.HeaderLen:]
-	d := s.srv.errorRenamerFor(plan, payload)
-	if !d.on {
-		return nil
-	}
-	out := appendErrorFields(nil, payload, func(code byte, value []byte) ([]byte, bool) { return d.renameInField(code, value), true })
-	if out == nil {
-		return nil
-	}
-	out = append(out, 0)
-	return slices.Concat(wire.AppendHeader(nil, wire.NoticeResponse, len(out)), out)
-}
-
-// appendErrorFields appends to dst the fields of an error or notice, with the values that the function field returns.
+// AppendFields appends to dst the fields of an error or notice, with the values that the function field returns.
 // It leaves out a field for which field returns false. For a malformed payload it returns nil.
-func appendErrorFields(dst, payload []byte, field func(code byte, value []byte) ([]byte, bool)) []byte {
+func AppendFields(dst, payload []byte, field func(code byte, value []byte) ([]byte, bool)) []byte {
 	for len(payload) > 1 && payload[0] != 0 {
 		value, rest, ok := wire.CutCString(payload[1:])
 		if !ok {
