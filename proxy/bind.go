@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/sluice-proxy/sluice/proxy/recorded"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -315,9 +316,9 @@ func (s *session) sendBind(b *pendingBind, st *statement.Server) error {
 		params = len(b.rest)
 	}
 	if t.logs {
-		var kept *recordedAnswer
+		var kept *recorded.Answer
 		if s.recordsAnswers() {
-			kept = newRecordedAnswer(b.cs.Template.Inserts, b.cs.Template.MayShowTxTime)
+			kept = recorded.New(b.cs.Template.Inserts, b.cs.Template.MayShowTxTime)
 		}
 		if kept != nil {
 			p := s.findPortal(b.portal)

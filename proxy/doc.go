@@ -104,8 +104,8 @@
 //	            errortext.go, pipelineprobe.go
 //	questions   pipelineprobe.go, package trip (Sluice's own round trips), package question (when to ask again)
 //	replay      replay.go, replaylog.go, abort.go, reacquire.go, resend.go, resendframe.go, replan.go, gate.go,
-//	            recordedvalues.go, resendvalues.go, transactiontime.go, package txtime, querytime.go, savepoint.go,
-//	            discarded.go
+//	            recordedvalues.go, resendvalues.go, transactiontime.go, packages recorded and txtime, querytime.go,
+//	            savepoint.go, discarded.go
 //	bytes       errors.go, packages wire and rawconn
 //
 // docs/glossary.md explains words such as turn, block, plan and pin. In names here, owed is a pending reply, kept a

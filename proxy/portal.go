@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-proxy/sluice/proxy/batch"
+	"github.com/sluice-proxy/sluice/proxy/recorded"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -24,7 +25,7 @@ type portal struct {
 	seq   uint64              // its number among the transaction's Binds
 	text  string              // of the statement
 	bound *batch.Params       // for running it in batches; nil: not possible
-	kept  *recordedAnswer     // the answer that Sluice stores for a replay; nil: none
+	kept  *recorded.Answer    // the answer that Sluice stores for a replay; nil: none
 	// cursor is set if DECLARE opened the portal, and nil if Bind did. declares is set if the portal is bound to a DECLARE
 	// statement, which Execute will carry out (cursor.go).
 	cursor   *cursor

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 
+	"github.com/sluice-proxy/sluice/proxy/recorded"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -348,7 +349,7 @@ func (s *session) sendQuery(q *simpleQuery) error {
 		t.scratch = wire.AppendStrings(t.scratch[:0], wire.Query, plan.Text)
 		frame = t.scratch
 	}
-	var kept *recordedAnswer
+	var kept *recorded.Answer
 	if (plan.Kind == rewrite.Write || plan.Kind == rewrite.Read) && t.script == nil && s.recordsAnswers() {
 		kept = s.newTextAnswer(q.sql(), len(plan.Statements))
 		o.recordAnswerInto(kept)

@@ -142,7 +142,7 @@ func (r *logReplanner) replanTemplate(n *logEntry) {
 		return
 	}
 	r.lost = r.lost || t.Unshared
-	n.kept.resetAnswer() // it was for other columns
+	n.kept.Reset() // it was for other columns
 	n.tmpl = r.s.srv.templates.Template(&r.s.t.scratch, []byte(t.SQL), []byte(t.OIDs), t.Parsing, names.ID(), t.PlannerNumber, plan)
 	n.names = names
 	if cs := n.stmt; cs != nil && cs.Template == t {
@@ -170,7 +170,7 @@ func (r *logReplanner) replanQuery(f *retry.LoggedFrame[logEntry]) {
 	} else {
 		n.plan = plan.AsWrite()
 	}
-	n.kept.resetAnswer()
+	n.kept.Reset()
 	if n.asked, n.names, n.text = plan, names, plan.Text; n.text == "" {
 		n.text = string(sql)
 	}

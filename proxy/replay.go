@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/outcome"
+	"github.com/sluice-proxy/sluice/proxy/recorded"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -65,10 +66,10 @@ type replayAttempt struct {
 	undos           []nameUndo
 	// keeping says which values of the client's answers (now() and the like) the attempt repeats. keepsLast means that the
 	// turn in progress repeats values too.
-	keeping   repeatableValues
+	keeping   recorded.Repeatable
 	keepsLast bool
 	// keepingWhole has the repeated values of the whole transaction (keeping), also while a discarded part is replayed.
-	keepingWhole repeatableValues
+	keepingWhole recorded.Repeatable
 	// lostRead means that the backend was lost during a statement that only reads, by what Sluice knows of the schema.
 	lostRead bool
 	// discardedDiff says how the replay's answers to a discarded part (after ROLLBACK TO) differ. nil means no difference.

@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/batch"
 	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/constraint"
+	"github.com/sluice-proxy/sluice/proxy/recorded"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -98,7 +99,7 @@ type logEntry struct {
 	bound     *batch.Params          // E: runs as batches
 	stmt      *statement.Client      // D: the client's statement that the answer describes
 	answered  *localAnswers          // Q: the parts that Sluice answers, or nil
-	kept      *recordedAnswer        // Q, B: the recorded answer of the client, or nil
+	kept      *recorded.Answer       // Q, B: the recorded answer of the client, or nil
 	cursor    *cursorFetch           // E: reads a cursor, or nil
 	told      *setConfigReply        // E: replaces the server's answer, or nil
 	parsed    bool                   // D: a ParseComplete precedes its answer

@@ -66,7 +66,7 @@ func (s *session) rerunSettledTurns() error {
 	t, l := s.t, s.tx.log
 	t.keeping, t.keepsLast = s.surveyRepeatable(), l.HasDeliveredPart()
 	if s.tx.whole == nil {
-		if t.keepingWhole = t.keeping; !t.keeping.clock || !t.keeping.tells {
+		if t.keepingWhole = t.keeping; !t.keeping.Clock || !t.keeping.Tells {
 			s.forgetAskedTime() // the server's transaction is a new one, with another time
 		}
 	}

@@ -44,9 +44,9 @@ func (s *session) resendFrame(f *retry.LoggedFrame[logEntry], last bool) error {
 	case wire.Execute:
 		s.t.fenced = s.t.fenced || n.silent
 		s.markFetchReply(o, n.cursor)
-		if last && n.kept != nil && !n.kept.whole {
-			if n.kept.first { // the new answer may differ
-				n.kept.resetAnswer()
+		if last && n.kept != nil && !n.kept.Whole {
+			if n.kept.First { // the new answer may differ
+				n.kept.Reset()
 			}
 			o.recordAnswerInto(n.kept)
 		}

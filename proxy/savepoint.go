@@ -279,8 +279,8 @@ func (s *session) replayToSavepoint(name string) error {
 		return err
 	}
 	t.originalError, t.statusAfter, t.returnSavepoint = nil, 0, "" // a later conflict gets its own error
-	if t.keepingWhole.clock && t.keepingWhole.tells {
-		s.tx.earlierTime = t.keepingWhole.time
+	if t.keepingWhole.Clock && t.keepingWhole.Tells {
+		s.tx.earlierTime = t.keepingWhole.Time
 	}
 	return nil
 }

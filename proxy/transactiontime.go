@@ -28,7 +28,7 @@ import (
 // If no answer has the time itself, Sluice may have queried it (querytime.go).
 //
 // In a multi-statement query each statement gets the time by itself, and each answer is recorded by itself
-// (recordedAnswer).
+// (recorded.Answer).
 //
 // Two columns have the same value if they have the same type and default (schema.Column.Time), under the same settings
 // for times. From a column with the time itself the server derives the values of all others by their defaults (txtime).
@@ -51,8 +51,8 @@ func (s *session) collectTxTime(now *schema.Schema) (of *txtime.Time, tells bool
 		}
 		pieces := s.srv.planner.SplitStatements(text)
 		for i, sql := range pieces[:min(int(n.first), len(pieces))] {
-			if kept := n.kept.statementAnswer(i, len(pieces)); kept != nil {
-				tells = addAnswerTime(s, of, f, sql, kept, now) || tells
+			if kept := n.kept.Statement(i, len(pieces)); kept != nil {
+				tells = kept.AddTimes(of, s.srv.planner, sql, n.names, now, s.resultFormats(f)) || tells
 			}
 		}
 	}
@@ -60,45 +60,6 @@ func (s *session) collectTxTime(now *schema.Schema) (of *txtime.Time, tells bool
 		of.AddInstant(asked)
 	}
 	return of, tells
-}
-
-// addAnswerTime adds the transaction time in the answer to one statement of a logged text. It reports whether that
-// answer shows the time.
-func addAnswerTime(s *session, of *txtime.Time, f *retry.LoggedFrame[logEntry], sql string, kept *recordedAnswer, now *schema.Schema) (tells bool) {
-	formats, under := s.resultFormats(f), txtime.SettingsKey(kept.reports)
-	tells = addFirstRowTime(s, of, sql, kept, formats)
-	if !kept.whole {
-		return tells
-	}
-	in := values.ParseInsertion(s.srv.planner, sql, f.Note.names.ForSnapshot(now))
-	if in == nil || in.Width == 0 || !in.ResolvesSame(f.Note.names) { // the column had another default
-		return tells
-	}
-	rows := wire.SplitRows(kept.rows, in.Width)
-	if len(rows) != in.Rows {
-		return tells
-	}
-	in.EachTxTime(func(kind string, c values.AnswerCell) {
-		tells = true
-		of.Add(txtime.Key{Kind: kind, Under: under}, txtime.Value{Format: formats(c.Column), Bytes: rows[c.Row][c.Column]})
-	})
-	return tells
-}
-
-// addFirstRowTime adds the transaction time if the first row of an answer shows it, and reports whether it does.
-func addFirstRowTime(s *session, of *txtime.Time, sql string, k *recordedAnswer, formats func(column int) uint16) (tells bool) {
-	row := wire.FirstRow(k.rows)
-	if row == nil || !k.first && !k.whole {
-		return false
-	}
-	cells := wire.SplitRows(row, wire.ColumnCount(row))
-	for _, column := range values.TxTimeColumns(s.srv.planner, sql) {
-		if len(cells) == 1 && column < len(cells[0]) && cells[0][column] != nil {
-			of.Add(txtime.Key{Kind: values.ExactTxTimeKind, Under: txtime.SettingsKey(k.reports)}, txtime.Value{Format: formats(column), Bytes: cells[0][column]})
-			tells = true
-		}
-	}
-	return tells
 }
 
 // resultFormats returns the result formats (text or binary) of a logged Query or Bind by column.
