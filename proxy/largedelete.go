@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 )
 
 // DSQL refuses a DELETE of more rows than a transaction may change. If the statement was alone and its table is
@@ -63,7 +64,7 @@ func (s *session) deferToBatches(head *pendingReply, payload []byte) bool {
 	t.batches = batch.NewDelete(form, head.bound, decodeErrorResponse(payload))
 	s.tx.log.RefuseReplay(retry.Failed)
 	t.owed.dropSkipped(s.forgetSkipped)
-	s.srv.metrics.CountUnsupported(head.plan.Operation, string(rewrite.ChunkedDelete))
+	s.srv.metrics.CountUnsupported(head.plan.Operation, string(finding.ChunkedDelete))
 	return true
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 )
 
 // This file handles texts that the server gets in another form than the client's, and partly hidden answers
@@ -22,7 +23,7 @@ func (s *session) countFindings(plan *rewrite.Plan) {
 		s.srv.metrics.CountUnsupported(f.Operation, string(f.Feature))
 	}
 	if plan.ActiveSplit() != nil {
-		s.srv.metrics.CountUnsupported(plan.Operation, string(rewrite.JoinForUpdate))
+		s.srv.metrics.CountUnsupported(plan.Operation, string(finding.JoinForUpdate))
 	}
 	if !plan.ShouldLogFindings() {
 		return
@@ -56,15 +57,7 @@ func statementRefusal(st *rewrite.Statement) *wire.Error {
 
 // hasMaskedAnswer reports whether part of the server's answer to a text is hidden from the client. plan may be nil.
 func hasMaskedAnswer(plan *rewrite.Plan) bool {
-	if plan == nil || plan.Text == "" {
-		return false
-	}
-	for i := range plan.Statements {
-		if hasMaskedRows(&plan.Statements[i]) {
-			return true
-		}
-	}
-	return false
+	return plan != nil && plan.Text != "" && plan.AnyStatement(hasMaskedRows)
 }
 
 // hasMaskedRows reports whether the rows of a statement's answer are for Sluice, not the client. Such rows answer a

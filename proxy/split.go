@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 )
 
 // FOR UPDATE on a join, which an older cluster refuses, is sent as two queries. The locking query locks one table's
@@ -35,7 +36,7 @@ func (s *session) checkFormRefusal(o *pendingReply, made *answer.ErrorHandling, 
 	if hint == "" {
 		hint = made.Hint
 	} else {
-		s.srv.metrics.CountUnsupported(plan.Operation, string(rewrite.JoinForUpdate))
+		s.srv.metrics.CountUnsupported(plan.Operation, string(finding.JoinForUpdate))
 	}
 	if again {
 		s.srv.log.Info("query is locked by a statement of its own from now on: this cluster takes FOR UPDATE on one table only",

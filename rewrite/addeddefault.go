@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -22,7 +23,7 @@ const backfillPolicy = "backfill"
 // completeAddColumn returns nil if Sluice cannot carry the command out.
 func (a *Alteration) completeAddColumn(cmd parse.TreeNode, reader *constraintReader, at int, constraints bool) *Alteration {
 	column, ph := cmd.Child("def"), reader.ph
-	if refusedAlterFeature(cmd) != AddColumn || !isPlainColumn(column) {
+	if refusedAlterFeature(cmd) != finding.AddColumn || !isPlainColumn(column) {
 		return nil
 	}
 	a.Column, a.IfNotExists, a.kind = column.Text("colname"), cmd.Flag("missing_ok"), column.Child("type_name")

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -87,14 +88,14 @@ func (r *rewriter) planAdvisoryLock(p *statementPart) bool {
 		if a != nil {
 			p.st.Refusal = refusedAdvisoryInString
 		}
-		f := handledFinding(AdvisoryLock, Rejected, Error, "refused: only session locks are kept in a table, each by a SELECT of its own", p.st.Start)
+		f := finding.Handled(finding.AdvisoryLock, finding.Rejected, finding.Error, "refused: only session locks are kept in a table, each by a SELECT of its own", p.st.Start)
 		f.Remedy = strings.ToLower(p.st.Refusal.Hint[:1]) + strings.TrimSuffix(p.st.Refusal.Hint[1:], ".")
 		r.addFinding(f)
 		return true
 	}
 	r.answerLocally(p, Locks, "SELECT 1")
 	p.st.Advisory = a
-	r.addFinding(handledFinding(AdvisoryLock, Answered, Info, inTable, p.st.Start))
+	r.addFinding(finding.Handled(finding.AdvisoryLock, finding.Answered, finding.Info, inTable, p.st.Start))
 	return true
 }
 

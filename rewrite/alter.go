@@ -3,6 +3,7 @@ package rewrite
 import (
 	"slices"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -19,7 +20,7 @@ func (r *rewriter) removeAddedNull(p *statementPart) {
 		}
 		at := column.Integer("location")
 		if !r.rules.AddColumn {
-			r.addFinding(disabledFinding(AddNull, at))
+			r.addFinding(finding.Disabled(finding.AddNull, at))
 			continue
 		}
 		ph := r.statementTokens(p)
@@ -38,7 +39,7 @@ func (r *rewriter) removeAddedNull(p *statementPart) {
 			}
 		}
 		r.meant.Set(column, "constraints")
-		r.addFinding(handledFinding(AddNull, Rewritten, Info, "NULL is taken out: it is so without", at))
+		r.addFinding(finding.Handled(finding.AddNull, finding.Rewritten, finding.Info, "NULL is taken out: it is so without", at))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -47,7 +48,7 @@ func (r *rewriter) planAlteration(p *statementPart) {
 	case a.Default == "":
 		r.planRetype(p, a)
 	case a.Own != nil && (!r.rules.Backfill || len(r.parts) > 1 || !a.verifiesSteps()):
-		p.st.Hint = "Set " + AddColumnDefaultKey + " to backfill, and send the statement alone: the column is then added with a sequence. Or: " + remedySentence(catalogue[AddSerial].remedy)
+		p.st.Hint = "Set " + AddColumnDefaultKey + " to backfill, and send the statement alone: the column is then added with a sequence. Or: " + finding.Sentence(finding.Remedy(finding.AddSerial))
 		return
 	case !r.rules.Backfill:
 		p.st.Hint = a.addHint()
@@ -64,11 +65,11 @@ func (r *rewriter) planAlteration(p *statementPart) {
 		case a.NotNull:
 			action += "; NOT NULL is given up"
 		}
-		feature := AddColumn
+		feature := finding.AddColumn
 		if a.Own != nil {
-			feature, action = AddSerial, action+"; it draws from a sequence that it owns"
+			feature, action = finding.AddSerial, action+"; it draws from a sequence that it owns"
 		}
-		r.addFinding(handledFinding(feature, Rewritten, Warning, action, p.st.Start))
+		r.addFinding(finding.Handled(feature, finding.Rewritten, finding.Warning, action, p.st.Start))
 	}
 	if len(r.parts) == 1 && len(r.edits) == 0 {
 		p.st.Does, p.st.Alteration = Alters, a
@@ -107,7 +108,7 @@ func (r *rewriter) parseAlteration(p *statementPart) *Alteration {
 		return a.completeRetype(cmds[0], &ph, at)
 	case parse.AT_AddColumn:
 		reader := constraintReader{c: &AddedConstraints{table: a.table}, ph: &ph, relation: relation, notNull: r.rules.NotNullCheck}
-		if refusedAlterFeature(cmds[0]) == AddSerial {
+		if refusedAlterFeature(cmds[0]) == finding.AddSerial {
 			return r.completeAddSerial(a, cmds[0], &reader, at)
 		}
 		return a.completeAddColumn(cmds[0], &reader, at, r.rules.Constraints)

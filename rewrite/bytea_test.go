@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluice-proxy/sluice/integration/sqltexts"
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
@@ -216,7 +217,7 @@ func TestNoColumnIsMissed(t *testing.T) {
 			}
 		}
 		for _, f := range plan.Findings {
-			if f.Outcome == Unverified {
+			if f.Outcome == finding.Unverified {
 				t.Errorf("%s\n made a text that does not mean what was intended", sql)
 			}
 		}
@@ -239,7 +240,7 @@ func FuzzPlanIn(f *testing.F) {
 		names := schema.New(relations).ResolverFor([]string{"public"})
 		plan := p.PlanWithNames([]byte(sql), names)
 		for _, found := range plan.Findings {
-			if found.Outcome == Unverified && strings.HasPrefix(string(found.Feature), "bytea") && !refusedAny(plan) {
+			if found.Outcome == finding.Unverified && strings.HasPrefix(string(found.Feature), "bytea") && !refusedAny(plan) {
 				t.Errorf("%q goes out unverified", sql)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/integration/sqltexts"
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
@@ -115,7 +116,7 @@ func TestIndexOverUnmappedColumnHasAHint(t *testing.T) {
 	for sql, want := range map[string]string{
 		"CREATE INDEX ON plain (k)":                              unmappedIndex,
 		"CREATE INDEX ON t (k)":                                  unmappedIndex, // v of it may be bytea
-		"CREATE INDEX ON plain USING gin (k)":                    remedySentence(catalogue[IndexMethod].remedy),
+		"CREATE INDEX ON plain USING gin (k)":                    finding.Sentence(finding.Remedy(finding.IndexMethod)),
 		"ALTER TABLE plain ADD COLUMN z int, ADD COLUMN y bytea": "",
 	} {
 		if got := p.PlanWithNames([]byte(sql), mappedNames()).Statements[0].Hint; got != want {

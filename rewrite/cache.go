@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -129,7 +130,7 @@ func (p *Plan) bytes() int {
 		return 0
 	}
 	n := int(unsafe.Sizeof(*p)) + cap(p.Statements)*int(unsafe.Sizeof(Statement{}))
-	n += len(p.Text) + findingBytes(p.Findings) + cap(p.edits)*int(unsafe.Sizeof(parse.Edit{}))
+	n += len(p.Text) + finding.Bytes(p.Findings) + cap(p.edits)*int(unsafe.Sizeof(parse.Edit{}))
 	if p.MayNeedSubstitutes() {
 		n += p.substituteBytes()
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -35,14 +36,14 @@ const eachCommandAlone = "Write each command of it in an ALTER TABLE of its own.
 // planMultiCommand plans an ALTER TABLE of several commands, and reports whether Sluice carries it out. Otherwise the
 // statement's hint is that of the first refused command.
 func (r *rewriter) planMultiCommand(p *statementPart) bool {
-	refused := Feature("")
+	refused := finding.Feature("")
 	for cmd := range p.node.List("cmds") {
 		refused = cmp.Or(refused, refusedAlterFeature(cmd))
 	}
 	if refused == "" || !r.rules.Dialect || len(p.node.Values("cmds")) < 2 || len(r.edits) > 0 {
 		return false
 	}
-	p.st.Hint = eachCommandAlone + " To the one that is refused: " + remedySentence(catalogue[refused].remedy)
+	p.st.Hint = eachCommandAlone + " To the one that is refused: " + finding.Sentence(finding.Remedy(refused))
 	switch {
 	case len(r.parts) > 1:
 		return false
@@ -59,7 +60,7 @@ func (r *rewriter) planMultiCommand(p *statementPart) bool {
 	}
 	p.st.Does, p.st.Commands = Alters, &MultiCommand{Text: string(r.text[p.st.Start:p.st.End]), Parts: s.orderedParts()}
 	p.st.Hint = "Send the statement alone outside of a transaction: its commands are then carried out one by one (" + InTransactionsKey + ")."
-	r.addFinding(handledFinding(SeveralDDL, Rewritten, Warning, "carried out command by command, each in a transaction of its own: where one fails, those before it stay", p.st.Start))
+	r.addFinding(finding.Handled(finding.SeveralDDL, finding.Rewritten, finding.Warning, "carried out command by command, each in a transaction of its own: where one fails, those before it stay", p.st.Start))
 	for _, f := range s.findings {
 		f.At = p.st.Start
 		r.addFinding(f)
@@ -73,7 +74,7 @@ type commandSplitter struct {
 	head     string // ALTER TABLE and the table's name
 	cmds     []alterSubcommand
 	why      string // the hint for the client, if the statement cannot be divided
-	findings []Finding
+	findings []finding.Finding
 	passes   [passCount][]AlterCommand
 }
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -87,12 +88,12 @@ func (r *rewriter) planConstraints(p *statementPart) {
 	p.st.Does, p.st.Constraints = Alters, c
 	p.st.Hint = "Send the statement alone outside of a transaction: it is then carried out in the steps that DSQL has (" + AddConstraintKey + ")."
 	action := "carried out in several transactions, undone where one of them fails: NOT VALID and ALTER TABLE ASYNC ... VALIDATE CONSTRAINT, a unique index ASYNC and USING INDEX"
-	feature, severity := AddConstraint, Info
+	feature, severity := finding.AddConstraint, finding.Info
 	if c.hasNotNull() {
-		feature, severity = SetNotNullColumn, Warning
+		feature, severity = finding.SetNotNullColumn, finding.Warning
 		action += "; NOT NULL becomes a CHECK, and its errors have the code 23514"
 	}
-	r.addFinding(handledFinding(feature, Rewritten, severity, action, p.st.Start))
+	r.addFinding(finding.Handled(feature, finding.Rewritten, severity, action, p.st.Start))
 }
 
 // planDropNotNull plans DROP NOT NULL, which must also drop the CHECK that represents NOT NULL.
@@ -112,7 +113,7 @@ func (r *rewriter) planDropNotNull(p *statementPart) {
 	}
 	p.st.Does, p.st.Constraints = Alters, &AddedConstraints{Text: string(r.text[p.st.Start:p.st.End]), Table: regclassName(relation), Relation: relation.Text("relname"),
 		IfExists: p.node.Flag("missing_ok"), DroppedNotNull: drops}
-	r.addFinding(handledFinding(SetNotNullColumn, Rewritten, Info, "outside of a transaction the CHECK that stands for NOT NULL is dropped as well", p.st.Start))
+	r.addFinding(finding.Handled(finding.SetNotNullColumn, finding.Rewritten, finding.Info, "outside of a transaction the CHECK that stands for NOT NULL is dropped as well", p.st.Start))
 }
 
 // newNotNullCheck returns the CHECK that represents NOT NULL of a column. The statement's name for the NOT NULL is
@@ -220,7 +221,7 @@ type constraintSpan struct {
 // EXISTS would not show whether the constraints of an existing column were added.
 func (r *constraintReader) readColumn(cmd parse.TreeNode, i, last int) bool {
 	column := cmd.Child("def")
-	if f := refusedAlterFeature(cmd); cmd.Flag("missing_ok") || f != "" && f != AddColumn || column.Child("coll_clause").Shape != nil || column.Child("fdwoptions").Shape != nil {
+	if f := refusedAlterFeature(cmd); cmd.Flag("missing_ok") || f != "" && f != finding.AddColumn || column.Child("coll_clause").Shape != nil || column.Child("fdwoptions").Shape != nil {
 		return false
 	}
 	name, at := column.Text("colname"), r.ph.ColumnNameToken(i)

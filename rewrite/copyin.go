@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -38,7 +39,7 @@ func (r *rewriter) planCopyIn(p *statementPart) bool {
 		return false
 	}
 	if !r.rules.CopyIn {
-		p.st.Hint = remedySentence(catalogue[CopyFrom].remedy) // no finding, because a cluster may take the COPY
+		p.st.Hint = finding.Sentence(finding.Remedy(finding.CopyFrom)) // no finding, because a cluster may take the COPY
 		return false
 	}
 	c, refusal := parseCopyIn(m)
@@ -49,13 +50,13 @@ func (r *rewriter) planCopyIn(p *statementPart) bool {
 		// A server that accepts this COPY in a multi-statement query would wait for data.
 		refusal.Unsent = true
 		p.st.Refusal = refusal
-		f := handledFinding(CopyFrom, Rejected, Error, "refused: it cannot be carried out by INSERTs", p.st.Start)
+		f := finding.Handled(finding.CopyFrom, finding.Rejected, finding.Error, "refused: it cannot be carried out by INSERTs", p.st.Start)
 		f.Remedy = "leave out WHERE and FREEZE, ON_ERROR, DEFAULT and encodings but UTF8; or write INSERTs"
 		r.addFinding(f)
 		return true
 	}
 	p.st.Does, p.st.CopyIn = CopiesIn, c
-	f := handledFinding(CopyFrom, Answered, Warning, byInserts, p.st.Start)
+	f := finding.Handled(finding.CopyFrom, finding.Answered, finding.Warning, byInserts, p.st.Start)
 	f.Remedy = "for all or nothing, COPY at most 3,000 rows at a time"
 	r.addFinding(f)
 	return true

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sluice-proxy/sluice/integration/sqltexts"
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 )
 
 // TestCorpusPasses holds that statements that concern no rule go to the server
@@ -29,7 +30,7 @@ func TestCorpusPasses(t *testing.T) {
 			}
 		}
 		for _, f := range plan.Findings {
-			if f.Outcome != Flagged {
+			if f.Outcome != finding.Flagged {
 				t.Errorf("%q: %+v", sql, f)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -113,17 +114,17 @@ func (r *rewriter) planCursor(p *statementPart) bool {
 		f.Action = "refused, but for a cursor WITH HOLD that was declared outside of a transaction"
 		r.addFinding(f)
 	case c.Hold:
-		r.addFinding(handledFinding(CursorUse, Answered, Info, inMemory, p.st.Start))
+		r.addFinding(finding.Handled(finding.CursorUse, finding.Answered, finding.Info, inMemory, p.st.Start))
 	default:
-		r.addFinding(handledFinding(CursorUse, Answered, Info, overPortal, p.st.Start))
+		r.addFinding(finding.Handled(finding.CursorUse, finding.Answered, finding.Info, overPortal, p.st.Start))
 	}
 	return true
 }
 
 // rejectedCursor returns the finding of a refused statement about a cursor. If remedy is empty, the finding has the
 // remedy of the catalogue.
-func rejectedCursor(remedy string, at int) Finding {
-	f := handledFinding(CursorUse, Rejected, Error, "refused: it cannot be carried out over a portal of the protocol", at)
+func rejectedCursor(remedy string, at int) finding.Finding {
+	f := finding.Handled(finding.CursorUse, finding.Rejected, finding.Error, "refused: it cannot be carried out over a portal of the protocol", at)
 	if remedy != "" {
 		f.Remedy = remedy
 	}
@@ -168,10 +169,10 @@ func (r *rewriter) reportCursorQuery(p *statementPart) {
 		alone.rewriteLocking(&query)
 	}
 	if r.rules.Dialect && p.samples {
-		alone.addFinding(refusedFinding(TableSample, p.st.Start))
+		alone.addFinding(finding.Refused(finding.TableSample, p.st.Start))
 	}
 	if r.rules.Dialect && p.advisory {
-		alone.addFinding(refusedFinding(AdvisoryLock, p.st.Start))
+		alone.addFinding(finding.Refused(finding.AdvisoryLock, p.st.Start))
 	}
 	for _, f := range alone.findings {
 		r.addFinding(f)

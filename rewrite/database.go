@@ -3,6 +3,7 @@ package rewrite
 import (
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -18,13 +19,13 @@ func (r *rewriter) createDatabase(p *statementPart) {
 			p.st.Refusal = &Refusal{Code: "0A000", Message: "CREATE DATABASE cannot have the option \"" + option + "\" here",
 				Detail: "The name stands for a schema (listen.databases), which has no such option.", Hint: "Leave the option out."}
 		}
-		r.addFinding(handledFinding(CreateDatabase, Answered, Info, "answered: the schema that the name stands for is made", p.st.Start))
+		r.addFinding(finding.Handled(finding.CreateDatabase, finding.Answered, finding.Info, "answered: the schema that the name stands for is made", p.st.Start))
 	case r.rules.Databases:
 		p.st.Refusal = &Refusal{Code: "42P04", Message: "database \"" + p.node.Text("dbname") + "\" already exists",
 			Detail: "Every database name means the cluster's one database."}
-		r.addFinding(handledFinding(CreateDatabase, Answered, Info, "answered: the database exists already (42P04)", p.st.Start))
+		r.addFinding(finding.Handled(finding.CreateDatabase, finding.Answered, finding.Info, "answered: the database exists already (42P04)", p.st.Start))
 	case r.rules.Dialect:
-		r.addFinding(disabledFinding(CreateDatabase, p.st.Start))
+		r.addFinding(finding.Disabled(finding.CreateDatabase, p.st.Start))
 	}
 }
 
@@ -67,12 +68,12 @@ func (r *rewriter) dropDatabase(p *statementPart) {
 			d.Force = d.Force || option.Text("defname") == "force"
 		}
 		p.st.Does, p.st.Database = ChangesDatabase, d
-		r.addFinding(handledFinding(DropDatabase, Answered, Info, "answered: the schema that the name stands for is dropped", p.st.Start))
+		r.addFinding(finding.Handled(finding.DropDatabase, finding.Answered, finding.Info, "answered: the schema that the name stands for is dropped", p.st.Start))
 	case r.rules.Databases:
 		r.answerLocally(p, Answers, "DROP DATABASE")
-		r.addFinding(handledFinding(DropDatabase, Answered, Warning, "answered as done; nothing is dropped", p.st.Start))
+		r.addFinding(finding.Handled(finding.DropDatabase, finding.Answered, finding.Warning, "answered as done; nothing is dropped", p.st.Start))
 	case r.rules.Dialect:
-		r.addFinding(disabledFinding(DropDatabase, p.st.Start))
+		r.addFinding(finding.Disabled(finding.DropDatabase, p.st.Start))
 	}
 }
 
@@ -93,7 +94,7 @@ func (r *rewriter) answerDiscard(p *statementPart) {
 		return
 	}
 	r.answerLocally(p, of.does, of.tag)
-	r.addFinding(handledFinding(Discard, Answered, Info, "answered: there is nothing to discard", p.st.Start))
+	r.addFinding(finding.Handled(finding.Discard, finding.Answered, finding.Info, "answered: there is nothing to discard", p.st.Start))
 }
 
 // weakerLevels are the isolation levels that DSQL's REPEATABLE READ satisfies.
@@ -113,14 +114,14 @@ func (r *rewriter) rewriteBegin(p *statementPart) {
 	case st.Tx.Isolation == Serializable && r.rules.Weaken:
 		r.setRepeatableRead(p)
 		st.Weakened = true
-		r.addFinding(handledFinding(SerializableTx, Rewritten, Warning, weakened, st.Start))
+		r.addFinding(finding.Handled(finding.SerializableTx, finding.Rewritten, finding.Warning, weakened, st.Start))
 	case st.Tx.Isolation == Serializable && r.rules.Dialect:
-		r.addFinding(refusedFinding(SerializableTx, st.Start))
+		r.addFinding(finding.Refused(finding.SerializableTx, st.Start))
 	case weakerLevels[st.Tx.Isolation] && r.rules.Isolation:
 		r.setRepeatableRead(p)
-		r.addFinding(handledFinding(IsolationLevel, Rewritten, Info, "rewritten to REPEATABLE READ, which is stricter", st.Start))
+		r.addFinding(finding.Handled(finding.IsolationLevel, finding.Rewritten, finding.Info, "rewritten to REPEATABLE READ, which is stricter", st.Start))
 	case weakerLevels[st.Tx.Isolation] && r.rules.Dialect:
-		r.addFinding(disabledFinding(IsolationLevel, st.Start))
+		r.addFinding(finding.Disabled(finding.IsolationLevel, st.Start))
 	}
 }
 
@@ -163,21 +164,21 @@ func (r *rewriter) setIsolation(p *statementPart) {
 	switch {
 	case level == Serializable && !weak:
 		if r.rules.Dialect {
-			r.addFinding(refusedFinding(SerializableTx, st.Start))
+			r.addFinding(finding.Refused(finding.SerializableTx, st.Start))
 		}
 	case modes:
 		st.Weakened = weak
 		if r.rules.Dialect {
-			finding := refusedFinding(TransactionMode, st.Start)
+			late := finding.Refused(finding.TransactionMode, st.Start)
 			if st.Tx.Verb == SetTransaction && st.Tx.Snapshot == "" {
-				finding.Action = "goes into a BEGIN in front of it, and fails behind another statement"
+				late.Action = "goes into a BEGIN in front of it, and fails behind another statement"
 			}
-			r.addFinding(finding)
+			r.addFinding(late)
 		}
 	case r.rules.Isolation:
 		r.answerIsolation(p, level, weak)
 	case r.rules.Dialect:
-		r.addFinding(disabledFinding(TransactionMode, st.Start))
+		r.addFinding(finding.Disabled(finding.TransactionMode, st.Start))
 	}
 }
 
@@ -210,11 +211,11 @@ func (r *rewriter) answerIsolation(p *statementPart, level Isolation, weak bool)
 	p.st.OfBlock, p.st.Weakened = ofBlock, weak
 	switch {
 	case weak:
-		r.addFinding(handledFinding(SerializableTx, Answered, Warning, weakened, p.st.Start))
+		r.addFinding(finding.Handled(finding.SerializableTx, finding.Answered, finding.Warning, weakened, p.st.Start))
 	case level == DefaultIsolation:
-		r.addFinding(handledFinding(TransactionMode, Answered, Info, atLeast, p.st.Start))
+		r.addFinding(finding.Handled(finding.TransactionMode, finding.Answered, finding.Info, atLeast, p.st.Start))
 	default:
-		r.addFinding(handledFinding(IsolationLevel, Answered, Info, atLeast, p.st.Start))
+		r.addFinding(finding.Handled(finding.IsolationLevel, finding.Answered, finding.Info, atLeast, p.st.Start))
 	}
 }
 

@@ -24,8 +24,8 @@
 // changes and no others; positions are ignored. Otherwise the server gets the client's text, and Stats.Unverified
 // counts the failure.
 //
-// A plan's findings list what rules did, and which statements DSQL is known to refuse (features.go, refused.go). The
-// policy of a locking clause depends on the text and the configuration alone (policy.go).
+// A plan's findings (package finding) list what rules did, and which statements DSQL is known to refuse (refused.go).
+// The policy of a locking clause depends on the text and the configuration alone (policy.go).
 //
 // Each rule sets Statement.Does where a server need not run the statement. Linter (lint.go) applies the same rules to
 // files, and models the transaction of a migration tool (lintblock.go).

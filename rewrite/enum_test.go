@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	pg_query "github.com/pganalyze/pg_query_go/v6"
+
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 )
 
 // The hint for an enumeration is a statement that can be sent as it stands, and says what the type
@@ -27,7 +29,7 @@ func TestHintsOfEnumerations(t *testing.T) {
 		}
 	}
 	for _, sql := range []string{"CREATE TYPE mood AS ENUM ()", "CREATE TYPE mood AS ENUM ('" + strings.Repeat("x", 2000) + "')", "CREATE TYPE pair AS (a int, b int)", "DROP TYPE mood"} {
-		if got := p.Plan([]byte(sql)).Statements[0].Hint; got != remedySentence(catalogue[UserType].remedy) {
+		if got := p.Plan([]byte(sql)).Statements[0].Hint; got != finding.Sentence(finding.Remedy(finding.UserType)) {
 			t.Errorf("%s: %s", sql, got)
 		}
 	}

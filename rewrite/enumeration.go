@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -142,7 +143,7 @@ func (r *rewriter) createEnum(p *statementPart) {
 	p.st.ReplacementTag = "CREATE TYPE"
 	p.st.Warning = &Notice{"type \"" + names[len(names)-1] + "\" is a domain over text, since DSQL has no enumerations",
 		detail + " A value that is none of them has the code 23514."}
-	r.addFinding(handledFinding(UserType, Rewritten, Warning, "rewritten to a domain over text with a CHECK: its values compare and sort as texts", p.st.Start))
+	r.addFinding(finding.Handled(finding.UserType, finding.Rewritten, finding.Warning, "rewritten to a domain over text with a CHECK: its values compare and sort as texts", p.st.Start))
 }
 
 // dropType rewrites DROP TYPE to DROP DOMAIN.
@@ -157,7 +158,7 @@ func (r *rewriter) dropType(p *statementPart) {
 	if parse.DropBehavior(p.node.Integer("behavior")) == parse.DROP_CASCADE {
 		p.st.Hint = "Clusters refuse DROP DOMAIN CASCADE: drop the columns of the type, or their tables, and then the type without CASCADE."
 	}
-	r.addFinding(handledFinding(UserType, Rewritten, Info, "rewritten to DROP DOMAIN", p.st.Start))
+	r.addFinding(finding.Handled(finding.UserType, finding.Rewritten, finding.Info, "rewritten to DROP DOMAIN", p.st.Start))
 }
 
 var sampleDropDomain = parse.LazyTree("DROP DOMAIN d")

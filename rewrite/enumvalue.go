@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -51,7 +52,7 @@ func (r *rewriter) planAddEnumValue(p *statementPart) {
 		return
 	}
 	p.st.Does, p.st.EnumValue = Alters, e
-	r.addFinding(handledFinding(UserType, Rewritten, Info, "carried out in two transactions: the domain gets a CHECK with the value, and loses the one without", p.st.Start))
+	r.addFinding(finding.Handled(finding.UserType, finding.Rewritten, finding.Info, "carried out in two transactions: the domain gets a CHECK with the value, and loses the one without", p.st.Start))
 }
 
 // DomainCheck is a CHECK that restricts a domain to a list of texts.

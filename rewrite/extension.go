@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -13,13 +14,13 @@ import (
 
 // extensions maps the extensions whose CREATE EXTENSION Sluice answers to the text of the NOTICE.
 var extensions = map[string]struct {
-	severity Severity
+	severity finding.Severity
 	detail   string
 }{
-	"plpgsql": {Info, "DSQL runs functions in LANGUAGE sql only: CREATE FUNCTION ... LANGUAGE plpgsql and DO fail."},
-	"uuid-ossp": {Warning, "There is uuid_generate_v4(), which becomes gen_random_uuid(). There are not: uuid_generate_v1, uuid_generate_v1mc, " +
+	"plpgsql": {finding.Info, "DSQL runs functions in LANGUAGE sql only: CREATE FUNCTION ... LANGUAGE plpgsql and DO fail."},
+	"uuid-ossp": {finding.Warning, "There is uuid_generate_v4(), which becomes gen_random_uuid(). There are not: uuid_generate_v1, uuid_generate_v1mc, " +
 		"uuid_generate_v3, uuid_generate_v5, uuid_nil, uuid_ns_dns, uuid_ns_url, uuid_ns_oid, uuid_ns_x500."},
-	"pgcrypto": {Warning, "There is gen_random_uuid(), which is built in. There are not: digest, hmac, crypt, gen_salt, gen_random_bytes, " +
+	"pgcrypto": {finding.Warning, "There is gen_random_uuid(), which is built in. There are not: digest, hmac, crypt, gen_salt, gen_random_bytes, " +
 		"encrypt, decrypt, encrypt_iv, decrypt_iv, armor, dearmor, pgp_*."},
 }
 
@@ -76,7 +77,7 @@ func (r *rewriter) createExtension(p *statementPart) {
 	}
 	r.answerLocally(p, Answers, "CREATE EXTENSION")
 	p.st.Notices = []Notice{{"extension \"" + name + "\" is not installed: DSQL has no extensions, and Sluice answers the statement", known.detail}}
-	r.addFinding(handledFinding(Extension, Answered, known.severity, "answered as done; a NOTICE names which of its functions there are", p.st.Start))
+	r.addFinding(finding.Handled(finding.Extension, finding.Answered, known.severity, "answered as done; a NOTICE names which of its functions there are", p.st.Start))
 }
 
 // commentExtension answers COMMENT ON EXTENSION of plpgsql, uuid-ossp or pgcrypto.
@@ -87,7 +88,7 @@ func (r *rewriter) commentExtension(p *statementPart) {
 	}
 	r.answerLocally(p, Answers, "COMMENT")
 	p.st.Notices = []Notice{{Message: "extension \"" + name + "\" is not installed: the comment is not kept"}}
-	r.addFinding(handledFinding(Extension, Answered, Info, "answered as done; the comment is not kept", p.st.Start))
+	r.addFinding(finding.Handled(finding.Extension, finding.Answered, finding.Info, "answered as done; the comment is not kept", p.st.Start))
 }
 
 // dropExtension answers DROP EXTENSION. With IF EXISTS any extension is accepted, otherwise only known ones.
@@ -109,7 +110,7 @@ func (r *rewriter) dropExtension(p *statementPart) {
 	for _, name := range names {
 		p.st.Notices = append(p.st.Notices, Notice{Message: "extension \"" + name + notice})
 	}
-	r.addFinding(handledFinding(Extension, Answered, Info, "answered as done; there is nothing to drop", p.st.Start))
+	r.addFinding(finding.Handled(finding.Extension, finding.Answered, finding.Info, "answered as done; there is nothing to drop", p.st.Start))
 }
 
 // rewriteExtension calls the rule for a statement about extensions, or for a DROP of other objects.

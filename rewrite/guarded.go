@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -62,7 +63,7 @@ func (r *rewriter) planDoBlock(p *statementPart) {
 	g.Text, g.Command.St = string(r.text[p.st.Start:p.st.End]), st
 	g.Command.Text = cmp.Or(plan.Text, g.Command.Text)
 	p.st.Does, p.st.Guarded, p.st.Pin, p.st.demand, p.writeCommand, p.readOnlyAllowed = Alters, g, NoPin, st.demand, st.writeCommand, st.readOnlyAllowed
-	r.addFinding(handledFinding(Procedural, Rewritten, Info, "the one statement in the block is carried out as if it were sent by itself", p.st.Start))
+	r.addFinding(finding.Handled(finding.Procedural, finding.Rewritten, finding.Info, "the one statement in the block is carried out as if it were sent by itself", p.st.Start))
 	for _, f := range plan.Findings {
 		f.At = p.st.Start
 		r.addFinding(f)

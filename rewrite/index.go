@@ -1,6 +1,9 @@
 package rewrite
 
-import "github.com/sluice-proxy/sluice/rewrite/parse"
+import (
+	"github.com/sluice-proxy/sluice/rewrite/finding"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
+)
 
 // rewriteCreateIndex rewrites CREATE INDEX to CREATE INDEX ASYNC. DSQL then builds the index in a background job, and
 // answers with the job's id.
@@ -19,7 +22,7 @@ func (r *rewriter) rewriteCreateIndex(p *statementPart) {
 	}
 	switch {
 	case !r.rules.Index:
-		r.addFinding(disabledFinding(CreateIndex, p.st.Start))
+		r.addFinding(finding.Disabled(finding.CreateIndex, p.st.Start))
 		return
 	}
 	if ph.IsKeyword(at+1, "concurrently") {
@@ -44,15 +47,15 @@ func (r *rewriter) rewriteCreateIndex(p *statementPart) {
 	if !r.rules.AwaitIndex {
 		action = "rewritten to CREATE INDEX ASYNC; the answer does not wait for the job"
 	}
-	r.addFinding(handledFinding(CreateIndex, Rewritten, Info, action, p.st.Start))
+	r.addFinding(finding.Handled(finding.CreateIndex, finding.Rewritten, finding.Info, action, p.st.Start))
 }
 
 // reportIndexRefusals reports the parts of a CREATE INDEX that DSQL supports in no form.
 func (r *rewriter) reportIndexRefusals(p *statementPart) (any bool) {
-	refuse := func(f Feature, yes bool) {
+	refuse := func(f finding.Feature, yes bool) {
 		if yes {
 			any = true
-			refused := refusedFinding(f, p.st.Start)
+			refused := finding.Refused(f, p.st.Start)
 			if r.rules.Index {
 				refused.Action = "rewritten to CREATE INDEX ASYNC, and fails there"
 			}
@@ -60,7 +63,7 @@ func (r *rewriter) reportIndexRefusals(p *statementPart) (any bool) {
 		}
 	}
 	method := p.node.Text("access_method")
-	refuse(IndexMethod, method != "btree" && method != "")
+	refuse(finding.IndexMethod, method != "btree" && method != "")
 	keys, descend, classed, unique := 0, 0, false, p.node.Flag("unique")
 	for key := range p.node.List("index_params") {
 		keys++
@@ -69,8 +72,8 @@ func (r *rewriter) reportIndexRefusals(p *statementPart) (any bool) {
 		}
 		classed = classed || key.Child("opclass").Shape != nil && !isDefaultOpClass(key, unique)
 	}
-	refuse(IndexOrder, descend > 0 && (descend < keys || method != "btree" && method != ""))
-	refuse(IndexOpClass, classed && (method == "btree" || method == ""))
+	refuse(finding.IndexOrder, descend > 0 && (descend < keys || method != "btree" && method != ""))
+	refuse(finding.IndexOpClass, classed && (method == "btree" || method == ""))
 	return any
 }
 
@@ -121,10 +124,10 @@ func (r *rewriter) simplifyIndexKeys(p *statementPart, ph *parse.TokenList, at i
 		i = end + 2
 	}
 	if mirrored {
-		r.addFinding(handledFinding(IndexOrder, Rewritten, Info, "DESC is taken out of every key: the index is read backwards", p.st.Start))
+		r.addFinding(finding.Handled(finding.IndexOrder, finding.Rewritten, finding.Info, "DESC is taken out of every key: the index is read backwards", p.st.Start))
 	}
 	if classed {
-		r.addFinding(handledFinding(IndexOpClass, Rewritten, Info, "the operator class is taken out: it orders as the type does", p.st.Start))
+		r.addFinding(finding.Handled(finding.IndexOpClass, finding.Rewritten, finding.Info, "the operator class is taken out: it orders as the type does", p.st.Start))
 	}
 }
 
@@ -163,8 +166,8 @@ func (r *rewriter) dropIndex(p *statementPart) {
 	case r.rules.Index && ph.AreKeywords(0, "drop", "index", "concurrently"):
 		r.addEdits(ph.Remove(2))
 		r.meant.Set(p.node, "concurrent")
-		r.addFinding(handledFinding(DropConcurrently, Rewritten, Info, "CONCURRENTLY is taken out", p.st.Start))
+		r.addFinding(finding.Handled(finding.DropConcurrently, finding.Rewritten, finding.Info, "CONCURRENTLY is taken out", p.st.Start))
 	case r.rules.Index || r.rules.Dialect:
-		r.addFinding(disabledFinding(DropConcurrently, p.st.Start))
+		r.addFinding(finding.Disabled(finding.DropConcurrently, p.st.Start))
 	}
 }

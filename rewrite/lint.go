@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
@@ -36,21 +37,21 @@ func (l *Linter) NewSession(how ScriptTransaction) *Linter {
 
 // LintStatements returns what DSQL would do differently from PostgreSQL, and how Sluice handles each difference. Only
 // the reason of a Syntax finding quotes the text.
-func (l *Linter) LintStatements(sql string) []Finding {
+func (l *Linter) LintStatements(sql string) []finding.Finding {
 	findings, _ := l.LintText(sql)
 	return findings
 }
 
 // LintText returns the findings of LintStatements and the text that Sluice would send, or "" if that is sql. sent has
 // the client's column names, because mapped names are internal to Sluice.
-func (l *Linter) LintText(sql string) (findings []Finding, sent string) {
+func (l *Linter) LintText(sql string) (findings []finding.Finding, sent string) {
 	p := l.planner
 	if p.config.checkLimits([]byte(sql)) != parse.Fits {
-		return []Finding{refusedFinding(Unread, 0)}, ""
+		return []finding.Finding{finding.Refused(finding.Unread, 0)}, ""
 	}
 	tree, err := parseDialect(sql)
 	if err != nil {
-		return []Finding{syntaxFinding(sql, err)}, ""
+		return []finding.Finding{syntaxFinding(sql, err)}, ""
 	}
 	plan, parts := p.draftPlan(sql, tree)
 	verbs := make([]TxVerb, len(parts))
@@ -91,7 +92,7 @@ func (l *Linter) keepsWholeTransaction() bool {
 
 // usesSequences reports whether Sluice creates sequences for the text's CREATE TABLE. If the transaction is not
 // committed in parts, the findings are changed to describe identity columns.
-func (l *Linter) usesSequences(parts []statementPart, findings []Finding) bool {
+func (l *Linter) usesSequences(parts []statementPart, findings []finding.Finding) bool {
 	n := singleSerialTable(parts)
 	if n == nil || !n.HasSequences() {
 		return false
@@ -104,10 +105,10 @@ func (l *Linter) usesSequences(parts []statementPart, findings []Finding) bool {
 
 // reportRefused changes findings of DDL that Sluice carries out only outside of a transaction. The changed findings
 // report that the DDL fails inside of one.
-func (l *Linter) reportRefused(findings []Finding) {
+func (l *Linter) reportRefused(findings []finding.Finding) {
 	for i := range findings {
-		if f := &findings[i]; f.Outcome == Rewritten {
-			f.Outcome, f.Severity, f.Action = Flagged, Error, Passes
+		if f := &findings[i]; f.Outcome == finding.Rewritten {
+			f.Outcome, f.Severity, f.Action = finding.Flagged, finding.Error, finding.Passes
 			f.Remedy = "run the statement alone outside of a transaction: it is then carried out in the steps that DSQL has"
 		}
 	}
@@ -122,16 +123,16 @@ func singleSerialTable(parts []statementPart) *SerialTable {
 }
 
 // describeAsIdentities changes the findings of serial columns to identity columns that are wider than declared.
-func describeAsIdentities(n *SerialTable, findings []Finding) {
+func describeAsIdentities(n *SerialTable, findings []finding.Finding) {
 	for i := range findings {
 		f := &findings[i]
 		of := slices.IndexFunc(n.Sequences, func(s OwnedSequence) bool { return s.at == f.At })
-		if of < 0 || f.Feature != Serial && f.Feature != IdentityType {
+		if of < 0 || f.Feature != finding.Serial && f.Feature != finding.IdentityType {
 			continue
 		}
 		f.Action = "rewritten to " + identity + ", in a transaction"
 		if slices.Contains(n.Widens, n.Sequences[of].Column) {
-			f.Severity, f.Action = Warning, "rewritten to a bigint identity, in a transaction: the column is wider than declared, and so must columns be that refer to it"
+			f.Severity, f.Action = finding.Warning, "rewritten to a bigint identity, in a transaction: the column is wider than declared, and so must columns be that refer to it"
 			f.Remedy = "run CREATE TABLE alone outside of a transaction, or set " + InTransactionsKey + " to autocommit: the column then has its own type"
 		}
 	}
@@ -161,8 +162,8 @@ func (l *Linter) addCreatedTables(parts []statementPart) {
 }
 
 // syntaxFinding returns the finding of a text that is not PostgreSQL's grammar.
-func syntaxFinding(sql string, err error) Finding {
-	f := refusedFinding(Syntax, 0)
+func syntaxFinding(sql string, err error) finding.Finding {
+	f := finding.Refused(finding.Syntax, 0)
 	if syntax, ok := errors.AsType[*parse.SyntaxError](err); ok {
 		f.Reason += ": " + syntax.Message
 		if at, ok := parse.ByteOffset(sql, syntax.Cursorpos); ok {

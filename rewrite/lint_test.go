@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -35,7 +36,7 @@ SELECT FROM WHERE;
 	for s := range parse.SplitScript(script) {
 		for _, f := range linter.LintStatements(s.SQL) {
 			got = append(got, fmt.Sprintf("%d %s", s.Line-1, f.Feature))
-			if f.Reason == "" || f.Action == "" || f.Severity == Error && f.Remedy == "" {
+			if f.Reason == "" || f.Action == "" || f.Severity == finding.Error && f.Remedy == "" {
 				t.Errorf("%+v says too little", f)
 			}
 		}
@@ -56,12 +57,12 @@ func TestLinterKeepsTheGuard(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, sql := range []string{"SELECT " + strings.Repeat("1 + ", 500) + "1", "SELECT " + strings.Repeat("(", 60) + "1", "SELECT '\xff'", "SELECT 'open"} {
-		if got := p.NewLinter().LintStatements(sql); len(got) != 1 || got[0].Feature != Unread {
+		if got := p.NewLinter().LintStatements(sql); len(got) != 1 || got[0].Feature != finding.Unread {
 			t.Errorf("%.40q: %+v", sql, got)
 		}
 	}
 	got := p.NewLinter().LintStatements("SELECT é, FROM t")
-	if len(got) != 1 || got[0].Feature != Syntax || got[0].At != strings.Index("SELECT é, FROM t", "FROM") || !strings.Contains(got[0].Reason, "FROM") {
+	if len(got) != 1 || got[0].Feature != finding.Syntax || got[0].At != strings.Index("SELECT é, FROM t", "FROM") || !strings.Contains(got[0].Reason, "FROM") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -73,7 +74,7 @@ func TestOneFindingSaysIt(t *testing.T) {
 		"CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY)", "CREATE TABLE t (id smallint GENERATED ALWAYS AS IDENTITY (START 5))",
 		"CREATE TEMP TABLE t AS SELECT 1", "CREATE FUNCTION pg_temp.f() RETURNS void LANGUAGE plpgsql AS ''",
 	} {
-		if got := newPlanner(t).NewLinter().LintStatements(sql); len(got) != 1 || got[0].Severity < Warning {
+		if got := newPlanner(t).NewLinter().LintStatements(sql); len(got) != 1 || got[0].Severity < finding.Warning {
 			t.Errorf("%q: %+v", sql, got)
 		}
 	}

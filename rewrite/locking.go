@@ -1,6 +1,9 @@
 package rewrite
 
-import "github.com/sluice-proxy/sluice/rewrite/parse"
+import (
+	"github.com/sluice-proxy/sluice/rewrite/finding"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
+)
 
 // These are the strengths of locking clauses.
 const (
@@ -22,7 +25,7 @@ func (r *rewriter) rewriteLocking(p *statementPart) {
 	}
 	if !r.rules.Locking {
 		for _, f := range features {
-			r.addFinding(disabledFinding(f, p.st.Start))
+			r.addFinding(finding.Disabled(f, p.st.Start))
 		}
 		return
 	}
@@ -38,7 +41,7 @@ func (r *rewriter) rewriteLocking(p *statementPart) {
 	case Reject:
 		p.st.Refusal = &Refusal{Code: "0A000", Message: "this locking clause is refused by configuration",
 			Detail: "DSQL has no FOR SHARE and FOR NO KEY UPDATE, and " + policiesKey + " rejects them for a table of this statement.",
-			Hint:   remedySentence(catalogue[ForShare].remedy)}
+			Hint:   finding.Sentence(finding.Remedy(finding.ForShare))}
 	default:
 		r.applyLockPolicy(p, weak, policy)
 	}
@@ -46,7 +49,7 @@ func (r *rewriter) rewriteLocking(p *statementPart) {
 
 // weakLockClauses returns the FOR SHARE and FOR NO KEY UPDATE clauses of a statement, their kinds and their features.
 // weakLockClauses also reports SKIP LOCKED and NOWAIT of all locking clauses as findings.
-func (r *rewriter) weakLockClauses(p *statementPart) (nodes []parse.TreeNode, clauses []string, features []Feature) {
+func (r *rewriter) weakLockClauses(p *statementPart) (nodes []parse.TreeNode, clauses []string, features []finding.Feature) {
 	share, noKeyUpdate, skip, nowait := false, false, false, false
 	for _, query := range p.locked {
 		for clause := range query.List("locking_clause") {
@@ -63,34 +66,34 @@ func (r *rewriter) weakLockClauses(p *statementPart) (nodes []parse.TreeNode, cl
 		}
 	}
 	if share {
-		clauses, features = append(clauses, ShareClause), append(features, ForShare)
+		clauses, features = append(clauses, ShareClause), append(features, finding.ForShare)
 	}
 	if noKeyUpdate {
-		clauses, features = append(clauses, NoKeyUpdateClause), append(features, ForNoKeyUpdate)
+		clauses, features = append(clauses, NoKeyUpdateClause), append(features, finding.ForNoKeyUpdate)
 	}
 	const means = "passes; it does not mean there what it says"
 	if skip {
-		r.addFinding(handledFinding(SkipLocked, Flagged, Warning, means, p.st.Start))
+		r.addFinding(finding.Handled(finding.SkipLocked, finding.Flagged, finding.Warning, means, p.st.Start))
 	}
 	if nowait {
-		r.addFinding(handledFinding(NoWait, Flagged, Warning, means, p.st.Start))
+		r.addFinding(finding.Handled(finding.NoWait, finding.Flagged, finding.Warning, means, p.st.Start))
 	}
 	return nodes, clauses, features
 }
 
 // lockClauseFinding returns the finding about a locking clause to which a policy applies.
-func lockClauseFinding(f Feature, policy LockClausePolicy, at int) Finding {
+func lockClauseFinding(f finding.Feature, policy LockClausePolicy, at int) finding.Finding {
 	switch policy {
 	case Update:
-		return handledFinding(f, Rewritten, Info, "rewritten to FOR UPDATE: the guarantee stays, and readers of a row conflict at COMMIT", at)
+		return finding.Handled(f, finding.Rewritten, finding.Info, "rewritten to FOR UPDATE: the guarantee stays, and readers of a row conflict at COMMIT", at)
 	case KeyShare:
-		return handledFinding(f, Rewritten, Warning, "rewritten to FOR KEY SHARE by policy: only DELETE and changes of the key conflict", at)
+		return finding.Handled(f, finding.Rewritten, finding.Warning, "rewritten to FOR KEY SHARE by policy: only DELETE and changes of the key conflict", at)
 	case Strip:
-		return handledFinding(f, Rewritten, Warning, "taken out by policy: the column named by fenced_by must be the fence", at)
+		return finding.Handled(f, finding.Rewritten, finding.Warning, "taken out by policy: the column named by fenced_by must be the fence", at)
 	case Reject:
-		return handledFinding(f, Rejected, Error, "refused by policy", at)
+		return finding.Handled(f, finding.Rejected, finding.Error, "refused by policy", at)
 	}
-	return handledFinding(f, Flagged, Error, "passes unchanged by policy and fails there", at)
+	return finding.Handled(f, finding.Flagged, finding.Error, "passes unchanged by policy and fails there", at)
 }
 
 // applyLockPolicy applies a policy to locking clauses by edits, and records the intended changes of the tree.

@@ -3,6 +3,7 @@ package rewrite
 import (
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -41,5 +42,5 @@ func (r *rewriter) rewriteLockTable(p *statementPart) {
 	r.addEdits(parse.Edit{Start: st.Start, End: st.End, Text: text.String()})
 	r.meant.Set(p.raw, "stmt", tree.Child("stmts").Values("stmt")...)
 	*st = Statement{Kind: Read, Does: ChecksTables, Start: st.Start, End: st.End, Operation: st.Operation, Tables: st.Tables, Tag: "LOCK TABLE"}
-	r.addFinding(handledFinding(LockTable, Rewritten, Info, "answered behind a query of the tables: the snapshot keeps what is read", st.Start))
+	r.addFinding(finding.Handled(finding.LockTable, finding.Rewritten, finding.Info, "answered behind a query of the tables: the snapshot keeps what is read", st.Start))
 }

@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"github.com/sluice-proxy/sluice/rewrite/bytea"
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
@@ -46,7 +47,7 @@ func (r *rewriter) rewriteMapped(p *statementPart) {
 		return
 	}
 	p.st.Refusal = (*Refusal)(made.Refusal)
-	f := handledFinding(ByteaKey, Rejected, Error, "refused: a statement of this form over a mapped column is not rewritten", p.st.Start)
+	f := finding.Handled(finding.ByteaKey, finding.Rejected, finding.Error, "refused: a statement of this form over a mapped column is not rewritten", p.st.Start)
 	f.Remedy = "name the columns, qualified by their table, and write the statement in a simpler way"
 	r.addFinding(f)
 }
@@ -60,9 +61,9 @@ func (r *rewriter) applyForm(p *statementPart, made bytea.RewrittenForm) {
 	switch {
 	case len(made.Edits) == 0 && !made.Again:
 	case made.Derived:
-		r.addFinding(handledFinding(ByteaFollowed, Rewritten, Warning, derivedAction, p.st.Start))
+		r.addFinding(finding.Handled(finding.ByteaFollowed, finding.Rewritten, finding.Warning, derivedAction, p.st.Start))
 	default:
-		r.addFinding(handledFinding(ByteaKey, Rewritten, Info, mappedAction, p.st.Start))
+		r.addFinding(finding.Handled(finding.ByteaKey, finding.Rewritten, finding.Info, mappedAction, p.st.Start))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -161,7 +162,7 @@ func (r *rewriter) adaptSequenceOptions(options string) (string, bool) {
 		return "", false
 	}
 	after, err := parse.Tree(sql)
-	if err != nil || !made.meant.Equal(tree, after) || slices.ContainsFunc(made.findings, func(f Finding) bool { return f.Severity == Error }) {
+	if err != nil || !made.meant.Equal(tree, after) || slices.ContainsFunc(made.findings, func(f finding.Finding) bool { return f.Severity == finding.Error }) {
 		return "", false
 	}
 	return strings.TrimPrefix(sql, "CREATE SEQUENCE n"), true
@@ -401,9 +402,9 @@ func (r *rewriter) reportSequences(st *Statement) {
 	st.Hint = "Send the statement alone outside of a transaction: it is then carried out, with a sequence for each serial column (" + SerialKey + ")."
 	for i := range r.findings {
 		f := &r.findings[i]
-		if slices.ContainsFunc(n.Sequences, func(s OwnedSequence) bool { return s.at == f.At }) && (f.Feature == Serial || f.Feature == IdentityType) {
+		if slices.ContainsFunc(n.Sequences, func(s OwnedSequence) bool { return s.at == f.At }) && (f.Feature == finding.Serial || f.Feature == finding.IdentityType) {
 			operation := f.Operation
-			*f = handledFinding(f.Feature, Rewritten, Info, "carried out in several transactions, undone where one of them fails: a sequence, the table with DEFAULT nextval, OWNED BY", f.At)
+			*f = finding.Handled(f.Feature, finding.Rewritten, finding.Info, "carried out in several transactions, undone where one of them fails: a sequence, the table with DEFAULT nextval, OWNED BY", f.At)
 			f.Operation = operation
 		}
 	}

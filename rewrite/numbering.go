@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -124,7 +125,7 @@ func (o *sequenceOptions) locateInSequence(relation parse.TreeNode) {
 
 // fixCache replaces a CACHE option that DSQL does not take, and adds a missing one if wanted. f and at are the feature
 // and the offset of its finding.
-func (o *sequenceOptions) fixCache(f Feature, at int, wanted bool) {
+func (o *sequenceOptions) fixCache(f finding.Feature, at int, wanted bool) {
 	says, option := classifyCache(o.node.List(o.field))
 	i := -1
 	if says == otherCache {
@@ -134,7 +135,7 @@ func (o *sequenceOptions) fixCache(f Feature, at int, wanted bool) {
 	case says == fitCache, says == noCache && !wanted:
 		return
 	case !o.r.rules.Serial:
-		o.r.addFinding(disabledFinding(f, at))
+		o.r.addFinding(finding.Disabled(f, at))
 		return
 	case says == noCache && o.behind >= 0:
 		o.addOption(o.r.rules.cacheSQL())
@@ -145,10 +146,10 @@ func (o *sequenceOptions) fixCache(f Feature, at int, wanted bool) {
 		}
 		o.replaceOption(option, i, end, o.r.rules.cacheSQL())
 	default:
-		o.r.addFinding(refusedFinding(f, at))
+		o.r.addFinding(finding.Refused(f, at))
 		return
 	}
-	o.r.addFinding(handledFinding(f, Rewritten, Info, o.r.rules.cacheAction(), at))
+	o.r.addFinding(finding.Handled(f, finding.Rewritten, finding.Info, o.r.rules.cacheAction(), at))
 }
 
 // addOption adds an option of a sequence, which writeAdded inserts into the text.
@@ -267,21 +268,21 @@ func (r *rewriter) createSequence(p *statementPart) {
 	at := p.st.Start
 	o := r.newSequenceOptions(p, p.node, "options")
 	o.locateInSequence(relation)
-	o.fixCache(SequenceCache, at, true)
+	o.fixCache(finding.SequenceCache, at, true)
 	as, several := o.findOption("as")
 	kind := as.Child("arg")
 	bits, isNarrow := narrowIntBits(kind)
 	switch {
 	case as.Shape == nil, parse.IsType(kind, "int8"), several:
 	case !isNarrow: // PostgreSQL refuses the type, too
-		r.addFinding(refusedFinding(SequenceType, at))
+		r.addFinding(finding.Refused(finding.SequenceType, at))
 	case !r.rules.Serial:
-		r.addFinding(disabledFinding(SequenceType, at))
+		r.addFinding(finding.Disabled(finding.SequenceType, at))
 	case o.addBounds(bits) && r.widenToBigint(&o.ph, kind):
 		r.meant.Set(as, "arg", sequenceOptionTree("AS bigint").Child("options").Values("arg")...)
-		r.addFinding(handledFinding(SequenceType, Rewritten, Info, "rewritten to bigint, with the bounds of its own type", at))
+		r.addFinding(finding.Handled(finding.SequenceType, finding.Rewritten, finding.Info, "rewritten to bigint, with the bounds of its own type", at))
 	default:
-		r.addFinding(refusedFinding(SequenceType, at))
+		r.addFinding(finding.Refused(finding.SequenceType, at))
 	}
 	o.writeAdded()
 }
@@ -289,8 +290,8 @@ func (r *rewriter) createSequence(p *statementPart) {
 // alterSequence rewrites the CACHE option of an ALTER SEQUENCE, and reports a change of type as a finding.
 func (r *rewriter) alterSequence(p *statementPart) {
 	o := r.newSequenceOptions(p, p.node, "options")
-	o.fixCache(SequenceCache, p.st.Start, false)
+	o.fixCache(finding.SequenceCache, p.st.Start, false)
 	if as, _ := o.findOption("as"); as.Shape != nil {
-		r.addFinding(refusedFinding(SequenceType, p.st.Start))
+		r.addFinding(finding.Refused(finding.SequenceType, p.st.Start))
 	}
 }

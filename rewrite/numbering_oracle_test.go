@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/integration/pgtest"
 	"github.com/sluice-proxy/sluice/integration/sqltexts"
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 )
 
 // asked runs a text on PostgreSQL and shows its rows, with the names of their columns, or its
@@ -116,7 +117,7 @@ func TestIndexesOrderAsPostgres(t *testing.T) {
 	for range 200 {
 		sql := drawn(r, forms, "create")
 		plan := p.Plan([]byte(sql))
-		if slices.ContainsFunc(plan.Findings, func(f Finding) bool { return f.Severity == Error }) {
+		if slices.ContainsFunc(plan.Findings, func(f finding.Finding) bool { return f.Severity == finding.Error }) {
 			continue // it fails there
 		}
 		var options [2][]string

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -54,7 +55,7 @@ func (r *rewriter) rewriteNumeric(p *statementPart) {
 	for _, kind := range bareNumerics(p.node) {
 		at := kind.Integer("location")
 		if r.rules.Numeric == "" {
-			rounds := handledFinding(BareNumeric, Flagged, Warning, "passes unchanged, and the cluster rounds to six digits behind the point", at)
+			rounds := finding.Handled(finding.BareNumeric, finding.Flagged, finding.Warning, "passes unchanged, and the cluster rounds to six digits behind the point", at)
 			r.addFinding(rounds)
 			continue
 		}
@@ -65,7 +66,7 @@ func (r *rewriter) rewriteNumeric(p *statementPart) {
 		}
 		r.addEdits(ph.AppendToTypeName(i, r.rules.Numeric))
 		r.meant.Set(kind, "typmods", columnTree("numeric"+r.rules.Numeric).Child("type_name").Values("typmods")...)
-		r.addFinding(handledFinding(BareNumeric, Rewritten, Warning, "rewritten to numeric with a precision and a scale: values are shown with that many digits behind the point, and rounded beyond", at))
+		r.addFinding(finding.Handled(finding.BareNumeric, finding.Rewritten, finding.Warning, "rewritten to numeric with a precision and a scale: values are shown with that many digits behind the point, and rounded beyond", at))
 	}
 	r.addPrecisionToSteps(p)
 }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"unicode/utf8"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -24,7 +25,7 @@ type Plan struct {
 	// Operation is the name, in metrics, of the plan's first statement of kind Kind, or "" for Empty and Unknown.
 	Operation string
 	// Findings are the findings about the text, in text order. Findings is nil for nearly all plans.
-	Findings []Finding
+	Findings []finding.Finding
 
 	// Mapped reports whether a statement names a relation with mapped columns. Server errors about the statement may
 	// contain column names that the client does not know.

@@ -3,6 +3,8 @@ package rewrite
 import (
 	"strings"
 	"testing"
+
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 )
 
 func TestPolicyValidation(t *testing.T) {
@@ -94,25 +96,25 @@ func TestRulesAreSwitchedOffAlone(t *testing.T) {
 	t.Parallel()
 	type example struct {
 		sql     string
-		rule    Rule
-		feature Feature
+		rule    finding.Rule
+		feature finding.Feature
 	}
 	examples := []example{
-		{"SELECT a FROM t FOR SHARE", LockingRule, ForShare},
-		{"CREATE INDEX i ON t (a)", IndexRule, CreateIndex},
-		{"CREATE TABLE t (a serial)", SerialRule, Serial},
-		{"CREATE DATABASE d", DatabaseRule, CreateDatabase},
-		{"DROP DATABASE d", DatabaseRule, DropDatabase},
-		{"BEGIN ISOLATION LEVEL READ COMMITTED", IsolationRule, IsolationLevel},
-		{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED", IsolationRule, TransactionMode},
-		{"DISCARD PLANS", SessionRule, ""},
-		{"FETCH ALL FROM c", CursorRule, CursorUse},
+		{"SELECT a FROM t FOR SHARE", finding.LockingRule, finding.ForShare},
+		{"CREATE INDEX i ON t (a)", finding.IndexRule, finding.CreateIndex},
+		{"CREATE TABLE t (a serial)", finding.SerialRule, finding.Serial},
+		{"CREATE DATABASE d", finding.DatabaseRule, finding.CreateDatabase},
+		{"DROP DATABASE d", finding.DatabaseRule, finding.DropDatabase},
+		{"BEGIN ISOLATION LEVEL READ COMMITTED", finding.IsolationRule, finding.IsolationLevel},
+		{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED", finding.IsolationRule, finding.TransactionMode},
+		{"DISCARD PLANS", finding.SessionRule, ""},
+		{"FETCH ALL FROM c", finding.CursorRule, finding.CursorUse},
 	}
-	switches := map[Rule]func(*Rules){
-		LockingRule: func(r *Rules) { r.Locking = false }, IndexRule: func(r *Rules) { r.Index = false },
-		SerialRule: func(r *Rules) { r.Serial = false }, DatabaseRule: func(r *Rules) { r.Databases = false },
-		IsolationRule: func(r *Rules) { r.Isolation = false }, SessionRule: func(r *Rules) { r.Session = false },
-		CursorRule: func(r *Rules) { r.Cursors = false },
+	switches := map[finding.Rule]func(*Rules){
+		finding.LockingRule: func(r *Rules) { r.Locking = false }, finding.IndexRule: func(r *Rules) { r.Index = false },
+		finding.SerialRule: func(r *Rules) { r.Serial = false }, finding.DatabaseRule: func(r *Rules) { r.Databases = false },
+		finding.IsolationRule: func(r *Rules) { r.Isolation = false }, finding.SessionRule: func(r *Rules) { r.Session = false },
+		finding.CursorRule: func(r *Rules) { r.Cursors = false },
 	}
 	for rule, turn := range switches {
 		config := Defaults()
@@ -131,7 +133,7 @@ func TestRulesAreSwitchedOffAlone(t *testing.T) {
 			if e.rule != rule || e.feature == "" {
 				continue
 			}
-			if len(plan.Findings) != 1 || plan.Findings[0].Feature != e.feature || plan.Findings[0].Severity != Error || plan.Findings[0].Outcome != Flagged {
+			if len(plan.Findings) != 1 || plan.Findings[0].Feature != e.feature || plan.Findings[0].Severity != finding.Error || plan.Findings[0].Outcome != finding.Flagged {
 				t.Errorf("without %s: %q: %+v", rule, e.sql, plan.Findings)
 			}
 		}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 )
 
 // TestPositions holds that a mark in what went out is found where it stood in
@@ -58,7 +60,7 @@ func TestUnverifiedPassesUnchanged(t *testing.T) {
 	}
 	var got []string
 	for _, f := range plan.Findings {
-		if f.Rule != DialectRule { // several DDL
+		if f.Rule != finding.DialectRule { // several DDL
 			got = append(got, string(f.Feature)+" "+f.Outcome.String()+" "+f.Severity.String())
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-proxy/sluice/integration/sqltexts"
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -79,7 +80,7 @@ func TestRewritesAreAsIntended(t *testing.T) {
 			}
 		}
 		for _, f := range plan.Findings {
-			if f.Outcome == Unverified && !strings.Contains(sql, "STORAGE") {
+			if f.Outcome == finding.Unverified && !strings.Contains(sql, "STORAGE") {
 				t.Fatalf("%q: %+v", sql, f)
 			}
 		}

@@ -3,6 +3,7 @@ package rewrite
 import (
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -202,6 +203,6 @@ func (r *rewriter) handleReadOnlyDefault(p *statementPart) (done bool) {
 	} else if len(st.Changes) != 1 || st.Changes[0].Name != ReadOnlyDefault {
 		return false
 	}
-	r.addFinding(handledFinding(TransactionMode, Answered, Info, "answered: transactions of the client are begun so, and outside of one it is told what would write", st.Start))
+	r.addFinding(finding.Handled(finding.TransactionMode, finding.Answered, finding.Info, "answered: transactions of the client are begun so, and outside of one it is told what would write", st.Start))
 	return true
 }

@@ -5,34 +5,35 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/rewrite/bytea"
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // refusedStatements maps statement types that DSQL refuses in every form to their features.
-var refusedStatements = map[string]Feature{
-	"TruncateStmt": Truncate, "CreateExtensionStmt": Extension, "AlterExtensionStmt": Extension,
-	"ReindexStmt": Reindex, "CreateTrigStmt": Trigger, "CreateEventTrigStmt": Trigger, "CreateTableAsStmt": TableAs, "RefreshMatViewStmt": TableAs,
-	"DoStmt": Procedural, "CreatePLangStmt": Procedural,
-	"CreateEnumStmt": UserType, "CompositeTypeStmt": UserType, "CreateRangeStmt": UserType, "AlterEnumStmt": UserType,
-	"CreatePolicyStmt": RowSecurity, "AlterPolicyStmt": RowSecurity, "CreateTableSpaceStmt": Tablespace,
-	"CreateForeignTableStmt": ForeignTable, "CreateFdwStmt": ForeignTable, "CreateForeignServerStmt": ForeignTable,
-	"LockStmt": LockTable, "ListenStmt": ListenNotify, "NotifyStmt": ListenNotify, "UnlistenStmt": ListenNotify,
-	"DeclareCursorStmt": CursorUse, "FetchStmt": CursorUse, "ClosePortalStmt": CursorUse,
-	"MergeStmt": Merge, "AlterSystemStmt": AlterSystem,
+var refusedStatements = map[string]finding.Feature{
+	"TruncateStmt": finding.Truncate, "CreateExtensionStmt": finding.Extension, "AlterExtensionStmt": finding.Extension,
+	"ReindexStmt": finding.Reindex, "CreateTrigStmt": finding.Trigger, "CreateEventTrigStmt": finding.Trigger, "CreateTableAsStmt": finding.TableAs, "RefreshMatViewStmt": finding.TableAs,
+	"DoStmt": finding.Procedural, "CreatePLangStmt": finding.Procedural,
+	"CreateEnumStmt": finding.UserType, "CompositeTypeStmt": finding.UserType, "CreateRangeStmt": finding.UserType, "AlterEnumStmt": finding.UserType,
+	"CreatePolicyStmt": finding.RowSecurity, "AlterPolicyStmt": finding.RowSecurity, "CreateTableSpaceStmt": finding.Tablespace,
+	"CreateForeignTableStmt": finding.ForeignTable, "CreateFdwStmt": finding.ForeignTable, "CreateForeignServerStmt": finding.ForeignTable,
+	"LockStmt": finding.LockTable, "ListenStmt": finding.ListenNotify, "NotifyStmt": finding.ListenNotify, "UnlistenStmt": finding.ListenNotify,
+	"DeclareCursorStmt": finding.CursorUse, "FetchStmt": finding.CursorUse, "ClosePortalStmt": finding.CursorUse,
+	"MergeStmt": finding.Merge, "AlterSystemStmt": finding.AlterSystem,
 }
 
 // refusedForms maps statement types that DSQL refuses in some forms to a feature, and a test for these forms.
 var refusedForms = map[string]struct {
-	feature Feature
+	feature finding.Feature
 	uses    func(m parse.TreeNode) bool
 }{
-	"SelectStmt":         {TableAs, func(m parse.TreeNode) bool { return m.Child("into_clause").Shape != nil }},
-	"CreateFunctionStmt": {Procedural, func(m parse.TreeNode) bool { return m.Flag("is_procedure") || !isSQLFunction(m) }},
-	"VacuumStmt":         {Vacuum, func(m parse.TreeNode) bool { return m.Flag("is_vacuumcmd") }},
-	"DropStmt": {UserType, func(m parse.TreeNode) bool {
+	"SelectStmt":         {finding.TableAs, func(m parse.TreeNode) bool { return m.Child("into_clause").Shape != nil }},
+	"CreateFunctionStmt": {finding.Procedural, func(m parse.TreeNode) bool { return m.Flag("is_procedure") || !isSQLFunction(m) }},
+	"VacuumStmt":         {finding.Vacuum, func(m parse.TreeNode) bool { return m.Flag("is_vacuumcmd") }},
+	"DropStmt": {finding.UserType, func(m parse.TreeNode) bool {
 		return parse.ObjectType(m.Integer("remove_type")) == parse.OBJECT_TYPE
 	}},
-	"CommentStmt": {Extension, func(m parse.TreeNode) bool {
+	"CommentStmt": {finding.Extension, func(m parse.TreeNode) bool {
 		return parse.ObjectType(m.Integer("objtype")) == parse.OBJECT_EXTENSION
 	}},
 }
@@ -40,8 +41,8 @@ var refusedForms = map[string]struct {
 // reportUnsupported reports everything in a statement that DSQL refuses and no rule handles.
 func (r *rewriter) reportUnsupported(p *statementPart) {
 	at, name, temp := p.st.Start, p.node.TypeName(), temporaryFeature(p)
-	if f, ok := refusedStatements[name]; ok && (temp == "" || f != TableAs) {
-		r.addFinding(refusedFinding(f, at))
+	if f, ok := refusedStatements[name]; ok && (temp == "" || f != finding.TableAs) {
+		r.addFinding(finding.Refused(f, at))
 		if name == "CreateEnumStmt" {
 			p.st.Hint = r.enumHint(p.node)
 		} else if name == "AlterEnumStmt" {
@@ -51,13 +52,13 @@ func (r *rewriter) reportUnsupported(p *statementPart) {
 	r.reportRefusedCalls(p)
 	r.rewriteSetRole(p)
 	if temp != "" {
-		r.addFinding(refusedFinding(temp, at))
+		r.addFinding(finding.Refused(temp, at))
 	} else if form, ok := refusedForms[name]; ok && form.uses(p.node) {
 		f := form.feature
 		if name == "CreateFunctionStmt" && isTriggerFunction(p.node) {
-			f = Trigger
+			f = finding.Trigger
 		}
-		r.addFinding(refusedFinding(f, at))
+		r.addFinding(finding.Refused(f, at))
 	}
 	switch name {
 	case "CopyStmt":
@@ -76,7 +77,7 @@ func (r *rewriter) reportUnsupported(p *statementPart) {
 		r.reportRefusedAlters(p)
 	case "DropStmt":
 		if parse.ObjectType(p.node.Integer("remove_type")) == parse.OBJECT_EXTENSION {
-			r.addFinding(refusedFinding(Extension, at))
+			r.addFinding(finding.Refused(finding.Extension, at))
 		}
 	}
 }
@@ -84,11 +85,11 @@ func (r *rewriter) reportUnsupported(p *statementPart) {
 // reportRefusedCalls reports refused constructs that may occur anywhere in a statement.
 func (r *rewriter) reportRefusedCalls(p *statementPart) {
 	for _, used := range []struct {
-		feature Feature
+		feature finding.Feature
 		is      bool
-	}{{TableSample, p.samples}, {AdvisoryLock, p.advisory}, {SetConfig, p.config && p.st.SetConfigColumns == nil}} {
+	}{{finding.TableSample, p.samples}, {finding.AdvisoryLock, p.advisory}, {finding.SetConfig, p.config && p.st.SetConfigColumns == nil}} {
 		if used.is {
-			r.addFinding(refusedFinding(used.feature, p.st.Start))
+			r.addFinding(finding.Refused(used.feature, p.st.Start))
 		}
 	}
 }
@@ -96,14 +97,14 @@ func (r *rewriter) reportRefusedCalls(p *statementPart) {
 // setCopyHint sets the hint for a COPY TO STDOUT, which some clusters may refuse.
 func setCopyHint(p *statementPart) {
 	if p.st.Copy == CopyToClient && p.st.Hint == "" {
-		p.st.Hint = remedySentence("read the rows by SELECT: pg_dump does so with --inserts, and psql has \\g for the output")
+		p.st.Hint = finding.Sentence("read the rows by SELECT: pg_dump does so with --inserts, and psql has \\g for the output")
 	}
 }
 
 // temporaryFeature returns the feature of a statement about temporary objects of the session, or "". This feature
 // replaces other findings, which would not exist without the temporary object. An exception is a function in an
 // unsupported language, which is refused in any schema.
-func temporaryFeature(p *statementPart) Feature {
+func temporaryFeature(p *statementPart) finding.Feature {
 	m := p.node
 	switch {
 	case p.st.Pin != PinTemp:
@@ -112,11 +113,11 @@ func temporaryFeature(p *statementPart) Feature {
 		if refusedForms["CreateFunctionStmt"].uses(m) {
 			return ""
 		}
-		return TempFunction
+		return finding.TempFunction
 	case m.Is("DropStmt") && isRoutine(parse.ObjectType(m.Integer("remove_type"))):
-		return TempFunction
+		return finding.TempFunction
 	}
-	return TempTable
+	return finding.TempTable
 }
 
 func isRoutine(kind parse.ObjectType) bool {
@@ -142,14 +143,14 @@ func (r *rewriter) reportRefusedAlters(p *statementPart) {
 	var ph parse.TokenList
 	for cmd := range p.node.List("cmds") {
 		f := refusedAlterFeature(cmd)
-		if f == Validate && ph.Tokens == nil {
+		if f == finding.Validate && ph.Tokens == nil {
 			ph = r.statementTokens(p)
 		}
-		if (f == AddColumn || f == AddSerial) && p.st.Alteration != nil || f == AlterType && p.st.Alteration != nil && p.st.Alteration.Retypes {
+		if (f == finding.AddColumn || f == finding.AddSerial) && p.st.Alteration != nil || f == finding.AlterType && p.st.Alteration != nil && p.st.Alteration.Retypes {
 			continue
 		}
-		if f != "" && (f != Validate || !ph.AreKeywords(0, "alter", "table", "async")) {
-			r.addFinding(refusedFinding(f, p.st.Start))
+		if f != "" && (f != finding.Validate || !ph.AreKeywords(0, "alter", "table", "async")) {
+			r.addFinding(finding.Refused(f, p.st.Start))
 		}
 	}
 }
@@ -158,13 +159,13 @@ func (r *rewriter) reportRefusedControl(p *statementPart) {
 	switch p.st.Tx.Verb {
 	case Savepoint, ReleaseSavepoint, RollbackTo:
 		if !r.rules.Savepoints {
-			r.addFinding(refusedFinding(SavepointUse, p.st.Start))
+			r.addFinding(finding.Refused(finding.SavepointUse, p.st.Start))
 		}
 	case PrepareTransaction, CommitPrepared, RollbackPrepared:
-		r.addFinding(refusedFinding(TwoPhase, p.st.Start))
+		r.addFinding(finding.Refused(finding.TwoPhase, p.st.Start))
 	case Commit, Rollback:
 		if p.st.Tx.Chain {
-			r.addFinding(refusedFinding(TwoPhase, p.st.Start))
+			r.addFinding(finding.Refused(finding.TwoPhase, p.st.Start))
 		}
 	}
 }
@@ -173,15 +174,15 @@ func (r *rewriter) reportRefusedControl(p *statementPart) {
 func (r *rewriter) reportRefusedTable(p *statementPart) {
 	m, at := p.node, p.st.Start
 	if m.Child("relation").Text("relpersistence") == "u" {
-		r.addFinding(refusedFinding(UnloggedTable, at))
+		r.addFinding(finding.Refused(finding.UnloggedTable, at))
 	}
 	if m.Child("partspec").Shape != nil || m.Child("partbound").Shape != nil {
-		r.addFinding(refusedFinding(Partitions, at))
+		r.addFinding(finding.Refused(finding.Partitions, at))
 	} else if m.Child("inh_relations").Shape != nil {
-		r.addFinding(refusedFinding(Inheritance, at))
+		r.addFinding(finding.Refused(finding.Inheritance, at))
 	}
 	if m.Text("tablespacename") != "" {
-		r.addFinding(refusedFinding(Tablespace, at))
+		r.addFinding(finding.Refused(finding.Tablespace, at))
 	}
 	types, made := map[string]string{}, &bytea.MappedTable{}
 	if r.names != nil {
@@ -226,19 +227,13 @@ func columnTypeName(column parse.TreeNode) string {
 	return name
 }
 
-// refusedTypes are the builtin types that DSQL does not support for columns.
-var refusedTypes = map[string]bool{"money": true, "xml": true, "inet": true, "cidr": true, "macaddr": true, "macaddr8": true,
-	"point": true, "line": true, "lseg": true, "box": true, "path": true, "polygon": true, "circle": true, "tsvector": true,
-	"tsquery": true, "int4range": true, "int8range": true, "numrange": true, "tsrange": true, "tstzrange": true,
-	"daterange": true, "bit": true, "varbit": true, "pg_lsn": true}
-
 func (r *rewriter) reportRefusedColumn(column parse.TreeNode, kind string) {
 	at := column.Integer("location")
-	if refusedTypes[kind] || strings.HasSuffix(kind, "[]") {
-		r.addFinding(refusedFinding(ColumnType, at))
+	if finding.IsRefusedType(kind) {
+		r.addFinding(finding.Refused(finding.ColumnType, at))
 	}
 	if column.Child("coll_clause").Shape != nil {
-		r.addFinding(refusedFinding(Collation, at))
+		r.addFinding(finding.Refused(finding.Collation, at))
 	}
 }
 
@@ -246,10 +241,10 @@ func (r *rewriter) reportRefusedColumn(column parse.TreeNode, kind string) {
 func (r *rewriter) reportRefusedKey(constraint parse.TreeNode, keys []string, types map[string]string) {
 	switch parse.ConstrType(constraint.Integer("contype")) {
 	case parse.CONSTR_EXCLUSION:
-		r.addFinding(refusedFinding(Exclusion, constraint.Integer("location")))
+		r.addFinding(finding.Refused(finding.Exclusion, constraint.Integer("location")))
 	case parse.CONSTR_PRIMARY, parse.CONSTR_UNIQUE:
 		if slices.ContainsFunc(keys, func(k string) bool { return types[k] == "bytea" || types[k] == "jsonb" }) {
-			r.addFinding(refusedFinding(ByteaKey, constraint.Integer("location")))
+			r.addFinding(finding.Refused(finding.ByteaKey, constraint.Integer("location")))
 		}
 	}
 }
@@ -265,55 +260,55 @@ func isSQLFunction(function parse.TreeNode) bool {
 }
 
 // refusedAlters maps the ALTER TABLE commands that DSQL refuses in every form to their features.
-var refusedAlters = map[parse.AlterTableType]Feature{
-	parse.AT_AlterColumnType:    AlterType,
-	parse.AT_SetNotNull:         SetNotNullColumn,
-	parse.AT_ValidateConstraint: Validate,
-	parse.AT_EnableRowSecurity:  RowSecurity,
-	parse.AT_ForceRowSecurity:   RowSecurity,
-	parse.AT_AddInherit:         Inheritance,
-	parse.AT_AttachPartition:    Partitions,
-	parse.AT_DetachPartition:    Partitions,
-	parse.AT_SetUnLogged:        UnloggedTable,
-	parse.AT_SetTableSpace:      Tablespace,
+var refusedAlters = map[parse.AlterTableType]finding.Feature{
+	parse.AT_AlterColumnType:    finding.AlterType,
+	parse.AT_SetNotNull:         finding.SetNotNullColumn,
+	parse.AT_ValidateConstraint: finding.Validate,
+	parse.AT_EnableRowSecurity:  finding.RowSecurity,
+	parse.AT_ForceRowSecurity:   finding.RowSecurity,
+	parse.AT_AddInherit:         finding.Inheritance,
+	parse.AT_AttachPartition:    finding.Partitions,
+	parse.AT_DetachPartition:    finding.Partitions,
+	parse.AT_SetUnLogged:        finding.UnloggedTable,
+	parse.AT_SetTableSpace:      finding.Tablespace,
 }
 
 // refusedAlterFeature returns the feature of an ALTER TABLE command that DSQL refuses, or "" for other commands.
-func refusedAlterFeature(cmd parse.TreeNode) Feature {
+func refusedAlterFeature(cmd parse.TreeNode) finding.Feature {
 	kind := parse.AlterTableType(cmd.Integer("subtype"))
 	def := cmd.Child("def")
 	switch kind {
 	case parse.AT_AddColumn:
 		if _, ok := serialType(def); ok {
-			return AddSerial
+			return finding.AddSerial
 		}
-		if name := columnTypeName(def); refusedTypes[name] || strings.HasSuffix(name, "[]") {
-			return ColumnType
+		if finding.IsRefusedType(columnTypeName(def)) {
+			return finding.ColumnType
 		}
 		if identityConstraint(def).Shape != nil {
-			return AddSerial
+			return finding.AddSerial
 		}
 		for constraint := range def.List("constraints") {
 			if constraint.Integer("contype") != int(parse.CONSTR_NULL) && !onlyNullConstraints(def) {
-				return AddColumn
+				return finding.AddColumn
 			}
 		}
 	case parse.AT_AddConstraint:
 		switch parse.ConstrType(def.Integer("contype")) {
 		case parse.CONSTR_CHECK, parse.CONSTR_FOREIGN:
 			if !def.Flag("skip_validation") {
-				return AddConstraint
+				return finding.AddConstraint
 			}
 		case parse.CONSTR_UNIQUE:
 			if def.Text("indexname") == "" {
-				return AddConstraint
+				return finding.AddConstraint
 			}
 		case parse.CONSTR_PRIMARY:
-			return AddPrimaryKey
+			return finding.AddPrimaryKey
 		case parse.CONSTR_EXCLUSION:
-			return Exclusion
+			return finding.Exclusion
 		default:
-			return AddConstraint
+			return finding.AddConstraint
 		}
 	}
 	return refusedAlters[kind]

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -29,7 +30,7 @@ func (r *rewriter) planRetype(p *statementPart, a *Alteration) {
 	}
 	a.Checks = r.rules.NotNullCheck
 	p.st.Hint = "Send the statement alone outside of a transaction: it is then carried out (" + RetypeKey + ")."
-	r.addFinding(handledFinding(AlterType, Rewritten, Warning, "carried out in several transactions: a column of the type takes the other's place, and becomes the table's last", p.st.Start))
+	r.addFinding(finding.Handled(finding.AlterType, finding.Rewritten, finding.Warning, "carried out in several transactions: a column of the type takes the other's place, and becomes the table's last", p.st.Start))
 }
 
 // isRetypable reports whether Sluice's steps give the column the client's type, and the temporary names fit.

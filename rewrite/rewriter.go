@@ -3,9 +3,9 @@ package rewrite
 import (
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/sluice-proxy/sluice/rewrite/bytea"
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
@@ -51,7 +51,7 @@ type rewriter struct {
 	edits    []parse.Edit
 	ends     []int // for each statement, the length of edits behind it
 	meant    parse.TreeChanges
-	findings []Finding
+	findings []finding.Finding
 }
 
 // applyRules applies the rewriting rules to a text and stores the result in the text's plan. plan and parts are those
@@ -207,12 +207,12 @@ func (r *rewriter) reportUnverified(p *statementPart) {
 		p.st.Refusal = (*Refusal)(bytea.NewRefusalError("The text that was made does not mean what was intended."))
 	}
 	for _, f := range alone.findings {
-		if f.Outcome == Rewritten || f.Outcome == Answered {
-			f.Outcome, f.Severity, f.Action = Unverified, Error, notTheSame
-			f.Remedy = catalogue[f.Feature].remedy
+		if f.Outcome == finding.Rewritten || f.Outcome == finding.Answered {
+			f.Outcome, f.Severity, f.Action = finding.Unverified, finding.Error, finding.NotTheSame
+			f.Remedy = finding.Remedy(f.Feature)
 		}
-		if f.Severity == Error && p.st.Hint == "" {
-			p.st.Hint = remedySentence(f.Remedy)
+		if f.Severity == finding.Error && p.st.Hint == "" {
+			p.st.Hint = finding.Sentence(f.Remedy)
 		}
 		r.addFinding(f)
 	}
@@ -234,8 +234,8 @@ func (r *rewriter) rewriteStatement(p *statementPart) {
 	for i := first; i < len(r.findings); i++ {
 		f := &r.findings[i]
 		f.Operation = p.st.Operation
-		if f.Severity == Error && p.st.Hint == "" {
-			p.st.Hint = remedySentence(f.Remedy)
+		if f.Severity == finding.Error && p.st.Hint == "" {
+			p.st.Hint = finding.Sentence(f.Remedy)
 		}
 	}
 	if len(r.widens) > 0 {
@@ -328,7 +328,7 @@ func (r *rewriter) rewriteSchemaMember(p *statementPart) {
 		r.rewriteSequences(p)
 		r.rewriteNumeric(p)
 	case p.node.Is("IndexStmt") && (r.rules.Index || r.rules.Dialect):
-		r.addFinding(refusedFinding(CreateIndex, p.st.Start))
+		r.addFinding(finding.Refused(finding.CreateIndex, p.st.Start))
 	}
 }
 
@@ -343,15 +343,7 @@ func (p *statementPart) schemaMembers() iter.Seq[*statementPart] {
 	}
 }
 
-// remedySentence returns a remedy, the advice of a finding, as a sentence with a capital letter and a period.
-func remedySentence(remedy string) string {
-	if remedy == "" {
-		return ""
-	}
-	return strings.ToUpper(remedy[:1]) + remedy[1:] + "."
-}
-
-func (r *rewriter) addFinding(f Finding) { r.findings = append(r.findings, f) }
+func (r *rewriter) addFinding(f finding.Finding) { r.findings = append(r.findings, f) }
 
 func (r *rewriter) addEdits(e ...parse.Edit) { r.edits = append(r.edits, e...) }
 

@@ -1,11 +1,11 @@
 package rewrite
 
+import "github.com/sluice-proxy/sluice/rewrite/finding"
+
 // On the server every session has the same role, Rules.Role.
 
-const roleRemedy = "connect through a Sluice of that role (backend.user): one process has one role, for all of its clients; or give the role its rights by GRANT; inside a block there is SET LOCAL ROLE, where the cluster takes it"
-
 // RoleHint is the hint for a client that requests another role than that of its backend.
-var RoleHint = remedySentence(roleRemedy)
+var RoleHint = finding.Sentence(finding.Remedy(finding.SetRole))
 
 // rewriteSetRole handles statements that set the session's role. A statement that names Rules.Role or none becomes a
 // reset, which changes nothing unless another role is in force. Other roles are reported as findings.
@@ -20,7 +20,7 @@ func (r *rewriter) rewriteSetRole(p *statementPart) {
 		p.st.Changes = []SettingChange{{Action: Reset, Name: c.Name, Default: true}}
 		p.st.Pin, p.st.Hint = NoPin, RoleHint // hint for the server's error if another role is in force and the server must reset it
 	case c.Action == Set:
-		r.addFinding(refusedFinding(SetRole, p.st.Start))
+		r.addFinding(finding.Refused(finding.SetRole, p.st.Start))
 	default:
 		p.st.Hint = RoleHint
 	}

@@ -3,6 +3,7 @@ package rewrite
 import (
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -31,7 +32,7 @@ func (r *rewriter) answerPoolReset(p *statementPart) {
 		return
 	}
 	p.advisory = false
-	r.addFinding(handledFinding(Discard, Answered, Info, "answered: there is nothing to discard", p.st.Start))
+	r.addFinding(finding.Handled(finding.Discard, finding.Answered, finding.Info, "answered: there is nothing to discard", p.st.Start))
 }
 
 // soleCall returns the function call and the column name of a query SELECT f(...) without other clauses.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -83,7 +84,7 @@ func (r *rewriter) rewriteSetConfig(p *statementPart) {
 	start, end, operation := p.st.Start, p.st.End, p.st.Operation
 	values := (&Statement{SetConfigColumns: columns}).SetConfigParams() > 0
 	if values {
-		r.addFinding(handledFinding(SetConfig, Answered, Info, "carried out as a SET of the value that it is bound to", start))
+		r.addFinding(finding.Handled(finding.SetConfig, finding.Answered, finding.Info, "carried out as a SET of the value that it is bound to", start))
 	} else if len(columns) == 1 {
 		verb := "SET "
 		if changes[0].Action == SetLocal {
@@ -96,14 +97,14 @@ func (r *rewriter) rewriteSetConfig(p *statementPart) {
 		}
 		r.addEdits(parse.Edit{Start: start, End: end, Text: text})
 		r.meant.Set(p.raw, "stmt", tree.Child("stmts").Values("stmt")...)
-		r.addFinding(handledFinding(SetConfig, Rewritten, Info, "rewritten to SET, and answered with the row", start))
+		r.addFinding(finding.Handled(finding.SetConfig, finding.Rewritten, finding.Info, "rewritten to SET, and answered with the row", start))
 	} else {
-		r.addFinding(handledFinding(SetConfig, Answered, Info, "answered: each is a SET, alone in its request, and in a pipeline in front of what goes to the server", start))
+		r.addFinding(finding.Handled(finding.SetConfig, finding.Answered, finding.Info, "answered: each is a SET, alone in its request, and in a pipeline in front of what goes to the server", start))
 	}
 	// If the text of a Query message has parameters, the server gets the client's call, and refuses it.
 	*p.st = Statement{Kind: Setting, Does: setConfigWork(columns), Start: start, End: end, Operation: operation, Pin: pin, Changes: changes, SetConfigColumns: columns, Calls: values}
 	if len(columns) > 1 {
-		p.st.Hint = remedySentence(catalogue[SetConfig].remedy)
+		p.st.Hint = finding.Sentence(finding.Remedy(finding.SetConfig))
 	}
 }
 
@@ -134,7 +135,7 @@ func (r *rewriter) rewriteRestrictKind(p *statementPart) {
 	r.meant.Set(p.raw, "stmt", tree.Child("stmts").Values("stmt")...)
 	*p.st = Statement{Kind: Read, Start: p.st.Start, End: p.st.End, Operation: p.st.Operation}
 	p.config = false
-	r.addFinding(handledFinding(SetConfig, Rewritten, Info, "answered without a row, as by a server that lacks the setting", p.st.Start))
+	r.addFinding(finding.Handled(finding.SetConfig, finding.Rewritten, finding.Info, "answered without a row, as by a server that lacks the setting", p.st.Start))
 }
 
 // treePatterns are the parse trees of known statements, with which a statement is compared.

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-proxy/sluice/integration/sqltexts"
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 )
 
 // unsupportedLock is a locking clause in a text that DSQL refuses; "" for none.
@@ -70,7 +71,7 @@ func TestOnlySupportedLocksAreSent(t *testing.T) {
 		}
 		for name, planner := range planners {
 			plan := planner.Plan([]byte(sql))
-			if slices.ContainsFunc(plan.Findings, func(f Finding) bool { return f.Outcome == Unverified }) {
+			if slices.ContainsFunc(plan.Findings, func(f finding.Finding) bool { return f.Outcome == finding.Unverified }) {
 				continue
 			}
 			if name == string(Reject) && plan.SingleStatement() == nil {
@@ -104,7 +105,7 @@ func TestTemporalMeetsNoLockingError(t *testing.T) {
 				t.Fatalf("%q sends %s", sql, lock)
 			}
 			for _, f := range plan.Findings {
-				if f.Rule == LockingRule && (f.Severity == Error || f.Outcome != Rewritten) {
+				if f.Rule == finding.LockingRule && (f.Severity == finding.Error || f.Outcome != finding.Rewritten) {
 					t.Fatalf("%q: %+v", sql, f)
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
@@ -47,19 +48,12 @@ func ParseInTransactions(value string) DDLInTransactions {
 	return RefuseDDL
 }
 
-// toolsRemedy names the switches of migration tools that run each DDL statement in a separate transaction.
-const toolsRemedy = "run each statement of DDL in a transaction of its own: Rails disable_ddl_transaction!, Django atomic = False, " +
-	"Alembic autocommit_block() with transaction_per_migration, Knex config = { transaction: false }, TypeORM transaction = false, goose -- +goose NO TRANSACTION"
-
-// inTransactionsRemedy is the advice of toolsRemedy, extended by the configuration key of Sluice.
-const inTransactionsRemedy = toolsRemedy + ". Or set " + InTransactionsKey + " to autocommit: Sluice then commits in front of DDL and behind it"
-
 // dropsRemedy is the advice for a DROP that would be committed before the client's COMMIT.
 const dropsRemedy = "send the DROP as the last statement of its transaction, or alone; or set " + InTransactionsKey + " to autocommit-destructive"
 
 // InTransactionsHint is the hint with a refusal of DDL in a transaction. DropsHint is the hint if a DROP is refused
 // because it would be committed before the client's COMMIT.
-var InTransactionsHint, DropsHint = remedySentence(inTransactionsRemedy), remedySentence(dropsRemedy)
+var InTransactionsHint, DropsHint = finding.Sentence(finding.Remedy(finding.SeveralDDL)), finding.Sentence(dropsRemedy)
 
 // TxDemand says what statements require of their transaction. Reads, locks, ANALYZE, and statements that Sluice answers
 // or refuses require nothing.
@@ -98,8 +92,8 @@ func (p *Plan) Demand() (d TxDemand, ok bool) {
 }
 
 // isAlwaysRefused reports whether a finding is about a statement that the server refuses in any transaction.
-func isAlwaysRefused(f Finding) bool {
-	return f.Severity == Error && f.Outcome != Rewritten && f.Feature != SeveralDDL && f.Feature != DDLAndDML
+func isAlwaysRefused(f finding.Finding) bool {
+	return f.Severity == finding.Error && f.Outcome != finding.Rewritten && f.Feature != finding.SeveralDDL && f.Feature != finding.DDLAndDML
 }
 
 // SingleTxHint returns the hint for a text that was sent as one transaction and exceeded what a transaction takes. Even
@@ -107,12 +101,12 @@ func isAlwaysRefused(f Finding) bool {
 func (p *Plan) SingleTxHint() string {
 	i := slices.IndexFunc(p.Findings, isAlwaysRefused)
 	if i < 0 {
-		return remedySentence(toolsRemedy)
+		return finding.Sentence(finding.ToolsRemedy)
 	}
 	n := slices.IndexFunc(p.Statements, func(st Statement) bool { return p.Findings[i].At <= st.End })
 	switch {
 	case n < 0:
-		return remedySentence(toolsRemedy)
+		return finding.Sentence(finding.ToolsRemedy)
 	case len(p.Statements) == 1:
 		return p.Statements[n].Hint
 	}
@@ -186,7 +180,7 @@ func (p *Plan) ExceedsTransaction() bool {
 		return true
 	}
 	for i := range p.Findings {
-		if f := p.Findings[i].Feature; f == SeveralDDL || f == DDLAndDML {
+		if f := p.Findings[i].Feature; f == finding.SeveralDDL || f == finding.DDLAndDML {
 			return true
 		}
 	}
@@ -232,11 +226,11 @@ func (r *rewriter) reportTransactions() {
 		if f == "" {
 			continue
 		}
-		finding := b.featureFinding(f, p.st, r.rules.InTransactions)
+		found := b.featureFinding(f, p.st, r.rules.InTransactions)
 		if p.st.Hint == "" {
-			p.st.Hint = remedySentence(finding.Remedy)
+			p.st.Hint = finding.Sentence(found.Remedy)
 		}
-		r.addFinding(finding)
+		r.addFinding(found)
 	}
 }
 
@@ -245,7 +239,7 @@ type txContents struct{ ddl, dml, drops, dropped bool }
 
 // addStatement adds a statement to the transaction. addStatement returns the feature that the transaction thereby uses
 // and DSQL lacks, or "".
-func (b *txContents) addStatement(st *Statement) Feature {
+func (b *txContents) addStatement(st *Statement) finding.Feature {
 	switch st.Tx.Verb {
 	case Commit, Rollback, PrepareTransaction:
 		*b = txContents{}
@@ -258,15 +252,15 @@ func (b *txContents) addStatement(st *Statement) Feature {
 	case st.demand.DDL:
 		b.ddl, b.drops = true, b.drops || st.demand.Drops
 		if already.ddl {
-			return SeveralDDL
+			return finding.SeveralDDL
 		}
 		if already.dml {
-			return DDLAndDML
+			return finding.DDLAndDML
 		}
 	case st.demand.Rows:
 		b.dml = true
 		if b.ddl {
-			return DDLAndDML
+			return finding.DDLAndDML
 		}
 	}
 	return ""
@@ -274,17 +268,17 @@ func (b *txContents) addStatement(st *Statement) Feature {
 
 // featureFinding returns the finding for a feature that addStatement returned. If Sluice commits before the statement,
 // b is reset and begins with the statement.
-func (b *txContents) featureFinding(f Feature, st *Statement, how DDLInTransactions) Finding {
-	finding := refusedFinding(f, st.Start)
+func (b *txContents) featureFinding(f finding.Feature, st *Statement, how DDLInTransactions) finding.Finding {
+	found := finding.Refused(f, st.Start)
 	switch {
 	case how == RefuseDDL:
 	case how == CommitDDL && b.dropped:
-		finding.Remedy = dropsRemedy
+		found.Remedy = dropsRemedy
 	default:
-		finding = handledFinding(f, Rewritten, Warning, "commits the transaction in front of the statement: a ROLLBACK does not take back what was before", st.Start)
-		finding.Remedy = toolsRemedy
+		found = finding.Handled(f, finding.Rewritten, finding.Warning, "commits the transaction in front of the statement: a ROLLBACK does not take back what was before", st.Start)
+		found.Remedy = finding.ToolsRemedy
 		*b = txContents{ddl: st.demand.DDL, dml: st.demand.Rows, drops: st.demand.Drops}
 	}
-	finding.Operation = st.Operation
-	return finding
+	found.Operation = st.Operation
+	return found
 }

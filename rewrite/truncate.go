@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -63,7 +64,7 @@ func (r *rewriter) rewriteTruncate(p *statementPart) {
 	if r.rules.Truncate == TruncateBatches {
 		action += "; more than a transaction may change are deleted in several, where the statement is sent alone outside of a transaction"
 	}
-	r.addFinding(handledFinding(Truncate, Rewritten, Warning, action, p.st.Start))
+	r.addFinding(finding.Handled(finding.Truncate, finding.Rewritten, finding.Warning, action, p.st.Start))
 }
 
 // parseTruncate returns the Truncation of a TRUNCATE, or nil if it cannot be a DELETE.

@@ -3,6 +3,7 @@ package rewrite
 import (
 	"slices"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -36,7 +37,7 @@ func (r *rewriter) rewriteUUIDCalls(p *statementPart) {
 	u.pairs = u.ph.BracketPairs()
 	u.visit(p.node)
 	if u.done {
-		r.addFinding(handledFinding(GenerateUUID, Rewritten, Info, "rewritten to gen_random_uuid()", p.st.Start))
+		r.addFinding(finding.Handled(finding.GenerateUUID, finding.Rewritten, finding.Info, "rewritten to gen_random_uuid()", p.st.Start))
 	}
 }
 

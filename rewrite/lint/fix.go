@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -26,8 +27,8 @@ const (
 func (s FindingStatus) String() string { return [...]string{"handled", "people", "fixed"}[s] }
 
 // StatusOf returns the status of a finding about a statement whose text in the file is unchanged.
-func StatusOf(f *rewrite.Finding) FindingStatus {
-	if f.Severity > rewrite.Info {
+func StatusOf(f *finding.Finding) FindingStatus {
+	if f.Severity > finding.Info {
 		return People
 	}
 	return Handled
@@ -35,7 +36,7 @@ func StatusOf(f *rewrite.Finding) FindingStatus {
 
 // PlacedFinding is a finding with its line in a file.
 type PlacedFinding struct {
-	rewrite.Finding
+	finding.Finding
 	Line   int // from 1; in the fixed text, if there is one
 	Status FindingStatus
 }
@@ -132,23 +133,23 @@ const indexWritten = "rewritten to CREATE INDEX ASYNC, and nobody waits for its 
 
 // locateFindings locates the findings of a statement in its file. changed says that the file gets another text for the
 // statement.
-func locateFindings(s parse.ScriptStatement, findings []rewrite.Finding, changed bool) []PlacedFinding {
+func locateFindings(s parse.ScriptStatement, findings []finding.Finding, changed bool) []PlacedFinding {
 	placed := make([]PlacedFinding, 0, len(findings))
 	line, counted := s.Line, 0
-	slices.SortStableFunc(findings, func(a, b rewrite.Finding) int { return a.At - b.At })
+	slices.SortStableFunc(findings, func(a, b finding.Finding) int { return a.At - b.At })
 	for _, f := range findings {
 		at := min(f.At, len(s.SQL))
 		line += strings.Count(s.SQL[counted:at], "\n")
 		counted = at
 		p := PlacedFinding{Finding: f, Line: line, Status: StatusOf(&f)}
-		if changed && f.Rule != rewrite.ByteaRule {
+		if changed && f.Rule != finding.ByteaRule {
 			switch f.Outcome {
-			case rewrite.Rewritten:
+			case finding.Rewritten:
 				p.Status = Fixed
-				if f.Feature == rewrite.CreateIndex {
-					p.Severity, p.Action, p.Remedy = rewrite.Warning, indexWritten, rewrite.Remedy(rewrite.CreateIndex)
+				if f.Feature == finding.CreateIndex {
+					p.Severity, p.Action, p.Remedy = finding.Warning, indexWritten, finding.Remedy(finding.CreateIndex)
 				}
-			case rewrite.Answered:
+			case finding.Answered:
 				p.Status, p.Action = Fixed, f.Action+"; "+rewrite.Nothing+" stands in its place"
 			}
 		}
@@ -214,11 +215,11 @@ func fixComments(s parse.ScriptStatement, gap string, findings []PlacedFinding) 
 		return nil
 	}
 	var all []string
-	said := map[rewrite.Feature]bool{}
+	said := map[finding.Feature]bool{}
 	for i := range findings {
 		f := &findings[i]
 		mark := noteMark + string(f.Feature) + ": "
-		if said[f.Feature] || f.Status == Handled || f.Feature == rewrite.Syntax || f.Feature == rewrite.Unread || strings.Contains(gap, mark) {
+		if said[f.Feature] || f.Status == Handled || f.Feature == finding.Syntax || f.Feature == finding.Unread || strings.Contains(gap, mark) {
 			continue
 		}
 		said[f.Feature] = true
@@ -233,7 +234,7 @@ func (p *PlacedFinding) commentText() string {
 	note := p.Action + " (" + p.Reason + ")"
 	if p.Status == People {
 		note = p.Reason
-		if p.Action != rewrite.Passes {
+		if p.Action != finding.Passes {
 			note += " (" + p.Action + ")"
 		}
 		if p.Remedy != "" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/integration/sqltexts"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -101,11 +102,11 @@ func TestFix(t *testing.T) {
 // A comment is what it says where tools split a file at semicolons, or by other marks.
 func TestNotesAreComments(t *testing.T) {
 	t.Parallel()
-	for _, feature := range rewrite.Features() {
-		changed := rewrite.NewFinding(feature)
-		changed.Outcome, changed.Severity, changed.Action = rewrite.Rewritten, rewrite.Warning, "rewritten; so"
+	for _, feature := range finding.Features() {
+		changed := finding.New(feature)
+		changed.Outcome, changed.Severity, changed.Action = finding.Rewritten, finding.Warning, "rewritten; so"
 		for _, p := range []PlacedFinding{
-			{Finding: rewrite.NewFinding(feature), Status: People},
+			{Finding: finding.New(feature), Status: People},
 			{Finding: changed, Status: Fixed},
 		} {
 			note := p.commentText()
@@ -121,7 +122,7 @@ func TestNotesAreComments(t *testing.T) {
 	}
 	for _, tool := range []*migrationTool{goose, dbmate, drizzle, golangMigrate, prisma, flyway} {
 		for _, down := range []bool{false, true} {
-			p := PlacedFinding{Finding: rewrite.NewFinding(rewrite.SeveralDDL), Status: People}
+			p := PlacedFinding{Finding: finding.New(finding.SeveralDDL), Status: People}
 			p.Remedy = (&runMode{tool: tool, down: down}).transaction().RemedyInBlock(true)
 			if note := "-- " + noteMark + p.commentText(); strings.ContainsAny(note, ";\n$") || gooseMark.MatchString(note) || dbmateMark.MatchString(note) || strings.Contains(note, breakpoint) {
 				t.Errorf("%s: %q", tool.name, note)
@@ -160,7 +161,7 @@ func TestFixDoesNotMap(t *testing.T) {
 		t.Errorf("%s", linted.Text)
 	}
 	for _, f := range linted.Findings {
-		if f.Feature == rewrite.ByteaKey && f.Status != Handled || f.Feature != rewrite.ByteaKey && f.Status != Fixed {
+		if f.Feature == finding.ByteaKey && f.Status != Handled || f.Feature != finding.ByteaKey && f.Status != Fixed {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -237,7 +238,7 @@ func checkFixed(t testing.TB, p *rewrite.Planner, source SourceFile) FileResult 
 	}
 	// A statement may be rewritten in part, and fail for the rest: CREATE INDEX USING gin.
 	changes := func(p PlacedFinding) bool {
-		return p.Outcome != rewrite.Flagged || strings.HasPrefix(p.Action, "rewritten")
+		return p.Outcome != finding.Flagged || strings.HasPrefix(p.Action, "rewritten")
 	}
 	if withoutNotes(linted.Text) != withoutNotes(source.Text) && !slices.ContainsFunc(linted.Findings, changes) {
 		t.Fatalf("%q became %q", source.Text, linted.Text)
@@ -325,7 +326,7 @@ func TestAdvisoryIsNotFixed(t *testing.T) {
 		t.Errorf("%v: %s", err, fixed.Text)
 	}
 	for _, f := range fixed.Findings {
-		if f.Status != Handled || f.Feature != rewrite.AdvisoryLock {
+		if f.Status != Handled || f.Feature != finding.AdvisoryLock {
 			t.Errorf("%+v", f)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -37,10 +38,10 @@ func TestFixedFilesAreTaken(t *testing.T) {
 		for s := range parse.SplitScript(strings.ReplaceAll(fixed.Text, "--> statement-breakpoint", ";")) {
 			lacks, carried := "", false
 			for _, f := range p.NewLinter().LintStatements(s.SQL) {
-				if f.Severity == rewrite.Error {
+				if f.Severity == finding.Error {
 					lacks = string(f.Feature)
 				}
-				carried = carried || f.Feature == rewrite.AddConstraint && f.Outcome == rewrite.Rewritten // by the relay, in steps
+				carried = carried || f.Feature == finding.AddConstraint && f.Outcome == finding.Rewritten // by the relay, in steps
 			}
 			read := sim.Analyze(s.SQL)
 			if read.Unread || len(read.Statements) != 1 {

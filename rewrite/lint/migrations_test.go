@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 )
 
 // lintedAs lints a file and shows its findings, with the beginnings of their remedies where a
@@ -16,7 +17,7 @@ func lintedAs(t *testing.T, source SourceFile) []string {
 	t.Helper()
 	var got []string
 	for _, f := range fixTwice(t, planner(t, rewrite.Defaults()), source).Findings {
-		if f.Feature == rewrite.SeveralDDL || f.Feature == rewrite.DDLAndDML {
+		if f.Feature == finding.SeveralDDL || f.Feature == finding.DDLAndDML {
 			remedy := strings.TrimPrefix(f.Remedy, ofItsOwn)
 			words := strings.Fields(remedy)
 			got = append(got, fmt.Sprintf("%s: %s", f.Feature, strings.Join(words[:min(4, len(words))], " ")))
@@ -102,7 +103,7 @@ func TestPassages(t *testing.T) {
 	linter := p.NewLinter()
 	LintFile(linter, SourceFile{Path: "1_a.up.sql", Text: "CREATE TABLE t (k bytea PRIMARY KEY)"})
 	for _, name := range []string{"1_a.down.sql", "2_a.up.sql"} {
-		if got := LintFile(linter, SourceFile{Path: name, Text: "DELETE FROM t WHERE k = '\\x00'"}); len(got.Findings) != 1 || got.Findings[0].Feature != rewrite.ByteaKey {
+		if got := LintFile(linter, SourceFile{Path: name, Text: "DELETE FROM t WHERE k = '\\x00'"}); len(got.Findings) != 1 || got.Findings[0].Feature != finding.ByteaKey {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

@@ -1,6 +1,9 @@
-package rewrite
+package finding
 
-import "unsafe"
+import (
+	"strings"
+	"unsafe"
+)
 
 // Rule identifies a rewriting rule. Each rule can be disabled alone.
 type Rule uint8
@@ -69,21 +72,21 @@ type Finding struct {
 	At int
 }
 
-// These are values of Finding.Action for statements that reach the server unchanged.
+// Passes, SwitchedOff and NotTheSame are values of Finding.Action for statements that the server gets unchanged.
 const (
-	Passes     = "passes unchanged and fails there"
-	switched   = "passes unchanged: the rule is switched off"
-	notTheSame = "passes unchanged: the text that the rule made would not have meant what was intended"
+	Passes      = "passes unchanged and fails there"
+	SwitchedOff = "passes unchanged: the rule is switched off"
+	NotTheSame  = "passes unchanged: the text that the rule made would not have meant what was intended"
 )
 
-// refusedFinding returns a finding about a feature in a statement that reaches the server unchanged and fails there.
-func refusedFinding(f Feature, at int) Finding {
+// Refused returns a finding about a feature in a statement that reaches the server unchanged and fails there.
+func Refused(f Feature, at int) Finding {
 	e := catalogue[f]
 	return Finding{Feature: f, Rule: e.rule, Severity: Error, Reason: e.reason, Action: Passes, Remedy: e.remedy, At: at}
 }
 
-// handledFinding returns a finding about a feature that a rule handled with outcome o.
-func handledFinding(f Feature, o Outcome, s Severity, action string, at int) Finding {
+// Handled returns a finding about a feature that a rule handled with outcome o.
+func Handled(f Feature, o Outcome, s Severity, action string, at int) Finding {
 	e := catalogue[f]
 	finding := Finding{Feature: f, Rule: e.rule, Outcome: o, Severity: s, Reason: e.reason, Action: action, At: at}
 	if s != Info {
@@ -92,15 +95,23 @@ func handledFinding(f Feature, o Outcome, s Severity, action string, at int) Fin
 	return finding
 }
 
-// disabledFinding returns a finding about a feature whose rule is disabled.
-func disabledFinding(f Feature, at int) Finding {
-	finding := refusedFinding(f, at)
-	finding.Action = switched
+// Disabled returns a finding about a feature whose rule is disabled.
+func Disabled(f Feature, at int) Finding {
+	finding := Refused(f, at)
+	finding.Action = SwitchedOff
 	return finding
 }
 
-// findingBytes returns the memory of a slice of findings in bytes. The findings' texts are constants and do not count.
-func findingBytes(findings []Finding) int { return cap(findings) * int(unsafe.Sizeof(Finding{})) }
+// Bytes returns the memory of a slice of findings in bytes. The findings' texts are constants and do not count.
+func Bytes(findings []Finding) int { return cap(findings) * int(unsafe.Sizeof(Finding{})) }
 
-// NewFinding returns the finding about a feature of a statement that passes unchanged, at offset 0.
-func NewFinding(f Feature) Finding { return refusedFinding(f, 0) }
+// New returns the finding about a feature of a statement that passes unchanged, at offset 0.
+func New(f Feature) Finding { return Refused(f, 0) }
+
+// Sentence returns a remedy, the advice of a finding, as a sentence with a capital letter and a period, or "" for "".
+func Sentence(remedy string) string {
+	if remedy == "" {
+		return ""
+	}
+	return strings.ToUpper(remedy[:1]) + remedy[1:] + "."
+}

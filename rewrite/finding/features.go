@@ -1,8 +1,9 @@
-package rewrite
+package finding
 
 import (
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Feature is the name of something that a statement uses and DSQL lacks. The set is closed: features label a metric.
@@ -113,12 +114,13 @@ var catalogue = map[Feature]featureFact{
 	DropDatabase:   {DatabaseRule, "a DSQL cluster has one database, and every database name of a client means it", "drop the tables instead: nothing was dropped"},
 
 	IsolationLevel:  {IsolationRule, "DSQL has one isolation level, repeatable read", "name REPEATABLE READ or none"},
-	SerializableTx:  {IsolationRule, "DSQL has no SERIALIZABLE", "use REPEATABLE READ, and lock FOR UPDATE what a decision rests on; or set " + SerializableKey + " to repeatable_read, if write skew does no harm"},
+	SerializableTx:  {IsolationRule, "DSQL has no SERIALIZABLE", "use REPEATABLE READ, and lock FOR UPDATE what a decision rests on; or set rewrite.serializable to repeatable_read, if write skew does no harm"},
 	TransactionMode: {IsolationRule, "DSQL refuses SET TRANSACTION and SET SESSION CHARACTERISTICS", "write the mode behind BEGIN: BEGIN READ ONLY"},
 	Discard:         {SessionRule, "DSQL is not known to take DISCARD", ""},
 	SetConfig:       {SessionRule, "DSQL refuses set_config()", "write SET or SET LOCAL; or SELECT set_config('name', 'value', false) of constants, one call in a statement of its own, which Sluice sends as that"},
 
-	SetRole: {DialectRule, "DSQL does not change the role of a session, and one Sluice has one role at its cluster", roleRemedy},
+	SetRole: {DialectRule, "DSQL does not change the role of a session, and one Sluice has one role at its cluster",
+		"connect through a Sluice of that role (backend.user): one process has one role, for all of its clients; or give the role its rights by GRANT; inside a block there is SET LOCAL ROLE, where the cluster takes it"},
 
 	ChunkedDelete: {DialectRule, "DSQL changes at most 3,000 rows in a transaction", "list the table under rewrite.chunked_delete, or delete at most 3,000 rows at a time"},
 
@@ -135,7 +137,7 @@ var catalogue = map[Feature]featureFact{
 	Tablespace:   {DialectRule, "DSQL has no tablespaces", "leave the tablespace out"},
 	ForeignTable: {DialectRule, "DSQL has no foreign data", "leave it out"},
 	LockTable:    {DialectRule, "DSQL refuses LOCK", "lock rows FOR UPDATE, or leave it to the check at COMMIT"},
-	AdvisoryLock: {DialectRule, "DSQL does not support advisory locks", "set " + AdvisoryKey + " to table: Sluice then keeps exclusive locks of sessions; or lock a row FOR UPDATE that stands for the thing"},
+	AdvisoryLock: {DialectRule, "DSQL does not support advisory locks", "set rewrite.advisory_locks to table: Sluice then keeps exclusive locks of sessions; or lock a row FOR UPDATE that stands for the thing"},
 	ListenNotify: {DialectRule, "DSQL has no LISTEN and NOTIFY", "poll a table, or use a message service"},
 	CursorUse:    {CursorRule, "DSQL has no cursors in SQL", "page by key: WHERE key > last ORDER BY key LIMIT n"},
 	SavepointUse: {DialectRule, "DSQL has no savepoints", "set retry.savepoints to true, or run the part in a transaction of its own"},
@@ -167,7 +169,7 @@ var catalogue = map[Feature]featureFact{
 	AddConstraint:    {DialectRule, "DSQL adds only CHECK and FOREIGN KEY ... NOT VALID, and UNIQUE USING INDEX", "add NOT VALID, then VALIDATE by ALTER TABLE ASYNC; for UNIQUE create a unique index ASYNC first"},
 	AddPrimaryKey:    {DialectRule, "DSQL makes a primary key in CREATE TABLE only", "name the key in CREATE TABLE; for a table that is there, create it anew with the key, INSERT ... SELECT at most 3,000 rows at a time, DROP TABLE and RENAME. UNIQUE can be added instead"},
 	Validate:         {DialectRule, "DSQL validates constraints only by ALTER TABLE ASYNC", "write ALTER TABLE ASYNC ... VALIDATE CONSTRAINT and wait for the job"},
-	CopyFrom:         {CopyRule, "DSQL is not known to take COPY FROM STDIN", "set " + CopyFromKey + " to insert: Sluice then sends INSERTs; or write INSERTs of at most 3,000 rows in a transaction"},
+	CopyFrom:         {CopyRule, "DSQL is not known to take COPY FROM STDIN", "set copy.from to insert: Sluice then sends INSERTs; or write INSERTs of at most 3,000 rows in a transaction"},
 	SeveralDDL:       {DialectRule, "DSQL takes one DDL statement in a transaction", inTransactionsRemedy},
 	DDLAndDML:        {DialectRule, "DSQL takes no DDL together with data changes in a transaction", inTransactionsRemedy},
 
@@ -175,5 +177,21 @@ var catalogue = map[Feature]featureFact{
 	Syntax: {DialectRule, "the text is not PostgreSQL's grammar", "mend the syntax"},
 }
 
+// ToolsRemedy names the switches of migration tools that run each DDL statement in a separate transaction.
+const ToolsRemedy = "run each statement of DDL in a transaction of its own: Rails disable_ddl_transaction!, Django atomic = False, " +
+	"Alembic autocommit_block() with transaction_per_migration, Knex config = { transaction: false }, TypeORM transaction = false, goose -- +goose NO TRANSACTION"
+
+// inTransactionsRemedy is the advice of ToolsRemedy, extended by the configuration key of Sluice.
+const inTransactionsRemedy = ToolsRemedy + ". Or set ddl.in_transactions to autocommit: Sluice then commits in front of DDL and behind it"
+
 // Remedy returns the advice to users about a feature that DSQL lacks, or "" if there is none.
 func Remedy(f Feature) string { return catalogue[f].remedy }
+
+// refusedTypes are the builtin types that DSQL does not support for columns.
+var refusedTypes = map[string]bool{"money": true, "xml": true, "inet": true, "cidr": true, "macaddr": true, "macaddr8": true,
+	"point": true, "line": true, "lseg": true, "box": true, "path": true, "polygon": true, "circle": true, "tsvector": true,
+	"tsquery": true, "int4range": true, "int8range": true, "numrange": true, "tsrange": true, "tstzrange": true,
+	"daterange": true, "bit": true, "varbit": true, "pg_lsn": true}
+
+// IsRefusedType reports whether DSQL has no columns of a type. The name of an array ends with [].
+func IsRefusedType(name string) bool { return refusedTypes[name] || strings.HasSuffix(name, "[]") }
