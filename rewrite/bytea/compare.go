@@ -16,7 +16,7 @@ var digitSafeOperators = map[string]bool{"=": true, "<>": true, "<": true, "<=":
 // can serve it. rewriteComparison returns false, without a change, if the column must be read as bytea instead.
 func (m *queryMapper) rewriteComparison(s *scope, node parse.TreeNode) bool {
 	op := node.Names("name")
-	at := m.tokenOf(node)
+	at := m.draft.tokenOf(node)
 	if len(op) != 1 || at < 0 {
 		return false
 	}
@@ -56,7 +56,7 @@ func (m *queryMapper) rewriteSides(s *scope, left, right parse.TreeNode, end, be
 		m.renameRef(right.NodeContent(), r)
 		return true
 	case isLeft:
-		last := m.exprEnd(right.NodeContent(), begin)
+		last := m.draft.exprEnd(right.NodeContent(), begin)
 		if last < 0 {
 			return false
 		}
@@ -64,7 +64,7 @@ func (m *queryMapper) rewriteSides(s *scope, left, right parse.TreeNode, end, be
 		m.convertValue(s, right, begin, last)
 		return true
 	case isRight:
-		first := m.exprBegin(left.NodeContent(), end)
+		first := m.draft.exprBegin(left.NodeContent(), end)
 		if first < 0 {
 			return false
 		}
@@ -84,7 +84,7 @@ func (m *queryMapper) rewriteRowComparison(s *scope, left parse.TreeNode, others
 			return false
 		}
 		elements[i] = row.WrappedNodes("args")
-		spans[i] = m.rowItemSpans(row)
+		spans[i] = m.draft.rowItemSpans(row)
 		if len(elements[i]) != len(elements[0]) || spans[i] == nil {
 			return false
 		}
@@ -115,18 +115,9 @@ func (m *queryMapper) rewriteRowComparison(s *scope, left parse.TreeNode, others
 	return true
 }
 
-// rowItemSpans returns the first and last token of each element of a row.
-func (m *queryMapper) rowItemSpans(row parse.TreeNode) [][2]int {
-	at := m.tokenOf(row)
-	if !m.ph.IsPunct(at, '(') {
-		at++
-	}
-	return m.itemSpans(at, len(row.Values("args")))
-}
-
 // rewriteIn rewrites an IN or NOT IN with a list, if a mapped column is compared. at is the token of the operator.
 func (m *queryMapper) rewriteIn(s *scope, left, list parse.TreeNode, at int) bool {
-	if m.ph.IsKeyword(at, "not") {
+	if m.draft.IsKeyword(at, "not") {
 		at++
 	}
 	items := list.WrappedNodes("items")
@@ -138,7 +129,7 @@ func (m *queryMapper) rewriteIn(s *scope, left, list parse.TreeNode, at int) boo
 		return len(rows) > 0 && m.rewriteRowIn(s, left.NodeContent(), rows)
 	}
 	c, ok := m.bareMappedColumn(s, left)
-	spans := m.itemSpans(at+1, len(items))
+	spans := m.draft.itemSpans(at+1, len(items))
 	if !ok || spans == nil || !m.keepsParamTypes(s, items, allTrue(len(items))) {
 		return false
 	}
@@ -165,17 +156,17 @@ func (m *queryMapper) rewriteBetween(s *scope, left parse.TreeNode, bounds []par
 	if !ok || len(bounds) != 2 {
 		return false
 	}
-	if m.ph.IsKeyword(at, "not") {
+	if m.draft.IsKeyword(at, "not") {
 		at++
 	}
-	if m.ph.IsKeyword(at+1, "symmetric") || m.ph.IsKeyword(at+1, "asymmetric") {
+	if m.draft.IsKeyword(at+1, "symmetric") || m.draft.IsKeyword(at+1, "asymmetric") {
 		at++
 	}
-	low := m.exprEnd(bounds[0].NodeContent(), at+1)
-	if low < 0 || !m.ph.IsKeyword(low+1, "and") {
+	low := m.draft.exprEnd(bounds[0].NodeContent(), at+1)
+	if low < 0 || !m.draft.IsKeyword(low+1, "and") {
 		return false
 	}
-	high := m.exprEnd(bounds[1].NodeContent(), low+2)
+	high := m.draft.exprEnd(bounds[1].NodeContent(), low+2)
 	if high < 0 {
 		return false
 	}
@@ -189,14 +180,14 @@ func (m *queryMapper) rewriteBetween(s *scope, left parse.TreeNode, bounds []par
 // around the array.
 func (m *queryMapper) rewriteArrayComparison(s *scope, left, right parse.TreeNode, open int) bool {
 	c, ok := m.bareMappedColumn(s, left)
-	if !ok || !m.ph.IsPunct(open, '(') || m.matchingParen(open) < 0 {
+	if !ok || !m.draft.IsPunct(open, '(') || m.draft.matchingParen(open) < 0 {
 		return false
 	}
 	array := right.NodeContent()
 	switch {
 	case array.Is("A_ArrayExpr"):
 		elements := array.WrappedNodes("elements")
-		spans := m.itemSpans(m.tokenOf(array)+1, len(elements))
+		spans := m.draft.itemSpans(m.draft.tokenOf(array)+1, len(elements))
 		if spans == nil || !hasTypedElement(elements) || !m.keepsParamTypes(s, elements, allTrue(len(elements))) {
 			return false
 		}
@@ -215,7 +206,7 @@ func (m *queryMapper) rewriteArrayComparison(s *scope, left, right parse.TreeNod
 		return true
 	case isUntyped(array), array.Is("TypeCast") && isUntyped(array.Child("arg")) && isByteaArray(array.Child("type_name")):
 		m.renameRef(left.NodeContent(), c)
-		m.arrayToDigits(right, open+1, m.matchingParen(open)-1)
+		m.arrayToDigits(right, open+1, m.draft.matchingParen(open)-1)
 		return true
 	}
 	return false
@@ -246,18 +237,18 @@ func isByteaArray(kind parse.TreeNode) bool {
 // elements stay NULL.
 func (m *queryMapper) arrayToDigits(n parse.TreeNode, first, last int) {
 	if last < first {
-		m.recordPositionLost()
+		m.draft.recordPositionLost()
 		return
 	}
-	text := string(m.ph.Text[m.ph.Tokens[first].Start:m.ph.Tokens[last].End])
+	text := string(m.draft.Text[m.draft.Tokens[first].Start:m.draft.Tokens[last].End])
 	array := text
 	if isUntyped(n.NodeContent()) {
 		// COALESCE gives a NULL array its type. A cast to bytea[] would also accept arrays of other types.
 		array = "COALESCE(" + text + ", NULL::pg_catalog.bytea[])"
 	}
 	made := "CASE WHEN " + array + " IS NULL THEN NULL ELSE ARRAY(SELECT " + m.r.By.HexSQL("v") + " FROM pg_catalog.unnest(" + array + ") AS u (v)) END"
-	m.replaceTokens(first, last, made)
-	for target := range m.parseSQL("SELECT " + made).List("target_list") {
-		m.meant.ReplaceContent(n, target.WrappedNode("val"))
+	m.draft.replaceTokens(first, last, made)
+	for target := range m.draft.parseSQL("SELECT " + made).List("target_list") {
+		m.draft.meant.ReplaceContent(n, target.WrappedNode("val"))
 	}
 }

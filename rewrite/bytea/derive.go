@@ -4,26 +4,39 @@ import (
 	"slices"
 
 	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// useDerivedTables replaces mapped tables in a query by derived tables with the clients' columns, if the query only
+// tableDeriver replaces mapped tables in a query by derived tables with the clients' columns.
+type tableDeriver struct {
+	draft draft
+	names *schema.NameResolver
+	by    *Conversion
+	// ctes are the names of the query's WITH queries, and aliases its aliases.
+	ctes, aliases map[string]bool
+	// wholes are names by which the query may read whole rows.
+	wholes map[string]bool
+}
+
+// useDerivedTables returns the draft of a statement whose mapped tables are derived tables, if the statement only
 // reads. The result is correct for every query, but no index over a mapped column can serve it. why is the reason for
 // the refusal of other statements.
-func (m *queryMapper) useDerivedTables(node parse.TreeNode, why string) {
+func (m *Mapping) useDerivedTables(node parse.TreeNode, start, end int, why string) *draft {
+	t := &tableDeriver{draft: m.newDraft(start, end), names: m.Names, by: m.By,
+		ctes: map[string]bool{}, aliases: map[string]bool{}, wholes: map[string]bool{}}
 	query := node
 	for slices.Contains([]string{"ExplainStmt", "PrepareStmt", "DeclareCursorStmt", "ViewStmt", "CopyStmt", "CreateTableAsStmt"}, query.TypeName()) {
 		query = query.Child("query")
 	}
 	if !query.Is("SelectStmt") || writesOrLocks(query) {
-		m.refuse(why)
-		return
+		t.draft.refuse(why)
+		return &t.draft
 	}
-	hidden := map[string]bool{}
-	collectCTENames(query, hidden)
-	m.aliases, m.wholes = map[string]bool{}, map[string]bool{}
-	collectAliases(query, m.aliases)
-	collectWholeRowNames(query, m.wholes)
-	m.deriveTablesIn(query, hidden)
+	collectCTENames(query, t.ctes)
+	collectAliases(query, t.aliases)
+	collectWholeRowNames(query, t.wholes)
+	t.deriveTablesIn(query)
+	return &t.draft
 }
 
 // writesOrLocks reports whether a query changes data or locks rows.
@@ -102,7 +115,7 @@ func collectWholeRowNames(node parse.TreeNode, names map[string]bool) {
 }
 
 // deriveTablesIn replaces the mapped tables in a tree by derived tables.
-func (m *queryMapper) deriveTablesIn(node parse.TreeNode, hidden map[string]bool) {
+func (t *tableDeriver) deriveTablesIn(node parse.TreeNode) {
 	for number, v := range node.EachField() {
 		if int(number) >= len(node.Shape.Fields) || node.Shape.Fields[number].Shape == nil {
 			continue
@@ -115,39 +128,39 @@ func (m *queryMapper) deriveTablesIn(node parse.TreeNode, hidden map[string]bool
 		switch {
 		case inner.Shape == nil:
 		case inner.Is("RangeVar") && n.Is("Node"):
-			m.deriveTable(n, inner, hidden)
+			t.deriveTable(n, inner)
 		case inner.Is("ColumnRef"):
-			m.dropSchemaFromRef(inner)
+			t.dropSchemaFromRef(inner)
 		case inner.Is("A_Indirection") && inner.Child("arg").Is("SubLink") && inner.Child("indirection").Is("String"):
-			m.refuse("A field of a query's row is read.")
+			t.draft.refuse("A field of a query's row is read.")
 		default:
-			m.deriveTablesIn(inner, hidden)
+			t.deriveTablesIn(inner)
 		}
 	}
 }
 
 // deriveTable replaces one table of a query by a derived table, if the table has mapped columns.
-func (m *queryMapper) deriveTable(n, node parse.TreeNode, hidden map[string]bool) {
+func (t *tableDeriver) deriveTable(n, node parse.TreeNode) {
 	name := node.Text("relname")
 	unqualified := node.Text("schemaname") == ""
-	rel, known := m.r.Names.FindRelation(node.Text("schemaname"), name)
+	rel, known := t.names.FindRelation(node.Text("schemaname"), name)
 	if known && (rel == nil || !rel.HasMapped()) {
 		return
 	}
-	if !known || unqualified && hidden[name] {
-		m.refuse("Nobody can tell which table the name " + parse.QuoteIdentIfNeeded(name) + " stands for.")
+	if !known || unqualified && t.ctes[name] {
+		t.draft.refuse("Nobody can tell which table the name " + parse.QuoteIdentIfNeeded(name) + " stands for.")
 		return
 	}
 	var columns []itemColumn
 	for _, c := range rel.Columns {
 		columns = append(columns, itemColumn{name: c.Name, server: c.ServerName(), mapped: c.Mapped})
 	}
-	at := m.tokenOf(node)
+	at := t.draft.tokenOf(node)
 	first := at
-	if m.ph.IsKeyword(at-1, "only") {
+	if t.draft.IsKeyword(at-1, "only") {
 		first--
 	}
-	text, as := m.r.By.clientColumnsQuery(node, columns), ""
+	text, as := t.by.clientColumnsQuery(node, columns), ""
 	alias := node.Values("alias")
 	if len(alias) == 0 {
 		as = " AS " + parse.QuoteIdent(name)
@@ -157,33 +170,33 @@ func (m *queryMapper) deriveTable(n, node parse.TreeNode, hidden map[string]bool
 	if len(alias) > 0 {
 		name, renamed = node.Child("alias").Text("aliasname"), len(node.Child("alias").Values("colnames")) > 0
 	}
-	if m.wholes[rowTypeOf+name] || renamed && m.wholes[name] {
-		m.refuse("The whole row of " + parse.QuoteIdentIfNeeded(name) + " is read, by its type or by names of columns that it has beside its own.")
+	if t.wholes[rowTypeOf+name] || renamed && t.wholes[name] {
+		t.draft.refuse("The whole row of " + parse.QuoteIdentIfNeeded(name) + " is read, by its type or by names of columns that it has beside its own.")
 		return
 	}
-	m.replaceTokens(first, m.qualifiedNameEnd(at), "("+text+")"+as)
-	for _, from := range m.parseSQL("SELECT FROM (" + text + ") AS " + parse.QuoteIdent(name)).WrappedNodes("from_clause") {
-		m.meant.ReplaceContent(n, from)
+	t.draft.replaceTokens(first, t.draft.qualifiedNameEnd(at), "("+text+")"+as)
+	for _, from := range t.draft.parseSQL("SELECT FROM (" + text + ") AS " + parse.QuoteIdent(name)).WrappedNodes("from_clause") {
+		t.draft.meant.ReplaceContent(n, from)
 		if len(alias) > 0 {
-			m.meant.Set(from.NodeContent(), "alias", alias...)
+			t.draft.meant.Set(from.NodeContent(), "alias", alias...)
 		}
 	}
 }
 
 // dropSchemaFromRef removes the schema from a reference to a column of a derived table.
-func (m *queryMapper) dropSchemaFromRef(ref parse.TreeNode) {
+func (t *tableDeriver) dropSchemaFromRef(ref parse.TreeNode) {
 	fields, names := ref.Values("fields"), ref.Names("fields")
 	if len(fields) != 3 || len(names) < 2 {
 		return
 	}
-	if rel, _ := m.r.Names.FindRelation(names[0], names[1]); rel == nil || !rel.HasMapped() {
+	if rel, _ := t.names.FindRelation(names[0], names[1]); rel == nil || !rel.HasMapped() {
 		return
 	}
-	if m.aliases[names[1]] { // without the schema, the name could mean the alias
-		m.refuse("Nobody can tell which table the name " + parse.QuoteIdentIfNeeded(names[1]) + " stands for.")
+	if t.aliases[names[1]] { // without the schema, the name could mean the alias
+		t.draft.refuse("Nobody can tell which table the name " + parse.QuoteIdentIfNeeded(names[1]) + " stands for.")
 		return
 	}
-	at := m.tokenOf(ref)
-	m.replaceTokens(at, at+1, "")
-	m.meant.Set(ref, "fields", fields[1:]...)
+	at := t.draft.tokenOf(ref)
+	t.draft.replaceTokens(at, at+1, "")
+	t.draft.meant.Set(ref, "fields", fields[1:]...)
 }

@@ -44,7 +44,7 @@ func (m *queryMapper) rewriteExpr(s *scope, n parse.TreeNode) {
 		"ParamRef", "A_Const", "SetToDefault", "CurrentOfExpr", "String", "A_Star":
 		m.rewriteChildren(s, node)
 	default:
-		m.refuseUnknownNode(s, node)
+		m.draft.recordUnknownNode(node)
 	}
 }
 
@@ -60,7 +60,7 @@ func (m *queryMapper) rewriteChildren(s *scope, node parse.TreeNode) {
 			m.rewriteExpr(s, parse.TreeNode{Shape: f.Shape, Wire: v.Bytes})
 		case node.Is("A_Const"):
 		default:
-			m.refuseUnknownNode(s, parse.TreeNode{Shape: f.Shape, Wire: v.Bytes})
+			m.draft.recordUnknownNode(parse.TreeNode{Shape: f.Shape, Wire: v.Bytes})
 		}
 	}
 }
@@ -80,9 +80,9 @@ func (m *queryMapper) rewriteRow(s *scope, node parse.TreeNode) {
 				texts = append(texts, text)
 			}
 			text := strings.Join(texts, ", ")
-			at := m.tokenOf(n.NodeContent())
-			m.replaceTokens(at, m.qualifiedNameEnd(at), text)
-			for target := range m.parseSQL("SELECT " + text).List("target_list") {
+			at := m.draft.tokenOf(n.NodeContent())
+			m.draft.replaceTokens(at, m.draft.qualifiedNameEnd(at), text)
+			for target := range m.draft.parseSQL("SELECT " + text).List("target_list") {
 				list = append(list, target.Values("val")...)
 			}
 			spelt = true
@@ -92,7 +92,7 @@ func (m *queryMapper) rewriteRow(s *scope, node parse.TreeNode) {
 		m.rewriteExpr(s, n)
 	}
 	if spelt {
-		m.meant.Set(node, "args", list...)
+		m.draft.meant.Set(node, "args", list...)
 	}
 }
 
@@ -148,43 +148,19 @@ func (m *queryMapper) resolveRowField(s *scope, node parse.TreeNode) (itemColumn
 
 // convertRowField converts the expression (t).k of a mapped column k to bytea.
 func (m *queryMapper) convertRowField(n, node, field parse.TreeNode, c itemColumn) {
-	first := m.tokenOf(node.Child("arg"))
+	first := m.draft.tokenOf(node.Child("arg"))
 	last := first + 1
-	for m.ph.IsPunct(last, ')') {
-		first = m.matchingParen(last)
+	for m.draft.IsPunct(last, ')') {
+		first = m.draft.matchingParen(last)
 		last++
 	}
 	by := m.r.By
-	m.insertBefore(first, by.toBytea.open)
+	m.draft.insertBefore(first, by.toBytea.open)
 	if c.name != c.server {
-		m.renameField(field, "sval", last+1, c.server)
+		m.draft.renameField(field, "sval", last+1, c.server)
 	}
-	m.insertAfter(last+1, by.toBytea.close)
-	m.meant.WrapInSample(n, by.byteaTree())
-}
-
-// refuseUnknownNode refuses a node of an unknown kind if it may read a column.
-func (m *queryMapper) refuseUnknownNode(s *scope, node parse.TreeNode) {
-	if containsColumnOrQuery(node) {
-		m.recordUnconvertible("An expression of the kind " + node.TypeName() + " is not rewritten.")
-	}
-}
-
-// containsColumnOrQuery reports whether a tree contains a column reference or a query.
-func containsColumnOrQuery(node parse.TreeNode) bool {
-	if node.Shape == nil {
-		return false
-	}
-	switch node.TypeName() {
-	case "ColumnRef", "RangeVar", "SelectStmt":
-		return true
-	}
-	for child := range node.Children() {
-		if child.Shape != nil && containsColumnOrQuery(child) {
-			return true
-		}
-	}
-	return false
+	m.draft.insertAfter(last+1, by.toBytea.close)
+	m.draft.meant.WrapInSample(n, by.byteaTree())
 }
 
 // bareMappedColumn returns the mapped column to which an expression refers, if the expression is only that reference.
@@ -198,19 +174,11 @@ func (m *queryMapper) bareMappedColumn(s *scope, n parse.TreeNode) (itemColumn, 
 
 // convertRef converts a reference to a mapped column to bytea.
 func (m *queryMapper) convertRef(n, ref parse.TreeNode, c itemColumn) {
-	at, by := m.tokenOf(ref), m.r.By
-	m.insertBefore(at, by.toBytea.open)
+	at, by := m.draft.tokenOf(ref), m.r.By
+	m.draft.insertBefore(at, by.toBytea.open)
 	m.renameRef(ref, c)
-	m.insertAfter(m.qualifiedNameEnd(at), by.toBytea.close)
-	m.meant.WrapInSample(n, by.byteaTree())
-}
-
-// qualifiedNameEnd returns the last token of the qualified name, such as a.b.c, that begins at token i.
-func (m *queryMapper) qualifiedNameEnd(i int) int {
-	if i < 0 {
-		return -1
-	}
-	return m.ph.AfterQualifiedName(i) - 1
+	m.draft.insertAfter(m.draft.qualifiedNameEnd(at), by.toBytea.close)
+	m.draft.meant.WrapInSample(n, by.byteaTree())
 }
 
 // renameRef replaces a mapped column's name in a reference by the name on the server.
@@ -221,7 +189,7 @@ func (m *queryMapper) renameRef(ref parse.TreeNode, c itemColumn) {
 	var last parse.TreeNode
 	for last = range ref.List("fields") {
 	}
-	m.renameField(last, "sval", m.qualifiedNameEnd(m.tokenOf(ref)), c.server)
+	m.draft.renameField(last, "sval", m.draft.qualifiedNameEnd(m.draft.tokenOf(ref)), c.server)
 }
 
 // convertValue converts a bytea value to hexadecimal digits, between the tokens first and last. The value is written
@@ -235,10 +203,10 @@ func (m *queryMapper) convertValue(s *scope, n parse.TreeNode, first, last int) 
 		return
 	}
 	by := m.r.By
-	m.insertBefore(first, by.toHex.open)
+	m.draft.insertBefore(first, by.toHex.open)
 	m.rewriteExpr(s, n)
-	m.insertAfter(last, by.toHex.close)
-	m.meant.WrapInSample(n, by.hexTree())
+	m.draft.insertAfter(last, by.toHex.close)
+	m.draft.meant.WrapInSample(n, by.hexTree())
 }
 
 // rewriteSubLink rewrites a subquery within an expression.
@@ -290,7 +258,7 @@ func (m *queryMapper) canReturnDigits(query parse.TreeNode, wanted []bool) bool 
 	for i, n := range targets {
 		target := n.NodeContent()
 		value := target.Child("val")
-		if isStar(value) || wanted[i] && (isUntyped(value) || m.targetEnd(target) < 0) {
+		if isStar(value) || wanted[i] && (isUntyped(value) || m.draft.targetEnd(target) < 0) {
 			return false
 		}
 	}

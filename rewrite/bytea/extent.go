@@ -2,43 +2,71 @@ package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// The functions in this file find the first and last token of an operand. The tree has only one position for each node,
-// and no parentheses.
+// spanFinder finds the first and last token of expressions and lists of one statement. The tree has only one position
+// for each node, and no parentheses.
+type spanFinder struct {
+	parse.TokenList
+	// pairs maps each parenthesis and bracket token to its counterpart.
+	pairs []int32
+}
+
+func newSpanFinder(tokens parse.TokenList) spanFinder {
+	return spanFinder{TokenList: tokens, pairs: tokens.BracketPairs()}
+}
+
+// tokenOf returns the token at a node's position, or -1.
+func (f *spanFinder) tokenOf(node parse.TreeNode) int { return f.TokenAt(node.Integer("location")) }
+
+// matchingParen returns the counterpart of the parenthesis at token i, or -1.
+func (f *spanFinder) matchingParen(i int) int {
+	if i < 0 || i >= len(f.pairs) {
+		return -1
+	}
+	return int(f.pairs[i])
+}
+
+// qualifiedNameEnd returns the last token of the qualified name, such as a.b.c, that begins at token i.
+func (f *spanFinder) qualifiedNameEnd(i int) int {
+	if i < 0 {
+		return -1
+	}
+	return f.AfterQualifiedName(i) - 1
+}
 
 // rootToken returns the token at the position that the tree gives for an expression. infix reports that an operand
 // precedes the token.
-func (m *queryMapper) rootToken(n parse.TreeNode) (at int, infix bool) {
+func (f *spanFinder) rootToken(n parse.TreeNode) (at int, infix bool) {
 	at = -1
 	switch n.TypeName() {
 	case "ColumnRef", "ParamRef", "A_Const", "FuncCall", "CaseExpr", "CoalesceExpr", "MinMaxExpr",
 		"A_ArrayExpr", "RowExpr", "SQLValueFunction", "SetToDefault":
-		return m.tokenOf(n), false
+		return f.tokenOf(n), false
 	case "SubLink":
-		return m.tokenOf(n), n.Child("testexpr").Shape != nil
+		return f.tokenOf(n), n.Child("testexpr").Shape != nil
 	case "TypeCast":
-		at = m.tokenOf(n)
-		return at, at >= 0 && m.ph.Tokens[at].Kind == parse.CastToken
+		at = f.tokenOf(n)
+		return at, at >= 0 && f.Tokens[at].Kind == parse.CastToken
 	case "A_Expr":
-		return m.tokenOf(n), n.Child("lexpr").Shape != nil
+		return f.tokenOf(n), n.Child("lexpr").Shape != nil
 	case "NullTest", "BooleanTest", "CollateClause":
-		return m.tokenOf(n), true
+		return f.tokenOf(n), true
 	case "BoolExpr":
-		return m.tokenOf(n), !m.ph.IsKeyword(m.tokenOf(n), "not")
+		return f.tokenOf(n), !f.IsKeyword(f.tokenOf(n), "not")
 	}
 	return at, false
 }
 
 // exprEnd returns the last token of an expression that begins at token start, or -1 if the end is unclear.
-func (m *queryMapper) exprEnd(n parse.TreeNode, start int) int {
+func (f *spanFinder) exprEnd(n parse.TreeNode, start int) int {
 	if n.Is("A_Indirection") {
-		return m.indirectionEnd(n, start)
+		return f.indirectionEnd(n, start)
 	}
-	at, infix := m.rootToken(n)
+	at, infix := f.rootToken(n)
 	if at < 0 || start < 0 {
-		return m.literalEnd(n, start)
+		return f.literalEnd(n, start)
 	}
-	if m.ph.IsPunct(start, '(') {
-		switch close := m.matchingParen(start); {
+	if f.IsPunct(start, '(') {
+		switch close := f.matchingParen(start); {
 		case !infix && at >= start && at <= close, infix && at < close:
 			return close
 		case !infix:
@@ -48,89 +76,89 @@ func (m *queryMapper) exprEnd(n parse.TreeNode, start int) int {
 		return -1
 	}
 	if infix {
-		return m.infixEnd(n, at)
+		return f.infixEnd(n, at)
 	}
-	return m.prefixEnd(n, at)
+	return f.prefixEnd(n, at)
 }
 
 // infixEnd returns the last token of an expression whose operator is token at.
-func (m *queryMapper) infixEnd(n parse.TreeNode, at int) int {
+func (f *spanFinder) infixEnd(n parse.TreeNode, at int) int {
 	switch {
 	case n.Is("TypeCast"):
-		return m.typeEnd(at + 1)
-	case n.Is("A_Expr") && n.Integer("kind") == opExpr && m.ph.Tokens[at].Kind == parse.OperatorToken:
-		return m.exprEnd(n.Child("rexpr"), at+1)
+		return f.typeEnd(at + 1)
+	case n.Is("A_Expr") && n.Integer("kind") == opExpr && f.Tokens[at].Kind == parse.OperatorToken:
+		return f.exprEnd(n.Child("rexpr"), at+1)
 	}
 	return -1
 }
 
 // prefixEnd returns the last token of an expression that begins at its position, token at.
-func (m *queryMapper) prefixEnd(n parse.TreeNode, at int) int {
+func (f *spanFinder) prefixEnd(n parse.TreeNode, at int) int {
 	switch n.TypeName() {
 	case "ColumnRef":
-		return m.ph.AfterQualifiedName(at) - 1
+		return f.AfterQualifiedName(at) - 1
 	case "ParamRef", "SetToDefault":
 		return at
 	case "A_Const":
-		if m.ph.Tokens[at].Kind == parse.OperatorToken {
+		if f.Tokens[at].Kind == parse.OperatorToken {
 			at++
 		}
-		return m.stringEnd(at)
+		return f.stringEnd(at)
 	case "FuncCall":
-		return m.callEnd(m.ph.AfterQualifiedName(at))
+		return f.callEnd(f.AfterQualifiedName(at))
 	case "SQLValueFunction", "CoalesceExpr", "MinMaxExpr":
-		if m.ph.IsPunct(at+1, '(') {
-			return m.matchingParen(at + 1)
+		if f.IsPunct(at+1, '(') {
+			return f.matchingParen(at + 1)
 		}
 		return at
 	case "CaseExpr":
-		return m.caseEnd(at)
+		return f.caseEnd(at)
 	case "A_ArrayExpr", "RowExpr", "SubLink", "TypeCast":
-		return m.matchingParen(at + 1)
+		return f.matchingParen(at + 1)
 	case "A_Expr":
-		return m.infixEnd(n, at)
+		return f.infixEnd(n, at)
 	}
 	return -1
 }
 
 // literalEnd returns the last token of a constant with a type before it, as in date '2026-01-01'.
-func (m *queryMapper) literalEnd(n parse.TreeNode, start int) int {
-	if !n.Is("TypeCast") || start < 0 || !m.ph.IsName(start) {
+func (f *spanFinder) literalEnd(n parse.TreeNode, start int) int {
+	if !n.Is("TypeCast") || start < 0 || !f.IsName(start) {
 		return -1
 	}
-	at := m.tokenOf(n.Child("arg"))
-	if at != m.ph.AfterQualifiedName(start) {
+	at := f.tokenOf(n.Child("arg"))
+	if at != f.AfterQualifiedName(start) {
 		return -1
 	}
-	return m.stringEnd(at)
+	return f.stringEnd(at)
 }
 
 // stringEnd returns the last token of a constant, which may continue on the next line.
-func (m *queryMapper) stringEnd(at int) int {
-	if at >= len(m.ph.Tokens) {
+func (f *spanFinder) stringEnd(at int) int {
+	if at >= len(f.Tokens) {
 		return -1
 	}
-	for m.ph.Tokens[at].Kind == parse.StringToken && at+1 < len(m.ph.Tokens) && m.ph.Tokens[at+1].Kind == parse.StringToken {
+	for f.Tokens[at].Kind == parse.StringToken && at+1 < len(f.Tokens) && f.Tokens[at+1].Kind == parse.StringToken {
 		at++
 	}
 	return at
 }
 
 // callEnd returns the last token of a function call whose arguments open at token i.
-func (m *queryMapper) callEnd(i int) int {
-	if !m.ph.IsPunct(i, '(') {
+func (f *spanFinder) callEnd(i int) int {
+	if !f.IsPunct(i, '(') {
 		return -1
 	}
-	end := m.matchingParen(i)
-	if m.ph.AreKeywords(end+1, "within", "group") {
-		end = m.matchingParen(end + 3)
+	end := f.matchingParen(i)
+	if f.AreKeywords(end+1, "within", "group") {
+		end = f.matchingParen(end + 3)
 	}
-	if end > 0 && m.ph.IsKeyword(end+1, "filter") && m.ph.IsPunct(end+2, '(') {
-		end = m.matchingParen(end + 2)
+	if end > 0 && f.IsKeyword(end+1, "filter") && f.IsPunct(end+2, '(') {
+		end = f.matchingParen(end + 2)
 	}
-	if end > 0 && m.ph.IsKeyword(end+1, "over") {
-		if m.ph.IsPunct(end+2, '(') {
-			return m.matchingParen(end + 2)
+	if end > 0 && f.IsKeyword(end+1, "over") {
+		if f.IsPunct(end+2, '(') {
+			return f.matchingParen(end + 2)
 		}
 		return end + 2
 	}
@@ -138,17 +166,17 @@ func (m *queryMapper) callEnd(i int) int {
 }
 
 // caseEnd returns the END token of the CASE at token i.
-func (m *queryMapper) caseEnd(i int) int {
-	for depth := 0; i >= 0 && i < len(m.ph.Tokens); i++ {
+func (f *spanFinder) caseEnd(i int) int {
+	for depth := 0; i >= 0 && i < len(f.Tokens); i++ {
 		switch {
-		case m.ph.IsPunct(i, '('):
-			if i = m.matchingParen(i); i < 0 {
+		case f.IsPunct(i, '('):
+			if i = f.matchingParen(i); i < 0 {
 				return -1
 			}
-		case m.ph.IsPunct(i-1, '.'):
-		case m.ph.IsKeyword(i, "case"):
+		case f.IsPunct(i-1, '.'):
+		case f.IsKeyword(i, "case"):
 			depth++
-		case m.ph.IsKeyword(i, "end"):
+		case f.IsKeyword(i, "end"):
 			if depth--; depth == 0 {
 				return i
 			}
@@ -158,8 +186,8 @@ func (m *queryMapper) caseEnd(i int) int {
 }
 
 // typeEnd returns the last token of a type name that begins at token i.
-func (m *queryMapper) typeEnd(i int) int {
-	ph := &m.ph
+func (f *spanFinder) typeEnd(i int) int {
+	ph := &f.TokenList
 	if !ph.IsName(i) || ph.IsKeyword(i, "interval") || ph.IsKeyword(i, "setof") || ph.IsKeyword(i, "national") {
 		return -1
 	}
@@ -170,27 +198,27 @@ func (m *queryMapper) typeEnd(i int) int {
 		i++
 	}
 	if ph.IsPunct(i+1, '(') {
-		i = m.matchingParen(i + 1)
+		i = f.matchingParen(i + 1)
 	}
 	if (ph.IsKeyword(first, "timestamp") || ph.IsKeyword(first, "time")) && ph.AreKeywords(i+2, "time", "zone") {
 		i += 3
 	}
 	for i >= 0 && ph.IsPunct(i+1, '[') {
-		i = m.matchingParen(i + 1)
+		i = f.matchingParen(i + 1)
 	}
 	return i
 }
 
 // indirectionEnd returns the last token of an expression with subscripts or fields, as in a[1] or (a).b.
-func (m *queryMapper) indirectionEnd(n parse.TreeNode, start int) int {
-	i := m.exprEnd(n.Child("arg"), start)
+func (f *spanFinder) indirectionEnd(n parse.TreeNode, start int) int {
+	i := f.exprEnd(n.Child("arg"), start)
 	for range n.WrappedNodes("indirection") {
 		switch {
 		case i < 0:
 			return -1
-		case m.ph.IsPunct(i+1, '['):
-			i = m.matchingParen(i + 1)
-		case m.ph.IsPunct(i+1, '.'):
+		case f.IsPunct(i+1, '['):
+			i = f.matchingParen(i + 1)
+		case f.IsPunct(i+1, '.'):
 			i += 2
 		default:
 			return -1
@@ -200,13 +228,13 @@ func (m *queryMapper) indirectionEnd(n parse.TreeNode, start int) int {
 }
 
 // exprBegin returns the first token of an expression that ends at token end, or -1 if the start is unclear.
-func (m *queryMapper) exprBegin(n parse.TreeNode, end int) int {
-	at, infix := m.rootToken(n)
+func (f *spanFinder) exprBegin(n parse.TreeNode, end int) int {
+	at, infix := f.rootToken(n)
 	if at < 0 || end < 0 {
 		return -1
 	}
-	if m.ph.IsPunct(end, ')') {
-		if open := m.matchingParen(end); at > open {
+	if f.IsPunct(end, ')') {
+		if open := f.matchingParen(end); at > open {
 			return open
 		}
 	}
@@ -214,31 +242,31 @@ func (m *queryMapper) exprBegin(n parse.TreeNode, end int) int {
 		return at
 	}
 	switch {
-	case n.Is("A_Expr") && n.Integer("kind") == opExpr && m.ph.Tokens[at].Kind == parse.OperatorToken:
-		return m.exprBegin(n.Child("lexpr"), at-1)
+	case n.Is("A_Expr") && n.Integer("kind") == opExpr && f.Tokens[at].Kind == parse.OperatorToken:
+		return f.exprBegin(n.Child("lexpr"), at-1)
 	case n.Is("TypeCast"), n.Is("CollateClause"):
-		return m.exprBegin(n.Child("arg"), at-1)
+		return f.exprBegin(n.Child("arg"), at-1)
 	}
 	return -1
 }
 
 // itemSpans returns the first and last tokens of the n items of a list whose parenthesis or bracket opens at token i.
 // itemSpans returns nil if the list does not have n items.
-func (m *queryMapper) itemSpans(i, n int) [][2]int {
-	end := m.matchingParen(i)
+func (f *spanFinder) itemSpans(i, n int) [][2]int {
+	end := f.matchingParen(i)
 	if end < 0 {
 		return nil
 	}
 	var all [][2]int
 	first := i + 1
 	for i++; i <= end; i++ {
-		if i == end || m.ph.IsPunct(i, ',') {
+		if i == end || f.IsPunct(i, ',') {
 			all = append(all, [2]int{first, i - 1})
 			first = i + 1
 			continue
 		}
-		if m.ph.IsPunct(i, '(') || m.ph.IsPunct(i, '[') {
-			if i = m.matchingParen(i); i < 0 {
+		if f.IsPunct(i, '(') || f.IsPunct(i, '[') {
+			if i = f.matchingParen(i); i < 0 {
 				return nil
 			}
 		}
@@ -247,4 +275,31 @@ func (m *queryMapper) itemSpans(i, n int) [][2]int {
 		return nil
 	}
 	return all
+}
+
+// itemEnd returns the last token of a list item that begins at token i. The list has no parentheses.
+func (f *spanFinder) itemEnd(i int) int { return f.BareItemEnd(i, f.matchingParen) }
+
+// rowItemSpans returns the first and last token of each element of a row.
+func (f *spanFinder) rowItemSpans(row parse.TreeNode) [][2]int {
+	at := f.tokenOf(row)
+	if !f.IsPunct(at, '(') {
+		at++
+	}
+	return f.itemSpans(at, len(row.Values("args")))
+}
+
+// targetEnd returns the last token of a result column's expression, or -1 if it is unclear.
+func (f *spanFinder) targetEnd(target parse.TreeNode) int {
+	start := f.tokenOf(target)
+	if end := f.exprEnd(target.Child("val"), start); end >= 0 {
+		return end
+	}
+	end := f.itemEnd(start)
+	if end > start && target.Text("name") != "" {
+		if end--; f.IsKeyword(end, "as") {
+			end--
+		}
+	}
+	return end
 }

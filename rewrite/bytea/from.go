@@ -38,11 +38,11 @@ func (m *queryMapper) resolveFromItem(s *scope, beside columnView, n parse.TreeN
 	case "RangeTableSample":
 		v := m.resolveFromItem(s, beside, node.WrappedNode("relation"))
 		if v.hasMapped() {
-			m.refuse("TABLESAMPLE over a mapped table is not rewritten.")
+			m.draft.refuse("TABLESAMPLE over a mapped table is not rewritten.")
 		}
 		return v
 	}
-	m.refuseUnknownNode(&scope{columnView: beside, outer: s.outer, ctes: s.ctes}, node)
+	m.draft.recordUnknownNode(node)
 	it := &fromItem{unknown: true}
 	return it.applyAlias(node.Child("alias")).asView()
 }
@@ -109,7 +109,7 @@ func (m *queryMapper) resolveJoin(s *scope, beside columnView, node parse.TreeNo
 		return m.aliasJoin(both, alias)
 	}
 	if node.Child("join_using_alias").Shape != nil && both.hasMapped() {
-		m.recordUnconvertible("JOIN USING with an alias is not rewritten.")
+		m.draft.recordUnconvertible("JOIN USING with an alias is not rewritten.")
 	}
 	return both
 }
@@ -117,7 +117,7 @@ func (m *queryMapper) resolveJoin(s *scope, beside columnView, node parse.TreeNo
 // naturalJoinColumns returns the names of the columns that NATURAL JOIN merges.
 func (m *queryMapper) naturalJoinColumns(left, right columnView) (names []string) {
 	if (left.unknown || right.unknown) && (left.hasMapped() || right.hasMapped()) {
-		m.recordUnconvertible("NATURAL JOIN of a table whose columns are not known is not rewritten.")
+		m.draft.recordUnconvertible("NATURAL JOIN of a table whose columns are not known is not rewritten.")
 	}
 	for _, l := range left.columns {
 		if slices.ContainsFunc(right.columns, func(c itemColumn) bool { return c.name == l.name }) {
@@ -145,7 +145,7 @@ func (m *queryMapper) mergedColumns(left, right columnView, using []string, same
 		case !set[c.name]:
 			rest = append(rest, c)
 		case c.mapped && same[c.name] == "":
-			m.recordUnconvertible("A join merges a mapped column with another.")
+			m.draft.recordUnconvertible("A join merges a mapped column with another.")
 		}
 	}
 	return append(all, rest...)
@@ -157,15 +157,15 @@ func (m *queryMapper) rewriteUsing(node parse.TreeNode, left, right columnView) 
 	if !node.Child("rarg").Is("RangeVar") || node.Flag("is_natural") {
 		return nil
 	}
-	i := m.qualifiedNameEnd(m.tokenOf(node.Child("rarg"))) + 1
-	for i > 0 && i < len(m.ph.Tokens) && !m.ph.IsKeyword(i, "using") {
-		if m.ph.IsPunct(i, '(') && m.matchingParen(i) > 0 {
-			i = m.matchingParen(i)
+	i := m.draft.qualifiedNameEnd(m.draft.tokenOf(node.Child("rarg"))) + 1
+	for i > 0 && i < len(m.draft.Tokens) && !m.draft.IsKeyword(i, "using") {
+		if m.draft.IsPunct(i, '(') && m.draft.matchingParen(i) > 0 {
+			i = m.draft.matchingParen(i)
 		}
 		i++
 	}
 	names := node.WrappedNodes("using_clause")
-	spans := m.itemSpans(i+1, len(names))
+	spans := m.draft.itemSpans(i+1, len(names))
 	if spans == nil {
 		return nil
 	}
@@ -177,7 +177,7 @@ func (m *queryMapper) rewriteUsing(node parse.TreeNode, left, right columnView) 
 		if inLeft && inRight && l.server == r.server {
 			same[name] = l.server
 			if l.server != name {
-				m.renameField(n.NodeContent(), "sval", spans[j][0], l.server)
+				m.draft.renameField(n.NodeContent(), "sval", spans[j][0], l.server)
 			}
 		}
 	}
@@ -199,7 +199,7 @@ func soleMappedColumn(v columnView, name string) (found itemColumn, ok bool) {
 // items.
 func (m *queryMapper) aliasJoin(both columnView, alias parse.TreeNode) columnView {
 	if both.hasMapped() {
-		m.recordUnconvertible("A join with an alias over a mapped table is not rewritten.")
+		m.draft.recordUnconvertible("A join with an alias over a mapped table is not rewritten.")
 	}
 	it := &fromItem{unknown: both.unknown}
 	for _, c := range both.columns {

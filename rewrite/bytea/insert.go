@@ -49,9 +49,9 @@ func (m *queryMapper) rewriteTargetColumn(target columnView, res parse.TreeNode)
 			continue
 		}
 		if res.Has("indirection") {
-			m.refuse("A part of a mapped column is written to.")
+			m.draft.refuse("A part of a mapped column is written to.")
 		}
-		m.renameField(res, "name", m.tokenOf(res), c.server)
+		m.draft.renameField(res, "name", m.draft.tokenOf(res), c.server)
 		return true
 	}
 	return false
@@ -70,7 +70,7 @@ func anyTrue(wanted []bool) bool {
 func (m *queryMapper) insertValues(s *scope, node, query parse.TreeNode, wanted []bool) {
 	within := &scope{outer: s}
 	open := m.insertQueryStart(node)
-	for m.ph.IsPunct(open, '(') {
+	for m.draft.IsPunct(open, '(') {
 		open++
 	}
 	open++ // after VALUES
@@ -78,14 +78,14 @@ func (m *queryMapper) insertValues(s *scope, node, query parse.TreeNode, wanted 
 		items := row.WrappedNodes("items")
 		var spans [][2]int
 		if anyTrue(wanted) {
-			if spans = m.itemSpans(open, len(items)); spans == nil {
-				m.recordPositionLost()
+			if spans = m.draft.itemSpans(open, len(items)); spans == nil {
+				m.draft.recordPositionLost()
 				return
 			}
-			open = m.matchingParen(open) + 2
+			open = m.draft.matchingParen(open) + 2
 		}
 		if !m.keepsParamTypes(within, items, wanted) {
-			m.refuseParamTypeChange()
+			m.draft.refuseParamTypeChange()
 			return
 		}
 		for i, n := range items {
@@ -101,20 +101,20 @@ func (m *queryMapper) insertValues(s *scope, node, query parse.TreeNode, wanted 
 // insertQueryStart returns the first token of an INSERT's query, after the table, its columns and OVERRIDING. The
 // result is -1 if the query is not found.
 func (m *queryMapper) insertQueryStart(node parse.TreeNode) int {
-	i := m.qualifiedNameEnd(m.tokenOf(node.Child("relation")))
+	i := m.draft.qualifiedNameEnd(m.draft.tokenOf(node.Child("relation")))
 	if i < 0 {
 		return -1
 	}
-	if i++; m.ph.IsKeyword(i, "as") {
+	if i++; m.draft.IsKeyword(i, "as") {
 		i += 2
 	}
 	if node.Has("cols") {
-		if i = m.matchingParen(i); i < 0 {
+		if i = m.draft.matchingParen(i); i < 0 {
 			return -1
 		}
 		i++
 	}
-	if m.ph.IsKeyword(i, "overriding") {
+	if m.draft.IsKeyword(i, "overriding") {
 		i += 3
 	}
 	return i
@@ -127,7 +127,7 @@ func (m *queryMapper) insertQuery(s *scope, node, query parse.TreeNode, wanted [
 		return
 	}
 	head := m.insertQueryStart(node)
-	if isPlainSelect(query) && !query.Has("sort_clause") && !m.ph.IsPunct(head, '(') && !windowUsesConstant(query) {
+	if isPlainSelect(query) && !query.Has("sort_clause") && !m.draft.IsPunct(head, '(') && !windowUsesConstant(query) {
 		m.rewriteSelect(query, &scope{outer: s}, wanted)
 		return
 	}
@@ -139,17 +139,17 @@ func (m *queryMapper) insertQuery(s *scope, node, query parse.TreeNode, wanted [
 func (m *queryMapper) wrapInsertQuery(s *scope, node, query parse.TreeNode, head int, wanted []bool) {
 	end := m.insertQueryEnd(head)
 	if end < 0 {
-		m.recordPositionLost()
+		m.draft.recordPositionLost()
 		return
 	}
 	var names, targets []string
-	place := len(m.edits)
+	place := len(m.draft.edits)
 	if query.Is("SelectStmt") && query.Integer("op") <= 1 && !query.Has("values_lists") {
 		m.constants = collectConstantRefs(query, wanted)
 	}
 	made := m.rewriteQuery(query, s)
 	if made.unknown {
-		m.refuse("The columns that the query of the INSERT returns are not known.")
+		m.draft.refuse("The columns that the query of the INSERT returns are not known.")
 		return
 	}
 	for i := range made.names {
@@ -162,14 +162,14 @@ func (m *queryMapper) wrapInsertQuery(s *scope, node, query parse.TreeNode, head
 	}
 	open := "SELECT " + strings.Join(targets, ", ") + " FROM ("
 	close := ") AS sluice (" + strings.Join(names, ", ") + ")"
-	at := int(m.ph.Tokens[head].Start)
-	m.edits = append(m.edits[:place:place], append([]parse.Edit{{Start: at, End: at, Text: open}}, m.edits[place:]...)...)
-	m.insertAfter(end, close)
-	outer := m.parseSQL(open + "SELECT" + close)
+	at := int(m.draft.Tokens[head].Start)
+	m.draft.edits = append(m.draft.edits[:place:place], append([]parse.Edit{{Start: at, End: at, Text: open}}, m.draft.edits[place:]...)...)
+	m.draft.insertAfter(end, close)
+	outer := m.draft.parseSQL(open + "SELECT" + close)
 	for _, from := range outer.WrappedNodes("from_clause") {
-		m.meant.ReplaceContent(from.NodeContent().WrappedNode("subquery"), node.WrappedNode("select_stmt"))
+		m.draft.meant.ReplaceContent(from.NodeContent().WrappedNode("subquery"), node.WrappedNode("select_stmt"))
 	}
-	m.meant.Set(node.WrappedNode("select_stmt"), "select_stmt", parse.Value{Bytes: outer.Wire})
+	m.draft.meant.Set(node.WrappedNode("select_stmt"), "select_stmt", parse.Value{Bytes: outer.Wire})
 }
 
 // insertQueryEnd returns the last token of an INSERT's query, which begins at token i.
@@ -177,13 +177,13 @@ func (m *queryMapper) insertQueryEnd(i int) int {
 	if i < 0 {
 		return -1
 	}
-	for ; i < len(m.ph.Tokens); i++ {
+	for ; i < len(m.draft.Tokens); i++ {
 		switch {
-		case m.ph.IsPunct(i, '('):
-			if i = m.matchingParen(i); i < 0 {
+		case m.draft.IsPunct(i, '('):
+			if i = m.draft.matchingParen(i); i < 0 {
 				return -1
 			}
-		case m.ph.IsPunct(i, ')'), m.ph.IsPunct(i, ';'), m.ph.AreKeywords(i, "on", "conflict"), m.ph.IsKeyword(i, "returning"):
+		case m.draft.IsPunct(i, ')'), m.draft.IsPunct(i, ';'), m.draft.AreKeywords(i, "on", "conflict"), m.draft.IsKeyword(i, "returning"):
 			return i - 1
 		}
 	}
@@ -215,9 +215,9 @@ func (m *queryMapper) rewriteOnConflict(s *scope, target columnView, clause pars
 func (m *queryMapper) rewriteConflictTarget(s *scope, target columnView, infer parse.TreeNode) {
 	elements := infer.WrappedNodes("index_elems")
 	if len(elements) > 0 {
-		spans := m.itemSpans(m.tokenOf(infer), len(elements))
+		spans := m.draft.itemSpans(m.draft.tokenOf(infer), len(elements))
 		if spans == nil {
-			m.recordPositionLost()
+			m.draft.recordPositionLost()
 			return
 		}
 		for i, n := range elements {
@@ -225,9 +225,9 @@ func (m *queryMapper) rewriteConflictTarget(s *scope, target columnView, infer p
 			for _, c := range target.items[0].columns {
 				if c.mapped && c.name == element.Text("name") {
 					if element.Has("opclass") {
-						m.refuse("ON CONFLICT names the operator class of a mapped column.")
+						m.draft.refuse("ON CONFLICT names the operator class of a mapped column.")
 					}
-					m.renameField(element, "name", spans[i][0], c.server)
+					m.draft.renameField(element, "name", spans[i][0], c.server)
 				}
 			}
 			if expr := element.WrappedNode("expr"); expr.Shape != nil {

@@ -9,11 +9,11 @@ import "github.com/sluice-proxy/sluice/rewrite/parse"
 // repeatsParameter reports whether a parameter occurs more than once in the statement.
 func (m *queryMapper) repeatsParameter() bool {
 	seen := map[string]bool{}
-	for i := range m.ph.Tokens {
-		if m.ph.Tokens[i].Kind != parse.ParamToken {
+	for i := range m.draft.Tokens {
+		if m.draft.Tokens[i].Kind != parse.ParamToken {
 			continue
 		}
-		number := string(m.ph.Lexeme(i))
+		number := string(m.draft.Lexeme(i))
 		if seen[number] {
 			return true
 		}
@@ -57,7 +57,7 @@ func (m *queryMapper) checkQueryParamTypes(s *scope, query parse.TreeNode, digit
 		items = append(items, query.WrappedNodes(field)...)
 	}
 	if !m.keepsParamTypes(s, items, digits) {
-		m.refuseParamTypeChange()
+		m.draft.refuseParamTypeChange()
 	}
 }
 
@@ -86,7 +86,7 @@ func (m *queryMapper) checkAssignedParamTypes(s *scope, target columnView, node 
 		items, digits = append(items, val), append(digits, isMappedTarget(target, res.Text("name")))
 	}
 	if !m.keepsParamTypes(s, items, digits) {
-		m.refuseParamTypeChange()
+		m.draft.refuseParamTypeChange()
 	}
 }
 
@@ -127,13 +127,4 @@ func (m *queryMapper) visitTypedParams(s *scope, n parse.TreeNode, found func(nu
 func (m *queryMapper) isMappedRef(s *scope, n parse.TreeNode) bool {
 	_, ok := m.bareMappedColumn(s, n)
 	return ok
-}
-
-// refuseParamTypeChange refuses a statement in which the conversion to hexadecimal digits could change the type of a
-// parameter.
-func (m *queryMapper) refuseParamTypeChange() {
-	if m.refusal == nil {
-		m.refusal = NewRefusalError("A parameter becomes a mapped column and stands in another place too, which may give it another type.")
-		m.refusal.Hint = "Write the type behind the parameter where it becomes the column, as in $1::bytea."
-	}
 }

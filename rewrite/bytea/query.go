@@ -8,13 +8,8 @@ import "github.com/sluice-proxy/sluice/rewrite/parse"
 
 // queryMapper rewrites, for mapped columns, one statement that reads or writes rows.
 type queryMapper struct {
-	r  *Mapping
-	ph parse.TokenList
-	// pairs maps each parenthesis and bracket token to its counterpart.
-	pairs []int32
-
-	edits []parse.Edit
-	meant parse.TreeChanges
+	r     *Mapping
+	draft draft
 	// table is the token TABLE of a query of the form TABLE t, or -1 for none.
 	table int
 	// readAllAsBytea means that the statement reads all mapped columns as bytea, and that no comparison is changed.
@@ -24,15 +19,6 @@ type queryMapper struct {
 	repeats bool
 	// constants describes what the query of an INSERT ... SELECT refers to, or is nil for other statements.
 	constants *constantRefs
-	// aliases are the aliases in a query whose mapped tables useDerivedTables replaces.
-	aliases map[string]bool
-	// wholes are names by which the query that useDerivedTables rewrites may read whole rows.
-	wholes map[string]bool
-
-	refusal *RefusalError
-	// unconverted is the reason why columns cannot be converted in place. A query that only reads may still be rewritten
-	// by useDerivedTables.
-	unconverted string
 }
 
 // isQueryStatement reports whether mapQuery rewrites statements of this kind.
@@ -51,21 +37,18 @@ func (m *Mapping) mapQuery(node parse.TreeNode, start, end int) RewrittenForm {
 	if !m.namesMappedRelation(node) {
 		return RewrittenForm{}
 	}
-	q := m.newMapper(start, end, false)
-	q.rewriteStatement(node)
-	derived := q.unconverted != "" && q.refusal == nil
+	d := m.convertInPlace(node, start, end, false)
+	derived := d.unconverted != "" && d.refusal == nil
 	if derived {
-		why := q.unconverted
-		q = m.newMapper(start, end, false)
-		q.useDerivedTables(node, why)
+		d = m.useDerivedTables(node, start, end, d.unconverted)
 	}
-	if q.refusal != nil {
-		return RewrittenForm{Maps: true, Refusal: q.refusal}
+	if d.refusal != nil {
+		return RewrittenForm{Maps: true, Refusal: d.refusal}
 	}
-	if len(q.edits) == 0 {
+	if len(d.edits) == 0 {
 		return RewrittenForm{Maps: true}
 	}
-	return RewrittenForm{Maps: true, Derived: derived, Edits: q.edits, Meant: q.meant}
+	return RewrittenForm{Maps: true, Derived: derived, Edits: d.edits, Meant: d.meant}
 }
 
 // AlternativeForm returns another form, for mapped columns, of a statement that reads or writes rows: with all columns
@@ -75,31 +58,30 @@ func (m *Mapping) AlternativeForm(node parse.TreeNode, start, end int, means fun
 	if !isQueryStatement(node) || !m.namesMappedRelation(node) {
 		return RewrittenForm{}, false
 	}
-	plain := m.newMapper(start, end, true)
-	plain.rewriteStatement(node)
-	derived := m.newMapper(start, end, false)
-	derived.useDerivedTables(node, "The text that was made does not mean what was intended.")
-	for i, q := range []*queryMapper{plain, derived} {
-		if q.refusal != nil || q.unconverted != "" {
+	plain := m.convertInPlace(node, start, end, true)
+	derived := m.useDerivedTables(node, start, end, "The text that was made does not mean what was intended.")
+	for i, d := range []*draft{plain, derived} {
+		if d.refusal != nil || d.unconverted != "" {
 			continue
 		}
-		edits := make([]parse.Edit, len(q.edits))
-		for j, e := range q.edits {
+		edits := make([]parse.Edit, len(d.edits))
+		for j, e := range d.edits {
 			edits[j] = parse.Edit{Start: e.Start - start, End: e.End - start, Text: e.Text}
 		}
 		text, ok := parse.Apply(string(m.Text[start:end]), edits)
-		if ok && means(text, q.meant) {
-			return RewrittenForm{Maps: true, Again: true, Derived: i > 0, Edits: q.edits, Meant: q.meant}, true
+		if ok && means(text, d.meant) {
+			return RewrittenForm{Maps: true, Again: true, Derived: i > 0, Edits: d.edits, Meant: d.meant}, true
 		}
 	}
 	return RewrittenForm{}, false
 }
 
-func (m *Mapping) newMapper(start, end int, plainly bool) *queryMapper {
-	q := &queryMapper{r: m, ph: m.Tokens.StatementTokens(m.Text, start, end), meant: parse.TreeChanges{}, readAllAsBytea: plainly}
-	q.pairs = q.ph.BracketPairs()
+// convertInPlace returns the draft of a statement whose references to mapped columns are converted where they are.
+func (m *Mapping) convertInPlace(node parse.TreeNode, start, end int, readAllAsBytea bool) *draft {
+	q := &queryMapper{r: m, draft: m.newDraft(start, end), readAllAsBytea: readAllAsBytea}
 	q.repeats = q.repeatsParameter()
-	return q
+	q.rewriteStatement(node)
+	return &q.draft
 }
 
 // namesMappedRelation reports whether a tree names a relation that has mapped columns, or may have them.
@@ -129,9 +111,9 @@ func (m *queryMapper) rewriteStatement(node parse.TreeNode) {
 	case "CopyStmt":
 		m.rewriteCopyTo(node)
 	case "MergeStmt":
-		m.refuse("MERGE over mapped columns is not rewritten.")
+		m.draft.refuse("MERGE over mapped columns is not rewritten.")
 	default:
-		m.refuse("Statements of this kind over mapped columns are not rewritten.")
+		m.draft.refuse("Statements of this kind over mapped columns are not rewritten.")
 	}
 }
 
@@ -147,80 +129,6 @@ func (m *queryMapper) rewriteQuery(node parse.TreeNode, outer *scope) queryColum
 	case "DeleteStmt":
 		return m.rewriteDelete(node, outer)
 	}
-	m.refuse("A statement of this kind within another is not rewritten.")
+	m.draft.refuse("A statement of this kind within another is not rewritten.")
 	return queryColumns{unknown: true}
-}
-
-// refuse sets the refusal of the statement, with detail as the reason, unless a refusal is set.
-func (m *queryMapper) refuse(detail string) {
-	if m.refusal == nil {
-		m.refusal = NewRefusalError(detail)
-	}
-}
-
-// recordUnconvertible records why columns cannot be converted in place, unless a reason is set.
-func (m *queryMapper) recordUnconvertible(detail string) {
-	if m.unconverted == "" {
-		m.unconverted = detail
-	}
-}
-
-// replaceTokens replaces the tokens first to last by text.
-func (m *queryMapper) replaceTokens(first, last int, text string) {
-	if first < 0 || last < first || last >= len(m.ph.Tokens) {
-		m.recordPositionLost()
-		return
-	}
-	m.edits = append(m.edits, parse.Edit{Start: int(m.ph.Tokens[first].Start), End: int(m.ph.Tokens[last].End), Text: text})
-}
-
-// insertBefore inserts text before token i of the statement.
-func (m *queryMapper) insertBefore(i int, text string) {
-	if i < 0 || i >= len(m.ph.Tokens) {
-		m.recordPositionLost()
-		return
-	}
-	at := int(m.ph.Tokens[i].Start)
-	m.edits = append(m.edits, parse.Edit{Start: at, End: at, Text: text})
-}
-
-// insertAfter inserts text after token i of the statement.
-func (m *queryMapper) insertAfter(i int, text string) {
-	if i < 0 || i >= len(m.ph.Tokens) {
-		m.recordPositionLost()
-		return
-	}
-	at := int(m.ph.Tokens[i].End)
-	m.edits = append(m.edits, parse.Edit{Start: at, End: at, Text: text})
-}
-
-func (m *queryMapper) recordPositionLost() {
-	m.recordUnconvertible("The place of a name or a value was not found in the text.")
-}
-
-// tokenOf returns the token at a node's position, or -1.
-func (m *queryMapper) tokenOf(node parse.TreeNode) int { return m.ph.TokenAt(node.Integer("location")) }
-
-// matchingParen returns the counterpart of the parenthesis at token i, or -1.
-func (m *queryMapper) matchingParen(i int) int {
-	if i < 0 || i >= len(m.pairs) {
-		return -1
-	}
-	return int(m.pairs[i])
-}
-
-// renameField replaces token i by name, and records the new value of the node's field.
-func (m *queryMapper) renameField(node parse.TreeNode, field string, i int, name string) {
-	m.replaceTokens(i, i, parse.QuoteIdentIfNeeded(name))
-	m.meant.Set(node, field, parse.Value{Bytes: []byte(name)})
-}
-
-// parseSQL returns the tree of a query whose text Sluice made. The result is absent if the query has a syntax error.
-func (m *queryMapper) parseSQL(sql string) parse.TreeNode {
-	tree, err := parse.Tree(sql)
-	if err != nil {
-		m.recordPositionLost()
-		return parse.TreeNode{}
-	}
-	return tree.Child("stmts").Child("stmt")
 }

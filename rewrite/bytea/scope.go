@@ -135,10 +135,10 @@ func (m *queryMapper) resolveUnqualified(s *scope, name string) (itemColumn, boo
 		case !found.mapped:
 			return itemColumn{}, false
 		case len(at) > 1:
-			m.refuseAmbiguous(name)
+			m.draft.refuseAmbiguous(name)
 			return itemColumn{}, false
 		case perhaps:
-			m.refuse("The name " + parse.QuoteIdentIfNeeded(name) + " may belong to a function or a table whose columns are not known, or to a mapped column of a query around: write the table before it.")
+			m.draft.refuse("The name " + parse.QuoteIdentIfNeeded(name) + " may belong to a function or a table whose columns are not known, or to a mapped column of a query around: write the table before it.")
 			return itemColumn{}, false
 		}
 		return found, true
@@ -147,22 +147,13 @@ func (m *queryMapper) resolveUnqualified(s *scope, name string) (itemColumn, boo
 		for _, it := range level.items {
 			if it.name == name {
 				if anyMapped(it.columns) {
-					m.recordUnconvertible("The whole row of " + parse.QuoteIdentIfNeeded(name) + " is read.")
+					m.draft.recordUnconvertible("The whole row of " + parse.QuoteIdentIfNeeded(name) + " is read.")
 				}
 				return itemColumn{}, false
 			}
 		}
 	}
 	return itemColumn{}, false
-}
-
-// refuseAmbiguous refuses a column name that two tables have. With the server's names the reference would not be
-// ambiguous.
-func (m *queryMapper) refuseAmbiguous(name string) {
-	if m.refusal == nil {
-		m.refusal = &RefusalError{Code: "42702", Message: "column reference \"" + name + "\" is ambiguous",
-			Hint: "Write the table before the column."}
-	}
 }
 
 // resolveQualified resolves a column name that the text qualifies with a table's name.
@@ -181,7 +172,7 @@ func (m *queryMapper) resolveQualified(s *scope, schema, table, name string) (it
 		}
 	}
 	if found.mapped && n > 1 {
-		m.refuseAmbiguous(name)
+		m.draft.refuseAmbiguous(name)
 		return itemColumn{}, false
 	}
 	return found, found.mapped
@@ -203,7 +194,7 @@ func (s *scope) findItem(schema, table string) *fromItem {
 func (m *queryMapper) recordWholeRow(s *scope, table []string) {
 	if len(table) == 0 {
 		if s.hasMapped() {
-			m.recordUnconvertible("A star within an expression reads whole rows.")
+			m.draft.recordUnconvertible("A star within an expression reads whole rows.")
 		}
 		return
 	}
@@ -212,7 +203,7 @@ func (m *queryMapper) recordWholeRow(s *scope, table []string) {
 		schema = table[len(table)-2]
 	}
 	if it := s.findItem(schema, table[len(table)-1]); it != nil && anyMapped(it.columns) {
-		m.recordUnconvertible("A star within an expression reads whole rows.")
+		m.draft.recordUnconvertible("A star within an expression reads whole rows.")
 	}
 }
 
@@ -223,7 +214,7 @@ func (m *queryMapper) resolveRelation(node parse.TreeNode) columnView {
 	rel, known := m.r.Names.FindRelation(schema, name)
 	switch {
 	case !known:
-		m.refuse("The search path is not known, so that nobody can tell which table the name " + parse.QuoteIdentIfNeeded(name) + " stands for.")
+		m.draft.refuse("The search path is not known, so that nobody can tell which table the name " + parse.QuoteIdentIfNeeded(name) + " stands for.")
 		it.unknown = true
 	case rel == nil:
 		it.unknown = true

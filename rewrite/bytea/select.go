@@ -76,15 +76,15 @@ func (m *queryMapper) tableKeywordToken(node parse.TreeNode) int {
 	if target.Shape == nil || !isStar(target.Child("val")) {
 		return -1
 	}
-	i := m.tokenOf(target.Child("val"))
+	i := m.draft.tokenOf(target.Child("val"))
 	from := node.Child("from_clause")
 	if i >= 0 || !from.Is("RangeVar") {
 		return -1
 	}
-	if i = m.tokenOf(from) - 1; m.ph.IsKeyword(i, "only") {
+	if i = m.draft.tokenOf(from) - 1; m.draft.IsKeyword(i, "only") {
 		i--
 	}
-	if !m.ph.IsKeyword(i, "table") {
+	if !m.draft.IsKeyword(i, "table") {
 		return -1
 	}
 	return i
@@ -119,7 +119,7 @@ func (m *queryMapper) rewriteTargets(s *scope, node parse.TreeNode, field string
 			made.unknown = made.unknown || !known
 			if text := m.expandStar(s, val.NodeContent(), columns, len(out), wanted); text != "" {
 				spelt = true
-				list = append(list, m.parseSQL("SELECT "+text).Values("target_list")...)
+				list = append(list, m.draft.parseSQL("SELECT "+text).Values("target_list")...)
 			} else {
 				list = append(list, all[i])
 			}
@@ -140,11 +140,11 @@ func (m *queryMapper) rewriteTargets(s *scope, node parse.TreeNode, field string
 			made.digits[len(out)] = true
 		}
 		if digits[i] = digits[i] || len(out) < len(wanted) && wanted[len(out)]; digits[i] {
-			end := m.targetEnd(target)
-			m.convertValue(s, val, m.tokenOf(target), end)
+			end := m.draft.targetEnd(target)
+			m.convertValue(s, val, m.draft.tokenOf(target), end)
 			if target.Text("name") == "" && node.Has("sort_clause") {
-				m.insertAfter(end, " AS "+parse.QuoteIdentIfNeeded(o.name))
-				m.meant.Set(target, "name", parse.Value{Bytes: []byte(o.name)})
+				m.draft.insertAfter(end, " AS "+parse.QuoteIdentIfNeeded(o.name))
+				m.draft.meant.Set(target, "name", parse.Value{Bytes: []byte(o.name)})
 			}
 		} else {
 			m.rewriteExpr(s, val)
@@ -153,7 +153,7 @@ func (m *queryMapper) rewriteTargets(s *scope, node parse.TreeNode, field string
 		out = append(out, o)
 	}
 	if spelt {
-		m.meant.Set(node, field, list...)
+		m.draft.meant.Set(node, field, list...)
 	}
 	for _, o := range out {
 		made.names = append(made.names, o.name)
@@ -174,28 +174,10 @@ func (m *queryMapper) addColumnAlias(s *scope, target, leaf parse.TreeNode) {
 		c, _ = m.resolveRowField(s, leaf)
 	}
 	if c.mapped {
-		m.insertAfter(m.targetEnd(target), " AS "+parse.QuoteIdentIfNeeded(c.name))
-		m.meant.Set(target, "name", parse.Value{Bytes: []byte(c.name)})
+		m.draft.insertAfter(m.draft.targetEnd(target), " AS "+parse.QuoteIdentIfNeeded(c.name))
+		m.draft.meant.Set(target, "name", parse.Value{Bytes: []byte(c.name)})
 	}
 }
-
-// targetEnd returns the last token of a result column's expression, or -1 if it is unclear.
-func (m *queryMapper) targetEnd(target parse.TreeNode) int {
-	start := m.tokenOf(target)
-	if end := m.exprEnd(target.Child("val"), start); end >= 0 {
-		return end
-	}
-	end := m.itemEnd(start)
-	if end > start && target.Text("name") != "" {
-		if end--; m.ph.IsKeyword(end, "as") {
-			end--
-		}
-	}
-	return end
-}
-
-// itemEnd returns the last token of a list item that begins at token i. The list has no parentheses.
-func (m *queryMapper) itemEnd(i int) int { return m.ph.BareItemEnd(i, m.matchingParen) }
 
 // resolveStar returns the columns that a star means. known is false if there may be others.
 func (m *queryMapper) resolveStar(s *scope, ref parse.TreeNode) (columns []itemColumn, known bool) {
@@ -225,14 +207,14 @@ func (m *queryMapper) expandStar(s *scope, ref parse.TreeNode, columns []itemCol
 		return ""
 	}
 	if _, known := m.resolveStar(s, ref); !known {
-		m.recordUnconvertible("A star stands for columns that are not known.")
+		m.draft.recordUnconvertible("A star stands for columns that are not known.")
 		return ""
 	}
 	var all []string
 	seen := map[string]bool{}
 	for i, c := range columns {
 		if name := c.sqlName(); seen[name] || c.of == nil && len(s.columnIndexes(c.name)) > 1 {
-			m.recordUnconvertible("A star stands for several columns of one name.")
+			m.draft.recordUnconvertible("A star stands for several columns of one name.")
 		} else {
 			seen[name] = true
 		}
@@ -247,10 +229,10 @@ func (m *queryMapper) expandStar(s *scope, ref parse.TreeNode, columns []itemCol
 		all = append(all, text)
 	}
 	text := strings.Join(all, ", ")
-	if at := m.tokenOf(ref); at < 0 && m.table >= 0 {
-		m.replaceTokens(m.table, m.table, "SELECT "+text+" FROM")
+	if at := m.draft.tokenOf(ref); at < 0 && m.table >= 0 {
+		m.draft.replaceTokens(m.table, m.table, "SELECT "+text+" FROM")
 	} else {
-		m.replaceTokens(at, m.qualifiedNameEnd(at), text)
+		m.draft.replaceTokens(at, m.draft.qualifiedNameEnd(at), text)
 	}
 	return text
 }
@@ -321,10 +303,10 @@ func (m *queryMapper) replaceOutputRef(n parse.TreeNode, o selectedColumn) {
 	if !o.mapped {
 		return
 	}
-	at := m.tokenOf(n.NodeContent())
-	m.replaceTokens(at, at, o.column.sqlName())
-	for target := range m.parseSQL("SELECT " + o.column.sqlName()).List("target_list") {
-		m.meant.ReplaceContent(n, target.WrappedNode("val"))
+	at := m.draft.tokenOf(n.NodeContent())
+	m.draft.replaceTokens(at, at, o.column.sqlName())
+	for target := range m.draft.parseSQL("SELECT " + o.column.sqlName()).List("target_list") {
+		m.draft.meant.ReplaceContent(n, target.WrappedNode("val"))
 	}
 }
 

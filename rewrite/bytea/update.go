@@ -52,8 +52,8 @@ func (m *queryMapper) rewriteAssignments(s *scope, target columnView, node parse
 			m.rewriteExpr(s, val)
 			continue
 		}
-		first := m.tokenOf(res) + 2
-		m.convertValue(s, val, first, m.itemEnd(first))
+		first := m.draft.tokenOf(res) + 2
+		m.convertValue(s, val, first, m.draft.itemEnd(first))
 	}
 }
 
@@ -74,9 +74,9 @@ func (m *queryMapper) rewriteMultiSource(s *scope, n parse.TreeNode, wanted []bo
 	case !anyTrue(wanted):
 		m.rewriteExpr(s, n)
 	case node.Is("RowExpr"):
-		items, spans := node.WrappedNodes("args"), m.rowItemSpans(node)
+		items, spans := node.WrappedNodes("args"), m.draft.rowItemSpans(node)
 		if spans == nil {
-			m.recordPositionLost()
+			m.draft.recordPositionLost()
 			return
 		}
 		for i, item := range items {
@@ -89,7 +89,7 @@ func (m *queryMapper) rewriteMultiSource(s *scope, n parse.TreeNode, wanted []bo
 	case node.Is("SubLink") && m.canReturnDigits(node.Child("subselect"), wanted):
 		m.rewriteSelect(node.Child("subselect"), &scope{outer: s}, wanted)
 	default:
-		m.recordUnconvertible("The source of an assignment to several columns is not rewritten: assign the mapped column alone.")
+		m.draft.recordUnconvertible("The source of an assignment to several columns is not rewritten: assign the mapped column alone.")
 	}
 }
 
@@ -100,8 +100,8 @@ func (m *queryMapper) rewriteCopyTo(node parse.TreeNode) {
 		return
 	}
 	if node.Flag("is_from") {
-		if m.refusal = NewRefusalError("COPY writes to the columns as they are stored."); m.refusal != nil {
-			m.refusal.Hint = "Write the rows by INSERT."
+		if m.draft.refusal = NewRefusalError("COPY writes to the columns as they are stored."); m.draft.refusal != nil {
+			m.draft.refusal.Hint = "Write the rows by INSERT."
 		}
 		return
 	}
@@ -120,21 +120,21 @@ func (m *queryMapper) rewriteCopyTo(node parse.TreeNode) {
 			columns = append(columns, c)
 		}
 	}
-	first := m.tokenOf(relation)
-	last := m.qualifiedNameEnd(first)
+	first := m.draft.tokenOf(relation)
+	last := m.draft.qualifiedNameEnd(first)
 	if node.Has("attlist") {
-		last = m.matchingParen(last + 1)
+		last = m.draft.matchingParen(last + 1)
 	}
 	text := m.r.By.clientColumnsQuery(relation, columns)
-	m.replaceTokens(first, last, "("+text+")")
+	m.draft.replaceTokens(first, last, "("+text+")")
 	tree, err := parse.Tree(text)
 	if err != nil {
-		m.recordPositionLost()
+		m.draft.recordPositionLost()
 		return
 	}
-	m.meant.Set(node, "relation")
-	m.meant.Set(node, "attlist")
-	m.meant.Set(node, "query", tree.Child("stmts").Values("stmt")...)
+	m.draft.meant.Set(node, "relation")
+	m.draft.meant.Set(node, "attlist")
+	m.draft.meant.Set(node, "query", tree.Child("stmts").Values("stmt")...)
 }
 
 // clientColumnsQuery returns a query for columns of a table with the clients' names and types.
