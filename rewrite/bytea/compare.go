@@ -48,8 +48,8 @@ func (m *queryMapper) rewriteComparison(s *scope, node parse.TreeNode) bool {
 // rewriteSides rewrites the two sides of a comparison with a mapped column. The left side ends at token end, and the
 // right side begins at token begin.
 func (m *queryMapper) rewriteSides(s *scope, left, right parse.TreeNode, end, begin int) bool {
-	l, isLeft := m.bareMappedColumn(s, left)
-	r, isRight := m.bareMappedColumn(s, right)
+	l, isLeft := m.columns.bareMappedColumn(s, left)
+	r, isRight := m.columns.bareMappedColumn(s, right)
 	switch {
 	case isLeft && isRight:
 		m.renameRef(left.NodeContent(), l)
@@ -92,15 +92,15 @@ func (m *queryMapper) rewriteRowComparison(s *scope, left parse.TreeNode, others
 	mapped := false
 	digits := make([]bool, len(elements[0]))
 	for i := range digits {
-		_, isLeft := m.bareMappedColumn(s, elements[0][i])
+		_, isLeft := m.columns.bareMappedColumn(s, elements[0][i])
 		isRight := false
 		if len(others) == 1 {
-			_, isRight = m.bareMappedColumn(s, elements[1][i])
+			_, isRight = m.columns.bareMappedColumn(s, elements[1][i])
 		}
 		digits[i] = isLeft || isRight
 		mapped = mapped || digits[i]
 	}
-	if !mapped || !m.keepsParamTypes(s, slices.Concat(elements...), slices.Repeat(digits, len(all))) {
+	if !mapped || !m.params.keepsParamTypes(s, slices.Concat(elements...), slices.Repeat(digits, len(all))) {
 		return false
 	}
 	for i := range all {
@@ -128,9 +128,9 @@ func (m *queryMapper) rewriteIn(s *scope, left, list parse.TreeNode, at int) boo
 		}
 		return len(rows) > 0 && m.rewriteRowIn(s, left.NodeContent(), rows)
 	}
-	c, ok := m.bareMappedColumn(s, left)
+	c, ok := m.columns.bareMappedColumn(s, left)
 	spans := m.draft.itemSpans(at+1, len(items))
-	if !ok || spans == nil || !m.keepsParamTypes(s, items, allTrue(len(items))) {
+	if !ok || spans == nil || !m.params.keepsParamTypes(s, items, allTrue(len(items))) {
 		return false
 	}
 	m.renameRef(left.NodeContent(), c)
@@ -143,7 +143,7 @@ func (m *queryMapper) rewriteIn(s *scope, left, list parse.TreeNode, at int) boo
 // rewriteRowIn rewrites a row before IN, if the row contains a mapped column.
 func (m *queryMapper) rewriteRowIn(s *scope, left parse.TreeNode, rows []parse.TreeNode) bool {
 	for _, n := range left.WrappedNodes("args") {
-		if _, ok := m.bareMappedColumn(s, n); ok {
+		if _, ok := m.columns.bareMappedColumn(s, n); ok {
 			return m.rewriteRowComparison(s, left, rows)
 		}
 	}
@@ -152,7 +152,7 @@ func (m *queryMapper) rewriteRowIn(s *scope, left parse.TreeNode, rows []parse.T
 
 // rewriteBetween rewrites a BETWEEN with a mapped column. at is the token BETWEEN.
 func (m *queryMapper) rewriteBetween(s *scope, left parse.TreeNode, bounds []parse.TreeNode, at int) bool {
-	c, ok := m.bareMappedColumn(s, left)
+	c, ok := m.columns.bareMappedColumn(s, left)
 	if !ok || len(bounds) != 2 {
 		return false
 	}
@@ -179,7 +179,7 @@ func (m *queryMapper) rewriteBetween(s *scope, left parse.TreeNode, bounds []par
 // rewriteArrayComparison rewrites a comparison of a mapped column with ANY or ALL of an array. open is the parenthesis
 // around the array.
 func (m *queryMapper) rewriteArrayComparison(s *scope, left, right parse.TreeNode, open int) bool {
-	c, ok := m.bareMappedColumn(s, left)
+	c, ok := m.columns.bareMappedColumn(s, left)
 	if !ok || !m.draft.IsPunct(open, '(') || m.draft.matchingParen(open) < 0 {
 		return false
 	}
@@ -188,7 +188,7 @@ func (m *queryMapper) rewriteArrayComparison(s *scope, left, right parse.TreeNod
 	case array.Is("A_ArrayExpr"):
 		elements := array.WrappedNodes("elements")
 		spans := m.draft.itemSpans(m.draft.tokenOf(array)+1, len(elements))
-		if spans == nil || !hasTypedElement(elements) || !m.keepsParamTypes(s, elements, allTrue(len(elements))) {
+		if spans == nil || !hasTypedElement(elements) || !m.params.keepsParamTypes(s, elements, allTrue(len(elements))) {
 			return false
 		}
 		m.renameRef(left.NodeContent(), c)

@@ -84,15 +84,6 @@ func (d *diagnostics) refuseAmbiguous(name string) {
 	}
 }
 
-// refuseParamTypeChange refuses a statement in which the conversion to hexadecimal digits could change the type of a
-// parameter.
-func (d *diagnostics) refuseParamTypeChange() {
-	if d.refusal == nil {
-		d.refusal = NewRefusalError("A parameter becomes a mapped column and stands in another place too, which may give it another type.")
-		d.refusal.Hint = "Write the type behind the parameter where it becomes the column, as in $1::bytea."
-	}
-}
-
 // recordUnconvertible records why columns cannot be converted in place, unless a reason is set.
 func (d *diagnostics) recordUnconvertible(detail string) {
 	if d.unconverted == "" {

@@ -12,7 +12,7 @@ func (m *queryMapper) rewriteExpr(s *scope, n parse.TreeNode) {
 	switch node.TypeName() {
 	case "":
 	case "ColumnRef":
-		if c, ok := m.resolveColumn(s, node); ok {
+		if c, ok := m.columns.resolveColumn(s, node); ok {
 			m.convertRef(n, node, c)
 		}
 	case "A_Expr":
@@ -20,7 +20,7 @@ func (m *queryMapper) rewriteExpr(s *scope, n parse.TreeNode) {
 			m.rewriteChildren(s, node)
 		}
 	case "NullTest":
-		if c, ok := m.bareMappedColumn(s, node.WrappedNode("arg")); ok {
+		if c, ok := m.columns.bareMappedColumn(s, node.WrappedNode("arg")); ok {
 			m.renameRef(node.Child("arg"), c)
 		} else {
 			m.rewriteChildren(s, node)
@@ -70,7 +70,7 @@ func (m *queryMapper) rewriteRow(s *scope, node parse.TreeNode) {
 	var list []parse.Value
 	all, spelt := node.Values("args"), false
 	for i, n := range node.WrappedNodes("args") {
-		if columns := m.knownStarColumns(s, n.NodeContent()); anyMapped(columns) {
+		if columns := s.knownStarColumns(n.NodeContent()); anyMapped(columns) {
 			var texts []string
 			for _, c := range columns {
 				text := c.sqlName()
@@ -96,54 +96,14 @@ func (m *queryMapper) rewriteRow(s *scope, node parse.TreeNode) {
 	}
 }
 
-// knownStarColumns returns the columns that a star means. knownStarColumns returns none if some are unknown, and for a
-// node that is no star.
-func (m *queryMapper) knownStarColumns(s *scope, node parse.TreeNode) []itemColumn {
-	if !isStar(node) {
-		return nil
-	}
-	columns, known := m.resolveStar(s, node)
-	if !known {
-		return nil
-	}
-	return columns
-}
-
 // rewriteRowField rewrites an expression that is a field of a whole row, as in (t).k. rewriteRowField returns false for
 // any other expression.
 func (m *queryMapper) rewriteRowField(s *scope, n, node parse.TreeNode) bool {
-	c, ok := m.resolveRowField(s, node)
+	c, ok := s.resolveRowField(node)
 	if ok && c.mapped {
 		m.convertRowField(n, node, node.Child("indirection"), c)
 	}
 	return ok
-}
-
-// resolveRowField returns the column that a field of a whole row names, as in (t).k.
-func (m *queryMapper) resolveRowField(s *scope, node parse.TreeNode) (itemColumn, bool) {
-	row, field := node.Child("arg"), node.Child("indirection")
-	if !row.Is("ColumnRef") || !field.Is("String") || len(node.Values("indirection")) != 1 {
-		return itemColumn{}, false
-	}
-	names := row.Names("fields")
-	if len(names) != 1 {
-		return itemColumn{}, false
-	}
-	for level := s; level != nil; level = level.outer {
-		if len(level.columnIndexes(names[0])) > 0 {
-			return itemColumn{}, false
-		}
-	}
-	it := s.findItem("", names[0])
-	if it == nil {
-		return itemColumn{}, false
-	}
-	for _, c := range it.columns {
-		if c.name == field.Text("sval") {
-			return c, true
-		}
-	}
-	return itemColumn{}, false
 }
 
 // convertRowField converts the expression (t).k of a mapped column k to bytea.
@@ -161,15 +121,6 @@ func (m *queryMapper) convertRowField(n, node, field parse.TreeNode, c itemColum
 	}
 	m.draft.insertAfter(last+1, by.toBytea.close)
 	m.draft.meant.WrapInSample(n, by.byteaTree())
-}
-
-// bareMappedColumn returns the mapped column to which an expression refers, if the expression is only that reference.
-func (m *queryMapper) bareMappedColumn(s *scope, n parse.TreeNode) (itemColumn, bool) {
-	ref := n.NodeContent()
-	if !ref.Is("ColumnRef") {
-		return itemColumn{}, false
-	}
-	return m.resolveColumn(s, ref)
 }
 
 // convertRef converts a reference to a mapped column to bytea.
@@ -198,7 +149,7 @@ func (m *queryMapper) convertValue(s *scope, n parse.TreeNode, first, last int) 
 	if n.NodeContent().Is("SetToDefault") {
 		return
 	}
-	if c, ok := m.bareMappedColumn(s, n); ok {
+	if c, ok := m.columns.bareMappedColumn(s, n); ok {
 		m.renameRef(n.NodeContent(), c)
 		return
 	}
@@ -223,7 +174,7 @@ func (m *queryMapper) rewriteSubLink(s *scope, node parse.TreeNode) {
 		m.rewriteQuery(query, s)
 		return
 	}
-	if c, ok := m.bareMappedColumn(s, test); ok {
+	if c, ok := m.columns.bareMappedColumn(s, test); ok {
 		m.renameRef(test.NodeContent(), c)
 	} else {
 		for _, element := range test.NodeContent().WrappedNodes("args") {
@@ -240,7 +191,7 @@ func (m *queryMapper) wantedColumns(s *scope, test parse.TreeNode) (wanted []boo
 		all = row.WrappedNodes("args")
 	}
 	for _, n := range all {
-		_, ok := m.bareMappedColumn(s, n)
+		_, ok := m.columns.bareMappedColumn(s, n)
 		wanted, any = append(wanted, ok), any || ok
 	}
 	return wanted, any
@@ -342,7 +293,7 @@ func (m *queryMapper) rewriteSortKey(s *scope, sort parse.TreeNode) {
 // rewriteOrderedKey rewrites a key by which rows are sorted, grouped or compared. Hexadecimal digits sort as their
 // bytes do.
 func (m *queryMapper) rewriteOrderedKey(s *scope, n parse.TreeNode) {
-	if c, ok := m.bareMappedColumn(s, n); ok {
+	if c, ok := m.columns.bareMappedColumn(s, n); ok {
 		m.renameRef(n.NodeContent(), c)
 		return
 	}

@@ -24,7 +24,7 @@ func (m *queryMapper) resolveFromItem(s *scope, beside columnView, n parse.TreeN
 				return cte.asItem(cte.name).applyAlias(node.Child("alias")).asView()
 			}
 		}
-		return m.resolveRelation(node)
+		return m.columns.resolveRelation(node)
 	case "RangeSubselect":
 		around := &scope{outer: s.outer, ctes: s.ctes}
 		if node.Flag("lateral") {

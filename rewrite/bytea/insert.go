@@ -11,7 +11,7 @@ import (
 func (m *queryMapper) rewriteInsert(node parse.TreeNode, outer *scope) queryColumns {
 	s := &scope{outer: outer}
 	m.addCTEs(s, node.Child("with_clause"))
-	target := m.resolveRelation(node.Child("relation"))
+	target := m.columns.resolveRelation(node.Child("relation"))
 	wanted := m.rewriteInsertColumns(target, node)
 	switch query := node.Child("select_stmt"); {
 	case query.Shape == nil:
@@ -84,8 +84,8 @@ func (m *queryMapper) insertValues(s *scope, node, query parse.TreeNode, wanted 
 			}
 			open = m.draft.matchingParen(open) + 2
 		}
-		if !m.keepsParamTypes(within, items, wanted) {
-			m.draft.refuseParamTypeChange()
+		if !m.params.keepsParamTypes(within, items, wanted) {
+			m.params.refuseParamTypeChange()
 			return
 		}
 		for i, n := range items {

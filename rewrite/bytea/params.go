@@ -6,14 +6,22 @@ import "github.com/sluice-proxy/sluice/rewrite/parse"
 // needs a type earlier than PostgreSQL's own evaluation would. A parameter that occurs in the conversion and again
 // later could then be bytea instead of text.
 
-// repeatsParameter reports whether a parameter occurs more than once in the statement.
-func (m *queryMapper) repeatsParameter() bool {
+// paramChecker finds parameters that a conversion to hexadecimal digits would give another type.
+type paramChecker struct {
+	// repeats means that a parameter occurs more than once in the statement.
+	repeats  bool
+	columns  *columnResolver
+	problems *diagnostics
+}
+
+// repeatsParameter reports whether a parameter occurs more than once in a statement.
+func repeatsParameter(tokens *parse.TokenList) bool {
 	seen := map[string]bool{}
-	for i := range m.draft.Tokens {
-		if m.draft.Tokens[i].Kind != parse.ParamToken {
+	for i := range tokens.Tokens {
+		if tokens.Tokens[i].Kind != parse.ParamToken {
 			continue
 		}
-		number := string(m.draft.Lexeme(i))
+		number := string(tokens.Lexeme(i))
 		if seen[number] {
 			return true
 		}
@@ -24,8 +32,8 @@ func (m *queryMapper) repeatsParameter() bool {
 
 // keepsParamTypes reports whether no parameter gets another type because some items are converted to hexadecimal
 // digits. items are in the order in which the server reads them.
-func (m *queryMapper) keepsParamTypes(s *scope, items []parse.TreeNode, digits []bool) bool {
-	if !m.repeats {
+func (p *paramChecker) keepsParamTypes(s *scope, items []parse.TreeNode, digits []bool) bool {
+	if !p.repeats {
 		return true
 	}
 	last := map[int]int{} // by parameter: the last item that needs its type
@@ -33,10 +41,10 @@ func (m *queryMapper) keepsParamTypes(s *scope, items []parse.TreeNode, digits [
 		if n.NodeContent().Is("ParamRef") && i < len(digits) && digits[i] {
 			continue
 		}
-		m.visitTypedParams(s, n, func(number int) { last[number] = i })
+		p.visitTypedParams(s, n, func(number int) { last[number] = i })
 	}
 	for i, n := range items {
-		if p := n.NodeContent(); p.Is("ParamRef") && i < len(digits) && digits[i] && last[p.Integer("number")] > i {
+		if param := n.NodeContent(); param.Is("ParamRef") && i < len(digits) && digits[i] && last[param.Integer("number")] > i {
 			return false
 		}
 	}
@@ -45,7 +53,7 @@ func (m *queryMapper) keepsParamTypes(s *scope, items []parse.TreeNode, digits [
 
 // checkQueryParamTypes refuses a query in which the conversion to hexadecimal digits could change the type of a
 // parameter.
-func (m *queryMapper) checkQueryParamTypes(s *scope, query parse.TreeNode, digits []bool) {
+func (p *paramChecker) checkQueryParamTypes(s *scope, query parse.TreeNode, digits []bool) {
 	var items []parse.TreeNode
 	for target := range query.List("target_list") {
 		items = append(items, target.WrappedNode("val"))
@@ -56,15 +64,15 @@ func (m *queryMapper) checkQueryParamTypes(s *scope, query parse.TreeNode, digit
 	for _, field := range []string{"sort_clause", "group_clause", "distinct_clause", "window_clause"} {
 		items = append(items, query.WrappedNodes(field)...)
 	}
-	if !m.keepsParamTypes(s, items, digits) {
-		m.draft.refuseParamTypeChange()
+	if !p.keepsParamTypes(s, items, digits) {
+		p.refuseParamTypeChange()
 	}
 }
 
 // checkAssignedParamTypes refuses assignments in which the conversion to hexadecimal digits could change the type of a
 // parameter. node is an UPDATE or ON CONFLICT clause.
-func (m *queryMapper) checkAssignedParamTypes(s *scope, target columnView, node parse.TreeNode) {
-	if !m.repeats {
+func (p *paramChecker) checkAssignedParamTypes(s *scope, target columnView, node parse.TreeNode) {
+	if !p.repeats {
 		return
 	}
 	var items []parse.TreeNode
@@ -85,8 +93,8 @@ func (m *queryMapper) checkAssignedParamTypes(s *scope, target columnView, node 
 		}
 		items, digits = append(items, val), append(digits, isMappedTarget(target, res.Text("name")))
 	}
-	if !m.keepsParamTypes(s, items, digits) {
-		m.draft.refuseParamTypeChange()
+	if !p.keepsParamTypes(s, items, digits) {
+		p.refuseParamTypeChange()
 	}
 }
 
@@ -101,7 +109,7 @@ func isMappedTarget(target columnView, name string) bool {
 }
 
 // visitTypedParams calls found for each parameter in an expression that may get another type than bytea there.
-func (m *queryMapper) visitTypedParams(s *scope, n parse.TreeNode, found func(number int)) {
+func (p *paramChecker) visitTypedParams(s *scope, n parse.TreeNode, found func(number int)) {
 	node := n.NodeContent()
 	switch {
 	case node.Shape == nil:
@@ -115,16 +123,20 @@ func (m *queryMapper) visitTypedParams(s *scope, n parse.TreeNode, found func(nu
 		s = nil
 	case s != nil && node.Is("A_Expr") && parse.A_Expr_Kind(node.Integer("kind")) == parse.AEXPR_OP:
 		op, left, right := node.Names("name"), node.WrappedNode("lexpr"), node.WrappedNode("rexpr")
-		if len(op) == 1 && digitSafeOperators[op[0]] && (m.isMappedRef(s, left) && right.NodeContent().Is("ParamRef") || m.isMappedRef(s, right) && left.NodeContent().Is("ParamRef")) {
+		if len(op) == 1 && digitSafeOperators[op[0]] && (p.columns.isMappedRef(s, left) && right.NodeContent().Is("ParamRef") || p.columns.isMappedRef(s, right) && left.NodeContent().Is("ParamRef")) {
 			return
 		}
 	}
 	for child := range node.Children() {
-		m.visitTypedParams(s, child, found)
+		p.visitTypedParams(s, child, found)
 	}
 }
 
-func (m *queryMapper) isMappedRef(s *scope, n parse.TreeNode) bool {
-	_, ok := m.bareMappedColumn(s, n)
-	return ok
+// refuseParamTypeChange refuses a statement in which the conversion to hexadecimal digits could change the type of a
+// parameter.
+func (p *paramChecker) refuseParamTypeChange() {
+	if p.problems.refusal == nil {
+		p.problems.refusal = NewRefusalError("A parameter becomes a mapped column and stands in another place too, which may give it another type.")
+		p.problems.refusal.Hint = "Write the type behind the parameter where it becomes the column, as in $1::bytea."
+	}
 }

@@ -8,15 +8,15 @@ import "github.com/sluice-proxy/sluice/rewrite/parse"
 
 // queryMapper rewrites, for mapped columns, one statement that reads or writes rows.
 type queryMapper struct {
-	r     *Mapping
-	draft draft
+	r       *Mapping
+	draft   draft
+	columns columnResolver
+	params  paramChecker
 	// table is the token TABLE of a query of the form TABLE t, or -1 for none.
 	table int
 	// readAllAsBytea means that the statement reads all mapped columns as bytea, and that no comparison is changed.
 	// Such a statement is slow, but needs no first and last token of an operand.
 	readAllAsBytea bool
-	// repeats means that a parameter occurs more than once in the statement.
-	repeats bool
 	// constants describes what the query of an INSERT ... SELECT refers to, or is nil for other statements.
 	constants *constantRefs
 }
@@ -79,7 +79,8 @@ func (m *Mapping) AlternativeForm(node parse.TreeNode, start, end int, means fun
 // convertInPlace returns the draft of a statement whose references to mapped columns are converted where they are.
 func (m *Mapping) convertInPlace(node parse.TreeNode, start, end int, readAllAsBytea bool) *draft {
 	q := &queryMapper{r: m, draft: m.newDraft(start, end), readAllAsBytea: readAllAsBytea}
-	q.repeats = q.repeatsParameter()
+	q.columns = columnResolver{names: m.Names, problems: &q.draft.diagnostics}
+	q.params = paramChecker{repeats: repeatsParameter(&q.draft.TokenList), columns: &q.columns, problems: q.columns.problems}
 	q.rewriteStatement(node)
 	return &q.draft
 }

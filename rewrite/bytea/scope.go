@@ -93,91 +93,6 @@ func (s *scope) columnIndexes(name string) []int {
 	return s.byName[name]
 }
 
-// resolveColumn returns the column to which a column reference refers. ok reports whether the column is mapped.
-func (m *queryMapper) resolveColumn(s *scope, ref parse.TreeNode) (c itemColumn, ok bool) {
-	var names []string
-	for field := range ref.List("fields") {
-		if field.Is("A_Star") {
-			m.recordWholeRow(s, names)
-			return itemColumn{}, false
-		}
-		names = append(names, field.Text("sval"))
-	}
-	switch len(names) {
-	case 1:
-		return m.resolveUnqualified(s, names[0])
-	case 2:
-		return m.resolveQualified(s, "", names[0], names[1])
-	case 3:
-		return m.resolveQualified(s, names[0], names[1], names[2])
-	case 4:
-		return m.resolveQualified(s, names[1], names[2], names[3])
-	}
-	return itemColumn{}, false
-}
-
-// resolveUnqualified resolves an unqualified column name, one level of the query after the other, as PostgreSQL does.
-func (m *queryMapper) resolveUnqualified(s *scope, name string) (itemColumn, bool) {
-	perhaps := false
-	for level := s; level != nil; level = level.outer {
-		at := level.columnIndexes(name)
-		if len(at) == 0 {
-			perhaps = perhaps || level.unknown
-			continue
-		}
-		found := itemColumn{}
-		for _, i := range at {
-			if c := level.columns[i]; c.mapped || found.name == "" {
-				found = c
-			}
-		}
-		switch {
-		case !found.mapped:
-			return itemColumn{}, false
-		case len(at) > 1:
-			m.draft.refuseAmbiguous(name)
-			return itemColumn{}, false
-		case perhaps:
-			m.draft.refuse("The name " + parse.QuoteIdentIfNeeded(name) + " may belong to a function or a table whose columns are not known, or to a mapped column of a query around: write the table before it.")
-			return itemColumn{}, false
-		}
-		return found, true
-	}
-	for level := s; level != nil; level = level.outer {
-		for _, it := range level.items {
-			if it.name == name {
-				if anyMapped(it.columns) {
-					m.draft.recordUnconvertible("The whole row of " + parse.QuoteIdentIfNeeded(name) + " is read.")
-				}
-				return itemColumn{}, false
-			}
-		}
-	}
-	return itemColumn{}, false
-}
-
-// resolveQualified resolves a column name that the text qualifies with a table's name.
-func (m *queryMapper) resolveQualified(s *scope, schema, table, name string) (itemColumn, bool) {
-	it := s.findItem(schema, table)
-	if it == nil {
-		return itemColumn{}, false
-	}
-	found, n := itemColumn{}, 0
-	for _, c := range it.columns {
-		if c.name == name {
-			n++
-			if c.mapped {
-				found = c
-			}
-		}
-	}
-	if found.mapped && n > 1 {
-		m.draft.refuseAmbiguous(name)
-		return itemColumn{}, false
-	}
-	return found, found.mapped
-}
-
 // findItem returns the FROM item with a table's name, at the innermost level that has one, or nil.
 func (s *scope) findItem(schema, table string) *fromItem {
 	for ; s != nil; s = s.outer {
@@ -188,45 +103,6 @@ func (s *scope) findItem(schema, table string) *fromItem {
 		}
 	}
 	return nil
-}
-
-// recordWholeRow records that an expression contains a star, such as t.*, and so reads whole rows.
-func (m *queryMapper) recordWholeRow(s *scope, table []string) {
-	if len(table) == 0 {
-		if s.hasMapped() {
-			m.draft.recordUnconvertible("A star within an expression reads whole rows.")
-		}
-		return
-	}
-	schema := ""
-	if len(table) > 1 {
-		schema = table[len(table)-2]
-	}
-	if it := s.findItem(schema, table[len(table)-1]); it != nil && anyMapped(it.columns) {
-		m.draft.recordUnconvertible("A star within an expression reads whole rows.")
-	}
-}
-
-// resolveRelation returns the columns of a table that the text names, as a columnView.
-func (m *queryMapper) resolveRelation(node parse.TreeNode) columnView {
-	schema, name := node.Text("schemaname"), node.Text("relname")
-	it := &fromItem{schema: schema, name: name}
-	rel, known := m.r.Names.FindRelation(schema, name)
-	switch {
-	case !known:
-		m.draft.refuse("The search path is not known, so that nobody can tell which table the name " + parse.QuoteIdentIfNeeded(name) + " stands for.")
-		it.unknown = true
-	case rel == nil:
-		it.unknown = true
-	default:
-		if it.schema == "" {
-			it.schema = rel.Schema
-		}
-		for _, c := range rel.Columns {
-			it.columns = append(it.columns, itemColumn{name: c.Name, server: c.ServerName(), mapped: c.Mapped})
-		}
-	}
-	return it.applyAlias(node.Child("alias")).asView()
 }
 
 // applyAlias renames an item of FROM and its columns by an alias.
@@ -258,4 +134,61 @@ func (o queryColumns) asItem(name string) *fromItem {
 		it.columns = append(it.columns, itemColumn{name: n, server: n})
 	}
 	return it
+}
+
+// resolveStar returns the columns that a star means. known is false if there may be others.
+func (s *scope) resolveStar(ref parse.TreeNode) (columns []itemColumn, known bool) {
+	names := ref.Names("fields")
+	if len(names) == 0 {
+		return s.columns, !s.unknown
+	}
+	schema := ""
+	if len(names) > 1 {
+		schema = names[len(names)-2]
+	}
+	it := s.findItem(schema, names[len(names)-1])
+	if it == nil {
+		return nil, false
+	}
+	return it.columns, !it.unknown
+}
+
+// knownStarColumns returns the columns that a star means. knownStarColumns returns none if some are unknown, and for a
+// node that is no star.
+func (s *scope) knownStarColumns(node parse.TreeNode) []itemColumn {
+	if !isStar(node) {
+		return nil
+	}
+	columns, known := s.resolveStar(node)
+	if !known {
+		return nil
+	}
+	return columns
+}
+
+// resolveRowField returns the column that a field of a whole row names, as in (t).k.
+func (s *scope) resolveRowField(node parse.TreeNode) (itemColumn, bool) {
+	row, field := node.Child("arg"), node.Child("indirection")
+	if !row.Is("ColumnRef") || !field.Is("String") || len(node.Values("indirection")) != 1 {
+		return itemColumn{}, false
+	}
+	names := row.Names("fields")
+	if len(names) != 1 {
+		return itemColumn{}, false
+	}
+	for level := s; level != nil; level = level.outer {
+		if len(level.columnIndexes(names[0])) > 0 {
+			return itemColumn{}, false
+		}
+	}
+	it := s.findItem("", names[0])
+	if it == nil {
+		return itemColumn{}, false
+	}
+	for _, c := range it.columns {
+		if c.name == field.Text("sval") {
+			return c, true
+		}
+	}
+	return itemColumn{}, false
 }

@@ -115,7 +115,7 @@ func (m *queryMapper) rewriteTargets(s *scope, node parse.TreeNode, field string
 		target := n.NodeContent()
 		val := target.WrappedNode("val")
 		if isStar(val.NodeContent()) {
-			columns, known := m.resolveStar(s, val.NodeContent())
+			columns, known := s.resolveStar(val.NodeContent())
 			made.unknown = made.unknown || !known
 			if text := m.expandStar(s, val.NodeContent(), columns, len(out), wanted); text != "" {
 				spelt = true
@@ -130,12 +130,12 @@ func (m *queryMapper) rewriteTargets(s *scope, node parse.TreeNode, field string
 		}
 		list = append(list, all[i])
 		o := selectedColumn{name: target.Text("name")}
-		o.column, o.mapped = m.bareMappedColumn(s, val)
+		o.column, o.mapped = m.columns.bareMappedColumn(s, val)
 		leaf := parse.TreeNode{}
 		if o.name == "" {
 			o.name, leaf = parse.FigureColumnName(val)
 		}
-		digits[i] = m.isUnreferencedConstant(s, node, val.NodeContent(), len(out), o.name)
+		digits[i] = m.constants.isUnreferencedConstant(s, node, val.NodeContent(), len(out), o.name)
 		if digits[i] {
 			made.digits[len(out)] = true
 		}
@@ -159,7 +159,7 @@ func (m *queryMapper) rewriteTargets(s *scope, node parse.TreeNode, field string
 		made.names = append(made.names, o.name)
 	}
 	if anyTrue(digits) {
-		m.checkQueryParamTypes(s, node, digits)
+		m.params.checkQueryParamTypes(s, node, digits)
 	}
 	return out, made
 }
@@ -169,31 +169,14 @@ func (m *queryMapper) addColumnAlias(s *scope, target, leaf parse.TreeNode) {
 	var c itemColumn
 	switch {
 	case leaf.Is("ColumnRef"):
-		c, _ = m.resolveColumn(s, leaf)
+		c, _ = m.columns.resolveColumn(s, leaf)
 	case leaf.Is("A_Indirection"):
-		c, _ = m.resolveRowField(s, leaf)
+		c, _ = s.resolveRowField(leaf)
 	}
 	if c.mapped {
 		m.draft.insertAfter(m.draft.targetEnd(target), " AS "+parse.QuoteIdentIfNeeded(c.name))
 		m.draft.meant.Set(target, "name", parse.Value{Bytes: []byte(c.name)})
 	}
-}
-
-// resolveStar returns the columns that a star means. known is false if there may be others.
-func (m *queryMapper) resolveStar(s *scope, ref parse.TreeNode) (columns []itemColumn, known bool) {
-	names := ref.Names("fields")
-	if len(names) == 0 {
-		return s.columns, !s.unknown
-	}
-	schema := ""
-	if len(names) > 1 {
-		schema = names[len(names)-2]
-	}
-	it := s.findItem(schema, names[len(names)-1])
-	if it == nil {
-		return nil, false
-	}
-	return it.columns, !it.unknown
 }
 
 // expandStar replaces a star by its columns if one of the columns is mapped or wanted as digits. expandStar returns the
@@ -206,7 +189,7 @@ func (m *queryMapper) expandStar(s *scope, ref parse.TreeNode, columns []itemCol
 	if !needed {
 		return ""
 	}
-	if _, known := m.resolveStar(s, ref); !known {
+	if _, known := s.resolveStar(ref); !known {
 		m.draft.recordUnconvertible("A star stands for columns that are not known.")
 		return ""
 	}

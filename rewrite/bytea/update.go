@@ -10,7 +10,7 @@ import (
 func (m *queryMapper) rewriteUpdate(node parse.TreeNode, outer *scope) queryColumns {
 	s := &scope{outer: outer}
 	m.addCTEs(s, node.Child("with_clause"))
-	target := m.resolveRelation(node.Child("relation"))
+	target := m.columns.resolveRelation(node.Child("relation"))
 	s.columnView = target
 	m.addFromItems(s, node.WrappedNodes("from_clause"))
 	m.rewriteAssignments(s, target, node)
@@ -21,7 +21,7 @@ func (m *queryMapper) rewriteUpdate(node parse.TreeNode, outer *scope) queryColu
 func (m *queryMapper) rewriteDelete(node parse.TreeNode, outer *scope) queryColumns {
 	s := &scope{outer: outer}
 	m.addCTEs(s, node.Child("with_clause"))
-	s.columnView = m.resolveRelation(node.Child("relation"))
+	s.columnView = m.columns.resolveRelation(node.Child("relation"))
 	m.addFromItems(s, node.WrappedNodes("using_clause"))
 	return m.rewriteWhereAndReturning(s, node)
 }
@@ -37,7 +37,7 @@ func (m *queryMapper) rewriteWhereAndReturning(s *scope, node parse.TreeNode) qu
 
 // rewriteAssignments rewrites the assignments of an UPDATE or of ON CONFLICT DO UPDATE.
 func (m *queryMapper) rewriteAssignments(s *scope, target columnView, node parse.TreeNode) {
-	m.checkAssignedParamTypes(s, target, node)
+	m.params.checkAssignedParamTypes(s, target, node)
 	all := node.WrappedNodes("target_list")
 	for i := 0; i < len(all); i++ {
 		res := all[i].NodeContent()
@@ -106,7 +106,7 @@ func (m *queryMapper) rewriteCopyTo(node parse.TreeNode) {
 		return
 	}
 	relation := node.Child("relation")
-	from := m.resolveRelation(relation)
+	from := m.columns.resolveRelation(relation)
 	columns := from.columns
 	if node.Has("attlist") {
 		columns = nil

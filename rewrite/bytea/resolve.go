@@ -1,0 +1,152 @@
+package bytea
+
+import (
+	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
+)
+
+// columnResolver resolves the names of relations and columns. A name that means no certain column becomes a problem of
+// the statement.
+type columnResolver struct {
+	names    *schema.NameResolver
+	problems *diagnostics
+}
+
+// resolveRelation returns the columns of a table that the text names, as a columnView.
+func (r *columnResolver) resolveRelation(node parse.TreeNode) columnView {
+	schema, name := node.Text("schemaname"), node.Text("relname")
+	it := &fromItem{schema: schema, name: name}
+	rel, known := r.names.FindRelation(schema, name)
+	switch {
+	case !known:
+		r.problems.refuse("The search path is not known, so that nobody can tell which table the name " + parse.QuoteIdentIfNeeded(name) + " stands for.")
+		it.unknown = true
+	case rel == nil:
+		it.unknown = true
+	default:
+		if it.schema == "" {
+			it.schema = rel.Schema
+		}
+		for _, c := range rel.Columns {
+			it.columns = append(it.columns, itemColumn{name: c.Name, server: c.ServerName(), mapped: c.Mapped})
+		}
+	}
+	return it.applyAlias(node.Child("alias")).asView()
+}
+
+// resolveColumn returns the column to which a column reference refers. ok reports whether the column is mapped.
+func (r *columnResolver) resolveColumn(s *scope, ref parse.TreeNode) (c itemColumn, ok bool) {
+	var names []string
+	for field := range ref.List("fields") {
+		if field.Is("A_Star") {
+			r.recordWholeRow(s, names)
+			return itemColumn{}, false
+		}
+		names = append(names, field.Text("sval"))
+	}
+	switch len(names) {
+	case 1:
+		return r.resolveUnqualified(s, names[0])
+	case 2:
+		return r.resolveQualified(s, "", names[0], names[1])
+	case 3:
+		return r.resolveQualified(s, names[0], names[1], names[2])
+	case 4:
+		return r.resolveQualified(s, names[1], names[2], names[3])
+	}
+	return itemColumn{}, false
+}
+
+// bareMappedColumn returns the mapped column to which an expression refers, if the expression is only that reference.
+func (r *columnResolver) bareMappedColumn(s *scope, n parse.TreeNode) (itemColumn, bool) {
+	ref := n.NodeContent()
+	if !ref.Is("ColumnRef") {
+		return itemColumn{}, false
+	}
+	return r.resolveColumn(s, ref)
+}
+
+// isMappedRef reports whether an expression is only a reference to a mapped column.
+func (r *columnResolver) isMappedRef(s *scope, n parse.TreeNode) bool {
+	_, ok := r.bareMappedColumn(s, n)
+	return ok
+}
+
+// resolveUnqualified resolves an unqualified column name, one level of the query after the other, as PostgreSQL does.
+func (r *columnResolver) resolveUnqualified(s *scope, name string) (itemColumn, bool) {
+	perhaps := false
+	for level := s; level != nil; level = level.outer {
+		at := level.columnIndexes(name)
+		if len(at) == 0 {
+			perhaps = perhaps || level.unknown
+			continue
+		}
+		found := itemColumn{}
+		for _, i := range at {
+			if c := level.columns[i]; c.mapped || found.name == "" {
+				found = c
+			}
+		}
+		switch {
+		case !found.mapped:
+			return itemColumn{}, false
+		case len(at) > 1:
+			r.problems.refuseAmbiguous(name)
+			return itemColumn{}, false
+		case perhaps:
+			r.problems.refuse("The name " + parse.QuoteIdentIfNeeded(name) + " may belong to a function or a table whose columns are not known, or to a mapped column of a query around: write the table before it.")
+			return itemColumn{}, false
+		}
+		return found, true
+	}
+	for level := s; level != nil; level = level.outer {
+		for _, it := range level.items {
+			if it.name == name {
+				if anyMapped(it.columns) {
+					r.problems.recordUnconvertible("The whole row of " + parse.QuoteIdentIfNeeded(name) + " is read.")
+				}
+				return itemColumn{}, false
+			}
+		}
+	}
+	return itemColumn{}, false
+}
+
+// resolveQualified resolves a column name that the text qualifies with a table's name.
+func (r *columnResolver) resolveQualified(s *scope, schema, table, name string) (itemColumn, bool) {
+	it := s.findItem(schema, table)
+	if it == nil {
+		return itemColumn{}, false
+	}
+	found, n := itemColumn{}, 0
+	for _, c := range it.columns {
+		if c.name == name {
+			n++
+			if c.mapped {
+				found = c
+			}
+		}
+	}
+	if found.mapped && n > 1 {
+		r.problems.refuseAmbiguous(name)
+		return itemColumn{}, false
+	}
+	return found, found.mapped
+}
+
+// recordWholeRow records that an expression contains a star, such as t.*, and so reads whole rows.
+func (r *columnResolver) recordWholeRow(s *scope, table []string) {
+	if len(table) == 0 {
+		if s.hasMapped() {
+			r.problems.recordUnconvertible("A star within an expression reads whole rows.")
+		}
+		return
+	}
+	schema := ""
+	if len(table) > 1 {
+		schema = table[len(table)-2]
+	}
+	if it := s.findItem(schema, table[len(table)-1]); it != nil && anyMapped(it.columns) {
+		r.problems.recordUnconvertible("A star within an expression reads whole rows.")
+	}
+}
