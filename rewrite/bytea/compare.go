@@ -12,205 +12,220 @@ const opExpr = int(parse.AEXPR_OP)
 // the bytes.
 var digitSafeOperators = map[string]bool{"=": true, "<>": true, "<": true, "<=": true, ">": true, ">=": true}
 
-// rewriteComparison rewrites a comparison with a mapped column to a comparison of hexadecimal digits, so that an index
-// can serve it. rewriteComparison returns false, without a change, if the column must be read as bytea instead.
-func (m *queryMapper) rewriteComparison(s *scope, node parse.TreeNode) bool {
+// comparisonPlanner decides which comparisons with a mapped column become comparisons of hexadecimal digits, so that an
+// index can serve them. It changes nothing.
+type comparisonPlanner struct {
+	spans   *spanFinder
+	columns *columnResolver
+	params  *paramChecker
+}
+
+// operand is a part of a comparison of hexadecimal digits. It lies between the tokens first and last, which a reference
+// to a mapped column does not need.
+type operand struct {
+	node        parse.TreeNode
+	form        operandForm
+	first, last int
+}
+
+// operandForm is the change of an operand.
+type operandForm int
+
+const (
+	digitValue operandForm = iota // a bytea value becomes digits
+	byteaValue                    // mapped columns in the operand are read as bytea
+	digitArray                    // an array constant or parameter gets digits as its elements
+	digitQuery                    // a query of one column returns digits
+)
+
+// plan returns the operands of a comparison in the order of the text. The result is empty if the columns in it must be
+// read as bytea. plan appends to buffer.
+func (p *comparisonPlanner) plan(buffer []operand, s *scope, node parse.TreeNode) []operand {
 	op := node.Names("name")
-	at := m.draft.tokenOf(node)
+	at := p.spans.tokenOf(node)
 	if len(op) != 1 || at < 0 {
-		return false
+		return nil
 	}
 	left, right := node.WrappedNode("lexpr"), node.WrappedNode("rexpr")
 	switch parse.A_Expr_Kind(node.Integer("kind")) {
 	case parse.AEXPR_OP:
 		if !digitSafeOperators[op[0]] {
-			return false
+			return nil
 		}
 		if left.NodeContent().Is("RowExpr") && right.NodeContent().Is("RowExpr") {
-			return m.rewriteRowComparison(s, left.NodeContent(), []parse.TreeNode{right.NodeContent()})
+			return p.planRows(s, left.NodeContent(), []parse.TreeNode{right.NodeContent()})
 		}
-		return m.rewriteSides(s, left, right, at-1, at+1)
+		return p.planSides(buffer, s, left, right, at-1, at+1)
 	case parse.AEXPR_DISTINCT:
-		return m.rewriteSides(s, left, right, at-1, at+3)
+		return p.planSides(buffer, s, left, right, at-1, at+3)
 	case parse.AEXPR_NOT_DISTINCT:
-		return m.rewriteSides(s, left, right, at-1, at+4)
+		return p.planSides(buffer, s, left, right, at-1, at+4)
 	case parse.AEXPR_IN:
-		return m.rewriteIn(s, left, right.NodeContent(), at)
+		return p.planIn(buffer, s, left, right.NodeContent(), at)
 	case parse.AEXPR_OP_ANY, parse.AEXPR_OP_ALL:
-		return digitSafeOperators[op[0]] && m.rewriteArrayComparison(s, left, right, at+2)
+		if !digitSafeOperators[op[0]] {
+			return nil
+		}
+		return p.planArray(buffer, s, left, right, at+2)
 	case parse.AEXPR_BETWEEN, parse.AEXPR_NOT_BETWEEN,
 		parse.AEXPR_BETWEEN_SYM, parse.AEXPR_NOT_BETWEEN_SYM:
-		return m.rewriteBetween(s, left, right.NodeContent().WrappedNodes("items"), at)
+		return p.planBetween(buffer, s, left, right.NodeContent().WrappedNodes("items"), at)
 	}
-	return false
+	return nil
 }
 
-// rewriteSides rewrites the two sides of a comparison with a mapped column. The left side ends at token end, and the
-// right side begins at token begin.
-func (m *queryMapper) rewriteSides(s *scope, left, right parse.TreeNode, end, begin int) bool {
-	l, isLeft := m.columns.bareMappedColumn(s, left)
-	r, isRight := m.columns.bareMappedColumn(s, right)
+// planSides plans a comparison of two sides. The left side ends at token end, and the right side begins at token begin.
+func (p *comparisonPlanner) planSides(buffer []operand, s *scope, left, right parse.TreeNode, end, begin int) []operand {
+	isLeft, isRight := p.columns.isMappedRef(s, left), p.columns.isMappedRef(s, right)
 	switch {
 	case isLeft && isRight:
-		m.renameRef(left.NodeContent(), l)
-		m.renameRef(right.NodeContent(), r)
-		return true
+		return append(buffer, operand{node: left}, operand{node: right})
 	case isLeft:
-		last := m.draft.exprEnd(right.NodeContent(), begin)
-		if last < 0 {
-			return false
+		if last := p.spans.exprEnd(right.NodeContent(), begin); last >= 0 {
+			return append(buffer, operand{node: left}, operand{node: right, first: begin, last: last})
 		}
-		m.renameRef(left.NodeContent(), l)
-		m.convertValue(s, right, begin, last)
-		return true
 	case isRight:
-		first := m.draft.exprBegin(left.NodeContent(), end)
-		if first < 0 {
-			return false
+		if first := p.spans.exprBegin(left.NodeContent(), end); first >= 0 {
+			return append(buffer, operand{node: left, first: first, last: end}, operand{node: right})
 		}
-		m.convertValue(s, left, first, end)
-		m.renameRef(right.NodeContent(), r)
-		return true
 	}
-	return false
+	return nil
 }
 
-// rewriteRowComparison rewrites a comparison of rows with a mapped column, one element of the rows after the other.
-func (m *queryMapper) rewriteRowComparison(s *scope, left parse.TreeNode, others []parse.TreeNode) bool {
+// planRows plans a comparison of rows, one element of the rows after the other.
+func (p *comparisonPlanner) planRows(s *scope, left parse.TreeNode, others []parse.TreeNode) []operand {
 	all := append([]parse.TreeNode{left}, others...)
 	elements, spans := make([][]parse.TreeNode, len(all)), make([][][2]int, len(all))
 	for i, row := range all {
 		if !row.Is("RowExpr") {
-			return false
+			return nil
 		}
 		elements[i] = row.WrappedNodes("args")
-		spans[i] = m.draft.rowItemSpans(row)
+		spans[i] = p.spans.rowItemSpans(row)
 		if len(elements[i]) != len(elements[0]) || spans[i] == nil {
-			return false
+			return nil
 		}
 	}
 	mapped := false
 	digits := make([]bool, len(elements[0]))
 	for i := range digits {
-		_, isLeft := m.columns.bareMappedColumn(s, elements[0][i])
-		isRight := false
+		isLeft, isRight := p.columns.isMappedRef(s, elements[0][i]), false
 		if len(others) == 1 {
-			_, isRight = m.columns.bareMappedColumn(s, elements[1][i])
+			isRight = p.columns.isMappedRef(s, elements[1][i])
 		}
 		digits[i] = isLeft || isRight
 		mapped = mapped || digits[i]
 	}
-	if !mapped || !m.params.keepsParamTypes(s, slices.Concat(elements...), slices.Repeat(digits, len(all))) {
-		return false
+	if !mapped || !p.params.keepsParamTypes(s, slices.Concat(elements...), slices.Repeat(digits, len(all))) {
+		return nil
 	}
+	operands := make([]operand, 0, len(all)*len(digits))
 	for i := range all {
 		for j, n := range elements[i] {
+			form := byteaValue
 			if digits[j] {
-				m.convertValue(s, n, spans[i][j][0], spans[i][j][1])
-			} else {
-				m.rewriteExpr(s, n)
+				form = digitValue
 			}
+			operands = append(operands, operand{node: n, form: form, first: spans[i][j][0], last: spans[i][j][1]})
 		}
 	}
-	return true
+	return operands
 }
 
-// rewriteIn rewrites an IN or NOT IN with a list, if a mapped column is compared. at is the token of the operator.
-func (m *queryMapper) rewriteIn(s *scope, left, list parse.TreeNode, at int) bool {
-	if m.draft.IsKeyword(at, "not") {
+// planIn plans an IN or NOT IN with a list. at is the token of the operator.
+func (p *comparisonPlanner) planIn(buffer []operand, s *scope, left, list parse.TreeNode, at int) []operand {
+	if p.spans.IsKeyword(at, "not") {
 		at++
 	}
 	items := list.WrappedNodes("items")
 	if left.NodeContent().Is("RowExpr") {
-		var rows []parse.TreeNode
-		for _, n := range items {
-			rows = append(rows, n.NodeContent())
-		}
-		return len(rows) > 0 && m.rewriteRowIn(s, left.NodeContent(), rows)
+		return p.planRowIn(s, left.NodeContent(), items)
 	}
-	c, ok := m.columns.bareMappedColumn(s, left)
-	spans := m.draft.itemSpans(at+1, len(items))
-	if !ok || spans == nil || !m.params.keepsParamTypes(s, items, allTrue(len(items))) {
-		return false
+	if !p.columns.isMappedRef(s, left) {
+		return nil
 	}
-	m.renameRef(left.NodeContent(), c)
+	return p.planItems(buffer, s, left, items, p.spans.itemSpans(at+1, len(items)))
+}
+
+// planItems plans a comparison of a mapped column with each item of a list.
+func (p *comparisonPlanner) planItems(buffer []operand, s *scope, column parse.TreeNode, items []parse.TreeNode, spans [][2]int) []operand {
+	if spans == nil || !p.params.keepsParamTypes(s, items, allTrue(len(items))) {
+		return nil
+	}
+	operands := append(slices.Grow(buffer, 1+len(items)), operand{node: column})
 	for i, n := range items {
-		m.convertValue(s, n, spans[i][0], spans[i][1])
+		operands = append(operands, operand{node: n, first: spans[i][0], last: spans[i][1]})
 	}
-	return true
+	return operands
 }
 
-// rewriteRowIn rewrites a row before IN, if the row contains a mapped column.
-func (m *queryMapper) rewriteRowIn(s *scope, left parse.TreeNode, rows []parse.TreeNode) bool {
+// planRowIn plans an IN or NOT IN of a row that contains a mapped column.
+func (p *comparisonPlanner) planRowIn(s *scope, left parse.TreeNode, items []parse.TreeNode) []operand {
+	var rows []parse.TreeNode
+	for _, n := range items {
+		rows = append(rows, n.NodeContent())
+	}
+	if len(rows) == 0 {
+		return nil
+	}
 	for _, n := range left.WrappedNodes("args") {
-		if _, ok := m.columns.bareMappedColumn(s, n); ok {
-			return m.rewriteRowComparison(s, left, rows)
+		if p.columns.isMappedRef(s, n) {
+			return p.planRows(s, left, rows)
 		}
 	}
-	return false
+	return nil
 }
 
-// rewriteBetween rewrites a BETWEEN with a mapped column. at is the token BETWEEN.
-func (m *queryMapper) rewriteBetween(s *scope, left parse.TreeNode, bounds []parse.TreeNode, at int) bool {
-	c, ok := m.columns.bareMappedColumn(s, left)
-	if !ok || len(bounds) != 2 {
-		return false
+// planBetween plans a BETWEEN of a mapped column. at is the token BETWEEN.
+func (p *comparisonPlanner) planBetween(buffer []operand, s *scope, left parse.TreeNode, bounds []parse.TreeNode, at int) []operand {
+	if !p.columns.isMappedRef(s, left) || len(bounds) != 2 {
+		return nil
 	}
-	if m.draft.IsKeyword(at, "not") {
+	if p.spans.IsKeyword(at, "not") {
 		at++
 	}
-	if m.draft.IsKeyword(at+1, "symmetric") || m.draft.IsKeyword(at+1, "asymmetric") {
+	if p.spans.IsKeyword(at+1, "symmetric") || p.spans.IsKeyword(at+1, "asymmetric") {
 		at++
 	}
-	low := m.draft.exprEnd(bounds[0].NodeContent(), at+1)
-	if low < 0 || !m.draft.IsKeyword(low+1, "and") {
-		return false
+	low := p.spans.exprEnd(bounds[0].NodeContent(), at+1)
+	if low < 0 || !p.spans.IsKeyword(low+1, "and") {
+		return nil
 	}
-	high := m.draft.exprEnd(bounds[1].NodeContent(), low+2)
+	high := p.spans.exprEnd(bounds[1].NodeContent(), low+2)
 	if high < 0 {
-		return false
+		return nil
 	}
-	m.renameRef(left.NodeContent(), c)
-	m.convertValue(s, bounds[0], at+1, low)
-	m.convertValue(s, bounds[1], low+2, high)
-	return true
+	return append(buffer, operand{node: left}, operand{node: bounds[0], first: at + 1, last: low}, operand{node: bounds[1], first: low + 2, last: high})
 }
 
-// rewriteArrayComparison rewrites a comparison of a mapped column with ANY or ALL of an array. open is the parenthesis
-// around the array.
-func (m *queryMapper) rewriteArrayComparison(s *scope, left, right parse.TreeNode, open int) bool {
-	c, ok := m.columns.bareMappedColumn(s, left)
-	if !ok || !m.draft.IsPunct(open, '(') || m.draft.matchingParen(open) < 0 {
-		return false
+// planArray plans a comparison of a mapped column with ANY or ALL of an array. open is the parenthesis around the
+// array.
+func (p *comparisonPlanner) planArray(buffer []operand, s *scope, left, right parse.TreeNode, open int) []operand {
+	if !p.columns.isMappedRef(s, left) || !p.spans.IsPunct(open, '(') || p.spans.matchingParen(open) < 0 {
+		return nil
 	}
 	array := right.NodeContent()
 	switch {
 	case array.Is("A_ArrayExpr"):
 		elements := array.WrappedNodes("elements")
-		spans := m.draft.itemSpans(m.draft.tokenOf(array)+1, len(elements))
-		if spans == nil || !hasTypedElement(elements) || !m.params.keepsParamTypes(s, elements, allTrue(len(elements))) {
-			return false
+		if !hasTypedElement(elements) {
+			return nil
 		}
-		m.renameRef(left.NodeContent(), c)
-		for i, n := range elements {
-			m.convertValue(s, n, spans[i][0], spans[i][1])
-		}
-		return true
+		return p.planItems(buffer, s, left, elements, p.spans.itemSpans(p.spans.tokenOf(array)+1, len(elements)))
 	case array.Is("SubLink"):
 		query := array.Child("subselect")
-		if parse.SubLinkType(array.Integer("sub_link_type")) != parse.ARRAY_SUBLINK || !m.canReturnDigits(query, []bool{true}) {
-			return false
+		if parse.SubLinkType(array.Integer("sub_link_type")) != parse.ARRAY_SUBLINK || !canReturnDigits(p.spans, query, oneColumn) {
+			return nil
 		}
-		m.renameRef(left.NodeContent(), c)
-		m.rewriteSelect(query, &scope{outer: s}, []bool{true})
-		return true
+		return append(buffer, operand{node: left}, operand{node: query, form: digitQuery})
 	case isUntyped(array), array.Is("TypeCast") && isUntyped(array.Child("arg")) && isByteaArray(array.Child("type_name")):
-		m.renameRef(left.NodeContent(), c)
-		m.arrayToDigits(right, open+1, m.draft.matchingParen(open)-1)
-		return true
+		return append(buffer, operand{node: left}, operand{node: right, form: digitArray, first: open + 1, last: p.spans.matchingParen(open) - 1})
 	}
-	return false
+	return nil
 }
+
+// oneColumn marks the only column of a query as one that returns hexadecimal digits.
+var oneColumn = []bool{true}
 
 // hasTypedElement reports whether an array has the type of one of its elements. An array of literals only is text[],
 // which cannot be compared with bytea.
@@ -231,24 +246,4 @@ func allTrue(n int) []bool { return slices.Repeat([]bool{true}, n) }
 func isByteaArray(kind parse.TreeNode) bool {
 	names := kind.Names("names")
 	return len(names) > 0 && names[len(names)-1] == "bytea" && kind.Has("array_bounds")
-}
-
-// arrayToDigits replaces an array constant or parameter by an array of hexadecimal digits. A NULL array and NULL
-// elements stay NULL.
-func (m *queryMapper) arrayToDigits(n parse.TreeNode, first, last int) {
-	if last < first {
-		m.draft.recordPositionLost()
-		return
-	}
-	text := string(m.draft.Text[m.draft.Tokens[first].Start:m.draft.Tokens[last].End])
-	array := text
-	if isUntyped(n.NodeContent()) {
-		// COALESCE gives a NULL array its type. A cast to bytea[] would also accept arrays of other types.
-		array = "COALESCE(" + text + ", NULL::pg_catalog.bytea[])"
-	}
-	made := "CASE WHEN " + array + " IS NULL THEN NULL ELSE ARRAY(SELECT " + m.r.By.HexSQL("v") + " FROM pg_catalog.unnest(" + array + ") AS u (v)) END"
-	m.draft.replaceTokens(first, last, made)
-	for target := range m.draft.parseSQL("SELECT " + made).List("target_list") {
-		m.draft.meant.ReplaceContent(n, target.WrappedNode("val"))
-	}
 }

@@ -48,6 +48,46 @@ func (m *queryMapper) rewriteExpr(s *scope, n parse.TreeNode) {
 	}
 }
 
+// rewriteComparison rewrites a comparison with a mapped column to a comparison of hexadecimal digits.
+// rewriteComparison returns false, without a change, if the column must be read as bytea instead.
+func (m *queryMapper) rewriteComparison(s *scope, node parse.TreeNode) bool {
+	var few [3]operand
+	operands := m.comparisons.plan(few[:0], s, node)
+	for _, o := range operands {
+		switch o.form {
+		case digitValue:
+			m.convertValue(s, o.node, o.first, o.last)
+		case byteaValue:
+			m.rewriteExpr(s, o.node)
+		case digitArray:
+			m.arrayToDigits(o.node, o.first, o.last)
+		case digitQuery:
+			m.rewriteSelect(o.node, &scope{outer: s}, oneColumn)
+		}
+	}
+	return len(operands) > 0
+}
+
+// arrayToDigits replaces an array constant or parameter by an array of hexadecimal digits. A NULL array and NULL
+// elements stay NULL.
+func (m *queryMapper) arrayToDigits(n parse.TreeNode, first, last int) {
+	if last < first {
+		m.draft.recordPositionLost()
+		return
+	}
+	text := string(m.draft.Text[m.draft.Tokens[first].Start:m.draft.Tokens[last].End])
+	array := text
+	if isUntyped(n.NodeContent()) {
+		// COALESCE gives a NULL array its type. A cast to bytea[] would also accept arrays of other types.
+		array = "COALESCE(" + text + ", NULL::pg_catalog.bytea[])"
+	}
+	made := "CASE WHEN " + array + " IS NULL THEN NULL ELSE ARRAY(SELECT " + m.r.By.HexSQL("v") + " FROM pg_catalog.unnest(" + array + ") AS u (v)) END"
+	m.draft.replaceTokens(first, last, made)
+	for target := range m.draft.parseSQL("SELECT " + made).List("target_list") {
+		m.draft.meant.ReplaceContent(n, target.WrappedNode("val"))
+	}
+}
+
 // rewriteChildren rewrites, for mapped columns, the expressions in the fields of a node.
 func (m *queryMapper) rewriteChildren(s *scope, node parse.TreeNode) {
 	for number, v := range node.EachField() {
@@ -169,7 +209,7 @@ func (m *queryMapper) rewriteSubLink(s *scope, node parse.TreeNode) {
 	}
 	wanted, any := m.wantedColumns(s, test)
 	operator := node.Names("oper_name")
-	if m.readAllAsBytea || !any || len(operator) > 1 || len(operator) == 1 && !digitSafeOperators[operator[0]] || !m.canReturnDigits(query, wanted) {
+	if m.readAllAsBytea || !any || len(operator) > 1 || len(operator) == 1 && !digitSafeOperators[operator[0]] || !canReturnDigits(&m.draft.spanFinder, query, wanted) {
 		m.rewriteExpr(s, test)
 		m.rewriteQuery(query, s)
 		return
@@ -195,54 +235,6 @@ func (m *queryMapper) wantedColumns(s *scope, test parse.TreeNode) (wanted []boo
 		wanted, any = append(wanted, ok), any || ok
 	}
 	return wanted, any
-}
-
-// canReturnDigits reports whether a query can return hexadecimal digits for the columns that wanted marks.
-func (m *queryMapper) canReturnDigits(query parse.TreeNode, wanted []bool) bool {
-	if !isPlainSelect(query) {
-		return false
-	}
-	targets := query.WrappedNodes("target_list")
-	if len(targets) != len(wanted) || len(targets) > 1 && sortsByOutput(query) {
-		return false
-	}
-	for i, n := range targets {
-		target := n.NodeContent()
-		value := target.Child("val")
-		if isStar(value) || wanted[i] && (isUntyped(value) || m.draft.targetEnd(target) < 0) {
-			return false
-		}
-	}
-	return true
-}
-
-// isPlainSelect reports whether a query is a single SELECT without DISTINCT and GROUP BY.
-func isPlainSelect(query parse.TreeNode) bool {
-	return query.Is("SelectStmt") && query.Integer("op") <= 1 && len(query.Values("distinct_clause")) == 0 && !query.Has("values_lists", "group_clause")
-}
-
-// sortsByOutput reports whether a query may be sorted by the name or number of a result column.
-func sortsByOutput(query parse.TreeNode) bool {
-	for sort := range query.List("sort_clause") {
-		if by := sort.Child("node"); by.Is("A_Const") || by.Is("ColumnRef") && len(by.Values("fields")) == 1 {
-			return true
-		}
-	}
-	return false
-}
-
-// isUntyped reports whether a value, a constant or a parameter, gets its type from its context.
-func isUntyped(value parse.TreeNode) bool { return value.Is("A_Const") || value.Is("ParamRef") }
-
-// isStar reports whether a result expression is * or table.*.
-func isStar(value parse.TreeNode) bool {
-	star := false
-	if value.Is("ColumnRef") {
-		for field := range value.List("fields") {
-			star = field.Is("A_Star")
-		}
-	}
-	return star
 }
 
 // rewriteCall rewrites the arguments and clauses of a function call.
@@ -299,3 +291,6 @@ func (m *queryMapper) rewriteOrderedKey(s *scope, n parse.TreeNode) {
 	}
 	m.rewriteExpr(s, n)
 }
+
+// isUntyped reports whether a value, a constant or a parameter, gets its type from its context.
+func isUntyped(value parse.TreeNode) bool { return value.Is("A_Const") || value.Is("ParamRef") }

@@ -12,6 +12,8 @@ type queryMapper struct {
 	draft   draft
 	columns columnResolver
 	params  paramChecker
+	// comparisons plans the comparisons that can be changed.
+	comparisons comparisonPlanner
 	// table is the token TABLE of a query of the form TABLE t, or -1 for none.
 	table int
 	// readAllAsBytea means that the statement reads all mapped columns as bytea, and that no comparison is changed.
@@ -81,6 +83,7 @@ func (m *Mapping) convertInPlace(node parse.TreeNode, start, end int, readAllAsB
 	q := &queryMapper{r: m, draft: m.newDraft(start, end), readAllAsBytea: readAllAsBytea}
 	q.columns = columnResolver{names: m.Names, problems: &q.draft.diagnostics}
 	q.params = paramChecker{repeats: repeatsParameter(&q.draft.TokenList), columns: &q.columns, problems: q.columns.problems}
+	q.comparisons = comparisonPlanner{spans: &q.draft.spanFinder, columns: &q.columns, params: &q.params}
 	q.rewriteStatement(node)
 	return &q.draft
 }

@@ -315,3 +315,48 @@ func (m *queryMapper) rewriteGroupKey(s *scope, n parse.TreeNode, out []selected
 	}
 	m.rewriteOutputSortKey(s, n, out, unknown)
 }
+
+// canReturnDigits reports whether a query can return hexadecimal digits for the columns that wanted marks.
+func canReturnDigits(spans *spanFinder, query parse.TreeNode, wanted []bool) bool {
+	if !isPlainSelect(query) {
+		return false
+	}
+	targets := query.WrappedNodes("target_list")
+	if len(targets) != len(wanted) || len(targets) > 1 && sortsByOutput(query) {
+		return false
+	}
+	for i, n := range targets {
+		target := n.NodeContent()
+		value := target.Child("val")
+		if isStar(value) || wanted[i] && (isUntyped(value) || spans.targetEnd(target) < 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// isPlainSelect reports whether a query is a single SELECT without DISTINCT and GROUP BY.
+func isPlainSelect(query parse.TreeNode) bool {
+	return query.Is("SelectStmt") && query.Integer("op") <= 1 && len(query.Values("distinct_clause")) == 0 && !query.Has("values_lists", "group_clause")
+}
+
+// sortsByOutput reports whether a query may be sorted by the name or number of a result column.
+func sortsByOutput(query parse.TreeNode) bool {
+	for sort := range query.List("sort_clause") {
+		if by := sort.Child("node"); by.Is("A_Const") || by.Is("ColumnRef") && len(by.Values("fields")) == 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// isStar reports whether a result expression is * or table.*.
+func isStar(value parse.TreeNode) bool {
+	star := false
+	if value.Is("ColumnRef") {
+		for field := range value.List("fields") {
+			star = field.Is("A_Star")
+		}
+	}
+	return star
+}

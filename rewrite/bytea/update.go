@@ -86,7 +86,7 @@ func (m *queryMapper) rewriteMultiSource(s *scope, n parse.TreeNode, wanted []bo
 				m.rewriteExpr(s, item)
 			}
 		}
-	case node.Is("SubLink") && m.canReturnDigits(node.Child("subselect"), wanted):
+	case node.Is("SubLink") && canReturnDigits(&m.draft.spanFinder, node.Child("subselect"), wanted):
 		m.rewriteSelect(node.Child("subselect"), &scope{outer: s}, wanted)
 	default:
 		m.draft.recordUnconvertible("The source of an assignment to several columns is not rewritten: assign the mapped column alone.")
