@@ -36,7 +36,7 @@ func (r *columnResolver) resolveRelation(node parse.TreeNode) columnView {
 
 // resolveColumn returns the column to which a column reference refers. ok reports whether the column is mapped.
 func (r *columnResolver) resolveColumn(s *scope, ref parse.TreeNode) (c itemColumn, ok bool) {
-	var names []string
+	names := make([]string, 0, 4)
 	for field := range ref.List("fields") {
 		if field.Is("A_Star") {
 			r.recordWholeRow(s, names)

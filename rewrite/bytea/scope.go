@@ -47,8 +47,12 @@ func anyMapped(columns []itemColumn) bool {
 	return false
 }
 
-// union returns the union of two columnViews.
+// union returns the union of two columnViews. It may share their lists.
 func (v columnView) union(w columnView) columnView {
+	if len(v.items) == 0 {
+		w.unknown = w.unknown || v.unknown
+		return w
+	}
 	return columnView{
 		items:   append(v.items[:len(v.items):len(v.items)], w.items...),
 		columns: append(v.columns[:len(v.columns):len(v.columns)], w.columns...),
