@@ -6,8 +6,26 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
+// exprMapper rewrites expressions, and converts references to mapped columns and values for them.
+type exprMapper struct {
+	draft       *draft
+	by          *Conversion
+	columns     *columnResolver
+	comparisons comparisonPlanner
+	queries     subqueryMapper
+	// readAllAsBytea means that the statement reads all mapped columns as bytea, and that no comparison is changed.
+	// Such a statement is slow, but needs no first and last token of an operand.
+	readAllAsBytea bool
+}
+
+// subqueryMapper rewrites the queries within expressions and FROM. The query's names may mean columns of outer. The
+// columns that wanted marks return hexadecimal digits, which requires a plain SELECT.
+type subqueryMapper interface {
+	rewriteQuery(node parse.TreeNode, outer *scope, wanted []bool) queryColumns
+}
+
 // rewriteExpr rewrites an expression. Mapped columns in it are read as bytea.
-func (m *queryMapper) rewriteExpr(s *scope, n parse.TreeNode) {
+func (m *exprMapper) rewriteExpr(s *scope, n parse.TreeNode) {
 	node := n.NodeContent()
 	switch node.TypeName() {
 	case "":
@@ -50,7 +68,7 @@ func (m *queryMapper) rewriteExpr(s *scope, n parse.TreeNode) {
 
 // rewriteComparison rewrites a comparison with a mapped column to a comparison of hexadecimal digits.
 // rewriteComparison returns false, without a change, if the column must be read as bytea instead.
-func (m *queryMapper) rewriteComparison(s *scope, node parse.TreeNode) bool {
+func (m *exprMapper) rewriteComparison(s *scope, node parse.TreeNode) bool {
 	var few [3]operand
 	operands := m.comparisons.plan(few[:0], s, node)
 	for _, o := range operands {
@@ -62,7 +80,7 @@ func (m *queryMapper) rewriteComparison(s *scope, node parse.TreeNode) bool {
 		case digitArray:
 			m.arrayToDigits(o.node, o.first, o.last)
 		case digitQuery:
-			m.rewriteSelect(o.node, &scope{outer: s}, oneColumn)
+			m.queries.rewriteQuery(o.node, s, oneColumn)
 		}
 	}
 	return len(operands) > 0
@@ -70,7 +88,7 @@ func (m *queryMapper) rewriteComparison(s *scope, node parse.TreeNode) bool {
 
 // arrayToDigits replaces an array constant or parameter by an array of hexadecimal digits. A NULL array and NULL
 // elements stay NULL.
-func (m *queryMapper) arrayToDigits(n parse.TreeNode, first, last int) {
+func (m *exprMapper) arrayToDigits(n parse.TreeNode, first, last int) {
 	if last < first {
 		m.draft.recordPositionLost()
 		return
@@ -81,7 +99,7 @@ func (m *queryMapper) arrayToDigits(n parse.TreeNode, first, last int) {
 		// COALESCE gives a NULL array its type. A cast to bytea[] would also accept arrays of other types.
 		array = "COALESCE(" + text + ", NULL::pg_catalog.bytea[])"
 	}
-	made := "CASE WHEN " + array + " IS NULL THEN NULL ELSE ARRAY(SELECT " + m.r.By.HexSQL("v") + " FROM pg_catalog.unnest(" + array + ") AS u (v)) END"
+	made := "CASE WHEN " + array + " IS NULL THEN NULL ELSE ARRAY(SELECT " + m.by.HexSQL("v") + " FROM pg_catalog.unnest(" + array + ") AS u (v)) END"
 	m.draft.replaceTokens(first, last, made)
 	for target := range m.draft.parseSQL("SELECT " + made).List("target_list") {
 		m.draft.meant.ReplaceContent(n, target.WrappedNode("val"))
@@ -89,7 +107,7 @@ func (m *queryMapper) arrayToDigits(n parse.TreeNode, first, last int) {
 }
 
 // rewriteChildren rewrites, for mapped columns, the expressions in the fields of a node.
-func (m *queryMapper) rewriteChildren(s *scope, node parse.TreeNode) {
+func (m *exprMapper) rewriteChildren(s *scope, node parse.TreeNode) {
 	for number, v := range node.EachField() {
 		if int(number) >= len(node.Shape.Fields) {
 			continue
@@ -106,7 +124,7 @@ func (m *queryMapper) rewriteChildren(s *scope, node parse.TreeNode) {
 }
 
 // rewriteRow rewrites a row expression. A star in the row is replaced by the columns.
-func (m *queryMapper) rewriteRow(s *scope, node parse.TreeNode) {
+func (m *exprMapper) rewriteRow(s *scope, node parse.TreeNode) {
 	var list []parse.Value
 	all, spelt := node.Values("args"), false
 	for i, n := range node.WrappedNodes("args") {
@@ -115,7 +133,7 @@ func (m *queryMapper) rewriteRow(s *scope, node parse.TreeNode) {
 			for _, c := range columns {
 				text := c.sqlName()
 				if c.mapped {
-					text = m.r.By.ByteaSQL(text)
+					text = m.by.ByteaSQL(text)
 				}
 				texts = append(texts, text)
 			}
@@ -138,7 +156,7 @@ func (m *queryMapper) rewriteRow(s *scope, node parse.TreeNode) {
 
 // rewriteRowField rewrites an expression that is a field of a whole row, as in (t).k. rewriteRowField returns false for
 // any other expression.
-func (m *queryMapper) rewriteRowField(s *scope, n, node parse.TreeNode) bool {
+func (m *exprMapper) rewriteRowField(s *scope, n, node parse.TreeNode) bool {
 	c, ok := s.resolveRowField(node)
 	if ok && c.mapped {
 		m.convertRowField(n, node, node.Child("indirection"), c)
@@ -147,14 +165,14 @@ func (m *queryMapper) rewriteRowField(s *scope, n, node parse.TreeNode) bool {
 }
 
 // convertRowField converts the expression (t).k of a mapped column k to bytea.
-func (m *queryMapper) convertRowField(n, node, field parse.TreeNode, c itemColumn) {
+func (m *exprMapper) convertRowField(n, node, field parse.TreeNode, c itemColumn) {
 	first := m.draft.tokenOf(node.Child("arg"))
 	last := first + 1
 	for m.draft.IsPunct(last, ')') {
 		first = m.draft.matchingParen(last)
 		last++
 	}
-	by := m.r.By
+	by := m.by
 	m.draft.insertBefore(first, by.toBytea.open)
 	if c.name != c.server {
 		m.draft.renameField(field, "sval", last+1, c.server)
@@ -164,8 +182,8 @@ func (m *queryMapper) convertRowField(n, node, field parse.TreeNode, c itemColum
 }
 
 // convertRef converts a reference to a mapped column to bytea.
-func (m *queryMapper) convertRef(n, ref parse.TreeNode, c itemColumn) {
-	at, by := m.draft.tokenOf(ref), m.r.By
+func (m *exprMapper) convertRef(n, ref parse.TreeNode, c itemColumn) {
+	at, by := m.draft.tokenOf(ref), m.by
 	m.draft.insertBefore(at, by.toBytea.open)
 	m.renameRef(ref, c)
 	m.draft.insertAfter(m.draft.qualifiedNameEnd(at), by.toBytea.close)
@@ -173,7 +191,7 @@ func (m *queryMapper) convertRef(n, ref parse.TreeNode, c itemColumn) {
 }
 
 // renameRef replaces a mapped column's name in a reference by the name on the server.
-func (m *queryMapper) renameRef(ref parse.TreeNode, c itemColumn) {
+func (m *exprMapper) renameRef(ref parse.TreeNode, c itemColumn) {
 	if c.name == c.server {
 		return
 	}
@@ -185,7 +203,7 @@ func (m *queryMapper) renameRef(ref parse.TreeNode, c itemColumn) {
 
 // convertValue converts a bytea value to hexadecimal digits, between the tokens first and last. The value is written
 // to a mapped column or compared with one.
-func (m *queryMapper) convertValue(s *scope, n parse.TreeNode, first, last int) {
+func (m *exprMapper) convertValue(s *scope, n parse.TreeNode, first, last int) {
 	if n.NodeContent().Is("SetToDefault") {
 		return
 	}
@@ -193,7 +211,7 @@ func (m *queryMapper) convertValue(s *scope, n parse.TreeNode, first, last int) 
 		m.renameRef(n.NodeContent(), c)
 		return
 	}
-	by := m.r.By
+	by := m.by
 	m.draft.insertBefore(first, by.toHex.open)
 	m.rewriteExpr(s, n)
 	m.draft.insertAfter(last, by.toHex.close)
@@ -201,17 +219,17 @@ func (m *queryMapper) convertValue(s *scope, n parse.TreeNode, first, last int) 
 }
 
 // rewriteSubLink rewrites a subquery within an expression.
-func (m *queryMapper) rewriteSubLink(s *scope, node parse.TreeNode) {
+func (m *exprMapper) rewriteSubLink(s *scope, node parse.TreeNode) {
 	test, query := node.WrappedNode("testexpr"), node.Child("subselect")
 	if test.Shape == nil {
-		m.rewriteQuery(query, s)
+		m.queries.rewriteQuery(query, s, nil)
 		return
 	}
 	wanted, any := m.wantedColumns(s, test)
 	operator := node.Names("oper_name")
 	if m.readAllAsBytea || !any || len(operator) > 1 || len(operator) == 1 && !digitSafeOperators[operator[0]] || !canReturnDigits(&m.draft.spanFinder, query, wanted) {
 		m.rewriteExpr(s, test)
-		m.rewriteQuery(query, s)
+		m.queries.rewriteQuery(query, s, nil)
 		return
 	}
 	if c, ok := m.columns.bareMappedColumn(s, test); ok {
@@ -221,11 +239,11 @@ func (m *queryMapper) rewriteSubLink(s *scope, node parse.TreeNode) {
 			m.rewriteOrderedKey(s, element)
 		}
 	}
-	m.rewriteSelect(query, &scope{outer: s}, wanted)
+	m.queries.rewriteQuery(query, s, wanted)
 }
 
 // wantedColumns reports which columns of a subquery an expression compares with mapped columns.
-func (m *queryMapper) wantedColumns(s *scope, test parse.TreeNode) (wanted []bool, any bool) {
+func (m *exprMapper) wantedColumns(s *scope, test parse.TreeNode) (wanted []bool, any bool) {
 	all := []parse.TreeNode{test}
 	if row := test.NodeContent(); row.Is("RowExpr") {
 		all = row.WrappedNodes("args")
@@ -238,7 +256,7 @@ func (m *queryMapper) wantedColumns(s *scope, test parse.TreeNode) (wanted []boo
 }
 
 // rewriteCall rewrites the arguments and clauses of a function call.
-func (m *queryMapper) rewriteCall(s *scope, node parse.TreeNode) {
+func (m *exprMapper) rewriteCall(s *scope, node parse.TreeNode) {
 	for _, arg := range node.WrappedNodes("args") {
 		m.rewriteExpr(s, arg)
 	}
@@ -256,7 +274,7 @@ func (m *queryMapper) rewriteCall(s *scope, node parse.TreeNode) {
 }
 
 // rewriteWindow rewrites the keys and offsets of a window definition.
-func (m *queryMapper) rewriteWindow(s *scope, node parse.TreeNode) {
+func (m *exprMapper) rewriteWindow(s *scope, node parse.TreeNode) {
 	if node.Shape == nil {
 		return
 	}
@@ -274,7 +292,7 @@ func (m *queryMapper) rewriteWindow(s *scope, node parse.TreeNode) {
 }
 
 // rewriteSortKey rewrites a sort key that cannot be the name of a result column.
-func (m *queryMapper) rewriteSortKey(s *scope, sort parse.TreeNode) {
+func (m *exprMapper) rewriteSortKey(s *scope, sort parse.TreeNode) {
 	if sort.Has("use_op") {
 		m.rewriteExpr(s, sort.WrappedNode("node"))
 		return
@@ -284,7 +302,7 @@ func (m *queryMapper) rewriteSortKey(s *scope, sort parse.TreeNode) {
 
 // rewriteOrderedKey rewrites a key by which rows are sorted, grouped or compared. Hexadecimal digits sort as their
 // bytes do.
-func (m *queryMapper) rewriteOrderedKey(s *scope, n parse.TreeNode) {
+func (m *exprMapper) rewriteOrderedKey(s *scope, n parse.TreeNode) {
 	if c, ok := m.columns.bareMappedColumn(s, n); ok {
 		m.renameRef(n.NodeContent(), c)
 		return

@@ -257,7 +257,7 @@ func (f *spanFinder) itemSpans(i, n int) [][2]int {
 	if end < 0 {
 		return nil
 	}
-	var all [][2]int
+	all := make([][2]int, 0, n)
 	first := i + 1
 	for i++; i <= end; i++ {
 		if i == end || f.IsPunct(i, ',') {

@@ -6,8 +6,16 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
+// fromMapper rewrites FROM and WITH clauses, and adds their items to a scope.
+type fromMapper struct {
+	draft   *draft
+	columns *columnResolver
+	exprs   *exprMapper
+	queries subqueryMapper
+}
+
 // addFromItems adds the items of FROM, or of USING in a DELETE, to a scope.
-func (m *queryMapper) addFromItems(s *scope, items []parse.TreeNode) {
+func (m *fromMapper) addFromItems(s *scope, items []parse.TreeNode) {
 	for _, n := range items {
 		s.columnView = s.union(m.resolveFromItem(s, s.columnView, n))
 	}
@@ -15,7 +23,7 @@ func (m *queryMapper) addFromItems(s *scope, items []parse.TreeNode) {
 
 // resolveFromItem returns the columns of one item of FROM, as a columnView. beside is the columnView that LATERAL may
 // refer to.
-func (m *queryMapper) resolveFromItem(s *scope, beside columnView, n parse.TreeNode) columnView {
+func (m *fromMapper) resolveFromItem(s *scope, beside columnView, n parse.TreeNode) columnView {
 	node := n.NodeContent()
 	switch node.TypeName() {
 	case "RangeVar":
@@ -30,7 +38,7 @@ func (m *queryMapper) resolveFromItem(s *scope, beside columnView, n parse.TreeN
 		if node.Flag("lateral") {
 			around.columnView = beside
 		}
-		return m.rewriteQuery(node.Child("subquery"), around).asItem("").applyAlias(node.Child("alias")).asView()
+		return m.queries.rewriteQuery(node.Child("subquery"), around, nil).asItem("").applyAlias(node.Child("alias")).asView()
 	case "RangeFunction":
 		return m.resolveFromFunction(s, beside, node)
 	case "JoinExpr":
@@ -54,7 +62,7 @@ var oneColumnFuncs = []string{"unnest", "generate_series", "generate_subscripts"
 
 // resolveFromFunction returns the columns of a function in FROM, as a columnView. The columns of functions with several
 // columns are unknown.
-func (m *queryMapper) resolveFromFunction(s *scope, beside columnView, node parse.TreeNode) columnView {
+func (m *fromMapper) resolveFromFunction(s *scope, beside columnView, node parse.TreeNode) columnView {
 	around := &scope{columnView: beside, outer: s.outer, ctes: s.ctes}
 	it := &fromItem{unknown: true}
 	calls := 0
@@ -67,7 +75,7 @@ func (m *queryMapper) resolveFromFunction(s *scope, beside columnView, node pars
 				it.unknown = calls > 1 || !slices.Contains(oneColumnFuncs, it.name)
 			}
 			if f.NodeContent().Shape != nil {
-				m.rewriteExpr(around, f)
+				m.exprs.rewriteExpr(around, f)
 			}
 		}
 	}
@@ -91,12 +99,12 @@ func (m *queryMapper) resolveFromFunction(s *scope, beside columnView, node pars
 func unmappedColumn(name string) itemColumn { return itemColumn{name: name, server: name} }
 
 // resolveJoin returns the columns of a join, as a columnView. The join's condition refers to its two sides.
-func (m *queryMapper) resolveJoin(s *scope, beside columnView, node parse.TreeNode) columnView {
+func (m *fromMapper) resolveJoin(s *scope, beside columnView, node parse.TreeNode) columnView {
 	left := m.resolveFromItem(s, beside, node.WrappedNode("larg"))
 	right := m.resolveFromItem(s, beside.union(left), node.WrappedNode("rarg"))
 	both := left.union(right)
 	if quals := node.WrappedNode("quals"); quals.Shape != nil {
-		m.rewriteExpr(&scope{columnView: both, outer: s.outer, ctes: s.ctes}, quals)
+		m.exprs.rewriteExpr(&scope{columnView: both, outer: s.outer, ctes: s.ctes}, quals)
 	}
 	using := node.Names("using_clause")
 	if node.Flag("is_natural") {
@@ -115,7 +123,7 @@ func (m *queryMapper) resolveJoin(s *scope, beside columnView, node parse.TreeNo
 }
 
 // naturalJoinColumns returns the names of the columns that NATURAL JOIN merges.
-func (m *queryMapper) naturalJoinColumns(left, right columnView) (names []string) {
+func (m *fromMapper) naturalJoinColumns(left, right columnView) (names []string) {
 	if (left.unknown || right.unknown) && (left.hasMapped() || right.hasMapped()) {
 		m.draft.recordUnconvertible("NATURAL JOIN of a table whose columns are not known is not rewritten.")
 	}
@@ -129,7 +137,7 @@ func (m *queryMapper) naturalJoinColumns(left, right columnView) (names []string
 
 // mergedColumns returns the columns of a join that merges the columns using. A merged column must not be mapped, unless
 // both sides have the same name on the server. same maps column names to that name.
-func (m *queryMapper) mergedColumns(left, right columnView, using []string, same map[string]string) []itemColumn {
+func (m *fromMapper) mergedColumns(left, right columnView, using []string, same map[string]string) []itemColumn {
 	set := make(map[string]bool, len(using))
 	var all, rest []itemColumn
 	for _, name := range using {
@@ -153,7 +161,7 @@ func (m *queryMapper) mergedColumns(left, right columnView, using []string, same
 
 // rewriteUsing rewrites the names in JOIN USING that are mapped columns on both sides. rewriteUsing returns their names
 // on the server.
-func (m *queryMapper) rewriteUsing(node parse.TreeNode, left, right columnView) map[string]string {
+func (m *fromMapper) rewriteUsing(node parse.TreeNode, left, right columnView) map[string]string {
 	if !node.Child("rarg").Is("RangeVar") || node.Flag("is_natural") {
 		return nil
 	}
@@ -197,7 +205,7 @@ func soleMappedColumn(v columnView, name string) (found itemColumn, ok bool) {
 
 // aliasJoin returns the columns of a join with an alias, as a columnView. The alias hides the names of the joined
 // items.
-func (m *queryMapper) aliasJoin(both columnView, alias parse.TreeNode) columnView {
+func (m *fromMapper) aliasJoin(both columnView, alias parse.TreeNode) columnView {
 	if both.hasMapped() {
 		m.draft.recordUnconvertible("A join with an alias over a mapped table is not rewritten.")
 	}
@@ -209,7 +217,7 @@ func (m *queryMapper) aliasJoin(both columnView, alias parse.TreeNode) columnVie
 }
 
 // addCTEs adds the WITH queries of a clause to a scope, so that names can refer to them.
-func (m *queryMapper) addCTEs(s *scope, clause parse.TreeNode) {
+func (m *fromMapper) addCTEs(s *scope, clause parse.TreeNode) {
 	if clause.Shape == nil {
 		return
 	}
@@ -225,7 +233,7 @@ func (m *queryMapper) addCTEs(s *scope, clause parse.TreeNode) {
 			}
 			around = &scope{outer: s, ctes: []cteTable{{name, seen}}}
 		}
-		made := m.rewriteQuery(query, around)
+		made := m.queries.rewriteQuery(query, around, nil)
 		for i, n := range names {
 			if i < len(made.names) {
 				made.names[i] = n

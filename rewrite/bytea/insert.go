@@ -10,7 +10,7 @@ import (
 // rewriteInsert rewrites an INSERT for mapped columns, and returns its result columns.
 func (m *queryMapper) rewriteInsert(node parse.TreeNode, outer *scope) queryColumns {
 	s := &scope{outer: outer}
-	m.addCTEs(s, node.Child("with_clause"))
+	m.from.addCTEs(s, node.Child("with_clause"))
 	target := m.columns.resolveRelation(node.Child("relation"))
 	wanted := m.rewriteInsertColumns(target, node)
 	switch query := node.Child("select_stmt"); {
@@ -22,7 +22,7 @@ func (m *queryMapper) rewriteInsert(node parse.TreeNode, outer *scope) queryColu
 	}
 	m.rewriteOnConflict(s, target, node.Child("on_conflict_clause"))
 	within := &scope{columnView: target, outer: outer, ctes: s.ctes}
-	_, made := m.rewriteTargets(within, node, "returning_list", nil)
+	_, made := m.selects.rewriteTargets(within, node, "returning_list", nil)
 	return made
 }
 
@@ -90,9 +90,9 @@ func (m *queryMapper) insertValues(s *scope, node, query parse.TreeNode, wanted 
 		}
 		for i, n := range items {
 			if i < len(wanted) && wanted[i] {
-				m.convertValue(within, n, spans[i][0], spans[i][1])
+				m.exprs.convertValue(within, n, spans[i][0], spans[i][1])
 			} else {
-				m.rewriteExpr(within, n)
+				m.exprs.rewriteExpr(within, n)
 			}
 		}
 	}
@@ -123,12 +123,12 @@ func (m *queryMapper) insertQueryStart(node parse.TreeNode) int {
 // insertQuery rewrites the query of an INSERT ... SELECT.
 func (m *queryMapper) insertQuery(s *scope, node, query parse.TreeNode, wanted []bool) {
 	if !anyTrue(wanted) {
-		m.rewriteQuery(query, s)
+		m.rewriteQuery(query, s, nil)
 		return
 	}
 	head := m.insertQueryStart(node)
 	if isPlainSelect(query) && !query.Has("sort_clause") && !m.draft.IsPunct(head, '(') && !windowUsesConstant(query) {
-		m.rewriteSelect(query, &scope{outer: s}, wanted)
+		m.selects.rewriteSelect(query, s, wanted)
 		return
 	}
 	m.wrapInsertQuery(s, node, query, head, wanted)
@@ -145,9 +145,9 @@ func (m *queryMapper) wrapInsertQuery(s *scope, node, query parse.TreeNode, head
 	var names, targets []string
 	place := len(m.draft.edits)
 	if query.Is("SelectStmt") && query.Integer("op") <= 1 && !query.Has("values_lists") {
-		m.constants = collectConstantRefs(query, wanted)
+		m.selects.constants = collectConstantRefs(query, wanted)
 	}
-	made := m.rewriteQuery(query, s)
+	made := m.rewriteQuery(query, s, nil)
 	if made.unknown {
 		m.draft.refuse("The columns that the query of the INSERT returns are not known.")
 		return
@@ -156,7 +156,7 @@ func (m *queryMapper) wrapInsertQuery(s *scope, node, query parse.TreeNode, head
 		name := "c" + strconv.Itoa(i+1)
 		names = append(names, name)
 		if i < len(wanted) && wanted[i] && !made.digits[i] {
-			name = m.r.By.HexSQL(name)
+			name = m.by.HexSQL(name)
 		}
 		targets = append(targets, name)
 	}
@@ -207,7 +207,7 @@ func (m *queryMapper) rewriteOnConflict(s *scope, target columnView, clause pars
 	both := &scope{columnView: target.union(excluded.asView()), outer: s.outer, ctes: s.ctes}
 	m.rewriteAssignments(both, target, clause)
 	if where := clause.WrappedNode("where_clause"); where.Shape != nil {
-		m.rewriteExpr(both, where)
+		m.exprs.rewriteExpr(both, where)
 	}
 }
 
@@ -231,11 +231,11 @@ func (m *queryMapper) rewriteConflictTarget(s *scope, target columnView, infer p
 				}
 			}
 			if expr := element.WrappedNode("expr"); expr.Shape != nil {
-				m.rewriteOrderedKey(s, expr)
+				m.exprs.rewriteOrderedKey(s, expr)
 			}
 		}
 	}
 	if where := infer.WrappedNode("where_clause"); where.Shape != nil {
-		m.rewriteExpr(s, where)
+		m.exprs.rewriteExpr(s, where)
 	}
 }

@@ -6,21 +6,28 @@ import "github.com/sluice-proxy/sluice/rewrite/parse"
 // the column c becomes decode(c, 'hex'). A value that is written to a mapped column or compared with one becomes
 // encode(value, 'hex'). Therefore the server's answers need no change.
 
-// queryMapper rewrites, for mapped columns, one statement that reads or writes rows.
+// queryMapper rewrites, for mapped columns, one statement that reads or writes rows. It has the parts of the rewriting,
+// each of which uses the parts before it.
 type queryMapper struct {
-	r       *Mapping
+	by      *Conversion
 	draft   draft
 	columns columnResolver
 	params  paramChecker
-	// comparisons plans the comparisons that can be changed.
-	comparisons comparisonPlanner
-	// table is the token TABLE of a query of the form TABLE t, or -1 for none.
-	table int
-	// readAllAsBytea means that the statement reads all mapped columns as bytea, and that no comparison is changed.
-	// Such a statement is slow, but needs no first and last token of an operand.
-	readAllAsBytea bool
-	// constants describes what the query of an INSERT ... SELECT refers to, or is nil for other statements.
-	constants *constantRefs
+	exprs   exprMapper
+	from    fromMapper
+	selects selectMapper
+}
+
+// newQueryMapper returns the mapper of the statement from start to end of the text.
+func (m *Mapping) newQueryMapper(start, end int, readAllAsBytea bool) *queryMapper {
+	q := &queryMapper{by: m.By, draft: m.newDraft(start, end)}
+	q.columns = columnResolver{names: m.Names, problems: &q.draft.diagnostics}
+	q.params = paramChecker{repeats: repeatsParameter(&q.draft.TokenList), columns: &q.columns, problems: &q.draft.diagnostics}
+	comparisons := comparisonPlanner{spans: &q.draft.spanFinder, columns: &q.columns, params: &q.params}
+	q.exprs = exprMapper{draft: &q.draft, by: m.By, columns: &q.columns, comparisons: comparisons, queries: q, readAllAsBytea: readAllAsBytea}
+	q.from = fromMapper{draft: &q.draft, columns: &q.columns, exprs: &q.exprs, queries: q}
+	q.selects = selectMapper{draft: &q.draft, by: m.By, columns: &q.columns, params: &q.params, exprs: &q.exprs, from: &q.from}
+	return q
 }
 
 // isQueryStatement reports whether mapQuery rewrites statements of this kind.
@@ -80,10 +87,7 @@ func (m *Mapping) AlternativeForm(node parse.TreeNode, start, end int, means fun
 
 // convertInPlace returns the draft of a statement whose references to mapped columns are converted where they are.
 func (m *Mapping) convertInPlace(node parse.TreeNode, start, end int, readAllAsBytea bool) *draft {
-	q := &queryMapper{r: m, draft: m.newDraft(start, end), readAllAsBytea: readAllAsBytea}
-	q.columns = columnResolver{names: m.Names, problems: &q.draft.diagnostics}
-	q.params = paramChecker{repeats: repeatsParameter(&q.draft.TokenList), columns: &q.columns, problems: q.columns.problems}
-	q.comparisons = comparisonPlanner{spans: &q.draft.spanFinder, columns: &q.columns, params: &q.params}
+	q := m.newQueryMapper(start, end, readAllAsBytea)
 	q.rewriteStatement(node)
 	return &q.draft
 }
@@ -109,7 +113,7 @@ func (m *Mapping) namesMappedRelation(node parse.TreeNode) bool {
 func (m *queryMapper) rewriteStatement(node parse.TreeNode) {
 	switch node.TypeName() {
 	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt":
-		m.rewriteQuery(node, nil)
+		m.rewriteQuery(node, nil, nil)
 	case "ExplainStmt", "PrepareStmt", "DeclareCursorStmt", "ViewStmt", "CreateTableAsStmt":
 		m.rewriteStatement(node.Child("query"))
 	case "CopyStmt":
@@ -121,11 +125,12 @@ func (m *queryMapper) rewriteStatement(node parse.TreeNode) {
 	}
 }
 
-// rewriteQuery rewrites a query, or a change of data with RETURNING. rewriteQuery returns the result columns.
-func (m *queryMapper) rewriteQuery(node parse.TreeNode, outer *scope) queryColumns {
+// rewriteQuery rewrites a query, or a change of data with RETURNING, as subqueryMapper says. rewriteQuery returns the
+// result columns.
+func (m *queryMapper) rewriteQuery(node parse.TreeNode, outer *scope, wanted []bool) queryColumns {
 	switch node.TypeName() {
 	case "SelectStmt":
-		return m.rewriteSelect(node, &scope{outer: outer}, nil)
+		return m.selects.rewriteSelect(node, outer, wanted)
 	case "InsertStmt":
 		return m.rewriteInsert(node, outer)
 	case "UpdateStmt":

@@ -14,33 +14,48 @@ type selectedColumn struct {
 	column itemColumn
 }
 
+// selectMapper rewrites SELECT, VALUES and set operations, and the lists of result columns.
+type selectMapper struct {
+	draft   *draft
+	by      *Conversion
+	columns *columnResolver
+	params  *paramChecker
+	exprs   *exprMapper
+	from    *fromMapper
+	// table is the token TABLE of a query of the form TABLE t, or -1 for none.
+	table int
+	// constants describes what the query of an INSERT ... SELECT refers to, or is nil for other statements.
+	constants *constantRefs
+}
+
 // rewriteSelect rewrites a SELECT, VALUES or set operation for mapped columns. The columns that wanted marks return
 // hexadecimal digits, which requires a plain SELECT.
-func (m *queryMapper) rewriteSelect(node parse.TreeNode, s *scope, wanted []bool) queryColumns {
-	m.addCTEs(s, node.Child("with_clause"))
+func (m *selectMapper) rewriteSelect(node parse.TreeNode, outer *scope, wanted []bool) queryColumns {
+	s := &scope{outer: outer}
+	m.from.addCTEs(s, node.Child("with_clause"))
 	for _, field := range []string{"limit_offset", "limit_count"} {
 		if n := node.WrappedNode(field); n.Shape != nil {
-			m.rewriteExpr(&scope{outer: s.outer, ctes: s.ctes}, n)
+			m.exprs.rewriteExpr(&scope{outer: s.outer, ctes: s.ctes}, n)
 		}
 	}
 	if left := node.Child("larg"); left.Shape != nil {
-		made := m.rewriteSelect(left, &scope{outer: s}, nil)
-		m.rewriteSelect(node.Child("rarg"), &scope{outer: s}, nil)
+		made := m.rewriteSelect(left, s, nil)
+		m.rewriteSelect(node.Child("rarg"), s, nil)
 		return made
 	}
 	if node.Has("values_lists") {
 		return m.rewriteValues(s, node)
 	}
-	m.addFromItems(s, node.WrappedNodes("from_clause"))
+	m.from.addFromItems(s, node.WrappedNodes("from_clause"))
 	m.table = m.tableKeywordToken(node)
 	out, made := m.rewriteTargets(s, node, "target_list", wanted)
 	for _, field := range []string{"where_clause", "having_clause"} {
 		if n := node.WrappedNode(field); n.Shape != nil {
-			m.rewriteExpr(s, n)
+			m.exprs.rewriteExpr(s, n)
 		}
 	}
 	for w := range node.List("window_clause") {
-		m.rewriteWindow(s, w)
+		m.exprs.rewriteWindow(s, w)
 	}
 	for _, n := range node.WrappedNodes("group_clause") {
 		m.rewriteGroupKey(s, n, out, made.unknown)
@@ -57,11 +72,11 @@ func (m *queryMapper) rewriteSelect(node parse.TreeNode, s *scope, wanted []bool
 		switch by := sort.WrappedNode("node"); {
 		case plainDistinct:
 			if !m.refersToOutput(by, out) {
-				m.rewriteExpr(s, by)
+				m.exprs.rewriteExpr(s, by)
 			}
 		case sort.Has("use_op"):
 			if !m.refersToOutput(by, out) {
-				m.rewriteExpr(s, by)
+				m.exprs.rewriteExpr(s, by)
 			}
 		default:
 			m.rewriteOutputSortKey(s, by, out, made.unknown)
@@ -71,7 +86,7 @@ func (m *queryMapper) rewriteSelect(node parse.TreeNode, s *scope, wanted []bool
 }
 
 // tableKeywordToken returns the token TABLE of a query of the form TABLE t, or -1.
-func (m *queryMapper) tableKeywordToken(node parse.TreeNode) int {
+func (m *selectMapper) tableKeywordToken(node parse.TreeNode) int {
 	target := node.Child("target_list")
 	if target.Shape == nil || !isStar(target.Child("val")) {
 		return -1
@@ -91,11 +106,11 @@ func (m *queryMapper) tableKeywordToken(node parse.TreeNode) int {
 }
 
 // rewriteValues rewrites a VALUES query.
-func (m *queryMapper) rewriteValues(s *scope, node parse.TreeNode) queryColumns {
+func (m *selectMapper) rewriteValues(s *scope, node parse.TreeNode) queryColumns {
 	var made queryColumns
 	for row := range node.List("values_lists") {
 		for i, n := range row.WrappedNodes("items") {
-			m.rewriteExpr(s, n)
+			m.exprs.rewriteExpr(s, n)
 			if i == len(made.names) {
 				made.names = append(made.names, "column"+strconv.Itoa(i+1))
 			}
@@ -105,7 +120,7 @@ func (m *queryMapper) rewriteValues(s *scope, node parse.TreeNode) queryColumns 
 }
 
 // rewriteTargets rewrites the result columns of a query. The columns that wanted marks return hexadecimal digits.
-func (m *queryMapper) rewriteTargets(s *scope, node parse.TreeNode, field string, wanted []bool) ([]selectedColumn, queryColumns) {
+func (m *selectMapper) rewriteTargets(s *scope, node parse.TreeNode, field string, wanted []bool) ([]selectedColumn, queryColumns) {
 	var out []selectedColumn
 	var list []parse.Value
 	made := queryColumns{digits: map[int]bool{}}
@@ -141,13 +156,13 @@ func (m *queryMapper) rewriteTargets(s *scope, node parse.TreeNode, field string
 		}
 		if digits[i] = digits[i] || len(out) < len(wanted) && wanted[len(out)]; digits[i] {
 			end := m.draft.targetEnd(target)
-			m.convertValue(s, val, m.draft.tokenOf(target), end)
+			m.exprs.convertValue(s, val, m.draft.tokenOf(target), end)
 			if target.Text("name") == "" && node.Has("sort_clause") {
 				m.draft.insertAfter(end, " AS "+parse.QuoteIdentIfNeeded(o.name))
 				m.draft.meant.Set(target, "name", parse.Value{Bytes: []byte(o.name)})
 			}
 		} else {
-			m.rewriteExpr(s, val)
+			m.exprs.rewriteExpr(s, val)
 			m.addColumnAlias(s, target, leaf)
 		}
 		out = append(out, o)
@@ -165,7 +180,7 @@ func (m *queryMapper) rewriteTargets(s *scope, node parse.TreeNode, field string
 }
 
 // addColumnAlias adds an alias to a result column whose name would come from a mapped column.
-func (m *queryMapper) addColumnAlias(s *scope, target, leaf parse.TreeNode) {
+func (m *selectMapper) addColumnAlias(s *scope, target, leaf parse.TreeNode) {
 	var c itemColumn
 	switch {
 	case leaf.Is("ColumnRef"):
@@ -181,7 +196,7 @@ func (m *queryMapper) addColumnAlias(s *scope, target, leaf parse.TreeNode) {
 
 // expandStar replaces a star by its columns if one of the columns is mapped or wanted as digits. expandStar returns the
 // new text, or "". before is the number of result columns before the star.
-func (m *queryMapper) expandStar(s *scope, ref parse.TreeNode, columns []itemColumn, before int, wanted []bool) string {
+func (m *selectMapper) expandStar(s *scope, ref parse.TreeNode, columns []itemColumn, before int, wanted []bool) string {
 	needed := anyMapped(columns)
 	for i := before; i < len(wanted); i++ {
 		needed = needed || wanted[i]
@@ -205,9 +220,9 @@ func (m *queryMapper) expandStar(s *scope, ref parse.TreeNode, columns []itemCol
 		text := c.sqlName()
 		switch {
 		case c.mapped && !digits:
-			text = m.r.By.ByteaSQL(text) + " AS " + parse.QuoteIdentIfNeeded(c.name)
+			text = m.by.ByteaSQL(text) + " AS " + parse.QuoteIdentIfNeeded(c.name)
 		case digits && !c.mapped:
-			text = m.r.By.HexSQL(text)
+			text = m.by.HexSQL(text)
 		}
 		all = append(all, text)
 	}
@@ -262,12 +277,12 @@ func outputIndex(n parse.TreeNode, out []selectedColumn) int {
 }
 
 // refersToOutput reports whether a sort key is a name or number of result columns, or a constant.
-func (m *queryMapper) refersToOutput(n parse.TreeNode, out []selectedColumn) bool {
+func (m *selectMapper) refersToOutput(n parse.TreeNode, out []selectedColumn) bool {
 	return n.NodeContent().Is("A_Const") || outputIndex(n, out) != -1
 }
 
 // rewriteOutputSortKey rewrites a sort key of a query. An unqualified name means a result column first.
-func (m *queryMapper) rewriteOutputSortKey(s *scope, n parse.TreeNode, out []selectedColumn, unknown bool) {
+func (m *selectMapper) rewriteOutputSortKey(s *scope, n parse.TreeNode, out []selectedColumn, unknown bool) {
 	constant := n.NodeContent().Is("A_Const")
 	i := outputIndex(n, out)
 	switch {
@@ -276,13 +291,13 @@ func (m *queryMapper) rewriteOutputSortKey(s *scope, n parse.TreeNode, out []sel
 		m.replaceOutputRef(n, out[i])
 	case constant:
 	default:
-		m.rewriteOrderedKey(s, n)
+		m.exprs.rewriteOrderedKey(s, n)
 	}
 }
 
 // replaceOutputRef replaces the name or number of a result column by the result column's expression, if that is a
 // mapped column.
-func (m *queryMapper) replaceOutputRef(n parse.TreeNode, o selectedColumn) {
+func (m *selectMapper) replaceOutputRef(n parse.TreeNode, o selectedColumn) {
 	if !o.mapped {
 		return
 	}
@@ -294,7 +309,7 @@ func (m *queryMapper) replaceOutputRef(n parse.TreeNode, o selectedColumn) {
 }
 
 // rewriteGroupKey rewrites a GROUP BY key. An unqualified name means a column of FROM first.
-func (m *queryMapper) rewriteGroupKey(s *scope, n parse.TreeNode, out []selectedColumn, unknown bool) {
+func (m *selectMapper) rewriteGroupKey(s *scope, n parse.TreeNode, out []selectedColumn, unknown bool) {
 	node := n.NodeContent()
 	switch {
 	case node.Is("GroupingSet"):
@@ -304,12 +319,12 @@ func (m *queryMapper) rewriteGroupKey(s *scope, n parse.TreeNode, out []selected
 		return
 	case node.Is("RowExpr"):
 		for _, element := range node.WrappedNodes("args") {
-			m.rewriteOrderedKey(s, element)
+			m.exprs.rewriteOrderedKey(s, element)
 		}
 		return
 	case node.Is("ColumnRef"):
 		if names := node.Names("fields"); len(names) == 1 && len(s.columnIndexes(names[0])) > 0 {
-			m.rewriteOrderedKey(s, n)
+			m.exprs.rewriteOrderedKey(s, n)
 			return
 		}
 	}

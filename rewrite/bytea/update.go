@@ -9,10 +9,10 @@ import (
 // rewriteUpdate rewrites an UPDATE for mapped columns, and returns its result columns.
 func (m *queryMapper) rewriteUpdate(node parse.TreeNode, outer *scope) queryColumns {
 	s := &scope{outer: outer}
-	m.addCTEs(s, node.Child("with_clause"))
+	m.from.addCTEs(s, node.Child("with_clause"))
 	target := m.columns.resolveRelation(node.Child("relation"))
 	s.columnView = target
-	m.addFromItems(s, node.WrappedNodes("from_clause"))
+	m.from.addFromItems(s, node.WrappedNodes("from_clause"))
 	m.rewriteAssignments(s, target, node)
 	return m.rewriteWhereAndReturning(s, node)
 }
@@ -20,18 +20,18 @@ func (m *queryMapper) rewriteUpdate(node parse.TreeNode, outer *scope) queryColu
 // rewriteDelete rewrites a DELETE for mapped columns, and returns its result columns.
 func (m *queryMapper) rewriteDelete(node parse.TreeNode, outer *scope) queryColumns {
 	s := &scope{outer: outer}
-	m.addCTEs(s, node.Child("with_clause"))
+	m.from.addCTEs(s, node.Child("with_clause"))
 	s.columnView = m.columns.resolveRelation(node.Child("relation"))
-	m.addFromItems(s, node.WrappedNodes("using_clause"))
+	m.from.addFromItems(s, node.WrappedNodes("using_clause"))
 	return m.rewriteWhereAndReturning(s, node)
 }
 
 // rewriteWhereAndReturning rewrites the condition and the RETURNING of an UPDATE or DELETE.
 func (m *queryMapper) rewriteWhereAndReturning(s *scope, node parse.TreeNode) queryColumns {
 	if where := node.WrappedNode("where_clause"); where.Shape != nil {
-		m.rewriteExpr(s, where)
+		m.exprs.rewriteExpr(s, where)
 	}
-	_, made := m.rewriteTargets(s, node, "returning_list", nil)
+	_, made := m.selects.rewriteTargets(s, node, "returning_list", nil)
 	return made
 }
 
@@ -49,11 +49,11 @@ func (m *queryMapper) rewriteAssignments(s *scope, target columnView, node parse
 			continue
 		}
 		if !m.rewriteTargetColumn(target, res) {
-			m.rewriteExpr(s, val)
+			m.exprs.rewriteExpr(s, val)
 			continue
 		}
 		first := m.draft.tokenOf(res) + 2
-		m.convertValue(s, val, first, m.draft.itemEnd(first))
+		m.exprs.convertValue(s, val, first, m.draft.itemEnd(first))
 	}
 }
 
@@ -72,7 +72,7 @@ func (m *queryMapper) rewriteMultiSource(s *scope, n parse.TreeNode, wanted []bo
 	node := n.NodeContent()
 	switch {
 	case !anyTrue(wanted):
-		m.rewriteExpr(s, n)
+		m.exprs.rewriteExpr(s, n)
 	case node.Is("RowExpr"):
 		items, spans := node.WrappedNodes("args"), m.draft.rowItemSpans(node)
 		if spans == nil {
@@ -81,13 +81,13 @@ func (m *queryMapper) rewriteMultiSource(s *scope, n parse.TreeNode, wanted []bo
 		}
 		for i, item := range items {
 			if i < len(wanted) && wanted[i] {
-				m.convertValue(s, item, spans[i][0], spans[i][1])
+				m.exprs.convertValue(s, item, spans[i][0], spans[i][1])
 			} else {
-				m.rewriteExpr(s, item)
+				m.exprs.rewriteExpr(s, item)
 			}
 		}
 	case node.Is("SubLink") && canReturnDigits(&m.draft.spanFinder, node.Child("subselect"), wanted):
-		m.rewriteSelect(node.Child("subselect"), &scope{outer: s}, wanted)
+		m.selects.rewriteSelect(node.Child("subselect"), s, wanted)
 	default:
 		m.draft.recordUnconvertible("The source of an assignment to several columns is not rewritten: assign the mapped column alone.")
 	}
@@ -125,7 +125,7 @@ func (m *queryMapper) rewriteCopyTo(node parse.TreeNode) {
 	if node.Has("attlist") {
 		last = m.draft.matchingParen(last + 1)
 	}
-	text := m.r.By.clientColumnsQuery(relation, columns)
+	text := m.by.clientColumnsQuery(relation, columns)
 	m.draft.replaceTokens(first, last, "("+text+")")
 	tree, err := parse.Tree(text)
 	if err != nil {
