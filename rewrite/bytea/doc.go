@@ -3,12 +3,24 @@
 // (schema.MappedSuffix). Clients see the column as bytea.
 //
 // Mapping.MapStatement returns the RewrittenForm of a statement: edits of its text, and the intended changes of its
-// tree. query.go and the files that it uses rewrite queries and changes of rows; scope.go resolves names. derive.go
-// replaces tables by derived tables if columns cannot be converted in place. ddl.go, table.go, keys.go, names.go,
-// index.go, alter.go and reads.go rewrite statements that change the schema. convert.go has the conversions of the
-// server.
+// tree. Package rewrite verifies each form, and requests another one (AlternativeForm) if the first fails.
 //
-// Package rewrite verifies each form, and requests another one (Again) if the first fails.
+// A queryMapper rewrites a statement that reads or writes rows. Its parts use only the parts before them in this list:
+//
+//   - spanFinder (extent.go) finds the tokens of an expression. draft collects the edits of a statement, and the
+//     diagnostics that make the draft useless.
+//   - scope has the columns of one level of a query. columnResolver (resolve.go) resolves names in scopes.
+//   - paramChecker (params.go) finds parameters that would get another type. comparisonPlanner (compare.go) decides
+//     which comparisons become comparisons of digits. Neither changes the draft.
+//   - exprMapper (expr.go) rewrites expressions, and fromMapper (from.go) rewrites FROM and WITH.
+//   - selectMapper (select.go) rewrites SELECT and lists of result columns.
+//   - queryMapper (query.go, insert.go, update.go) rewrites INSERT, UPDATE, DELETE and COPY.
+//
+// Expressions and FROM contain queries, so that exprMapper and fromMapper have a subqueryMapper, which is the
+// queryMapper. A tableDeriver (derive.go) replaces tables by derived tables if columns cannot be converted in place.
+//
+// A ddlMapper rewrites a statement that changes the schema: ddl.go, table.go, keys.go, names.go, index.go, alter.go and
+// reads.go. convert.go has the conversions of the server, which all mappers use.
 //
 // Invariants:
 //   - A statement over mapped columns that has no correct form is refused. So is one with an unknown search path.
