@@ -20,22 +20,23 @@ type comparisonPlanner struct {
 	params  *paramChecker
 }
 
-// operand is a part of a comparison of hexadecimal digits. It lies between the tokens first and last, which a reference
-// to a mapped column does not need.
+// operand is a part of a comparison of hexadecimal digits.
 type operand struct {
 	node        parse.TreeNode
 	form        operandForm
-	first, last int
+	column      itemColumn // of a mappedColumn
+	first, last int        // the tokens of a digitValue or digitArray
 }
 
 // operandForm is the change of an operand.
 type operandForm int
 
 const (
-	digitValue operandForm = iota // a bytea value becomes digits
-	byteaValue                    // mapped columns in the operand are read as bytea
-	digitArray                    // an array constant or parameter gets digits as its elements
-	digitQuery                    // a query of one column returns digits
+	digitValue   operandForm = iota // a bytea value becomes digits
+	mappedColumn                    // the operand is only a reference to a mapped column
+	byteaValue                      // mapped columns in the operand are read as bytea
+	digitArray                      // an array constant or parameter gets digits as its elements
+	digitQuery                      // a query of one column returns digits
 )
 
 // plan returns the operands of a comparison in the order of the text. The result is empty if the columns in it must be
@@ -76,20 +77,27 @@ func (p *comparisonPlanner) plan(buffer []operand, s *scope, node parse.TreeNode
 
 // planSides plans a comparison of two sides. The left side ends at token end, and the right side begins at token begin.
 func (p *comparisonPlanner) planSides(buffer []operand, s *scope, left, right parse.TreeNode, end, begin int) []operand {
-	isLeft, isRight := p.columns.isMappedRef(s, left), p.columns.isMappedRef(s, right)
+	l, isLeft := p.mappedOperand(s, left)
+	r, isRight := p.mappedOperand(s, right)
 	switch {
 	case isLeft && isRight:
-		return append(buffer, operand{node: left}, operand{node: right})
+		return append(buffer, l, r)
 	case isLeft:
 		if last := p.spans.exprEnd(right.NodeContent(), begin); last >= 0 {
-			return append(buffer, operand{node: left}, operand{node: right, first: begin, last: last})
+			return append(buffer, l, operand{node: right, first: begin, last: last})
 		}
 	case isRight:
 		if first := p.spans.exprBegin(left.NodeContent(), end); first >= 0 {
-			return append(buffer, operand{node: left, first: first, last: end}, operand{node: right})
+			return append(buffer, operand{node: left, first: first, last: end}, r)
 		}
 	}
 	return nil
+}
+
+// mappedOperand returns the operand that is only a reference to a mapped column. ok is false for other expressions.
+func (p *comparisonPlanner) mappedOperand(s *scope, n parse.TreeNode) (o operand, ok bool) {
+	c, ok := p.columns.bareMappedColumn(s, n)
+	return operand{node: n, form: mappedColumn, column: c}, ok
 }
 
 // planRows plans a comparison of rows, one element of the rows after the other.
@@ -141,18 +149,19 @@ func (p *comparisonPlanner) planIn(buffer []operand, s *scope, left, list parse.
 	if left.NodeContent().Is("RowExpr") {
 		return p.planRowIn(s, left.NodeContent(), items)
 	}
-	if !p.columns.isMappedRef(s, left) {
+	column, ok := p.mappedOperand(s, left)
+	if !ok {
 		return nil
 	}
-	return p.planItems(buffer, s, left, items, p.spans.itemSpans(at+1, len(items)))
+	return p.planItems(buffer, s, column, items, p.spans.itemSpans(at+1, len(items)))
 }
 
 // planItems plans a comparison of a mapped column with each item of a list.
-func (p *comparisonPlanner) planItems(buffer []operand, s *scope, column parse.TreeNode, items []parse.TreeNode, spans [][2]int) []operand {
+func (p *comparisonPlanner) planItems(buffer []operand, s *scope, column operand, items []parse.TreeNode, spans [][2]int) []operand {
 	if spans == nil || !p.params.keepsParamTypes(s, items, allTrue(len(items))) {
 		return nil
 	}
-	operands := append(slices.Grow(buffer, 1+len(items)), operand{node: column})
+	operands := append(slices.Grow(buffer, 1+len(items)), column)
 	for i, n := range items {
 		operands = append(operands, operand{node: n, first: spans[i][0], last: spans[i][1]})
 	}
@@ -178,7 +187,8 @@ func (p *comparisonPlanner) planRowIn(s *scope, left parse.TreeNode, items []par
 
 // planBetween plans a BETWEEN of a mapped column. at is the token BETWEEN.
 func (p *comparisonPlanner) planBetween(buffer []operand, s *scope, left parse.TreeNode, bounds []parse.TreeNode, at int) []operand {
-	if !p.columns.isMappedRef(s, left) || len(bounds) != 2 {
+	column, ok := p.mappedOperand(s, left)
+	if !ok || len(bounds) != 2 {
 		return nil
 	}
 	if p.spans.IsKeyword(at, "not") {
@@ -195,13 +205,14 @@ func (p *comparisonPlanner) planBetween(buffer []operand, s *scope, left parse.T
 	if high < 0 {
 		return nil
 	}
-	return append(buffer, operand{node: left}, operand{node: bounds[0], first: at + 1, last: low}, operand{node: bounds[1], first: low + 2, last: high})
+	return append(buffer, column, operand{node: bounds[0], first: at + 1, last: low}, operand{node: bounds[1], first: low + 2, last: high})
 }
 
 // planArray plans a comparison of a mapped column with ANY or ALL of an array. open is the parenthesis around the
 // array.
 func (p *comparisonPlanner) planArray(buffer []operand, s *scope, left, right parse.TreeNode, open int) []operand {
-	if !p.columns.isMappedRef(s, left) || !p.spans.IsPunct(open, '(') || p.spans.matchingParen(open) < 0 {
+	column, ok := p.mappedOperand(s, left)
+	if !ok || !p.spans.IsPunct(open, '(') || p.spans.matchingParen(open) < 0 {
 		return nil
 	}
 	array := right.NodeContent()
@@ -211,15 +222,15 @@ func (p *comparisonPlanner) planArray(buffer []operand, s *scope, left, right pa
 		if !hasTypedElement(elements) {
 			return nil
 		}
-		return p.planItems(buffer, s, left, elements, p.spans.itemSpans(p.spans.tokenOf(array)+1, len(elements)))
+		return p.planItems(buffer, s, column, elements, p.spans.itemSpans(p.spans.tokenOf(array)+1, len(elements)))
 	case array.Is("SubLink"):
 		query := array.Child("subselect")
 		if parse.SubLinkType(array.Integer("sub_link_type")) != parse.ARRAY_SUBLINK || !canReturnDigits(p.spans, query, oneColumn) {
 			return nil
 		}
-		return append(buffer, operand{node: left}, operand{node: query, form: digitQuery})
+		return append(buffer, column, operand{node: query, form: digitQuery})
 	case isUntyped(array), array.Is("TypeCast") && isUntyped(array.Child("arg")) && isByteaArray(array.Child("type_name")):
-		return append(buffer, operand{node: left}, operand{node: right, form: digitArray, first: open + 1, last: p.spans.matchingParen(open) - 1})
+		return append(buffer, column, operand{node: right, form: digitArray, first: open + 1, last: p.spans.matchingParen(open) - 1})
 	}
 	return nil
 }

@@ -75,6 +75,8 @@ func (m *exprMapper) rewriteComparison(s *scope, node parse.TreeNode) bool {
 		switch o.form {
 		case digitValue:
 			m.convertValue(s, o.node, o.first, o.last)
+		case mappedColumn:
+			m.renameRef(o.node.NodeContent(), o.column)
 		case byteaValue:
 			m.rewriteExpr(s, o.node)
 		case digitArray:
