@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/finding"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // DSQL refuses a DELETE of more rows than a transaction may change. If the statement was alone and its table is
@@ -53,7 +54,7 @@ func (s *session) deferToBatches(head *pendingReply, payload []byte) bool {
 	switch {
 	case head.kind == wire.Query && t.owed.len() == 1 && t.script == nil && s.runsAloneInGroup():
 	case head.kind == wire.Execute && t.owed.len() == 2 && t.owed.items[len(t.owed.items)-1].kind == wire.Sync &&
-		head.bound != nil && !rewrite.ContainsTimeWord(head.bound.Values):
+		head.bound != nil && !parse.ContainsTimeWord(head.bound.Values):
 	default:
 		return false
 	}
@@ -82,7 +83,7 @@ func (s *session) rowLimitHint(o *pendingReply, plan *rewrite.Plan, st *rewrite.
 		return rewrite.ChunkedAloneHint
 	case !plan.MayRunInBatches():
 		return rewrite.ChunkedUnlistedHint
-	case s.srv.planner.BatchedDelete(plan) == nil, o.bound != nil && rewrite.ContainsTimeWord(o.bound.Values):
+	case s.srv.planner.BatchedDelete(plan) == nil, o.bound != nil && parse.ContainsTimeWord(o.bound.Values):
 		return rewrite.ChunkedOtherHint
 	}
 	return rewrite.ChunkedAloneHint

@@ -18,8 +18,7 @@ import (
 // countFindings counts what the rewrite rules have found in a text, and logs each finding once per text. It is called
 // at each Parse and Query, even if Sluice answers these.
 func (s *session) countFindings(plan *rewrite.Plan) {
-	for i := range plan.Findings {
-		f := &plan.Findings[i]
+	for _, f := range plan.Findings {
 		s.srv.metrics.CountUnsupported(f.Operation, string(f.Feature))
 	}
 	if plan.ActiveSplit() != nil {

@@ -16,7 +16,7 @@ import (
 // statement takes several transactions. The other is that its index job is awaited, and the block has other changes.
 func (s *session) mustRunOutsideBlock(st *rewrite.Statement) bool {
 	p := s.parts
-	return !s.mustStayWhole() && (st.MayRunInSteps() && !(st.Numbered != nil && st.Numbered.MayPassUnchanged()) ||
+	return !s.mustStayWhole() && (st.MustRunInSteps() ||
 		st.Job == rewrite.AwaitedJob && (p.openDemand.DDL || p.openDemand.Rows || !p.committedStatements.IsEmpty()))
 }
 

@@ -178,34 +178,13 @@ func (p *Plan) bytes() int {
 	return n
 }
 
-// stepBytes estimates the memory in bytes of the fields for a statement that Sluice carries out in steps. source is the
-// length of the client's text, to which these fields refer.
-func (st *Statement) stepBytes(source int) (n int) {
-	if a := st.Alteration; a != nil {
-		n += int(unsafe.Sizeof(*a)) + 2*len(a.Text) + len(a.Table) + source
-		if a.Held != nil {
-			n += a.Held.bytes()
-		}
+// stepBytes estimates the memory in bytes of the plan of a statement that Sluice carries out in steps. source is the
+// length of the client's text, to which the plan refers.
+func (st *Statement) stepBytes(source int) int {
+	if st.Steps == nil {
+		return 0
 	}
-	if c := st.Constraints; c != nil {
-		n += c.bytes() + source
-	}
-	if c := st.Commands; c != nil {
-		n += int(unsafe.Sizeof(*c)) + len(c.Text)
-		for i := range c.Parts {
-			n += c.Parts[i].bytes()
-		}
-	}
-	if e := st.EnumValue; e != nil {
-		n += int(unsafe.Sizeof(*e)) + len(e.Text) + len(e.Type) + len(e.Value) + len(e.Neighbour)
-	}
-	if t := st.Numbered; t != nil {
-		n += t.bytes() + source
-	}
-	if g := st.Guarded; g != nil {
-		n += int(unsafe.Sizeof(*g)) + len(g.Text) + len(g.Condition) + cap(g.IgnoredCodes)*wordBytes + g.Command.bytes()
-	}
-	return n
+	return st.Steps.Bytes(source)
 }
 
 // bytes estimates the memory of an AlterCommand in bytes.

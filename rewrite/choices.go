@@ -3,6 +3,8 @@ package rewrite
 import (
 	"slices"
 	"strings"
+
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
 // OwnPrefix is the prefix of Sluice's own settings, by which clients override configuration keys (ClientOptions).
@@ -52,16 +54,16 @@ const giveParts = "a transaction with DDL is committed in parts, and a ROLLBACK 
 var optionTable = [choiceCount]clientOption{
 	carryOutChoice: {CarryOutKey, []string{"exact", carryOutAll},
 		map[string]string{carryOutAll: "DDL that DSQL has nothing exactly like is carried out in another way, each time with a WARNING"}},
-	addColumnDefaultChoice: {AddColumnDefaultKey, []string{refusePolicy, backfillPolicy},
-		map[string]string{backfillPolicy: "columns with a DEFAULT are added in several transactions, and without NOT NULL"}},
+	addColumnDefaultChoice: {alter.AddColumnDefaultKey, []string{refusePolicy, alter.BackfillPolicy},
+		map[string]string{alter.BackfillPolicy: "columns with a DEFAULT are added in several transactions, and without NOT NULL"}},
 	inTransactionsChoice: {InTransactionsKey, InTransactionsChoices(),
 		map[string]string{CommitDDL.String(): giveParts, CommitDrops.String(): giveParts + "; a DROP too is committed early"}},
-	setNotNullChoice: {SetNotNullKey, []string{refusePolicy, checkPolicy},
+	setNotNullChoice: {alter.SetNotNullKey, []string{refusePolicy, checkPolicy},
 		map[string]string{checkPolicy: "a CHECK stands for NOT NULL, and its errors have the code 23514"}},
-	alterTypeChoice: {RetypeKey, []string{refusePolicy, retypePolicy},
-		map[string]string{retypePolicy: "a column whose type changes is made anew in several transactions, and becomes the table's last"}},
-	enumChoice: {EnumKey, []string{refusePolicy, domainPolicy},
-		map[string]string{domainPolicy: "a domain over text stands for an enumeration: its values compare and sort as texts"}},
+	alterTypeChoice: {alter.RetypeKey, []string{refusePolicy, alter.RetypePolicy},
+		map[string]string{alter.RetypePolicy: "a column whose type changes is made anew in several transactions, and becomes the table's last"}},
+	enumChoice: {alter.EnumKey, []string{refusePolicy, alter.DomainPolicy},
+		map[string]string{alter.DomainPolicy: "a domain over text stands for an enumeration: its values compare and sort as texts"}},
 	awaitIndexChoice: {CreateIndexWaitKey, []string{"true", answersAtOnce},
 		map[string]string{answersAtOnce: "CREATE INDEX is answered before the index can be used"}},
 }
@@ -153,8 +155,8 @@ func (c ClientOptions) applyTo(r Rules) Rules {
 			return refusePolicy, all != ""
 		}
 	}
-	if value, said := or(addColumnDefaultChoice, backfillPolicy); said {
-		r.Backfill = value == backfillPolicy
+	if value, said := or(addColumnDefaultChoice, alter.BackfillPolicy); said {
+		r.Backfill = value == alter.BackfillPolicy
 	}
 	if value, said := or(inTransactionsChoice, CommitDrops.String()); said {
 		r.InTransactions = ParseInTransactions(value)
@@ -162,11 +164,11 @@ func (c ClientOptions) applyTo(r Rules) Rules {
 	if value, said := or(setNotNullChoice, checkPolicy); said {
 		r.NotNullCheck = r.Constraints && value == checkPolicy
 	}
-	if value, said := or(alterTypeChoice, retypePolicy); said {
-		r.Retype = value == retypePolicy
+	if value, said := or(alterTypeChoice, alter.RetypePolicy); said {
+		r.Retype = value == alter.RetypePolicy
 	}
-	if value, said := or(enumChoice, domainPolicy); said {
-		r.Enums = value == domainPolicy
+	if value, said := or(enumChoice, alter.DomainPolicy); said {
+		r.Enums = value == alter.DomainPolicy
 	}
 	if c[awaitIndexChoice] != "" {
 		r.AwaitIndex = c[awaitIndexChoice] != answersAtOnce
@@ -243,16 +245,16 @@ func (p *Planner) OptionValue(key string, c ClientOptions) string {
 	switch key {
 	case CarryOutKey:
 		return pick(all[carryOutChoice] == carryOutAll, carryOutAll, "exact")
-	case AddColumnDefaultKey:
-		return pick(rules.Backfill, backfillPolicy, refusePolicy)
+	case alter.AddColumnDefaultKey:
+		return pick(rules.Backfill, alter.BackfillPolicy, refusePolicy)
 	case InTransactionsKey:
 		return rules.InTransactions.String()
-	case SetNotNullKey:
+	case alter.SetNotNullKey:
 		return pick(rules.NotNullCheck, checkPolicy, refusePolicy)
-	case RetypeKey:
-		return pick(rules.Retype, retypePolicy, refusePolicy)
-	case EnumKey:
-		return pick(rules.Enums, domainPolicy, refusePolicy)
+	case alter.RetypeKey:
+		return pick(rules.Retype, alter.RetypePolicy, refusePolicy)
+	case alter.EnumKey:
+		return pick(rules.Enums, alter.DomainPolicy, refusePolicy)
 	case CreateIndexWaitKey:
 		return pick(rules.AwaitIndex, "true", answersAtOnce)
 	}

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
 // drawChoices are random choices; of a key nothing is said every other time.
@@ -22,16 +22,15 @@ func drawChoices(rng *rand.Rand) (c ClientOptions) {
 
 // allOf is what a plan says; two planners agree where these are equal.
 func allOf(p *Plan) any {
-	statements := make([]Statement, len(p.Statements))
+	statements, alterations := make([]Statement, len(p.Statements)), []any(nil)
 	for i, st := range p.Statements {
-		if a := st.Alteration; a != nil {
-			with := *a
-			with.kind = parse.TreeNode{}
-			st.Alteration = &with
+		if a := stepsOf[*alter.Alteration](&st); a != nil { // without its tree
+			st.Steps = nil
+			alterations = append(alterations, []any{a.Text, a.Table, a.Column, a.Type, a.Default, a.NotNull, a.IfNotExists, a.Own, a.Held, a.Retypes, a.Checks, a.TemporaryName()})
 		}
 		statements[i] = st
 	}
-	return []any{p.Kind, p.Text, p.Pin, p.Operation, p.Findings, statements}
+	return []any{p.Kind, p.Text, p.Pin, p.Operation, p.Findings, statements, alterations}
 }
 
 // A planner of Under plans every text as one that has these values in its configuration, whatever

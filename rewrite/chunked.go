@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode"
 
 	"github.com/sluice-proxy/sluice/rewrite/bytea"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
@@ -233,22 +232,10 @@ func isStableConstant(m parse.TreeNode) bool {
 	case m.Is("ParamRef"):
 		return true
 	case m.Is("A_Const"):
-		return !ContainsTimeWord([]byte(m.Child("sval").Text("sval")))
+		return !parse.ContainsTimeWord([]byte(m.Child("sval").Text("sval")))
 	case m.Is("FuncCall"):
 		operand, ok := bytea.HexOperand(m)
 		return ok && !operand.NodeContent().Is("FuncCall") && isStableConstant(operand.NodeContent())
-	}
-	return false
-}
-
-// ContainsTimeWord reports whether a text contains now, today, tomorrow or yesterday. PostgreSQL reads these words as
-// the current time, which changes between batches.
-func ContainsTimeWord(text []byte) bool {
-	for word := range strings.FieldsFuncSeq(string(text), func(r rune) bool { return !unicode.IsLetter(r) }) {
-		switch strings.ToLower(word) {
-		case "now", "today", "tomorrow", "yesterday":
-			return true
-		}
 	}
 	return false
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 func chunking(t *testing.T, tables ...string) *Planner {
@@ -130,7 +132,7 @@ func TestChunkedCostsNothing(t *testing.T) {
 func TestMomentary(t *testing.T) {
 	for text, want := range map[string]bool{"": false, "now": true, " NOW ": true, "nowhere": false, "today 01:00": true,
 		"2026-11-24": false, "yesterday": true, "Tomorrow": true, "x\x00today\x00": true} {
-		if ContainsTimeWord([]byte(text)) != want {
+		if parse.ContainsTimeWord([]byte(text)) != want {
 			t.Errorf("%q: want %v", text, want)
 		}
 	}

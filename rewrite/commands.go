@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unsafe"
 
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
@@ -17,6 +19,18 @@ import (
 type MultiCommand struct {
 	Text  string // the client's statement
 	Parts []AlterCommand
+}
+
+// TextAndTag implements alter.Steps.
+func (c *MultiCommand) TextAndTag() (text, tag string) { return c.Text, "ALTER TABLE" }
+
+// Bytes implements alter.Steps.
+func (c *MultiCommand) Bytes(int) int {
+	n := int(unsafe.Sizeof(*c)) + len(c.Text)
+	for i := range c.Parts {
+		n += c.Parts[i].bytes()
+	}
+	return n
 }
 
 // AlterCommand is a part of a MultiCommand with its plan. A part of several commands only adds columns and constraints.
@@ -33,39 +47,38 @@ const mostCommands = 100
 // eachCommandAlone is the advice for an ALTER TABLE of several commands that Sluice does not carry out.
 const eachCommandAlone = "Write each command of it in an ALTER TABLE of its own."
 
-// planMultiCommand plans an ALTER TABLE of several commands, and reports whether Sluice carries it out. Otherwise the
-// statement's hint is that of the first refused command.
-func (r *rewriter) planMultiCommand(p *statementPart) bool {
+// planMultiCommand plans an ALTER TABLE of several commands. If Sluice does not carry it out, the statement's hint is
+// that of the first refused command.
+func (r *rewriter) planMultiCommand(p *statementPart) {
 	refused := finding.Feature("")
 	for cmd := range p.node.List("cmds") {
-		refused = cmp.Or(refused, refusedAlterFeature(cmd))
+		refused = cmp.Or(refused, alter.RefusedFeature(cmd))
 	}
 	if refused == "" || !r.rules.Dialect || len(p.node.Values("cmds")) < 2 || len(r.edits) > 0 {
-		return false
+		return
 	}
 	p.st.Hint = eachCommandAlone + " To the one that is refused: " + finding.Sentence(finding.Remedy(refused))
 	switch {
 	case len(r.parts) > 1:
-		return false
+		return
 	case r.alone == nil:
 		if r.rules.InTransactions == RefuseDDL {
 			p.st.Hint += " Or set " + CarryOutKey + " to all: Sluice then carries the commands out one by one, where that means the same."
 		}
-		return false
+		return
 	}
 	s, ok := r.newCommandSplitter(p)
 	if !ok || !s.planCommands() {
 		p.st.Hint = cmp.Or(s.why, p.st.Hint)
-		return false
+		return
 	}
-	p.st.Does, p.st.Commands = Alters, &MultiCommand{Text: string(r.text[p.st.Start:p.st.End]), Parts: s.orderedParts()}
+	p.st.Does, p.st.Steps = Alters, &MultiCommand{Text: string(r.text[p.st.Start:p.st.End]), Parts: s.orderedParts()}
 	p.st.Hint = "Send the statement alone outside of a transaction: its commands are then carried out one by one (" + InTransactionsKey + ")."
 	r.addFinding(finding.Handled(finding.SeveralDDL, finding.Rewritten, finding.Warning, "carried out command by command, each in a transaction of its own: where one fails, those before it stay", p.st.Start))
 	for _, f := range s.findings {
 		f.At = p.st.Start
 		r.addFinding(f)
 	}
-	return true
 }
 
 // commandSplitter divides an ALTER TABLE into its commands.
@@ -196,7 +209,7 @@ func (c alterSubcommand) mentionsColumn(column string) bool {
 		}
 	}
 	return slices.ContainsFunc(constraints, func(constraint parse.TreeNode) bool {
-		refers := slices.ContainsFunc(columnRefs(constraint.Child("raw_expr"), nil), func(ref parse.TreeNode) bool { return slices.Contains(ref.Names("fields"), column) })
+		refers := slices.ContainsFunc(parse.AppendColumnRefs(constraint.Child("raw_expr"), nil), func(ref parse.TreeNode) bool { return slices.Contains(ref.Names("fields"), column) })
 		return refers || slices.Contains(constraint.Names("keys"), column) ||
 			slices.Contains(constraint.Names("including"), column) || slices.Contains(constraint.Names("fk_attrs"), column) || slices.Contains(constraint.Names("pk_attrs"), column)
 	})
@@ -225,7 +238,7 @@ func (s *commandSplitter) planCommands() bool {
 			pass = typePass
 		case parse.AT_AddColumn:
 			pass = columnPass
-			refused := refusedAlterFeature(cmd.TreeNode) != ""
+			refused := alter.RefusedFeature(cmd.TreeNode) != ""
 			switch {
 			case refused && s.addsWithDefault(cmd):
 				if late || cmd.mentionsOther(added) {
@@ -261,7 +274,11 @@ func (s *commandSplitter) addedColumns() (columns []string) {
 // addsWithDefault reports whether a command is an ADD COLUMN with a DEFAULT that Sluice carries out.
 func (s *commandSplitter) addsWithDefault(cmd alterSubcommand) bool {
 	st := s.r.alone(s.head+" "+cmd.sql, true).SingleStatement()
-	return st != nil && st.Alteration != nil
+	if st == nil {
+		return false
+	}
+	_, is := st.Steps.(*alter.Alteration)
+	return is
 }
 
 // mentionsOther reports whether an ADD COLUMN names another column that the ALTER TABLE adds.
@@ -299,8 +316,10 @@ func (s *commandSplitter) planAdditions(adds []alterSubcommand) bool {
 	}
 	if len(adds) > 1 {
 		text := strings.Join(texts, ", ")
-		if st := s.r.alone(s.head+" "+text, true).SingleStatement(); st != nil && st.Constraints != nil && len(st.Constraints.Adds) > 0 {
-			return s.planInPass(addPass, text, adds[0])
+		if st := s.r.alone(s.head+" "+text, true).SingleStatement(); st != nil {
+			if c, is := st.Steps.(*alter.AddedConstraints); is && len(c.Adds) > 0 {
+				return s.planInPass(addPass, text, adds[0])
+			}
 		}
 	}
 	slices.SortStableFunc(adds, func(a, b alterSubcommand) int { return addOrder(a) - addOrder(b) })

@@ -7,18 +7,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // addition is the first constraint that a statement adds.
-func addition(t *testing.T, sql string) *AddedConstraint {
+func addition(t *testing.T, sql string) *alter.AddedConstraint {
 	t.Helper()
 	plan := goldenPlanner(t).Plan([]byte(sql))
 	st := plan.SingleStatement()
-	if st == nil || st.Constraints == nil {
+	if st == nil || stepsOf[*alter.AddedConstraints](st) == nil {
 		t.Fatalf("%s: nothing is added", sql)
 	}
-	return &st.Constraints.Adds[0]
+	return &stepsOf[*alter.AddedConstraints](st).Adds[0]
 }
 
 // What a statement has left is taken for its own by what the catalog shows of it, and only
@@ -77,10 +78,10 @@ func TestHintsOfConstraints(t *testing.T) {
 		t.Fatal(err)
 	}
 	st := p.Plan([]byte("ALTER TABLE t ADD CHECK (a > 0)")).SingleStatement()
-	if st.Constraints != nil || !strings.Contains(st.Hint, "NOT VALID") {
+	if st.Steps != nil || !strings.Contains(st.Hint, "NOT VALID") {
 		t.Errorf("switched off: %+v", st)
 	}
-	if st := p.Plan([]byte("ALTER TABLE t ALTER a SET NOT NULL")).SingleStatement(); st.Constraints != nil {
+	if st := p.Plan([]byte("ALTER TABLE t ALTER a SET NOT NULL")).SingleStatement(); st.Steps != nil {
 		t.Errorf("NOT NULL: %+v", st)
 	}
 }
@@ -126,19 +127,20 @@ func TestStepsAreWhatIsMeant(t *testing.T) {
 		sql := "ALTER TABLE " + tables[random.IntN(len(tables))] + " " + strings.Join(cmds, []string{", ", ",\n", " /* , */ , "}[random.IntN(3)]) + []string{"", ";", " -- end", "/* end"}[random.IntN(3)]
 		plan := p.Plan([]byte(sql))
 		st := plan.SingleStatement()
-		if st == nil || st.Constraints == nil {
+		if st == nil || stepsOf[*alter.AddedConstraints](st) == nil {
 			continue
 		}
+		adds := stepsOf[*alter.AddedConstraints](st)
 		taken++
 		tree, err := parse.Tree(sql)
 		if err != nil {
 			t.Fatal(sql, err)
 		}
 		of := tree.Child("stmts").Child("stmt").Child("relation")
-		if len(st.Constraints.Columns)+len(st.Constraints.Adds) < len(cmds) {
-			t.Errorf("%s: %d columns, %d constraints", sql, len(st.Constraints.Columns), len(st.Constraints.Adds))
+		if len(adds.Columns)+len(adds.Adds) < len(cmds) {
+			t.Errorf("%s: %d columns, %d constraints", sql, len(adds.Columns), len(adds.Adds))
 		}
-		for _, step := range showSteps(st.Constraints) {
+		for _, step := range showSteps(adds) {
 			made, err := parseDialect(strings.TrimPrefix(step, "step "))
 			if err != nil || len(made.Values("stmts")) != 1 {
 				t.Fatalf("%s:\n%s: %v", sql, step, err)

@@ -262,7 +262,7 @@ func valueOr(value *string, otherwise string) string {
 // InsertPrefix returns the beginning, up to VALUES, of an INSERT into columns. always means that a column is GENERATED
 // ALWAYS AS IDENTITY, which COPY may write.
 func (c *CopyIn) InsertPrefix(columns []string, always bool) string {
-	text := "INSERT INTO " + c.Table + " (" + quoteIdents(columns, "") + ")"
+	text := "INSERT INTO " + c.Table + " (" + parse.QuoteIdents(columns, "") + ")"
 	if always {
 		text += " OVERRIDING SYSTEM VALUE"
 	}

@@ -19,10 +19,10 @@
 //
 // # Rules
 //
-// A rule edits the client's text at token positions (parse.Edit). It also declares which changes of the tree it means
-// (parse.TreeChanges). The edited text is parsed again. The new tree must equal the client's tree with the declared
-// changes and no others; positions are ignored. Otherwise the server gets the client's text, and Stats.Unverified
-// counts the failure.
+// rules.go lists the rules of one statement. A rule edits the client's text at token positions (parse.Edit). It also
+// declares which changes of the tree it means (parse.TreeChanges). The edited text is parsed again. The new tree must
+// equal the client's tree with the declared changes and no others; positions are ignored. Otherwise the server gets the
+// client's text, and Stats.Unverified counts the failure.
 //
 // A plan's findings (package finding) list what rules did, and which statements DSQL is known to refuse (refused.go).
 // The policy of a locking clause depends on the text and the configuration alone (policy.go).
@@ -47,11 +47,8 @@
 // Schema: serial.go (serial and identity columns), numbering.go (options of sequences), index.go, extension.go, uuid.go
 // (uuid_generate_v4) and truncate.go (TRUNCATE as one DELETE or as batches).
 //
-// ALTER TABLE: alter.go edits statements that have an equal form on DSQL. alteration.go describes the others for the
-// relay, which carries them out in steps: a column with a DEFAULT (addeddefault.go), a change of type (retype.go,
-// retypeindex.go), constraints (constraint.go, constraintsteps.go) and several commands (commands.go).
-// alterationhints.go says what to write where the relay does not carry a statement out. guarded.go handles the single
-// statement of a DO block. A domain replaces an enumeration (enumeration.go), and enumvalue.go adds a value.
+// ALTER TABLE and enumerations: package rewrite/alter, whose rules get a Draft of the statement. commands.go plans an
+// ALTER TABLE of several commands, and guarded.go the single statement of a DO block.
 //
 // Queries: cursor.go (the query of a DECLARE), copyin.go (the options of COPY FROM STDIN), split.go (two statements for
 // FOR UPDATE over several tables) and chunked.go (a DELETE in batches). The last two are built only after the server

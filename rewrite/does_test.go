@@ -26,7 +26,7 @@ func doesByFields(st *Statement) LocalWork {
 		{st.Database != nil, ChangesDatabase},
 		{st.Cursor != nil, UsesCursor},
 		{st.CopyIn != nil, CopiesIn},
-		{st.Alteration != nil || st.Constraints != nil || st.Commands != nil || st.Guarded != nil || st.EnumValue != nil || st.Numbered != nil, Alters},
+		{st.Steps != nil, Alters},
 		{st.Show != "" && st.Column != "", ShowsInQuery},
 		{st.Show != "", Shows},
 		{st.SetConfigParams() > 0, BindsConfig},

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
@@ -126,7 +127,7 @@ func (r *rewriter) rewriteExtension(p *statementPart) {
 	case parse.ObjectType(m.Integer("remove_type")) == object:
 		r.dropExtension(p)
 	case parse.ObjectType(m.Integer("remove_type")) == parse.OBJECT_TYPE:
-		r.dropType(p)
+		r.applyDraft(p, (*alter.Draft).DropType)
 	default:
 		r.dropIndex(p)
 	}

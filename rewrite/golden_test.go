@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluice-proxy/sluice/integration/sqltexts"
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
 // showFindings writes what the rules say of a plan, one finding a line, and what
@@ -25,8 +26,8 @@ func showFindings(plan *Plan) string {
 		if st.Refusal != nil {
 			lines = append(lines, "refusal "+st.Refusal.Code)
 		}
-		if st.Constraints != nil {
-			lines = append(lines, showSteps(st.Constraints)...)
+		if c := stepsOf[*alter.AddedConstraints](&st); c != nil {
+			lines = append(lines, showSteps(c)...)
 		}
 		if st.ReplacementTag != "" {
 			lines = append(lines, "shown "+st.ReplacementTag)
@@ -34,18 +35,18 @@ func showFindings(plan *Plan) string {
 		if st.Warning != nil {
 			lines = append(lines, "warning "+st.Warning.Message+": "+st.Warning.Detail)
 		}
-		if g := st.Guarded; g != nil {
+		if g := stepsOf[*DoBlock](&st); g != nil {
 			lines = append(lines, fmt.Sprintf("guarded %q %v %s", g.Condition, g.IgnoredCodes, g.Command.Text))
 			if st.Pin != NoPin {
 				lines = append(lines, "pins")
 			}
 		}
-		if c := st.Commands; c != nil {
+		if c := stepsOf[*MultiCommand](&st); c != nil {
 			for i := range c.Parts {
 				lines = append(lines, "command "+c.Parts[i].Text)
 			}
 		}
-		if a := st.Alteration; a != nil && a.Retypes {
+		if a := stepsOf[*alter.Alteration](&st); a != nil && a.Retypes {
 			r := a.StartTypeChange("1")
 			for _, step := range []string{r.AddColumnSQL(), r.BackfillSQL(r.Column, []string{"id"}, 9), r.ClearChangedSQL(r.OldColumn, nil, 9)} {
 				lines = append(lines, "step "+step)
@@ -64,8 +65,14 @@ func showFindings(plan *Plan) string {
 	return strings.Join(lines, "\n")
 }
 
+// stepsOf is the plan of a statement's steps if it is of type T, otherwise nil.
+func stepsOf[T alter.Steps](st *Statement) T {
+	steps, _ := st.Steps.(T)
+	return steps
+}
+
 // showSteps are the statements by which constraints are added.
-func showSteps(c *AddedConstraints) (lines []string) {
+func showSteps(c *alter.AddedConstraints) (lines []string) {
 	for _, column := range c.Columns {
 		lines = append(lines, "step "+column.Add)
 	}
@@ -75,7 +82,7 @@ func showSteps(c *AddedConstraints) (lines []string) {
 		if name == "" {
 			name = a.CandidateName(0)
 		}
-		if a.Kind == Unique {
+		if a.Kind == alter.Unique {
 			lines = append(lines, "step "+a.CreateIndexSQL(name), "step "+a.AddUsingIndexSQL(name, name))
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
@@ -24,6 +25,14 @@ type DoBlock struct {
 	Condition    string // a boolean SQL expression that must be true; "" for none
 	IgnoredCodes []string
 	Command      AlterCommand
+}
+
+// TextAndTag implements alter.Steps.
+func (g *DoBlock) TextAndTag() (text, tag string) { return g.Text, "DO" }
+
+// Bytes implements alter.Steps.
+func (g *DoBlock) Bytes(int) int {
+	return int(unsafe.Sizeof(*g)) + len(g.Text) + len(g.Condition) + cap(g.IgnoredCodes)*wordBytes + g.Command.bytes()
 }
 
 // maxDoBlock is the maximum length in bytes of a DO block that Sluice examines. An enumeration of a thousand values is
@@ -62,7 +71,7 @@ func (r *rewriter) planDoBlock(p *statementPart) {
 	}
 	g.Text, g.Command.St = string(r.text[p.st.Start:p.st.End]), st
 	g.Command.Text = cmp.Or(plan.Text, g.Command.Text)
-	p.st.Does, p.st.Guarded, p.st.Pin, p.st.demand, p.writeCommand, p.readOnlyAllowed = Alters, g, NoPin, st.demand, st.writeCommand, st.readOnlyAllowed
+	p.st.Does, p.st.Steps, p.st.Pin, p.st.demand, p.writeCommand, p.readOnlyAllowed = Alters, g, NoPin, st.demand, st.writeCommand, st.readOnlyAllowed
 	r.addFinding(finding.Handled(finding.Procedural, finding.Rewritten, finding.Info, "the one statement in the block is carried out as if it were sent by itself", p.st.Start))
 	for _, f := range plan.Findings {
 		f.At = p.st.Start

@@ -38,7 +38,7 @@ func (r *rewriter) rewriteCreateIndex(p *statementPart) {
 		p.st.Job = UnawaitedJob
 	}
 	if relation := p.node.Child("relation"); p.node.Flag("if_not_exists") && relation.Text("catalogname") == "" {
-		p.st.IfNoIndex = &IndexName{Name: p.node.Text("idxname"), Table: regclassName(relation)}
+		p.st.IfNoIndex = &IndexName{Name: p.node.Text("idxname"), Table: parse.RegclassName(relation)}
 	}
 	if cannot {
 		return // without ASYNC, the server's error would name that and not the unsupported part

@@ -75,7 +75,7 @@ func (l *Linter) LintText(sql string) (findings []finding.Finding, sent string) 
 			f.Action = "would be " + mappedAction
 		}
 	}
-	if l.keepsWholeTransaction() && len(parts) == 1 && parts[0].st.MayRunInSteps() && (parts[0].st.Numbered == nil || !parts[0].st.Numbered.Identity) {
+	if n := singleSerialTable(parts); l.keepsWholeTransaction() && len(parts) == 1 && parts[0].st.MayRunInSteps() && (n == nil || !n.Identity) {
 		l.reportRefused(findings)
 	}
 	l.addCreatedTables(parts)
@@ -119,15 +119,16 @@ func singleSerialTable(parts []statementPart) *SerialTable {
 	if len(parts) != 1 {
 		return nil
 	}
-	return parts[0].st.Numbered
+	n, _ := parts[0].st.Steps.(*SerialTable)
+	return n
 }
 
 // describeAsIdentities changes the findings of serial columns to identity columns that are wider than declared.
 func describeAsIdentities(n *SerialTable, findings []finding.Finding) {
 	for i := range findings {
 		f := &findings[i]
-		of := slices.IndexFunc(n.Sequences, func(s OwnedSequence) bool { return s.at == f.At })
-		if of < 0 || f.Feature != finding.Serial && f.Feature != finding.IdentityType {
+		of := n.sequenceOfFinding(f)
+		if of < 0 {
 			continue
 		}
 		f.Action = "rewritten to " + identity + ", in a transaction"

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
@@ -41,23 +42,21 @@ type SerialTable struct {
 	IfNotExists bool
 	// Identity means that bigint identity columns may replace the sequences.
 	Identity  bool
-	Sequences []OwnedSequence
+	Sequences []alter.OwnedSequence
 	Narrow    []NarrowColumn
 	// Widens are the columns that become wider than declared if identity columns replace sequences.
 	Widens []string
 
-	plain    []parse.Edit // the edits that all forms share
-	sequence []parse.Edit // the places of defaults in the form with sequences; their texts are inserted later
-	identity []parse.Edit // the edits of the form with identities, next to plain
+	places   []sequencePlace // for each of Sequences
+	plain    []parse.Edit    // the edits that all forms share
+	sequence []parse.Edit    // the places of defaults in the form with sequences; their texts are inserted later
+	identity []parse.Edit    // the edits of the form with identities, next to plain
 }
 
-// OwnedSequence is the sequence of a serial or identity column.
-type OwnedSequence struct {
-	Column string
-
-	options string // the options of its CREATE SEQUENCE
-	before  string // the text before the column's default: the type, for a serial column
-	at      int    // the offset of its findings in the client's text
+// sequencePlace is the place of an OwnedSequence in the statement.
+type sequencePlace struct {
+	before string // the text before the column's default: the type, for a serial column
+	at     int    // the offset of the findings about the column in the client's text
 }
 
 // NarrowColumn is a column of int or smallint that references keys of this or other tables.
@@ -98,7 +97,7 @@ func (r *rewriter) newSerialTableBuilder(p *statementPart) *serialTableBuilder {
 			return nil
 		}
 	}
-	return &serialTableBuilder{SerialTable: SerialTable{Table: regclassName(relation), Schema: relation.Text("schemaname"), Relation: relation.Text("relname"),
+	return &serialTableBuilder{SerialTable: SerialTable{Table: parse.RegclassName(relation), Schema: relation.Text("schemaname"), Relation: relation.Text("relname"),
 		IfNotExists: p.node.Flag("if_not_exists"), Identity: r.rules.SerialForm != SerialSequence}, swaps: map[*byte]func(parse.TreeChanges){}}
 }
 
@@ -106,17 +105,18 @@ func (r *rewriter) newSerialTableBuilder(p *statementPart) *serialTableBuilder {
 // The column's default replaces the text between from and to, and at is the offset of its findings. constraint is the
 // identity that the default replaces, absent for a serial column.
 func (n *serialTableBuilder) addSequence(r *rewriter, column, constraint parse.TreeNode, kind, options string, from, to, at int) {
-	s := OwnedSequence{Column: column.Text("colname"), at: at}
+	place := sequencePlace{at: at}
 	if kind != "" {
-		s.before = kind + " "
+		place.before = kind + " "
 	}
-	var ok bool
-	if s.options, ok = r.adaptSequenceOptions(options); !ok {
+	options, ok := r.adaptSequenceOptions(options)
+	if !ok {
 		return
 	}
 	n.sequence = append(n.sequence, parse.Edit{Start: from, End: to, Text: ""})
-	n.Sequences = append(n.Sequences, s)
-	model := columnTree(cmp.Or(s.before, "int ") + sequenceDefaultSQL("s"))
+	n.Sequences = append(n.Sequences, alter.OwnedSequence{Column: column.Text("colname"), Options: options})
+	n.places = append(n.places, place)
+	model := parse.ColumnTree(cmp.Or(place.before, "int ") + sequenceDefaultSQL("s"))
 	n.swaps[&column.Wire[0]] = func(meant parse.TreeChanges) {
 		constraints := model.Values("constraints")
 		if constraint.Shape == nil {
@@ -193,10 +193,10 @@ func (n *serialTableBuilder) collectNarrowColumns(r *rewriter, p *statementPart)
 		to, names := constraint.Child("pktable"), constraint.Names("pk_attrs")
 		for i, key := range keys {
 			column, is := columns[key]
-			if _, small := narrowIntBits(column.Child("type_name")); !is || !small || identityConstraint(column).Shape != nil || len(names) > 0 && len(names) != len(keys) {
+			if _, small := narrowIntBits(column.Child("type_name")); !is || !small || parse.IdentityConstraint(column).Shape != nil || len(names) > 0 && len(names) != len(keys) {
 				continue
 			}
-			refers := ReferredKey{Table: regclassName(to), Nth: i + 1}
+			refers := ReferredKey{Table: parse.RegclassName(to), Nth: i + 1}
 			if len(names) > 0 {
 				refers.Column = names[i]
 			}
@@ -237,7 +237,7 @@ func (n *serialTableBuilder) addReferredKey(r *rewriter, p *statementPart, colum
 		n.Narrow = append(n.Narrow, NarrowColumn{Column: name, wide: parse.Edit{Start: int(ph.Tokens[i].Start), End: int(ph.Tokens[end].End), Text: ph.MatchCase(end, "BIGINT")}})
 	}
 	n.Narrow[at].OwnKey = n.Narrow[at].OwnKey || own
-	n.Narrow[at].OwnWide = n.Narrow[at].OwnWide || own && !slices.ContainsFunc(n.Sequences, func(s OwnedSequence) bool { return s.Column == key.Column })
+	n.Narrow[at].OwnWide = n.Narrow[at].OwnWide || own && !slices.ContainsFunc(n.Sequences, func(s alter.OwnedSequence) bool { return s.Column == key.Column })
 	if !own {
 		n.Narrow[at].Refers = append(n.Narrow[at].Refers, key)
 	}
@@ -270,7 +270,7 @@ func (n *serialTableBuilder) attachVerified(p *Planner, r *rewriter, tree parse.
 		n.sequence = nil
 	}
 	made := n.SerialTable
-	st.Does, st.Numbered = Alters, &made
+	st.Does, st.Steps = Alters, &made
 }
 
 // verifiedWithSequences reports whether the form of the CREATE TABLE with sequences has the intended meaning. The form
@@ -318,7 +318,7 @@ func (n *SerialTable) CreateWithSequences(names []string, wide []bool) string {
 func (n *SerialTable) createSQL(names []string, wide []bool, anew bool) string {
 	edits := slices.Clone(n.plain)
 	for i, e := range n.sequence {
-		e.Text = n.Sequences[i].before + sequenceDefaultSQL(names[i])
+		e.Text = n.places[i].before + sequenceDefaultSQL(names[i])
 		edits = append(edits, e)
 	}
 	edits = append(edits, n.wideningEdits(wide)...)
@@ -357,34 +357,30 @@ func (n *SerialTable) MayPassUnchanged() bool { return !n.HasSequences() }
 // HasSequences reports whether the table can be created with sequences.
 func (n *SerialTable) HasSequences() bool { return len(n.sequence) > 0 }
 
-// CandidateName returns the name that PostgreSQL gives to the column's sequence. Each pass, counted from 0, returns the
-// next name to try when relations of the schema have the earlier ones.
-func (s *OwnedSequence) CandidateName(relation string, pass int) string {
-	a := AddedConstraint{relation: relation, nameColumns: s.Column, Kind: ownSequence}
-	return a.CandidateName(pass)
-}
+// TextAndTag implements alter.Steps.
+func (n *SerialTable) TextAndTag() (text, tag string) { return n.Text, "CREATE TABLE" }
 
-// CreateSQL returns the statement that creates the column's sequence. name is SQL.
-func (s *OwnedSequence) CreateSQL(name string) string { return "CREATE SEQUENCE " + name + s.options }
-
-// OwnedBySQL returns the statement that makes the column the owner of the sequence. name and table are SQL.
-func (s *OwnedSequence) OwnedBySQL(name, table string) string {
-	return "ALTER SEQUENCE " + name + " OWNED BY " + table + "." + parse.QuoteIdent(s.Column)
-}
-
-// bytes estimates the memory of the SerialTable n in bytes.
-func (n *SerialTable) bytes() int {
-	b := int(unsafe.Sizeof(*n)) + 2*len(n.Text) + len(n.Table)
+// Bytes implements alter.Steps.
+func (n *SerialTable) Bytes(source int) int {
+	b := int(unsafe.Sizeof(*n)) + 2*len(n.Text) + len(n.Table) + source
 	for _, e := range slices.Concat(n.plain, n.sequence, n.identity) {
 		b += int(unsafe.Sizeof(e)) + len(e.Text)
 	}
-	for _, s := range n.Sequences {
-		b += int(unsafe.Sizeof(s)) + len(s.options) + len(s.before)
+	for i, s := range n.Sequences {
+		b += int(unsafe.Sizeof(s)+unsafe.Sizeof(n.places[i])) + len(s.Options) + len(n.places[i].before)
 	}
 	for _, c := range n.Narrow {
 		b += int(unsafe.Sizeof(c)) + len(c.Refers)*4*wordBytes
 	}
 	return b
+}
+
+// sequenceOfFinding returns the index in Sequences of the column that a finding is about, or -1.
+func (n *SerialTable) sequenceOfFinding(f *finding.Finding) int {
+	if f.Feature != finding.Serial && f.Feature != finding.IdentityType {
+		return -1
+	}
+	return slices.IndexFunc(n.places, func(p sequencePlace) bool { return p.at == f.At })
 }
 
 // wideningNotice returns the notice about columns that are wider than declared.
@@ -395,14 +391,14 @@ func wideningNotice(columns []string) *Notice {
 
 // reportSequences replaces the findings of a CREATE TABLE that Sluice carries out with sequences.
 func (r *rewriter) reportSequences(st *Statement) {
-	n := st.Numbered
-	if n == nil || !n.HasSequences() {
+	n, is := st.Steps.(*SerialTable)
+	if !is || !n.HasSequences() {
 		return
 	}
 	st.Hint = "Send the statement alone outside of a transaction: it is then carried out, with a sequence for each serial column (" + SerialKey + ")."
 	for i := range r.findings {
 		f := &r.findings[i]
-		if slices.ContainsFunc(n.Sequences, func(s OwnedSequence) bool { return s.at == f.At }) && (f.Feature == finding.Serial || f.Feature == finding.IdentityType) {
+		if n.sequenceOfFinding(f) >= 0 {
 			operation := f.Operation
 			*f = finding.Handled(f.Feature, finding.Rewritten, finding.Info, "carried out in several transactions, undone where one of them fails: a sequence, the table with DEFAULT nextval, OWNED BY", f.At)
 			f.Operation = operation

@@ -28,11 +28,11 @@ func TestNumberedStatements(t *testing.T) {
 	} {
 		p := goldenPlanner(t)
 		st := p.Plan([]byte(test.sql)).SingleStatement()
-		if st == nil || st.Numbered == nil {
+		if st == nil || stepsOf[*SerialTable](st) == nil {
 			t.Errorf("%s: not carried out", test.sql)
 			continue
 		}
-		n := st.Numbered
+		n := stepsOf[*SerialTable](st)
 		var names, sequences []string
 		for i := range n.Sequences {
 			names = append(names, "s.q"+string(rune('0'+i)))

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
@@ -65,7 +66,7 @@ func (r *rewriter) rewriteNumeric(p *statementPart) {
 			return
 		}
 		r.addEdits(ph.AppendToTypeName(i, r.rules.Numeric))
-		r.meant.Set(kind, "typmods", columnTree("numeric"+r.rules.Numeric).Child("type_name").Values("typmods")...)
+		r.meant.Set(kind, "typmods", parse.ColumnTree("numeric"+r.rules.Numeric).Child("type_name").Values("typmods")...)
 		r.addFinding(finding.Handled(finding.BareNumeric, finding.Rewritten, finding.Warning, "rewritten to numeric with a precision and a scale: values are shown with that many digits behind the point, and rounded beyond", at))
 	}
 	r.addPrecisionToSteps(p)
@@ -103,28 +104,19 @@ func (r *rewriter) addPrecisionToSteps(p *statementPart) {
 	if r.rules.Numeric == "" {
 		return
 	}
-	if a := p.st.Alteration; a != nil {
-		a.addPrecision(r.rules.Numeric)
-	}
-	if c := p.st.Commands; c != nil { // its parts are planned separately
-		c.Text = withPrecision(c.Text, r.rules.Numeric)
-	}
-	if c := p.st.Constraints; c != nil {
-		c.Text = withPrecision(c.Text, r.rules.Numeric)
-		for i := range c.Columns {
-			c.Columns[i].Add = withPrecision(c.Columns[i].Add, r.rules.Numeric)
+	switch steps := p.st.Steps.(type) {
+	case *alter.Alteration:
+		if steps.AddPrecision(r.rules.Numeric) {
+			steps.Text = withPrecision(steps.Text, r.rules.Numeric)
+		}
+	case *MultiCommand: // its parts are planned separately
+		steps.Text = withPrecision(steps.Text, r.rules.Numeric)
+	case *alter.AddedConstraints:
+		steps.Text = withPrecision(steps.Text, r.rules.Numeric)
+		for i := range steps.Columns {
+			steps.Columns[i].Add = withPrecision(steps.Columns[i].Add, r.rules.Numeric)
 		}
 	}
-}
-
-// addPrecision adds digits, a precision, to the column's type if the type is numeric without a precision.
-func (a *Alteration) addPrecision(digits string) {
-	if !parse.IsType(a.kind, "numeric") {
-		return
-	}
-	a.declared = a.Type
-	a.Text, a.Type = withPrecision(a.Text, digits), a.Type+digits
-	a.kind = columnTree("numeric" + digits).Child("type_name")
 }
 
 // withPrecision adds digits, a precision, to each numeric type without one in a statement. withPrecision returns sql if
@@ -141,7 +133,7 @@ func withPrecision(sql, digits string) string {
 			return sql
 		}
 		edits = append(edits, ph.AppendToTypeName(i, digits))
-		meant.Set(kind, "typmods", columnTree("numeric"+digits).Child("type_name").Values("typmods")...)
+		meant.Set(kind, "typmods", parse.ColumnTree("numeric"+digits).Child("type_name").Values("typmods")...)
 	}
 	text, ok := parse.Apply(sql, edits)
 	if !ok {

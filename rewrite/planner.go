@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	DefaultMaxBytes     = 2 << 20
-	DefaultMaxNesting   = 2000
+	DefaultMaxBytes     = parse.DefaultMaxBytes
+	DefaultMaxNesting   = parse.DefaultMaxNesting
 	DefaultCacheEntries = 10_000
 	DefaultCacheBytes   = 32 << 20
 )

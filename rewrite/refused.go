@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 	"github.com/sluice-proxy/sluice/rewrite/bytea"
 	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
@@ -44,9 +45,9 @@ func (r *rewriter) reportUnsupported(p *statementPart) {
 	if f, ok := refusedStatements[name]; ok && (temp == "" || f != finding.TableAs) {
 		r.addFinding(finding.Refused(f, at))
 		if name == "CreateEnumStmt" {
-			p.st.Hint = r.enumHint(p.node)
+			p.st.Hint = r.newDraft(p).CreateEnumHint()
 		} else if name == "AlterEnumStmt" {
-			p.st.Hint = r.alterEnumHint(p)
+			p.st.Hint = r.newDraft(p).AlterEnumHint()
 		}
 	}
 	r.reportRefusedCalls(p)
@@ -74,7 +75,7 @@ func (r *rewriter) reportUnsupported(p *statementPart) {
 			r.reportUnsupported(within)
 		}
 	case "AlterTableStmt":
-		r.reportRefusedAlters(p)
+		r.applyDraft(p, (*alter.Draft).ReportRefused)
 	case "DropStmt":
 		if parse.ObjectType(p.node.Integer("remove_type")) == parse.OBJECT_EXTENSION {
 			r.addFinding(finding.Refused(finding.Extension, at))
@@ -134,27 +135,6 @@ func isTriggerFunction(function parse.TreeNode) bool {
 	return len(names) > 0 && (names[len(names)-1] == "trigger" || names[len(names)-1] == "event_trigger")
 }
 
-// reportRefusedAlters reports the commands of an ALTER TABLE that DSQL refuses. VALIDATE CONSTRAINT needs ALTER TABLE
-// ASYNC.
-func (r *rewriter) reportRefusedAlters(p *statementPart) {
-	if p.st.Constraints != nil || p.st.Commands != nil {
-		return
-	}
-	var ph parse.TokenList
-	for cmd := range p.node.List("cmds") {
-		f := refusedAlterFeature(cmd)
-		if f == finding.Validate && ph.Tokens == nil {
-			ph = r.statementTokens(p)
-		}
-		if (f == finding.AddColumn || f == finding.AddSerial) && p.st.Alteration != nil || f == finding.AlterType && p.st.Alteration != nil && p.st.Alteration.Retypes {
-			continue
-		}
-		if f != "" && (f != finding.Validate || !ph.AreKeywords(0, "alter", "table", "async")) {
-			r.addFinding(finding.Refused(f, p.st.Start))
-		}
-	}
-}
-
 func (r *rewriter) reportRefusedControl(p *statementPart) {
 	switch p.st.Tx.Verb {
 	case Savepoint, ReleaseSavepoint, RollbackTo:
@@ -192,7 +172,7 @@ func (r *rewriter) reportRefusedTable(p *statementPart) {
 		if !column.Is("ColumnDef") {
 			continue
 		}
-		kind := columnTypeName(column)
+		kind := parse.ColumnTypeName(column)
 		if name := column.Text("colname"); !made.IsMapped(name) {
 			types[name] = kind
 		}
@@ -211,20 +191,6 @@ func (r *rewriter) reportRefusedTable(p *statementPart) {
 			}
 		}
 	}
-}
-
-// columnTypeName returns the name of a column's type, with [] after an array's.
-func columnTypeName(column parse.TreeNode) string {
-	kind := column.Child("type_name")
-	names := kind.Names("names")
-	if len(names) == 0 {
-		return ""
-	}
-	name := names[len(names)-1]
-	if kind.Child("array_bounds").Shape != nil {
-		name += "[]"
-	}
-	return name
 }
 
 func (r *rewriter) reportRefusedColumn(column parse.TreeNode, kind string) {
@@ -257,59 +223,4 @@ func isSQLFunction(function parse.TreeNode) bool {
 		}
 	}
 	return true
-}
-
-// refusedAlters maps the ALTER TABLE commands that DSQL refuses in every form to their features.
-var refusedAlters = map[parse.AlterTableType]finding.Feature{
-	parse.AT_AlterColumnType:    finding.AlterType,
-	parse.AT_SetNotNull:         finding.SetNotNullColumn,
-	parse.AT_ValidateConstraint: finding.Validate,
-	parse.AT_EnableRowSecurity:  finding.RowSecurity,
-	parse.AT_ForceRowSecurity:   finding.RowSecurity,
-	parse.AT_AddInherit:         finding.Inheritance,
-	parse.AT_AttachPartition:    finding.Partitions,
-	parse.AT_DetachPartition:    finding.Partitions,
-	parse.AT_SetUnLogged:        finding.UnloggedTable,
-	parse.AT_SetTableSpace:      finding.Tablespace,
-}
-
-// refusedAlterFeature returns the feature of an ALTER TABLE command that DSQL refuses, or "" for other commands.
-func refusedAlterFeature(cmd parse.TreeNode) finding.Feature {
-	kind := parse.AlterTableType(cmd.Integer("subtype"))
-	def := cmd.Child("def")
-	switch kind {
-	case parse.AT_AddColumn:
-		if _, ok := serialType(def); ok {
-			return finding.AddSerial
-		}
-		if finding.IsRefusedType(columnTypeName(def)) {
-			return finding.ColumnType
-		}
-		if identityConstraint(def).Shape != nil {
-			return finding.AddSerial
-		}
-		for constraint := range def.List("constraints") {
-			if constraint.Integer("contype") != int(parse.CONSTR_NULL) && !onlyNullConstraints(def) {
-				return finding.AddColumn
-			}
-		}
-	case parse.AT_AddConstraint:
-		switch parse.ConstrType(def.Integer("contype")) {
-		case parse.CONSTR_CHECK, parse.CONSTR_FOREIGN:
-			if !def.Flag("skip_validation") {
-				return finding.AddConstraint
-			}
-		case parse.CONSTR_UNIQUE:
-			if def.Text("indexname") == "" {
-				return finding.AddConstraint
-			}
-		case parse.CONSTR_PRIMARY:
-			return finding.AddPrimaryKey
-		case parse.CONSTR_EXCLUSION:
-			return finding.Exclusion
-		default:
-			return finding.AddConstraint
-		}
-	}
-	return refusedAlters[kind]
 }

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 	"github.com/sluice-proxy/sluice/rewrite/bytea"
 	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
@@ -253,41 +254,10 @@ func (r *rewriter) rewriteStatement(p *statementPart) {
 func (r *rewriter) applyOtherRules(p *statementPart) {
 	r.rewriteLocking(p)
 	r.rewriteUUIDCalls(p)
-	switch p.node.TypeName() {
-	case "IndexStmt":
-		r.rewriteCreateIndex(p)
-	case "CreateStmt", "CreateSeqStmt", "AlterSeqStmt":
-		r.rewriteSequences(p)
-	case "CreateSchemaStmt":
-		for within := range p.schemaMembers() {
-			r.rewriteSchemaMember(within)
+	for _, apply := range rulesByNode[p.node.TypeName()] {
+		if apply(r, p); p.st.Steps != nil {
+			break
 		}
-	case "AlterTableStmt":
-		r.rewriteAlterTable(p)
-	case "CreateExtensionStmt", "CommentStmt", "DropStmt":
-		r.rewriteExtension(p)
-	case "CreateEnumStmt", "AlterEnumStmt":
-		r.rewriteEnum(p)
-	case "DoStmt":
-		r.planDoBlock(p)
-	case "TruncateStmt":
-		r.rewriteTruncate(p)
-	case "CreatedbStmt":
-		r.createDatabase(p)
-	case "DropdbStmt":
-		r.dropDatabase(p)
-	case "TransactionStmt":
-		r.rewriteBegin(p)
-	case "VariableSetStmt":
-		r.setIsolation(p)
-	case "DiscardStmt":
-		r.answerDiscard(p)
-	case "LockStmt":
-		r.rewriteLockTable(p)
-	case "ClosePortalStmt", "UnlistenStmt":
-		r.answerPoolReset(p)
-	case "SelectStmt":
-		r.rewriteStateCalls(p)
 	}
 	r.rewriteNumeric(p)
 	if r.rules.Dialect && !p.st.isReplaced() {
@@ -298,17 +268,11 @@ func (r *rewriter) applyOtherRules(p *statementPart) {
 // isReplaced reports whether the server does not get the statement itself. A rule answers the statement, sends another
 // statement, or carries out its contents.
 func (st *Statement) isReplaced() bool {
-	return st.Tag != "" || st.ReplacementTag != "" || st.Guarded != nil || st.EnumValue != nil
-}
-
-// rewriteAlterTable rewrites an ALTER TABLE, or marks it as one that Sluice carries out in steps.
-func (r *rewriter) rewriteAlterTable(p *statementPart) {
-	if r.planConstraints(p); p.st.Constraints != nil || r.planMultiCommand(p) {
-		return
+	switch st.Steps.(type) {
+	case *DoBlock, *alter.EnumValueAddition:
+		return true
 	}
-	r.removeAddedNull(p)
-	r.alterIdentities(p)
-	r.planAlteration(p)
+	return st.Tag != "" || st.ReplacementTag != ""
 }
 
 // rewriteStateCalls rewrites or answers a query that calls functions on session state, such as set_config.
@@ -318,6 +282,13 @@ func (r *rewriter) rewriteStateCalls(p *statementPart) {
 	}
 	if p.config {
 		r.rewriteSetConfig(p)
+	}
+}
+
+// rewriteSchemaMembers rewrites the statements inside CREATE SCHEMA.
+func (r *rewriter) rewriteSchemaMembers(p *statementPart) {
+	for within := range p.schemaMembers() {
+		r.rewriteSchemaMember(within)
 	}
 }
 

@@ -243,7 +243,7 @@ func textConstant(m parse.TreeNode) (string, bool) {
 // isNullText reports whether m is NULL, also in a cast to text or varchar.
 func isNullText(m parse.TreeNode) bool {
 	inner, ok := withoutTextCast(m)
-	return ok && isNull(inner)
+	return ok && parse.IsNull(inner)
 }
 
 // textParam returns the number of a parameter of type text, or 0 for anything else.

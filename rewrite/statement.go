@@ -1,5 +1,7 @@
 package rewrite
 
+import "github.com/sluice-proxy/sluice/rewrite/alter"
+
 // StatementKind classifies statements by their strongest possible effect. Kinds are ordered by strength: the kind of a
 // text is the greatest kind of its statements.
 type StatementKind uint8
@@ -241,17 +243,13 @@ type Statement struct {
 	// Truncation is the TRUNCATE that the server gets as a DELETE, or nil for other statements.
 	Truncation *Truncation
 
-	// Each field below belongs to one value of Does and is otherwise nil. For Alters exactly one of six is set.
-	Database    *DatabaseChange    // the server does not get CREATE or DROP DATABASE (Rules.SchemaOf)
-	Advisory    *AdvisoryCall      // for Locks, which sets Tag as well
-	Cursor      *CursorStatement   // the server does not get a statement about a cursor
-	CopyIn      *CopyIn            // the server does not get the COPY
-	Alteration  *Alteration        // Alters: ALTER TABLE of one column
-	Constraints *AddedConstraints  // Alters: ALTER TABLE that adds constraints
-	Commands    *MultiCommand      // Alters: ALTER TABLE of several commands
-	Guarded     *DoBlock           // Alters: the one statement of a DO block
-	EnumValue   *EnumValueAddition // Alters: ALTER TYPE ... ADD VALUE
-	Numbered    *SerialTable       // Alters: CREATE TABLE with sequences
+	// Each field below belongs to one value of Does and is otherwise nil.
+	Database *DatabaseChange  // the server does not get CREATE or DROP DATABASE (Rules.SchemaOf)
+	Advisory *AdvisoryCall    // for Locks, which sets Tag as well
+	Cursor   *CursorStatement // the server does not get a statement about a cursor
+	CopyIn   *CopyIn          // the server does not get the COPY
+	// Steps is the plan for Alters: one of package alter, a *MultiCommand, *DoBlock or *SerialTable.
+	Steps alter.Steps
 
 	demand          TxDemand // without the demands of Changes
 	writeCommand    string   // the command that a READ ONLY transaction refuses; "" for none
@@ -272,22 +270,15 @@ func (st *Statement) MayLeaveState() bool {
 // MayRunInSteps reports whether Sluice may carry the statement out in steps.
 func (st *Statement) MayRunInSteps() bool { return st.Does == Alters }
 
-// StepTextAndTag returns the client's text and the command tag of a statement that Sluice carries out in steps.
-func (st *Statement) StepTextAndTag() (text, tag string) {
-	switch {
-	case st.Constraints != nil:
-		return st.Constraints.Text, "ALTER TABLE"
-	case st.Commands != nil:
-		return st.Commands.Text, "ALTER TABLE"
-	case st.Guarded != nil:
-		return st.Guarded.Text, "DO"
-	case st.EnumValue != nil:
-		return st.EnumValue.Text, "ALTER TYPE"
-	case st.Numbered != nil:
-		return st.Numbered.Text, "CREATE TABLE"
-	}
-	return st.Alteration.Text, "ALTER TABLE"
+// MustRunInSteps reports whether Sluice may carry the statement out in steps, and the server must not get the statement
+// as it is.
+func (st *Statement) MustRunInSteps() bool {
+	n, serial := st.Steps.(*SerialTable)
+	return st.MayRunInSteps() && !(serial && n.MayPassUnchanged())
 }
+
+// StepTextAndTag returns the client's text and the command tag of a statement that Sluice carries out in steps.
+func (st *Statement) StepTextAndTag() (text, tag string) { return st.Steps.TextAndTag() }
 
 // Refusal is an error with which Sluice itself answers a statement.
 type Refusal struct {

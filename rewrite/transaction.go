@@ -136,7 +136,7 @@ func (r *rewriter) markSeparate(p *statementPart) bool {
 	}
 	plan := r.alone(string(r.text[p.st.Start:p.st.End]), false)
 	st := plan.SingleStatement()
-	if st == nil || !st.MayRunInSteps() || st.Numbered != nil && st.Numbered.MayPassUnchanged() {
+	if st == nil || !st.MustRunInSteps() {
 		return false
 	}
 	p.st.separate, p.st.Hint = true, st.Hint

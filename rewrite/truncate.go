@@ -71,7 +71,7 @@ func (r *rewriter) rewriteTruncate(p *statementPart) {
 func parseTruncate(node parse.TreeNode) *Truncation {
 	t := &Truncation{Restart: node.Flag("restart_seqs"), Cascade: parse.DropBehavior(node.Integer("behavior")) == parse.DROP_CASCADE}
 	for relation := range node.List("relations") {
-		name := regclassName(relation)
+		name := parse.RegclassName(relation)
 		if relation.Text("catalogname") != "" || strings.HasPrefix(relation.Text("relname"), truncateName) {
 			return nil
 		}

@@ -17,7 +17,7 @@ var layers = map[string][]string{
 	"cmd/sluice/leasecmd":          {"cmd/sluice/cli", "cmd/sluice/config", "cmd/sluice/daemon", "lease"},
 	"cmd/sluice/lint":              {"cmd/sluice/cli", "cmd/sluice/config", "rewrite", "rewrite/lint", "rewrite/parse"},
 	"cmd/sluice/cli":               {"cmd/sluice/config"},
-	"cmd/sluice/config":            {"proxy", "proxy/startup", "reservoir", "lease", "rewrite", "retry", "metrics"},
+	"cmd/sluice/config":            {"proxy", "proxy/startup", "reservoir", "lease", "rewrite", "rewrite/alter", "retry", "metrics"},
 	"cmd/sluice/config/configtest": {"cmd/sluice/config", "rewrite"}, // of tests only
 	"cmd/sluice/inject":            {},                               // nor anything of a third party
 
@@ -31,8 +31,8 @@ var layers = map[string][]string{
 	"proxy/mappederror":  {"proxy/wire", "rewrite/schema"},
 	"proxy/outcome":      {"proxy/block", "rewrite"},
 	"proxy/startup":      {"proxy/wire", "proxy/rawconn"},
-	"proxy/constraint":   {"proxy/wire", "retry", "rewrite"},
-	"proxy/ddl":          {"proxy/constraint", "proxy/listing", "proxy/wire", "retry", "rewrite", "rewrite/parse", "rewrite/schema"},
+	"proxy/constraint":   {"proxy/wire", "retry", "rewrite", "rewrite/alter"},
+	"proxy/ddl":          {"proxy/constraint", "proxy/listing", "proxy/wire", "retry", "rewrite", "rewrite/alter", "rewrite/parse", "rewrite/schema"},
 	"proxy/statement":    {"proxy/account", "proxy/settings", "proxy/wire", "retry", "rewrite", "rewrite/parse", "rewrite/values"},
 	"proxy/stored":       {"proxy/wire", "rewrite"},
 	"proxy/feature":      {"proxy/silent", "proxy/wire", "rewrite", "rewrite/schema"},
@@ -56,7 +56,8 @@ var layers = map[string][]string{
 	"reservoir":          {"lease", "metrics"},
 	"reservoir/fleetsim": {"lease"}, // tests only
 	"lease":              {"metrics"},
-	"rewrite":            {"rewrite/bytea", "rewrite/finding", "rewrite/parse", "rewrite/schema"},
+	"rewrite":            {"rewrite/alter", "rewrite/bytea", "rewrite/finding", "rewrite/parse", "rewrite/schema"},
+	"rewrite/alter":      {"rewrite/finding", "rewrite/parse"},
 	"rewrite/bytea":      {"rewrite/parse", "rewrite/schema"},
 	"rewrite/finding":    {},
 	"rewrite/lint":       {"rewrite", "rewrite/finding", "rewrite/parse"},

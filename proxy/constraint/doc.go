@@ -1,4 +1,4 @@
-// Package constraint performs ALTER TABLE statements that add constraints (rewrite.AddedConstraints), if the server
+// Package constraint performs ALTER TABLE statements that add constraints (alter.AddedConstraints), if the server
 // refuses them. The statement itself is sent first, and alone. If the server refuses it, the package uses the steps
 // that DSQL has, each in its own transaction:
 //

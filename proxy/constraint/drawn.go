@@ -5,24 +5,24 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
-// This file has the sequence of a serial column that ALTER TABLE adds (rewrite.Alteration.Own). The sequence is created
+// This file has the sequence of a serial column that ALTER TABLE adds (alter.Alteration.Own). The sequence is created
 // before the column. The column owns the sequence once the column's default uses it. Dropping the column then drops
 // both.
 
 // ColumnSequence is the sequence of a serial column that ALTER TABLE is adding.
 type ColumnSequence struct {
 	server Server
-	own    *rewrite.OwnedSequence
+	own    *alter.OwnedSequence
 	table  string // for a cast to regclass
 	name   string // SQL name of the sequence; "" if unknown
 	made   bool   // created by this statement, and not owned yet
 }
 
 // NewColumnSequence returns the ColumnSequence for a column of a table. table is the text of a cast to regclass.
-func NewColumnSequence(server Server, own *rewrite.OwnedSequence, table string) *ColumnSequence {
+func NewColumnSequence(server Server, own *alter.OwnedSequence, table string) *ColumnSequence {
 	return &ColumnSequence{server: server, own: own, table: table}
 }
 

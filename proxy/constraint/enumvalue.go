@@ -9,10 +9,10 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
-	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
-// This file performs ALTER TYPE ... ADD VALUE (rewrite.EnumValueAddition), where a domain with a CHECK replaces the
+// This file performs ALTER TYPE ... ADD VALUE (alter.EnumValueAddition), where a domain with a CHECK replaces the
 // enumeration. In October 2026 clusters refused ALTER DOMAIN ... ADD CONSTRAINT. Whether they accept DROP CONSTRAINT is
 // not published. So Sluice first tries a DROP CONSTRAINT of a missing name. A server that refuses this, or the ADD
 // CONSTRAINT after it, has changed nothing.
@@ -31,19 +31,19 @@ import (
 
 // EnumValueAdder is a running ALTER TYPE ... ADD VALUE, where a domain replaces the enumeration.
 type EnumValueAdder struct {
-	*rewrite.EnumValueAddition
+	*alter.EnumValueAddition
 	Notices [][]byte // sent to the client before the tag
 
 	server Server
 	shown  string // the type's name in messages
-	checks []*rewrite.DomainCheck
+	checks []*alter.DomainCheck
 	made   string // the CHECK that this statement has made, or may have made
 	took   bool   // the value is accepted because of this statement
 	tried  bool   // the server accepts DROP CONSTRAINT
 }
 
 // NewEnumValueAdder returns an EnumValueAdder that executes st.
-func NewEnumValueAdder(server Server, st *rewrite.EnumValueAddition) *EnumValueAdder {
+func NewEnumValueAdder(server Server, st *alter.EnumValueAddition) *EnumValueAdder {
 	return &EnumValueAdder{server: server, EnumValueAddition: st}
 }
 
@@ -94,7 +94,7 @@ func (e *EnumValueAdder) readDomain(told *wire.Error) error {
 			return
 		}
 		kind, e.shown = v[0], v[1]
-		check := rewrite.ParseDomainCheck(v[3], v[4])
+		check := alter.ParseDomainCheck(v[3], v[4])
 		if others = others || check == nil || v[2] != "text"; check != nil {
 			e.checks = append(e.checks, check)
 		}
@@ -106,7 +106,7 @@ func (e *EnumValueAdder) readDomain(told *wire.Error) error {
 		return &wire.Error{Code: "42809", Message: e.shown + " is not an enum"}
 	case others || len(e.checks) == 0:
 		with := *told
-		with.Detail = fmt.Sprintf("The domain %s is not held to a list of values by one CHECK, as one is that stands for an enumeration (%s).", e.shown, rewrite.EnumKey)
+		with.Detail = fmt.Sprintf("The domain %s is not held to a list of values by one CHECK, as one is that stands for an enumeration (%s).", e.shown, alter.EnumKey)
 		return &with
 	}
 	return nil
@@ -116,7 +116,7 @@ func (e *EnumValueAdder) readDomain(told *wire.Error) error {
 // CHECK, and moved that the round made progress. If neither is set, other ALTER TYPE statements of this kind are
 // running.
 func (e *EnumValueAdder) runRound(told *wire.Error) (done, moved bool, err error) {
-	newest, old, follows := rewrite.NewestDomainCheck(e.checks)
+	newest, old, follows := alter.NewestDomainCheck(e.checks)
 	there := slices.Contains(newest.Values, e.Value)
 	switch {
 	case !follows:
@@ -146,7 +146,7 @@ func (e *EnumValueAdder) runRound(told *wire.Error) (done, moved bool, err error
 
 // addCheck adds a CHECK with the new value to the domain. addCheck returns false if another statement added a CHECK
 // first.
-func (e *EnumValueAdder) addCheck(from *rewrite.DomainCheck, told *wire.Error) (added bool, err error) {
+func (e *EnumValueAdder) addCheck(from *alter.DomainCheck, told *wire.Error) (added bool, err error) {
 	if err := e.server.CheckMayContinue(); err != nil {
 		return false, err
 	}
@@ -176,7 +176,7 @@ func (e *EnumValueAdder) refusalError(err error, told *wire.Error) error {
 	}
 	with := *told
 	with.Detail = fmt.Sprintf("For the domain %s the server refuses ALTER DOMAIN, too: %s", e.shown, why.Message)
-	with.Hint = rewrite.AnotherDomain
+	with.Hint = alter.AnotherDomain
 	return &with
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
 // domain is a server with one domain, of whose CHECKs it knows the values by name. Statements that are run at
@@ -106,10 +107,10 @@ func adding(t *testing.T, v *visitor, value string) *EnumValueAdder {
 		t.Fatal(err)
 	}
 	st := p.Plan([]byte("ALTER TYPE mood ADD VALUE '" + value + "'")).SingleStatement()
-	if st == nil || st.EnumValue == nil {
+	if st == nil {
 		t.Fatal("no such statement")
 	}
-	return NewEnumValueAdder(v, st.EnumValue)
+	return NewEnumValueAdder(v, st.Steps.(*alter.EnumValueAddition))
 }
 
 // together runs statements at a server at once, in an order that is random, and returns their errors.

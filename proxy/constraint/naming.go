@@ -7,7 +7,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
-	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
 // This file has the names of constraints. A new constraint has a temporary name that only Sluice uses, and gets its
@@ -16,7 +16,7 @@ import (
 
 // chooseName returns the final name of a constraint: the name in its statement, or the first name that PostgreSQL would
 // choose. taken says that the server refuses the name in the statement.
-func (c *ConstraintAdder) chooseName(a *rewrite.AddedConstraint) (name string, taken bool, err error) {
+func (c *ConstraintAdder) chooseName(a *alter.AddedConstraint) (name string, taken bool, err error) {
 	for pass := 0; ; pass += candidates {
 		names := []string{a.Name}
 		if a.Name == "" {
@@ -42,14 +42,14 @@ func (c *ConstraintAdder) chooseName(a *rewrite.AddedConstraint) (name string, t
 
 // unavailableNames returns which names are not available: names of the table's constraints and, for UNIQUE, of
 // relations. For a name that Sluice chooses, constraints of any table of the schema count too.
-func (c *ConstraintAdder) unavailableNames(a *rewrite.AddedConstraint, names []string) (map[string]bool, error) {
+func (c *ConstraintAdder) unavailableNames(a *alter.AddedConstraint, names []string) (map[string]bool, error) {
 	in, schema := literalList(names), fmt.Sprintf("(SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = %s)", c.oid)
 	of := "connamespace = " + schema
 	if a.Name != "" {
 		of = "conrelid = " + c.oid
 	}
 	query := fmt.Sprintf("SELECT conname FROM pg_catalog.pg_constraint WHERE %s AND conname IN (%s)", of, in)
-	if a.Kind == rewrite.Unique {
+	if a.Kind == alter.Unique {
 		query += fmt.Sprintf(" UNION ALL SELECT relname FROM pg_catalog.pg_class WHERE relnamespace = %s AND relname IN (%s)", schema, in)
 	}
 	is := map[string]bool{}

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
 // This file performs CREATE TABLE with serial columns (rewrite.SerialTable). The statement itself is sent first. If the
@@ -229,7 +230,7 @@ func (n *SerialTableCreator) existsMessage() string {
 
 // createSequence creates the sequence of a serial column under the first free name that PostgreSQL would choose.
 // createSequence returns the sequence's SQL name.
-func (n *SerialTableCreator) createSequence(s *rewrite.OwnedSequence) (name string, err error) {
+func (n *SerialTableCreator) createSequence(s *alter.OwnedSequence) (name string, err error) {
 	return createFreeSequence(n.server, s, n.schema, n.Relation, func(name, candidate string) error {
 		return n.createObject(s.CreateSQL(name), madeObject{what: fmt.Sprintf("sequence \"%s\"", candidate), undo: "DROP SEQUENCE " + name})
 	})
@@ -237,7 +238,7 @@ func (n *SerialTableCreator) createSequence(s *rewrite.OwnedSequence) (name stri
 
 // createFreeSequence calls create with names in a schema, in PostgreSQL's order, until one is free. createFreeSequence
 // returns that sequence's SQL name.
-func createFreeSequence(server Server, s *rewrite.OwnedSequence, schema, relation string, create func(name, candidate string) error) (name string, err error) {
+func createFreeSequence(server Server, s *alter.OwnedSequence, schema, relation string, create func(name, candidate string) error) (name string, err error) {
 	for pass := 0; ; pass += candidates {
 		names, err := freeNames(server, s, schema, relation, pass)
 		if err != nil {
@@ -254,7 +255,7 @@ func createFreeSequence(server Server, s *rewrite.OwnedSequence, schema, relatio
 }
 
 // freeNames returns the names that PostgreSQL would choose for a sequence and that no relation in the schema has.
-func freeNames(server Server, s *rewrite.OwnedSequence, schema, relation string, pass int) (names []string, err error) {
+func freeNames(server Server, s *alter.OwnedSequence, schema, relation string, pass int) (names []string, err error) {
 	list := make([]string, candidates)
 	for i := range candidates {
 		names = append(names, s.CandidateName(relation, pass+i))
@@ -341,7 +342,7 @@ func (c *ConstraintAdder) noticeNarrowColumns(name string) error {
 	for _, column := range columns {
 		notice := &wire.Error{Code: "00000", Message: fmt.Sprintf("column \"%s\" of table \"%s\" is narrower than the key that it refers to", column, c.table),
 			Detail: "The key is an identity column, which is bigint: clients that compare types do not find its rows.",
-			Hint:   fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s TYPE bigint, where %s is rewrite; or see %s.", c.Table, quoteIdent(column), rewrite.RetypeKey, rewrite.SerialKey)}
+			Hint:   fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s TYPE bigint, where %s is rewrite; or see %s.", c.Table, quoteIdent(column), alter.RetypeKey, rewrite.SerialKey)}
 		c.Notices = append(c.Notices, notice.AppendNotice(nil, "NOTICE"))
 	}
 	if c.server.RefusalFrom(err) != nil {

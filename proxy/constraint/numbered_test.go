@@ -111,9 +111,9 @@ func numbered(t *testing.T, form rewrite.SerialForm, sql string, script ...answe
 		t.Fatal(err)
 	}
 	st := p.Plan([]byte(sql)).SingleStatement()
-	if st == nil || st.Numbered == nil {
+	if st == nil {
 		t.Fatal(sql)
 	}
 	server := &scripted{script: script}
-	return NewSerialTableCreator(server, st.Numbered), server
+	return NewSerialTableCreator(server, st.Steps.(*rewrite.SerialTable)), server
 }

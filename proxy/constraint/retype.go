@@ -9,10 +9,10 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
-	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
-// This file performs ALTER TABLE ... ALTER COLUMN ... TYPE (rewrite.ColumnTypeChange) by the steps that DSQL has, each
+// This file performs ALTER TABLE ... ALTER COLUMN ... TYPE (alter.ColumnTypeChange) by the steps that DSQL has, each
 // in its own transaction:
 //
 //	readColumn           the column and its dependencies (retypefacts.go)
@@ -22,7 +22,7 @@ import (
 //	RenameOldSQL         rename the old column: nobody can write it afterwards
 //	ClearChangedSQL,     values that others have written since
 //	BackfillSQL
-//	createIndexes        that need the column's values (rewrite.IndexCopy)
+//	createIndexes        that need the column's values (alter.IndexCopy)
 //	NotNullCheck         a CHECK
 //	copyConstraints      CHECKs and foreign keys like those of the old column, NOT VALID if those are
 //	AddEqualityCheckSQL  a CHECK that both columns agree
@@ -41,7 +41,7 @@ import (
 
 // ColumnRetyper is a running ALTER TABLE ... ALTER COLUMN ... TYPE.
 type ColumnRetyper struct {
-	*rewrite.ColumnTypeChange
+	*alter.ColumnTypeChange
 	Notices [][]byte // sent to the client before the tag
 
 	server Server
@@ -53,7 +53,7 @@ type ColumnRetyper struct {
 }
 
 // NewColumnRetyper returns a ColumnRetyper that executes st.
-func NewColumnRetyper(server Server, st *rewrite.Alteration) *ColumnRetyper {
+func NewColumnRetyper(server Server, st *alter.Alteration) *ColumnRetyper {
 	return &ColumnRetyper{server: server, ColumnTypeChange: st.StartTypeChange(fmt.Sprintf("%08x", rand.Uint32())), from: st.Column}
 }
 
@@ -186,7 +186,7 @@ func (r *ColumnRetyper) copyConstraints() error {
 }
 
 // addConstraint adds a constraint to the new column. The constraint gets a name of Sluice's own.
-func (r *ColumnRetyper) addConstraint(c *rewrite.AddedConstraints) error {
+func (r *ColumnRetyper) addConstraint(c *alter.AddedConstraints) error {
 	w := NewConstraintAdder(r.server, c)
 	w.own = true
 	return w.Run()

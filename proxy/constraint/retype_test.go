@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
 // modelled is a server with one table, of which it knows the columns and whose values each of
@@ -128,7 +129,7 @@ func retype(t *testing.T) (*ColumnRetyper, *modelled) {
 		{times: 99, words: "SELECT convalidated", rows: [][]string{{"t"}}},
 		{times: 99, words: "SELECT i.indisvalid", rows: [][]string{{"t"}}},
 	}
-	return NewColumnRetyper(m, st.Alteration), m
+	return NewColumnRetyper(m, st.Steps.(*alter.Alteration)), m
 }
 
 // state is the columns of the table, without the digits of their names.

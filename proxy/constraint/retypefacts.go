@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
-	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
 // This file reads the catalog about a column that gets another type (retype.go), and decides whether another column can
@@ -14,7 +14,7 @@ import (
 
 // retypeFacts describe a column that gets another type, and its dependencies.
 type retypeFacts struct {
-	rewrite.ColumnFacts
+	alter.ColumnFacts
 	oid, schema, kind string // of the table
 	number            string // of the column
 	from, to          string // types, by their names in the catalog
@@ -59,7 +59,7 @@ func (r *ColumnRetyper) readColumn(told *wire.Error) (there bool, err error) {
 		quoteLiteral(r.Type), quoteLiteral(r.Table), quoteLiteral(r.from)), func(v []string) {
 		if len(v) == 12 {
 			there = true
-			f.ColumnFacts = rewrite.ColumnFacts{Type: v[0], IsOfType: v[1] == "t", NotNull: v[2] == "t", InKey: v[3] == "t", Default: v[4]}
+			f.ColumnFacts = alter.ColumnFacts{Type: v[0], IsOfType: v[1] == "t", NotNull: v[2] == "t", InKey: v[3] == "t", Default: v[4]}
 			f.oid, f.schema, f.kind, f.number, f.from, f.to, f.own = v[5], v[6], v[7], v[8], v[9], v[10], v[11]
 		}
 	})
@@ -116,24 +116,24 @@ func (r *ColumnRetyper) checkRetypable(told *wire.Error) error {
 	with.Hint = r.RebuildHint(f.ColumnFacts)
 	switch {
 	case !r.Retypes:
-		if rewrite.CanRetype(f.from, f.to) && !f.InKey && f.own == "" && len(f.depend) == 0 {
-			with.Hint = rewrite.RetypeHint(with.Hint)
+		if alter.CanRetype(f.from, f.to) && !f.InKey && f.own == "" && len(f.depend) == 0 {
+			with.Hint = alter.RetypeHint(with.Hint)
 		}
 		return &with
 	case f.InKey:
 		return &with
-	case !rewrite.CanRetype(f.from, f.to):
-		with.Detail += fmt.Sprintf(" For another of type %s to take its place (%s) both must be strings, or both numbers.", r.Type, rewrite.RetypeKey)
+	case !alter.CanRetype(f.from, f.to):
+		with.Detail += fmt.Sprintf(" For another of type %s to take its place (%s) both must be strings, or both numbers.", r.Type, alter.RetypeKey)
 		return &with
 	case f.own != "":
-		with.Detail += fmt.Sprintf(" No other can take its place (%s), since it has %s.", rewrite.RetypeKey, f.own)
+		with.Detail += fmt.Sprintf(" No other can take its place (%s), since it has %s.", alter.RetypeKey, f.own)
 		return &with
 	case len(f.depend) > 0:
-		with.Detail += fmt.Sprintf(" No other can take its place (%s), since this depends on it: %s.", rewrite.RetypeKey, strings.Join(f.depend, ", "))
+		with.Detail += fmt.Sprintf(" No other can take its place (%s), since this depends on it: %s.", alter.RetypeKey, strings.Join(f.depend, ", "))
 		return &with
 	case f.NotNull && !r.Checks:
-		with.Detail += fmt.Sprintf(" No other can take its place (%s), since it is NOT NULL, which DSQL gives to no column that is there.", rewrite.RetypeKey)
-		with.Hint = "Set " + rewrite.SetNotNullKey + " to check: it is a CHECK then. Or: " + with.Hint
+		with.Detail += fmt.Sprintf(" No other can take its place (%s), since it is NOT NULL, which DSQL gives to no column that is there.", alter.RetypeKey)
+		with.Hint = "Set " + alter.SetNotNullKey + " to check: it is a CHECK then. Or: " + with.Hint
 		return &with
 	}
 	if err := r.tryIndexExpressions(); err != nil {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
-	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
 // This file has the indexes of a column that gets another type (retype.go): their form in the catalog, their meaning
@@ -13,8 +13,8 @@ import (
 // columnIndex is an index of the old column, or of an expression or a condition over it. like is the statement that
 // creates the copy. like is nil for the index of a constraint.
 type columnIndex struct {
-	rewrite.ColumnIndex
-	like *rewrite.IndexCopy
+	alter.ColumnIndex
+	like *alter.IndexCopy
 }
 
 // asText returns the index as text, for a comparison with a later reading.
@@ -57,7 +57,7 @@ func (r *ColumnRetyper) readIndexes() error {
 // addIndex adds an index of the column to r.facts. v is the first of the index's rows in the answer of the catalog.
 func (r *ColumnRetyper) addIndex(v []string) {
 	f := &r.facts
-	i := columnIndex{ColumnIndex: rewrite.ColumnIndex{Name: v[0], Unique: v[1] == "t", Constraint: v[3] == "t", Deferrable: v[4] == "t", Deferred: v[5] == "t"}}
+	i := columnIndex{ColumnIndex: alter.ColumnIndex{Name: v[0], Unique: v[1] == "t", Constraint: v[3] == "t", Deferrable: v[4] == "t", Deferred: v[5] == "t"}}
 	plain := v[2] == "t"
 	if !i.Constraint {
 		i.like = r.CopyIndex(v[8], r.from, r.indexName(len(f.indexes)))

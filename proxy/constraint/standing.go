@@ -6,14 +6,14 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
-	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
 // This file finds the names of constraints that are added, and the objects that exist under these names already.
 
 // pendingConstraint describes a constraint that is being added: its names, and what exists under them.
 type pendingConstraint struct {
-	add    *rewrite.AddedConstraint
+	add    *alter.AddedConstraint
 	name   string // final name
 	under  string // temporary name of the constraint or its index
 	there  bool   // an earlier statement of this kind has created it or its index, and has not finished
@@ -28,8 +28,8 @@ const candidates = 16
 
 // locateConstraint returns the names of a new constraint, and the object that an earlier statement has left under them.
 // If the client's name is taken otherwise, the server will refuse it.
-func (c *ConstraintAdder) locateConstraint(a *rewrite.AddedConstraint) (pendingConstraint, error) {
-	if a.Kind == rewrite.NotNull {
+func (c *ConstraintAdder) locateConstraint(a *alter.AddedConstraint) (pendingConstraint, error) {
+	if a.Kind == alter.NotNull {
 		at, err := c.readNotNull(a)
 		at.add, at.name = a, at.under
 		at.done = at.done || at.there && c.isOwnCreation(&at)
@@ -37,7 +37,7 @@ func (c *ConstraintAdder) locateConstraint(a *rewrite.AddedConstraint) (pendingC
 			return at, err
 		}
 	}
-	if a.Kind == rewrite.NotNull || c.own {
+	if a.Kind == alter.NotNull || c.own {
 		at, err := c.findLeftover(a, func(pass int) string {
 			if a.Name != "" {
 				return a.Name
@@ -48,7 +48,7 @@ func (c *ConstraintAdder) locateConstraint(a *rewrite.AddedConstraint) (pendingC
 		return at, err
 	}
 	name, taken, err := c.chooseName(a)
-	if err != nil || taken && a.Kind != rewrite.Unique {
+	if err != nil || taken && a.Kind != alter.Unique {
 		return pendingConstraint{add: a, name: name, under: name}, err
 	}
 	if taken {
@@ -63,7 +63,7 @@ func (c *ConstraintAdder) locateConstraint(a *rewrite.AddedConstraint) (pendingC
 
 // findLeftover returns the temporary name of a constraint: the first candidate that is free, or under which an earlier
 // statement has left the constraint or its index.
-func (c *ConstraintAdder) findLeftover(a *rewrite.AddedConstraint, candidate func(pass int) string) (pendingConstraint, error) {
+func (c *ConstraintAdder) findLeftover(a *alter.AddedConstraint, candidate func(pass int) string) (pendingConstraint, error) {
 	for pass := 0; ; pass += candidates {
 		var names []string
 		for i := range candidates {
@@ -92,14 +92,14 @@ func (c *ConstraintAdder) isOwnCreation(at *pendingConstraint) bool {
 
 // findTakenNames returns the names that are taken, and whether an earlier statement of this kind has left an object
 // under each. The constraint under a name may be valid already and lack its final name only.
-func (c *ConstraintAdder) findTakenNames(a *rewrite.AddedConstraint, names []string) (map[string]pendingConstraint, error) {
+func (c *ConstraintAdder) findTakenNames(a *alter.AddedConstraint, names []string) (map[string]pendingConstraint, error) {
 	in := literalList(names)
 	taken := map[string]pendingConstraint{}
 	like := " AND contype = 'c'"
 	switch a.Kind {
-	case rewrite.Unique:
+	case alter.Unique:
 		like = ""
-	case rewrite.ForeignKey:
+	case alter.ForeignKey:
 		like = " AND contype = 'f' AND confrelid = " + quoteLiteral(a.Referred) + "::pg_catalog.regclass"
 	}
 	err := c.server.Ask(fmt.Sprintf(`SELECT conname, conrelid = %s%s, pg_catalog.pg_get_constraintdef(oid) FROM pg_catalog.pg_constraint`+
@@ -107,12 +107,12 @@ func (c *ConstraintAdder) findTakenNames(a *rewrite.AddedConstraint, names []str
 		func(v []string) {
 			if len(v) == 3 {
 				was := taken[v[0]]
-				was.used = was.used || a.Kind == rewrite.Unique && v[1] == "t"
-				was.there = was.there || a.Kind != rewrite.Unique && v[1] == "t" && a.MatchesShown(strings.TrimSuffix(v[2], " NOT VALID")+" NOT VALID")
+				was.used = was.used || a.Kind == alter.Unique && v[1] == "t"
+				was.there = was.there || a.Kind != alter.Unique && v[1] == "t" && a.MatchesShown(strings.TrimSuffix(v[2], " NOT VALID")+" NOT VALID")
 				taken[v[0]] = was
 			}
 		})
-	if err != nil || a.Kind != rewrite.Unique {
+	if err != nil || a.Kind != alter.Unique {
 		return taken, err
 	}
 	return taken, c.addRelationNames(a, in, taken)
@@ -120,7 +120,7 @@ func (c *ConstraintAdder) findTakenNames(a *rewrite.AddedConstraint, names []str
 
 // addRelationNames adds names of relations to taken. addRelationNames marks the indexes among them that an earlier
 // statement of this kind has left: indexes of the same columns without a constraint.
-func (c *ConstraintAdder) addRelationNames(a *rewrite.AddedConstraint, in string, taken map[string]pendingConstraint) error {
+func (c *ConstraintAdder) addRelationNames(a *alter.AddedConstraint, in string, taken map[string]pendingConstraint) error {
 	var columns []string
 	for _, name := range append(append([]string(nil), a.Keys...), a.Including...) {
 		columns = append(columns, quoteLiteral(name))
@@ -176,7 +176,7 @@ func (c *ConstraintAdder) findBuildingJob(at pendingConstraint, oid string) (pen
 // readNotNull reads whether a column is NOT NULL, or has a CHECK of Sluice's that is not validated yet. A client's own
 // CHECK with the same meaning does not count. The client may drop the CHECK and leave the column NOT NULL, or the
 // reverse.
-func (c *ConstraintAdder) readNotNull(a *rewrite.AddedConstraint) (at pendingConstraint, err error) {
+func (c *ConstraintAdder) readNotNull(a *alter.AddedConstraint) (at pendingConstraint, err error) {
 	there := false
 	err = c.server.Ask(fmt.Sprintf(`SELECT a.attnotnull, COALESCE(p.conname, ''), COALESCE(p.convalidated, false), COALESCE(pg_catalog.pg_get_constraintdef(p.oid), '')`+
 		` FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_constraint p ON p.conrelid = a.attrelid AND p.contype = 'c' AND p.conkey = ARRAY[a.attnum]`+
@@ -217,7 +217,7 @@ func (c *ConstraintAdder) dropNotNullChecks() error {
 }
 
 // dropNotNullCheck drops, for one column, the CHECKs that replaced NOT NULL.
-func (c *ConstraintAdder) dropNotNullCheck(a *rewrite.AddedConstraint) error {
+func (c *ConstraintAdder) dropNotNullCheck(a *alter.AddedConstraint) error {
 	var names []string
 	err := c.server.Ask(fmt.Sprintf(`SELECT p.conname, pg_catalog.pg_get_constraintdef(p.oid) FROM pg_catalog.pg_constraint p JOIN pg_catalog.pg_attribute a`+
 		` ON a.attrelid = p.conrelid AND p.conkey = ARRAY[a.attnum] WHERE p.conrelid = %s AND p.contype = 'c' AND a.attname = %s`, c.oid, quoteLiteral(a.Keys[0])),
@@ -243,7 +243,7 @@ func (c *ConstraintAdder) dropNotNullCheck(a *rewrite.AddedConstraint) error {
 }
 
 // warnOfClientCheck warns about a client's CHECK that still refuses NULL after DROP NOT NULL.
-func (c *ConstraintAdder) warnOfClientCheck(a *rewrite.AddedConstraint, name string) {
+func (c *ConstraintAdder) warnOfClientCheck(a *alter.AddedConstraint, name string) {
 	warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("column \"%s\" is still held to NOT NULL by the constraint \"%s\"", a.Keys[0], name),
 		Detail: "Its name is none that Sluice gives, so that it may be a constraint of its own.", Hint: "To drop it: " + a.DropSQL(name) + "."}
 	c.Notices = append(c.Notices, warning.AppendNotice(nil, "WARNING"))

@@ -8,7 +8,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
-	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
 // Server is the backend of a session, idle between calls. If RefusalFrom returns an error of the server, the server is
@@ -34,7 +34,7 @@ type Server interface {
 
 // ConstraintAdder is a running ALTER TABLE that adds constraints in steps.
 type ConstraintAdder struct {
-	*rewrite.AddedConstraints
+	*alter.AddedConstraints
 	Notices            [][]byte // sent to the client before the tag
 	server             Server
 	oid, schema, table string // of the table
@@ -52,7 +52,7 @@ type madeObject struct {
 }
 
 // NewConstraintAdder returns a ConstraintAdder that executes st.
-func NewConstraintAdder(server Server, st *rewrite.AddedConstraints) *ConstraintAdder {
+func NewConstraintAdder(server Server, st *alter.AddedConstraints) *ConstraintAdder {
 	return &ConstraintAdder{server: server, AddedConstraints: st}
 }
 
@@ -131,8 +131,8 @@ func (c *ConstraintAdder) runSteps() error {
 		switch {
 		case err != nil:
 			return err
-		case at.done || a.Kind == rewrite.Unique:
-		case a.Kind == rewrite.ForeignKey:
+		case at.done || a.Kind == alter.Unique:
+		case a.Kind == alter.ForeignKey:
 			doubtful[1] = append(doubtful[1], &at)
 		default:
 			doubtful[0] = append(doubtful[0], &at)
@@ -169,13 +169,13 @@ func (c *ConstraintAdder) createObject(sql string, t madeObject) error {
 
 // addConstraint adds one constraint. A FOREIGN KEY or CHECK is not validated yet. If the chosen name is taken when the
 // statement arrives, or the object found is gone, addConstraint starts again.
-func (c *ConstraintAdder) addConstraint(a *rewrite.AddedConstraint) (pendingConstraint, error) {
+func (c *ConstraintAdder) addConstraint(a *alter.AddedConstraint) (pendingConstraint, error) {
 	for tries := 0; ; tries++ {
 		at, err := c.locateConstraint(a)
 		switch {
 		case err != nil || at.done:
 			return at, err
-		case a.Kind == rewrite.Unique:
+		case a.Kind == alter.Unique:
 			err = c.addUnique(a, &at)
 		case at.there:
 			c.found = append(c.found, at.unvalidatedObject())
@@ -243,7 +243,7 @@ func (c *ConstraintAdder) validateConstraint(at *pendingConstraint) error {
 	if !slices.Contains(c.made, at.validObject()) {
 		c.made = append(c.made, at.validObject())
 	}
-	if at.add.Kind == rewrite.NotNull {
+	if at.add.Kind == alter.NotNull {
 		c.warnOfNotNullCheck(at.add, at.name)
 	}
 	return nil
@@ -342,7 +342,7 @@ func (c *ConstraintAdder) WithPartialResult(err error) error {
 }
 
 // warnOfNotNullCheck warns the client that a CHECK replaces NOT NULL.
-func (c *ConstraintAdder) warnOfNotNullCheck(a *rewrite.AddedConstraint, name string) {
+func (c *ConstraintAdder) warnOfNotNullCheck(a *alter.AddedConstraint, name string) {
 	warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("column \"%s\" is held to NOT NULL by the constraint \"%s\"", a.Keys[0], name),
 		Detail: "DSQL refuses SET NOT NULL. The error of a NULL is that of a CHECK (23514), and the catalog shows the column as nullable.",
 		Hint:   "DROP NOT NULL, sent alone outside of a transaction, takes it away; so does " + a.DropSQL(name) + "."}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
 // answer is what a scripted server says to the statements that have some words in them.
@@ -96,7 +97,7 @@ func work(t *testing.T, sql string, script ...answer) (*ConstraintAdder, *script
 		t.Fatal(err)
 	}
 	st := p.Plan([]byte(sql)).SingleStatement()
-	if st == nil || st.Constraints == nil {
+	if st == nil {
 		t.Fatal(sql)
 	}
 	server := &scripted{script: append(append([]answer{{words: sql, err: &wire.Error{Code: "0A000"}}}, script...),
@@ -105,7 +106,7 @@ func work(t *testing.T, sql string, script ...answer) (*ConstraintAdder, *script
 		answer{words: "FROM sys.jobs", rows: [][]string{{"completed", ""}}},
 		answer{words: "SELECT convalidated", rows: [][]string{{"t"}}},
 		answer{words: "SELECT i.indisvalid", rows: [][]string{{"t"}}})}
-	return NewConstraintAdder(server, st.Constraints), server
+	return NewConstraintAdder(server, st.Steps.(*alter.AddedConstraints)), server
 }
 
 // What servers say of jobs decides what is told, and what is taken back.
@@ -269,7 +270,7 @@ func TestEndsOfTheWork(t *testing.T) {
 	}
 }
 
-func mustConstraints(t *testing.T, sql string) *rewrite.AddedConstraints {
+func mustConstraints(t *testing.T, sql string) *alter.AddedConstraints {
 	t.Helper()
 	w, _ := work(t, sql)
 	return w.AddedConstraints

@@ -7,7 +7,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
-	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
 // This file adds UNIQUE constraints: it creates an index, waits for the index's job, and makes the constraint from the
@@ -15,7 +15,7 @@ import (
 
 // addUnique creates the index of a UNIQUE constraint, and then the constraint. If an earlier statement of this kind has
 // left a failed index, addUnique creates it again. A failed index serves no query and still refuses duplicates.
-func (c *ConstraintAdder) addUnique(a *rewrite.AddedConstraint, at *pendingConstraint) error {
+func (c *ConstraintAdder) addUnique(a *alter.AddedConstraint, at *pendingConstraint) error {
 	index := at.indexObject(c.schema)
 	if at.used {
 		return &wire.Error{Code: takenName, Message: fmt.Sprintf("constraint \"%s\" for relation \"%s\" already exists", at.name, c.table)}
@@ -56,7 +56,7 @@ func (c *ConstraintAdder) addUnique(a *rewrite.AddedConstraint, at *pendingConst
 
 // addUsingIndex creates a UNIQUE constraint from a valid index. If a chosen name is taken by now, addUsingIndex chooses
 // again. If the server cannot rename the index by this statement, addUsingIndex renames the index first.
-func (c *ConstraintAdder) addUsingIndex(a *rewrite.AddedConstraint, at *pendingConstraint) error {
+func (c *ConstraintAdder) addUsingIndex(a *alter.AddedConstraint, at *pendingConstraint) error {
 	err := c.createObject(a.AddUsingIndexSQL(at.name, at.under), at.validObject())
 	for tries := 0; c.isNameTaken(a, err) && at.under != at.name && tries < mostTries; tries++ {
 		if err = c.chooseNameAgain(at); err != nil {
@@ -80,7 +80,7 @@ func (c *ConstraintAdder) addUsingIndex(a *rewrite.AddedConstraint, at *pendingC
 }
 
 // isNameTaken reports whether an error says that a name which Sluice chose is taken by now.
-func (c *ConstraintAdder) isNameTaken(a *rewrite.AddedConstraint, err error) bool {
+func (c *ConstraintAdder) isNameTaken(a *alter.AddedConstraint, err error) bool {
 	told := c.server.RefusalFrom(err)
 	return told != nil && a.Name == "" && (told.Code == takenRelation || told.Code == takenName)
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
-	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
 // This file has the errors of constraints that rows violate. A job reports its failure in other words than PostgreSQL,
@@ -18,9 +18,9 @@ func (c *ConstraintAdder) violationError(at *pendingConstraint, end jobResult) e
 	var found *wire.Error
 	var err error
 	switch a.Kind {
-	case rewrite.Unique:
+	case alter.Unique:
 		found, err = c.findDuplicate(a, name)
-	case rewrite.ForeignKey:
+	case alter.ForeignKey:
 		found, err = c.findOrphan(at)
 	default:
 		found, err = c.findCheckViolation(at)
@@ -39,22 +39,22 @@ func (c *ConstraintAdder) violationError(at *pendingConstraint, end jobResult) e
 }
 
 // failedJobCode returns the SQLSTATE for a failed job, by the job's details.
-func failedJobCode(a *rewrite.AddedConstraint, details string) string {
+func failedJobCode(a *alter.AddedConstraint, details string) string {
 	details = strings.ToLower(details)
 	says := func(word string) bool { return strings.Contains(details, word) }
 	switch {
-	case a.Kind == rewrite.Unique && (says("unique") || says("duplicate")):
+	case a.Kind == alter.Unique && (says("unique") || says("duplicate")):
 		return "23505"
-	case a.Kind == rewrite.ForeignKey && says("violat"):
+	case a.Kind == alter.ForeignKey && says("violat"):
 		return "23503"
-	case (a.Kind == rewrite.Check || a.Kind == rewrite.NotNull) && says("violat"):
+	case (a.Kind == alter.Check || a.Kind == alter.NotNull) && says("violat"):
 		return "23514"
 	}
 	return "58000"
 }
 
 // findDuplicate returns the error for rows with equal values in the columns of a UNIQUE constraint, or nil.
-func (c *ConstraintAdder) findDuplicate(a *rewrite.AddedConstraint, name string) (found *wire.Error, err error) {
+func (c *ConstraintAdder) findDuplicate(a *alter.AddedConstraint, name string) (found *wire.Error, err error) {
 	n := len(a.Keys)
 	err = c.server.Ask(a.DuplicateQuery(), func(v []string) {
 		if len(v) != 3*n {
@@ -117,7 +117,7 @@ func (c *ConstraintAdder) findCheckViolation(at *pendingConstraint) (found *wire
 	}
 	err = c.server.Ask(a.ViolationQuery(expression), func([]string) {
 		found = &wire.Error{Code: "23514", Message: fmt.Sprintf("check constraint \"%s\" of relation \"%s\" is violated by some row", name, c.table), Constraint: name}
-		if a.Kind == rewrite.NotNull {
+		if a.Kind == alter.NotNull {
 			found = &wire.Error{Code: "23502", Message: fmt.Sprintf("column \"%s\" of relation \"%s\" contains null values", a.Keys[0], c.table), Column: a.Keys[0]}
 		}
 	})

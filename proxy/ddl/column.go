@@ -8,12 +8,12 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/constraint"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
-	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// This file runs ALTER TABLE ... ADD COLUMN with a default, which DSQL may refuse, in steps (rewrite.Alteration). The
+// This file runs ALTER TABLE ... ADD COLUMN with a default, which DSQL may refuse, in steps (alter.Alteration). The
 // server gets the statement itself first. If the server accepts the statement, nothing is left to do. If the server
 // refuses the statement (0A000), nothing has changed, and only then Sluice reads the catalog. So a new ability of DSQL
 // is used at once.
@@ -34,7 +34,7 @@ import (
 
 // columnAddition is a running ALTER TABLE ... ADD COLUMN.
 type columnAddition struct {
-	*rewrite.Alteration
+	*alter.Alteration
 	server          Server
 	notices         [][]byte
 	drawn           *constraint.ColumnSequence
@@ -215,7 +215,7 @@ func (a *columnAddition) addConstraints() error {
 		return a.withFinalColumnName(told)
 	}
 	for i := range a.Held.Adds {
-		a.hasNotNullCheck = a.hasNotNullCheck || a.Held.Adds[i].Kind == rewrite.NotNull
+		a.hasNotNullCheck = a.hasNotNullCheck || a.Held.Adds[i].Kind == alter.NotNull
 	}
 	if err == nil && a.hasNotNullCheck {
 		warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("column \"%s\" is held to NOT NULL by a CHECK", a.Column),

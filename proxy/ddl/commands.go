@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
 // An ALTER TABLE of several commands that the server refuses is run as one statement per command
@@ -68,7 +69,10 @@ func (c *multiCommandAlter) Run() error {
 // serial column. A type name that the client has misspelt remains the client's error.
 func (c *multiCommandAlter) isSerialTypeRefusal(told *wire.Error) bool {
 	return told.Code == unknownType && strings.Contains(told.Message, "serial") &&
-		slices.ContainsFunc(c.Parts, func(p rewrite.AlterCommand) bool { return p.St.Alteration != nil && p.St.Alteration.Own != nil })
+		slices.ContainsFunc(c.Parts, func(p rewrite.AlterCommand) bool {
+			a, is := p.St.Steps.(*alter.Alteration)
+			return is && a.Own != nil
+		})
 }
 
 // checkTypeChanges returns the error of a change of type that cannot succeed, before any command runs. Objects that the
@@ -81,7 +85,7 @@ func (c *multiCommandAlter) checkTypeChanges(told *wire.Error) error {
 		}
 	}
 	for i := range c.Parts {
-		if a := c.Parts[i].St.Alteration; a != nil && a.Default == "" {
+		if a, is := c.Parts[i].St.Steps.(*alter.Alteration); is && a.Default == "" {
 			if err := constraint.NewColumnRetyper(c.server, a).CheckPossible(told, freed); err != nil {
 				return err
 			}

@@ -12,6 +12,7 @@ package ddl
 import (
 	"github.com/sluice-proxy/sluice/proxy/constraint"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
 // Server is the backend of a session, as package constraint needs it, and the session's settings for commands.
@@ -33,30 +34,31 @@ type SteppedDDL interface {
 }
 
 // For returns the SteppedDDL that performs a statement, and a function that returns the notices before the statement's
-// tag, after Run. The statement's plan sets exactly one of six fields. An Alteration without a default is a change of
-// type.
+// tag, after Run. The statement has Steps. An Alteration without a default is a change of type.
 func For(server Server, st *rewrite.Statement) (work SteppedDDL, notices func() [][]byte) {
-	switch {
-	case st.Commands != nil:
-		c := &multiCommandAlter{server: server, MultiCommand: st.Commands}
+	switch steps := st.Steps.(type) {
+	case *rewrite.MultiCommand:
+		c := &multiCommandAlter{server: server, MultiCommand: steps}
 		return c, func() [][]byte { return c.notices }
-	case st.Guarded != nil:
-		g := &doBlock{server: server, DoBlock: st.Guarded}
+	case *rewrite.DoBlock:
+		g := &doBlock{server: server, DoBlock: steps}
 		return g, func() [][]byte { return g.notices }
-	case st.EnumValue != nil:
-		e := constraint.NewEnumValueAdder(server, st.EnumValue)
+	case *alter.EnumValueAddition:
+		e := constraint.NewEnumValueAdder(server, steps)
 		return e, func() [][]byte { return e.Notices }
-	case st.Numbered != nil:
-		n := constraint.NewSerialTableCreator(server, st.Numbered)
+	case *rewrite.SerialTable:
+		n := constraint.NewSerialTableCreator(server, steps)
 		return n, func() [][]byte { return n.Notices }
-	case st.Constraints != nil:
-		c := constraint.NewConstraintAdder(server, st.Constraints)
+	case *alter.AddedConstraints:
+		c := constraint.NewConstraintAdder(server, steps)
 		return c, func() [][]byte { return c.Notices }
-	case st.Alteration.Default == "":
-		r := constraint.NewColumnRetyper(server, st.Alteration)
+	}
+	alteration := st.Steps.(*alter.Alteration)
+	if alteration.Default == "" {
+		r := constraint.NewColumnRetyper(server, alteration)
 		return r, func() [][]byte { return r.Notices }
 	}
-	a := &columnAddition{server: server, Alteration: st.Alteration}
+	a := &columnAddition{server: server, Alteration: alteration}
 	return a, func() [][]byte { return a.notices }
 }
 

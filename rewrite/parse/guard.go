@@ -17,6 +17,12 @@ const (
 	Reasons
 )
 
+// DefaultMaxBytes and DefaultMaxNesting are the default limits of CheckLimits.
+const (
+	DefaultMaxBytes   = 2 << 20
+	DefaultMaxNesting = 2000
+)
+
 // bytesPerToken is the number of bytes of the limit maxBytes that each token of a text counts for. The parser needs up
 // to 500 bytes and 2 µs for each token (measured). Usual texts have four bytes or more per token.
 const bytesPerToken = 2

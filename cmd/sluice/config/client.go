@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
 // Client is the part of the configuration that limits how long a client may be idle. Client also lists the keys that
@@ -40,8 +41,8 @@ var clientKeys = []Key{
 // parses the users' values. validate reports invalid ones.
 func (c *Config) deriveClient() {
 	written := rewrite.ClientOptions{}
-	for key, value := range map[string]string{rewrite.CarryOutKey: c.DDL.CarryOut, rewrite.AddColumnDefaultKey: c.DDL.AddColumnDefault,
-		rewrite.InTransactionsKey: c.DDL.InTransactions, rewrite.SetNotNullKey: c.DDL.SetNotNull, rewrite.RetypeKey: c.DDL.AlterColumnType, rewrite.EnumKey: c.DDL.CreateEnum,
+	for key, value := range map[string]string{rewrite.CarryOutKey: c.DDL.CarryOut, alter.AddColumnDefaultKey: c.DDL.AddColumnDefault,
+		rewrite.InTransactionsKey: c.DDL.InTransactions, alter.SetNotNullKey: c.DDL.SetNotNull, alter.RetypeKey: c.DDL.AlterColumnType, alter.EnumKey: c.DDL.CreateEnum,
 		rewrite.CreateIndexWaitKey: strconv.FormatBool(c.Rewrite.Rules.AwaitIndex)} {
 		if value != "auto" {
 			written = written.WithOption(key, value)
@@ -77,7 +78,7 @@ func (v *validator) checkClient() {
 	c := v.config
 	fits := func(name, key string) {
 		v.require(c.rewritesForDSQL(), name, "PostgreSQL takes such DDL, and nothing is read where rewrite.enabled is false; leave it empty")
-		v.require(key != rewrite.SetNotNullKey || c.DDL.AddConstraint == "steps", name, rewrite.SetNotNullKey+" is of use with "+rewrite.AddConstraintKey+" at steps only; take it out")
+		v.require(key != alter.SetNotNullKey || c.DDL.AddConstraint == "steps", name, alter.SetNotNullKey+" is of use with "+alter.AddConstraintKey+" at steps only; take it out")
 	}
 	for _, key := range c.Proxy.MaySet {
 		if !rewrite.IsClientOption(key) {

@@ -1,6 +1,9 @@
 package config
 
-import "github.com/sluice-proxy/sluice/rewrite"
+import (
+	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/alter"
+)
 
 // DDL is the part of the configuration about statements of migration tools that DSQL refuses.
 type DDL struct {
@@ -33,14 +36,14 @@ var ddlKeys = []Key{
 	{Name: "ddl.set_not_null", Default: "auto", field: func(c *Config) any { return &c.DDL.SetNotNull },
 		Choices: []string{"auto", "refuse", "check"},
 		help:    "How ALTER COLUMN ... SET NOT NULL is run, and ADD COLUMN ... NOT NULL without a DEFAULT, which DSQL refuses. refuse: its error gets a hint. check: a validated CHECK (column IS NOT NULL) is added, as by ddl.add_constraint, with a warning. Its errors have the code 23514, and the catalog shows the column as nullable. Kind dsql only."},
-	{Name: rewrite.RetypeKey, Default: "auto", field: func(c *Config) any { return &c.DDL.AlterColumnType },
+	{Name: alter.RetypeKey, Default: "auto", field: func(c *Config) any { return &c.DDL.AlterColumnType },
 		Choices: []string{"auto", "refuse", "rewrite"},
 		help: "How ALTER COLUMN ... TYPE is run, which DSQL refuses, between strings (varchar, text, char) or between numbers. refuse: its error gets a hint with the statements to write. " +
 			"rewrite: if the statement is sent alone outside of a transaction, a column of the new type is added, gets the values in batches and indexes like the old one's, and replaces the old one. Each step is a separate transaction, with a warning. The column becomes the table's last. " +
 			"For a moment other clients get the error that the column does not exist (42703). Between the last batch and the drop of the old column, an INSERT without column names is refused (23514). " +
 			"Not changed are columns in the primary key, a view or a generated column, and columns that a foreign key references. A NOT NULL column needs ddl.set_not_null check. Kind dsql only."},
 
-	{Name: rewrite.EnumKey, Default: "auto", field: func(c *Config) any { return &c.DDL.CreateEnum },
+	{Name: alter.EnumKey, Default: "auto", field: func(c *Config) any { return &c.DDL.CreateEnum },
 		Choices: []string{"auto", "refuse", "domain"},
 		help: "How CREATE TYPE ... AS ENUM is run, which DSQL refuses. refuse: its error gets a hint with the domain to write. domain: a domain over text with a CHECK replaces the type, with a warning. Its values compare and sort as text, not in the order of the type. " +
 			"An invalid value has the code 23514, and pg_enum and enumeration functions do not know the type. DROP TYPE becomes DROP DOMAIN. ALTER TYPE ... ADD VALUE runs as ALTER DOMAIN if the server takes that (clusters of October 2026 do not: refused, with a hint). RENAME VALUE is refused. Kind dsql only."},
@@ -93,7 +96,7 @@ func (v *validator) checkCarryOut() {
 	c := v.config
 	v.require(c.DDL.CarryOut != carryOutAll || c.rewritesForDSQL(), rewrite.CarryOutKey,
 		"PostgreSQL takes such DDL, and nothing is read where rewrite.enabled is false; set it to exact")
-	v.require(c.DDL.AddColumnDefault == "refuse" || c.rewritesForDSQL(), rewrite.AddColumnDefaultKey,
+	v.require(c.DDL.AddColumnDefault == "refuse" || c.rewritesForDSQL(), alter.AddColumnDefaultKey,
 		"columns are added so on kind dsql only, with rewrite.enabled; set it to refuse")
 }
 
@@ -101,12 +104,12 @@ func (v *validator) checkCarryOut() {
 // themselves.
 func (v *validator) checkDDL() {
 	c := v.config
-	v.require(c.DDL.AlterColumnType == "refuse" || c.rewritesForDSQL(), rewrite.RetypeKey,
+	v.require(c.DDL.AlterColumnType == "refuse" || c.rewritesForDSQL(), alter.RetypeKey,
 		"PostgreSQL changes types itself, and nothing is read where rewrite.enabled is false; set it to refuse")
-	v.require(c.DDL.CreateEnum == "refuse" || c.rewritesForDSQL(), rewrite.EnumKey,
+	v.require(c.DDL.CreateEnum == "refuse" || c.rewritesForDSQL(), alter.EnumKey,
 		"PostgreSQL has enumerations, and nothing is read where rewrite.enabled is false; set it to refuse")
 	v.require(c.DDL.InTransactions == "refuse" || c.rewritesForDSQL(), rewrite.InTransactionsKey,
 		"PostgreSQL takes DDL in transactions, and nothing is read where rewrite.enabled is false; set it to refuse")
-	v.require(c.DDL.SetNotNull == "refuse" || c.rewritesForDSQL() && c.DDL.AddConstraint == "steps", rewrite.SetNotNullKey,
+	v.require(c.DDL.SetNotNull == "refuse" || c.rewritesForDSQL() && c.DDL.AddConstraint == "steps", alter.SetNotNullKey,
 		"a CHECK stands for NOT NULL on kind dsql only, with rewrite.enabled and ddl.add_constraint at steps; set it to refuse")
 }

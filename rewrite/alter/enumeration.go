@@ -1,4 +1,4 @@
-package rewrite
+package alter
 
 import (
 	"slices"
@@ -15,11 +15,11 @@ import (
 //
 // DROP TYPE becomes DROP DOMAIN, because a cluster has no other user types. enumvalue.go adds values.
 
-// EnumKey is the configuration key that sets Rules.Enums.
+// EnumKey is the configuration key that enables Rules.Enums.
 const EnumKey = "ddl.create_enum"
 
-// domainPolicy is the value of EnumKey that enables Rules.Enums.
-const domainPolicy = "domain"
+// DomainPolicy is the value of EnumKey that enables Rules.Enums.
+const DomainPolicy = "domain"
 
 // mostLabel is the maximum length in bytes of an enumeration's value, from PostgreSQL's NAMEDATALEN.
 const mostLabel = 63
@@ -51,15 +51,15 @@ func typeName(m parse.TreeNode) string {
 	return strings.Join(name, ".")
 }
 
-// enumHint returns the hint for a refused CREATE TYPE ... AS ENUM, or "" if it would be too long.
-func (r *rewriter) enumHint(m parse.TreeNode) string {
-	domain, _ := enumDomainSQL(m)
+// CreateEnumHint returns the hint for a refused CREATE TYPE ... AS ENUM, or "" if it would be too long.
+func (d *Draft) CreateEnumHint() string {
+	domain, _ := enumDomainSQL(d.Node)
 	if domain == "" {
 		return ""
 	}
 	text := "Write " + domain + "; or give the column the type text and a CHECK. Values then compare as texts."
-	if !r.rules.Enums {
-		text += " Or set " + EnumKey + " to " + domainPolicy + ": Sluice then does so."
+	if !d.Rules.Enums {
+		text += " Or set " + EnumKey + " to " + DomainPolicy + ": Sluice then does so."
 	}
 	if len(text) > mostEnumHint {
 		return ""
@@ -67,16 +67,16 @@ func (r *rewriter) enumHint(m parse.TreeNode) string {
 	return text
 }
 
-// alterEnumHint returns the hint for a refused ALTER TYPE: how to add or rename a value of the domain by hand.
-func (r *rewriter) alterEnumHint(p *statementPart) string {
-	value, old := p.node.Text("new_val"), p.node.Text("old_val")
-	ph, hint := r.statementTokens(p), ""
+// AlterEnumHint returns the hint for a refused ALTER TYPE: how to add or rename a value of the domain by hand.
+func (d *Draft) AlterEnumHint() string {
+	value, old := d.Node.Text("new_val"), d.Node.Text("old_val")
+	ph, hint := d.tokens(), ""
 	switch i := ph.AfterQualifiedName(2); {
 	case ph.AreKeywords(i, "rename", "value"):
-		hint = renameValueAdvice(typeName(p.node), old, value)
+		hint = renameValueAdvice(typeName(d.Node), old, value)
 	case ph.AreKeywords(i, "add", "value"):
-		if hint = addValueAdvice(typeName(p.node), value); !r.rules.Enums {
-			hint += " Or set " + EnumKey + " to " + domainPolicy + ": Sluice then does so."
+		if hint = addValueAdvice(typeName(d.Node), value); !d.Rules.Enums {
+			hint += " Or set " + EnumKey + " to " + DomainPolicy + ": Sluice then does so."
 		}
 	}
 	return hint
@@ -114,51 +114,42 @@ func isValidEnum(m parse.TreeNode) bool {
 	return true
 }
 
-// rewriteEnum calls the rule for a statement that creates, changes or drops an enumeration.
-func (r *rewriter) rewriteEnum(p *statementPart) {
-	if p.node.Is("CreateEnumStmt") {
-		r.createEnum(p)
-	} else {
-		r.planAddEnumValue(p)
-	}
-}
-
-// createEnum rewrites CREATE TYPE ... AS ENUM to a CREATE DOMAIN.
-func (r *rewriter) createEnum(p *statementPart) {
-	text, ordered := enumDomainSQL(p.node)
-	if !r.rules.Enums || text == "" || !isValidEnum(p.node) || temporaryFeature(p) != "" {
+// CreateEnum rewrites CREATE TYPE ... AS ENUM to a CREATE DOMAIN.
+func (d *Draft) CreateEnum() {
+	text, ordered := enumDomainSQL(d.Node)
+	if !d.Rules.Enums || text == "" || !isValidEnum(d.Node) || d.Temporary {
 		return
 	}
 	tree, err := parse.Tree(text)
 	if err != nil || len(tree.Values("stmts")) != 1 {
 		return
 	}
-	r.addEdits(parse.Edit{Start: p.st.Start, End: p.st.End, Text: text})
-	r.meant.Set(p.raw, "stmt", tree.Child("stmts").Values("stmt")...)
-	names := p.node.Names("type_name")
+	d.addEdits(parse.Edit{Start: d.Start, End: d.End, Text: text})
+	d.Meant.Set(d.Raw, "stmt", tree.Child("stmts").Values("stmt")...)
+	names := d.Node.Names("type_name")
 	detail := "Its values compare and sort as texts, and not in the order of the type."
 	if ordered {
 		detail = "Its values compare and sort as texts, which is the order of the type."
 	}
-	p.st.ReplacementTag = "CREATE TYPE"
-	p.st.Warning = &Notice{"type \"" + names[len(names)-1] + "\" is a domain over text, since DSQL has no enumerations",
+	d.ReplacementTag = "CREATE TYPE"
+	d.Warning = &Notice{"type \"" + names[len(names)-1] + "\" is a domain over text, since DSQL has no enumerations",
 		detail + " A value that is none of them has the code 23514."}
-	r.addFinding(finding.Handled(finding.UserType, finding.Rewritten, finding.Warning, "rewritten to a domain over text with a CHECK: its values compare and sort as texts", p.st.Start))
+	d.addFinding(finding.Handled(finding.UserType, finding.Rewritten, finding.Warning, "rewritten to a domain over text with a CHECK: its values compare and sort as texts", d.Start))
 }
 
-// dropType rewrites DROP TYPE to DROP DOMAIN.
-func (r *rewriter) dropType(p *statementPart) {
-	ph := r.statementTokens(p)
-	if !r.rules.Enums || !ph.AreKeywords(0, "drop", "type") || temporaryFeature(p) != "" {
+// DropType rewrites DROP TYPE to DROP DOMAIN.
+func (d *Draft) DropType() {
+	ph := d.tokens()
+	if !d.Rules.Enums || !ph.AreKeywords(0, "drop", "type") || d.Temporary {
 		return
 	}
-	r.addEdits(ph.Replace(1, "DOMAIN"))
-	r.meant.Set(p.node, "remove_type", sampleDropDomain().Child("stmts").Child("stmt").Values("remove_type")...)
-	p.st.ReplacementTag = "DROP TYPE"
-	if parse.DropBehavior(p.node.Integer("behavior")) == parse.DROP_CASCADE {
-		p.st.Hint = "Clusters refuse DROP DOMAIN CASCADE: drop the columns of the type, or their tables, and then the type without CASCADE."
+	d.addEdits(ph.Replace(1, "DOMAIN"))
+	d.Meant.Set(d.Node, "remove_type", sampleDropDomain().Child("stmts").Child("stmt").Values("remove_type")...)
+	d.ReplacementTag = "DROP TYPE"
+	if parse.DropBehavior(d.Node.Integer("behavior")) == parse.DROP_CASCADE {
+		d.Hint = "Clusters refuse DROP DOMAIN CASCADE: drop the columns of the type, or their tables, and then the type without CASCADE."
 	}
-	r.addFinding(finding.Handled(finding.UserType, finding.Rewritten, finding.Info, "rewritten to DROP DOMAIN", p.st.Start))
+	d.addFinding(finding.Handled(finding.UserType, finding.Rewritten, finding.Info, "rewritten to DROP DOMAIN", d.Start))
 }
 
 var sampleDropDomain = parse.LazyTree("DROP DOMAIN d")

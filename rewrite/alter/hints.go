@@ -1,4 +1,4 @@
-package rewrite
+package alter
 
 import (
 	"fmt"
@@ -33,7 +33,7 @@ func (a *Alteration) addHint() string {
 	if a.NotNull && (a.Held == nil || !a.Held.hasNotNull()) {
 		hint += " In the place of NOT NULL, behind these: " + a.NotNullHint() + "."
 	}
-	return hint + " Or set " + AddColumnDefaultKey + " to " + backfillPolicy + ": Sluice then does so."
+	return hint + " Or set " + AddColumnDefaultKey + " to " + BackfillPolicy + ": Sluice then does so."
 }
 
 // ColumnFacts are the catalog's facts about the column that an ALTER TABLE changes.

@@ -1,4 +1,4 @@
-package rewrite
+package alter
 
 import (
 	"strings"
@@ -10,17 +10,9 @@ import (
 // The constraints of a column with a default call it by its name for the time being, and have
 // the names that PostgreSQL gives those of the column.
 func TestHeldColumns(t *testing.T) {
-	config := Defaults()
-	config.Rules.Backfill, config.Rules.NotNullCheck = true, true
-	p, err := New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.Rules.NotNullCheck = false
-	without, err := New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rules := Rules{Dialect: true, AddColumn: true, Backfill: true, Constraints: true, NotNullCheck: true, SerialKeys: true, Sequences: true}
+	without := rules
+	without.NotNullCheck = false
 	for _, test := range []struct{ sql, want string }{
 		{"ALTER TABLE t ADD COLUMN a int DEFAULT 1", ""},
 		{"ALTER TABLE t ADD COLUMN a int NOT NULL DEFAULT 1", `ALTER TABLE t ADD CONSTRAINT "t_a_sluice_not_null" CHECK (NEW IS NOT NULL) NOT VALID; ALTER TABLE ASYNC t VALIDATE CONSTRAINT "t_a_sluice_not_null"`},
@@ -35,9 +27,8 @@ func TestHeldColumns(t *testing.T) {
 		{"ALTER TABLE t ADD a int DEFAULT 1 NULL NOT NULL", "none"},
 		{"ALTER TABLE t ADD a int GENERATED ALWAYS AS (b) STORED CHECK (a > 0)", "none"},
 	} {
-		st := p.Plan([]byte(test.sql)).SingleStatement()
 		got := "none"
-		if a := st.Alteration; a != nil {
+		if a := plannedColumn(t, test.sql, rules); a != nil {
 			if got = ""; a.Held != nil {
 				got = strings.ReplaceAll(strings.Join(a.Held.stepStatements(), "; "), parse.QuoteIdent(a.TemporaryName()), "NEW")
 			}
@@ -45,11 +36,11 @@ func TestHeldColumns(t *testing.T) {
 		if got != test.want {
 			t.Errorf("%s:\n got %s\nwant %s", test.sql, got, test.want)
 		}
-		if a := without.Plan([]byte(test.sql)).SingleStatement().Alteration; a != nil && a.Held != nil && a.Held.hasNotNull() {
+		if a := plannedColumn(t, test.sql, without); a != nil && a.Held != nil && a.Held.hasNotNull() {
 			t.Errorf("%s: NOT NULL is a CHECK where nobody has asked for that", test.sql)
 		}
 	}
-	if a, b := p.Plan([]byte("ALTER TABLE t ADD a int DEFAULT 1 UNIQUE")).SingleStatement().Alteration, p.Plan([]byte("ALTER TABLE t ADD a int DEFAULT 1")).SingleStatement().Alteration; a.TemporaryName() == b.TemporaryName() {
+	if a, b := plannedColumn(t, "ALTER TABLE t ADD a int DEFAULT 1 UNIQUE", rules), plannedColumn(t, "ALTER TABLE t ADD a int DEFAULT 1", rules); a.TemporaryName() == b.TemporaryName() {
 		t.Error("what a statement leaves would be taken for what another has left")
 	}
 }

@@ -1,4 +1,4 @@
-package rewrite
+package alter
 
 import (
 	"slices"
@@ -38,12 +38,6 @@ func TestDomainValues(t *testing.T) {
 
 // What is read of ALTER TYPE ... ADD VALUE, whatever the names.
 func TestEnumValues(t *testing.T) {
-	config := Defaults()
-	config.Rules.Enums = true
-	p, err := New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
 	values := []string{"a", "", "b"}
 	for sql, want := range map[string]string{
 		"ALTER TYPE mood ADD VALUE 'x'":                                  `"mood" a,,b,x`,
@@ -58,7 +52,9 @@ func TestEnumValues(t *testing.T) {
 		"ALTER TYPE mood ADD VALUE 'x'; SELECT 1":                        "",
 	} {
 		got := ""
-		if e := p.Plan([]byte(sql)).Statements[0].EnumValue; e != nil {
+		d := draftOf(t, sql, Rules{Dialect: true, Enums: true})
+		d.AddEnumValue()
+		if e, is := d.Steps.(*EnumValueAddition); is {
 			got = e.Type + " " + strings.Join(e.WithValue(slices.Clone(values)), ",")
 		}
 		if got != want {

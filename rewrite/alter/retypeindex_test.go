@@ -1,4 +1,4 @@
-package rewrite
+package alter
 
 import (
 	"strings"
@@ -8,12 +8,6 @@ import (
 // An index that the catalog shows becomes one over the new column, wherever it reads the old one, and is made late
 // where a row without a value could be refused or fail.
 func TestLikenesses(t *testing.T) {
-	config := Defaults()
-	config.Rules.Retype = true
-	p, err := New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
 	const head = " ON public.t USING btree "
 	for _, test := range []struct{ shown, want string }{
 		{"CREATE INDEX i" + head + "(c)", `CREATE INDEX ASYNC n ON public.t (NEW)`},
@@ -45,7 +39,7 @@ func TestLikenesses(t *testing.T) {
 		{"CREATE INDEX i" + head + "(id) WHERE " + strings.Repeat("(", 9000) + "c" + strings.Repeat(")", 9000), "none"},
 		{"DROP TABLE t", "none"},
 	} {
-		r := p.Plan([]byte("ALTER TABLE t ALTER COLUMN c TYPE bigint")).SingleStatement().Alteration.StartTypeChange("00000000")
+		r := plannedColumn(t, "ALTER TABLE t ALTER COLUMN c TYPE bigint", Rules{Dialect: true, Retype: true}).StartTypeChange("00000000")
 		got := "none"
 		if l := r.CopyIndex(test.shown, "c", "n"); l != nil {
 			if got = strings.ReplaceAll(l.Text, r.NewColumn, "NEW"); l.Late {
@@ -60,13 +54,7 @@ func TestLikenesses(t *testing.T) {
 
 // What is asked of an index: whether it has a meaning, what its keys are, and which rows have the same.
 func TestLikenessAsks(t *testing.T) {
-	config := Defaults()
-	config.Rules.Retype = true
-	p, err := New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := p.Plan([]byte(`ALTER TABLE s.t ALTER COLUMN "C d" TYPE bigint`)).SingleStatement().Alteration.StartTypeChange("00000000")
+	r := plannedColumn(t, `ALTER TABLE s.t ALTER COLUMN "C d" TYPE bigint`, Rules{Dialect: true, Retype: true}).StartTypeChange("00000000")
 	like := r.CopyIndex(`CREATE UNIQUE INDEX i ON s.t USING btree (b, ("C d" + a)) WHERE ("C d" > b)`, "C d", "n")
 	plain := r.CopyIndex(`CREATE INDEX i ON s.t USING btree (b, "C d")`, "C d", "n")
 	if like == nil || plain == nil || plain.TrialQuery("C d") != "" {

@@ -1,4 +1,4 @@
-package rewrite
+package alter
 
 import (
 	"slices"
@@ -7,39 +7,39 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// removeAddedNull removes NULL and DEFAULT NULL from columns that ALTER TABLE adds. DSQL refuses them as constraints,
+// RemoveAddedNull removes NULL and DEFAULT NULL from columns that ALTER TABLE adds. DSQL refuses them as constraints,
 // although they have no effect.
-func (r *rewriter) removeAddedNull(p *statementPart) {
-	if !r.rules.AddColumn && !r.rules.Dialect {
+func (d *Draft) RemoveAddedNull() {
+	if !d.Rules.AddColumn && !d.Rules.Dialect {
 		return
 	}
-	for cmd := range p.node.List("cmds") {
+	for cmd := range d.Node.List("cmds") {
 		column := cmd.Child("def")
 		if parse.AlterTableType(cmd.Integer("subtype")) != parse.AT_AddColumn || !onlyNullConstraints(column) {
 			continue
 		}
 		at := column.Integer("location")
-		if !r.rules.AddColumn {
-			r.addFinding(finding.Disabled(finding.AddNull, at))
+		if !d.Rules.AddColumn {
+			d.addFinding(finding.Disabled(finding.AddNull, at))
 			continue
 		}
-		ph := r.statementTokens(p)
+		ph := d.tokens()
 		for constraint := range column.List("constraints") {
 			i := ph.TokenAt(constraint.Integer("location"))
 			if ph.IsKeyword(i, "constraint") {
-				r.addEdits(ph.Remove(i), ph.Remove(i+1))
+				d.addEdits(ph.Remove(i), ph.Remove(i+1))
 				i += 2
 			}
 			if ph.IsKeyword(i, "default") {
-				r.addEdits(ph.Remove(i))
+				d.addEdits(ph.Remove(i))
 				i++
 			}
 			if i >= 0 {
-				r.addEdits(ph.Remove(i))
+				d.addEdits(ph.Remove(i))
 			}
 		}
-		r.meant.Set(column, "constraints")
-		r.addFinding(finding.Handled(finding.AddNull, finding.Rewritten, finding.Info, "NULL is taken out: it is so without", at))
+		d.Meant.Set(column, "constraints")
+		d.addFinding(finding.Handled(finding.AddNull, finding.Rewritten, finding.Info, "NULL is taken out: it is so without", at))
 	}
 }
 
@@ -51,7 +51,7 @@ func onlyNullConstraints(column parse.TreeNode) bool {
 		any = true
 		switch {
 		case parse.ConstraintIs(constraint, parse.CONSTR_NULL):
-		case parse.ConstraintIs(constraint, parse.CONSTR_DEFAULT) && isNull(constraint.Child("raw_expr")) && isBuiltinType(column.Child("type_name")):
+		case parse.ConstraintIs(constraint, parse.CONSTR_DEFAULT) && parse.IsNull(constraint.Child("raw_expr")) && isBuiltinType(column.Child("type_name")):
 		default:
 			return false
 		}
@@ -67,6 +67,3 @@ func isBuiltinType(kind parse.TreeNode) bool {
 	names := kind.Names("names")
 	return len(names) == 2 && names[0] == "pg_catalog" || len(names) == 1 && slices.Contains(plainTypes, names[0])
 }
-
-// isNull reports whether m is the constant NULL.
-func isNull(m parse.TreeNode) bool { return m.Is("A_Const") && m.Flag("isnull") }

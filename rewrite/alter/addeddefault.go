@@ -1,4 +1,4 @@
-package rewrite
+package alter
 
 import (
 	"cmp"
@@ -13,17 +13,17 @@ import (
 
 // Sluice adds a column with a DEFAULT in steps. The column has a temporary name until all rows have the default.
 
-// AddColumnDefaultKey is the configuration key that sets Rules.Backfill.
+// AddColumnDefaultKey is the configuration key that enables Rules.Backfill.
 const AddColumnDefaultKey = "ddl.add_column_default"
 
-// backfillPolicy is the value of AddColumnDefaultKey that enables Rules.Backfill.
-const backfillPolicy = "backfill"
+// BackfillPolicy is the value of AddColumnDefaultKey that enables Rules.Backfill.
+const BackfillPolicy = "backfill"
 
 // completeAddColumn completes the Alteration of an ADD COLUMN with a constant DEFAULT, possibly with other constraints.
 // completeAddColumn returns nil if Sluice cannot carry the command out.
 func (a *Alteration) completeAddColumn(cmd parse.TreeNode, reader *constraintReader, at int, constraints bool) *Alteration {
 	column, ph := cmd.Child("def"), reader.ph
-	if refusedAlterFeature(cmd) != finding.AddColumn || !isPlainColumn(column) {
+	if RefusedFeature(cmd) != finding.AddColumn || !isPlainColumn(column) {
 		return nil
 	}
 	a.Column, a.IfNotExists, a.kind = column.Text("colname"), cmd.Flag("missing_ok"), column.Child("type_name")
@@ -94,7 +94,7 @@ func (a *Alteration) setHeldConstraints(reader *constraintReader, spans []constr
 // reference to the column is not a plain name.
 func (a *Alteration) renameInCheck(hold *AddedConstraint, span constraintSpan, ph *parse.TokenList) bool {
 	var edits []parse.Edit
-	refs := columnRefs(span.constraint.Child("raw_expr"), nil)
+	refs := parse.AppendColumnRefs(span.constraint.Child("raw_expr"), nil)
 	slices.SortFunc(refs, func(a, b parse.TreeNode) int { return a.Integer("location") - b.Integer("location") })
 	for _, ref := range refs {
 		names := ref.Names("fields")
@@ -122,24 +122,13 @@ func (a *Alteration) renameInCheck(hold *AddedConstraint, span constraintSpan, p
 	return true
 }
 
-// columnRefs appends the column references in an expression to refs.
-func columnRefs(expr parse.TreeNode, refs []parse.TreeNode) []parse.TreeNode {
-	if expr.Is("ColumnRef") {
-		return append(refs, expr)
-	}
-	for child := range expr.Children() {
-		refs = columnRefs(child, refs)
-	}
-	return refs
-}
-
 // isTimelessConstant reports whether m is a constant other than NULL whose value does not depend on the time. Casts are
 // allowed.
 func isTimelessConstant(m parse.TreeNode) bool {
 	for m.Is("TypeCast") {
 		m = m.Child("arg")
 	}
-	return m.Is("A_Const") && !m.Flag("isnull") && isStableConstant(m)
+	return m.Is("A_Const") && !m.Flag("isnull") && !parse.ContainsTimeWord([]byte(m.Child("sval").Text("sval")))
 }
 
 // verifiesSteps reports whether the steps of the ADD COLUMN have the type and the default of the client's statement.
@@ -185,7 +174,7 @@ func (a *Alteration) TemporaryName() string {
 	h := fnv.New32a()
 	by := a.Default
 	if a.Own != nil { // the sequence's name is not known yet
-		by = "serial" + a.Own.options
+		by = "serial" + a.Own.Options
 	}
 	h.Write([]byte(cmp.Or(a.declared, a.Type) + "\x00" + by))
 	if a.heldText != "" {

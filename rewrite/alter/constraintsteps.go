@@ -1,4 +1,4 @@
-package rewrite
+package alter
 
 import (
 	"bytes"
@@ -39,9 +39,9 @@ func (a *AddedConstraint) RenameIndexSQL(schema, from, to string) string {
 
 // CreateIndexSQL returns the statement that starts the job which builds the index of a UNIQUE constraint.
 func (a *AddedConstraint) CreateIndexSQL(name string) string {
-	sql := fmt.Sprintf("CREATE UNIQUE INDEX ASYNC %s ON %s (%s)", parse.QuoteIdent(name), a.table, quoteIdents(a.Keys, ""))
+	sql := fmt.Sprintf("CREATE UNIQUE INDEX ASYNC %s ON %s (%s)", parse.QuoteIdent(name), a.table, parse.QuoteIdents(a.Keys, ""))
 	if len(a.Including) > 0 {
-		sql += " INCLUDE (" + quoteIdents(a.Including, "") + ")"
+		sql += " INCLUDE (" + parse.QuoteIdents(a.Including, "") + ")"
 	}
 	if a.NullsNotDistinct {
 		sql += " NULLS NOT DISTINCT"
@@ -60,15 +60,6 @@ func (a *AddedConstraint) DropIndexSQL(schema, name string) string {
 	return "DROP INDEX " + parse.QuoteIdent(schema) + "." + parse.QuoteIdent(name)
 }
 
-// quoteIdents returns a list of quoted names as SQL, each with a prefix.
-func quoteIdents(names []string, prefix string) string {
-	all := make([]string, len(names))
-	for i, name := range names {
-		all[i] = prefix + parse.QuoteIdent(name)
-	}
-	return strings.Join(all, ", ")
-}
-
 // DuplicateQuery returns a query for one set of key values that violates a UNIQUE constraint. Its columns are the
 // values, whether each value is NULL, and the key names as PostgreSQL quotes them.
 func (a *AddedConstraint) DuplicateQuery() string {
@@ -82,7 +73,7 @@ func (a *AddedConstraint) DuplicateQuery() string {
 	if !a.NullsNotDistinct {
 		where = " WHERE " + strings.Join(present, " AND ")
 	}
-	keys := quoteIdents(a.Keys, "")
+	keys := parse.QuoteIdents(a.Keys, "")
 	return fmt.Sprintf("SELECT %s, %s, %s FROM %s%s GROUP BY %s HAVING count(*) > 1 ORDER BY %s LIMIT 1",
 		keys, strings.Join(nulls, ", "), strings.Join(names, ", "), a.table, where, keys, keys)
 }
@@ -95,13 +86,13 @@ func (a *AddedConstraint) OrphanQuery(referred []string) string {
 		same = append(same, "p."+parse.QuoteIdent(referred[i])+" = f."+parse.QuoteIdent(key))
 	}
 	return fmt.Sprintf("SELECT %s FROM %s f WHERE %s AND NOT EXISTS (SELECT 1 FROM %s p WHERE %s) LIMIT 1",
-		quoteIdents(a.Keys, "f."), a.table, strings.Join(present, " AND "), a.Referred, strings.Join(same, " AND "))
+		parse.QuoteIdents(a.Keys, "f."), a.table, strings.Join(present, " AND "), a.Referred, strings.Join(same, " AND "))
 }
 
 // PartialNullQuery returns a query for a row in which only some columns of a FOREIGN KEY are NULL. MATCH FULL forbids
 // that.
 func (a *AddedConstraint) PartialNullQuery() string {
-	return fmt.Sprintf("SELECT 1 FROM %s WHERE num_nulls(%s) NOT IN (0, %d) LIMIT 1", a.table, quoteIdents(a.Keys, ""), len(a.Keys))
+	return fmt.Sprintf("SELECT 1 FROM %s WHERE num_nulls(%s) NOT IN (0, %d) LIMIT 1", a.table, parse.QuoteIdents(a.Keys, ""), len(a.Keys))
 }
 
 // ViolationQuery returns a query for a row for which an expression is false.
@@ -197,9 +188,12 @@ func (c *AddedConstraints) stepStatements() (steps []string) {
 	return steps
 }
 
-// bytes estimates the memory of the AddedConstraints c in bytes.
-func (c *AddedConstraints) bytes() int {
-	n := int(unsafe.Sizeof(*c)) + len(c.Text) + len(c.Table)
+// TextAndTag implements Steps.
+func (c *AddedConstraints) TextAndTag() (text, tag string) { return c.Text, "ALTER TABLE" }
+
+// Bytes implements Steps.
+func (c *AddedConstraints) Bytes(source int) int {
+	n := int(unsafe.Sizeof(*c)) + len(c.Text) + len(c.Table) + source
 	for _, column := range c.Columns {
 		n += int(unsafe.Sizeof(column)) + len(column.Add) + len(column.Drop)
 	}

@@ -1,4 +1,4 @@
-package rewrite
+package alter
 
 import (
 	"fmt"
@@ -30,7 +30,7 @@ type IndexCopy struct {
 // CopyIndex returns the index over the new column that corresponds to an index of the old one. shown is the index as
 // the catalog shows it, and from the old column's current name. The result is nil if DSQL cannot have the index.
 func (r *ColumnTypeChange) CopyIndex(shown, from, name string) *IndexCopy {
-	if Defaults().checkLimits([]byte(shown)) != parse.Fits {
+	if !fitsParser(shown) {
 		return nil
 	}
 	tree, err := parse.Tree(shown)
@@ -72,12 +72,12 @@ func (r *ColumnTypeChange) renameInIndex(meant parse.TreeChanges, st parse.TreeN
 				meant.Set(key, "name", parse.Value{Bytes: []byte(r.NewColumn)})
 			}
 			if expr := key.Child("expr"); expr.Shape != nil {
-				refs = columnRefs(expr, refs)
+				refs = parse.AppendColumnRefs(expr, refs)
 			}
 		}
 	}
 	if condition := st.Child("where_clause"); condition.Shape != nil {
-		refs = columnRefs(condition, refs)
+		refs = parse.AppendColumnRefs(condition, refs)
 	}
 	for _, ref := range refs {
 		names := ref.Names("fields")
@@ -99,7 +99,7 @@ func createIndexSQL(meant parse.TreeChanges, tree, st parse.TreeNode) string {
 	}
 	written.Set(st, "access_method") // the parser adds it
 	text, err := parse.Deparse(written.Encode(tree))
-	if err != nil || Defaults().checkLimits([]byte(text)) != parse.Fits {
+	if err != nil || !fitsParser(text) {
 		return ""
 	}
 	if again, err := parse.Tree(text); err != nil || !meant.Equal(tree, again) {
@@ -118,7 +118,7 @@ func (l *IndexCopy) readKeys(st parse.TreeNode) bool {
 	names := map[string]bool{l.r.NewColumn: true}
 	take := func(holder parse.TreeNode, field string) (string, bool) {
 		l.hasExpression = true
-		for _, ref := range columnRefs(holder.Child(field), nil) {
+		for _, ref := range parse.AppendColumnRefs(holder.Child(field), nil) {
 			if name := ref.Names("fields")[0]; !names[name] {
 				names[name] = true
 				l.columns = append(l.columns, name)
@@ -153,7 +153,7 @@ func expressionSQL(node parse.Value) (string, bool) {
 	meant := parse.TreeChanges{}
 	meant.Set(target, "val", node)
 	text, err := parse.Deparse(meant.Encode(tree))
-	if err != nil || Defaults().checkLimits([]byte(text)) != parse.Fits {
+	if err != nil || !fitsParser(text) {
 		return "", false
 	}
 	again, err := parse.Tree(text)
@@ -174,7 +174,7 @@ func (l *IndexCopy) TrialQuery(from string) string {
 	}
 	columns := l.r.castSQL(from) + " AS " + parse.QuoteIdent(l.r.NewColumn)
 	if len(l.columns) > 0 {
-		columns += ", " + quoteIdents(l.columns, "")
+		columns += ", " + parse.QuoteIdents(l.columns, "")
 	}
 	return "SELECT " + strings.Join(l.keys, ", ") + " FROM (SELECT " + columns + " FROM " + l.r.table + ") t" + l.whereSQL() + " LIMIT 0"
 }
@@ -246,7 +246,7 @@ func (l *IndexCopy) mustBeLate(st parse.TreeNode) bool {
 
 // omitsColumn reports whether an expression does not contain the new column.
 func (l *IndexCopy) omitsColumn(m parse.TreeNode) bool {
-	return !slices.ContainsFunc(columnRefs(m, nil), func(ref parse.TreeNode) bool { return slices.Equal(ref.Names("fields"), []string{l.r.NewColumn}) })
+	return !slices.ContainsFunc(parse.AppendColumnRefs(m, nil), func(ref parse.TreeNode) bool { return slices.Equal(ref.Names("fields"), []string{l.r.NewColumn}) })
 }
 
 // strictOperators and strictFunctions are builtin operators and functions that return NULL if an operand is NULL, and

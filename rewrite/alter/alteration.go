@@ -1,8 +1,9 @@
-package rewrite
+package alter
 
 import (
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
@@ -38,26 +39,26 @@ type Alteration struct {
 	declared      string         // the client's type, if Type differs from it
 }
 
-// planAlteration plans an ALTER TABLE with one command. planAlteration sets Alteration if Sluice can carry the command
+// PlanColumn plans an ALTER TABLE with one command. PlanColumn sets Steps if Sluice can carry the command
 // out, and otherwise the hint for the server's refusal.
-func (r *rewriter) planAlteration(p *statementPart) {
-	a := r.parseAlteration(p)
+func (d *Draft) PlanColumn() {
+	a := d.parseAlteration()
 	switch {
-	case a == nil || !r.rules.Dialect:
+	case a == nil || !d.Rules.Dialect:
 		return
 	case a.Default == "":
-		r.planRetype(p, a)
-	case a.Own != nil && (!r.rules.Backfill || len(r.parts) > 1 || !a.verifiesSteps()):
-		p.st.Hint = "Set " + AddColumnDefaultKey + " to backfill, and send the statement alone: the column is then added with a sequence. Or: " + finding.Sentence(finding.Remedy(finding.AddSerial))
+		d.planRetype(a)
+	case a.Own != nil && (!d.Rules.Backfill || !d.Alone || !a.verifiesSteps()):
+		d.Hint = "Set " + AddColumnDefaultKey + " to backfill, and send the statement alone: the column is then added with a sequence. Or: " + finding.Sentence(finding.Remedy(finding.AddSerial))
 		return
-	case !r.rules.Backfill:
-		p.st.Hint = a.addHint()
+	case !d.Rules.Backfill:
+		d.Hint = a.addHint()
 		return
-	case len(r.parts) > 1 || !a.verifiesSteps():
-		p.st.Hint = a.addHint() + " It must be sent alone."
+	case !d.Alone || !a.verifiesSteps():
+		d.Hint = a.addHint() + " It must be sent alone."
 		return
 	default:
-		p.st.Hint = "Send the statement alone outside of a transaction: it is then carried out (" + AddColumnDefaultKey + ")."
+		d.Hint = "Send the statement alone outside of a transaction: it is then carried out (" + AddColumnDefaultKey + ")."
 		action := "carried out in several transactions: the column gets its name when its rows have the default"
 		switch {
 		case a.Held != nil && a.Held.hasNotNull():
@@ -69,26 +70,38 @@ func (r *rewriter) planAlteration(p *statementPart) {
 		if a.Own != nil {
 			feature, action = finding.AddSerial, action+"; it draws from a sequence that it owns"
 		}
-		r.addFinding(finding.Handled(feature, finding.Rewritten, finding.Warning, action, p.st.Start))
+		d.addFinding(finding.Handled(feature, finding.Rewritten, finding.Warning, action, d.Start))
 	}
-	if len(r.parts) == 1 && len(r.edits) == 0 {
-		p.st.Does, p.st.Alteration = Alters, a
+	if d.Alone && !d.Dry && len(d.Edits) == 0 {
+		d.Steps = a
 	}
+}
+
+// TextAndTag implements Steps.
+func (a *Alteration) TextAndTag() (text, tag string) { return a.Text, "ALTER TABLE" }
+
+// Bytes implements Steps.
+func (a *Alteration) Bytes(source int) int {
+	n := int(unsafe.Sizeof(*a)) + 2*len(a.Text) + len(a.Table) + source
+	if a.Held != nil {
+		n += a.Held.Bytes(0)
+	}
+	return n
 }
 
 // parseAlteration returns the Alteration of an ALTER TABLE, or nil. Statements with comments are excluded, because the
 // steps are composed of parts of the text.
-func (r *rewriter) parseAlteration(p *statementPart) *Alteration {
+func (d *Draft) parseAlteration() *Alteration {
 	var cmds []parse.TreeNode
-	for cmd := range p.node.List("cmds") {
+	for cmd := range d.Node.List("cmds") {
 		cmds = append(cmds, cmd)
 	}
-	text, relation := string(r.text[p.st.Start:p.st.End]), p.node.Child("relation")
-	if len(cmds) != 1 || p.node.Flag("missing_ok") || parse.ObjectType(p.node.Integer("objtype")) != parse.OBJECT_TABLE ||
+	text, relation := d.statementText(), d.Node.Child("relation")
+	if len(cmds) != 1 || d.Node.Flag("missing_ok") || parse.ObjectType(d.Node.Integer("objtype")) != parse.OBJECT_TABLE ||
 		relation.Text("catalogname") != "" || strings.Contains(text, "--") || strings.Contains(text, "/*") {
 		return nil
 	}
-	ph := r.statementTokens(p)
+	ph := d.tokens()
 	i := ph.TokenAt(relation.Integer("location"))
 	if i < 0 {
 		return nil
@@ -107,11 +120,11 @@ func (r *rewriter) parseAlteration(p *statementPart) *Alteration {
 	case parse.AT_AlterColumnType:
 		return a.completeRetype(cmds[0], &ph, at)
 	case parse.AT_AddColumn:
-		reader := constraintReader{c: &AddedConstraints{table: a.table}, ph: &ph, relation: relation, notNull: r.rules.NotNullCheck}
-		if refusedAlterFeature(cmds[0]) == finding.AddSerial {
-			return r.completeAddSerial(a, cmds[0], &reader, at)
+		reader := constraintReader{c: &AddedConstraints{table: a.table}, ph: &ph, relation: relation, notNull: d.Rules.NotNullCheck}
+		if RefusedFeature(cmds[0]) == finding.AddSerial {
+			return d.completeAddSerial(a, cmds[0], &reader, at)
 		}
-		return a.completeAddColumn(cmds[0], &reader, at, r.rules.Constraints)
+		return a.completeAddColumn(cmds[0], &reader, at, d.Rules.Constraints)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package rewrite
+package alter
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
@@ -30,29 +31,37 @@ type EnumValueAddition struct {
 	IfNotExists bool
 }
 
-// planAddEnumValue marks an ALTER TYPE ... ADD VALUE that Sluice can carry out on a domain.
-func (r *rewriter) planAddEnumValue(p *statementPart) {
-	if !r.rules.Enums || !r.rules.Dialect || temporaryFeature(p) != "" {
+// AddEnumValue plans an ALTER TYPE ... ADD VALUE that Sluice can carry out on a domain.
+func (d *Draft) AddEnumValue() {
+	if !d.Rules.Enums || !d.Rules.Dialect || d.Temporary {
 		return
 	}
-	ph, name := r.statementTokens(p), p.node.Names("type_name")
+	ph, name := d.tokens(), d.Node.Names("type_name")
 	if len(name) > 2 || ph.HasComments() {
 		return
 	}
 	i := ph.AfterQualifiedName(2)
-	e := &EnumValueAddition{Text: string(r.text[p.st.Start:p.st.End]), Type: typeName(p.node), Value: p.node.Text("new_val"), Neighbour: p.node.Text("new_val_neighbor"),
-		After: p.node.Flag("new_val_is_after"), IfNotExists: p.node.Flag("skip_if_new_val_exists")}
+	e := &EnumValueAddition{Text: d.statementText(), Type: typeName(d.Node), Value: d.Node.Text("new_val"), Neighbour: d.Node.Text("new_val_neighbor"),
+		After: d.Node.Flag("new_val_is_after"), IfNotExists: d.Node.Flag("skip_if_new_val_exists")}
 	if !ph.AreKeywords(i, "add", "value") {
 		return
 	}
 	before := len(ph.Tokens) - 2
 	e.Placed = ph.IsKeyword(before, "before") || ph.IsKeyword(before, "after")
-	p.st.Hint = "Send the statement alone outside of a transaction: it is then carried out (" + EnumKey + ")."
-	if len(r.parts) > 1 {
+	d.Hint = "Send the statement alone outside of a transaction: it is then carried out (" + EnumKey + ")."
+	if !d.Alone {
 		return
 	}
-	p.st.Does, p.st.EnumValue = Alters, e
-	r.addFinding(finding.Handled(finding.UserType, finding.Rewritten, finding.Info, "carried out in two transactions: the domain gets a CHECK with the value, and loses the one without", p.st.Start))
+	d.Steps = e
+	d.addFinding(finding.Handled(finding.UserType, finding.Rewritten, finding.Info, "carried out in two transactions: the domain gets a CHECK with the value, and loses the one without", d.Start))
+}
+
+// TextAndTag implements Steps.
+func (e *EnumValueAddition) TextAndTag() (text, tag string) { return e.Text, "ALTER TYPE" }
+
+// Bytes implements Steps.
+func (e *EnumValueAddition) Bytes(int) int {
+	return int(unsafe.Sizeof(*e)) + len(e.Text) + len(e.Type) + len(e.Value) + len(e.Neighbour)
 }
 
 // DomainCheck is a CHECK that restricts a domain to a list of texts.
@@ -66,7 +75,7 @@ type DomainCheck struct {
 // ParseDomainCheck parses a CHECK as the catalog shows it. ParseDomainCheck returns nil for a CHECK of another form.
 func ParseDomainCheck(name, shown string) *DomainCheck {
 	text := "ALTER DOMAIN d ADD CONSTRAINT c " + shown
-	if Defaults().checkLimits([]byte(text)) != parse.Fits {
+	if !fitsParser(text) {
 		return nil
 	}
 	tree, err := parse.Tree(text)

@@ -1,4 +1,4 @@
-package rewrite
+package alter
 
 import (
 	"slices"
@@ -11,9 +11,9 @@ import (
 
 // completeAddSerial completes the Alteration of an ADD COLUMN with a serial type or an identity BY DEFAULT.
 // completeAddSerial returns nil if Sluice cannot carry the command out.
-func (r *rewriter) completeAddSerial(a *Alteration, cmd parse.TreeNode, reader *constraintReader, at int) *Alteration {
+func (d *Draft) completeAddSerial(a *Alteration, cmd parse.TreeNode, reader *constraintReader, at int) *Alteration {
 	column, ph := cmd.Child("def"), reader.ph
-	if r.rules.SerialForm == SerialIdentity || !isPlainColumn(column) {
+	if !d.Rules.Sequences || !isPlainColumn(column) {
 		return nil
 	}
 	a.Column, a.IfNotExists = column.Text("colname"), cmd.Flag("missing_ok")
@@ -22,21 +22,21 @@ func (r *rewriter) completeAddSerial(a *Alteration, cmd parse.TreeNode, reader *
 		return nil
 	}
 	options := ""
-	of, isSerial := serialType(column)
+	of, isSerial := parse.SerialType(column)
 	if !isSerial {
 		if of, options, ok = identityTypeAndOptions(column, spans, ph); !ok {
 			return nil
 		}
 	}
 	own := &OwnedSequence{Column: a.Column}
-	if own.options, ok = r.adaptSequenceOptions("AS " + of + " " + options); !ok {
+	if own.Options, ok = d.SequenceOptions("AS " + of + " " + options); !ok {
 		return nil
 	}
 	a.Type = of
 	if !isSerial {
 		a.Type = ph.TextBetween(at+1, until)
 	}
-	a.Own, a.NotNull, a.kind, a.Default = own, true, columnTree(of).Child("type_name"), "nextval"
+	a.Own, a.NotNull, a.kind, a.Default = own, true, parse.ColumnTree(of).Child("type_name"), "nextval"
 	var others []constraintSpan
 	holdsNull := false
 	for _, span := range spans {
@@ -52,7 +52,7 @@ func (r *rewriter) completeAddSerial(a *Alteration, cmd parse.TreeNode, reader *
 			others = append(others, span)
 		}
 	}
-	if len(others) > 0 && !(r.rules.Constraints && a.setHeldConstraints(reader, others)) {
+	if len(others) > 0 && !(d.Rules.Constraints && a.setHeldConstraints(reader, others)) {
 		return nil
 	}
 	if reader.notNull && !holdsNull {
@@ -75,14 +75,15 @@ func (a *Alteration) addNotNullCheck() {
 // identityTypeAndOptions returns the integer type and the sequence options of an added identity column BY DEFAULT.
 func identityTypeAndOptions(column parse.TreeNode, spans []constraintSpan, ph *parse.TokenList) (of, options string, ok bool) {
 	kind := column.Child("type_name")
-	bits, small := narrowIntBits(kind)
 	switch {
 	case parse.IsType(kind, "int8"):
 		of = "bigint"
-	case !small:
-		return "", "", false
+	case parse.IsType(kind, "int4"):
+		of = "integer"
+	case parse.IsType(kind, "int2"):
+		of = "smallint"
 	default:
-		of = map[intBits]string{32: "integer", 16: "smallint"}[bits]
+		return "", "", false
 	}
 	i := slices.IndexFunc(spans, func(s constraintSpan) bool { return parse.ConstraintIs(s.constraint, parse.CONSTR_IDENTITY) })
 	if i < 0 || spans[i].constraint.Text("generated_when") != "d" {
@@ -126,3 +127,15 @@ func (a *Alteration) WithSequence(name string) *Alteration {
 
 // TableSQL returns the name of the altered table as SQL, as the statement writes the name.
 func (a *Alteration) TableSQL() string { return a.table }
+
+// AddPrecision adds digits, a precision, to a column type numeric without one. AddPrecision reports whether the type
+// was such. The caller changes Text.
+func (a *Alteration) AddPrecision(digits string) bool {
+	if !parse.IsType(a.kind, "numeric") {
+		return false
+	}
+	a.declared = a.Type
+	a.Type += digits
+	a.kind = parse.ColumnTree("numeric" + digits).Child("type_name")
+	return true
+}

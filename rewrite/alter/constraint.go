@@ -1,4 +1,4 @@
-package rewrite
+package alter
 
 import (
 	"slices"
@@ -41,7 +41,7 @@ const (
 	Check
 	NotNull // SET NOT NULL, or NOT NULL of a new column, as a CHECK
 
-	ownSequence // the sequence of a serial column, whose name is chosen like a constraint's
+	ownedSequence // the sequence of a serial column, whose name is chosen like a constraint's
 )
 
 // AddedConstraint is one constraint that an ALTER TABLE adds.
@@ -61,59 +61,60 @@ type AddedConstraint struct {
 	nameColumns string // the part of a chosen name that follows the table's name
 }
 
-// AddConstraintKey and SetNotNullKey are the configuration keys that set Rules.Constraints and Rules.NotNullCheck.
+// AddConstraintKey and SetNotNullKey are the configuration keys that enable Rules.Constraints and
+// Rules.NotNullCheck.
 const (
 	AddConstraintKey = "ddl.add_constraint"
 	SetNotNullKey    = "ddl.set_not_null"
 )
 
-// planConstraints plans an ALTER TABLE that adds constraints. Sluice carries it out if it is the only statement of the
+// PlanConstraints plans an ALTER TABLE that adds constraints. Sluice carries it out if it is the only statement of the
 // text. Otherwise, and with mapped columns, the hint lists the steps.
-func (r *rewriter) planConstraints(p *statementPart) {
-	if !r.rules.Dialect || !r.rules.Constraints {
+func (d *Draft) PlanConstraints() {
+	if !d.Rules.Dialect || !d.Rules.Constraints {
 		return
 	}
-	c := r.parseConstraints(p)
+	c := d.parseConstraints()
 	if c == nil {
-		r.planDropNotNull(p)
+		d.planDropNotNull()
 		return
 	}
-	if len(r.parts) > 1 || len(r.edits) > 0 {
-		p.st.Hint = c.hint()
-		if len(r.edits) == 0 {
-			p.st.Hint += " Or send the statement alone, outside of a transaction: Sluice then does so."
+	if !d.Alone || len(d.Edits) > 0 {
+		d.Hint = c.hint()
+		if len(d.Edits) == 0 {
+			d.Hint += " Or send the statement alone, outside of a transaction: Sluice then does so."
 		}
 		return
 	}
-	p.st.Does, p.st.Constraints = Alters, c
-	p.st.Hint = "Send the statement alone outside of a transaction: it is then carried out in the steps that DSQL has (" + AddConstraintKey + ")."
+	d.Steps = c
+	d.Hint = "Send the statement alone outside of a transaction: it is then carried out in the steps that DSQL has (" + AddConstraintKey + ")."
 	action := "carried out in several transactions, undone where one of them fails: NOT VALID and ALTER TABLE ASYNC ... VALIDATE CONSTRAINT, a unique index ASYNC and USING INDEX"
 	feature, severity := finding.AddConstraint, finding.Info
 	if c.hasNotNull() {
 		feature, severity = finding.SetNotNullColumn, finding.Warning
 		action += "; NOT NULL becomes a CHECK, and its errors have the code 23514"
 	}
-	r.addFinding(finding.Handled(feature, finding.Rewritten, severity, action, p.st.Start))
+	d.addFinding(finding.Handled(feature, finding.Rewritten, severity, action, d.Start))
 }
 
 // planDropNotNull plans DROP NOT NULL, which must also drop the CHECK that represents NOT NULL.
-func (r *rewriter) planDropNotNull(p *statementPart) {
-	relation, drops := p.node.Child("relation"), []AddedConstraint{}
-	for cmd := range p.node.List("cmds") {
-		if refusedAlterFeature(cmd) != "" {
+func (d *Draft) planDropNotNull() {
+	relation, drops := d.Node.Child("relation"), []AddedConstraint{}
+	for cmd := range d.Node.List("cmds") {
+		if RefusedFeature(cmd) != "" {
 			return
 		}
 		if parse.AlterTableType(cmd.Integer("subtype")) == parse.AT_DropNotNull {
-			drops = append(drops, newNotNullCheck(regclassName(relation), relation.Text("relname"), cmd.Text("name")))
+			drops = append(drops, newNotNullCheck(parse.RegclassName(relation), relation.Text("relname"), cmd.Text("name")))
 		}
 	}
-	if !r.rules.NotNullCheck || len(drops) == 0 || len(r.parts) > 1 || len(r.edits) > 0 || relation.Text("catalogname") != "" ||
-		parse.ObjectType(p.node.Integer("objtype")) != parse.OBJECT_TABLE {
+	if !d.Rules.NotNullCheck || len(drops) == 0 || !d.Alone || len(d.Edits) > 0 || relation.Text("catalogname") != "" ||
+		parse.ObjectType(d.Node.Integer("objtype")) != parse.OBJECT_TABLE {
 		return
 	}
-	p.st.Does, p.st.Constraints = Alters, &AddedConstraints{Text: string(r.text[p.st.Start:p.st.End]), Table: regclassName(relation), Relation: relation.Text("relname"),
-		IfExists: p.node.Flag("missing_ok"), DroppedNotNull: drops}
-	r.addFinding(finding.Handled(finding.SetNotNullColumn, finding.Rewritten, finding.Info, "outside of a transaction the CHECK that stands for NOT NULL is dropped as well", p.st.Start))
+	d.Steps = &AddedConstraints{Text: d.statementText(), Table: parse.RegclassName(relation), Relation: relation.Text("relname"),
+		IfExists: d.Node.Flag("missing_ok"), DroppedNotNull: drops}
+	d.addFinding(finding.Handled(finding.SetNotNullColumn, finding.Rewritten, finding.Info, "outside of a transaction the CHECK that stands for NOT NULL is dropped as well", d.Start))
 }
 
 // newNotNullCheck returns the CHECK that represents NOT NULL of a column. The statement's name for the NOT NULL is
@@ -124,23 +125,23 @@ func newNotNullCheck(table, relation, column string) AddedConstraint {
 
 // parseConstraints returns the AddedConstraints of an ALTER TABLE. parseConstraints returns nil for other statements,
 // and if the steps would not have the statement's meaning.
-func (r *rewriter) parseConstraints(p *statementPart) *AddedConstraints {
-	relation := p.node.Child("relation")
-	if relation.Text("catalogname") != "" || parse.ObjectType(p.node.Integer("objtype")) != parse.OBJECT_TABLE {
+func (d *Draft) parseConstraints() *AddedConstraints {
+	relation := d.Node.Child("relation")
+	if relation.Text("catalogname") != "" || parse.ObjectType(d.Node.Integer("objtype")) != parse.OBJECT_TABLE {
 		return nil
 	}
-	ph := r.statementTokens(p)
+	ph := d.tokens()
 	i := ph.TokenAt(relation.Integer("location"))
 	if i < 0 {
 		return nil
 	}
 	end := ph.AfterQualifiedName(i)
-	c := &AddedConstraints{Text: string(r.text[p.st.Start:p.st.End]), Table: regclassName(relation), Relation: relation.Text("relname"), IfExists: p.node.Flag("missing_ok"), Keys: r.rules.SerialKeys, table: ph.TextBetween(i, end)}
+	c := &AddedConstraints{Text: d.statementText(), Table: parse.RegclassName(relation), Relation: relation.Text("relname"), IfExists: d.Node.Flag("missing_ok"), Keys: d.Rules.SerialKeys, table: ph.TextBetween(i, end)}
 	if ph.IsOperator(end, "*") {
 		end++
 	}
-	reader := constraintReader{c: c, ph: &ph, relation: relation, notNull: r.rules.NotNullCheck}
-	for cmd := range p.node.List("cmds") {
+	reader := constraintReader{c: c, ph: &ph, relation: relation, notNull: d.Rules.NotNullCheck}
+	for cmd := range d.Node.List("cmds") {
 		last := ph.ParenItemEnd(end)
 		if !reader.readCommand(cmd, end, last) {
 			return nil
@@ -170,15 +171,6 @@ func kindOrder(k ConstraintKind) int {
 		return 0
 	}
 	return 1
-}
-
-// regclassName returns the quoted, possibly qualified name of a relation, for a cast to regclass.
-func regclassName(relation parse.TreeNode) string {
-	name := parse.QuoteIdent(relation.Text("relname"))
-	if schema := relation.Text("schemaname"); schema != "" {
-		name = parse.QuoteIdent(schema) + "." + name
-	}
-	return name
 }
 
 // constraintReader reads the commands of an ALTER TABLE. Its methods return false for commands that Sluice cannot carry
@@ -221,7 +213,7 @@ type constraintSpan struct {
 // EXISTS would not show whether the constraints of an existing column were added.
 func (r *constraintReader) readColumn(cmd parse.TreeNode, i, last int) bool {
 	column := cmd.Child("def")
-	if f := refusedAlterFeature(cmd); cmd.Flag("missing_ok") || f != "" && f != finding.AddColumn || column.Child("coll_clause").Shape != nil || column.Child("fdwoptions").Shape != nil {
+	if f := RefusedFeature(cmd); cmd.Flag("missing_ok") || f != "" && f != finding.AddColumn || column.Child("coll_clause").Shape != nil || column.Child("fdwoptions").Shape != nil {
 		return false
 	}
 	name, at := column.Text("colname"), r.ph.ColumnNameToken(i)
@@ -281,7 +273,7 @@ func (r *constraintReader) readColumnConstraints(column parse.TreeNode, spans []
 		case parse.CONSTR_NULL:
 			continue
 		case parse.CONSTR_DEFAULT:
-			if !isNull(span.constraint.Child("raw_expr")) || !isBuiltinType(column.Child("type_name")) {
+			if !parse.IsNull(span.constraint.Child("raw_expr")) || !isBuiltinType(column.Child("type_name")) {
 				return false
 			}
 			continue
@@ -328,7 +320,7 @@ func (r *constraintReader) addConstraint(list *[]AddedConstraint, span constrain
 			a.Keys = []string{span.column}
 			a.body = "FOREIGN KEY (" + parse.QuoteIdent(span.column) + ") " + a.body
 		}
-		a.Referred, a.MatchFull, a.nameColumns = regclassName(constraint.Child("pktable")), constraint.Text("fk_matchtype") == "f", parse.JoinColumnNames(a.Keys)
+		a.Referred, a.MatchFull, a.nameColumns = parse.RegclassName(constraint.Child("pktable")), constraint.Text("fk_matchtype") == "f", parse.JoinColumnNames(a.Keys)
 		if constraint.Child("pktable").Text("catalogname") != "" {
 			return false
 		}
@@ -404,7 +396,7 @@ func (r *constraintReader) parseDefinition(sql string) parse.TreeNode {
 // constraintNameLabels are the last parts of constraint names that PostgreSQL chooses. Only the name distinguishes
 // Sluice's CHECK for NOT NULL from an equal one of a client. So its label is one that neither PostgreSQL 18 nor people
 // use, unlike not_null.
-var constraintNameLabels = map[ConstraintKind]string{Unique: "key", ForeignKey: "fkey", Check: "check", NotNull: "sluice_not_null", ownSequence: "seq"}
+var constraintNameLabels = map[ConstraintKind]string{Unique: "key", ForeignKey: "fkey", Check: "check", NotNull: "sluice_not_null", ownedSequence: "seq"}
 
 // CandidateName returns the name that PostgreSQL chooses for the constraint. Each pass, from 0, returns the next name
 // to try when constraints of the schema have the earlier ones. For UNIQUE, relations of the schema count, too.

@@ -1,4 +1,4 @@
-package rewrite
+package alter
 
 import (
 	"fmt"
@@ -12,25 +12,25 @@ import (
 // DSQL cannot change a column's type. Sluice adds a column of the new type, copies the values, and exchanges the names
 // (ColumnTypeChange). The column becomes the table's last, so the configuration must allow the change (RetypeKey).
 
-// RetypeKey is the configuration key that sets Rules.Retype.
+// RetypeKey is the configuration key that enables Rules.Retype.
 const RetypeKey = "ddl.alter_column_type"
 
-// retypePolicy is the value of RetypeKey that enables Rules.Retype.
-const retypePolicy = "rewrite"
+// RetypePolicy is the value of RetypeKey that enables Rules.Retype.
+const RetypePolicy = "rewrite"
 
 // planRetype plans a change of a column's type.
-func (r *rewriter) planRetype(p *statementPart, a *Alteration) {
-	switch a.Retypes = r.rules.Retype && a.isRetypable(); {
+func (d *Draft) planRetype(a *Alteration) {
+	switch a.Retypes = d.Rules.Retype && a.isRetypable(); {
 	case !a.Retypes:
-		p.st.Hint = a.RebuildHint(ColumnFacts{})
+		d.Hint = a.RebuildHint(ColumnFacts{})
 		return
-	case len(r.parts) > 1:
-		p.st.Hint = a.RebuildHint(ColumnFacts{}) + " Or send the statement alone, outside of a transaction: Sluice then does so (" + RetypeKey + ")."
+	case !d.Alone:
+		d.Hint = a.RebuildHint(ColumnFacts{}) + " Or send the statement alone, outside of a transaction: Sluice then does so (" + RetypeKey + ")."
 		return
 	}
-	a.Checks = r.rules.NotNullCheck
-	p.st.Hint = "Send the statement alone outside of a transaction: it is then carried out (" + RetypeKey + ")."
-	r.addFinding(finding.Handled(finding.AlterType, finding.Rewritten, finding.Warning, "carried out in several transactions: a column of the type takes the other's place, and becomes the table's last", p.st.Start))
+	a.Checks = d.Rules.NotNullCheck
+	d.Hint = "Send the statement alone outside of a transaction: it is then carried out (" + RetypeKey + ")."
+	d.addFinding(finding.Handled(finding.AlterType, finding.Rewritten, finding.Warning, "carried out in several transactions: a column of the type takes the other's place, and becomes the table's last", d.Start))
 }
 
 // isRetypable reports whether Sluice's steps give the column the client's type, and the temporary names fit.
@@ -163,7 +163,7 @@ func (r *ColumnTypeChange) castSQL(from string) string {
 // number of rows. If key is empty, the UPDATE changes all of them.
 func (r *ColumnTypeChange) updateSQL(value, condition string, key []string, rows int) string {
 	if len(key) > 0 {
-		list := quoteIdents(key, "")
+		list := parse.QuoteIdents(key, "")
 		condition = fmt.Sprintf("(%s) IN (SELECT %s FROM %s WHERE %s ORDER BY %s LIMIT %d)", list, list, r.table, condition, list, rows)
 	}
 	return fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s", r.table, parse.QuoteIdent(r.NewColumn), value, condition)
@@ -205,9 +205,9 @@ func (r *ColumnTypeChange) UniqueConstraint(i *ColumnIndex, name string) *AddedC
 
 // indexColumnsSQL returns the columns of an index, keys and included ones, as SQL.
 func indexColumnsSQL(keys, including []string) string {
-	sql := "(" + quoteIdents(keys, "") + ")"
+	sql := "(" + parse.QuoteIdents(keys, "") + ")"
 	if len(including) > 0 {
-		sql += " INCLUDE (" + quoteIdents(including, "") + ")"
+		sql += " INCLUDE (" + parse.QuoteIdents(including, "") + ")"
 	}
 	return sql
 }
@@ -220,14 +220,14 @@ func (r *ColumnTypeChange) CopiedConstraint(shown, from, name string) *AddedCons
 	if !ok {
 		return nil
 	}
-	constraint := parsed.parts[0].node.Child("cmds").Child("def")
-	ph, edits, made := parsed.statementTokens(&parsed.parts[0]), []parse.Edit(nil), parse.QuoteIdent(r.NewColumn)
+	constraint := parsed.Node.Child("cmds").Child("def")
+	ph, edits, made := parsed.tokens(), []parse.Edit(nil), parse.QuoteIdent(r.NewColumn)
 	swap := func(i int) {
 		edits = append(edits, parse.Edit{Start: int(ph.Tokens[i].Start), End: int(ph.Tokens[i].End), Text: made})
 	}
 	switch {
 	case parse.ConstraintIs(constraint, parse.CONSTR_CHECK):
-		refs := columnRefs(constraint.Child("raw_expr"), nil)
+		refs := parse.AppendColumnRefs(constraint.Child("raw_expr"), nil)
 		slices.SortFunc(refs, func(a, b parse.TreeNode) int { return a.Integer("location") - b.Integer("location") })
 		for _, ref := range refs {
 			i, names := ph.TokenAt(ref.Integer("location")), ref.Names("fields")
@@ -253,7 +253,7 @@ func (r *ColumnTypeChange) CopiedConstraint(shown, from, name string) *AddedCons
 	if len(edits) == 0 {
 		return nil
 	}
-	text, ok := parse.Apply(string(parsed.text), edits)
+	text, ok := parse.Apply(string(parsed.Text), edits)
 	if !ok {
 		return nil
 	}
@@ -261,7 +261,7 @@ func (r *ColumnTypeChange) CopiedConstraint(shown, from, name string) *AddedCons
 	if !ok {
 		return nil
 	}
-	c := parsed.parseConstraints(&parsed.parts[0])
+	c := parsed.parseConstraints()
 	if c == nil || len(c.Adds) != 1 || len(c.Columns) > 0 {
 		return nil
 	}
@@ -274,17 +274,18 @@ func (r *ColumnTypeChange) addConstraintPrefix(name string) string {
 }
 
 // parseConstraint parses a constraint that the catalog shows, as part of a statement that adds it with a name.
-func (r *ColumnTypeChange) parseConstraint(shown, name string) (*rewriter, bool) {
+func (r *ColumnTypeChange) parseConstraint(shown, name string) (*Draft, bool) {
 	text := r.addConstraintPrefix(name) + shown
 	tree, err := parse.Tree(text)
 	if err != nil || len(tree.Values("stmts")) != 1 {
 		return nil, false
 	}
-	_, parts := buildPlan(text, tree)
-	if len(parts) != 1 || !parts[0].node.Is("AlterTableStmt") || len(parts[0].node.Values("cmds")) != 1 || !parts[0].node.Child("cmds").Child("def").Is("Constraint") {
+	raw := tree.Child("stmts")
+	node := raw.Child("stmt")
+	if !node.Is("AlterTableStmt") || len(node.Values("cmds")) != 1 || !node.Child("cmds").Child("def").Is("Constraint") {
 		return nil, false
 	}
-	return &rewriter{rules: &Rules{Dialect: true, Constraints: true}, text: []byte(text), parts: parts, meant: parse.TreeChanges{}}, true
+	return &Draft{Rules: Rules{Dialect: true, Constraints: true}, Raw: raw, Node: node, Text: []byte(text), End: len(text), Tokens: &parse.TokenCache{}}, true
 }
 
 // RenameConstraintSQL returns the statement that gives a constraint of the new column the old constraint's name.
@@ -325,5 +326,5 @@ func CanRetype(from, to string) bool {
 
 // RetypeHint returns a hint, extended by the advice to enable Rules.Retype.
 func RetypeHint(hint string) string {
-	return strings.TrimSpace(hint + " Or set " + RetypeKey + " to " + retypePolicy + ": Sluice then does so.")
+	return strings.TrimSpace(hint + " Or set " + RetypeKey + " to " + RetypePolicy + ": Sluice then does so.")
 }
