@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -58,18 +59,31 @@ func TestLocksOfAnEndedBlock(t *testing.T) {
 	}
 }
 
-// A Flush changes nothing for a COPY whose data are whole, and for an ALTER TABLE in steps: both wait for their Sync.
+// A COPY whose data are whole and an ALTER TABLE in steps are answered at a Flush, for a client that waits for the answer
+// before its Sync. What follows then is refused, except for a Close.
 func TestFlushBehindWhatWaits(t *testing.T) {
 	t.Parallel()
 	pg := newPostgres(t)
 	pg.SQL(t, "postgres", "CREATE TABLE flushed (a int)")
 	s := startSluice(t, pg, asDSQL, func(s *setup) { s.rules = rewrite.Rules{CopyIn: true, Backfill: true, AddColumn: true, Dialect: true} })
-	for name, script := range map[string]string{
-		"COPY":  "P - | COPY flushed FROM STDIN\nB - | -\nE -\nH\n< G\nd 1\\n\nc\nH\nS\n< Z\n",
-		"ALTER": "P - | ALTER TABLE flushed ADD COLUMN b int DEFAULT 7\nB - | -\nE -\nH\nS\n< Z\n",
-	} {
-		if got := perform(t, s.addr, script); strings.Contains(got, "E S=") || !strings.Contains(got, "C COPY 1") && !strings.Contains(got, "C ALTER TABLE") {
-			t.Errorf("%s: %s", name, got)
+	n := 0
+	for name, start := range map[string]string{"COPY": "P - | COPY flushed (a) FROM STDIN\nB - | -\nE -\nH\n< G\nd 1\\n\nc\n", "ALTER": "P - | ALTER TABLE flushed ADD COLUMN b%d int DEFAULT 7\nB - | -\nE -\n"} {
+		for end, refused := range map[string]bool{
+			"H\nS\n< Z\n": false, "H\n< C\nS\n< Z\n": false, "H\n< C\nH\nC P -\nH\n< 3\nS\n< Z\n": false,
+			"H\n< C\nP - | SELECT 1\nS\n< Z\n": true, "H\n< C\nQ SELECT 1\n< Z\n": true,
+		} {
+			n++
+			got := perform(t, s.addr, strings.ReplaceAll(start, "%d", strconv.Itoa(n))+end)
+			if strings.Contains(got, "E S=") != refused || !strings.Contains(got, "C COPY 1") && !strings.Contains(got, "C ALTER TABLE") {
+				t.Errorf("%s, %s: %s", name, end, got)
+			}
 		}
+	}
+	if rows := pg.SQL(t, "postgres", "SELECT count(*), (SELECT count(*) FROM information_schema.columns WHERE table_name = 'flushed') FROM flushed"); strings.TrimSpace(rows) != "5|6" {
+		t.Errorf("rows and columns: %s", rows)
+	}
+	s = startSluice(t, pg, asDSQL, func(s *setup) { s.rules = rewrite.Rules{Backfill: true, AddColumn: true, Dialect: true} }, withParts)
+	if got := perform(t, s.addr, "Q BEGIN\n< Z\nP - | ALTER TABLE flushed ADD COLUMN late int DEFAULT 7\nB - | -\nE -\nH\n< E\nS\n< Z\nQ ROLLBACK\n< Z\n"); !strings.Contains(got, "C=0A000") {
+		t.Errorf("in a block: %s", got)
 	}
 }

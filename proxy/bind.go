@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-proxy/sluice/proxy/recorded"
+	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -141,7 +142,7 @@ func (s *session) bindLocally(b *pendingBind) error {
 		if err := p.bindAdvisoryKey(lock, b.cs.Template.OIDs, b.stmt, b.rest); err != nil {
 			return err
 		}
-	} else if err := validateBind(b.rest, declaredParamCount(b.cs.Template), b.stmt); err != nil {
+	} else if err := validateBind(b.rest, result.DeclaredParamCount(b.cs.Template.OIDs), b.stmt); err != nil {
 		return err
 	}
 	if p.plan.SingleStatement().Cursor != nil {
@@ -370,10 +371,6 @@ func readParamCount(m *wire.BodyReader) (n int, err error) {
 	}
 	return n, m.AsError()
 }
-
-// declaredParamCount returns how many parameter types the client's Parse declared. A text that Sluice itself answers
-// uses no parameters, but PostgreSQL would require that many values in a Bind.
-func declaredParamCount(tmpl *statement.Template) int { return max(0, len(tmpl.OIDs)-2) / 4 }
 
 // validateBind returns PostgreSQL's error for a malformed Bind of a statement with n parameters, or nil. rest is the
 // complete part of the Bind after its names.

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"encoding/binary"
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/answer"
@@ -51,7 +50,7 @@ func (s *session) handleDescribe(frame []byte) error {
 		return s.describeDeclare(cs)
 	case here:
 		s.srv.metrics.CountLocalAnswer(metrics.LocalDescribe)
-		params := declaredParamsFrame(cs.Template)
+		params := result.DescribeDeclaredParams(cs.Template.OIDs)
 		if st := plan.SingleStatement(); s.srv.handlers[st.Does].params != nil {
 			var err error
 			if params, err = s.srv.handlers[st.Does].params(st, cs.Template.OIDs); err != nil {
@@ -107,43 +106,17 @@ func (s *session) describeInFailedBlock(cs *statement.Client) error {
 	switch cs.Template.Plan.Kind {
 	case rewrite.Empty, rewrite.Setting, rewrite.Control:
 		if st := cs.Template.Plan.SingleStatement(); st == nil || st.SetConfigColumns == nil {
-			return s.queueReply(declaredParamsFrame(cs.Template), wire.FrameNoData)
+			return s.queueReply(result.DescribeDeclaredParams(cs.Template.OIDs), wire.FrameNoData)
 		}
 		return errAborted
 	}
 	if s.state == failed || s.b.prepared.Find(cs.Template) == nil {
-		if params := paramsFrameIfRowless(cs.Template); params != nil {
+		if params := result.DescribeRowless(cs.Template.SQL, cs.Template.OIDs); params != nil {
 			return s.queueReply(params, wire.FrameNoData)
 		}
 		return errAborted
 	}
 	return s.describeOnBackend(cs, s.b.prepared.Find(cs.Template)) // the server has the statement
-}
-
-// paramsFrameIfRowless returns the ParameterDescription of a statement that certainly returns no rows, if the client
-// has declared each parameter's type. For any other statement it returns nil.
-func paramsFrameIfRowless(tmpl *statement.Template) []byte {
-	n, ok := rewrite.ReturnsNoRows([]byte(tmpl.SQL))
-	oids := tmpl.OIDs[min(2, len(tmpl.OIDs)):]
-	if !ok || n > len(oids)/4 {
-		return nil
-	}
-	for at := 0; at < len(oids); at += 4 {
-		if oids[at:at+4] == "\x00\x00\x00\x00" {
-			return nil
-		}
-	}
-	return declaredParamsFrame(tmpl)
-}
-
-// declaredParamsFrame returns a ParameterDescription of the types that the client's Parse declared.
-func declaredParamsFrame(tmpl *statement.Template) []byte {
-	n := declaredParamCount(tmpl)
-	if n == 0 {
-		return wire.FrameNoParams
-	}
-	b := binary.BigEndian.AppendUint16(wire.AppendHeader(nil, wire.ParameterDescription, 2+4*n), uint16(n))
-	return append(b, tmpl.OIDs[2:]...)
 }
 
 // describeStatement describes a client's statement that the server runs. It asks the server, since another client may

@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -129,11 +131,12 @@ func (s *session) isNextTextUnsettled() bool {
 // another frame follows. If no statement waits, the result is nil.
 func (t *turn) notAloneError(typ byte) *wire.Error {
 	switch d := t.deferred; {
-	case t.last != nil:
+	case t.last == errAfterFlush && typ == wire.Close:
+	case t.last != nil && (t.last != errAfterFlush || typ != wire.Flush):
 		e := t.last
 		t.last = nil
 		return e
-	case typ == wire.Flush: // the statement goes on to wait
+	case typ == wire.Flush: // handleFlush finishes the statement
 	case t.altering != nil:
 		st := t.altering
 		t.altering = nil
@@ -223,7 +226,34 @@ func (s *session) handleFlush() error {
 	if err := s.sendDelayedTag(); err != nil {
 		return err
 	}
+	if err := finishAtFlush(s); err != nil {
+		return err
+	}
 	return s.flushToClient()
+}
+
+// errAfterFlush refuses a frame other than Close, Flush and Sync after a statement that finishAtFlush has finished.
+var errAfterFlush = &wire.Error{Code: retry.StateUnsupported, Message: "no other statement may follow before the Sync",
+	Detail: "The statement before the Flush ran in transactions of its own, and is committed outside of a block.", Hint: "Send a Sync behind the statement."}
+
+// finishAtFlush finishes a statement that waits for its Sync, because the client may wait for the answer at a Flush.
+// In a block DDL in several transactions is refused, since it would end the turn.
+func finishAtFlush(s *session) error {
+	t := s.t
+	st, d, closing := t.altering, t.deferred, t.closing
+	if st == nil && d == nil {
+		return nil
+	}
+	t.altering, t.deferred, t.closing = nil, nil, nil
+	if st != nil && s.inBlock() {
+		return &wire.Error{Code: retry.StateUnsupported, Message: result.AlterationTag(st) + " cannot be carried out at a Flush in a transaction block",
+			Hint: "Send a Sync instead of the Flush, or the statement outside of the block."}
+	}
+	t.last = errAfterFlush
+	if st != nil {
+		return s.runDeferredAlter(st, closing)
+	}
+	return d.Finish()
 }
 
 // flushAndRelay sends a Flush and relays the server's answers. After nil no reply is pending, unless the turn has got

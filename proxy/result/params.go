@@ -37,3 +37,34 @@ func DescribeConfigParams(st *rewrite.Statement, oids string) ([]byte, error) {
 // errValueType resembles PostgreSQL's error, which also names the types. Sluice would need the catalog to name them.
 var errValueType = &wire.Error{Code: "42883", Message: "function set_config(unknown, ..., boolean) does not exist for the types of the parameters",
 	Hint: "Leave the types of the parameters out, or give text, one for each parameter."}
+
+// DeclaredParamCount returns how many parameter types a client's Parse declared. oids are the types in the form of the
+// Parse message. A text that Sluice answers itself has a parameter for each declared type.
+func DeclaredParamCount(oids string) int { return max(0, len(oids)-2) / 4 }
+
+// DescribeDeclaredParams returns a ParameterDescription of the types that a client's Parse declared. oids are the types
+// in the form of the Parse message.
+func DescribeDeclaredParams(oids string) []byte {
+	n := DeclaredParamCount(oids)
+	if n == 0 {
+		return wire.FrameNoParams
+	}
+	b := binary.BigEndian.AppendUint16(wire.AppendHeader(nil, wire.ParameterDescription, 2+4*n), uint16(n))
+	return append(b, oids[2:]...)
+}
+
+// DescribeRowless returns the ParameterDescription of a statement that certainly returns no rows, if the client has
+// declared each parameter's type in oids, the form of a Parse message. For any other statement it returns nil.
+func DescribeRowless(sql, oids string) []byte {
+	n, ok := rewrite.ReturnsNoRows([]byte(sql))
+	types := oids[min(2, len(oids)):]
+	if !ok || n > len(types)/4 {
+		return nil
+	}
+	for at := 0; at < len(types); at += 4 {
+		if types[at:at+4] == "\x00\x00\x00\x00" {
+			return nil
+		}
+	}
+	return DescribeDeclaredParams(oids)
+}
