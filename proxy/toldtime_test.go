@@ -99,6 +99,38 @@ func TestToldTimeIsKept(t *testing.T) {
 	}
 }
 
+// Behind a return to a savepoint objects are defined as in PostgreSQL, since a definition that has an expression for
+// the time does not read the clock. What reads the clock at once is refused, and so is what may fill a default of it.
+func TestDefinitionsBehindAReturn(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", timedTables+"CREATE DOMAIN stamp AS timestamptz DEFAULT now();")
+	s := startSluice(t, pg, strictly, mapping, maxOpen(4))
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+		c := connectTo(t, s, "postgres", mode)
+		for sql, refused := range map[string]bool{
+			"CREATE TABLE defined (a int, at timestamptz DEFAULT now(), day date DEFAULT CURRENT_DATE)": false, "CREATE TABLE defined (a int)": false, "CREATE TABLE defined (at stamp)": false,
+			"CREATE TABLE defined (at timestamptz DEFAULT 'now')": true, "CREATE TABLE defined AS SELECT now()": true, "CREATE INDEX ON plain (v)": false, "DROP TABLE plain": false,
+			"CREATE VIEW defined AS SELECT now()": false, "CREATE VIEW defined AS SELECT 'today'::date": true, "ALTER TABLE plain ALTER at SET DEFAULT now()": false, "ALTER TABLE plain ALTER at SET DEFAULT 'now'": true,
+			"ALTER TABLE plain ADD COLUMN more timestamptz": false, "ALTER TABLE plain ADD COLUMN more timestamptz DEFAULT now()": true, "ALTER TABLE plain ADD COLUMN more stamp": true, "COMMENT ON TABLE plain IS 'x'": false, "TRUNCATE plain": false,
+		} {
+			var told, later time.Time
+			run(t, c, "BEGIN", "SAVEPOINT a", "INSERT INTO timed (v) VALUES ('x')")
+			if err := c.QueryRow(t.Context(), "SELECT now()").Scan(&told); err != nil {
+				t.Fatal(err)
+			}
+			run(t, c, "ROLLBACK TO a")
+			if _, err := c.Exec(t.Context(), sql); refused != (err != nil) || refused && code(err) != "0A000" {
+				t.Errorf("%s, %s: %v", mode, sql, err)
+			}
+			if err := c.QueryRow(t.Context(), "INSERT INTO defined DEFAULT VALUES RETURNING at").Scan(&later); err == nil && !later.Equal(told) {
+				t.Errorf("%s, behind %s: told %v, then %v", mode, sql, told, later)
+			}
+			run(t, c, "ROLLBACK")
+		}
+	}
+}
+
 // A time that was told under another TimeZone cannot be written where only that form of it is known: neither an INSERT,
 // nor a string that has one, is run again at another time.
 func TestTimeOfAnotherZone(t *testing.T) {

@@ -37,6 +37,9 @@ func EffectsOf(p *rewrite.Planner, sql string, names *schema.NameResolver) Effec
 	if names == nil || len(statements) == 0 && !isBlank(sql) {
 		return allEffects
 	}
+	if len(statements) == 1 && onlyDefines(statements[0]) {
+		return Effects{Time: containsWord(sql, nil, false), Numbers: true, Views: true}
+	}
 	s := Effects{Time: containsWord(sql, parse.ClockWords, true)}
 	for _, node := range statements {
 		switch node.TypeName() {
@@ -50,6 +53,36 @@ func EffectsOf(p *rewrite.Planner, sql string, names *schema.NameResolver) Effec
 		}
 	}
 	return s
+}
+
+// onlyDefines reports whether a statement defines, renames, drops or empties objects without reading the clock. Only a
+// constant such as 'now' of a definition is the time of the statement.
+func onlyDefines(node parse.TreeNode) bool {
+	switch node.TypeName() {
+	case "CreateStmt":
+		return !node.Has("partbound")
+	case "ViewStmt", "IndexStmt", "CreateSchemaStmt", "CreateSeqStmt", "AlterSeqStmt", "CreateDomainStmt", "CreateFunctionStmt",
+		"DropStmt", "RenameStmt", "CommentStmt", "GrantStmt", "TruncateStmt":
+		return true
+	case "AlterTableStmt":
+		for cmd := range node.List("cmds") {
+			if !definingCommands[parse.AlterTableType(cmd.Integer("subtype"))] && !addsPlainColumn(cmd) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// definingCommands are commands of ALTER TABLE that read and write no rows.
+var definingCommands = map[parse.AlterTableType]bool{parse.AT_ColumnDefault: true, parse.AT_DropColumn: true, parse.AT_DropConstraint: true, parse.AT_DropNotNull: true}
+
+// addsPlainColumn reports whether a command of ALTER TABLE adds a column without constraints. A domain may have a
+// default.
+func addsPlainColumn(cmd parse.TreeNode) bool {
+	column := cmd.Child("def")
+	return parse.AlterTableType(cmd.Integer("subtype")) == parse.AT_AddColumn && !column.Has("constraints") && parse.IsBuiltinType(column.Child("type_name"))
 }
 
 // containsWord reports whether a text contains one of words, or a constant that means the current time. With

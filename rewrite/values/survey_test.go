@@ -15,7 +15,7 @@ func TestSurvey(t *testing.T) {
 		{Schema: "public", Name: "told", Columns: []schema.Column{{Name: "at", Kind: instantType}, {Name: "word"}, {Name: "v"}}},
 	})
 	p, names := newPlanner(t), s.ResolverFor([]string{"public"})
-	const nothing, time, both = 0, 1, 3
+	const nothing, time, numbers, both = 0, 1, 2, 3
 	for sql, want := range map[string]int{
 		"": nothing, "-- x": nothing, "SELECT v FROM t WHERE id = $1": nothing, "UPDATE t SET v = v + 1": nothing, "INSERT INTO t (v) VALUES (1)": nothing,
 		"SELECT lower('x'), nextval('s'), count(*) FROM t": nothing, "SET LOCAL x.y = 'z'": nothing, "DELETE FROM timed": nothing, "SELECT at FROM timed": nothing, "UPDATE t SET v = DEFAULT": both, "INSERT INTO unheard VALUES (1)": both,
@@ -32,10 +32,16 @@ func TestSurvey(t *testing.T) {
 		"SELECT '2026-01-01'::timestamptz, date '2026-01-01', '1 day'::interval": nothing, "SELECT $1::timestamptz": nothing, "SELECT at::date, told.at::text, date(at) FROM told WHERE at > $1::text::timestamptz - '1 day'::interval": nothing, "SELECT (word || 'x')::text, word::int FROM told": nothing,
 		"SELECT date_trunc('day', at)::date, (at + '1 day')::date FROM told": nothing, "SELECT word::jsonb, (word || '1')::numeric, word::interval FROM told": nothing,
 		"INSERT INTO odd DEFAULT VALUES": both, "SELECT setval('s', 1)": both, "SELECT mine()": both, "SELECT mine.lower('x')": both,
-		"TRUNCATE t": both, "CREATE SEQUENCE s": both, "DO $$ BEGIN END $$": both, "nonsense": both, "SELECT 1; ALTER SEQUENCE s RESTART": both,
+		"DO $$ BEGIN END $$": both, "nonsense": both, "SELECT 1; ALTER SEQUENCE s RESTART": both,
+		// A definition stores an expression for the time, but evaluates a constant.
+		"TRUNCATE t": numbers, "CREATE SEQUENCE s": numbers, "ALTER SEQUENCE s RESTART": numbers, "CREATE TABLE n (a timestamptz DEFAULT now())": numbers, "CREATE TABLE n (a date DEFAULT CURRENT_DATE, CHECK (a > now()))": numbers,
+		"CREATE TABLE n (a timestamptz DEFAULT 'now')": both, "CREATE TABLE n (a timestamptz DEFAULT E'n\x6fw')": both, "CREATE TABLE n PARTITION OF t FOR VALUES FROM (now()) TO (MAXVALUE)": both, "CREATE TABLE n AS SELECT 1": both,
+		"CREATE VIEW n AS SELECT now()": numbers, "CREATE VIEW n AS SELECT 'today'::date": both, "CREATE INDEX ON t (v)": numbers, "DROP TABLE t": numbers, "COMMENT ON TABLE t IS 'x'": numbers,
+		"ALTER TABLE t ALTER v SET DEFAULT now()": numbers, "ALTER TABLE t ALTER v SET DEFAULT 'now'": both, "ALTER TABLE t DROP COLUMN v, ADD COLUMN n int": numbers, "ALTER TABLE t ADD COLUMN n timestamptz DEFAULT now()": both,
+		"ALTER TABLE t ADD COLUMN n mine": both, "ALTER TABLE t ADD CHECK (v < now())": both, "ALTER TABLE t ALTER v TYPE date USING now()": both, "CREATE TABLE n (a int); DROP TABLE n": both,
 	} {
 		got := EffectsOf(p, sql, names)
-		if got.Time != (want&time != 0) || got.Numbers != (want == both) {
+		if got.Time != (want&time != 0) || got.Numbers != (want&numbers != 0) {
 			t.Errorf("%q: %+v", sql, got)
 		}
 	}
