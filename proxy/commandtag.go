@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/proxy/answer"
+	"github.com/sluice-proxy/sluice/proxy/batch"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -104,7 +105,7 @@ func retaggedError(st *rewrite.Statement, payload []byte) *wire.Error {
 	case st == nil || st.ReplacementTag == "":
 		return nil
 	case st.Truncation != nil:
-		return truncateError(st, payload)
+		return batch.TruncateError(st, payload)
 	case string(retry.ErrorField(payload, 'C')) == codeReadOnly && bytes.HasPrefix(message, []byte("cannot execute ")):
 		return &wire.Error{Code: codeReadOnly, Message: "cannot execute " + st.ReplacementTag + " in a read-only transaction"}
 	}

@@ -131,15 +131,16 @@ func (s *session) answerTxControl(plan *rewrite.Plan, sql []byte) (done bool, er
 	case s.state == begun && !st.Tx.Chain && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.Rollback):
 		s.srv.metrics.CountLocalAnswer(metrics.LocalEnd)
 		s.deferredBegin = nil
-		s.endTransaction(false)
-		s.srv.observers.notifyEnded(s, false)
-		s.settings.EndLocalChanges(st.Tx.Verb == rewrite.Rollback)
+		commits := st.Tx.Verb == rewrite.Commit
+		s.endTransaction(commits)
+		s.srv.observers.notifyEnded(s, commits)
+		s.settings.EndLocalChanges(!commits)
 		s.resetAccessMode()
 		if err := s.applyEvent(endAnswered); err != nil {
 			return true, err
 		}
 		tag := frameCommit
-		if st.Tx.Verb == rewrite.Rollback {
+		if !commits {
 			tag = frameRollback
 		}
 		if err := s.queueReply(tag); err != nil {

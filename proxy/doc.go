@@ -88,7 +88,7 @@
 //	            featuresession.go, packages feature, copyin and copyrows, cursor.go, cursorextended.go,
 //	            storedreading.go, stored.go, package stored, handlers.go, localstatements.go, localexecute.go, package
 //	            result, setconfigreply.go, setconfigrow.go, databaseddl.go, ownserver.go, package ddl, package
-//	            constraint, indexwait.go, largedelete.go, package batch, truncate.go, commandtag.go, control.go,
+//	            constraint, indexwait.go, largedelete.go, package batch, commandtag.go, control.go,
 //	            readonly.go, script.go, scriptplanner.go, scriptreply.go, parts.go, partruns.go, parttime.go,
 //	            partmessages.go, partsaves.go, nested.go
 //	statements  prepared.go, templates.go, prepareforclient.go, schema.go, constants.go, parsesettings.go,

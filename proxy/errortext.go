@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/sluice-proxy/sluice/proxy/answer"
+	"github.com/sluice-proxy/sluice/proxy/batch"
 	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/mappederror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -80,7 +81,7 @@ func (s *session) hintForError(o *pendingReply, plan *rewrite.Plan, st *rewrite.
 	if code == unknownFunction {
 		return rewrite.MissingFunctionHint(string(retry.ErrorField(payload, 'M')))
 	}
-	return cmp.Or(truncateHint(plan, st, payload), s.rowLimitHint(o, plan, st, payload), answer.LimitHint(payload))
+	return cmp.Or(batch.TruncateHint(plan, st, payload), batch.RowLimitHint(s.srv.planner, o.bound, plan, st, payload), answer.LimitHint(payload))
 }
 
 // isMixedDDLRefusal reports whether DSQL refused DDL because of other statements in the transaction: another DDL

@@ -2,7 +2,10 @@ package proxy
 
 import (
 	"bytes"
+	"maps"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/batch"
@@ -48,13 +51,12 @@ func (s *session) deleteParamsIfAlone(p *portal) *batch.Params {
 // statement. The client then does not get the error. The statement must be alone and its turn read to the end.
 func (s *session) deferToBatches(head *pendingReply, payload []byte) bool {
 	t := s.t
-	if !isRowLimitError(payload) && !isTruncateTooLarge(head.plan, payload) || s.srv.cfg.Kind != DSQL || t.phase != phaseLive || !t.ended || s.inBlock() || head.plan == nil {
+	if !batch.IsRowLimitError(payload) && !batch.IsTruncateTooLarge(head.plan, payload) || s.srv.cfg.Kind != DSQL || t.phase != phaseLive || !t.ended || s.inBlock() || head.plan == nil {
 		return false
 	}
 	switch {
 	case head.kind == wire.Query && t.owed.len() == 1 && t.script == nil && s.runsAloneInGroup():
-	case head.kind == wire.Execute && t.owed.len() == 2 && t.owed.items[len(t.owed.items)-1].kind == wire.Sync &&
-		head.bound != nil && !parse.ContainsTimeWord(head.bound.Values):
+	case head.kind == wire.Execute && t.owed.hasOnlyClosesBehind() && head.bound != nil && !parse.ContainsTimeWord(head.bound.Values):
 	default:
 		return false
 	}
@@ -64,29 +66,70 @@ func (s *session) deferToBatches(head *pendingReply, payload []byte) bool {
 	}
 	t.batches = batch.NewDelete(form, head.bound, decodeErrorResponse(payload))
 	s.tx.log.RefuseReplay(retry.Failed)
-	t.owed.dropSkipped(s.forgetSkipped)
+	t.undos = t.owed.dropSkipped(func(o *pendingReply) {
+		if s.forgetSkipped(o); o.isCloseComplete() {
+			t.batches.AddClose()
+		}
+	})
 	s.srv.metrics.CountUnsupported(head.plan.Operation, string(finding.ChunkedDelete))
 	return true
 }
 
-// isRowLimitError reports whether the server's error says that a transaction changes too many rows.
-func isRowLimitError(payload []byte) bool {
-	return rewrite.IsRowLimitError(string(retry.ErrorField(payload, 'C')), retry.ErrorField(payload, 'M'))
+// hasOnlyClosesBehind reports whether a Sync follows the first pending reply, and between them only Closes, which
+// change nothing before the Sync.
+func (q *pendingQueue) hasOnlyClosesBehind() bool {
+	for i := range q.items[q.head+1:] {
+		o := &q.items[q.head+1+i]
+		if !o.isCloseComplete() && !(o.swallow && o.kind == wire.Close) {
+			return o.kind == wire.Sync
+		}
+	}
+	return false
 }
 
-// rowLimitHint returns the hint for the error that a DELETE changes too many rows. It returns "" for other errors.
-func (s *session) rowLimitHint(o *pendingReply, plan *rewrite.Plan, st *rewrite.Statement, payload []byte) string {
-	switch {
-	case st == nil || !st.IsDelete() || !isRowLimitError(payload):
-		return ""
-	case plan.SingleStatement() == nil:
-		return rewrite.ChunkedAloneHint
-	case !plan.MayRunInBatches():
-		return rewrite.ChunkedUnlistedHint
-	case s.srv.planner.BatchedDelete(plan) == nil, o.bound != nil && parse.ContainsTimeWord(o.bound.Values):
-		return rewrite.ChunkedOtherHint
+// isCloseComplete reports whether the client gets a CloseComplete.
+func (o *pendingReply) isCloseComplete() bool {
+	return o.kind == wire.Close && !o.swallow || o.kind == 0 && bytes.Equal(o.bytes, wire.FrameCloseComplete)
+}
+
+// isFlushOfBatches reports whether a DELETE that may run in batches is pending, and the next frame is a Sync, which has
+// arrived. The Flush before the Sync is then not needed, and would keep the DELETE from its batches.
+func isFlushOfBatches(s *session) bool {
+	typ, total, err := s.client.NextHeader()
+	return err == nil && total > 0 && typ == wire.Sync && slices.ContainsFunc(s.t.owed.items[s.t.owed.head:], func(o pendingReply) bool { return o.bound != nil })
+}
+
+// refusedHere returns the error of a text that PostgreSQL refuses for the session's state, and nil for any other text:
+// LOCK TABLE outside a block, and TRUNCATE of a table that an open cursor or portal may read. Stored cursors read none.
+func (s *session) refusedHere(plan *rewrite.Plan) error {
+	if st := plan.SingleStatement(); st != nil && st.Does == rewrite.ChecksTables && !s.inBlock() && !s.t.outcome.InBlock() && s.txStatus() != 'E' {
+		return errLockOutside
 	}
-	return rewrite.ChunkedAloneHint
+	for i := range plan.Statements {
+		st := &plan.Statements[i]
+		if endsBlock(st.Tx.Verb) {
+			break
+		}
+		if st.Truncation == nil || s.isInReadOnlyBlock() {
+			continue
+		}
+		for _, p := range append(slices.Collect(maps.Values(s.portals)), s.portal) {
+			if !p.open || p.local || p.declares != nil {
+				continue
+			}
+			if e := batch.InUse(s.srv.planner, st, p.plan.SingleStatement(), p.text, s.isKnownTable); e != nil {
+				return e
+			}
+		}
+	}
+	return nil
+}
+
+// isKnownTable reports whether a name, as rewrite.Statement.Tables has it, is certainly that of a table.
+func (s *session) isKnownTable(name string) bool {
+	dot := strings.LastIndexByte(name, '.')
+	r := s.mapped.planned.Relation(name[:max(dot, 0)], name[dot+1:])
+	return r != nil && !r.View
 }
 
 // settleBatches runs the batches of a DELETE after the server's ReadyForQuery, which the client has not got, and ends
@@ -104,6 +147,7 @@ func (s *session) settleBatches() error {
 		return err
 	default:
 		answer = s.t.batches.Described(told).Append(nil)
+		s.undoStatementNames(s.t.undos)
 		s.t.errorTold = true
 		s.srv.metrics.CountErrorSent(string(retry.ErrorField(answer[wire.HeaderLen:], 'C')))
 	}

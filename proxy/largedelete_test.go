@@ -89,6 +89,111 @@ func TestFramesOfDeleteInBatches(t *testing.T) {
 	}
 }
 
+// Closes between the Execute and the Sync, and a Flush whose Sync has arrived, do not keep a DELETE from its batches.
+// Behind an error the statement that was closed is there.
+func TestClosesOfDeleteInBatches(t *testing.T) {
+	t.Parallel()
+	pg := limited(t, 3000, "")
+	s := startSluice(t, pg, inBatches, withReplay)
+	f := framesOf(t, s)
+	const fill = "INSERT INTO many SELECT i, 'x', i % 2 FROM generate_series(1, 14100) i ON CONFLICT DO NOTHING"
+	portal, statement := &pgproto3.Close{ObjectType: 'P'}, &pgproto3.Close{ObjectType: 'S', Name: "d"}
+	for _, behind := range [][]pgproto3.FrontendMessage{{portal}, {statement}, {portal, statement}, {statement, portal, &pgproto3.Close{ObjectType: 'S', Name: "none"}}, {&pgproto3.Flush{}}, {portal, &pgproto3.Flush{}}} {
+		pg.SQL(t, "postgres", fill)
+		f.ask(t, 1, &pgproto3.Close{ObjectType: 'S', Name: "d"}, &pgproto3.Parse{Name: "d", Query: "DELETE FROM many WHERE k > $1"}, &pgproto3.Sync{})
+		want, closed := "BindComplete DELETE 14100", false
+		for _, m := range behind {
+			if _, flush := m.(*pgproto3.Flush); !flush {
+				want += " CloseComplete"
+			}
+			closed = closed || m == pgproto3.FrontendMessage(statement)
+		}
+		frames := append([]pgproto3.FrontendMessage{&pgproto3.Bind{PreparedStatement: "d", Parameters: [][]byte{[]byte("0")}}, &pgproto3.Execute{}}, behind...)
+		if got := f.ask(t, 1, append(frames, &pgproto3.Sync{})...); got != want+" I" {
+			t.Errorf("%T: got %s, want %s I", behind, got, want)
+		}
+		got := f.ask(t, 1, &pgproto3.Bind{PreparedStatement: "d", Parameters: [][]byte{[]byte("0")}}, &pgproto3.Sync{})
+		if strings.Contains(got, "26000") != closed {
+			t.Errorf("%T: closed %v, and then %s", behind, closed, got)
+		}
+	}
+	// The second batch fails.
+	pg.SQL(t, "postgres", fill+"; CREATE TABLE refers (k int, g int, FOREIGN KEY (k, g) REFERENCES many DEFERRABLE INITIALLY DEFERRED); INSERT INTO refers VALUES (14000, 0)")
+	f.ask(t, 1, &pgproto3.Parse{Name: "d", Query: "DELETE FROM many WHERE k > $1"}, &pgproto3.Sync{})
+	f.send(t, &pgproto3.Bind{PreparedStatement: "d", Parameters: [][]byte{[]byte("0")}}, &pgproto3.Execute{}, portal, statement, &pgproto3.Sync{})
+	if told := f.failure(t); told.Code != "23503" {
+		t.Errorf("%+v", told)
+	}
+	f.ready(t)
+	if got := f.ask(t, 1, &pgproto3.Bind{PreparedStatement: "d", Parameters: [][]byte{[]byte("0")}}, &pgproto3.Sync{}); got != "BindComplete I" {
+		t.Error(got)
+	}
+}
+
+// TRUNCATE of a table that an open cursor or portal reads is refused as in PostgreSQL.
+func TestTruncateInUse(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	const tables = "CREATE TABLE used (k int PRIMARY KEY); CREATE TABLE other (k int PRIMARY KEY); CREATE VIEW seen AS SELECT k FROM used"
+	pg.SQL(t, "postgres", "CREATE DATABASE plain")
+	pg.SQL(t, "postgres", tables)
+	pg.SQL(t, "plain", tables)
+	s := startSluice(t, pg, asDSQL, mapping, func(s *setup) {
+		s.rules.Truncate, s.rules.Dialect, s.rules.Cursors = rewrite.TruncateDelete, true, true
+	})
+	text := func(sql string) string { return "Q " + sql + "\n< Z\n" }
+	bound := func(sql, portal string, rest string) string {
+		return "P - | " + sql + "\nB " + portal + " | -\n" + rest
+	}
+	const declare = "DECLARE c NO SCROLL CURSOR FOR SELECT k FROM "
+	for name, script := range map[string]string{
+		"cursor":             text(declare+"used") + text("TRUNCATE used"),
+		"read cursor":        text(declare+"used") + text("FETCH ALL FROM c") + text("TRUNCATE used"),
+		"closed cursor":      text(declare+"used") + text("CLOSE c") + text("TRUNCATE used"),
+		"held cursor":        text("DECLARE c NO SCROLL CURSOR WITH HOLD FOR SELECT k FROM used") + text("TRUNCATE used"),
+		"stored cursor":      text("DECLARE c NO SCROLL CURSOR WITH HOLD FOR SELECT k FROM used") + text("COMMIT") + text("TRUNCATE used"),
+		"other table":        text(declare+"other") + text("TRUNCATE used"),
+		"no table":           text("DECLARE c NO SCROLL CURSOR FOR SELECT 1") + text("TRUNCATE used"),
+		"several tables":     text(declare+"other") + text("TRUNCATE used, other"),
+		"in a string":        text(declare+"used") + text("TRUNCATE public.used; SELECT 2"),
+		"behind its end":     text(declare+"used") + text("COMMIT; TRUNCATE used"),
+		"failed block":       text(declare+"used") + text("SELECT 1/0") + text("TRUNCATE used"),
+		"suspended portal":   bound("SELECT k FROM used", "c1", "E c1 1\nS\n< Z\n") + bound("TRUNCATE used", "-", "E -\nS\n< Z\n"),
+		"finished portal":    bound("SELECT k FROM used", "c1", "E c1\nS\n< Z\n") + text("TRUNCATE used"),
+		"bound portal":       bound("SELECT k FROM used FOR UPDATE", "c1", "S\n< Z\n") + text("TRUNCATE used"),
+		"closed portal":      bound("SELECT k FROM used", "c1", "E c1 1\nC P c1\nS\n< Z\n") + text("TRUNCATE used"),
+		"unnamed portal":     bound("SELECT k FROM used", "-", "E - 1\nS\n< Z\n") + text("TRUNCATE used"),
+		"beside the unnamed": bound("SELECT k FROM used", "-", "E - 1\n") + bound("TRUNCATE used", "t", "E t\nS\n< Z\n"),
+		"replaced portal":    bound("SELECT k FROM used", "-", "E - 1\n") + bound("TRUNCATE used", "-", "E -\nS\n< Z\n"),
+		"RETURNING":          bound("INSERT INTO used VALUES (901), (902) RETURNING k", "c1", "E c1 1\nS\n< Z\n") + text("TRUNCATE used"),
+	} {
+		for _, begin := range []string{"BEGIN", "BEGIN READ ONLY", "SELECT 1"} {
+			if begin != "BEGIN" && (strings.Contains(script, "DECLARE") || name == "bound portal") {
+				continue
+			}
+			script := text(begin) + script + text("ROLLBACK")
+			var got [2]string
+			for i, database := range []string{"postgres", "plain"} {
+				pg.SQL(t, database, "TRUNCATE used, other; INSERT INTO used SELECT generate_series(1, 5); INSERT INTO other VALUES (1)")
+				addr := s.addr
+				if i > 0 {
+					addr = pg.addr
+				}
+				c, _ := startRaw(t, addr, map[string]string{"database": database})
+				got[i] = c.say(t, script)
+			}
+			if got[0] != got[1] {
+				t.Errorf("%s behind %s:\n%s", name, begin, firstDifference(got[0], got[1]))
+			}
+		}
+	}
+	c := dialRaw(t, s.addr)
+	got := c.say(t, text("BEGIN")+text("DECLARE c NO SCROLL CURSOR FOR SELECT k FROM seen")+text("TRUNCATE used"))
+	if !strings.Contains(got, "C=55006") || !strings.Contains(got, "Close the cursor or portal first") {
+		t.Errorf("beside a view: %s", got)
+	}
+}
+
 // Where something else is in the transaction, or the statement or the table is not one for
 // batches, the client is told the server's error, with what helps.
 func TestDeleteNotInBatches(t *testing.T) {

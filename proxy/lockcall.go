@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"encoding/binary"
 	"time"
 
@@ -53,21 +54,26 @@ func (p *portal) bindAdvisoryKey(a *rewrite.AdvisoryCall, oids string, statement
 	return err
 }
 
+// runAdvisoryStatement is the handler of statements about advisory locks (runLockStatement).
 func runAdvisoryStatement(s *session, st *rewrite.Statement) ([][]byte, error) {
-	return s.runLockStatement(st.Advisory, s.t.call)
+	return s.runLockStatement(st, s.t.call)
 }
 
 // runLockStatement runs a statement about advisory locks and returns its answer without the tag: notices, then the row.
 // p is the portal with the key, or nil if the key is in the text. After an error, which goes to the client or ends the
-// session, the statement had no effect.
-func (s *session) runLockStatement(a *rewrite.AdvisoryCall, p *portal) (frames [][]byte, err error) {
-	key, binaryForm := []int64(nil), false
+// session, the statement had no effect. As in PostgreSQL, the description of a simple Query's row precedes an error of
+// the execution, such as a timeout.
+func (s *session) runLockStatement(st *rewrite.Statement, p *portal) (frames [][]byte, err error) {
+	a, key, binaryForm := st.Advisory, []int64(nil), false
 	if p != nil {
 		key, binaryForm = p.key, p.binary
 	} else if key, err = advisory.LockKey(a, nil); err != nil {
 		return nil, err
 	}
 	ok, frames, err := s.runAdvisoryLock(a, key)
+	if p == nil && isRefusal(err) && err != errLockInBlock {
+		err = cmp.Or(s.queueReply(result.DescribeLock(st)), err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -381,6 +381,7 @@ func (s *session) beginNextPart() error {
 		err = errNotBegun(begun.Err)
 	}
 	s.tx.earlierTime = s.parts.timed
+	s.tx.watched = s.tx.watched || len(s.stored) > 0 // endStoredCursors
 	return err
 }
 

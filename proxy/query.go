@@ -205,8 +205,8 @@ func (s *session) queryRefusal(q *simpleQuery) error {
 		if bad := s.discardAllError(q.plan.SingleStatement()); err == nil && s.t.ranLocal && bad != nil {
 			err = bad
 		}
-		if err == nil && s.locksOutsideBlock(q.plan) {
-			err = errLockOutside
+		if err == nil {
+			err = s.refusedHere(q.plan)
 		}
 		if err == nil && q.frame == nil {
 			err = s.checkReadOnly(q.plan)

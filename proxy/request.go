@@ -218,7 +218,7 @@ func (s *session) handleSync(total int) error {
 // handleFlush handles the client's Flush, which asks for all answers so far. These answers are no longer withheld, so
 // that a replay must give the same answers again.
 func (s *session) handleFlush() error {
-	if s.t.touched && !s.t.owed.empty() {
+	if s.t.touched && !s.t.owed.empty() && !isFlushOfBatches(s) {
 		if err := s.flushAndRelay(); err != nil {
 			return err
 		}

@@ -49,12 +49,6 @@ func (p *scriptStep) substitute() rewrite.Substitute {
 	return rewrite.Substitute{SQL: p.sql, Tx: p.tx}
 }
 
-// locksOutsideBlock reports whether a text is a LOCK TABLE outside a block, which PostgreSQL refuses.
-func (s *session) locksOutsideBlock(plan *rewrite.Plan) bool {
-	st := plan.SingleStatement()
-	return st != nil && st.Does == rewrite.ChecksTables && !s.inBlock() && !s.t.outcome.InBlock() && s.txStatus() != 'E'
-}
-
 // answerScriptLocally answers a multi-statement query if Sluice answers all its statements. Otherwise, and in a failed
 // block, done is false. A returned error, of one statement, goes to the client after the answers to earlier statements.
 func (s *session) answerScriptLocally(plan *rewrite.Plan, sql []byte) (done bool, err error) {

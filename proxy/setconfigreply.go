@@ -59,11 +59,13 @@ func (s *session) checkSetConfig(st *rewrite.Statement) *wire.Error {
 // a row instead of the tag. After an error, which goes to the client, the server must not get the statement.
 func (s *session) prepareLocalAnswer(name []byte, p *portal) error {
 	st := p.plan.SingleStatement()
-	switch {
-	case st == nil || s.txStatus() == 'E':
+	if st == nil || s.txStatus() == 'E' {
 		return nil
-	case s.locksOutsideBlock(p.plan):
-		return errLockOutside
+	}
+	if err := s.refusedHere(p.plan); err != nil {
+		return err
+	}
+	switch {
 	case st.Weakened:
 		return s.queueReply(s.weakenedWarning())
 	case setConfigStatement(p.plan) == nil:

@@ -46,10 +46,9 @@ func (s *session) dropStoredCursors() {
 // does not remove them.
 func endStoredCursors(s *session, committed bool) {
 	for name, x := range s.stored {
-		if x.Pending && !committed {
+		if !x.EndTransaction(committed, s.t != nil && s.t.outsideBlock) {
 			s.dropStoredCursor(name)
 		}
-		x.Pending = false
 	}
 }
 
@@ -122,7 +121,7 @@ func (s *session) findStoredCursor(name string) (*stored.Cursor, error) {
 		return nil, s.errUnknownCursor(name)
 	case x.ExceedsQuota():
 		return nil, errStoredFull(s.srv.cfg)
-	case x.Pending:
+	case x.Pending && !x.Fixed:
 		s.tx.log.RefuseReplay(retry.Pinned)
 	}
 	return x, nil

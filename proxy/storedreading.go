@@ -27,9 +27,9 @@ import (
 // and the client gets the query's error for its COMMIT (rollBackFailedCommit). A SCROLL cursor is stored at DECLARE,
 // because a portal does not move back.
 //
-// A stored cursor is pending until its transaction has committed. A rollback removes it (endStoredCursors), and so does
-// the Sync of a failed group. A FETCH from a pending cursor forbids a replay of its transaction, because the client has
-// rows that might differ.
+// A stored cursor is pending until its transaction, with all parts, has committed. A rollback removes it
+// (endStoredCursors), and so does the Sync of a failed group. A FETCH from a pending cursor forbids a replay of the
+// part that declared it: the client has rows that might differ.
 //
 // Too many rows end the query at once if nothing else depends on it. Before a COMMIT they are read to the end and
 // dropped, because the backend is needed for the ROLLBACK. After that the client is outside a block, as in PostgreSQL.

@@ -152,7 +152,7 @@ func changesNoSetting(plan *rewrite.Plan) bool {
 // refuseClockRead counts a statement that is refused because it reads the clock, and returns the error.
 func (s *session) refuseClockRead() error {
 	s.srv.metrics.CountRefusal(metrics.FeatureToldTime)
-	return errClockRead
+	return s.fixedTxTime().Refusal()
 }
 
 // fixedTxTime returns the earlier time that the next statement must show, which is the time before a ROLLBACK TO, or of
@@ -217,8 +217,3 @@ func (s *session) fixBindTime(b *pendingBind, st *statement.Server) (*statement.
 	b.rest = p.Bytes()
 	return s.prepareForClient(b.cs)
 }
-
-// errClockRead refuses a statement that would show the client a second time (now()) in one transaction.
-var errClockRead = &wire.Error{Code: retry.StateUnsupported, Message: "cannot read the clock in this transaction any more",
-	Detail: "The client was told its time before it returned to a savepoint, and the server has begun it anew since.",
-	Hint:   "Have the application make its times, or do not have them returned in a transaction with savepoints."}

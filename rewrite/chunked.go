@@ -42,7 +42,7 @@ const ChunkedKey = "rewrite.chunked_delete"
 const (
 	ChunkedUnlistedHint = "List the table under " + ChunkedKey + ": a DELETE that is sent alone outside of a transaction is then carried out in batches. Or delete at most 3,000 rows at a time."
 	ChunkedOtherHint    = ChunkedKey + " is for DELETE FROM table WHERE with comparisons of its columns with constants or parameters, joined by AND. Delete at most 3,000 rows at a time."
-	ChunkedAloneHint    = "Send the DELETE alone outside of a transaction: it is then carried out in batches (" + ChunkedKey + ")."
+	ChunkedAloneHint    = "Send the DELETE alone outside of a transaction, by the extended protocol with its Sync in the same write and no Flush: it is then carried out in batches (" + ChunkedKey + ")."
 )
 
 // IsRowLimitError reports whether a server error says that a transaction changes too many rows.

@@ -258,6 +258,7 @@ func (w *world) follow(d dialogue, told tale, sites []site, edits map[site]edit,
 			}
 			p.align(part.outcome, c)
 			p.forget(d, told, part.outcome, c)
+			w.endHeld(d, told, i, c)
 		}
 		pending[c] = append(pending[c], i)
 		if len(c.owed) > 0 {

@@ -208,6 +208,37 @@ func (c *client) commitsEarly(o outcome, frames []frame, k int) error {
 	return nil
 }
 
+var declaresHeld = regexp.MustCompile(`DECLARE (\w+) .*WITH HOLD`)
+
+// endHeld closes the cursors WITH HOLD that a block has declared, behind a ROLLBACK that leaves committed parts: the
+// early commits of the direct run have them stay.
+func (w *world) endHeld(d dialogue, told tale, i int, c *client) {
+	o := told.outcomes[i]
+	tells := func(o outcome, words string) bool {
+		return slices.ContainsFunc(o.c.answers[o.from:o.to], func(a *answer) bool { return strings.Contains(a.text(), words) })
+	}
+	if !w.parts || c.status != 'I' || !tells(o, staysMessage) {
+		return
+	}
+	for k := i; k >= 0; k-- { // back to where the block began
+		of := told.outcomes[k]
+		if of.c != o.c || of.skipped || of.to == 0 {
+			continue
+		}
+		if k < i && o.c.answers[of.to-1].ready == 'I' {
+			break
+		}
+		for _, f := range d.steps[k].frames {
+			if m := declaresHeld.FindStringSubmatch(f.sql()); m != nil && tells(of, "C DECLARE CURSOR") {
+				n := len(c.answers)
+				c.send([]frame{{verb: 'Q', parts: []string{"CLOSE " + m[1]}}})
+				c.read()
+				c.answers = c.answers[:n]
+			}
+		}
+	}
+}
+
 // theirs is the server's refusal of DDL beside something else, in a request that Sluice sends as it is.
 var theirs = regexp.MustCompile(`M=(ddl and dml are not supported in the same|multiple ddl statements not supported)`)
 

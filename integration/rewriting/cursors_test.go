@@ -3,6 +3,7 @@ package rewriting
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -134,5 +135,41 @@ func TestClusterWithoutSuspension(t *testing.T) {
 				r.do("COMMIT")
 			}
 		})
+	}
+}
+
+// A cursor WITH HOLD of a part that is committed ends with a ROLLBACK of its transaction, and stays behind its COMMIT,
+// whatever the parts behind it do.
+func TestHeldCursorsOfParts(t *testing.T) {
+	t.Parallel()
+	r := startParts(t, "autocommit", nil)
+	plain, _ := r.dial(t, r.pg.DSN("reference"))
+	for _, database := range []string{"postgres", "reference"} {
+		r.pg.SQL(t, database, "CREATE TABLE accounts (id int PRIMARY KEY, n int); INSERT INTO accounts SELECT i, i FROM generate_series(1, 9) i")
+	}
+	const declare = "DECLARE c NO SCROLL CURSOR WITH HOLD FOR SELECT id FROM accounts WHERE id < 9 ORDER BY id"
+	for i, behind := range [][]string{
+		{"ROLLBACK"}, {"COMMIT"}, {"INSERT INTO accounts VALUES (77)", "ROLLBACK"}, {"INSERT INTO accounts VALUES (78)", "COMMIT"}, {"SELECT 1/0", "ROLLBACK"}, {"SELECT 1/0", "COMMIT"},
+		{"FETCH 2 FROM c", "INSERT INTO accounts VALUES (79)", "ROLLBACK"}, {"FETCH 2 FROM c", "SELECT 1", "COMMIT"}, {"CREATE TABLE y%d (a int)", "ROLLBACK"}, {"CREATE TABLE y%d (a int)", "COMMIT"}, {"CLOSE c", "ROLLBACK"}, {"CLOSE c", declare, "COMMIT"},
+		{"CREATE TABLE y%d (a int)", "CREATE TABLE z%[1]d (a int)", "ROLLBACK"}, {"CREATE TABLE y%d (a int)", "INSERT INTO accounts VALUES (1)", "COMMIT"},
+	} {
+		for _, extended := range []bool{false, true} {
+			c, _ := r.dial(t, r.sluice.DSN("postgres"))
+			n := 2 * i
+			if extended {
+				n++
+			}
+			program := append([]string{"BEGIN", "UPDATE accounts SET n = n + 1 WHERE id = 9", declare, "CREATE TABLE x%d (a int)"}, behind...)
+			for _, sql := range append(program, "FETCH 1 FROM c", "CLOSE c", "DECLARE d CURSOR WITH HOLD FOR SELECT 5", "FETCH 1 FROM d", "CLOSE d") {
+				if strings.Contains(sql, "%") {
+					sql = fmt.Sprintf(sql, n)
+				}
+				if got, want := answers(t.Context(), c, sql, extended), answers(t.Context(), plain, sql, extended); !slices.Equal(got, want) {
+					t.Errorf("%s: got %q, want %q behind %q", sql, got, want, behind)
+				}
+			}
+			r.pg.SQL(t, "reference", fmt.Sprintf("DROP TABLE IF EXISTS x%d, y%[1]d, z%[1]d; DELETE FROM accounts WHERE id > 9", n))
+			r.pg.SQL(t, "postgres", fmt.Sprintf("DROP TABLE IF EXISTS x%d, y%[1]d, z%[1]d; DELETE FROM accounts WHERE id > 9", n))
+		}
 	}
 }

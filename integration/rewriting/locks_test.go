@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "github.com/lib/pq"
 
@@ -101,6 +103,75 @@ func (c *lockClient) want(sql, want string) {
 }
 
 const lostLock = "40001 an advisory lock of this session was taken over"
+
+// A wait for a lock that fails sends the frames that PostgreSQL sends: by a simple Query the description of its row
+// comes first, by the extended protocol where it was asked for.
+func TestFramesOfLockWaits(t *testing.T) {
+	t.Parallel()
+	r := startLocks(t, 1, nil)
+	sim, plain := r.sidecar[0].DSN("postgres"), r.pg.DSN("reference")
+	for _, dsn := range []string{sim, plain} {
+		lockDial(t, dsn).want("SELECT pg_advisory_lock(7)", "")
+	}
+	const lock = "SELECT pg_advisory_lock(7)"
+	parsed, statement, portal := []pgproto3.FrontendMessage{&pgproto3.Parse{Query: lock}}, &pgproto3.Describe{ObjectType: 'S'}, &pgproto3.Describe{ObjectType: 'P'}
+	run := []pgproto3.FrontendMessage{&pgproto3.Execute{}, &pgproto3.Sync{}}
+	for name, frames := range map[string][]pgproto3.FrontendMessage{
+		"simple":              {&pgproto3.Query{String: lock}},
+		"not described":       slices.Concat(parsed, []pgproto3.FrontendMessage{&pgproto3.Bind{}}, run),
+		"described":           slices.Concat(parsed, []pgproto3.FrontendMessage{&pgproto3.Bind{}, portal}, run),
+		"described statement": slices.Concat(parsed, []pgproto3.FrontendMessage{statement, &pgproto3.Bind{}}, run),
+		"flushed":             slices.Concat(parsed, []pgproto3.FrontendMessage{&pgproto3.Bind{}, portal, &pgproto3.Flush{}}, run),
+	} {
+		for _, limit := range []string{"lock_timeout", "statement_timeout", "cancel"} {
+			for _, begin := range []string{"SELECT 1", "BEGIN"} {
+				var got [2]string
+				for i, dsn := range []string{sim, plain} {
+					got[i] = framesOfLock(t, dsn, limit, begin, frames)
+				}
+				if got[0] != got[1] {
+					t.Errorf("%s, %s, behind %s: got %s, want %s", name, limit, begin, got[0], got[1])
+				}
+			}
+		}
+	}
+}
+
+// framesOfLock sends frames, and returns the kinds of what is answered.
+func framesOfLock(t *testing.T, dsn, limit, begin string, frames []pgproto3.FrontendMessage) string {
+	t.Helper()
+	c := lockDial(t, dsn)
+	if limit != "cancel" {
+		c.want("SET "+limit+" = '150ms'", "SET")
+	}
+	c.ask(begin)
+	f := c.c.Frontend()
+	for _, m := range frames {
+		f.Send(m)
+	}
+	if err := f.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if limit == "cancel" {
+		time.AfterFunc(200*time.Millisecond, func() { c.c.CancelRequest(context.Background()) })
+	}
+	var kinds []string
+	for {
+		m, err := f.Receive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch m := m.(type) {
+		case *pgproto3.ReadyForQuery:
+			return strings.Join(append(kinds, string(m.TxStatus)), " ")
+		case *pgproto3.ErrorResponse:
+			kinds = append(kinds, m.Code)
+		case *pgproto3.ParameterStatus, *pgproto3.NoticeResponse:
+		default:
+			kinds = append(kinds, strings.TrimPrefix(fmt.Sprintf("%T", m), "*pgproto3."))
+		}
+	}
+}
 
 // The statements of four tools, as their drivers send them.
 func TestLocksOfTools(t *testing.T) {

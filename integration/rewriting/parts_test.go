@@ -161,6 +161,7 @@ func partsProgram(rng *rand.Rand, chained, kept bool) (program []request) {
 		return sql
 	}
 	reads, moves := rng.IntN(4) == 0, rng.IntN(4) == 0 // blocks that are READ ONLY; COPY and cursors in the place of savepoints
+	holds := moves && rng.IntN(2) == 0                 // cursors WITH HOLD too, without the COMMITs in strings that are refused behind them
 	block, saves := false, false
 	for range 4 + rng.IntN(24) {
 		q := request{extended: rng.IntN(3) == 0}
@@ -170,7 +171,7 @@ func partsProgram(rng *rand.Rand, chained, kept bool) (program []request) {
 				q.statements, block, saves = []string{"BEGIN", statement()}, true, true
 			} else if k == 7 {
 				q.statements, block = []string{statement(), "COMMIT"}, false
-			} else if q.statements = []string{statement()}; chained {
+			} else if q.statements = []string{statement()}; chained && !holds {
 				q.statements, saves = []string{"COMMIT", "BEGIN", q.statements[0]}, false
 			}
 		case reads && !block && k < 3 && rng.IntN(2) == 0:
@@ -182,21 +183,23 @@ func partsProgram(rng *rand.Rand, chained, kept bool) (program []request) {
 		case !block && k < 5:
 			q.statements, block, saves = []string{"BEGIN"}, true, true
 		case moves && k < 7 && rng.IntN(2) == 0:
-			q = request{statements: []string{moving(rng, block)}}
+			q = request{statements: []string{moving(rng, block, holds)}}
 		case block && k == 0:
-			q.statements, block = []string{"ROLLBACK"}, false
+			if q.statements, block = []string{"ROLLBACK"}, false; holds {
+				program, q = append(program, q), request{statements: []string{"FETCH 1 FROM c0"}}
+			}
 		case block && k < 3:
 			q.statements, block = []string{"COMMIT"}, false
 		case block && saves && !moves && k > 3 && rng.IntN(2) == 0:
 			q.statements = []string{fmt.Sprintf([]string{"SAVEPOINT s%d", "SAVEPOINT s%d", "ROLLBACK TO s%d", "RELEASE s%d"}[rng.IntN(4)], rng.IntN(2))}
-		case k == 8 && !q.extended: // a string that begins a block, or ends one
+		case k == 8 && !q.extended && !holds: // a string that begins a block, or ends one
 			q.statements, block, saves = controlled(rng, statement, block, saves, chained)
 		case k == 9:
 			q.extended = false
 			for range 2 + rng.IntN(4) {
 				q.statements = append(q.statements, statement())
 			}
-			if !block && rng.IntN(3) == 0 {
+			if !block && !holds && rng.IntN(3) == 0 {
 				q.statements = append(append([]string{"BEGIN"}, q.statements...), "COMMIT")
 			}
 		default:
@@ -207,15 +210,19 @@ func partsProgram(rng *rand.Rand, chained, kept bool) (program []request) {
 	return append(program, request{statements: []string{"ROLLBACK"}})
 }
 
-// moving is a statement of a cursor, or a COPY, whose rows answers sends.
-func moving(rng *rand.Rand, block bool) string {
+// moving is a statement of a cursor, or a COPY, whose rows answers sends. Only cursors WITH HOLD are outside of blocks.
+func moving(rng *rand.Rand, block, holds bool) string {
 	table, name := rng.IntN(2), rng.IntN(2)
-	if !block || rng.IntN(3) == 0 {
+	if !block && !holds || rng.IntN(3) == 0 {
 		return fmt.Sprintf("COPY t%d (id, v) FROM STDIN", table)
 	}
+	hold := ""
+	if holds && (!block || rng.IntN(3) > 0) {
+		hold = " WITH HOLD"
+	}
 	return []string{
-		fmt.Sprintf("DECLARE c%d NO SCROLL CURSOR FOR SELECT id FROM t%d ORDER BY id", name, table), fmt.Sprintf("FETCH 2 FROM c%d", name),
-		fmt.Sprintf("FETCH ALL FROM c%d", name), fmt.Sprintf("CLOSE c%d", name), fmt.Sprintf("DECLARE c%d NO SCROLL CURSOR FOR SELECT 7", name),
+		fmt.Sprintf("DECLARE c%d NO SCROLL CURSOR%s FOR SELECT id FROM t%d ORDER BY id", name, hold, table), fmt.Sprintf("FETCH 2 FROM c%d", name),
+		fmt.Sprintf("FETCH ALL FROM c%d", name), fmt.Sprintf("CLOSE c%d", name), fmt.Sprintf("DECLARE c%d NO SCROLL CURSOR%s FOR SELECT 7", name, hold),
 	}[rng.IntN(5)]
 }
 
@@ -264,7 +271,7 @@ func (r *partsRig) play(t *testing.T, schema string, seed uint64, chained, kept 
 	defer c.Close(ctx)
 	plain, _ := r.dial(t, r.pg.DSN("reference"))
 	defer plain.Close(ctx)
-	ref := &reference{c: plain}
+	ref := &reference{c: plain, holds: slices.ContainsFunc(program, func(q request) bool { return strings.Contains(q.sql(), "WITH HOLD") })}
 	// A block behind a COMMIT of its request is not run again. Hence the backend learns of earlier DDL before the program.
 	first := []request{{statements: []string{"SET search_path = " + schema}}, {statements: []string{"SELECT count(*) FROM log"}}}
 	for i, q := range append(first, program...) {

@@ -17,6 +17,33 @@ type reference struct {
 	partly bool
 	// saves are the block's savepoints, in their order.
 	saves []savepoint
+	// holds: the program has cursors WITH HOLD. older are those from before a block that is partly committed.
+	holds bool
+	older []string
+}
+
+// held lists the cursors WITH HOLD that fulfil a condition.
+func (r *reference) held(ctx context.Context, condition string) (names []string) {
+	for _, row := range r.c.ExecParams(ctx, "SELECT name FROM pg_cursors WHERE is_holdable AND "+condition, nil, nil, nil, nil).Read().Rows {
+		names = append(names, string(row[0]))
+	}
+	return names
+}
+
+// endHeld closes the cursors WITH HOLD of committed parts behind a ROLLBACK of their block, which PostgreSQL would not
+// have committed.
+func (r *reference) endHeld(ctx context.Context, out []string) []string {
+	if !r.holds || !r.partly || r.c.TxStatus() != 'I' {
+		return out
+	}
+	if r.partly = false; slices.Contains(out, "ROLLBACK") {
+		for _, name := range r.held(ctx, "true") {
+			if !slices.Contains(r.older, name) {
+				r.c.Exec(ctx, "CLOSE "+name).Close()
+			}
+		}
+	}
+	return out
 }
 
 func ofDDL(sql string) bool {
@@ -103,7 +130,7 @@ func (r *reference) pipeline(ctx context.Context, q request) []string {
 			}
 		}
 	}
-	return answers(ctx, r.c, q.sql(), true)
+	return r.endHeld(ctx, answers(ctx, r.c, q.sql(), true))
 }
 
 // note commits where sql does not go with the transaction.
@@ -116,6 +143,9 @@ func (r *reference) note(ctx context.Context, sql string, ddl, rows bool) {
 		return
 	}
 	if ddl && (r.ddl || r.rows) || rows && r.ddl {
+		if r.holds && !r.partly {
+			r.older = r.held(ctx, "creation_time < now()")
+		}
 		r.c.Exec(ctx, "COMMIT; BEGIN").Close()
 		r.ddl, r.rows, r.partly = false, false, true
 		r.keepSaves(ctx)
@@ -135,7 +165,7 @@ func (r *reference) one(ctx context.Context, sql string, extended bool) []string
 		ddl, rows = ddl || ofDDL(one), rows || ofRows(one)
 	}
 	r.note(ctx, sql, ddl, rows)
-	return answers(ctx, r.c, sql, extended)
+	return r.endHeld(ctx, answers(ctx, r.c, sql, extended))
 }
 
 // savepoint is one of a block: whether its part is committed, what its part held when it was set, and

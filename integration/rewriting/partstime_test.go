@@ -70,3 +70,50 @@ func TestPartsTime(t *testing.T) {
 		})
 	}
 }
+
+// An EXECUTE or a COPY that may read the clock has the time of the parts before it in the first part, and is refused in
+// a later one behind a part that has read the clock.
+func TestPartsTimeOfExecute(t *testing.T) {
+	t.Parallel()
+	r := startParts(t, "autocommit", nil)
+	r.pg.SQL(t, "postgres", "CREATE TABLE stamps (n int PRIMARY KEY, at timestamptz DEFAULT now())")
+	for i, extended := range []bool{false, true} {
+		c, _ := r.dial(t, r.sluice.DSN("postgres"))
+		for _, sql := range []string{"PREPARE q AS SELECT now()", "PREPARE p AS SELECT 1"} {
+			answers(t.Context(), c, sql, extended)
+		}
+		for k, way := range []struct {
+			requests []string
+			refused  bool // the last is
+		}{
+			{[]string{"EXECUTE q", "CREATE TABLE a%d (n int)", "SELECT now()"}, false},
+			{[]string{"EXPLAIN (COSTS off) EXECUTE q", "CREATE TABLE a%d (n int)", "INSERT INTO stamps VALUES (1)", "SELECT at FROM stamps", "SELECT now()"}, false},
+			{[]string{"INSERT INTO stamps (n, at) VALUES (2, NULL)", "CREATE TABLE a%d (n int)", "EXECUTE q", "SELECT now()"}, false},
+			{[]string{"INSERT INTO stamps (n) VALUES (3) RETURNING at", "CREATE TABLE a%d (n int)", "EXECUTE q"}, true},
+			{[]string{"INSERT INTO stamps (n) VALUES (3) RETURNING at", "CREATE TABLE a%d (n int)", "EXECUTE p"}, true},
+			{[]string{"INSERT INTO stamps (n) VALUES (3) RETURNING at", "CREATE TABLE a%d (n int)", "EXPLAIN ANALYZE EXECUTE q"}, true},
+			{[]string{"INSERT INTO stamps (n) VALUES (3) RETURNING at", "CREATE TABLE a%d (n int)", "CREATE TABLE b%d AS EXECUTE q"}, true},
+			{[]string{"EXECUTE q", "CREATE TABLE a%d (n int)", "CREATE TABLE b%d (n int)", "EXECUTE q"}, true},
+		} {
+			r.pg.SQL(t, "postgres", "DELETE FROM stamps")
+			times := map[string]bool{}
+			answers(t.Context(), c, "BEGIN", extended)
+			for at, sql := range way.requests {
+				if strings.Contains(sql, "%") {
+					sql = fmt.Sprintf(sql, 10*i+k)
+				}
+				got := answers(t.Context(), c, sql, extended)
+				if failed := strings.HasPrefix(got[0], "error"); failed != (way.refused && at == len(way.requests)-1) || failed && got[0] != "error 0A000" {
+					t.Errorf("extended %v, %q: %q", extended, way.requests[:at+1], got)
+				}
+				if text := timeText.FindString(got[0]); text != "" {
+					times[text] = true
+				}
+			}
+			answers(t.Context(), c, "ROLLBACK", extended)
+			if len(times) > 1 {
+				t.Errorf("extended %v, %q: times %v", extended, way.requests, times)
+			}
+		}
+	}
+}

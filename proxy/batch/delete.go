@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -18,7 +19,11 @@ type Delete struct {
 	begun   bool        // a batch was sent
 	deleted int         // rows that committed batches have deleted
 	batches int         // batches that deleted rows
+	closes  int         // Closes between the Execute and its Sync
 }
+
+// AddClose adds a CloseComplete to the answer, for a Close that the server has skipped after its error.
+func (d *Delete) AddClose() { d.closes++ }
 
 // Params are the parameters of a DELETE that was sent by Parse, Bind and Execute, in the client's formats.
 type Params struct {
@@ -148,8 +153,13 @@ func (d *Delete) Lost(unknown *wire.Error) *wire.Error {
 }
 
 // Done returns the client's frames after the last batch: the command tag, and before the tag a warning if a TRUNCATE
-// took more than one transaction.
+// took more than one transaction. The answers to Closes follow the tag.
 func (d *Delete) Done() []byte {
+	return append(d.tagFrames(), bytes.Repeat(wire.FrameCloseComplete, d.closes)...)
+}
+
+// tagFrames returns the frames of Done up to the command tag.
+func (d *Delete) tagFrames() []byte {
 	if d.form.Truncation() == nil {
 		return wire.AppendCommandComplete(nil, fmt.Sprintf("DELETE %d", d.deleted))
 	}

@@ -19,6 +19,8 @@ type Cursor struct {
 	Rows
 	// Pending means that the cursor's transaction has not committed. Without a commit the cursor ends.
 	Pending bool
+	// Fixed means that the part of the transaction which declared the cursor is committed. No replay changes its rows.
+	Fixed bool
 	// MissesRows means that rows were read before the cursor was stored. These rows are missing here.
 	MissesRows bool
 	// Failed means that a FETCH of the cursor has failed. As in PostgreSQL, only CLOSE is possible then.
@@ -110,6 +112,14 @@ func (c *Cursor) Drop() {
 
 // ExceedsQuota reports whether the cursor's rows exceeded the bound on bytes. The cursor has no rows then.
 func (c *Cursor) ExceedsQuota() bool { return c.over }
+
+// EndTransaction records the end of a transaction, or of a part of it, and reports whether the cursor remains. Later
+// parts may follow a part, and their rollback ends the cursor too.
+func (c *Cursor) EndTransaction(committed, part bool) (remains bool) {
+	remains = committed || !c.Pending
+	c.Pending, c.Fixed = c.Pending && part, true
+	return remains
+}
 
 // Columns returns the columns of the cursor's rows.
 func (c *Cursor) Columns() Columns {

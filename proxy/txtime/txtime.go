@@ -24,7 +24,7 @@ type Time struct {
 	// derived from Instant (values.DefaultAtInstant).
 	Instant Value
 	// Committed means that the time belongs to parts of the block which have committed. A clock read in a function,
-	// view or DDL then shows another time, and is not refused.
+	// view or DDL then shows another time, and is not refused. An EXECUTE is refused.
 	Committed bool
 
 	values map[Key]Value
@@ -145,6 +145,18 @@ func (t *Time) Writer(under string, ok *bool, write func(Value) string) func(kin
 		*ok = false
 		return ""
 	}
+}
+
+// Refusal returns the error for a statement that would show the client a second time (now()) in one transaction.
+func (t *Time) Refusal() *wire.Error {
+	e := &wire.Error{Code: "0A000", Message: "cannot read the clock in this transaction any more",
+		Detail: "The client was told its time before it returned to a savepoint, and the server has begun it anew since.",
+		Hint:   "Have the application make its times, or do not have them returned in a transaction with savepoints."}
+	if t.Committed {
+		e.Detail = "A part of the transaction that has read the clock is committed (" + rewrite.InTransactionsKey + "). The statement would read the time of a later part; an EXECUTE may."
+		e.Hint = "Write now() or CURRENT_TIMESTAMP, and in the place of EXECUTE the statement itself, or send it behind the COMMIT."
+	}
+	return e
 }
 
 // Literal returns a value as an SQL constant. A binary timestamptz becomes an expression of the same microsecond. For

@@ -10,14 +10,14 @@ import (
 
 // PlainlyReadsTxTime reports whether the single statement of a text plainly reads its transaction's time: by an
 // expression for the time, a constant such as 'now', or a default that an INSERT fills. given is the result of
-// ParseTimed if the INSERT gets these defaults, otherwise nil.
+// ParseTimed if the INSERT gets these defaults, otherwise nil. An EXECUTE counts too, since it may run any statement.
 //
 // EffectsOf is the opposite: it takes everything unknown for the clock. PlainlyReadsTxTime ignores functions, views and
 // DDL.
 func PlainlyReadsTxTime(p *rewrite.Planner, sql string, names *schema.NameResolver, given TimedStatement) bool {
 	for _, node := range p.StatementTrees(sql) {
 		switch node.TypeName() {
-		case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt", "DeclareCursorStmt", "ExplainStmt", "CreateTableAsStmt":
+		case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt", "DeclareCursorStmt", "ExplainStmt", "CreateTableAsStmt", "CopyStmt", "ExecuteStmt":
 		default:
 			continue
 		}
@@ -39,7 +39,7 @@ type txTimeFinder struct {
 }
 
 func (n *txTimeFinder) findsTxTime(m parse.TreeNode, depth int) bool {
-	if depth > maxDepth || isTxTimeExpr(m) || isAgeCall(m) || isNowConstant(m) || n.fillsTxTime(m) {
+	if depth > maxDepth || m.Is("ExecuteStmt") || isTxTimeExpr(m) || isAgeCall(m) || isNowConstant(m) || n.fillsTxTime(m) {
 		return true
 	}
 	for child := range m.Children() {

@@ -19,7 +19,9 @@ func TestNamesTime(t *testing.T) {
 		"UPDATE public.log SET at = DEFAULT": true, "UPDATE public.log SET n = 1": false, "UPDATE public.plain SET n = DEFAULT": false,
 		"INSERT INTO public.log (n, at) SELECT 1, NULL ON CONFLICT (n) DO UPDATE SET at = DEFAULT":      true,
 		"MERGE INTO public.log USING public.plain ON false WHEN NOT MATCHED THEN INSERT (n) VALUES (1)": true,
-		"CREATE TABLE c (at timestamptz DEFAULT now())":                                                 false, "DECLARE c CURSOR FOR SELECT now()": true, "WITH w AS (INSERT INTO public.log (n) SELECT 1 RETURNING n) SELECT n FROM w": true,
+		"EXECUTE q": true, "EXPLAIN ANALYZE EXECUTE q (1)": true, "CREATE TABLE c AS EXECUTE q": true, "PREPARE q AS SELECT now()": false, "DEALLOCATE q": false,
+		"COPY (SELECT now()) TO STDOUT": true, "COPY public.log TO STDOUT": false, "COPY (INSERT INTO public.log (n) SELECT 1 RETURNING n) TO STDOUT": true, "COPY public.plain FROM STDIN (NULL 'now')": false,
+		"CREATE TABLE c (at timestamptz DEFAULT now())": false, "DECLARE c CURSOR FOR SELECT now()": true, "WITH w AS (INSERT INTO public.log (n) SELECT 1 RETURNING n) SELECT n FROM w": true,
 	} {
 		if got := PlainlyReadsTxTime(p, sql, names, nil); got != want {
 			t.Errorf("%s: %v", sql, got)
