@@ -67,6 +67,8 @@ type backend struct {
 	// catalogCurrentAt is when the backend's catalog was last known to be current: its first lending to a session, or a
 	// schema conflict (OC001) in a round trip of Sluice itself. See refreshSchema.
 	catalogCurrentAt time.Time
+	// txSchema is the schema as read within a transaction with DDL, in the transaction's epoch, or nil (readOwnSchema).
+	txSchema *schemaSnapshot
 	// groupOpen is set while the backend has frames of a client's Sync group outside a block. The next Sync or Query
 	// commits their effects, so that Sluice must not send one of its own.
 	groupOpen bool

@@ -96,7 +96,7 @@
 //	settings    trackedsettings.go, localsettings.go, applysettings.go, reported.go, applicationname.go,
 //	            restoresettings.go, package settings (Client: all settings of a client)
 //	mapping     mapping.go, relations.go, columndefaults.go, resolvenames.go, literalquery.go, schemaload.go,
-//	            searchpath.go, package mappederror
+//	            searchpath.go, packages catalog and mappederror
 //	sequences   sequences.go, package sequence (whose numbers currval and lastval would return)
 //	locks       locks.go, lockdatabase.go, lockcall.go, lockfence.go, internalblock.go, packages advisory and locktable
 //	backend     backend.go, uplink.go, downlink.go, output.go, reply.go, replyend.go, replyerror.go, pendingreply.go,

@@ -42,7 +42,7 @@ func (f featureSession) Setting(name string) string {
 }
 
 func (f featureSession) Reading() rewrite.ReadingMode         { return f.s.textReadingMode() }
-func (f featureSession) Names() (*schema.NameResolver, error) { return f.s.namesForNextText() }
+func (f featureSession) Names() (*schema.NameResolver, error) { return f.s.namesForNextText(nil) }
 
 func (f featureSession) Reply(frames ...[]byte) error { return f.s.queueReply(frames...) }
 func (f featureSession) Flush() error                 { return f.s.flushToClient() }

@@ -40,6 +40,9 @@ func planRefusal(plan *rewrite.Plan) error {
 	if st := plan.SingleStatement(); st != nil && st.Refusal != nil {
 		return statementRefusal(st)
 	}
+	if plan.BehindDDL {
+		return errBehindDDL
+	}
 	for i := range plan.Statements {
 		if st := &plan.Statements[i]; st.Refusal != nil && st.Refusal.Unsent {
 			return statementRefusal(st) // the statement cannot be left out of the text

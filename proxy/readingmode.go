@@ -17,7 +17,7 @@ func (s *session) planNextText(sql []byte) (*rewrite.Plan, error) {
 		return nil, err
 	}
 	if r := s.textReadingMode(); r != 0 && r.MayMislead(sql) {
-		names, err := s.namesForNextText()
+		names, err := s.namesForNextText(sql)
 		return s.srv.planner.UnparsedPlanFor(sql, names), err
 	}
 	if plan := s.planLiteralQuery(sql); plan != nil {
@@ -30,7 +30,7 @@ func (s *session) planNextText(sql []byte) (*rewrite.Plan, error) {
 // unparsedTemplate returns a template for a text that Sluice does not parse. Clients do not share the template, since
 // another client's server may parse the text differently.
 func (s *session) unparsedTemplate(sql, oids []byte) (*statement.Template, error) {
-	names, err := s.namesForNextText()
+	names, err := s.namesForNextText(sql)
 	if err != nil {
 		return nil, err
 	}

@@ -120,6 +120,10 @@ func (r *logReplanner) replanText(sql []byte, names *schema.NameResolver, was *r
 	if names == nil || names.Schema() == r.now.Schema || was.Pin == rewrite.PinUnparsed || isSchemaIndependent(was) {
 		return nil, nil
 	}
+	if outside := names.Schema().Outside; outside != nil { // the transaction's DDL is that of the log
+		r.lost = r.lost || outside != r.now.Schema
+		return nil, nil
+	}
 	names = names.ForSnapshot(r.now.Schema)
 	plan := r.s.chosen.planner.PlanWithNames(sql, names)
 	if plan.Text == was.Text && planRefusal(plan) == nil {

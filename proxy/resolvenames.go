@@ -42,7 +42,7 @@ var pinsHidingPath = map[rewrite.PinReason]bool{rewrite.PinTemp: true, rewrite.P
 
 // namesForNextText returns the relation names for the session's next query, or nil if no column is mapped. It may wait
 // until the schema is read. A returned error goes to the client, or ends the session.
-func (s *session) namesForNextText() (*schema.NameResolver, error) {
+func (s *session) namesForNextText(sql []byte) (*schema.NameResolver, error) {
 	k := &s.srv.keeper
 	if !k.enabled {
 		return nil, nil
@@ -54,7 +54,11 @@ func (s *session) namesForNextText() (*schema.NameResolver, error) {
 			return nil, err
 		}
 	}
-	s.mapped.planned = s.namesBySnapshot(k.current.Load())
+	if err := readOwnSchema(s, sql); err != nil {
+		s.mapped.planned = nil
+		return nil, err
+	}
+	s.mapped.planned = s.namesBySnapshot(currentSnapshot(s))
 	return s.mapped.planned, nil
 }
 
@@ -130,7 +134,7 @@ func (s *session) planWithoutNames(sql []byte, err error) *rewrite.Plan {
 		return nil
 	case isSchemaIndependent(plan):
 		return plan
-	case isRefusedSchemaLoad(err) && plan.Kind <= rewrite.Read && !s.srv.planner.PlanWithNames(sql, noNames).Lacks:
+	case (isRefusedSchemaLoad(err) || err == errBehindDDL) && plan.Kind <= rewrite.Read && !s.srv.planner.PlanWithNames(sql, noNames).Lacks:
 		return plan
 	}
 	return nil
@@ -138,7 +142,7 @@ func (s *session) planWithoutNames(sql []byte, err error) *rewrite.Plan {
 
 // planTextByNames returns the plan of a query by the session's relation names, and those names.
 func (s *session) planTextByNames(sql []byte) (*rewrite.Plan, *schema.NameResolver, error) {
-	names, err := s.namesForNextText()
+	names, err := s.namesForNextText(sql)
 	if err != nil {
 		if plan := s.planWithoutNames(sql, err); plan != nil {
 			return plan, nil, nil
@@ -150,7 +154,7 @@ func (s *session) planTextByNames(sql []byte) (*rewrite.Plan, *schema.NameResolv
 		if err := s.loadForMissingRelation(); err != nil {
 			return nil, nil, err
 		}
-		names = s.namesBySnapshot(s.srv.keeper.current.Load())
+		names = s.namesBySnapshot(currentSnapshot(s))
 		plan = s.planner().PlanWithNames(sql, names)
 	} else if names != nil && planRefusal(plan) != nil && planRefusal(s.srv.planner.Plan(sql)) == nil {
 		if names, err = s.reloadBeforeRefusal(names); err != nil {
@@ -161,6 +165,10 @@ func (s *session) planTextByNames(sql []byte) (*rewrite.Plan, *schema.NameResolv
 	if names != nil && s.namesMayChangeWithin(plan) {
 		names = names.Schema().ResolverForUnknownPath()
 		plan = s.planner().PlanWithNames(sql, names)
+	}
+	if n := len(plan.Statements) - 1; n > 0 && names != nil && names.Schema().Outside != nil && !s.mayCommitInParts() &&
+		slices.ContainsFunc(plan.Statements[:n], func(st rewrite.Statement) bool { return st.Tx.Verb == rewrite.Rollback }) {
+		return nil, nil, errBehindDDL // what follows the ROLLBACK needs the older schema
 	}
 	s.mapped.planned = names
 	return plan, names, nil
@@ -175,7 +183,7 @@ func (s *session) reloadBeforeRefusal(names *schema.NameResolver) (*schema.NameR
 	if _, err := s.loadSchema(metrics.LoadError); err != nil && !isSchemaUnread(err) {
 		return nil, err
 	}
-	return s.namesBySnapshot(s.srv.keeper.current.Load()), nil
+	return s.namesBySnapshot(currentSnapshot(s)), nil
 }
 
 // mustLoadSchema reports whether the schema must be read before a query is sent, because its names are unknown.
@@ -197,7 +205,11 @@ func (s *session) replanByNames(cs *statement.Client) error {
 	if !s.srv.keeper.enabled && !otherwise {
 		return nil
 	}
-	names, err := s.namesForNextText()
+	var sql []byte
+	if s.schema.ddl {
+		sql = []byte(t.SQL)
+	}
+	names, err := s.namesForNextText(sql)
 	if err != nil {
 		if s.planWithoutNames([]byte(t.SQL), err) != nil {
 			return nil
@@ -226,7 +238,7 @@ func (s *session) replanByNames(cs *statement.Client) error {
 
 // refuseUnparsedMapped refuses a query that is too long to be parsed, if it might name a table with mapped columns.
 func (s *session) refuseUnparsedMapped() error {
-	names, err := s.namesForNextText()
+	names, err := s.namesForNextText(nil)
 	if err != nil || !names.MayMentionMapped(nil) {
 		return err
 	}

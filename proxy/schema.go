@@ -21,6 +21,7 @@ const maxPendingDescriptions = 64
 type schemaChange struct {
 	txEpoch      uint64 // epoch of the transaction once it may have changed the schema; else 0
 	ddl          bool   // it ran DDL, not only unparsed text
+	maps         bool   // its DDL may have changed mapped columns
 	wrote        bool   // a function that it called may have changed the schema
 	first        uint64 // number of the backend's prepared statements before wrote
 	pendingDescs []pendingDescription
@@ -50,7 +51,7 @@ func (s *session) recordSchemaChange(plan *rewrite.Plan) {
 	}
 	switch {
 	case plan.Kind >= rewrite.DDL:
-		c.ddl = c.ddl || plan.Kind == rewrite.DDL
+		c.ddl, c.maps = c.ddl || plan.Kind == rewrite.DDL, c.maps || plan.Mapped
 		c.txEpoch = s.srv.templates.NewTxEpoch()
 	case plan.Kind >= rewrite.Control:
 		s.renewTxEpoch()
@@ -100,13 +101,16 @@ func (s *session) endSchemaChange(committed bool) {
 	if !committed && c.wrote && s.b != nil {
 		s.b.prepared.MarkOutdated(c.first)
 	}
+	if s.b != nil {
+		s.b.txSchema = nil
+	}
 	if committed {
 		for _, l := range c.pendingDescs {
 			s.srv.templates.PublishDescription(l.tmpl, l.desc)
 		}
 	}
 	clear(c.pendingDescs)
-	c.txEpoch, c.ddl, c.wrote, c.pendingDescs = 0, false, false, c.pendingDescs[:0]
+	*c = schemaChange{pendingDescs: c.pendingDescs[:0]}
 }
 
 // mayHaveTempTables reports whether names may mean something else to this session than to others. That is possible if

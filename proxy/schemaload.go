@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // This file decides when a session loads the schema, by which backend, and how long the session waits.
@@ -171,8 +172,56 @@ func (s *session) mustReplan(try int) (bool, error) {
 // isPlanStale reports whether the schema has changed since the current text was planned. The session's new backend has
 // shown the change.
 func (s *session) isPlanStale() bool {
-	return s.mapped.planned != nil && s.mapped.planned.Schema() != s.srv.keeper.current.Load().Schema
+	return s.mapped.planned != nil && s.mapped.planned.Schema() != currentSnapshot(s).Schema
 }
+
+// currentSnapshot returns the schema snapshot for the session's next text. In a transaction with DDL it may be that of
+// readOwnSchema.
+func currentSnapshot(s *session) *schemaSnapshot {
+	if hasTxSchema(s) && s.txStatus() != 'E' {
+		return s.b.txSchema
+	}
+	return s.srv.keeper.current.Load()
+}
+
+// hasTxSchema reports whether readOwnSchema has read the schema since the transaction's last change of the schema.
+func hasTxSchema(s *session) bool {
+	return s.b != nil && s.b.txSchema != nil && s.b.txSchema.epoch == s.schema.txEpoch
+}
+
+// readOwnSchema reads the schema on the block's backend before a text is planned, if the transaction's DDL may concern
+// the text. Other backends do not see that DDL. An error goes to the client, or is a lost backend.
+func readOwnSchema(s *session, sql []byte) error {
+	c, now := &s.schema, s.srv.keeper.current.Load()
+	switch {
+	case !c.ddl || hasTxSchema(s) || s.txStatus() == 'E',
+		!c.maps && !now.ResolverForUnknownPath().MayConcernMapped(sql), isSchemaIndependent(s.planner().Plan(sql)):
+		return nil
+	case s.b == nil || s.b.status != 'T' || s.t.touched || !s.t.owed.empty():
+		return errBehindDDL
+	}
+	relations, err := s.srv.queryAllRelations(func(query string, row func([]byte)) ([]byte, error) {
+		return s.b.exchangeRows(s.srv.internalQuery(query), row)
+	})
+	s.armReadDeadline()
+	if refused, ok := errors.AsType[*serverRefusal](err); ok {
+		return &wire.Error{Code: refused.code, Message: refused.message}
+	} else if err != nil {
+		s.tx.log.RefuseReplay(retry.Pinned) // the log does not have the text yet
+		return &lostError{err: err}
+	}
+	own := schema.New(relations)
+	if own.Outside = now.Schema; own.Equal(now.Schema) {
+		own = now.Schema
+	}
+	s.b.txSchema = &schemaSnapshot{Schema: own, base: now.base, epoch: c.txEpoch, readAt: now.readAt}
+	return nil
+}
+
+// errBehindDDL refuses a text behind DDL of its own transaction, if the schema cannot be read between the two.
+var errBehindDDL = &wire.Error{Code: retry.StateUnsupported, Message: "the statement follows a schema change of its own transaction that it may depend on",
+	Detail: "The change may concern columns that are stored as text (rewrite.bytea), and Sluice cannot read the schema in front of the statement.",
+	Hint:   "Send the schema change in a transaction of its own."}
 
 // awaitSchemaLoad waits up to schemaWait for another session's load. A session with a backend waits only
 // schemaWaitInBlock, or longer while a load's query is running. A load without a backend may wait for this session's

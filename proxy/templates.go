@@ -21,7 +21,7 @@ func (s *session) templateFor(sql, oids []byte) (*statement.Template, error) {
 	if r := s.textReadingMode(); r != 0 && r.MayMislead(sql) {
 		return s.unparsedTemplate(sql, oids)
 	}
-	names, err := s.namesForNextText()
+	names, err := s.namesForNextText(sql)
 	var plan *rewrite.Plan
 	if err != nil {
 		if plan = s.planWithoutNames(sql, err); plan == nil {

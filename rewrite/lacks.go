@@ -5,22 +5,25 @@ import "github.com/sluice-proxy/sluice/rewrite/schema"
 // Another process may create a relation that the schema snapshot lacks. SELECT * or an INSERT without a column list
 // would then reach the server as if none of its columns were mapped. Plan.Lacks reports these statements.
 
-// lacksRelation reports whether a statement names a relation that is not in the snapshot of n. The relation that a
-// CREATE statement creates does not count.
-func lacksRelation(parts []statementPart, n *schema.NameResolver) bool {
+// compareWithSnapshot sets the plan's fields Lacks, Mapped and BehindDDL. The relation that a CREATE statement creates
+// does not count for Lacks and BehindDDL.
+func (p *Plan) compareWithSnapshot(parts []statementPart, n *schema.NameResolver) {
+	ddl, changed, named := false, []string(nil), false // changed: the tables of earlier DDL
 	for i := range parts {
-		tables := parts[i].st.Tables
+		st, tables := parts[i].st, parts[i].st.Tables
+		named, p.Mapped = named || n.MayNameMapped(tables), p.Mapped || n.MayMapAny(tables)
 		switch kind := parts[i].node.TypeName(); {
 		case kind == "DropStmt":
-			continue // DROP does not depend on columns
+			tables = nil // DROP does not depend on columns
 		case createStatements[kind] && len(tables) > 0:
 			tables = tables[1:]
 		}
-		if n.LacksAnyTable(tables) {
-			return true
+		p.Lacks, p.BehindDDL = p.Lacks || n.LacksAnyTable(tables), p.BehindDDL || ddl && n.MayBeChanged(tables, changed)
+		if st.Kind == DDL {
+			ddl, changed = true, append(changed, st.Tables...)
 		}
 	}
-	return false
+	p.BehindDDL = p.BehindDDL && (p.Mapped || named)
 }
 
 // createStatements are the statements whose first relation is the one that they create.
@@ -42,7 +45,4 @@ func UnparsedMappedRefusal() Refusal {
 		Hint:   "Send the constants as parameters, or raise rewrite.max_bytes."}
 }
 
-var unparsedMappedPlan = func() *Plan {
-	refusal := UnparsedMappedRefusal()
-	return &Plan{Kind: Unknown, Pin: PinUnparsed, Statements: []Statement{{Kind: Unknown, Pin: PinUnparsed, Refusal: &refusal}}}
-}()
+var unparsedMappedPlan = &Plan{Kind: Unknown, Pin: PinUnparsed, Statements: []Statement{{Kind: Unknown, Pin: PinUnparsed, Refusal: new(UnparsedMappedRefusal())}}}

@@ -6,6 +6,31 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
+// A statement behind DDL of its text that may concern mapped columns says so, and no statement beside other DDL.
+func TestBehindDDL(t *testing.T) {
+	t.Parallel()
+	p, err := New(Config{MaxBytes: DefaultMaxBytes, MaxNesting: DefaultMaxNesting, CacheEntries: 1000, CacheBytes: 1 << 20, Rules: Rules{Bytea: ByteaHex, InTransactions: CommitDDL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := schema.New([]schema.Relation{{Schema: "public", Name: "m", Columns: []schema.Column{{Name: "k", Mapped: true}, {Name: "v"}}}, {Schema: "other", Name: "m"},
+		{Schema: "public", Name: "u", Columns: []schema.Column{{Name: "k"}}}}).ResolverFor([]string{"other", "public"})
+	for sql, want := range map[string]bool{
+		"CREATE TABLE n (k bytea PRIMARY KEY); INSERT INTO n VALUES ('a')": true, "BEGIN; CREATE TABLE n (k bytea PRIMARY KEY); COMMIT; SELECT * FROM n": true,
+		"CREATE TABLE n (k bytea PRIMARY KEY); CREATE INDEX ON n (k)": true, "ALTER TABLE public.m ADD COLUMN w int; SELECT * FROM public.m": true,
+		"ALTER TABLE public.m RENAME TO n; SELECT * FROM n": true, "ALTER TABLE u RENAME TO m; SELECT * FROM m": true, "DROP TABLE other.m; SELECT * FROM m": true,
+		"CREATE TABLE other.u (k bytea PRIMARY KEY); SELECT * FROM u": true,
+		"CREATE TABLE n (k bytea); INSERT INTO n VALUES ('a')":        false, "ALTER TABLE u ADD COLUMN w int; SELECT * FROM u": false, "CREATE TABLE n (k bytea PRIMARY KEY); SELECT 1": false,
+		"CREATE TABLE n (k bytea PRIMARY KEY); CREATE TABLE o (k bytea PRIMARY KEY)": false, "CREATE TABLE n (k bytea PRIMARY KEY); SELECT * FROM u": false,
+		"SELECT * FROM m; ALTER TABLE public.m ADD COLUMN w int": false, "ALTER TABLE public.m ADD COLUMN w int; DROP TABLE public.m": false, "BEGIN; DROP TABLE public.m; COMMIT": false,
+	} {
+		plan := p.PlanWithNames([]byte(sql), names)
+		if plan.BehindDDL != want || want && !plan.ExceedsTransaction() {
+			t.Errorf("%s: %t, exceeds a transaction: %t", sql, plan.BehindDDL, plan.ExceedsTransaction())
+		}
+	}
+}
+
 // A text that names a relation which the snapshot lacks says so, however it names it; texts
 // that name none of those are not parsed for it.
 func TestLacks(t *testing.T) {

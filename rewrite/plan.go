@@ -33,6 +33,8 @@ type Plan struct {
 	// Lacks reports whether a statement names a relation that the schema snapshot of PlanWithNames lacks. Another process
 	// may have created it since.
 	Lacks bool
+	// BehindDDL reports that a statement may depend on DDL before it in the text, but is planned by the older schema.
+	BehindDDL bool
 
 	// source is the client's text, which edits turn into Text, or "" if the plan does not need the client's text.
 	source string

@@ -3,7 +3,6 @@ package rewrite
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -222,8 +221,7 @@ func (p *Planner) parseAndPlan(sql string, names *schema.NameResolver) *Plan {
 	plan = p.applyRules(sql, tree, names, plan, parts)
 	p.config.Rules.markBatchCandidate(sql, tree, plan)
 	if names != nil && len(plan.Statements) > 0 { // else the plan may be the shared emptyPlan
-		plan.Lacks = lacksRelation(parts, names)
-		plan.Mapped = plan.Mapped || slices.ContainsFunc(plan.Statements, func(st Statement) bool { return names.MayMapAny(st.Tables) })
+		plan.compareWithSnapshot(parts, names)
 	}
 	return plan
 }

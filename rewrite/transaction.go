@@ -174,17 +174,12 @@ func (p *Plan) CutIntoGroups() (groups [][2]int) {
 	return groups
 }
 
-// ExceedsTransaction reports whether the text is known to exceed what one transaction takes.
+// ExceedsTransaction reports whether the text is known to exceed what one transaction takes, or one plan (BehindDDL).
 func (p *Plan) ExceedsTransaction() bool {
-	if slices.ContainsFunc(p.Statements, func(st Statement) bool { return st.separate }) {
-		return true
-	}
-	for i := range p.Findings {
-		if f := p.Findings[i].Feature; f == finding.SeveralDDL || f == finding.DDLAndDML {
-			return true
-		}
-	}
-	return false
+	return p.BehindDDL || slices.ContainsFunc(p.Statements, func(st Statement) bool { return st.separate }) ||
+		slices.ContainsFunc(p.Findings, func(f finding.Finding) bool {
+			return f.Feature == finding.SeveralDDL || f.Feature == finding.DDLAndDML
+		})
 }
 
 // defersConstraints reports whether the statement m is SET CONSTRAINTS ... DEFERRED, which delays checks to the end of

@@ -1,5 +1,5 @@
-// Package catalog has the queries that read the relations of a database from the server's catalog, and makes relations
-// of package rewrite/schema from the rows. Package proxy sends the queries.
+// Package catalog has the queries for the relations of a database, and makes schema.Relations from their rows. Package
+// proxy sends the queries.
 package catalog
 
 import (
@@ -156,7 +156,7 @@ func (d *Defaults) Apply(relations []schema.Relation) {
 	}
 }
 
-// MarkDefaultsUnclear records that nobody knows how the server fills the columns of the relations.
+// MarkDefaultsUnclear records that it is unknown how the server fills the columns of the relations.
 func MarkDefaultsUnclear(relations []schema.Relation) {
 	for i := range relations {
 		r := &relations[i]

@@ -233,5 +233,26 @@ func (n *NameResolver) MayMapAny(tables []string) bool {
 	})
 }
 
+// MayNameMapped reports whether one of a statement's tables has the name of a relation with mapped columns in any
+// schema.
+func (n *NameResolver) MayNameMapped(tables []string) bool {
+	return slices.ContainsFunc(tables, func(table string) bool {
+		_, name := splitTable(table)
+		return n.schema.mapped[name]
+	})
+}
+
+// MayBeChanged reports whether a statement's tables may be others than in the snapshot, after DDL over the tables
+// changed. They may be if the snapshot lacks one, if one may be mapped, or if both lists have one name.
+func (n *NameResolver) MayBeChanged(tables, changed []string) bool {
+	return n.LacksAnyTable(tables) || n.MayNameMapped(tables) || slices.ContainsFunc(tables, func(table string) bool {
+		_, name := splitTable(table)
+		return slices.ContainsFunc(changed, func(other string) bool {
+			_, was := splitTable(other)
+			return was == name
+		})
+	})
+}
+
 // HasMapped reports whether any relation of the snapshot has mapped columns.
 func (n *NameResolver) HasMapped() bool { return len(n.schema.mapped) > 0 }

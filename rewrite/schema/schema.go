@@ -74,6 +74,9 @@ type Schema struct {
 	relations map[relationName]*Relation
 	mapped    map[string]bool // names, without schema, of relations with mapped columns
 	known     map[string]bool // names, without schema, of all relations
+	// Outside is the snapshot of other sessions, if this one was read within a transaction that has run DDL. It is nil
+	// for a snapshot of committed relations. Outside must not change after other goroutines have got the snapshot.
+	Outside *Schema
 
 	mu    sync.Mutex
 	names map[string]*NameResolver // by search path (ResolverFor)
