@@ -104,6 +104,7 @@ var differences = []difference{
 	{row: unknownRow, rare: true},
 	{row: setInsideRow, rare: true},
 	{row: "Startup parameter `standard_conforming_strings=off`", refused: regexp.MustCompile(`C=0A000 M=standard_conforming_strings must be on`)},
+	{row: "A statement that DSQL refuses for its form, in a READ ONLY", rare: true, refused: regexp.MustCompile(`C=25006 M=cannot execute ALTER TABLE in a read-only transaction`)},
 	{row: "`RESET` of a setting that the startup gave, in front of", rare: true, refused: regexp.MustCompile(`C=0A000 M=a RESET to a value of the client's startup`)},
 	{row: "`SET TRANSACTION READ ONLY` or `READ WRITE` elsewhere", rare: true, refused: regexp.MustCompile(`C=0A000 M=setting configuration parameter "TRANSACTION" not supported`)},
 	{row: "The same `set_config`, where the shown value is not known", rare: true, refused: regexp.MustCompile(`C=0A000 M=set_config\(\) cannot tell`)},
