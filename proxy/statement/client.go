@@ -51,7 +51,6 @@ func (c *Client) RecordDescription(a *account.Client, d *Description) {
 // a named statement charges or credits the client's account.
 type ClientSet struct {
 	named   map[string]*Client
-	charge  account.Charge // of the names
 	unnamed *Client
 	slot    Client // the struct that unnamed usually points to
 }
@@ -113,7 +112,7 @@ func (c *ClientSet) list(a *account.Client, name string, st *Client, listed bool
 		sign = 1
 	}
 	a.Add(account.Texts, sign*int(st.Cost))
-	c.charge.Set(a, c.charge.Bytes()+sign*(NameBytes+len(name)))
+	a.Add(account.Own, sign*(NameBytes+len(name)))
 }
 
 // Replace replaces all named statements by those of named. Replace does not change the old map, which a caller of Named
