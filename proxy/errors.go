@@ -117,6 +117,10 @@ func errTooManyPins(limit int, why string) *wire.Error {
 		Detail:  fmt.Sprintf("This statement needs one (%s) and pins.max is %d.", why, limit)}
 }
 
+// errPinBehindDiscard refuses a statement that leaves state on a backend which the session gives up at the turn's end.
+var errPinBehindDiscard = &wire.Error{Code: retry.StateUnsupported, Message: "the statement cannot run behind DISCARD ALL in the same request",
+	Detail: "It would leave something at the backend that the session gives up for DISCARD ALL.", Hint: "Send a Sync in front of the statement."}
+
 // errSettingNotApplied returns the server's error for a client's earlier setting that Sluice applied to a new backend.
 func errSettingNotApplied(refusal []byte) *wire.Error {
 	return &wire.Error{Code: string(retry.ErrorField(refusal, 'C')), Message: string(retry.ErrorField(refusal, 'M')),

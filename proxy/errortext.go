@@ -81,7 +81,7 @@ func (s *session) hintForError(o *pendingReply, plan *rewrite.Plan, st *rewrite.
 	if code == unknownFunction {
 		return rewrite.MissingFunctionHint(string(retry.ErrorField(payload, 'M')))
 	}
-	return cmp.Or(batch.TruncateHint(plan, st, payload), batch.RowLimitHint(s.srv.planner, o.bound, plan, st, payload), answer.LimitHint(payload))
+	return cmp.Or(batch.TruncateHint(st, payload), batch.RowLimitHint(s.srv.planner, o.bound, plan, st, payload), answer.LimitHint(payload))
 }
 
 // isMixedDDLRefusal reports whether DSQL refused DDL because of other statements in the transaction: another DDL

@@ -218,7 +218,7 @@ func TestDeleteNotInBatches(t *testing.T) {
 		refused("DELETE FROM many WHERE k > 0", rewrite.ChunkedAloneHint)
 		run(t, c, "ROLLBACK")
 		if mode == pgx.QueryExecModeSimpleProtocol {
-			refused("SELECT 1; DELETE FROM many WHERE k > 0", rewrite.ChunkedAloneHint)
+			refused("SELECT 1; DELETE FROM many WHERE k > 0", rewrite.ChunkedSeveralHint)
 		}
 	}
 	f := framesOf(t, s)

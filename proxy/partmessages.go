@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"github.com/sluice-proxy/sluice/proxy/ddl"
 	"github.com/sluice-proxy/sluice/proxy/listing"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -65,13 +66,10 @@ func partsRemainWarning(l *listing.Statements) *wire.Error {
 	return &wire.Error{Code: "01000", Message: "what was committed before stays (" + rewrite.InTransactionsKey + ")", Detail: "Committed: " + l.String() + "."}
 }
 
-// codePartialCommit is the SQLSTATE that replaces a conflict's 40001 if a part of the transaction is committed.
-const codePartialCommit = "25000"
-
 // errPartialCommit replaces a conflict's error after a part of the transaction was committed.
 func errPartialCommit(conflict *wire.Error, l *listing.Statements) *wire.Error {
-	return &wire.Error{Code: codePartialCommit, Message: "the rest of a transaction that is committed in part met a conflict: " + conflict.Message,
-		Detail: "Committed: " + l.String() + ".", Hint: "Do not send the whole transaction again: go on behind what is committed."}
+	return &wire.Error{Code: ddl.CodePartialCommit, Message: "the rest of a transaction that is committed in part met a conflict: " + conflict.Message,
+		Detail: "Committed: " + l.String() + ".", Hint: ddl.GoOnHint}
 }
 
 // errDropsEarly refuses a commit of a DROP before the end of the client's transaction.

@@ -84,12 +84,16 @@ func (s *session) runOutsideBlock(st *rewrite.Statement, sql string, run func() 
 		}
 	}
 	var ran feature.NestedResult
+	var own listing.Statements
 	if stopped == nil {
 		if ran, err = run(); err != nil {
 			return err
 		}
+		if own.Add(sql); !ran.Failed {
+			p.committedStatements.AppendAll(own)
+		}
 	}
-	if err := s.beginNextPart(); err != nil {
+	if err := s.beginNextPart(left.Err); err != nil {
 		return err
 	}
 	switch {
@@ -102,9 +106,6 @@ func (s *session) runOutsideBlock(st *rewrite.Statement, sql string, run func() 
 		}
 		return s.endTurnLocally()
 	}
-	var own listing.Statements
-	own.Add(sql)
-	p.committedStatements.AppendAll(own)
 	if err := s.warnPartCommitted(&own); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/sluice-proxy/sluice/proxy/block"
+	"github.com/sluice-proxy/sluice/proxy/ddl"
 	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/listing"
 	"github.com/sluice-proxy/sluice/proxy/silent"
@@ -218,6 +219,9 @@ func (s *session) commitPartIfNeeded(plan *rewrite.Plan, sql string, runs bool) 
 		return nil
 	}
 	if runs {
+		if s.t.nestedTurn.hiddenAnswer != nil {
+			sql = "" // the list has the client's statement that this one is for
+		}
 		p.addStatements(at, plan, sql)
 	}
 	return nil
@@ -250,7 +254,8 @@ func demandOfCurrentTx(at block.Block, plan *rewrite.Plan) (want rewrite.TxDeman
 }
 
 // addStatements adds a text's statements to the open part of a block. If the text ends a transaction, only statements
-// after that end count. A BEGIN also includes earlier statements of its pipeline. at is the block's state before.
+// after that end count. A BEGIN also includes earlier statements of its pipeline. at is the block's state before. For
+// the text "" the statements are not listed.
 func (p *blockParts) addStatements(at block.Block, plan *rewrite.Plan, sql string) {
 	ends := at.EndedTxCount()
 	for i := range plan.Statements {
@@ -260,7 +265,7 @@ func (p *blockParts) addStatements(at block.Block, plan *rewrite.Plan, sql strin
 			continue
 		}
 		text := sql
-		if len(plan.Statements) > 1 {
+		if len(plan.Statements) > 1 && sql != "" {
 			text = sql[st.Start:st.End]
 		}
 		p.addStatement(st.Demand(), text, st.MayWrite())
@@ -277,6 +282,7 @@ func (p *blockParts) canAdd(want rewrite.TxDemand) bool {
 func (p *blockParts) addStatement(want rewrite.TxDemand, sql string, mayWrite bool) {
 	p.openDemand = p.openDemand.Union(want)
 	switch {
+	case sql == "":
 	case want.DDL || want.Rows || want.Sets:
 		p.openStatements.Add(sql)
 	case mayWrite:
@@ -335,7 +341,7 @@ func (s *session) commitPart() error {
 	s.parts.commits++
 	left, err := s.commitOpenPart()
 	if err == nil {
-		err = s.beginNextPart()
+		err = s.beginNextPart(left.Err)
 	}
 	if err == nil && left.Err == nil {
 		if err = s.restoreSavepoints(fresh); err == nil {
@@ -370,22 +376,18 @@ func (s *session) commitOpenPart() (feature.NestedResult, error) {
 }
 
 // beginNextPart begins a block again after commitOpenPart, even if that COMMIT failed, since the client's error then
-// fails the new block. The session ends if its pinned backend is gone or BEGIN fails, since the client expects a block.
-func (s *session) beginNextPart() error {
+// fails the new block. uncommitted is the error of that COMMIT, or nil. The session ends if its pinned backend is gone
+// or BEGIN fails, since the client expects a block.
+func (s *session) beginNextPart(uncommitted *wire.Error) error {
 	if s.pinLost {
 		return nil
 	}
 	begun, err := s.runSilentCommand("BEGIN", silent.ExpectBegin)
 	s.optOutOfReplay(s.parts.optedOut)
 	if err == nil && begun.Err != nil {
-		err = errNotBegun(begun.Err)
+		err = ddl.ErrNotBegun(begun.Err, uncommitted, &s.parts.committedStatements)
 	}
 	s.tx.earlierTime = s.parts.timed
 	s.tx.watched = s.tx.watched || len(s.stored) > 0 // endStoredCursors
 	return err
-}
-
-// errNotBegun ends the session if a block could not begin again after a part of it was committed.
-func errNotBegun(why *wire.Error) *wire.Error {
-	return &wire.Error{Fatal: true, Code: why.Code, Message: "the transaction could not be begun again behind the part that is committed: " + why.Message, Detail: why.Detail, Hint: why.Hint}
 }

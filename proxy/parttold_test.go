@@ -24,6 +24,7 @@ func TestPartsAreBounded(t *testing.T) {
 	p.restore(mark)
 	p.addStatement(rewrite.TxDemand{}, "nothing", false)
 	p.addStatement(rewrite.TxDemand{Sets: true}, "three", false)
+	p.addStatement(rewrite.TxDemand{DDL: true}, "", false) // for a statement that is listed already
 	if got := p.openStatements.String(); got != "one; three" || p.openDemand != (rewrite.TxDemand{DDL: true, Sets: true}) || mark.openStatements.String() != "one" {
 		t.Errorf("%s, %+v, %s", got, p.openDemand, mark.openStatements.String())
 	}

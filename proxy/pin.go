@@ -22,8 +22,10 @@ func (s *session) pinBackend(plan *rewrite.Plan) error {
 	if why == rewrite.NoPin {
 		return nil
 	}
+	if !s.sequences.RecordOtherPin() {
+		return errPinBehindDiscard
+	}
 	s.foundState = false
-	s.sequences.ForgetOwnBackend() // the backend now holds more than sequence numbers
 	s.mapped.pathLost = s.mapped.pathLost && s.pinned || pinsHidingPath[why]
 	// A PREPARE remains even if another statement of its Sync group fails, so that its pin must remain.
 	nothing := pinLeavesNothing[why] || why == rewrite.PinAdvisory && s.srv.cfg.Kind != Postgres // DSQL refuses advisory locks

@@ -136,7 +136,7 @@ func (s *session) planQuery(q *simpleQuery) (done bool, err error) {
 	if done, err := s.queryWithOptions(q.plan, sql); done || err != nil {
 		return done, err
 	}
-	q.text, q.commits = sql, s.parts.commitCount()
+	q.text, q.fullPlan, q.commits = sql, q.plan, s.parts.commitCount()
 	if sql, err = s.fixQueryTime(q, sql); err != nil {
 		return false, err
 	}
@@ -150,12 +150,12 @@ func (s *session) planQuery(q *simpleQuery) (done bool, err error) {
 		return false, err
 	}
 	if st := q.plan.SingleStatement(); s.hasEarlyQuery(st) {
-		if err := s.commitPartIfNeeded(q.plan, string(sql), false); err != nil {
+		if err := s.commitPartIfNeeded(q.plan, string(sql), true); err != nil {
 			return false, err
 		}
 		return true, s.srv.handlers[st.Does].earlyQuery(s, st, sql)
 	}
-	if done, err := s.prepareForBlockParts(q.plan, sql); done || err != nil {
+	if done, err := s.prepareForBlockParts(q.fullPlan, q.text); done || err != nil {
 		return done, err
 	}
 	if sql, err = s.fixQueryTimeInParts(q, sql); err != nil {

@@ -198,3 +198,56 @@ func TestNumbersDrawnBehindADiscard(t *testing.T) {
 		}
 	}
 }
+
+// A session gives its backend up for a DISCARD, whatever follows in the same request: another DISCARD, or a statement
+// that keeps a backend, which is refused. What the client had left there is gone.
+func TestDiscardedTwice(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", "CREATE SEQUENCE twice_s")
+	run := func(sql string) string { return "P - | " + sql + "\nB - | -\nE -\n" }
+	for way, opts := range map[string][]option{"refused by the server": {asDSQL, answering, refusesDiscard}, "done by the server": {asDSQL}} {
+		s := startSluice(t, pg, append(opts, maxOpen(3))...)
+		for _, test := range []struct{ discards, behind string }{
+			{run("DISCARD SEQUENCES") + run("DISCARD SEQUENCES"), ""},
+			{run("SELECT 1") + run("DISCARD SEQUENCES") + run("DISCARD SEQUENCES"), ""},
+			{run("DISCARD SEQUENCES") + run("SELECT nextval('twice_s')") + run("DISCARD SEQUENCES"), ""},
+			{run("DISCARD ALL") + run("DISCARD SEQUENCES"), ""},
+			{run("COMMIT") + run("DISCARD ALL") + run("DISCARD SEQUENCES"), ""},
+			{run("COMMIT") + run("DISCARD ALL") + run("PREPARE other AS SELECT 2"), "C=0A000 M=the statement cannot run behind DISCARD ALL"},
+		} {
+			// The backend has another client's number at the first lastval, so that the session gets one of its own.
+			other, c := dialRaw(t, s.addr), dialRaw(t, s.addr)
+			say := func(c *rawClient, script, want string) {
+				t.Helper()
+				if got := c.say(t, script); !strings.Contains(got, want) {
+					t.Errorf("%s: %q behind %q: no %q in\n%s", way, script, test.discards, want, got)
+				}
+			}
+			say(c, "Q SELECT nextval('twice_s')\n< Z\n", "C SELECT 1")
+			say(other, "Q SELECT nextval('twice_s')\n< Z\n", "C SELECT 1")
+			say(c, "Q SELECT lastval()\n< Z\n", "C=55000")
+			say(c, "Q SELECT nextval('twice_s')\n< Z\n", "C SELECT 1")
+			say(c, "Q SELECT lastval() = last_value FROM twice_s\n< Z\n", `\x01t`)
+			kept := strings.Contains(test.discards, "DISCARD ALL")
+			if kept {
+				say(c, "Q PREPARE kept AS SELECT 1\n< Z\n", "C PREPARE")
+			}
+			if strings.Contains(test.discards, "COMMIT") {
+				say(c, "Q BEGIN\n< Z\nQ SELECT 1\n< Z\n", "Z T")
+			}
+			say(c, test.discards+"S\n< Z\n", test.behind)
+			say(c, "Q SELECT lastval()\n< Z\n", "C=55000")
+			if kept {
+				say(c, "Q EXECUTE kept\n< Z\n", "C=26000")
+			}
+			for range 2 {
+				say(c, "Q SELECT nextval('twice_s')\n< Z\n", "C SELECT 1")
+				say(c, "Q SELECT 1\n< Z\n", "C SELECT 1")
+			}
+			say(c, "Q SELECT lastval() = last_value FROM twice_s\n< Z\n", `\x01t`)
+			other.conn.Close()
+			c.conn.Close()
+		}
+	}
+}

@@ -38,10 +38,11 @@ type lazyBatchedDelete struct {
 const ChunkedKey = "rewrite.chunked_delete"
 
 // These are hints for the client of a DELETE that exceeds the row limit of a transaction. The hints are for a table
-// outside Rules.Chunked, a DELETE that cannot run in batches, and one that was not sent alone.
+// outside Rules.Chunked, a DELETE that cannot run in batches, one inside a block, and one beside other statements.
 const (
 	ChunkedUnlistedHint = "List the table under " + ChunkedKey + ": a DELETE that is sent alone outside of a transaction is then carried out in batches. Or delete at most 3,000 rows at a time."
 	ChunkedOtherHint    = ChunkedKey + " is for DELETE FROM table WHERE with comparisons of its columns with constants or parameters, joined by AND. Delete at most 3,000 rows at a time."
+	ChunkedSeveralHint  = "Send the DELETE alone outside of a transaction: for a table under " + ChunkedKey + " it is then carried out in batches. Or delete at most 3,000 rows at a time."
 	ChunkedAloneHint    = "Send the DELETE alone outside of a transaction, by the extended protocol with its Sync in the same write and no Flush: it is then carried out in batches (" + ChunkedKey + ")."
 )
 

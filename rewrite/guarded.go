@@ -3,7 +3,6 @@ package rewrite
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"unsafe"
 
 	"github.com/sluice-proxy/sluice/rewrite/finding"
@@ -39,30 +38,29 @@ func (g *DoBlock) Bytes(int) int {
 // shorter.
 const maxDoBlock = 64 << 10
 
-// conditionCodes maps the error conditions that a DO block may ignore to their SQLSTATEs. All mean that an object
-// exists or is missing. OTHERS is excluded because it would hide a refusal.
-var conditionCodes = map[string]string{
-	"duplicate_object": "42710", "duplicate_table": "42P07", "duplicate_column": "42701", "duplicate_schema": "42P06",
-	"unique_violation": "23505", "undefined_object": "42704", "undefined_table": "42P01", "undefined_column": "42703",
-	"invalid_schema_name": "3F000", "invalid_table_definition": "42P16",
-}
-
 // planDoBlock marks a DO block whose single statement Sluice can carry out.
 func (r *rewriter) planDoBlock(p *statementPart) {
 	body, ok := doBlockBody(p.node)
 	if !ok || !r.rules.Dialect || r.planned == nil {
 		return
 	}
-	g := parseDoBlock(body)
-	if g == nil || g.Condition != "" && !r.onlyReads(g.Condition) {
+	form, ok := parse.ReadDoBlock(body)
+	if !ok || form.Condition != "" && !r.onlyReads(form.Condition) {
 		return
 	}
-	plan := r.planned(g.Command.Text)
+	g := &DoBlock{Condition: form.Condition, IgnoredCodes: form.IgnoredCodes, Command: AlterCommand{Text: form.Statement}}
+	plan := r.planned(form.Statement)
 	st := plan.SingleStatement()
-	if _, fits := plan.Demand(); !fits || st == nil || st.Refusal != nil || st.Tag != "" || st.Job != NoJob || st.Pin != NoPin || plan.Mapped || !st.demand.DDL {
-		if st != nil && st.Hint != "" {
+	switch _, fits := plan.Demand(); {
+	case st == nil:
+		return
+	case r.refusesAlone(plan, st):
+		if st.Hint != "" {
 			p.st.Hint = "The statement in the block is refused by itself, too. To that one: " + st.Hint
 		}
+		return
+	case !fits || st.Tag != "" || st.Job != NoJob || st.Pin != NoPin || plan.Mapped || !st.demand.DDL:
+		p.st.Hint = "Send the statement by itself where the block would run it, and ignore the errors that the block ignores: Sluice carries it out, but not in a DO block."
 		return
 	}
 	p.st.Hint = "Send the block alone outside of a transaction: the statement in it is then carried out."
@@ -77,6 +75,14 @@ func (r *rewriter) planDoBlock(p *statementPart) {
 		f.At = p.st.Start
 		r.addFinding(f)
 	}
+}
+
+// refusesAlone reports whether the statement st of a plan is refused by itself. A planner that knows the client's tables
+// maps bytea columns of a key.
+func (r *rewriter) refusesAlone(plan *Plan, st *Statement) bool {
+	return plan.Kind == Unknown || st.Refusal != nil || slices.ContainsFunc(plan.Findings, func(f finding.Finding) bool {
+		return isAlwaysRefused(f) && !(f.Feature == finding.ByteaKey && r.rules.Bytea != ByteaOff)
+	})
 }
 
 // onlyReads reports whether the condition of a DO block only reads.
@@ -100,76 +106,4 @@ func doBlockBody(node parse.TreeNode) (body string, ok bool) {
 		}
 	}
 	return body, body != "" && len(body) <= maxDoBlock
-}
-
-// parseDoBlock returns the DoBlock for the body of a DO block, or nil for a body of another form. Bodies with comments
-// are excluded, because the statement is cut out of the text.
-func parseDoBlock(body string) *DoBlock {
-	ph := parse.LexTokens([]byte(body), 0, len(body))
-	g, i := &DoBlock{}, 1
-	if !ph.IsKeyword(0, "begin") || ph.HasComments() {
-		return nil
-	}
-	conditional := ph.IsKeyword(i, "if")
-	if conditional {
-		then := ph.NextKeyword(i, "then")
-		if then < 0 || slices.ContainsFunc(ph.Tokens[i:then], func(t parse.LexedToken) bool {
-			return t.Kind == parse.WordToken && parse.IsWord(ph.Text[t.Start:t.End], "case")
-		}) {
-			return nil
-		}
-		g.Condition, i = ph.TextBetween(i+1, then), then+1
-	}
-	end := i
-	for end < len(ph.Tokens) && !ph.IsPunct(end, ';') {
-		end++
-	}
-	if !slices.ContainsFunc([]string{"create", "alter", "drop", "comment"}, func(verb string) bool { return ph.IsKeyword(i, verb) }) {
-		return nil
-	}
-	g.Command.Text = ph.TextBetween(i, end)
-	i = end + 1
-	if conditional {
-		if !ph.AreKeywords(i, "end", "if") || !ph.IsPunct(i+2, ';') {
-			return nil
-		}
-		i += 3
-	}
-	if ph.IsKeyword(i, "exception") && !conditional { // with a condition, the handlers would cover it, too
-		if i = g.readHandlers(&ph, i+1); len(g.IgnoredCodes) == 0 {
-			return nil
-		}
-	}
-	if !ph.IsKeyword(i, "end") {
-		return nil
-	}
-	if i++; ph.IsPunct(i, ';') {
-		i++
-	}
-	if i != len(ph.Tokens) {
-		return nil
-	}
-	return g
-}
-
-// readHandlers reads the clauses WHEN condition [OR condition] THEN NULL; from token i on, and returns the index of the
-// next token. Another form of handler clears IgnoredCodes.
-func (g *DoBlock) readHandlers(ph *parse.TokenList, i int) int {
-	for ph.IsKeyword(i, "when") {
-		for more := true; more; more = ph.IsKeyword(i, "or") {
-			code := conditionCodes[strings.ToLower(string(ph.Lexeme(i+1)))]
-			if code == "" {
-				g.IgnoredCodes = nil
-				return i
-			}
-			g.IgnoredCodes = append(g.IgnoredCodes, code)
-			i += 2
-		}
-		if !ph.AreKeywords(i, "then", "null") || !ph.IsPunct(i+2, ';') {
-			g.IgnoredCodes = nil
-			return i
-		}
-		i += 3
-	}
-	return i
 }

@@ -35,6 +35,7 @@ type Truncation struct {
 	Tables  []string // the tables as SQL, for a cast to regclass
 	Restart bool     // RESTART IDENTITY
 	Cascade bool
+	Batches bool // Rules.Truncate allows several transactions
 
 	qualified bool // a table has a schema in the text
 }
@@ -57,11 +58,12 @@ func (r *rewriter) rewriteTruncate(p *statementPart) {
 	if err != nil || len(tree.Values("stmts")) != 1 {
 		return
 	}
+	t.Batches = r.rules.Truncate == TruncateBatches
 	p.st.Truncation, p.st.ReplacementTag, p.st.demand.Rows = t, TruncateTag, true
 	r.addEdits(parse.Edit{Start: p.st.Start, End: p.st.End, Text: text})
 	r.meant.Set(p.raw, "stmt", tree.Child("stmts").Values("stmt")...)
 	action := "rewritten to DELETE of all rows, where no other table refers to them"
-	if r.rules.Truncate == TruncateBatches {
+	if t.Batches {
 		action += "; more than a transaction may change are deleted in several, where the statement is sent alone outside of a transaction"
 	}
 	r.addFinding(finding.Handled(finding.Truncate, finding.Rewritten, finding.Warning, action, p.st.Start))

@@ -35,7 +35,7 @@ const ofAlterTable = "proxy/constraint"
 const ofReadOnly = "proxy/readonly.go"
 
 // ofBlocks is the file that names what a DO block may ignore, and says none of it.
-const ofBlocks = "rewrite/guarded.go"
+const ofBlocks = "rewrite/parse/doblock.go"
 
 // The table in docs/temporal.md has every SQLSTATE that Sluice says itself, and no other: for
 // each somebody has looked up what Temporal does then.

@@ -479,6 +479,15 @@ func TestCopyInParts(t *testing.T) {
 		}
 		r.pg.SQL(t, "postgres", "DROP TABLE made")
 	}
+	// The list has the client's COPY, and no INSERT of Sluice's.
+	r.pg.SQL(t, "postgres", manyTable)
+	*notices = nil
+	answers(ctx, c, "BEGIN", false)
+	told := []string{copyAnswer(ctx, c, "COPY many FROM STDIN", lines(0, 120))}
+	told = append(append(told, answers(ctx, c, "CREATE TABLE made (id int)", false)...), answers(ctx, c, "ROLLBACK", false)...)
+	if got, want := strings.Join(told, ", "), "COPY 120, CREATE TABLE, T, ROLLBACK, I"; got != want || len(*notices) != 2 || !strings.Contains((*notices)[0], "Committed: COPY many FROM STDIN.") {
+		t.Errorf("got %s, want %s: %q", got, want, *notices)
+	}
 }
 
 // Mapped columns are copied to as bytea, as text and as CSV, and errors have the client's names and

@@ -195,6 +195,17 @@ var scripts = []struct {
 		{"SELECT 1", "SELECT 1 T"}, {"INSERT INTO a VALUES (2)", "INSERT 0 1 T WARNING|01000|a part of the transaction is committed, since DSQL takes one statement of DDL in a transaction|Committed: CREATE TABLE \"Ünïcödé\" (id int)."},
 		{"ROLLBACK", "ROLLBACK I WARNING|01000|what was committed before stays (ddl.in_transactions)|Committed: SET timezone = ...; CREATE TABLE a (id int DEFAULT 7, name text DEFAULT ...; INSERT INTO a VALUES (1, ...; CREATE TABLE"},
 	}},
+	{name: "what the client is shown of statements into which Sluice writes the time", policy: "autocommit", steps: [][2]string{
+		{"CREATE TABLE timed (id int, at timestamptz DEFAULT now())", "CREATE TABLE I"}, {"BEGIN", "BEGIN T"}, {"INSERT INTO timed (id) VALUES (1)", "INSERT 0 1 T"}, {"SELECT now()", "SELECT 1 T"}, {"CREATE TABLE a (id int)", "CREATE TABLE T WARNING|01000|a part"},
+		{"INSERT INTO timed (id) VALUES (2)", "INSERT 0 1 T WARNING|01000|a part"}, {"INSERT INTO timed (id) VALUES (3); DELETE FROM timed WHERE at > now()", "INSERT 0 1 DELETE 0 T"},
+		{"CREATE TABLE b (id int)", "CREATE TABLE T WARNING|01000|a part of the transaction is committed, since DSQL takes one statement of DDL in a transaction|Committed: INSERT INTO timed (id) VALUES (2); INSERT INTO timed (id) VALUES (3); DELETE FROM timed WHERE at > now()."},
+		{"INSERT INTO timed (id) VALUES (4); CREATE TABLE c (id int)", "INSERT 0 1 CREATE TABLE T WARNING|01000|a part WARNING|01000|a part of the transaction is committed, since DSQL takes one statement of DDL in a transaction|Committed: INSERT INTO timed (id) VALUES (4)."},
+		{"ROLLBACK", "ROLLBACK I WARNING|01000|what was"}, {"SELECT DISTINCT at FROM timed", "SELECT 1 I"},
+	}},
+	{name: "a block that cannot begin again", policy: "autocommit", simple: true, env: harness.Env{"DSQL_PAIRING": "session", "DSQL_RETRY_ENABLED": "false", "DSQL_RETRY_SAVEPOINTS": "off"},
+		faults: `[{"at": "statement", "contains": "BEGIN", "action": "fail", "error": "conflict", "skip": 1, "count": 1}]`, steps: [][2]string{
+			{"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (5)", "INSERT 0 1 T"}, {"CREATE TABLE a (id int)", "25000"},
+		}},
 	{name: "a statement outside that fails is not told as committed", policy: "autocommit", steps: [][2]string{
 		{"BEGIN", "BEGIN T"}, {"ALTER TABLE kept ADD CONSTRAINT large CHECK (n > 5)", "23514 E"}, {"ROLLBACK", "ROLLBACK I"},
 		{"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (2)", "INSERT 0 1 T"},

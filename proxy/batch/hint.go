@@ -18,7 +18,7 @@ func RowLimitHint(p *rewrite.Planner, bound *Params, plan *rewrite.Plan, st *rew
 	case st == nil || !st.IsDelete() || !IsRowLimitError(payload):
 		return ""
 	case plan.SingleStatement() == nil:
-		return rewrite.ChunkedAloneHint
+		return rewrite.ChunkedSeveralHint
 	case !plan.MayRunInBatches():
 		return rewrite.ChunkedUnlistedHint
 	case p.BatchedDelete(plan) == nil, bound != nil && parse.ContainsTimeWord(bound.Values):

@@ -44,11 +44,11 @@ func IsTruncateTooLarge(plan *rewrite.Plan, payload []byte) bool {
 
 // TruncateHint returns the hint for a TRUNCATE of more rows than one transaction may change, or "". st may be nil. In a
 // block, and with other statements, no batch may commit.
-func TruncateHint(plan *rewrite.Plan, st *rewrite.Statement, payload []byte) string {
+func TruncateHint(st *rewrite.Statement, payload []byte) string {
 	switch {
 	case st == nil || st.Truncation == nil || !isTooLarge(payload):
 		return ""
-	case plan.MayRunInBatches():
+	case st.Truncation.Batches:
 		return "Send TRUNCATE alone outside of a transaction, by the extended protocol with its Sync in the same write and no Flush: more rows than one may change are then deleted in batches (" + rewrite.TruncateKey + ")."
 	}
 	return "Set " + rewrite.TruncateKey + " to batches: a TRUNCATE that is sent alone outside of a transaction is then carried out in several. Or DELETE at most 3,000 rows at a time."

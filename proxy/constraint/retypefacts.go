@@ -136,6 +136,13 @@ func (r *ColumnRetyper) checkRetypable(told *wire.Error) error {
 		with.Hint = "Set " + alter.SetNotNullKey + " to check: it is a CHECK then. Or: " + with.Hint
 		return &with
 	}
+	switch lacks, err := LacksBatches(r.server, r.Table); {
+	case err != nil:
+		return err
+	case lacks:
+		with.Detail = NoBatches
+		return &with
+	}
 	if err := r.tryIndexExpressions(); err != nil {
 		return err
 	}

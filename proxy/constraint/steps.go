@@ -32,6 +32,21 @@ type Server interface {
 	ConsumeCancel(err error)
 }
 
+// LacksBatches reports whether a table has no primary key, and more rows than one transaction may change. Batches
+// change rows in the order of the key. table is SQL.
+func LacksBatches(server Server, table string) (lacks bool, err error) {
+	keyless := false
+	err = server.Ask(`SELECT c.relname FROM pg_catalog.pg_class c WHERE c.oid = `+quoteLiteral(table)+`::pg_catalog.regclass AND c.relkind = 'r' AND NOT EXISTS`+
+		` (SELECT 1 FROM pg_catalog.pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'p')`, func([]string) { keyless = true })
+	if err == nil && keyless {
+		err = server.Ask(`SELECT 1 FROM `+table+` LIMIT 1 OFFSET 3000`, func([]string) { lacks = true })
+	}
+	return lacks, err
+}
+
+// NoBatches is the DETAIL of a statement that changes all rows of a table for which LacksBatches is true.
+const NoBatches = "The table has no primary key, by whose order Sluice changes rows in batches, and more rows than one transaction changes."
+
 // ConstraintAdder is a running ALTER TABLE that adds constraints in steps.
 type ConstraintAdder struct {
 	*alter.AddedConstraints

@@ -148,8 +148,8 @@ func (c *Copy) insertInBlock() error {
 // blockInsertError returns the error for the client after an INSERT in the client's block has failed.
 func (c *Copy) blockInsertError(f *insertFailure) error {
 	in := &f.InsertStatement
-	if rewrite.IsSizeLimitError(f.err.Code, []byte(f.err.Message)) && f.err.Hint == "" {
-		f.err.Hint = "COPY at most 3,000 rows in a transaction. Outside of one a COPY is committed in batches (" + rewrite.CopyFromKey + ")."
+	if rewrite.IsSizeLimitError(f.err.Code, []byte(f.err.Message)) {
+		f.err.Hint = "Send the COPY outside of a transaction: it is then committed in batches (" + rewrite.CopyFromKey + "). Or COPY less: a transaction changes at most 3,000 rows and 10 MiB, by all its statements."
 	}
 	where, sure := c.errorPlace(f)
 	switch {

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/constraint"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/alter"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
@@ -23,9 +24,10 @@ import (
 // transaction:
 //
 //	lookUpColumn      reads the catalog: does the column exist, or a temporary one of an earlier attempt?
+//	checkFillable     reads the catalog: can batches fill the rows?
 //	AddColumnSQL      adds the column under its temporary name, without a constraint
-//	SetDefaultSQL     sets the default for new rows; after an error, such as a wrong type, drops the column
-//	BackfillSQL       sets the default in existing rows, in batches; after an error, drops the column
+//	SetDefaultSQL     sets the default for new rows; after a lasting error, such as a wrong type, drops the column
+//	BackfillSQL       sets the default in existing rows, in batches; after a lasting error, drops the column
 //	addConstraints    adds the column's constraints (package constraint)
 //	RenameSQL         gives the column its name
 //
@@ -65,6 +67,9 @@ func (a *columnAddition) runSQL(sql string, row func(values []string)) error {
 // exists.
 func (a *columnAddition) addInSteps() error {
 	resumes, err := a.lookUpColumn()
+	if err == nil && len(a.notices) == 0 {
+		err = a.checkFillable()
+	}
 	if err != nil || len(a.notices) > 0 {
 		return err
 	}
@@ -79,10 +84,7 @@ func (a *columnAddition) addInSteps() error {
 		if over, exists := a.isFinishedByOther(err); over {
 			return exists
 		}
-		if a.server.RefusalFrom(err) != nil && !resumes && a.runSQL(a.DropColumnSQL(), nil) == nil {
-			a.temporaryExists = false
-			a.dropUnusedSequence(err)
-		}
+		a.undoDefault(err, resumes)
 		return err
 	}
 	if err := a.fillExistingRows(); err != nil {
@@ -176,17 +178,49 @@ func (a *columnAddition) isFinishedByOther(err error) (bool, error) {
 	return true, looked
 }
 
-// handleFillError returns the error of fillExistingRows. If the column cannot hold its default (classes 22 and 23), the
-// column is dropped. The column would fail each INSERT of other clients that leaves the column out, and every retry of
-// this statement.
+// undoDefault drops the temporary column after an error of applyDefault. A column that another statement may be adding
+// is dropped only if that statement would get the same error.
+func (a *columnAddition) undoDefault(err error, resumes bool) {
+	if told := a.server.RefusalFrom(err); told != nil && (!resumes || isLasting(told)) && a.runSQL(a.DropColumnSQL(), nil) == nil {
+		a.temporaryExists = false
+		a.dropUnusedSequence(err)
+	}
+}
+
+// checkFillable returns an error, before the first step, if no UPDATE can give the default to the table's rows.
+func (a *columnAddition) checkFillable() error {
+	lacks, err := constraint.LacksBatches(a.server, a.Table)
+	if err == nil && lacks {
+		err = a.errUnfillable()
+	}
+	return err
+}
+
+// errUnfillable returns the error for a table whose rows are too many for one transaction and for batches.
+func (a *columnAddition) errUnfillable() *wire.Error {
+	return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("the rows of the table cannot be given the default of column \"%s\" in batches", a.Column),
+		Detail: constraint.NoBatches, Hint: a.AddStepsHint() + " Choose the rows of each UPDATE by other columns."}
+}
+
+// handleFillError returns the error of fillExistingRows. If the error would come again, the column is dropped. The
+// column might fail INSERTs of other clients that leave the column out.
 func (a *columnAddition) handleFillError(err error) error {
 	told := a.server.RefusalFrom(err)
-	if told == nil || !strings.HasPrefix(told.Code, "22") && !strings.HasPrefix(told.Code, "23") || a.runSQL(a.DropColumnSQL(), nil) != nil {
+	if told == nil || !isLasting(told) || a.runSQL(a.DropColumnSQL(), nil) != nil {
 		return err
 	}
 	a.temporaryExists = false
 	a.dropUnusedSequence(err)
+	if rewrite.IsSizeLimitError(told.Code, []byte(told.Message)) {
+		return a.errUnfillable()
+	}
 	return a.withFinalColumnName(told)
+}
+
+// isLasting reports whether a statement that failed with an error would fail again. Conflicts, and errors of a server
+// that is overloaded, cancelled or broken, do not last.
+func isLasting(told *wire.Error) bool {
+	return !slices.Contains([]string{"08", "40", "53", "55", "57", "58", "XX"}, told.Code[:min(2, len(told.Code))])
 }
 
 // dropUnusedSequence drops the sequence of a column that does not exist, if err is the server's answer.

@@ -14,13 +14,13 @@ import (
 )
 
 // An ALTER TABLE of several commands that the server refuses is run as one statement per command
-// (rewrite.MultiCommand). A failed command is undone, but earlier ones are committed, and the error lists them. So the
-// changes of type are checked before the first command runs.
+// (rewrite.MultiCommand). A failed command is undone, but earlier ones are committed, and the error lists them. So
+// commands that change rows are checked before the first command runs.
 
 // The client's error depends on where the failure is:
 //
 //	the statement itself  the server's error, unless it is a refusal (0A000; 42704 for a serial type)
-//	checkTypeChanges      the refusal, with the obstacle to a change of type
+//	checkCommands         the refusal, with the obstacle to a change of type or to a default
 //	the first command     its own error, since nothing is committed but what that error names
 //	a later one           its own error, with the commands that are committed, and those that are not done
 //
@@ -43,7 +43,7 @@ func (c *multiCommandAlter) Run() error {
 	if told == nil || told.Code != retry.StateUnsupported && !c.isSerialTypeRefusal(told) {
 		return err
 	}
-	if err := c.checkTypeChanges(told); err != nil {
+	if err := c.checkCommands(told); err != nil {
 		return err
 	}
 	for i := range c.Parts {
@@ -75,9 +75,9 @@ func (c *multiCommandAlter) isSerialTypeRefusal(told *wire.Error) bool {
 		})
 }
 
-// checkTypeChanges returns the error of a change of type that cannot succeed, before any command runs. Objects that the
-// statement itself drops are no obstacle.
-func (c *multiCommandAlter) checkTypeChanges(told *wire.Error) error {
+// checkCommands returns the error of a change of type, or of a default, that cannot succeed, before any command runs.
+// Objects that the statement itself drops are no obstacle.
+func (c *multiCommandAlter) checkCommands(told *wire.Error) error {
 	var freed []string
 	for i := range c.Parts {
 		if name := c.Parts[i].DroppedConstraint; name != "" {
@@ -85,10 +85,21 @@ func (c *multiCommandAlter) checkTypeChanges(told *wire.Error) error {
 		}
 	}
 	for i := range c.Parts {
-		if a, is := c.Parts[i].St.Steps.(*alter.Alteration); is && a.Default == "" {
-			if err := constraint.NewColumnRetyper(c.server, a).CheckPossible(told, freed); err != nil {
-				return err
+		var err error
+		switch a, is := c.Parts[i].St.Steps.(*alter.Alteration); {
+		case !is:
+		case a.Default == "":
+			err = constraint.NewColumnRetyper(c.server, a).CheckPossible(told, freed)
+		default:
+			add := columnAddition{server: c.server, Alteration: a}
+			if _, err = add.lookUpColumn(); err == nil && len(add.notices) == 0 {
+				err = add.checkFillable()
+			} else if c.server.RefusalFrom(err) != nil { // the command itself fails so, or an earlier one removes the cause
+				err = nil
 			}
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/listing"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -121,6 +122,8 @@ func TestColumn(t *testing.T) {
 		return all
 	}
 	refuses := reply{words: addColumn, err: unsupported}
+	keyless, many := reply{words: "contype = 'p'", rows: [][]string{{"t"}}}, reply{words: "OFFSET 3000", rows: [][]string{{"1"}}}
+	temporary := statement(t, addColumn).Alteration.TemporaryName()
 	for _, test := range []struct {
 		name   string
 		script []reply
@@ -135,6 +138,12 @@ func TestColumn(t *testing.T) {
 		{"a row violates", []reply{refuses, {words: "UPDATE", err: violation}}, steps(5, true), "23514"},
 		{"lost while filling", []reply{refuses, {words: "UPDATE", err: errLost}}, steps(5, false), "lost"},
 		{"conflict while filling", []reply{refuses, {words: "UPDATE", err: &wire.Error{Code: "40001", Message: "conflict"}}}, steps(5, false), "40001 conflict The column stands as"},
+		{"may not be filled", []reply{refuses, {words: "UPDATE", err: &wire.Error{Code: "42501", Message: "permission denied"}}}, steps(5, true), "42501 permission denied"},
+		{"too large to be filled", []reply{refuses, {words: "UPDATE", err: &wire.Error{Code: "54000", Message: "transaction size limit 10mb exceeded"}}}, steps(5, true), "0A000 the rows of the table cannot be given"},
+		{"begun before, and its default refused", []reply{refuses, {words: words[1], rows: [][]string{{temporary}}}, {words: "ADD COLUMN \"c__", err: &wire.Error{Code: "42701"}}, {words: "SET DEFAULT", err: violation}}, steps(4, true), "23514"},
+		{"a conflict over the default", []reply{refuses, {words: words[1], rows: [][]string{{temporary}}}, {words: "ADD COLUMN \"c__", err: &wire.Error{Code: "42701"}}, {words: "SET DEFAULT", err: &wire.Error{Code: "40001", Message: "conflict"}}}, steps(4, false), "40001 conflict The column stands as"},
+		{"no key, few rows", []reply{refuses, keyless}, steps(6, false), ""},
+		{"no key, many rows", []reply{refuses, keyless, many}, steps(2, false), "0A000 the rows of the table cannot be given the default of column \"c\" in batches The table has no primary key"},
 		{"renamed by another", []reply{refuses, {words: "RENAME", err: &wire.Error{Code: "42703"}}}, steps(6, false), "42701"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -177,11 +186,12 @@ func TestCommands(t *testing.T) {
 		sent   int
 	}{
 		{"accepted", nil, 0, "", 1},
-		{"one by one", []reply{refuses}, 0, "", 4},
-		{"the first fails", []reply{refuses, {words: `d DROP DEFAULT`, err: &wire.Error{Code: "42701", Message: "exists"}}}, 0, "42701 exists", 2},
-		{"a later fails", []reply{refuses, {words: `COLUMN a int`, err: &wire.Error{Code: "42701", Message: "exists"}}}, 0, "42701 exists Of the statement this is committed: ", 3},
-		{"a later conflicts", []reply{refuses, {words: `COLUMN a int`, err: &wire.Error{Code: "40001", Message: "conflict"}}}, 0, "25000 conflict Of the statement this is committed: ", 3},
-		{"stopped", []reply{refuses}, 2, "stopped", 2},
+		{"one by one", []reply{refuses}, 0, "", 6},
+		{"the first fails", []reply{refuses, {words: `d DROP DEFAULT`, err: &wire.Error{Code: "42701", Message: "exists"}}}, 0, "42701 exists", 4},
+		{"a later fails", []reply{refuses, {words: `COLUMN a int`, err: &wire.Error{Code: "42701", Message: "exists"}}}, 0, "42701 exists Of the statement this is committed: ", 5},
+		{"a later conflicts", []reply{refuses, {words: `COLUMN a int`, err: &wire.Error{Code: "40001", Message: "conflict"}}}, 0, "25000 conflict Of the statement this is committed: ", 5},
+		{"stopped", []reply{refuses}, 4, "stopped", 4},
+		{"a default that cannot be filled", []reply{refuses, {words: "contype = 'p'", rows: [][]string{{"t"}}}, {words: "OFFSET 3000", rows: [][]string{{"1"}}}}, 0, "0A000 the rows of the table", 4},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -294,5 +304,33 @@ func TestUnused(t *testing.T) {
 	d.Current, d.Force, left = "", true, 100
 	if err := d.Unused(); err != nil || left != 100 {
 		t.Errorf("FORCE waits: %v", err)
+	}
+}
+
+// The error of a block that cannot begin again says what became of its parts. A conflict is none where a part is
+// committed.
+func TestNotBegun(t *testing.T) {
+	t.Parallel()
+	var none, some listing.Statements
+	some.Add("CREATE TABLE a (id int)")
+	conflict, lost := &wire.Error{Code: "40001", Message: "conflict", Hint: "Retry."}, &wire.Error{Code: "08007", Message: "unknown", Hint: "Look."}
+	full := &wire.Error{Code: "53300", Message: "too many", Hint: "Wait."}
+	for _, test := range []struct {
+		why, uncommitted   *wire.Error
+		l                  *listing.Statements
+		code, detail, hint string
+	}{
+		{full, nil, &some, "53300", "Committed: CREATE TABLE a (id int).", "Wait."},
+		{full, nil, &none, "53300", "", "Wait."},
+		{conflict, nil, &none, "40001", "", "Retry."},
+		{conflict, nil, &some, "25000", "Committed: CREATE TABLE a (id int).", GoOnHint},
+		{full, conflict, &none, "40001", "The part before is not committed: conflict.", ""},
+		{full, conflict, &some, "25000", "The part before is not committed: conflict. Committed: CREATE TABLE a (id int).", GoOnHint},
+		{conflict, lost, &some, "08007", "Whether the part before is committed is not known: " + lost.Message + ". Committed: CREATE TABLE a (id int).", lost.Hint},
+	} {
+		e := ErrNotBegun(test.why, test.uncommitted, test.l)
+		if !e.Fatal || e.Code != test.code || e.Detail != test.detail || e.Hint != test.hint || e.Message != "the transaction could not be begun again: "+test.why.Message {
+			t.Errorf("got %+v, want %+v", e, test)
+		}
 	}
 }

@@ -43,9 +43,11 @@ type ClientRecord struct {
 	usedOn uint64
 	// wantsOwn means that the client has asked for its numbers of sequences on a backend that could not return them.
 	wantsOwn bool
-	// own means that the session keeps a backend only for its numbers of sequences. void means that the session must give
-	// that backend up.
+	// own means that the session keeps a backend only for its numbers of sequences. void means that the client has
+	// discarded numbers which the server still knows there.
 	own, void bool
+	// leaves means that the session gives its backend up at the end of its transaction, whatever keeps the backend.
+	leaves bool
 }
 
 // RecordUse records that client id may draw numbers on b. RecordUse is called before the statement is sent, because no
@@ -87,9 +89,17 @@ func (c *ClientRecord) WantsOwnBackend() bool { return c.wantsOwn }
 // RecordOwnBackend records that the session keeps a new backend, only for its numbers of sequences.
 func (c *ClientRecord) RecordOwnBackend() { c.own, c.usedOn = true, 0 }
 
-// ForgetOwnBackend records that the session keeps no backend, or keeps a backend for more than its numbers of
-// sequences.
-func (c *ClientRecord) ForgetOwnBackend() { c.own, c.void = false, false }
+// ForgetOwnBackend records that the session keeps no backend.
+func (c *ClientRecord) ForgetOwnBackend() { c.own, c.void, c.leaves = false, false, false }
+
+// RecordOtherPin records that the session keeps its backend for more than its numbers of sequences. The result is false
+// if the session gives the backend up at the end of its transaction.
+func (c *ClientRecord) RecordOtherPin() bool {
+	if !c.leaves {
+		c.own, c.void = false, false
+	}
+	return !c.leaves
+}
 
 // DiscardPlace says where a DISCARD SEQUENCES has run.
 type DiscardPlace uint8
@@ -107,7 +117,7 @@ const (
 // RecordDiscard records a DISCARD SEQUENCES, or DISCARD ALL, of the client. b is the client's backend, or nil for none,
 // which is possible with Here only.
 func (c *ClientRecord) RecordDiscard(at DiscardPlace, b *BackendRecord) {
-	c.void = at == Here && c.own && c.usedOn != 0
+	c.void = at != AtServer && (c.void || c.own && (c.usedOn != 0 || at == AmidOthers))
 	c.usedOn = 0
 	if b == nil {
 		return
@@ -121,9 +131,8 @@ func (c *ClientRecord) RecordDiscard(at DiscardPlace, b *BackendRecord) {
 	}
 }
 
-// GiveUpBackendAtEnd records that the session must give up its backend at the end of its transaction.
-func (c *ClientRecord) GiveUpBackendAtEnd() { c.void = true }
+// GiveUpBackendAtEnd records that the session gives up its backend at the end of its transaction.
+func (c *ClientRecord) GiveUpBackendAtEnd() { c.leaves = true }
 
 // MustGiveUpBackend reports whether the session must give up the backend that it keeps, at the end of its transaction.
-// The client has discarded numbers of sequences that the server still knows there.
-func (c *ClientRecord) MustGiveUpBackend() bool { return c.void }
+func (c *ClientRecord) MustGiveUpBackend() bool { return c.void || c.leaves }

@@ -59,7 +59,7 @@ func TestVoid(t *testing.T) {
 		"its own, with numbers":            {true, true, Here, true},
 		"its own, without numbers":         {true, false, Here, false},
 		"its own, discarded by the server": {true, true, AtServer, false},
-		"its own, discarded amid others":   {true, true, AmidOthers, false},
+		"its own, discarded amid others":   {true, true, AmidOthers, true},
 		"kept for more, or shared":         {false, true, Here, false},
 		"neither drawn nor kept":           {false, false, AtServer, false},
 	} {
@@ -77,14 +77,20 @@ func TestVoid(t *testing.T) {
 	}
 	c := ClientRecord{own: true, usedOn: 1}
 	c.RecordDiscard(Here, nil)
-	if !c.MustGiveUpBackend() {
-		t.Error("not void without a backend")
+	if c.RecordDiscard(Here, nil); !c.MustGiveUpBackend() {
+		t.Error("not void without a backend, or behind a second DISCARD")
 	}
-	if c.ForgetOwnBackend(); c.MustGiveUpBackend() {
+	if !c.RecordOtherPin() || c.MustGiveUpBackend() {
 		t.Error("void with a backend that is kept for more")
 	}
-	if c.GiveUpBackendAtEnd(); !c.MustGiveUpBackend() {
-		t.Error("not void where it is given up for more")
+	c.GiveUpBackendAtEnd()
+	for _, at := range []DiscardPlace{Here, AtServer, AmidOthers} {
+		if c.RecordDiscard(at, nil); !c.MustGiveUpBackend() || c.RecordOtherPin() {
+			t.Error("not void where it is given up for more")
+		}
+	}
+	if c.ForgetOwnBackend(); c.MustGiveUpBackend() || !c.RecordOtherPin() {
+		t.Error("void where the backend is gone")
 	}
 }
 

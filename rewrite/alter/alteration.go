@@ -54,11 +54,14 @@ func (d *Draft) PlanColumn() {
 	case !d.Rules.Backfill:
 		d.Hint = a.addHint()
 		return
-	case !d.Alone || !a.verifiesSteps():
-		d.Hint = a.addHint() + " It must be sent alone."
+	case !a.verifiesSteps():
+		d.Hint = a.AddStepsHint()
+		return
+	case !d.Alone:
+		d.Hint = aloneHint + AddColumnDefaultKey + ")."
 		return
 	default:
-		d.Hint = "Send the statement alone outside of a transaction: it is then carried out (" + AddColumnDefaultKey + ")."
+		d.Hint = aloneHint + AddColumnDefaultKey + ")."
 		action := "carried out in several transactions: the column gets its name when its rows have the default"
 		switch {
 		case a.Held != nil && a.Held.hasNotNull():
@@ -88,6 +91,9 @@ func (a *Alteration) Bytes(source int) int {
 	}
 	return n
 }
+
+// aloneHint begins the hint for a statement that Sluice carries out where it is alone, before the configuration key.
+const aloneHint = "Send the statement alone outside of a transaction: it is then carried out ("
 
 // parseAlteration returns the Alteration of an ALTER TABLE, or nil. Statements with comments are excluded, because the
 // steps are composed of parts of the text.

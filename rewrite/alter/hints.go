@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite/finding"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -22,8 +23,16 @@ func (a *Alteration) notNullStatements(column, name string) string {
 // eachAlone introduces a list of statements in a hint about an ALTER TABLE.
 const eachAlone = "each in a transaction of its own: "
 
-// addHint returns the hint with the statements that add the column in steps.
+// addHint returns the hint with the statements that add the column in steps, and the key that has Sluice send them.
 func (a *Alteration) addHint() string {
+	return a.AddStepsHint() + " Or set " + AddColumnDefaultKey + " to " + BackfillPolicy + ": Sluice then does so."
+}
+
+// AddStepsHint returns the hint with the statements that add the column in steps.
+func (a *Alteration) AddStepsHint() string {
+	if a.Own != nil {
+		return finding.Sentence(finding.Remedy(finding.AddSerial))
+	}
 	hint := fmt.Sprintf("Write, "+eachAlone+"ALTER TABLE %s ADD COLUMN %s %s; ALTER TABLE %s ALTER COLUMN %s SET DEFAULT %s; "+
 		"UPDATE %s SET %s = DEFAULT WHERE %s IS NULL, at most 3,000 rows at a time.",
 		a.table, a.column, a.Type, a.table, a.column, a.Default, a.table, a.column, a.column)
@@ -33,7 +42,7 @@ func (a *Alteration) addHint() string {
 	if a.NotNull && (a.Held == nil || !a.Held.hasNotNull()) {
 		hint += " In the place of NOT NULL, behind these: " + a.NotNullHint() + "."
 	}
-	return hint + " Or set " + AddColumnDefaultKey + " to " + BackfillPolicy + ": Sluice then does so."
+	return hint
 }
 
 // ColumnFacts are the catalog's facts about the column that an ALTER TABLE changes.
