@@ -54,7 +54,7 @@ func (r *rewriter) planDoBlock(p *statementPart) {
 	switch _, fits := plan.Demand(); {
 	case st == nil:
 		return
-	case r.refusesAlone(plan, st):
+	case refusesAlone(plan, st, r.rules.Bytea):
 		if st.Hint != "" {
 			p.st.Hint = "The statement in the block is refused by itself, too. To that one: " + st.Hint
 		}
@@ -79,9 +79,9 @@ func (r *rewriter) planDoBlock(p *statementPart) {
 
 // refusesAlone reports whether the statement st of a plan is refused by itself. A planner that knows the client's tables
 // maps bytea columns of a key.
-func (r *rewriter) refusesAlone(plan *Plan, st *Statement) bool {
+func refusesAlone(plan *Plan, st *Statement, bytea ByteaMapping) bool {
 	return plan.Kind == Unknown || st.Refusal != nil || slices.ContainsFunc(plan.Findings, func(f finding.Finding) bool {
-		return isAlwaysRefused(f) && !(f.Feature == finding.ByteaKey && r.rules.Bytea != ByteaOff)
+		return isAlwaysRefused(f) && !(f.Feature == finding.ByteaKey && bytea != ByteaOff)
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/listing"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
 // reply is what a scripted server answers to a statement that contains the words.
@@ -123,7 +124,7 @@ func TestColumn(t *testing.T) {
 	}
 	refuses := reply{words: addColumn, err: unsupported}
 	keyless, many := reply{words: "contype = 'p'", rows: [][]string{{"t"}}}, reply{words: "OFFSET 3000", rows: [][]string{{"1"}}}
-	temporary := statement(t, addColumn).Alteration.TemporaryName()
+	temporary := statement(t, addColumn).Steps.(*alter.Alteration).TemporaryName()
 	for _, test := range []struct {
 		name   string
 		script []reply
