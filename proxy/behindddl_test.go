@@ -291,6 +291,6 @@ func TestBehindDDLOfTheTransaction(t *testing.T) {
 
 // behindPrograms is how many programs TestBehindDDLOfTheTransaction plays, from the first seed on.
 var (
-	behindPrograms = flag.Int("behind.programs", 40, "how many programs TestBehindDDLOfTheTransaction plays each way")
+	behindPrograms = flag.Int("behind.programs", 4, "how many programs TestBehindDDLOfTheTransaction plays each way")
 	behindSeed     = flag.Uint64("behind.seed", 0, "the first seed of TestBehindDDLOfTheTransaction's programs")
 )
