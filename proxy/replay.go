@@ -100,6 +100,9 @@ func (s *session) decideReplay(cause retry.ReplayCause, crowd int) retry.Refusal
 	case s.t.hidesAnswers && !l.HasDeliveredNothing():
 		return retry.Masked
 	}
+	if s.t.originalError == nil {
+		s.tx.attempts.StartRequest(time.Now())
+	}
 	pause, reason := s.tx.attempts.NextDelay(&r.cfg.Policy, cause, time.Now(), rand.Float64(), crowd)
 	// Two kinds of replay charge no budget. If the server only wants a statement in another form, or prepared again, no
 	// other transaction is in the way. If the gate has let the transaction through, the gate limits their number, and a

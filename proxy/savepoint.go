@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -274,6 +275,7 @@ func (s *session) replayToSavepoint(name string) error {
 		t.serverAt = atReady
 	}
 	t.pause, t.forRollbackTo = 0, true
+	s.tx.attempts.StartRequest(time.Now())
 	t.originalError, t.statusAfter, t.returnSavepoint = s.replacePartialConflict(errRollbackToDiffers(name)).Append(nil), 'E', name
 	if err := s.runAttempts(); err != nil || t.isAbandoned() {
 		return err

@@ -9,20 +9,24 @@ type Attempts struct {
 	pauses int       // attempts with a pause, without the quick ones
 	quick  int       // attempts after a short pause, up to maxQuickRetries
 	schema int       // attempts after a change of the schema, up to maxSchemaRetries for each of MaxRetries
-	first  time.Time // time of the first conflict; zero for none
+	first  time.Time // time of the first conflict of the client's current request; zero for none
 	lost   bool      // a backend was lost before
 }
 
 // Count returns the number of replays of the transaction.
 func (a *Attempts) Count() int { return a.count }
 
-// Deadline returns the latest start of the transaction's last replay, or the zero time before the first conflict.
+// Deadline returns the latest start of the last replay for the current request, or the zero time before any conflict.
 func (a *Attempts) Deadline(p *Policy) time.Time {
 	if a.first.IsZero() {
 		return time.Time{}
 	}
 	return a.first.Add(p.MaxElapsed)
 }
+
+// StartRequest makes MaxElapsed count from now, at the first conflict of a client's request. The time in which the
+// client did not wait for an answer does not count. The counts of replays remain.
+func (a *Attempts) StartRequest(now time.Time) { a.first = now }
 
 // queueTimeoutFactor is a factor. A transaction without a conflict waits at the gate (the queue for contended rows) for
 // up to queueTimeoutFactor times MaxElapsed. The wait costs the transaction nothing. Without its turn, the transaction

@@ -28,7 +28,7 @@ var retryKeys = []Key{
 	{Name: "retry.jitter_factor", Default: retry.DefaultJitterFactor, field: func(c *Config) any { return &c.Proxy.Retry.Policy.JitterFactor },
 		help: "A pause varies by up to this part of it, both ways. 0 to 1."},
 	{Name: "retry.max_elapsed", Default: retry.DefaultMaxElapsed, field: func(c *Config) any { return &c.Proxy.Retry.Policy.MaxElapsed },
-		help: "Longest time from the first conflict to the start of the last attempt."},
+		help: "Longest time from a request's first conflict to the start of its last attempt."},
 	{Name: "retry.budget_burst", Default: retry.DefaultBudgetBurst, field: func(c *Config) any { return &c.Proxy.Retry.BudgetBurst },
 		help: "Replays of this process that may be saved up; without one left, clients get their conflicts at once."},
 	{Name: "retry.budget_per_commit", Default: retry.DefaultBudgetPerCommit, field: func(c *Config) any { return &c.Proxy.Retry.BudgetPerCommit },
