@@ -22,7 +22,7 @@ func TestOracleCatchesSabotage(t *testing.T) {
 	}{
 		// What a client was told of its row is generated anew, and the replay is refused.
 		{"a value not kept", "proxy/resendvalues.go", []string{
-			"if last && !s.t.keepsLast || kept != nil && !kept.whole {", "if true {",
+			"if last && !s.t.keepsLast || kept != nil && !kept.Whole {", "if true {",
 		}, nil},
 		// A client keeps what it read in an attempt that was not the one to commit.
 		{"digests ignored", "retry/verify.go", []string{
