@@ -87,3 +87,26 @@ func TestFlushBehindWhatWaits(t *testing.T) {
 		t.Errorf("in a block: %s", got)
 	}
 }
+
+// A text behind DDL of its own transaction is planned by what the DDL made, or refused: no value is stored in another
+// form, and no column is seen by its name at the server.
+func TestMappedBehindDDL(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	const made, out = "CREATE TABLE made (k bytea PRIMARY KEY, v int)", "< Z\nQ SELECT * FROM made\n< Z\nQ DROP TABLE IF EXISTS made\n< Z\n"
+	for name, opts := range map[string][]option{"whole": nil, "parts": {withParts}} {
+		s := startSluice(t, pg, append([]option{asDSQL, withReplay, mapping}, opts...)...)
+		for form, script := range map[string]string{
+			"one Query": "Q BEGIN; " + made + "; INSERT INTO made VALUES ('abcd', 1); COMMIT\n" + out,
+			"two":       "Q BEGIN\n< Z\nQ " + made + "; INSERT INTO made VALUES ('abcd', 1)\n< Z\nQ COMMIT\n" + out,
+			"three":     "Q BEGIN\n< Z\nQ " + made + "\n< Z\nQ INSERT INTO made VALUES ('abcd', 1)\n< Z\nQ SELECT * FROM made\n< Z\nQ COMMIT\n" + out,
+			"extended":  "Q BEGIN\n< Z\nQ " + made + "\n< Z\n" + ext("INSERT INTO made VALUES ('abcd', 1)") + "S\n< Z\n" + ext("SELECT * FROM made") + "S\n< Z\nQ COMMIT\n" + out,
+		} {
+			got := perform(t, s.addr, script)
+			right := strings.Contains(got, "T k:17/0") && strings.Contains(got, `\x61626364`)
+			if refused := strings.Contains(got, "C=0A000"); strings.Contains(got, "byteahex") || !right && !refused || strings.HasPrefix(form, "t") && form != "two" && refused {
+				t.Errorf("%s, %s: %s", name, form, got)
+			}
+		}
+	}
+}
