@@ -73,8 +73,8 @@ func TestFlushBehindWhatWaits(t *testing.T) {
 			"H\n< C\nP - | SELECT 1\nS\n< Z\n": true, "H\n< C\nQ SELECT 1\n< Z\n": true,
 		} {
 			n++
-			got := perform(t, s.addr, strings.ReplaceAll(start, "%d", strconv.Itoa(n))+end)
-			if strings.Contains(got, "E S=") != refused || !strings.Contains(got, "C COPY 1") && !strings.Contains(got, "C ALTER TABLE") {
+			got := perform(t, s.addr, strings.ReplaceAll(start, "%d", strconv.Itoa(n))+end+"Q SELECT 2 AS two\n< Z\n")
+			if strings.Contains(got, "E S=") != refused || !strings.Contains(got, "T two") || !strings.Contains(got, "C COPY 1") && !strings.Contains(got, "C ALTER TABLE") {
 				t.Errorf("%s, %s: %s", name, end, got)
 			}
 		}

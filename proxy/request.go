@@ -122,9 +122,10 @@ func (s *session) finishEarlierFrames(typ byte) error {
 	return nil
 }
 
-// isNextTextUnsettled reports whether a pending reply decides what the client's next text means.
+// isNextTextUnsettled reports whether a pending reply decides what the client's next text means. After the end of a
+// transaction that changed settings, the reply decides whether Sluice or the server answers a SHOW.
 func (s *session) isNextTextUnsettled() bool {
-	return s.settings.AreOptionsPending() || s.isPartialEndPending()
+	return s.settings.AreOptionsPending() || s.isPartialEndPending() || s.settings.HasPendingChanges() && s.hasFirstTxEnded()
 }
 
 // notAloneError returns the error for a statement that waits for the Sync and must be the last before the Sync, if

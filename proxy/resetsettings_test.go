@@ -165,20 +165,31 @@ func TestStringsBehindAReset(t *testing.T) {
 func TestResetInFrontOfABegin(t *testing.T) {
 	t.Parallel()
 	pg := sharedPostgres(t)
+	n := 0
 	for name, opts := range map[string][]option{"postgres": nil, "dsql": {asDSQL, answering, allIgnored}} {
 		s := startSluice(t, pg, append(opts, maxOpen(1))...)
-		for _, reset := range []string{"RESET TimeZone", "RESET ALL", "SET TimeZone TO DEFAULT"} {
-			for _, begin := range []string{"Q BEGIN\n< Z\n", "P - | BEGIN\nB - | -\nE -\nS\n< Z\n", "S\n< Z\nQ BEGIN\n< Z\n", "", "Q SELECT 1/0\n< Z\n", "P - | SELECT 1/0\nB - | -\nE -\nS\n< Z\n", "P - | BEGIN\nB - | -\nE -\nP - | ROLLBACK\nB - | -\nE -\nP - | SHOW TimeZone\nB - | -\nE -\nS\n< Z\n"} {
-				for _, end := range []string{"Q ROLLBACK AND CHAIN\n< Z\n", "Q ROLLBACK; BEGIN; SHOW TimeZone\n< Z\n", "Q ROLLBACK; SHOW TimeZone\n< Z\n", "Q COMMIT AND CHAIN\n< Z\n", "Q ROLLBACK\n< Z\n"} {
-					script := "Q SET TimeZone TO 'Europe/Paris'\n< Z\nP - | " + reset + "\nB - | -\nE -\n" + begin + "Q SHOW TimeZone\n< Z\n" + end + "Q SHOW TimeZone\n< Z\nQ ROLLBACK\n< Z\nQ SHOW TimeZone\n< Z\n"
-					params := map[string]string{"TimeZone": "Asia/Tokyo"}
-					direct, _ := dialWith(t, pg.addr, params)
-					through, _ := dialWith(t, s.addr, params)
-					want, got := direct.play(t, script), through.play(t, script)
-					direct.conn.Close()
-					through.conn.Close()
-					if got != want {
-						t.Errorf("%s, %s:\n%s\n%s", name, script, firstDifference(got, want), got)
+		for setting, values := range map[string][2]string{"TimeZone": {"Europe/Paris", "Asia/Tokyo"}, "DateStyle": {"German", "SQL, DMY"}, "IntervalStyle": {"postgres_verbose", ""}, "work_mem": {"9MB", ""}} {
+			params, show := map[string]string{setting: values[1]}, "SHOW "+setting
+			if values[1] == "" {
+				params = nil
+			}
+			for _, reset := range []string{"RESET " + setting, "RESET ALL", "SET " + setting + " TO DEFAULT"} {
+				for _, begin := range []string{"Q BEGIN\n< Z\n", "P - | BEGIN\nB - | -\nE -\nS\n< Z\n", "S\n< Z\nQ BEGIN\n< Z\n", "", "Q SELECT 1/0\n< Z\n", "P - | SELECT 1/0\nB - | -\nE -\nS\n< Z\n",
+					"P - | BEGIN\nB - | -\nE -\nP - | ROLLBACK\nB - | -\nE -\nP - | " + show + "\nB - | -\nE -\nS\n< Z\n", "S\n< Z\nP - | BEGIN\nB - | -\nE -\nP - | " + reset + "\nB - | -\nE -\nP - | ROLLBACK\nB - | -\nE -\nP - | " + show + "\nB - | -\nE -\nS\n< Z\n"} {
+					for _, end := range []string{"Q ROLLBACK AND CHAIN\n< Z\n", "Q ROLLBACK; BEGIN; " + show + "\n< Z\n", "Q ROLLBACK; " + show + "\n< Z\n", "Q COMMIT AND CHAIN\n< Z\n", "Q ROLLBACK\n< Z\n"} {
+						if n++; setting != "TimeZone" && setting != "work_mem" && n%proxy.OneIn != 0 {
+							continue
+						}
+						script := "Q SET " + setting + " TO '" + values[0] + "'\n< Z\nP - | " + reset + "\nB - | -\nE -\n" + begin + "Q " + show + "\n< Z\n" + end + "Q " + show + "\n< Z\nQ ROLLBACK\n< Z\nQ " + show + "\n< Z\n"
+						direct, _ := dialWith(t, pg.addr, params)
+						through, _ := dialWith(t, s.addr, params)
+						want, got := direct.play(t, script), through.play(t, script)
+						direct.conn.Close()
+						through.conn.Close()
+						unknown := setting == "work_mem" && strings.Contains(got, `M=the value of "work_mem" is not known at this place`) // refused: docs/compatibility
+						if got != want && !unknown {
+							t.Errorf("%s, %s:\n%s\n%s", name, script, firstDifference(got, want), got)
+						}
 					}
 				}
 			}

@@ -272,8 +272,8 @@ func (d *scriptPlanner) mayOpenBlock() bool {
 	return d.plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || st.Tx.Chain })
 }
 
-// planShow decides who answers a SHOW of the query. SHOW is refused for an ignored setting that an earlier transaction
-// of the query has set, since the value depends on whether that transaction commits.
+// planShow decides who answers a SHOW of the query. SHOW is refused for an ignored setting that a transaction changed
+// and that transaction ends in the query, because the value depends on whether the transaction commits.
 func (d *scriptPlanner) planShow(st *rewrite.Statement) scriptStep {
 	name := st.Show
 	how := d.s.srv.treat.ForName(name)
@@ -283,7 +283,7 @@ func (d *scriptPlanner) planShow(st *rewrite.Statement) scriptStep {
 	switch {
 	case d.answersAccessMode(name), d.s.settings.AnswersShow(name), how == settings.Ignored && slices.Contains(d.set, name):
 		return scriptStep{local: true}
-	case how == settings.Ignored && slices.Contains(d.unsure, name):
+	case how == settings.Ignored && (slices.Contains(d.unsure, name) || d.currentBlock.EndedTxCount() > 0 && d.s.settings.MayHaveReports()):
 		return scriptStep{err: errSettingUncertain(name)}
 	}
 	return scriptStep{}

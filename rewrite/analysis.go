@@ -203,13 +203,22 @@ func isTemp(schema string) bool {
 	return schema == "pg_temp" || strings.HasPrefix(schema, "pg_temp_")
 }
 
-// recordDropped records the relations that a DROP statement names.
-func (a *analysis) recordDropped(m parse.TreeNode) {
-	switch parse.ObjectType(m.Integer("remove_type")) {
-	case parse.OBJECT_TABLE, parse.OBJECT_VIEW, parse.OBJECT_MATVIEW,
-		parse.OBJECT_FOREIGN_TABLE, parse.OBJECT_SEQUENCE:
-		for object := range m.List("objects") {
-			a.tables = append(a.tables, tableRef{name: strings.Join(object.Names("items"), ".")})
+// recordObjects records the relations that a DROP names, or the relation of the column that a COMMENT ON COLUMN names.
+func (a *analysis) recordObjects(m parse.TreeNode) {
+	switch m.TypeName() {
+	case "DropStmt":
+		switch parse.ObjectType(m.Integer("remove_type")) {
+		case parse.OBJECT_TABLE, parse.OBJECT_VIEW, parse.OBJECT_MATVIEW, parse.OBJECT_FOREIGN_TABLE, parse.OBJECT_SEQUENCE:
+			for object := range m.List("objects") {
+				a.tables = append(a.tables, tableRef{name: strings.Join(object.Names("items"), ".")})
+			}
+		}
+	case "CommentStmt":
+		if parse.ObjectType(m.Integer("objtype")) != parse.OBJECT_COLUMN {
+			return
+		}
+		if names := m.Child("object").Names("items"); len(names) > 1 {
+			a.tables = append(a.tables, tableRef{name: strings.Join(names[:len(names)-1], ".")})
 		}
 	}
 }

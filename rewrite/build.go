@@ -156,9 +156,7 @@ func (st *Statement) analyze(p *statementPart, inert bool) {
 		}
 	}
 	a := analysis{kind: st.Kind, pin: st.Pin, inert: inert, modifies: modifies, prepares: m.Is("PrepareStmt")}
-	if m.Is("DropStmt") {
-		a.recordDropped(m)
-	}
+	a.recordObjects(m)
 	a.visit(m)
 	st.Kind, st.Pin, st.Tables, st.Contends, st.Calls = a.kind, a.pin, a.tableNames(), a.contends, a.calls
 	st.Leaves = a.leaves

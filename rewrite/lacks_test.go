@@ -19,8 +19,9 @@ func TestBehindDDL(t *testing.T) {
 		"CREATE TABLE n (k bytea PRIMARY KEY); INSERT INTO n VALUES ('a')": true, "BEGIN; CREATE TABLE n (k bytea PRIMARY KEY); COMMIT; SELECT * FROM n": true,
 		"CREATE TABLE n (k bytea PRIMARY KEY); CREATE INDEX ON n (k)": true, "ALTER TABLE public.m ADD COLUMN w int; SELECT * FROM public.m": true,
 		"ALTER TABLE public.m RENAME TO n; SELECT * FROM n": true, "ALTER TABLE u RENAME TO m; SELECT * FROM m": true, "DROP TABLE other.m; SELECT * FROM m": true,
-		"CREATE TABLE other.u (k bytea PRIMARY KEY); SELECT * FROM u": true,
-		"CREATE TABLE n (k bytea); INSERT INTO n VALUES ('a')":        false, "ALTER TABLE u ADD COLUMN w int; SELECT * FROM u": false, "CREATE TABLE n (k bytea PRIMARY KEY); SELECT 1": false,
+		"CREATE TABLE other.u (k bytea PRIMARY KEY); SELECT * FROM u": true, "CREATE TABLE n (k bytea PRIMARY KEY); COMMENT ON COLUMN n.k IS 'x'": true,
+		"DROP TABLE other.m; COMMENT ON COLUMN m.k IS 'x'": true, "CREATE TABLE n (k bytea PRIMARY KEY); COMMENT ON TABLE u IS 'x'": false,
+		"CREATE TABLE n (k bytea); INSERT INTO n VALUES ('a')": false, "ALTER TABLE u ADD COLUMN w int; SELECT * FROM u": false, "CREATE TABLE n (k bytea PRIMARY KEY); SELECT 1": false,
 		"CREATE TABLE n (k bytea PRIMARY KEY); CREATE TABLE o (k bytea PRIMARY KEY)": false, "CREATE TABLE n (k bytea PRIMARY KEY); SELECT * FROM u": false,
 		"SELECT * FROM m; ALTER TABLE public.m ADD COLUMN w int": false, "ALTER TABLE public.m ADD COLUMN w int; DROP TABLE public.m": false, "BEGIN; DROP TABLE public.m; COMMIT": false,
 	} {

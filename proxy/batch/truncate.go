@@ -77,7 +77,7 @@ func InUse(p *rewrite.Planner, truncate, reader *rewrite.Statement, text string,
 			return nil
 		}
 	}
-	e.Detail, e.Hint = "An open cursor or portal may read the table, by a view or function of its query.", "Close the cursor or portal first, or end the transaction."
+	e.Detail, e.Hint = "An open cursor or portal may read the table: its query calls a function, or names what is not known to be a table.", "Close the cursor or portal first, or end the transaction."
 	return inUse(truncate.Tables[0])
 }
 
