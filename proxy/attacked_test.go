@@ -74,7 +74,7 @@ func TestFlushBehindWhatWaits(t *testing.T) {
 		} {
 			n++
 			got := perform(t, s.addr, strings.ReplaceAll(start, "%d", strconv.Itoa(n))+end+"Q SELECT 2 AS two\n< Z\n")
-			if strings.Contains(got, "E S=") != refused || !strings.Contains(got, "T two") || !strings.Contains(got, "C COPY 1") && !strings.Contains(got, "C ALTER TABLE") {
+			if strings.Contains(got, "TIMEOUT") || strings.Contains(got, "E S=") != refused || !strings.Contains(got, "T two") || !strings.Contains(got, "C COPY 1") && !strings.Contains(got, "C ALTER TABLE") {
 				t.Errorf("%s, %s: %s", name, end, got)
 			}
 		}

@@ -32,6 +32,9 @@ func (s *session) handleClientFrame(typ byte, total int) error {
 	if typ == wire.Close && t.altering != nil && !t.skip {
 		return s.deferClose(total)
 	}
+	if done, err := refuseQueryAfterFlush(s, typ, total); done {
+		return err
+	}
 	if err := s.finishEarlierFrames(typ); err != nil {
 		return err
 	}
@@ -236,6 +239,16 @@ func (s *session) handleFlush() error {
 // errAfterFlush refuses a frame other than Close, Flush and Sync after a statement that finishAtFlush has finished.
 var errAfterFlush = &wire.Error{Code: retry.StateUnsupported, Message: "no other statement may follow before the Sync",
 	Detail: "The statement before the Flush ran in transactions of its own, and is committed outside of a block.", Hint: "Send a Sync behind the statement."}
+
+// refuseQueryAfterFlush refuses a Query or FunctionCall with errAfterFlush. The error of such a frame ends the turn.
+func refuseQueryAfterFlush(s *session, typ byte, total int) (done bool, err error) {
+	t := s.t
+	if t.last != errAfterFlush || t.skip || typ != wire.Query && typ != wire.FunctionCall {
+		return false, nil
+	}
+	t.last, t.ended = nil, true
+	return true, s.refuseFrame(total, errAfterFlush)
+}
 
 // finishAtFlush finishes a statement that waits for its Sync, because the client may wait for the answer at a Flush.
 // In a block DDL in several transactions is refused, since it would end the turn.
