@@ -259,7 +259,7 @@ func (s *session) checkStatementsAfterReset(plan *rewrite.Plan, d *scriptPlan, s
 	if len(plan.Statements) < 2 {
 		return nil
 	}
-	if first := plan.Statements[0].Tx.Verb; s.txStatus() == 'E' && !endsBlock(first) && first != rewrite.RollbackTo {
+	if first := plan.Statements[0].Tx.Verb; s.txStatus() == 'E' && !first.EndsBlock() && first != rewrite.RollbackTo {
 		return nil // the query fails, whatever its statements are
 	}
 	reset, committed := false, false

@@ -28,7 +28,7 @@ func (s *session) answerInFailedBlock(plan *rewrite.Plan) error {
 		if err := s.queueReply(wire.FrameEmptyQuery); err != nil {
 			return err
 		}
-	case st != nil && endsBlock(st.Tx.Verb) && s.canEndWithChain(st):
+	case st != nil && st.Tx.Verb.EndsBlock() && s.canEndWithChain(st):
 		if err := s.endFailedBlock(st); err != nil {
 			return err
 		}
@@ -48,7 +48,7 @@ func (s *session) textAfterEnd(plan *rewrite.Plan, sql []byte) []byte {
 		return nil
 	}
 	st := &plan.Statements[0]
-	if !endsBlock(st.Tx.Verb) || !s.canEndWithChain(st) || st.End == 0 {
+	if !st.Tx.Verb.EndsBlock() || !s.canEndWithChain(st) || st.End == 0 {
 		return nil
 	}
 	behind := append([]byte(nil), sql[:st.Start]...)
@@ -270,10 +270,17 @@ func (s *session) isAllowedInFailedBlock(plan *rewrite.Plan) bool {
 	if st == nil || s.state == failed && !s.canEndWithChain(st) || s.chainsInFailedBlock(plan) {
 		return false
 	}
-	return endsBlock(st.Tx.Verb) || st.Tx.Verb == rewrite.RollbackTo
+	return st.Tx.Verb.EndsBlock() || st.Tx.Verb == rewrite.RollbackTo
 }
 
-// endsBlock reports whether a verb, such as COMMIT, ends the whole block. In a failed block each such verb rolls back.
-func endsBlock(v rewrite.TxVerb) bool {
-	return v == rewrite.Commit || v == rewrite.Rollback || v == rewrite.PrepareTransaction
+// mustDelayBegin reports whether Sluice delays a BEGIN until the next statement, also in the extended protocol. The
+// next statement may then run outside the block, and SET TRANSACTION may change the BEGIN. JDBC sends BEGIN in the
+// first statement's group.
+func (s *session) mustDelayBegin(st *rewrite.Statement) bool {
+	return s.srv.cfg.Kind == DSQL && !s.dedicated && st.Tx.IsDeferrableBegin()
+}
+
+// mustDelayBeginNow reports whether Sluice delays the BEGIN st in the session's current state (mustDelayBegin).
+func mustDelayBeginNow(s *session, st *rewrite.Statement) bool {
+	return s.mustDelayBegin(st) && s.state == idle && !s.t.touched
 }

@@ -310,7 +310,7 @@ func (s *session) recordPortalRun(p *portal, bound *batch.Params, frame []byte) 
 	if ends {
 		s.closePortals() // portals end with their transaction
 	}
-	if endsBlock(st.Tx.Verb) || isDiscardAll(st) {
+	if st.Tx.Verb.EndsBlock() || isDiscardAll(st) {
 		s.resetAccessMode()
 	}
 	if ends || isDiscardAll(st) { // DISCARD ALL commits at once

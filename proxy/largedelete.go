@@ -107,7 +107,7 @@ func (s *session) refusedHere(plan *rewrite.Plan) error {
 	}
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
-		if endsBlock(st.Tx.Verb) {
+		if st.Tx.Verb.EndsBlock() {
 			break
 		}
 		if st.Truncation == nil || s.isInReadOnlyBlock() {

@@ -129,7 +129,7 @@ func (s *session) extendLeasesForDDL() error {
 // hasEffectInFailedBlock reports whether a query that is sent in a failed block may have an effect. The result is true
 // for a query that ends the block and has more statements, and for an unparsed query.
 func hasEffectInFailedBlock(plan *rewrite.Plan) bool {
-	return plan.Kind == rewrite.Unknown || len(plan.Statements) > 1 && endsBlock(plan.Statements[0].Tx.Verb)
+	return plan.Kind == rewrite.Unknown || len(plan.Statements) > 1 && plan.Statements[0].Tx.Verb.EndsBlock()
 }
 
 // sendFenceBefore sends the fence, queries that check the session's advisory locks, before a query that may write. The

@@ -124,3 +124,8 @@ func (s *session) failBlock() error {
 
 // errNotFailed ends the session if failBlock could not make the block fail, since the client must not continue there.
 var errNotFailed = &wire.Error{Fatal: true, Code: "25000", Message: "the server did not have the transaction fail, in which Sluice has met an error"}
+
+// runNestedQuery runs a text as a simple Query in a nested turn.
+func (s *session) runNestedQuery(sql string, how nestedTurn) (feature.NestedResult, error) {
+	return s.runNestedTurn(how, func() error { return s.runAsQuery(sql) })
+}

@@ -106,7 +106,7 @@ func (tx *transaction) trackStatementsRun(plan *rewrite.Plan) {
 	}
 	for i := range plan.Statements {
 		switch st := &plan.Statements[i]; {
-		case endsBlock(st.Tx.Verb):
+		case st.Tx.Verb.EndsBlock():
 			tx.ran = false
 		case st.Tx.Verb != rewrite.Begin && (len(st.Changes) != 1 || !settings.IsProxySetting(st.Changes[0].Name)):
 			tx.ran = true

@@ -145,7 +145,7 @@ func (c *piecewiseScript) runPieces() error {
 			return s.endTurnLocally()
 		}
 		// The remaining pieces belong to a new transaction, which starts with the current settings.
-		if endsBlock(c.firstStatement(i).Tx.Verb) {
+		if c.firstStatement(i).Tx.Verb.EndsBlock() {
 			s.resetAccessMode()
 		}
 	}
@@ -162,7 +162,7 @@ func (c *piecewiseScript) firstStatement(i int) *rewrite.Statement {
 
 // runPiece runs piece i of the query as a nested turn. Positions in its errors count from the start of the whole query.
 func (c *piecewiseScript) runPiece(i int) (feature.NestedResult, error) {
-	from, to := groupBounds(c.plan, c.pieces, i)
+	from, to := c.plan.GroupBounds(c.pieces[i])
 	c.how.shift += utf8.RuneCountInString(c.sql[c.ranBytes:from])
 	c.ranBytes = from
 	return c.s.runNestedQuery(c.sql[from:to], c.how)
@@ -195,7 +195,7 @@ func (c *piecewiseScript) handleTxCommand(i int) (done bool, err error) {
 	case st.Tx.Verb == rewrite.Begin:
 		c.inOwnBlock = false
 		return true, c.s.giveBlockToClient(st, []byte(c.sql))
-	case endsBlock(st.Tx.Verb):
+	case st.Tx.Verb.EndsBlock():
 		c.inOwnBlock = false
 		return false, c.s.queueReply(warnNoOpenTransaction.AppendNotice(nil, "WARNING"))
 	}

@@ -20,18 +20,6 @@ func (s *session) mustRunOutsideBlock(st *rewrite.Statement) bool {
 		st.Job == rewrite.AwaitedJob && (p.openDemand.DDL || p.openDemand.Rows || !p.committedStatements.IsEmpty()))
 }
 
-// mustDelayBegin reports whether Sluice delays a BEGIN until the next statement, also in the extended protocol. The
-// next statement may then run outside the block, and SET TRANSACTION may change the BEGIN. JDBC sends BEGIN in the
-// first statement's group.
-func (s *session) mustDelayBegin(st *rewrite.Statement) bool {
-	return s.srv.cfg.Kind == DSQL && !s.dedicated && st.Tx.IsDeferrableBegin()
-}
-
-// mustDelayBeginNow reports whether Sluice delays the BEGIN st in the session's current state (mustDelayBegin).
-func mustDelayBeginNow(s *session, st *rewrite.Statement) bool {
-	return s.mustDelayBegin(st) && s.state == idle && !s.t.touched
-}
-
 // portalRunsOutsideBlock reports whether a portal's statement must run outside its block (mustRunOutsideBlock). The
 // statement runs at the Sync, and only the BEGIN may precede it in its group.
 func (s *session) portalRunsOutsideBlock(st *rewrite.Statement) bool {
@@ -130,11 +118,11 @@ func (s *session) runStatementGroups(plan *rewrite.Plan, sql string, groups [][2
 			}
 			how.timed = timed
 		}
-		begins = endsBlock(first.Tx.Verb)
-		from, to := groupBounds(plan, groups, i)
+		begins = first.Tx.Verb.EndsBlock()
+		from, to := plan.GroupBounds(g)
 		passed := 0
 		if i > 0 {
-			passed, _ = groupBounds(plan, groups, i-1)
+			passed, _ = plan.GroupBounds(groups[i-1])
 		}
 		how.shift += utf8.RuneCountInString(sql[passed:from])
 		how.committedBefore = &done
@@ -179,11 +167,6 @@ func (s *session) stopStatementGroups(done *listing.Statements) error {
 	return s.endTurnLocally()
 }
 
-// groupBounds returns the byte offsets at which group i of statements begins and ends in the text.
-func groupBounds(plan *rewrite.Plan, groups [][2]int, i int) (from, to int) {
-	return plan.Statements[groups[i][0]].Start, plan.Statements[groups[i][1]-1].End
-}
-
 // checkSplittable refuses a multi-statement query whose client relies on one transaction, such as after SET LOCAL,
 // before any of its statements runs. In a block commitPartIfNeeded decides instead, by what the whole block contains.
 func (s *session) checkSplittable(plan *rewrite.Plan, sql string, groups [][2]int) error {
@@ -207,16 +190,11 @@ func (s *session) checkSplittable(plan *rewrite.Plan, sql string, groups [][2]in
 		case local:
 			return errLocalInParts
 		case want.Drops && s.parts.commitPolicy() != rewrite.CommitDrops:
-			from, to := groupBounds(plan, groups, i)
+			from, to := plan.GroupBounds(g)
 			var name listing.Statements
 			name.Add(sql[from:to])
 			return errDropsEarly(&name)
 		}
 	}
 	return nil
-}
-
-// runNestedQuery runs a text as a simple Query in a nested turn.
-func (s *session) runNestedQuery(sql string, how nestedTurn) (feature.NestedResult, error) {
-	return s.runNestedTurn(how, func() error { return s.runAsQuery(sql) })
 }

@@ -170,7 +170,7 @@ func (s *session) mustSplitFailedBlock(plan *rewrite.Plan) bool {
 	if s.t.outsideBlock || s.t.touched || s.state == failed || s.txStatus() != 'E' {
 		return false
 	}
-	return len(plan.Statements) > 1 && (s.parts.hasCommittedPart() && hasTxBoundary(plan) || plan.ExceedsTransaction() && endsBlock(plan.Statements[0].Tx.Verb))
+	return len(plan.Statements) > 1 && (s.parts.hasCommittedPart() && hasTxBoundary(plan) || plan.ExceedsTransaction() && plan.Statements[0].Tx.Verb.EndsBlock())
 }
 
 // statementGroups returns the groups in which a text's statements must run, or nil if the text runs as a whole. If a
@@ -188,7 +188,7 @@ func (s *session) statementGroups(plan *rewrite.Plan) [][2]int {
 
 // hasTxBoundary reports whether a text begins or ends a transaction.
 func hasTxBoundary(plan *rewrite.Plan) bool {
-	return plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || endsBlock(st.Tx.Verb) })
+	return plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || st.Tx.Verb.EndsBlock() })
 }
 
 // commitPartIfNeeded commits the open part of a block before a text is sent that cannot be in the same transaction. If
@@ -231,7 +231,7 @@ func (s *session) commitPartIfNeeded(plan *rewrite.Plan, sql string, runs bool) 
 // warns the client of parts that remain committed. It refuses DDL in a READ ONLY transaction.
 func (s *session) checkPartStatement(st *rewrite.Statement, at *block.Block) error {
 	switch {
-	case endsBlock(st.Tx.Verb):
+	case st.Tx.Verb.EndsBlock():
 		return s.warnPartsRemain(st)
 	case st.MayRunInSteps() && at.Status() == 'T' && at.IsReadOnly():
 		return writeRefusal(st, readOnly)

@@ -100,7 +100,7 @@ func (s *session) askTimeForGroups(plan *rewrite.Plan, groups [][2]int) (*txtime
 	readers := 0
 	for _, g := range groups {
 		st := &plan.Statements[g[0]]
-		if endsBlock(st.Tx.Verb) {
+		if st.Tx.Verb.EndsBlock() {
 			break
 		}
 		if st.Tx.Verb == rewrite.Begin || !st.Demand().DDL { // statements after the query may read the time too

@@ -121,7 +121,7 @@ func (s *session) checkReadOnly(plan *rewrite.Plan) error {
 	if st := plan.SingleStatement(); s.t.mode == readWrite && len(plan.Statements) < 2 && (st == nil || st.Tx.Verb != rewrite.Begin) { // most statements end here
 		return nil
 	}
-	if s.txStatus() == 'E' && (len(plan.Statements) == 0 || !endsBlock(plan.Statements[0].Tx.Verb)) {
+	if s.txStatus() == 'E' && (len(plan.Statements) == 0 || !plan.Statements[0].Tx.Verb.EndsBlock()) {
 		return nil // any statement fails in a failed block
 	}
 	j := readOnlyCheck{s: s, mode: s.t.mode, at: s.blockForNextStatement(), first: !s.t.touched && !s.t.ranLocal}
@@ -169,7 +169,7 @@ func (j *readOnlyCheck) checkStatement(st *rewrite.Statement, several bool) *wir
 	switch tx := &st.Tx; {
 	case tx.Verb == rewrite.Begin:
 		err = j.checkBegin(tx)
-	case endsBlock(tx.Verb):
+	case tx.Verb.EndsBlock():
 		j.mode, j.unknown = j.s.nextAccessMode(), j.changed
 	case several && isDDLInReadOnly(&j.at, st):
 		err = writeRefusal(st, readOnly)

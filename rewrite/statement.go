@@ -77,6 +77,12 @@ const (
 	SetSessionCharacteristics // for later transactions; its Kind is Setting, with Changes
 )
 
+// EndsBlock reports whether the verb, such as Commit, ends the whole block. In a failed block each such verb rolls
+// back.
+func (v TxVerb) EndsBlock() bool {
+	return v == Commit || v == Rollback || v == PrepareTransaction
+}
+
 // Isolation is the isolation level that a BEGIN or SET TRANSACTION names.
 type Isolation uint8
 

@@ -174,6 +174,11 @@ func (p *Plan) CutIntoGroups() (groups [][2]int) {
 	return groups
 }
 
+// GroupBounds returns the byte offsets at which a group of the plan's statements begins and ends in the text.
+func (p *Plan) GroupBounds(group [2]int) (from, to int) {
+	return p.Statements[group[0]].Start, p.Statements[group[1]-1].End
+}
+
 // ExceedsTransaction reports whether the text is known to exceed what one transaction takes, or one plan (BehindDDL).
 func (p *Plan) ExceedsTransaction() bool {
 	return p.BehindDDL || slices.ContainsFunc(p.Statements, func(st Statement) bool { return st.separate }) ||
