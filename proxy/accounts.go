@@ -126,7 +126,7 @@ func (s *session) updateMemoryCharges() {
 // chargeLockMemory charges the session's account for its advisory locks.
 func (s *session) chargeLockMemory() {
 	if s.advisory != nil {
-		s.advisory.charge.Set(&s.account, len(s.advisory.times)*lockBytes)
+		s.advisory.charge.Set(&s.account, s.advisory.Count()*lockBytes)
 	}
 }
 

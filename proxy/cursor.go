@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/stored"
@@ -66,7 +67,7 @@ func (s *session) isCursorStatement(st *rewrite.Statement) bool {
 func (s *session) runCursorQuery(plan *rewrite.Plan, st *rewrite.Statement) error {
 	t := s.t
 	if t.internalTx.on { // the tag would precede the COMMIT of the write
-		return errHeldCursor
+		return advisory.ErrCursor
 	}
 	t.plan, t.ended = plan, false
 	err := s.runCursorStatement(st)

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"cmp"
-	"encoding/binary"
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/advisory"
@@ -25,12 +24,7 @@ func lockParamsFrame(st *rewrite.Statement, oids string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := wire.AppendHeader(nil, wire.ParameterDescription, 2+4*len(types))
-	b = binary.BigEndian.AppendUint16(b, uint16(len(types)))
-	for _, t := range types {
-		b = binary.BigEndian.AppendUint32(b, t)
-	}
-	return b, nil
+	return result.DescribeParams(types), nil
 }
 
 // bindAdvisoryKey reads the lock's key from rest, the part of a Bind after the names. It sets the portal's key and
@@ -71,23 +65,14 @@ func (s *session) runLockStatement(st *rewrite.Statement, p *portal) (frames [][
 		return nil, err
 	}
 	ok, frames, err := s.runAdvisoryLock(a, key)
-	if p == nil && isRefusal(err) && err != errLockInBlock {
+	if p == nil && isRefusal(err) && err != advisory.ErrInBlock {
 		err = cmp.Or(s.queueReply(result.DescribeLock(st)), err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case key == nil && a.Verb != rewrite.UnlockAllAdvisory:
+	if key == nil && a.Verb != rewrite.UnlockAllAdvisory {
 		return append(frames, result.NullRow()), nil
-	case a.Verb == rewrite.LockAdvisory, a.Verb == rewrite.UnlockAllAdvisory:
-		return append(frames, result.TextRow("")), nil
-	case binaryForm && ok:
-		return append(frames, result.TextRow("\x01")), nil
-	case binaryForm:
-		return append(frames, result.TextRow("\x00")), nil
-	case ok:
-		return append(frames, result.TextRow("t")), nil
 	}
-	return append(frames, result.TextRow("f")), nil
+	return append(frames, result.LockRow(a, ok, binaryForm)), nil
 }

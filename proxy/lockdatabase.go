@@ -20,6 +20,7 @@ func (d lockDatabase) Go(f func())                       { d.srv.running.Go(f) }
 func (d lockDatabase) Warn(message string, attrs ...any) { d.srv.log.Warn(message, attrs...) }
 func (d lockDatabase) RecordSchemaChange()               { d.srv.templates.BeginEpoch() }
 func (d lockDatabase) RecordTakeover()                   { d.srv.metrics.CountAdvisoryLock(metrics.LockTakenOver) }
+func (d lockDatabase) RecordRelease()                    { d.srv.metrics.CountAdvisoryLock(metrics.LockReleased) }
 func (d lockDatabase) RecordLoss()                       { d.srv.metrics.CountAdvisoryLock(metrics.LockLost) }
 
 // Query runs SQL of package locktable, on a backend that is borrowed for these statements.

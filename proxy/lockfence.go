@@ -19,8 +19,7 @@ import (
 // A fence does not protect DDL, since nothing conflicts with DDL. Sluice therefore renews the locks with a longer lease
 // before DDL, and before the end of a transaction with DDL (locktable.Held.ExtendForDDL).
 //
-// An unparsed query may be DDL or a write, and is refused. A multi-statement query of several transactions is refused
-// too, since the fence would protect only the first of them.
+// Package advisory decides which queries such a session may send (advisory.Situation).
 //
 // Reads and READ ONLY transactions need no fence, since they commit nothing. A session that has lost a lock may
 // therefore read until its Sluice notices, after a third of a lease at most.
@@ -31,56 +30,23 @@ import (
 // fencePortal is the portal of the queries that check advisory locks. Clients cannot use names with this prefix.
 const fencePortal = rewrite.RelayName + "fence"
 
-var (
-	errHeldUnread = &wire.Error{Code: retry.StateUnsupported, Message: "a statement that Sluice cannot read is not run under an advisory lock",
-		Detail: "It may be DDL or a write, which are guarded in different ways (" + rewrite.AdvisoryKey + ").", Hint: "Send it in a session that holds no advisory lock."}
-	errHeldString = &wire.Error{Code: retry.StateUnsupported, Message: "a string of several transactions that write is not run under an advisory lock",
-		Detail: "Each transaction of a session that holds one is checked against the lock (" + rewrite.AdvisoryKey + ").",
-		Hint:   "Send BEGIN and COMMIT by themselves."}
-	errHeldCursor = &wire.Error{Code: retry.StateUnsupported, Message: "behind a write outside of a block no cursor is used by a simple Query in the same request, under an advisory lock",
-		Detail: "Sluice runs such a write between BEGIN and COMMIT of its own, and the cursor's answer would come before the outcome of the write is known.", Hint: "Send a Sync behind the write."}
-	errHeldGroup = &wire.Error{Code: retry.StateUnsupported, Message: "behind a write outside of a block nothing opens or ends one in the same request, under an advisory lock",
-		Detail: "Sluice runs such a write between BEGIN and COMMIT of its own, to check it against the lock (" + rewrite.AdvisoryKey + ").", Hint: "Send a Sync behind the write."}
-)
-
-// holdsAdvisoryLocks reports whether the client believes that it holds advisory locks. The result does not include
-// locks that will be released after the current DDL.
-func (s *session) holdsAdvisoryLocks() bool { return s.advisory != nil && len(s.advisory.times) > 0 }
-
 // hasLostLock reports whether another session has taken over one of the session's advisory locks, as a renewal or a
 // check before a write has found.
 func (s *session) hasLostLock() bool { return s.advisory != nil && s.advisory.IsLost() }
 
-// hasDDLUnderLocks reports whether the session holds advisory locks and a transaction with DDL is open. The DDL takes
-// effect at the transaction's end (outside a block, the Sync), which the client may send much later.
-func (s *session) hasDDLUnderLocks() bool {
-	if !s.holdsAdvisoryLocks() {
-		return false
-	}
-	ddl, _ := s.advisory.MayRunDDL()
-	return ddl
-}
-
 // checkLocksBefore checks the session's advisory locks before a query with the given plan is sent. After an error,
-// which goes to the client, the query must not run. Before DDL, and before the end of a transaction with DDL,
-// checkLocksBefore extends the leases. In a failed block it checks nothing, since only the block's end can run.
+// which goes to the client, the query must not run. If the query needs that, checkLocksBefore extends the leases.
 func (s *session) checkLocksBefore(plan *rewrite.Plan) error {
-	if !s.holdsAdvisoryLocks() || s.txStatus() == 'E' && !hasEffectInFailedBlock(plan) {
+	l := s.heldLocks()
+	if !l.HoldsAny() {
 		return nil
 	}
-	if s.advisory.IsLost() {
-		return errLockLost
-	}
-	ddl := s.hasDDLUnderLocks()
-	switch {
-	case s.t.internalTx.on && hasTxControl(plan):
-		return errHeldGroup
-	case plan.Kind == rewrite.Unknown:
-		return errHeldUnread
-	case plan.Kind == rewrite.DDL, ddl && plan.Kind > rewrite.Read:
+	at := advisory.Situation{Lost: l.IsLost(), DDL: l.HasDDL(), FailedBlock: s.txStatus() == 'E', InternalBlock: s.t.internalTx.on}
+	switch extend, refused := at.Check(plan); {
+	case refused != nil:
+		return refused
+	case extend:
 		return s.extendLeasesForDDL()
-	case plan.Kind == rewrite.Write && len(plan.Statements) > 1 && hasTxControl(plan):
-		return errHeldString
 	}
 	return nil
 }
@@ -98,7 +64,7 @@ func (s *session) borrowForPortal(plan *rewrite.Plan) error {
 // only if the last extension is not recent. After an error, which goes to the client, the statement must not be sent.
 // Answers that the turn's backend sends meanwhile are read later.
 func (s *session) extendLeasesForDDL() error {
-	if !s.holdsAdvisoryLocks() {
+	if !s.heldLocks().HoldsAny() {
 		return nil
 	}
 	tick := s.tick.Load()
@@ -113,7 +79,7 @@ func (s *session) extendLeasesForDDL() error {
 	case ok:
 		return nil
 	case s.advisory.IsLost():
-		return errLockLost
+		return advisory.ErrLost
 	}
 	if ended != nil && ended != errWaitedEnough {
 		return ended
@@ -126,17 +92,11 @@ func (s *session) extendLeasesForDDL() error {
 	return told
 }
 
-// hasEffectInFailedBlock reports whether a query that is sent in a failed block may have an effect. The result is true
-// for a query that ends the block and has more statements, and for an unparsed query.
-func hasEffectInFailedBlock(plan *rewrite.Plan) bool {
-	return plan.Kind == rewrite.Unknown || len(plan.Statements) > 1 && plan.Statements[0].Tx.Verb.EndsBlock()
-}
-
 // sendFenceBefore sends the fence, queries that check the session's advisory locks, before a query that may write. The
 // backend is lent. Later queries get a fence too, since Sluice does not track where transactions begin within a Sync
 // group. The fence adds no round trip.
 func (s *session) sendFenceBefore(plan *rewrite.Plan) error {
-	if !s.holdsAdvisoryLocks() || s.b.status == 'E' && !hasEffectInFailedBlock(plan) {
+	if !s.heldLocks().HoldsAny() || s.b.status == 'E' && !advisory.HasEffectInFailedBlock(plan) {
 		return nil
 	}
 	// The checks of the locks are left out, since a READ ONLY transaction refuses FOR KEY SHARE, and all writes anyway.
@@ -156,13 +116,13 @@ func (s *session) sendFenceBefore(plan *rewrite.Plan) error {
 	if plan.Kind != rewrite.Write {
 		return nil
 	}
-	if len(plan.Statements) > 1 && hasTxControl(plan) {
-		return errHeldString
+	if len(plan.Statements) > 1 && advisory.HasTxControl(plan) {
+		return advisory.ErrSeveralWrites
 	}
 	l := s.advisory
-	if len(l.fence) == 0 || l.fence[0].Parsing != s.parsingKey() {
+	if len(l.fence) == 0 || l.fence[0].Parsing != s.parsingKey() || l.fenceOf != l.Changes() {
 		held, _ := l.CopyHolders()
-		l.fence = l.fence[:0]
+		l.fence, l.fenceOf = l.fence[:0], l.Changes()
 		for _, query := range append([]string{"BEGIN"}, advisory.FenceQueries(held)...) {
 			sql := []byte(query)
 			tmpl := s.srv.templates.New(sql, wire.NoOIDs, s.srv.planner.Plan(sql), s.parsingKey())
@@ -170,7 +130,8 @@ func (s *session) sendFenceBefore(plan *rewrite.Plan) error {
 			l.fence = append(l.fence, tmpl)
 		}
 	}
-	s.t.fenced, l.hasOpenFence = true, true
+	s.t.fenced = true
+	l.RecordFence()
 	if !s.inBlock() && !s.t.internalTx.on {
 		s.beginInternalBlock(l.fence[0])
 	}
@@ -193,17 +154,12 @@ func (s *session) admitReplanned(plan *rewrite.Plan) error {
 	return s.sendFenceBefore(plan)
 }
 
-// hasTxControl reports whether a query has a transaction control statement, such as BEGIN, COMMIT or SAVEPOINT.
-func hasTxControl(plan *rewrite.Plan) bool {
-	return plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Tx.Verb != rewrite.NoVerb })
-}
-
 // fencePlan is the plan of the queries that check advisory locks. A read does not affect the transaction's outcome.
 var fencePlan = &rewrite.Plan{Kind: rewrite.Read}
 
 // sendFenceQuery sends one query that checks the session's advisory locks, or the BEGIN before it, by a named portal.
 // The client may use the unnamed portal. The named portal is closed at once, since the next check needs its name. The
-// client sees no answers, but gets errLockLost if the check fails. run is the log entry of the Execute.
+// client sees no answers, but gets advisory.ErrLost if the check fails. run is the log entry of the Execute.
 func (s *session) sendFenceQuery(tmpl *statement.Template, run logEntry) {
 	st := s.prepareOnBackend(tmpl, false)
 	params := []byte{0, 0, 0, 0, 0, 0}
@@ -235,25 +191,23 @@ func (t *turn) isFenceRow() bool { return t.fenced && !t.owed.empty() && t.owed.
 // fenceCheckReply handles the server's answer to the query that checks the session's advisory locks.
 type fenceCheckReply struct{ *expectedTagReply }
 
-// replaceError replaces the server's error by errLockLost if the check of the locks failed, which shows as a division
-// by zero. The client gets all other errors, such as conflicts, unchanged.
+// replaceError replaces the server's error by advisory.ErrLost if the check of the locks failed, which shows as a
+// division by zero. The client gets all other errors, such as conflicts, unchanged.
 func (fenceCheckReply) replaceError(s *session, _ *pendingReply, payload []byte) *answer.ErrorHandling {
 	if string(retry.ErrorField(payload, 'C')) != advisory.FenceCode {
 		return nil
 	}
 	s.advisory.MarkLost()
-	return &answer.ErrorHandling{Instead: s.replacePartialConflict(errLockLost).Append(nil), Final: true}
+	return &answer.ErrorHandling{Instead: s.replacePartialConflict(advisory.ErrLost).Append(nil), Final: true}
 }
 
 // locksAllowReplay reports whether a transaction of a session with advisory locks may be replayed. Its locks must not
 // be lost. For a transaction with DDL the leases are extended again, since pauses lie between attempts. A replay of any
 // other transaction repeats its lock checks.
 func (s *session) locksAllowReplay() bool {
-	if !s.holdsAdvisoryLocks() {
-		return true
+	l := s.heldLocks()
+	if l.HasDDL() {
+		return s.extendLeasesForDDL() == nil
 	}
-	if !s.hasDDLUnderLocks() {
-		return !s.hasLostLock()
-	}
-	return s.extendLeasesForDDL() == nil
+	return !l.HoldsAny() || !l.IsLost()
 }

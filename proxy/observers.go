@@ -34,7 +34,7 @@ type observer struct {
 
 // observers lists the features whose functions a session calls, in the order of the calls.
 var observers = observerTable{
-	{name: "advisory locks", onDetaching: recordLocksDetached, onDiscarded: (*session).releaseAllAdvisoryLocks, onClosed: (*session).releaseLocksAtEnd},
+	{name: "advisory locks", onDetaching: recordLocksDetached, onDiscarded: releaseAllLocks, onClosed: releaseLocksAtEnd},
 	{name: "sequences", onAttached: discardForeignSequences, onRan: recordSequenceUse, onDiscarded: (*session).recordLocalDiscard},
 	{name: "index jobs", onRan: recordIndexTxStatement, onEnded: recordIndexTxEnd},
 	{name: "unparsed texts", onRan: recordUnparsedTag},

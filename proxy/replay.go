@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/outcome"
 	"github.com/sluice-proxy/sluice/proxy/recorded"
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -292,7 +293,7 @@ func (s *session) refuseReplay() error {
 	case t.refusal == retry.TimedOut:
 		told = s.encodeStopError(errTimedOut)
 	case s.hasLostLock():
-		told = s.replacePartialConflict(errLockLost).Append(nil)
+		told = s.replacePartialConflict(advisory.ErrLost).Append(nil)
 	case drew && t.returnSavepoint != "":
 		told = errValuesRegenerated(t.returnSavepoint, diff).Append(nil)
 	case t.refusal == retry.Unchanged:

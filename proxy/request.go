@@ -206,7 +206,7 @@ func (s *session) handleSync(total int) error {
 	if !t.touched {
 		return s.endTurnLocally()
 	}
-	if s.hasDDLUnderLocks() {
+	if s.heldLocks().HasDDL() {
 		if err := s.extendLeasesForDDL(); err != nil {
 			return err
 		}

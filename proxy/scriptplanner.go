@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -220,7 +221,7 @@ func (d *scriptPlanner) checkSettingChange(c *rewrite.SettingChange) *wire.Error
 // group, where no lock can be taken.
 func planAdvisoryLock(_ *scriptPlanner, st *rewrite.Statement) scriptStep {
 	if st.Advisory.Verb != rewrite.UnlockAllAdvisory {
-		return scriptStep{err: errLockInBlock}
+		return scriptStep{err: advisory.ErrInBlock}
 	}
 	return scriptStep{local: true}
 }

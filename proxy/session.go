@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/sequence"
@@ -64,7 +65,7 @@ type session struct {
 	schema    schemaChange
 	mapped    nameCache // resolvenames.go
 	// advisory has the session's advisory locks (locks.go). It is nil until the client asks for a lock.
-	advisory *heldAdvisoryLocks
+	advisory *sessionLocks
 
 	// withheld is output of the turn that the client does not get yet, because a replay may replace it.
 	withheld         retry.HeldOutput
@@ -193,7 +194,7 @@ func (s *session) serve() error {
 			return err
 		}
 		if s.hasLostLock() {
-			return errLockGone
+			return advisory.ErrGone
 		}
 		s.t = turnPool.Get().(*turn)
 		err := s.runTurn(s.handleNextFrame)
@@ -213,7 +214,7 @@ func (s *session) serve() error {
 			return s.pinLostError()
 		}
 		if s.hasLostLock() {
-			return errLockGone
+			return advisory.ErrGone
 		}
 	}
 }

@@ -23,7 +23,7 @@ var layers = map[string][]string{
 
 	"proxy":              {"proxy/account", "proxy/admission", "proxy/advisory", "proxy/answer", "proxy/batch", "proxy/block", "proxy/catalog", "proxy/constraint", "proxy/copyin", "proxy/database", "proxy/ddl", "proxy/feature", "proxy/leftover", "proxy/listing", "proxy/locktable", "proxy/mappederror", "proxy/outcome", "proxy/question", "proxy/recorded", "proxy/remains", "proxy/result", "proxy/sequence", "proxy/startup", "proxy/settings", "proxy/silent", "proxy/statement", "proxy/stored", "proxy/trip", "proxy/txtime", "proxy/wire", "proxy/rawconn", "reservoir", "retry", "rewrite", "rewrite/finding", "rewrite/parse", "rewrite/schema", "rewrite/values", "metrics"},
 	"proxy/admission":    {"proxy/startup", "proxy/rawconn"},
-	"proxy/advisory":     {"proxy/wire", "rewrite"},
+	"proxy/advisory":     {"proxy/wire", "retry", "rewrite"},
 	"proxy/batch":        {"proxy/wire", "retry", "rewrite", "rewrite/parse"},
 	"proxy/block":        {"rewrite"},
 	"proxy/catalog":      {"rewrite/schema"},

@@ -284,7 +284,7 @@ func (p *process) work(left int) {
 type form int
 
 const (
-	block form = iota
+	inBlock form = iota
 	autocommit
 	text     // a multi-statement string
 	pipeline // several statements and a Sync
@@ -300,7 +300,7 @@ func (p *process) write(then func()) {
 	if of != autocommit {
 		statements += w.rnd.IntN(3)
 	}
-	conflicts := of == block || w.fault != bare || w.outside
+	conflicts := of == inBlock || w.fault != bare || w.outside
 	commit := func() {
 		checked := snapshot && (w.isOf(h) || !conflicts)
 		switch {
@@ -323,7 +323,7 @@ func (p *process) write(then func()) {
 			p.trip(func() {}, statement)
 		case statements > 0: // no round trip between them, but time at the server
 			w.after(w.between(0, 300*time.Millisecond), statement)
-		case of == block || w.fault != bare:
+		case of == inBlock || w.fault != bare:
 			p.trip(commit, then)
 		default: // the commit is part of the last statement, which may take long
 			w.after(w.between(0, simTerms.Lease), func() { commit(); p.then(time.Millisecond, then) })

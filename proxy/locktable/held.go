@@ -44,11 +44,17 @@ type Held struct {
 	doubtUntil time.Duration
 	// stop ends the goroutine that renews the locks, or is nil without a goroutine.
 	stop context.CancelFunc
+
+	// These fields belong to the session's goroutine. times has, by a lock's name, how often the session has taken that
+	// lock. fenced means that the open transaction includes a fence. changes counts the changes of the set of rows.
+	times   map[string]int
+	fenced  bool
+	changes uint64
 }
 
 // NewHeld returns the locks of a session that holds none.
 func (t *Table) NewHeld() *Held {
-	return &Held{table: t, releaseLater: map[string]bool{}}
+	return &Held{table: t, releaseLater: map[string]bool{}, times: map[string]int{}}
 }
 
 // IsLost reports whether another session has taken over one of the locks.
@@ -66,6 +72,7 @@ func (l *Held) CopyHolders() (held []advisory.LockHolder, promise time.Duration)
 // after a third of a lease.
 func (l *Held) Add(h advisory.LockHolder) {
 	l.table.held.Add(1)
+	l.changes++
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.held = append(l.held, h)
@@ -89,6 +96,7 @@ func (l *Held) Remove(gone func(name string) bool) (dropped []advisory.LockHolde
 		}
 		return false
 	})
+	l.changes += uint64(len(dropped))
 	l.table.held.Add(int64(-len(dropped)))
 	if len(l.held) == 0 && l.stop != nil {
 		l.stop()

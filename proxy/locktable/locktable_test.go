@@ -21,16 +21,17 @@ type memory struct {
 	ctx context.Context
 	wg  sync.WaitGroup
 
-	mu      sync.Mutex
-	missing bool // the table is
-	rows    map[string]advisory.LockRow
-	faults  []fault
-	sent    []string
-	warned  []string
-	changes int
-	taken   int
-	lost    int
-	running int
+	mu       sync.Mutex
+	missing  bool // the table is
+	rows     map[string]advisory.LockRow
+	faults   []fault
+	sent     []string
+	warned   []string
+	changes  int
+	taken    int
+	lost     int
+	released int
+	running  int
 }
 
 type fault struct {
@@ -53,6 +54,7 @@ func (m *memory) Context() context.Context { return m.ctx }
 func (m *memory) RecordSchemaChange()      { m.changes++ }
 func (m *memory) RecordTakeover()          { m.taken++ }
 func (m *memory) RecordLoss()              { m.lost++ }
+func (m *memory) RecordRelease()           { m.released++ }
 func (m *memory) Warn(message string, attrs ...any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -50,6 +50,8 @@ type Database interface {
 	// counts a lock that a session of this process lost that way.
 	RecordTakeover()
 	RecordLoss()
+	// RecordRelease counts a release of locks.
+	RecordRelease()
 }
 
 // RefusedError is the server's error for a statement about locks, which has changed nothing.
@@ -217,6 +219,24 @@ func (t *Table) takeRow(ctx context.Context, name string, seen *advisory.LockRow
 		return h, false, err
 	}
 	return advisory.LockHolder{Name: name, Row: made, Confirmed: sent}, tag == advisory.TakeTag, nil
+}
+
+// Release deletes the rows of released locks, within timeout. If later is set, a goroutine does.
+func (t *Table) Release(over []advisory.LockHolder, timeout time.Duration, later bool) {
+	if len(over) == 0 {
+		return
+	}
+	t.database.RecordRelease()
+	do := func() {
+		ctx, stop := context.WithTimeout(context.WithoutCancel(t.database.Context()), timeout)
+		defer stop()
+		t.DeleteRows(ctx, over)
+	}
+	if later {
+		t.database.Go(do)
+		return
+	}
+	do()
 }
 
 // DeleteRows deletes rows of locks. If the deletion fails, the leases of the locks end, since no process renews them.

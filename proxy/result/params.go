@@ -38,6 +38,16 @@ func DescribeConfigParams(st *rewrite.Statement, oids string) ([]byte, error) {
 var errValueType = &wire.Error{Code: "42883", Message: "function set_config(unknown, ..., boolean) does not exist for the types of the parameters",
 	Hint: "Leave the types of the parameters out, or give text, one for each parameter."}
 
+// DescribeParams returns a ParameterDescription of parameters with the given type OIDs.
+func DescribeParams(types []uint32) []byte {
+	b := wire.AppendHeader(nil, wire.ParameterDescription, 2+4*len(types))
+	b = binary.BigEndian.AppendUint16(b, uint16(len(types)))
+	for _, t := range types {
+		b = binary.BigEndian.AppendUint32(b, t)
+	}
+	return b
+}
+
 // DeclaredParamCount returns how many parameter types a client's Parse declared. oids are the types in the form of the
 // Parse message. A text that Sluice answers itself has a parameter for each declared type.
 func DeclaredParamCount(oids string) int { return max(0, len(oids)-2) / 4 }

@@ -76,6 +76,22 @@ func DescribeLockFormat(a *rewrite.AdvisoryCall, binaryForm bool) []byte {
 	return row
 }
 
+// LockRow returns the DataRow of a statement about advisory locks. ok is the result of a function that returns boolean.
+// The other functions return void, whose text is empty.
+func LockRow(a *rewrite.AdvisoryCall, ok, binaryForm bool) []byte {
+	switch {
+	case a.Verb == rewrite.LockAdvisory, a.Verb == rewrite.UnlockAllAdvisory:
+		return TextRow("")
+	case binaryForm && ok:
+		return TextRow("\x01")
+	case binaryForm:
+		return TextRow("\x00")
+	case ok:
+		return TextRow("t")
+	}
+	return TextRow("f")
+}
+
 // DescribeOrNoData returns the answer to Describe: the frame of columns, or NoData if columns is nil.
 func DescribeOrNoData(columns func(*rewrite.Statement) []byte, st *rewrite.Statement) []byte {
 	if columns == nil {

@@ -1,0 +1,131 @@
+package locktable
+
+import (
+	"slices"
+
+	"github.com/sluice-proxy/sluice/proxy/advisory"
+)
+
+// This file counts how often a session took each of its locks, and decides when the rows are released. As in
+// PostgreSQL, the last unlock of a lock releases its row. Only the session's goroutine calls these functions.
+//
+// After DDL or a fence (check of the locks) a release waits for the transaction's end, since another session could
+// otherwise take a lock over and make the COMMIT fail. If DDL may be running on a backend that was given up, the rows
+// stay until their leases end.
+
+// HoldsAny reports whether the client believes that it holds locks. The result does not include locks that are released
+// at the transaction's end. A nil Held has no locks.
+func (l *Held) HoldsAny() bool { return l != nil && len(l.times) > 0 }
+
+// Count returns the number of locks that the client believes it holds. A nil Held has none.
+func (l *Held) Count() int {
+	if l == nil {
+		return 0
+	}
+	return len(l.times)
+}
+
+// HasDDL reports whether the session holds locks and a transaction with DDL is open. The DDL takes effect at the
+// transaction's end, which may come much later.
+func (l *Held) HasDDL() bool {
+	if !l.HoldsAny() {
+		return false
+	}
+	ddl, _ := l.MayRunDDL()
+	return ddl
+}
+
+// TakeAgain takes a lock that the session has, without the table, and reports success. A lock that is about to be
+// released at the transaction's end is the session's still. A nil Held has no lock.
+func (l *Held) TakeAgain(name string) bool {
+	switch {
+	case l == nil:
+		return false
+	case l.times[name] > 0:
+		l.times[name]++
+		return true
+	case l.CancelRelease(name):
+		l.times[name] = 1
+		return true
+	}
+	return false
+}
+
+// AddTaken adds a lock that was taken in the table, by its row.
+func (l *Held) AddTaken(h advisory.LockHolder) {
+	l.times[h.Name] = 1
+	l.Add(h)
+}
+
+// IsTakenOnce reports whether the session has taken a lock once, and not released it.
+func (l *Held) IsTakenOnce(name string) bool { return l.times[name] == 1 }
+
+// Unlock undoes one taking of a lock. ok is false if the session does not hold the lock. The caller deletes the rows
+// over. A nil Held has no lock.
+func (l *Held) Unlock(name string) (over []advisory.LockHolder, ok bool) {
+	if l == nil || l.times[name] == 0 {
+		return nil, false
+	}
+	if l.times[name]--; l.times[name] > 0 {
+		return nil, true
+	}
+	delete(l.times, name)
+	return l.releaseOrDefer([]string{name}), true
+}
+
+// UnlockAll undoes all takings of all locks. The caller deletes the rows over. A nil Held has no locks.
+func (l *Held) UnlockAll() (over []advisory.LockHolder) {
+	if !l.HoldsAny() {
+		return nil
+	}
+	var names []string
+	for name := range l.times {
+		names = append(names, name)
+	}
+	clear(l.times)
+	return l.releaseOrDefer(names)
+}
+
+// releaseOrDefer releases locks, now or at the end of the transaction. The result is the rows to delete now.
+func (l *Held) releaseOrDefer(names []string) (over []advisory.LockHolder) {
+	ddl, doubt := l.MayRunDDL()
+	if (ddl || l.fenced) && !doubt {
+		l.ReleaseLater(names)
+		return nil
+	}
+	over = l.Remove(func(name string) bool { return slices.Contains(names, name) })
+	if doubt {
+		return nil
+	}
+	return over
+}
+
+// RecordFence records that the open transaction includes a fence.
+func (l *Held) RecordFence() { l.fenced = true }
+
+// EndTransaction records that the session's backend runs no statement any more. The result is the rows whose release
+// waited for that, and the caller deletes them. A nil Held has none.
+func (l *Held) EndTransaction() (over []advisory.LockHolder) {
+	if l == nil {
+		return nil
+	}
+	l.fenced = false
+	return l.EndDDLAndTakeReleases()
+}
+
+// Close drops all locks at the session's end, after its backend was given up. The caller deletes the rows over. After
+// DDL whose end is unknown there are none, since the leases must end first. A nil Held has none.
+func (l *Held) Close() (over []advisory.LockHolder) {
+	if l == nil {
+		return nil
+	}
+	ddl, doubt := l.MayRunDDL()
+	over = l.Remove(func(string) bool { return true })
+	if ddl || doubt {
+		return nil
+	}
+	return over
+}
+
+// Changes returns a number that changes with the set of the session's rows. A fence is valid for one such number.
+func (l *Held) Changes() uint64 { return l.changes }
