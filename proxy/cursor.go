@@ -248,7 +248,7 @@ func (s *session) runCursorCommand(c *rewrite.CursorStatement, formats []byte, d
 	frame = binary.BigEndian.AppendUint32(frame, c.Rows)
 	p.run = &cursorFetch{move: c.Verb == rewrite.MoveCursor, limit: c.Rows}
 	s.logPlan(p.plan)
-	s.tx.trackStatementsRun(p.plan)
+	s.tx.ran.Record(p.plan)
 	o := s.pushStatementReply(wire.Execute, p.plan)
 	o.text = p.text
 	s.markFetchReply(o, p.run)

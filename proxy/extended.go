@@ -255,7 +255,7 @@ func (s *session) executeOnServer(p portal, frame []byte) error {
 	}
 	s.trackPortalRun(p)
 	// The pending reply must be queued before the frame, since a full buffer is written at once and the answer may follow.
-	s.tx.trackStatementsRun(p.plan)
+	s.tx.ran.Record(p.plan)
 	o := s.pushStatementReply(wire.Execute, p.plan)
 	s.t.owed.addSize(pendingSettingsWeight(p.plan))
 	o.split, o.text, o.bound = p.split, p.text, s.deleteParamsIfAlone(&p)

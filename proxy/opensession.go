@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/options"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/startup"
@@ -198,7 +199,11 @@ func (srv *Server) prepareGreeting(s *session, h *startup.Client) ([]byte, error
 	s.settings.Reported = g.sentParameters
 	const beside = 64 // room for AuthenticationOk, BackendKeyData and ReadyForQuery
 	out := append(make([]byte, 0, len(g.frames)+len(notices)+beside), wire.Authentication, 0, 0, 0, 8, 0, 0, 0, 0)
-	return s.appendStartupOptionNotices(append(append(out, notices...), g.frames...)), nil
+	out = append(append(out, notices...), g.frames...)
+	for _, set := range s.options.StartupChoices(s.settings.Options()) {
+		out = s.appendOptionNotice(out, set)
+	}
+	return out, nil
 }
 
 // dialDedicated dials a backend for this client alone, with the client's startup parameters. It returns the notices
@@ -224,9 +229,6 @@ func (s *session) dialDedicated(h *startup.Client) (notices []byte, err error) {
 	return notices, nil
 }
 
-// retryOption is the startup option that turns replay off ("off") or on ("on").
-const retryOption = "sluice.retry"
-
 // storeStartupSettings stores the settings of the startup packet. Each setting is applied to every backend that the
 // session gets (applysettings.go), or stored in Sluice alone. tryStartupSettings asks a server about values that the
 // server may refuse. A returned error goes to the client, and refuses the startup.
@@ -241,7 +243,7 @@ func (s *session) storeStartupSettings(params map[string]string) error {
 		}
 		switch s.srv.treat.ForSet(name, value) {
 		case settings.Own:
-			if value, err := s.srv.normalizeOption(name, value); err != nil {
+			if value, err := s.srv.options.NormalValue(name, value); err != nil {
 				return err
 			} else {
 				made.StartupLocal[name] = value
@@ -291,12 +293,12 @@ func (s *session) storeStartupSettings(params map[string]string) error {
 // taken means that storeStartupSettings must skip the parameter.
 func (s *session) takeSpecialParameter(name, value string) (taken bool, err error) {
 	switch {
-	case name == retryOption: // Sluice's own; the server does not know it
-		if !settings.EqualValues(value, "on") && !settings.EqualValues(value, "off") {
-			return false, &wire.Error{Fatal: true, Code: "22023", Message: "invalid value for parameter \"" + name + "\": \"" + value + "\"",
-				Hint: "Available values: on, off."}
+	case name == options.RetrySetting: // the server does not know it
+		off, bad := options.ParseRetry(value)
+		if bad != nil {
+			return false, bad
 		}
-		s.optedOut = s.optedOut || settings.EqualValues(value, "off")
+		s.optedOut = s.optedOut || off
 		return true, nil
 	case name == "standard_conforming_strings":
 		shown, refusal := settings.Normalize(name, value)

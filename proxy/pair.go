@@ -231,7 +231,7 @@ func (s *session) sendDeferredBegin() {
 		o.reply = expectStart
 	}
 	s.addToBatch(wire.FrameExecuteAll)
-	s.tx.trackStatementsRun(s.deferredBegin.Plan)
+	s.tx.ran.Record(s.deferredBegin.Plan)
 	s.deferredBegin = nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/ddl"
 	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/listing"
+	"github.com/sluice-proxy/sluice/proxy/options"
 	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/txtime"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -37,11 +38,10 @@ import (
 type blockParts struct {
 	// inTransactions is the client's value of ddl.in_transactions, and never RefuseDDL. It is constant in a block.
 	inTransactions rewrite.DDLInTransactions
-	// options holds the client's options (ddl.in_transactions and the like) at an early commit of a part. A commit ends SET
-	// LOCAL, so the next part needs the copy. nil means that no part is committed.
-	options *rewrite.ClientOptions
-	// openDemand describes what the uncommitted part contains, and openStatements lists its statements. committedStatements
-	// lists the statements of the committed parts.
+	// options has the client's options (ddl.in_transactions and the like) since an early commit of a part.
+	options options.BlockOptions
+	// openDemand describes what the uncommitted part contains, and openStatements lists its statements.
+	// committedStatements lists the statements of the committed parts.
 	openDemand          rewrite.TxDemand
 	openStatements      listing.Statements
 	committedStatements listing.Statements
@@ -54,6 +54,15 @@ type blockParts struct {
 	timed   *txtime.Time
 	asked   txtime.Value
 	commits int // see commitCount
+}
+
+// newBlockParts returns the state for blocks that are committed in parts, or nil if how refuses DDL in blocks. Sessions
+// with dedicated backends never commit in parts.
+func newBlockParts(how rewrite.DDLInTransactions, dedicated bool) *blockParts {
+	if how == rewrite.RefuseDDL || dedicated {
+		return nil
+	}
+	return &blockParts{inTransactions: how}
 }
 
 // commitCount returns how many parts were committed, or may have been. p may be nil.
@@ -79,13 +88,13 @@ func (p *blockParts) reset() { *p = blockParts{inTransactions: p.inTransactions}
 // between parts does not count.
 func forgetCommittedParts(s *session, _ bool) {
 	if p := s.parts; p != nil && !s.t.outsideBlock {
-		p.options, p.committedStatements, p.savepoints, p.timed = nil, listing.Statements{}, nil, nil
+		p.options, p.committedStatements, p.savepoints, p.timed = options.BlockOptions{}, listing.Statements{}, nil, nil
 	}
 }
 
 // hasCommittedPart reports whether a part of the client's transaction is committed already. p may be nil.
 func (p *blockParts) hasCommittedPart() bool {
-	return p != nil && (p.options != nil || !p.committedStatements.IsEmpty() || len(p.savepoints) > 0)
+	return p != nil && (p.options.Values() != nil || !p.committedStatements.IsEmpty() || len(p.savepoints) > 0)
 }
 
 // isPartialEndPending reports whether the end of a partly committed block was sent, and is not answered yet. Until the
@@ -363,7 +372,7 @@ func (s *session) commitOpenPart() (feature.NestedResult, error) {
 	p := s.parts
 	p.keepSavepoints(s.tx.log.SavepointNames())
 	optedOut := s.tx.optedOut
-	p.options = s.currentOptions()
+	p.options.Keep(s.currentOptions())
 	left, err := s.commitPartWithTime()
 	if err == nil && s.b != nil && s.b.status != 'I' { // the COMMIT was skipped
 		_, err = s.runSilentCommand("ROLLBACK", silent.ExpectRollback) // if it fails, so does beginNextPart

@@ -320,7 +320,7 @@ func (s *session) sendQuery(q *simpleQuery) error {
 	}
 	s.logPlan(plan)
 	s.recordParsingChange(plan)
-	s.tx.trackStatementsRun(cmp.Or(q.fullPlan, plan))
+	s.tx.ran.Record(cmp.Or(q.fullPlan, plan))
 	o := s.pushStatementReply(wire.Query, plan)
 	s.setScriptReply(o, t.script)
 	o.shift = t.shift

@@ -125,7 +125,7 @@ func (r *logReplanner) replanText(sql []byte, names *schema.NameResolver, was *r
 		return nil, nil
 	}
 	names = names.ForSnapshot(r.now.Schema)
-	plan := r.s.chosen.planner.PlanWithNames(sql, names)
+	plan := r.s.options.LastPlanner().PlanWithNames(sql, names)
 	if plan.Text == was.Text && planRefusal(plan) == nil {
 		return nil, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/batch"
 	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/constraint"
+	"github.com/sluice-proxy/sluice/proxy/options"
 	"github.com/sluice-proxy/sluice/proxy/recorded"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/statement"
@@ -73,7 +74,7 @@ type transaction struct {
 	// changes is the number of texts sent in the transaction that may have changed something.
 	changes uint64
 	// ran means that more than the BEGIN was sent, so that ddl.in_transactions can no longer be changed (options.go).
-	ran bool
+	ran options.Ran
 	// resets means that a statement may have reset settings of the startup by a function (restoresettings.go).
 	resets  bool
 	putBack []string // settings that were restored since

@@ -1,11 +1,11 @@
 package proxy
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/block"
+	"github.com/sluice-proxy/sluice/proxy/options"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -202,18 +202,14 @@ func (d *scriptPlanner) planSettingChanges(st *rewrite.Statement) scriptStep {
 // checked here and changed later. In a pipeline such a change must be the query's only statement, so that no other
 // change comes between.
 func (d *scriptPlanner) checkSettingChange(c *rewrite.SettingChange) *wire.Error {
-	var err error
 	switch {
 	case !settings.IsProxySetting(c.Name):
 		_, bad := settings.CheckedValue(c)
 		return bad
 	case len(d.places) > 1:
-		return errOptionInScript
-	default:
-		_, err = d.s.validateOptionChange(c)
+		return options.ErrInScript
 	}
-	var bad *wire.Error
-	errors.As(err, &bad)
+	_, bad := d.s.options.Check(c, d.s.optionState())
 	return bad
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/admission"
 	"github.com/sluice-proxy/sluice/proxy/database"
 	"github.com/sluice-proxy/sluice/proxy/locktable"
+	"github.com/sluice-proxy/sluice/proxy/options"
 	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/remains"
@@ -57,12 +57,10 @@ type Server struct {
 	observers observerTable
 	// watched means that a feature has an observer onAttached, which sessions call before each transaction. It stays set.
 	watched atomic.Bool
-	users   map[string]*rewrite.ClientOptions // Config.Users
-	// choosesParts means that clients may choose whether their transactions are committed in parts (ddl.in_transactions).
-	choosesParts bool
-	metrics      *metrics.Proxy
-	log          *slog.Logger
-	treat        settings.Treatments
+	options *options.Rules // of Config.MaySet and Config.Users
+	metrics *metrics.Proxy
+	log     *slog.Logger
+	treat   settings.Treatments
 	// All sessions share the templates, settings and reports in catalog, interned and sharedReports.
 	templates *statement.Cache
 	texts     *statement.Budget // allocated by itself: a template's cleanup refers to it and must not keep the Server in memory
@@ -137,10 +135,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	}
 	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker, keyGuesses: startup.NewGuessLimiter(cancelKeyBurst, cancelKeyInterval), cancelling: make(chan struct{}, CancelsAtOnce),
 		treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.mustResetAfterCalls(), asksBehind: cfg.checksLeftState(),
-		users: make(map[string]*rewrite.ClientOptions, len(cfg.Users)), guests: make(chan *clientConn), sessions: map[*session]*sweepState{}, listeners: map[net.Listener]struct{}{}}
-	for name, chosen := range cfg.Users {
-		srv.users[name] = &chosen
-	}
+		options: options.NewRules(planner, cfg.MaySet, cfg.Users), guests: make(chan *clientConn), sessions: map[*session]*sweepState{}, listeners: map[net.Listener]struct{}{}}
 	srv.arrivals = admission.NewConnLimiter(cfg.MaxClients + SpareConns)
 	if how, checked := planner.ByteaMapping(); how != rewrite.ByteaOff && !cfg.hasDedicatedBackends() {
 		srv.keeper.enabled, srv.keeper.checked = true, checked
@@ -150,7 +145,6 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	srv.handlers, srv.observers = &handlers, observers
 	srv.locks = locktable.New(lockDatabase{srv}, cfg.Locks, cfg.LockClock)
 	srv.accounts = newProcessAccount(cfg)
-	srv.choosesParts = slices.Contains(cfg.MaySet, rewrite.InTransactionsKey) || slices.Contains(cfg.MaySet, rewrite.CarryOutKey)
 	srv.texts = statement.NewBudget(cfg.PreparedTotalBytes)
 	srv.templates = statement.NewCache(cfg.PreparedTexts, cfg.PreparedTotalBytes/rememberedShare, srv.texts, planner.Plan)
 	srv.textsOfBackend = cfg.PreparedTotalBytes / (backendsShare * backends.Stats().MaxOpen)

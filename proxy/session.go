@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/feature"
+	"github.com/sluice-proxy/sluice/proxy/options"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/sequence"
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -134,7 +135,7 @@ type blockState struct {
 	// failedBegin is the client's BEGIN of a block that failed before the session had a backend.
 	failedBegin *statement.Template
 	parts       *blockParts    // blockParts.go; nil where transactions are not committed in parts
-	chosen      sessionOptions // options.go
+	options     options.Client // options.go
 }
 
 // newSession returns a session without a backend, ready for turns. Without replay the session withholds no output.
@@ -146,10 +147,8 @@ func newSession(srv *Server, id uint64, h *startup.Client) *session {
 	s.settings = settings.NewClient(srv.treat, &srv.interned)
 	s.activate()
 	s.account = srv.accounts.NewClient()
-	if s.chosen.userOptions = srv.users[h.User]; s.chosen.userOptions == nil {
-		s.chosen.userOptions = &noUserOptions
-	}
-	s.applyOptions(nil)
+	s.options = srv.options.NewClient(h.User)
+	s.planner() // sets parts
 	if r := srv.replays; r != nil {
 		s.withheld = retry.NewHeldOutput(r.cfg.HeldBytes, r.held)
 		s.bufferOutputFunc = s.bufferOutput
