@@ -227,7 +227,7 @@ func TestCopyWithoutItsHandler(t *testing.T) {
 	t.Parallel()
 	pg := newPostgres(t)
 	pg.SQL(t, "postgres", "CREATE TABLE many (id int, v text)")
-	s := startSluice(t, pg, withCopies, withReplay, func(s *setup) { s.without = []rewrite.LocalWork{rewrite.CopiesIn} })
+	s := startSluice(t, pg, withCopies, withReplay, func(s *setup) { s.without = "copyin" })
 	c, notices := copier(t, s.addr)
 	tag, err := c.CopyFrom(t.Context(), strings.NewReader(rowsOfCopy(3500, "x")), "COPY many FROM STDIN")
 	if err != nil || tag.String() != "COPY 3500" || *notices != 0 || s.count(t, "dsql_copy_batches_total", "") != 0 {

@@ -49,18 +49,15 @@ type cursorFetch struct {
 	into  *stored.Cursor
 }
 
-// isCursorStatement reports whether Sluice carries out a statement as one about cursors. st may be nil. For CLOSE ALL
-// the result is true only while a portal or stored cursor is open. Otherwise localstatements.go answers CLOSE ALL, and
-// in a failed block the server refuses it.
-func (s *session) isCursorStatement(st *rewrite.Statement) bool {
-	switch {
-	case st == nil || st.Refusal != nil:
-		return false
-	case st.Cursor != nil:
-		return true
-	}
-	return st.Does == rewrite.ClosesAll && (len(s.portals) > 0 || len(s.stored) > 0) && s.txStatus() != 'E'
-}
+// cursorByFrames handles a statement about cursors. The server refuses a statement with a refusal.
+var cursorByFrames = &framedHandler{applies: func(_ *session, st *rewrite.Statement) bool { return st.Refusal == nil },
+	query: (*session).runCursorQuery, execute: (*session).executeCursor}
+
+// closeAllByFrames handles CLOSE ALL while a portal or stored cursor is open. Otherwise localstatements.go answers it,
+// and in a failed block the server refuses it.
+var closeAllByFrames = &framedHandler{applies: func(s *session, st *rewrite.Statement) bool {
+	return st.Refusal == nil && (len(s.portals) > 0 || len(s.stored) > 0) && s.txStatus() != 'E'
+}, query: (*session).runCursorQuery, execute: (*session).executeCursor}
 
 // runCursorQuery runs a simple Query of one statement about cursors. After nil the turn is over. During the run t.ended
 // is false (more frames may follow). As in a Sync group, an error skips to a Sync, which endSimpleQuery sends.

@@ -40,7 +40,7 @@ func (s *session) checkParse(name []byte, tmpl *statement.Template, oids []byte)
 	if err := s.currentPlanRefusal(tmpl.Plan); err != nil {
 		return nil, nil, err
 	}
-	c := declaredCursor(tmpl.Plan)
+	c := s.declaredCursor(tmpl.Plan)
 	if c == nil {
 		return tmpl, nil, nil
 	}
@@ -58,8 +58,8 @@ func (s *session) recordDeclare(name []byte, c *rewrite.CursorStatement, sql []b
 }
 
 // declaredCursor returns the cursor of a plan that is a DECLARE which Sluice carries out, or nil.
-func declaredCursor(plan *rewrite.Plan) *rewrite.CursorStatement {
-	if st := plan.SingleStatement(); st != nil && st.Refusal == nil && st.Cursor != nil && st.Cursor.Verb == rewrite.DeclareCursor {
+func (s *session) declaredCursor(plan *rewrite.Plan) *rewrite.CursorStatement {
+	if st := plan.SingleStatement(); s.framedHandlerFor(st) != nil && st.Cursor != nil && st.Cursor.Verb == rewrite.DeclareCursor {
 		return st.Cursor
 	}
 	return nil

@@ -30,6 +30,9 @@ type statementHandler struct {
 	// execute handles an Execute of the statement in place of run, if the extended protocol needs other steps. The caller
 	// sends an error to the client.
 	execute func(s *session, st *rewrite.Statement, sql string) error
+	// framed handles the statement by frames that Sluice sends to the server, in place of the functions query, execute and
+	// run. A replay repeats these frames, and a rollback undoes their effect. If framed is nil, there are no such frames.
+	framed *framedHandler
 	// run runs the statement and returns its answer without RowDescription and CommandComplete. several means that the
 	// statement is part of a multi-statement query. The caller sends an error to the client, or ends the session.
 	run func(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error)
@@ -46,6 +49,16 @@ type statementHandler struct {
 	planInScript func(*scriptPlanner, *rewrite.Statement) scriptStep
 }
 
+// framedHandler has the functions by which Sluice handles a statement by frames that it sends to the server.
+type framedHandler struct {
+	// applies reports whether the statement is handled so in the session's current state.
+	applies func(*session, *rewrite.Statement) bool
+	// query runs a simple Query that has only this statement, and ends the turn. The caller sends an error to the client.
+	query func(*session, *rewrite.Plan, *rewrite.Statement) error
+	// execute runs a portal of the statement, with the result formats and the row limit of the Execute.
+	execute func(s *session, st *rewrite.Statement, formats []byte, limit uint32) error
+}
+
 // handlers maps each rewrite.LocalWork value, which package rewrite picks for each statement, to its handler. Values
 // for statements that Sluice runs come first, then values by the statement's first word, then Executes. Statement.Asks
 // may be set with any value, and matters only if the server gets the statement. Sluice checks these cases before the
@@ -53,7 +66,7 @@ type statementHandler struct {
 //
 //	savepoints    emulated savepoints in any query (hasEmulatedSavepoint)
 //	failed block  if no server has it, only its end is accepted (mustAnswerInFailedBlock)
-//	cursors       UsesCursor, and ClosesAll while a portal is open (isCursorStatement)
+//	framed        statements by frames for the server (framedHandler), such as cursors
 //	early         a Query whose handler runs before the parts of a transaction (hasEarlyQuery)
 //	open group    after frames of a Sync group, a Query is handled like a multi-statement query
 var handlers = [rewrite.LocalWorkCount]statementHandler{
@@ -64,7 +77,7 @@ var handlers = [rewrite.LocalWorkCount]statementHandler{
 	rewrite.Answers: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, query: queryLocally, run: runTagOnly, tag: result.RuleTag, planInScript: planLocalAnswer},
 	rewrite.AnswersVoid: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, query: queryLocally,
 		run: runVoidQuery, columns: result.DescribeVoid, tag: result.RuleTag, againTag: result.ConstantTag("SELECT 0"), planInScript: planLocalAnswer},
-	rewrite.ClosesAll: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, query: queryLocally, run: runCloseAll, tag: result.RuleTag, planInScript: (*scriptPlanner).planCloseAll},
+	rewrite.ClosesAll: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, query: queryLocally, framed: closeAllByFrames, run: runCloseAll, tag: result.RuleTag, planInScript: (*scriptPlanner).planCloseAll},
 	rewrite.DiscardsSequences: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, query: queryLocally,
 		run: runDiscardSequences, tag: result.RuleTag, planInScript: planLocalAnswer},
 
@@ -74,7 +87,7 @@ var handlers = [rewrite.LocalWorkCount]statementHandler{
 		run: withStatementCount((*session).createOrDropDatabase), tag: result.DatabaseTag, planInScript: refuseDatabaseInScript},
 	rewrite.Alters: {parsesLocally: alwaysLocal, runsLocally: canRunSteppedDDL, query: querySteppedDDL, execute: executeSteppedDDL,
 		run: withStatementCount((*session).runSteppedDDL), tag: result.AlterationTag, planInScript: (*scriptPlanner).planOnServer},
-	rewrite.UsesCursor: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, againTag: result.RepeatedFetchTag, planInScript: (*scriptPlanner).planOnServer}, // see executeSavepointOrCursor
+	rewrite.UsesCursor: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, framed: cursorByFrames, againTag: result.RepeatedFetchTag, planInScript: (*scriptPlanner).planOnServer},
 	rewrite.CopiesIn:   {parsesLocally: alwaysLocal, runsLocally: emulatesCopyIn, earlyQuery: queryCopyIn, execute: executeCopyIn, planInScript: (*scriptPlanner).planOnServer},
 
 	rewrite.Shows: {parsesLocally: (*session).canShowLocally, runsLocally: (*session).canShowLocally, query: queryLocally, changesNothing: true,

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -22,7 +23,7 @@ func TestHandlers(t *testing.T) {
 			{h.planInScript != nil, "no place in a multi-statement query"},
 			{(h.parsesLocally != nil) == (h.runsLocally != nil), "parsed here without being done here, or the reverse"},
 			{(h.run != nil) == (h.tag != nil), "an answer without a tag, or the reverse"},
-			{h.runsLocally == nil || h.run != nil || h.execute != nil || does == rewrite.UsesCursor, "done here by nothing"}, // executeSavepointOrCursor
+			{h.runsLocally == nil || h.run != nil || h.execute != nil || h.framed != nil, "done here by nothing"},
 			{h.columns == nil || h.run != nil && h.againTag != nil, "columns of no answer, or no tag behind the row"},
 			{!h.changesNothing || h.columns != nil, "reads nothing"},
 			{h.params == nil || h.runsLocally != nil, "parameters of the server's"},
@@ -34,11 +35,24 @@ func TestHandlers(t *testing.T) {
 	}
 }
 
-// LeaveOut takes rows from the table of handlers, before Serve.
-func (srv *Server) LeaveOut(all ...rewrite.LocalWork) {
+// LeaveOut takes rows from the tables of handlers and observers, before Serve.
+func (srv *Server) LeaveOut(does []rewrite.LocalWork, observers []string) {
 	table := *srv.handlers
-	for _, does := range all {
+	for _, does := range does {
 		table[does] = statementHandler{}
 	}
 	srv.handlers = &table
+	srv.observers = slices.DeleteFunc(slices.Clone(srv.observers), func(o observer) bool { return slices.Contains(observers, o.name) })
+}
+
+// TestObserverNames holds that each observer has a name of its own, by which it is left out.
+func TestObserverNames(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, o := range observers {
+		if o.name == "" || seen[o.name] {
+			t.Errorf("the name %q", o.name)
+		}
+		seen[o.name] = true
+	}
 }

@@ -101,7 +101,7 @@ type setup struct {
 	wrap     func(reservoir.DialFunc) reservoir.DialFunc
 	log      slog.Handler
 	rules    rewrite.Rules
-	without  []rewrite.LocalWork // handlers that are left out
+	without  string // the feature that is left out (features_test.go)
 }
 
 type option func(*setup)
@@ -129,7 +129,7 @@ func configure(f func(*proxy.Config)) option { return func(s *setup) { f(&s.prox
 // is left then.
 func startSluice(t testing.TB, pg postgres, opts ...option) *sluice {
 	t.Helper()
-	s := setup{
+	s := setup{without: *withoutFlag,
 		proxy: proxy.Config{Kind: proxy.Postgres, Pairing: proxy.Transaction, Database: "postgres",
 			Startup: startup.Config{Timeout: 10 * time.Second, Method: startup.Trust}, MaxClients: 5000, MaxPins: 20,
 			CancelGrace: time.Second, ForwardCancel: true, IgnoredSettings: []string{"lock_timeout"},
@@ -159,6 +159,9 @@ func startSluice(t testing.TB, pg postgres, opts ...option) *sluice {
 	}
 	s.rules.SchemaOf = s.proxy.SchemaOf()
 	s.rules.Named = s.proxy.Kind == proxy.Postgres && s.proxy.Pairing != proxy.Session && !s.proxy.ReapplyApplicationName
+	if f, ok := features[s.without]; ok && f.rules != nil {
+		f.rules(&s.rules)
+	}
 	planner, err := rewrite.New(rewrite.Config{MaxBytes: 2 << 20, MaxNesting: 2000, CacheEntries: 1000, CacheBytes: 8 << 20, Rules: s.rules})
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +170,9 @@ func startSluice(t testing.TB, pg postgres, opts ...option) *sluice {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv.LeaveOut(s.without...)
+	if f, ok := features[s.without]; ok {
+		srv.LeaveOut(f.handlers, f.observers)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() { ran <- backends.Run(ctx) }()

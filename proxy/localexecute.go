@@ -24,7 +24,7 @@ func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error 
 	if !h.changesNothing || limit != 1 {
 		s.bumpCommandCounter()
 	}
-	if done, err := s.executeSavepointOrCursor(name, p, limit); done {
+	if done, err := s.executeByFrames(name, p, limit); done {
 		return err
 	}
 	if !h.changesNothing && !s.t.owed.empty() { // an error of what went before would skip this
@@ -54,12 +54,12 @@ func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error 
 	return s.answerLocalStatement(st, false, false)
 }
 
-// executeSavepointOrCursor executes a portal of an emulated savepoint or a cursor statement. A replay repeats the
-// statement, and a rollback undoes it. A savepoint starts a new turn of the replay log. Otherwise done is false.
-func (s *session) executeSavepointOrCursor(name []byte, p portal, limit uint32) (done bool, err error) {
+// executeByFrames executes a portal of an emulated savepoint, or of a statement with a framedHandler. A replay repeats
+// the statement, and a rollback undoes it. A savepoint starts a new turn of the replay log. Otherwise done is false.
+func (s *session) executeByFrames(name []byte, p portal, limit uint32) (done bool, err error) {
 	st := p.plan.SingleStatement()
-	savepoint := s.hasEmulatedSavepoint(p.plan)
-	if !savepoint && !s.isCursorStatement(st) {
+	savepoint, framed := s.hasEmulatedSavepoint(p.plan), s.framedHandlerFor(st)
+	if !savepoint && framed == nil {
 		return false, nil
 	}
 	p.done = true
@@ -68,7 +68,7 @@ func (s *session) executeSavepointOrCursor(name []byte, p portal, limit uint32) 
 		return true, s.runSavepointCommand(st)
 	}
 	s.t.ranLocal = true
-	return true, s.executeCursor(st, p.formats, limit)
+	return true, framed.execute(s, st, p.formats, limit)
 }
 
 // executeDiscardAll executes DISCARD ALL, which PostgreSQL runs in a separate transaction. DISCARD ALL commits at once,

@@ -28,14 +28,14 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 	if s.mustAnswerInFailedBlock(plan) {
 		return true, s.answerInFailedBlock(plan)
 	}
-	if st := plan.SingleStatement(); s.isCursorStatement(st) {
-		return true, s.runCursorQuery(plan, st)
+	st := plan.SingleStatement()
+	if framed := s.framedHandlerFor(st); framed != nil {
+		return true, framed.query(s, plan, st)
 	}
 	// If frames of a Sync group precede the Query, Sluice's answer must get its place among the server's answers.
 	if t.touched {
 		return false, nil
 	}
-	st := plan.SingleStatement()
 	switch {
 	case plan.Kind == rewrite.Empty:
 		s.srv.metrics.CountLocalAnswer(metrics.LocalEmpty)
@@ -51,6 +51,17 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 		return s.answerScriptLocally(plan, sql)
 	}
 	return false, nil
+}
+
+// framedHandlerFor returns the handler of a statement by frames for the server, or nil if there is none. st may be nil.
+func (s *session) framedHandlerFor(st *rewrite.Statement) *framedHandler {
+	if st == nil {
+		return nil
+	}
+	if f := s.srv.handlers[st.Does].framed; f != nil && f.applies(s, st) {
+		return f
+	}
+	return nil
 }
 
 // answersParse reports whether Sluice answers the Parse of a plan's statement without the server.
