@@ -7,7 +7,6 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/txtime"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
-	"github.com/sluice-proxy/sluice/rewrite/schema"
 	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
@@ -48,7 +47,7 @@ func (s *session) queryTxTime(sql string) {
 	if a.sent || s.tx.earlierTime != nil || s.b.status == 'E' || s.srv.cfg.Kind == Postgres || !part && (len(s.tx.marks) == 0 || !s.recordsAnswers()) {
 		return
 	}
-	if !part && !s.earlierTurnHidesTime() && !s.textHidesTime(sql, s.mapped.planned, &a.stored) {
+	if !part && !s.earlierTurnHidesTime() && !a.stored.HidesTime(s.srv.planner, sql, s.mapped.planned) {
 		a.searchedTurns = s.tx.log.TurnCount() + 1
 		return
 	}
@@ -73,23 +72,12 @@ func (s *session) earlierTurnHidesTime() bool {
 		frames := s.tx.log.TurnFrames(a.searchedTurns)
 		for i := range frames {
 			f := &frames[i]
-			if (f.Type == wire.Query || f.Type == wire.Bind) && !f.Note.fence && s.textHidesTime(s.clientText(f), f.Note.names, &a.stored) {
+			if (f.Type == wire.Query || f.Type == wire.Bind) && !f.Note.fence && a.stored.HidesTime(s.srv.planner, s.clientText(f), f.Note.names) {
 				return true
 			}
 		}
 	}
 	return false
-}
-
-// textHidesTime reports whether a text uses the transaction's time, now(), without returning it unchanged, given what
-// earlier texts have stored. It records what the text itself stores. Texts without a word for the time are not parsed.
-func (s *session) textHidesTime(text string, names *schema.NameResolver, stored *values.StoredTxTimes) bool {
-	hides := stored.MayReturnStored(s.srv.planner, text, names)
-	if !values.MayUseTxTime([]byte(text)) {
-		return hides
-	}
-	stored.RecordText(s.srv.planner, text, names)
-	return hides || values.MayHideTxTime(s.srv.planner, text, names)
 }
 
 // txTimeReply handles the server's answer to the question for the transaction's time.

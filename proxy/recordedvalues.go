@@ -138,7 +138,7 @@ func (s *session) surveyFrame(k *recorded.Repeatable, f *retry.LoggedFrame[logEn
 	// surveyed too, since they may read repeated values.
 	k.Clock = k.Clock && (f.Type != wire.Bind || !parse.MayReadAsNow(s.loggedPayload(f)))
 	text := s.clientText(f)
-	if s.drawnValueKind(text) != schema.Settled {
+	if values.ClassifyGenerated(s.srv.planner, text) != schema.Settled {
 		return true // its answer is repeated, or drawn again
 	}
 	survey := k.SurveyText(s.srv.planner, text, int(n.first), n.names, n.kept)
@@ -157,7 +157,7 @@ func (s *session) hasRepeatableValues() bool {
 		if k := f.Note.kept; k != nil && (k.Whole || k.First && k.HasFirstRow()) {
 			return true
 		}
-		if (f.Type == wire.Query || f.Type == wire.Bind) && s.drawnValueKind(s.clientText(f)) != schema.Settled {
+		if (f.Type == wire.Query || f.Type == wire.Bind) && values.ClassifyGenerated(s.srv.planner, s.clientText(f)) != schema.Settled {
 			return true
 		}
 	}
@@ -179,15 +179,6 @@ func (s *session) clientText(f *retry.LoggedFrame[logEntry]) string {
 	return string(payload[:max(0, len(payload)-1)])
 }
 
-// drawnValueKind returns the kind of value that a statement draws if the statement does nothing else, such as SELECT
-// nextval('s'). A replay may skip the statement and repeat its answer. For all other statements the result is Settled.
-func (s *session) drawnValueKind(text string) schema.DefaultKind {
-	if !rewrite.MayGenerateValues([]byte(text)) {
-		return schema.Settled
-	}
-	return values.ClassifyGenerated(s.srv.planner, text)
-}
-
 // canSkipTurn reports whether a replay can skip a turn in its log: every statement in the turn only drew values (from
 // sequences, say) that the client received.
 func (s *session) canSkipTurn(turn int) bool {
@@ -204,7 +195,7 @@ func (s *session) canSkipTurn(turn int) bool {
 			if f.Note.fence { // of a statement that is skipped
 				continue
 			}
-			fill := s.drawnValueKind(s.clientText(f))
+			fill := values.ClassifyGenerated(s.srv.planner, s.clientText(f))
 			if fill == schema.Settled || fill == schema.Clock && !k.Clock || f.Type == wire.Bind && f.Note.name != "" {
 				return false
 			}

@@ -1,9 +1,7 @@
 package proxy
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/statement"
@@ -45,7 +43,7 @@ func (s *session) collectTxTime(now *schema.Schema) (of *txtime.Time, tells bool
 			continue
 		}
 		text := s.clientText(f)
-		tells = tells || s.drawnValueKind(text) == schema.Clock || asked.Bytes != nil && s.textHidesTime(text, n.names, &stored)
+		tells = tells || values.ClassifyGenerated(s.srv.planner, text) == schema.Clock || asked.Bytes != nil && stored.HidesTime(s.srv.planner, text, n.names)
 		if n.kept == nil {
 			continue
 		}
@@ -91,47 +89,15 @@ func (s *session) loggedFrames() func(yield func(*retry.LoggedFrame[logEntry]) b
 	}
 }
 
-// fixTextTime returns the text with the transaction time that the client got, or "" if nothing changes. value writes a
-// time. The error goes to the client: a statement reads the clock in a way that Sluice cannot replace.
-//
-// own is the number of the text's first statements that belong to the transaction. Later ones have another time.
+// fixTextTime returns the text with the transaction time that the client got (txtime.Time.FixText). own is the number
+// of the text's first statements that belong to the transaction. The error goes to the client: a statement reads the
+// clock in a way that Sluice cannot replace.
 func (s *session) fixTextTime(sql []byte, own int, names *schema.NameResolver, value func(txtime.Value) string) (text string, err error) {
-	pieces := s.srv.planner.SplitStatements(string(sql))
-	for i, piece := range pieces[:min(own, len(pieces))] {
-		made, ok := s.fixStatementTime(piece, names, value)
-		if !ok {
-			return "", s.refuseClockRead()
-		}
-		if made != "" {
-			pieces[i], text = made, made
-		}
-	}
-	if text != "" {
-		text = strings.Join(pieces, "")
+	text, ok := s.fixedTxTime().FixText(s.srv.planner, string(sql), own, names, s.nextTimeSettingsKey(), value)
+	if !ok {
+		return "", s.refuseClockRead()
 	}
 	return text, nil
-}
-
-// fixStatementTime does what fixTextTime does for one statement. ok is false if the statement reads the clock in
-// another way, or if the time cannot be written under the current settings.
-func (s *session) fixStatementTime(sql string, names *schema.NameResolver, value func(txtime.Value) string) (text string, ok bool) {
-	of := s.fixedTxTime()
-	ok = true
-	text = of.ReplaceNow(s.srv.planner, sql, &ok, value)
-	in := values.ParseTimed(s.srv.planner, cmp.Or(text, sql), names)
-	var survey values.Effects
-	switch {
-	case of.Committed:
-		survey.Time = values.PlainlyReadsTxTime(s.srv.planner, cmp.Or(text, sql), names, in)
-	case in != nil:
-		survey = in.EffectsWith(values.FirstRunValues{Knows: of.Knows})
-	default:
-		survey = values.EffectsOf(s.srv.planner, cmp.Or(text, sql), names)
-	}
-	if ok = ok && !survey.Time; ok && in != nil {
-		text = cmp.Or(in.WithFirstRun(values.FirstRunValues{Knows: of.Knows, Time: of.Writer(s.nextTimeSettingsKey(), &ok, value)}), text)
-	}
-	return text, ok
 }
 
 // nextTimeSettingsKey returns the key of the settings that affect times for the next statement. If Sluice does not know

@@ -52,7 +52,7 @@ var layers = map[string][]string{
 	"proxy/sequence":     {"rewrite"},
 	"proxy/settings":     {"proxy/wire", "retry", "rewrite", "rewrite/parse"},
 	"proxy/silent":       {"proxy/wire", "rewrite/parse"},
-	"proxy/txtime":       {"proxy/settings", "proxy/wire", "rewrite", "rewrite/values"},
+	"proxy/txtime":       {"proxy/settings", "proxy/wire", "rewrite", "rewrite/schema", "rewrite/values"},
 	"proxy/wire":         {"proxy/rawconn"},
 	"proxy/rawconn":      {},
 	"reservoir":          {"lease", "metrics"},

@@ -7,14 +7,17 @@ package txtime
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
@@ -126,6 +129,47 @@ func (t *Time) ReplaceNow(p *rewrite.Planner, sql string, ok *bool, write func(V
 		}
 		return text
 	})
+}
+
+// FixText returns the text sql with the client's time wherever it would show another, or "" if nothing changes. write
+// writes a time. ok is false if a statement reads the clock in another way, or if the time cannot be written. own is
+// the number of the text's first statements that belong to the transaction. Later ones have another time. under is the
+// key of the current settings (SettingsKey), and names resolves the text's names.
+func (t *Time) FixText(p *rewrite.Planner, sql string, own int, names *schema.NameResolver, under string, write func(Value) string) (text string, ok bool) {
+	pieces := p.SplitStatements(sql)
+	for i, piece := range pieces[:min(own, len(pieces))] {
+		made, ok := t.fixStatement(p, piece, names, under, write)
+		if !ok {
+			return "", false
+		}
+		if made != "" {
+			pieces[i], text = made, made
+		}
+	}
+	if text != "" {
+		text = strings.Join(pieces, "")
+	}
+	return text, true
+}
+
+// fixStatement does what FixText does for one statement.
+func (t *Time) fixStatement(p *rewrite.Planner, sql string, names *schema.NameResolver, under string, write func(Value) string) (text string, ok bool) {
+	ok = true
+	text = t.ReplaceNow(p, sql, &ok, write)
+	in := values.ParseTimed(p, cmp.Or(text, sql), names)
+	var survey values.Effects
+	switch {
+	case t.Committed:
+		survey.Time = values.PlainlyReadsTxTime(p, cmp.Or(text, sql), names, in)
+	case in != nil:
+		survey = in.EffectsWith(values.FirstRunValues{Knows: t.Knows})
+	default:
+		survey = values.EffectsOf(p, cmp.Or(text, sql), names)
+	}
+	if ok = ok && !survey.Time; ok && in != nil {
+		text = cmp.Or(in.WithFirstRun(values.FirstRunValues{Knows: t.Knows, Time: t.Writer(under, &ok, write)}), text)
+	}
+	return text, ok
 }
 
 // Writer returns a function that writes the value of a column of a kind, under the settings under. The function sets ok

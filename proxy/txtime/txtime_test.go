@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
@@ -94,5 +95,44 @@ func TestWriters(t *testing.T) {
 	}
 	if SettingsKey(nil) != "" {
 		t.Error("a key of unknown settings")
+	}
+}
+
+// FixText writes the time into the statements of its transaction, and refuses another way to read the clock.
+func TestFixText(t *testing.T) {
+	t.Parallel()
+	p, err := rewrite.New(rewrite.Defaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := schema.New(nil).ResolverFor([]string{"public"})
+	instant := Value{Format: 1, Bytes: []byte{0, 0, 0, 0, 0, 0, 0, 5}, IsInstant: true}
+	const literal = "('2000-01-01 00:00:00+00'::timestamptz + '5 microseconds'::interval)"
+	for _, c := range []struct {
+		sql       string
+		own       int
+		committed bool
+		fixed     int // how many calls of now() have the time
+		ok        bool
+	}{
+		{"SELECT 1", 1, false, 0, true},
+		{"SELECT now()", 1, false, 1, true},
+		{"SELECT now(); SELECT now()", 2, false, 2, true},
+		{"SELECT now(); SELECT now()", 1, false, 1, true},
+		{"SELECT now()", 0, false, 0, true},
+		{"SELECT 'now'::timestamptz", 1, false, 0, false},
+		{"SELECT 1; SELECT 'now'::timestamptz", 1, false, 0, true},
+		{"EXECUTE x", 1, true, 0, false},
+	} {
+		of := Time{Committed: c.committed}
+		of.AddInstant(instant)
+		got, ok := of.FixText(p, c.sql, c.own, names, "", Literal)
+		if ok != c.ok || strings.Count(got, literal) != c.fixed || (got != "") != (c.fixed > 0) || c.fixed > 0 && strings.Count(got+c.sql, "now()") != 2*strings.Count(c.sql, "now()")-c.fixed {
+			t.Errorf("%s: %q, %v", c.sql, got, ok)
+		}
+	}
+	var unknown Time
+	if got, ok := unknown.FixText(p, "SELECT now()", 1, names, "", Literal); ok || got != "" {
+		t.Errorf("%q with an unknown time", got)
 	}
 }

@@ -77,6 +77,18 @@ func (t *StoredTxTimes) add(s storedTimeColumns) {
 	}
 }
 
+// HidesTime reports whether a text uses the transaction's time without returning it unchanged, given what earlier texts
+// have stored. HidesTime records what the text itself stores. A text without a word for the time is not parsed, if
+// nothing is stored.
+func (t *StoredTxTimes) HidesTime(p *rewrite.Planner, sql string, names *schema.NameResolver) bool {
+	hides := t.MayReturnStored(p, sql, names)
+	if !MayUseTxTime([]byte(sql)) {
+		return hides
+	}
+	t.RecordText(p, sql, names)
+	return hides || MayHideTxTime(p, sql, names)
+}
+
 // MayReturnStored reports whether a text may return a recorded transaction time to the client.
 func (t *StoredTxTimes) MayReturnStored(p *rewrite.Planner, sql string, names *schema.NameResolver) bool {
 	if len(t.in) == 0 {

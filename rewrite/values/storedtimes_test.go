@@ -66,5 +66,10 @@ func TestStoredTimes(t *testing.T) {
 		if stored.RecordText(p, of.stores, names); stored.MayReturnStored(p, of.reads, names) != of.want {
 			t.Errorf("%s, then %s: is not %v", of.stores, of.reads, of.want)
 		}
+		stored = StoredTxTimes{}
+		stored.HidesTime(p, of.stores, names)
+		if got, want := stored.HidesTime(p, of.reads, names), of.want || MayHideTxTime(p, of.reads, names); got != want {
+			t.Errorf("%s, then %s: hides the time: %v", of.stores, of.reads, got)
+		}
 	}
 }

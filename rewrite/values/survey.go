@@ -269,8 +269,11 @@ var sequenceFuncs = parse.WordSet("currval lastval setval")
 
 // ClassifyGenerated classifies a SELECT whose answer can replace a repeated run. The SELECT must read no table and
 // consist of calls that draw values. The result is Clock if one of the values is the time, otherwise Drawn. The result
-// is Settled for any other text.
+// is Settled for any other text. A text without a word for generated values is not parsed.
 func ClassifyGenerated(p *rewrite.Planner, sql string) schema.DefaultKind {
+	if !rewrite.MayGenerateValues([]byte(sql)) {
+		return schema.Settled
+	}
 	statements := p.StatementTrees(sql)
 	if len(statements) != 1 || !statements[0].Is("SelectStmt") {
 		return schema.Settled
