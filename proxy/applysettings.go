@@ -66,13 +66,13 @@ func (s *session) applySettings(inBlock bool) error {
 // syncSettingsAndSchema applies the settings (syncSettings), then reads the schema if the backend may have a newer one
 // (refreshSchema). Sluice asks other questions before, since the server reports a schema change only once.
 func (s *session) syncSettingsAndSchema() (refusal []byte, err error) {
-	if refusal, err = s.syncSettings(); err != nil || refusal != nil || !s.srv.keeper.enabled {
+	if refusal, err = s.syncSettings(); err != nil || refusal != nil || !s.srv.keeper.Maps() {
 		return refusal, err
 	}
 	if !s.srv.readsArePure() && !s.pinned {
 		_, err = s.askReadPurity(false)
 	}
-	if err == nil && !s.mapped.namesNoRelation {
+	if err == nil && !s.mapped.NamesNoRelation() {
 		err = s.refreshSchema(false)
 	}
 	return nil, err

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/mapping"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/remains"
 	"github.com/sluice-proxy/sluice/proxy/sequence"
@@ -68,7 +69,7 @@ type backend struct {
 	// schema conflict (OC001) in a round trip of Sluice itself. See refreshSchema.
 	catalogCurrentAt time.Time
 	// txSchema is the schema as read within a transaction with DDL, in the transaction's epoch, or nil (readOwnSchema).
-	txSchema *schemaSnapshot
+	txSchema *mapping.Snapshot
 	// groupOpen is set while the backend has frames of a client's Sync group outside a block. The next Sync or Query
 	// commits their effects, so that Sluice must not send one of its own.
 	groupOpen bool

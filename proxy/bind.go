@@ -82,7 +82,7 @@ func (s *session) resolveBoundStatement(b *pendingBind) error {
 	if b.cs = s.statements.Find(b.stmt); b.cs == nil {
 		return errNoStatement(b.stmt)
 	}
-	anew := s.srv.keeper.enabled || s.optionsChanged(b.cs.Template)
+	anew := s.srv.keeper.Maps() || s.optionsChanged(b.cs.Template)
 	if !anew && !s.mayCommitInParts() {
 		return s.admitBind(b)
 	}
@@ -236,7 +236,7 @@ func (s *session) bindOnBackend(b *pendingBind) error {
 	if st, err = s.fixBindTime(b, st); err != nil || st == nil {
 		return err
 	}
-	if s.mapped.planned != nil && !s.planIgnoresSchema(cs.Template.Plan) {
+	if s.mapped.Planned() != nil && !s.planIgnoresSchema(cs.Template.Plan) {
 		if _, err := s.mustReplan(mostCatalogTries); err != nil {
 			return err
 		}
@@ -270,7 +270,7 @@ func (s *session) planBind(b *pendingBind, bound portal) (*rewrite.Plan, error) 
 		if err := s.hiddenWriteError(bound.plan, plan); err != nil {
 			return nil, err
 		}
-		if s.mapped.planned != nil && !s.planIgnoresSchema(bound.plan) {
+		if s.mapped.Planned() != nil && !s.planIgnoresSchema(bound.plan) {
 			if again = s.isPlanStale() && s.canQueryBackend(); again { // the backend was replaced by another
 				continue
 			}
@@ -326,7 +326,7 @@ func (s *session) sendBind(b *pendingBind, st *statement.Server) error {
 			p.kept = kept
 			s.updatePortal(b.portal, p)
 		}
-		s.tx.log.RecordFrame(wire.Bind, logEntry{tmpl: b.cs.Template, names: s.mapped.planned, described: b.cs.Described, name: string(b.portal), kept: kept, silent: b.cursor != nil, first: s.countInFirstTx(b.cs.Template.Plan)}, params+len(b.portal))
+		s.tx.log.RecordFrame(wire.Bind, logEntry{tmpl: b.cs.Template, names: s.mapped.Planned(), described: b.cs.Described, name: string(b.portal), kept: kept, silent: b.cursor != nil, first: s.countInFirstTx(b.cs.Template.Plan)}, params+len(b.portal))
 	}
 	o := t.owed.push(wire.Bind)
 	o.tmpl, o.clientStmt, o.swallow, o.mayUseTempTables = b.cs.Template, b.cs, b.cursor != nil, s.mayHaveTempTables()

@@ -168,7 +168,7 @@ func (s *session) describeOnBackend(cs *statement.Client, st *statement.Server) 
 	}
 	first := s.t.parsed
 	s.t.parsed = waitingParse{}
-	s.logFrame(wire.Describe, logEntry{tmpl: cs.Template, names: s.mapped.planned, stmt: cs, parsed: first.waits}, nil)
+	s.logFrame(wire.Describe, logEntry{tmpl: cs.Template, names: s.mapped.Planned(), stmt: cs, parsed: first.waits}, nil)
 	if first.waits {
 		s.chargeLongText(cs.Template, cs.Template.Cost)
 	}

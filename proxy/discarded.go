@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/block"
+	"github.com/sluice-proxy/sluice/proxy/mapping"
 	"github.com/sluice-proxy/sluice/proxy/outcome"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -256,8 +257,8 @@ func (s *session) verifyDiscardedParts() error {
 // forceSnapshot makes the server take the transaction's snapshot, if it has not yet, and awaits all pending replies.
 func (s *session) forceSnapshot() error {
 	const text = "SELECT 1 WHERE false"
-	plan := s.srv.planner.PlanWithNames([]byte(text), noNames)
-	name := s.prepareOnBackend(s.srv.templates.Template(&s.t.scratch, []byte(text), wire.NoOIDs, s.parsingKey(), noNames.ID(), 0, plan), false).Name
+	plan := s.srv.planner.PlanWithNames([]byte(text), mapping.NoNames())
+	name := s.prepareOnBackend(s.srv.templates.Template(&s.t.scratch, []byte(text), wire.NoOIDs, s.parsingKey(), mapping.NoNames().ID(), 0, plan), false).Name
 	s.t.owed.push(wire.Bind).swallow = true
 	s.addToBatch(appendBindWithoutParams(nil, name))
 	o := s.t.owed.push(wire.Execute)

@@ -29,7 +29,7 @@
 // runs some in nested turns (nested.go).
 //
 // Where columns are mapped (rewrite.bytea), the meaning of a query depends on the relations of the database
-// (mapping.go) and on the session's search path (resolvenames.go). Sluice plans no query without them.
+// and on the session's search path (package mapping). Sluice plans no query without them (resolvenames.go).
 //
 // The first frame that the server must see makes ensureBackend (pair.go) borrow a backend, to which applysettings.go
 // applies the client's settings. Then the frame is logged for a replay (replaylog.go), a pending reply is queued
@@ -95,8 +95,8 @@
 //	            maskedreply.go, split.go, readingmode.go, readpurity.go, visibility.go, package statement
 //	settings    trackedsettings.go, localsettings.go, applysettings.go, reported.go, applicationname.go,
 //	            restoresettings.go, package settings (Client: all settings of a client)
-//	mapping     mapping.go, relations.go, columndefaults.go, resolvenames.go, literalquery.go, schemaload.go,
-//	            searchpath.go, packages catalog and mappederror
+//	mapping     package mapping (the schema snapshot, and the names of a session), mappingserver.go, resolvenames.go,
+//	            literalquery.go, schemaload.go, packages catalog and mappederror
 //	sequences   sequences.go, package sequence (whose numbers currval and lastval would return)
 //	locks       locks.go, lockdatabase.go, lockcall.go, lockfence.go, internalblock.go, packages advisory and locktable
 //	backend     backend.go, uplink.go, downlink.go, output.go, reply.go, replyend.go, replyerror.go, pendingreply.go,

@@ -153,7 +153,7 @@ func (srv *Server) errorRenamerFor(plan *rewrite.Plan, payload []byte) mappederr
 		return mappederror.Renamer{}
 	}
 	d := mappederror.Renamer{On: true}
-	if now := srv.keeper.current.Load(); now != nil {
+	if now := srv.keeper.Snapshot(); now != nil {
 		d.Relation = now.Relation(string(retry.ErrorField(payload, 's')), string(retry.ErrorField(payload, 't')))
 	}
 	return d

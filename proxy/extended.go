@@ -149,7 +149,7 @@ func (s *session) parseOnServer(tmpl *statement.Template, declared *rewrite.Curs
 	s.queryTxTime("") // must come first: after a text that fails, the server does not answer
 	switch {
 	case !waits:
-		s.logFrame(wire.Parse, logEntry{tmpl: tmpl, names: s.mapped.planned}, nil)
+		s.logFrame(wire.Parse, logEntry{tmpl: tmpl, names: s.mapped.Planned()}, nil)
 		s.chargeLongText(tmpl, tmpl.Cost)
 	case s.t.unseen:
 		s.logFrame(emptyParseType, logEntry{}, nil)

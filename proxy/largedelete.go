@@ -128,7 +128,7 @@ func (s *session) refusedHere(plan *rewrite.Plan) error {
 // isKnownTable reports whether a name, as rewrite.Statement.Tables has it, is certainly that of a table.
 func (s *session) isKnownTable(name string) bool {
 	dot := strings.LastIndexByte(name, '.')
-	r := s.mapped.planned.Relation(name[:max(dot, 0)], name[dot+1:])
+	r := s.mapped.Planned().Relation(name[:max(dot, 0)], name[dot+1:])
 	return r != nil && !r.View
 }
 

@@ -16,15 +16,15 @@ import (
 // planLiteralQuery plans a simple Query that reads only literals, outside a transaction, before Sluice has read the
 // schema. For all other texts, or if the schema is known, it returns nil.
 func (s *session) planLiteralQuery(sql []byte) *rewrite.Plan {
-	s.mapped.namesNoRelation = false
-	if !s.srv.keeper.enabled || s.srv.schemaLoadCause() == "" || !literalQueryPattern.Match(sql) || s.txStatus() != 'I' || s.inBlock() || s.t.touched || !s.t.owed.empty() {
+	s.mapped.BeginQuery()
+	if !s.srv.keeper.Maps() || s.srv.keeper.Cause(s.srv.templates.Epoch()) == "" || !literalQueryPattern.Match(sql) || s.txStatus() != 'I' || s.inBlock() || s.t.touched || !s.t.owed.empty() {
 		return nil
 	}
 	plan := s.planner().Plan(sql)
 	if plan.Kind != rewrite.Read || len(plan.Statements) != 1 || plan.Text != "" {
 		return nil
 	}
-	s.mapped.namesNoRelation, s.mapped.planned = true, nil
+	s.mapped.SetPlannedWithoutNames()
 	return plan
 }
 
@@ -45,7 +45,7 @@ func (s *session) literalQueryTemplate(name, sql, oids []byte) *statement.Templa
 		return nil
 	}
 	if !s.requestUsesOnly(func(other []byte) bool { return bytes.Equal(other, name) }) {
-		s.mapped.namesNoRelation = false
+		s.mapped.BeginQuery()
 		return nil
 	}
 	return s.srv.templates.Template(&s.t.scratch, sql, oids, s.parsingKey(), 0, plan.VariantNumberIn(s.planner()), plan).CurrentForm()
@@ -63,11 +63,11 @@ func (s *session) templateForParse(name, sql, oids []byte) (*statement.Template,
 // cannot change the plan of such a statement.
 func (s *session) bindsLiteralQuery(cs *statement.Client) bool {
 	t := cs.Template
-	if !s.srv.keeper.enabled || s.schemaLoadCause() == "" || s.optionsChanged(t) || t.Plan.Kind != rewrite.Read || t.Plan.Text != "" || s.txStatus() != 'I' || s.inBlock() || !literalQueryPattern.MatchString(t.SQL) ||
+	if !s.srv.keeper.Maps() || s.schemaLoadCause() == "" || s.optionsChanged(t) || t.Plan.Kind != rewrite.Read || t.Plan.Text != "" || s.txStatus() != 'I' || s.inBlock() || !literalQueryPattern.MatchString(t.SQL) ||
 		!s.requestUsesOnly(func(name []byte) bool { return s.statements.Find(name) == cs }) {
 		return false
 	}
-	s.mapped.namesNoRelation, s.mapped.planned = true, nil
+	s.mapped.SetPlannedWithoutNames()
 	return true
 }
 

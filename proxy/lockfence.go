@@ -163,7 +163,7 @@ var fencePlan = &rewrite.Plan{Kind: rewrite.Read}
 func (s *session) sendFenceQuery(tmpl *statement.Template, run logEntry) {
 	st := s.prepareOnBackend(tmpl, false)
 	params := []byte{0, 0, 0, 0, 0, 0}
-	if s.t.logs && s.tx.log.RecordFrame(wire.Bind, logEntry{tmpl: tmpl, names: s.mapped.planned, name: fencePortal, silent: true, fence: true}, len(params)) {
+	if s.t.logs && s.tx.log.RecordFrame(wire.Bind, logEntry{tmpl: tmpl, names: s.mapped.Planned(), name: fencePortal, silent: true, fence: true}, len(params)) {
 		s.tx.log.AppendPayload(params)
 	}
 	o := s.t.owed.push(wire.Bind)

@@ -3,6 +3,7 @@ package proxy
 import (
 	"slices"
 
+	"github.com/sluice-proxy/sluice/proxy/mapping"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
@@ -58,9 +59,10 @@ func (s *session) recordParsingChange(plan *rewrite.Plan) {
 	calls, changes, constants := false, false, parse.InputSettings(0)
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
-		s.t.movesNames = s.t.movesNames || st.Calls || mayChangeResolution(st.Changes)
+		s.t.movesNames = s.t.movesNames || st.Calls || mapping.MayChangeResolution(st.Changes)
 		if st.Calls {
-			s.mapped.pathMayHaveChanged, s.tx.watched = true, true
+			s.mapped.RecordPathDoubt()
+			s.tx.watched = true
 		}
 		changes, constants = changes || len(st.Changes) > 0, constants|changedConstantSettings(st.Changes)
 		calls = calls || st.Calls

@@ -40,7 +40,7 @@ func (s *session) commitPartWithTime() (feature.NestedResult, error) {
 // partReadsClock reports whether the block's open part has read the clock. With an incomplete log it is true.
 func (s *session) partReadsClock() bool {
 	switch {
-	case !s.srv.keeper.enabled, s.b == nil && s.tx.log == nil:
+	case !s.srv.keeper.Maps(), s.b == nil && s.tx.log == nil:
 		return false
 	case !s.tx.log.Replayable():
 		return true
@@ -94,7 +94,7 @@ const selectTxMicroseconds = "SELECT ((extract(epoch FROM pg_catalog.now()) - 94
 // transaction. It returns nil in a block, and if fewer than two groups may store or return the time. A returned error
 // goes to the client, or ends the session.
 func (s *session) askTimeForGroups(plan *rewrite.Plan, groups [][2]int) (*txtime.Time, error) {
-	if s.inBlock() || !s.srv.keeper.enabled {
+	if s.inBlock() || !s.srv.keeper.Maps() {
 		return nil, nil
 	}
 	readers := 0

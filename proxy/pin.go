@@ -26,7 +26,7 @@ func (s *session) pinBackend(plan *rewrite.Plan) error {
 		return errPinBehindDiscard
 	}
 	s.foundState = false
-	s.mapped.pathLost = s.mapped.pathLost && s.pinned || pinsHidingPath[why]
+	s.mapped.RecordPin(why, s.pinned)
 	// A PREPARE remains even if another statement of its Sync group fails, so that its pin must remain.
 	nothing := pinLeavesNothing[why] || why == rewrite.PinAdvisory && s.srv.cfg.Kind != Postgres // DSQL refuses advisory locks
 	undone := len(plan.Statements) == 1 && nothing && (why != rewrite.PinPrepare || s.t.ended)

@@ -354,7 +354,7 @@ func (s *session) sendQuery(q *simpleQuery) error {
 		kept = s.newTextAnswer(q.sql(), len(plan.Statements))
 		o.recordAnswerInto(kept)
 	}
-	entry := logEntry{plan: plan, asked: q.fullPlan, names: s.mapped.planned, commits: t.outcome.MayCommit(), kept: kept, first: first}
+	entry := logEntry{plan: plan, asked: q.fullPlan, names: s.mapped.Planned(), commits: t.outcome.MayCommit(), kept: kept, first: first}
 	if t.script != nil {
 		entry.answered = &localAnswers{strung: t.script}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/sluice-proxy/sluice/proxy/answer"
+	"github.com/sluice-proxy/sluice/proxy/mapping"
 	"github.com/sluice-proxy/sluice/proxy/txtime"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -47,12 +48,12 @@ func (s *session) queryTxTime(sql string) {
 	if a.sent || s.tx.earlierTime != nil || s.b.status == 'E' || s.srv.cfg.Kind == Postgres || !part && (len(s.tx.marks) == 0 || !s.recordsAnswers()) {
 		return
 	}
-	if !part && !s.earlierTurnHidesTime() && !a.stored.HidesTime(s.srv.planner, sql, s.mapped.planned) {
+	if !part && !s.earlierTurnHidesTime() && !a.stored.HidesTime(s.srv.planner, sql, s.mapped.Planned()) {
 		a.searchedTurns = s.tx.log.TurnCount() + 1
 		return
 	}
-	plan := s.srv.planner.PlanWithNames([]byte(timeQuery), noNames)
-	st := s.prepareOnBackend(s.srv.templates.Template(&s.t.scratch, []byte(timeQuery), wire.NoOIDs, s.parsingKey(), noNames.ID(), 0, plan), false)
+	plan := s.srv.planner.PlanWithNames([]byte(timeQuery), mapping.NoNames())
+	st := s.prepareOnBackend(s.srv.templates.Template(&s.t.scratch, []byte(timeQuery), wire.NoOIDs, s.parsingKey(), mapping.NoNames().ID(), 0, plan), false)
 	a.sent, s.t.fenced = true, true
 	s.t.owed.push(wire.Bind).swallow = true
 	s.t.scratch = append(wire.AppendBindHead(s.t.scratch[:0], []byte(timePortal), st.Name, len(timeBindTail)), timeBindTail...)

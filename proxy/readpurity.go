@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -212,7 +213,7 @@ func refusalError(refusal []byte) error {
 	if refusal == nil {
 		return errNoAnswer
 	}
-	return &serverRefusal{code: string(retry.ErrorField(refusal, 'C')), message: string(retry.ErrorField(refusal, 'M'))}
+	return fmt.Errorf("the server said %s: %s", retry.ErrorField(refusal, 'C'), retry.ErrorField(refusal, 'M'))
 }
 
 // errNoAnswer means that the server's answer did not fit the query that Sluice sent.

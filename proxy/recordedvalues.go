@@ -53,7 +53,7 @@ func (answerRecorder) replaceError(*session, *pendingReply, []byte) *answer.Erro
 // recordsAnswers reports whether a replay needs the values that the server generates now. Outside a block, and after
 // the block's end in the same turn, the result is false: there the statement commits before the client gets the answer.
 func (s *session) recordsAnswers() bool {
-	return s.srv.keeper.enabled && s.t.logs && s.tx.log.Replayable() && s.inBlock() && !s.hasFirstTxEnded()
+	return s.srv.keeper.Maps() && s.t.logs && s.tx.log.Replayable() && s.inBlock() && !s.hasFirstTxEnded()
 }
 
 // newTextAnswer returns a recorded.Answer for a query, or nil. For a multi-statement query it stores all rows, since it
@@ -73,10 +73,10 @@ func (s *session) newTextAnswer(sql []byte, statements int) *recorded.Answer {
 // since a statement may have drawn from it before a snapshot had it.
 func (s *session) surveyRepeatable() (k recorded.Repeatable) {
 	l := s.tx.log
-	if !s.srv.keeper.enabled || l.TurnCount() == 0 && !l.HasDeliveredPart() && len(s.tx.parts) == 0 || !s.hasRepeatableValues() {
+	if !s.srv.keeper.Maps() || l.TurnCount() == 0 && !l.HasDeliveredPart() && len(s.tx.parts) == 0 || !s.hasRepeatableValues() {
 		return k
 	}
-	k = recorded.Repeatable{DrawnValues: true, Clock: true, Now: s.srv.keeper.current.Load().Schema}
+	k = recorded.Repeatable{DrawnValues: true, Clock: true, Now: s.srv.keeper.Snapshot().Schema}
 	if k.Tells, k.Time = s.t.keepingWhole.Tells, s.t.keepingWhole.Time; s.tx.whole == nil {
 		k.Time, k.Tells = s.collectTxTime(k.Now)
 	}

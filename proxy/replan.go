@@ -3,6 +3,7 @@ package proxy
 import (
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/mapping"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
@@ -18,7 +19,7 @@ import (
 // replanLog reads the schema if the backend may know a newer one, and plans the frames of the replay log again. done
 // means that the attempt is over or was given up. An error is a lost backend.
 func (s *session) replanLog() (done bool, err error) {
-	if !s.srv.keeper.enabled {
+	if !s.srv.keeper.Maps() {
 		return false, nil
 	}
 	t := s.t
@@ -40,7 +41,7 @@ func (s *session) replanLog() (done bool, err error) {
 	case err != nil:
 		return true, err
 	}
-	r := logReplanner{s: s, now: s.srv.keeper.current.Load()}
+	r := logReplanner{s: s, now: s.srv.keeper.Snapshot()}
 	l := s.tx.log
 	for turn := range l.TurnCount() + 1 {
 		frames := l.TurnFrames(turn)
@@ -81,15 +82,15 @@ func (s *session) refreshPurity() error {
 // was just read because of an unknown name, the name counts as the client's mistake.
 func (s *session) canReplanAndResend(o *pendingReply) bool {
 	plan, _ := o.sentPlan()
-	return s.srv.keeper.enabled && plan != nil && !s.tx.renamed && s.t.phase == phaseLive && s.t.originalError == nil &&
-		s.canReplayAnywhere() && s.tx.log.HasDeliveredNothing() && len(s.tx.marks) == 0 && s.srv.keeper.mayLoadForNames()
+	return s.srv.keeper.Maps() && plan != nil && !s.tx.renamed && s.t.phase == phaseLive && s.t.originalError == nil &&
+		s.canReplayAnywhere() && s.tx.log.HasDeliveredNothing() && len(s.tx.marks) == 0 && s.srv.keeper.MayLoadForNames()
 }
 
 // logReplanner plans the texts of a replay log by a snapshot of the schema. replanFrame must be called for each frame
 // in order, because an Execute needs the new plan of its Parse or Bind. Nothing is sent.
 type logReplanner struct {
 	s   *session
-	now *schemaSnapshot
+	now *mapping.Snapshot
 	// plans maps each plan that the new schema has changed to its new plan.
 	plans map[*rewrite.Plan]*rewrite.Plan
 	// lost means that a text cannot be sent by its new plan. Sluice now refuses the text, the text's kind has changed, or
@@ -117,7 +118,7 @@ func (r *logReplanner) replanFrame(f *retry.LoggedFrame[logEntry]) {
 //
 // The search path stays that of the time when the text was sent. Only the schemas' contents are newer.
 func (r *logReplanner) replanText(sql []byte, names *schema.NameResolver, was *rewrite.Plan) (*rewrite.Plan, *schema.NameResolver) {
-	if names == nil || names.Schema() == r.now.Schema || was.Pin == rewrite.PinUnparsed || isSchemaIndependent(was) {
+	if names == nil || names.Schema() == r.now.Schema || was.Pin == rewrite.PinUnparsed || mapping.IsSchemaIndependent(was) {
 		return nil, nil
 	}
 	if outside := names.Schema().Outside; outside != nil { // the transaction's DDL is that of the log

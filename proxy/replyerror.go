@@ -108,7 +108,7 @@ func (s *session) classifyError(head *pendingReply, made *answer.ErrorHandling, 
 	}
 	unknown := isUnknownName(payload) && !made.Forced
 	if unknown {
-		s.srv.keeper.sawNameError.Store(true)
+		s.srv.keeper.RecordNameError()
 		unknown = s.canReplanAndResend(head)
 	}
 	at := s.t.outcome.SeenBlock()

@@ -4,84 +4,46 @@ import (
 	"slices"
 
 	"github.com/sluice-proxy/sluice/metrics"
-	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/mapping"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// This file resolves the names in a session's queries (schema.NameResolver) by the schema snapshot of mapping.go and
-// the session's search path. Every query is planned with these names.
+// This file plans a session's queries with relation names (schema.NameResolver). Package mapping resolves the names, by
+// the process's schema snapshot and the session's search path.
 //
 // The search path is that of the next statement. It includes staged settings, and the effects of statements that are
 // not answered yet. If the path cannot be known, names are resolved for an unknown path.
 
-// nameCache caches a session's resolved relation names. They are valid for one schema snapshot and one set of settings,
-// both compared by pointer, so that most queries cost two comparisons.
-type nameCache struct {
-	schema *schema.Schema
-	values *settings.Values
-	names  *schema.NameResolver
-	// planned has the relation names with which the current query was planned. It is nil if no column is mapped.
-	planned *schema.NameResolver
-	// pathLost is set if a statement on the pinned backend may have changed the search path without Sluice's knowledge.
-	pathLost bool
-	// pathMayHaveChanged is set if a function that the transaction called may have changed the search path.
-	pathMayHaveChanged bool
-	// namesNoRelation is set if the current query names no relation and was planned without a schema.
-	namesNoRelation bool
-}
-
 // clearPathDoubt forgets, at the end of a transaction, that its functions may have changed the search path.
-func clearPathDoubt(s *session, _ bool) { s.mapped.pathMayHaveChanged = false }
-
-// pinsHidingPath lists the reasons for a pin after which Sluice does not know the search path, or its tables.
-var pinsHidingPath = map[rewrite.PinReason]bool{rewrite.PinTemp: true, rewrite.PinSetConfig: true, rewrite.PinProcedural: true,
-	rewrite.PinUnparsed: true, rewrite.PinRole: true}
+func clearPathDoubt(s *session, _ bool) { s.mapped.ForgetPathDoubt() }
 
 // namesForNextText returns the relation names for the session's next query, or nil if no column is mapped. It may wait
 // until the schema is read. A returned error goes to the client, or ends the session.
 func (s *session) namesForNextText(sql []byte) (*schema.NameResolver, error) {
-	k := &s.srv.keeper
-	if !k.enabled {
+	if !s.srv.keeper.Maps() {
 		return nil, nil
 	}
-	s.mapped.namesNoRelation = false
+	s.mapped.BeginQuery()
 	if s.schemaLoadCause() != "" {
 		if err := s.loadSchemaIfDue(); err != nil {
-			s.mapped.planned = nil // texts that need no names may still be planned (planWithoutNames)
+			s.mapped.SetPlanned(nil) // texts that need no names may still be planned (planWithoutNames)
 			return nil, err
 		}
 	}
 	if err := readOwnSchema(s, sql); err != nil {
-		s.mapped.planned = nil
+		s.mapped.SetPlanned(nil)
 		return nil, err
 	}
-	s.mapped.planned = s.namesBySnapshot(currentSnapshot(s))
-	return s.mapped.planned, nil
+	s.mapped.SetPlanned(s.namesBySnapshot(currentSnapshot(s)))
+	return s.mapped.Planned(), nil
 }
 
 // namesBySnapshot returns the session's relation names by the given schema snapshot.
-func (s *session) namesBySnapshot(now *schemaSnapshot) *schema.NameResolver {
-	m := &s.mapped
-	switch {
-	case s.pinned && m.pathLost, m.pathMayHaveChanged, s.isPathPending():
-		return now.ResolverForUnknownPath()
-	case len(s.settings.Staged.Changes) > 0:
-		return s.resolveNames(now)
-	case m.schema != now.Schema || m.values != s.settings.InForce:
-		m.schema, m.values, m.names = now.Schema, s.settings.InForce, s.resolveNames(now)
-	}
-	return m.names
-}
-
-// resolveNames resolves the session's relation names by the current settings, without the cache.
-func (s *session) resolveNames(now *schemaSnapshot) *schema.NameResolver {
-	if path, ok := effectiveSearchPath(&s.settings, now.base.role, now.base.path); ok {
-		return now.ResolverFor(path)
-	}
-	return now.ResolverForUnknownPath()
+func (s *session) namesBySnapshot(now *mapping.Snapshot) *schema.NameResolver {
+	return s.mapped.Names(now, &s.settings, s.pinned, s.isPathPending())
 }
 
 // isPathPending reports whether a pending reply may change the search path. The reply may answer a change of settings,
@@ -91,39 +53,16 @@ func (s *session) isPathPending() bool {
 	if t.owed.empty() {
 		return false
 	}
-	return t.movesNames || mayChangeResolution(s.settings.Staged.Changes) && slices.ContainsFunc(t.owed.items[t.owed.head:], func(o pendingReply) bool {
+	return t.movesNames || mapping.MayChangeResolution(s.settings.Staged.Changes) && slices.ContainsFunc(t.owed.items[t.owed.head:], func(o pendingReply) bool {
 		return o.plan != nil && o.plan.Kind == rewrite.Control
-	})
-}
-
-// namesMayChangeWithin reports whether the names of a multi-statement query may change their meaning between its
-// statements. Sluice plans all statements of a query with the same names.
-func (s *session) namesMayChangeWithin(plan *rewrite.Plan) bool {
-	if len(plan.Statements) < 2 {
-		return false
-	}
-	staged := mayChangeResolution(s.settings.Staged.Changes)
-	return plan.AnyStatement(func(st *rewrite.Statement) bool {
-		return st.Calls || mayChangeResolution(st.Changes) || staged && st.Kind == rewrite.Control
-	})
-}
-
-// isSchemaIndependent reports whether a query has no names that depend on the schema, such as SET or BEGIN. Clients
-// send such queries first, when perhaps no backend is available to read the schema.
-func isSchemaIndependent(plan *rewrite.Plan) bool {
-	return plan.Kind != rewrite.Unknown && !plan.AnyStatement(func(st *rewrite.Statement) bool {
-		return st.Kind != rewrite.Setting && st.Kind != rewrite.Control
 	})
 }
 
 // planIgnoresSchema reports whether a change of the schema cannot change a statement's plan. replanByNames then neither
 // changes the plan nor reads the schema.
 func (s *session) planIgnoresSchema(plan *rewrite.Plan) bool {
-	return plan.Pin == rewrite.PinUnparsed || isSchemaIndependent(plan) || s.txStatus() == 'E'
+	return plan.Pin == rewrite.PinUnparsed || mapping.IsSchemaIndependent(plan) || s.txStatus() == 'E'
 }
-
-// noNames resolves no relation. The plan of a query that names a relation then has the field Lacks set.
-var noNames = schema.New(nil).ResolverForUnknownPath()
 
 // planWithoutNames returns the plan of a query whose meaning does not depend on relation names, after reading the names
 // failed with err. For other queries it returns nil. If no backend was free, only SET, BEGIN and the like get a plan.
@@ -132,9 +71,9 @@ func (s *session) planWithoutNames(sql []byte, err error) *rewrite.Plan {
 	switch {
 	case !isRefusal(err):
 		return nil
-	case isSchemaIndependent(plan):
+	case mapping.IsSchemaIndependent(plan):
 		return plan
-	case (isRefusedSchemaLoad(err) || err == errBehindDDL) && plan.Kind <= rewrite.Read && !s.srv.planner.PlanWithNames(sql, noNames).Lacks:
+	case (mapping.IsRefused(err) || err == errBehindDDL) && plan.Kind <= rewrite.Read && !s.srv.planner.PlanWithNames(sql, mapping.NoNames()).Lacks:
 		return plan
 	}
 	return nil
@@ -162,15 +101,14 @@ func (s *session) planTextByNames(sql []byte) (*rewrite.Plan, *schema.NameResolv
 		}
 		plan = s.planner().PlanWithNames(sql, names)
 	}
-	if names != nil && s.namesMayChangeWithin(plan) {
+	if names != nil && mapping.NamesMayChangeWithin(plan, s.settings.Staged.Changes) {
 		names = names.Schema().ResolverForUnknownPath()
 		plan = s.planner().PlanWithNames(sql, names)
 	}
-	if n := len(plan.Statements) - 1; n > 0 && names != nil && names.Schema().Outside != nil && !s.mayCommitInParts() &&
-		slices.ContainsFunc(plan.Statements[:n], func(st rewrite.Statement) bool { return st.Tx.Verb == rewrite.Rollback }) {
-		return nil, nil, errBehindDDL // what follows the ROLLBACK needs the older schema
+	if !s.mayCommitInParts() && mapping.NeedsCommittedSchema(plan, names) {
+		return nil, nil, errBehindDDL
 	}
-	s.mapped.planned = names
+	s.mapped.SetPlanned(names)
 	return plan, names, nil
 }
 
@@ -180,7 +118,7 @@ func (s *session) reloadBeforeRefusal(names *schema.NameResolver) (*schema.NameR
 	if s.txStatus() == 'E' {
 		return names, nil
 	}
-	if _, err := s.loadSchema(metrics.LoadError); err != nil && !isSchemaUnread(err) {
+	if _, err := s.loadSchema(metrics.LoadError); err != nil && !mapping.IsNotRead(err) {
 		return nil, err
 	}
 	return s.namesBySnapshot(currentSnapshot(s)), nil
@@ -197,12 +135,12 @@ func (s *session) mustLoadSchema(plan *rewrite.Plan) bool {
 // goes to the client or ends the session, nothing is changed.
 func (s *session) replanByNames(cs *statement.Client) error {
 	t := cs.Template
-	s.mapped.namesNoRelation = false
+	s.mapped.BeginQuery()
 	if s.planIgnoresSchema(t.Plan) || s.bindsLiteralQuery(cs) {
 		return nil
 	}
 	otherwise := s.optionsChanged(t)
-	if !s.srv.keeper.enabled && !otherwise {
+	if !s.srv.keeper.Maps() && !otherwise {
 		return nil
 	}
 	var sql []byte
@@ -249,18 +187,18 @@ func (s *session) refuseUnparsedMapped() error {
 // refuseUnmapped refuses a query that names a table with mapped columns, in a process that maps nothing. Only the first
 // query waits for the schema. Later ones use the latest snapshot.
 func (s *session) refuseUnmapped(sql []byte) error {
-	k := &s.srv.keeper
-	if !k.refusesMapped {
+	k := s.srv.keeper
+	if !k.Refuses() {
 		return nil
 	}
-	if cause := s.srv.schemaLoadCause(); cause != "" && s.b == nil {
-		if r, _ := s.srv.startSchemaLoad(cause); r != nil && cause == metrics.LoadStart {
-			if err := s.awaitSchemaLoad(r); err != nil && !isSchemaUnread(err) {
+	if cause := k.Cause(s.srv.templates.Epoch()); cause != "" && s.b == nil {
+		if r, _ := k.Start(cause); r != nil && cause == metrics.LoadStart {
+			if err := s.awaitSchemaLoad(r); err != nil && !mapping.IsNotRead(err) {
 				return err
 			}
 		}
 	}
-	now := k.current.Load()
+	now := k.Snapshot()
 	if now == nil {
 		return nil // without a backend the text is not sent either
 	}

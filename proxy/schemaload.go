@@ -2,28 +2,32 @@ package proxy
 
 import (
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/mapping"
 	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/wire"
-	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
-	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // This file decides when a session loads the schema, by which backend, and how long the session waits.
 
+// These durations bound the wait of a session for a schema snapshot. schemaWaitInBlock holds if the session has a
+// backend.
+const (
+	schemaWait        = exchangeTimeout + 3*time.Second // time for one lost answer and a second try
+	schemaWaitInBlock = time.Second
+)
+
 // schemaLoadCause returns why the schema must be loaded before the session's next text is planned, or "" if the
 // snapshot of the schema is new enough.
 func (s *session) schemaLoadCause() string {
-	cause := s.srv.schemaLoadCause()
 	// After an error the schema is loaded after a pause, but at once if the session's backend has a newer schema.
-	if (cause == "" || cause == metrics.LoadError) && s.b != nil && !s.b.catalogCurrentAt.Before(s.srv.keeper.current.Load().readAt) {
-		cause = metrics.LoadBackend
+	if s.b != nil {
+		return s.srv.keeper.CauseOnBackend(s.srv.templates.Epoch(), s.b.catalogCurrentAt)
 	}
-	return cause
+	return s.srv.keeper.Cause(s.srv.templates.Epoch())
 }
 
 // loadSchemaIfDue loads the schema if that is due. After nil the snapshot is new enough. In a block the snapshot may be
@@ -35,14 +39,14 @@ func (s *session) loadSchemaIfDue() error {
 			return nil
 		}
 		mine, err := s.loadSchema(cause)
-		if err != nil && isSchemaUnread(err) && s.srv.keeper.current.Load() != nil && (cause == metrics.LoadError || s.b != nil && s.b.status != 'I') {
+		if err != nil && mapping.IsNotRead(err) && s.srv.keeper.Snapshot() != nil && (cause == metrics.LoadError || s.b != nil && s.b.status != 'I') {
 			return nil
 		}
 		if mine || err != nil {
 			return err
 		}
 	}
-	return s.srv.missingSchemaError()
+	return s.srv.keeper.MissingError()
 }
 
 // loadForMissingRelation loads the schema for a text that names a relation which is not in the snapshot. After an error
@@ -63,13 +67,13 @@ func (s *session) loadSchema(cause string) (mine bool, err error) {
 	if s.b != nil && s.canQueryBackend() {
 		return s.loadByOwnBackend(cause, s.b.exchangeRows)
 	}
-	r, mine := s.srv.startSchemaLoad(cause)
+	r, mine := s.srv.keeper.Start(cause)
 	switch {
 	case r != nil:
 		return mine, s.awaitSchemaLoad(r)
 	case cause == metrics.LoadChange:
-		if err := s.srv.keeper.lastLoadError(); err != nil {
-			return false, errSchemaNotRead(err)
+		if err := s.srv.keeper.LastError(); err != nil {
+			return false, mapping.NotRead(err)
 		}
 	}
 	return false, nil
@@ -84,50 +88,27 @@ func (s *session) canQueryBackend() bool {
 // loadByOwnBackend loads the schema by the session's own idle backend; exchange makes the round trip. If several
 // sessions do so at once, one loads for all. The others get mine false, since their backends may know a newer one.
 func (s *session) loadByOwnBackend(cause string, exchange func(msg []byte, row func([]byte)) ([]byte, error)) (mine bool, err error) {
-	r, mine := s.srv.keeper.beginOwnLoad(cause)
-	for range mostCatalogTries {
-		if r == nil || mine {
-			break
-		}
-		if err := s.awaitSchemaLoad(r); !r.wasAbandoned() {
-			return false, err
-		}
-		r, mine = s.srv.keeper.beginOwnLoad(cause)
-	}
-	switch {
-	case r == nil:
-		return false, nil
-	case !mine:
-		return false, errSchemaNotRead(errReaderLeft)
-	}
-	r.err = s.srv.replaceSnapshot(cause, func() (schemaLoad, error) {
-		return s.srv.loadSchemaWith(func(query string, row func([]byte)) (refusal []byte, err error) {
-			question.RetryInterrupted(func() (string, error) {
-				refusal, err = exchange(s.srv.internalQuery(query), row)
-				return string(retry.ErrorField(refusal, 'C')), err
-			})
-			return refusal, err
+	mine, err = s.srv.keeper.LoadOn(cause, schemaQuery(func(query string, row func([]byte)) (refusal []byte, err error) {
+		question.RetryInterrupted(func() (string, error) {
+			refusal, err = exchange(s.srv.internalQuery(query), row)
+			return string(retry.ErrorField(refusal, 'C')), err
 		})
-	})
-	err = r.err
-	refused := (*serverRefusal)(nil)
-	answered := err == nil || errors.As(err, &refused)
-	if !answered { // the session or its backend ended, which says nothing about the server
-		r.err = errReaderLeft
+		return refusal, err
+	}), s.awaitSchemaLoad)
+	if unanswered, ok := errors.AsType[*mapping.NoAnswerError](err); ok {
+		if err = unanswered.Err; !isInterruption(err) {
+			err = &lostError{err: err}
+		}
 	}
-	s.srv.keeper.endOwnLoad(r, cause)
-	if answered || isInterruption(err) {
-		return true, wrapSchemaError(err)
-	}
-	return true, &lostError{err: err}
+	return mine, err
 }
 
 // refreshSchema loads the schema by the session's idle backend if that backend may know a newer schema than the
 // snapshot. So no text planned by an older schema is sent there. erred means that a server did not know a name.
 // refreshSchema must be called when the session gets a backend, and before a replay. Errors are those of
-// exchangeInTurn, or errSchemaNotRead.
+// exchangeInTurn, or mapping.NotRead.
 func (s *session) refreshSchema(erred bool) error {
-	if !s.srv.keeper.enabled || s.dedicated || s.srv.keeper.current.Load() == nil { // no text was planned by a schema
+	if !s.srv.keeper.Maps() || s.dedicated || s.srv.keeper.Snapshot() == nil { // no text was planned by a schema
 		return nil
 	}
 	exchange := func(msg []byte, row func([]byte)) (refusal []byte, err error) {
@@ -146,7 +127,7 @@ func (s *session) refreshSchema(erred bool) error {
 			return nil
 		}
 		mine, err := s.loadByOwnBackend(cause, exchange)
-		if mine || err != nil && !isSchemaUnread(err) {
+		if mine || err != nil && !mapping.IsNotRead(err) {
 			return err
 		}
 		if cause == metrics.LoadError {
@@ -161,7 +142,7 @@ func (s *session) refreshSchema(erred bool) error {
 // schema changes too often.
 func (s *session) mustReplan(try int) (bool, error) {
 	switch {
-	case s.mapped.planned == nil || s.b.catalogCurrentAt.Before(s.srv.keeper.current.Load().readAt):
+	case !s.mapped.IsPlanBehind(s.srv.keeper.Snapshot(), s.b.catalogCurrentAt):
 		return false, nil
 	case try == mostCatalogTries || !s.canQueryBackend():
 		return false, errSchemaChanged
@@ -172,49 +153,45 @@ func (s *session) mustReplan(try int) (bool, error) {
 // isPlanStale reports whether the schema has changed since the current text was planned. The session's new backend has
 // shown the change.
 func (s *session) isPlanStale() bool {
-	return s.mapped.planned != nil && s.mapped.planned.Schema() != currentSnapshot(s).Schema
+	return s.mapped.IsPlanStale(currentSnapshot(s))
 }
 
 // currentSnapshot returns the schema snapshot for the session's next text. In a transaction with DDL it may be that of
 // readOwnSchema.
-func currentSnapshot(s *session) *schemaSnapshot {
+func currentSnapshot(s *session) *mapping.Snapshot {
 	if hasTxSchema(s) && s.txStatus() != 'E' {
 		return s.b.txSchema
 	}
-	return s.srv.keeper.current.Load()
+	return s.srv.keeper.Snapshot()
 }
 
 // hasTxSchema reports whether readOwnSchema has read the schema since the transaction's last change of the schema.
 func hasTxSchema(s *session) bool {
-	return s.b != nil && s.b.txSchema != nil && s.b.txSchema.epoch == s.schema.txEpoch
+	return s.b != nil && s.b.txSchema != nil && s.b.txSchema.Epoch() == s.schema.txEpoch
 }
 
 // readOwnSchema reads the schema on the block's backend before a text is planned, if the transaction's DDL may concern
 // the text. Other backends do not see that DDL. An error goes to the client, or is a lost backend.
 func readOwnSchema(s *session, sql []byte) error {
-	c, now := &s.schema, s.srv.keeper.current.Load()
+	c, now := &s.schema, s.srv.keeper.Snapshot()
 	switch {
 	case !c.ddl || hasTxSchema(s) || s.txStatus() == 'E',
-		!c.maps && !now.ResolverForUnknownPath().MayConcernMapped(sql), isSchemaIndependent(s.planner().Plan(sql)):
+		!c.maps && !now.ResolverForUnknownPath().MayConcernMapped(sql), mapping.IsSchemaIndependent(s.planner().Plan(sql)):
 		return nil
 	case s.b == nil || s.b.status != 'T' || s.t.touched || !s.t.owed.empty():
 		return errBehindDDL
 	}
-	relations, err := s.srv.queryAllRelations(func(query string, row func([]byte)) ([]byte, error) {
+	own, err := s.srv.keeper.ReadInBlock(schemaQuery(func(query string, row func([]byte)) ([]byte, error) {
 		return s.b.exchangeRows(s.srv.internalQuery(query), row)
-	})
+	}), c.txEpoch)
 	s.armReadDeadline()
-	if refused, ok := errors.AsType[*serverRefusal](err); ok {
-		return &wire.Error{Code: refused.code, Message: refused.message}
+	if refused, ok := errors.AsType[*mapping.RefusedError](err); ok {
+		return &wire.Error{Code: refused.Code, Message: refused.Message}
 	} else if err != nil {
 		s.tx.log.RefuseReplay(retry.Pinned) // the log does not have the text yet
 		return &lostError{err: err}
 	}
-	own := schema.New(relations)
-	if own.Outside = now.Schema; own.Equal(now.Schema) {
-		own = now.Schema
-	}
-	s.b.txSchema = &schemaSnapshot{Schema: own, base: now.base, epoch: c.txEpoch, readAt: now.readAt}
+	s.b.txSchema = own
 	return nil
 }
 
@@ -226,7 +203,7 @@ var errBehindDDL = &wire.Error{Code: retry.StateUnsupported, Message: "the state
 // awaitSchemaLoad waits up to schemaWait for another session's load. A session with a backend waits only
 // schemaWaitInBlock, or longer while a load's query is running. A load without a backend may wait for this session's
 // backend. A cancel, a timeout and the client's leaving end the wait. Errors go to the client or end the session.
-func (s *session) awaitSchemaLoad(r *pendingSchemaLoad) error {
+func (s *session) awaitSchemaLoad(r *mapping.Load) error {
 	end := time.Now().Add(schemaWait)
 	tick := s.tick.Load()
 	err := errWaitedEnough
@@ -237,16 +214,16 @@ func (s *session) awaitSchemaLoad(r *pendingSchemaLoad) error {
 		}
 		ctx, over := s.waitContext(until, lookInLineEvery)
 		select {
-		case <-r.done:
-			err = r.err
+		case <-r.Done():
+			err = r.Err()
 		case <-ctx.Done():
 			err = s.waitError(ctx)
 		}
 		over()
-		if err == errWaitedEnough && (!time.Now().Before(end) || s.srv.keeper.pendingLoads.Load() == 0) {
+		if err == errWaitedEnough && (!time.Now().Before(end) || !s.srv.keeper.IsQuerying()) {
 			select {
-			case <-r.done: // it ended meanwhile
-				err = r.err
+			case <-r.Done(): // it ended meanwhile
+				err = r.Err()
 			default:
 				err = s.srv.lateLoadCause(end.Add(-schemaWait))
 			}
@@ -263,47 +240,14 @@ func wrapSchemaError(err error) error {
 	if err == nil || isInterruption(err) || err == errClientGone {
 		return err
 	}
-	return errSchemaNotRead(err)
+	return mapping.NotRead(err)
 }
-
-var (
-	errSchemaLate = errors.New("the answer took too long")
-	errReaderLeft = errors.New("whoever read them was stopped, or lost its backend")
-)
 
 // lateLoadCause returns why a load of the schema has not ended for a session that has waited since began. Either no
 // backend was free, or the server has not answered.
 func (srv *Server) lateLoadCause(began time.Time) error {
-	if srv.keeper.pendingLoads.Load() == 0 {
+	if !srv.keeper.IsQuerying() {
 		return srv.backends.EmptyReason(began)
 	}
-	return errSchemaLate
-}
-
-// schemaUnreadMessage is the message of errSchemaNotRead, by which isSchemaUnread recognizes that error.
-const schemaUnreadMessage = "the relations of the database could not be read"
-
-// errSchemaNotRead refuses a text because Sluice does not know which relations its names refer to.
-func errSchemaNotRead(cause error) *wire.Error {
-	e := &wire.Error{Code: "53300", Message: schemaUnreadMessage, Detail: cause.Error(), Hint: "Retry."}
-	if empty, ok := errors.AsType[*reservoir.NoBackendError](cause); ok {
-		e.Hint = empty.Remedy()
-	}
-	e.Hint += " Columns are mapped (rewrite.bytea), and what a name stands for must be known before the text is sent."
-	if isRefusedSchemaLoad(e) {
-		e.Hint += " A database without mapped columns needs no reading with rewrite.bytea: off."
-	}
-	return e
-}
-
-// isRefusedSchemaLoad reports whether err says that the schema is unknown because the server refused to return it.
-func isRefusedSchemaLoad(err error) bool {
-	e, ok := errors.AsType[*wire.Error](err)
-	return ok && e.Message == schemaUnreadMessage && strings.HasPrefix(e.Detail, serverSaid)
-}
-
-// isSchemaUnread reports whether err is an errSchemaNotRead, which says that Sluice could not load the schema.
-func isSchemaUnread(err error) bool {
-	e, ok := errors.AsType[*wire.Error](err)
-	return ok && e.Message == schemaUnreadMessage
+	return mapping.ErrLate
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/admission"
 	"github.com/sluice-proxy/sluice/proxy/database"
 	"github.com/sluice-proxy/sluice/proxy/locktable"
+	"github.com/sluice-proxy/sluice/proxy/mapping"
 	"github.com/sluice-proxy/sluice/proxy/options"
 	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
@@ -83,7 +84,7 @@ type Server struct {
 	groups    pipelineProbe
 	purity    readPurity
 	sequences question.Schedule // limits how often a server gets another DISCARD SEQUENCES after one failed
-	keeper    schemaCache
+	keeper    *mapping.Keeper   // the schema snapshot
 	locks     *locktable.Table
 	accounts  *account.Process // memory that all sessions have accounted for
 	suspends  atomic.Bool      // a portal was suspended while a cursor was read
@@ -137,11 +138,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 		treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.mustResetAfterCalls(), asksBehind: cfg.checksLeftState(),
 		options: options.NewRules(planner, cfg.MaySet, cfg.Users), guests: make(chan *clientConn), sessions: map[*session]*sweepState{}, listeners: map[net.Listener]struct{}{}}
 	srv.arrivals = admission.NewConnLimiter(cfg.MaxClients + SpareConns)
-	if how, checked := planner.ByteaMapping(); how != rewrite.ByteaOff && !cfg.hasDedicatedBackends() {
-		srv.keeper.enabled, srv.keeper.checked = true, checked
-	} else {
-		srv.keeper.refusesMapped = cfg.WatchMapped && !cfg.hasDedicatedBackends()
-	}
+	srv.keeper = mapping.NewKeeper(mappingServer{srv}, cfg.useOfMapping(planner))
 	srv.handlers, srv.observers = &handlers, observers
 	srv.locks = locktable.New(lockDatabase{srv}, cfg.Locks, cfg.LockClock)
 	srv.accounts = newProcessAccount(cfg)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/feature"
+	"github.com/sluice-proxy/sluice/proxy/mapping"
 	"github.com/sluice-proxy/sluice/proxy/options"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/sequence"
@@ -64,7 +65,7 @@ type session struct {
 	storedCursors
 	sequences sequence.ClientRecord // sequences.go
 	schema    schemaChange
-	mapped    nameCache // resolvenames.go
+	mapped    mapping.View // resolvenames.go
 	// advisory has the session's advisory locks (locks.go). It is nil until the client asks for a lock.
 	advisory *sessionLocks
 

@@ -55,7 +55,7 @@ func (s *session) templateFromCache(sql, oids []byte, names uint64, plan *rewrit
 	switch {
 	case t != nil && s.mustLoadSchema(t.Plan):
 		return nil
-	case t == nil && s.srv.keeper.enabled && plan == nil:
+	case t == nil && s.srv.keeper.Maps() && plan == nil:
 		return nil
 	case t == nil:
 		if plan == nil {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/mapping"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/txtime"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -142,10 +143,10 @@ func (s *session) hasFixedTxTime() bool { return s.fixedTxTime() != nil }
 // fixQueryTime writes the time of fixedTxTime into a simple Query, and returns the text that q then has. The answer is
 // as for the client's text. A returned error goes to the client.
 func (s *session) fixQueryTime(q *simpleQuery, sql []byte) ([]byte, error) {
-	if !s.hasFixedTxTime() || isSchemaIndependent(q.plan) || s.hasEarlyQuery(q.plan.SingleStatement()) { // its nested turns come here too
+	if !s.hasFixedTxTime() || mapping.IsSchemaIndependent(q.plan) || s.hasEarlyQuery(q.plan.SingleStatement()) { // its nested turns come here too
 		return sql, nil
 	}
-	made, err := s.fixTextTime(sql, int(s.countInFirstTx(q.plan)), s.mapped.planned, txtime.Literal)
+	made, err := s.fixTextTime(sql, int(s.countInFirstTx(q.plan)), s.mapped.Planned(), txtime.Literal)
 	if err != nil || made == "" {
 		return sql, err
 	}
@@ -159,13 +160,13 @@ func (s *session) fixQueryTime(q *simpleQuery, sql []byte) ([]byte, error) {
 // If statement and error are nil, the server has refused the text, as in prepareForClient. The time becomes a further
 // parameter, in its own format, of a new statement. That statement returns the same columns as the client's.
 func (s *session) fixBindTime(b *pendingBind, st *statement.Server) (*statement.Server, error) {
-	if !s.hasFixedTxTime() || isSchemaIndependent(b.cs.Template.Plan) {
+	if !s.hasFixedTxTime() || mapping.IsSchemaIndependent(b.cs.Template.Plan) {
 		return st, nil
 	}
 	if err := s.readWholeBind(b); err != nil {
 		return nil, err
 	}
-	t, names := b.cs.Template, s.mapped.planned
+	t, names := b.cs.Template, s.mapped.Planned()
 	p, ok := wire.ParseBindParams(b.rest)
 	if !ok || t.Unshared || parse.MayReadAsNow(b.rest) {
 		return nil, s.refuseClockRead()

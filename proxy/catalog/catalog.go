@@ -1,5 +1,5 @@
 // Package catalog has the queries for the relations of a database, and makes schema.Relations from their rows. Package
-// proxy sends the queries.
+// mapping reads the database by these queries.
 package catalog
 
 import (

@@ -1,4 +1,4 @@
-package proxy
+package mapping
 
 import (
 	"slices"

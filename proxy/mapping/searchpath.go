@@ -1,4 +1,4 @@
-package proxy
+package mapping
 
 import (
 	"slices"
@@ -73,9 +73,9 @@ func cutStringConstant(text string) (value, rest string, ok bool) {
 	return "", "", false
 }
 
-// mayChangeResolution reports whether changes of settings may make names refer to other relations. A change without a
+// MayChangeResolution reports whether changes of settings may make names refer to other relations. A change without a
 // setting's name may be of any setting.
-func mayChangeResolution(changes []rewrite.SettingChange) bool {
+func MayChangeResolution(changes []rewrite.SettingChange) bool {
 	return slices.ContainsFunc(changes, func(c rewrite.SettingChange) bool {
 		switch c.Name {
 		case "", "search_path", "role", "session_authorization", settings.UnseenChange.Name:

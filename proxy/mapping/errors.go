@@ -1,0 +1,67 @@
+package mapping
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+)
+
+// RefusedError is the server's error for a query of a reading. The backend remains usable.
+type RefusedError struct{ Code, Message string }
+
+// Error returns the server's SQLSTATE and message, for the log.
+func (e *RefusedError) Error() string { return serverSaid + e.Code + ": " + e.Message }
+
+// serverSaid is the start of a RefusedError's text.
+const serverSaid = "the server said "
+
+// isRefusal reports whether a reading failed with the server's error.
+func isRefusal(err error) bool { return err != nil && strings.HasPrefix(err.Error(), serverSaid) }
+
+// NoAnswerError means that a session's own backend did not answer a query of a reading. It has the error of the Query.
+type NoAnswerError struct{ Err error }
+
+// Error returns the text of the error for the log.
+func (e *NoAnswerError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error of the Query.
+func (e *NoAnswerError) Unwrap() error { return e.Err }
+
+// ErrLate means that a reading has not ended in the time for which a session waits.
+var ErrLate = errors.New("the answer took too long")
+
+// errReaderLeft is the result of a reading whose session was stopped, or lost its backend.
+var errReaderLeft = errors.New("whoever read them was stopped, or lost its backend")
+
+// notReadMessage is the message of NotRead, by which IsNotRead recognizes that error.
+const notReadMessage = "the relations of the database could not be read"
+
+// NotRead returns the client's error for a text if Sluice does not know which relations its names refer to. cause says
+// why. If cause has a method Remedy, the hint begins with the remedy.
+func NotRead(cause error) *wire.Error {
+	e := &wire.Error{Code: "53300", Message: notReadMessage, Detail: cause.Error(), Hint: "Retry."}
+	if remedied, ok := errors.AsType[interface {
+		error
+		Remedy() string
+	}](cause); ok {
+		e.Hint = remedied.Remedy()
+	}
+	e.Hint += " Columns are mapped (rewrite.bytea), and what a name stands for must be known before the text is sent."
+	if IsRefused(e) {
+		e.Hint += " A database without mapped columns needs no reading with rewrite.bytea: off."
+	}
+	return e
+}
+
+// IsRefused reports whether err says that the schema is unknown because the server refused to return it.
+func IsRefused(err error) bool {
+	e, ok := errors.AsType[*wire.Error](err)
+	return ok && e.Message == notReadMessage && strings.HasPrefix(e.Detail, serverSaid)
+}
+
+// IsNotRead reports whether err is an error of NotRead, which says that Sluice could not read the schema.
+func IsNotRead(err error) bool {
+	e, ok := errors.AsType[*wire.Error](err)
+	return ok && e.Message == notReadMessage
+}

@@ -1,0 +1,44 @@
+package mapping
+
+import (
+	"slices"
+
+	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
+)
+
+// noNames is the result of NoNames.
+var noNames = schema.New(nil).ResolverForUnknownPath()
+
+// NoNames returns names that resolve no relation. The plan of a query that names a relation then has the field Lacks
+// set. The result is always the same.
+func NoNames() *schema.NameResolver { return noNames }
+
+// IsSchemaIndependent reports whether a query has no names that depend on the schema, such as SET or BEGIN. Clients
+// send such queries first, when perhaps no backend is available to read the schema.
+func IsSchemaIndependent(plan *rewrite.Plan) bool {
+	return plan.Kind != rewrite.Unknown && !plan.AnyStatement(func(st *rewrite.Statement) bool {
+		return st.Kind != rewrite.Setting && st.Kind != rewrite.Control
+	})
+}
+
+// NamesMayChangeWithin reports whether the names of a multi-statement query may change their meaning between its
+// statements. Sluice plans all statements of a query with the same names. staged are the transaction's changes of
+// settings.
+func NamesMayChangeWithin(plan *rewrite.Plan, staged []rewrite.SettingChange) bool {
+	if len(plan.Statements) < 2 {
+		return false
+	}
+	pending := MayChangeResolution(staged)
+	return plan.AnyStatement(func(st *rewrite.Statement) bool {
+		return st.Calls || MayChangeResolution(st.Changes) || pending && st.Kind == rewrite.Control
+	})
+}
+
+// NeedsCommittedSchema reports whether a multi-statement query was planned by the schema of a transaction with DDL
+// (ReadInBlock), and has statements behind a ROLLBACK. These statements need the schema of before the transaction.
+func NeedsCommittedSchema(plan *rewrite.Plan, names *schema.NameResolver) bool {
+	n := len(plan.Statements) - 1
+	return n > 0 && names != nil && names.Schema().Outside != nil &&
+		slices.ContainsFunc(plan.Statements[:n], func(st rewrite.Statement) bool { return st.Tx.Verb == rewrite.Rollback })
+}
