@@ -3,6 +3,7 @@ package proxy
 import (
 	"math"
 
+	"github.com/sluice-proxy/sluice/proxy/access"
 	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -20,7 +21,7 @@ func (s *session) blockAtStatus(status byte) block.Block {
 
 // defaultModes returns the modes of a transaction for which the client names no modes.
 func (s *session) defaultModes() (m block.TxModes) {
-	if s.t != nil && s.t.mode == readOnly {
+	if s.t != nil && s.t.access.Mode == access.ReadOnly {
 		m.Access = block.ReadOnly
 	}
 	return m
@@ -46,7 +47,7 @@ func (s *session) blockForNextStatement() block.Block {
 // isInReadOnlyBlock reports whether the next statement is in a block that BEGIN or SET TRANSACTION made READ ONLY.
 func (s *session) isInReadOnlyBlock() bool {
 	at := s.blockForNextStatement()
-	return isReadOnlyBlock(&at)
+	return access.IsReadOnlyBlock(&at)
 }
 
 // hasFirstTxEnded reports whether the turn's first transaction has ended in this turn, so that the next statement

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/proxy/access"
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/batch"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -106,8 +107,8 @@ func retaggedError(st *rewrite.Statement, payload []byte) *wire.Error {
 		return nil
 	case st.Truncation != nil:
 		return batch.TruncateError(st, payload)
-	case string(retry.ErrorField(payload, 'C')) == codeReadOnly && bytes.HasPrefix(message, []byte("cannot execute ")):
-		return &wire.Error{Code: codeReadOnly, Message: "cannot execute " + st.ReplacementTag + " in a read-only transaction"}
+	case string(retry.ErrorField(payload, 'C')) == access.CodeReadOnly && bytes.HasPrefix(message, []byte("cannot execute ")):
+		return &wire.Error{Code: access.CodeReadOnly, Message: "cannot execute " + st.ReplacementTag + " in a read-only transaction"}
 	}
 	return nil
 }

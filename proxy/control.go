@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/access"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -178,8 +179,8 @@ func (s *session) answerSecondBegin(st *rewrite.Statement, sql []byte) (err erro
 // deferBegin answers a BEGIN, and records it until the first statement that needs a server.
 func (s *session) deferBegin(st *rewrite.Statement, sql []byte) (err error) {
 	text := sql
-	if s.mustBeginReadOnly(&st.Tx) {
-		text = []byte(beginReadOnlySQL(st, sql))
+	if s.t.access.AddsReadOnly(&st.Tx) && !s.inBlock() {
+		text = []byte(access.BeginSQL(beginWord(st, sql), &st.Tx, "READ ONLY"))
 	}
 	if s.deferredBegin, err = s.templateFor(text, wire.NoOIDs); err != nil {
 		return err

@@ -89,8 +89,8 @@
 //	            storedreading.go, stored.go, package stored, handlers.go, localstatements.go, localexecute.go, package
 //	            result, setconfigreply.go, setconfigrow.go, databaseddl.go, ownserver.go, package ddl, package
 //	            constraint, indexwait.go, largedelete.go, package batch, commandtag.go, control.go,
-//	            readonly.go, script.go, scriptplanner.go, scriptreply.go, parts.go, partruns.go, parttime.go,
-//	            partmessages.go, partsaves.go, nested.go
+//	            readonly.go, package access (READ ONLY), script.go, scriptplanner.go, scriptreply.go, parts.go,
+//	            partruns.go, parttime.go, partmessages.go, partsaves.go, nested.go
 //	statements  prepared.go, templates.go, prepareforclient.go, schema.go, constants.go, parsesettings.go,
 //	            maskedreply.go, split.go, readingmode.go, readpurity.go, visibility.go, package statement
 //	settings    trackedsettings.go, localsettings.go, applysettings.go, reported.go, applicationname.go,

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/sluice-proxy/sluice/proxy/access"
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/batch"
 	"github.com/sluice-proxy/sluice/proxy/block"
@@ -30,7 +31,7 @@ func (s *session) clientErrorFor(o *pendingReply, made *answer.ErrorHandling, fr
 		return nil
 	}
 	st := s.answeredStatement(o, plan)
-	if told := readOnlyFormError(st, frame[wire.HeaderLen:], at); told != nil {
+	if told := access.FormError(st, frame[wire.HeaderLen:], at); told != nil {
 		return told.Append(nil)
 	}
 	if st != nil && st.Refusal != nil {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/access"
 	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -24,7 +25,7 @@ func (f featureSession) RefusesWrite(st *rewrite.Statement) *wire.Error {
 	if at := f.s.blockForNextStatement(); !at.IsReadOnly() {
 		return nil
 	}
-	return writeRefusal(st, readOnly)
+	return access.WriteError(st, access.ReadOnly)
 }
 
 func (f featureSession) OptsOut(sql []byte) bool {

@@ -42,7 +42,7 @@ func (s *session) refuseLocalSettingQuery(plan *rewrite.Plan) error {
 		return nil
 	}
 	for _, name := range st.Asks {
-		if s.settings.ServerShowsOther(name) || s.answersAccessMode(name) {
+		if s.settings.ServerShowsOther(name) || s.t.access.AnswersShow(name, s.inBlock()) {
 			return errLocalSettingQueried(name)
 		}
 	}

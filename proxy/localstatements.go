@@ -76,7 +76,7 @@ func (s *session) answersParse(plan *rewrite.Plan) bool {
 
 // canShowLocally reports whether a statement is a SHOW of a parameter whose value Sluice knows.
 func (s *session) canShowLocally(st *rewrite.Statement) bool {
-	return s.settings.AnswersShow(st.Show) || s.answersAccessMode(st.Show)
+	return s.settings.AnswersShow(st.Show) || s.t.access.AnswersShow(st.Show, s.inBlock())
 }
 
 // canAnswerPlan reports whether Sluice would answer the plan's single statement in the session's current state. A later

@@ -62,7 +62,7 @@ func (s *session) runNestedTurn(how nestedTurn, step func() error) (feature.Nest
 	s.t.nestedTurn.on = true
 	s.t.midClient = outer.midClient
 	if !how.outsideBlock {
-		s.t.mode = outer.mode
+		s.t.access.Mode = outer.access.Mode
 	}
 	if how.hiddenAnswer != nil { // the client's statement waits, so its timeout applies
 		s.t.statementTimer = outer.statementTimer

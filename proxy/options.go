@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/access"
 	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/options"
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -151,7 +152,7 @@ func (s *session) localShowValue(name string) (string, *wire.Error) {
 	if settings.IsProxySetting(name) {
 		return s.options.Shown(name, s.currentOptions(), s.srv.replays != nil && !s.optedOut)
 	}
-	if name == transactionReadOnly {
+	if name == access.Setting {
 		return "on", nil
 	}
 	return s.settings.ShownValue(name), nil

@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 
+	"github.com/sluice-proxy/sluice/proxy/access"
 	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/ddl"
 	"github.com/sluice-proxy/sluice/proxy/feature"
@@ -243,7 +244,7 @@ func (s *session) checkPartStatement(st *rewrite.Statement, at *block.Block) err
 	case st.Tx.Verb.EndsBlock():
 		return s.warnPartsRemain(st)
 	case st.MayRunInSteps() && at.Status() == 'T' && at.IsReadOnly():
-		return writeRefusal(st, readOnly)
+		return access.WriteError(st, access.ReadOnly)
 	}
 	return nil
 }

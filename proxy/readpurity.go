@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/access"
 	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -81,7 +82,7 @@ func (s *session) classifyRead(plan *rewrite.Plan) (*rewrite.Plan, error) {
 		}
 		return plan, nil
 	}
-	if !s.srv.readsArePure() && !s.t.touched && s.b.status == 'I' && (!s.pinned || s.t.mode != readWrite) {
+	if !s.srv.readsArePure() && !s.t.touched && s.b.status == 'I' && (!s.pinned || s.t.access.Mode != access.ReadWrite) {
 		_, err := s.askReadPurity(false)
 		s.armReadDeadline()
 		if isInterruption(err) {

@@ -76,7 +76,7 @@ func (s *session) answerScriptLocally(plan *rewrite.Plan, sql []byte) (done bool
 // (restoreBeforeScript).
 func (s *session) planWithSubstitutes(plan *rewrite.Plan, sql []byte) *rewrite.Plan {
 	st := plan.SingleStatement()
-	if alone := st != nil && (len(st.SetConfigColumns) == 1 || st.Weakened); !alone && s.t.denied == nil && !s.t.beginReadOnly && !plan.MayNeedSubstitutes() &&
+	if alone := st != nil && (len(st.SetConfigColumns) == 1 || st.Weakened); !alone && !s.t.access.NeedsSubstitutes() && !plan.MayNeedSubstitutes() &&
 		(st == nil || !s.t.touched || st.End == 0 || isDiscardAll(st) && !s.emulatesDiscardAll(st) || !plan.MayAnswerStatement()) {
 		return plan
 	}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"slices"
 
+	"github.com/sluice-proxy/sluice/proxy/access"
 	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/options"
@@ -26,11 +27,7 @@ func (s *session) planScript(plan *rewrite.Plan, sql []byte) *scriptPlan {
 		d.at = i
 		if st := &plan.Statements[i]; st.Refusal != nil && st.Refusal.Unsent {
 			d.places[i] = scriptStep{err: statementRefusal(st)}
-		} else if isModeTooLate(&d.currentBlock, &st.Tx) {
-			d.places[i] = scriptStep{err: errModesLate}
-		} else if isDDLInReadOnly(&d.currentBlock, st) {
-			d.places[i] = scriptStep{err: writeRefusal(st, readOnly)}
-		} else if err := writeRefusal(st, d.enforcedMode()); err != nil {
+		} else if err := access.StatementError(&d.currentBlock, st, d.enforcedMode()); err != nil {
 			d.places[i] = scriptStep{err: err}
 		} else if placed := s.srv.handlers[st.Does].planInScript; placed != nil {
 			d.places[i] = placed(&d, st)
@@ -157,7 +154,7 @@ func (d *scriptPlanner) planSetTransaction(st *rewrite.Statement) scriptStep {
 // at its place in the query. The server refuses a SET TRANSACTION elsewhere.
 func (d *scriptPlanner) planBlockBegin(st *rewrite.Statement) scriptStep {
 	p := scriptStep{warn: st.Weakened}
-	modes := rewrite.TxControl{ReadOnly: d.enforcedMode() == readOnly && lacksAccessMode(&st.Tx)}
+	modes := rewrite.TxControl{ReadOnly: d.enforcedMode() == access.ReadOnly && access.LacksMode(&st.Tx)}
 	if !st.Tx.Deferrable && st.Tx.Isolation != rewrite.Serializable {
 		late := d.at > 0 || d.s.t.touched || d.s.t.ranLocal // for READ WRITE, as in PostgreSQL
 		for i := d.at + 1; i < len(d.places) && d.s.canFoldModes(&d.plan.Statements[i]) && !(late && d.plan.Statements[i].Tx.ReadWrite); i++ {
@@ -169,9 +166,9 @@ func (d *scriptPlanner) planBlockBegin(st *rewrite.Statement) scriptStep {
 	p.tx.ReadOnly, p.tx.ReadWrite = modes.ReadOnly, modes.ReadWrite
 	switch p.begin = true; {
 	case modes.ReadOnly:
-		p.only, p.sql = true, beginWithModeSQL(st, d.sql, &st.Tx, "READ ONLY")
+		p.only, p.sql = true, access.BeginSQL(beginWord(st, d.sql), &st.Tx, "READ ONLY")
 	case modes.ReadWrite:
-		p.sql = beginWithModeSQL(st, d.sql, &st.Tx, "READ WRITE")
+		p.sql = access.BeginSQL(beginWord(st, d.sql), &st.Tx, "READ WRITE")
 	default:
 		p.begin, p.tx = false, rewrite.TxControl{}
 	}
@@ -238,7 +235,7 @@ func (d *scriptPlanner) planDiscardAll(st *rewrite.Statement) scriptStep {
 // will have, another value than the server, since the client would get the server's value.
 func (d *scriptPlanner) planSettingQuery(st *rewrite.Statement) scriptStep {
 	for _, name := range st.Asks {
-		if d.answersAccessMode(name) || d.s.settings.ServerShowsOther(name) || d.s.settings.IsLocal(name) && slices.Contains(d.set, name) {
+		if d.s.t.access.AnswersShow(name, d.inClientBlock()) || d.s.settings.ServerShowsOther(name) || d.s.settings.IsLocal(name) && slices.Contains(d.set, name) {
 			return scriptStep{err: errLocalSettingQueried(name)}
 		}
 	}
@@ -278,7 +275,7 @@ func (d *scriptPlanner) planShow(st *rewrite.Statement) scriptStep {
 		return scriptStep{err: bad}
 	}
 	switch {
-	case d.answersAccessMode(name), d.s.settings.AnswersShow(name), how == settings.Ignored && slices.Contains(d.set, name):
+	case d.s.t.access.AnswersShow(name, d.inClientBlock()), d.s.settings.AnswersShow(name), how == settings.Ignored && slices.Contains(d.set, name):
 		return scriptStep{local: true}
 	case how == settings.Ignored && (slices.Contains(d.unsure, name) || d.currentBlock.EndedTxCount() > 0 && d.s.settings.MayHaveReports()):
 		return scriptStep{err: errSettingUncertain(name)}
@@ -287,16 +284,11 @@ func (d *scriptPlanner) planShow(st *rewrite.Statement) scriptStep {
 }
 
 // enforcedMode returns the access mode of the current statement's transaction, where Sluice must enforce it.
-func (d *scriptPlanner) enforcedMode() accessMode {
+func (d *scriptPlanner) enforcedMode() access.Mode {
 	if d.inClientBlock() {
-		return readWrite
+		return access.ReadWrite
 	}
-	return d.s.t.mode
-}
-
-// answersAccessMode reports whether Sluice answers SHOW transaction_read_only with on, for the current statement.
-func (d *scriptPlanner) answersAccessMode(name string) bool {
-	return name == transactionReadOnly && d.s.t.mode == readOnly && !d.inClientBlock()
+	return d.s.t.access.Mode
 }
 
 // trackEffects records those effects of a statement that decide how later statements of the query are answered.

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/access"
 	"github.com/sluice-proxy/sluice/proxy/batch"
 	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/leftover"
@@ -58,12 +59,8 @@ type turn struct {
 	settled bool
 	// logs means that the turn's frames are in the log of the transaction, for a replay.
 	logs bool
-	// mode is the access mode of a statement outside a block, such as READ ONLY (readonly.go).
-	mode accessMode
-	// denied is the error of a statement that the access mode forbids in a multi-statement query, or nil.
-	denied *wire.Error
-	// beginReadOnly means that the BEGIN in the client's text is sent as BEGIN READ ONLY.
-	beginReadOnly bool
+	// access is the access mode of statements outside a block, such as READ ONLY.
+	access access.Turn
 	// resets means that a statement may have reset settings by a function or the like. restoresSettings means that
 	// settleRestoringSettings ends the turn.
 	resets, restoresSettings bool
