@@ -222,7 +222,7 @@ var (
 // the transaction, DETAIL says so.
 func (s *session) errUnknownCursor(name string) *wire.Error {
 	e := &wire.Error{Code: "34000", Message: fmt.Sprintf("cursor \"%s\" does not exist", name)}
-	if s.hasCommittedStatements() {
+	if !s.parts.Committed().IsEmpty() {
 		e.Detail = "A part of the transaction is committed (" + rewrite.InTransactionsKey + "), and its cursors have ended with it."
 		e.Hint = "Declare the cursor WITH HOLD, or read it before the next statement of DDL."
 	}

@@ -25,8 +25,8 @@
 // control.go (BEGIN, and the end of a block that no server has seen), savepoint.go, and script.go (in multi-statement
 // queries).
 //
-// Where a transaction with DDL may be committed in parts (ddl.in_transactions), parts.go checks each query first, and
-// runs some in nested turns (nested.go).
+// Where a transaction with DDL may be committed in parts (ddl.in_transactions), package ddltx decides about each query
+// first. parts.go carries the decision out, and partruns.go runs some queries in nested turns (nested.go).
 //
 // Where columns are mapped (rewrite.bytea), the meaning of a query depends on the relations of the database
 // and on the session's search path (package mapping). Sluice plans no query without them (resolvenames.go).
@@ -89,8 +89,8 @@
 //	            storedreading.go, stored.go, package stored, handlers.go, localstatements.go, localexecute.go, package
 //	            result, setconfigreply.go, setconfigrow.go, databaseddl.go, ownserver.go, package ddl, package
 //	            constraint, indexwait.go, largedelete.go, package batch, commandtag.go, control.go,
-//	            readonly.go, package access (READ ONLY), script.go, scriptplanner.go, scriptreply.go, parts.go,
-//	            partruns.go, parttime.go, partmessages.go, partsaves.go, nested.go
+//	            readonly.go, package access (READ ONLY), script.go, scriptplanner.go, scriptreply.go, package ddltx,
+//	            parts.go, partruns.go, parttime.go, nested.go
 //	statements  prepared.go, templates.go, prepareforclient.go, schema.go, constants.go, parsesettings.go,
 //	            maskedreply.go, split.go, readingmode.go, readpurity.go, visibility.go, package statement
 //	settings    trackedsettings.go, localsettings.go, applysettings.go, reported.go, applicationname.go,

@@ -3,6 +3,7 @@ package proxy
 import (
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/access"
+	"github.com/sluice-proxy/sluice/proxy/ddltx"
 	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/options"
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -18,10 +19,8 @@ import (
 
 // currentOptions returns the client's current options (sluice.*), or nil. Callers compare the pointers.
 func (s *session) currentOptions() *rewrite.ClientOptions {
-	if s.parts != nil && s.parts.options.Values() != nil {
-		if s.inBlock() || s.t != nil && s.t.outsideBlock {
-			return s.parts.options.Values()
-		}
+	if by := s.parts.Options().Values(); by != nil && (s.inBlock() || s.t != nil && s.t.outsideBlock) {
+		return by
 	}
 	return s.settings.Options()
 }
@@ -30,8 +29,8 @@ func (s *session) currentOptions() *rewrite.ClientOptions {
 // changed during a block, it calls mayChangeDDLPolicy for each query, which does not change the block.
 func (s *session) planner() *rewrite.Planner {
 	p := s.options.Planner(s.currentOptions())
-	if how := p.InTransactions(); how != s.parts.commitPolicy() && s.mayChangeDDLPolicy() {
-		s.parts = newBlockParts(how, s.srv.cfg.hasDedicatedBackends())
+	if how := p.InTransactions(); how != s.parts.Policy() && s.mayChangeDDLPolicy() {
+		s.parts = ddltx.New(how)
 	}
 	return p
 }
@@ -39,13 +38,13 @@ func (s *session) planner() *rewrite.Planner {
 // mayChangeDDLPolicy reports whether the session may now change how transactions with DDL are committed. The result is
 // true outside a block, and in a block that has run no statement.
 func (s *session) mayChangeDDLPolicy() bool {
-	return !s.dedicated && (s.t == nil || !s.t.outsideBlock) && (!s.inBlock() || s.isBlockEmpty())
+	return !s.dedicated && !s.srv.cfg.hasDedicatedBackends() && (s.t == nil || !s.t.outsideBlock) && (!s.inBlock() || s.isBlockEmpty())
 }
 
 // isBlockEmpty reports whether the block has run no statement but BEGIN, which may be unsent or at the server.
 func (s *session) isBlockEmpty() bool {
 	switch {
-	case len(s.tx.marks) > 0, s.hasCommittedStatements():
+	case len(s.tx.marks) > 0, !s.parts.Committed().IsEmpty():
 		return false
 	case s.state == begun:
 		return s.tx.log == nil // that is made for a savepoint
@@ -55,11 +54,7 @@ func (s *session) isBlockEmpty() bool {
 
 // optionState returns what the client's options depend on.
 func (s *session) optionState() *options.State {
-	at := &options.State{Settings: &s.settings, Current: s.currentOptions(), Policy: s.parts.commitPolicy(), PolicyFixed: s.inBlock() && !s.isBlockEmpty()}
-	if s.parts != nil {
-		at.Block = &s.parts.options
-	}
-	return at
+	return &options.State{Settings: &s.settings, Block: s.parts.Options(), Current: s.currentOptions(), Policy: s.parts.Policy(), PolicyFixed: s.inBlock() && !s.isBlockEmpty()}
 }
 
 // optionsChanged reports whether the statement was planned under other options of the client, on which its plan may
@@ -129,10 +124,10 @@ func (r *optionRunner) Warn(warning *wire.Error) error {
 
 func (r *optionRunner) TransactionEnded() { r.s.resetAccessMode() }
 
-// recordOptionsReset records a RESET ALL or DISCARD ALL in a block that has options (parts.options).
+// recordOptionsReset records a RESET ALL or DISCARD ALL in a block that has options (ddltx.Tx).
 func recordOptionsReset(s *session, _ *pendingReply, st *rewrite.Statement, tag []byte) {
 	if tag != nil && st != nil && s.parts != nil && hasChange(st, rewrite.ResetAll, rewrite.DiscardAll) {
-		s.parts.options.RecordResetAll(s.settings.StartupOptions())
+		s.parts.Options().RecordResetAll(s.settings.StartupOptions())
 	}
 }
 

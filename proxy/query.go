@@ -136,7 +136,7 @@ func (s *session) planQuery(q *simpleQuery) (done bool, err error) {
 	if done, err := s.queryWithOptions(q.plan, sql); done || err != nil {
 		return done, err
 	}
-	q.text, q.fullPlan, q.commits = sql, q.plan, s.parts.commitCount()
+	q.text, q.fullPlan, q.commits = sql, q.plan, s.parts.CommitCount()
 	if sql, err = s.fixQueryTime(q, sql); err != nil {
 		return false, err
 	}

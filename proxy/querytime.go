@@ -97,7 +97,7 @@ func (s *session) recordTxTime(row []byte, part bool) {
 	if rows := wire.SplitRows(row, 1); len(rows) == 1 && len(rows[0][0]) == 8 {
 		s.tx.asked.instant = txtime.Value{Format: 1, Bytes: bytes.Clone(rows[0][0]), IsInstant: true}
 		if part {
-			s.parts.asked = s.tx.asked.instant
+			s.parts.SetAskedTime(s.tx.asked.instant)
 		}
 	}
 }

@@ -7,11 +7,14 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/ddltx"
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/txtime"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // This file emulates savepoints for a server without savepoints. A savepoint is a position in the transaction's log.
@@ -37,7 +40,7 @@ type savepointState struct {
 // savepointMark is a copy of the session's state at a savepoint, for a ROLLBACK TO.
 type savepointMark struct {
 	staged    settings.Staged
-	parts     *blockParts
+	parts     *ddltx.Mark
 	stood     *settings.Snapshot
 	txParsing settings.ParsingHashes
 	binds     uint64
@@ -161,7 +164,7 @@ func (s *session) setSavepoint(name string) error {
 		return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("savepoint \"%s\" is not possible in this transaction", name),
 			Detail: l.RefusalReason().Detail(retry.ReplayDifference{}), Hint: "Sluice returns to a savepoint by running the transaction again: see retry.savepoints."}
 	}
-	s.tx.marks = append(s.tx.marks, savepointMark{staged: s.settings.Staged.Snapshot(), parts: s.parts.snapshot(), stood: s.settings.Snapshot(), txParsing: s.txParsing,
+	s.tx.marks = append(s.tx.marks, savepointMark{staged: s.settings.Staged.Snapshot(), parts: s.parts.Mark(), stood: s.settings.Snapshot(), txParsing: s.txParsing,
 		binds: s.tx.binds, cursors: s.tx.cursors, reports: s.settings.Reported})
 	return s.queueReply(wire.AppendCommandComplete(nil, "SAVEPOINT"))
 }
@@ -190,7 +193,7 @@ func (s *session) rollBackToSavepoint(name string) error {
 	l.RollbackTo(i)
 	s.tx.marks = s.tx.marks[:i+1]
 	s.settings.Staged, s.txParsing = m.staged.Snapshot(), m.txParsing
-	s.parts.restore(m.parts)
+	s.parts.Restore(m.parts)
 	if s.portal.seq > m.binds {
 		s.portal = portal{}
 	}
@@ -384,4 +387,55 @@ func errValuesRegenerated(name string, diff retry.ReplayDifference) *wire.Error 
 	return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("cannot return to savepoint \"%s\"", name),
 		Detail: "The client has the result of " + diff.DescribeStatement() + ", which may hold what the server generates anew each time: a number of a sequence, a time, a random value.",
 		Hint:   "Roll the whole transaction back. Make such values in the application, or do not have them returned."}
+}
+
+// emptySavepoints returns the latest savepoints of a block's open part after which nothing ran, in order. A statement
+// that Sluice answers, such as SET or DECLARE, has run in this sense.
+func (s *session) emptySavepoints() []string {
+	l := s.tx.log
+	if !l.Replayable() {
+		return nil
+	}
+	i := l.SavepointCount()
+	for ; i > 0; i-- {
+		m := &s.tx.marks[i-1]
+		if l.FirstTurnAfter(i-1) != l.TurnCount() || m.cursors != s.tx.cursors || m.txParsing != s.txParsing ||
+			len(m.staged.Changes) != len(s.settings.Staged.Changes) || !s.settings.IsUnchangedSince(m.stood) {
+			break
+		}
+	}
+	return l.SavepointNames()[i:]
+}
+
+// restoreSavepoints sets savepoints again at the beginning of a new part of a block. If a savepoint cannot be set,
+// ROLLBACK TO that savepoint is refused later.
+func (s *session) restoreSavepoints(fresh []string) error {
+	for _, name := range fresh {
+		set, err := s.runSilentCommand("SAVEPOINT "+parse.QuoteIdent(name), silent.ExpectInBlock("SAVEPOINT"))
+		if err != nil {
+			return err
+		}
+		if set.Err != nil {
+			return nil
+		}
+		s.parts.SavepointRestored(name)
+	}
+	return nil
+}
+
+// handleCommittedSavepoint answers RELEASE of a savepoint whose part of the block is committed, and refuses ROLLBACK TO
+// such a savepoint. done is false for other names.
+func (s *session) handleCommittedSavepoint(verb rewrite.TxVerb, name string) (done bool, err error) {
+	ended, refusal := s.parts.Savepoint(verb, name)
+	switch {
+	case !ended:
+		return false, nil
+	case refusal != "":
+		return true, errCannotReturn(name, refusal)
+	}
+	if s.tx.log.SavepointCount() > 0 { // these are later savepoints
+		s.tx.log.ReleaseSavepoint(0)
+		s.tx.marks = nil
+	}
+	return true, s.queueReply(wire.AppendCommandComplete(nil, "RELEASE"))
 }

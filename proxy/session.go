@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/advisory"
+	"github.com/sluice-proxy/sluice/proxy/ddltx"
 	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/mapping"
 	"github.com/sluice-proxy/sluice/proxy/options"
@@ -135,7 +136,7 @@ type blockState struct {
 	deferredBegin *statement.Template // the BEGIN to send first, in state begun
 	// failedBegin is the client's BEGIN of a block that failed before the session had a backend.
 	failedBegin *statement.Template
-	parts       *blockParts    // blockParts.go; nil where transactions are not committed in parts
+	parts       *ddltx.Tx      // parts.go; nil where transactions are not committed in parts
 	options     options.Client // options.go
 }
 

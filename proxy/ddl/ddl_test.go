@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-proxy/sluice/proxy/listing"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/alter"
@@ -305,33 +304,5 @@ func TestUnused(t *testing.T) {
 	d.Current, d.Force, left = "", true, 100
 	if err := d.Unused(); err != nil || left != 100 {
 		t.Errorf("FORCE waits: %v", err)
-	}
-}
-
-// The error of a block that cannot begin again says what became of its parts. A conflict is none where a part is
-// committed.
-func TestNotBegun(t *testing.T) {
-	t.Parallel()
-	var none, some listing.Statements
-	some.Add("CREATE TABLE a (id int)")
-	conflict, lost := &wire.Error{Code: "40001", Message: "conflict", Hint: "Retry."}, &wire.Error{Code: "08007", Message: "unknown", Hint: "Look."}
-	full := &wire.Error{Code: "53300", Message: "too many", Hint: "Wait."}
-	for _, test := range []struct {
-		why, uncommitted   *wire.Error
-		l                  *listing.Statements
-		code, detail, hint string
-	}{
-		{full, nil, &some, "53300", "Committed: CREATE TABLE a (id int).", "Wait."},
-		{full, nil, &none, "53300", "", "Wait."},
-		{conflict, nil, &none, "40001", "", "Retry."},
-		{conflict, nil, &some, "25000", "Committed: CREATE TABLE a (id int).", GoOnHint},
-		{full, conflict, &none, "40001", "The part before is not committed: conflict.", ""},
-		{full, conflict, &some, "25000", "The part before is not committed: conflict. Committed: CREATE TABLE a (id int).", GoOnHint},
-		{conflict, lost, &some, "08007", "Whether the part before is committed is not known: " + lost.Message + ". Committed: CREATE TABLE a (id int).", lost.Hint},
-	} {
-		e := ErrNotBegun(test.why, test.uncommitted, test.l)
-		if !e.Fatal || e.Code != test.code || e.Detail != test.detail || e.Hint != test.hint || e.Message != "the transaction could not be begun again: "+test.why.Message {
-			t.Errorf("got %+v, want %+v", e, test)
-		}
 	}
 }

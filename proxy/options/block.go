@@ -15,8 +15,13 @@ type BlockOptions struct {
 // Keep records the client's options now, which are nil for none, before an early commit.
 func (b *BlockOptions) Keep(now *rewrite.ClientOptions) { b.values = now }
 
-// Values returns the options of the block, or nil if there are none. The pointer changes with the values.
-func (b *BlockOptions) Values() *rewrite.ClientOptions { return b.values }
+// Values returns the options of the block, or nil if there are none. The pointer changes with the values. b may be nil.
+func (b *BlockOptions) Values() *rewrite.ClientOptions {
+	if b == nil {
+		return nil
+	}
+	return b.values
+}
 
 // RecordResetAll records a RESET ALL or DISCARD ALL in the block. startup are the options of the client's startup, or
 // nil for none.

@@ -1,0 +1,22 @@
+// Package ddltx decides how a transaction with DDL is committed in parts (ddl.in_transactions). In DSQL a transaction
+// takes one DDL statement, and no changes of rows beside it. Migration tools put a whole migration into one
+// transaction.
+//
+// A part is committed as late as possible: when a statement arrives that cannot be in it. A transaction with at most
+// one DDL statement therefore runs as usual, and a rollback undoes the last part. Each part is a transaction of its
+// own.
+//
+//	in a block               a statement that cannot be in the part: COMMIT and BEGIN precede it
+//	several steps            a statement that Sluice runs in transactions of its own: between two parts
+//	multi-statement query    cut into groups, each like a Query of its own
+//
+// The package refuses the statement instead of an early commit that would do more than the client asked for. That is so
+// after DROP of something with rows, after SET LOCAL, and within a pipeline. A block with modes that Sluice's BEGIN
+// would lose, such as READ ONLY, stays whole. So does a text that the server refuses in any case.
+//
+// The client gets a WARNING for each early commit, and for each ROLLBACK that cannot undo earlier parts. After an early
+// commit, errors of a conflict are replaced (ErrPartialCommit): the client would run the whole transaction again.
+//
+// The package does no I/O. It gets plans, the session's position in its transaction and the outcome of each COMMIT, and
+// returns decisions and messages. A Tx belongs to one session, and has no lock.
+package ddltx
