@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -50,7 +51,7 @@ func (s *session) applySettings(inBlock bool) error {
 		}
 		s.attachBackend(conn)
 		if refusal, err = s.syncSettingsAndSchema(); err == nil && refusal == nil {
-			err = s.checkInterruption()
+			err = s.waits.CheckInterruption()
 		}
 	}
 	if err == nil && refusal == nil {
@@ -80,7 +81,7 @@ func (s *session) syncSettingsAndSchema() (refusal []byte, err error) {
 
 // isBackendUsableAfter reports whether the backend is usable after syncSettingsAndSchema failed with err.
 func isBackendUsableAfter(err error) bool {
-	return isInterruption(err) || isRefusal(err) || err == errClientGone
+	return interrupt.EndsTurn(err) || isRefusal(err) || err == errClientGone
 }
 
 // failApplySettings ends a failed applySettings and returns its error. refusal is the server's error, and err is any
@@ -89,7 +90,7 @@ func (s *session) failApplySettings(e sessionEvent, inBlock bool, refusal []byte
 	switch {
 	// After a cancel, a timeout, a shutdown or an unreadable schema the backend is usable, if its answer is complete.
 	case s.b != nil && isBackendUsableAfter(err):
-		s.consumeCancel(err)
+		s.waits.Consume(err)
 		if s.keepsBackend() && !inBlock && !s.b.isBroken() {
 			e = settledHeld
 		} else {
@@ -335,7 +336,7 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 		// these parameters.
 		b.reported = s.srv.sharedReports.Intern(b.reported)
 		b.idle = b.reported
-		err = s.checkInterruption()
+		err = s.waits.CheckInterruption()
 	}
 	return refusal, err
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/mapping"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/remains"
@@ -197,7 +198,7 @@ func (b *backend) doExchange(msg []byte, row func(payload []byte), patience time
 		end = time.Now().Add(patience)
 	}
 	look := func() error {
-		b.conn.Net.SetReadDeadline(earlierDeadline(end, at))
+		b.conn.Net.SetReadDeadline(interrupt.Earlier(end, at))
 		if stop == nil {
 			return nil
 		}

@@ -9,33 +9,21 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// A CancelRequest arrives on its own connection, whose goroutine calls handleCancelRequest. The session's goroutine
-// acts on the request, or drops it if the turn has ended. With ForwardCancel (PostgreSQL) the server stops the
-// statement, and Sluice acts only after CancelGrace. DSQL ignores cancels, so that Sluice discards the backend there.
-// Sluice's own statement timeout ends a statement by the same functions, onReadDeadline and giveUpStatement.
+// A CancelRequest arrives on its own connection, whose goroutine calls Waits.HandleCancelRequest. The session's
+// goroutine acts on the request, or drops it if the turn has ended. With ForwardCancel (PostgreSQL) the server stops
+// the statement, and Sluice acts only after CancelGrace. DSQL ignores cancels, so that Sluice discards the backend
+// there. Sluice's own statement timeout ends a statement by the same functions, onReadDeadline and giveUpStatement.
 
 // cancelKey is the process number and secret (BackendKeyData) that Sluice sent to a client. CancelRequests repeat it.
 type cancelKey struct {
 	pid    uint32
 	secret []byte
-}
-
-// cancelState is what a session shares with the connections that cancel its statement. The session's mu guards it.
-type cancelState struct {
-	backend *backend // nil while the session has none
-	// questionedBackend is the backend that answers a question of Sluice before the session gets that backend, or nil.
-	questionedBackend *backend
-	stopWait          context.CancelCauseFunc // ends a wait inside Sluice; nil: there is no such wait
-	queuePlace        *reservoir.WaitPlace    // in the queue for a backend; nil: the session is not queued
-	requestedAt       time.Time               // time of the turn's first cancel, zero if none; see restartCancelGrace
-	delivered         chan struct{}           // closed when inFlight becomes false
-	inFlight          bool                    // a cancel connection to the backend is not yet at EOF
-	reachedBackend    bool                    // a cancel reached the backend since it was lent
 }
 
 // Limits for CancelRequests with unknown keys, for each source address. Honest clients send some, since their session
@@ -105,97 +93,16 @@ func (s *session) attachBackend(conn *reservoir.Conn) (asked bool) {
 	s.b = s.srv.backendOf(conn)
 	s.b.notifications = nil                                   // notifications for the LISTEN of an earlier client
 	s.b.path = networkPath{limit: s.srv.cfg.BackendPathLimit} // earlier acknowledgements were owed to other clients
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cancel.backend = s.b
-	s.cancel.reachedBackend = false
-	return !s.cancel.requestedAt.IsZero()
+	return s.waits.Attach(conn)
 }
 
-// isCancelRequested reports whether the client has asked to cancel the running turn.
-func (s *session) isCancelRequested() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.cancel.requestedAt.IsZero()
-}
-
-// clearWaitAndCancel clears the wait and the cancel of a turn that has failed and has no backend. The failure has
-// answered any cancel, and no statement is left to stop.
-func (s *session) clearWaitAndCancel() {
-	s.endCancellable()
-	s.consumeCancel(errCanceled)
-}
-
-// suspendCancel makes a turn not cancellable while the turn waits for its client and has no answer pending. It clears
-// earlier cancels, and Sluice drops new ones. When the client continues, the caller calls the function again.
-func (s *session) suspendCancel() (again func()) {
-	if s.tick.Load()&1 == 0 {
-		return func() {}
+// cancelPolicy returns how cancel requests stop the statements of the server's sessions.
+func (srv *Server) cancelPolicy() interrupt.Policy {
+	p := interrupt.Policy{Grace: srv.cfg.CancelGrace}
+	if srv.cfg.ForwardCancel {
+		p.Send = srv.sendCancel
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tick.Add(1)
-	if c := &s.cancel; !c.inFlight && !c.requestedAt.IsZero() {
-		c.requestedAt = time.Time{}
-		if c.backend != nil {
-			s.armReadDeadlineLocked(time.Time{}) // clear the deadline of the cancel's grace
-		}
-	}
-	return func() { s.tick.Store(s.tick.Load() | 1) }
-}
-
-// handleCancelRequest handles a CancelRequest, on the goroutine of the cancel's connection. It returns the outcome for
-// the metric: "dropped" if no turn runs; "waiting" if the cancel ends the session's current or next wait inside Sluice;
-// "noted" if the session acts after CancelGrace; "forwarded" or "failed" if the server was asked. The lock is released
-// while the server is asked, since that needs a connection and a round trip.
-func (s *session) handleCancelRequest(ctx context.Context) string {
-	s.mu.Lock()
-	c := &s.cancel
-	if s.tick.Load()&1 == 0 {
-		s.mu.Unlock()
-		return "dropped"
-	}
-	if c.requestedAt.IsZero() {
-		c.requestedAt = time.Now()
-	}
-	// Only the first CancelRequest starts CancelGrace. Further requests do not prolong it.
-	b := c.backend
-	if c.stopWait != nil || b == nil { // without both, the session's next wait sees the request
-		if c.stopWait != nil {
-			c.stopWait(errCanceled)
-		}
-		if c.queuePlace != nil {
-			c.queuePlace.EndWait(errCanceled)
-		}
-		s.mu.Unlock()
-		return "waiting"
-	}
-	if !s.srv.cfg.ForwardCancel || c.inFlight {
-		// The session is woken after CancelGrace, since the server ignores cancels, or has already got one.
-		b.conn.Net.SetReadDeadline(c.requestedAt.Add(s.srv.cfg.CancelGrace))
-		s.mu.Unlock()
-		return "noted"
-	}
-	c.delivered = make(chan struct{})
-	c.inFlight, c.reachedBackend = true, true
-	s.mu.Unlock()
-
-	err := s.srv.sendCancel(ctx, b.conn)
-
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c.inFlight = false
-	close(c.delivered)
-	switch {
-	case s.tick.Load()&1 == 0:
-		c.requestedAt = time.Time{} // the turn has been answered meanwhile
-	case c.backend == b && !c.requestedAt.IsZero():
-		b.conn.Net.SetReadDeadline(c.requestedAt.Add(s.srv.cfg.CancelGrace))
-	}
-	if err != nil {
-		return "failed"
-	}
-	return "forwarded"
+	return p
 }
 
 // sendCancel asks the server to stop the statement on conn. It waits while CancelsAtOnce cancels are being sent.
@@ -213,21 +120,11 @@ func (srv *Server) sendCancel(ctx context.Context, conn *reservoir.Conn) error {
 // requested. A forwarded cancel must not hit another client's statement. So the session waits until the cancel has
 // reached the server and an empty round trip has returned. If either fails, the backend is discarded.
 func (s *session) finishCancel() (asked bool) {
-	s.mu.Lock()
-	c := &s.cancel
-	if asked = !c.requestedAt.IsZero(); asked {
-		c.requestedAt = time.Time{}
-		s.b.conn.Net.SetReadDeadline(time.Time{}) // the deadline of the grace
-		if s.t != nil && s.t.nestedTurn.on {      // the client's own turn must still hear of the cancel
-			s.t.pendingCancel = errCanceled
-		}
+	asked, reached := s.waits.FinishCancel()
+	if asked && s.t != nil && s.t.nestedTurn.on { // the client's own turn must still hear of the cancel
+		s.t.pendingCancel = errCanceled
 	}
-	if !c.reachedBackend {
-		s.mu.Unlock()
-		return asked
-	}
-	s.mu.Unlock()
-	if !s.waitOutCancel() {
+	if reached && !s.waitOutCancel() {
 		s.recordPinLoss()
 		s.dropBackend(reservoir.Cancelled)
 	}
@@ -235,18 +132,12 @@ func (s *session) finishCancel() (asked bool) {
 }
 
 // waitOutCancel waits until a forwarded cancel can no longer hit a later statement. The turn was answered already.
-// waitOutCancel reports false if the backend has become unusable.
+// waitOutCancel reports false if the backend has become unusable. A cancel must reach the server within exchangeTimeout
+// and before a shutdown.
 func (s *session) waitOutCancel() bool {
-	s.mu.Lock()
-	c := &s.cancel
-	touched, landed, flying := c.reachedBackend, c.delivered, c.inFlight
-	c.reachedBackend = false
-	s.mu.Unlock()
-	if !touched {
-		return true
-	}
-	if flying && !s.awaitCancelDelivery(landed) {
-		return false
+	reached, arrived := s.waits.AwaitDelivery(exchangeTimeout, s.srv.ctx.Done())
+	if !reached || !arrived {
+		return !reached
 	}
 	s.b.conn.Net.SetReadDeadline(time.Time{})
 	// The server answers this empty Sync after any cancel that has reached it. A Sync changes no transaction status, so
@@ -256,31 +147,10 @@ func (s *session) waitOutCancel() bool {
 	return err == nil && s.b.status == status
 }
 
-// awaitCancelDelivery reports whether the cancel reached the server within exchangeTimeout and before a shutdown.
-func (s *session) awaitCancelDelivery(landed <-chan struct{}) bool {
-	select {
-	case <-landed:
-		return true
-	case <-time.After(exchangeTimeout):
-	case <-s.srv.ctx.Done():
-	}
-	return false
-}
-
 // encodeStopError returns the frame of an error that ends a turn without a backend, and counts it in the metrics.
 func (s *session) encodeStopError(e *wire.Error) []byte {
 	s.srv.metrics.CountErrorSent(e.Code)
 	return e.Append(nil)
-}
-
-// cancelActionTime returns when Sluice itself acts on a cancel. It is zero if the client has asked for no cancel.
-func (s *session) cancelActionTime() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cancel.requestedAt.IsZero() {
-		return time.Time{}
-	}
-	return s.cancel.requestedAt.Add(s.srv.cfg.CancelGrace)
 }
 
 // onReadDeadline handles a read from the backend that ended at its deadline. It checks each reason for a deadline
@@ -290,31 +160,30 @@ func (s *session) cancelActionTime() time.Time {
 func (s *session) onReadDeadline() error {
 	t := s.t
 	now := time.Now()
-	act := s.cancelActionTime()
-	if !t.holdEnd.IsZero() && !now.Before(t.holdEnd) {
-		t.holdEnd, t.streams = time.Time{}, true
+	if t.clock.EndHold(now) {
+		t.streams = true
 		if err := s.flushToClient(); err != nil {
 			return err
 		}
 	}
-	s.armReadDeadline()
+	s.waits.Arm()
 	if err := s.checkBackendPath(); err != nil {
 		return err
 	}
-	switch {
-	case s.cutOff.Load():
+	switch due := s.waits.Due(now); {
+	case due == errCut:
 		return errCut
 	case t.batches != nil:
 		s.deferCancelOrTimeout(now)
 	case s.awaitsOnlyReady():
 		s.clearCancelAndTimeout()
-	case !t.deadline.IsZero() && !now.Before(t.deadline):
-		t.deadline = time.Time{}
-		s.armReadDeadline()
+	case due == errTimedOut:
+		t.clock.Stop()
+		s.waits.Arm()
 		return s.giveUpStatement(errTimedOut)
 	case t.stop != nil:
 		return s.giveUpStatement(t.stop)
-	case !act.IsZero() && !now.Before(act):
+	case due == errCanceled:
 		return s.giveUpStatement(errCanceled)
 	}
 	return nil
@@ -324,9 +193,9 @@ func (s *session) onReadDeadline() error {
 // server's ReadyForQuery.
 func (s *session) deferCancelOrTimeout(now time.Time) {
 	switch t := s.t; {
-	case !t.deadline.IsZero() && !now.Before(t.deadline):
+	case t.clock.HasExpired(now):
 		t.pendingCancel = errTimedOut
-	case s.isCancelRequested():
+	case s.waits.IsCancelRequested():
 		t.pendingCancel = errCanceled
 	default:
 		return
@@ -337,11 +206,10 @@ func (s *session) deferCancelOrTimeout(now time.Time) {
 // clearCancelAndTimeout clears the cancel and timeout of a statement that was answered in full. Only ReadyForQuery is
 // missing, and an error would be a second answer.
 func (s *session) clearCancelAndTimeout() {
-	s.mu.Lock()
-	s.cancel.requestedAt = time.Time{}
-	s.mu.Unlock()
-	s.t.deadline, s.t.stop = time.Time{}, nil
-	s.armReadDeadline()
+	s.waits.Consume(errCanceled)
+	s.t.clock.Stop()
+	s.t.stop = nil
+	s.waits.Arm()
 }
 
 // giveUpStatement discards the backend of a statement that the server does not stop, and sends the client e. It does so
@@ -355,22 +223,20 @@ func (s *session) giveUpStatement(e *wire.Error) error {
 	// does not know of a timeout of Sluice.
 	if e == errCanceled && s.srv.cfg.ForwardCancel && readable {
 		t.stop = nil
-		s.restartCancelGrace()
+		s.waits.RestartGrace(s.srv.cfg.CancelGrace)
 		return nil
 	}
-	s.mu.Lock()
-	s.cancel.requestedAt = time.Time{}
-	s.mu.Unlock()
+	s.waits.Consume(errCanceled)
 	if t.outcome.MayCommit() || s.dedicated || s.pinned {
 		s.srv.metrics.CountCancel(metrics.CancelIneffective)
 		t.pendingCancel = e
-		s.armReadDeadline()
+		s.waits.Arm()
 		return nil
 	}
 	// The client already has half a row. So the turn ends after the row, if its rest arrives within another CancelGrace.
 	if t.rest > 0 && !t.restSwallow && (t.stop == nil || readable) { // not in the middle of a row
 		t.stop = e
-		s.armReadDeadlineBy(time.Now().Add(s.srv.cfg.CancelGrace))
+		s.waits.ArmBy(time.Now().Add(s.srv.cfg.CancelGrace))
 		return nil
 	}
 	return s.stopAndDiscardBackend(e)
@@ -381,15 +247,4 @@ func (s *session) stopAndDiscardBackend(e *wire.Error) error {
 	s.srv.metrics.CountCancel(metrics.CancelDiscarded)
 	s.cancelOnBackend()
 	return s.abandonTurn(e, reservoir.Cancelled)
-}
-
-// restartCancelGrace restarts a cancel's CancelGrace. After it has expired, reads from the backend end at once.
-func (s *session) restartCancelGrace() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	if !s.cancel.requestedAt.IsZero() {
-		s.cancel.requestedAt = now
-	}
-	s.armReadDeadlineLocked(now.Add(s.srv.cfg.CancelGrace))
 }

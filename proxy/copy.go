@@ -184,13 +184,13 @@ func (s *session) fillClientWhileRelaying() error {
 			return s.fillClientOnly()
 		}
 		err := s.readWatchingBackend(c.Fill)
-		s.armReadDeadline()
+		s.waits.Arm()
 		if err == nil || !isTimeout(err) {
 			return err
 		}
 		// A drain wakes idle sessions by the client's read deadline. Within a turn that deadline would end every read.
 		c.Conn.SetReadDeadline(time.Time{})
-		if s.cutOff.Load() {
+		if s.waits.IsCut() {
 			return errCut
 		}
 		if err := s.onReadDeadline(); err != nil {
@@ -203,7 +203,7 @@ func (s *session) fillClientWhileRelaying() error {
 // ignored within a turn, except at the end of a drain, which ends the session.
 func (s *session) fillClientOnly() error {
 	if !s.t.featureReads {
-		defer s.suspendCancel()()
+		defer s.waits.Suspend()()
 	}
 	for {
 		err := s.client.Fill()
@@ -211,7 +211,7 @@ func (s *session) fillClientOnly() error {
 			return err
 		}
 		s.client.Conn.SetReadDeadline(time.Time{})
-		if s.cutOff.Load() {
+		if s.waits.IsCut() {
 			return errCut
 		}
 	}
@@ -221,7 +221,7 @@ func (s *session) fillClientOnly() error {
 func (s *session) relayArrivedFrames() error {
 	for s.b != nil {
 		err := s.b.readAvailable()
-		s.armReadDeadline()
+		s.waits.Arm()
 		if isTimeout(err) {
 			return nil
 		}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/ddl"
+	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -38,7 +39,7 @@ func (s *session) createOrDropDatabase(st *rewrite.Statement) (notices [][]byte,
 	case s.t.touched, s.t.executed, s.t.ranLocal:
 		return nil, errDatabaseInPipeline(st)
 	}
-	s.beginCancellable()
+	s.waits.Begin(s.settings.StatementTimeout())
 	if d.Drop { // without a backend, since the other sessions may need one to end
 		if err := d.Unused(); err != nil {
 			return nil, err
@@ -86,11 +87,11 @@ func (d stoppableServer) Ask(sql string, row func(values []string)) error {
 		}
 		var refusal []byte
 		err := s.runExchange(func(b *backend) (err error) {
-			refusal, err = b.doExchange(query, valuesTo(row), s.srv.cfg.SilenceTimeout, s.t.deadline, d.wanted)
+			refusal, err = b.doExchange(query, valuesTo(row), s.srv.cfg.SilenceTimeout, s.t.clock.Deadline(), d.wanted)
 			return err
 		})
 		switch {
-		case isInterruption(err), err == errClientGone:
+		case interrupt.EndsTurn(err), err == errClientGone:
 			return err
 		case err != nil:
 			return &lostError{err: err}
@@ -110,7 +111,7 @@ func (d stoppableServer) Ask(sql string, row func(values []string)) error {
 
 // wanted returns why the statement must stop (a cancel, a timeout, a client that has left), or nil.
 func (d stoppableServer) wanted() error {
-	if err := d.s.checkInterruption(); err != nil {
+	if err := d.s.waits.CheckInterruption(); err != nil {
 		return err
 	}
 	if d.s.hasClientLeft() {
@@ -122,7 +123,7 @@ func (d stoppableServer) wanted() error {
 // refusalFrom returns err if it is an error that the server sent. Otherwise it returns nil.
 func refusalFrom(err error) *wire.Error {
 	told, ok := err.(*wire.Error)
-	if !ok || isInterruption(err) {
+	if !ok || interrupt.EndsTurn(err) {
 		return nil
 	}
 	return told

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/block"
+	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/mapping"
 	"github.com/sluice-proxy/sluice/proxy/outcome"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -147,20 +148,20 @@ func (s *session) pauseWithoutBackend(d time.Duration) error {
 	ctx, over := s.waitContext(time.Now().Add(d), lookEvery)
 	defer over()
 	<-ctx.Done()
-	if err := s.waitError(ctx); err != errWaitedEnough {
+	if err := s.waits.Error(ctx); err != interrupt.ErrLimit {
 		return err
 	}
 	return nil
 }
 
 // acquireVerifyConn acquires a second backend, to verify parts that ROLLBACK TO has discarded, within
-// verifyBackendWait. The error is errWaitedEnough, or the reason to stop the turn.
+// verifyBackendWait. The error is interrupt.ErrLimit, or the reason to stop the turn.
 func (s *session) acquireVerifyConn() (*reservoir.Conn, error) {
 	for {
 		ctx, over := s.waitContext(time.Now().Add(verifyBackendWait), lookEvery)
 		conn, err := s.srv.backends.AcquireAhead(ctx)
 		if err != nil {
-			if ended := s.waitError(ctx); ended != nil {
+			if ended := s.waits.Error(ctx); ended != nil {
 				err = ended
 			}
 			over()
@@ -179,11 +180,10 @@ func (s *session) acquireVerifyConn() (*reservoir.Conn, error) {
 // then apply to b. The caller must bring the earlier backend back: no other reference to it exists.
 func (s *session) swapBackend(b *backend) (was *backend) {
 	was = s.b
-	s.mu.Lock()
-	s.b, s.cancel.backend = b, b
-	s.mu.Unlock()
-	if b != nil {
-		s.armReadDeadline()
+	if s.b = b; b == nil {
+		s.waits.Swap(nil)
+	} else {
+		s.waits.Swap(b.conn)
 	}
 	return was
 }
@@ -214,20 +214,20 @@ func (s *session) verifyDiscardedParts() error {
 	if err := s.forceSnapshot(); err != nil || t.isAttemptOver() {
 		return err
 	}
-	if s.witness == nil || s.isCancelRequested() {
+	if s.witness == nil || s.waits.IsCancelRequested() {
 		t.abandonAttempt(retry.NoBackend)
-		if s.isCancelRequested() {
+		if s.waits.IsCancelRequested() {
 			t.refusal = retry.Cancelled
 		}
 		return nil
 	}
-	course, attempt, deadline := t.serverProgress, t.replayAttempt, t.deadline
+	course, attempt, deadline := t.serverProgress, t.replayAttempt, t.clock.Deadline()
 	s.tx.whole = s.tx.log
 	own := s.swapBackend(s.witness)
 	s.witness = nil
 	// The time limit for discarded parts matters only on servers with row locks. The client's own timeout still applies.
-	t.deadline = earlierDeadline(deadline, time.Now().Add(verifyTimeLimit))
-	s.armReadDeadline()
+	t.clock.SetDeadline(interrupt.Earlier(deadline, time.Now().Add(verifyTimeLimit)))
+	s.waits.Arm()
 	var err error
 	for _, part := range s.tx.parts {
 		s.tx.log = part
@@ -245,12 +245,13 @@ func (s *session) verifyDiscardedParts() error {
 	s.tx.log, s.tx.whole = s.tx.whole, nil
 	ended := t.replayAttempt
 	t.serverProgress, t.replayAttempt = course, attempt
-	if t.deadline = deadline; ended.phase == phaseAborting {
+	t.clock.SetDeadline(deadline)
+	if ended.phase == phaseAborting {
 		s.b.suspect = s.b.suspect || ended.refusal == retry.Cancelled // the cancel may have hit either backend
 		t.abandonAttempt(ended.refusal)
 		t.pause, t.discardedDiff = ended.pause, ended.discardedDiff
 	}
-	s.armReadDeadline()
+	s.waits.Arm()
 	return err
 }
 

@@ -7,7 +7,7 @@
 // turn after another. So it always knows its position in both streams and can send the client any error. Six exceptions
 // exist. A goroutine writes an oversized turn, and ends with the turn (uplink.go). A goroutine watches a backend that
 // may send frames while the session waits for its client (copy.go). Another goroutine may check the client while its
-// session waits (watchClient in wait.go). No goroutine owns the session of a client that is silent for long
+// session waits (package interrupt). No goroutine owns the session of a client that is silent for long
 // (parking.go). Cancel requests come on separate connections (cancel.go). The sweeper, a drain or a cancel wakes a
 // session by a read deadline.
 //
@@ -82,7 +82,7 @@
 //	            config.go, accounts.go, packages account, admission, database and startup
 //	session     session.go, blockposition.go, package block (a session's block), activestate.go, exchange.go,
 //	            sessionend.go, state.go, turn.go, pair.go, pin.go, package leftover, leftstate.go, package remains
-//	            (state that functions have left on a backend), wait.go, deadline.go, presence.go, cancel.go
+//	            (state that functions have left on a backend), wait.go, presence.go, cancel.go, package interrupt
 //	options     options.go, package options (keys that a client has changed for itself, and queries that do so)
 //	client      request.go, refuse.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go,
 //	            featuresession.go, packages feature, copyin and copyrows, cursor.go, cursorextended.go,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-proxy/sluice/proxy/feature"
+	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -43,8 +44,8 @@ var (
 	// errSchemaChanged makes the client send the statement again, which Sluice then plans by the new schema. It also ends a
 	// replay of a statement whose plan has changed.
 	errSchemaChanged = &wire.Error{Code: "40001", Message: "the schema was changed while the statement waited to be sent", Hint: retry.Hint}
-	errCanceled      = &wire.Error{Code: "57014", Message: "canceling statement due to user request"}
-	errTimedOut      = &wire.Error{Code: "57014", Message: "canceling statement due to statement timeout"}
+	errCanceled      = interrupt.ErrCanceled
+	errTimedOut      = interrupt.ErrTimedOut
 	errDraining      = &wire.Error{Fatal: true, Code: "57P01",
 		Message: "terminating connection due to administrator command",
 		Detail:  "Sluice is shutting down."}

@@ -49,16 +49,16 @@ func (f featureSession) Reply(frames ...[]byte) error { return f.s.queueReply(fr
 func (f featureSession) Flush() error                 { return f.s.flushToClient() }
 
 // NextFrame returns the client's next frame for a feature, such as package copyin. A cancel ends the wait. The call of
-// beginCancellable is needed because the end of an earlier nested turn ended the cancellable part.
+// Begin is needed because the end of an earlier nested turn ended the cancellable part.
 func (f featureSession) NextFrame() (typ byte, total int, err error) {
-	f.s.beginCancellable()
+	f.s.waits.Begin(f.s.settings.StatementTimeout())
 	defer f.beginFeatureRead()()
 	typ, total, err = f.s.nextFrame()
 	if err != nil {
 		return 0, 0, err
 	}
-	err = f.s.checkInterruption()
-	f.s.consumeCancel(err)
+	err = f.s.waits.CheckInterruption()
+	f.s.waits.Consume(err)
 	return typ, total, err
 }
 
@@ -131,17 +131,17 @@ func (f featureSession) RunTxCommand(sql string, want silent.ExpectedAnswer) (fe
 	return end, err
 }
 
-func (f featureSession) BeginStatement() { f.s.beginCancellable() }
-func (f featureSession) EndStatement()   { f.s.clearWaitAndCancel() }
+func (f featureSession) BeginStatement() { f.s.waits.Begin(f.s.settings.StatementTimeout()) }
+func (f featureSession) EndStatement()   { f.s.waits.Abandon() }
 
 func (f featureSession) CheckMayContinue() error {
 	err := f.s.checkMayContinue()
-	f.s.consumeCancel(err)
+	f.s.waits.Consume(err)
 	return err
 }
 
 func (f featureSession) Pause(d time.Duration) error {
 	err := f.s.sleepUnlessStopped(d)
-	f.s.consumeCancel(err)
+	f.s.waits.Consume(err)
 	return err
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -29,7 +30,7 @@ func waitAtGate[T string | []byte](s *session, plan *rewrite.Plan, sql T, params
 	defer over()
 	pass, _ := r.gate.WaitIfContended(ctx, s.tx.key)
 	// After the longest wait the transaction runs. It then has no disadvantage against a transaction that arrived earlier.
-	if err := s.waitError(ctx); err != nil && err != errWaitedEnough {
+	if err := s.waits.Error(ctx); err != nil && err != interrupt.ErrLimit {
 		pass.Release()
 		return err
 	}

@@ -130,7 +130,7 @@ func (s *session) withdrawIndex(work *constraint.IndexJob, why error) error {
 	valid, err, cause := false, error(nil), metrics.IndexCancelled
 	switch why {
 	case errCanceled, errTimedOut:
-		s.consumeCancel(why)
+		s.waits.Consume(why)
 		valid, err = work.Withdraw(server)
 	case errClientGone:
 		cause = metrics.IndexClientGone
@@ -202,7 +202,7 @@ func (w withdrawConn) Pause(d time.Duration) error {
 	case <-w.s.srv.ctx.Done():
 		return errCut
 	}
-	return w.s.checkCut()
+	return w.s.waits.CheckCut()
 }
 
 // CheckMayContinue returns an error if the time limit or the drain is over.

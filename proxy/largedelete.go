@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/batch"
+	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -136,8 +137,8 @@ func (s *session) isKnownTable(name string) bool {
 // the turn. An error ends the session or is a loss, which lossError reports.
 func (s *session) settleBatches() error {
 	err := s.t.batches.Run(ddlConn{s}, s.srv.metrics.CountDeleteBatch)
-	if isInterruption(err) && err != errCut {
-		s.consumeCancel(err)
+	if interrupt.EndsTurn(err) && err != errCut {
+		s.waits.Consume(err)
 	}
 	var answer []byte
 	switch told, ok := err.(*wire.Error); {
@@ -165,7 +166,7 @@ func (s *session) checkMayContinue() error {
 	if s.t.pendingCancel != nil {
 		return s.t.pendingCancel
 	}
-	if err := s.checkInterruption(); err != nil {
+	if err := s.waits.CheckInterruption(); err != nil {
 		return err
 	}
 	if s.hasClientLeft() {
@@ -185,11 +186,11 @@ func (s *session) runOwnTransaction(msg []byte, row func([]byte)) error {
 		}
 		var refusal []byte
 		err := s.runExchange(func(b *backend) (err error) {
-			refusal, err = b.doExchange(msg, row, s.srv.cfg.SilenceTimeout, time.Time{}, s.checkCut)
+			refusal, err = b.doExchange(msg, row, s.srv.cfg.SilenceTimeout, time.Time{}, s.waits.CheckCut)
 			return err
 		})
 		switch {
-		case isInterruption(err):
+		case interrupt.EndsTurn(err):
 			return err
 		case err != nil:
 			return &lostError{err: err}
@@ -208,12 +209,4 @@ func (s *session) runOwnTransaction(msg []byte, row func([]byte)) error {
 			return err
 		}
 	}
-}
-
-// checkCut returns errCut at the end of a drain, when Sluice gives up even a running round trip.
-func (s *session) checkCut() error {
-	if s.cutOff.Load() {
-		return errCut
-	}
-	return nil
 }

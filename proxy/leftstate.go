@@ -3,6 +3,7 @@ package proxy
 import (
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/remains"
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -44,7 +45,7 @@ func (srv *Server) checkHiddenFunctions(b *backend, at time.Time, stop func() er
 		return string(retry.ErrorField(refusal, 'C')), err
 	})
 	switch {
-	case isInterruption(err):
+	case interrupt.EndsTurn(err):
 	case err == nil && refusal == nil && answered:
 		srv.hidden.RecordAnswer(epoch, may)
 		srv.hiddenPace.RecordAnswer(time.Now(), purityAge)

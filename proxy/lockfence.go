@@ -3,6 +3,7 @@ package proxy
 import (
 	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/answer"
+	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -67,21 +68,19 @@ func (s *session) extendLeasesForDDL() error {
 	if !s.heldLocks().HoldsAny() {
 		return nil
 	}
-	tick := s.tick.Load()
+	tick := s.waits.Tick()
 	ctx, over := s.waitContext(leaseExtensionDeadline(), lookInLineEvery)
 	ok, err := s.advisory.ExtendForDDL(ctx)
-	ended := s.waitError(ctx)
+	ended := s.waits.Error(ctx)
 	over()
-	if tick&1 == 0 {
-		s.tick.Store((tick | 1) + 1)
-	}
+	s.waits.EndSince(tick)
 	switch {
 	case ok:
 		return nil
 	case s.advisory.IsLost():
 		return advisory.ErrLost
 	}
-	if ended != nil && ended != errWaitedEnough {
+	if ended != nil && ended != interrupt.ErrLimit {
 		return ended
 	}
 	told := &wire.Error{Code: "53300", Message: "the lease of an advisory lock could not be made longer, and the statement was not sent",

@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/account"
 	"github.com/sluice-proxy/sluice/proxy/advisory"
+	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/locktable"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/statement"
@@ -116,24 +117,22 @@ func (s *session) awaitAdvisoryLock(name string, waits bool) (h advisory.LockHol
 	if d := s.lockTimeout(); d > 0 && waits {
 		limit = time.Now().Add(d)
 	}
-	tick := s.tick.Load()
+	tick := s.waits.Tick()
 	ctx, over := s.waitContext(limit, lookInLineEvery)
 	w := s.srv.locks.NewAttempt(name, waits)
 	h, ok, err = w.PollUntilTaken(ctx)
 	var ended error
 	if !ok {
-		ended = s.waitError(ctx)
+		ended = s.waits.Error(ctx)
 	}
 	over()
-	if tick&1 == 0 { // the turn may end without borrowing a backend
-		s.tick.Store((tick | 1) + 1)
-	}
+	s.waits.EndSince(tick)
 	if ok {
 		return h, true, nil
 	}
 	w.ReleaseIfTaken()
 	if ended != nil && err != nil {
-		if ended == errWaitedEnough {
+		if ended == interrupt.ErrLimit {
 			return h, false, errLockTimeout
 		}
 		return h, false, ended
@@ -199,7 +198,7 @@ func (s *session) releaseDeferredLocks() {
 // In a drain the time for releases is short.
 func releaseLocksAtEnd(s *session) {
 	limit := locktable.ReleaseTimeout
-	if s.cutOff.Load() {
+	if s.waits.IsCut() {
 		limit = lastRequestWait
 	}
 	s.srv.locks.Release(s.heldLocks().Close(), limit, false)

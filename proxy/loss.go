@@ -140,7 +140,7 @@ func (s *session) abandonTurn(e *wire.Error, why reservoir.CloseReason) error {
 		s.dropBackend(why)
 	}
 	s.recordPinLoss()
-	s.clearWaitAndCancel()
+	s.waits.Abandon()
 	s.dropFailedTurn()
 	ev := lost
 	if inBlock {

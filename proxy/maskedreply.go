@@ -167,7 +167,7 @@ func (s *session) sleepUnlessStopped(d time.Duration) error {
 	case <-s.srv.ctx.Done():
 		return errCut
 	}
-	if err := s.checkInterruption(); err != nil {
+	if err := s.waits.CheckInterruption(); err != nil {
 		return err
 	}
 	if s.readClientState() != clientHere {

@@ -58,6 +58,7 @@ func (s *session) runNestedTurn(how nestedTurn, step func() error) (feature.Nest
 	}
 	outer := s.t
 	s.t = turnPool.Get().(*turn)
+	s.waits.UseClock(&s.t.clock)
 	s.t.nestedTurn = how
 	s.t.nestedTurn.on = true
 	s.t.midClient = outer.midClient
@@ -65,13 +66,14 @@ func (s *session) runNestedTurn(how nestedTurn, step func() error) (feature.Nest
 		s.t.access.Mode = outer.access.Mode
 	}
 	if how.hiddenAnswer != nil { // the client's statement waits, so its timeout applies
-		s.t.statementTimer = outer.statementTimer
+		s.t.clock, s.t.observedTimes = outer.clock.Nested(), outer.observedTimes
 	}
 	err := s.runTurn(step)
 	end := feature.NestedResult{Failed: s.t.errorTold, Stopped: s.t.pendingCancel, Answer: how.hiddenAnswer}
 	ended := s.t.ended
 	s.t.returnToPool()
 	s.t = outer
+	s.waits.UseClock(&outer.clock)
 	var said *wire.Error // an error of the server, or its replacement
 	if how.hiddenAnswer != nil {
 		said, end.Err = how.hiddenAnswer.LastError(), how.hiddenAnswer.CheckOutcome()
@@ -95,7 +97,7 @@ func (s *session) runNestedTurn(how nestedTurn, step func() error) (feature.Nest
 // runSilentCommand runs a COMMIT, BEGIN or similar command without sending the client its answer. want is the expected
 // answer. The client's statement timeout starts again.
 func (s *session) runSilentCommand(sql string, want silent.ExpectedAnswer) (feature.NestedResult, error) {
-	s.startStatementTimeout()
+	s.t.clock.Start(s.settings.StatementTimeout())
 	return s.runNestedQuery(sql, nestedTurn{hiddenAnswer: silent.NewAnswer(want), outsideBlock: true})
 }
 

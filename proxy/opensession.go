@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/options"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -355,10 +356,10 @@ func (srv *Server) serveCancelRequest(r *startup.CancelRequest, from net.Addr) {
 	}
 	ctx, stop := context.WithTimeout(srv.ctx, exchangeTimeout)
 	defer stop()
-	switch s.handleCancelRequest(ctx) {
-	case "forwarded":
+	switch s.waits.HandleCancelRequest(ctx, srv.cancelPolicy()) {
+	case interrupt.Forwarded:
 		srv.metrics.CountCancel(metrics.CancelForwarded)
-	case "dropped":
+	case interrupt.Dropped:
 		srv.metrics.CountCancel(metrics.CancelDropped)
 	}
 }

@@ -99,7 +99,7 @@ func (r *optionRunner) Run(sql string, before int) (feature.NestedResult, error)
 }
 
 func (r *optionRunner) RunSilently(sql string, want silent.ExpectedAnswer) (feature.NestedResult, error) {
-	r.s.startStatementTimeout()
+	r.s.t.clock.Start(r.s.settings.StatementTimeout())
 	return r.s.runNestedQuery(sql, nestedTurn{hiddenAnswer: silent.NewAnswer(want), optsOut: r.optsOut})
 }
 

@@ -95,7 +95,7 @@ func (s *session) flushBuffered() error {
 // end of a drain cancelled the write before it began, b is written with the deadline lastWordsWait instead.
 func (s *session) writeClient(b []byte) error {
 	n, err := s.client.Conn.Write(b)
-	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && s.cutOff.Load() && !s.clientBroken {
+	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && s.waits.IsCut() && !s.clientBroken {
 		s.client.Conn.SetWriteDeadline(time.Now().Add(lastWordsWait))
 		_, err = s.client.Conn.Write(b)
 	}

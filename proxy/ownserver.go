@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/batch"
 	"github.com/sluice-proxy/sluice/proxy/ddl"
+	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -62,14 +63,14 @@ func (s *session) runSteppedDDL(st *rewrite.Statement) ([][]byte, error) {
 
 // runAndSettleDDL runs the transactions of a DDL statement on the session's backend, and ends the turn.
 func (s *session) runAndSettleDDL(st *rewrite.Statement, c ddl.SteppedDDL) error {
-	s.beginCancellable()
+	s.waits.Begin(s.settings.StatementTimeout())
 	s.tx.operation, s.tx.writes = st.Operation, true
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
 	err := c.Run()
-	if isInterruption(err) && err != errCut {
-		s.consumeCancel(err)
+	if interrupt.EndsTurn(err) && err != errCut {
+		s.waits.Consume(err)
 	}
 	s.srv.templates.BeginEpoch()
 	return s.settleOwnStatements(err, c.WithPartialResult)
@@ -118,11 +119,11 @@ func (a ddlConn) UpdateInBatches(table string, update func(key []string, rows in
 // ChangedNothing reports whether the failed statement has changed nothing. A cancel, a timeout or a client that has
 // left stops DDL only between two round trips. Server.Close ends even a running round trip.
 func (a ddlConn) ChangedNothing(err error) bool {
-	return refusalFrom(err) != nil || err == errClientGone || isInterruption(err) && err != errCut
+	return refusalFrom(err) != nil || err == errClientGone || interrupt.EndsTurn(err) && err != errCut
 }
 
 // ConsumeCancel marks a cancel or timeout as handled, since one stopped step of the DDL stops the whole statement.
-func (a ddlConn) ConsumeCancel(err error) { a.s.consumeCancel(err) }
+func (a ddlConn) ConsumeCancel(err error) { a.s.waits.Consume(err) }
 
 func (a ddlConn) Warnings(st *rewrite.Statement) [][]byte { return a.s.tagWarning(st) }
 func (a ddlConn) EarlyCommit()                            { a.s.srv.metrics.CountEarlyCommit() }
@@ -151,7 +152,7 @@ func (s *session) settleOwnStatements(err error, partly func(error) error) error
 		s.t.abandonedConn = s.b.conn
 		s.recordPinLoss()
 		s.dropBackend(reservoir.ClientGone)
-	case isInterruption(err) && s.b.isBroken(): // the server may still be running the statement
+	case interrupt.EndsTurn(err) && s.b.isBroken(): // the server may still be running the statement
 		s.cancelOnBackend()
 		s.releaseOrDropBackend()
 	default:
@@ -160,7 +161,7 @@ func (s *session) settleOwnStatements(err error, partly func(error) error) error
 		}
 		return partly(err)
 	}
-	s.endCancellable()
+	s.waits.End()
 	s.endTransaction(false)
 	if merr := s.applyEvent(lost); merr != nil {
 		return merr

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/outcome"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -31,7 +32,7 @@ func (s *session) ensureBackend() error {
 	if err := s.applyEvent(wanted); err != nil {
 		return err
 	}
-	s.beginCancellable()
+	s.waits.Begin(s.settings.StatementTimeout())
 	if s.b == nil {
 		var err error
 		if asked, err = s.acquireBackend(inBlock); err != nil {
@@ -65,10 +66,10 @@ func (s *session) ensureBackend() error {
 	}
 	s.sendSilentSets(resets)
 	if asked {
-		s.consumeCancel(errCanceled)
+		s.waits.Consume(errCanceled)
 		return errCanceled
 	}
-	return s.armStatementTimeout()
+	return s.waits.ArmTimeout()
 }
 
 // acquireBackend borrows a backend, and waits as long as the reservoir allows. asked means that the client sent a
@@ -102,7 +103,7 @@ func (s *session) acquireBackend(inBlock bool) (asked bool, err error) {
 // borrowError turns an error of borrowBackend into the turn's error, which goes to the client or ends the session.
 func (s *session) borrowError(err error) error {
 	switch {
-	case s.cutOff.Load():
+	case s.waits.IsCut():
 		return errCut
 	case err == errCanceled, err == errTimedOut, err == errClientGone, err == errCut, err == errLowMemory:
 		return err
@@ -113,16 +114,12 @@ func (s *session) borrowError(err error) error {
 // borrowBackend takes backends from the reservoir until one is alive, while the client waits. A replay precedes new
 // transactions, which may wait for rows that the replay holds at the gate. The error says why the wait ended.
 func (s *session) borrowBackend() (*reservoir.Conn, error) {
-	wait := s.acquireInLine
-	if s.state == replaying {
-		wait = s.acquireAhead
-	}
 	for {
 		// TryAcquire succeeds if a backend is ready and no other session waits for one, and needs no timers.
 		conn := s.srv.backends.TryAcquire()
 		if conn == nil {
 			var err error
-			if conn, err = wait(); err != nil {
+			if conn, err = s.awaitBackend(); err != nil {
 				return nil, err
 			}
 		}
@@ -132,9 +129,9 @@ func (s *session) borrowBackend() (*reservoir.Conn, error) {
 				s.srv.recordReadingMode(b.usual)
 				return conn, nil
 			}
-			if isInterruption(err) {
+			if interrupt.EndsTurn(err) {
 				conn.Discard(reservoir.Cancelled)
-				s.consumeCancel(err)
+				s.waits.Consume(err)
 				return nil, err
 			}
 			s.srv.backends.ProbeAllReady() // the backend looked alive but did not answer
@@ -168,19 +165,22 @@ func (s *session) replaceBackend(cause error) error {
 	}
 	s.t.reported, s.t.outcome = s.b.reported, outcome.FromBlock(s.blockAtStatus(s.b.status))
 	if asked {
-		s.consumeCancel(errCanceled)
+		s.waits.Consume(errCanceled)
 		return errCanceled
 	}
-	return s.armStatementTimeout()
+	return s.waits.ArmTimeout()
 }
 
-// acquireAhead waits for a backend for a replay, which gets it before all sessions in the reservoir's queue.
-func (s *session) acquireAhead() (*reservoir.Conn, error) {
+// awaitBackend waits for a backend in the reservoir's queue. A replay gets a backend before all sessions in the queue.
+func (s *session) awaitBackend() (*reservoir.Conn, error) {
+	if s.state != replaying {
+		return s.waits.AcquireInLine(s.srv.backends, waitingSession{s}.Timeouts())
+	}
 	ctx, over := s.waitContext(time.Time{}, lookEvery)
 	defer over()
 	conn, err := s.srv.backends.AcquireAhead(ctx)
 	if err != nil {
-		return nil, cmp.Or(s.waitError(ctx), err)
+		return nil, cmp.Or(s.waits.Error(ctx), err)
 	}
 	return conn, nil
 }
@@ -193,28 +193,14 @@ func (s *session) refreshServerFacts(b *backend) error {
 		return nil
 	}
 	b.path = networkPath{limit: s.srv.cfg.BackendPathLimit}
-	s.mu.Lock()
-	stop := s.cancel.stopWait // ends the wait for a backend
-	s.cancel.questionedBackend = b
-	s.cancel.stopWait = func(cause error) {
-		if stop != nil {
-			stop(cause)
-		}
-		b.conn.Net.SetReadDeadline(time.Unix(1, 0))
-	}
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.cancel.questionedBackend, s.cancel.stopWait = nil, stop
-	}()
-	if err := s.srv.probePipeline(b, s.t.deadline, s.checkInterruption); err != nil {
+	defer s.waits.BeginQuestions(b.conn)()
+	if err := s.srv.probePipeline(b, s.t.clock.Deadline(), s.waits.CheckInterruption); err != nil {
 		return err
 	}
-	if _, err := s.srv.askPurity(b, false, s.t.deadline, s.checkInterruption); err != nil {
+	if _, err := s.srv.askPurity(b, false, s.t.clock.Deadline(), s.waits.CheckInterruption); err != nil {
 		return err
 	}
-	return s.srv.checkHiddenFunctions(b, s.t.deadline, s.checkInterruption)
+	return s.srv.checkHiddenFunctions(b, s.t.clock.Deadline(), s.waits.CheckInterruption)
 }
 
 // sendDeferredBegin sends the BEGIN that Sluice has answered, as Parse, Bind and Execute without a Sync. If BEGIN
@@ -249,7 +235,7 @@ func appendBindWithoutParams(dst []byte, name string) []byte {
 func (s *session) settleTurn(status byte) error {
 	t := s.t
 	// A cancel that arrives from now on is dropped, since the turn is answered. finishCancel handles an earlier cancel.
-	s.endCancellable()
+	s.waits.End()
 	if status == 'I' {
 		s.settleTransaction()
 		defer s.releaseDeferredLocks() // after the backend is returned, since it borrows another
@@ -361,10 +347,7 @@ func (s *session) dropBackend(why reservoir.CloseReason) {
 
 // detachBackend takes the backend from the session, so that cancels and sweeps no longer reach it.
 func (s *session) detachBackend() {
-	s.disarmReadDeadline()
-	s.mu.Lock()
-	s.cancel.backend = nil
-	s.mu.Unlock()
+	s.waits.Detach()
 	s.b.sequences.History.Clear()
 	s.b = nil
 }

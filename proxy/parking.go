@@ -65,7 +65,7 @@ func (srv *Server) tryPark(s *session) bool {
 	if !srv.parking.Park(s.client.Raw, s, &s.spot) {
 		return false
 	}
-	if srv.draining.Load() || s.cutOff.Load() {
+	if srv.draining.Load() || s.waits.IsCut() {
 		srv.parking.Wake(&s.spot)
 	}
 	return true

@@ -18,7 +18,7 @@ import (
 // its time.
 func (s *session) commitPartWithTime() (feature.NestedResult, error) {
 	asks := !s.parts.PrepareTime(s.tx.earlierTime, s.tx.asked.instant) && s.partReadsClock()
-	s.startStatementTimeout()
+	s.t.clock.Start(s.settings.StatementTimeout())
 	end, err := s.runNestedQuery("COMMIT", nestedTurn{hiddenAnswer: silent.NewAnswer(silent.ExpectCommit), outsideBlock: true, asksTime: asks})
 	if asks {
 		s.parts.FixTime()

@@ -85,10 +85,7 @@ type sweepState struct {
 // closeDeadClient closes the connection of a client that holds a backend and whose path is dead. The session then gets
 // an error when it reads or writes. If a client has no backend, the kernel's keepalive finds the dead path.
 func (srv *Server) closeDeadClient(s *session, seen *sweepState) {
-	s.mu.Lock()
-	holds := s.cancel.backend != nil
-	s.mu.Unlock()
-	if holds && seen.path.isPeerDead(s.client.Raw) {
+	if s.waits.HasBackend() && seen.path.isPeerDead(s.client.Raw) {
 		srv.log.Warn("the client's host has stopped acknowledging", s.logAttrs()...)
 		srv.closeClient(s)
 	}

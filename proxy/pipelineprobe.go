@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
@@ -56,7 +57,7 @@ func (srv *Server) probePipeline(b *backend, at time.Time, stop func() error) er
 		}
 	}
 	switch {
-	case isInterruption(err):
+	case interrupt.EndsTurn(err):
 		g.pace.Unclaim()
 		return err
 	case err != nil, refusal != nil, len(times) != 2:

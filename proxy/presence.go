@@ -11,7 +11,7 @@ import (
 )
 
 // This file finds out whether a client still waits for its turn's answer. The session's goroutine checks while its
-// backend takes long (checkClient), and watchClient checks while the session waits for anything other than the backend.
+// backend takes long (checkClient). While the session waits inside Sluice, another goroutine checks (checkClientWaits).
 // Nothing else reads the client in that time.
 
 // clientState is the state of a client from which no frame is read, because its turn waits.
@@ -109,7 +109,7 @@ func (s *session) readAhead() (n int, err error) {
 	}
 	defer func() {
 		c.Conn.SetReadDeadline(time.Time{})
-		if s.cutOff.Load() {
+		if s.waits.IsCut() {
 			c.Conn.SetReadDeadline(time.Unix(1, 0))
 		}
 	}()
@@ -183,7 +183,7 @@ func (s *session) checkClient() error {
 		}
 	}
 	if time.Since(s.probed) < lookEvery { // the probe's answer comes soon
-		s.armReadDeadlineBy(time.Now().Add(lookEvery))
+		s.waits.ArmBy(time.Now().Add(lookEvery))
 	}
 	return nil
 }

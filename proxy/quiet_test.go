@@ -6,7 +6,7 @@ func (srv *Server) Quieten() {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
 	for s, seen := range srv.sessions {
-		seen.quiet, seen.tick = sweepsBeforePark-1, s.tick.Load()
+		seen.quiet, seen.tick = sweepsBeforePark-1, s.waits.Tick()
 	}
 }
 

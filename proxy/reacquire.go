@@ -3,6 +3,7 @@ package proxy
 import (
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -48,11 +49,11 @@ func (s *session) reacquireBackend() error {
 			return err
 		}
 	}
-	if err := s.checkInterruption(); err != nil {
-		s.consumeCancel(err)
+	if err := s.waits.CheckInterruption(); err != nil {
+		s.waits.Consume(err)
 		return s.recordNoReplay(err)
 	}
-	s.armReadDeadline()
+	s.waits.Arm()
 	return nil
 }
 
@@ -76,8 +77,8 @@ func (s *session) reborrowWith(borrow func() (*reservoir.Conn, error)) (again bo
 			reads, err = s.recheckReadPurity()
 		}
 		switch {
-		case isInterruption(err):
-			s.consumeCancel(err)
+		case interrupt.EndsTurn(err):
+			s.waits.Consume(err)
 			return false, s.recordNoReplay(err)
 		case err != nil:
 			s.recordLoss(&lostError{err: err}, lossDuringReplay)
@@ -99,7 +100,7 @@ func (s *session) reborrowWith(borrow func() (*reservoir.Conn, error)) (again bo
 
 // recordNoReplay records in t.refusal why no replay is made. At the end of a drain it returns errCut.
 func (s *session) recordNoReplay(err error) error {
-	if err == errCut || s.cutOff.Load() {
+	if err == errCut || s.waits.IsCut() {
 		return errCut
 	}
 	s.t.refusal = noReplayReason(err)
@@ -113,7 +114,7 @@ func (s *session) rollBackOrDrop(exchange func([]byte) ([]byte, error)) (stop er
 		refusal, err := exchange(wire.AppendStrings(nil, wire.Query, "ROLLBACK"))
 		if err != nil || refusal != nil || s.b.status != 'I' {
 			s.dropBackend(reservoir.Unclean)
-			if isInterruption(err) {
+			if interrupt.EndsTurn(err) {
 				stop = err
 			}
 			return stop

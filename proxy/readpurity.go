@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/access"
+	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -84,8 +85,8 @@ func (s *session) classifyRead(plan *rewrite.Plan) (*rewrite.Plan, error) {
 	}
 	if !s.srv.readsArePure() && !s.t.touched && s.b.status == 'I' && (!s.pinned || s.t.access.Mode != access.ReadWrite) {
 		_, err := s.askReadPurity(false)
-		s.armReadDeadline()
-		if isInterruption(err) {
+		s.waits.Arm()
+		if interrupt.EndsTurn(err) {
 			return nil, err
 		}
 		if err != nil {
@@ -112,7 +113,7 @@ func (s *session) recheckReadPurity() (reads bool, err error) {
 // set. answered means that the database has answered. Errors are the same as for askPurity.
 func (s *session) askReadPurity(anew bool) (answered bool, err error) {
 	err = s.runExchange(func(b *backend) (err error) {
-		answered, err = s.srv.askPurity(b, anew, s.t.deadline, s.checkInterruption)
+		answered, err = s.srv.askPurity(b, anew, s.t.clock.Deadline(), s.waits.CheckInterruption)
 		return err
 	})
 	return answered, err
@@ -173,7 +174,7 @@ func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() er
 		}
 	}
 	switch {
-	case isInterruption(err):
+	case interrupt.EndsTurn(err):
 		p.pace.Unclaim()
 		return false, err
 	case err != nil, refusal != nil, pure == "":

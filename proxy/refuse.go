@@ -3,7 +3,6 @@ package proxy
 import (
 	"crypto/rand"
 	"errors"
-	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -33,7 +32,7 @@ func (s *session) sendRefusal(e *wire.Error) error {
 	}
 	e = s.replacePartialConflict(e)
 	s.srv.metrics.CountErrorSent(e.Code)
-	t.deadline = time.Time{} // the turn has failed already
+	t.clock.Stop() // the turn has failed already
 	if s.state == busy || s.state == inTransaction && s.b.status == 'T' {
 		// The server's block must fail too, even between two turns. If ensureBackend could not set a startup value, its error
 		// has already made the block fail.
@@ -56,7 +55,7 @@ func (s *session) sendRefusal(e *wire.Error) error {
 		s.addToBatch(wire.FrameSync)
 		return s.finishTurn()
 	}
-	s.clearWaitAndCancel()
+	s.waits.Abandon()
 	if s.state == begun {
 		if err := s.applyEvent(refusedInBlock); err != nil {
 			return err

@@ -3,6 +3,7 @@ package proxy
 import (
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/mapping"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -28,11 +29,11 @@ func (s *session) replanLog() (done bool, err error) {
 	if err = s.refreshSchema(unknown); err == nil {
 		err = s.refreshPurity()
 	}
-	s.armReadDeadline()
+	s.waits.Arm()
 	t.serverAt = atReady // until something is sent
 	switch {
-	case isInterruption(err):
-		s.consumeCancel(err)
+	case interrupt.EndsTurn(err):
+		s.waits.Consume(err)
 		t.abandonAttempt(noReplayReason(err))
 		return true, nil
 	case err != nil && isBackendUsableAfter(err):
@@ -71,7 +72,7 @@ func (s *session) refreshPurity() error {
 		return nil
 	}
 	_, err := s.askReadPurity(false)
-	if err == nil || isInterruption(err) {
+	if err == nil || interrupt.EndsTurn(err) {
 		return err
 	}
 	return &lostError{err: err}

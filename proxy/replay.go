@@ -93,7 +93,7 @@ func (s *session) decideReplay(cause retry.ReplayCause, crowd int) retry.Refusal
 		return l.RefusalReason()
 	case s.replaysOnlyForSchema() && cause != retry.SchemaConflict:
 		return retry.Pinned
-	case s.isCancelRequested():
+	case s.waits.IsCancelRequested():
 		return retry.Cancelled
 	case s.srv.draining.Load():
 		return retry.Draining
@@ -170,7 +170,7 @@ func (s *session) failOnDifference() {
 	if why := s.tx.log.RefusalReason(); why != retry.Replayable {
 		t.refusal = why
 	}
-	if s.isCancelRequested() { // the cancel's error is the answer that differs
+	if s.waits.IsCancelRequested() { // the cancel's error is the answer that differs
 		t.refusal = retry.Cancelled
 	}
 }
@@ -306,7 +306,7 @@ func (s *session) refuseReplay() error {
 	after := t.statusAfter
 	held := s.keepPinAfterRefusal(after)
 	if s.b != nil && !held {
-		s.endCancellable()
+		s.waits.End()
 		s.rollBackOrDrop(s.b.exchange)
 		held = s.pinForLeftState(after)
 	}
@@ -314,7 +314,7 @@ func (s *session) refuseReplay() error {
 		s.releaseOrDropBackend()
 	}
 	s.undoStatementNames(append(t.undos, untold...))
-	s.clearWaitAndCancel()
+	s.waits.Abandon()
 	s.dropFailedTurn()
 	e := lost
 	switch {

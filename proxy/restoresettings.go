@@ -118,7 +118,7 @@ func (s *session) settleRestoringSettings() error {
 	t, b := s.t, s.b
 	t.restoresSettings = false
 	was := b.status
-	s.endCancellable() // a cancel must not hit Sluice's own statements
+	s.waits.End() // a cancel must not hit Sluice's own statements
 	if was == 'T' && s.t.logs && s.tx.log != nil {
 		s.tx.log.RefuseReplay(retry.Pinned) // the log has no ReadyForQuery of this turn
 	}

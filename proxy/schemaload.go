@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/mapping"
 	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -96,7 +97,7 @@ func (s *session) loadByOwnBackend(cause string, exchange func(msg []byte, row f
 		return refusal, err
 	}), s.awaitSchemaLoad)
 	if unanswered, ok := errors.AsType[*mapping.NoAnswerError](err); ok {
-		if err = unanswered.Err; !isInterruption(err) {
+		if err = unanswered.Err; !interrupt.EndsTurn(err) {
 			err = &lostError{err: err}
 		}
 	}
@@ -113,7 +114,7 @@ func (s *session) refreshSchema(erred bool) error {
 	}
 	exchange := func(msg []byte, row func([]byte)) (refusal []byte, err error) {
 		err = s.runExchange(func(b *backend) error {
-			refusal, err = b.doExchange(msg, row, b.answerTimeout, s.t.deadline, s.checkInterruption)
+			refusal, err = b.doExchange(msg, row, b.answerTimeout, s.t.clock.Deadline(), s.waits.CheckInterruption)
 			return err
 		})
 		return refusal, err
@@ -184,7 +185,7 @@ func readOwnSchema(s *session, sql []byte) error {
 	own, err := s.srv.keeper.ReadInBlock(schemaQuery(func(query string, row func([]byte)) ([]byte, error) {
 		return s.b.exchangeRows(s.srv.internalQuery(query), row)
 	}), c.txEpoch)
-	s.armReadDeadline()
+	s.waits.Arm()
 	if refused, ok := errors.AsType[*mapping.RefusedError](err); ok {
 		return &wire.Error{Code: refused.Code, Message: refused.Message}
 	} else if err != nil {
@@ -205,22 +206,22 @@ var errBehindDDL = &wire.Error{Code: retry.StateUnsupported, Message: "the state
 // backend. A cancel, a timeout and the client's leaving end the wait. Errors go to the client or end the session.
 func (s *session) awaitSchemaLoad(r *mapping.Load) error {
 	end := time.Now().Add(schemaWait)
-	tick := s.tick.Load()
-	err := errWaitedEnough
-	for err == errWaitedEnough {
+	tick := s.waits.Tick()
+	err := interrupt.ErrLimit
+	for err == interrupt.ErrLimit {
 		until := end
 		if s.b != nil { // the load may be waiting for this backend
-			until = earlierDeadline(end, time.Now().Add(schemaWaitInBlock))
+			until = interrupt.Earlier(end, time.Now().Add(schemaWaitInBlock))
 		}
 		ctx, over := s.waitContext(until, lookInLineEvery)
 		select {
 		case <-r.Done():
 			err = r.Err()
 		case <-ctx.Done():
-			err = s.waitError(ctx)
+			err = s.waits.Error(ctx)
 		}
 		over()
-		if err == errWaitedEnough && (!time.Now().Before(end) || !s.srv.keeper.IsQuerying()) {
+		if err == interrupt.ErrLimit && (!time.Now().Before(end) || !s.srv.keeper.IsQuerying()) {
 			select {
 			case <-r.Done(): // it ended meanwhile
 				err = r.Err()
@@ -229,15 +230,13 @@ func (s *session) awaitSchemaLoad(r *mapping.Load) error {
 			}
 		}
 	}
-	if tick&1 == 0 { // the turn may be answered without a backend
-		s.tick.Store((tick | 1) + 1)
-	}
+	s.waits.EndSince(tick)
 	return wrapSchemaError(err)
 }
 
 // wrapSchemaError returns the session's error after a load of the schema, or a wait for a load, has ended with err.
 func wrapSchemaError(err error) error {
-	if err == nil || isInterruption(err) || err == errClientGone {
+	if err == nil || interrupt.EndsTurn(err) || err == errClientGone {
 		return err
 	}
 	return mapping.NotRead(err)

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"slices"
-	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/result"
@@ -123,11 +122,8 @@ func (s *session) answerScriptStep(o *pendingReply, st *rewrite.Statement, sever
 		return err
 	}
 	if s.settings.StatementTimeout() != timeout { // from the next statement on
-		s.t.deadline = time.Time{}
-		if s.settings.StatementTimeout() > 0 {
-			s.t.deadline = time.Now().Add(s.settings.StatementTimeout())
-		}
-		s.armReadDeadline()
+		s.t.clock.Restart(s.settings.StatementTimeout())
+		s.waits.Arm()
 	}
 	return s.sendLocalAnswer(o, frames...)
 }

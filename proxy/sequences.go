@@ -161,7 +161,7 @@ func (s *session) provesOwnership() (bool, error) {
 		columns := textColumns(row)
 		own = len(columns) == 1 && columns[0] == "t"
 	})
-	s.armReadDeadline()
+	s.waits.Arm()
 	switch {
 	case err != nil:
 		if s.tx.log != nil {

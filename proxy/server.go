@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -29,7 +28,7 @@ import (
 )
 
 // This file has the Server, its listeners, the goroutines of its sessions, and the sweeper. Lock order: Server.mu, then
-// session.mu. Only methods of rawconn.ParkedConns take that type's lock.
+// the locks of interrupt.Waits. Only methods of rawconn.ParkedConns take that type's lock.
 
 // ErrServerClosed is returned by Serve after Shutdown or Close.
 var ErrServerClosed = errors.New("proxy: server closed")
@@ -234,7 +233,7 @@ func (srv *Server) Stats() Stats {
 	defer srv.mu.Unlock()
 	st.Clients = len(srv.sessions)
 	for s := range srv.sessions {
-		if s.tick.Load()&1 == 0 {
+		if s.waits.Tick()&1 == 0 {
 			st.Idle++
 		}
 	}
@@ -298,11 +297,7 @@ func (srv *Server) Close() error {
 	grace := time.AfterFunc(lastWordsWait, func() {
 		srv.eachSession(func(s *session) {
 			s.client.Raw.SetWriteDeadline(time.Unix(1, 0))
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if b := cmp.Or(s.cancel.backend, s.cancel.questionedBackend); b != nil {
-				b.src.Raw.Close()
-			}
+			s.waits.WithBackend(func(c *reservoir.Conn) { srv.backendOf(c).src.Raw.Close() })
 		})
 	})
 	srv.running.Wait()
@@ -337,29 +332,11 @@ func (srv *Server) eachSession(f func(*session)) {
 	}
 }
 
-// interrupt ends the session, wherever the session reads or is parked. Any goroutine may call it. The flag cutOff is
-// stored before the deadlines are set, since a read that a deadline ends looks for its reason.
+// interrupt ends the session, wherever the session reads or is parked. Any goroutine may call it. Cut stores its reason
+// before the session is woken, since a read that a deadline ends looks for its reason.
 func (s *session) interrupt() {
-	s.cutOff.Store(true)
+	s.waits.Cut()
 	s.wake()
-	s.wakeBackendRead()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cancel.queuePlace != nil {
-		s.cancel.queuePlace.EndWait(errCut)
-	}
-}
-
-// wakeBackendRead ends a read from the backend as a timeout would. Any goroutine may call it, since the session needs
-// s.mu to return the backend. A session that finds no reason for the wake-up sets its deadline again and goes on.
-// inLine reports that the session waits in the queue for a backend instead.
-func (s *session) wakeBackendRead() (inLine bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if b := cmp.Or(s.cancel.backend, s.cancel.questionedBackend); b != nil {
-		b.conn.Net.SetReadDeadline(time.Unix(1, 0))
-	}
-	return s.cancel.queuePlace != nil
 }
 
 // Alive returns nil if the sweeper has finished a round within the last two periods, or does so before ctx ends.
@@ -370,8 +347,8 @@ func (srv *Server) Alive(ctx context.Context) error { return srv.swept.CheckAliv
 // timer operations.
 //
 // A session's tick is odd while the session waits, and each wait has another value. An odd tick that is unchanged after
-// a period means that the wait has lasted all of it. For a session that waits for a backend, checkClientInLine checks
-// the client. A session that reads its backend checks all its reasons when it is woken. So a timeout, a cancel or the
+// a period means that the wait has lasted all of it. For a session that waits for a backend, CheckInLine checks the
+// client. A session that reads its backend checks all its reasons when it is woken. So a timeout, a cancel or the
 // end of hold_time whose deadline was overwritten is at most two periods late.
 func (srv *Server) sweepSessions() {
 	tick := time.NewTicker(sweepEvery)
@@ -386,9 +363,9 @@ func (srv *Server) sweepSessions() {
 		srv.memory.Measure(srv.cfg.MemoryLimit, srv.log)
 		srv.mu.Lock()
 		for s, seen := range srv.sessions {
-			now := s.tick.Load()
-			if now&1 == 1 && now == seen.tick && s.wakeBackendRead() {
-				srv.running.Go(s.checkClientInLine)
+			now := s.waits.Tick()
+			if now&1 == 1 && now == seen.tick && s.waits.WakeRead() {
+				srv.running.Go(func() { s.waits.CheckInLine(s.checkClientWaits) })
 			}
 			srv.requestPark(s, seen, now)
 			if s.isIdleLimitNear() {

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"net"
 	"runtime/debug"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/ddltx"
 	"github.com/sluice-proxy/sluice/proxy/feature"
+	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/mapping"
 	"github.com/sluice-proxy/sluice/proxy/options"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
@@ -38,12 +38,12 @@ var (
 	errHalfRow    = errors.New("a row was cut in the middle") // no frame can follow
 	errClientLeft = errors.New("the client has left, and what it had asked for has not ended")
 	errServerGone = errors.New("server closed the session's own connection")
-	errCut        = errors.New("cut at the end of a drain")
+	errCut        = interrupt.ErrCut
 	errLingers    = errors.New("client lingers") // the session goes on, parked: see run
 )
 
 // session is one client connection. One goroutine owns it, and none while it is parked (parking.go). Fields that other
-// goroutines use are guarded by mu or atomic. While the owner waits, watchClient may check the client on another
+// goroutines use are atomic, or guarded by waits. While the owner waits, a timer may check the client on another
 // goroutine; the owner does nothing else then.
 type session struct {
 	srv  *Server
@@ -85,6 +85,8 @@ type session struct {
 	// clientBroken means that the client's connection is broken, or that the client may have a part of a frame after a
 	// failed write.
 	clientBroken bool
+	// broken means that the session met a bug, so that the state of its backend is unknown.
+	broken bool
 	// guest means that the session runs on a goroutine from the pool for new connections, until the session is parked.
 	guest bool
 	// mayLinger means that the session may be parked (left without a goroutine), since it waits for its client without a
@@ -96,20 +98,11 @@ type session struct {
 	arrival  *clientConn         // the connection's place in the limit of connections, released at the end
 	spot     rawconn.ParkingSpot // where the session is or was parked; see nudge
 
-	// broken means that the session met a bug, so that the state of its backend is unknown.
-	broken bool
-
-	// cutOff ends the session wherever it waits, because the server is closing.
-	cutOff atomic.Bool
-	tick   atomic.Uint64 // odd while a turn waits for the backend; see Server.sweepSessions
-
-	clientCheckMu sync.Mutex // held while another goroutine checks the client of a session in line; taken before mu
-	mu            sync.Mutex
-	cancel        cancelState // guarded by mu
+	waits interrupt.Waits
 }
 
-// backendPairing is the session's backend and state. Only the session uses b while the backend is assigned. cancelState
-// has a copy of the pointer under mu, for cancels, sweeps and Server.Close.
+// backendPairing is the session's backend and state. Only the session uses b while the backend is assigned. waits has
+// the backend's connection too, for cancels, sweeps and Server.Close.
 type backendPairing struct {
 	b *backend // nil unless busy, inTransaction or replaying
 	// witness is a replay's second backend, on which a discarded part's answers are compared (discarded.go).
@@ -198,9 +191,11 @@ func (s *session) serve() error {
 			return advisory.ErrGone
 		}
 		s.t = turnPool.Get().(*turn)
+		s.waits.UseClock(&s.t.clock)
 		err := s.runTurn(s.handleNextFrame)
 		s.t.returnToPool()
 		s.t = nil
+		s.waits.UseClock(nil)
 		s.freeUnnamed()
 		s.updateMemoryCharges()
 		if err != nil {
@@ -286,7 +281,7 @@ func (s *session) silenceDeadline() (end time.Time, expired error) {
 // means that the session continues.
 func (s *session) reasonToEnd() error {
 	switch {
-	case s.cutOff.Load():
+	case s.waits.IsCut():
 		return errCut
 	case s.srv.draining.Load() && (s.state == idle || s.state == inTransaction && s.b.status == 'I'):
 		return errDraining

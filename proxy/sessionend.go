@@ -55,12 +55,12 @@ func (s *session) end(cause error) {
 	case inTurn && errors.Is(cause, errClientLeft):
 		s.srv.log.Warn("a commit outlasts its client", append(s.logAttrs(), "grace", s.srv.cfg.CommitGrace)...)
 		s.dropBackend(reservoir.ClientLeft)
-	case s.keepsBackend() && (inTurn || s.broken || s.cutOff.Load() || s.advisory == nil):
+	case s.keepsBackend() && (inTurn || s.broken || s.waits.IsCut() || s.advisory == nil):
 		if inTurn {
 			s.cancelOnBackend()
 		}
 		s.dropBackend(reservoir.Pinned)
-	case inTurn || s.broken || s.cutOff.Load():
+	case inTurn || s.broken || s.waits.IsCut():
 		s.cancelOnBackend()
 		s.dropBackend(reservoir.ClientGone)
 	default:
@@ -72,7 +72,7 @@ func (s *session) end(cause error) {
 // closed with unread bytes, and the client may lose the error. A client that broke the protocol may be sending.
 func (s *session) drainClient(told *wire.Error) {
 	c := &s.client
-	if told.Code != errSynchronizationLost.Code && c.Buffered() == 0 && c.Raw.Peek() != rawconn.Readable || s.cutOff.Load() {
+	if told.Code != errSynchronizationLost.Code && c.Buffered() == 0 && c.Raw.Peek() != rawconn.Readable || s.waits.IsCut() {
 		return
 	}
 	half := c.Raw.CloseWrite

@@ -46,14 +46,14 @@ func TestQuestionsEndWithThePath(t *testing.T) {
 	go io.Copy(io.Discard, there)
 	b := &backend{conn: &reservoir.Conn{Net: raw}, src: wire.NewReader(raw, raw), path: networkPath{limit: 50 * time.Millisecond}}
 	s := &session{srv: &Server{}}
-	s.cancel.backend = b
+	s.waits.Attach(b.conn)
 	over := make(chan struct{})
 	defer close(over)
 	go func() { // as the sweeper does
 		for tick := time.NewTicker(10 * time.Millisecond); ; {
 			select {
 			case <-tick.C:
-				s.wakeBackendRead()
+				s.waits.WakeRead()
 			case <-over:
 				return
 			}

@@ -235,7 +235,7 @@ func (s *session) rollBackFailedCommit(full bool) error {
 	t := s.t
 	e := lost
 	if s.b != nil {
-		s.endCancellable()
+		s.waits.End()
 		s.b.groupOpen = false // the Sync ends it
 		if refusal, err := s.b.exchange(wire.FrameSync); err != nil || refusal != nil {
 			s.dropBackend(reservoir.Unclean)
@@ -252,7 +252,7 @@ func (s *session) rollBackFailedCommit(full bool) error {
 	case s.b != nil:
 		s.releaseOrDropBackend()
 	}
-	s.clearWaitAndCancel()
+	s.waits.Abandon()
 	s.dropFailedTurn()
 	s.settings.EndLocalChanges(true)
 	if s.failedBegin = nil; s.state != idle {

@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/access"
 	"github.com/sluice-proxy/sluice/proxy/batch"
 	"github.com/sluice-proxy/sluice/proxy/feature"
+	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/leftover"
 	"github.com/sluice-proxy/sluice/proxy/outcome"
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -18,7 +19,7 @@ import (
 )
 
 // This file has the state of one turn. session.serve takes a turn from the pool and frees it after the ReadyForQuery.
-// Only the session's goroutine uses a turn. While that goroutine waits, watchClient may use the turn too.
+// Only the session's goroutine uses a turn. While that goroutine waits, a check of the client may use the turn too.
 
 // turn is the state of one turn, pooled. Its parts are values, so that one assignment resets all. The embedded parts
 // group fields that live and end together:
@@ -28,7 +29,7 @@ import (
 //	partialFrames   frames that were received or sent in part
 //	upstream        output to the backend
 //	clientOutput    how answers are passed to the client
-//	statementTimer  the statement timeout
+//	observedTimes   since when the backend or the client is silent
 //	parseSettings   settings that change how SQL is parsed
 //	replayAttempt   a replay of the transaction (replay.go)
 //	nestedTurn      how a nested turn differs
@@ -45,11 +46,13 @@ type turn struct {
 	partialFrames
 	upstream
 	clientOutput
-	statementTimer
+	observedTimes
 	parseSettings
 	replayAttempt
 	nestedTurn // nested.go
 
+	// clock has the statement timeout and the end of hold_time.
+	clock interrupt.Clock
 	// abandonedConn is a backend that the session dropped while a statement was running, or nil. Sluice cancels that
 	// statement after the client has its error, so that the client does not wait for the cancel.
 	abandonedConn *reservoir.Conn
@@ -160,10 +163,8 @@ type upstream struct {
 
 // clientOutput says how the client gets answers.
 type clientOutput struct {
-	// streams means that the client gets answers at once, and none is withheld for a replay. holdEnd is when withheld
-	// answers are sent; zero means that none are withheld.
+	// streams means that the client gets answers at once, and none is withheld for a replay.
 	streams bool
-	holdEnd time.Time
 	// hidesAnswers means that some answers are hidden from the client. job is the id of the index job that the current
 	// statement has started.
 	hidesAnswers bool
@@ -181,11 +182,8 @@ type clientOutput struct {
 	stop *wire.Error
 }
 
-// statementTimer is the state of statement_timeout, if Sluice enforces that setting itself. The timeout runs once per
-// turn, from the first wait or frame to the answer.
-type statementTimer struct {
-	deadline       time.Time // zero: none
-	timeoutRunning bool      // the timeout runs
+// observedTimes has the times at which the session observed that the backend or the client was silent.
+type observedTimes struct {
 	// silentSince is the time since which the backend has sent nothing although a reply is pending. Zero means that no
 	// check was made after the last frame from or to the backend.
 	silentSince time.Time

@@ -316,7 +316,7 @@ func (s *session) awaitWriter() error {
 		case err := <-u.done:
 			u.busy = false
 			if s.b != nil {
-				s.armReadDeadline()
+				s.waits.Arm()
 			}
 			if err != nil {
 				return &lostError{err: err}

@@ -21,7 +21,7 @@ var layers = map[string][]string{
 	"cmd/sluice/config/configtest": {"cmd/sluice/config", "rewrite"}, // of tests only
 	"cmd/sluice/inject":            {},                               // nor anything of a third party
 
-	"proxy":              {"proxy/access", "proxy/account", "proxy/admission", "proxy/advisory", "proxy/answer", "proxy/batch", "proxy/block", "proxy/constraint", "proxy/copyin", "proxy/database", "proxy/ddl", "proxy/ddltx", "proxy/feature", "proxy/leftover", "proxy/listing", "proxy/locktable", "proxy/mappederror", "proxy/mapping", "proxy/options", "proxy/outcome", "proxy/question", "proxy/rawconn", "proxy/recorded", "proxy/remains", "proxy/result", "proxy/sequence", "proxy/settings", "proxy/silent", "proxy/startup", "proxy/statement", "proxy/stored", "proxy/trip", "proxy/txtime", "proxy/wire", "reservoir", "retry", "rewrite", "rewrite/finding", "rewrite/parse", "rewrite/schema", "rewrite/values", "metrics"},
+	"proxy":              {"proxy/access", "proxy/account", "proxy/admission", "proxy/advisory", "proxy/answer", "proxy/batch", "proxy/block", "proxy/constraint", "proxy/copyin", "proxy/database", "proxy/ddl", "proxy/ddltx", "proxy/feature", "proxy/interrupt", "proxy/leftover", "proxy/listing", "proxy/locktable", "proxy/mappederror", "proxy/mapping", "proxy/options", "proxy/outcome", "proxy/question", "proxy/rawconn", "proxy/recorded", "proxy/remains", "proxy/result", "proxy/sequence", "proxy/settings", "proxy/silent", "proxy/startup", "proxy/statement", "proxy/stored", "proxy/trip", "proxy/txtime", "proxy/wire", "reservoir", "retry", "rewrite", "rewrite/finding", "rewrite/parse", "rewrite/schema", "rewrite/values", "metrics"},
 	"proxy/access":       {"proxy/block", "proxy/settings", "proxy/wire", "retry", "rewrite"},
 	"proxy/admission":    {"proxy/startup", "proxy/rawconn"},
 	"proxy/advisory":     {"proxy/wire", "retry", "rewrite"},
@@ -41,6 +41,7 @@ var layers = map[string][]string{
 	"proxy/statement":    {"proxy/account", "proxy/settings", "proxy/wire", "retry", "rewrite", "rewrite/parse", "rewrite/values"},
 	"proxy/stored":       {"proxy/wire", "rewrite"},
 	"proxy/feature":      {"proxy/silent", "proxy/wire", "rewrite", "rewrite/schema"},
+	"proxy/interrupt":    {"proxy/wire", "reservoir"},
 	"proxy/leftover":     {},
 	"proxy/listing":      {},
 	"proxy/locktable":    {"proxy/advisory", "proxy/wire", "retry"},
