@@ -41,7 +41,7 @@ func (s *session) applySettings(inBlock bool) error {
 	}
 	refusal, err := s.syncSettingsAndSchema()
 	clientErr := error(errBackendLost)
-	for losses := 1; err != nil && !isBackendUsableAfter(err) && !s.pinned && losses < maxSettingLosses; losses++ {
+	for losses := 1; err != nil && !isBackendUsableAfter(err) && !s.pin.IsPinned() && losses < maxSettingLosses; losses++ {
 		s.srv.metrics.CountBackendLost(metrics.LostIdle)
 		s.dropBackend(reservoir.Broken)
 		conn, berr := s.borrowBackend()
@@ -70,7 +70,7 @@ func (s *session) syncSettingsAndSchema() (refusal []byte, err error) {
 	if refusal, err = s.syncSettings(); err != nil || refusal != nil || !s.srv.keeper.Maps() {
 		return refusal, err
 	}
-	if !s.srv.readsArePure() && !s.pinned {
+	if !s.srv.readsArePure() && !s.pin.IsPinned() {
 		_, err = s.askReadPurity(false)
 	}
 	if err == nil && !s.mapped.NamesNoRelation() {
@@ -100,7 +100,7 @@ func (s *session) failApplySettings(e sessionEvent, inBlock bool, refusal []byte
 			return merr
 		}
 		return err
-	case err != nil && s.pinned:
+	case err != nil && s.pin.IsPinned():
 		s.recordPinLoss()
 		s.dropBackend(reservoir.Broken)
 		s.recordServerFatal(err)
@@ -346,7 +346,7 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 // is set beside refusal, unless the session is pinned to that backend.
 func (s *session) sendSettings(msg []byte) (refusal []byte, err error) {
 	exchange := s.exchangeInTurn
-	if s.pinned { // its backend is worth the wait
+	if s.pin.IsPinned() { // its backend is worth the wait
 		exchange = s.b.exchange
 	}
 	for range mostCatalogTries {
@@ -358,7 +358,7 @@ func (s *session) sendSettings(msg []byte) (refusal []byte, err error) {
 			break
 		}
 	}
-	if err == nil && refusal != nil && !s.pinned && classifyFault(refusal) == question.Timeout {
+	if err == nil && refusal != nil && !s.pin.IsPinned() && classifyFault(refusal) == question.Timeout {
 		err = refusalError(refusal)
 	}
 	return refusal, err

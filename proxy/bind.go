@@ -222,8 +222,8 @@ func (s *session) bindOnBackend(b *pendingBind) error {
 	if err := s.admitPlan(plan); err != nil {
 		return err
 	}
-	if s.t.unreadPin && plan.Pin == rewrite.PinUnparsed {
-		s.t.left.ScanPiece([]byte(cs.Template.SQL))
+	if s.t.pin.IsUnread() && plan.Pin == rewrite.PinUnparsed {
+		s.t.pin.Scan([]byte(cs.Template.SQL))
 	}
 	if plan, err = s.planBind(b, bound); err != nil {
 		return err

@@ -227,7 +227,7 @@ func (s *session) giveUpStatement(e *wire.Error) error {
 		return nil
 	}
 	s.waits.Consume(errCanceled)
-	if t.outcome.MayCommit() || s.dedicated || s.pinned {
+	if t.outcome.MayCommit() || s.dedicated || s.pin.IsPinned() {
 		s.srv.metrics.CountCancel(metrics.CancelIneffective)
 		t.pendingCancel = e
 		s.waits.Arm()

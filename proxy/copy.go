@@ -324,7 +324,7 @@ func (s *session) handleIdleLossBy(said *serverFatalError) error {
 // handleIdleLoss handles the loss of a backend between transactions. A session whose state is on the backend ends with
 // errPinLost. Any other session continues with a new backend.
 func (s *session) handleIdleLoss() error {
-	if s.pinned || s.dedicated {
+	if s.pin.IsPinned() || s.dedicated {
 		return errPinLost
 	}
 	s.srv.metrics.CountBackendLost(metrics.LostIdle)

@@ -49,7 +49,7 @@ func (s *session) runTurnSteps(step func() error) error {
 			// handleTurnError sends the client the error of the current frame. If the turn is not over, it continues with the
 			// client's next frame, or with the answers of a new backend.
 			err = s.handleTurnError(err)
-			if err == nil && s.pinLost && !s.t.settled {
+			if err == nil && s.pin.IsLost() && !s.t.settled {
 				err = s.pinLostError()
 			}
 			if err == nil && s.t.skip && !s.t.settled {

@@ -91,7 +91,7 @@ func (s *session) markStateLeft() {
 // mayHaveLeftState reports whether Sluice must ask the idle backend which state functions have left, before another
 // session gets that backend.
 func (s *session) mayHaveLeftState() bool {
-	if s.dedicated || s.b.isBroken() || s.srv.cfg.Pairing == Session || s.pinned && !s.foundState {
+	if s.dedicated || s.b.isBroken() || s.srv.cfg.Pairing == Session || s.pin.IsPinned() && !s.pin.IsFound() {
 		return false
 	}
 	if s.srv.cfg.Reset == ResetAlways && s.t.touched {
@@ -118,7 +118,9 @@ func (s *session) checkLeftState() {
 	}
 	if !ok {
 		s.recordPinLoss()
-		s.pinLost = s.pinLost || b.leftState.HasCalled()
+		if b.leftState.HasCalled() {
+			s.pin.RecordLoss()
+		}
 		s.dropBackend(reservoir.Unclean)
 		return
 	}
@@ -129,11 +131,10 @@ func (s *session) checkLeftState() {
 	switch {
 	case role != "":
 		s.pinForFoundState(rewrite.PinRole)
-	case reason == rewrite.NoPin && s.foundState:
-		s.pinned, s.foundState = false, false
-		s.srv.pinned.Add(-1)
-	case reason != rewrite.NoPin && !s.pinned:
-		s.foundState = s.pinForFoundState(reason)
+	case reason == rewrite.NoPin && s.pin.IsFound():
+		s.pin.Drop(s.srv.pins)
+	case reason != rewrite.NoPin && !s.pin.IsPinned():
+		s.pin.RecordFound(s.pinForFoundState(reason))
 	}
 }
 

@@ -97,7 +97,7 @@ func changesSettingsLocally(s *session, st *rewrite.Statement) bool {
 	switch {
 	case s.answersSettingChange(st), s.emulatesDiscardAll(st), s.runsMultiSetConfig(st):
 		return true
-	case len(st.Changes) == 0 || s.pinned || s.state != idle || s.t.touched:
+	case len(st.Changes) == 0 || s.pin.IsPinned() || s.state != idle || s.t.touched:
 		return false
 	}
 	return s.canRecordReset(st)
@@ -107,7 +107,7 @@ func changesSettingsLocally(s *session, st *rewrite.Statement) bool {
 // PREPARE, whose statements are on its backend. Sluice itself handles names that Parse prepared, and refuses its own
 // names at the backend.
 func deallocatesLocally(s *session, st *rewrite.Statement) bool {
-	return !s.pinned || st.Does == rewrite.Deallocates && (s.statements.Named()[st.Deallocate] != nil || s.b != nil && s.b.prepared.HasName(st.Deallocate))
+	return !s.pin.IsPinned() || st.Does == rewrite.Deallocates && (s.statements.Named()[st.Deallocate] != nil || s.b != nil && s.b.prepared.HasName(st.Deallocate))
 }
 
 // canRecordReset reports whether a statement only resets settings that Sluice applies to each backend. Outside a

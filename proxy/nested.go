@@ -81,7 +81,7 @@ func (s *session) runNestedTurn(how nestedTurn, step func() error) (feature.Nest
 	if end.Err != nil && said == nil && err == nil {
 		s.srv.log.Error("backend answered otherwise than asked", append(s.logAttrs(), "asked", how.hiddenAnswer.ExpectedWord(), "said", how.hiddenAnswer.DescribeActual())...)
 	}
-	if err == nil && s.pinLost && said == nil { // otherwise the client already has the reason
+	if err == nil && s.pin.IsLost() && said == nil { // otherwise the client already has the reason
 		err = s.pinLostError()
 	}
 	if err != nil && said != nil {

@@ -140,7 +140,7 @@ func (s *session) settleOwnStatements(err error, partly func(error) error) error
 	case errors.As(err, &gone):
 		s.recordLoss(gone, "unknown_outcome")
 		err = errUnknownOutcome
-		if s.pinned {
+		if s.pin.IsPinned() {
 			err = s.pinLostError()
 		}
 		s.recordPinLoss()

@@ -145,7 +145,7 @@ func (s *session) borrowBackend() (*reservoir.Conn, error) {
 // session ends instead. Errors are the same as for ensureBackend.
 func (s *session) replaceBackend(cause error) error {
 	s.recordLoss(&lostError{err: cause}, metrics.LostIdle)
-	pinned := s.pinned
+	pinned := s.pin.IsPinned()
 	s.recordPinLoss()
 	s.dropBackend(reservoir.Broken)
 	if pinned {
@@ -281,10 +281,10 @@ func (s *session) settleTurn(status byte) error {
 // removeNeedlessPin removes the pin of a statement that left no state on the backend. It may ask the backend what state
 // functions have left there (checkLeftState), and may lose the backend while asking.
 func (s *session) removeNeedlessPin(status byte) {
-	if status == 'I' && s.t.pinnedByTurn && s.t.errorTold {
-		s.unpin()
-	} else {
-		s.unpinUnparsed()
+	switch {
+	case status == 'I' && s.t.errorTold && s.pin.UnpinFailed(&s.t.pin, s.srv.pins):
+	case s.pin.UnpinUnparsed(&s.t.pin, s.srv.pins):
+		s.b.mayHaveUnseenSettings = s.b.mayHaveUnseenSettings || s.srv.cfg.Reset != ResetNever
 	}
 	if status == 'I' && s.srv.asksBehind {
 		s.checkLeftState()
@@ -325,7 +325,7 @@ func (s *session) releaseBackend() {
 // session then ends (recordPinLoss).
 func (s *session) releaseOrDropBackend() {
 	switch {
-	case s.pinned:
+	case s.pin.IsPinned():
 		s.recordPinLoss()
 		s.dropBackend(reservoir.Pinned)
 	case s.b.isBroken():

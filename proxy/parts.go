@@ -145,7 +145,7 @@ func (s *session) commitOpenPart() (feature.NestedResult, error) {
 // fails the new block. uncommitted is the error of that COMMIT, or nil. The session ends if its pinned backend is gone
 // or BEGIN fails, since the client expects a block.
 func (s *session) beginNextPart(uncommitted *wire.Error) error {
-	if s.pinLost {
+	if s.pin.IsLost() {
 		return nil
 	}
 	begun, err := s.runSilentCommand("BEGIN", silent.ExpectBegin)

@@ -39,7 +39,7 @@ var descriptionClockStart = time.Now()
 // confirmDescription records that the server's answer to o has just confirmed the description d. In a session that may
 // use another schema, or temporary tables, it does nothing.
 func (s *session) confirmDescription(o *pendingReply, d *statement.Description) {
-	if s.srv.cfg.DescribeMemory > 0 && !s.pinned && !o.mayUseTempTables && s.schema.txEpoch == 0 {
+	if s.srv.cfg.DescribeMemory > 0 && !s.pin.IsPinned() && !o.mayUseTempTables && s.schema.txEpoch == 0 {
 		d.Seen.Store(int64(time.Since(descriptionClockStart)))
 	}
 }

@@ -340,8 +340,8 @@ func (s *session) sendQuery(q *simpleQuery) error {
 		return s.finishTurn()
 	}
 	frame := q.frame
-	if t.unreadPin {
-		t.left.ScanPiece(q.sql())
+	if t.pin.IsUnread() {
+		t.pin.Scan(q.sql())
 	}
 	if split := plan.ActiveSplit(); split != nil {
 		frame = s.markSplitQuery(o, split)

@@ -83,7 +83,7 @@ func (s *session) classifyRead(plan *rewrite.Plan) (*rewrite.Plan, error) {
 		}
 		return plan, nil
 	}
-	if !s.srv.readsArePure() && !s.t.touched && s.b.status == 'I' && (!s.pinned || s.t.access.Mode != access.ReadWrite) {
+	if !s.srv.readsArePure() && !s.t.touched && s.b.status == 'I' && (!s.pin.IsPinned() || s.t.access.Mode != access.ReadWrite) {
 		_, err := s.askReadPurity(false)
 		s.waits.Arm()
 		if interrupt.EndsTurn(err) {

@@ -84,7 +84,7 @@ func (s *session) refreshPurity() error {
 func (s *session) canReplanAndResend(o *pendingReply) bool {
 	plan, _ := o.sentPlan()
 	return s.srv.keeper.Maps() && plan != nil && !s.tx.renamed && s.t.phase == phaseLive && s.t.originalError == nil &&
-		s.canReplayAnywhere() && s.tx.log.HasDeliveredNothing() && len(s.tx.marks) == 0 && s.srv.keeper.MayLoadForNames()
+		s.tx.pin.ReplaysAnywhere(s.tx.log.Replayable()) && s.tx.log.HasDeliveredNothing() && len(s.tx.marks) == 0 && s.srv.keeper.MayLoadForNames()
 }
 
 // logReplanner plans the texts of a replay log by a snapshot of the schema. replanFrame must be called for each frame

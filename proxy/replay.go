@@ -91,7 +91,7 @@ func (s *session) decideReplay(cause retry.ReplayCause, crowd int) retry.Refusal
 	switch {
 	case !l.Replayable():
 		return l.RefusalReason()
-	case s.replaysOnlyForSchema() && cause != retry.SchemaConflict:
+	case s.tx.pin.ReplaysOnlyForSchema() && cause != retry.SchemaConflict:
 		return retry.Pinned
 	case s.waits.IsCancelRequested():
 		return retry.Cancelled
@@ -152,7 +152,7 @@ func (s *session) handleConflict(cause retry.ReplayCause, frame []byte, whole bo
 		}
 	}
 	s.countReplay(cause, reason)
-	s.unpinForReplay()
+	s.pin.UnpinForReplay(&s.t.pin, &s.tx.pin, s.srv.pins)
 	t.abandonAttempt(reason)
 	s.tx.job.Clear()
 	t.serverAt, t.renewed = skippingToSync, cause == retry.SchemaConflict
@@ -194,7 +194,7 @@ func (s *session) countReplayRefusal(reason retry.RefusalReason) {
 // not have committed, and its log must be complete.
 func (s *session) canReplayAfterLoss() bool {
 	t := s.t
-	return t.logs && !t.outcome.MayCommit() && !(t.rest > 0 && t.restUncounted) && s.tx.log.Replayable() && !s.replaysOnlyForSchema()
+	return t.logs && !t.outcome.MayCommit() && !(t.rest > 0 && t.restUncounted) && s.tx.log.Replayable() && !s.tx.pin.ReplaysOnlyForSchema()
 }
 
 // replayAfterLoss drops the lost backend and replays the transaction. If reason is not retry.Replayable, or no attempt
@@ -302,7 +302,7 @@ func (s *session) refuseReplay() error {
 		told = retry.AppendErrorWithHint(nil, t.originalError, t.refusal.Detail(diff), s.retryHint())
 	}
 	told = append(t.answersBefore, told...)
-	s.unpinForReplay()
+	s.pin.UnpinForReplay(&s.t.pin, &s.tx.pin, s.srv.pins)
 	after := t.statusAfter
 	held := s.keepPinAfterRefusal(after)
 	if s.b != nil && !held {

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/constraint"
 	"github.com/sluice-proxy/sluice/proxy/options"
+	"github.com/sluice-proxy/sluice/proxy/pin"
 	"github.com/sluice-proxy/sluice/proxy/recorded"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/statement"
@@ -62,8 +63,7 @@ type transaction struct {
 	running        metrics.ActiveTx
 	writes         bool // operation names a statement that locks or writes
 	optedOut       bool // by a comment in the SQL
-	pins           bool // its current statement pins the session
-	held           bool // the session was pinned before, so that it is replayed on that backend, for OC001 only
+	pin            pin.Tx
 	began          time.Time
 	// unknown means that the replay's cause is a name that the server did not know. renamed means that a replay for that
 	// cause was made.
@@ -148,8 +148,8 @@ func (s *session) openLog() {
 	switch {
 	case s.optedOut, s.tx.optedOut:
 		s.tx.log.RefuseReplay(retry.OptedOut)
-	case s.pinned:
-		s.tx.held = true
+	case s.pin.IsPinned():
+		s.tx.pin.RecordPinned()
 	}
 }
 
@@ -229,8 +229,8 @@ func (s *session) logPlan(plan *rewrite.Plan) {
 		l.RefuseReplay(retry.Unread)
 	case plan.Kind == rewrite.Unknown, plan.Pin == rewrite.PinUnparsed:
 		s.t.unreadRuns = true // see forbidReplayOfUnparsed
-	case plan.Sequence == "" && s.isSolePinStatement(plan):
-		s.tx.pins = true // it may be replayed after a schema change: see unpinForReplay
+	case plan.Sequence == "" && s.pin.IsSole(&s.t.pin, &s.tx.pin, plan):
+		s.tx.pin.RecordSole() // it may be replayed after a schema change: see pin.State.UnpinForReplay
 		l.RecordWrite()
 	case plan.Pin != rewrite.NoPin, plan.Sequence != "":
 		l.RefuseReplay(retry.Pinned)

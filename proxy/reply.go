@@ -123,7 +123,7 @@ func (s *session) handleUnrequested(typ byte, frame []byte) frameVerdict {
 			s.b.recordParameter(frame)
 		}
 	case wire.NotificationResponse:
-		if !s.pinned && !s.dedicated {
+		if !s.pin.IsPinned() && !s.dedicated {
 			return swallow // from a LISTEN of an earlier client
 		}
 		s.passNotifications() // a write error shows again at the next write
@@ -138,7 +138,7 @@ func (s *session) handleUnrequested(typ byte, frame []byte) frameVerdict {
 // recordAccepted records that the server has parsed the text of o. Sluice then answers each Parse of that text itself,
 // for all clients, until the schema changes. Sessions that are pinned or may have changed the schema record nothing.
 func (s *session) recordAccepted(o *pendingReply) {
-	if o.tmpl != nil && !s.pinned && !o.mayUseTempTables && o.stmt.Epoch&statement.TxEpochBit == 0 { // nil when frames pass unseen
+	if o.tmpl != nil && !s.pin.IsPinned() && !o.mayUseTempTables && o.stmt.Epoch&statement.TxEpochBit == 0 { // nil when frames pass unseen
 		o.tmpl.Accepted.Store(o.stmt.Epoch + 1)
 	}
 }
@@ -156,7 +156,7 @@ func (s *session) passNotifications() error {
 // them, it returns none.
 func (s *session) takeNotifications() (news []byte) {
 	news, s.b.notifications = s.b.notifications, nil
-	if !s.pinned && !s.dedicated {
+	if !s.pin.IsPinned() && !s.dedicated {
 		return nil
 	}
 	return news

@@ -53,7 +53,9 @@ func (s *session) recordCompletion(o *pendingReply, typ byte, frame []byte) {
 	if o.plan.Kind == rewrite.Unknown {
 		s.forbidReplayOfUnparsed()
 	}
-	s.forbidReplayAfterPin(o.plan)
+	if s.tx.pin.EndsReplay(o.plan) {
+		s.tx.log.RefuseReplay(retry.Pinned)
+	}
 	st := s.answeredStatement(o, o.plan)
 	if st != nil {
 		s.stageUnseenSettings(st)
@@ -63,7 +65,9 @@ func (s *session) recordCompletion(o *pendingReply, typ byte, frame []byte) {
 		if st != nil {
 			s.recordOperation(o.plan, st, tag)
 		}
-		s.forbidReplayAfterTag(tag)
+		if s.tx.pin.TagEndsReplay(tag) {
+			s.tx.log.RefuseReplay(retry.Pinned)
+		}
 		s.trackSavepointTag(tag)
 	}
 	switch {

@@ -132,7 +132,7 @@ func (s *session) classifyError(head *pendingReply, made *answer.ErrorHandling, 
 			e.original = e.mapped
 		}
 	}
-	e.replays = e.class == retry.Conflict || otherForm || unknown || (stale || deallocated) && s.canReplayAnywhere()
+	e.replays = e.class == retry.Conflict || otherForm || unknown || (stale || deallocated) && s.tx.pin.ReplaysAnywhere(s.tx.log.Replayable())
 	return e
 }
 

@@ -197,7 +197,7 @@ func (s *session) adoptReportedSettings(done []rewrite.SettingChange) {
 // backend has that role. If no more pins are allowed, the session ends, and its backend is closed.
 func (s *session) pinForRole() {
 	b := s.b
-	if s.keepsBackend() && !s.foundState {
+	if s.keepsBackend() && !s.pin.IsFound() {
 		return
 	}
 	for _, name := range []string{"is_superuser", "session_authorization"} {
@@ -215,7 +215,8 @@ func (s *session) pinForRole() {
 func (s *session) pinForFoundState(why rewrite.PinReason) bool {
 	// The plan has two statements, so that pinBackend makes a pin which no failed statement removes.
 	if s.pinBackend(&rewrite.Plan{Pin: why, Statements: make([]rewrite.Statement, 2)}) != nil {
-		s.b.suspect, s.pinLost = true, true
+		s.b.suspect = true
+		s.pin.RecordLoss()
 		s.srv.metrics.CountRefusal(metrics.FeatureSetting)
 		return false
 	}

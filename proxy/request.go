@@ -299,7 +299,7 @@ func (s *session) admitPlan(plan *rewrite.Plan) error {
 			return err
 		}
 	}
-	if st := plan.SingleStatement(); st != nil && st.Executes != "" && s.b.status != 'E' && (!s.pinned || s.b.prepared.HasName(st.Executes)) {
+	if st := plan.SingleStatement(); st != nil && st.Executes != "" && s.b.status != 'E' && (!s.pin.IsPinned() || s.b.prepared.HasName(st.Executes)) {
 		return errNoStatement([]byte(st.Executes)) // a name of Sluice's own, which no client has prepared
 	}
 	// The use of a sequence is recorded before the statement runs, since a failed statement does not return its number.

@@ -43,7 +43,7 @@ func (s *session) namesForNextText(sql []byte) (*schema.NameResolver, error) {
 
 // namesBySnapshot returns the session's relation names by the given schema snapshot.
 func (s *session) namesBySnapshot(now *mapping.Snapshot) *schema.NameResolver {
-	return s.mapped.Names(now, &s.settings, s.pinned, s.isPathPending())
+	return s.mapped.Names(now, &s.settings, s.pin.IsPinned(), s.isPathPending())
 }
 
 // isPathPending reports whether a pending reply may change the search path. The reply may answer a change of settings,

@@ -183,7 +183,8 @@ func (s *session) restoreSettingsInBlock(names []string) (refusal []byte, err er
 func (s *session) adoptResetSettings(names []string, known bool) {
 	b := s.b
 	if !known {
-		b.suspect, s.pinLost = true, true
+		b.suspect = true
+		s.pin.RecordLoss()
 		return
 	}
 	if b.applied == nil { // DISCARD ALL ran

@@ -157,7 +157,7 @@ func (s *session) setSavepoint(name string) error {
 	if s.tx.log == nil && s.b == nil {
 		s.openLog() // the server has seen nothing yet
 	}
-	if s.tx.held {
+	if s.tx.pin.IsHeld() {
 		s.tx.log.RefuseReplay(retry.Pinned)
 	}
 	if l := s.tx.log; !l.AddSavepoint(name) {
@@ -180,7 +180,7 @@ func (s *session) rollBackToSavepoint(name string) error {
 		return errNoSavepoint(name)
 	case !l.CanRollbackTo():
 		return errCannotReturn(name, l.RefusalReason().Detail(retry.ReplayDifference{}))
-	case s.pinned:
+	case s.pin.IsPinned():
 		return errCannotReturn(name, retry.Pinned.Detail(retry.ReplayDifference{}))
 	case s.tx.moved > 0 && l.RollbackDropsTurn(i, s.tx.moved-1):
 		return errCannotReturn(name, "A cursor or portal that was open at the savepoint was run since.")

@@ -116,7 +116,7 @@ func (s *session) endSchemaChange(committed bool) {
 // mayHaveTempTables reports whether names may mean something else to this session than to others. That is possible if
 // it is pinned, or if a function may have made a temporary table on its backend. It then uses no template cache.
 func (s *session) mayHaveTempTables() bool {
-	return s.pinned || s.b != nil && s.b.leftState.NeedsQuery()
+	return s.pin.IsPinned() || s.b != nil && s.b.leftState.NeedsQuery()
 }
 
 // isParseAccepted reports whether the server certainly accepts a Parse of tmpl, so that Sluice may answer the Parse.
@@ -161,7 +161,7 @@ func (s *session) cacheDescription(o *pendingReply, frame []byte, whole bool) {
 		o.clientStmt.RecordDescription(&s.account, d)
 	}
 	switch {
-	case s.pinned || o.mayUseTempTables || d.Epoch&statement.TxEpochBit != 0:
+	case s.pin.IsPinned() || o.mayUseTempTables || d.Epoch&statement.TxEpochBit != 0:
 	case !s.schema.wrote:
 		s.srv.templates.PublishDescription(o.tmpl, d)
 	case len(s.schema.pendingDescs) < maxPendingDescriptions:

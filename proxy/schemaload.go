@@ -119,7 +119,7 @@ func (s *session) refreshSchema(erred bool) error {
 		})
 		return refusal, err
 	}
-	if s.pinned { // a pinned backend must not be lost to a timeout
+	if s.pin.IsPinned() { // a pinned backend must not be lost to a timeout
 		exchange = s.b.exchangeRows
 	}
 	for {

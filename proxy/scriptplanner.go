@@ -21,7 +21,7 @@ import (
 // The result is nil if the server answers all. planScript changes nothing; the statements take effect with their
 // answers (scriptReply).
 func (s *session) planScript(plan *rewrite.Plan, sql []byte) *scriptPlan {
-	d := scriptPlanner{s: s, plan: plan, sql: sql, currentBlock: s.blockForNextStatement(), places: make([]scriptStep, len(plan.Statements)), prepares: s.pinned || plan.Pin == rewrite.PinPrepare}
+	d := scriptPlanner{s: s, plan: plan, sql: sql, currentBlock: s.blockForNextStatement(), places: make([]scriptStep, len(plan.Statements)), prepares: s.pin.IsPinned() || plan.Pin == rewrite.PinPrepare}
 	d.ends = d.currentBlock.EndedTxCount()
 	for i := range plan.Statements {
 		d.at = i
@@ -105,7 +105,7 @@ func (d *scriptPlanner) planCloseAll(*rewrite.Statement) scriptStep {
 // planExecute decides who answers an EXECUTE of the query. For the client, Sluice's own statements do not exist.
 func (d *scriptPlanner) planExecute(st *rewrite.Statement) scriptStep {
 	s := d.s
-	if st.Asks == nil && (!s.pinned && !d.prepared || s.b != nil && s.b.prepared.HasName(st.Executes)) {
+	if st.Asks == nil && (!s.pin.IsPinned() && !d.prepared || s.b != nil && s.b.prepared.HasName(st.Executes)) {
 		return scriptStep{err: errNoStatement([]byte(st.Executes))}
 	}
 	return d.planOnServer(st)
@@ -321,7 +321,7 @@ func (d *scriptPlanner) trackEffects(st *rewrite.Statement, p *scriptStep) {
 // server's RESET restores its own. The loop runs backwards, because later statements decide.
 func (d *scriptPlanner) planResets() {
 	s, follows := d.s, false
-	clean := !s.pinned && !s.t.touched && len(s.settings.Staged.Changes) == 0
+	clean := !s.pin.IsPinned() && !s.t.touched && len(s.settings.Staged.Changes) == 0
 	for i := len(d.places) - 1; i >= 0; i-- {
 		st, p := &d.plan.Statements[i], &d.places[i]
 		switch {

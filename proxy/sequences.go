@@ -98,10 +98,7 @@ func recordSequenceUse(s *session, o *pendingReply, st *rewrite.Statement, tag [
 // releasePinned drops the session's own backend if the server cannot discard the state that the session left there.
 // Unlike recordPinLoss, it lets the session continue with another backend. The caller changes the session's state.
 func (s *session) releasePinned() {
-	if s.pinned {
-		s.srv.pinned.Add(-1)
-	}
-	s.pinned, s.foundState = false, false
+	s.pin.Drop(s.srv.pins)
 	s.sequences.ForgetOwnBackend()
 	s.dropBackend(reservoir.Pinned)
 }
@@ -109,17 +106,17 @@ func (s *session) releasePinned() {
 // acquireForSequences dials a backend of its own for a session whose currval or lastval was refused. The backend counts
 // as a pin. nil means that none is available; the session then shares backends.
 func (s *session) acquireForSequences() *reservoir.Conn {
-	if !s.sequences.WantsOwnBackend() || s.pinned || !s.srv.reservePin() {
+	if !s.sequences.WantsOwnBackend() || s.pin.IsPinned() || !s.srv.pins.Reserve() {
 		return nil
 	}
 	ctx, stop := s.waitContext(time.Time{}, lookInLineEvery) // the next step handles what ended the wait
 	defer stop()
 	conn, err := s.srv.backends.DialDedicated(ctx, reservoir.Startup{Database: s.srv.cfg.Database})
 	if err != nil {
-		s.srv.pinned.Add(-1)
+		s.srv.pins.Release()
 		return nil
 	}
-	s.pinned = true
+	s.pin.PinReserved()
 	s.sequences.RecordOwnBackend()
 	s.srv.metrics.CountPin(metrics.PinSequence)
 	s.srv.log.Info("session keeps its backend", append(s.logAttrs(), "reason", metrics.PinSequence)...)

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/locktable"
 	"github.com/sluice-proxy/sluice/proxy/mapping"
 	"github.com/sluice-proxy/sluice/proxy/options"
+	"github.com/sluice-proxy/sluice/proxy/pin"
 	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/remains"
@@ -101,7 +102,7 @@ type Server struct {
 	usual      atomic.Uint32 // rewrite.ReadingMode of the last assigned backend, from the time it was dialled
 	// pinned is the number of pinned sessions (at most Config.MaxPins). clients is the number of sessions (at most
 	// Config.MaxClients).
-	pinned   atomic.Int64
+	pins     *pin.Counter
 	clients  atomic.Int64
 	arrivals *admission.ConnLimiter
 	guests   chan *clientConn // hands new connections to waiting goroutines, which spare counts
@@ -135,7 +136,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	}
 	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker, keyGuesses: startup.NewGuessLimiter(cancelKeyBurst, cancelKeyInterval), cancelling: make(chan struct{}, CancelsAtOnce),
 		treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.mustResetAfterCalls(), asksBehind: cfg.checksLeftState(),
-		options: options.NewRules(planner, cfg.MaySet, cfg.Users), guests: make(chan *clientConn), sessions: map[*session]*sweepState{}, listeners: map[net.Listener]struct{}{}}
+		options: options.NewRules(planner, cfg.MaySet, cfg.Users), pins: pin.NewCounter(cfg.MaxPins), guests: make(chan *clientConn), sessions: map[*session]*sweepState{}, listeners: map[net.Listener]struct{}{}}
 	srv.arrivals = admission.NewConnLimiter(cfg.MaxClients + SpareConns)
 	srv.keeper = mapping.NewKeeper(mappingServer{srv}, cfg.useOfMapping(planner))
 	srv.handlers, srv.observers = &handlers, observers
@@ -224,7 +225,7 @@ type Stats struct {
 // Stats returns the current counts, which are read one after the other. A session that changes its state meanwhile may
 // be counted twice or not at all.
 func (srv *Server) Stats() Stats {
-	st := Stats{Came: srv.ids.Load(), Pinned: int(srv.pinned.Load()), Waiting: srv.backends.Stats().Waiting, TextBytes: srv.texts.Used(), MemoryBytes: srv.accounts.Used(), RowBytes: srv.accounts.UsedRows(), Locks: srv.locks.Held()}
+	st := Stats{Came: srv.ids.Load(), Pinned: srv.pins.Pinned(), Waiting: srv.backends.Stats().Waiting, TextBytes: srv.texts.Used(), MemoryBytes: srv.accounts.Used(), RowBytes: srv.accounts.UsedRows(), Locks: srv.locks.Held()}
 	if r := srv.replays; r != nil {
 		st.LogBytes, st.HeldBytes = r.logs.Used(), r.held.Used()
 		st.Gate = r.gate.Stats()

@@ -86,7 +86,7 @@ func (s *session) readServerFatal(gone *lostError) {
 
 // recordServerFatal stores the server's FATAL error for a session that ends together with its pinned backend.
 func (s *session) recordServerFatal(err error) {
-	if s.pinned || s.pinLost {
+	if s.pin.IsPinned() || s.pin.IsLost() {
 		s.lastServerFatal, _ = errors.AsType[*serverFatalError](err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/mapping"
 	"github.com/sluice-proxy/sluice/proxy/options"
+	"github.com/sluice-proxy/sluice/proxy/pin"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/sequence"
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -112,9 +113,8 @@ type backendPairing struct {
 	// dedicated means that the client has its own backend from startup to end, and that Sluice relays frames unread
 	// (backend kind postgres, session pairing).
 	dedicated bool
-	// pinned means that the session left state on its backend that no other backend has. pinLost means that the pinned
-	// backend and its state are lost. foundState means that only a query to the backend has found the state.
-	pinned, pinLost, foundState bool
+	// pin says whether the session left state on its backend that no other backend has.
+	pin pin.State
 }
 
 // processStart is when this process began. A session stores a Duration after processStart, to save memory.
@@ -206,7 +206,7 @@ func (s *session) serve() error {
 		// The client has got all output so far, and therefore the answer to each Parse (revalidateStatement).
 		s.deliveries++
 		s.srv.metrics.CountTurn()
-		if s.pinLost {
+		if s.pin.IsLost() {
 			return s.pinLostError()
 		}
 		if s.hasLostLock() {
@@ -235,7 +235,7 @@ func (s *session) awaitClient() error {
 			return err
 		}
 		var err error
-		if s.b != nil && (s.dedicated || s.pinned || s.b.status == 'I') {
+		if s.b != nil && (s.dedicated || s.pin.IsPinned() || s.b.status == 'I') {
 			err = s.awaitClientOrServer()
 		} else {
 			err = s.client.WaitIdle()

@@ -46,9 +46,7 @@ func (s *session) end(cause error) {
 	if s.b == nil {
 		return
 	}
-	if s.pinned {
-		s.srv.pinned.Add(-1)
-	}
+	s.pin.EndSession(s.srv.pins)
 	inTurn := s.state == busy || s.state == replaying
 	s.applyEvent(left)
 	switch {
@@ -92,7 +90,7 @@ const maxDrainBytes = 64 << 20
 // keepsBackend reports whether the backend must not serve another client. The result is true if the backend is
 // dedicated, the session left state there, or pairing is by session.
 func (s *session) keepsBackend() bool {
-	return s.dedicated || s.pinned || s.srv.cfg.Pairing == Session
+	return s.dedicated || s.pin.IsPinned() || s.srv.cfg.Pairing == Session
 }
 
 // rollBackAndRelease ends the transaction that a vanished client left open, so that no lock stays. It returns the

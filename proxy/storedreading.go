@@ -111,7 +111,7 @@ func (s *session) storeRow(x *stored.Cursor, f answer.Frame) {
 	}
 	// The remaining rows are not needed. A backend that must not be dropped is read to the end, since the session has state
 	// there, or its statement may have committed. Before a COMMIT the ROLLBACK needs the backend.
-	if x.ExceedsQuota() && !s.t.committing && s.t.phase == phaseLive && s.t.stop == nil && !s.pinned && !s.t.outcome.MayCommit() {
+	if x.ExceedsQuota() && !s.t.committing && s.t.phase == phaseLive && s.t.stop == nil && !s.pin.IsPinned() && !s.t.outcome.MayCommit() {
 		s.t.stop = errStoredFull(s.srv.cfg)
 	}
 	if f.Type == wire.RowDescription {

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/batch"
 	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
-	"github.com/sluice-proxy/sluice/proxy/leftover"
 	"github.com/sluice-proxy/sluice/proxy/outcome"
+	"github.com/sluice-proxy/sluice/proxy/pin"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/stored"
@@ -111,14 +111,8 @@ type clientRequest struct {
 	// parsed is a Parse whose statement the server still has to describe.
 	parsed            waitingParse
 	stateBeforeScript *localStateCopy
-	// pinnedByTurn means that the turn's only statement pinned the session and leaves no state if it fails.
-	pinnedByTurn bool
-	// freshPin means that exactly one text pinned the session, in this turn.
-	freshPin bool
-	// unreadPin means that only unparsed text pinned the session, in this turn. The field left shows what state that text
-	// may have left on the backend.
-	unreadPin bool
-	left      leftover.Scanner
+	// pin is the pin that the turn has made.
+	pin pin.Turn
 	// unreadRuns means that unparsed text was sent, which a replay would send again.
 	unreadRuns bool
 }

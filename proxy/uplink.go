@@ -115,8 +115,8 @@ func (s *session) forwardBytes(n int) error {
 		if s.t.logs {
 			s.tx.log.AppendPayload(c.Peek(k))
 		}
-		if s.t.unreadPin {
-			s.t.left.ScanPiece(c.Peek(k))
+		if s.t.pin.IsUnread() {
+			s.t.pin.Scan(c.Peek(k))
 		}
 		s.addToBatch(c.Peek(k))
 		c.Advance(k)

@@ -21,7 +21,7 @@ var layers = map[string][]string{
 	"cmd/sluice/config/configtest": {"cmd/sluice/config", "rewrite"}, // of tests only
 	"cmd/sluice/inject":            {},                               // nor anything of a third party
 
-	"proxy":              {"proxy/access", "proxy/account", "proxy/admission", "proxy/advisory", "proxy/answer", "proxy/batch", "proxy/block", "proxy/constraint", "proxy/copyin", "proxy/database", "proxy/ddl", "proxy/ddltx", "proxy/feature", "proxy/interrupt", "proxy/leftover", "proxy/listing", "proxy/locktable", "proxy/mappederror", "proxy/mapping", "proxy/options", "proxy/outcome", "proxy/question", "proxy/rawconn", "proxy/recorded", "proxy/remains", "proxy/result", "proxy/sequence", "proxy/settings", "proxy/silent", "proxy/startup", "proxy/statement", "proxy/stored", "proxy/trip", "proxy/txtime", "proxy/wire", "reservoir", "retry", "rewrite", "rewrite/finding", "rewrite/parse", "rewrite/schema", "rewrite/values", "metrics"},
+	"proxy":              {"proxy/access", "proxy/account", "proxy/admission", "proxy/advisory", "proxy/answer", "proxy/batch", "proxy/block", "proxy/constraint", "proxy/copyin", "proxy/database", "proxy/ddl", "proxy/ddltx", "proxy/feature", "proxy/interrupt", "proxy/listing", "proxy/locktable", "proxy/mappederror", "proxy/mapping", "proxy/options", "proxy/outcome", "proxy/pin", "proxy/question", "proxy/rawconn", "proxy/recorded", "proxy/remains", "proxy/result", "proxy/sequence", "proxy/settings", "proxy/silent", "proxy/startup", "proxy/statement", "proxy/stored", "proxy/trip", "proxy/txtime", "proxy/wire", "reservoir", "retry", "rewrite", "rewrite/finding", "rewrite/parse", "rewrite/schema", "rewrite/values", "metrics"},
 	"proxy/access":       {"proxy/block", "proxy/settings", "proxy/wire", "retry", "rewrite"},
 	"proxy/admission":    {"proxy/startup", "proxy/rawconn"},
 	"proxy/advisory":     {"proxy/wire", "retry", "rewrite"},
@@ -34,6 +34,7 @@ var layers = map[string][]string{
 	"proxy/mappederror":  {"proxy/wire", "rewrite/schema"},
 	"proxy/options":      {"proxy/block", "proxy/feature", "proxy/settings", "proxy/silent", "proxy/wire", "retry", "rewrite"},
 	"proxy/outcome":      {"proxy/block", "rewrite"},
+	"proxy/pin":          {"proxy/leftover", "retry", "rewrite"},
 	"proxy/startup":      {"proxy/wire", "proxy/rawconn"},
 	"proxy/constraint":   {"proxy/wire", "retry", "rewrite", "rewrite/alter"},
 	"proxy/ddl":          {"proxy/constraint", "proxy/listing", "proxy/wire", "retry", "rewrite", "rewrite/alter", "rewrite/parse", "rewrite/schema"},

@@ -1,0 +1,180 @@
+// Package pin has the rules for pinned sessions. A pinned session keeps its backend, because it may have left state
+// there that no other backend has: a prepared statement, a temporary table, a lock.
+//
+// A State belongs to a session, a Turn to a turn of its client, and a Tx to a transaction. A Counter bounds the pinned
+// sessions of a process. A session is pinned before the statement is sent that may leave state. If the statement leaves
+// nothing, the pin is removed at the end of the turn or at the statement's error.
+//
+// The package sends nothing. Package proxy returns or drops backends, and runs transactions again.
+package pin
+
+import (
+	"sync/atomic"
+
+	"github.com/sluice-proxy/sluice/proxy/leftover"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// Counter counts the pinned sessions of a process, up to a limit. It is safe for concurrent use.
+type Counter struct {
+	pinned atomic.Int64
+	limit  int64
+}
+
+// NewCounter returns a Counter for at most limit pinned sessions.
+func NewCounter(limit int) *Counter { return &Counter{limit: int64(limit)} }
+
+// Pinned returns the number of pinned sessions.
+func (c *Counter) Pinned() int { return int(c.pinned.Load()) }
+
+// Reserve counts one more pinned session, or returns false if there are as many as the limit allows.
+func (c *Counter) Reserve() bool {
+	if c.pinned.Add(1) <= c.limit {
+		return true
+	}
+	c.pinned.Add(-1)
+	return false
+}
+
+// Release undoes a Reserve.
+func (c *Counter) Release() { c.pinned.Add(-1) }
+
+// State says whether a session is pinned.
+type State struct {
+	pinned bool
+	// lost means that the pinned backend and its state are lost, or that no pin was allowed for state that is there. The
+	// session ends after the turn.
+	lost bool
+	// found means that only a query to the backend has found the state.
+	found bool
+}
+
+// Turn is the pin that the client's current turn has made. The zero Turn has made none.
+type Turn struct {
+	// only means that the turn's only statement pinned the session and leaves no state if it fails.
+	only bool
+	// fresh means that exactly one text pinned the session, in this turn.
+	fresh bool
+	// unread means that only unparsed text pinned the session, in this turn.
+	unread bool
+	// left says what state the unparsed text may have left on the backend.
+	left leftover.Scanner
+}
+
+// Statement describes the text for which a session is pinned.
+type Statement struct {
+	// Plan is the plan of the text.
+	Plan *rewrite.Plan
+	// IsDSQL means that the server is DSQL, which refuses advisory locks.
+	IsDSQL bool
+	// EndsTurn means that the client sends nothing behind the text in its turn.
+	EndsTurn bool
+}
+
+// leavesNothing lists the reasons for a pin whose statement leaves nothing on the backend if it fails, because the
+// rollback removes everything. A session lock is not listed, since the lock remains after an error.
+var leavesNothing = map[rewrite.PinReason]bool{rewrite.PinPrepare: true, rewrite.PinListen: true,
+	rewrite.PinHoldCursor: true, rewrite.PinTemp: true, rewrite.PinSetConfig: true, rewrite.PinRole: true}
+
+// isUndone reports whether the rollback of a failed turn removes all state that the statement leaves. A PREPARE remains
+// even if another statement of its Sync group fails, so that its pin must remain.
+func (st *Statement) isUndone() bool {
+	why := st.Plan.Pin
+	nothing := leavesNothing[why] || why == rewrite.PinAdvisory && st.IsDSQL
+	return len(st.Plan.Statements) == 1 && nothing && (why != rewrite.PinPrepare || st.EndsTurn)
+}
+
+// IsPinned reports whether the session is pinned.
+func (p *State) IsPinned() bool { return p.pinned }
+
+// IsLost reports whether the session ends after its turn, because its state is lost.
+func (p *State) IsLost() bool { return p.lost }
+
+// IsFound reports whether only a query to the backend has found the session's state.
+func (p *State) IsFound() bool { return p.found }
+
+// Pin pins the session for a text with a Pin, in a turn. added means that the session was not pinned before. ok is
+// false if the counter allows no more pins. The text must not be sent then.
+func (p *State) Pin(t *Turn, st *Statement, pins *Counter) (added, ok bool) {
+	p.found = false
+	undone := st.isUndone()
+	if p.pinned { // a multi-statement query may leave state even if one of its statements fails
+		t.only, t.unread, t.fresh = t.only && undone, false, false
+		return false, true
+	}
+	if !pins.Reserve() {
+		return false, false
+	}
+	p.pinned = true
+	t.only, t.unread, t.fresh = undone, st.Plan.Pin == rewrite.PinUnparsed, true
+	return true, true
+}
+
+// PinReserved pins the session, for which Counter.Reserve has counted a pin.
+func (p *State) PinReserved() { p.pinned = true }
+
+// RecordFound records that only a query has found the state for which the session is pinned, if found is set.
+func (p *State) RecordFound(found bool) { p.found = found }
+
+// RecordLoss records that the session's state is lost, or that no other session may get the state. The pin remains.
+func (p *State) RecordLoss() { p.lost = true }
+
+// Lose records that a pinned session is about to lose its backend, and thus state. It returns false for a session that
+// is not pinned, and then does nothing.
+func (p *State) Lose(pins *Counter) bool {
+	if !p.pinned {
+		return false
+	}
+	p.pinned, p.found, p.lost = false, false, true
+	pins.Release()
+	return true
+}
+
+// Drop removes a pin, if any, whose backend the session gives up or whose state is gone.
+func (p *State) Drop(pins *Counter) {
+	if p.pinned {
+		pins.Release()
+	}
+	p.pinned, p.found = false, false
+}
+
+// EndSession ends the count of a pinned session. The session remains pinned for its last steps.
+func (p *State) EndSession(pins *Counter) {
+	if p.pinned {
+		pins.Release()
+	}
+}
+
+// UnpinFailed removes the pin of a turn that has failed, if its statement has left nothing. It returns false otherwise.
+func (p *State) UnpinFailed(t *Turn, pins *Counter) bool {
+	if t.only {
+		p.unpin(t, pins)
+		return true
+	}
+	return false
+}
+
+// UnpinUnparsed removes the pin of an unparsed text that ran, if words and command tags show that no state was left. It
+// returns false otherwise. Functions of the text may have changed settings of the backend.
+func (p *State) UnpinUnparsed(t *Turn, pins *Counter) bool {
+	if p.pinned && t.unread && t.left.LeavesNothing() {
+		p.unpin(t, pins)
+		return true
+	}
+	return false
+}
+
+// unpin removes the pin that the current turn made, so that the session may return its backend.
+func (p *State) unpin(t *Turn, pins *Counter) {
+	p.pinned, t.only, t.fresh, t.unread = false, false, false, false
+	pins.Release()
+}
+
+// IsUnread reports whether only unparsed text pinned the session in this turn, so that Scan must get the text.
+func (t *Turn) IsUnread() bool { return t.unread }
+
+// Scan checks the next piece of an unparsed text that pinned the session.
+func (t *Turn) Scan(piece []byte) { t.left.ScanPiece(piece) }
+
+// RecordTag records the command tag of a statement of an unparsed text that pinned the session.
+func (t *Turn) RecordTag(tag []byte) { t.left.RecordTag(tag) }
