@@ -44,7 +44,7 @@ func (s *session) literalQueryTemplate(name, sql, oids []byte) *statement.Templa
 	if plan == nil {
 		return nil
 	}
-	if !s.requestUsesOnly(func(other []byte) bool { return bytes.Equal(other, name) }) {
+	if !requestUsesOnly(s.client.Peek(s.client.Buffered()), func(other []byte) bool { return bytes.Equal(other, name) }) {
 		s.mapped.BeginQuery()
 		return nil
 	}
@@ -64,16 +64,16 @@ func (s *session) templateForParse(name, sql, oids []byte) (*statement.Template,
 func (s *session) bindsLiteralQuery(cs *statement.Client) bool {
 	t := cs.Template
 	if !s.srv.keeper.Maps() || s.schemaLoadCause() == "" || s.optionsChanged(t) || t.Plan.Kind != rewrite.Read || t.Plan.Text != "" || s.txStatus() != 'I' || s.inBlock() || !literalQueryPattern.MatchString(t.SQL) ||
-		!s.requestUsesOnly(func(name []byte) bool { return s.statements.Find(name) == cs }) {
+		!requestUsesOnly(s.client.Peek(s.client.Buffered()), func(name []byte) bool { return s.statements.Find(name) == cs }) {
 		return false
 	}
 	s.mapped.SetPlannedWithoutNames()
 	return true
 }
 
-// requestUsesOnly reports whether all frames up to the client's Sync have arrived, and is accepts their statements.
-func (s *session) requestUsesOnly(is func(name []byte) bool) bool {
-	rest := s.client.Peek(s.client.Buffered())
+// requestUsesOnly reports whether rest, the client's bytes that have arrived, has all frames up to a Sync, and whether
+// is accepts their statements.
+func requestUsesOnly(rest []byte, is func(name []byte) bool) bool {
 	for {
 		typ, total, err := wire.ParseHeader(rest)
 		if err != nil || total == 0 || total > len(rest) {

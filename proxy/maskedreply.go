@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/answer"
+	"github.com/sluice-proxy/sluice/proxy/mapping"
 	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -41,7 +42,7 @@ func planRefusal(plan *rewrite.Plan) error {
 		return statementRefusal(st)
 	}
 	if plan.BehindDDL {
-		return errBehindDDL
+		return mapping.ErrBehindDDL
 	}
 	for i := range plan.Statements {
 		if st := &plan.Statements[i]; st.Refusal != nil && st.Refusal.Unsent {

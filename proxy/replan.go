@@ -5,9 +5,9 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/mapping"
+	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
-	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // This file plans the texts of a replay again if columns are mapped (bytea keys stored as text). A schema change may
@@ -42,7 +42,8 @@ func (s *session) replanLog() (done bool, err error) {
 	case err != nil:
 		return true, err
 	}
-	r := logReplanner{s: s, now: s.srv.keeper.Snapshot()}
+	r := logReplanner{templates: s.srv.templates, scratch: &t.scratch, payload: s.loggedPayload,
+		Replanner: mapping.NewReplanner(s.srv.keeper.Snapshot(), s.options.LastPlanner(), func(p *rewrite.Plan) bool { return planRefusal(p) != nil })}
 	l := s.tx.log
 	for turn := range l.TurnCount() + 1 {
 		frames := l.TurnFrames(turn)
@@ -51,9 +52,9 @@ func (s *session) replanLog() (done bool, err error) {
 		}
 	}
 	switch {
-	case r.lost:
+	case r.IsLost():
 		t.abandonAttempt(retry.Renamed)
-	case unknown && r.plans == nil:
+	case unknown && !r.HasChanged():
 		t.abandonAttempt(retry.Unchanged)
 	default:
 		if t.answersBefore != nil { // the client made no mistake, or the backend is lost
@@ -88,15 +89,14 @@ func (s *session) canReplanAndResend(o *pendingReply) bool {
 }
 
 // logReplanner plans the texts of a replay log by a snapshot of the schema. replanFrame must be called for each frame
-// in order, because an Execute needs the new plan of its Parse or Bind. Nothing is sent.
+// in order, because an Execute needs the new plan of its Parse or Bind. The replay is given up if Sluice has answered a
+// part of a changed text. Nothing is sent.
 type logReplanner struct {
-	s   *session
-	now *mapping.Snapshot
-	// plans maps each plan that the new schema has changed to its new plan.
-	plans map[*rewrite.Plan]*rewrite.Plan
-	// lost means that a text cannot be sent by its new plan. Sluice now refuses the text, the text's kind has changed, or
-	// Sluice has answered a part of the text.
-	lost bool
+	*mapping.Replanner
+	templates *statement.Cache
+	scratch   *[]byte
+	// payload returns the payload of a logged frame, which is valid until the next call.
+	payload func(*retry.LoggedFrame[logEntry]) []byte
 }
 
 // replanFrame plans a logged frame by the new schema: the template of a Parse or Bind, or the text of a Query.
@@ -108,48 +108,24 @@ func (r *logReplanner) replanFrame(f *retry.LoggedFrame[logEntry]) {
 	case n.asked != nil:
 		r.replanQuery(f)
 	case n.plan != nil: // an Execute, or a Describe of a portal
-		if now := r.plans[n.plan]; now != nil {
-			r.lost = r.lost || n.bound != nil
+		if now := r.NewPlan(n.plan); now != nil {
+			r.GiveUpIf(n.bound != nil)
 			n.plan = now
 		}
 	}
-}
-
-// replanText returns the plan of a text by the new schema snapshot, or nil if nothing has changed. was is the old plan.
-//
-// The search path stays that of the time when the text was sent. Only the schemas' contents are newer.
-func (r *logReplanner) replanText(sql []byte, names *schema.NameResolver, was *rewrite.Plan) (*rewrite.Plan, *schema.NameResolver) {
-	if names == nil || names.Schema() == r.now.Schema || was.Pin == rewrite.PinUnparsed || mapping.IsSchemaIndependent(was) {
-		return nil, nil
-	}
-	if outside := names.Schema().Outside; outside != nil { // the transaction's DDL is that of the log
-		r.lost = r.lost || outside != r.now.Schema
-		return nil, nil
-	}
-	names = names.ForSnapshot(r.now.Schema)
-	plan := r.s.options.LastPlanner().PlanWithNames(sql, names)
-	if plan.Text == was.Text && planRefusal(plan) == nil {
-		return nil, nil
-	}
-	r.lost = r.lost || planRefusal(plan) != nil || plan.Kind != was.Kind || plan.ActiveSplit() != nil || was.ActiveSplit() != nil
-	if r.plans == nil {
-		r.plans = map[*rewrite.Plan]*rewrite.Plan{}
-	}
-	r.plans[was], r.plans[was.AsWrite()] = plan, plan.AsWrite()
-	return plan, names
 }
 
 // replanTemplate plans the text of a logged prepared statement by the new schema. The result columns must be those that
 // the client got, unless the client gets a new description.
 func (r *logReplanner) replanTemplate(n *logEntry) {
 	t := n.tmpl
-	plan, names := r.replanText([]byte(t.SQL), n.names, t.Plan)
+	plan, names := r.Replan([]byte(t.SQL), n.names, t.Plan)
 	if plan == nil {
 		return
 	}
-	r.lost = r.lost || t.Unshared
+	r.GiveUpIf(t.Unshared)
 	n.kept.Reset() // it was for other columns
-	n.tmpl = r.s.srv.templates.Template(&r.s.t.scratch, []byte(t.SQL), []byte(t.OIDs), t.Parsing, names.ID(), t.PlannerNumber, plan)
+	n.tmpl = r.templates.Template(r.scratch, []byte(t.SQL), []byte(t.OIDs), t.Parsing, names.ID(), t.PlannerNumber, plan)
 	n.names = names
 	if cs := n.stmt; cs != nil && cs.Template == t {
 		cs.Template, cs.Names = n.tmpl, names.ID()
@@ -162,15 +138,15 @@ func (r *logReplanner) replanQuery(f *retry.LoggedFrame[logEntry]) {
 	sql := []byte(n.asked.ClientText())
 	if n.asked.Text == "" {
 		if sql = []byte(n.text); n.text == "" {
-			payload := r.s.loggedPayload(f)
+			payload := r.payload(f)
 			sql = payload[:len(payload)-1]
 		}
 	}
-	plan, names := r.replanText(sql, n.names, n.asked)
+	plan, names := r.Replan(sql, n.names, n.asked)
 	if plan == nil {
 		return
 	}
-	r.lost = r.lost || n.answered != nil || n.plan != n.asked && n.plan != n.asked.AsWrite()
+	r.GiveUpIf(n.answered != nil || n.plan != n.asked && n.plan != n.asked.AsWrite())
 	if n.plan == n.asked {
 		n.plan = plan
 	} else {

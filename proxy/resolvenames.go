@@ -65,15 +65,10 @@ func (s *session) planIgnoresSchema(plan *rewrite.Plan) bool {
 }
 
 // planWithoutNames returns the plan of a query whose meaning does not depend on relation names, after reading the names
-// failed with err. For other queries it returns nil. If no backend was free, only SET, BEGIN and the like get a plan.
+// failed with err. For other queries it returns nil.
 func (s *session) planWithoutNames(sql []byte, err error) *rewrite.Plan {
 	plan := s.planner().Plan(sql)
-	switch {
-	case !isRefusal(err):
-		return nil
-	case mapping.IsSchemaIndependent(plan):
-		return plan
-	case (mapping.IsRefused(err) || err == errBehindDDL) && plan.Kind <= rewrite.Read && !s.srv.planner.PlanWithNames(sql, mapping.NoNames()).Lacks:
+	if isRefusal(err) && mapping.MayPlanWithoutNames(s.srv.planner, sql, plan, err) {
 		return plan
 	}
 	return nil
@@ -106,7 +101,7 @@ func (s *session) planTextByNames(sql []byte) (*rewrite.Plan, *schema.NameResolv
 		plan = s.planner().PlanWithNames(sql, names)
 	}
 	if !s.mayCommitInParts() && mapping.NeedsCommittedSchema(plan, names) {
-		return nil, nil, errBehindDDL
+		return nil, nil, mapping.ErrBehindDDL
 	}
 	s.mapped.SetPlanned(names)
 	return plan, names, nil

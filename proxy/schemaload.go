@@ -143,7 +143,7 @@ func (s *session) refreshSchema(erred bool) error {
 // schema changes too often.
 func (s *session) mustReplan(try int) (bool, error) {
 	switch {
-	case !s.mapped.IsPlanBehind(s.srv.keeper.Snapshot(), s.b.catalogCurrentAt):
+	case s.mapped.Planned() == nil || !s.srv.keeper.Snapshot().MayBeOlderThan(s.b.catalogCurrentAt):
 		return false, nil
 	case try == mostCatalogTries || !s.canQueryBackend():
 		return false, errSchemaChanged
@@ -180,7 +180,7 @@ func readOwnSchema(s *session, sql []byte) error {
 		!c.maps && !now.ResolverForUnknownPath().MayConcernMapped(sql), mapping.IsSchemaIndependent(s.planner().Plan(sql)):
 		return nil
 	case s.b == nil || s.b.status != 'T' || s.t.touched || !s.t.owed.empty():
-		return errBehindDDL
+		return mapping.ErrBehindDDL
 	}
 	own, err := s.srv.keeper.ReadInBlock(schemaQuery(func(query string, row func([]byte)) ([]byte, error) {
 		return s.b.exchangeRows(s.srv.internalQuery(query), row)
@@ -195,11 +195,6 @@ func readOwnSchema(s *session, sql []byte) error {
 	s.b.txSchema = own
 	return nil
 }
-
-// errBehindDDL refuses a text behind DDL of its own transaction, if the schema cannot be read between the two.
-var errBehindDDL = &wire.Error{Code: retry.StateUnsupported, Message: "the statement follows a schema change of its own transaction that it may depend on",
-	Detail: "The change may concern columns that are stored as text (rewrite.bytea), and Sluice cannot read the schema in front of the statement.",
-	Hint:   "Send the schema change in a transaction of its own."}
 
 // awaitSchemaLoad waits up to schemaWait for another session's load. A session with a backend waits only
 // schemaWaitInBlock, or longer while a load's query is running. A load without a backend may wait for this session's

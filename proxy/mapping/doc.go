@@ -8,6 +8,7 @@
 //	searchpath.go  the search path of a session, by its settings
 //	view.go        View, the names of one session
 //	texts.go       queries that depend on no relation, or on more than one snapshot
+//	replanner.go   Replanner, new plans for the texts of a replay
 //
 // A Keeper sends nothing. The process implements Server, and a session passes a Query for its own backend. Package
 // catalog has the SQL of the queries.

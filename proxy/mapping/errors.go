@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
 )
 
 // RefusedError is the server's error for a query of a reading. The backend remains usable.
@@ -65,3 +66,8 @@ func IsNotRead(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	return ok && e.Message == notReadMessage
 }
+
+// ErrBehindDDL refuses a text behind DDL of its own transaction, if the schema cannot be read between the two.
+var ErrBehindDDL = &wire.Error{Code: retry.StateUnsupported, Message: "the statement follows a schema change of its own transaction that it may depend on",
+	Detail: "The change may concern columns that are stored as text (rewrite.bytea), and Sluice cannot read the schema in front of the statement.",
+	Hint:   "Send the schema change in a transaction of its own."}

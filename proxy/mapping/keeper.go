@@ -91,6 +91,9 @@ type Snapshot struct {
 // Epoch returns the epoch in which the Snapshot is current: one of the process, or one of a transaction (ReadInBlock).
 func (n *Snapshot) Epoch() uint64 { return n.epoch }
 
+// MayBeOlderThan reports whether a backend whose catalog was current at the given time may know a newer schema.
+func (n *Snapshot) MayBeOlderThan(currentAt time.Time) bool { return !currentAt.Before(n.readAt) }
+
 // schemaBase is the part of the schema that does not change while the process lives: the server's own relations, the
 // backends' role, and their initial search path.
 type schemaBase struct {
@@ -130,7 +133,7 @@ func (k *Keeper) Cause(epoch uint64) string {
 // begin at once.
 func (k *Keeper) CauseOnBackend(epoch uint64, currentAt time.Time) string {
 	cause := k.Cause(epoch)
-	if (cause == "" || cause == metrics.LoadError) && !currentAt.Before(k.current.Load().readAt) {
+	if (cause == "" || cause == metrics.LoadError) && k.current.Load().MayBeOlderThan(currentAt) {
 		cause = metrics.LoadBackend
 	}
 	return cause

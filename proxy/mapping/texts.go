@@ -22,6 +22,14 @@ func IsSchemaIndependent(plan *rewrite.Plan) bool {
 	})
 }
 
+// MayPlanWithoutNames reports whether a query may be sent by a plan without names, after getting the names failed with
+// err. If no backend was free, that holds only for SET, BEGIN and the like. If the server refused a reading, or the
+// query follows DDL of its transaction, it also holds for reads that name no relation.
+func MayPlanWithoutNames(planner *rewrite.Planner, sql []byte, plan *rewrite.Plan, err error) bool {
+	return IsSchemaIndependent(plan) ||
+		(IsRefused(err) || err == ErrBehindDDL) && plan.Kind <= rewrite.Read && !planner.PlanWithNames(sql, noNames).Lacks
+}
+
 // NamesMayChangeWithin reports whether the names of a multi-statement query may change their meaning between its
 // statements. Sluice plans all statements of a query with the same names. staged are the transaction's changes of
 // settings.

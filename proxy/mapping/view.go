@@ -1,8 +1,6 @@
 package mapping
 
 import (
-	"time"
-
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
@@ -72,12 +70,6 @@ func (v *View) NamesNoRelation() bool { return v.namesNoRelation }
 // IsPlanStale reports whether the current query was planned by another schema than that of the snapshot now.
 func (v *View) IsPlanStale(now *Snapshot) bool {
 	return v.planned != nil && v.planned.Schema() != now.Schema
-}
-
-// IsPlanBehind reports whether the current query was planned by names that a backend may contradict, because the
-// backend's catalog was current at a time after the last reading.
-func (v *View) IsPlanBehind(latest *Snapshot, currentAt time.Time) bool {
-	return v.planned != nil && !currentAt.Before(latest.readAt)
 }
 
 // RecordPin records that a statement pins the session to its backend, for the reason why. pinned means that the session

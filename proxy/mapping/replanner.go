@@ -1,0 +1,60 @@
+package mapping
+
+import (
+	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
+)
+
+// Replanner plans the texts of a transaction again by a newer snapshot of the schema, before a replay sends them. The
+// search path stays that of the time when a text was sent. One goroutine owns a Replanner.
+type Replanner struct {
+	now     *schema.Schema
+	planner *rewrite.Planner
+	refuses func(*rewrite.Plan) bool
+	// plans maps each plan that the new schema has changed to its new plan.
+	plans map[*rewrite.Plan]*rewrite.Plan
+	lost  bool
+}
+
+// NewReplanner returns a Replanner for the snapshot now. planner makes the new plans, and refuses reports whether
+// Sluice refuses the text of a plan.
+func NewReplanner(now *Snapshot, planner *rewrite.Planner, refuses func(*rewrite.Plan) bool) *Replanner {
+	return &Replanner{now: now.Schema, planner: planner, refuses: refuses}
+}
+
+// Replan returns the plan of a text by the new snapshot with the names of that plan, or nil if nothing has changed. was
+// is the old plan, and names are its names.
+func (r *Replanner) Replan(sql []byte, names *schema.NameResolver, was *rewrite.Plan) (*rewrite.Plan, *schema.NameResolver) {
+	if names == nil || names.Schema() == r.now || was.Pin == rewrite.PinUnparsed || IsSchemaIndependent(was) {
+		return nil, nil
+	}
+	if outside := names.Schema().Outside; outside != nil { // the transaction's DDL is that of the log
+		r.lost = r.lost || outside != r.now
+		return nil, nil
+	}
+	names = names.ForSnapshot(r.now)
+	plan := r.planner.PlanWithNames(sql, names)
+	refused := r.refuses(plan)
+	if plan.Text == was.Text && !refused {
+		return nil, nil
+	}
+	r.lost = r.lost || refused || plan.Kind != was.Kind || plan.ActiveSplit() != nil || was.ActiveSplit() != nil
+	if r.plans == nil {
+		r.plans = map[*rewrite.Plan]*rewrite.Plan{}
+	}
+	r.plans[was], r.plans[was.AsWrite()] = plan, plan.AsWrite()
+	return plan, names
+}
+
+// NewPlan returns the new plan for an old one, or nil if Replan has not changed the old plan.
+func (r *Replanner) NewPlan(was *rewrite.Plan) *rewrite.Plan { return r.plans[was] }
+
+// HasChanged reports whether a text has a new plan.
+func (r *Replanner) HasChanged() bool { return r.plans != nil }
+
+// GiveUpIf records that a text cannot be sent by its new plan, if the condition holds.
+func (r *Replanner) GiveUpIf(condition bool) { r.lost = r.lost || condition }
+
+// IsLost reports whether a text cannot be sent by its new plan. Sluice then refuses the text, the text's kind has
+// changed, or the caller has called GiveUpIf.
+func (r *Replanner) IsLost() bool { return r.lost }
