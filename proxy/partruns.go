@@ -4,6 +4,9 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/ddltx"
 	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/listing"
+	"github.com/sluice-proxy/sluice/proxy/silent"
+	"github.com/sluice-proxy/sluice/proxy/txtime"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -18,7 +21,7 @@ func (s *session) portalRunsOutsideBlock(st *rewrite.Statement) bool {
 		return false
 	}
 	at := s.txPosition()
-	return s.parts.RunsOutside(st, &at)
+	return s.parts.MustRunOutside(st, &at)
 }
 
 // runOutsideAtSync runs a portal's statement outside its block, at the Sync.
@@ -39,45 +42,15 @@ func (s *session) runOutsideAtSync(st *rewrite.Statement) error {
 // runOutsideBlock commits the open part of a block, calls run to run st outside a block, and begins the block again.
 // Then the turn is over. sql is the text of st.
 func (s *session) runOutsideBlock(st *rewrite.Statement, sql string, run func() (feature.NestedResult, error)) error {
-	if err := s.parts.CheckOutside(st, sql, s.srv.purity.wasPure()); err != nil {
-		return err
-	}
-	lists := s.parts.Changing(s.srv.purity.wasPure())
-	left, err := s.commitOpenPart()
+	failed, err := s.parts.RunOutside(partRunner{s}, st, sql, run)
 	if err != nil {
 		return err
 	}
-	stopped := left.Cause()
-	if left.Err == nil && !lists.IsEmpty() {
-		if err := s.warnPartCommitted(ddltx.CommittedWarning(&lists)); err != nil {
-			return err
-		}
-	}
-	var ran feature.NestedResult
-	var own listing.Statements
-	if stopped == nil {
-		if ran, err = run(); err != nil {
-			return err
-		}
-		if own.Add(sql); !ran.Failed {
-			s.parts.AddCommitted(own)
-		}
-	}
-	if err := s.beginNextPart(left.Err); err != nil {
-		return err
-	}
-	switch {
-	case stopped != nil:
-		return stopped
-	case ran.Failed:
+	if failed {
 		s.t.errorTold = true
 		if err := s.failBlock(); err != nil {
 			return err
 		}
-		return s.endTurnLocally()
-	}
-	if err := s.warnPartCommitted(ddltx.CommittedWarning(&own)); err != nil {
-		return err
 	}
 	return s.endTurnLocally()
 }
@@ -89,45 +62,77 @@ func (s *session) runStatementGroups(plan *rewrite.Plan, sql string, bounds [][2
 	if err != nil {
 		return err
 	}
-	how := nestedTurn{optsOut: s.t.optsOut || s.srv.replays != nil && retry.HasNoRetryComment([]byte(sql)), committedBefore: groups.Committed()}
-	for groups.Next() {
-		if groups.BeginsTx() {
-			if how.timed, err = s.askTimeForGroups(groups); err != nil {
-				return err
-			}
-		}
-		how.shift = s.t.shift + groups.Shift()
-		ran, err := s.runNestedQuery(groups.Text(), how)
-		switch {
-		case err != nil:
-			return err
-		case ran.Failed:
-			s.t.errorTold = true
-			return s.stopStatementGroups(groups)
-		}
-		warning := groups.Ran(s.parts, s.inBlock())
-		if groups.BeginsBlock() {
-			s.adoptQueryTime(how.timed)
-		}
-		if warning != nil {
-			err = s.warnPartCommitted(warning)
-		}
-		if err == nil && ran.Stopped != nil && !groups.IsLast() {
-			err = ran.Stopped
-		}
-		if err != nil {
-			return err
-		}
+	failed, err := groups.Run(&groupRunner{partRunner{s}, s.t.optsOut || s.srv.replays != nil && retry.HasNoRetryComment([]byte(sql))})
+	s.t.errorTold = s.t.errorTold || failed
+	if err != nil {
+		return err
 	}
 	return s.endTurnLocally()
 }
 
-// stopStatementGroups ends the turn of a multi-statement query after one of its groups of statements has failed.
-func (s *session) stopStatementGroups(groups *ddltx.Groups) error {
-	if warning := groups.Failed(s.inBlock()); warning != nil {
-		if err := s.queueReply(warning.AppendNotice(nil, "WARNING")); err != nil {
-			return err
-		}
+// partRunner runs the commands of package ddltx in a session.
+type partRunner struct{ s *session }
+
+func (r partRunner) RunSilently(sql string, want silent.ExpectedAnswer) (feature.NestedResult, error) {
+	return r.s.runSilentCommand(sql, want)
+}
+
+func (r partRunner) Warn(warning *wire.Error, early bool) error {
+	if early {
+		r.s.srv.metrics.CountEarlyCommit()
 	}
-	return s.endTurnLocally()
+	return r.s.queueReply(warning.AppendNotice(nil, "WARNING"))
+}
+
+func (r partRunner) OpenPart() ddltx.OpenPart {
+	s := r.s
+	return ddltx.OpenPart{Savepoints: s.tx.log.SavepointNames(), Empty: s.emptySavepoints(), Options: s.currentOptions(), OptedOut: s.tx.optedOut,
+		SeenTime: s.tx.earlierTime, AskedTime: s.tx.asked.instant}
+}
+
+func (r partRunner) PureReads() bool { return r.s.srv.purity.wasPure() }
+
+func (r partRunner) ReadsClock() bool { return r.s.partReadsClock() }
+
+func (r partRunner) Commit(asksTime bool) (feature.NestedResult, error) {
+	r.s.t.clock.Start(r.s.settings.StatementTimeout())
+	return r.s.runNestedQuery("COMMIT", nestedTurn{hiddenAnswer: silent.NewAnswer(silent.ExpectCommit), outsideBlock: true, asksTime: asksTime})
+}
+
+func (r partRunner) CommitSkipped() bool { return r.s.b != nil && r.s.b.status != 'I' }
+
+func (r partRunner) Begin(optedOut bool, t *txtime.Time) (begun feature.NestedResult, err error) {
+	s := r.s
+	if s.pin.IsLost() { // the session ends
+		return begun, nil
+	}
+	begun, err = s.runSilentCommand("BEGIN", silent.ExpectBegin)
+	s.optOutOfReplay(optedOut)
+	s.tx.earlierTime = t
+	s.tx.watched = s.tx.watched || len(s.stored) > 0 // endStoredCursors
+	return begun, err
+}
+
+// groupRunner runs a multi-statement query in groups, for package ddltx.
+type groupRunner struct {
+	partRunner
+	optsOut bool // of replay
+}
+
+func (r *groupRunner) InBlock() bool { return r.s.inBlock() }
+
+func (r *groupRunner) FixesTime() bool { return r.s.srv.keeper.Maps() }
+
+func (r *groupRunner) RunGroup(g ddltx.Group) (feature.NestedResult, error) {
+	return r.s.runNestedQuery(g.Text, nestedTurn{optsOut: r.optsOut, shift: r.s.t.shift + g.Before, timed: g.Time, committedBefore: g.Committed})
+}
+
+func (r *groupRunner) BlockBegun(l listing.Statements, t *txtime.Time) {
+	s := r.s
+	if !s.inBlock() {
+		t = nil
+	}
+	if s.parts.JoinBlock(l, t); t != nil {
+		s.tx.earlierTime = t
+	}
 }

@@ -6,15 +6,14 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/ddltx"
 	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/listing"
-	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // This file commits transactions with DDL in parts (ddl.in_transactions). Package ddltx decides which statement needs a
-// commit in front of it, and has the messages. This file asks for the decision, sends COMMIT, BEGIN and the savepoints
-// in nested turns, and queues the messages. Each part has its own log and replays.
+// commit in front of it, says in which order the commands run, and has the messages. The session runs the commands in
+// nested turns (partruns.go). Each part has its own log and replays.
 
 // mayCommitInParts reports whether the session's transactions may be committed in parts, because of their DDL.
 func (s *session) mayCommitInParts() bool { return s.parts != nil }
@@ -85,7 +84,7 @@ func (s *session) commitPartIfNeeded(plan *rewrite.Plan, sql string, runs bool) 
 		}
 	}
 	if step.Commit {
-		if err := s.commitPart(); err != nil {
+		if err := s.parts.Commit(partRunner{s}); err != nil {
 			return err
 		}
 		at.Next = s.blockForNextStatement()
@@ -105,57 +104,6 @@ func (s *session) warnPartsRemain(st *rewrite.Statement) error {
 		return s.queueReply(warning.AppendNotice(nil, "WARNING"))
 	}
 	return nil
-}
-
-// commitPart commits the open part of a block and begins the block again. The caller sends an error to the client,
-// whose block has then failed, or ends the session.
-func (s *session) commitPart() error {
-	lists, fresh := s.parts.Changing(s.srv.purity.wasPure()), s.emptySavepoints()
-	left, err := s.commitOpenPart()
-	if err == nil {
-		err = s.beginNextPart(left.Err)
-	}
-	if err == nil && left.Err == nil {
-		if err = s.restoreSavepoints(fresh); err == nil {
-			err = s.warnPartCommitted(ddltx.CommittedWarning(&lists))
-		}
-	}
-	return cmp.Or(err, left.Cause())
-}
-
-// warnPartCommitted counts an early commit and warns the client of it.
-func (s *session) warnPartCommitted(warning *wire.Error) error {
-	s.srv.metrics.CountEarlyCommit()
-	return s.queueReply(warning.AppendNotice(nil, "WARNING"))
-}
-
-// commitOpenPart commits the open part of a block. If the result has an error, the part is not committed, or the
-// outcome is unknown (08007).
-func (s *session) commitOpenPart() (feature.NestedResult, error) {
-	s.parts.BeginCommit(s.tx.log.SavepointNames(), s.currentOptions(), s.tx.optedOut)
-	left, err := s.commitPartWithTime()
-	if err == nil && s.b != nil && s.b.status != 'I' { // the COMMIT was skipped
-		_, err = s.runSilentCommand("ROLLBACK", silent.ExpectRollback) // if it fails, so does beginNextPart
-	}
-	s.parts.EndCommit(err == nil && left.Err == nil, s.srv.purity.wasPure())
-	return left, err
-}
-
-// beginNextPart begins a block again after commitOpenPart, even if that COMMIT failed, since the client's error then
-// fails the new block. uncommitted is the error of that COMMIT, or nil. The session ends if its pinned backend is gone
-// or BEGIN fails, since the client expects a block.
-func (s *session) beginNextPart(uncommitted *wire.Error) error {
-	if s.pin.IsLost() {
-		return nil
-	}
-	begun, err := s.runSilentCommand("BEGIN", silent.ExpectBegin)
-	s.optOutOfReplay(s.parts.OptedOut())
-	if err == nil && begun.Err != nil {
-		err = s.parts.ErrNotBegun(begun.Err, uncommitted)
-	}
-	s.tx.earlierTime = s.parts.Time()
-	s.tx.watched = s.tx.watched || len(s.stored) > 0 // endStoredCursors
-	return err
 }
 
 // committedStatements lists the committed statements that the client would send again after a conflict: earlier parts

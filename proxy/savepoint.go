@@ -9,12 +9,10 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/ddltx"
 	"github.com/sluice-proxy/sluice/proxy/settings"
-	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/txtime"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
-	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // This file emulates savepoints for a server without savepoints. A savepoint is a position in the transaction's log.
@@ -405,22 +403,6 @@ func (s *session) emptySavepoints() []string {
 		}
 	}
 	return l.SavepointNames()[i:]
-}
-
-// restoreSavepoints sets savepoints again at the beginning of a new part of a block. If a savepoint cannot be set,
-// ROLLBACK TO that savepoint is refused later.
-func (s *session) restoreSavepoints(fresh []string) error {
-	for _, name := range fresh {
-		set, err := s.runSilentCommand("SAVEPOINT "+parse.QuoteIdent(name), silent.ExpectInBlock("SAVEPOINT"))
-		if err != nil {
-			return err
-		}
-		if set.Err != nil {
-			return nil
-		}
-		s.parts.SavepointRestored(name)
-	}
-	return nil
 }
 
 // handleCommittedSavepoint answers RELEASE of a savepoint whose part of the block is committed, and refuses ROLLBACK TO

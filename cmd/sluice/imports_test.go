@@ -38,7 +38,7 @@ var layers = map[string][]string{
 	"proxy/startup":      {"proxy/wire", "proxy/rawconn"},
 	"proxy/constraint":   {"proxy/wire", "retry", "rewrite", "rewrite/alter"},
 	"proxy/ddl":          {"proxy/constraint", "proxy/listing", "proxy/wire", "retry", "rewrite", "rewrite/alter", "rewrite/parse", "rewrite/schema"},
-	"proxy/ddltx":        {"proxy/access", "proxy/block", "proxy/listing", "proxy/options", "proxy/txtime", "proxy/wire", "retry", "rewrite"},
+	"proxy/ddltx":        {"proxy/access", "proxy/block", "proxy/feature", "proxy/listing", "proxy/options", "proxy/silent", "proxy/txtime", "proxy/wire", "retry", "rewrite", "rewrite/parse"},
 	"proxy/statement":    {"proxy/account", "proxy/settings", "proxy/wire", "retry", "rewrite", "rewrite/parse", "rewrite/values"},
 	"proxy/stored":       {"proxy/wire", "rewrite"},
 	"proxy/feature":      {"proxy/silent", "proxy/wire", "rewrite", "rewrite/schema"},

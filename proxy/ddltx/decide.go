@@ -93,9 +93,9 @@ func hasTxBoundary(plan *rewrite.Plan) bool {
 	return plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || st.Tx.Verb.EndsBlock() })
 }
 
-// RunsOutside reports whether a statement must run outside its block, between two parts. A portal's statement runs at
-// the Sync, and only the BEGIN may precede it in its group. x may be nil.
-func (x *Tx) RunsOutside(st *rewrite.Statement, at *Position) bool {
+// MustRunOutside reports whether a statement must run outside its block, between two parts. A portal's statement runs
+// at the Sync, and only the BEGIN may precede it in its group. x may be nil.
+func (x *Tx) MustRunOutside(st *rewrite.Statement, at *Position) bool {
 	return x != nil && !at.Sent && at.InBlock && x.mustLeave(st, &at.Next)
 }
 
@@ -139,7 +139,7 @@ func (x *Tx) Before(plan *rewrite.Plan, at *Position, runs bool) (step Step, err
 			return step, access.WriteError(st, access.ReadOnly)
 		}
 	}
-	if st != nil && st.MayRunInSteps() && x.RunsOutside(st, at) {
+	if st != nil && st.MayRunInSteps() && x.MustRunOutside(st, at) {
 		return step, nil
 	}
 	if at.Next.Status() == 'T' && !at.Failed && !staysWhole(&at.Next) {
@@ -186,7 +186,7 @@ func (x *Tx) checkCommit(at *Position) error {
 func (x *Tx) checkEarlyCommit(pureReads bool) error {
 	switch {
 	case x.openDemand.Drops && x.policy != rewrite.CommitDrops:
-		lists := x.Changing(pureReads)
+		lists := x.changing(pureReads)
 		return errDropsEarly(&lists)
 	case x.openDemand.Local:
 		return errLocal
@@ -194,10 +194,9 @@ func (x *Tx) checkEarlyCommit(pureReads bool) error {
 	return nil
 }
 
-// CheckOutside returns an error if a statement cannot run outside its block, because the open part must not be
-// committed. If the statement itself contains a DROP (a DROP COLUMN in ALTER TABLE, say), that DROP would be committed
-// early too. sql is the text of st.
-func (x *Tx) CheckOutside(st *rewrite.Statement, sql string, pureReads bool) error {
+// checkOutside returns an error if a statement cannot run outside its block, because the open part or the statement's
+// own DROP must not be committed early. sql is the text of st.
+func (x *Tx) checkOutside(st *rewrite.Statement, sql string, pureReads bool) error {
 	if err := x.checkEarlyCommit(pureReads); err != nil {
 		return err
 	}

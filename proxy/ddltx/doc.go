@@ -17,6 +17,7 @@
 // The client gets a WARNING for each early commit, and for each ROLLBACK that cannot undo earlier parts. After an early
 // commit, errors of a conflict are replaced (ErrPartialCommit): the client would run the whole transaction again.
 //
-// The package does no I/O. It gets plans, the session's position in its transaction and the outcome of each COMMIT, and
-// returns decisions and messages. A Tx belongs to one session, and has no lock.
+// The package does no I/O. It gets plans and the session's position in its transaction, and returns decisions and
+// messages. The session's Runner sends COMMIT, BEGIN and the groups, in the order that a Tx or Groups say. A Tx belongs
+// to one session, and has no lock.
 package ddltx

@@ -1,11 +1,14 @@
 package ddltx
 
 import (
+	"cmp"
 	"unicode/utf8"
 
 	"github.com/sluice-proxy/sluice/proxy/block"
+	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/listing"
-	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/proxy/silent"
+	"github.com/sluice-proxy/sluice/proxy/txtime"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -15,10 +18,6 @@ type Groups struct {
 	plan   *rewrite.Plan
 	sql    string
 	groups [][2]int
-	i      int // the current group's index, or -1
-	shift  int // characters in front of the current group
-	// newTx means that the current group is the first of a client's transaction.
-	newTx bool
 	// committed lists the groups that are committed outside a block, of the client's current transaction.
 	committed listing.Statements
 }
@@ -53,46 +52,117 @@ func (x *Tx) Split(next block.Block, plan *rewrite.Plan, sql string, groups [][2
 			return nil, errDropsEarly(&name)
 		}
 	}
-	return &Groups{plan: plan, sql: sql, groups: groups, i: -1}, nil
+	return &Groups{plan: plan, sql: sql, groups: groups}, nil
 }
 
-// Next goes on to the next group, the first at first. It returns false if all groups have run.
-func (g *Groups) Next() bool {
-	if g.i+1 == len(g.groups) {
-		return false
+// A GroupRunner is what Groups see of the session that runs them.
+type GroupRunner interface {
+	Teller
+	// InBlock reports whether the client is in a block.
+	InBlock() bool
+	// FixesTime reports whether Sluice gives the statements of one transaction one time.
+	FixesTime() bool
+	// RunGroup runs a group in a nested turn.
+	RunGroup(g Group) (feature.NestedResult, error)
+	// BlockBegun is called after a group that is a BEGIN. l lists the earlier groups that are committed, and t is their
+	// time, or nil (JoinBlock).
+	BlockBegun(l listing.Statements, t *txtime.Time)
+}
+
+// Group is a group of a multi-statement query that runs now.
+type Group struct {
+	// Text is the group's text. Before is the number of characters of the query in front of it.
+	Text   string
+	Before int
+	// Time is the time that the groups of a client's transaction share, or nil.
+	Time *txtime.Time
+	// Committed lists the groups that are committed outside a block, of the client's current transaction.
+	Committed *listing.Statements
+}
+
+// Run runs the groups until one fails or the client cancels. failed means that a group has failed, whose error the
+// client has. The error is for the client, or ends the session.
+func (g *Groups) Run(r GroupRunner) (failed bool, err error) {
+	now, passed := Group{Committed: &g.committed}, 0
+	for i, group := range g.groups {
+		first, last := &g.plan.Statements[group[0]], i+1 == len(g.groups)
+		if i == 0 || g.plan.Statements[g.groups[i-1][0]].Tx.Verb.EndsBlock() { // a transaction of the client begins
+			if now.Time, err = g.askTime(r, i); err != nil {
+				return false, err
+			}
+		}
+		from, to := g.plan.GroupBounds(group)
+		now.Text, now.Before = g.sql[from:to], now.Before+utf8.RuneCountInString(g.sql[passed:from])
+		passed = from
+		ran, err := r.RunGroup(now)
+		switch {
+		case err != nil:
+			return false, err
+		case ran.Failed:
+			return true, g.warnFailed(r)
+		}
+		if first.Tx.Verb == rewrite.Begin { // in PostgreSQL the block includes the query's earlier statements
+			r.BlockBegun(g.committed, now.Time)
+			g.committed = listing.Statements{}
+		}
+		if !r.InBlock() && first.Tx.Verb == rewrite.NoVerb {
+			err = g.addCommitted(r, now.Text, last)
+		}
+		if err == nil && ran.Stopped != nil && !last {
+			err = ran.Stopped
+		}
+		if err != nil {
+			return false, err
+		}
 	}
-	g.newTx = g.i < 0 || g.first().Tx.Verb.EndsBlock()
-	passed := 0
-	if g.i >= 0 {
-		passed, _ = g.plan.GroupBounds(g.groups[g.i])
+	return false, nil
+}
+
+// addCommitted records a group that is committed outside a block, and warns the client of that unless the group is the
+// last.
+func (g *Groups) addCommitted(r GroupRunner, text string, last bool) error {
+	var group listing.Statements
+	group.Add(text)
+	g.committed.AppendAll(group)
+	if last {
+		return nil
 	}
-	g.i++
-	from, _ := g.plan.GroupBounds(g.groups[g.i])
-	g.shift += utf8.RuneCountInString(g.sql[passed:from])
-	return true
+	return r.Warn(committedWarning(&group), true)
 }
 
-// first returns the first statement of the current group.
-func (g *Groups) first() *rewrite.Statement { return &g.plan.Statements[g.groups[g.i][0]] }
-
-// Text returns the text of the current group.
-func (g *Groups) Text() string {
-	from, to := g.plan.GroupBounds(g.groups[g.i])
-	return g.sql[from:to]
+// warnFailed warns the client of earlier groups that remain committed after a group has failed. In a block its end
+// warns the client instead.
+func (g *Groups) warnFailed(r GroupRunner) error {
+	if g.committed.IsEmpty() || r.InBlock() {
+		return nil
+	}
+	return r.Warn(remainWarning(&g.committed), false)
 }
 
-// Shift returns the number of characters in front of the current group.
-func (g *Groups) Shift() int { return g.shift }
+// askTime asks the server for the time that the groups from group i on share up to the end of their transaction. The
+// result is nil in a block, and if the groups need no common time. The error is for the client, or ends the session.
+func (g *Groups) askTime(r GroupRunner, i int) (*txtime.Time, error) {
+	if r.InBlock() || !r.FixesTime() || !g.shareTime(i) {
+		return nil, nil
+	}
+	asked, err := r.RunSilently(timeQuery, silent.ExpectSelect)
+	if why := asked.Cause(); err != nil || why != nil {
+		return nil, cmp.Or(err, why)
+	}
+	of := &txtime.Time{Committed: true}
+	for row := range asked.Answer.Rows() {
+		if v, ok := timeOfRow(row); ok {
+			of.Instant = v
+		}
+	}
+	return of, nil
+}
 
-// BeginsTx reports whether the current group is the first of a client's transaction: the first group of all, or the
-// first after the end of a block.
-func (g *Groups) BeginsTx() bool { return g.newTx }
-
-// ShareTime reports whether at least two groups, from the current one up to the end of their transaction, may store or
-// return the transaction's time. They must then get the same time.
-func (g *Groups) ShareTime() bool {
+// shareTime reports whether at least two groups, from group i up to the end of their transaction, may store or return
+// the transaction's time.
+func (g *Groups) shareTime(i int) bool {
 	readers := 0
-	for _, group := range g.groups[g.i:] {
+	for _, group := range g.groups[i:] {
 		st := &g.plan.Statements[group[0]]
 		if st.Tx.Verb.EndsBlock() {
 			break
@@ -104,41 +174,11 @@ func (g *Groups) ShareTime() bool {
 	return readers >= 2
 }
 
-// Committed returns the list of the groups that are committed outside a block, of the client's current transaction. The
-// list changes with later groups.
-func (g *Groups) Committed() *listing.Statements { return &g.committed }
-
-// IsLast reports whether the current group is the last.
-func (g *Groups) IsLast() bool { return g.i+1 == len(g.groups) }
-
-// BeginsBlock reports whether the current group is a BEGIN.
-func (g *Groups) BeginsBlock() bool { return g.first().Tx.Verb == rewrite.Begin }
-
-// Ran records that the current group has succeeded. inBlock means that the client is then in a block. In PostgreSQL the
-// block of a BEGIN includes the query's earlier statements, so x gets these. The result warns the client of an early
-// commit, or is nil.
-func (g *Groups) Ran(x *Tx, inBlock bool) *wire.Error {
-	if g.BeginsBlock() {
-		x.AddCommitted(g.committed)
-		g.committed = listing.Statements{}
+// JoinBlock adds earlier statements of a multi-statement query to the block that its BEGIN has begun. l lists those
+// that are committed, and t is their time, or nil.
+func (x *Tx) JoinBlock(l listing.Statements, t *txtime.Time) {
+	x.committed.AppendAll(l)
+	if t != nil {
+		x.timed = t
 	}
-	if inBlock || g.first().Tx.Verb != rewrite.NoVerb {
-		return nil
-	}
-	var group listing.Statements
-	group.Add(g.Text())
-	g.committed.AppendAll(group)
-	if g.IsLast() {
-		return nil
-	}
-	return CommittedWarning(&group)
-}
-
-// Failed returns the warning for a group that has failed while earlier groups remain committed, or nil. inBlock means
-// that the client is in a block, whose end warns the client instead.
-func (g *Groups) Failed(inBlock bool) *wire.Error {
-	if inBlock || g.committed.IsEmpty() {
-		return nil
-	}
-	return remainWarning(&g.committed)
 }

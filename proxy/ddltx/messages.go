@@ -27,9 +27,9 @@ func (x *Tx) Remain(st *rewrite.Statement, failed bool) *wire.Error {
 	return remainWarning(&x.committed)
 }
 
-// CommittedWarning returns the warning that Sluice has committed a part of the client's transaction early. l lists the
+// committedWarning is the warning that Sluice has committed a part of the client's transaction early. l lists the
 // statements of the part.
-func CommittedWarning(l *listing.Statements) *wire.Error {
+func committedWarning(l *listing.Statements) *wire.Error {
 	return &wire.Error{Code: "01000", Message: "a part of the transaction is committed, since DSQL takes one statement of DDL in a transaction",
 		Detail: "Committed: " + l.String() + ".", Hint: rewrite.InTransactionsKey + " says so. A ROLLBACK does not take that part back."}
 }
@@ -64,9 +64,9 @@ var (
 		Detail: "What is set until the end of the transaction would be lost.", Hint: "Write SET without LOCAL."}
 )
 
-// ErrNotBegun returns the error that ends the session if the block could not begin again after a part of it. why is the
+// errNotBegun returns the error that ends the session if the block could not begin again after a part of it. why is the
 // error of the BEGIN. uncommitted is the error of that part's COMMIT, or nil.
-func (x *Tx) ErrNotBegun(why, uncommitted *wire.Error) *wire.Error {
+func (x *Tx) errNotBegun(why, uncommitted *wire.Error) *wire.Error {
 	e := &wire.Error{Fatal: true, Code: why.Code, Message: "the transaction could not be begun again: " + why.Message, Detail: why.Detail, Hint: why.Hint}
 	switch {
 	case uncommitted == nil:

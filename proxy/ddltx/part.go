@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file has the open part of a block: which statements are in it, and its commit.
+// This file has the open part of a block: which statements are in it.
 
 // Add adds a text's statements to the open part of a block. If the text ends a transaction, only statements after that
 // end count. A BEGIN also includes earlier statements of its pipeline. next is the block's state before the text. For
@@ -40,32 +40,11 @@ func (x *Tx) addStatement(want rewrite.TxDemand, sql string, mayWrite bool) {
 	}
 }
 
-// Changing returns the open part's statements that may have changed something. pureReads says that no statement that
+// changing returns the open part's statements that may have changed something. pureReads says that no statement that
 // looks like a read has changed anything.
-func (x *Tx) Changing(pureReads bool) listing.Statements {
+func (x *Tx) changing(pureReads bool) listing.Statements {
 	if pureReads {
 		return x.openStatements.WithoutReads()
 	}
 	return x.openStatements
 }
-
-// BeginCommit records that the COMMIT of the open part is about to be sent. savepoints are the names of the part's
-// savepoints, and now has the client's options, or is nil. optedOut means that the client wants no replay of its block.
-func (x *Tx) BeginCommit(savepoints []string, now *rewrite.ClientOptions, optedOut bool) {
-	x.commits++
-	x.keepSavepoints(savepoints)
-	x.options.Keep(now)
-	x.optedOut = optedOut
-}
-
-// EndCommit records the outcome of the open part's COMMIT. The next part is then open, and empty. committed is false if
-// the part is not committed, or the outcome is unknown. pureReads has the meaning of Changing's parameter.
-func (x *Tx) EndCommit(committed, pureReads bool) {
-	if committed {
-		x.committed.AppendAll(x.Changing(pureReads))
-	}
-	x.openDemand, x.openStatements = rewrite.TxDemand{}, listing.Statements{}
-}
-
-// OptedOut reports whether the client wants no replay of the block whose next part begins.
-func (x *Tx) OptedOut() bool { return x.optedOut }

@@ -6,23 +6,33 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/ddltx"
+	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/listing"
+	"github.com/sluice-proxy/sluice/proxy/silent"
+	"github.com/sluice-proxy/sluice/proxy/txtime"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// A player does with a client's texts what a session does: it follows the block, asks the Tx, and carries its decisions
-// out. out has what a server would get, and the messages for the client.
+// A player does with a client's texts what a session does: it follows the block, asks the Tx, and runs what the Tx says.
+// out has what a server would get, and the messages for the client.
 type player struct {
 	t       *testing.T
 	planner *rewrite.Planner
 	tx      *ddltx.Tx
 	at      block.Block
 	names   []string // savepoints of the open part
-	sent    bool     // within a pipeline
+	empty   []string // of these, the ones after which nothing ran
+	clock   bool     // the open part has read the clock
 	outside bool     // a text runs that does not belong to the client's block
 	before  *listing.Statements
 	out     []string
+
+	// pipeline means that the next texts are of one pipeline, after others. fails has how texts outside the block begin
+	// that fail next. skips means that the server skips the next COMMIT, and cancels that the client cancels the next
+	// group.
+	pipeline, skips, cancels bool
+	fails                    []string
 }
 
 func newPlayer(t *testing.T, policy rewrite.DDLInTransactions) *player {
@@ -35,8 +45,24 @@ func newPlayer(t *testing.T, policy rewrite.DDLInTransactions) *player {
 	return &player{t: t, planner: planner, tx: ddltx.New(policy)}
 }
 
+// order is a line of a script that is no text.
+func (p *player) order(line string) {
+	switch verb, what, _ := strings.Cut(line, " "); verb {
+	case "pipeline":
+		p.pipeline = true
+	case "skip":
+		p.skips = true
+	case "cancel":
+		p.cancels = true
+	case "fail":
+		p.fails = append(p.fails, what)
+	default:
+		p.t.Fatalf("unknown: %s", line)
+	}
+}
+
 func (p *player) position() ddltx.Position {
-	return ddltx.Position{Next: p.at, InBlock: p.at.IsOpen(), Failed: p.at.Status() == 'E', Outside: p.outside, Sent: p.sent, PureReads: true}
+	return ddltx.Position{Next: p.at, InBlock: p.at.IsOpen(), Failed: p.at.Status() == 'E', Outside: p.outside, Sent: p.pipeline, PureReads: true}
 }
 
 func (p *player) say(words ...string) { p.out = append(p.out, strings.Join(words, " ")) }
@@ -74,7 +100,11 @@ func (p *player) query(sql string) (failed bool) {
 	case ddltx.InGroups:
 		return p.runGroups(plan, sql, groups)
 	case ddltx.OutsideBlock:
-		return p.runOutside(plan.SingleStatement(), sql)
+		failed, err := p.tx.RunOutside(p, plan.SingleStatement(), sql, func() (feature.NestedResult, error) { return p.nested(sql) })
+		if failed {
+			p.at.RecordError(false)
+		}
+		return p.fail(err) || failed
 	}
 	return p.runInPart(plan, sql)
 }
@@ -86,10 +116,8 @@ func (p *player) runInPart(plan *rewrite.Plan, sql string) (failed bool) {
 		return true
 	}
 	p.tell(step.Warning)
-	if step.Commit {
-		l := p.tx.Changing(true)
-		p.commitAndBegin()
-		p.tell(ddltx.CommittedWarning(&l))
+	if step.Commit && p.fail(p.tx.Commit(p)) {
+		return true
 	}
 	if step.Adds {
 		p.tx.Add(p.at, plan, sql)
@@ -97,56 +125,98 @@ func (p *player) runInPart(plan *rewrite.Plan, sql string) (failed bool) {
 	return p.send(plan, sql)
 }
 
-// commitAndBegin commits the open part, runs what is between, and begins the next part.
-func (p *player) commitAndBegin(between ...func()) {
-	p.tx.BeginCommit(p.names, nil, false)
-	p.outside = true
-	p.query("COMMIT")
-	p.tx.EndCommit(true, true)
-	for _, run := range between {
-		run()
-	}
-	p.query("BEGIN")
-	p.outside = false
-}
-
-func (p *player) runOutside(st *rewrite.Statement, sql string) (failed bool) {
-	if p.fail(p.tx.CheckOutside(st, sql, true)) {
-		return true
-	}
-	l := p.tx.Changing(true)
-	p.commitAndBegin(func() {
-		if !l.IsEmpty() {
-			p.tell(ddltx.CommittedWarning(&l))
-		}
-		p.query(sql)
-	})
-	var own listing.Statements
-	own.Add(sql)
-	p.tx.AddCommitted(own)
-	p.tell(ddltx.CommittedWarning(&own))
-	return false
-}
-
 func (p *player) runGroups(plan *rewrite.Plan, sql string, bounds [][2]int) (failed bool) {
 	groups, err := p.tx.Split(p.at, plan, sql, bounds)
 	if p.fail(err) {
 		return true
 	}
-	for groups.Next() {
-		if groups.BeginsTx() && groups.ShareTime() && !p.at.IsOpen() {
-			p.say("asks time")
-		}
-		p.before = groups.Committed()
-		if p.query(groups.Text()) {
-			p.tell(groups.Failed(p.at.IsOpen()))
-			return true
-		}
-		p.tell(groups.Ran(p.tx, p.at.IsOpen()))
-	}
+	failed, err = groups.Run(p)
 	p.before = nil
-	return false
+	return p.fail(err) || failed
 }
+
+// nested runs a text outside the client's block.
+func (p *player) nested(sql string) (feature.NestedResult, error) {
+	if len(p.fails) > 0 && strings.HasPrefix(sql, p.fails[0]) {
+		p.fails = p.fails[1:]
+		p.say("failing", sql)
+		if sql == "COMMIT" {
+			p.at = block.Block{}
+		}
+		return feature.NestedResult{Failed: true, Err: &wire.Error{Code: "40001", Message: "conflict"}}, nil
+	}
+	p.outside = true
+	failed := p.query(sql)
+	p.outside = false
+	return feature.NestedResult{Failed: failed}, nil
+}
+
+func (p *player) RunSilently(sql string, want silent.ExpectedAnswer) (end feature.NestedResult, err error) {
+	if strings.Contains(sql, "extract(epoch") {
+		p.say("asks for the time")
+	} else if end, err = p.nested(sql); end.Err == nil && strings.HasPrefix(sql, "SAVEPOINT") {
+		p.names = append(p.names, strings.TrimPrefix(sql, "SAVEPOINT "))
+	}
+	end.Answer = silent.NewAnswer(want)
+	return end, err
+}
+
+func (p *player) Warn(warning *wire.Error, early bool) error {
+	if _, committed, _ := strings.Cut(warning.Message, "since DSQL"); early != (committed != "") {
+		p.t.Errorf("early %v: %s", early, warning.Message)
+	}
+	p.tell(warning)
+	return nil
+}
+
+func (p *player) OpenPart() ddltx.OpenPart {
+	return ddltx.OpenPart{Savepoints: p.names, Empty: p.empty}
+}
+
+func (p *player) PureReads() bool { return true }
+
+func (p *player) ReadsClock() bool { return p.clock }
+
+func (p *player) Commit(asksTime bool) (feature.NestedResult, error) {
+	if asksTime {
+		p.say("asks for the time")
+	}
+	p.names, p.empty, p.clock = nil, nil, false
+	if p.skips {
+		return feature.NestedResult{Err: &wire.Error{Code: "57014", Message: "skipped"}}, nil
+	}
+	return p.nested("COMMIT")
+}
+
+func (p *player) CommitSkipped() bool {
+	skipped := p.skips
+	p.skips = false
+	return skipped
+}
+
+func (p *player) Begin(_ bool, t *txtime.Time) (feature.NestedResult, error) {
+	begun, err := p.nested("BEGIN")
+	if t != nil {
+		p.say("has the time of an earlier part")
+	}
+	return begun, err
+}
+
+func (p *player) InBlock() bool { return p.at.IsOpen() }
+
+func (p *player) FixesTime() bool { return true }
+
+func (p *player) RunGroup(g ddltx.Group) (end feature.NestedResult, err error) {
+	p.before = g.Committed
+	if p.cancels {
+		p.cancels = false
+		end.Stopped = &wire.Error{Code: "57014", Message: "canceled"}
+	}
+	end.Failed = p.query(g.Text)
+	return end, nil
+}
+
+func (p *player) BlockBegun(l listing.Statements, t *txtime.Time) { p.tx.JoinBlock(l, t) }
 
 // send is a text that the server gets. One with "1/0" fails, one with "conflict" meets a conflict.
 func (p *player) send(plan *rewrite.Plan, sql string) (failed bool) {
@@ -178,22 +248,26 @@ func (p *player) send(plan *rewrite.Plan, sql string) (failed bool) {
 		st := &plan.Statements[i]
 		switch ends := p.at.EndedTxCount(); {
 		case p.at.RecordStatement(st) != block.GoesOn || p.at.EndedTxCount() != ends:
-			if p.names = nil; !p.outside {
+			if !p.outside {
+				p.names, p.empty, p.clock = nil, nil, false
 				p.tx.EndBlock()
 			}
+		case p.outside:
 		case st.Tx.Verb == rewrite.Savepoint:
-			p.names = append(p.names, st.Tx.Name)
+			p.names, p.empty = append(p.names, st.Tx.Name), append(p.empty, st.Tx.Name)
+		default:
+			p.empty, p.clock = nil, p.clock || strings.Contains(sql, "now()")
 		}
 	}
-	if !p.sent {
+	if !p.pipeline {
 		p.at.RecordSync()
 	}
 	return false
 }
 
-// plays has what a client sends, each text at the beginning of a line. The indented lines behind it have what the server
-// gets and the client is told, where that is not the text alone. A line "pipeline" says that the texts behind it are
-// behind others of one pipeline.
+// plays has what a client sends, each text at the beginning of a line. The indented lines behind it have what the
+// server gets and the client is told, where that is not the text alone. A line that begins with "!" is an order of the
+// player.
 var plays = []struct {
 	name   string
 	policy rewrite.DDLInTransactions
@@ -324,7 +398,7 @@ COMMIT
 	{"pipeline", rewrite.CommitDDL, `
 BEGIN
 CREATE TABLE a (id int)
-pipeline
+! pipeline
 CREATE TABLE b (id int)
 	0A000 the transaction cannot be committed in the middle of a pipeline
 `},
@@ -416,13 +490,14 @@ SET LOCAL work_mem = '1MB'; CREATE TABLE a (id int); CREATE TABLE b (id int)
 `},
 	{"query with a block", rewrite.CommitDDL, `
 CREATE TABLE a (id int); BEGIN; CREATE TABLE b (id int); INSERT INTO b VALUES (1); ROLLBACK; SELECT 1
-	asks time
+	asks for the time
 	CREATE TABLE a (id int)
 	01000 CREATE TABLE a (id int)
 	BEGIN
 	CREATE TABLE b (id int)
 	COMMIT
 	BEGIN
+	has the time of an earlier part
 	01000 CREATE TABLE b (id int)
 	INSERT INTO b VALUES (1)
 	01000 CREATE TABLE a (id int); CREATE TABLE b (id int)
@@ -431,7 +506,7 @@ CREATE TABLE a (id int); BEGIN; CREATE TABLE b (id int); INSERT INTO b VALUES (1
 `},
 	{"query with a block behind rows", rewrite.CommitDDL, `
 INSERT INTO a VALUES (1); BEGIN; CREATE TABLE b (id int); COMMIT
-	asks time
+	asks for the time
 	INSERT INTO a VALUES (1)
 	01000 INSERT INTO a VALUES (1)
 	BEGIN
@@ -494,10 +569,10 @@ SAVEPOINT t
 INSERT INTO a VALUES (1)
 	COMMIT
 	BEGIN
+	SAVEPOINT "t"
 	01000 CREATE TABLE a (id int)
 	INSERT INTO a VALUES (1)
 RELEASE t
-	answers RELEASE t
 ROLLBACK TO s
 	0A000 CREATE TABLE a (id int)
 ROLLBACK
@@ -534,7 +609,7 @@ SELECT 1 AS conflict
 	{"steps within a pipeline", rewrite.CommitDDL, `
 BEGIN
 INSERT INTO a VALUES (1)
-pipeline
+! pipeline
 ALTER TABLE a ADD COLUMN b int DEFAULT 1
 	0A000 the transaction cannot be committed in the middle of a pipeline
 `},
@@ -571,6 +646,149 @@ CREATE TABLE b (id int); COMMIT
 	CREATE TABLE b (id int)
 	COMMIT
 `},
+	{"empty savepoint", rewrite.CommitDDL, `
+BEGIN
+CREATE TABLE a (id int)
+SAVEPOINT s
+INSERT INTO a VALUES (1)
+	COMMIT
+	BEGIN
+	SAVEPOINT "s"
+	01000 CREATE TABLE a (id int)
+	INSERT INTO a VALUES (1)
+ROLLBACK TO s
+COMMIT
+`},
+	{"empty savepoint that fails", rewrite.CommitDDL, `
+BEGIN
+CREATE TABLE a (id int)
+SAVEPOINT s
+! fail SAVEPOINT
+INSERT INTO a VALUES (1)
+	COMMIT
+	BEGIN
+	failing SAVEPOINT "s"
+	01000 CREATE TABLE a (id int)
+	INSERT INTO a VALUES (1)
+ROLLBACK TO s
+	0A000 CREATE TABLE a (id int)
+COMMIT
+	01000 CREATE TABLE a (id int)
+	COMMIT
+`},
+	{"time of the parts", rewrite.CommitDDL, `
+BEGIN
+SELECT now()
+CREATE TABLE a (id int)
+CREATE TABLE b (id int)
+	asks for the time
+	COMMIT
+	BEGIN
+	has the time of an earlier part
+	01000 CREATE TABLE a (id int)
+	CREATE TABLE b (id int)
+INSERT INTO b VALUES (1)
+	COMMIT
+	BEGIN
+	has the time of an earlier part
+	01000 CREATE TABLE b (id int)
+	INSERT INTO b VALUES (1)
+COMMIT
+`},
+	{"COMMIT that fails", rewrite.CommitDDL, `
+BEGIN
+CREATE TABLE a (id int)
+! fail COMMIT
+CREATE TABLE b (id int)
+	failing COMMIT
+	BEGIN
+	40001 conflict
+ROLLBACK
+`},
+	{"BEGIN that fails", rewrite.CommitDDL, `
+BEGIN
+CREATE TABLE a (id int)
+! fail BEGIN
+CREATE TABLE b (id int)
+	COMMIT
+	failing BEGIN
+	25000 CREATE TABLE a (id int)
+`},
+	{"COMMIT and BEGIN that fail", rewrite.CommitDDL, `
+BEGIN
+CREATE TABLE a (id int)
+CREATE TABLE b (id int)
+	COMMIT
+	BEGIN
+	01000 CREATE TABLE a (id int)
+	CREATE TABLE b (id int)
+! fail COMMIT
+! fail BEGIN
+CREATE TABLE c (id int)
+	failing COMMIT
+	failing BEGIN
+	25000 conflict. Committed: CREATE TABLE a (id int)
+`},
+	{"skipped COMMIT", rewrite.CommitDDL, `
+BEGIN
+CREATE TABLE a (id int)
+! skip
+CREATE TABLE b (id int)
+	ROLLBACK
+	BEGIN
+	57014 skipped
+ROLLBACK
+`},
+	{"steps that fail", rewrite.CommitDDL, `
+BEGIN
+INSERT INTO a VALUES (1)
+! fail ALTER
+ALTER TABLE a ADD COLUMN b int DEFAULT 1
+	COMMIT
+	01000 INSERT INTO a VALUES (1)
+	failing ALTER TABLE a ADD COLUMN b int DEFAULT 1
+	BEGIN
+ROLLBACK
+	01000 INSERT INTO a VALUES (1)
+	ROLLBACK
+`},
+	{"steps behind a COMMIT that fails", rewrite.CommitDDL, `
+BEGIN
+INSERT INTO a VALUES (1)
+! fail COMMIT
+ALTER TABLE a ADD COLUMN b int DEFAULT 1
+	failing COMMIT
+	BEGIN
+	40001 conflict
+ROLLBACK
+`},
+	{"steps without BEGIN", rewrite.CommitDDL, `
+BEGIN
+INSERT INTO a VALUES (1)
+! fail BEGIN
+ALTER TABLE a ADD COLUMN b int DEFAULT 1
+	COMMIT
+	01000 INSERT INTO a VALUES (1)
+	ALTER TABLE a ADD COLUMN b int DEFAULT 1
+	failing BEGIN
+	25000 INSERT INTO a VALUES (1); ALTER TABLE a ADD COLUMN b int DEFAULT 1
+`},
+	{"query that is canceled", rewrite.CommitDDL, `
+! cancel
+CREATE TABLE a (id int); CREATE TABLE b (id int)
+	CREATE TABLE a (id int)
+	01000 CREATE TABLE a (id int)
+	57014 canceled
+`},
+	{"time of a query", rewrite.CommitDDL, `
+INSERT INTO a SELECT now(); CREATE TABLE b (id int); INSERT INTO b SELECT now()
+	asks for the time
+	INSERT INTO a SELECT now()
+	01000 INSERT INTO a SELECT now()
+	CREATE TABLE b (id int)
+	01000 CREATE TABLE b (id int)
+	INSERT INTO b SELECT now()
+`},
 }
 
 // A Tx decides for each text of a client what precedes it, whether it runs outside its block or in groups, and what the
@@ -586,8 +804,8 @@ func TestPlay(t *testing.T) {
 					continue
 				}
 				got += text
-				if text = strings.TrimSpace(text); text == "pipeline" {
-					p.sent = true
+				if text = strings.TrimSpace(text); strings.HasPrefix(text, "! ") {
+					p.order(text[2:])
 					continue
 				}
 				p.out = nil

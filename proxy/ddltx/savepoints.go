@@ -11,7 +11,7 @@ import (
 // A savepoint ends with its part, since a commit cannot be undone. RELEASE of such a savepoint succeeds, and releases
 // all later savepoints, as in PostgreSQL. ROLLBACK TO is refused.
 //
-// If nothing ran after a savepoint before its part was committed, the next part sets it again (SavepointRestored).
+// If nothing ran after a savepoint before its part was committed, the next part sets it again (restoreSavepoints).
 // ROLLBACK TO then reaches the same state. Migration tools need this: they send SAVEPOINT, then an INSERT before which
 // Sluice commits earlier DDL, and ROLLBACK TO after 23505.
 
@@ -24,8 +24,8 @@ func (x *Tx) keepSavepoints(names []string) {
 	x.savepoints = slices.Clone(x.savepoints[max(0, len(x.savepoints)-maxSavepoints):])
 }
 
-// SavepointRestored records that the next part has set a savepoint of a committed part again.
-func (x *Tx) SavepointRestored(name string) {
+// savepointRestored records that the next part has set a savepoint of a committed part again.
+func (x *Tx) savepointRestored(name string) {
 	if i := x.findSavepoint(name); i >= 0 { // otherwise the limit has removed it
 		x.savepoints = slices.Delete(x.savepoints, i, i+1)
 	}

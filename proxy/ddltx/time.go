@@ -14,16 +14,10 @@ import (
 // part's COMMIT, and again in a replay of the part. Functions, views and defaults of added columns read the time of
 // their own part. A multi-statement query outside a block has the time at which its first group begins.
 
-// Time returns the transaction time that the statements of later parts return, or nil for the time of their own part.
-func (x *Tx) Time() *txtime.Time { return x.timed }
-
-// AdoptTime gives the block the transaction time of statements before its BEGIN.
-func (x *Tx) AdoptTime(t *txtime.Time) { x.timed = t }
-
-// PrepareTime prepares for the COMMIT of the open part. seen is the transaction time that the client has got before, or
-// nil. asked is the open part's time, if the server has returned it already. PrepareTime reports whether the block has
-// a time. Otherwise, if the part has read the clock, the session must ask the server (SetAskedTime, FixTime).
-func (x *Tx) PrepareTime(seen *txtime.Time, asked txtime.Value) (known bool) {
+// prepareTime prepares for the COMMIT of the open part. seen is the transaction time that the client has got before, or
+// nil. asked is the open part's time, if the server has returned it already. prepareTime reports whether the block has
+// a time. Otherwise, if the part has read the clock, the session must ask the server (SetAskedTime, fixTime).
+func (x *Tx) prepareTime(seen *txtime.Time, asked txtime.Value) (known bool) {
 	if seen != nil {
 		x.timed = seen
 	}
@@ -35,16 +29,16 @@ func (x *Tx) PrepareTime(seen *txtime.Time, asked txtime.Value) (known bool) {
 // first, because the replay has another time.
 func (x *Tx) SetAskedTime(v txtime.Value) { x.asked = v }
 
-// FixTime gives later parts the time that the server has returned for the open part. If the server has returned none,
+// fixTime gives later parts the time that the server has returned for the open part. If the server has returned none,
 // the time is unknown, and later parts that read the clock are refused.
-func (x *Tx) FixTime() { x.timed = &txtime.Time{Instant: x.asked, Committed: true} }
+func (x *Tx) fixTime() { x.timed = &txtime.Time{Instant: x.asked, Committed: true} }
 
-// TimeQuery selects the transaction's time in microseconds since 2000, as in PostgreSQL's binary format.
-const TimeQuery = "SELECT ((extract(epoch FROM pg_catalog.now()) - 946684800) * 1000000)::bigint"
+// timeQuery selects the transaction's time in microseconds since 2000, as in PostgreSQL's binary format.
+const timeQuery = "SELECT ((extract(epoch FROM pg_catalog.now()) - 946684800) * 1000000)::bigint"
 
-// TimeOfRow returns the transaction's time from the payload of a DataRow that answers TimeQuery. ok is false for a
+// timeOfRow returns the transaction's time from the payload of a DataRow that answers timeQuery. ok is false for a
 // payload without a number.
-func TimeOfRow(row []byte) (v txtime.Value, ok bool) {
+func timeOfRow(row []byte) (v txtime.Value, ok bool) {
 	n, err := strconv.ParseInt(string(row[min(6, len(row)):]), 10, 64) // column count (2 bytes), length (4), value
 	if err != nil {
 		return txtime.Value{}, false

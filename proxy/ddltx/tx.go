@@ -81,9 +81,6 @@ func (x *Tx) Committed() *listing.Statements {
 	return &x.committed
 }
 
-// AddCommitted adds statements that were committed outside of the block's parts.
-func (x *Tx) AddCommitted(l listing.Statements) { x.committed.AppendAll(l) }
-
 // Options returns the client's options for the rest of a block of which a part is committed. The options belong to the
 // Tx, and a SET in the block changes them. x may be nil, and the result is then nil.
 func (x *Tx) Options() *options.BlockOptions {

@@ -16,8 +16,7 @@ func TestBounds(t *testing.T) {
 	t.Parallel()
 	x := New(rewrite.CommitDDL)
 	for n := range 3 * maxSavepoints {
-		x.BeginCommit([]string{fmt.Sprint("a", n), fmt.Sprint("b", n)}, nil, false)
-		x.EndCommit(true, true)
+		x.keepSavepoints([]string{fmt.Sprint("a", n), fmt.Sprint("b", n)})
 	}
 	if n := len(x.savepoints); n != maxSavepoints || x.savepoints[n-1] != fmt.Sprint("b", 3*maxSavepoints-1) {
 		t.Errorf("%d names, the last is %s", n, x.savepoints[n-1])
@@ -42,31 +41,9 @@ func TestReads(t *testing.T) {
 		x.addStatement(rewrite.TxDemand{}, "SELECT f()", true)
 		x.addStatement(rewrite.TxDemand{}, "SELECT 1", false)
 		x.addStatement(rewrite.TxDemand{DDL: true}, "CREATE TABLE a (id int)", false)
-		l := x.Changing(pure)
-		x.BeginCommit(nil, nil, false)
-		x.EndCommit(true, pure)
-		if l.String() != want || x.Committed().String() != want {
-			t.Errorf("pure %v: %s, %s", pure, l.String(), x.Committed().String())
+		if l := x.changing(pure); l.String() != want {
+			t.Errorf("pure %v: %s", pure, l.String())
 		}
-	}
-}
-
-// A part whose COMMIT fails is not listed as committed, and its savepoints have ended all the same.
-func TestFailedCommit(t *testing.T) {
-	t.Parallel()
-	x := New(rewrite.CommitDDL)
-	x.addStatement(rewrite.TxDemand{DDL: true}, "CREATE TABLE a (id int)", false)
-	x.BeginCommit([]string{"s"}, nil, true)
-	x.EndCommit(false, true)
-	if !x.Committed().IsEmpty() || x.openDemand.DDL || !x.HasCommittedPart() || x.CommitCount() != 1 || !x.OptedOut() {
-		t.Errorf("%+v", x)
-	}
-	x.EndBlock()
-	if x.HasCommittedPart() {
-		t.Errorf("behind the block: %+v", x)
-	}
-	if x.Reset(); x.CommitCount() != 0 || x.OptedOut() || x.Policy() != rewrite.CommitDDL {
-		t.Errorf("reset: %+v", x)
 	}
 }
 
@@ -74,9 +51,9 @@ func TestFailedCommit(t *testing.T) {
 func TestSavepoints(t *testing.T) {
 	t.Parallel()
 	x := New(rewrite.CommitDDL)
-	x.BeginCommit([]string{"a", "b", "a", "c"}, nil, false)
-	x.SavepointRestored("c")
-	x.SavepointRestored("unknown")
+	x.keepSavepoints([]string{"a", "b", "a", "c"})
+	x.savepointRestored("c")
+	x.savepointRestored("unknown")
 	if ended, _ := x.Savepoint(rewrite.ReleaseSavepoint, "c"); ended {
 		t.Error("c is a savepoint of the open part")
 	}
@@ -98,7 +75,7 @@ func TestOptions(t *testing.T) {
 	if x.Options().Values() != nil {
 		t.Error("no part is committed")
 	}
-	x.BeginCommit(nil, first, false)
+	x.options.Keep(first)
 	if x.Options().Values() != first || !x.HasCommittedPart() {
 		t.Error("not the options of the commit")
 	}
@@ -117,39 +94,37 @@ func TestTime(t *testing.T) {
 	t.Parallel()
 	x := New(rewrite.CommitDDL)
 	early := txtime.Value{Format: 1, Bytes: []byte("early")}
-	if x.PrepareTime(nil, early); x.Time() != nil {
+	if known := x.prepareTime(nil, early); known || x.timed != nil {
 		t.Error("a time without a reader")
 	}
-	if known := x.PrepareTime(nil, early); known {
-		t.Error("known")
-	}
 	x.SetAskedTime(txtime.Value{Format: 1, Bytes: []byte("late")}) // of a replay
-	if x.FixTime(); string(x.Time().Instant.Bytes) != "late" || !x.Time().Committed {
-		t.Errorf("%+v", x.Time())
+	if x.fixTime(); string(x.timed.Instant.Bytes) != "late" || !x.timed.Committed {
+		t.Errorf("%+v", x.timed)
 	}
-	if known := x.PrepareTime(nil, early); !known || string(x.Time().Instant.Bytes) != "late" {
+	if known := x.prepareTime(nil, early); !known || string(x.timed.Instant.Bytes) != "late" {
 		t.Error("another time")
 	}
 	seen := &txtime.Time{}
-	if known := x.PrepareTime(seen, early); !known || x.Time() != seen {
+	if known := x.prepareTime(seen, early); !known || x.timed != seen {
 		t.Error("not the time that the client has seen")
 	}
-	if x.EndBlock(); x.Time() != nil {
+	if x.EndBlock(); x.timed != nil {
 		t.Error("a time of the block before")
 	}
-	if x.AdoptTime(seen); x.Time() != seen {
-		t.Error("not adopted")
+	x.JoinBlock(listing.Statements{}, nil)
+	if x.JoinBlock(listing.Statements{}, seen); x.timed != seen {
+		t.Error("not the time of the query in front of the block")
 	}
 }
 
 func TestTimeOfRow(t *testing.T) {
 	t.Parallel()
-	v, ok := TimeOfRow([]byte("\x00\x01\x00\x00\x00\x0212"))
+	v, ok := timeOfRow([]byte("\x00\x01\x00\x00\x00\x0212"))
 	if !ok || !v.IsInstant || v.Format != 1 || binary.BigEndian.Uint64(v.Bytes) != 12 {
 		t.Errorf("%+v, %v", v, ok)
 	}
 	for _, row := range []string{"", "\x00\x01\xff\xff\xff\xff", "\x00\x01\x00\x00\x00\x01x"} {
-		if _, ok := TimeOfRow([]byte(row)); ok {
+		if _, ok := timeOfRow([]byte(row)); ok {
 			t.Errorf("%q has a time", row)
 		}
 	}
@@ -164,7 +139,7 @@ func TestNoTx(t *testing.T) {
 	step, err := x.Before(nil, nil, true)
 	ended, _ := x.Savepoint(rewrite.RollbackTo, "s")
 	if x != nil || x.Policy() != rewrite.RefuseDDL || x.CommitCount() != 0 || x.HasCommittedPart() || !x.Committed().IsEmpty() ||
-		x.Options().Values() != nil || x.RunsOutside(nil, nil) || step != (Step{}) || err != nil || ended {
+		x.Options().Values() != nil || x.MustRunOutside(nil, nil) || step != (Step{}) || err != nil || ended {
 		t.Error("a session without parts has state about parts")
 	}
 }
@@ -191,8 +166,8 @@ func TestNotBegun(t *testing.T) {
 		{conflict, lost, some, "08007", "Whether the part before is committed is not known: " + lost.Message + ". Committed: CREATE TABLE a (id int).", lost.Hint},
 	} {
 		x := New(rewrite.CommitDDL)
-		x.AddCommitted(test.l)
-		e := x.ErrNotBegun(test.why, test.uncommitted)
+		x.committed.AppendAll(test.l)
+		e := x.errNotBegun(test.why, test.uncommitted)
 		if !e.Fatal || e.Code != test.code || e.Detail != test.detail || e.Hint != test.hint || e.Message != "the transaction could not be begun again: "+test.why.Message {
 			t.Errorf("got %+v, want %+v", e, test)
 		}
