@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/stopping"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 )
@@ -173,10 +174,13 @@ func (s *session) onReadDeadline() error {
 	switch due := s.waits.Due(now); {
 	case due == errCut:
 		return errCut
-	case t.batches != nil:
-		s.deferCancelOrTimeout(now)
-	case s.awaitsOnlyReady():
-		s.clearCancelAndTimeout()
+	case t.batches != nil: // the batches run after the server's ReadyForQuery, and stop then
+		if e := s.waits.TakeRequested(now); e != nil {
+			t.pendingCancel, t.stop = e, nil
+		}
+	case s.awaitsOnlyReady(): // the statement was answered in full, and an error would be a second answer
+		s.waits.DropRequested()
+		t.stop = nil
 	case due == errTimedOut:
 		t.clock.Stop()
 		s.waits.Arm()
@@ -189,62 +193,38 @@ func (s *session) onReadDeadline() error {
 	return nil
 }
 
-// deferCancelOrTimeout saves a cancel or timeout for the batches of a large DELETE or UPDATE, since these run after the
-// server's ReadyForQuery.
-func (s *session) deferCancelOrTimeout(now time.Time) {
-	switch t := s.t; {
-	case t.clock.HasExpired(now):
-		t.pendingCancel = errTimedOut
-	case s.waits.IsCancelRequested():
-		t.pendingCancel = errCanceled
-	default:
-		return
-	}
-	s.clearCancelAndTimeout()
-}
-
-// clearCancelAndTimeout clears the cancel and timeout of a statement that was answered in full. Only ReadyForQuery is
-// missing, and an error would be a second answer.
-func (s *session) clearCancelAndTimeout() {
-	s.waits.Consume(errCanceled)
-	s.t.clock.Stop()
-	s.t.stop = nil
-	s.waits.Arm()
-}
-
 // giveUpStatement discards the backend of a statement that the server does not stop, and sends the client e. It does so
 // only if the statement cannot have committed: it reads, or its transaction has sent no COMMIT. Otherwise, or if the
 // session cannot give up its backend, it returns nil and the turn continues. If the client has got half a row, the turn
 // ends after that row.
 func (s *session) giveUpStatement(e *wire.Error) error {
 	t := s.t
-	readable := s.b.src.Raw.Peek() == rawconn.Readable
-	// A forwarded cancel has stopped the statement at the server, and a slow client still reads earlier rows. The server
-	// does not know of a timeout of Sluice.
-	if e == errCanceled && s.srv.cfg.ForwardCancel && readable {
+	action := stopping.Statement{
+		Forwarded:    e == errCanceled && s.srv.cfg.ForwardCancel,
+		Readable:     s.b.src.Raw.Peek() == rawconn.Readable,
+		MayCommit:    t.outcome.MayCommit(),
+		KeepsBackend: s.dedicated || s.pin.IsPinned(),
+		MidRow:       t.rest > 0 && !t.restSwallow,
+		EndsAfterRow: t.stop != nil,
+	}.Decide()
+	if action == stopping.AwaitServer {
 		t.stop = nil
 		s.waits.RestartGrace(s.srv.cfg.CancelGrace)
 		return nil
 	}
 	s.waits.Consume(errCanceled)
-	if t.outcome.MayCommit() || s.dedicated || s.pin.IsPinned() {
+	switch action {
+	case stopping.LetRun:
 		s.srv.metrics.CountCancel(metrics.CancelIneffective)
 		t.pendingCancel = e
 		s.waits.Arm()
 		return nil
-	}
-	// The client already has half a row. So the turn ends after the row, if its rest arrives within another CancelGrace.
-	if t.rest > 0 && !t.restSwallow && (t.stop == nil || readable) { // not in the middle of a row
+	case stopping.EndAfterRow:
 		t.stop = e
 		s.waits.ArmBy(time.Now().Add(s.srv.cfg.CancelGrace))
 		return nil
 	}
-	return s.stopAndDiscardBackend(e)
-}
-
-// stopAndDiscardBackend asks the server to stop the statement, discards the backend and sends the client e.
-func (s *session) stopAndDiscardBackend(e *wire.Error) error {
 	s.srv.metrics.CountCancel(metrics.CancelDiscarded)
-	s.cancelOnBackend()
+	s.cancelOnBackend() // else the server would run the statement to its end
 	return s.abandonTurn(e, reservoir.Cancelled)
 }

@@ -83,7 +83,7 @@
 //	session     session.go, blockposition.go, package block (a session's block), activestate.go, exchange.go,
 //	            sessionend.go, state.go, turn.go, pair.go, pin.go, packages pin and leftover, leftstate.go,
 //	            package remains (state that functions have left on a backend), wait.go, presence.go, cancel.go,
-//	            package interrupt
+//	            packages interrupt and stopping
 //	options     options.go, package options (keys that a client has changed for itself, and queries that do so)
 //	client      request.go, refuse.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go,
 //	            featuresession.go, packages feature, copyin and copyrows, cursor.go, cursorextended.go,

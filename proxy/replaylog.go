@@ -348,9 +348,7 @@ func (s *session) flushToClient() error {
 
 // limitWithholding limits how long partial output is withheld from the client, to hold_time after its first part.
 func (s *session) limitWithholding() {
-	t := s.t
-	if !t.clock.IsHolding() && s.withheld.Len() > 0 {
-		t.clock.Hold(time.Now().Add(s.srv.replays.cfg.HoldTime))
+	if s.withheld.Len() > 0 && s.t.clock.Hold(s.srv.replays.cfg.HoldTime) {
 		s.waits.Arm()
 	}
 }

@@ -89,10 +89,7 @@ func (s *session) exchangeInTurn(msg []byte) (refusal []byte, err error) {
 // if ask had sent something, the backend is then broken. Any other error is a lost backend.
 func (s *session) runExchange(ask func(*backend) error) error {
 	b := s.b
-	s.waits.BeginExchange(b.conn)
-	err := ask(b)
-	s.waits.EndExchange(err)
-	return err
+	return s.waits.Exchange(b.conn, func() error { return ask(b) })
 }
 
 // noReplayReason returns why no replay is made after the error err of a wait, such as that for a backend.

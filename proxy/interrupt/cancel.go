@@ -18,10 +18,10 @@ type Policy struct {
 // The outcomes of HandleCancelRequest.
 const (
 	Dropped   = "dropped"   // no turn can be cancelled
-	Waiting   = "waiting"   // the cancel ends the session's current or next wait inside Sluice
-	Noted     = "noted"     // the session acts after Policy.Grace
+	waiting   = "waiting"   // the cancel ends the session's current or next wait inside Sluice
+	noted     = "noted"     // the session acts after Policy.Grace
 	Forwarded = "forwarded" // the server was asked
-	Failed    = "failed"    // the server was asked, and the request may not have arrived
+	failed    = "failed"    // the server was asked, and the request may not have arrived
 )
 
 // HandleCancelRequest handles a cancel request of the session's client, on the goroutine of the cancel's connection,
@@ -46,13 +46,13 @@ func (w *Waits) HandleCancelRequest(ctx context.Context, p Policy) (outcome stri
 			w.place.EndWait(ErrCanceled)
 		}
 		w.mu.Unlock()
-		return Waiting
+		return waiting
 	}
 	if p.Send == nil || w.inFlight {
 		// The session is woken after the grace, since the server ignores cancels, or has already got one.
 		c.Net.SetReadDeadline(w.actsAt)
 		w.mu.Unlock()
-		return Noted
+		return noted
 	}
 	w.delivered = make(chan struct{})
 	w.inFlight, w.reached = true, true
@@ -71,7 +71,7 @@ func (w *Waits) HandleCancelRequest(ctx context.Context, p Policy) (outcome stri
 		c.Net.SetReadDeadline(w.actsAt)
 	}
 	if err != nil {
-		return Failed
+		return failed
 	}
 	return Forwarded
 }

@@ -43,11 +43,14 @@ func (c *Clock) HasExpired(now time.Time) bool {
 	return !c.deadline.IsZero() && !now.Before(c.deadline)
 }
 
-// Hold limits how long answers are withheld from the client, to the time until end.
-func (c *Clock) Hold(end time.Time) { c.holdEnd = end }
-
-// IsHolding reports whether Hold has set a limit that EndHold has not ended.
-func (c *Clock) IsHolding() bool { return !c.holdEnd.IsZero() }
+// Hold limits how long answers are withheld from the client. The time begins at the first call, and began is then true.
+func (c *Clock) Hold(limit time.Duration) (began bool) {
+	if !c.holdEnd.IsZero() {
+		return false
+	}
+	c.holdEnd = time.Now().Add(limit)
+	return true
+}
 
 // EndHold reports whether the limit of Hold has passed by now, and then removes the limit.
 func (c *Clock) EndHold(now time.Time) bool {

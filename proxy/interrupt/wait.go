@@ -56,7 +56,7 @@ func (w *Waits) Context(s Session, limit time.Time, every time.Duration) (ctx co
 	stopLooking := watchClient(s, every, leave)
 	return ctx, func() {
 		stopLooking()
-		w.endWait(nil)
+		w.setStop(nil)
 		expire()
 		leave(nil)
 	}
@@ -72,11 +72,11 @@ func (w *Waits) beginWait(stop func(cause error)) {
 	}
 }
 
-// endWait makes outer the function that ends the session's wait. nil means that there is no wait.
-func (w *Waits) endWait(outer func(cause error)) {
+// setStop makes stop the function that ends the session's wait. nil means that there is no wait.
+func (w *Waits) setStop(stop func(cause error)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.stopWait = outer
+	w.stopWait = stop
 }
 
 // Error returns why a wait's ctx has ended, or nil. It clears a cancel or timeout that it returns, because the caller
@@ -185,20 +185,16 @@ func (w *Waits) CheckInLine(check func() error) {
 	}
 }
 
-// BeginExchange begins a round trip of Sluice's own in a turn. A cancel then ends the read of the answer from c. The
-// caller calls EndExchange afterwards.
-func (w *Waits) BeginExchange(c *reservoir.Conn) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.stopWait = func(error) { c.Net.SetReadDeadline(wakeNow) }
-}
-
-// EndExchange ends a round trip that has returned err. If err ends the turn, EndExchange clears its cause.
-func (w *Waits) EndExchange(err error) {
-	w.endWait(nil)
+// Exchange calls ask for a round trip of Sluice's own in a turn. A cancel ends the read of the answer from c. If the
+// error of ask ends the turn, Exchange clears its cause.
+func (w *Waits) Exchange(c *reservoir.Conn, ask func() error) error {
+	w.setStop(func(error) { c.Net.SetReadDeadline(wakeNow) })
+	err := ask()
+	w.setStop(nil)
 	if EndsTurn(err) {
 		w.Consume(err)
 	}
+	return err
 }
 
 // BeginQuestions begins round trips with a backend that the session does not have yet. A cancel then ends the read of

@@ -118,20 +118,20 @@ func TestCancelBetweenWaits(t *testing.T) {
 func TestCancelOfAnExchange(t *testing.T) {
 	w, c := withBackend()
 	w.Begin(0)
-	w.BeginExchange(&reservoir.Conn{Net: c})
-	if got := request(w); got != Waiting || !c.deadline().Equal(wakeNow) {
-		t.Errorf("%s, the read ends at %v", got, c.deadline())
+	conn := &reservoir.Conn{Net: c}
+	err := w.Exchange(conn, func() error {
+		if got := request(w); got != waiting || !c.deadline().Equal(wakeNow) {
+			t.Errorf("%s, the read ends at %v", got, c.deadline())
+		}
+		return errGone
+	})
+	if err != errGone || !w.IsCancelRequested() {
+		t.Errorf("%v clears the cancel", err)
 	}
-	w.EndExchange(errors.New("lost"))
-	if !w.IsCancelRequested() {
-		t.Error("another error clears the cancel")
-	}
-	w.BeginExchange(&reservoir.Conn{Net: c})
-	w.EndExchange(ErrCanceled)
-	if w.IsCancelRequested() {
+	if err := w.Exchange(conn, func() error { return ErrCanceled }); err != ErrCanceled || w.IsCancelRequested() {
 		t.Error("the cancel is returned again")
 	}
-	if got := request(w); got != Noted {
+	if got := request(w); got != noted {
 		t.Errorf("after the exchange: %s", got)
 	}
 }

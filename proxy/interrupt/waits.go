@@ -226,6 +226,29 @@ func (w *Waits) Due(now time.Time) error {
 	return nil
 }
 
+// TakeRequested returns ErrTimedOut or ErrCanceled, for a statement that ends only later, and then clears both. The
+// cancel counts before its grace is over. nil means that there is neither.
+func (w *Waits) TakeRequested(now time.Time) (e *wire.Error) {
+	switch {
+	case w.clock.HasExpired(now):
+		e = ErrTimedOut
+	case w.IsCancelRequested():
+		e = ErrCanceled
+	default:
+		return nil
+	}
+	w.DropRequested()
+	return e
+}
+
+// DropRequested clears the cancel and the timeout of a statement that needs neither, and sets the backend's read
+// deadline to the session's next event.
+func (w *Waits) DropRequested() {
+	w.Consume(ErrCanceled)
+	w.clock.Stop()
+	w.Arm()
+}
+
 // Consume clears a cancel or statement timeout whose error is about to be sent, so that it does not end the client's
 // next statement. Other causes change nothing.
 func (w *Waits) Consume(cause error) {

@@ -61,7 +61,7 @@ func TestCancelOfAStatement(t *testing.T) {
 			t.Errorf("before the statement: %s", got)
 		}
 		w.Begin(0)
-		if got := request(w); got != Noted {
+		if got := request(w); got != noted {
 			t.Errorf("during the statement: %s", got)
 		}
 		at := time.Now().Add(grace)
@@ -94,7 +94,7 @@ func TestCancelOfAStatement(t *testing.T) {
 func TestCancelBeforeTheBackend(t *testing.T) {
 	w := newWaits()
 	w.Begin(0)
-	if got := request(w); got != Waiting {
+	if got := request(w); got != waiting {
 		t.Errorf("without a backend: %s", got)
 	}
 	if !w.Attach(&reservoir.Conn{Net: &socket{}}) {
@@ -136,7 +136,7 @@ func TestSuspendedTurn(t *testing.T) {
 		t.Errorf("meanwhile: %s", got)
 	}
 	resume()
-	if got := request(w); got != Noted {
+	if got := request(w); got != noted {
 		t.Errorf("afterwards: %s", got)
 	}
 }
@@ -193,7 +193,7 @@ func TestForwardedCancel(t *testing.T) {
 		s, got := newSend(), make(chan string, 1)
 		go func() { got <- w.HandleCancelRequest(context.Background(), s.policy()) }()
 		<-s.begun
-		if second := w.HandleCancelRequest(context.Background(), s.policy()); second != Noted {
+		if second := w.HandleCancelRequest(context.Background(), s.policy()); second != noted {
 			t.Errorf("a request beside another: %s", second)
 		}
 		w.End()
@@ -226,7 +226,7 @@ func TestGraceOfAForwardedCancel(t *testing.T) {
 		s.err = errors.New("no connection")
 		close(s.arrive)
 		began := time.Now()
-		if got := w.HandleCancelRequest(context.Background(), s.policy()); got != Failed {
+		if got := w.HandleCancelRequest(context.Background(), s.policy()); got != failed {
 			t.Errorf("outcome %s", got)
 		}
 		if !c.deadline().Equal(began.Add(grace)) {
@@ -311,7 +311,7 @@ func TestReadDeadlines(t *testing.T) {
 			w, conn := withBackend()
 			w.Begin(time.Duration(c.timeout) * time.Second)
 			if c.hold > 0 {
-				w.clock.Hold(in(c.hold))
+				w.clock.Hold(time.Duration(c.hold) * time.Second)
 			}
 			if c.cancel {
 				request(w)
@@ -328,13 +328,13 @@ func TestReadDeadlines(t *testing.T) {
 func TestEndRemovesDeadlines(t *testing.T) {
 	for name, prepare := range map[string]func(*Waits){
 		"timeout": func(w *Waits) { w.Begin(time.Hour) },
-		"holding": func(w *Waits) { w.Begin(0); w.clock.Hold(time.Now().Add(time.Hour)) },
+		"holding": func(w *Waits) { w.Begin(0); w.clock.Hold(time.Hour) },
 	} {
 		for end, do := range map[string]func(*Waits){"End": (*Waits).End, "Detach": (*Waits).Detach} {
 			w, c := withBackend()
 			prepare(w)
 			w.Arm()
-			if do(w); !c.deadline().IsZero() || w.clock.IsHolding() {
+			if do(w); !c.deadline().IsZero() || !w.clock.holdEnd.IsZero() {
 				t.Errorf("%s, %s: a deadline is left", name, end)
 			}
 		}
@@ -443,17 +443,16 @@ func TestClock(t *testing.T) {
 		if want := began.Add(time.Minute); !c.Deadline().Equal(want) || c.HasExpired(want.Add(-1)) || !c.HasExpired(want) {
 			t.Errorf("the timeout ends at %v, want %v", c.Deadline(), want)
 		}
-		c.Hold(began.Add(2 * time.Second))
-		if c.EndHold(time.Now()) || !c.IsHolding() {
+		if !c.Hold(time.Second) || c.Hold(time.Hour) || c.EndHold(time.Now()) {
 			t.Error("holding ends too early")
 		}
-		if n := c.Nested(); n.IsHolding() || !n.Deadline().Equal(c.Deadline()) {
+		if n := c.Nested(); !n.holdEnd.IsZero() || !n.Deadline().Equal(c.Deadline()) {
 			t.Error("a nested turn has another timeout, or withholds the outer turn's answers")
 		} else if n.Start(time.Hour); !n.Deadline().Equal(c.Deadline()) {
 			t.Error("a nested turn starts another timeout")
 		}
 		time.Sleep(time.Second)
-		if !c.EndHold(time.Now()) || c.IsHolding() || c.EndHold(time.Now()) {
+		if !c.EndHold(time.Now()) || c.EndHold(time.Now()) {
 			t.Error("holding does not end once")
 		}
 		c.Restart(time.Minute)
