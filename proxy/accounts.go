@@ -132,9 +132,7 @@ func (s *session) chargeLockMemory() {
 
 // dropLongSettings drops the client's long values from the settings that Sluice has recorded for a returned backend.
 func (s *session) dropLongSettings() {
-	if of := s.b.applied; of != nil && of.Bytes() > settings.MaxBareValue {
-		s.b.applied = s.srv.interned.Intern(of.WithoutLongValues())
-	}
+	s.b.settings.DropLongValues()
 }
 
 // reserveFrameMemory returns an error if the session's memory has no room to read a frame of total bytes whole. A turn

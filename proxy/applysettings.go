@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"cmp"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,6 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/question"
+	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -123,34 +122,17 @@ func (s *session) failApplySettings(e sessionEvent, inBlock bool, refusal []byte
 	}
 }
 
-// startupSettingsToRestore returns the SETs that restore the client's startup values of settings that the transaction
-// has RESET to the server's values. They are sorted by name. A reset for the transaction becomes SET LOCAL.
-func (s *session) startupSettingsToRestore() (sets []rewrite.SettingChange) {
-	for _, name := range slices.Sorted(maps.Keys(s.settings.Startup.SQL)) {
-		last := s.settings.Staged.LastChange(name)
-		if last == nil || last.SQL != "" || last.Action == rewrite.SetLocal && !last.Default {
-			continue
-		}
-		c := rewrite.SettingChange{Action: rewrite.Set, Name: name, SQL: s.settings.Startup.SQL[name], Text: s.settings.Startup.Shown[name]}
-		if last.Action == rewrite.SetLocal {
-			c.Action = rewrite.SetLocal
-		}
-		sets = append(sets, c)
-	}
-	return sets
-}
-
 // restoreStartupSettings sets the client's startup values again after a RESET, before the client's next turn in the
 // block. No reply is pending between turns, so that Sluice can await the server's answer. The error is a lost backend,
 // or the server's refusal of a value. The refusal goes to the client, and the block has failed.
 func (s *session) restoreStartupSettings() error {
-	sets := s.startupSettingsToRestore()
+	sets := serversettings.StartupToRestore(&s.settings)
 	if len(sets) == 0 {
 		return nil
 	}
 	var sql strings.Builder
 	for _, c := range sets {
-		sql.WriteString(setStatementSQL(c) + "; ")
+		sql.WriteString(serversettings.SetSQL(c) + "; ")
 	}
 	refusal, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, sql.String()))
 	if err != nil {
@@ -173,15 +155,6 @@ func (s *session) recordRestoredSettings(sets []rewrite.SettingChange) {
 	if s.tx.log != nil {
 		s.tx.log.RefuseReplay(retry.Pinned)
 	}
-}
-
-// setStatementSQL returns the SQL of a SET or SET LOCAL. A change without a value sets the server's default.
-func setStatementSQL(c rewrite.SettingChange) string {
-	verb := "SET "
-	if c.Action == rewrite.SetLocal {
-		verb = "SET LOCAL "
-	}
-	return verb + settings.QuoteName(c.Name) + " TO " + cmp.Or(c.SQL, "DEFAULT")
 }
 
 // resetsStartupSetting reports whether the server runs st and st resets a setting to which the client's startup packet
@@ -208,7 +181,7 @@ func (s *session) restoreStartupInGroup() error {
 	if err := s.flushAndRelay(); err != nil || s.t.skip {
 		return err
 	}
-	s.sendSilentSets(s.startupSettingsToRestore())
+	s.sendSilentSets(serversettings.StartupToRestore(&s.settings))
 	return nil
 }
 
@@ -222,7 +195,7 @@ func (s *session) sendSilentSets(sets []rewrite.SettingChange) {
 				o.reply = expectSet
 			}
 		}
-		frames := wire.AppendParse(nil, "", setStatementSQL(c), wire.NoOIDs) // clients' statements never use the unnamed one there
+		frames := wire.AppendParse(nil, "", serversettings.SetSQL(c), wire.NoOIDs) // clients' statements never use the unnamed one there
 		frames = append(wire.AppendBindHead(frames, []byte(ownershipQueryName), "", 6), 0, 0, 0, 0, 0, 0)
 		frames = append(append(wire.AppendHeader(frames, wire.Execute, len(ownershipQueryName)+1+4), ownershipQueryName...), 0, 0, 0, 0, 0)
 		s.addToBatch(wire.AppendDescribeOrClose(frames, wire.Close, 'P', ownershipQueryName))
@@ -313,29 +286,14 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 			return nil, err
 		}
 	}
-	reset := ""
-	if b.mayHaveUnseenSettings && !s.keepsBackend() {
-		reset = s.srv.resetSQL()
-		b.applied = s.srv.interned.NoSettings()
-	}
-	if reset == "" && b.applied == s.settings.InForce {
+	change := b.settings.ChangeTo(s.settings.InForce, s.keepsBackend())
+	if change.SQL == "" {
+		b.settings.RecordEqual(s.settings.InForce)
 		return nil, nil
 	}
-	if reset == "" && b.applied != nil && b.applied.Equal(s.settings.InForce) {
-		b.applied = s.settings.InForce
-		return nil, nil
-	}
-	if b.applied == nil {
-		b.applied = s.srv.interned.NoSettings() // only on a pinned backend, after DISCARD ALL
-	}
-	refusal, err = s.sendSettings(wire.AppendStrings(nil, wire.Query, reset+settings.DiffSQL(b.applied, s.settings.InForce)))
+	refusal, err = s.sendSettings(wire.AppendStrings(nil, wire.Query, change.SQL))
 	if err == nil && refusal == nil {
-		b.mayHaveUnseenSettings = b.mayHaveUnseenSettings && reset == ""
-		b.applied = s.settings.InForce
-		// The parameters that the server has reported now belong to the session's settings. Later changes are compared with
-		// these parameters.
-		b.reported = s.srv.sharedReports.Intern(b.reported)
-		b.idle = b.reported
+		b.settings.RecordApplied(s.settings.InForce, change.Resets)
 		err = s.waits.CheckInterruption()
 	}
 	return refusal, err
@@ -377,21 +335,3 @@ func (s *session) stageUnseenSettings(st *rewrite.Statement) {
 func (c *Config) mustResetAfterCalls() bool {
 	return (c.Reset == ResetAuto || c.Reset == "") && c.Kind == Postgres
 }
-
-// resetSQL returns SQL that resets all settings of a server's session. It resets the authorization first, since another
-// role may not be allowed to reset the others.
-func (srv *Server) resetSQL() string {
-	if srv.cfg.Kind == Postgres {
-		return "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; "
-	}
-	var b strings.Builder
-	for _, name := range settings.OrderByRole(dsqlResets, -1) {
-		b.WriteString("RESET " + name + "; ")
-	}
-	return b.String()
-}
-
-// dsqlResets lists the settings that every cluster lets a session change. The role is absent, since only SET LOCAL can
-// set it. The map's values are unused (OrderByRole takes a map).
-var dsqlResets = map[string]string{"client_encoding": "", "datestyle": "", "extra_float_digits": "", "intervalstyle": "",
-	"search_path": "", "timezone": ""}

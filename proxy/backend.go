@@ -12,13 +12,12 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/remains"
 	"github.com/sluice-proxy/sluice/proxy/sequence"
-	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/trip"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
-	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // This file has the type backend, and the round trips in which Sluice itself asks the server a question (exchange).
@@ -34,20 +33,12 @@ type backend struct {
 	conn     *reservoir.Conn
 	src      wire.Reader
 	prepared statement.ServerSet
-	// applied holds the settings in force on the server, or nil if Sluice does not know them.
-	applied *settings.Values
-	// mayHaveUnseenSettings is set when a function may have changed a setting whose change the server does not report.
-	mayHaveUnseenSettings bool
+	// settings records the settings on the server, and the parameters that the server has reported.
+	settings serversettings.Backend
 	// leftState records whether functions may have left state other than settings on the server (see leftstate.go).
 	leftState remains.StateTrace
-	// reported holds the parameters (ParameterStatus) that the server last reported. dialled holds those at the start of
-	// the connection, and idle those at the end of the last transaction.
-	reported, dialled, idle *settings.Reports
 	// status is the status byte of the last ReadyForQuery: 'I', 'T' or 'E'.
 	status byte
-	// reading is how the server parses queries under its reported settings (standard_conforming_strings, say). usual is how
-	// the server parsed queries when the connection was dialled.
-	reading, usual rewrite.ReadingMode
 	// sequences records the sequences that clients may have used on this backend, which currval and lastval need.
 	sequences sequence.BackendRecord
 	// suspect is set when the state of the server's session may differ from what Sluice has recorded.
@@ -86,13 +77,9 @@ func (srv *Server) backendOf(c *reservoir.Conn) *backend {
 	if b, ok := c.Attachment.(*backend); ok {
 		return b
 	}
-	b := &backend{conn: c, src: wire.NewReader(c.Net, unwrapRawConn(c.Net)), applied: srv.interned.NoSettings(), status: 'I'}
-	b.reported = settings.WithDefaults(c.Params)
-	b.dialled, b.idle = b.reported, b.reported
+	b := &backend{conn: c, src: wire.NewReader(c.Net, unwrapRawConn(c.Net)), settings: srv.settings.NewBackend(c.Params), status: 'I'}
 	b.sequences, b.catalogCurrentAt = sequence.NewBackendRecord(), time.Now()
-	b.usual = readingModeOf(c.Params)
 	b.answerTimeout = cmp.Or(srv.cfg.AnswerTimeout, exchangeTimeout)
-	b.reading = b.usual
 	c.Attachment = b
 	return b
 }

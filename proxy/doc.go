@@ -94,8 +94,8 @@
 //	            parts.go, partruns.go, parttime.go, nested.go
 //	statements  prepared.go, templates.go, prepareforclient.go, schema.go, constants.go, parsesettings.go,
 //	            maskedreply.go, split.go, readingmode.go, readpurity.go, visibility.go, package statement
-//	settings    trackedsettings.go, localsettings.go, applysettings.go, reported.go, applicationname.go,
-//	            restoresettings.go, package settings (Client: all settings of a client)
+//	settings    trackedsettings.go, localsettings.go, applysettings.go, reported.go, restoresettings.go, package
+//	            settings (Client: all settings of a client), package serversettings (Backend: those of a backend)
 //	mapping     package mapping (the schema snapshot, and the names of a session), mappingserver.go, resolvenames.go,
 //	            literalquery.go, schemaload.go, packages catalog and mappederror
 //	sequences   sequences.go, package sequence (whose numbers currval and lastval would return)

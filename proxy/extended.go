@@ -161,7 +161,7 @@ func (s *session) parseOnServer(tmpl *statement.Template, declared *rewrite.Curs
 // templateForBackend returns the template of a query for the backend that was just lent. That backend may know a newer
 // schema, or may read string literals in another way. Arguments and results are the same as for parseOnServer.
 func (s *session) templateForBackend(tmpl *statement.Template, declared *rewrite.CursorStatement) (*statement.Template, error) {
-	misleads := s.b.reading != 0 && tmpl.Plan.Pin != rewrite.PinUnparsed && s.b.reading.MayMislead([]byte(tmpl.SQL)) // unknown before the backend was borrowed
+	misleads := s.b.settings.Reading() != 0 && tmpl.Plan.Pin != rewrite.PinUnparsed && s.b.settings.Reading().MayMislead([]byte(tmpl.SQL)) // unknown before the backend was borrowed
 	if !misleads && !s.isPlanStale() {
 		return tmpl, nil
 	}

@@ -52,26 +52,9 @@ func (g *greetingCache) findOrBuild(of greetingKey, build func(greetingKey) *sta
 // from its startup packet instead of the server's.
 func (srv *Server) buildGreeting(of greetingKey) *startupGreeting {
 	var frames []byte
-	told := of.params
-	for _, p := range of.params.All {
-		if v, ok := of.startup.Shown[p.Lower]; ok {
-			p.Value = valueAsReported(of.params, p.Lower, v)
-			if was, _ := told.Get(p.Lower); was != p.Value && srv.treat.ForName(p.Lower) == settings.Carried {
-				told = told.With(p.Name, p.Value)
-			}
-		}
+	sent, known := srv.settings.Greeting(of.params, of.startup)
+	for _, p := range sent {
 		frames = wire.AppendStrings(frames, wire.ParameterStatus, p.Name, p.Value)
 	}
-	return &startupGreeting{frames, srv.sharedReports.Intern(told)}
-}
-
-// valueAsReported returns a client's value as a server with the given parameters would report it. For example, a server
-// completes the DateStyle "DMY" to "ISO, DMY" by its default.
-func valueAsReported(params *settings.Reports, name, value string) string {
-	if name == "datestyle" {
-		reset, _ := params.Get(name)
-		usual := settings.MergeDateStyle(settings.DateStyle{}, reset, settings.DateStyle{})
-		return settings.MergeDateStyle(usual, value, usual).String()
-	}
-	return settings.ReportedSpelling(name, value)
+	return &startupGreeting{frames, known}
 }

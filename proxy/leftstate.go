@@ -125,9 +125,7 @@ func (s *session) checkLeftState() {
 		return
 	}
 	b.leftState.Clear()
-	b.applied, b.mayHaveUnseenSettings = s.settings.InForce, false
-	b.reported = s.srv.sharedReports.Intern(b.reported)
-	b.idle = b.reported
+	b.settings.RecordApplied(s.settings.InForce, true)
 	switch {
 	case role != "":
 		s.pinForFoundState(rewrite.PinRole)
@@ -145,8 +143,8 @@ func (s *session) queryLeftState() (reason rewrite.PinReason, role string, ok bo
 		return rewrite.NoPin, "", false
 	}
 	var answers []string // of Role, Question and Role
-	reset := s.srv.resetSQL()
-	ask := wire.AppendStrings(nil, wire.Query, remains.RoleQuery+"; "+reset+remains.StateQuery+"; "+settings.DiffSQL(s.srv.interned.NoSettings(), s.settings.InForce)+remains.RoleQuery)
+	reset := s.srv.settings.ResetSQL()
+	ask := wire.AppendStrings(nil, wire.Query, remains.RoleQuery+"; "+reset+remains.StateQuery+"; "+s.srv.settings.AllSQL(s.settings.InForce)+remains.RoleQuery)
 	row := func(payload []byte) {
 		if columns := textColumns(payload); len(columns) == 1 {
 			answers = append(answers, columns[0])

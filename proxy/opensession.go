@@ -195,7 +195,7 @@ func (srv *Server) prepareGreeting(s *session, h *startup.Client) ([]byte, error
 		if err := s.applyEvent(started); err != nil {
 			return nil, err
 		}
-		g = srv.greetings.findOrBuild(greetingKey{srv.serverParameters(), s.settings.Startup}, srv.buildGreeting)
+		g = srv.greetings.findOrBuild(greetingKey{srv.settings.Parameters(), s.settings.Startup}, srv.buildGreeting)
 	}
 	s.settings.Reported = g.sentParameters
 	const beside = 64 // room for AuthenticationOk, BackendKeyData and ReadyForQuery

@@ -57,7 +57,7 @@ func (s *session) ensureBackend() error {
 			return err
 		}
 	}
-	s.t.reported = s.b.reported
+	s.t.reported = s.b.settings.Reported()
 	// The replay log starts after the settings are applied. A replay applies settings without the log.
 	s.startLogging()
 	s.t.outcome.ResetTo(s.blockAtStatus(s.b.status))
@@ -126,7 +126,7 @@ func (s *session) borrowBackend() (*reservoir.Conn, error) {
 		if b := s.srv.backendOf(conn); b.isUsable() {
 			err := s.refreshServerFacts(b)
 			if err == nil {
-				s.srv.recordReadingMode(b.usual)
+				s.srv.settings.RecordReading(&b.settings)
 				return conn, nil
 			}
 			if interrupt.EndsTurn(err) {
@@ -163,7 +163,7 @@ func (s *session) replaceBackend(cause error) error {
 	if err := s.applySettings(false); err != nil {
 		return err
 	}
-	s.t.reported, s.t.outcome = s.b.reported, outcome.FromBlock(s.blockAtStatus(s.b.status))
+	s.t.reported, s.t.outcome = s.b.settings.Reported(), outcome.FromBlock(s.blockAtStatus(s.b.status))
 	if asked {
 		s.waits.Consume(errCanceled)
 		return errCanceled
@@ -273,7 +273,9 @@ func (s *session) settleTurn(status byte) error {
 	case status != 'I' || s.keepsBackend():
 		return s.applyEvent(settledHeld)
 	}
-	s.b.mayHaveUnseenSettings = s.b.mayHaveUnseenSettings || s.srv.cfg.Reset == ResetAlways && t.touched
+	if s.srv.cfg.Reset == ResetAlways && t.touched {
+		s.b.settings.RecordUnseen()
+	}
 	s.releaseOrDropBackend()
 	return s.applyEvent(settledIdle)
 }
@@ -284,7 +286,9 @@ func (s *session) removeNeedlessPin(status byte) {
 	switch {
 	case status == 'I' && s.t.errorTold && s.pin.UnpinFailed(&s.t.pin, s.srv.pins):
 	case s.pin.UnpinUnparsed(&s.t.pin, s.srv.pins):
-		s.b.mayHaveUnseenSettings = s.b.mayHaveUnseenSettings || s.srv.cfg.Reset != ResetNever
+		if s.srv.cfg.Reset != ResetNever {
+			s.b.settings.RecordUnseen()
+		}
 	}
 	if status == 'I' && s.srv.asksBehind {
 		s.checkLeftState()

@@ -85,14 +85,14 @@ func (s *session) recordParsingChange(plan *rewrite.Plan) {
 // reports are not needed.
 func (s *session) settleParsing() {
 	t := s.t
-	if t.parsingChanged || t.reported == s.b.reported && !t.guessed {
+	if t.parsingChanged || t.reported == s.b.settings.Reported() && !t.guessed {
 		return
 	}
 	if t.guessed {
 		s.txParsing = t.txParsingWas
 	}
-	if t.reported != nil && t.reported != s.b.reported {
-		for _, p := range s.b.reported.ChangedSince(t.reported) {
+	if t.reported != nil && t.reported != s.b.settings.Reported() {
+		for _, p := range s.b.settings.Reported().ChangedSince(t.reported) {
 			if slices.Contains(settings.ParsingSettings, p.Lower) {
 				s.txParsing = s.newTxParsing(allConstantSettings)
 				return

@@ -131,7 +131,7 @@ func (s *session) wouldReparseDifferently(cs *statement.Client, tmpl *statement.
 
 // serverParsesDifferently reports whether the backend, by its settings, may parse the text otherwise than the planner.
 func (s *session) serverParsesDifferently(tmpl *statement.Template) bool {
-	return s.b.reading != 0 && s.b.reading.MayMislead([]byte(tmpl.SQL))
+	return s.b.settings.Reading() != 0 && s.b.settings.Reading().MayMislead([]byte(tmpl.SQL))
 }
 
 // templateWithParamTypes returns tmpl with the parameter types of promise, the client's description, if the server

@@ -238,7 +238,7 @@ func (s *session) admitQuery(q *simpleQuery) error {
 	if err := s.admitPlan(q.plan); err != nil {
 		return err
 	}
-	misled := q.frame != nil && q.plan.Pin != rewrite.PinUnparsed && s.b.reading.MayMislead(q.sql())
+	misled := q.frame != nil && q.plan.Pin != rewrite.PinUnparsed && s.b.settings.Reading().MayMislead(q.sql())
 	if !misled && (q.frame == nil || !s.isPlanStale()) {
 		return nil
 	}

@@ -45,43 +45,10 @@ func (s *session) textReadingMode() rewrite.ReadingMode {
 	switch {
 	case s.t.rereads:
 		return rewrite.Recoded | rewrite.Escaping
-	case s.b != nil && s.b.applied != nil:
-		return s.b.reading | s.b.applied.Reading
 	case s.b != nil:
-		return s.b.reading
-	case s.settings.InForce.Recodes:
-		return s.settings.InForce.Reading | rewrite.ReadingMode(s.srv.usual.Load())&^rewrite.Recoded
+		return s.b.settings.NextReading()
 	}
-	return rewrite.ReadingMode(s.srv.usual.Load())
-}
-
-// recordReadingMode records how a backend read texts when it was dialled. All backends of one server are assumed to be
-// alike. Most calls find no change and write nothing.
-func (srv *Server) recordReadingMode(usual rewrite.ReadingMode) {
-	if rewrite.ReadingMode(srv.usual.Load()) != usual {
-		srv.usual.Store(uint32(usual))
-	}
-}
-
-// readingModeOf returns how a server reads texts (encoding, backslashes). params are the reported parameters.
-func readingModeOf(params map[string]string) (r rewrite.ReadingMode) {
-	for name, value := range params {
-		r |= rewrite.ReadingModeFor(name, value)
-	}
-	return r
-}
-
-// updateReadingMode records a parameter that the server reports: client_encoding or standard_conforming_strings.
-func (b *backend) updateReadingMode(name, value string) {
-	switch name {
-	case "client_encoding":
-		b.reading &^= rewrite.Recoded
-	case "standard_conforming_strings":
-		b.reading &^= rewrite.Escaping
-	default:
-		return
-	}
-	b.reading |= rewrite.ReadingModeFor(name, value)
+	return s.srv.settings.ReadingUnder(s.settings.InForce)
 }
 
 // errOtherReading refuses to prepare a statement on another backend, where the text would mean something different.

@@ -41,7 +41,7 @@ func (k answerRecorder) handleFrame(s *session, _ *pendingReply, f answer.Frame)
 		k.Discard()
 	}
 	if f.EndsStatement() {
-		k.End(f.Type, f.Bytes, s.b.reported)
+		k.End(f.Type, f.Bytes, s.b.settings.Reported())
 	}
 	return undecided, nil
 }

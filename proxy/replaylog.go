@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/options"
 	"github.com/sluice-proxy/sluice/proxy/pin"
 	"github.com/sluice-proxy/sluice/proxy/recorded"
+	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -80,7 +81,7 @@ type transaction struct {
 	putBack []string // settings that were restored since
 	// job is the index job that a CREATE INDEX of the transaction started.
 	job   constraint.PendingJob
-	names appNames // given by functions: applicationname.go
+	names serversettings.AppNames // application names that functions have set
 	// watched means that observers (features) are notified at the end of the transaction (observer.onSettled).
 	watched bool
 	// settingsAtBegin are the backend's settings when the transaction began.

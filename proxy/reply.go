@@ -195,8 +195,8 @@ func (s *session) handleReadyForQuery(frame []byte) error {
 	if s.b.status == 'T' && s.t.phase == phaseLive {
 		s.settleParsing()
 	}
-	if s.t.phase == phaseLive {
-		s.adoptAppName()
+	if s.b.status == 'T' && s.t.phase == phaseLive && s.tx.names.MayChange(&s.b.settings) && s.adoptableNames() != nil {
+		s.tx.names.Adopt(&s.b.settings, &s.settings)
 	}
 	if s.t.restoresSettings = s.mayHaveResetSettings(); s.t.restoresSettings || s.tx.job.IsWaiting() {
 		return nil
@@ -206,7 +206,7 @@ func (s *session) handleReadyForQuery(frame []byte) error {
 
 // reportParametersAtReady settles staged settings and sends ParameterStatus frames, if a parameter may have changed.
 func (s *session) reportParametersAtReady() error {
-	if s.dedicated || s.t.phase != phaseLive || !s.mayReportParameters() {
+	if s.dedicated || s.t.phase != phaseLive || !s.b.settings.MayReport(&s.settings) {
 		return nil
 	}
 	if s.b.status == 'I' {

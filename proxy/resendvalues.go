@@ -103,5 +103,5 @@ func (s *session) replayTimeSettings() string {
 			return ""
 		}
 	}
-	return txtime.SettingsKey(s.b.reported)
+	return txtime.SettingsKey(s.b.settings.Reported())
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -40,17 +41,7 @@ func (s *session) mayHaveResetSettings() bool {
 	if s.dedicated || t.phase != phaseLive || s.tx.job.IsOpen() || t.batches != nil || !s.tx.resets || b.status == 'E' || b.status == 'T' && !t.resets {
 		return false
 	}
-	for name := range s.settings.Startup.SQL {
-		is, reported := b.reported.Get(name)
-		usual, _ := b.dialled.Get(name)
-		switch {
-		case reported && is == usual && is != valueAsReported(s.srv.serverParameters(), name, s.settings.Startup.Shown[name]):
-			return true
-		case !reported && (b.status == 'T' || s.keepsBackend()):
-			return true
-		}
-	}
-	return false
+	return b.settings.MayHaveReset(&s.settings, b.status == 'T' || s.keepsBackend())
 }
 
 // findResetSettings returns the names of the startup's settings whose values come from no SET of this session. It
@@ -159,7 +150,7 @@ func (s *session) restoreSettingsInBlock(names []string) (refusal []byte, err er
 	for _, name := range names {
 		c := rewrite.SettingChange{Action: rewrite.SetLocal, Name: name, SQL: s.settings.Startup.SQL[name], Text: s.settings.Startup.Shown[name]}
 		sets = append(sets, c)
-		sql.WriteString(setStatementSQL(c) + "; ")
+		sql.WriteString(serversettings.SetSQL(c) + "; ")
 	}
 	if len(sets) == 0 {
 		return nil, nil
@@ -187,15 +178,12 @@ func (s *session) adoptResetSettings(names []string, known bool) {
 		s.pin.RecordLoss()
 		return
 	}
-	if b.applied == nil { // DISCARD ALL ran
-		return
-	}
 	var resets []rewrite.SettingChange
 	for _, name := range names {
 		resets = append(resets, rewrite.SettingChange{Action: rewrite.Reset, Name: name})
 	}
 	if len(resets) > 0 {
 		s.settings.ApplyCommitted(resets)
-		b.applied = s.srv.interned.Intern(b.applied.WithChanges(resets, s.srv.interned.NoSettings()))
+		b.settings.RecordCommitted(resets)
 	}
 }

@@ -105,19 +105,15 @@ func schemaCondition(schema string) string {
 // queryUnheldBackend runs a catalog query on a backend that no session holds. On PostgreSQL it first resets the last
 // client's settings, such as statement_timeout. DSQL's settings do not affect the answer. The query ends when ctx ends.
 func (srv *Server) queryUnheldBackend(ctx context.Context, b *backend, query string, row func([]byte)) (refusal []byte, err error) {
-	resets := srv.cfg.Kind == Postgres && (b.mayHaveUnseenSettings || b.applied != srv.interned.NoSettings())
-	if resets {
-		query = srv.resetSQL() + query
-	}
+	change := b.settings.ChangeToNone()
+	query = change.SQL + query
 	wake := context.AfterFunc(ctx, func() { b.conn.Net.SetReadDeadline(time.Unix(1, 0)) })
 	refusal, err = b.doExchange(wire.AppendStrings(nil, wire.Query, query), row, b.answerTimeout, time.Time{}, ctx.Err)
 	if !wake() && err == nil {
 		err = ctx.Err()
 	}
-	if resets && err == nil && refusal == nil {
-		b.applied, b.mayHaveUnseenSettings = srv.interned.NoSettings(), false
-		b.reported = srv.sharedReports.Intern(b.reported)
-		b.idle = b.reported
+	if change.Resets && err == nil && refusal == nil {
+		b.settings.RecordReset()
 	}
 	return refusal, err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/options"
 	"github.com/sluice-proxy/sluice/proxy/result"
+	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -335,7 +336,7 @@ func (d *scriptPlanner) planResets() {
 			name := st.Changes[0].Name
 			if value, ok := s.settings.Startup.SQL[name]; ok && !settings.IsMergedByServer(name, value) {
 				p.set = rewrite.SettingChange{Action: rewrite.Set, Name: name, SQL: value, Text: s.settings.Startup.Shown[name]}
-				p.sql, p.tag = setStatementSQL(p.set), wire.AppendCommandComplete(nil, result.SettingTag(st))
+				p.sql, p.tag = serversettings.SetSQL(p.set), wire.AppendCommandComplete(nil, result.SettingTag(st))
 			}
 		}
 		follows = true

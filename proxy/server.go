@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/remains"
+	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/proxy/statement"
@@ -62,22 +63,19 @@ type Server struct {
 	metrics *metrics.Proxy
 	log     *slog.Logger
 	treat   settings.Treatments
-	// All sessions share the templates, settings and reports in catalog, interned and sharedReports.
+	// All sessions share the templates, and the settings and reports in settings.
 	templates *statement.Cache
+	settings  *serversettings.Shared
 	texts     *statement.Budget // allocated by itself: a template's cleanup refers to it and must not keep the Server in memory
 	// textsOfBackend limits the bytes of prepared texts and descriptions that one backend holds.
 	textsOfBackend int
 	memory         admission.MemoryMonitor
-	interned       settings.InternTable
 	resetsAuto     bool                   // see Config.mustResetAfterCalls
 	asksBehind     bool                   // see Config.checksLeftState
 	accepted       settings.AcceptedCache // startup options that the server has accepted
 	hidden         remains.HiddenCallsAnswer
 	hiddenPace     question.Schedule // limits how often the query behind hidden is sent
-	sharedReports  settings.SharedReports
-	// reports caches the result of serverParameters. greetings caches the frames that answer a startup. startup does the
-	// handshake of new connections.
-	reports   atomic.Pointer[settings.Reports]
+	// greetings caches the frames that answer a startup. startup does the handshake of new connections.
 	greetings greetingCache
 	startup   *startup.Handshaker
 	replays   *replayShared // nil: replay is off
@@ -99,7 +97,6 @@ type Server struct {
 	cancelling chan struct{} // one element for each cancel request on its way to a server
 	ids        atomic.Uint64
 	txParsings atomic.Uint64
-	usual      atomic.Uint32 // rewrite.ReadingMode of the last assigned backend, from the time it was dialled
 	// pinned is the number of pinned sessions (at most Config.MaxPins). clients is the number of sessions (at most
 	// Config.MaxClients).
 	pins     *pin.Counter
@@ -137,6 +134,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker, keyGuesses: startup.NewGuessLimiter(cancelKeyBurst, cancelKeyInterval), cancelling: make(chan struct{}, CancelsAtOnce),
 		treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.mustResetAfterCalls(), asksBehind: cfg.checksLeftState(),
 		options: options.NewRules(planner, cfg.MaySet, cfg.Users), pins: pin.NewCounter(cfg.MaxPins), guests: make(chan *clientConn), sessions: map[*session]*sweepState{}, listeners: map[net.Listener]struct{}{}}
+	srv.settings = serversettings.NewShared(cfg.Kind == Postgres, srv.treat, backends.Params)
 	srv.arrivals = admission.NewConnLimiter(cfg.MaxClients + SpareConns)
 	srv.keeper = mapping.NewKeeper(mappingServer{srv}, cfg.useOfMapping(planner))
 	srv.handlers, srv.observers = &handlers, observers

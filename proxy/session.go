@@ -139,7 +139,7 @@ func newSession(srv *Server, id uint64, h *startup.Client) *session {
 	s := new(session) // the compiler would build a literal on the stack and copy it
 	s.srv, s.id, s.user, s.database, s.began = srv, id, h.User, h.Database, time.Since(processStart)
 	s.client = wire.NewReader(h.Conn, h.Raw)
-	s.settings = settings.NewClient(srv.treat, &srv.interned)
+	s.settings = srv.settings.NewClient()
 	s.activate()
 	s.account = srv.accounts.NewClient()
 	s.options = srv.options.NewClient(h.User)

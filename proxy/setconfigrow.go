@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-proxy/sluice/proxy/result"
+	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -77,7 +78,7 @@ func (s *session) runMultiSetConfig(st *rewrite.Statement) (frames [][]byte, err
 func (s *session) setServerSetting(c *rewrite.SettingChange, shown string) error {
 	switch {
 	case s.inBlock():
-		ran, err := s.runNestedQuery(setStatementSQL(*c), nestedTurn{hiddenAnswer: silent.NewAnswer(silent.ExpectInBlock("SET")), optsOut: s.t.optsOut})
+		ran, err := s.runNestedQuery(serversettings.SetSQL(*c), nestedTurn{hiddenAnswer: silent.NewAnswer(silent.ExpectInBlock("SET")), optsOut: s.t.optsOut})
 		if err != nil {
 			return err
 		}

@@ -60,7 +60,7 @@ func (srv *Server) tryStartupSettings(doubts, shown map[string]string) error {
 // the client must get the parameters. If no backend is available, an older acceptance is sufficient.
 func (srv *Server) trySettings(doubts map[string]string, local string, shown map[string]string) error {
 	of := settings.NewValues(doubts)
-	sql := settings.DiffSQL(srv.interned.NoSettings(), of) + local
+	sql := srv.settings.AllSQL(of) + local
 	unknown := srv.cfg.Kind == Postgres && srv.backends.Params() == nil
 	var taken settings.AcceptedEntry
 	if sql != "" {
@@ -145,7 +145,7 @@ func (srv *Server) trySettingsOnBackend(of *settings.Values, local string) (show
 			conn.Discard(reservoir.Broken)
 			continue
 		}
-		shown = b.reported.ChangedSince(b.dialled)
+		shown = b.settings.NewParameters()
 		b.release()
 		if told == nil {
 			return shown, nil, nil
@@ -161,15 +161,8 @@ func (srv *Server) trySettingsOnBackend(of *settings.Values, local string) (show
 
 // applyToIdleBackend applies settings to an unused backend, and runs the SQL local in the same request. ctx ends it.
 func (srv *Server) applyToIdleBackend(ctx context.Context, b *backend, of *settings.Values, local string) (refusal []byte, err error) {
-	if b.applied == nil {
-		b.applied = srv.interned.NoSettings() // as in syncSettings
-	}
-	reset := ""
-	from := b.applied
-	if b.mayHaveUnseenSettings {
-		reset, from = srv.resetSQL(), srv.interned.NoSettings()
-	}
-	sql := reset + settings.DiffSQL(from, of) + local
+	change := b.settings.ChangeTo(of, false)
+	sql := change.SQL + local
 	if sql == "" {
 		return nil, nil
 	}
@@ -179,9 +172,7 @@ func (srv *Server) applyToIdleBackend(ctx context.Context, b *backend, of *setti
 		err = ctx.Err()
 	}
 	if err == nil && refusal == nil {
-		b.applied, b.mayHaveUnseenSettings = of, false
-		b.reported = srv.sharedReports.Intern(b.reported)
-		b.idle = b.reported
+		b.settings.RecordApplied(of, change.Resets)
 	}
 	return refusal, err
 }

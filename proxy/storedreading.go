@@ -215,7 +215,7 @@ func (s *session) storeHoldCursors() (full bool, err error) {
 // set extra_float_digits below 1, and no unparsed text has run. No reply may be pending.
 func (s *session) writesExactFloats() bool {
 	const name = "extra_float_digits"
-	if s.b != nil && s.b.mayHaveUnseenSettings || s.settings.Staged.MayHaveChanged(name) {
+	if s.b != nil && s.b.settings.MayHaveUnseen() || s.settings.Staged.MayHaveChanged(name) {
 		return false
 	}
 	for _, of := range []*settings.Values{s.settings.InForce, s.settings.Startup} { // a RESET may be staged

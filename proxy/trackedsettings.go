@@ -1,6 +1,11 @@
 package proxy
 
-import "github.com/sluice-proxy/sluice/rewrite"
+import (
+	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/rewrite"
+
+	"github.com/sluice-proxy/sluice/proxy/serversettings"
+)
 
 // This file records how a client's statements change settings, from a statement's tag to its transaction's end.
 
@@ -48,7 +53,7 @@ func recordSettings(s *session, _ *pendingReply, st *rewrite.Statement, tag []by
 // commitAllSettings makes the settings of a committed transaction the session's own.
 func (s *session) commitAllSettings() {
 	s.commitSettings()
-	s.commitAppName()
+	s.tx.names.Commit(&s.settings)
 	s.settings.EndLocalChanges(false)
 }
 
@@ -57,10 +62,10 @@ func (s *session) commitAllSettings() {
 func (s *session) commitSettings() (done []rewrite.SettingChange) {
 	done, unseen := s.settings.Commit()
 	if s.b != nil && unseen {
-		s.b.mayHaveUnseenSettings = true
+		s.b.settings.RecordUnseen()
 	}
-	if s.b != nil && s.b.applied != nil && len(done) > 0 {
-		s.b.applied = s.srv.interned.Intern(s.b.applied.WithChanges(done, s.srv.interned.NoSettings()))
+	if s.b != nil {
+		s.b.settings.RecordCommitted(done)
 	}
 	return done
 }
@@ -77,3 +82,15 @@ func (s *session) settleSettings(failed bool) {
 	}
 	s.adoptReportedSettings(done)
 }
+
+// adoptableNames returns the application names that functions have set in the transaction, which may become the
+// session's. It returns nil if the server's reports of application_name are ignored.
+func (s *session) adoptableNames() *serversettings.AppNames {
+	if s.srv.cfg.Kind != Postgres || s.dedicated || s.srv.treat.ForName(serversettings.AppName) != settings.LocalOnly {
+		return nil
+	}
+	return &s.tx.names
+}
+
+// endLocalSettings ends the transaction for settings that Sluice stores. settleSettings must be called before.
+func (s *session) endLocalSettings(failed bool) { s.tx.names.End(&s.settings, failed) }

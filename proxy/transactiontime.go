@@ -108,7 +108,7 @@ func (s *session) nextTimeSettingsKey() string {
 	if s.b == nil || !q.empty() && slices.ContainsFunc(q.items[q.head:], func(o pendingReply) bool { return o.plan != nil && !changesNoSetting(o.plan) }) {
 		return ""
 	}
-	return txtime.SettingsKey(s.b.reported)
+	return txtime.SettingsKey(s.b.settings.Reported())
 }
 
 // changesNoSetting reports whether a plan, which may be nil, changes no setting.

@@ -1,0 +1,12 @@
+// Package serversettings follows the settings of a server's sessions: which settings a backend has, and which
+// parameters the server has reported. It returns the SQL that brings a backend to the settings of a client. It also
+// decides which parameters a client must be sent, and which settings functions have changed. The package sends nothing
+// and knows no connections. Package settings has the values.
+//
+//	shared.go   Shared: what all backends of a server have in common
+//	backend.go  Backend: the settings of one backend
+//	report.go   the parameters that a client must be sent
+//	adopt.go    the settings that functions have changed
+//	appname.go  AppNames: application names that functions have set
+//	reset.go    the SQL of a SET, and the RESETs of all settings
+package serversettings
