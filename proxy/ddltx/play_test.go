@@ -50,6 +50,9 @@ func (p *player) order(line string) {
 	switch verb, what, _ := strings.Cut(line, " "); verb {
 	case "pipeline":
 		p.pipeline = true
+	case "sync":
+		p.pipeline = false
+		p.at.RecordSync()
 	case "skip":
 		p.skips = true
 	case "cancel":
@@ -90,6 +93,9 @@ func (p *player) fail(err error) (failed bool) {
 // query is a Query of the client. It reports whether that has failed.
 func (p *player) query(sql string) (failed bool) {
 	plan := p.planner.Plan([]byte(sql))
+	if p.pipeline { // by the extended protocol
+		return p.runInPart(plan, sql)
+	}
 	if !ddltx.Concerns(plan, p.at.IsOpen()) {
 		return p.send(plan, sql)
 	}
@@ -789,6 +795,49 @@ INSERT INTO a SELECT now(); CREATE TABLE b (id int); INSERT INTO b SELECT now()
 	01000 CREATE TABLE b (id int)
 	INSERT INTO b SELECT now()
 `},
+	{"pipeline in front of BEGIN", rewrite.CommitDDL, `
+! pipeline
+INSERT INTO a VALUES (1)
+BEGIN
+! sync
+CREATE TABLE b (id int)
+	COMMIT
+	BEGIN
+	01000 INSERT INTO a VALUES (1)
+	CREATE TABLE b (id int)
+ROLLBACK
+	01000 INSERT INTO a VALUES (1)
+	ROLLBACK
+`},
+	{"refused text of a pipeline", rewrite.CommitDDL, `
+BEGIN
+CREATE TABLE a (id int)
+! pipeline
+CREATE TEMP TABLE b (id int)
+`},
+	{"query that fails in a block", rewrite.CommitDDL, `
+BEGIN
+CREATE TABLE a (id int); INSERT INTO a VALUES (1); SELECT 1/0; CREATE TABLE b (id int)
+	CREATE TABLE a (id int)
+	COMMIT
+	BEGIN
+	01000 CREATE TABLE a (id int)
+	INSERT INTO a VALUES (1); SELECT 1/0
+	22012
+ROLLBACK
+	01000 CREATE TABLE a (id int)
+	ROLLBACK
+`},
+	{"index behind rows", rewrite.CommitDDL, `
+BEGIN
+INSERT INTO a VALUES (1)
+CREATE INDEX ASYNC i ON a (id)
+	COMMIT
+	BEGIN
+	01000 INSERT INTO a VALUES (1)
+	CREATE INDEX ASYNC i ON a (id)
+COMMIT
+`},
 }
 
 // A Tx decides for each text of a client what precedes it, whether it runs outside its block or in groups, and what the
@@ -812,7 +861,7 @@ func TestPlay(t *testing.T) {
 				if p.query(text); len(p.out) != 1 || p.out[0] != text {
 					got += "\t" + strings.Join(p.out, "\n\t") + "\n"
 				}
-				if !p.at.IsOpen() {
+				if !p.pipeline && !p.at.IsOpen() {
 					p.tx.Reset()
 				}
 			}
