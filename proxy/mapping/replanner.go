@@ -8,7 +8,7 @@ import (
 // Replanner plans the texts of a transaction again by a newer snapshot of the schema, before a replay sends them. The
 // search path stays that of the time when a text was sent. One goroutine owns a Replanner.
 type Replanner struct {
-	now     *schema.Schema
+	now     *Snapshot
 	planner *rewrite.Planner
 	refuses func(*rewrite.Plan) bool
 	// plans maps each plan that the new schema has changed to its new plan.
@@ -17,22 +17,22 @@ type Replanner struct {
 }
 
 // NewReplanner returns a Replanner for the snapshot now. planner makes the new plans, and refuses reports whether
-// Sluice refuses the text of a plan.
+// Sluice refuses the text of a plan. now may be nil if all texts were planned without names.
 func NewReplanner(now *Snapshot, planner *rewrite.Planner, refuses func(*rewrite.Plan) bool) *Replanner {
-	return &Replanner{now: now.Schema, planner: planner, refuses: refuses}
+	return &Replanner{now: now, planner: planner, refuses: refuses}
 }
 
 // Replan returns the plan of a text by the new snapshot with the names of that plan, or nil if nothing has changed. was
 // is the old plan, and names are its names.
 func (r *Replanner) Replan(sql []byte, names *schema.NameResolver, was *rewrite.Plan) (*rewrite.Plan, *schema.NameResolver) {
-	if names == nil || names.Schema() == r.now || was.Pin == rewrite.PinUnparsed || IsSchemaIndependent(was) {
+	if names == nil || names.Schema() == r.now.Schema || was.Pin == rewrite.PinUnparsed || IsSchemaIndependent(was) {
 		return nil, nil
 	}
 	if outside := names.Schema().Outside; outside != nil { // the transaction's DDL is that of the log
-		r.lost = r.lost || outside != r.now
+		r.lost = r.lost || outside != r.now.Schema
 		return nil, nil
 	}
-	names = names.ForSnapshot(r.now)
+	names = names.ForSnapshot(r.now.Schema)
 	plan := r.planner.PlanWithNames(sql, names)
 	refused := r.refuses(plan)
 	if plan.Text == was.Text && !refused {

@@ -95,6 +95,16 @@ func TestNotReplanned(t *testing.T) {
 	}
 }
 
+// A text that was planned before the first snapshot stays, if there is still none.
+func TestReplannedWithoutASnapshot(t *testing.T) {
+	t.Parallel()
+	planner, sql := byteaPlanner(t), []byte("SELECT 1")
+	r := NewReplanner(nil, planner, func(*rewrite.Plan) bool { return false })
+	if plan, names := r.Replan(sql, nil, planner.Plan(sql)); plan != nil || names != nil || r.HasChanged() || r.IsLost() {
+		t.Errorf("changed %v, lost %v", plan != nil, r.IsLost())
+	}
+}
+
 // Without names, SET and BEGIN pass; reads without relations pass if the server refuses the schema or DDL is in front.
 func TestPlansWithoutNames(t *testing.T) {
 	t.Parallel()
