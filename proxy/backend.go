@@ -56,7 +56,7 @@ type backend struct {
 	// client gets them with the next output (passNotifications).
 	notifications []byte
 	// path measures whether the server's host still acknowledges TCP packets.
-	path networkPath
+	path rawconn.Path
 	// catalogCurrentAt is when the backend's catalog was last known to be current: its first lending to a session, or a
 	// schema conflict (OC001) in a round trip of Sluice itself. See refreshSchema.
 	catalogCurrentAt time.Time
@@ -274,7 +274,7 @@ func (b *backend) readAnswerFrame(end time.Time, look func() error) (typ byte, f
 			continue
 		case !isTimeout(err) || !end.IsZero() && !time.Now().Before(end):
 			return 0, nil, err
-		case b.path.isPeerDead(b.src.Raw):
+		case b.path.IsDead(b.src.Raw):
 			return 0, nil, errDeadPath
 		}
 		if err := look(); err != nil { // else the wake was meant for an earlier turn
@@ -321,6 +321,6 @@ func (srv *Server) usableBackend(conn *reservoir.Conn) *backend {
 		conn.Discard(reservoir.PeekFailed)
 		return nil
 	}
-	b.path = networkPath{limit: srv.cfg.BackendPathLimit}
+	b.path = rawconn.Path{Limit: srv.cfg.BackendPathLimit}
 	return b
 }

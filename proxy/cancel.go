@@ -92,8 +92,8 @@ func (k *cancelKeyRegistry) find(pid uint32, secret []byte) *session {
 // turn was cancelled earlier, while the session had no backend.
 func (s *session) attachBackend(conn *reservoir.Conn) (asked bool) {
 	s.b = s.srv.backendOf(conn)
-	s.b.notifications = nil                                   // notifications for the LISTEN of an earlier client
-	s.b.path = networkPath{limit: s.srv.cfg.BackendPathLimit} // earlier acknowledgements were owed to other clients
+	s.b.notifications = nil                                    // notifications for the LISTEN of an earlier client
+	s.b.path = rawconn.Path{Limit: s.srv.cfg.BackendPathLimit} // earlier acknowledgements were owed to other clients
 	return s.waits.Attach(conn)
 }
 

@@ -115,7 +115,7 @@ func (srv *Server) openSession(h *startup.Client, in *clientConn) (*session, err
 	if err != nil {
 		return nil, err
 	}
-	in.swept.path.limit = srv.cfg.ClientPathLimit
+	in.swept.path.Limit = srv.cfg.ClientPathLimit
 	srv.mu.Lock()
 	srv.sessions[s] = &in.swept
 	srv.mu.Unlock()

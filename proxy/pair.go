@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/outcome"
+	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -192,7 +193,7 @@ func (s *session) refreshServerFacts(b *backend) error {
 	if now := time.Now(); !s.srv.isPipelineProbeDue(now) && !s.srv.isPurityDue(now) && !s.srv.isHiddenCheckDue(now) {
 		return nil
 	}
-	b.path = networkPath{limit: s.srv.cfg.BackendPathLimit}
+	b.path = rawconn.Path{Limit: s.srv.cfg.BackendPathLimit}
 	defer s.waits.BeginQuestions(b.conn)()
 	if err := s.srv.probePipeline(b, s.t.clock.Deadline(), s.waits.CheckInterruption); err != nil {
 		return err

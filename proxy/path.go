@@ -14,38 +14,12 @@ import (
 // 15 minutes. A session therefore checks its backend's path when it is woken in a turn. The sweeper checks the paths of
 // clients that hold a backend. The kernel's keepalive checks idle paths.
 
-// networkPath is the state of the network path to a client or backend.
-type networkPath struct {
-	limit time.Duration // how long the peer's host may delay an acknowledgement; 0: no limit
-	// since is when a check first found an acknowledgement missing. A later acknowledgement resets it.
-	since time.Time
-}
-
-// isDead reports whether the peer's host has not acknowledged sent data for the limit. last is the age of the latest
-// acknowledgement. If a program does not read, its host still acknowledges window probes, so that the path is not dead.
-func (p *networkPath) isDead(now time.Time, owed bool, last time.Duration) bool {
-	if !owed || p.limit == 0 {
-		p.since = time.Time{}
-		return false
-	}
-	if p.since.IsZero() || now.Add(-last).After(p.since) {
-		p.since = now
-	}
-	return now.Sub(p.since) >= p.limit
-}
-
-// isPeerDead reports whether the host at the other end of a connection has not acknowledged sent data for the limit.
-func (p *networkPath) isPeerDead(conn rawconn.Conn) bool {
-	owed, last := conn.Unacked()
-	return p.isDead(time.Now(), owed, last)
-}
-
 // errDeadPath means that the backend's host has acknowledged no sent data for longer than the limit.
 var errDeadPath = errors.New("the server's host has stopped acknowledging")
 
 // checkBackendPath returns a lostError if the backend's network path is dead, otherwise nil.
 func (s *session) checkBackendPath() error {
-	if s.b != nil && s.b.path.isPeerDead(s.b.src.Raw) {
+	if s.b != nil && s.b.path.IsDead(s.b.src.Raw) {
 		return &lostError{err: errDeadPath}
 	}
 	return nil
@@ -76,8 +50,8 @@ func mayTakeLong(o pendingReply) bool {
 
 // sweepState is what the sweeper (which checks all sessions periodically) stores about one session.
 type sweepState struct {
-	tick uint64      // the session's tick at the last look
-	path networkPath // to its client
+	tick uint64       // the session's tick at the last look
+	path rawconn.Path // to its client
 	// quiet is the number of consecutive sweeps at which the session could have been parked (left without a goroutine).
 	quiet int
 }
@@ -85,7 +59,7 @@ type sweepState struct {
 // closeDeadClient closes the connection of a client that holds a backend and whose path is dead. The session then gets
 // an error when it reads or writes. If a client has no backend, the kernel's keepalive finds the dead path.
 func (srv *Server) closeDeadClient(s *session, seen *sweepState) {
-	if s.waits.HasBackend() && seen.path.isPeerDead(s.client.Raw) {
+	if s.waits.HasBackend() && seen.path.IsDead(s.client.Raw) {
 		srv.log.Warn("the client's host has stopped acknowledging", s.logAttrs()...)
 		srv.closeClient(s)
 	}

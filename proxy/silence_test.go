@@ -44,7 +44,7 @@ func TestQuestionsEndWithThePath(t *testing.T) {
 	raw := unacked{rawconn.WrapPlain(here)}
 	defer raw.Close()
 	go io.Copy(io.Discard, there)
-	b := &backend{conn: &reservoir.Conn{Net: raw}, src: wire.NewReader(raw, raw), path: networkPath{limit: 50 * time.Millisecond}}
+	b := &backend{conn: &reservoir.Conn{Net: raw}, src: wire.NewReader(raw, raw), path: rawconn.Path{Limit: 50 * time.Millisecond}}
 	s := &session{srv: &Server{}}
 	s.waits.Attach(b.conn)
 	over := make(chan struct{})
