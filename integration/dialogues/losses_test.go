@@ -300,6 +300,5 @@ func optedOut(d dialogue, told tale) bool {
 	return false
 }
 
-// open are the differences that are known and not mended yet: docs/progress.md has each
-// with its dialogue. They are counted; -dialogues.open makes them fail.
+// open are the differences that are known and not mended yet. They are counted; -dialogues.open makes them fail.
 var open []*regexp.Regexp

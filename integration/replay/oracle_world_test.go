@@ -67,8 +67,8 @@ type world struct {
 	locked  atomic.Int64 // locks that clients held
 	thefts  atomic.Int64 // locks that were taken over
 	lost    atomic.Int64 // programs that heard of it
-	// overtaken are statements whose backend knew a newer schema than that they were planned by. It
-	// should be read before: docs/progress.md.
+	// overtaken are statements whose backend knew a newer schema than that they were planned by. Why the backend knew
+	// it first is not known: one program in 5,000 may show it.
 	overtaken atomic.Int64
 	seen      uint64 // events of the ledger
 
