@@ -14,23 +14,18 @@ import (
 )
 
 // This file finds state, such as temporary tables, that clients' functions leave on a backend. Before a statement that
-// may leave state is sent, trackLeftState marks the backend. After the transaction checkLeftState asks the backend.
-// Sluice does not return a marked backend to the reservoir. DSQL has no such state.
+// may leave state is sent, its backend is marked (remains.Checks). After the transaction checkLeftState asks the
+// backend. Sluice does not return a marked backend to the reservoir. DSQL has no such state.
 
 // checksLeftState reports whether Sluice asks backends which state clients' functions have left there.
 func (c *Config) checksLeftState() bool { return c.Kind == Postgres && c.Reset != ResetNever }
 
-// isHiddenCheckDue reports whether checkHiddenFunctions must ask the server. After a fault it is false for a while.
-func (srv *Server) isHiddenCheckDue(now time.Time) bool {
-	return srv.asksBehind && !srv.hiddenPace.IsPausing(now) && srv.hidden.IsStale(srv.templates.Epoch(), now, purityAge, question.FirstPause)
-}
-
 // checkHiddenFunctions asks an idle backend whether any function that statements call unseen (a trigger's, say) may
-// leave state on a backend. It asks only if the answer is unknown or old. After a fault (question.Unseen) the old
-// answer remains, and Sluice asks again after a pause. The error is stop's, or means that the backend is lost.
+// leave state on a backend. It asks only if the answer is unknown or old. The error is stop's, or means that the
+// backend is lost.
 func (srv *Server) checkHiddenFunctions(b *backend, at time.Time, stop func() error) error {
 	epoch := srv.templates.Epoch()
-	if now := time.Now(); !srv.isHiddenCheckDue(now) || !srv.hidden.ClaimQuestion(epoch, now, purityAge, question.FirstPause) {
+	if !srv.leftState.Claim(epoch, time.Now()) {
 		return nil
 	}
 	may, answered := false, false
@@ -47,45 +42,11 @@ func (srv *Server) checkHiddenFunctions(b *backend, at time.Time, stop func() er
 	switch {
 	case interrupt.EndsTurn(err):
 	case err == nil && refusal == nil && answered:
-		srv.hidden.RecordAnswer(epoch, may)
-		srv.hiddenPace.RecordAnswer(time.Now(), purityAge)
+		srv.leftState.RecordAnswer(epoch, may, time.Now())
 	default:
-		srv.hiddenPace.RecordFault(time.Now())
+		srv.leftState.RecordFault(time.Now())
 	}
 	return err
-}
-
-// trackLeftState marks the backend for a later question if the plan, which is about to be sent, may leave state there.
-func (s *session) trackLeftState(plan *rewrite.Plan) {
-	if !s.srv.asksBehind || s.b == nil {
-		return
-	}
-	s.b.leftState.RecordPlan(plan)
-	if plan.Kind == rewrite.Read || plan.Kind == rewrite.Write || plan.Kind == rewrite.Unknown {
-		s.markUnseenCalls()
-	}
-}
-
-// markUnseenCalls marks the backend for a later question if functions of triggers and the like may leave state there.
-func (s *session) markUnseenCalls() {
-	if s.srv.hidden.MayLeaveState(s.srv.templates.Epoch()) {
-		s.b.leftState.RequireQuery()
-	}
-}
-
-// markFunctionCall marks the backend for a later question, since a FunctionCall's function is unknown to Sluice.
-func (s *session) markFunctionCall() {
-	if s.srv.asksBehind {
-		s.b.leftState.RecordCall()
-	}
-	s.markSettingsReset()
-}
-
-// markStateLeft marks the backend for a later question about the state that was left there, regardless of plans.
-func (s *session) markStateLeft() {
-	if s.srv.asksBehind {
-		s.b.leftState.RequireQuery()
-	}
 }
 
 // mayHaveLeftState reports whether Sluice must ask the idle backend which state functions have left, before another
@@ -97,7 +58,7 @@ func (s *session) mayHaveLeftState() bool {
 	if s.srv.cfg.Reset == ResetAlways && s.t.touched {
 		s.b.leftState.RequireQuery()
 	}
-	s.markUnseenCalls()
+	s.srv.leftState.RecordUnseen(&s.b.leftState, s.srv.templates.Epoch())
 	return s.b.leftState.NeedsQuery()
 }
 
@@ -111,9 +72,13 @@ func (s *session) checkLeftState() {
 		return
 	}
 	b := s.b
-	reason, role, ok := s.queryLeftState()
-	if ok && role != "" {
-		refusal, err := b.exchange(wire.AppendStrings(nil, wire.Query, "SET ROLE "+settings.QuoteLiteral(role)))
+	left, ok := remains.Left{}, s.finishBackendWrite(exchangeTimeout) // the writer of an oversized turn may still be finishing
+	if ok {
+		left, ok = remains.Ask(leftStateBackend{b}, remains.Settings{Reset: s.srv.settings.ResetSQL(), Apply: s.srv.settings.AllSQL(s.settings.InForce), HasStartupRole: s.settings.Startup.SQL["role"] != ""})
+		ok = ok && b.status == 'I'
+	}
+	if ok && left.Role != "" {
+		refusal, err := b.exchange(wire.AppendStrings(nil, wire.Query, "SET ROLE "+settings.QuoteLiteral(left.Role)))
 		ok = err == nil && refusal == nil
 	}
 	if !ok {
@@ -127,48 +92,23 @@ func (s *session) checkLeftState() {
 	b.leftState.Clear()
 	b.settings.RecordApplied(s.settings.InForce, true)
 	switch {
-	case role != "":
+	case left.Role != "":
 		s.pinForFoundState(rewrite.PinRole)
-	case reason == rewrite.NoPin && s.pin.IsFound():
+	case left.Reason == rewrite.NoPin && s.pin.IsFound():
 		s.pin.Drop(s.srv.pins)
-	case reason != rewrite.NoPin && !s.pin.IsPinned():
-		s.pin.RecordFound(s.pinForFoundState(reason))
+	case left.Reason != rewrite.NoPin && !s.pin.IsPinned():
+		s.pin.RecordFound(s.pinForFoundState(left.Reason))
 	}
 }
 
-// queryLeftState asks which state functions have left on the backend. reason says why the session must be pinned, and
-// role is a function's role, or "". Afterwards the backend has the session's settings. ok is false after a fault.
-func (s *session) queryLeftState() (reason rewrite.PinReason, role string, ok bool) {
-	if !s.finishBackendWrite(exchangeTimeout) { // the writer of an oversized turn may still be finishing
-		return rewrite.NoPin, "", false
-	}
-	var answers []string // of Role, Question and Role
-	reset := s.srv.settings.ResetSQL()
-	ask := wire.AppendStrings(nil, wire.Query, remains.RoleQuery+"; "+reset+remains.StateQuery+"; "+s.srv.settings.AllSQL(s.settings.InForce)+remains.RoleQuery)
-	row := func(payload []byte) {
-		if columns := textColumns(payload); len(columns) == 1 {
-			answers = append(answers, columns[0])
+// leftStateBackend asks an idle backend for package remains.
+type leftStateBackend struct{ b *backend }
+
+func (l leftStateBackend) Ask(sql string) (values []string, refused bool, err error) {
+	refusal, err := l.b.exchangeRows(wire.AppendStrings(nil, wire.Query, sql), func(row []byte) {
+		if columns := textColumns(row); len(columns) == 1 {
+			values = append(values, columns[0])
 		}
-	}
-	refusal, err := s.b.exchangeRows(ask, row)
-	if err == nil && refusal != nil { // such as a timeout of the client's, which the reset removes
-		answers = nil
-		if refusal, err = s.b.exchangeRows(wire.AppendStrings(nil, wire.Query, remains.RoleQuery+"; "+reset), row); err == nil && refusal == nil && len(answers) == 1 {
-			was := answers[0]
-			answers = nil
-			refusal, err = s.b.exchangeRows(ask, row)
-			if len(answers) > 0 {
-				answers[0] = was
-			}
-		}
-	}
-	if err != nil || refusal != nil || len(answers) != 3 || s.b.status != 'I' {
-		return rewrite.NoPin, "", false
-	}
-	// The role "none" may be the result of RESET ROLE, which returns to the startup's role.
-	if answers[0] != answers[2] && (answers[0] != "none" || s.settings.Startup.SQL["role"] == "") {
-		role = answers[0]
-	}
-	reason, ok = remains.PinReason(answers[1])
-	return reason, role, ok
+	})
+	return values, refusal != nil, err
 }

@@ -190,7 +190,7 @@ func (s *session) awaitBackend() (*reservoir.Conn, error) {
 // missing or old. After an error that ends the turn, such as a cancel, the answer is still pending. On any other error
 // the backend is lost.
 func (s *session) refreshServerFacts(b *backend) error {
-	if now := time.Now(); !s.srv.isPipelineProbeDue(now) && !s.srv.isPurityDue(now) && !s.srv.isHiddenCheckDue(now) {
+	if now := time.Now(); !s.srv.isPipelineProbeDue(now) && !s.srv.isPurityDue(now) && !s.srv.leftState.IsDue(s.srv.templates.Epoch(), now) {
 		return nil
 	}
 	b.path = rawconn.Path{Limit: s.srv.cfg.BackendPathLimit}
@@ -291,7 +291,7 @@ func (s *session) removeNeedlessPin(status byte) {
 			s.b.settings.RecordUnseen()
 		}
 	}
-	if status == 'I' && s.srv.asksBehind {
+	if status == 'I' && s.srv.leftState.Enabled() {
 		s.checkLeftState()
 	}
 }

@@ -51,7 +51,9 @@ func (s *session) parsingKey() settings.ParsingHashes {
 // calls may do so unseen. The transaction then has a separate key until the server's reports decide (settleParsing).
 func (s *session) recordParsingChange(plan *rewrite.Plan) {
 	s.recordSchemaChange(plan)
-	s.trackLeftState(plan)
+	if s.b != nil {
+		s.srv.leftState.RecordPlan(&s.b.leftState, plan, s.srv.templates.Epoch())
+	}
 	s.trackResettingCalls(plan)
 	if plan.Kind == rewrite.Read || len(plan.Statements) == 1 && len(plan.Statements[0].Changes) == 0 && !plan.Statements[0].Calls {
 		return

@@ -70,7 +70,7 @@ func (s *session) reborrowWith(borrow func() (*reservoir.Conn, error)) (again bo
 			return false, s.recordNoReplay(err)
 		}
 		s.attachBackend(conn)
-		s.markStateLeft() // a logged statement may call functions
+		s.srv.leftState.RequireQuery(&s.b.leftState) // a logged statement may call functions
 		refusal, err := s.syncSettings()
 		reads := true
 		if err == nil && refusal == nil && t.lostRead {

@@ -63,7 +63,7 @@ func (s *session) pinForRole() {
 	if s.keepsBackend() && !s.pin.IsFound() {
 		return
 	}
-	asksRole := s.srv.asksBehind && s.b.leftState.NeedsQuery() // checkLeftState queries the role
+	asksRole := s.srv.leftState.Enabled() && s.b.leftState.NeedsQuery() // checkLeftState queries the role
 	if s.b.settings.HasChangedRole(asksRole) {
 		s.pinForFoundState(rewrite.PinRole)
 	}

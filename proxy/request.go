@@ -364,7 +364,8 @@ func (s *session) handleFunctionCall(total int) error {
 	s.recordSchemaChange(functionPlan)
 	s.b.sequences.History.InvalidateNames()
 	s.tx.ran = true
-	s.markFunctionCall()
+	s.srv.leftState.RecordCall(&s.b.leftState)
+	s.markSettingsReset()
 	t.owed.push(wire.FunctionCall)
 	if s.srv.resetsAuto {
 		s.settings.Stage(settings.UnseenChange)

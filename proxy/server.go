@@ -71,10 +71,8 @@ type Server struct {
 	textsOfBackend int
 	memory         admission.MemoryMonitor
 	resetsAuto     bool                   // see Config.mustResetAfterCalls
-	asksBehind     bool                   // see Config.checksLeftState
 	accepted       settings.AcceptedCache // startup options that the server has accepted
-	hidden         remains.HiddenCallsAnswer
-	hiddenPace     question.Schedule // limits how often the query behind hidden is sent
+	leftState      *remains.Checks
 	// greetings caches the frames that answer a startup. startup does the handshake of new connections.
 	greetings greetingCache
 	startup   *startup.Handshaker
@@ -132,7 +130,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 		return nil, err
 	}
 	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker, keyGuesses: startup.NewGuessLimiter(cancelKeyBurst, cancelKeyInterval), cancelling: make(chan struct{}, CancelsAtOnce),
-		treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.mustResetAfterCalls(), asksBehind: cfg.checksLeftState(),
+		treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.mustResetAfterCalls(), leftState: remains.NewChecks(cfg.checksLeftState()),
 		options: options.NewRules(planner, cfg.MaySet, cfg.Users), pins: pin.NewCounter(cfg.MaxPins), guests: make(chan *clientConn), sessions: map[*session]*sweepState{}, listeners: map[net.Listener]struct{}{}}
 	srv.settings = serversettings.NewShared(cfg.Kind == Postgres, srv.treat, backends.Params)
 	srv.arrivals = admission.NewConnLimiter(cfg.MaxClients + SpareConns)

@@ -53,7 +53,7 @@ var layers = map[string][]string{
 	"proxy/copyin":         {"proxy/copyrows", "proxy/feature", "proxy/silent", "proxy/wire", "retry", "rewrite", "rewrite/schema"},
 	"proxy/copyrows":       {},
 	"proxy/recorded":       {"proxy/settings", "proxy/txtime", "proxy/wire", "rewrite", "rewrite/schema", "rewrite/values"},
-	"proxy/remains":        {"rewrite"},
+	"proxy/remains":        {"proxy/question", "rewrite"},
 	"proxy/result":         {"proxy/wire", "rewrite"},
 	"proxy/sequence":       {"rewrite"},
 	"proxy/serversettings": {"proxy/settings", "rewrite"},
