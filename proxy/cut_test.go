@@ -80,7 +80,12 @@ func TestDrainCutsADropDatabase(t *testing.T) {
 	s := startSluice(t, pg, asSchemas, asDSQL, maxOpen(2))
 	c := connectTo(t, s, "plain", pgx.QueryExecModeExec)
 	run(t, c, "CREATE DATABASE app_a", "CREATE TABLE app_a.a (k int)", "CREATE TABLE app_a.b (k int)")
-	holder := connectTo(t, s, "plain", pgx.QueryExecModeExec)
+	// The holder is no client of Sluice: the drain would cut it too, and perhaps first.
+	holder, err := pgx.Connect(t.Context(), pg.DSN("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Close(context.Background())
 	run(t, holder, "BEGIN", "INSERT INTO app_a.b VALUES (1)")
 	told := make(chan error, 1)
 	go func() {
