@@ -1,10 +1,6 @@
 package proxy
 
 import (
-	"regexp"
-	"slices"
-	"strings"
-
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/question"
@@ -130,11 +126,7 @@ func (s *session) restoreStartupSettings() error {
 	if len(sets) == 0 {
 		return nil
 	}
-	var sql strings.Builder
-	for _, c := range sets {
-		sql.WriteString(serversettings.SetSQL(c) + "; ")
-	}
-	refusal, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, sql.String()))
+	refusal, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, serversettings.SetsSQL(sets)))
 	if err != nil {
 		return &lostError{err: err}
 	}
@@ -155,23 +147,6 @@ func (s *session) recordRestoredSettings(sets []rewrite.SettingChange) {
 	if s.tx.log != nil {
 		s.tx.log.RefuseReplay(retry.Pinned)
 	}
-}
-
-// resetsStartupSetting reports whether the server runs st and st resets a setting to which the client's startup packet
-// gave a value. st may be nil.
-func (s *session) resetsStartupSetting(st *rewrite.Statement) bool {
-	if st == nil || s.dedicated || len(s.settings.Startup.SQL) == 0 {
-		return false
-	}
-	return slices.ContainsFunc(st.Changes, func(c rewrite.SettingChange) bool {
-		switch c.Action {
-		case rewrite.ResetAll:
-			return true
-		case rewrite.Reset, rewrite.SetLocal:
-			return c.SQL == "" && s.settings.Startup.SQL[c.Name] != ""
-		}
-		return false
-	})
 }
 
 // restoreStartupInGroup sets the client's startup values again after a RESET in a Sync group. It sends the SETs before
@@ -206,75 +181,19 @@ func (s *session) sendSilentSets(sets []rewrite.SettingChange) {
 	}
 }
 
-// takeAnsweredResets withdraws the RESETs that Sluice has answered in the current transaction, and returns them as
-// changes that the server must make within the transaction. A ROLLBACK then undoes them at the server too, for what
-// follows in the same turn.
-func takeAnsweredResets(of *settings.Client) (sets []rewrite.SettingChange) {
-	was, now := of.ValuesIfFailed(), of.InForce
-	if was == nil {
-		return nil
-	}
-	for _, name := range settings.OrderByRole(was.SQL, 1) {
-		c := rewrite.SettingChange{Action: rewrite.Set, Name: name, SQL: now.SQL[name], Text: now.Shown[name]}
-		if c.SQL == "" {
-			c.Action = rewrite.Reset
-		}
-		if c.SQL != was.SQL[name] {
-			sets = append(sets, c)
-		}
-	}
-	of.InForce = was
-	return sets
-}
-
 // checkStatementsAfterReset refuses a multi-statement query in which statements follow the RESET of a startup value,
 // since they would use the server's value. d has the statements that Sluice answers or changes, and may be nil.
 func (s *session) checkStatementsAfterReset(plan *rewrite.Plan, d *scriptPlan, sql []byte) error {
-	if len(plan.Statements) < 2 {
+	if len(plan.Statements) < 2 || s.dedicated {
 		return nil
 	}
 	if first := plan.Statements[0].Tx.Verb; s.txStatus() == 'E' && !first.EndsBlock() && first != rewrite.RollbackTo {
 		return nil // the query fails, whatever its statements are
 	}
-	reset, committed := false, false
-	for i := range plan.Statements {
-		st := &plan.Statements[i]
-		if d != nil && (d.steps[i].isUnsent() || d.steps[i].sql != "" && !d.steps[i].begin) {
-			continue
-		}
-		committed = committed || reset && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.PrepareTransaction)
-		begins := st.Tx.Verb == rewrite.Begin || st.Tx.Chain // the new block would not include the reset
-		if reset && !s.ignoresStartupSettings(st, sql) || committed && begins {
-			return errResetInside
-		}
-		reset = reset || s.resetsStartupSetting(st)
-	}
-	return nil
+	return serversettings.CheckAfterReset(&s.settings, plan, sql, func(i int) bool {
+		return d != nil && (d.steps[i].isUnsent() || d.steps[i].sql != "" && !d.steps[i].begin)
+	})
 }
-
-// ignoresStartupSettings reports whether a statement surely means the same whatever values the client's startup has
-// set. That holds for all statements by which pools reset a session. sql is the whole query.
-func (s *session) ignoresStartupSettings(st *rewrite.Statement, sql []byte) bool {
-	switch {
-	case st.End > len(sql):
-		return false
-	case st.Kind == rewrite.Setting:
-		return s.settings.Startup.SQL["datestyle"] == "" || !slices.ContainsFunc(st.Changes, func(c rewrite.SettingChange) bool {
-			return c.SQL != "" && settings.IsMergedByServer(c.Name, c.SQL)
-		})
-	case st.Kind == rewrite.Control:
-		return true
-	}
-	return settingsIndependentText.Match(sql[st.Start:st.End])
-}
-
-// settingsIndependentText matches the statements, other than SET and transaction control, by which connection pools
-// reset a session. The expression for a SELECT must match the whole query.
-var settingsIndependentText = regexp.MustCompile(`(?i)^(unlisten|listen|notify|close|deallocate)\b|^select \d+( as \w+)?$|^select pg_advisory_unlock_all\(\)$`)
-
-// errResetInside refuses a multi-statement query in which other statements follow a RESET of a startup value.
-var errResetInside = &wire.Error{Code: retry.StateUnsupported, Message: "a RESET to a value of the client's startup must not stand in front of other statements in one string",
-	Hint: "Send it in a request of its own, or at the end of the string."}
 
 // syncSettings sends the session's settings to its backend, if they differ from the backend's. Equal settings usually
 // share a pointer. The backend must be idle, outside a transaction. refusal is the server's error. err may be a cancel

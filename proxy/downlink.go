@@ -308,7 +308,7 @@ func isPlainReply(typ byte) bool {
 
 // hasFramesBeforeReady reports whether notifications or changed parameters may have to precede a ReadyForQuery.
 func (s *session) hasFramesBeforeReady() bool {
-	return len(s.b.notifications) > 0 || !s.dedicated && (s.tx.resets || s.b.settings.MayReport(&s.settings))
+	return len(s.b.notifications) > 0 || !s.dedicated && (s.tx.resets.ArePossible() || s.b.settings.MayReport(&s.settings))
 }
 
 // mayReplaceReply reports whether Sluice may replace or drop the server's next answer instead of passing it.

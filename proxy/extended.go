@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/account"
 	"github.com/sluice-proxy/sluice/proxy/batch"
 	"github.com/sluice-proxy/sluice/proxy/feature"
+	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -264,7 +265,7 @@ func (s *session) executeOnServer(p portal, frame []byte) error {
 	s.recordPortalRun(&p, o.bound, frame)
 	revives := s.b.status == 'E' && s.isAllowedInFailedBlock(p.plan)
 	s.addToBatch(frame)
-	if s.resetsStartupSetting(p.plan.SingleStatement()) {
+	if !s.dedicated && serversettings.ResetsStartup(&s.settings, p.plan.SingleStatement()) {
 		if err := s.restoreStartupInGroup(); err != nil || s.t.skip {
 			return err
 		}

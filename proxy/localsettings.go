@@ -3,6 +3,7 @@ package proxy
 import (
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/result"
+	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -60,16 +61,14 @@ func errLocalSettingQueried(name string) *wire.Error {
 // the tag RESET, also in a replay (logEntry.answered).
 func (s *session) sendResetAsSet(plan *rewrite.Plan) (bool, error) {
 	st := plan.SingleStatement()
-	if st == nil || len(st.Changes) != 1 || st.Changes[0].Action != rewrite.Reset || s.txStatus() == 'E' {
+	if st == nil || s.txStatus() == 'E' {
 		return false, nil
 	}
-	name := st.Changes[0].Name
-	value, ok := s.settings.Startup.SQL[name]
-	if !ok || settings.IsMergedByServer(name, value) { // see restoreStartupSettings
+	change, ok := serversettings.ResetAsSet(&s.settings, st)
+	if !ok { // see restoreStartupSettings
 		return false, nil
 	}
-	set := &rewrite.Plan{Kind: rewrite.Setting, Statements: []rewrite.Statement{{Kind: rewrite.Setting,
-		Changes: []rewrite.SettingChange{{Action: rewrite.Set, Name: name, SQL: value, Text: s.settings.Startup.Shown[name]}}}}}
+	set := &rewrite.Plan{Kind: rewrite.Setting, Statements: []rewrite.Statement{{Kind: rewrite.Setting, Changes: []rewrite.SettingChange{change}}}}
 	if err := s.admitPlan(set); err != nil {
 		return true, err
 	}
@@ -77,7 +76,7 @@ func (s *session) sendResetAsSet(plan *rewrite.Plan) (bool, error) {
 	o := s.t.owed.push(wire.Query)
 	tag := wire.AppendCommandComplete(nil, result.SettingTag(st))
 	o.plan, o.reply = set, resetAsSetReply{expectSet, tag}
-	frame := wire.AppendStrings(nil, wire.Query, "SET "+settings.QuoteName(name)+" TO "+value)
+	frame := wire.AppendStrings(nil, wire.Query, serversettings.SetSQL(change))
 	s.logPlan(set)
 	s.logFrame(wire.Query, logEntry{plan: set, answered: &localAnswers{tag: tag}, first: 1}, frame[wire.HeaderLen:])
 	s.addToBatch(frame)

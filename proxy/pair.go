@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/outcome"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -46,7 +47,7 @@ func (s *session) ensureBackend() error {
 	if s.b.status == 'I' && !s.dedicated {
 		s.b.sequences.History.StartTransaction()
 		if inBlock || s.srv.cfg.Kind == Postgres { // on DSQL such a ROLLBACK needs a BEGIN that Sluice has answered
-			resets = takeAnsweredResets(&s.settings)
+			resets = serversettings.TakeAnsweredResets(&s.settings)
 		}
 		if err := s.applySettings(inBlock); err != nil {
 			return err

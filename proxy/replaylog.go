@@ -76,9 +76,8 @@ type transaction struct {
 	changes uint64
 	// ran means that more than the BEGIN was sent, so that ddl.in_transactions can no longer be changed (options.go).
 	ran options.Ran
-	// resets means that a statement may have reset settings of the startup by a function (restoresettings.go).
-	resets  bool
-	putBack []string // settings that were restored since
+	// resets has the settings of the startup that functions may have reset (restoresettings.go).
+	resets serversettings.TxResets
 	// job is the index job that a CREATE INDEX of the transaction started.
 	job   constraint.PendingJob
 	names serversettings.AppNames // application names that functions have set

@@ -1,12 +1,7 @@
 package proxy
 
 import (
-	"maps"
-	"slices"
-	"strings"
-
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
-	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -20,7 +15,7 @@ import (
 // trackResettingCalls sets turn.resets if a plan that is about to be sent may reset settings inside functions.
 func (s *session) trackResettingCalls(plan *rewrite.Plan) {
 	for i := range plan.Statements {
-		if st := &plan.Statements[i]; st.Leaves || st.Calls || st.Pin == rewrite.PinProcedural || st.Kind == rewrite.Unknown {
+		if serversettings.MayResetInside(&plan.Statements[i]) {
 			s.markSettingsReset()
 			return
 		}
@@ -30,7 +25,8 @@ func (s *session) trackResettingCalls(plan *rewrite.Plan) {
 // markSettingsReset sets turn.resets because the next statement may reset settings of the client's startup packet.
 func (s *session) markSettingsReset() {
 	if s.srv.cfg.Kind == Postgres && !s.dedicated && len(s.settings.Startup.SQL) > 0 {
-		s.t.resets, s.tx.resets = true, true
+		s.t.resets = true
+		s.tx.resets.Mark()
 	}
 }
 
@@ -38,29 +34,19 @@ func (s *session) markSettingsReset() {
 // reset. Reported parameters show most resets. If the backend returns to the reservoir, it is reset anyway.
 func (s *session) mayHaveResetSettings() bool {
 	t, b := s.t, s.b
-	if s.dedicated || t.phase != phaseLive || s.tx.job.IsOpen() || t.batches != nil || !s.tx.resets || b.status == 'E' || b.status == 'T' && !t.resets {
+	if s.dedicated || t.phase != phaseLive || s.tx.job.IsOpen() || t.batches != nil || !s.tx.resets.ArePossible() || b.status == 'E' || b.status == 'T' && !t.resets {
 		return false
 	}
 	return b.settings.MayHaveReset(&s.settings, b.status == 'T' || s.keepsBackend())
 }
 
-// findResetSettings returns the names of the startup's settings whose values come from no SET of this session. It
-// compares values for a setting that Sluice restored in the ended block. For a setting that pg_settings lacks, it
-// checks for an empty value. refusal is the server's error.
+// findResetSettings returns the names of the startup's settings whose values come from no SET of this session (FindSQL).
+// refusal is the server's error.
 func (s *session) findResetSettings() (names []string, refusal []byte, err error) {
 	if !s.finishBackendWrite(exchangeTimeout) || !s.waitOutCancel() {
 		return nil, nil, errDeadPath
 	}
-	query := "SELECT pg_catalog.lower(name) FROM pg_catalog.pg_settings WHERE pg_catalog.lower(name) OPERATOR(pg_catalog.=) ANY (" +
-		sqlTextArray(slices.Sorted(maps.Keys(s.settings.Startup.SQL))) + ") AND (source OPERATOR(pg_catalog.<>) 'session'"
-	if s.b.status == 'I' && len(s.tx.putBack) > 0 {
-		query += " OR setting OPERATOR(pg_catalog.=) reset_val AND pg_catalog.lower(name) OPERATOR(pg_catalog.=) ANY (" + sqlTextArray(s.tx.putBack) + ")"
-	}
-	query += ")"
-	if unlisted := s.unlistedSettings(); len(unlisted) > 0 {
-		query += " UNION SELECT name FROM pg_catalog.unnest(" + sqlTextArray(unlisted) + ") AS name" +
-			" WHERE COALESCE(pg_catalog.current_setting(name, true), '') OPERATOR(pg_catalog.=) CASE WHEN name OPERATOR(pg_catalog.=) 'role' THEN 'none' ELSE '' END"
-	}
+	query := s.tx.resets.FindSQL(&s.settings, s.b.status == 'I')
 	row := func(row []byte) {
 		if columns := textColumns(row); len(columns) == 1 {
 			names = append(names, columns[0])
@@ -75,31 +61,6 @@ func (s *session) findResetSettings() (names []string, refusal []byte, err error
 		}
 	}
 	return names, refusal, err
-}
-
-// unlistedSettings returns, sorted, the startup's settings that have a value but may not be in pg_settings: role, and
-// names with a dot.
-func (s *session) unlistedSettings() (names []string) {
-	for name := range s.settings.Startup.SQL {
-		value := s.settings.InForce.Shown[name]
-		if last := s.settings.Staged.LastChange(name); last != nil && last.SQL != "" {
-			value = last.Text
-		}
-		if strings.Contains(name, ".") && value != "" || name == "role" && !strings.EqualFold(value, "none") {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// sqlTextArray returns an SQL expression for an array of the texts.
-func sqlTextArray(texts []string) string {
-	var all []string
-	for _, text := range texts {
-		all = append(all, settings.QuoteLiteral(text))
-	}
-	return "ARRAY[" + strings.Join(all, ", ") + "]::pg_catalog.text[]"
 }
 
 // settleRestoringSettings ends a turn that may have reset settings of the startup, after the server's ReadyForQuery,
@@ -145,25 +106,17 @@ func (s *session) settleRestoringSettings() error {
 // restoreSettingsInBlock restores startup values of the settings names by SET LOCAL for the rest of the block. The end
 // of the block shows whether the reset was to last longer.
 func (s *session) restoreSettingsInBlock(names []string) (refusal []byte, err error) {
-	var sets []rewrite.SettingChange
-	var sql strings.Builder
-	for _, name := range names {
-		c := rewrite.SettingChange{Action: rewrite.SetLocal, Name: name, SQL: s.settings.Startup.SQL[name], Text: s.settings.Startup.Shown[name]}
-		sets = append(sets, c)
-		sql.WriteString(serversettings.SetSQL(c) + "; ")
-	}
+	sets := serversettings.StartupInBlock(&s.settings, names)
 	if len(sets) == 0 {
 		return nil, nil
 	}
-	if refusal, err = s.b.exchange(wire.AppendStrings(nil, wire.Query, sql.String())); err != nil || refusal != nil {
+	if refusal, err = s.b.exchange(wire.AppendStrings(nil, wire.Query, serversettings.SetsSQL(sets))); err != nil || refusal != nil {
 		return refusal, err
 	}
 	for _, c := range sets {
 		s.settings.Stage(c)
-		if !slices.Contains(s.tx.putBack, c.Name) {
-			s.tx.putBack = append(s.tx.putBack, c.Name)
-		}
 	}
+	s.tx.resets.RecordRestored(sets)
 	s.recordRestoredSettings(sets)
 	return nil, nil
 }
@@ -178,12 +131,5 @@ func (s *session) adoptResetSettings(names []string, known bool) {
 		s.pin.RecordLoss()
 		return
 	}
-	var resets []rewrite.SettingChange
-	for _, name := range names {
-		resets = append(resets, rewrite.SettingChange{Action: rewrite.Reset, Name: name})
-	}
-	if len(resets) > 0 {
-		s.settings.ApplyCommitted(resets)
-		b.settings.RecordCommitted(resets)
-	}
+	b.settings.AdoptResets(&s.settings, names)
 }

@@ -333,9 +333,8 @@ func (d *scriptPlanner) planResets() {
 			p.local = true
 			continue
 		case len(st.Changes) == 1 && st.Changes[0].Action == rewrite.Reset:
-			name := st.Changes[0].Name
-			if value, ok := s.settings.Startup.SQL[name]; ok && !settings.IsMergedByServer(name, value) {
-				p.set = rewrite.SettingChange{Action: rewrite.Set, Name: name, SQL: value, Text: s.settings.Startup.Shown[name]}
+			if set, ok := serversettings.ResetAsSet(&s.settings, st); ok {
+				p.set = set
 				p.sql, p.tag = serversettings.SetSQL(p.set), wire.AppendCommandComplete(nil, result.SettingTag(st))
 			}
 		}

@@ -8,5 +8,6 @@
 //	report.go   the parameters that a client must be sent
 //	adopt.go    the settings that functions have changed
 //	appname.go  AppNames: application names that functions have set
+//	restore.go  the startup values that a RESET has replaced by the server's own
 //	reset.go    the SQL of a SET, and the RESETs of all settings
 package serversettings

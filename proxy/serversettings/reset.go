@@ -2,8 +2,6 @@ package serversettings
 
 import (
 	"cmp"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -37,19 +35,11 @@ func SetSQL(c rewrite.SettingChange) string {
 	return verb + settings.QuoteName(c.Name) + " TO " + cmp.Or(c.SQL, "DEFAULT")
 }
 
-// StartupToRestore returns the SETs that restore the client's startup values of settings that the transaction has RESET
-// to the server's values. They are sorted by name. A reset for the transaction becomes SET LOCAL.
-func StartupToRestore(of *settings.Client) (sets []rewrite.SettingChange) {
-	for _, name := range slices.Sorted(maps.Keys(of.Startup.SQL)) {
-		last := of.Staged.LastChange(name)
-		if last == nil || last.SQL != "" || last.Action == rewrite.SetLocal && !last.Default {
-			continue
-		}
-		c := rewrite.SettingChange{Action: rewrite.Set, Name: name, SQL: of.Startup.SQL[name], Text: of.Startup.Shown[name]}
-		if last.Action == rewrite.SetLocal {
-			c.Action = rewrite.SetLocal
-		}
-		sets = append(sets, c)
+// SetsSQL returns the SQL of several SETs.
+func SetsSQL(sets []rewrite.SettingChange) string {
+	var sql strings.Builder
+	for _, c := range sets {
+		sql.WriteString(SetSQL(c) + "; ")
 	}
-	return sets
+	return sql.String()
 }
