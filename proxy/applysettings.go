@@ -126,7 +126,7 @@ func (s *session) restoreStartupSettings() error {
 	if len(sets) == 0 {
 		return nil
 	}
-	refusal, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, serversettings.SetsSQL(sets)))
+	refusal, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, serversettings.SetSQL(sets...)+"; "))
 	if err != nil {
 		return &lostError{err: err}
 	}
@@ -143,7 +143,7 @@ func (s *session) restoreStartupSettings() error {
 // recordRestoredSettings records that a backend got the SETs in sets, which are not in the replay log. So the
 // transaction can no longer be replayed.
 func (s *session) recordRestoredSettings(sets []rewrite.SettingChange) {
-	s.txParsing = s.newTxParsing(changedConstantSettings(sets))
+	s.srv.settings.RenewParsing(&s.txParsing, s.settings.InForce, sets)
 	if s.tx.log != nil {
 		s.tx.log.RefuseReplay(retry.Pinned)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/access"
-	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -94,7 +94,7 @@ func (s *session) errRollbackToInFailed(st *rewrite.Statement) *wire.Error {
 func (s *session) endFailedBlock(st *rewrite.Statement) error {
 	s.endTransaction(false)
 	s.settings.Staged.Rollback()
-	s.txParsing = settings.ParsingHashes{}
+	s.txParsing = serversettings.TxParsing{}
 	s.settings.EndLocalChanges(true)
 	s.resetAccessMode()
 	if err := s.applyEvent(endAnswered); err != nil {

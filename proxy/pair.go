@@ -9,7 +9,6 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/outcome"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
-	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -59,7 +58,7 @@ func (s *session) ensureBackend() error {
 			return err
 		}
 	}
-	s.t.reported = s.b.settings.Reported()
+	s.t.parsing.Begin(&s.b.settings)
 	// The replay log starts after the settings are applied. A replay applies settings without the log.
 	s.startLogging()
 	s.t.outcome.ResetTo(s.blockAtStatus(s.b.status))
@@ -165,7 +164,8 @@ func (s *session) replaceBackend(cause error) error {
 	if err := s.applySettings(false); err != nil {
 		return err
 	}
-	s.t.reported, s.t.outcome = s.b.settings.Reported(), outcome.FromBlock(s.blockAtStatus(s.b.status))
+	s.t.parsing.Begin(&s.b.settings)
+	s.t.outcome = outcome.FromBlock(s.blockAtStatus(s.b.status))
 	if asked {
 		s.waits.Consume(errCanceled)
 		return errCanceled
@@ -309,7 +309,7 @@ func (s *session) settleTransaction() {
 	committed := !t.errorTold && !t.outcome.IsRolledBack()
 	s.endTransaction(committed)
 	s.closePortals()
-	s.txParsing = settings.ParsingHashes{}
+	s.txParsing = serversettings.TxParsing{}
 	s.endSchemaChange(committed)
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/outcome"
 	"github.com/sluice-proxy/sluice/proxy/recorded"
-	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -360,7 +360,7 @@ func (s *session) dropFailedTurn() {
 	s.invalidateSchemaCache() // unknown, so assume that it was
 	s.endSchemaChange(false)
 	s.settings.Staged.Rollback()
-	s.txParsing = settings.ParsingHashes{}
+	s.txParsing = serversettings.TxParsing{}
 	s.closePortals()
 	t.owed.reset()
 	t.up.Reset()

@@ -193,7 +193,7 @@ func (s *session) handleReadyForQuery(frame []byte) error {
 	s.t.settled = true
 	s.t.copying = false
 	if s.b.status == 'T' && s.t.phase == phaseLive {
-		s.settleParsing()
+		s.t.parsing.Settle(&s.txParsing, &s.b.settings, s.settings.InForce)
 	}
 	if s.b.status == 'T' && s.t.phase == phaseLive && s.tx.names.MayChange(&s.b.settings) && s.adoptableNames() != nil {
 		s.tx.names.Adopt(&s.b.settings, &s.settings)

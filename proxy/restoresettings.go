@@ -15,7 +15,7 @@ import (
 // trackResettingCalls sets turn.resets if a plan that is about to be sent may reset settings inside functions.
 func (s *session) trackResettingCalls(plan *rewrite.Plan) {
 	for i := range plan.Statements {
-		if serversettings.MayResetInside(&plan.Statements[i]) {
+		if st := &plan.Statements[i]; st.Leaves || st.Calls || st.Pin == rewrite.PinProcedural || st.Kind == rewrite.Unknown {
 			s.markSettingsReset()
 			return
 		}
@@ -40,8 +40,8 @@ func (s *session) mayHaveResetSettings() bool {
 	return b.settings.MayHaveReset(&s.settings, b.status == 'T' || s.keepsBackend())
 }
 
-// findResetSettings returns the names of the startup's settings whose values come from no SET of this session (FindSQL).
-// refusal is the server's error.
+// findResetSettings returns the names of the startup's settings whose values come from no SET of this session
+// (FindSQL). refusal is the server's error.
 func (s *session) findResetSettings() (names []string, refusal []byte, err error) {
 	if !s.finishBackendWrite(exchangeTimeout) || !s.waitOutCancel() {
 		return nil, nil, errDeadPath
@@ -110,7 +110,7 @@ func (s *session) restoreSettingsInBlock(names []string) (refusal []byte, err er
 	if len(sets) == 0 {
 		return nil, nil
 	}
-	if refusal, err = s.b.exchange(wire.AppendStrings(nil, wire.Query, serversettings.SetsSQL(sets))); err != nil || refusal != nil {
+	if refusal, err = s.b.exchange(wire.AppendStrings(nil, wire.Query, serversettings.SetSQL(sets...)+"; ")); err != nil || refusal != nil {
 		return refusal, err
 	}
 	for _, c := range sets {

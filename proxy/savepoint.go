@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/ddltx"
+	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/txtime"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -40,7 +41,7 @@ type savepointMark struct {
 	staged    settings.Staged
 	parts     *ddltx.Mark
 	stood     *settings.Snapshot
-	txParsing settings.ParsingHashes
+	txParsing serversettings.TxParsing
 	binds     uint64
 	cursors   bool
 	reports   *settings.Reports // parameters that the client had been sent

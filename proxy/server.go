@@ -88,13 +88,11 @@ type Server struct {
 	ctx  context.Context // ends when sessions are cut
 	stop context.CancelFunc
 
-	// keys has the keys of cancel requests. ids is the number of all sessions so far. txParsings is the number of
-	// transactions that have changed how SQL is parsed (newTxParsing).
+	// keys has the keys of cancel requests. ids is the number of all sessions so far.
 	keys       cancelKeyRegistry
 	keyGuesses *startup.GuessLimiter
 	cancelling chan struct{} // one element for each cancel request on its way to a server
 	ids        atomic.Uint64
-	txParsings atomic.Uint64
 	// pinned is the number of pinned sessions (at most Config.MaxPins). clients is the number of sessions (at most
 	// Config.MaxClients).
 	pins     *pin.Counter

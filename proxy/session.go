@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/pin"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/sequence"
+	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/proxy/statement"
@@ -62,7 +63,7 @@ type session struct {
 	statements   statement.ClientSet
 	lastTemplate *statement.Template // the template of the last Parse
 	// txParsing has the hashes of the settings for parsing while a transaction has changed them, and is otherwise zero.
-	txParsing      settings.ParsingHashes
+	txParsing      serversettings.TxParsing
 	memoryAccounts // accounts.go
 	storedCursors
 	sequences sequence.ClientRecord // sequences.go

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/outcome"
 	"github.com/sluice-proxy/sluice/proxy/pin"
+	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/stored"
@@ -191,13 +192,10 @@ type observedTimes struct {
 type parseSettings struct {
 	// rereads means that a statement of the turn may have changed how the server parses later SQL.
 	rereads bool
-	// reported has the parameters that the backend had reported at the turn's start. parsingChanged means that a statement
-	// changed how SQL is parsed. guessed means that a function may have. txParsingWas is txParsing from before that change.
-	reported                *settings.Reports
-	parsingChanged, guessed bool
+	// parsing has the changes of how SQL is parsed by the turn's statements.
+	parsing serversettings.TurnParsing
 	// movesNames means that a statement may have changed the tables that names refer to.
-	movesNames   bool
-	txParsingWas settings.ParsingHashes
+	movesNames bool
 }
 
 // turnPool holds unused turns, which saves an allocation per query.

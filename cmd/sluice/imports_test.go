@@ -56,7 +56,7 @@ var layers = map[string][]string{
 	"proxy/remains":        {"proxy/question", "rewrite"},
 	"proxy/result":         {"proxy/wire", "rewrite"},
 	"proxy/sequence":       {"rewrite"},
-	"proxy/serversettings": {"proxy/settings", "proxy/wire", "retry", "rewrite"},
+	"proxy/serversettings": {"proxy/settings", "proxy/wire", "retry", "rewrite", "rewrite/parse"},
 	"proxy/settings":       {"proxy/wire", "retry", "rewrite", "rewrite/parse"},
 	"proxy/silent":         {"proxy/wire", "rewrite/parse"},
 	"proxy/txtime":         {"proxy/settings", "proxy/wire", "rewrite", "rewrite/schema", "rewrite/values"},

@@ -9,5 +9,6 @@
 //	adopt.go    the settings that functions have changed
 //	appname.go  AppNames: application names that functions have set
 //	restore.go  the startup values that a RESET has replaced by the server's own
+//	parsing.go  TxParsing, TurnParsing: the key of the settings that texts are parsed under
 //	reset.go    the SQL of a SET, and the RESETs of all settings
 package serversettings

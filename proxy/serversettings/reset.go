@@ -26,20 +26,19 @@ func (v *Shared) ResetSQL() string {
 var dsqlResets = map[string]string{"client_encoding": "", "datestyle": "", "extra_float_digits": "", "intervalstyle": "",
 	"search_path": "", "timezone": ""}
 
-// SetSQL returns the SQL of a SET or SET LOCAL. A change without a value sets the server's default.
-func SetSQL(c rewrite.SettingChange) string {
-	verb := "SET "
-	if c.Action == rewrite.SetLocal {
-		verb = "SET LOCAL "
-	}
-	return verb + settings.QuoteName(c.Name) + " TO " + cmp.Or(c.SQL, "DEFAULT")
-}
-
-// SetsSQL returns the SQL of several SETs.
-func SetsSQL(sets []rewrite.SettingChange) string {
+// SetSQL returns the SQL of statements SET or SET LOCAL, with "; " between them. A change without a value sets the
+// server's default.
+func SetSQL(changes ...rewrite.SettingChange) string {
 	var sql strings.Builder
-	for _, c := range sets {
-		sql.WriteString(SetSQL(c) + "; ")
+	for i, c := range changes {
+		if i > 0 {
+			sql.WriteString("; ")
+		}
+		verb := "SET "
+		if c.Action == rewrite.SetLocal {
+			verb = "SET LOCAL "
+		}
+		sql.WriteString(verb + settings.QuoteName(c.Name) + " TO " + cmp.Or(c.SQL, "DEFAULT"))
 	}
 	return sql.String()
 }

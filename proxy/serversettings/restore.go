@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file has the rules about a RESET, which puts the server's own values in force. A client expects the values of its
-// startup packet, which Sluice must set again.
+// This file has the rules about a RESET, which puts the server's own values in force. A client expects the values of
+// its startup packet, which Sluice must set again.
 
 // StartupToRestore returns the SETs that restore the client's startup values of settings that the transaction has RESET
 // to the server's values. They are sorted by name. A reset for the transaction becomes SET LOCAL.
@@ -127,11 +127,6 @@ var settingsIndependentText = regexp.MustCompile(`(?i)^(unlisten|listen|notify|c
 // errResetInside refuses a multi-statement query in which other statements follow a RESET of a startup value.
 var errResetInside = &wire.Error{Code: retry.StateUnsupported, Message: "a RESET to a value of the client's startup must not stand in front of other statements in one string",
 	Hint: "Send it in a request of its own, or at the end of the string."}
-
-// MayResetInside reports whether a statement may reset settings inside functions.
-func MayResetInside(st *rewrite.Statement) bool {
-	return st.Leaves || st.Calls || st.Pin == rewrite.PinProcedural || st.Kind == rewrite.Unknown
-}
 
 // TxResets records the settings that functions may have reset in the current transaction. The zero TxResets has none.
 type TxResets struct {

@@ -26,7 +26,7 @@ func TestStartupToRestore(t *testing.T) {
 		for _, c := range test.changes {
 			of.Stage(c)
 		}
-		if got := SetsSQL(StartupToRestore(of)); got != test.want {
+		if got := setsSQL(StartupToRestore(of)); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
@@ -55,7 +55,7 @@ func TestTakeAnsweredResets(t *testing.T) {
 	of.EndLocalChanges(false)
 	was := of.InForce
 	of.ResetAll()
-	if got := SetsSQL(TakeAnsweredResets(of)); got != "SET timezone TO 'Asia/Tokyo'; SET work_mem TO DEFAULT; " {
+	if got := setsSQL(TakeAnsweredResets(of)); got != "SET timezone TO 'Asia/Tokyo'; SET work_mem TO DEFAULT; " {
 		t.Errorf("RESET ALL: %s", got)
 	}
 	if of.InForce != was {
@@ -160,7 +160,15 @@ func TestAdoptResets(t *testing.T) {
 	if got := b.ChangeTo(of.InForce, false); got != (Change{SQL: "SET timezone TO 'Asia/Tokyo'; "}) {
 		t.Errorf("the backend gets %+v", got)
 	}
-	if got := SetsSQL(StartupInBlock(of, []string{"timezone"})); got != "SET LOCAL timezone TO 'Asia/Tokyo'; " {
+	if got := setsSQL(StartupInBlock(of, []string{"timezone"})); got != "SET LOCAL timezone TO 'Asia/Tokyo'; " {
 		t.Errorf("in a block: %s", got)
 	}
+}
+
+// setsSQL returns the SQL of SETs with "; " behind each.
+func setsSQL(sets []rewrite.SettingChange) string {
+	if len(sets) == 0 {
+		return ""
+	}
+	return SetSQL(sets...) + "; "
 }

@@ -18,8 +18,10 @@ type Shared struct {
 	// parameters caches the result of Parameters. usual is the rewrite.ReadingMode of the last lent backend.
 	parameters atomic.Pointer[settings.Reports]
 	usual      atomic.Uint32
-	values     settings.InternTable
-	reports    settings.SharedReports
+	// parsings is the number of keys of transactions that have changed how SQL is parsed (TxParsing).
+	parsings atomic.Uint64
+	values   settings.InternTable
+	reports  settings.SharedReports
 }
 
 // NewShared returns what the backends of a server have in common. postgres says that the server is PostgreSQL and not a
