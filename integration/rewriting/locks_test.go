@@ -346,7 +346,9 @@ func TestLockedDDLInFlight(t *testing.T) {
 	answer := make(chan string, 1)
 	began := time.Now()
 	go func() { answer <- a.ask("CREATE TABLE slow (a int)") }()
-	time.Sleep(700 * time.Millisecond)
+	for strings.Contains(r.sim.Admin(t, http.MethodGet, "/faults", ""), "slow") { // until the statement is at the server
+		time.Sleep(10 * time.Millisecond)
+	}
 	r.sidecar[0].Freeze()
 	b.want("SELECT pg_advisory_lock(7)", "")
 	if took := time.Since(began); took < lockLease+lockLongest || took > 10*lockLongest {
@@ -372,7 +374,9 @@ func TestLockedDDLAbandoned(t *testing.T) {
 	r.sim.Admin(t, http.MethodPost, "/faults", `[{"at": "statement", "contains": "TABLE slow", "action": "stall", "seconds": 3}]`)
 	began := time.Now()
 	go a.ask("CREATE TABLE slow (a int)")
-	time.Sleep(300 * time.Millisecond)
+	for strings.Contains(r.sim.Admin(t, http.MethodGet, "/faults", ""), "slow") { // until the statement is at the server
+		time.Sleep(10 * time.Millisecond)
+	}
 	a.c.Conn().Close()
 	b.want("SELECT pg_advisory_lock(7)", "")
 	if took := time.Since(began); took < 3*time.Second {
