@@ -70,7 +70,7 @@ func TestMayChangeMode(t *testing.T) {
 		{"SET default_transaction_read_only = on", "", true}, {"RESET default_transaction_read_only", "", true},
 		{"RESET ALL", "", false}, {"RESET ALL", "on", true}, {"RESET ALL", "off", true}, {"SET timezone = 'UTC'", "on", false}, {"SELECT 1", "on", false},
 	} {
-		if got := MayChangeMode(planner.Plan([]byte(test.sql)).SingleStatement(), newSettings(t, test.startup)); got != test.want {
+		if got := mayChangeMode(planner.Plan([]byte(test.sql)).SingleStatement(), newSettings(t, test.startup)); got != test.want {
 			t.Errorf("%s, startup %q: %v", test.sql, test.startup, got)
 		}
 	}

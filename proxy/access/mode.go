@@ -45,9 +45,9 @@ func NextMode(s *settings.Client) Mode {
 	return ReadWrite
 }
 
-// MayChangeMode reports whether a statement may change the access mode of later transactions. A RESET ALL may if
+// mayChangeMode reports whether a statement may change the access mode of later transactions. A RESET ALL may if
 // default_transaction_read_only is on, or if the startup set it. A set_config of another setting does not.
-func MayChangeMode(st *rewrite.Statement, s *settings.Client) bool {
+func mayChangeMode(st *rewrite.Statement, s *settings.Client) bool {
 	return slices.ContainsFunc(st.Changes, func(c rewrite.SettingChange) bool {
 		switch c.Action {
 		case rewrite.ResetAll, rewrite.DiscardAll:

@@ -122,7 +122,7 @@ func (c *check) checkStatement(st *rewrite.Statement) *wire.Error {
 		err = WriteError(st, c.mode)
 	}
 	c.at.RecordStatement(st)
-	c.changed, c.first = c.changed || MayChangeMode(st, c.settings), false
+	c.changed, c.first = c.changed || mayChangeMode(st, c.settings), false
 	return err
 }
 

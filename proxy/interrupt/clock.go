@@ -38,8 +38,8 @@ func (c *Clock) Deadline() time.Time { return c.deadline }
 // SetDeadline changes the end of the statement timeout. The zero time means never.
 func (c *Clock) SetDeadline(end time.Time) { c.deadline = end }
 
-// HasExpired reports whether the statement timeout has ended by now.
-func (c *Clock) HasExpired(now time.Time) bool {
+// hasExpired reports whether the statement timeout has ended by now.
+func (c *Clock) hasExpired(now time.Time) bool {
 	return !c.deadline.IsZero() && !now.Before(c.deadline)
 }
 

@@ -187,7 +187,7 @@ func (w *Waits) ArmTimeout() error {
 	if w.clock.deadline.IsZero() {
 		return nil
 	}
-	if w.clock.HasExpired(time.Now()) {
+	if w.clock.hasExpired(time.Now()) {
 		w.clock.Stop()
 		return ErrTimedOut
 	}
@@ -203,7 +203,7 @@ func (w *Waits) CheckInterruption() error {
 		return ErrCut
 	case w.IsCancelRequested():
 		return ErrCanceled
-	case w.clock.HasExpired(time.Now()):
+	case w.clock.hasExpired(time.Now()):
 		return ErrTimedOut
 	}
 	return nil
@@ -215,7 +215,7 @@ func (w *Waits) Due(now time.Time) error {
 	if w.cut.Load() {
 		return ErrCut
 	}
-	if w.clock.HasExpired(now) {
+	if w.clock.hasExpired(now) {
 		return ErrTimedOut
 	}
 	w.mu.Lock()
@@ -230,7 +230,7 @@ func (w *Waits) Due(now time.Time) error {
 // cancel counts before its grace is over. nil means that there is neither.
 func (w *Waits) TakeRequested(now time.Time) (e *wire.Error) {
 	switch {
-	case w.clock.HasExpired(now):
+	case w.clock.hasExpired(now):
 		e = ErrTimedOut
 	case w.IsCancelRequested():
 		e = ErrCanceled

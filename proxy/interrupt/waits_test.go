@@ -434,13 +434,13 @@ func TestClock(t *testing.T) {
 		began := time.Now()
 		var c Clock
 		c.Start(0)
-		if !c.Deadline().IsZero() || c.HasExpired(began.AddDate(9, 0, 0)) {
+		if !c.Deadline().IsZero() || c.hasExpired(began.AddDate(9, 0, 0)) {
 			t.Error("no timeout has an end")
 		}
 		c.Start(time.Minute)
 		time.Sleep(time.Second)
 		c.Start(time.Hour)
-		if want := began.Add(time.Minute); !c.Deadline().Equal(want) || c.HasExpired(want.Add(-1)) || !c.HasExpired(want) {
+		if want := began.Add(time.Minute); !c.Deadline().Equal(want) || c.hasExpired(want.Add(-1)) || !c.hasExpired(want) {
 			t.Errorf("the timeout ends at %v, want %v", c.Deadline(), want)
 		}
 		if !c.Hold(time.Second) || c.Hold(time.Hour) || c.EndHold(time.Now()) {

@@ -127,7 +127,7 @@ func (w *Attempt) ReleaseIfTaken() {
 		ctx, stop := context.WithTimeout(w.table.database.Context(), ReleaseTimeout)
 		defer stop()
 		if row, err := w.table.readRow(ctx, w.name); err == nil && row != nil && row.Owner == w.owner {
-			w.table.DeleteRows(ctx, []advisory.LockHolder{{Name: w.name, Row: *row}})
+			w.table.deleteRows(ctx, []advisory.LockHolder{{Name: w.name, Row: *row}})
 		}
 	})
 }

@@ -264,7 +264,7 @@ func (l *Held) hasLongLeases() bool {
 	return !slices.ContainsFunc(l.held, func(h advisory.LockHolder) bool { return !h.CoversDDL(t.Terms, t.clock()) })
 }
 
-// ExtendForDDL renews the locks with a lease that is long enough for DDL, and reports success. EndDDLAndTakeReleases
+// ExtendForDDL renews the locks with a lease that is long enough for DDL, and reports success. endDDLAndTakeReleases
 // ends the long lease.
 func (l *Held) ExtendForDDL(ctx context.Context) (ok bool, err error) {
 	l.renewMu.Lock()
@@ -290,10 +290,10 @@ func (l *Held) RecordBackendGivenUp() {
 	}
 }
 
-// EndDDLAndTakeReleases records that the session's backend runs no statement any more. The result is the locks to
+// endDDLAndTakeReleases records that the session's backend runs no statement any more. The result is the locks to
 // release now. The next renewal has the ordinary lease, so that a crash between two statements of a migration blocks
 // other sessions only briefly.
-func (l *Held) EndDDLAndTakeReleases() (over []advisory.LockHolder) {
+func (l *Held) endDDLAndTakeReleases() (over []advisory.LockHolder) {
 	l.mu.Lock()
 	l.ddl = false
 	none := len(l.releaseLater) == 0
@@ -304,9 +304,9 @@ func (l *Held) EndDDLAndTakeReleases() (over []advisory.LockHolder) {
 	return l.Remove(func(name string) bool { return l.releaseLater[name] })
 }
 
-// CancelRelease reports whether a lock was to be released after the transaction, and cancels the release. No other
+// cancelRelease reports whether a lock was to be released after the transaction, and cancels the release. No other
 // session has had the lock.
-func (l *Held) CancelRelease(name string) bool {
+func (l *Held) cancelRelease(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	stays := l.releaseLater[name]
@@ -316,16 +316,16 @@ func (l *Held) CancelRelease(name string) bool {
 
 // Only the session's goroutine changes the field ddl. The goroutine that renews the locks reads it.
 
-// MayRunDDL returns two flags. ddl means that DDL may be running on the session's backend or in its open transaction.
+// mayRunDDL returns two flags. ddl means that DDL may be running on the session's backend or in its open transaction.
 // doubt means that DDL may be running on a backend that was given up, and that its end is unknown.
-func (l *Held) MayRunDDL() (ddl, doubt bool) {
+func (l *Held) mayRunDDL() (ddl, doubt bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.ddl, l.table.clock() < l.doubtUntil
 }
 
-// ReleaseLater marks locks, by their names, that the session releases after its transaction.
-func (l *Held) ReleaseLater(names []string) {
+// deferReleases marks locks, by their names, that the session releases after its transaction.
+func (l *Held) deferReleases(names []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, name := range names {

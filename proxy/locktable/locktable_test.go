@@ -180,7 +180,7 @@ func TestAttempt(t *testing.T) {
 		t.Errorf("taken twice: %v, %v", ok, err)
 	}
 	take(t, table, "b")
-	table.DeleteRows(t.Context(), []advisory.LockHolder{h})
+	table.deleteRows(t.Context(), []advisory.LockHolder{h})
 	if again := take(t, table, "a"); again.Row.Epoch != h.Row.Epoch+1 || again.Row.Owner == h.Row.Owner {
 		t.Errorf("%+v after %+v", again.Row, h.Row)
 	}
@@ -305,30 +305,30 @@ func TestReleaseLater(t *testing.T) {
 	if ok, err := held.ExtendForDDL(t.Context()); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	if ddl, doubt := held.MayRunDDL(); !ddl || doubt {
+	if ddl, doubt := held.mayRunDDL(); !ddl || doubt {
 		t.Errorf("DDL %v, doubt %v", ddl, doubt)
 	}
-	held.ReleaseLater([]string{"a", "b"})
-	if !held.CancelRelease("b") || held.CancelRelease("c") {
+	held.deferReleases([]string{"a", "b"})
+	if !held.cancelRelease("b") || held.cancelRelease("c") {
 		t.Error("the lock that is taken again")
 	}
-	over := held.EndDDLAndTakeReleases()
+	over := held.endDDLAndTakeReleases()
 	if len(over) != 1 || over[0].Name != "a" || table.Held() != 2 {
 		t.Errorf("%v are released, %d stay", over, table.Held())
 	}
-	table.DeleteRows(t.Context(), over)
+	table.deleteRows(t.Context(), over)
 	held.Add(take(t, table, "a"))
-	if over := held.EndDDLAndTakeReleases(); len(over) > 0 {
+	if over := held.endDDLAndTakeReleases(); len(over) > 0 {
 		t.Errorf("a lock that was taken again is released: %v", over)
 	}
 	_, _ = held.ExtendForDDL(t.Context())
 	held.RecordBackendGivenUp()
-	held.EndDDLAndTakeReleases()
-	if _, doubt := held.MayRunDDL(); !doubt {
+	held.endDDLAndTakeReleases()
+	if _, doubt := held.mayRunDDL(); !doubt {
 		t.Error("DDL of a lost backend is not in doubt")
 	}
 	now += terms.LongestDDL
-	if _, doubt := held.MayRunDDL(); doubt {
+	if _, doubt := held.mayRunDDL(); doubt {
 		t.Error("DDL is in doubt for ever")
 	}
 	held.Remove(func(string) bool { return true })

@@ -31,7 +31,7 @@ func (l *Held) HasDDL() bool {
 	if !l.HoldsAny() {
 		return false
 	}
-	ddl, _ := l.MayRunDDL()
+	ddl, _ := l.mayRunDDL()
 	return ddl
 }
 
@@ -44,7 +44,7 @@ func (l *Held) TakeAgain(name string) bool {
 	case l.times[name] > 0:
 		l.times[name]++
 		return true
-	case l.CancelRelease(name):
+	case l.cancelRelease(name):
 		l.times[name] = 1
 		return true
 	}
@@ -88,9 +88,9 @@ func (l *Held) UnlockAll() (over []advisory.LockHolder) {
 
 // releaseOrDefer releases locks, now or at the end of the transaction. The result is the rows to delete now.
 func (l *Held) releaseOrDefer(names []string) (over []advisory.LockHolder) {
-	ddl, doubt := l.MayRunDDL()
+	ddl, doubt := l.mayRunDDL()
 	if (ddl || l.fenced) && !doubt {
-		l.ReleaseLater(names)
+		l.deferReleases(names)
 		return nil
 	}
 	over = l.Remove(func(name string) bool { return slices.Contains(names, name) })
@@ -110,7 +110,7 @@ func (l *Held) EndTransaction() (over []advisory.LockHolder) {
 		return nil
 	}
 	l.fenced = false
-	return l.EndDDLAndTakeReleases()
+	return l.endDDLAndTakeReleases()
 }
 
 // Close drops all locks at the session's end, after its backend was given up. The caller deletes the rows over. After
@@ -119,7 +119,7 @@ func (l *Held) Close() (over []advisory.LockHolder) {
 	if l == nil {
 		return nil
 	}
-	ddl, doubt := l.MayRunDDL()
+	ddl, doubt := l.mayRunDDL()
 	over = l.Remove(func(string) bool { return true })
 	if ddl || doubt {
 		return nil

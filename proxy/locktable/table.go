@@ -230,7 +230,7 @@ func (t *Table) Release(over []advisory.LockHolder, timeout time.Duration, later
 	do := func() {
 		ctx, stop := context.WithTimeout(context.WithoutCancel(t.database.Context()), timeout)
 		defer stop()
-		t.DeleteRows(ctx, over)
+		t.deleteRows(ctx, over)
 	}
 	if later {
 		t.database.Go(do)
@@ -239,10 +239,10 @@ func (t *Table) Release(over []advisory.LockHolder, timeout time.Duration, later
 	do()
 }
 
-// DeleteRows deletes rows of locks. If the deletion fails, the leases of the locks end, since no process renews them.
+// deleteRows deletes rows of locks. If the deletion fails, the leases of the locks end, since no process renews them.
 // The statement names epoch and owner but no sequence number, so that a late renewal does not prevent the deletion. A
 // renewal after the deletion finds no row.
-func (t *Table) DeleteRows(ctx context.Context, held []advisory.LockHolder) {
+func (t *Table) deleteRows(ctx context.Context, held []advisory.LockHolder) {
 	if len(held) == 0 {
 		return
 	}

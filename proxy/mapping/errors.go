@@ -49,14 +49,14 @@ func NotRead(cause error) *wire.Error {
 		e.Hint = remedied.Remedy()
 	}
 	e.Hint += " Columns are mapped (rewrite.bytea), and what a name stands for must be known before the text is sent."
-	if IsRefused(e) {
+	if isRefused(e) {
 		e.Hint += " A database without mapped columns needs no reading with rewrite.bytea: off."
 	}
 	return e
 }
 
-// IsRefused reports whether err says that the schema is unknown because the server refused to return it.
-func IsRefused(err error) bool {
+// isRefused reports whether err says that the schema is unknown because the server refused to return it.
+func isRefused(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	return ok && e.Message == notReadMessage && strings.HasPrefix(e.Detail, serverSaid)
 }

@@ -140,7 +140,7 @@ func TestRestAfterARefusal(t *testing.T) {
 				t.Fatal(err)
 			}
 			refused := fault != errLost
-			if err := k.MissingError(); IsRefused(err) != refused || !IsNotRead(err) {
+			if err := k.MissingError(); isRefused(err) != refused || !IsNotRead(err) {
 				t.Errorf("%v: %v", fault, err)
 			}
 			time.Sleep(schemaRest - 1)
@@ -261,10 +261,10 @@ func TestAbandonedReading(t *testing.T) {
 			mine, err := k.LoadOn(metrics.LoadChange, d.query, wait)
 			first := <-results
 			var lost *NoAnswerError
-			if !first.mine || errors.As(first.err, &lost) != test.takeover || IsRefused(first.err) == test.takeover || test.takeover && lost.Err != errLost {
+			if !first.mine || errors.As(first.err, &lost) != test.takeover || isRefused(first.err) == test.takeover || test.takeover && lost.Err != errLost {
 				t.Errorf("%v: the first session reads: %v, %v", test.fault, first.mine, first.err)
 			}
-			if mine != test.takeover || IsRefused(err) == test.takeover || k.IsQuerying() {
+			if mine != test.takeover || isRefused(err) == test.takeover || k.IsQuerying() {
 				t.Errorf("%v: the second session reads: %v, %v", test.fault, mine, err)
 			}
 			if last := k.LastError(); test.takeover && last != nil || !test.takeover && last != test.fault {
@@ -287,7 +287,7 @@ func TestAlwaysAbandoned(t *testing.T) {
 		other, _ = k.beginOwn(metrics.LoadStart)
 		return NotRead(errReaderLeft)
 	})
-	if mine || !IsNotRead(err) || IsRefused(err) || waits != maxTries || other.wasAbandoned() {
+	if mine || !IsNotRead(err) || isRefused(err) || waits != maxTries || other.wasAbandoned() {
 		t.Errorf("reads %v, %v, after %d waits", mine, err, waits)
 	}
 	stopped := errors.New("canceled")

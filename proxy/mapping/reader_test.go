@@ -117,12 +117,12 @@ func TestNotRead(t *testing.T) {
 		{&NoAnswerError{remedied{errLost}}, wire.Error{Detail: "connection reset", Hint: "Raise the limit." + hint}, false},
 	} {
 		test.want.Code, test.want.Message = "53300", "the relations of the database could not be read"
-		if got := NotRead(test.cause); *got != test.want || !IsNotRead(got) || IsRefused(got) != test.refused {
+		if got := NotRead(test.cause); *got != test.want || !IsNotRead(got) || isRefused(got) != test.refused {
 			t.Errorf("%+v, want %+v", got, test.want)
 		}
 	}
 	for _, other := range []error{nil, refused, errLost, &wire.Error{Code: "53300", Message: "too many", Detail: refused.Error()}} {
-		if IsNotRead(other) || IsRefused(other) {
+		if IsNotRead(other) || isRefused(other) {
 			t.Errorf("%v counts as a schema that was not read", other)
 		}
 	}

@@ -27,7 +27,7 @@ func IsSchemaIndependent(plan *rewrite.Plan) bool {
 // query follows DDL of its transaction, it also holds for reads that name no relation.
 func MayPlanWithoutNames(planner *rewrite.Planner, sql []byte, plan *rewrite.Plan, err error) bool {
 	return IsSchemaIndependent(plan) ||
-		(IsRefused(err) || err == ErrBehindDDL) && plan.Kind <= rewrite.Read && !planner.PlanWithNames(sql, noNames).Lacks
+		(isRefused(err) || err == ErrBehindDDL) && plan.Kind <= rewrite.Read && !planner.PlanWithNames(sql, noNames).Lacks
 }
 
 // NamesMayChangeWithin reports whether the names of a multi-statement query may change their meaning between its

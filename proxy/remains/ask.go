@@ -28,10 +28,10 @@ type Left struct {
 // Ask asks a backend which state functions have left there. Afterwards the backend has the client's settings, and the
 // role of the client's startup. ok is false after a fault.
 func Ask(b Backend, with Settings) (left Left, ok bool) {
-	all := RoleQuery + "; " + with.Reset + StateQuery + "; " + with.Apply + RoleQuery
+	all := roleQuery + "; " + with.Reset + stateQuery + "; " + with.Apply + roleQuery
 	values, refused, err := b.Ask(all)
 	if err == nil && refused { // such as a timeout of the client's, which the reset removes
-		before, again, broken := b.Ask(RoleQuery + "; " + with.Reset)
+		before, again, broken := b.Ask(roleQuery + "; " + with.Reset)
 		if broken != nil || again || len(before) != 1 {
 			return Left{}, false
 		}
@@ -39,7 +39,7 @@ func Ask(b Backend, with Settings) (left Left, ok bool) {
 			values[0] = before[0]
 		}
 	}
-	if err != nil || refused || len(values) != 3 { // the answers to RoleQuery, StateQuery and RoleQuery
+	if err != nil || refused || len(values) != 3 { // the answers to roleQuery, stateQuery and roleQuery
 		return Left{}, false
 	}
 	// The role "none" may be the result of RESET ROLE, which returns to the startup's role.

@@ -32,7 +32,7 @@ func (b *backend) Ask(sql string) ([]string, bool, error) {
 // A role or state that functions have left is found, in one round trip unless the server refuses it.
 func TestAsk(t *testing.T) {
 	const reset, apply = "RESET ALL; ", "SET a TO b; "
-	all, short := RoleQuery+"; "+reset+StateQuery+"; "+apply+RoleQuery, RoleQuery+"; "+reset
+	all, short := roleQuery+"; "+reset+stateQuery+"; "+apply+roleQuery, roleQuery+"; "+reset
 	broken := answer{err: errors.New("lost")}
 	for _, test := range []struct {
 		name    string

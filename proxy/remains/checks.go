@@ -11,7 +11,7 @@ import (
 // has the answer to HiddenCallsQuery. Checks is safe for concurrent use; a StateTrace is not.
 type Checks struct {
 	enabled bool
-	hidden  HiddenCallsAnswer
+	hidden  hiddenCallsAnswer
 	pace    question.Schedule // limits how often HiddenCallsQuery is sent
 }
 
@@ -60,13 +60,13 @@ func (c *Checks) RequireQuery(t *StateTrace) {
 // IsDue reports whether HiddenCallsQuery must be sent, because its answer is unknown or old. After a fault the result
 // is false for a while.
 func (c *Checks) IsDue(epoch uint64, now time.Time) bool {
-	return c.enabled && !c.pace.IsPausing(now) && c.hidden.IsStale(epoch, now, answerAge, question.FirstPause)
+	return c.enabled && !c.pace.IsPausing(now) && c.hidden.isStale(epoch, now, answerAge, question.FirstPause)
 }
 
 // Claim reports whether the caller must send HiddenCallsQuery. Only one of several callers gets true. That caller calls
 // RecordAnswer or RecordFault, unless its query was interrupted.
 func (c *Checks) Claim(epoch uint64, now time.Time) bool {
-	return c.IsDue(epoch, now) && c.hidden.ClaimQuestion(epoch, now, answerAge, question.FirstPause)
+	return c.IsDue(epoch, now) && c.hidden.claimQuestion(epoch, now, answerAge, question.FirstPause)
 }
 
 // RecordAnswer records the answer to a HiddenCallsQuery that was claimed in the given epoch.

@@ -41,7 +41,7 @@ func (t *StateTrace) HasCalled() bool { return t.called }
 // NeedsQuery reports whether the server must be asked about state before another client gets the backend.
 func (t *StateTrace) NeedsQuery() bool { return t.due }
 
-// stateKinds lists the kinds of state that functions may leave, with their letters in the answer to StateQuery. If
+// stateKinds lists the kinds of state that functions may leave, with their letters in the answer to stateQuery. If
 // several kinds are found, the first one is the reason.
 var stateKinds = []struct {
 	letter string
@@ -58,12 +58,12 @@ var stateKinds = []struct {
 	{"s", rewrite.PinProcedural, `SELECT FROM pg_catalog.pg_replication_slots WHERE temporary AND active_pid = pg_catalog.pg_backend_pid()`},
 }
 
-// RoleQuery is a query with one row and one column: the session's role, or "none" without SET ROLE.
-const RoleQuery = "SELECT pg_catalog.current_setting('role')"
+// roleQuery is a query with one row and one column: the session's role, or "none" without SET ROLE.
+const roleQuery = "SELECT pg_catalog.current_setting('role')"
 
-// StateQuery is a query with one row and one column, the answer that PinReason reads. StateQuery must run outside of a
+// stateQuery is a query with one row and one column, the answer that PinReason reads. stateQuery must run outside of a
 // transaction and without a client's search_path, which affects the look-up of operators.
-var StateQuery = func() string {
+var stateQuery = func() string {
 	var b strings.Builder
 	b.WriteString("SELECT pg_catalog.concat(")
 	for i, f := range stateKinds {
@@ -75,7 +75,7 @@ var StateQuery = func() string {
 	return b.String() + ")"
 }()
 
-// PinReason returns why a session must keep its backend, by the answer to StateQuery, or NoPin if no state is left. ok
+// PinReason returns why a session must keep its backend, by the answer to stateQuery, or NoPin if no state is left. ok
 // is false for an answer that cannot be.
 func PinReason(answer string) (reason rewrite.PinReason, ok bool) {
 	for _, f := range stateKinds {
@@ -134,31 +134,31 @@ const statefulPattern = `execute|\mtemp|pg_temp|advisory|prepare|listen|\mhold\M
 // mostFunctions is the greatest number of functions for which each name is searched for in all other functions.
 const mostFunctions = `300`
 
-// HiddenCallsAnswer stores the last answer to HiddenCallsQuery, with its time and the epoch (the version) of the
-// schema. The zero HiddenCallsAnswer has no answer. HiddenCallsAnswer is safe for concurrent use.
-type HiddenCallsAnswer struct {
+// hiddenCallsAnswer stores the last answer to HiddenCallsQuery, with its time and the epoch (the version) of the
+// schema. The zero hiddenCallsAnswer has no answer. hiddenCallsAnswer is safe for concurrent use.
+type hiddenCallsAnswer struct {
 	asked  atomic.Int64  // in Unix nanoseconds; 0 means never
 	answer atomic.Uint64 // 1 + the epoch, doubled, plus 1 if state may be left; 0 for none
 }
 
-// IsStale reports whether HiddenCallsQuery should be sent again, because its answer is older than age. If the answer
+// isStale reports whether HiddenCallsQuery should be sent again, because its answer is older than age. If the answer
 // belongs to another epoch (version) of the schema, the shorter time rest applies.
-func (h *HiddenCallsAnswer) IsStale(epoch uint64, now time.Time, age, rest time.Duration) bool {
+func (h *hiddenCallsAnswer) isStale(epoch uint64, now time.Time, age, rest time.Duration) bool {
 	if h.answer.Load()>>1 != epoch+1 {
 		age = rest
 	}
 	return now.UnixNano()-h.asked.Load() >= int64(age)
 }
 
-// ClaimQuestion reports whether the caller should send HiddenCallsQuery, because the answer is stale (IsStale). Only
+// claimQuestion reports whether the caller should send HiddenCallsQuery, because the answer is stale (isStale). Only
 // one of several callers gets true. The other callers use the old answer meanwhile.
-func (h *HiddenCallsAnswer) ClaimQuestion(epoch uint64, now time.Time, age, rest time.Duration) bool {
+func (h *hiddenCallsAnswer) claimQuestion(epoch uint64, now time.Time, age, rest time.Duration) bool {
 	last := h.asked.Load()
-	return h.IsStale(epoch, now, age, rest) && h.asked.CompareAndSwap(last, now.UnixNano())
+	return h.isStale(epoch, now, age, rest) && h.asked.CompareAndSwap(last, now.UnixNano())
 }
 
 // RecordAnswer records an answer to HiddenCallsQuery, which was asked in this epoch (version) of the schema.
-func (h *HiddenCallsAnswer) RecordAnswer(epoch uint64, may bool) {
+func (h *hiddenCallsAnswer) RecordAnswer(epoch uint64, may bool) {
 	answer := (epoch + 1) << 1
 	if may {
 		answer |= 1
@@ -168,7 +168,7 @@ func (h *HiddenCallsAnswer) RecordAnswer(epoch uint64, may bool) {
 
 // MayLeaveState reports whether every statement may leave state: because the answer to HiddenCallsQuery says so, or
 // because there is no answer for this epoch (version) of the schema.
-func (h *HiddenCallsAnswer) MayLeaveState(epoch uint64) bool {
+func (h *hiddenCallsAnswer) MayLeaveState(epoch uint64) bool {
 	answer := h.answer.Load()
 	return answer>>1 != epoch+1 || answer&1 == 1
 }

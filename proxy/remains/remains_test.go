@@ -54,19 +54,19 @@ func TestTrace(t *testing.T) {
 // the last one of their epoch, and without one everything may leave something.
 func TestHidden(t *testing.T) {
 	const age, rest = time.Minute, time.Second
-	var h HiddenCallsAnswer
+	var h hiddenCallsAnswer
 	now := time.Unix(1e9, 0)
-	if !h.MayLeaveState(0) || !h.IsStale(0, now, age, rest) || !h.ClaimQuestion(0, now, age, rest) || h.ClaimQuestion(0, now, age, rest) || !h.MayLeaveState(0) {
+	if !h.MayLeaveState(0) || !h.isStale(0, now, age, rest) || !h.claimQuestion(0, now, age, rest) || h.claimQuestion(0, now, age, rest) || !h.MayLeaveState(0) {
 		t.Error("nothing is known, and one asks")
 	}
-	if !h.ClaimQuestion(0, now.Add(rest), age, rest) {
+	if !h.claimQuestion(0, now.Add(rest), age, rest) {
 		t.Error("without an answer nobody asks again")
 	}
 	now = now.Add(rest)
-	if h.RecordAnswer(0, false); h.MayLeaveState(0) || h.IsStale(0, now.Add(age-1), age, rest) || !h.IsStale(0, now.Add(age), age, rest) {
+	if h.RecordAnswer(0, false); h.MayLeaveState(0) || h.isStale(0, now.Add(age-1), age, rest) || !h.isStale(0, now.Add(age), age, rest) {
 		t.Error("the answer holds for a minute")
 	}
-	if !h.MayLeaveState(1) || h.IsStale(1, now.Add(rest-1), age, rest) || !h.IsStale(1, now.Add(rest), age, rest) {
+	if !h.MayLeaveState(1) || h.isStale(1, now.Add(rest-1), age, rest) || !h.isStale(1, now.Add(rest), age, rest) {
 		t.Error("the schema has changed")
 	}
 	if h.RecordAnswer(1, true); !h.MayLeaveState(1) || !h.MayLeaveState(0) {

@@ -34,7 +34,7 @@ var sent = []struct{ question, file, part, text string }{
 	{"groups", "proxy/pipelineprobe.go", `"SELECT now()"`, "SELECT now()"},
 	{"purity", "proxy/readpurity.go", "`WITH users AS (SELECT p.* FROM pg_catalog.pg_proc p ", "WITH users AS (SELECT p.* FROM pg_catalog.pg_proc p JOIN a"},
 	{"functions that leave something", "proxy/remains/remains.go", "; WITH RECURSIVE every AS MATERIALIZED (SELECT p.oid, p.proname", "SELECT 1; WITH RECURSIVE every AS MATERIALIZED (SELECT p.oid, p.proname, a"},
-	{"what functions have left", "proxy/remains/ask.go", `RoleQuery + "; " + with.Reset`, "SELECT pg_catalog.current_setting('role'); RESET ALL; SELECT 1"},
+	{"what functions have left", "proxy/remains/ask.go", `roleQuery + "; " + with.Reset`, "SELECT pg_catalog.current_setting('role'); RESET ALL; SELECT 1"},
 	{"schema", "proxy/catalog/catalog.go", "`SELECT n.nspname, c.relname, a.attname, a.attnum, ", "SELECT n.nspname, c.relname, a.attname, a.attnum, 'checked'"},
 	{"schema of a database", "proxy/schemaname.go", `" FROM pg_catalog.pg_namespace n WHERE n.nspname = "`, "SELECT 1 FROM pg_catalog.pg_namespace n WHERE n.nspname = 'a'"},
 	{"rows of locks", "proxy/advisory/sql.go", `Table = "sluice.advisory_locks"`, "UPDATE sluice.advisory_locks SET seq = 1"},
