@@ -113,7 +113,7 @@ func staysWhole(next *block.Block) bool {
 	return !next.HasSeenBegin() || m.Access == block.ReadOnly || m.Deferrable || m.Snapshot || m.Isolation == rewrite.Serializable
 }
 
-// Step says what happens before a text runs in a part, and then.
+// Step says what Sluice does before a text runs in a part.
 type Step struct {
 	// Warning is a WARNING for the client, or nil.
 	Warning *wire.Error

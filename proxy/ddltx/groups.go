@@ -57,7 +57,7 @@ func (x *Tx) Split(next block.Block, plan *rewrite.Plan, sql string, groups [][2
 
 // A GroupRunner is what Groups see of the session that runs them.
 type GroupRunner interface {
-	Teller
+	CommandRunner
 	// InBlock reports whether the client is in a block.
 	InBlock() bool
 	// FixesTime reports whether Sluice gives the statements of one transaction one time.

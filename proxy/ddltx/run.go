@@ -14,8 +14,8 @@ import (
 
 // This file has the order in which a part is committed and the next part begins.
 
-// A Teller runs commands in nested turns and sends the client warnings. An error of its methods ends the session.
-type Teller interface {
+// A CommandRunner runs commands in nested turns and sends the client warnings. An error of its methods ends the session.
+type CommandRunner interface {
 	// RunSilently runs a command of Sluice's own, which does not belong to the client's block. The client gets only
 	// notices.
 	RunSilently(sql string, want silent.ExpectedAnswer) (feature.NestedResult, error)
@@ -25,7 +25,7 @@ type Teller interface {
 
 // A Runner is what a Tx sees of the session whose block it commits in parts.
 type Runner interface {
-	Teller
+	CommandRunner
 	// OpenPart returns the session's state in the open part.
 	OpenPart() OpenPart
 	// PureReads reports whether no statement that looks like a read has changed anything.
