@@ -14,7 +14,8 @@ import (
 
 // This file has the order in which a part is committed and the next part begins.
 
-// A CommandRunner runs commands in nested turns and sends the client warnings. An error of its methods ends the session.
+// A CommandRunner runs commands in nested turns and sends the client warnings. An error of its methods ends the
+// session.
 type CommandRunner interface {
 	// RunSilently runs a command of Sluice's own, which does not belong to the client's block. The client gets only
 	// notices.
