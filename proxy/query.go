@@ -23,7 +23,7 @@ type simpleQuery struct {
 	plan     *rewrite.Plan
 	fullPlan *rewrite.Plan // the plan of all statements of the text, including those that Sluice answers locally
 	text     []byte        // the client's text, before the transaction's time was written into it
-	commits  int           // commitCount before the text
+	commits  int           // CommitCount of the block before the text
 }
 
 // sql returns the SQL text in the frame, which the server gets unless plan.Text replaces it. If the message was too

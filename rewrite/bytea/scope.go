@@ -47,7 +47,7 @@ func anyMapped(columns []itemColumn) bool {
 	return false
 }
 
-// union returns the union of two columnViews. It may share their lists.
+// union returns the union of two column views. It may share their lists.
 func (v columnView) union(w columnView) columnView {
 	if len(v.items) == 0 {
 		w.unknown = w.unknown || v.unknown
