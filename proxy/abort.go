@@ -31,7 +31,7 @@ func (s *session) abortAttempt() error {
 		s.dropBackend(reservoir.Broken)
 		return nil
 	}
-	if s.b != nil && s.mightSyncCommit() {
+	if s.b != nil && s.t.mightSyncCommit() {
 		s.dropBackend(reservoir.Unclean)
 	}
 	if s.b != nil {
@@ -53,7 +53,7 @@ func (s *session) abortAttempt() error {
 		}
 	}
 	if t.uplink != nil {
-		s.closeWriter() // a failed write belonged to the turn that is over
+		s.t.closeWriter() // a failed write belonged to the turn that is over
 		t.flushed = 0
 	}
 	if s.b == nil {
@@ -67,8 +67,8 @@ func (s *session) abortAttempt() error {
 
 // mightSyncCommit reports whether the Sync that abortAttempt would send might commit the failed attempt's statements.
 // It might if the Sync group is outside a block and has not failed at the server.
-func (s *session) mightSyncCommit() bool {
-	t, q := s.t, &s.t.owed
+func (t *turn) mightSyncCommit() bool {
+	q := &t.owed
 	synced := !q.empty() && q.items[len(q.items)-1].endsWithReady()
 	return t.outcome.WouldSyncCommit() && t.serverAt == midTurn && !synced
 }
@@ -88,10 +88,10 @@ func (s *session) syncToReady() error {
 	switch {
 	case q.empty() || !q.items[len(q.items)-1].endsWithReady():
 		q.push(wire.Sync)
-		s.addToBatch(wire.FrameSync)
+		s.t.addToBatch(wire.FrameSync)
 	case t.serverAt == skippingToSync && q.first().kind == wire.Query && !q.first().done:
 		*q.first() = pendingReply{kind: wire.Sync} // the server skips the Query too
-		s.addToBatch(wire.FrameSync)
+		s.t.addToBatch(wire.FrameSync)
 	}
 	if err := s.flushToBackend(); err != nil {
 		return err

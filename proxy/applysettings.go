@@ -173,7 +173,7 @@ func (s *session) sendSilentSets(sets []rewrite.SettingChange) {
 		frames := wire.AppendParse(nil, "", serversettings.SetSQL(c), wire.NoOIDs) // clients' statements never use the unnamed one there
 		frames = append(wire.AppendBindHead(frames, []byte(ownershipQueryName), "", 6), 0, 0, 0, 0, 0, 0)
 		frames = append(append(wire.AppendHeader(frames, wire.Execute, len(ownershipQueryName)+1+4), ownershipQueryName...), 0, 0, 0, 0, 0)
-		s.addToBatch(wire.AppendDescribeOrClose(frames, wire.Close, 'P', ownershipQueryName))
+		s.t.addToBatch(wire.AppendDescribeOrClose(frames, wire.Close, 'P', ownershipQueryName))
 		s.settings.Stage(c)
 	}
 	if len(sets) > 0 {

@@ -17,7 +17,7 @@ func TestExchangeInAGroupIsRefused(t *testing.T) {
 		here, server := net.Pipe()
 		go io.Copy(io.Discard, server)
 		s := &session{backendPairing: backendPairing{b: &backend{conn: &reservoir.Conn{Net: here}}, t: &turn{serverProgress: serverProgress{outcome: outcome.FromBlock(block.FromStatus(status))}}}}
-		s.addToBatch(wire.FrameFlush)
+		s.t.addToBatch(wire.FrameFlush)
 		if err := s.flushToBackend(); err != nil {
 			t.Fatal(err)
 		}

@@ -334,9 +334,9 @@ func (s *session) sendBind(b *pendingBind, st *statement.Server) error {
 	if b.whole && t.logs {
 		s.tx.log.AppendPayload(b.rest)
 	}
-	s.addToBatch(t.scratch)
+	s.t.addToBatch(t.scratch)
 	if b.whole {
-		s.addToBatch(b.rest)
+		s.t.addToBatch(b.rest)
 		return nil
 	}
 	s.client.Advance(wire.HeaderLen + head) // sent above, under the server's name

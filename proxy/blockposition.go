@@ -16,12 +16,12 @@ import (
 func (s *session) blockAtStatus(status byte) block.Block {
 	at := s.tx.at
 	at.RecordReady(status)
-	return at.AtRequestStart().WithDefaults(s.defaultModes())
+	return at.AtRequestStart().WithDefaults(s.t.defaultModes())
 }
 
 // defaultModes returns the modes of a transaction for which the client names no modes.
-func (s *session) defaultModes() (m block.TxModes) {
-	if s.t != nil && s.t.access.Mode == access.ReadOnly {
+func (t *turn) defaultModes() (m block.TxModes) {
+	if t != nil && t.access.Mode == access.ReadOnly {
 		m.Access = block.ReadOnly
 	}
 	return m
@@ -52,15 +52,15 @@ func (s *session) isInReadOnlyBlock() bool {
 
 // hasFirstTxEnded reports whether the turn's first transaction has ended in this turn, so that the next statement
 // belongs to another transaction.
-func (s *session) hasFirstTxEnded() bool {
-	return s.t.outcome.HasStarted() && s.t.outcome.SentTxEnds() > 0
+func (t *turn) hasFirstTxEnded() bool {
+	return t.outcome.HasStarted() && t.outcome.SentTxEnds() > 0
 }
 
 // countInFirstTx returns how many statements of a text belong to the turn's first transaction, up to its COMMIT or
 // ROLLBACK. A text that Sluice cannot parse belongs to that transaction as a whole.
 func (s *session) countInFirstTx(plan *rewrite.Plan) uint16 {
 	switch {
-	case s.hasFirstTxEnded():
+	case s.t.hasFirstTxEnded():
 		return 0
 	case len(plan.Statements) == 0:
 		return math.MaxUint16

@@ -178,7 +178,7 @@ func (s *session) onReadDeadline() error {
 		if e := s.waits.TakeRequested(now); e != nil {
 			t.pendingCancel, t.stop = e, nil
 		}
-	case s.awaitsOnlyReady(): // the statement was answered in full, and an error would be a second answer
+	case s.t.awaitsOnlyReady(): // the statement was answered in full, and an error would be a second answer
 		s.waits.DropRequested()
 		t.stop = nil
 	case due == errTimedOut:

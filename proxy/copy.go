@@ -93,8 +93,7 @@ func (s *session) relayCopyIn() error {
 // sendEarlySync sends the server the first Sync that the client sent among the data of a failed COPY, and reports
 // whether there was one. The server ignores a Sync among data, but reads this one after its error. The Sync ends the
 // turn of an extended COPY.
-func (s *session) sendEarlySync() bool {
-	t := s.t
+func (t *turn) sendEarlySync() bool {
 	if t.earlySyncs == 0 || t.ended {
 		return false
 	}
@@ -102,7 +101,7 @@ func (s *session) sendEarlySync() bool {
 	t.ended, t.skip = true, false
 	t.owed.push(wire.Sync)
 	t.outcome.RecordSync()
-	s.addToBatch(wire.FrameSync)
+	t.addToBatch(wire.FrameSync)
 	return true
 }
 
@@ -136,7 +135,7 @@ func (s *session) handleStrayCopyFrame(total int) error {
 }
 
 // expectsCopyData reports whether the server, or a feature such as package copyin, expects COPY data of the client.
-func (s *session) expectsCopyData() bool { return s.t.copying || s.t.featureReads }
+func (t *turn) expectsCopyData() bool { return t.copying || t.featureReads }
 
 // errNotCopyFrame returns the error of a client's frame that is not allowed during COPY.
 func errNotCopyFrame(typ byte) *wire.Error {

@@ -246,30 +246,30 @@ func (s *session) runCursorCommand(c *rewrite.CursorStatement, formats []byte, d
 	p.run = &cursorFetch{move: c.Verb == rewrite.MoveCursor, limit: c.Rows}
 	s.logPlan(p.plan)
 	s.tx.ran.Record(p.plan)
-	o := s.pushStatementReply(wire.Execute, p.plan)
+	o := s.t.pushStatementReply(wire.Execute, p.plan)
 	o.text = p.text
-	s.markFetchReply(o, p.run)
+	s.t.markFetchReply(o, p.run)
 	s.recordPortalRun(&p, nil, frame)
-	s.addToBatch(frame)
+	s.t.addToBatch(frame)
 	return nil
 }
 
 // markFetchReply marks a pending reply as the answer to run, a FETCH or MOVE. For any other Execute, run is nil. Rows
 // that the client does not get are read one by one.
-func (s *session) markFetchReply(o *pendingReply, run *cursorFetch) {
+func (t *turn) markFetchReply(o *pendingReply, run *cursorFetch) {
 	if run == nil {
 		return
 	}
 	o.reply = chainHandlers(o.reply, cursorReply{run: run})
-	s.t.inspectsFrames = s.t.inspectsFrames || run.move || run.into != nil
+	t.inspectsFrames = t.inspectsFrames || run.move || run.into != nil
 }
 
 // describeCursor makes the server describe a cursor's portal to the client. The session must have its backend.
 func (s *session) describeCursor(name string, p portal) {
 	frame := wire.AppendDescribeOrClose(nil, wire.Describe, 'P', name)
 	s.logFrame(wire.Describe, logEntry{plan: p.plan}, frame[wire.HeaderLen:])
-	s.pushStatementReply(wire.Describe, p.plan)
-	s.addToBatch(frame)
+	s.t.pushStatementReply(wire.Describe, p.plan)
+	s.t.addToBatch(frame)
 }
 
 // setCursorFormats changes the result formats of an open cursor, which was bound for text. It binds the portal again,
@@ -302,7 +302,7 @@ func (s *session) closeCursor(name string) error {
 	frame := wire.AppendDescribeOrClose(nil, wire.Close, 'P', name)
 	s.logFrame(wire.Close, logEntry{silent: true}, frame[wire.HeaderLen:])
 	s.t.owed.push(wire.Close).swallow = true
-	s.addToBatch(frame)
+	s.t.addToBatch(frame)
 	return nil
 }
 

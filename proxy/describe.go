@@ -90,9 +90,9 @@ func (s *session) describePortal(name, frame []byte) error {
 		return err
 	}
 	s.logFrame(wire.Describe, logEntry{plan: p.plan, stmt: p.stmt}, frame[wire.HeaderLen:])
-	o := s.pushStatementReply(wire.Describe, p.plan)
+	o := s.t.pushStatementReply(wire.Describe, p.plan)
 	o.clientStmt, o.split = p.stmt, p.split
-	s.addToBatch(frame)
+	s.t.addToBatch(frame)
 	return nil
 }
 
@@ -172,14 +172,14 @@ func (s *session) describeOnBackend(cs *statement.Client, st *statement.Server) 
 	if first.waits {
 		s.chargeLongText(cs.Template, cs.Template.Cost)
 	}
-	o := s.pushStatementReply(wire.Describe, cs.Template.Plan)
+	o := s.t.pushStatementReply(wire.Describe, cs.Template.Plan)
 	o.tmpl, o.stmt, o.clientStmt, o.mayUseTempTables = cs.Template, st, cs, s.mayHaveTempTables()
 	if first.waits {
 		o.reply = chainHandlers(parseDescribeReply{}, o.reply)
 		s.logUndo(first.name, first.prev)
 		s.t.owed.addNameUndo(first.name, first.prev)
 	}
-	s.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Describe, 'S', st.Name))
+	s.t.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Describe, 'S', st.Name))
 	return nil
 }
 

@@ -261,15 +261,15 @@ func (s *session) forceSnapshot() error {
 	plan := s.srv.planner.PlanWithNames([]byte(text), mapping.NoNames())
 	name := s.prepareOnBackend(s.srv.templates.Template(&s.t.scratch, []byte(text), wire.NoOIDs, s.parsingKey(), mapping.NoNames().ID(), 0, plan), false).Name
 	s.t.owed.push(wire.Bind).swallow = true
-	s.addToBatch(appendBindWithoutParams(nil, name))
+	s.t.addToBatch(appendBindWithoutParams(nil, name))
 	o := s.t.owed.push(wire.Execute)
 	o.swallow, o.reply = true, expectSelect
-	s.addToBatch(wire.FrameExecuteAll)
+	s.t.addToBatch(wire.FrameExecuteAll)
 	if err := s.flushPendingReplies(); err != nil || s.t.isAttemptOver() || s.t.uplink == nil {
 		return err
 	}
 	s.t.flushed = 0
-	return s.closeWriter()
+	return s.t.closeWriter()
 }
 
 // verifyPart replays a part that ROLLBACK TO has discarded, and rolls it back. The session's log is the part's log.

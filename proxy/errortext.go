@@ -30,7 +30,7 @@ func (s *session) clientErrorFor(o *pendingReply, made *answer.ErrorHandling, fr
 	if plan == nil {
 		return nil
 	}
-	st := s.answeredStatement(o, plan)
+	st := s.t.answeredStatement(o, plan)
 	if told := access.FormError(st, frame[wire.HeaderLen:], at); told != nil {
 		return told.Append(nil)
 	}

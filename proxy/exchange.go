@@ -20,7 +20,7 @@ func (s *session) runTurn(step func() error) error {
 		if err != nil && s.b != nil {
 			s.finishBackendWrite(0) // the session ends, whether or not the server takes all that was written
 		}
-		s.closeWriter() // the client already got the error of a failed write, or needs none
+		s.t.closeWriter() // the client already got the error of a failed write, or needs none
 	}
 	if conn := s.t.abandonedConn; conn != nil {
 		s.cancelOnConn(conn)

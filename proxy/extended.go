@@ -257,14 +257,14 @@ func (s *session) executeOnServer(p portal, frame []byte) error {
 	s.trackPortalRun(p)
 	// The pending reply must be queued before the frame, since a full buffer is written at once and the answer may follow.
 	s.tx.ran.Record(p.plan)
-	o := s.pushStatementReply(wire.Execute, p.plan)
+	o := s.t.pushStatementReply(wire.Execute, p.plan)
 	s.t.owed.addSize(pendingSettingsWeight(p.plan))
 	o.split, o.text, o.bound = p.split, p.text, s.deleteParamsIfAlone(&p)
 	p.told = o.asSetConfigReply().withRowLimit(binary.BigEndian.Uint32(frame[len(frame)-4:]))
 	o.recordAnswerInto(p.kept)
 	s.recordPortalRun(&p, o.bound, frame)
 	revives := s.b.status == 'E' && s.isAllowedInFailedBlock(p.plan)
-	s.addToBatch(frame)
+	s.t.addToBatch(frame)
 	if !s.dedicated && serversettings.ResetsStartup(&s.settings, p.plan.SingleStatement()) {
 		if err := s.restoreStartupInGroup(); err != nil || s.t.skip {
 			return err

@@ -105,8 +105,8 @@ func (r internalBeginReply) handleFrame(s *session, o *pendingReply, f answer.Fr
 
 // mustEndInternalBlock reports whether Sluice must end its own block after a ReadyForQuery with status. For a failed
 // attempt the result is false, since abortAttempt ends the block.
-func (s *session) mustEndInternalBlock(status byte) bool {
-	return s.t.internalTx.open && s.t.phase == phaseLive && status != 'I'
+func (t *turn) mustEndInternalBlock(status byte) bool {
+	return t.internalTx.open && t.phase == phaseLive && status != 'I'
 }
 
 // endInternalBlock sends COMMIT, or ROLLBACK for status 'E', after the ReadyForQuery of Sluice's own block. The turn
@@ -129,7 +129,7 @@ func (s *session) endInternalBlock(status byte) error {
 	o := t.owed.push(wire.Query)
 	o.plan, o.swallow, o.reply = plan, true, internalEndReply{}
 	t.outcome.RecordQuery(plan)
-	s.addToBatch(wire.AppendStrings(nil, wire.Query, sql))
+	s.t.addToBatch(wire.AppendStrings(nil, wire.Query, sql))
 	return s.flushToBackend()
 }
 
@@ -145,7 +145,7 @@ func (internalEndReply) handleFrame(s *session, o *pendingReply, f answer.Frame)
 		if o.plan == internalRollbackPlan {
 			want = frameRollback
 		}
-		if s.isSurplusTag(o) {
+		if s.t.isSurplusTag(o) {
 			return swallow, s.unexpectedFrameError(f.Type)
 		}
 		if s.recordCompletion(o, f.Type, f.Bytes); !bytes.Equal(f.Bytes, want) {
@@ -154,7 +154,7 @@ func (internalEndReply) handleFrame(s *session, o *pendingReply, f answer.Frame)
 		withheld := s.t.internalTx.tag
 		s.t.internalTx = internalBlock{}
 		return swallow, s.sendOrWithhold(withheld)
-	case f.Means == answer.Settles && (f.Bytes[wire.HeaderLen] != 'I' || s.lacksTags(o)):
+	case f.Means == answer.Settles && (f.Bytes[wire.HeaderLen] != 'I' || s.t.lacksTags(o)):
 		return swallow, s.unexpectedFrameError(f.Type)
 	case f.Means == answer.Settles:
 		return s.settleAtReady(pass, f.Bytes)

@@ -79,7 +79,7 @@ func (s *session) sendResetAsSet(plan *rewrite.Plan) (bool, error) {
 	frame := wire.AppendStrings(nil, wire.Query, serversettings.SetSQL(change))
 	s.logPlan(set)
 	s.logFrame(wire.Query, logEntry{plan: set, answered: &localAnswers{tag: tag}, first: 1}, frame[wire.HeaderLen:])
-	s.addToBatch(frame)
+	s.t.addToBatch(frame)
 	return true, s.finishTurn()
 }
 

@@ -168,19 +168,19 @@ func (s *session) sendFenceQuery(tmpl *statement.Template, run logEntry) {
 	o := s.t.owed.push(wire.Bind)
 	o.tmpl, o.swallow = tmpl, true
 	s.t.scratch = append(wire.AppendBindHead(s.t.scratch[:0], []byte(fencePortal), st.Name, len(params)), params...)
-	s.addToBatch(s.t.scratch)
+	s.t.addToBatch(s.t.scratch)
 
 	frame := wire.AppendHeader(nil, wire.Execute, len(fencePortal)+1+4)
 	frame = append(append(frame, fencePortal...), 0, 0, 0, 0, 0)
 	s.logFrame(wire.Execute, run, frame[wire.HeaderLen:])
 	o = s.t.owed.push(wire.Execute)
 	o.swallow, o.reply = true, run.own
-	s.addToBatch(frame)
+	s.t.addToBatch(frame)
 
 	end := wire.AppendDescribeOrClose(nil, wire.Close, 'P', fencePortal)
 	s.logFrame(wire.Close, logEntry{silent: true}, end[wire.HeaderLen:])
 	s.t.owed.push(wire.Close).swallow = true
-	s.addToBatch(end)
+	s.t.addToBatch(end)
 }
 
 // isFenceRow reports whether the next row answers a lock check or the question for the transaction's time

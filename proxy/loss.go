@@ -80,12 +80,11 @@ func (s *session) lossError() *wire.Error {
 // needsNothingMore reports whether the client needs no more bytes from the backend. All answers must have arrived, and
 // the transaction must be over, or the client must know that it failed.
 func (s *session) needsNothingMore() bool {
-	return s.t.awaitsInternalRollback() || s.awaitsOnlyReady() && (s.t.errorTold || !s.inBlock() && !s.t.internalTx.on)
+	return s.t.awaitsInternalRollback() || s.t.awaitsOnlyReady() && (s.t.errorTold || !s.inBlock() && !s.t.internalTx.on)
 }
 
 // awaitsOnlyReady reports whether only the server's ReadyForQuery is missing, or after an error nothing until the Sync.
-func (s *session) awaitsOnlyReady() bool {
-	t := s.t
+func (t *turn) awaitsOnlyReady() bool {
 	if t.phase != phaseLive || t.rest > 0 {
 		return false
 	}

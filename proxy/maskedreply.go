@@ -75,14 +75,14 @@ func (s *session) isMaskedAutocommit(plan *rewrite.Plan) bool {
 
 // pushStatementReply adds a pending reply for a statement. plan is nil if the reply needs no inspection. If part of the
 // answer is masked, all further frames of the turn are inspected.
-func (s *session) pushStatementReply(kind byte, plan *rewrite.Plan) *pendingReply {
-	o := s.t.owed.push(kind)
+func (t *turn) pushStatementReply(kind byte, plan *rewrite.Plan) *pendingReply {
+	o := t.owed.push(kind)
 	o.plan = plan
 	o.addSetConfigReply(plan)
 	o.setRetagReply(plan)
 	if hasMaskedAnswer(plan) {
 		o.reply = chainHandlers(maskedReply{}, o.reply)
-		s.t.hidesAnswers, s.t.inspectsFrames = true, true
+		t.hidesAnswers, t.inspectsFrames = true, true
 	}
 	return o
 }
@@ -95,7 +95,7 @@ func (maskedReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (fra
 	if o.plan == nil { // of a settled turn in a replay
 		return undecided, nil
 	}
-	st := s.answeredStatement(o, o.plan)
+	st := s.t.answeredStatement(o, o.plan)
 	if st == nil || !hasMaskedRows(st) {
 		return undecided, nil
 	}

@@ -213,12 +213,12 @@ func (s *session) sendDeferredBegin() {
 	name := s.prepareOnBackend(s.deferredBegin, false).Name
 	o := s.t.owed.push(wire.Bind)
 	o.swallow = true
-	s.addToBatch(appendBindWithoutParams(nil, name))
+	s.t.addToBatch(appendBindWithoutParams(nil, name))
 	o = s.t.owed.push(wire.Execute)
 	if o.swallow, o.reply = true, expectBegin; beginWord(s.deferredBegin.Plan.SingleStatement(), []byte(s.deferredBegin.SQL)) != "BEGIN" {
 		o.reply = expectStart
 	}
-	s.addToBatch(wire.FrameExecuteAll)
+	s.t.addToBatch(wire.FrameExecuteAll)
 	s.tx.ran.Record(s.deferredBegin.Plan)
 	s.deferredBegin = nil
 }

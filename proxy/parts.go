@@ -21,7 +21,7 @@ func (s *session) mayCommitInParts() bool { return s.parts != nil }
 // isPartialEndPending reports whether the end of a partly committed block was sent, and is not answered yet. Until the
 // answer, an error belongs to that block, while further frames belong to the next transaction.
 func (s *session) isPartialEndPending() bool {
-	return s.parts.HasCommittedPart() && s.hasFirstTxEnded()
+	return s.parts.HasCommittedPart() && s.t.hasFirstTxEnded()
 }
 
 // forgetCommittedParts forgets the committed parts of a block at the end of the client's block. Sluice's own COMMIT

@@ -280,6 +280,6 @@ func (s *session) handleClose(frame []byte) error {
 	}
 	s.logFrame(wire.Close, logEntry{}, frame[wire.HeaderLen:])
 	s.t.owed.push(wire.Close)
-	s.addToBatch(frame)
+	s.t.addToBatch(frame)
 	return nil
 }

@@ -321,8 +321,8 @@ func (s *session) sendQuery(q *simpleQuery) error {
 	s.logPlan(plan)
 	s.recordParsingChange(plan)
 	s.tx.ran.Record(cmp.Or(q.fullPlan, plan))
-	o := s.pushStatementReply(wire.Query, plan)
-	s.setScriptReply(o, t.script)
+	o := s.t.pushStatementReply(wire.Query, plan)
+	s.t.setScriptReply(o, t.script)
 	o.shift = t.shift
 	// The results of currval and lastval depend on the earlier texts of a block. The text is therefore recorded.
 	if h := &s.b.sequences.History; q.frame != nil && plan.Kind == rewrite.Write && s.inBlock() {
@@ -344,7 +344,7 @@ func (s *session) sendQuery(q *simpleQuery) error {
 		t.pin.Scan(q.sql())
 	}
 	if split := plan.ActiveSplit(); split != nil {
-		frame = s.markSplitQuery(o, split)
+		frame = s.t.markSplitQuery(o, split)
 	} else if plan.Text != "" {
 		t.scratch = wire.AppendStrings(t.scratch[:0], wire.Query, plan.Text)
 		frame = t.scratch

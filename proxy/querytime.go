@@ -57,14 +57,14 @@ func (s *session) queryTxTime(sql string) {
 	a.sent, s.t.fenced = true, true
 	s.t.owed.push(wire.Bind).swallow = true
 	s.t.scratch = append(wire.AppendBindHead(s.t.scratch[:0], []byte(timePortal), st.Name, len(timeBindTail)), timeBindTail...)
-	s.addToBatch(s.t.scratch)
+	s.t.addToBatch(s.t.scratch)
 	o := s.t.owed.push(wire.Execute)
 	o.swallow, o.reply = true, txTimeReply{expectSelect}
 	run := wire.AppendHeader(s.t.scratch[:0], wire.Execute, len(timePortal)+1+4)
 	s.t.scratch = append(append(run, timePortal...), 0, 0, 0, 0, 0)
-	s.addToBatch(s.t.scratch)
+	s.t.addToBatch(s.t.scratch)
 	s.t.owed.push(wire.Close).swallow = true
-	s.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Close, 'P', timePortal))
+	s.t.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Close, 'P', timePortal))
 }
 
 // earlierTurnHidesTime reports whether an unsearched turn of the log uses now() without returning that time as it is.

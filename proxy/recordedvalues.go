@@ -53,7 +53,7 @@ func (answerRecorder) replaceError(*session, *pendingReply, []byte) *answer.Erro
 // recordsAnswers reports whether a replay needs the values that the server generates now. Outside a block, and after
 // the block's end in the same turn, the result is false: there the statement commits before the client gets the answer.
 func (s *session) recordsAnswers() bool {
-	return s.srv.keeper.Maps() && s.t.logs && s.tx.log.Replayable() && s.inBlock() && !s.hasFirstTxEnded()
+	return s.srv.keeper.Maps() && s.t.logs && s.tx.log.Replayable() && s.inBlock() && !s.t.hasFirstTxEnded()
 }
 
 // newTextAnswer returns a recorded.Answer for a query, or nil. For a multi-statement query it stores all rows, since it

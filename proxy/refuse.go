@@ -46,13 +46,13 @@ func (s *session) sendRefusal(e *wire.Error) error {
 		t.refused = &forcedErrorReply{err: e}
 		t.owed.push(wire.Bind).reply = t.refused
 		t.outcome.RecordForcedError()
-		s.addToBatch(appendBindWithoutParams(nil, missingStatementName))
+		s.t.addToBatch(appendBindWithoutParams(nil, missingStatementName))
 		if !t.ended {
 			t.skip = true
 			return nil
 		}
 		t.owed.push(wire.Sync)
-		s.addToBatch(wire.FrameSync)
+		s.t.addToBatch(wire.FrameSync)
 		return s.finishTurn()
 	}
 	s.waits.Abandon()

@@ -92,10 +92,10 @@ func (s *session) handleAnswer(a answer.Meaning, typ byte, frame []byte, total i
 		s.startCopyIn()
 		return v, nil
 	case answer.Settles:
-		if s.lacksTags(o) {
+		if s.t.lacksTags(o) {
 			return v, s.unexpectedFrameError(typ)
 		}
-		if status := frame[wire.HeaderLen]; s.mustEndInternalBlock(status) {
+		if status := frame[wire.HeaderLen]; s.t.mustEndInternalBlock(status) {
 			return swallow, s.endInternalBlock(status)
 		}
 		return s.settleAtReady(v, frame)

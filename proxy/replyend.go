@@ -15,7 +15,7 @@ import (
 // remove the pending reply o.
 func (s *session) handleStatementEnd(o *pendingReply, a answer.Meaning, typ byte, frame []byte, v frameVerdict) (now frameVerdict, stays bool, err error) {
 	t := s.t
-	if a == answer.CompletesOne && s.isSurplusTag(o) {
+	if a == answer.CompletesOne && s.t.isSurplusTag(o) {
 		return v, true, s.unexpectedFrameError(typ)
 	}
 	if s.recordCompletion(o, typ, frame); s.tx.job.IsOpen() {
@@ -31,13 +31,13 @@ func (s *session) handleStatementEnd(o *pendingReply, a answer.Meaning, typ byte
 }
 
 // isSurplusTag reports whether every statement of the pending reply o already has its CommandComplete.
-func (s *session) isSurplusTag(o *pendingReply) bool {
-	return o.plan != nil && o.plan.Kind != rewrite.Unknown && s.t.statement >= max(1, len(o.plan.Statements))
+func (t *turn) isSurplusTag(o *pendingReply) bool {
+	return o.plan != nil && o.plan.Kind != rewrite.Unknown && t.statement >= max(1, len(o.plan.Statements))
 }
 
 // lacksTags reports whether a ReadyForQuery ends the simple Query o before its last CommandComplete, without error.
-func (s *session) lacksTags(o *pendingReply) bool {
-	return o.kind == wire.Query && o.plan != nil && o.plan.Kind != rewrite.Unknown && !s.t.outcome.IsConcluded()
+func (t *turn) lacksTags(o *pendingReply) bool {
+	return o.kind == wire.Query && o.plan != nil && o.plan.Kind != rewrite.Unknown && !t.outcome.IsConcluded()
 }
 
 // recordCompletion records the effects of a statement that has ended, or whose portal was suspended. In a replay,
@@ -56,7 +56,7 @@ func (s *session) recordCompletion(o *pendingReply, typ byte, frame []byte) {
 	if s.tx.pin.EndsReplay(o.plan) {
 		s.tx.log.RefuseReplay(retry.Pinned)
 	}
-	st := s.answeredStatement(o, o.plan)
+	st := s.t.answeredStatement(o, o.plan)
 	if st != nil {
 		s.stageUnseenSettings(st)
 	}
@@ -102,20 +102,20 @@ func (s *session) recordStatementEnd(o *pendingReply, tag []byte) {
 }
 
 // endsBlockOnError reports whether o is for a statement that ends its block even if it fails, such as COMMIT.
-func (s *session) endsBlockOnError(o *pendingReply) bool {
+func (t *turn) endsBlockOnError(o *pendingReply) bool {
 	if o.plan == nil || o.kind != wire.Execute && o.kind != wire.Query {
 		return false
 	}
-	st := s.answeredStatement(o, o.plan)
+	st := t.answeredStatement(o, o.plan)
 	return st != nil && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.PrepareTransaction)
 }
 
 // answeredStatement returns the statement of plan that the server is answering, or nil if Sluice does not know. In a
 // multi-statement query the number of CommandComplete frames so far identifies the statement.
-func (s *session) answeredStatement(o *pendingReply, plan *rewrite.Plan) *rewrite.Statement {
+func (t *turn) answeredStatement(o *pendingReply, plan *rewrite.Plan) *rewrite.Statement {
 	i := 0
 	if o.kind == wire.Query {
-		i = s.t.statement
+		i = t.statement
 	}
 	if i >= len(plan.Statements) {
 		return nil

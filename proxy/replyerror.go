@@ -112,7 +112,7 @@ func (s *session) classifyError(head *pendingReply, made *answer.ErrorHandling, 
 		unknown = s.canReplanAndResend(head)
 	}
 	at := s.t.outcome.SeenBlock()
-	s.t.outcome.RecordFailure(s.endsBlockOnError(head))
+	s.t.outcome.RecordFailure(s.t.endsBlockOnError(head))
 	e.class, e.cause = retry.Classify(retry.ErrorField(payload, 'C'), retry.ErrorField(payload, 'M'))
 	s.srv.metrics.CountTxError(s.tx.operation, e.class.String())
 	e.mapped, e.original = s.clientErrorFor(head, made, frame, hint, &at), frame
@@ -203,14 +203,14 @@ func (s *session) skipToSync(head *pendingReply) error {
 	q := &s.t.owed
 	switch {
 	case head.endsWithReady():
-	case q.empty() && s.sendEarlySync():
+	case q.empty() && s.t.sendEarlySync():
 		return s.flushToBackend()
 	case q.empty():
 		s.t.skip = true
 	case q.first().kind != wire.Sync:
 		// The client will send no Sync, since it has sent a Query. The failed frames before the Query include Sluice's BEGIN.
 		*q.first() = pendingReply{kind: wire.Sync}
-		s.addToBatch(wire.FrameSync)
+		s.t.addToBatch(wire.FrameSync)
 		return s.flushToBackend()
 	}
 	return nil

@@ -128,7 +128,7 @@ func (s *session) finishEarlierFrames(typ byte) error {
 // isNextTextUnsettled reports whether a pending reply decides what the client's next text means. After the end of a
 // transaction that changed settings, the reply decides whether Sluice or the server answers a SHOW.
 func (s *session) isNextTextUnsettled() bool {
-	return s.settings.AreOptionsPending() || s.isPartialEndPending() || s.settings.HasPendingChanges() && s.hasFirstTxEnded()
+	return s.settings.AreOptionsPending() || s.isPartialEndPending() || s.settings.HasPendingChanges() && s.t.hasFirstTxEnded()
 }
 
 // notAloneError returns the error for a statement that waits for the Sync and must be the last before the Sync, if
@@ -215,7 +215,7 @@ func (s *session) handleSync(total int) error {
 	t.owed.push(wire.Sync)
 	t.outcome.RecordSync()
 	s.logFrame(wire.Sync, logEntry{commits: t.outcome.MayCommit()}, nil)
-	s.addToBatch(wire.FrameSync)
+	s.t.addToBatch(wire.FrameSync)
 	return s.finishTurn()
 }
 
@@ -274,7 +274,7 @@ func finishAtFlush(s *session) error {
 // its ReadyForQuery or the server awaits COPY data. t.skip is set if an answer was an error. The transaction may have
 // been replayed, so that callers must read s.b, the session's backend, again.
 func (s *session) flushAndRelay() error {
-	s.addToBatch(wire.FrameFlush)
+	s.t.addToBatch(wire.FrameFlush)
 	return s.awaitPendingReplies()
 }
 

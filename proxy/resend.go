@@ -55,7 +55,7 @@ func (s *session) rerunTransaction() error {
 		return err
 	}
 	if !t.owed.empty() {
-		s.addToBatch(wire.FrameFlush)
+		s.t.addToBatch(wire.FrameFlush)
 	}
 	return s.flushToBackend()
 }
@@ -89,7 +89,7 @@ func (s *session) rerunSettledTurns() error {
 		}
 		if q := &t.owed; l.CurrentTurn() < l.TurnCount() && l.EndedWithError(l.CurrentTurn()) && t.serverAt != atReady && (q.empty() || !q.items[len(q.items)-1].endsWithReady()) {
 			q.push(wire.Sync) // the frame that ended the turn is skipped now
-			s.addToBatch(wire.FrameSync)
+			s.t.addToBatch(wire.FrameSync)
 		}
 		if err := s.flushToBackend(); err != nil {
 			return err
@@ -236,7 +236,7 @@ func (s *session) awaitReplayedAnswers() error {
 // meanwhile, the rest of the turn cannot be sent, and the client gets the error of a lost backend.
 func (s *session) flushPendingReplies() error {
 	t := s.t
-	s.addToBatch(wire.FrameFlush)
+	s.t.addToBatch(wire.FrameFlush)
 	if err := s.flushToBackend(); err != nil {
 		return err
 	}

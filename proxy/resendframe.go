@@ -18,7 +18,7 @@ func (s *session) resendFrame(f *retry.LoggedFrame[logEntry], last bool) error {
 	case 0:
 		return s.remakeWithUndo(s.loggedPayload(f), n, last)
 	case emptyParseType:
-		s.sendEmptyParse()
+		s.t.sendEmptyParse()
 		return nil
 	case wire.Parse:
 		return s.resendParse(n, last)
@@ -37,13 +37,13 @@ func (s *session) resendFrame(f *retry.LoggedFrame[logEntry], last bool) error {
 	if last {
 		plan = n.plan
 	}
-	o := s.pushStatementReply(f.Type, plan)
+	o := s.t.pushStatementReply(f.Type, plan)
 	s.t.internalTx.on = s.t.internalTx.on || n.own == internalBeginReply{expectBegin}
 	n.restoreReply(o)
 	switch f.Type {
 	case wire.Execute:
 		s.t.fenced = s.t.fenced || n.silent
-		s.markFetchReply(o, n.cursor)
+		s.t.markFetchReply(o, n.cursor)
 		if last && n.kept != nil && !n.kept.Whole {
 			if n.kept.First { // the new answer may differ
 				n.kept.Reset()
@@ -80,7 +80,7 @@ func (s *session) resendParse(n *logEntry, last bool) error {
 	st := s.b.prepared.Find(tmpl)
 	if st != nil && st.Epoch == s.schemaEpoch() && !s.mayHaveTempTables() {
 		if s.t.unseen {
-			s.sendEmptyParse()
+			s.t.sendEmptyParse()
 		}
 		return s.remakeWithUndo(wire.FrameParseComplete, n, last)
 	}
@@ -101,10 +101,10 @@ func (s *session) resendDescribe(f *retry.LoggedFrame[logEntry], last bool) {
 		plan, stmt = nil, nil
 	}
 	if n.tmpl == nil {
-		o := s.pushStatementReply(wire.Describe, plan)
+		o := s.t.pushStatementReply(wire.Describe, plan)
 		o.addSetConfigReply(n.plan)
 		o.clientStmt, o.swallow = stmt, n.silent
-		if s.markFetchReply(o, n.cursor); n.cursor != nil {
+		if s.t.markFetchReply(o, n.cursor); n.cursor != nil {
 			n.cursor.into.Restart()
 		}
 		s.resendUnchanged(f)
@@ -112,13 +112,13 @@ func (s *session) resendDescribe(f *retry.LoggedFrame[logEntry], last bool) {
 	}
 	tmpl := n.tmpl.CurrentForm()
 	st := s.prepareOnBackend(tmpl, false)
-	o := s.pushStatementReply(wire.Describe, tmpl.Plan)
+	o := s.t.pushStatementReply(wire.Describe, tmpl.Plan)
 	o.tmpl, o.stmt, o.clientStmt, o.mayUseTempTables = tmpl, st, stmt, s.mayHaveTempTables()
 	if n.parsed {
 		o.reply = chainHandlers(parseDescribeReply{}, o.reply)
 		s.addReplayNameUndo(n, last)
 	}
-	s.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Describe, 'S', st.Name))
+	s.t.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Describe, 'S', st.Name))
 }
 
 // resendQuery sends a logged simple Query in a replay, in the form that the server needs now.
@@ -133,7 +133,7 @@ func (s *session) resendQuery(f *retry.LoggedFrame[logEntry], last bool) {
 		s.t.abandonAttempt(retry.Differs)
 		return
 	}
-	o := s.pushStatementReply(wire.Query, plan)
+	o := s.t.pushStatementReply(wire.Query, plan)
 	if plan == nil {
 		o.setRetagReply(n.plan)
 	}
@@ -142,21 +142,21 @@ func (s *session) resendQuery(f *retry.LoggedFrame[logEntry], last bool) {
 		if n.answered.tag != nil {
 			o.reply = resetAsSetReply{expectSet, n.answered.tag}
 		}
-		s.setScriptReply(o, n.answered.strung)
+		s.t.setScriptReply(o, n.answered.strung)
 	}
 	if split := n.plan.ActiveSplit(); split != nil {
-		s.addToBatch(s.markSplitQuery(o, split))
+		s.t.addToBatch(s.t.markSplitQuery(o, split))
 		return
 	}
-	if s.mustRecordAgain(n, last, kept != "") {
+	if s.t.mustRecordAgain(n, last, kept != "") {
 		o.recordAnswerInto(n.kept)
 	}
 	if kept != "" {
-		s.addToBatch(wire.AppendStrings(nil, wire.Query, kept))
+		s.t.addToBatch(wire.AppendStrings(nil, wire.Query, kept))
 		return
 	}
 	if n.text != "" {
-		s.addToBatch(wire.AppendStrings(nil, wire.Query, n.text))
+		s.t.addToBatch(wire.AppendStrings(nil, wire.Query, n.text))
 		return
 	}
 	s.resendUnchanged(f)
@@ -192,14 +192,14 @@ func (s *session) remakeAnswer(b []byte) error {
 
 // resendUnchanged sends a frame of the log as it was sent the first time.
 func (s *session) resendUnchanged(f *retry.LoggedFrame[logEntry]) {
-	s.addToBatch(wire.AppendHeader(s.t.scratch[:0], f.Type, f.Len()))
+	s.t.addToBatch(wire.AppendHeader(s.t.scratch[:0], f.Type, f.Len()))
 	s.addLoggedPayload(f)
 }
 
 // addLoggedPayload sends the payload of a logged frame whose header was already sent.
 func (s *session) addLoggedPayload(f *retry.LoggedFrame[logEntry]) {
 	s.tx.log.EachPayloadPiece(f, func(piece []byte) error { // it returns no error
-		s.addToBatch(piece)
+		s.t.addToBatch(piece)
 		return nil
 	})
 }
@@ -239,17 +239,17 @@ func (s *session) resendBind(f *retry.LoggedFrame[logEntry], last bool) error {
 		t.abandonAttempt(retry.Differs)
 		return nil
 	}
-	s.mustRecordAgain(n, last, kept != nil) // for its Execute
+	s.t.mustRecordAgain(n, last, kept != nil) // for its Execute
 	if kept != nil {
 		st = s.prepareOnBackend(kept, false)
 		t.owed.push(wire.Bind).tmpl = kept
-		s.addToBatch(append(wire.AppendBindHead(nil, []byte(n.name), st.Name, len(payload)), payload...))
+		s.t.addToBatch(append(wire.AppendBindHead(nil, []byte(n.name), st.Name, len(payload)), payload...))
 		return nil
 	}
 	o := t.owed.push(wire.Bind)
 	o.tmpl, o.swallow, o.mayUseTempTables = tmpl, n.silent, s.mayHaveTempTables()
 	t.scratch = wire.AppendBindHead(t.scratch[:0], []byte(n.name), st.Name, f.Len())
-	s.addToBatch(t.scratch)
+	s.t.addToBatch(t.scratch)
 	s.addLoggedPayload(f)
 	return nil
 }

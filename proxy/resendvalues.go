@@ -86,8 +86,8 @@ func (s *session) replayBind(f *retry.LoggedFrame[logEntry], last bool) (tmpl *s
 
 // mustRecordAgain reports whether a replay must record the answer of a statement again, and then forgets the first
 // answer. The result is true in the unfinished turn (last), unless the statement got its first answer's values.
-func (s *session) mustRecordAgain(n *logEntry, last, given bool) bool {
-	if !last || n.kept == nil || given && n.kept.Whole && s.t.keepsLast {
+func (t *turn) mustRecordAgain(n *logEntry, last, given bool) bool {
+	if !last || n.kept == nil || given && n.kept.Whole && t.keepsLast {
 		return false
 	}
 	n.kept.Reset()

@@ -92,7 +92,7 @@ func (s *session) endSimpleQuery() error {
 	t.owed.push(wire.Sync)
 	t.outcome.RecordSync()
 	s.logFrame(wire.Sync, logEntry{commits: t.outcome.MayCommit()}, nil)
-	s.addToBatch(wire.FrameSync)
+	s.t.addToBatch(wire.FrameSync)
 	return s.finishTurn()
 }
 

@@ -22,9 +22,9 @@ type scriptReply struct {
 }
 
 // setScriptReply sets a scriptReply for the query d on the pending reply o, unless d is nil.
-func (s *session) setScriptReply(o *pendingReply, d *scriptPlan) {
+func (t *turn) setScriptReply(o *pendingReply, d *scriptPlan) {
 	if d != nil {
-		o.reply, s.t.inspectsFrames = chainHandlers(scriptReply{scriptPlan: d}, o.reply), true
+		o.reply, t.inspectsFrames = chainHandlers(scriptReply{scriptPlan: d}, o.reply), true
 	}
 }
 

@@ -47,8 +47,8 @@ func (s *session) checkFormRefusal(o *pendingReply, made *answer.ErrorHandling, 
 
 // markSplitQuery marks the reply to a simple Query that is sent as two queries, and returns the frame to send. The
 // first command tag of the answer is that of the locking query.
-func (s *session) markSplitQuery(o *pendingReply, split *rewrite.SplitQuery) []byte {
-	o.split, s.t.hidesAnswers, s.t.inspectsFrames = split, true, true
+func (t *turn) markSplitQuery(o *pendingReply, split *rewrite.SplitQuery) []byte {
+	o.split, t.hidesAnswers, t.inspectsFrames = split, true, true
 	o.reply = chainHandlers(&lockReply{}, o.reply)
 	return wire.AppendStrings(nil, wire.Query, split.Text())
 }
@@ -71,11 +71,11 @@ func (s *session) sendLockStatement(tmpl *statement.Template, d *statement.Descr
 		mark(&t.owed.items[len(t.owed.items)-1]) // its Parse
 	}
 	mark(t.owed.push(wire.Bind))
-	s.addToBatch(append(wire.AppendBindHead(nil, []byte(lockPortal), name, len(values)), values...))
+	s.t.addToBatch(append(wire.AppendBindHead(nil, []byte(lockPortal), name, len(values)), values...))
 	mark(t.owed.push(wire.Execute))
-	s.addToBatch(append(wire.AppendHeader(nil, wire.Execute, len(lockPortal)+5), lockPortal+"\x00\x00\x00\x00\x00"...))
+	s.t.addToBatch(append(wire.AppendHeader(nil, wire.Execute, len(lockPortal)+5), lockPortal+"\x00\x00\x00\x00\x00"...))
 	mark(t.owed.push(wire.Close))
-	s.addToBatch(wire.AppendDescribeOrClose(nil, wire.Close, 'P', lockPortal))
+	s.t.addToBatch(wire.AppendDescribeOrClose(nil, wire.Close, 'P', lockPortal))
 	t.hidesAnswers, t.inspectsFrames = true, true
 }
 

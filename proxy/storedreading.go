@@ -86,21 +86,21 @@ func (s *session) requestCursorRows(name string, x *stored.Cursor) {
 	run := &cursorFetch{into: x}
 	frame := wire.AppendDescribeOrClose(nil, wire.Describe, 'P', name)
 	s.logFrame(wire.Describe, logEntry{plan: p.plan, silent: true, cursor: run}, frame[wire.HeaderLen:])
-	o := s.pushStatementReply(wire.Describe, p.plan)
+	o := s.t.pushStatementReply(wire.Describe, p.plan)
 	o.swallow = true
-	s.markFetchReply(o, run)
-	s.addToBatch(frame)
+	s.t.markFetchReply(o, run)
+	s.t.addToBatch(frame)
 
 	frame = wire.AppendHeader(nil, wire.Execute, len(name)+5)
 	frame = append(append(frame, name...), 0)
 	frame = binary.BigEndian.AppendUint32(frame, 0)
 	p.run = run
 	s.logPlan(p.plan)
-	o = s.pushStatementReply(wire.Execute, p.plan)
+	o = s.t.pushStatementReply(wire.Execute, p.plan)
 	o.text = p.text
-	s.markFetchReply(o, run)
+	s.t.markFetchReply(o, run)
 	s.recordPortalRun(&p, nil, frame)
-	s.addToBatch(frame)
+	s.t.addToBatch(frame)
 }
 
 // storeRow adds a frame to a stored cursor. If the frame is longer than a buffer, relayFrameRest adds the rest.

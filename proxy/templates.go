@@ -75,7 +75,7 @@ func (s *session) parseOnBackend(tmpl *statement.Template, silent bool) *stateme
 	st := p.Add(tmpl, s.schemaEpoch())
 	for _, name := range p.TakeOrphans() {
 		s.t.owed.push(wire.Close).swallow = true
-		s.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Close, 'S', name))
+		s.t.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Close, 'S', name))
 	}
 	if len(s.portals) == 0 { // closing a statement may close its portals
 		limit, most := s.srv.cfg.PreparedPerBackend, s.srv.textsOfBackend
@@ -86,7 +86,7 @@ func (s *session) parseOnBackend(tmpl *statement.Template, silent bool) *stateme
 	}
 	o := s.t.owed.push(wire.Parse)
 	o.swallow, o.mayUseTempTables, o.tmpl, o.stmt = silent, s.mayHaveTempTables(), tmpl, st
-	s.addParse(st.Name, tmpl)
+	s.t.addParse(st.Name, tmpl)
 	return st
 }
 
@@ -96,7 +96,7 @@ func (s *session) closeOnBackend(st *statement.Server) {
 	s.b.prepared.Remove(st)
 	o := s.t.owed.push(wire.Close)
 	o.swallow, o.stmt = true, st
-	s.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Close, 'S', st.Name))
+	s.t.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Close, 'S', st.Name))
 }
 
 // prepareOnBackend makes sure that the backend has prepared tmpl in the current schema epoch. A statement of an older
@@ -120,7 +120,7 @@ func (s *session) prepareOnBackend(tmpl *statement.Template, describe bool) *sta
 
 // describeSilently requests the description of a backend's statement for cacheDescription, not for the client.
 func (s *session) describeSilently(st *statement.Server) {
-	o := s.pushStatementReply(wire.Describe, st.Template.Plan)
+	o := s.t.pushStatementReply(wire.Describe, st.Template.Plan)
 	o.swallow, o.mayUseTempTables, o.tmpl, o.stmt = true, s.mayHaveTempTables(), st.Template, st
-	s.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Describe, 'S', st.Name))
+	s.t.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Describe, 'S', st.Name))
 }

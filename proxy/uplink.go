@@ -38,7 +38,7 @@ func (s *session) nextFrame() (typ byte, total int, err error) {
 		case total > 0:
 			// PostgreSQL limits the length of a client's frame by its type too.
 			limit := wire.ClientFrameLimit(typ)
-			if limit == 0 && s.expectsCopyData() {
+			if limit == 0 && s.t.expectsCopyData() {
 				return typ, total, nil // the caller ends the session
 			}
 			if limit == 0 {
@@ -118,7 +118,7 @@ func (s *session) forwardBytes(n int) error {
 		if s.t.pin.IsUnread() {
 			s.t.pin.Scan(c.Peek(k))
 		}
-		s.addToBatch(c.Peek(k))
+		s.t.addToBatch(c.Peek(k))
 		c.Advance(k)
 		n -= k
 		if err := s.flushIfFull(); err != nil {
@@ -195,9 +195,9 @@ func (s *session) finishDiscard(n int, err error) error {
 
 // addToBatch appends bytes to the batch for the backend, and marks the turn as touched. It writes and relays nothing,
 // so that pending replies, backend and log do not change. After large additions, callers use flushIfFull.
-func (s *session) addToBatch(b []byte) {
-	s.t.up.Add(b)
-	s.t.touched = true
+func (t *turn) addToBatch(b []byte) {
+	t.up.Add(b)
+	t.touched = true
 }
 
 // addQueryFrame adds a Query frame as read from the client to the batch for the backend. A frame longer than a buffer
@@ -211,22 +211,22 @@ func (s *session) addQueryFrame(frame []byte) {
 			return
 		}
 	}
-	s.addToBatch(frame)
+	s.t.addToBatch(frame)
 }
 
 // addParse adds a Parse with a template's text to the batch for the backend. A long text is not copied.
-func (s *session) addParse(name string, tmpl *statement.Template) {
-	t, text := s.t, tmpl.ServerText()
+func (t *turn) addParse(name string, tmpl *statement.Template) {
+	t, text := t, tmpl.ServerText()
 	if len(text) <= wire.BufferSize {
 		t.scratch = wire.AppendParse(t.scratch[:0], name, text, []byte(tmpl.OIDs))
-		s.addToBatch(t.scratch)
+		t.addToBatch(t.scratch)
 		return
 	}
 	t.scratch = wire.AppendParseHead(t.scratch[:0], name, len(text), len(tmpl.OIDs))
-	s.addToBatch(t.scratch)
+	t.addToBatch(t.scratch)
 	t.up.AddTextReference(text)
 	t.scratch = append(append(t.scratch[:0], 0), tmpl.OIDs...)
-	s.addToBatch(t.scratch)
+	t.addToBatch(t.scratch)
 }
 
 // flushIfFull calls flushToBackend if the batch has a buffer or more. After nil the backend may be lost or dropped, or
@@ -349,9 +349,9 @@ func (s *session) finishBackendWrite(patience time.Duration) (whole bool) {
 
 // closeWriter ends the writer goroutine after the backend has answered or is lost. It returns the error of a write that
 // has not been reported yet.
-func (s *session) closeWriter() error {
-	u := s.t.uplink
-	s.t.uplink = nil
+func (t *turn) closeWriter() error {
+	u := t.uplink
+	t.uplink = nil
 	close(u.work)
 	for err := range u.done {
 		if err != nil {

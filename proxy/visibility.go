@@ -29,14 +29,14 @@ func (t *turn) trackExecuteLimit(kind rewrite.StatementKind, limit uint32) {
 func (s *session) bumpCommandCounter() {
 	if s.t.unseen && s.state == busy {
 		s.logFrame(emptyParseType, logEntry{}, nil)
-		s.sendEmptyParse()
+		s.t.sendEmptyParse()
 	}
 }
 
 // sendEmptyParse sends the server an empty Parse. The client gets no reply. Clients' statements never use the server's
 // unnamed statement.
-func (s *session) sendEmptyParse() {
-	s.t.unseen = false
-	s.t.owed.push(wire.Parse).swallow = true
-	s.addToBatch(wire.AppendParse(s.t.scratch[:0], "", "", wire.NoOIDs))
+func (t *turn) sendEmptyParse() {
+	t.unseen = false
+	t.owed.push(wire.Parse).swallow = true
+	t.addToBatch(wire.AppendParse(t.scratch[:0], "", "", wire.NoOIDs))
 }
