@@ -11,10 +11,10 @@ import (
 
 // isAbandoned reports whether the turn was given up while the session waited for the backend. The client has the error,
 // and Sluice replays nothing.
-func (t *turn) isAbandoned() bool { return t.originalError == nil }
+func (t *turn) isAbandoned() bool { return t.attempt.originalError == nil }
 
 // isAttemptOver reports whether this attempt sends the backend nothing more: it has failed, or the turn was given up.
-func (t *turn) isAttemptOver() bool { return t.phase == phaseAborting || t.isAbandoned() }
+func (t *turn) isAttemptOver() bool { return t.attempt.phase == phaseAborting || t.isAbandoned() }
 
 // abortAttempt ends a failed attempt of a transaction. It brings the backend to ReadyForQuery and drops the server's
 // answers. A backend that is lost meanwhile, or whose Sync would commit, is discarded, which aborts the transaction
@@ -44,24 +44,24 @@ func (s *session) abortAttempt() error {
 	if t.isAbandoned() {
 		return nil
 	}
-	if t.statusAfter == 0 {
-		t.statusAfter = 'I'
-		if s.b != nil && !t.internalTx.open {
-			t.statusAfter = s.b.status
+	if t.attempt.statusAfter == 0 {
+		t.attempt.statusAfter = 'I'
+		if s.b != nil && !t.server.internalTx.open {
+			t.attempt.statusAfter = s.b.status
 		} else if s.b == nil && s.inBlock() {
-			t.statusAfter = 'E'
+			t.attempt.statusAfter = 'E'
 		}
 	}
-	if t.uplink != nil {
+	if t.sent.uplink != nil {
 		s.t.closeWriter() // a failed write belonged to the turn that is over
-		t.flushed = 0
+		t.sent.flushed = 0
 	}
 	if s.b == nil {
-		t.undos = append(t.owed.pendingNameUndos(), t.undos...)
+		t.attempt.undos = append(t.owed.pendingNameUndos(), t.attempt.undos...)
 	}
 	t.owed.reset()
 	t.up.Reset()
-	t.partialFrames = partialFrames{}
+	t.partial = partialFrames{}
 	return nil
 }
 
@@ -70,26 +70,26 @@ func (s *session) abortAttempt() error {
 func (t *turn) mightSyncCommit() bool {
 	q := &t.owed
 	synced := !q.empty() && q.items[len(q.items)-1].endsWithReady()
-	return t.outcome.WouldSyncCommit() && t.serverAt == midTurn && !synced
+	return t.server.outcome.WouldSyncCommit() && t.attempt.serverAt == midTurn && !synced
 }
 
 // syncToReady sends the missing Sync and reads the backend's frames up to ReadyForQuery. The client gets none of them.
 // After a failed frame the server skips further frames up to the Sync, even a Query.
 func (s *session) syncToReady() error {
 	t := s.t
-	if t.serverAt == atReady {
+	if t.attempt.serverAt == atReady {
 		return s.awaitWriter()
 	}
-	if t.serverAt == skippingToSync {
+	if t.attempt.serverAt == skippingToSync {
 		undos := t.owed.dropSkipped(s.forgetSkipped)
-		t.undos = append(undos, t.undos...)
+		t.attempt.undos = append(undos, t.attempt.undos...)
 	}
 	q := &t.owed
 	switch {
 	case q.empty() || !q.items[len(q.items)-1].endsWithReady():
 		q.push(wire.Sync)
 		s.t.addToBatch(wire.FrameSync)
-	case t.serverAt == skippingToSync && q.first().kind == wire.Query && !q.first().done:
+	case t.attempt.serverAt == skippingToSync && q.first().kind == wire.Query && !q.first().done:
 		*q.first() = pendingReply{kind: wire.Sync} // the server skips the Query too
 		s.t.addToBatch(wire.FrameSync)
 	}
@@ -99,7 +99,7 @@ func (s *session) syncToReady() error {
 	if err := s.awaitWriter(); err != nil {
 		return err
 	}
-	for t.serverAt != atReady && !t.isAbandoned() {
+	for t.attempt.serverAt != atReady && !t.isAbandoned() {
 		if err := s.readAndRelay(); err != nil {
 			return err
 		}

@@ -153,7 +153,7 @@ func (s *session) recordRestoredSettings(sets []rewrite.SettingChange) {
 // the client's next frames, by a portal of Sluice. The client gets no replies. After nil the group continues. If the
 // RESET has failed, the client has the error, and the group's frames are dropped (t.skip).
 func (s *session) restoreStartupInGroup() error {
-	if err := s.flushAndRelay(); err != nil || s.t.skip {
+	if err := s.flushAndRelay(); err != nil || s.t.server.skip {
 		return err
 	}
 	s.sendSilentSets(serversettings.StartupToRestore(&s.settings))

@@ -43,7 +43,7 @@ func (s *session) handleBind(total int) error {
 	if !ok {
 		return wire.ErrString
 	}
-	if err := s.resolveBoundStatement(&b); err != nil || s.t.skip {
+	if err := s.resolveBoundStatement(&b); err != nil || s.t.server.skip {
 		return err
 	}
 	// The schema and settings at the Bind decide whether Sluice or the server answers. Those at the Parse do not matter.
@@ -51,7 +51,7 @@ func (s *session) handleBind(total int) error {
 	asks, local := plan.Sequence != "" && s.canAskOwnership(), s.runsPortalLocally(plan)
 	// The server must first answer the earlier frames of the Sync group. After an error the Bind opens no portal.
 	if (asks || local && s.b != nil) && !s.t.owed.empty() {
-		if err := s.flushAndRelay(); err != nil || s.t.skip {
+		if err := s.flushAndRelay(); err != nil || s.t.server.skip {
 			return err
 		}
 		if s.t.owed.empty() {
@@ -59,7 +59,7 @@ func (s *session) handleBind(total int) error {
 		}
 	}
 	if plan.Sequence != "" {
-		s.t.sequenceText = b.cs.Template.SQL
+		s.t.request.sequenceText = b.cs.Template.SQL
 	}
 	if s.txStatus() == 'E' && !s.isAllowedInFailedBlock(plan) {
 		return s.bindInFailedBlock(&b)
@@ -101,7 +101,7 @@ func (s *session) resolveBoundStatement(b *pendingBind) error {
 // admitBind checks whether the transaction may run a Bind's statement, and replaces reads of settings (current_setting,
 // say) by constants. It returns nil with t.skip set if the client already has an error of an earlier frame.
 func (s *session) admitBind(b *pendingBind) error {
-	if err := s.bindConfigValues(b); err != nil || s.t.skip {
+	if err := s.bindConfigValues(b); err != nil || s.t.server.skip {
 		return err
 	}
 	if err := s.checkSettingsMemory(b.cs.Template.Plan); err != nil {
@@ -150,7 +150,7 @@ func (s *session) bindLocally(b *pendingBind) error {
 			return err
 		}
 		b.portal = bytes.Clone(b.portal)
-		if err := s.bindFetch(&p, b.rest); err != nil || s.t.skip || s.t.settled {
+		if err := s.bindFetch(&p, b.rest); err != nil || s.t.server.skip || s.t.settled {
 			return err
 		}
 	}
@@ -222,8 +222,8 @@ func (s *session) bindOnBackend(b *pendingBind) error {
 	if err := s.admitPlan(plan); err != nil {
 		return err
 	}
-	if s.t.pin.IsUnread() && plan.Pin == rewrite.PinUnparsed {
-		s.t.pin.Scan([]byte(cs.Template.SQL))
+	if s.t.request.pin.IsUnread() && plan.Pin == rewrite.PinUnparsed {
+		s.t.request.pin.Scan([]byte(cs.Template.SQL))
 	}
 	if plan, err = s.planBind(b, bound); err != nil {
 		return err

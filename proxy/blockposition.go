@@ -30,8 +30,8 @@ func (t *turn) defaultModes() (m block.TxModes) {
 // blockForNextStatement returns the state of the transaction block in which the client's next statement will run.
 func (s *session) blockForNextStatement() block.Block {
 	switch {
-	case s.t != nil && s.t.outcome.HasStarted():
-		return s.t.outcome.SentBlock()
+	case s.t != nil && s.t.server.outcome.HasStarted():
+		return s.t.server.outcome.SentBlock()
 	case s.state == begun && s.deferredBegin != nil:
 		at := s.blockAtStatus('I')
 		at.RecordCommand(&s.deferredBegin.Plan.SingleStatement().Tx, false)
@@ -53,7 +53,7 @@ func (s *session) isInReadOnlyBlock() bool {
 // hasFirstTxEnded reports whether the turn's first transaction has ended in this turn, so that the next statement
 // belongs to another transaction.
 func (t *turn) hasFirstTxEnded() bool {
-	return t.outcome.HasStarted() && t.outcome.SentTxEnds() > 0
+	return t.server.outcome.HasStarted() && t.server.outcome.SentTxEnds() > 0
 }
 
 // countInFirstTx returns how many statements of a text belong to the turn's first transaction, up to its COMMIT or

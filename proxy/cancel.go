@@ -122,8 +122,8 @@ func (srv *Server) sendCancel(ctx context.Context, conn *reservoir.Conn) error {
 // reached the server and an empty round trip has returned. If either fails, the backend is discarded.
 func (s *session) finishCancel() (asked bool) {
 	asked, reached := s.waits.FinishCancel()
-	if asked && s.t != nil && s.t.nestedTurn.on { // the client's own turn must still hear of the cancel
-		s.t.pendingCancel = errCanceled
+	if asked && s.t != nil && s.t.nested.on { // the client's own turn must still hear of the cancel
+		s.t.request.pendingCancel = errCanceled
 	}
 	if reached && !s.waitOutCancel() {
 		s.recordPinLoss()
@@ -162,7 +162,7 @@ func (s *session) onReadDeadline() error {
 	t := s.t
 	now := time.Now()
 	if t.clock.EndHold(now) {
-		t.streams = true
+		t.output.streams = true
 		if err := s.flushToClient(); err != nil {
 			return err
 		}
@@ -174,19 +174,19 @@ func (s *session) onReadDeadline() error {
 	switch due := s.waits.Due(now); {
 	case due == errCut:
 		return errCut
-	case t.batches != nil: // the batches run after the server's ReadyForQuery, and stop then
+	case t.output.batches != nil: // the batches run after the server's ReadyForQuery, and stop then
 		if e := s.waits.TakeRequested(now); e != nil {
-			t.pendingCancel, t.stop = e, nil
+			t.request.pendingCancel, t.output.stop = e, nil
 		}
 	case s.t.awaitsOnlyReady(): // the statement was answered in full, and an error would be a second answer
 		s.waits.DropRequested()
-		t.stop = nil
+		t.output.stop = nil
 	case due == errTimedOut:
 		t.clock.Stop()
 		s.waits.Arm()
 		return s.giveUpStatement(errTimedOut)
-	case t.stop != nil:
-		return s.giveUpStatement(t.stop)
+	case t.output.stop != nil:
+		return s.giveUpStatement(t.output.stop)
 	case due == errCanceled:
 		return s.giveUpStatement(errCanceled)
 	}
@@ -202,13 +202,13 @@ func (s *session) giveUpStatement(e *wire.Error) error {
 	action := stopping.Statement{
 		Forwarded:    e == errCanceled && s.srv.cfg.ForwardCancel,
 		Readable:     s.b.src.Raw.Peek() == rawconn.Readable,
-		MayCommit:    t.outcome.MayCommit(),
+		MayCommit:    t.server.outcome.MayCommit(),
 		KeepsBackend: s.dedicated || s.pin.IsPinned(),
-		MidRow:       t.rest > 0 && !t.restSwallow,
-		EndsAfterRow: t.stop != nil,
+		MidRow:       t.partial.rest > 0 && !t.partial.restSwallow,
+		EndsAfterRow: t.output.stop != nil,
 	}.Decide()
 	if action == stopping.AwaitServer {
-		t.stop = nil
+		t.output.stop = nil
 		s.waits.RestartGrace(s.srv.cfg.CancelGrace)
 		return nil
 	}
@@ -216,11 +216,11 @@ func (s *session) giveUpStatement(e *wire.Error) error {
 	switch action {
 	case stopping.LetRun:
 		s.srv.metrics.CountCancel(metrics.CancelIneffective)
-		t.pendingCancel = e
+		t.request.pendingCancel = e
 		s.waits.Arm()
 		return nil
 	case stopping.EndAfterRow:
-		t.stop = e
+		t.output.stop = e
 		s.waits.ArmBy(time.Now().Add(s.srv.cfg.CancelGrace))
 		return nil
 	}

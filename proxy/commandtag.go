@@ -43,7 +43,7 @@ func (r retagReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (fr
 	switch {
 	case o.kind != wire.Query:
 	case o.plan != nil:
-		i = s.t.statement
+		i = s.t.server.statement
 	default:
 		i = int(o.tags) - 1
 	}
@@ -71,11 +71,11 @@ func (s *session) replaceTag(o *pendingReply, st *rewrite.Statement) error {
 	tag := wire.AppendCommandComplete(nil, st.ReplacementTag)
 	s.recordCompletion(o, wire.CommandComplete, tag)
 	if o.kind == wire.Query {
-		s.t.statement++
+		s.t.server.statement++
 	} else {
 		s.t.owed.pop()
 	}
-	withheld := o.kind == wire.Query && s.t.internalTx.tryWithholdTag(o, s.t.statement, tag)
+	withheld := o.kind == wire.Query && s.t.server.internalTx.tryWithholdTag(o, s.t.server.statement, tag)
 	if !withheld && s.isRecording() && s.recordReply(wire.CommandComplete, tag) > 0 {
 		return nil
 	}

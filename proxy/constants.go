@@ -30,7 +30,7 @@ func (s *session) reuseParsedStatement(cs *statement.Client) (*statement.Server,
 	}
 	if cs.Described != nil && st.Description == nil {
 		s.describeSilently(st)
-		if err := s.flushAndRelay(); err != nil || s.t.skip {
+		if err := s.flushAndRelay(); err != nil || s.t.server.skip {
 			return nil, err
 		}
 		if s.b == nil || s.b.prepared.Find(st.Template) != st { // the backend was replaced

@@ -27,15 +27,15 @@ func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 // later. A Sync already sent is therefore removed from the pending replies.
 func (s *session) startCopyIn() {
 	t := s.t
-	t.copying = true
+	t.server.copying = true
 	if t.logs {
 		s.tx.log.RefuseReplay(retry.CopyFrom)
 	}
 	if t.owed.first().kind == wire.Execute && t.owed.len() == 2 && t.owed.items[len(t.owed.items)-1].kind == wire.Sync {
 		t.owed.items = t.owed.items[:len(t.owed.items)-1]
 		t.owed.seq--
-		t.outcome.RemoveSync()
-		t.ended = false
+		t.server.outcome.RemoveSync()
+		t.request.ended = false
 	}
 }
 
@@ -47,7 +47,7 @@ func (s *session) relayCopyIn() error {
 	if err := s.flushToClient(); err != nil {
 		return err
 	}
-	for t.copying && !t.settled {
+	for t.server.copying && !t.settled {
 		typ, total, err := s.nextFrame()
 		if err == errTurnOver {
 			return nil
@@ -56,21 +56,21 @@ func (s *session) relayCopyIn() error {
 			return err
 		}
 		// The server may have failed the COPY meanwhile. The client's frame then stays unread until the client has the error.
-		if !t.copying {
+		if !t.server.copying {
 			break
 		}
 		switch typ {
 		case wire.CopyData:
-			t.earlySyncs = 0
+			t.server.earlySyncs = 0
 			if err := s.forwardBytes(total); err != nil {
 				return err
 			}
 		case wire.CopyDone, wire.CopyFail:
-			t.earlySyncs = 0
+			t.server.earlySyncs = 0
 			if err := s.forwardBytes(total); err != nil {
 				return err
 			}
-			t.copying = false
+			t.server.copying = false
 			if err := s.flushToBackend(); err != nil {
 				return err
 			}
@@ -78,8 +78,8 @@ func (s *session) relayCopyIn() error {
 			if err := s.discardBytes(total); err != nil { // as the server does
 				return err
 			}
-			if typ == wire.Sync && t.copying {
-				t.earlySyncs++
+			if typ == wire.Sync && t.server.copying {
+				t.server.earlySyncs++
 			}
 		case wire.Terminate:
 			return errTerminated
@@ -94,13 +94,13 @@ func (s *session) relayCopyIn() error {
 // whether there was one. The server ignores a Sync among data, but reads this one after its error. The Sync ends the
 // turn of an extended COPY.
 func (t *turn) sendEarlySync() bool {
-	if t.earlySyncs == 0 || t.ended {
+	if t.server.earlySyncs == 0 || t.request.ended {
 		return false
 	}
-	t.earlySyncs--
-	t.ended, t.skip = true, false
+	t.server.earlySyncs--
+	t.request.ended, t.server.skip = true, false
 	t.owed.push(wire.Sync)
-	t.outcome.RecordSync()
+	t.server.outcome.RecordSync()
 	t.addToBatch(wire.FrameSync)
 	return true
 }
@@ -109,7 +109,7 @@ func (t *turn) sendEarlySync() bool {
 // The COPY's own turn is over.
 func (s *session) answerExtraSyncs() error {
 	t := s.t
-	for ; t.settled && t.earlySyncs > 0; t.earlySyncs-- {
+	for ; t.settled && t.server.earlySyncs > 0; t.server.earlySyncs-- {
 		if err := s.sendOrWithhold(wire.AppendReadyForQuery(nil, s.txStatus())); err != nil {
 			return err
 		}
@@ -126,8 +126,8 @@ func isCopyFromStdin(plan *rewrite.Plan) bool {
 // handleStrayCopyFrame handles a COPY frame that arrives while no COPY runs. An earlier Execute in the same Sync group
 // may start a COPY, so that its answer is awaited first. Otherwise the frame belongs to a failed COPY, and is dropped.
 func (s *session) handleStrayCopyFrame(total int) error {
-	if s.t.touched && !s.t.skip && !s.t.owed.empty() {
-		if err := s.flushAndRelay(); err != nil || s.t.copying || s.t.settled {
+	if s.t.touched && !s.t.server.skip && !s.t.owed.empty() {
+		if err := s.flushAndRelay(); err != nil || s.t.server.copying || s.t.settled {
 			return err
 		}
 	}
@@ -135,7 +135,7 @@ func (s *session) handleStrayCopyFrame(total int) error {
 }
 
 // expectsCopyData reports whether the server, or a feature such as package copyin, expects COPY data of the client.
-func (t *turn) expectsCopyData() bool { return t.copying || t.featureReads }
+func (t *turn) expectsCopyData() bool { return t.server.copying || t.request.featureReads }
 
 // errNotCopyFrame returns the error of a client's frame that is not allowed during COPY.
 func errNotCopyFrame(typ byte) *wire.Error {
@@ -176,7 +176,7 @@ func (s *session) fillClientWhileRelaying() error {
 		if err := s.flushBuffered(); err != nil {
 			return err
 		}
-		if s.t.settled && !s.t.midFrame || c.Buffered() > had {
+		if s.t.settled && !s.t.partial.midFrame || c.Buffered() > had {
 			return nil
 		}
 		if s.b == nil || s.t.owed.empty() {
@@ -201,7 +201,7 @@ func (s *session) fillClientWhileRelaying() error {
 // fillClientOnly waits for the client once no reply is pending, so that a cancel has nothing to stop. Wake-ups are
 // ignored within a turn, except at the end of a drain, which ends the session.
 func (s *session) fillClientOnly() error {
-	if !s.t.featureReads {
+	if !s.t.request.featureReads {
 		defer s.waits.Suspend()()
 	}
 	for {
@@ -227,7 +227,7 @@ func (s *session) relayArrivedFrames() error {
 		if err != nil {
 			return &lostError{err: err}
 		}
-		if err := s.relayBuffered(); err != nil || s.t.owed.empty() && !s.t.copying {
+		if err := s.relayBuffered(); err != nil || s.t.owed.empty() && !s.t.server.copying {
 			return err // after the last answer, a loss belongs to the client's next request
 		}
 	}

@@ -63,17 +63,17 @@ var closeAllByFrames = &framedHandler{applies: func(s *session, st *rewrite.Stat
 // is false (more frames may follow). As in a Sync group, an error skips to a Sync, which endSimpleQuery sends.
 func (s *session) runCursorQuery(plan *rewrite.Plan, st *rewrite.Statement) error {
 	t := s.t
-	if t.internalTx.on { // the tag would precede the COMMIT of the write
+	if t.server.internalTx.on { // the tag would precede the COMMIT of the write
 		return advisory.ErrCursor
 	}
-	t.plan, t.ended = plan, false
+	t.request.plan, t.request.ended = plan, false
 	err := s.runCursorStatement(st)
-	if t.ended = true; err != nil {
+	if t.request.ended = true; err != nil {
 		return err
 	}
 	// After an error the server skips frames up to the Sync that endSimpleQuery sends, so that the turn need not skip any.
 	// If the error has cost the session its backend, endSimpleQuery sends nothing.
-	t.skip = false
+	t.server.skip = false
 	return s.endSimpleQuery()
 }
 
@@ -110,7 +110,7 @@ func (s *session) failDeclare(cs *statement.Client, why *wire.Error) error {
 	if _, err := s.prepareForClient(cs); err != nil {
 		return err
 	}
-	if err := s.flushAndRelay(); err != nil || s.t.skip {
+	if err := s.flushAndRelay(); err != nil || s.t.server.skip {
 		return err
 	}
 	return why
@@ -130,7 +130,7 @@ func (s *session) declareCursor(c *rewrite.CursorStatement, cs *statement.Client
 		return errHoldScrolls
 	}
 	made := &cursor{noScroll: c.NoScroll, hold: c.Hold, cs: cs, values: values, writesAtDeclare: s.tx.changes}
-	if err := s.bindCursor(c.Name, made); err != nil || s.t.skip || s.t.settled {
+	if err := s.bindCursor(c.Name, made); err != nil || s.t.server.skip || s.t.settled {
 		return err
 	}
 	if s.t.logs {
@@ -221,7 +221,7 @@ func (s *session) runCursorCommand(c *rewrite.CursorStatement, formats []byte, d
 		}
 		return s.queueReply(wire.AppendCommandComplete(nil, "CLOSE CURSOR"))
 	case rewrite.FetchCursor: // MOVE returns no rows: any format will do
-		if err := s.setCursorFormats(c.Name, formats); err != nil || s.t.skip || s.t.settled {
+		if err := s.setCursorFormats(c.Name, formats); err != nil || s.t.server.skip || s.t.settled {
 			return err
 		}
 		p = s.portals[c.Name]
@@ -261,7 +261,7 @@ func (t *turn) markFetchReply(o *pendingReply, run *cursorFetch) {
 		return
 	}
 	o.reply = chainHandlers(o.reply, cursorReply{run: run})
-	t.inspectsFrames = t.inspectsFrames || run.move || run.into != nil
+	t.output.inspectsFrames = t.output.inspectsFrames || run.move || run.into != nil
 }
 
 // describeCursor makes the server describe a cursor's portal to the client. The session must have its backend.
@@ -315,7 +315,7 @@ func (s *session) closeAllCursors() error {
 		}
 	}
 	if len(s.stored) > 0 && !s.t.owed.empty() { // an earlier frame of the group may fail
-		if err := s.flushAndRelay(); err != nil || s.t.skip || s.t.settled {
+		if err := s.flushAndRelay(); err != nil || s.t.server.skip || s.t.settled {
 			return err
 		}
 	}
@@ -343,7 +343,7 @@ func (c cursorReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (f
 	case c.run.into != nil && (row || f.Type == wire.RowDescription):
 		s.storeRow(c.run.into, f)
 	case c.run.move && row:
-		s.t.rows++
+		s.t.server.rows++
 	case f.Means == answer.Completes:
 		return swallow, c.completeFetch(s, o, f.Type, f.Bytes)
 	default:
@@ -355,7 +355,7 @@ func (c cursorReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (f
 // completeFetch completes FETCH or MOVE at the server's last frame. The client gets the count of rows. More rows than
 // the limit mean an error of the server, since the next FETCH would miss them.
 func (c cursorReply) completeFetch(s *session, o *pendingReply, typ byte, frame []byte) error {
-	run, rows := c.run, s.t.rows
+	run, rows := c.run, s.t.server.rows
 	if run.limit > 0 && rows > int(run.limit) || typ == wire.PortalSuspended && rows != int(run.limit) {
 		s.srv.log.Error("a portal was not suspended where it should be", append(s.logAttrs(), "limit", run.limit, "rows", rows)...)
 		return s.unexpectedFrameError(typ)

@@ -89,11 +89,11 @@ func (s *session) executeDeclare(name []byte, p portal) error {
 	case !s.inBlock() && !p.declares.cursor.Hold:
 		return errDeclareOutside
 	}
-	p.done, s.t.ranLocal = true, true
+	p.done, s.t.request.ranLocal = true, true
 	s.updatePortal(name, p)
 	d := p.declares
 	cs := d.cs
-	if err := s.declareCursor(d.cursor, &cs, d.values, false); err != nil || s.t.skip || s.t.settled {
+	if err := s.declareCursor(d.cursor, &cs, d.values, false); err != nil || s.t.server.skip || s.t.settled {
 		return err
 	}
 	s.bumpCommandCounter()
@@ -111,7 +111,7 @@ func (s *session) executeCursor(st *rewrite.Statement, formats []byte, limit uin
 		return errFetchLimited
 	}
 	stored := s.stored[c.Name] != nil
-	if err := s.runCursorCommand(c, formats, false); err != nil || s.t.skip || s.t.settled || stored {
+	if err := s.runCursorCommand(c, formats, false); err != nil || s.t.server.skip || s.t.settled || stored {
 		return err
 	}
 	s.bumpCommandCounter() // as after any statement: the portal is suspended
@@ -170,7 +170,7 @@ func (s *session) describeDeclare(cs *statement.Client) error {
 			return err
 		}
 		s.describeSilently(st)
-		if err := s.flushAndRelay(); err != nil || s.t.skip || s.t.settled {
+		if err := s.flushAndRelay(); err != nil || s.t.server.skip || s.t.settled {
 			return err
 		}
 	}

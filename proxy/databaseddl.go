@@ -36,7 +36,7 @@ func (s *session) createOrDropDatabase(st *rewrite.Statement) (notices [][]byte,
 	switch {
 	case s.inBlock():
 		return nil, errDatabaseInBlock(st)
-	case s.t.touched, s.t.executed, s.t.ranLocal:
+	case s.t.touched, s.t.request.executed, s.t.request.ranLocal:
 		return nil, errDatabaseInPipeline(st)
 	}
 	s.waits.Begin(s.settings.StatementTimeout())

@@ -166,8 +166,8 @@ func (s *session) describeOnBackend(cs *statement.Client, st *statement.Server) 
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	first := s.t.parsed
-	s.t.parsed = waitingParse{}
+	first := s.t.request.parsed
+	s.t.request.parsed = waitingParse{}
 	s.logFrame(wire.Describe, logEntry{tmpl: cs.Template, names: s.mapped.Planned(), stmt: cs, parsed: first.waits}, nil)
 	if first.waits {
 		s.chargeLongText(cs.Template, cs.Template.Cost)
@@ -220,7 +220,7 @@ func (parseDescribeReply) handleFrame(s *session, o *pendingReply, f answer.Fram
 func (s *session) isDescribeNext(name []byte) bool {
 	c := &s.client
 	typ, total, err := c.NextHeader()
-	if err != nil || typ != wire.Describe || total == 0 || total > c.Buffered() || len(name) == 0 || s.txStatus() == 'E' || s.t.nestedTurn.on {
+	if err != nil || typ != wire.Describe || total == 0 || total > c.Buffered() || len(name) == 0 || s.txStatus() == 'E' || s.t.nested.on {
 		return false
 	}
 	what, of, err := parseTarget(c.Peek(total), "DESCRIBE")
@@ -229,11 +229,11 @@ func (s *session) isDescribeNext(name []byte) bool {
 
 // releaseParseComplete sends the client a ParseComplete that has waited for a Describe. The description follows.
 func (s *session) releaseParseComplete() error {
-	if !s.t.parsed.waits {
+	if !s.t.request.parsed.waits {
 		return nil
 	}
-	first := s.t.parsed
-	s.t.parsed = waitingParse{}
+	first := s.t.request.parsed
+	s.t.request.parsed = waitingParse{}
 	err := s.queueReply(wire.FrameParseComplete)
 	s.logUndo(first.name, first.prev)
 	return err
@@ -242,8 +242,8 @@ func (s *session) releaseParseComplete() error {
 // undoWaitingParse undoes a Parse whose Describe failed. The name means its earlier statement again. The client gets
 // one error for the Parse and the Describe.
 func (s *session) undoWaitingParse() {
-	if s.t.parsed.waits {
-		s.statements.Set(&s.account, s.t.parsed.name, s.t.parsed.prev)
-		s.t.parsed = waitingParse{}
+	if s.t.request.parsed.waits {
+		s.statements.Set(&s.account, s.t.request.parsed.name, s.t.request.parsed.prev)
+		s.t.request.parsed = waitingParse{}
 	}
 }

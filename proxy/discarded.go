@@ -125,13 +125,13 @@ func (s *session) borrowVerifyBackend() (again bool, err error) {
 		own := s.swapBackend(nil)
 		again, err = s.reborrowWith(s.acquireVerifyConn)
 		s.witness = s.swapBackend(own)
-		if again || err != nil || t.refusal != retry.Exhausted {
+		if again || err != nil || t.attempt.refusal != retry.Exhausted {
 			return again, err
 		}
-		if t.refusal = retry.NoBackend; time.Now().After(end) || s.keepsBackend() {
+		if t.attempt.refusal = retry.NoBackend; time.Now().After(end) || s.keepsBackend() {
 			return false, nil
 		}
-		t.refusal = retry.Replayable
+		t.attempt.refusal = retry.Replayable
 		s.releaseBackend()
 		if err := s.pauseWithoutBackend(time.Duration(5+rand.IntN(50)) * time.Millisecond); err != nil {
 			return false, s.recordNoReplay(err)
@@ -215,13 +215,13 @@ func (s *session) verifyDiscardedParts() error {
 		return err
 	}
 	if s.witness == nil || s.waits.IsCancelRequested() {
-		t.abandonAttempt(retry.NoBackend)
+		t.attempt.abandonAttempt(retry.NoBackend)
 		if s.waits.IsCancelRequested() {
-			t.refusal = retry.Cancelled
+			t.attempt.refusal = retry.Cancelled
 		}
 		return nil
 	}
-	course, attempt, deadline := t.serverProgress, t.replayAttempt, t.clock.Deadline()
+	course, attempt, deadline := t.server, t.attempt, t.clock.Deadline()
 	s.tx.whole = s.tx.log
 	own := s.swapBackend(s.witness)
 	s.witness = nil
@@ -243,13 +243,13 @@ func (s *session) verifyDiscardedParts() error {
 	// All discarded parts were verified, or one failed. The transaction's replay goes on, or fails for the same reason.
 	s.witness = s.swapBackend(own)
 	s.tx.log, s.tx.whole = s.tx.whole, nil
-	ended := t.replayAttempt
-	t.serverProgress, t.replayAttempt = course, attempt
+	ended := t.attempt
+	t.server, t.attempt = course, attempt
 	t.clock.SetDeadline(deadline)
 	if ended.phase == phaseAborting {
 		s.b.suspect = s.b.suspect || ended.refusal == retry.Cancelled // the cancel may have hit either backend
-		t.abandonAttempt(ended.refusal)
-		t.pause, t.discardedDiff = ended.pause, ended.discardedDiff
+		t.attempt.abandonAttempt(ended.refusal)
+		t.attempt.pause, t.attempt.discardedDiff = ended.pause, ended.discardedDiff
 	}
 	s.waits.Arm()
 	return err
@@ -265,10 +265,10 @@ func (s *session) forceSnapshot() error {
 	o := s.t.owed.push(wire.Execute)
 	o.swallow, o.reply = true, expectSelect
 	s.t.addToBatch(wire.FrameExecuteAll)
-	if err := s.flushPendingReplies(); err != nil || s.t.isAttemptOver() || s.t.uplink == nil {
+	if err := s.flushPendingReplies(); err != nil || s.t.isAttemptOver() || s.t.sent.uplink == nil {
 		return err
 	}
-	s.t.flushed = 0
+	s.t.sent.flushed = 0
 	return s.t.closeWriter()
 }
 
@@ -280,15 +280,15 @@ func (s *session) verifyPart() error {
 		if err := s.tryVerifyPart(); err != nil || s.t.isAbandoned() {
 			return err
 		}
-		if t := s.t; s.b == nil || t.phase != phaseAborting || t.refusal != retry.Replayable || !t.renewed {
+		if t := s.t; s.b == nil || t.attempt.phase != phaseAborting || t.attempt.refusal != retry.Replayable || !t.attempt.renewed {
 			break
 		}
 	}
 	outcome := metrics.PartSame
 	switch t := s.t; {
-	case t.phase == phaseAborting && t.refusal == retry.Differs:
+	case t.attempt.phase == phaseAborting && t.attempt.refusal == retry.Differs:
 		outcome = metrics.PartDiffers
-	case t.phase == phaseAborting:
+	case t.attempt.phase == phaseAborting:
 		outcome = metrics.PartFailed
 	}
 	s.srv.metrics.CountDiscardedPart(outcome)
@@ -299,8 +299,8 @@ func (s *session) verifyPart() error {
 func (s *session) tryVerifyPart() error {
 	t := s.t
 	s.tx.log.BeginReplay()
-	t.phase, t.refusal, t.renewed = phaseRepeating, retry.Replayable, false
-	t.serverProgress, t.undos = serverProgress{outcome: outcome.FromBlock(block.FromStatus('I'))}, nil
+	t.attempt.phase, t.attempt.refusal, t.attempt.renewed = phaseRepeating, retry.Replayable, false
+	t.server, t.attempt.undos = serverProgress{outcome: outcome.FromBlock(block.FromStatus('I'))}, nil
 	done, err := s.replanLog()
 	if !done && err == nil {
 		if s.tx.begin != nil { // else BEGIN is a frame of the log
@@ -315,18 +315,18 @@ func (s *session) tryVerifyPart() error {
 	case errors.As(err, &gone):
 		s.recordLoss(gone, lossDuringReplay)
 		s.dropBackend(reservoir.Broken)
-		t.abandonAttempt(s.decideReplay(retry.BackendLost, 0))
+		t.attempt.abandonAttempt(s.decideReplay(retry.BackendLost, 0))
 	case err != nil:
 		return err
 	case t.isAbandoned():
 		return nil
-	case t.phase == phaseAborting && t.refusal == retry.Differs:
+	case t.attempt.phase == phaseAborting && t.attempt.refusal == retry.Differs:
 		diff := s.tx.log.Difference()
-		t.discardedDiff = &discardedDiff{diff: diff, drew: s.mayRegenerateValues(diff)}
+		t.attempt.discardedDiff = &discardedDiff{diff: diff, drew: s.mayRegenerateValues(diff)}
 	}
 	// A discarded part is ended like a failed attempt: the session reads the remaining answers, then sends ROLLBACK.
-	phase, refusal := t.phase, t.refusal
-	t.phase = phaseAborting
+	phase, refusal := t.attempt.phase, t.attempt.refusal
+	t.attempt.phase = phaseAborting
 	if err := s.abortAttempt(); err != nil || t.isAbandoned() {
 		return err
 	}
@@ -335,8 +335,8 @@ func (s *session) tryVerifyPart() error {
 			phase, refusal = phaseAborting, noReplayReason(stop)
 		}
 	}
-	if t.phase, t.refusal = phase, refusal; s.b == nil && phase != phaseAborting {
-		t.abandonAttempt(s.decideReplay(retry.BackendLost, 0))
+	if t.attempt.phase, t.attempt.refusal = phase, refusal; s.b == nil && phase != phaseAborting {
+		t.attempt.abandonAttempt(s.decideReplay(retry.BackendLost, 0))
 	}
 	return nil
 }

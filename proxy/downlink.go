@@ -22,22 +22,22 @@ func (s *session) finishTurn() error {
 		return err
 	}
 	for !s.t.settled {
-		if s.t.phase == phaseAborting {
+		if s.t.attempt.phase == phaseAborting {
 			if err := s.runAttempts(); err != nil {
 				return err
 			}
 			continue
 		}
-		if s.t.copying {
+		if s.t.server.copying {
 			if err := s.relayCopyIn(); err != nil {
 				return err
 			}
-			if !s.t.ended {
+			if !s.t.request.ended {
 				return nil // COPY in the extended protocol: a Sync is still to come
 			}
 			continue
 		}
-		if s.t.owed.empty() && s.t.ended {
+		if s.t.owed.empty() && s.t.request.ended {
 			return s.failUnsentTurn()
 		}
 		if err := s.readAndRelay(); err != nil {
@@ -74,7 +74,7 @@ func (s *session) awaitPendingReplies() error {
 // drainReplies relays until no reply of this backend is pending. It replays a transaction that fails meanwhile.
 func (s *session) drainReplies() error {
 	t := s.t
-	if t.phase == phaseAborting {
+	if t.attempt.phase == phaseAborting {
 		if err := s.runAttempts(); err != nil {
 			return err
 		}
@@ -82,11 +82,11 @@ func (s *session) drainReplies() error {
 	if err := s.flushToBackend(); err != nil {
 		return err
 	}
-	for !t.owed.empty() && !t.settled && !t.copying {
+	for !t.owed.empty() && !t.settled && !t.server.copying {
 		if err := s.readAndRelay(); err != nil {
 			return err
 		}
-		if t.phase == phaseAborting {
+		if t.attempt.phase == phaseAborting {
 			if err := s.runAttempts(); err != nil {
 				return err
 			}
@@ -107,11 +107,11 @@ func (s *session) readAndRelay() error {
 	}
 	err := s.b.src.Fill()
 	if err == nil {
-		s.t.silentSince = time.Time{}
-		if err := s.relayBuffered(); err != nil || s.t.stop == nil || s.t.rest > 0 {
+		s.t.observed.silentSince = time.Time{}
+		if err := s.relayBuffered(); err != nil || s.t.output.stop == nil || s.t.partial.rest > 0 {
 			return err
 		}
-		return s.giveUpStatement(s.t.stop)
+		return s.giveUpStatement(s.t.output.stop)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		if err := s.flushBuffered(); err != nil {
@@ -151,11 +151,11 @@ func (s *session) relayBuffered() error {
 	src := &s.b.src
 	r := relaySpan{span: src.Pos(), noted: src.Pos()}
 	for {
-		if t.rest > 0 {
+		if t.partial.rest > 0 {
 			if err := s.relayFrameRest(&r); err != nil {
 				return err
 			}
-			if t.rest > 0 || t.stop != nil {
+			if t.partial.rest > 0 || t.output.stop != nil {
 				break
 			}
 		}
@@ -167,12 +167,12 @@ func (s *session) relayBuffered() error {
 			break
 		}
 		// Rows are most of the bytes. Sluice only counts rows, and does not match them with pending replies.
-		if (typ == wire.DataRow || typ == wire.CopyData) && !t.inspectsFrames && !t.isFenceRow() { // the hot path
-			t.rows++
+		if (typ == wire.DataRow || typ == wire.CopyData) && !t.output.inspectsFrames && !t.isFenceRow() { // the hot path
+			t.server.rows++
 			n := min(total, src.Buffered())
 			src.Advance(n)
-			if t.rest = total - n; t.rest > 0 {
-				t.restSwallow, t.restUncounted = false, false
+			if t.partial.rest = total - n; t.partial.rest > 0 {
+				t.partial.restSwallow, t.partial.restUncounted = false, false
 				break
 			}
 			continue
@@ -183,7 +183,7 @@ func (s *session) relayBuffered() error {
 		if err := s.relayFrame(&r, typ, total); err != nil {
 			return err
 		}
-		if t.settled || t.copying {
+		if t.settled || t.server.copying {
 			break
 		}
 	}
@@ -205,11 +205,11 @@ func hasArrived(src *wire.Reader, typ byte, total int) bool {
 func (s *session) relayFrameRest(r *relaySpan) error {
 	t := s.t
 	src := &s.b.src
-	n := min(t.rest, src.Buffered())
-	t.rest -= n
-	if !t.restSwallow {
+	n := min(t.partial.rest, src.Buffered())
+	t.partial.rest -= n
+	if !t.partial.restSwallow {
 		src.Advance(n)
-		if t.restUncounted {
+		if t.partial.restUncounted {
 			r.noted = src.Pos()
 		}
 		return nil
@@ -217,10 +217,10 @@ func (s *session) relayFrameRest(r *relaySpan) error {
 	if err := s.passRelaySpan(r); err != nil {
 		return err
 	}
-	if t.restInto != nil {
-		t.restInto.AddFrameRest(src.Peek(n))
-		if t.rest == 0 {
-			t.restInto = nil
+	if t.partial.restInto != nil {
+		t.partial.restInto.AddFrameRest(src.Peek(n))
+		if t.partial.rest == 0 {
+			t.partial.restInto = nil
 		}
 	}
 	src.Advance(n)
@@ -278,10 +278,10 @@ func (s *session) relayFrame(r *relaySpan, typ byte, total int) error {
 	}
 	src.Advance(len(frame))
 	r.noted = src.Pos()
-	t.rest, t.restSwallow = total-len(frame), v != pass
-	t.restUncounted = typ == wire.ErrorResponse || typ == wire.NoticeResponse
-	if v != pass || t.restUncounted && drop > 0 {
-		t.restSwallow = true
+	t.partial.rest, t.partial.restSwallow = total-len(frame), v != pass
+	t.partial.restUncounted = typ == wire.ErrorResponse || typ == wire.NoticeResponse
+	if v != pass || t.partial.restUncounted && drop > 0 {
+		t.partial.restSwallow = true
 		r.span = src.Pos()
 	}
 	if t.isSyntheticNext() {
@@ -314,7 +314,7 @@ func (s *session) hasFramesBeforeReady() bool {
 // mayReplaceReply reports whether Sluice may replace or drop the server's next answer instead of passing it.
 func (s *session) mayReplaceReply() bool {
 	q := &s.t.owed
-	return q.empty() || q.first().swallow || q.first().reply != nil || s.tx.job.IsOpen() || s.t.batches != nil || s.t.internalTx.on
+	return q.empty() || q.first().swallow || q.first().reply != nil || s.tx.job.IsOpen() || s.t.output.batches != nil || s.t.server.internalTx.on
 }
 
 // finishSpan sends the client the backend's bytes from span up to the read position. If the turn is over, the backend
@@ -325,15 +325,15 @@ func (s *session) finishSpan(span int) error {
 	src := &s.b.src
 	data := src.BytesSince(span)
 	switch {
-	case t.settled && t.phase != phaseLive:
-		t.settled, t.serverAt = false, atReady // an attempt of the replay has ended, not the client's turn
+	case t.settled && t.attempt.phase != phaseLive:
+		t.settled, t.attempt.serverAt = false, atReady // an attempt of the replay has ended, not the client's turn
 		return nil
 	case t.settled && s.tx.job.IsWaiting():
 		if err := s.sendOrWithhold(data); err != nil {
 			return err
 		}
 		return s.settleIndexJob()
-	case t.settled && t.batches != nil:
+	case t.settled && t.output.batches != nil:
 		if err := s.sendOrWithhold(data); err != nil {
 			return err
 		}

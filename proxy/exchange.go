@@ -12,11 +12,11 @@ import (
 // runTurn runs one turn. It calls step for each frame of the client and relays the server's answers, until a
 // ReadyForQuery. An error ends the session. If an oversized turn started a writer goroutine, runTurn waits for its end.
 func (s *session) runTurn(step func() error) error {
-	if !s.t.nestedTurn.on {
+	if !s.t.nested.on {
 		s.resetAccessMode()
 	}
 	err := s.runTurnSteps(step)
-	if s.t.uplink != nil {
+	if s.t.sent.uplink != nil {
 		if err != nil && s.b != nil {
 			s.finishBackendWrite(0) // the session ends, whether or not the server takes all that was written
 		}
@@ -25,11 +25,11 @@ func (s *session) runTurn(step func() error) error {
 	if conn := s.t.abandonedConn; conn != nil {
 		s.cancelOnConn(conn)
 	}
-	if !s.t.nestedTurn.on {
+	if !s.t.nested.on {
 		s.client.ReleaseBuffer()
-		if s.t.read != nil {
-			wire.PutBuffer(s.t.read) // the uplink writes from this buffer no longer
-			s.t.read = nil
+		if s.t.sent.read != nil {
+			wire.PutBuffer(s.t.sent.read) // the uplink writes from this buffer no longer
+			s.t.sent.read = nil
 		}
 	}
 	return err
@@ -40,7 +40,7 @@ func (s *session) runTurn(step func() error) error {
 func (s *session) runTurnSteps(step func() error) error {
 	for !s.t.settled {
 		var err error
-		if s.t.ended { // the backend was lost after the turn's last frame; another backend answers the rest
+		if s.t.request.ended { // the backend was lost after the turn's last frame; another backend answers the rest
 			err = s.finishTurn()
 		} else {
 			err = step()
@@ -52,7 +52,7 @@ func (s *session) runTurnSteps(step func() error) error {
 			if err == nil && s.pin.IsLost() && !s.t.settled {
 				err = s.pinLostError()
 			}
-			if err == nil && s.t.skip && !s.t.settled {
+			if err == nil && s.t.server.skip && !s.t.settled {
 				// The client may wait for the error, if it has sent a Flush.
 				if err = s.handleFlush(); err != nil {
 					if err = s.handleTurnError(err); err == nil && !s.t.settled {
@@ -67,7 +67,7 @@ func (s *session) runTurnSteps(step func() error) error {
 		if err != nil {
 			// The session ends, and the client gets the answers so far. After half a row the client gets nothing, since it would
 			// read further bytes as the second half.
-			if s.t.rest == 0 || s.t.phase == phaseAborting {
+			if s.t.partial.rest == 0 || s.t.attempt.phase == phaseAborting {
 				s.releaseWithheld() // the next write reports a write error again
 				s.flushBuffered()
 			}
@@ -111,7 +111,7 @@ func (s *session) handleNextFrame() error {
 	if err := s.flushIfFull(); err != nil || s.t.settled {
 		return err
 	}
-	if s.t.phase == phaseAborting {
+	if s.t.attempt.phase == phaseAborting {
 		if err := s.runAttempts(); err != nil || s.t.settled {
 			return err
 		}

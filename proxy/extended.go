@@ -65,7 +65,7 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 		// A Parse at the server makes earlier writes of the Sync group visible. bumpCommandCounter has the same effect.
 		s.bumpCommandCounter()
 		if s.isDescribeNext(name) {
-			s.t.parsed = waitingParse{waits: true, name: string(name), prev: prev}
+			s.t.request.parsed = waitingParse{waits: true, name: string(name), prev: prev}
 		} else if err := s.queueReply(wire.FrameParseComplete); err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func (s *session) parseBeforeDescribe(name []byte, tmpl *statement.Template, dec
 	waits := declared == nil && s.isDescribeNext(name)
 	tmpl, err := s.parseOnServer(tmpl, declared, waits)
 	if err == nil && waits {
-		s.t.parsed = waitingParse{waits: true, name: string(name), prev: prev}
+		s.t.request.parsed = waitingParse{waits: true, name: string(name), prev: prev}
 	}
 	return tmpl, err
 }
@@ -184,7 +184,7 @@ func (s *session) templateForBackend(tmpl *statement.Template, declared *rewrite
 // number of the delivery that answers the Parse. After an error of this Parse or an earlier frame, prev gets the name
 // again.
 func (s *session) nameStatement(name []byte, tmpl *statement.Template, prev *statement.Client, since uint64) {
-	if !s.t.parsed.waits {
+	if !s.t.request.parsed.waits {
 		s.logUndo(string(name), prev)
 	}
 	if s.t.owed.empty() {
@@ -206,9 +206,9 @@ func (s *session) nameStatement(name []byte, tmpl *statement.Template, prev *sta
 func (s *session) handleExecute(frame []byte) error {
 	// After a statement that Sluice could not parse, the session waits for the server's answer before it sends more. On a
 	// syntax error the server skips the rest of the Sync group, and ROLLBACK TO SAVEPOINT must remain possible.
-	if s.t.unreadRuns && len(s.tx.marks) > 0 && !s.t.owed.empty() {
+	if s.t.request.unreadRuns && len(s.tx.marks) > 0 && !s.t.owed.empty() {
 		frame = bytes.Clone(frame) // the buffer may be reused
-		if err := s.flushAndRelay(); err != nil || s.t.skip {
+		if err := s.flushAndRelay(); err != nil || s.t.server.skip {
 			return err
 		}
 	}
@@ -251,7 +251,7 @@ func (s *session) handleExecute(frame []byte) error {
 // executeOnServer sends the client's Execute frame to the server. The session must have its backend. executeOnServer
 // waits for the answer only in the cases that handleExecute lists.
 func (s *session) executeOnServer(p portal, frame []byte) error {
-	if bad := s.discardAllError(p.plan.SingleStatement()); s.t.ranLocal && bad != nil {
+	if bad := s.discardAllError(p.plan.SingleStatement()); s.t.request.ranLocal && bad != nil {
 		return bad
 	}
 	s.trackPortalRun(p)
@@ -266,7 +266,7 @@ func (s *session) executeOnServer(p portal, frame []byte) error {
 	revives := s.b.status == 'E' && s.isAllowedInFailedBlock(p.plan)
 	s.t.addToBatch(frame)
 	if !s.dedicated && serversettings.ResetsStartup(&s.settings, p.plan.SingleStatement()) {
-		if err := s.restoreStartupInGroup(); err != nil || s.t.skip {
+		if err := s.restoreStartupInGroup(); err != nil || s.t.server.skip {
 			return err
 		}
 	}
@@ -280,7 +280,7 @@ func (s *session) executeOnServer(p portal, frame []byte) error {
 // Later frames of the Sync group depend on the answer. revives means that the statement ends a failed block, or returns
 // to a savepoint in that block.
 func (s *session) awaitExecuteAnswer(p *portal, revives bool) error {
-	if err := s.flushAndRelay(); err != nil || !revives || s.t.skip {
+	if err := s.flushAndRelay(); err != nil || !revives || s.t.server.skip {
 		return err
 	}
 	// Sluice uses this transaction status until the Sync, since the server sends no ReadyForQuery before.
@@ -298,11 +298,11 @@ func (s *session) recordPortalRun(p *portal, bound *batch.Params, frame []byte) 
 	t.trackExecuteLimit(plan.Kind, binary.BigEndian.Uint32(frame[len(frame)-4:]))
 	if plan.Kind != rewrite.Read {
 		s.recordParsingChange(plan)
-		t.rereads = t.rereads || plan.MayChangeReading()
+		t.parsing.rereads = t.parsing.rereads || plan.MayChangeReading()
 	}
 	first := s.countInFirstTx(plan)
 	s.trackExecute(plan)
-	s.logFrame(wire.Execute, logEntry{plan: plan, bound: bound, commits: t.outcome.MayCommit(), kept: p.kept, cursor: p.run, told: p.told, first: first}, frame[wire.HeaderLen:])
+	s.logFrame(wire.Execute, logEntry{plan: plan, bound: bound, commits: t.server.outcome.MayCommit(), kept: p.kept, cursor: p.run, told: p.told, first: first}, frame[wire.HeaderLen:])
 	st := plan.SingleStatement()
 	if st == nil {
 		return
@@ -315,7 +315,7 @@ func (s *session) recordPortalRun(p *portal, bound *batch.Params, frame []byte) 
 		s.resetAccessMode()
 	}
 	if ends || isDiscardAll(st) { // DISCARD ALL commits at once
-		t.executed, t.ranLocal = false, false
+		t.request.executed, t.request.ranLocal = false, false
 	}
 }
 

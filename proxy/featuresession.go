@@ -18,7 +18,7 @@ type featureSession struct{ s *session }
 
 func (f featureSession) InBlock() bool { return f.s.inBlock() }
 func (f featureSession) IsFirstStatement() bool {
-	return !f.s.t.touched && !f.s.t.executed && !f.s.t.ranLocal
+	return !f.s.t.touched && !f.s.t.request.executed && !f.s.t.request.ranLocal
 }
 
 func (f featureSession) RefusesWrite(st *rewrite.Statement) *wire.Error {
@@ -29,7 +29,7 @@ func (f featureSession) RefusesWrite(st *rewrite.Statement) *wire.Error {
 }
 
 func (f featureSession) OptsOut(sql []byte) bool {
-	return f.s.optedOut || f.s.t.optsOut || f.s.srv.replays != nil && retry.HasNoRetryComment(sql)
+	return f.s.optedOut || f.s.t.nested.optsOut || f.s.srv.replays != nil && retry.HasNoRetryComment(sql)
 }
 
 func (f featureSession) Setting(name string) string {
@@ -65,8 +65,8 @@ func (f featureSession) NextFrame() (typ byte, total int, err error) {
 // beginFeatureRead lets cancels end a feature's waits for the client, until end is called.
 func (f featureSession) beginFeatureRead() (end func()) {
 	t := f.s.t
-	t.featureReads = true
-	return func() { t.featureReads = false }
+	t.request.featureReads = true
+	return func() { t.request.featureReads = false }
 }
 
 func (f featureSession) ReadWhole(total int) ([]byte, error) {
@@ -85,7 +85,7 @@ func (f featureSession) ReadPayload(total int, take func(piece []byte) error) er
 	s := f.s
 	s.client.Advance(wire.HeaderLen)
 	defer f.beginFeatureRead()()
-	defer func() { s.t.midClient = false }()
+	defer func() { s.t.request.midClient = false }()
 	for n := total - wire.HeaderLen; n > 0; {
 		k := min(n, s.client.Buffered())
 		if k == 0 {
@@ -97,7 +97,7 @@ func (f featureSession) ReadPayload(total int, take func(piece []byte) error) er
 		piece := s.client.Peek(k)
 		s.client.Advance(k)
 		n -= k
-		s.t.midClient = n > 0
+		s.t.request.midClient = n > 0
 		if err := take(piece); err != nil {
 			if isRefusal(err) {
 				if derr := s.discardBytes(n); derr != nil {
@@ -126,7 +126,7 @@ func (f featureSession) RunNested(sql string, how feature.NestedOptions) (featur
 func (f featureSession) RunTxCommand(sql string, want silent.ExpectedAnswer) (feature.NestedResult, error) {
 	end, err := f.s.runSilentCommand(sql, want)
 	if end.Err == nil && end.Stopped != nil {
-		f.s.t.pendingCancel, end.Stopped = end.Stopped, nil
+		f.s.t.request.pendingCancel, end.Stopped = end.Stopped, nil
 	}
 	return end, err
 }

@@ -180,7 +180,7 @@ func queryCopyIn(s *session, st *rewrite.Statement, sql []byte) error {
 func executeCopyIn(s *session, st *rewrite.Statement, sql string) error {
 	c, err := copyin.Receive(featureSession{s}, st, []byte(sql), newCopyInConfig(s.srv))
 	if err == nil {
-		s.t.deferred = c
+		s.t.request.deferred = c
 	}
 	return err
 }

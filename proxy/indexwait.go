@@ -32,9 +32,9 @@ func (s *session) sendDelayedTag() error {
 // delayTag decides about a command tag while the job of a CREATE INDEX is pending, and delays the tag of the COMMIT. v
 // is the verdict so far.
 func (s *session) delayTag(v frameVerdict, tag []byte) (frameVerdict, error) {
-	holds, now := s.tx.job.HoldTag(tag, s.t.outcome.InBlock())
+	holds, now := s.tx.job.HoldTag(tag, s.t.server.outcome.InBlock())
 	if holds {
-		s.t.inspectsFrames = true // if another answer follows, the tag must be sent before it
+		s.t.output.inspectsFrames = true // if another answer follows, the tag must be sent before it
 		return swallow, nil
 	}
 	if now != nil {
@@ -58,7 +58,7 @@ func recordIndexTxStatement(s *session, o *pendingReply, st *rewrite.Statement, 
 
 // prepareIndexJobWait prepares a ReadyForQuery to wait for the pending index job, if the client must wait for that job.
 func (s *session) prepareIndexJobWait(status byte) error {
-	if s.t.phase != phaseLive {
+	if s.t.attempt.phase != phaseLive {
 		return nil
 	}
 	return s.sendOrWithhold(s.tx.job.RecordReady(status))
@@ -66,7 +66,7 @@ func (s *session) prepareIndexJobWait(status byte) error {
 
 // verdictForReady returns swallow for a ReadyForQuery that an index job, batches or settings delay, and otherwise v.
 func (s *session) verdictForReady(v frameVerdict) frameVerdict {
-	if s.tx.job.IsWaiting() || s.t.batches != nil || s.t.restoresSettings {
+	if s.tx.job.IsWaiting() || s.t.output.batches != nil || s.t.restoresSettings {
 		return swallow
 	}
 	return v
@@ -80,7 +80,7 @@ func (s *session) settleIndexJob() error {
 		return err
 	}
 	if told != nil {
-		s.t.errorTold = true
+		s.t.server.errorTold = true
 		s.srv.metrics.CountErrorSent(told.Code)
 		// The server has committed the transaction's settings, although the client gets an error. So the backend is suspect.
 		s.b.suspect = s.b.suspect || slices.ContainsFunc(s.settings.Staged.Changes, func(c rewrite.SettingChange) bool { return c.Action != rewrite.SetLocal })

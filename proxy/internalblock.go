@@ -69,7 +69,7 @@ func (b *internalBlock) verdictForTag(o *pendingReply, statement int, tag []byte
 // t.statement already counts the statement. The last element of frames is the command tag.
 func (s *session) sendLocalAnswer(o *pendingReply, frames ...[]byte) error {
 	rows, tag := frames[:len(frames)-1], frames[len(frames)-1]
-	if s.t.internalTx.tryWithholdTag(o, s.t.statement, tag) {
+	if s.t.server.internalTx.tryWithholdTag(o, s.t.server.statement, tag) {
 		return s.sendSynthetic(slices.Concat(rows...))
 	}
 	return s.sendSynthetic(slices.Concat(frames...))
@@ -78,14 +78,14 @@ func (s *session) sendLocalAnswer(o *pendingReply, frames ...[]byte) error {
 // awaitsInternalRollback reports whether only the ROLLBACK of Sluice's own block is unanswered. The client has got the
 // block's error, and a lost backend rolls the block back too.
 func (t *turn) awaitsInternalRollback() bool {
-	return t.errorTold && t.owed.len() == 1 && t.owed.first().plan == internalRollbackPlan
+	return t.server.errorTold && t.owed.len() == 1 && t.owed.first().plan == internalRollbackPlan
 }
 
 // beginInternalBlock sends the BEGIN of Sluice's own block before a fence (the queries that check the session's locks).
 func (s *session) beginInternalBlock(begin *statement.Template) {
 	s.sendFenceQuery(begin, logEntry{plan: internalBeginPlan, silent: true, own: internalBeginReply{expectBegin}})
-	s.t.internalTx.on = true
-	s.t.outcome.RecordExecute(internalBeginPlan, false)
+	s.t.server.internalTx.on = true
+	s.t.server.outcome.RecordExecute(internalBeginPlan, false)
 }
 
 // internalBeginReply handles the answer to the Execute of the BEGIN that opens Sluice's own block.
@@ -97,8 +97,8 @@ func (r internalBeginReply) handleFrame(s *session, o *pendingReply, f answer.Fr
 		return v, err
 	}
 	if v, err = s.handleAnswer(f.Means, f.Type, f.Bytes, f.Total); err == nil {
-		s.t.internalTx.open = true
-		s.t.outcome.RecordExecuted(internalBeginPlan, false, nil)
+		s.t.server.internalTx.open = true
+		s.t.server.outcome.RecordExecuted(internalBeginPlan, false, nil)
 	}
 	return v, err
 }
@@ -106,7 +106,7 @@ func (r internalBeginReply) handleFrame(s *session, o *pendingReply, f answer.Fr
 // mustEndInternalBlock reports whether Sluice must end its own block after a ReadyForQuery with status. For a failed
 // attempt the result is false, since abortAttempt ends the block.
 func (t *turn) mustEndInternalBlock(status byte) bool {
-	return t.internalTx.open && t.phase == phaseLive && status != 'I'
+	return t.server.internalTx.open && t.attempt.phase == phaseLive && status != 'I'
 }
 
 // endInternalBlock sends COMMIT, or ROLLBACK for status 'E', after the ReadyForQuery of Sluice's own block. The turn
@@ -114,12 +114,12 @@ func (t *turn) mustEndInternalBlock(status byte) bool {
 func (s *session) endInternalBlock(status byte) error {
 	t := s.t
 	t.owed.pop()
-	t.outcome.RecordReady(status)
-	t.copying, t.statement = false, 0
+	t.server.outcome.RecordReady(status)
+	t.server.copying, t.server.statement = false, 0
 	if s.isRecording() && s.tx.log.IsReplayBehind() {
 		s.b.status = status
-		t.abandonAttempt(retry.Delivered)
-		t.serverAt = atReady
+		t.attempt.abandonAttempt(retry.Delivered)
+		t.attempt.serverAt = atReady
 		return nil
 	}
 	plan, sql := internalCommitPlan, "COMMIT"
@@ -128,7 +128,7 @@ func (s *session) endInternalBlock(status byte) error {
 	}
 	o := t.owed.push(wire.Query)
 	o.plan, o.swallow, o.reply = plan, true, internalEndReply{}
-	t.outcome.RecordQuery(plan)
+	t.server.outcome.RecordQuery(plan)
 	s.t.addToBatch(wire.AppendStrings(nil, wire.Query, sql))
 	return s.flushToBackend()
 }
@@ -151,8 +151,8 @@ func (internalEndReply) handleFrame(s *session, o *pendingReply, f answer.Frame)
 		if s.recordCompletion(o, f.Type, f.Bytes); !bytes.Equal(f.Bytes, want) {
 			return swallow, s.unexpectedFrameError(wire.CommandComplete)
 		}
-		withheld := s.t.internalTx.tag
-		s.t.internalTx = internalBlock{}
+		withheld := s.t.server.internalTx.tag
+		s.t.server.internalTx = internalBlock{}
 		return swallow, s.sendOrWithhold(withheld)
 	case f.Means == answer.Settles && (f.Bytes[wire.HeaderLen] != 'I' || s.t.lacksTags(o)):
 		return swallow, s.unexpectedFrameError(f.Type)

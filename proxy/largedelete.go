@@ -37,7 +37,9 @@ func (s *session) saveDeleteParams(b *pendingBind) (*batch.Params, error) {
 }
 
 // runsAloneInGroup reports whether the current statement is outside a block, and the first of its Sync group.
-func (s *session) runsAloneInGroup() bool { return !s.t.executed && !s.t.ranLocal && !s.inBlock() }
+func (s *session) runsAloneInGroup() bool {
+	return !s.t.request.executed && !s.t.request.ranLocal && !s.inBlock()
+}
 
 // deleteParamsIfAlone returns the saved parameters of a DELETE whose portal is about to run. If other statements run
 // with the DELETE, the result is nil.
@@ -52,11 +54,11 @@ func (s *session) deleteParamsIfAlone(p *portal) *batch.Params {
 // statement. The client then does not get the error. The statement must be alone and its turn read to the end.
 func (s *session) deferToBatches(head *pendingReply, payload []byte) bool {
 	t := s.t
-	if !batch.IsRowLimitError(payload) && !batch.IsTruncateTooLarge(head.plan, payload) || s.srv.cfg.Kind != DSQL || t.phase != phaseLive || !t.ended || s.inBlock() || head.plan == nil {
+	if !batch.IsRowLimitError(payload) && !batch.IsTruncateTooLarge(head.plan, payload) || s.srv.cfg.Kind != DSQL || t.attempt.phase != phaseLive || !t.request.ended || s.inBlock() || head.plan == nil {
 		return false
 	}
 	switch {
-	case head.kind == wire.Query && t.owed.len() == 1 && t.script == nil && s.runsAloneInGroup():
+	case head.kind == wire.Query && t.owed.len() == 1 && t.request.script == nil && s.runsAloneInGroup():
 	case head.kind == wire.Execute && t.owed.hasOnlyClosesBehind() && head.bound != nil && !parse.ContainsTimeWord(head.bound.Values):
 	default:
 		return false
@@ -65,11 +67,11 @@ func (s *session) deferToBatches(head *pendingReply, payload []byte) bool {
 	if form == nil {
 		return false
 	}
-	t.batches = batch.NewDelete(form, head.bound, decodeErrorResponse(payload))
+	t.output.batches = batch.NewDelete(form, head.bound, decodeErrorResponse(payload))
 	s.tx.log.RefuseReplay(retry.Failed)
-	t.undos = t.owed.dropSkipped(func(o *pendingReply) {
+	t.attempt.undos = t.owed.dropSkipped(func(o *pendingReply) {
 		if s.forgetSkipped(o); o.isCloseComplete() {
-			t.batches.AddClose()
+			t.output.batches.AddClose()
 		}
 	})
 	s.srv.metrics.CountUnsupported(head.plan.Operation, string(finding.ChunkedDelete))
@@ -103,7 +105,7 @@ func isFlushOfBatches(s *session) bool {
 // refusedHere returns the error of a text that PostgreSQL refuses for the session's state, and nil for any other text:
 // LOCK TABLE outside a block, and TRUNCATE of a table that an open cursor or portal may read. Stored cursors read none.
 func (s *session) refusedHere(plan *rewrite.Plan) error {
-	if st := plan.SingleStatement(); st != nil && st.Does == rewrite.ChecksTables && !s.inBlock() && !s.t.outcome.InBlock() && s.txStatus() != 'E' {
+	if st := plan.SingleStatement(); st != nil && st.Does == rewrite.ChecksTables && !s.inBlock() && !s.t.server.outcome.InBlock() && s.txStatus() != 'E' {
 		return errLockOutside
 	}
 	for i := range plan.Statements {
@@ -136,23 +138,23 @@ func (s *session) isKnownTable(name string) bool {
 // settleBatches runs the batches of a DELETE after the server's ReadyForQuery, which the client has not got, and ends
 // the turn. An error ends the session or is a loss, which lossError reports.
 func (s *session) settleBatches() error {
-	err := s.t.batches.Run(ddlConn{s}, s.srv.metrics.CountDeleteBatch)
+	err := s.t.output.batches.Run(ddlConn{s}, s.srv.metrics.CountDeleteBatch)
 	if interrupt.EndsTurn(err) && err != errCut {
 		s.waits.Consume(err)
 	}
 	var answer []byte
 	switch told, ok := err.(*wire.Error); {
 	case err == nil:
-		answer = s.t.batches.Done()
+		answer = s.t.output.batches.Done()
 	case !ok || told.Fatal:
 		return err
 	default:
-		answer = s.t.batches.Described(told).Append(nil)
-		s.undoStatementNames(s.t.undos)
-		s.t.errorTold = true
+		answer = s.t.output.batches.Described(told).Append(nil)
+		s.undoStatementNames(s.t.attempt.undos)
+		s.t.server.errorTold = true
 		s.srv.metrics.CountErrorSent(string(retry.ErrorField(answer[wire.HeaderLen:], 'C')))
 	}
-	s.t.batches = nil
+	s.t.output.batches = nil
 	status := s.b.status
 	if err := s.settleTurn(status); err != nil {
 		return err
@@ -163,8 +165,8 @@ func (s *session) settleBatches() error {
 // checkMayContinue returns an error if no further batch may begin: a cancel, a timeout, the end of a drain, or a client
 // that has left. The cancel may have come during the refused DELETE, which the server could not stop.
 func (s *session) checkMayContinue() error {
-	if s.t.pendingCancel != nil {
-		return s.t.pendingCancel
+	if s.t.request.pendingCancel != nil {
+		return s.t.request.pendingCancel
 	}
 	if err := s.waits.CheckInterruption(); err != nil {
 		return err

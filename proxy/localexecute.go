@@ -28,7 +28,7 @@ func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error 
 		return err
 	}
 	if !h.changesNothing && !s.t.owed.empty() { // an error of what went before would skip this
-		if err := s.flushAndRelay(); err != nil || s.t.skip {
+		if err := s.flushAndRelay(); err != nil || s.t.server.skip {
 			return err
 		}
 	}
@@ -41,9 +41,9 @@ func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error 
 		return h.execute(s, st, p.text)
 	}
 	// A later DISCARD ALL in the same Sync group is refused, since it then follows another statement.
-	s.t.ranLocal = true
-	s.t.call = &p
-	defer func() { s.t.call = nil }()
+	s.t.request.ranLocal = true
+	s.t.request.call = &p
+	defer func() { s.t.request.call = nil }()
 	if limit == 1 && h.columns != nil { // as PostgreSQL, which does not look for a second
 		frames, err := s.runLocalStatement(st, false, false)
 		if err != nil {
@@ -67,7 +67,7 @@ func (s *session) executeByFrames(name []byte, p portal, limit uint32) (done boo
 	if savepoint {
 		return true, s.runSavepointCommand(st)
 	}
-	s.t.ranLocal = true
+	s.t.request.ranLocal = true
 	return true, framed.execute(s, st, p.formats, limit)
 }
 
@@ -79,7 +79,7 @@ func executeDiscardAll(s *session, st *rewrite.Statement, _ string) error {
 	}
 	s.settings.EndLocalChanges(false) // it commits at once
 	s.resetAccessMode()
-	s.t.executed, s.t.ranLocal = false, false
+	s.t.request.executed, s.t.request.ranLocal = false, false
 	return nil
 }
 
@@ -97,7 +97,7 @@ func (s *session) executeDonePortal(name []byte, st *rewrite.Statement) error {
 // executeTxControl executes BEGIN, SET TRANSACTION, or the end of a failed block that no backend has. A portal that was
 // bound in a block does not exist after the block's end.
 func (s *session) executeTxControl(st *rewrite.Statement, sql string) error {
-	s.t.ranLocal = true
+	s.t.request.ranLocal = true
 	switch {
 	case s.state == idle && s.mustDelayBegin(st):
 		return s.deferBegin(st, []byte(sql))
@@ -108,6 +108,6 @@ func (s *session) executeTxControl(st *rewrite.Statement, sql string) error {
 	case st.Tx.Verb == rewrite.RollbackTo:
 		return s.errRollbackToInFailed(st)
 	}
-	s.t.executed, s.t.ranLocal = false, false
+	s.t.request.executed, s.t.request.ranLocal = false, false
 	return s.endFailedBlock(st)
 }

@@ -153,7 +153,7 @@ func (s *session) discardAllError(st *rewrite.Statement) *wire.Error {
 		return nil
 	case s.inBlock():
 		return errDiscardInBlock
-	case s.t.executed, s.t.ranLocal:
+	case s.t.request.executed, s.t.request.ranLocal:
 		return errDiscardInPipeline
 	}
 	return nil
@@ -320,7 +320,7 @@ func runDeallocate(s *session, st *rewrite.Statement, _ bool) (frames [][]byte, 
 		return nil, errNoStatement([]byte(name))
 	}
 	// If the multi-statement query is replayed, the replay needs the deallocated statement again.
-	if was := s.t.stateBeforeScript; was != nil {
+	if was := s.t.request.stateBeforeScript; was != nil {
 		was.gone = append(was.gone, nameUndo{name: name, prev: s.statements.Named()[name]})
 	}
 	s.statements.Set(&s.account, name, nil)

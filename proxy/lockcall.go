@@ -50,7 +50,7 @@ func (p *portal) bindAdvisoryKey(a *rewrite.AdvisoryCall, oids string, statement
 
 // runAdvisoryStatement is the handler of statements about advisory locks (runLockStatement).
 func runAdvisoryStatement(s *session, st *rewrite.Statement) ([][]byte, error) {
-	return s.runLockStatement(st, s.t.call)
+	return s.runLockStatement(st, s.t.request.call)
 }
 
 // runLockStatement runs a statement about advisory locks and returns its answer without the tag: notices, then the row.

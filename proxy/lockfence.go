@@ -42,7 +42,7 @@ func (s *session) checkLocksBefore(plan *rewrite.Plan) error {
 	if !l.HoldsAny() {
 		return nil
 	}
-	at := advisory.Situation{Lost: l.IsLost(), DDL: l.HasDDL(), FailedBlock: s.txStatus() == 'E', InternalBlock: s.t.internalTx.on}
+	at := advisory.Situation{Lost: l.IsLost(), DDL: l.HasDDL(), FailedBlock: s.txStatus() == 'E', InternalBlock: s.t.server.internalTx.on}
 	switch extend, refused := at.Check(plan); {
 	case refused != nil:
 		return refused
@@ -129,9 +129,9 @@ func (s *session) sendFenceBefore(plan *rewrite.Plan) error {
 			l.fence = append(l.fence, tmpl)
 		}
 	}
-	s.t.fenced = true
+	s.t.output.fenced = true
 	l.RecordFence()
-	if !s.inBlock() && !s.t.internalTx.on {
+	if !s.inBlock() && !s.t.server.internalTx.on {
 		s.beginInternalBlock(l.fence[0])
 	}
 	for i, tmpl := range l.fence[1:] {
@@ -185,7 +185,7 @@ func (s *session) sendFenceQuery(tmpl *statement.Template, run logEntry) {
 
 // isFenceRow reports whether the next row answers a lock check or the question for the transaction's time
 // (queryTxTime). Sluice reads such rows, and the client does not get them.
-func (t *turn) isFenceRow() bool { return t.fenced && !t.owed.empty() && t.owed.first().swallow }
+func (t *turn) isFenceRow() bool { return t.output.fenced && !t.owed.empty() && t.owed.first().swallow }
 
 // fenceCheckReply handles the server's answer to the query that checks the session's advisory locks.
 type fenceCheckReply struct{ *expectedTagReply }

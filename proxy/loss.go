@@ -31,10 +31,10 @@ func (s *session) handleBackendLoss(gone *lostError) error {
 	s.recordLoss(gone, when)
 	// Only ReadyForQuery is missing, since the client has its answer. Settings are committed or dropped as usual.
 	if clientErr == nil {
-		s.settleSettings(t.errorTold)
+		s.settleSettings(t.server.errorTold)
 	} else if !gone.silent && s.canReplayAfterLoss() {
 		reason := s.decideReplay(retry.BackendLost, 0)
-		if reason == retry.Replayable || reason == retry.Cancelled || t.originalError != nil {
+		if reason == retry.Replayable || reason == retry.Cancelled || t.attempt.originalError != nil {
 			return s.replayAfterLoss(clientErr, reason)
 		}
 		s.countReplayRefusal(reason)
@@ -60,13 +60,13 @@ func (e *lostError) discardReason() reservoir.CloseReason {
 // missing. A possible commit is checked first, since every other error would then be wrong.
 func (s *session) lossError() *wire.Error {
 	t := s.t
-	switch o := &t.outcome; {
-	case t.batches != nil:
-		return t.batches.Lost(errUnknownOutcome)
+	switch o := &t.server.outcome; {
+	case t.output.batches != nil:
+		return t.output.batches.Lost(errUnknownOutcome)
 	case o.IsUnknown() || s.tx.job.HasHeldTag() || t.settled: // a job: see settleIndexJob
 		return errUnknownOutcome
-	case t.refused != nil && !t.owed.empty() && t.owed.first().reply == t.refused: // all earlier replies have arrived
-		return t.refused.err
+	case t.output.refused != nil && !t.owed.empty() && t.owed.first().reply == t.output.refused: // all earlier replies have arrived
+		return t.output.refused.err
 	case s.needsNothingMore():
 		return nil
 	case o.HasEnded():
@@ -80,22 +80,22 @@ func (s *session) lossError() *wire.Error {
 // needsNothingMore reports whether the client needs no more bytes from the backend. All answers must have arrived, and
 // the transaction must be over, or the client must know that it failed.
 func (s *session) needsNothingMore() bool {
-	return s.t.awaitsInternalRollback() || s.t.awaitsOnlyReady() && (s.t.errorTold || !s.inBlock() && !s.t.internalTx.on)
+	return s.t.awaitsInternalRollback() || s.t.awaitsOnlyReady() && (s.t.server.errorTold || !s.inBlock() && !s.t.server.internalTx.on)
 }
 
 // awaitsOnlyReady reports whether only the server's ReadyForQuery is missing, or after an error nothing until the Sync.
 func (t *turn) awaitsOnlyReady() bool {
-	if t.phase != phaseLive || t.rest > 0 {
+	if t.attempt.phase != phaseLive || t.partial.rest > 0 {
 		return false
 	}
-	if t.skip && t.errorTold && t.owed.empty() {
+	if t.server.skip && t.server.errorTold && t.owed.empty() {
 		return true
 	}
-	if !t.ended || t.owed.len() != 1 {
+	if !t.request.ended || t.owed.len() != 1 {
 		return false
 	}
 	kind := t.owed.first().kind
-	return kind == wire.Sync || kind == wire.Query && t.outcome.IsConcluded()
+	return kind == wire.Sync || kind == wire.Query && t.server.outcome.IsConcluded()
 }
 
 // lossDuringReplay is the metric's name for the loss of a backend during a replay, which is hidden from the client.
@@ -123,17 +123,17 @@ func (s *session) abandonTurn(e *wire.Error, why reservoir.CloseReason) error {
 	// After COMMIT or ROLLBACK the client's block is over, whatever the outcome of the commit.
 	inBlock := s.inBlock()
 	// statusAfter is the status that the client knows, since the backend's state differs during a replay.
-	if t.originalError != nil && e != nil {
-		inBlock = t.statusAfter != 0 && t.statusAfter != 'I' || t.statusAfter == 0 && inBlock
+	if t.attempt.originalError != nil && e != nil {
+		inBlock = t.attempt.statusAfter != 0 && t.attempt.statusAfter != 'I' || t.attempt.statusAfter == 0 && inBlock
 	}
-	if t.rest > 0 || t.phase == phaseAborting {
+	if t.partial.rest > 0 || t.attempt.phase == phaseAborting {
 		s.withheld.Drop()
 	}
 	if e == nil { // the turn succeeded, and its settings become the session's
 		s.commitSettings()
 	}
 	if e != nil {
-		s.undoStatementNames(append(t.owed.pendingNameUndos(), t.undos...))
+		s.undoStatementNames(append(t.owed.pendingNameUndos(), t.attempt.undos...))
 	}
 	if s.b != nil {
 		s.dropBackend(why)
@@ -149,11 +149,11 @@ func (s *session) abandonTurn(e *wire.Error, why reservoir.CloseReason) error {
 		return err
 	}
 	if e != nil {
-		t.errorTold = true
+		t.server.errorTold = true
 		s.sendErrorNow(e)
 	}
-	if !t.ended {
-		t.skip = true
+	if !t.request.ended {
+		t.server.skip = true
 		return nil
 	}
 	return s.endTurnLocally()
@@ -162,7 +162,7 @@ func (s *session) abandonTurn(e *wire.Error, why reservoir.CloseReason) error {
 // isMidRow reports whether the client has got half a row. The client would read an error as the second half.
 func (s *session) isMidRow() bool {
 	t := s.t
-	return (t.halfRowLost || t.rest > 0 && !t.restSwallow && t.phase != phaseAborting && !s.isWithholding()) && t.hasHalfFrame()
+	return (t.attempt.halfRowLost || t.partial.rest > 0 && !t.partial.restSwallow && t.attempt.phase != phaseAborting && !s.isWithholding()) && t.nested.hasHalfFrame()
 }
 
 // hasHalfFrame reports whether the client has got half a frame. Answers of a silent nested turn never reach the client.

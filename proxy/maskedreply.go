@@ -82,7 +82,7 @@ func (t *turn) pushStatementReply(kind byte, plan *rewrite.Plan) *pendingReply {
 	o.setRetagReply(plan)
 	if hasMaskedAnswer(plan) {
 		o.reply = chainHandlers(maskedReply{}, o.reply)
-		t.hidesAnswers, t.inspectsFrames = true, true
+		t.output.hidesAnswers, t.output.inspectsFrames = true, true
 	}
 	return o
 }
@@ -112,7 +112,7 @@ func (maskedReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (fra
 		return swallow, s.sendOrWithhold(wire.FrameNoData)
 	case wire.DataRow:
 		if st.Job != rewrite.NoJob && !f.IsCut() {
-			s.t.job = firstColumn(f.Bytes)
+			s.t.output.job = firstColumn(f.Bytes)
 		}
 		return swallow, nil
 	case wire.CommandComplete, wire.PortalSuspended:
@@ -137,14 +137,14 @@ func (s *session) endMaskedStatement(o *pendingReply, st *rewrite.Statement, f a
 	s.recordCompletion(o, wire.CommandComplete, tag)
 	alone := len(o.plan.Statements) == 1
 	if o.kind == wire.Query {
-		t.statement++
+		t.server.statement++
 	} else {
 		t.owed.pop()
 	}
 	if st.Job == rewrite.AwaitedJob {
-		tag = s.tx.job.RecordBegun(t.job, st.IfNoIndex, tag, alone && !t.outcome.InBlock())
+		tag = s.tx.job.RecordBegun(t.output.job, st.IfNoIndex, tag, alone && !t.server.outcome.InBlock())
 	}
-	t.job = ""
+	t.output.job = ""
 	return s.sendOrWithhold(append(notices, tag...))
 }
 

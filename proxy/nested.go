@@ -59,18 +59,18 @@ func (s *session) runNestedTurn(how nestedTurn, step func() error) (feature.Nest
 	outer := s.t
 	s.t = turnPool.Get().(*turn)
 	s.waits.UseClock(&s.t.clock)
-	s.t.nestedTurn = how
-	s.t.nestedTurn.on = true
-	s.t.midClient = outer.midClient
+	s.t.nested = how
+	s.t.nested.on = true
+	s.t.request.midClient = outer.request.midClient
 	if !how.outsideBlock {
 		s.t.access.Mode = outer.access.Mode
 	}
 	if how.hiddenAnswer != nil { // the client's statement waits, so its timeout applies
-		s.t.clock, s.t.observedTimes = outer.clock.Nested(), outer.observedTimes
+		s.t.clock, s.t.observed = outer.clock.Nested(), outer.observed
 	}
 	err := s.runTurn(step)
-	end := feature.NestedResult{Failed: s.t.errorTold, Stopped: s.t.pendingCancel, Answer: how.hiddenAnswer}
-	ended := s.t.ended
+	end := feature.NestedResult{Failed: s.t.server.errorTold, Stopped: s.t.request.pendingCancel, Answer: how.hiddenAnswer}
+	ended := s.t.request.ended
 	s.t.returnToPool()
 	s.t = outer
 	s.waits.UseClock(&outer.clock)
@@ -88,7 +88,7 @@ func (s *session) runNestedTurn(how nestedTurn, step func() error) (feature.Nest
 		s.sendOrWithhold(said.Append(nil)) // the next write reports a write error again
 	}
 	if err == errCut && end.Failed && ended { // as in endTurnOnCut: the client gets its answer first
-		s.t.errorTold = true
+		s.t.server.errorTold = true
 		s.endTurnLocally()
 	}
 	return end, err
@@ -105,7 +105,7 @@ func (s *session) runSilentCommand(sql string, want silent.ExpectedAnswer) (feat
 func (s *session) runAsQuery(sql string) error {
 	q := simpleQuery{frame: wire.AppendStrings(nil, wire.Query, sql), plan: unreadPlan}
 	q.total = len(q.frame)
-	s.t.ended = true
+	s.t.request.ended = true
 	if done, err := s.planQuery(&q); done || err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (s *session) runAsQuery(sql string) error {
 // failBlock makes the client's block fail at the server after an error that only Sluice found. Errors end the session.
 func (s *session) failBlock() error {
 	end, err := s.runNestedTurn(nestedTurn{hiddenAnswer: silent.NewAnswer(silent.ExpectFailure)}, func() error {
-		s.t.ended = true
+		s.t.request.ended = true
 		return errAborted
 	})
 	if err == nil && end.Err != nil {

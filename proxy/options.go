@@ -19,7 +19,7 @@ import (
 
 // currentOptions returns the client's current options (sluice.*), or nil. Callers compare the pointers.
 func (s *session) currentOptions() *rewrite.ClientOptions {
-	if by := s.parts.Options().Values(); by != nil && (s.inBlock() || s.t != nil && s.t.outsideBlock) {
+	if by := s.parts.Options().Values(); by != nil && (s.inBlock() || s.t != nil && s.t.nested.outsideBlock) {
 		return by
 	}
 	return s.settings.Options()
@@ -38,7 +38,7 @@ func (s *session) planner() *rewrite.Planner {
 // mayChangeDDLPolicy reports whether the session may now change how transactions with DDL are committed. The result is
 // true outside a block, and in a block that has run no statement.
 func (s *session) mayChangeDDLPolicy() bool {
-	return !s.dedicated && !s.srv.cfg.hasDedicatedBackends() && (s.t == nil || !s.t.outsideBlock) && (!s.inBlock() || s.isBlockEmpty())
+	return !s.dedicated && !s.srv.cfg.hasDedicatedBackends() && (s.t == nil || !s.t.nested.outsideBlock) && (!s.inBlock() || s.isBlockEmpty())
 }
 
 // isBlockEmpty reports whether the block has run no statement but BEGIN, which may be unsent or at the server.
@@ -77,11 +77,11 @@ func (s *session) queryWithOptions(plan *rewrite.Plan, sql []byte) (done bool, e
 	if script == nil {
 		return false, nil
 	}
-	failed, err := script.Run(&optionRunner{s: s, sql: sql, optsOut: s.t.optsOut || s.srv.replays != nil && retry.HasNoRetryComment(sql)})
+	failed, err := script.Run(&optionRunner{s: s, sql: sql, optsOut: s.t.nested.optsOut || s.srv.replays != nil && retry.HasNoRetryComment(sql)})
 	if err != nil {
 		return true, err
 	}
-	s.t.errorTold = s.t.errorTold || failed
+	s.t.server.errorTold = s.t.server.errorTold || failed
 	return true, s.endTurnLocally()
 }
 
@@ -95,7 +95,7 @@ type optionRunner struct {
 func (r *optionRunner) InBlock() bool { return r.s.inBlock() }
 
 func (r *optionRunner) Run(sql string, before int) (feature.NestedResult, error) {
-	return r.s.runNestedQuery(sql, nestedTurn{optsOut: r.optsOut, shift: r.s.t.shift + before})
+	return r.s.runNestedQuery(sql, nestedTurn{optsOut: r.optsOut, shift: r.s.t.nested.shift + before})
 }
 
 func (r *optionRunner) RunSilently(sql string, want silent.ExpectedAnswer) (feature.NestedResult, error) {

@@ -36,10 +36,10 @@ func (s *session) appendParameterStatus(dst []byte, status byte) []byte {
 // are dropped. An error ends the session.
 func (s *session) sendOrWithhold(b []byte) error {
 	t := s.t
-	if t.settled && t.hiddenAnswer == nil {
-		b = t.stripReady(b)
+	if t.settled && t.nested.hiddenAnswer == nil {
+		b = t.nested.stripReady(b)
 	}
-	if len(b) == 0 || t.phase == phaseAborting {
+	if len(b) == 0 || t.attempt.phase == phaseAborting {
 		return nil
 	}
 	if t.logs && !t.settled && s.isWithholding() {
@@ -47,7 +47,7 @@ func (s *session) sendOrWithhold(b []byte) error {
 			return nil
 		}
 		// The answer is too large to withhold. A later replay must return the same bytes as this attempt.
-		t.streams = true
+		t.output.streams = true
 	}
 	if err := s.releaseWithheld(); err != nil {
 		return err
@@ -57,8 +57,8 @@ func (s *session) sendOrWithhold(b []byte) error {
 
 // bufferOutput sends bytes to the client without withholding them. In a nested turn, hiddenAnswer reads them first.
 func (s *session) bufferOutput(b []byte) error {
-	if s.t.hiddenAnswer != nil {
-		b = s.t.hiddenAnswer.Feed(b)
+	if s.t.nested.hiddenAnswer != nil {
+		b = s.t.nested.hiddenAnswer.Feed(b)
 	}
 	if len(b) == 0 {
 		return nil

@@ -43,7 +43,7 @@ func querySteppedDDL(s *session, plan *rewrite.Plan, sql []byte) (done bool, err
 
 // executeSteppedDDL defers DDL that takes several transactions to the Sync, since no other statement may follow.
 func executeSteppedDDL(s *session, st *rewrite.Statement, _ string) error {
-	s.t.altering = st
+	s.t.request.altering = st
 	return nil
 }
 

@@ -40,7 +40,7 @@ func (s *session) ensureBackend() error {
 			return err
 		}
 	}
-	s.t.statement = 0
+	s.t.server.statement = 0
 	var resets []rewrite.SettingChange
 	// In a block the server already has the session's settings. So settings are applied only to an idle backend.
 	if s.b.status == 'I' && !s.dedicated {
@@ -58,10 +58,10 @@ func (s *session) ensureBackend() error {
 			return err
 		}
 	}
-	s.t.parsing.Begin(&s.b.settings)
+	s.t.parsing.parsing.Begin(&s.b.settings)
 	// The replay log starts after the settings are applied. A replay applies settings without the log.
 	s.startLogging()
-	s.t.outcome.ResetTo(s.blockAtStatus(s.b.status))
+	s.t.server.outcome.ResetTo(s.blockAtStatus(s.b.status))
 	if inBlock {
 		s.sendDeferredBegin()
 	}
@@ -164,8 +164,8 @@ func (s *session) replaceBackend(cause error) error {
 	if err := s.applySettings(false); err != nil {
 		return err
 	}
-	s.t.parsing.Begin(&s.b.settings)
-	s.t.outcome = outcome.FromBlock(s.blockAtStatus(s.b.status))
+	s.t.parsing.parsing.Begin(&s.b.settings)
+	s.t.server.outcome = outcome.FromBlock(s.blockAtStatus(s.b.status))
 	if asked {
 		s.waits.Consume(errCanceled)
 		return errCanceled
@@ -209,7 +209,7 @@ func (s *session) refreshServerFacts(b *backend) error {
 // fails, the server skips the frames after it. The client gets the BEGIN's error, but not its tag. The log does not
 // have this BEGIN, since a replay sends transaction.begin.
 func (s *session) sendDeferredBegin() {
-	s.t.outcome.RecordBegin(&s.deferredBegin.Plan.SingleStatement().Tx)
+	s.t.server.outcome.RecordBegin(&s.deferredBegin.Plan.SingleStatement().Tx)
 	name := s.prepareOnBackend(s.deferredBegin, false).Name
 	o := s.t.owed.push(wire.Bind)
 	o.swallow = true
@@ -242,10 +242,10 @@ func (s *session) settleTurn(status byte) error {
 		s.settleTransaction()
 		defer s.releaseDeferredLocks() // after the backend is returned, since it borrows another
 	} else {
-		s.tx.at = t.outcome.SeenBlock()
+		s.tx.at = t.server.outcome.SeenBlock()
 	}
 	// Settings come first, since they include parameters that the backend reported, and the backend may be dropped below.
-	if t.midFrame && !s.dedicated { // the server waits for the rest of a frame
+	if t.partial.midFrame && !s.dedicated { // the server waits for the rest of a frame
 		s.recordPinLoss()
 		s.dropBackend(reservoir.Unclean)
 	} else {
@@ -265,7 +265,7 @@ func (s *session) settleTurn(status byte) error {
 		s.tx.log.RefuseReplay(retry.Failed)
 	}
 	// The request that began the open block may have committed a transaction before, which a replay would repeat.
-	if status != 'I' && t.outcome.MayCommit() {
+	if status != 'I' && t.server.outcome.MayCommit() {
 		s.tx.log.RefuseReplay(retry.InnerCommit)
 	}
 	switch {
@@ -286,8 +286,8 @@ func (s *session) settleTurn(status byte) error {
 // functions have left there (checkLeftState), and may lose the backend while asking.
 func (s *session) removeNeedlessPin(status byte) {
 	switch {
-	case status == 'I' && s.t.errorTold && s.pin.UnpinFailed(&s.t.pin, s.srv.pins):
-	case s.pin.UnpinUnparsed(&s.t.pin, s.srv.pins):
+	case status == 'I' && s.t.server.errorTold && s.pin.UnpinFailed(&s.t.request.pin, s.srv.pins):
+	case s.pin.UnpinUnparsed(&s.t.request.pin, s.srv.pins):
 		if s.srv.cfg.Reset != ResetNever {
 			s.b.settings.RecordUnseen()
 		}
@@ -303,10 +303,10 @@ func (s *session) removeNeedlessPin(status byte) {
 func (s *session) settleTransaction() {
 	t := s.t
 	if !s.dedicated {
-		s.settleSettings(t.errorTold)
+		s.settleSettings(t.server.errorTold)
 	}
-	s.endLocalSettings(t.errorTold)
-	committed := !t.errorTold && !t.outcome.IsRolledBack()
+	s.endLocalSettings(t.server.errorTold)
+	committed := !t.server.errorTold && !t.server.outcome.IsRolledBack()
 	s.endTransaction(committed)
 	s.closePortals()
 	s.txParsing = serversettings.TxParsing{}
@@ -366,8 +366,8 @@ func (s *session) inBlock() bool {
 	case begun, failed:
 		return true
 	case inTransaction, busy, replaying:
-		if s.t != nil && s.t.outcome.HasStarted() {
-			return s.t.outcome.InBlock() && !s.t.internalTx.on
+		if s.t != nil && s.t.server.outcome.HasStarted() {
+			return s.t.server.outcome.InBlock() && !s.t.server.internalTx.on
 		}
 		return s.b != nil && s.b.status != 'I'
 	}

@@ -26,11 +26,11 @@ func (s *session) recordParsingChange(plan *rewrite.Plan) {
 	}
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
-		s.t.movesNames = s.t.movesNames || st.Calls || mapping.MayChangeResolution(st.Changes)
+		s.t.parsing.movesNames = s.t.parsing.movesNames || st.Calls || mapping.MayChangeResolution(st.Changes)
 		if st.Calls {
 			s.mapped.RecordPathDoubt()
 			s.tx.watched = true
 		}
 	}
-	s.t.parsing.Record(s.srv.settings, &s.txParsing, s.settings.InForce, plan.Statements)
+	s.t.parsing.parsing.Record(s.srv.settings, &s.txParsing, s.settings.InForce, plan.Statements)
 }

@@ -26,11 +26,11 @@ func (s *session) portalRunsOutsideBlock(st *rewrite.Statement) bool {
 
 // runOutsideAtSync runs a portal's statement outside its block, at the Sync.
 func (s *session) runOutsideAtSync(st *rewrite.Statement) error {
-	closing := s.t.closing
+	closing := s.t.request.closing
 	text, _ := st.StepTextAndTag()
 	return s.runOutsideBlock(st, text, func() (feature.NestedResult, error) {
 		return s.runNestedTurn(nestedTurn{outsideBlock: true}, func() error {
-			s.t.ended = true
+			s.t.request.ended = true
 			if err := s.runDeferredAlter(st, closing); err != nil {
 				return err
 			}
@@ -47,7 +47,7 @@ func (s *session) runOutsideBlock(st *rewrite.Statement, sql string, run func() 
 		return err
 	}
 	if failed {
-		s.t.errorTold = true
+		s.t.server.errorTold = true
 		if err := s.failBlock(); err != nil {
 			return err
 		}
@@ -62,8 +62,8 @@ func (s *session) runStatementGroups(plan *rewrite.Plan, sql string, bounds [][2
 	if err != nil {
 		return err
 	}
-	failed, err := groups.Run(&groupRunner{partRunner{s}, s.t.optsOut || s.srv.replays != nil && retry.HasNoRetryComment([]byte(sql))})
-	s.t.errorTold = s.t.errorTold || failed
+	failed, err := groups.Run(&groupRunner{partRunner{s}, s.t.nested.optsOut || s.srv.replays != nil && retry.HasNoRetryComment([]byte(sql))})
+	s.t.server.errorTold = s.t.server.errorTold || failed
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (r *groupRunner) InBlock() bool { return r.s.inBlock() }
 func (r *groupRunner) FixesTime() bool { return r.s.srv.keeper.Maps() }
 
 func (r *groupRunner) RunGroup(g ddltx.Group) (feature.NestedResult, error) {
-	return r.s.runNestedQuery(g.Text, nestedTurn{optsOut: r.optsOut, shift: r.s.t.shift + g.Before, timed: g.Time, committedBefore: g.Committed})
+	return r.s.runNestedQuery(g.Text, nestedTurn{optsOut: r.optsOut, shift: r.s.t.nested.shift + g.Before, timed: g.Time, committedBefore: g.Committed})
 }
 
 func (r *groupRunner) BlockBegun(l listing.Statements, t *txtime.Time) {

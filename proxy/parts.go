@@ -27,7 +27,7 @@ func (s *session) isPartialEndPending() bool {
 // forgetCommittedParts forgets the committed parts of a block at the end of the client's block. Sluice's own COMMIT
 // between parts does not count.
 func forgetCommittedParts(s *session, _ bool) {
-	if !s.t.outsideBlock {
+	if !s.t.nested.outsideBlock {
 		s.parts.EndBlock()
 	}
 }
@@ -42,7 +42,7 @@ func (s *session) resetBlockParts() {
 // txPosition returns the session's position in its transaction, by which package ddltx decides.
 func (s *session) txPosition() ddltx.Position {
 	return ddltx.Position{Next: s.blockForNextStatement(), InBlock: s.inBlock(), Failed: s.txStatus() == 'E', Unserved: s.state == failed,
-		Outside: s.t.outsideBlock, Sent: s.t.touched, PureReads: s.srv.purity.wasPure()}
+		Outside: s.t.nested.outsideBlock, Sent: s.t.touched, PureReads: s.srv.purity.wasPure()}
 }
 
 // prepareForBlockParts commits the open part of a transaction if a simple Query needs that, before the Query is
@@ -61,7 +61,7 @@ func (s *session) prepareForBlockParts(plan *rewrite.Plan, sql []byte) (done boo
 	case ddltx.OutsideBlock:
 		st, text := plan.SingleStatement(), string(sql)
 		return true, s.runOutsideBlock(st, text[st.Start:], func() (feature.NestedResult, error) {
-			return s.runNestedQuery(text, nestedTurn{outsideBlock: true, shift: s.t.shift})
+			return s.runNestedQuery(text, nestedTurn{outsideBlock: true, shift: s.t.nested.shift})
 		})
 	}
 	return false, s.commitPartIfNeeded(plan, string(sql), true)
@@ -90,7 +90,7 @@ func (s *session) commitPartIfNeeded(plan *rewrite.Plan, sql string, runs bool) 
 		at.Next = s.blockForNextStatement()
 	}
 	if step.Adds {
-		if s.t.nestedTurn.hiddenAnswer != nil {
+		if s.t.nested.hiddenAnswer != nil {
 			sql = "" // the list has the client's statement that this one is for
 		}
 		s.parts.Add(at.Next, plan, sql)
@@ -110,7 +110,7 @@ func (s *session) warnPartsRemain(st *rewrite.Statement) error {
 // of its transaction, or earlier groups of a multi-statement query outside a block.
 func (s *session) committedStatements() *listing.Statements {
 	l := s.parts.Committed()
-	if before := s.t.nestedTurn.committedBefore; l.IsEmpty() && before != nil {
+	if before := s.t.nested.committedBefore; l.IsEmpty() && before != nil {
 		return before
 	}
 	return l

@@ -33,7 +33,7 @@ func (s *session) partReadsClock() bool {
 // forgetAskedTime drops the transaction's time that Sluice got from the server, because a replay has another time.
 func (s *session) forgetAskedTime() {
 	s.tx.asked = queriedTxTime{}
-	if s.t.nestedTurn.asksTime {
+	if s.t.nested.asksTime {
 		s.parts.SetAskedTime(txtime.Value{})
 	}
 }

@@ -32,10 +32,10 @@ func (s *session) checkBackendPath() error {
 func (s *session) checkBackendSilence() error {
 	t, limit := s.t, s.srv.cfg.SilenceTimeout
 	switch {
-	case limit == 0 || s.b == nil || t.settled || t.owed.empty() || t.copying:
-	case t.silentSince.IsZero():
-		t.silentSince = time.Now()
-	case time.Since(t.silentSince) < limit || s.b.src.Raw.Peek() != rawconn.Quiet: // bytes that have arrived must be read first
+	case limit == 0 || s.b == nil || t.settled || t.owed.empty() || t.server.copying:
+	case t.observed.silentSince.IsZero():
+		t.observed.silentSince = time.Now()
+	case time.Since(t.observed.silentSince) < limit || s.b.src.Raw.Peek() != rawconn.Quiet: // bytes that have arrived must be read first
 	case !slices.ContainsFunc(t.owed.items[t.owed.head:], mayTakeLong):
 		return &lostError{err: fmt.Errorf("the server has sent nothing for %v", limit), silent: true}
 	}

@@ -138,7 +138,7 @@ type expectedTagReply struct {
 var expectBegin, expectStart, expectSelect, expectSet = &expectedTagReply{word: "begin"}, &expectedTagReply{word: "start"}, &expectedTagReply{word: "select"}, &expectedTagReply{word: "set"}
 
 func (e *expectedTagReply) handleFrame(s *session, _ *pendingReply, f answer.Frame) (frameVerdict, error) {
-	if f.EndsStatement() && (f.Type != wire.CommandComplete || !silent.TagFits(e.word, f.CommandTag(), s.t.rows)) {
+	if f.EndsStatement() && (f.Type != wire.CommandComplete || !silent.TagFits(e.word, f.CommandTag(), s.t.server.rows)) {
 		return swallow, s.unexpectedFrameError(f.Type)
 	}
 	return undecided, nil

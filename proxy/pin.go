@@ -23,7 +23,7 @@ func (s *session) pinBackend(plan *rewrite.Plan) error {
 		return errPinBehindDiscard
 	}
 	s.mapped.RecordPin(why, s.pin.IsPinned())
-	added, ok := s.pin.Pin(&s.t.pin, &pin.Statement{Plan: plan, IsDSQL: s.srv.cfg.Kind != Postgres, EndsTurn: s.t.ended}, s.srv.pins)
+	added, ok := s.pin.Pin(&s.t.request.pin, &pin.Statement{Plan: plan, IsDSQL: s.srv.cfg.Kind != Postgres, EndsTurn: s.t.request.ended}, s.srv.pins)
 	if !ok {
 		return errTooManyPins(s.srv.cfg.MaxPins, pinLabels[why])
 	}
@@ -37,7 +37,7 @@ func (s *session) pinBackend(plan *rewrite.Plan) error {
 // unpinAfterError removes the pin if the error shows that the statement left nothing on the backend. head is the
 // pending reply that the error answers.
 func (s *session) unpinAfterError(head *pendingReply, payload []byte) {
-	if !s.pin.MayUnpin(&s.t.pin) {
+	if !s.pin.MayUnpin(&s.t.request.pin) {
 		return
 	}
 	plan, n := head.plan, 0
@@ -45,26 +45,26 @@ func (s *session) unpinAfterError(head *pendingReply, payload []byte) {
 		plan = head.tmpl.Plan
 	}
 	if head.kind == wire.Query {
-		n = s.t.statement
+		n = s.t.server.statement
 	}
 	e := pin.Failure{Payload: payload, IsSyntaxError: isSyntaxErrorInUnparsed(head, payload), IsDSQL: s.srv.cfg.Kind == DSQL}
-	if head.kind != wire.Query || s.t.script == nil {
+	if head.kind != wire.Query || s.t.request.script == nil {
 		e.Statement = pin.FailedStatement(plan, n)
 	}
-	s.pin.UnpinAfterError(&s.t.pin, &e, s.srv.pins)
+	s.pin.UnpinAfterError(&s.t.request.pin, &e, s.srv.pins)
 }
 
 // recordUnparsedTag records the command tag of a statement whose text Sluice could not parse.
 func recordUnparsedTag(s *session, o *pendingReply, _ *rewrite.Statement, tag []byte) {
-	if s.t.pin.IsUnread() && o.plan.Pin == rewrite.PinUnparsed {
-		s.t.pin.RecordTag(tag)
+	if s.t.request.pin.IsUnread() && o.plan.Pin == rewrite.PinUnparsed {
+		s.t.request.pin.RecordTag(tag)
 	}
 }
 
 // repinForReplay pins the session for a statement that a replay is about to send. With too many pins, the replay fails.
 func (s *session) repinForReplay(plan *rewrite.Plan) {
 	if s.tx.pin.Pins() && plan != nil && plan.Pin != rewrite.NoPin && s.pinBackend(plan) != nil {
-		s.t.abandonAttempt(retry.Pinned)
+		s.t.attempt.abandonAttempt(retry.Pinned)
 	}
 }
 

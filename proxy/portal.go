@@ -188,9 +188,9 @@ const maxDeferredCloses = 100
 // succeeds. A portal that the server knows cannot be closed there.
 func (s *session) deferClose(total int) error {
 	t := s.t
-	st := t.altering
+	st := t.request.altering
 	if why := s.reserveDeferredMemory(total); why != nil {
-		t.altering = nil
+		t.request.altering = nil
 		return s.refuseFrame(total, why)
 	}
 	frame, err := s.readWholeFrame(total)
@@ -200,17 +200,17 @@ func (s *session) deferClose(total int) error {
 	what, name, err := parseTarget(frame, "CLOSE")
 	switch {
 	case err != nil:
-		t.altering = nil
+		t.request.altering = nil
 		return err
-	case what != 'S' && !s.findPortal(name).local, len(t.closing) == maxDeferredCloses:
-		t.altering = nil
+	case what != 'S' && !s.findPortal(name).local, len(t.request.closing) == maxDeferredCloses:
+		t.request.altering = nil
 		return errSteppedDDLNotAlone(st)
 	case what == 'S':
-		t.closing = append(t.closing, bytes.Clone(frame))
+		t.request.closing = append(t.request.closing, bytes.Clone(frame))
 		return nil
 	}
 	s.removePortal(name)
-	t.closing = append(t.closing, nil)
+	t.request.closing = append(t.request.closing, nil)
 	return nil
 }
 

@@ -78,7 +78,7 @@ func (s *session) prepareForClient(cs *statement.Client) (*statement.Server, err
 	}
 	st, agrees, err := s.prepareAndCompare(tmpl, epoch, promise, func() (bool, error) {
 		err := s.flushAndRelay()
-		return err == nil && !s.t.skip, err
+		return err == nil && !s.t.server.skip, err
 	})
 	switch {
 	case err != nil || st == nil:

@@ -36,7 +36,7 @@ func (s *session) readClientState() clientState {
 	c := &s.client
 	eof := c.Raw.Ended()
 	// No frame is searched for within a frame of the client, whose data bytes could look like a Terminate.
-	for !s.t.midClient {
+	for !s.t.request.midClient {
 		if c.Buffered() > 0 {
 			if first, some := c.HasTerminate(); first {
 				return clientLeaving
@@ -85,12 +85,12 @@ func (s *session) hasClientLeft() bool {
 // the time starts again.
 func (t *turn) isMidFrameProbeDue() bool {
 	switch {
-	case !t.midClient:
-		t.midSince = time.Time{}
-	case t.midSince.IsZero():
-		t.midSince = time.Now()
-	case time.Since(t.midSince) >= midFrameProbeEvery:
-		t.midSince = time.Now()
+	case !t.request.midClient:
+		t.observed.midSince = time.Time{}
+	case t.observed.midSince.IsZero():
+		t.observed.midSince = time.Now()
+	case time.Since(t.observed.midSince) >= midFrameProbeEvery:
+		t.observed.midSince = time.Now()
 		return true
 	}
 	return false
@@ -135,7 +135,7 @@ var frameProbe = wire.AppendStrings(nil, wire.ParameterStatus, "integer_datetime
 // which the next readClientState finds.
 func (s *session) probeClient() error {
 	t := s.t
-	if t.rest > 0 || t.halfRowLost || time.Since(s.probed) < probeEvery {
+	if t.partial.rest > 0 || t.attempt.halfRowLost || time.Since(s.probed) < probeEvery {
 		return nil
 	}
 	s.probed = time.Now()
@@ -157,7 +157,7 @@ const (
 // mayCommitWithoutClient reports whether the turn may commit without another frame of the client. The server may
 // commit, or Sluice may send the COMMIT of its own block at the end of the turn.
 func (t *turn) mayCommitWithoutClient() bool {
-	return t.outcome.MayCommit() || t.ended && t.internalTx.on
+	return t.server.outcome.MayCommit() || t.request.ended && t.server.internalTx.on
 }
 
 // checkClient checks on the client while its turn waits long for the backend, whenever a read was woken. If the client
@@ -176,9 +176,9 @@ func (s *session) checkClient() error {
 		switch {
 		case !t.mayCommitWithoutClient():
 			return errClientGone
-		case t.leftAt.IsZero():
-			t.leftAt = time.Now()
-		case grace > 0 && time.Since(t.leftAt) >= grace:
+		case t.observed.leftAt.IsZero():
+			t.observed.leftAt = time.Now()
+		case grace > 0 && time.Since(t.observed.leftAt) >= grace:
 			return errClientLeft
 		}
 	}

@@ -41,7 +41,7 @@ func (s *session) handleQuery(total int) error {
 	q := simpleQuery{total: total, plan: unreadPlan}
 	if total <= s.srv.cfg.MaxStatementBytes && !s.exceedsServerLimit(total) {
 		if why := s.reserveFrameMemory(total); why != nil {
-			s.t.ended = true
+			s.t.request.ended = true
 			s.dropUnnamedStatement()
 			return s.refuseFrame(total, why)
 		}
@@ -50,7 +50,7 @@ func (s *session) handleQuery(total int) error {
 			return err
 		}
 	}
-	s.t.ended = true
+	s.t.request.ended = true
 	if q.frame != nil {
 		m := wire.NewBodyReader(q.frame[wire.HeaderLen:])
 		m.String()
@@ -83,7 +83,7 @@ func (s *session) dropUnnamedStatement() {
 func (s *session) runQuery(q *simpleQuery) error {
 	err := s.queryRefusal(q)
 	// mayCommitWithoutClient needs the plan while the session waits for a backend.
-	s.t.plan = q.plan
+	s.t.request.plan = q.plan
 	if err == nil {
 		err = s.admitQuery(q)
 	}
@@ -145,7 +145,7 @@ func (s *session) planQuery(q *simpleQuery) (done bool, err error) {
 		return false, err
 	}
 	// The comment that turns replay off also applies in a statement that Sluice answers, such as BEGIN.
-	s.optOutOfReplay(s.srv.replays != nil && (s.t.optsOut || retry.HasNoRetryComment(sql)))
+	s.optOutOfReplay(s.srv.replays != nil && (s.t.nested.optsOut || retry.HasNoRetryComment(sql)))
 	if err := s.checkReadOnly(q.plan); err != nil {
 		return false, err
 	}
@@ -202,7 +202,7 @@ func (s *session) queryRefusal(q *simpleQuery) error {
 		if err = s.currentPlanRefusal(q.plan); err == nil {
 			err = s.refuseLocalSettingQuery(q.plan)
 		}
-		if bad := s.discardAllError(q.plan.SingleStatement()); err == nil && s.t.ranLocal && bad != nil {
+		if bad := s.discardAllError(q.plan.SingleStatement()); err == nil && s.t.request.ranLocal && bad != nil {
 			err = bad
 		}
 		if err == nil {
@@ -218,7 +218,7 @@ func (s *session) queryRefusal(q *simpleQuery) error {
 		}
 	}
 	if err == nil && q.frame != nil {
-		err = s.checkStatementsAfterReset(q.plan, s.t.script, q.sql())
+		err = s.checkStatementsAfterReset(q.plan, s.t.request.script, q.sql())
 	}
 	return err
 }
@@ -233,7 +233,7 @@ func (s *session) admitQuery(q *simpleQuery) error {
 		}
 	}
 	if q.plan.Sequence != "" && q.frame != nil {
-		s.t.sequenceText = string(q.sql())
+		s.t.request.sequenceText = string(q.sql())
 	}
 	if err := s.admitPlan(q.plan); err != nil {
 		return err
@@ -274,7 +274,7 @@ func (s *session) replanAndAdmit(q *simpleQuery) error {
 	if err := s.replanQuery(q); err != nil || s.t.settled {
 		return err
 	}
-	q.fullPlan, s.t.script, s.t.stateBeforeScript = q.plan, nil, nil
+	q.fullPlan, s.t.request.script, s.t.request.stateBeforeScript = q.plan, nil, nil
 	var err error
 	if q.plan, err = s.planForServer(q.plan, q.sql()); err != nil {
 		return err
@@ -315,15 +315,15 @@ func (s *session) sendQuery(q *simpleQuery) error {
 	if err != nil || t.settled {
 		return err
 	}
-	if q.frame != nil && (len(s.tx.marks) > 0 || t.nestedTurn.asksTime) {
+	if q.frame != nil && (len(s.tx.marks) > 0 || t.nested.asksTime) {
 		s.queryTxTime(string(q.sql()))
 	}
 	s.logPlan(plan)
 	s.recordParsingChange(plan)
 	s.tx.ran.Record(cmp.Or(q.fullPlan, plan))
 	o := s.t.pushStatementReply(wire.Query, plan)
-	s.t.setScriptReply(o, t.script)
-	o.shift = t.shift
+	s.t.setScriptReply(o, t.request.script)
+	o.shift = t.nested.shift
 	// The results of currval and lastval depend on the earlier texts of a block. The text is therefore recorded.
 	if h := &s.b.sequences.History; q.frame != nil && plan.Kind == rewrite.Write && s.inBlock() {
 		h.RecordQuery(q.sql())
@@ -332,7 +332,7 @@ func (s *session) sendQuery(q *simpleQuery) error {
 	}
 	s.forbidReplayAfterCommit()
 	first := s.countInFirstTx(plan)
-	t.outcome.RecordQuery(plan)
+	t.server.outcome.RecordQuery(plan)
 	if q.frame == nil {
 		if err := s.forwardBytes(q.total); err != nil {
 			return err
@@ -340,8 +340,8 @@ func (s *session) sendQuery(q *simpleQuery) error {
 		return s.finishTurn()
 	}
 	frame := q.frame
-	if t.pin.IsUnread() {
-		t.pin.Scan(q.sql())
+	if t.request.pin.IsUnread() {
+		t.request.pin.Scan(q.sql())
 	}
 	if split := plan.ActiveSplit(); split != nil {
 		frame = s.t.markSplitQuery(o, split)
@@ -350,13 +350,13 @@ func (s *session) sendQuery(q *simpleQuery) error {
 		frame = t.scratch
 	}
 	var kept *recorded.Answer
-	if (plan.Kind == rewrite.Write || plan.Kind == rewrite.Read) && t.script == nil && s.recordsAnswers() {
+	if (plan.Kind == rewrite.Write || plan.Kind == rewrite.Read) && t.request.script == nil && s.recordsAnswers() {
 		kept = s.newTextAnswer(q.sql(), len(plan.Statements))
 		o.recordAnswerInto(kept)
 	}
-	entry := logEntry{plan: plan, asked: q.fullPlan, names: s.mapped.Planned(), commits: t.outcome.MayCommit(), kept: kept, first: first}
-	if t.script != nil {
-		entry.answered = &localAnswers{strung: t.script}
+	entry := logEntry{plan: plan, asked: q.fullPlan, names: s.mapped.Planned(), commits: t.server.outcome.MayCommit(), kept: kept, first: first}
+	if t.request.script != nil {
+		entry.answered = &localAnswers{strung: t.request.script}
 	}
 	s.logFrame(wire.Query, entry, frame[wire.HeaderLen:])
 	s.addQueryFrame(frame)

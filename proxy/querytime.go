@@ -44,7 +44,7 @@ var timeBindTail = []byte{0, 0, 0, 0, 0, 1, 0, 1}
 // that repeats an earlier time (hasFixedTxTime), Sluice does not ask.
 func (s *session) queryTxTime(sql string) {
 	a := &s.tx.asked
-	part := s.t.nestedTurn.asksTime
+	part := s.t.nested.asksTime
 	if a.sent || s.tx.earlierTime != nil || s.b.status == 'E' || s.srv.cfg.Kind == Postgres || !part && (len(s.tx.marks) == 0 || !s.recordsAnswers()) {
 		return
 	}
@@ -54,7 +54,7 @@ func (s *session) queryTxTime(sql string) {
 	}
 	plan := s.srv.planner.PlanWithNames([]byte(timeQuery), mapping.NoNames())
 	st := s.prepareOnBackend(s.srv.templates.Template(&s.t.scratch, []byte(timeQuery), wire.NoOIDs, s.parsingKey(), mapping.NoNames().ID(), 0, plan), false)
-	a.sent, s.t.fenced = true, true
+	a.sent, s.t.output.fenced = true, true
 	s.t.owed.push(wire.Bind).swallow = true
 	s.t.scratch = append(wire.AppendBindHead(s.t.scratch[:0], []byte(timePortal), st.Name, len(timeBindTail)), timeBindTail...)
 	s.t.addToBatch(s.t.scratch)
@@ -86,7 +86,7 @@ type txTimeReply struct{ *expectedTagReply }
 
 // handleFrame records the transaction's time from the row in f, unless the attempt has failed.
 func (r txTimeReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
-	if part := s.t.nestedTurn.asksTime; f.IsRow() && len(wire.FirstRow(f.Bytes)) > 0 && (s.isRecording() || part && s.t.phase != phaseAborting) {
+	if part := s.t.nested.asksTime; f.IsRow() && len(wire.FirstRow(f.Bytes)) > 0 && (s.isRecording() || part && s.t.attempt.phase != phaseAborting) {
 		s.recordTxTime(f.Bytes, part)
 	}
 	return r.expectedTagReply.handleFrame(s, o, f)

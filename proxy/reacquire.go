@@ -19,28 +19,28 @@ func (s *session) reacquireBackend() error {
 	if err := s.applyEvent(conflictMet); err != nil {
 		return err
 	}
-	queued := s.tx.hadRowConflict && s.tx.keyed && !t.forRollbackTo && !s.tx.pass.IsHeld()
+	queued := s.tx.hadRowConflict && s.tx.keyed && !t.attempt.forRollbackTo && !s.tx.pass.IsHeld()
 	if s.b != nil {
 		if err := s.rollBackOrDrop(s.exchangeInTurn); err != nil {
 			return s.recordNoReplay(err)
 		}
 	}
 	if !s.hasPinnedBackend() {
-		t.refusal = retry.Pinned
+		t.attempt.refusal = retry.Pinned
 		return nil
 	}
 	// A replay with a long wait returns its backend, because the transaction that it waits for may need one.
-	if s.b != nil && !s.keepsBackend() && (t.pause >= keepBackendUnder || queued && !r.gate.Idle()) {
+	if s.b != nil && !s.keepsBackend() && (t.attempt.pause >= keepBackendUnder || queued && !r.gate.Idle()) {
 		s.releaseBackend()
 	}
 	began := time.Now()
-	if err := s.waitBeforeReplay(t.pause, queued); err != nil {
+	if err := s.waitBeforeReplay(t.attempt.pause, queued); err != nil {
 		return s.recordNoReplay(err)
 	}
-	if !t.forRollbackTo {
+	if !t.attempt.forRollbackTo {
 		s.srv.metrics.ObserveTxBackoff(time.Since(began))
 	}
-	t.forRollbackTo = false
+	t.attempt.forRollbackTo = false
 	if again, err := s.reborrowBackend(); !again {
 		return err
 	}
@@ -73,7 +73,7 @@ func (s *session) reborrowWith(borrow func() (*reservoir.Conn, error)) (again bo
 		s.srv.leftState.RequireQuery(&s.b.leftState) // a logged statement may call functions
 		refusal, err := s.syncSettings()
 		reads := true
-		if err == nil && refusal == nil && t.lostRead {
+		if err == nil && refusal == nil && t.attempt.lostRead {
 			reads, err = s.recheckReadPurity()
 		}
 		switch {
@@ -84,14 +84,14 @@ func (s *session) reborrowWith(borrow func() (*reservoir.Conn, error)) (again bo
 			s.recordLoss(&lostError{err: err}, lossDuringReplay)
 			s.dropBackend(reservoir.Broken)
 			if time.Now().After(s.tx.attempts.Deadline(&s.srv.replays.cfg.Policy)) {
-				t.refusal = retry.NoBackend
+				t.attempt.refusal = retry.NoBackend
 				return false, nil
 			}
 		case refusal != nil:
-			t.refusal = retry.NoBackend
+			t.attempt.refusal = retry.NoBackend
 			return false, nil
 		case !reads:
-			t.originalError, t.refusal = errUnknownOutcome.Append(nil), retry.InnerCommit
+			t.attempt.originalError, t.attempt.refusal = errUnknownOutcome.Append(nil), retry.InnerCommit
 			return false, nil
 		}
 	}
@@ -103,7 +103,7 @@ func (s *session) recordNoReplay(err error) error {
 	if err == errCut || s.waits.IsCut() {
 		return errCut
 	}
-	s.t.refusal = noReplayReason(err)
+	s.t.attempt.refusal = noReplayReason(err)
 	return nil
 }
 

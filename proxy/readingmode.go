@@ -43,7 +43,7 @@ func (s *session) unparsedTemplate(sql, oids []byte) (*statement.Template, error
 // have changed the settings for parsing, the result is the worst case.
 func (s *session) textReadingMode() rewrite.ReadingMode {
 	switch {
-	case s.t.rereads:
+	case s.t.parsing.rereads:
 		return rewrite.Recoded | rewrite.Escaping
 	case s.b != nil:
 		return s.b.settings.NextReading()

@@ -50,7 +50,7 @@ func (s *session) checkReadOnly(plan *rewrite.Plan) error {
 	if s.dedicated || s.srv.cfg.Kind != DSQL || !s.t.access.BeginCheck(plan) {
 		return nil
 	}
-	if err := s.t.access.Check(plan, access.Position{Block: s.blockForNextStatement(), Failed: s.txStatus() == 'E', First: !s.t.touched && !s.t.ranLocal, Settings: &s.settings}); err != nil {
+	if err := s.t.access.Check(plan, access.Position{Block: s.blockForNextStatement(), Failed: s.txStatus() == 'E', First: !s.t.touched && !s.t.request.ranLocal, Settings: &s.settings}); err != nil {
 		return err
 	}
 	return nil
@@ -77,7 +77,7 @@ func (s *session) readOnlyRefusal(st *rewrite.Statement) error {
 // an error if a statement had to be replaced and could not be.
 func (s *session) planForServer(plan *rewrite.Plan, sql []byte) (*rewrite.Plan, error) {
 	made := s.planWithSubstitutes(plan, sql)
-	if s.t.script == nil {
+	if s.t.request.script == nil {
 		if err := s.t.access.ScriptError(); err != nil {
 			return nil, err
 		}

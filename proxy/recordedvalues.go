@@ -77,7 +77,7 @@ func (s *session) surveyRepeatable() (k recorded.Repeatable) {
 		return k
 	}
 	k = recorded.Repeatable{DrawnValues: true, Clock: true, Now: s.srv.keeper.Snapshot().Schema}
-	if k.Tells, k.Time = s.t.keepingWhole.Tells, s.t.keepingWhole.Time; s.tx.whole == nil {
+	if k.Tells, k.Time = s.t.attempt.keepingWhole.Tells, s.t.attempt.keepingWhole.Time; s.tx.whole == nil {
 		k.Time, k.Tells = s.collectTxTime(k.Now)
 	}
 	ends := false // the unfinished turn ends the block; if not, a later statement may read the clock
@@ -94,11 +94,11 @@ func (s *session) surveyRepeatable() (k recorded.Repeatable) {
 	}
 	// The log is that of a discarded part (after ROLLBACK TO), which has stored no values. Only answers are compared.
 	if s.tx.whole != nil {
-		k.Clock = s.t.keepingWhole.Clock
+		k.Clock = s.t.attempt.keepingWhole.Clock
 		return k
 	}
 	// A replay after ROLLBACK TO SAVEPOINT refuses statements that read the clock. DSQL has no triggers that could read it.
-	ends = ends || s.t.returnSavepoint != "" || s.tx.earlierTime != nil
+	ends = ends || s.t.attempt.returnSavepoint != "" || s.tx.earlierTime != nil
 	k.Clock = k.Clock && ends && s.srv.cfg.Kind != Postgres
 	return k
 }
@@ -182,7 +182,7 @@ func (s *session) clientText(f *retry.LoggedFrame[logEntry]) string {
 // canSkipTurn reports whether a replay can skip a turn in its log: every statement in the turn only drew values (from
 // sequences, say) that the client received.
 func (s *session) canSkipTurn(turn int) bool {
-	k := s.t.keeping
+	k := s.t.attempt.keeping
 	if !k.DrawnValues {
 		return false
 	}

@@ -26,7 +26,7 @@ func (s *session) sendRefusal(e *wire.Error) error {
 	// The answers that the client got before this error must stay in the log for a ROLLBACK TO SAVEPOINT. So the logged
 	// turn ends here. If an earlier frame failed, the server would have skipped this frame.
 	if len(s.tx.marks) > 0 {
-		if err := s.cutLogTurn(); err != nil || t.skip || t.settled {
+		if err := s.cutLogTurn(); err != nil || t.server.skip || t.settled {
 			return err
 		}
 	}
@@ -43,12 +43,12 @@ func (s *session) sendRefusal(e *wire.Error) error {
 		if t.logs {
 			s.tx.log.RefuseReplay(retry.Failed)
 		}
-		t.refused = &forcedErrorReply{err: e}
-		t.owed.push(wire.Bind).reply = t.refused
-		t.outcome.RecordForcedError()
+		t.output.refused = &forcedErrorReply{err: e}
+		t.owed.push(wire.Bind).reply = t.output.refused
+		t.server.outcome.RecordForcedError()
 		s.t.addToBatch(appendBindWithoutParams(nil, missingStatementName))
-		if !t.ended {
-			t.skip = true
+		if !t.request.ended {
+			t.server.skip = true
 			return nil
 		}
 		t.owed.push(wire.Sync)
@@ -64,12 +64,12 @@ func (s *session) sendRefusal(e *wire.Error) error {
 		s.failedBegin, s.deferredBegin = s.deferredBegin, nil
 		s.tx.log.RefuseReplay(retry.Failed)
 	}
-	t.errorTold = true
+	t.server.errorTold = true
 	if err := s.sendOrWithhold(e.Append(nil)); err != nil {
 		return err
 	}
-	if !t.ended {
-		t.skip = true
+	if !t.request.ended {
+		t.server.skip = true
 		return nil
 	}
 	return s.endTurnLocally()
@@ -101,7 +101,7 @@ func (s *session) refuseFrame(total int, why *wire.Error) error {
 	for errors.As(err, &gone) && s.b != nil && s.canReplayAfterLoss() {
 		err = s.handleBackendLoss(gone)
 	}
-	if err != nil || s.t.skip {
+	if err != nil || s.t.server.skip {
 		return err
 	}
 	return why

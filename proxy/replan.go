@@ -30,14 +30,14 @@ func (s *session) replanLog() (done bool, err error) {
 		err = s.refreshPurity()
 	}
 	s.waits.Arm()
-	t.serverAt = atReady // until something is sent
+	t.attempt.serverAt = atReady // until something is sent
 	switch {
 	case interrupt.EndsTurn(err):
 		s.waits.Consume(err)
-		t.abandonAttempt(noReplayReason(err))
+		t.attempt.abandonAttempt(noReplayReason(err))
 		return true, nil
 	case err != nil && isBackendUsableAfter(err):
-		t.abandonAttempt(retry.NoBackend)
+		t.attempt.abandonAttempt(retry.NoBackend)
 		return true, nil
 	case err != nil:
 		return true, err
@@ -53,14 +53,14 @@ func (s *session) replanLog() (done bool, err error) {
 	}
 	switch {
 	case r.IsLost():
-		t.abandonAttempt(retry.Renamed)
+		t.attempt.abandonAttempt(retry.Renamed)
 	case unknown && !r.HasChanged():
-		t.abandonAttempt(retry.Unchanged)
+		t.attempt.abandonAttempt(retry.Unchanged)
 	default:
-		if t.answersBefore != nil { // the client made no mistake, or the backend is lost
-			t.originalError, t.answersBefore = errSchemaChanged.Append(nil), nil
+		if t.attempt.answersBefore != nil { // the client made no mistake, or the backend is lost
+			t.attempt.originalError, t.attempt.answersBefore = errSchemaChanged.Append(nil), nil
 		}
-		t.serverAt = midTurn
+		t.attempt.serverAt = midTurn
 		return false, nil
 	}
 	return true, nil
@@ -84,7 +84,7 @@ func (s *session) refreshPurity() error {
 // was just read because of an unknown name, the name counts as the client's mistake.
 func (s *session) canReplanAndResend(o *pendingReply) bool {
 	plan, _ := o.sentPlan()
-	return s.srv.keeper.Maps() && plan != nil && !s.tx.renamed && s.t.phase == phaseLive && s.t.originalError == nil &&
+	return s.srv.keeper.Maps() && plan != nil && !s.tx.renamed && s.t.attempt.phase == phaseLive && s.t.attempt.originalError == nil &&
 		s.tx.pin.ReplaysAnywhere(s.tx.log.Replayable()) && s.tx.log.HasDeliveredNothing() && len(s.tx.marks) == 0 && s.srv.keeper.MayLoadForNames()
 }
 

@@ -98,10 +98,10 @@ func (s *session) decideReplay(cause retry.ReplayCause, crowd int) retry.Refusal
 	case s.srv.draining.Load():
 		return retry.Draining
 	// A replay could not compare the turn's answers, since the log lacks their masked parts.
-	case s.t.hidesAnswers && !l.HasDeliveredNothing():
+	case s.t.output.hidesAnswers && !l.HasDeliveredNothing():
 		return retry.Masked
 	}
-	if s.t.originalError == nil {
+	if s.t.attempt.originalError == nil {
 		s.tx.attempts.StartRequest(time.Now())
 	}
 	pause, reason := s.tx.attempts.NextDelay(&r.cfg.Policy, cause, time.Now(), rand.Float64(), crowd)
@@ -112,7 +112,7 @@ func (s *session) decideReplay(cause retry.ReplayCause, crowd int) retry.Refusal
 	if reason == retry.Replayable && cause.MayConflict() && !gated && !r.budget.Take() {
 		reason = retry.OverBudget
 	}
-	s.t.pause = pause
+	s.t.attempt.pause = pause
 	return reason
 }
 
@@ -134,7 +134,7 @@ func (s *session) handleConflict(cause retry.ReplayCause, frame []byte, whole bo
 	}
 	reason := s.decideReplay(cause, crowd)
 	// The client gets the first attempt's error, and never a later attempt's.
-	if t.originalError == nil {
+	if t.attempt.originalError == nil {
 		// After a cancel, runAttempts waits until the server is idle. Then refuseReplay sends the error.
 		if reason != retry.Replayable && reason != retry.Cancelled {
 			s.countReplayRefusal(reason)
@@ -146,16 +146,16 @@ func (s *session) handleConflict(cause retry.ReplayCause, frame []byte, whole bo
 			}
 			return false, s.sendOrWithhold(frame)
 		}
-		t.originalError = bytes.Clone(frame)
+		t.attempt.originalError = bytes.Clone(frame)
 		if cause == retry.UnknownName {
-			t.answersBefore, t.acksBefore = s.withheld.Bytes(), s.tx.log.UnhashedReceived()
+			t.attempt.answersBefore, t.attempt.acksBefore = s.withheld.Bytes(), s.tx.log.UnhashedReceived()
 		}
 	}
 	s.countReplay(cause, reason)
-	s.pin.UnpinForReplay(&s.t.pin, &s.tx.pin, s.srv.pins)
-	t.abandonAttempt(reason)
+	s.pin.UnpinForReplay(&s.t.request.pin, &s.tx.pin, s.srv.pins)
+	t.attempt.abandonAttempt(reason)
 	s.tx.job.Clear()
-	t.serverAt, t.renewed = skippingToSync, cause == retry.SchemaConflict
+	t.attempt.serverAt, t.attempt.renewed = skippingToSync, cause == retry.SchemaConflict
 	return true, nil
 }
 
@@ -163,15 +163,15 @@ func (s *session) handleConflict(cause retry.ReplayCause, frame []byte, whole bo
 // reason that made the log unusable, replaces retry.Differs.
 func (s *session) failOnDifference() {
 	t := s.t
-	t.abandonAttempt(retry.Differs)
-	if t.serverAt == skippingToSync {
-		t.serverAt = midTurn
+	t.attempt.abandonAttempt(retry.Differs)
+	if t.attempt.serverAt == skippingToSync {
+		t.attempt.serverAt = midTurn
 	}
 	if why := s.tx.log.RefusalReason(); why != retry.Replayable {
-		t.refusal = why
+		t.attempt.refusal = why
 	}
 	if s.waits.IsCancelRequested() { // the cancel's error is the answer that differs
-		t.refusal = retry.Cancelled
+		t.attempt.refusal = retry.Cancelled
 	}
 }
 
@@ -194,25 +194,25 @@ func (s *session) countReplayRefusal(reason retry.RefusalReason) {
 // not have committed, and its log must be complete.
 func (s *session) canReplayAfterLoss() bool {
 	t := s.t
-	return t.logs && !t.outcome.MayCommit() && !(t.rest > 0 && t.restUncounted) && s.tx.log.Replayable() && !s.tx.pin.ReplaysOnlyForSchema()
+	return t.logs && !t.server.outcome.MayCommit() && !(t.partial.rest > 0 && t.partial.restUncounted) && s.tx.log.Replayable() && !s.tx.pin.ReplaysOnlyForSchema()
 }
 
 // replayAfterLoss drops the lost backend and replays the transaction. If reason is not retry.Replayable, or no attempt
 // succeeds, the client gets clientErr with the reason.
 func (s *session) replayAfterLoss(clientErr *wire.Error, reason retry.RefusalReason) error {
 	t := s.t
-	if t.originalError == nil {
-		t.originalError, t.statusAfter = clientErr.Append(nil), 'I'
+	if t.attempt.originalError == nil {
+		t.attempt.originalError, t.attempt.statusAfter = clientErr.Append(nil), 'I'
 		if s.inBlock() {
-			t.statusAfter = 'E'
+			t.attempt.statusAfter = 'E'
 		}
 	}
-	t.halfRowLost = t.halfRowLost || t.rest > 0 && !t.restSwallow && t.streams
-	t.lostRead = clientErr.Message == errReadLost.Message && t.readBySchema
+	t.attempt.halfRowLost = t.attempt.halfRowLost || t.partial.rest > 0 && !t.partial.restSwallow && t.output.streams
+	t.attempt.lostRead = clientErr.Message == errReadLost.Message && t.readBySchema
 	s.dropBackend(reservoir.Broken)
 	s.countReplay(retry.BackendLost, reason)
-	t.abandonAttempt(reason)
-	t.serverAt = midTurn
+	t.attempt.abandonAttempt(reason)
+	t.attempt.serverAt = midTurn
 	return s.runAttempts()
 }
 
@@ -222,10 +222,10 @@ func (s *session) replayAfterLoss(clientErr *wire.Error, reason retry.RefusalRea
 func (s *session) runAttempts() error {
 	t := s.t
 	defer s.returnVerifyBackend()
-	for t.phase == phaseAborting {
+	for t.attempt.phase == phaseAborting {
 		s.returnVerifyBackend()
 		// The client gets the output so far, which is no longer withheld. So the next attempt must give the same answers.
-		if t.streams {
+		if t.output.streams {
 			if err := s.flushBuffered(); err != nil {
 				return err
 			}
@@ -239,26 +239,26 @@ func (s *session) runAttempts() error {
 			return nil
 		}
 		if !s.hasPinnedBackend() {
-			t.refusal = retry.Pinned
+			t.attempt.refusal = retry.Pinned
 		}
-		if t.refusal == retry.Replayable && !s.locksAllowReplay() {
-			t.refusal = retry.Pinned
+		if t.attempt.refusal == retry.Replayable && !s.locksAllowReplay() {
+			t.attempt.refusal = retry.Pinned
 		}
-		if t.refusal == retry.Replayable {
+		if t.attempt.refusal == retry.Replayable {
 			if err := s.reacquireBackend(); err != nil {
 				return err
 			}
 		}
-		if t.refusal == retry.Replayable && !s.tx.log.BeginReplay() {
-			t.refusal = s.tx.log.RefusalReason()
+		if t.attempt.refusal == retry.Replayable && !s.tx.log.BeginReplay() {
+			t.attempt.refusal = s.tx.log.RefusalReason()
 		}
-		if t.refusal != retry.Replayable {
+		if t.attempt.refusal != retry.Replayable {
 			return s.refuseReplay()
 		}
 		if err := s.applyEvent(resumed); err != nil {
 			return err
 		}
-		t.phase, t.serverAt = phaseLive, midTurn
+		t.attempt.phase, t.attempt.serverAt = phaseLive, midTurn
 		err := s.rerunTransaction()
 		var gone *lostError
 		if errors.As(err, &gone) && !gone.silent && s.canReplayAfterLoss() {
@@ -266,7 +266,7 @@ func (s *session) runAttempts() error {
 			reason := s.decideReplay(retry.BackendLost, 0)
 			s.countReplay(retry.BackendLost, reason)
 			s.dropBackend(reservoir.Broken)
-			t.abandonAttempt(reason)
+			t.attempt.abandonAttempt(reason)
 			continue
 		}
 		if err != nil {
@@ -280,30 +280,30 @@ func (s *session) runAttempts() error {
 // rolled back and returned, unless functions have left state there. The session is then in a failed block or in none,
 // as after the original error. After nil the turn is over, or its frames are skipped.
 func (s *session) refuseReplay() error {
-	t, untold := s.t, s.unansweredNameUndos(s.t.undos)
-	s.countReplayRefusal(t.refusal)
-	if t.halfRowLost && t.hasHalfFrame() {
+	t, untold := s.t, s.unansweredNameUndos(s.t.attempt.undos)
+	s.countReplayRefusal(t.attempt.refusal)
+	if t.attempt.halfRowLost && t.nested.hasHalfFrame() {
 		return fmt.Errorf("%w: %w", errClientGone, errHalfRow)
 	}
 	diff, drew := s.replayDifference()
 	var told []byte
 	switch {
-	case t.refusal == retry.Cancelled:
+	case t.attempt.refusal == retry.Cancelled:
 		told = s.encodeStopError(errCanceled)
-	case t.refusal == retry.TimedOut:
+	case t.attempt.refusal == retry.TimedOut:
 		told = s.encodeStopError(errTimedOut)
 	case s.hasLostLock():
 		told = s.replacePartialConflict(advisory.ErrLost).Append(nil)
-	case drew && t.returnSavepoint != "":
-		told = errValuesRegenerated(t.returnSavepoint, diff).Append(nil)
-	case t.refusal == retry.Unchanged:
-		told = t.originalError
+	case drew && t.attempt.returnSavepoint != "":
+		told = errValuesRegenerated(t.attempt.returnSavepoint, diff).Append(nil)
+	case t.attempt.refusal == retry.Unchanged:
+		told = t.attempt.originalError
 	default:
-		told = retry.AppendErrorWithHint(nil, t.originalError, t.refusal.Detail(diff), s.retryHint())
+		told = retry.AppendErrorWithHint(nil, t.attempt.originalError, t.attempt.refusal.Detail(diff), s.retryHint())
 	}
-	told = append(t.answersBefore, told...)
-	s.pin.UnpinForReplay(&s.t.pin, &s.tx.pin, s.srv.pins)
-	after := t.statusAfter
+	told = append(t.attempt.answersBefore, told...)
+	s.pin.UnpinForReplay(&s.t.request.pin, &s.tx.pin, s.srv.pins)
+	after := t.attempt.statusAfter
 	held := s.keepPinAfterRefusal(after)
 	if s.b != nil && !held {
 		s.waits.End()
@@ -313,7 +313,7 @@ func (s *session) refuseReplay() error {
 	if s.b != nil && !held {
 		s.releaseOrDropBackend()
 	}
-	s.undoStatementNames(append(t.undos, untold...))
+	s.undoStatementNames(append(t.attempt.undos, untold...))
 	s.waits.Abandon()
 	s.dropFailedTurn()
 	e := lost
@@ -326,12 +326,12 @@ func (s *session) refuseReplay() error {
 	if err := s.applyEvent(e); err != nil {
 		return err
 	}
-	t.errorTold = true
+	t.server.errorTold = true
 	if err := s.sendOrWithhold(told); err != nil {
 		return err
 	}
-	if !t.ended {
-		t.skip = true
+	if !t.request.ended {
+		t.server.skip = true
 		return s.flushBuffered() // the client may wait for the error
 	}
 	return s.endTurnLocally()
@@ -342,12 +342,12 @@ func (s *session) refuseReplay() error {
 func (s *session) replayDifference() (diff retry.ReplayDifference, drew bool) {
 	t := s.t
 	switch {
-	case t.refusal != retry.Differs:
-	case t.discardedDiff != nil:
-		diff, drew = t.discardedDiff.diff, t.discardedDiff.drew
+	case t.attempt.refusal != retry.Differs:
+	case t.attempt.discardedDiff != nil:
+		diff, drew = t.attempt.discardedDiff.diff, t.attempt.discardedDiff.drew
 	default:
 		diff = s.tx.log.Difference()
-		drew = t.returnSavepoint != "" && s.mayRegenerateValues(diff)
+		drew = t.attempt.returnSavepoint != "" && s.mayRegenerateValues(diff)
 	}
 	return diff, drew
 }
@@ -364,7 +364,7 @@ func (s *session) dropFailedTurn() {
 	s.closePortals()
 	t.owed.reset()
 	t.up.Reset()
-	t.partialFrames, t.stop, t.copying, t.touched = partialFrames{}, nil, false, false
-	t.logs, t.outcome, t.internalTx = false, outcome.Outcome{}, internalBlock{}
-	t.replayAttempt = replayAttempt{}
+	t.partial, t.output.stop, t.server.copying, t.touched = partialFrames{}, nil, false, false
+	t.logs, t.server.outcome, t.server.internalTx = false, outcome.Outcome{}, internalBlock{}
+	t.attempt = replayAttempt{}
 }

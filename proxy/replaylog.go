@@ -228,8 +228,8 @@ func (s *session) logPlan(plan *rewrite.Plan) {
 	case plan == unreadPlan: // too long: the log has no copy
 		l.RefuseReplay(retry.Unread)
 	case plan.Kind == rewrite.Unknown, plan.Pin == rewrite.PinUnparsed:
-		s.t.unreadRuns = true // see forbidReplayOfUnparsed
-	case plan.Sequence == "" && s.pin.IsSole(&s.t.pin, &s.tx.pin, plan):
+		s.t.request.unreadRuns = true // see forbidReplayOfUnparsed
+	case plan.Sequence == "" && s.pin.IsSole(&s.t.request.pin, &s.tx.pin, plan):
 		s.tx.pin.RecordSole() // it may be replayed after a schema change: see pin.State.UnpinForReplay
 		l.RecordWrite()
 	case plan.Pin != rewrite.NoPin, plan.Sequence != "":
@@ -251,17 +251,17 @@ func (s *session) logPlan(plan *rewrite.Plan) {
 // typing mistake, as with psql's ON_ERROR_ROLLBACK. In a pipeline with a savepoint the session therefore waits for the
 // answer to unparsed text. Without a savepoint, later frames forbid a replay as partial_group.
 func (s *session) forbidReplayOfUnparsed() {
-	if s.t.unreadRuns {
+	if s.t.request.unreadRuns {
 		s.tx.log.RefuseReplay(retry.Unread)
 	}
 }
 
 // isRecording reports whether the log records the backend's answers. The answers of a failed attempt are not recorded.
-func (s *session) isRecording() bool { return s.t.logs && s.t.phase != phaseAborting }
+func (s *session) isRecording() bool { return s.t.logs && s.t.attempt.phase != phaseAborting }
 
 // isWithholding reports whether output is withheld from the client, because a replay may still replace it.
 func (s *session) isWithholding() bool {
-	return s.t.logs && !s.t.streams && s.tx.log.Replayable()
+	return s.t.logs && !s.t.output.streams && s.tx.log.Replayable()
 }
 
 // recordRows records in the log the rows that the server has sent up to the read position. Rows that the client has
@@ -296,7 +296,7 @@ func (s *session) recordRows(r *relaySpan) error {
 // error or notice, all or none). After a difference the attempt has failed, and the client gets nothing.
 func (s *session) recordReply(typ byte, frame []byte) int {
 	l := s.tx.log
-	if typ == wire.ReadyForQuery && s.b.status == 'I' && s.t.phase != phaseRepeating && !l.IsReplayBehind() {
+	if typ == wire.ReadyForQuery && s.b.status == 'I' && s.t.attempt.phase != phaseRepeating && !l.IsReplayBehind() {
 		return 0 // the transaction has ended: no replay will compare this
 	}
 	drop, ok := l.RecordReply(typ, frame)
@@ -305,7 +305,7 @@ func (s *session) recordReply(typ byte, frame []byte) int {
 		return len(frame)
 	}
 	// Only a ROLLBACK can follow an error that the client got.
-	if typ == wire.ErrorResponse && drop == 0 && s.t.phase != phaseRepeating {
+	if typ == wire.ErrorResponse && drop == 0 && s.t.attempt.phase != phaseRepeating {
 		l.RefuseReplay(retry.Failed)
 	}
 	return drop

@@ -33,7 +33,7 @@ func (s *session) handleBackendFrame(typ byte, frame []byte, total int) (frameVe
 	if t.owed.empty() || typ >= 128 {
 		return swallow, s.unexpectedFrameError(typ)
 	}
-	if t.inspectsFrames && typ != wire.ReadyForQuery { // CREATE INDEX has more statements behind it in its group or text
+	if t.output.inspectsFrames && typ != wire.ReadyForQuery { // CREATE INDEX has more statements behind it in its group or text
 		if err := s.sendDelayedTag(); err != nil {
 			return swallow, err
 		}
@@ -47,13 +47,13 @@ func (s *session) handleBackendFrame(typ byte, frame []byte, total int) (frameVe
 	if o.reply != nil {
 		if v, err := o.reply.handleFrame(s, o, answer.Frame{Type: typ, Means: a, Bytes: frame, Total: total}); v != undecided || err != nil {
 			if !row {
-				t.rows = 0
+				t.server.rows = 0
 			}
 			return v, err
 		}
 	}
 	if row { // the digest and the statement at hand do not need rows
-		t.rows++
+		t.server.rows++
 		return o.defaultVerdict(), nil
 	}
 	return s.handleAnswer(a, typ, frame, total)
@@ -63,7 +63,7 @@ func (s *session) handleBackendFrame(typ byte, frame []byte, total int) (frameVe
 func (s *session) handleAnswer(a answer.Meaning, typ byte, frame []byte, total int) (frameVerdict, error) {
 	t := s.t
 	o, v := t.owed.first(), t.owed.first().defaultVerdict()
-	t.rows = 0
+	t.server.rows = 0
 	switch a {
 	case answer.Unexpected:
 		return v, s.unexpectedFrameError(typ)
@@ -146,7 +146,7 @@ func (s *session) recordAccepted(o *pendingReply) {
 // passNotifications sends the client the notifications (NOTIFY) that arrived among answers to Sluice's own statements.
 // An error ends the session.
 func (s *session) passNotifications() error {
-	if len(s.b.notifications) == 0 || s.t.phase == phaseAborting {
+	if len(s.b.notifications) == 0 || s.t.attempt.phase == phaseAborting {
 		return nil
 	}
 	return s.sendOrWithhold(s.takeNotifications())
@@ -189,13 +189,13 @@ func (s *session) handleReadyForQuery(frame []byte) error {
 	}
 	s.t.owed.pop()
 	s.b.status, s.b.groupOpen = frame[wire.HeaderLen], false
-	s.t.outcome.RecordReady(s.b.status)
+	s.t.server.outcome.RecordReady(s.b.status)
 	s.t.settled = true
-	s.t.copying = false
-	if s.b.status == 'T' && s.t.phase == phaseLive {
-		s.t.parsing.Settle(&s.txParsing, &s.b.settings, s.settings.InForce)
+	s.t.server.copying = false
+	if s.b.status == 'T' && s.t.attempt.phase == phaseLive {
+		s.t.parsing.parsing.Settle(&s.txParsing, &s.b.settings, s.settings.InForce)
 	}
-	if s.b.status == 'T' && s.t.phase == phaseLive && s.tx.names.MayChange(&s.b.settings) && s.adoptableNames() != nil {
+	if s.b.status == 'T' && s.t.attempt.phase == phaseLive && s.tx.names.MayChange(&s.b.settings) && s.adoptableNames() != nil {
 		s.tx.names.Adopt(&s.b.settings, &s.settings)
 	}
 	if s.t.restoresSettings = s.mayHaveResetSettings(); s.t.restoresSettings || s.tx.job.IsWaiting() {
@@ -206,12 +206,12 @@ func (s *session) handleReadyForQuery(frame []byte) error {
 
 // reportParametersAtReady settles staged settings and sends ParameterStatus frames, if a parameter may have changed.
 func (s *session) reportParametersAtReady() error {
-	if s.dedicated || s.t.phase != phaseLive || !s.b.settings.MayReport(&s.settings) {
+	if s.dedicated || s.t.attempt.phase != phaseLive || !s.b.settings.MayReport(&s.settings) {
 		return nil
 	}
 	if s.b.status == 'I' {
-		s.settleSettings(s.t.errorTold)
-		s.endLocalSettings(s.t.errorTold)
+		s.settleSettings(s.t.server.errorTold)
+		s.endLocalSettings(s.t.server.errorTold)
 	}
 	return s.reportParameters()
 }

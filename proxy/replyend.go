@@ -26,18 +26,18 @@ func (s *session) handleStatementEnd(o *pendingReply, a answer.Meaning, typ byte
 	if a == answer.Completes {
 		return v, false, nil
 	}
-	t.statement++
-	return t.internalTx.verdictForTag(o, t.statement, frame, v), true, nil
+	t.server.statement++
+	return t.server.internalTx.verdictForTag(o, t.server.statement, frame, v), true, nil
 }
 
 // isSurplusTag reports whether every statement of the pending reply o already has its CommandComplete.
 func (t *turn) isSurplusTag(o *pendingReply) bool {
-	return o.plan != nil && o.plan.Kind != rewrite.Unknown && t.statement >= max(1, len(o.plan.Statements))
+	return o.plan != nil && o.plan.Kind != rewrite.Unknown && t.server.statement >= max(1, len(o.plan.Statements))
 }
 
 // lacksTags reports whether a ReadyForQuery ends the simple Query o before its last CommandComplete, without error.
 func (t *turn) lacksTags(o *pendingReply) bool {
-	return o.kind == wire.Query && o.plan != nil && o.plan.Kind != rewrite.Unknown && !t.outcome.IsConcluded()
+	return o.kind == wire.Query && o.plan != nil && o.plan.Kind != rewrite.Unknown && !t.server.outcome.IsConcluded()
 }
 
 // recordCompletion records the effects of a statement that has ended, or whose portal was suspended. In a replay,
@@ -85,9 +85,9 @@ func (s *session) recordStatementEnd(o *pendingReply, tag []byte) {
 	t := s.t
 	var did block.TxEffect
 	if o.kind == wire.Query {
-		did = t.outcome.RecordTag(o.plan, t.statement, tag)
+		did = t.server.outcome.RecordTag(o.plan, t.server.statement, tag)
 	} else {
-		did = t.outcome.RecordExecuted(o.plan, s.mayAutocommit(), tag)
+		did = t.server.outcome.RecordExecuted(o.plan, s.mayAutocommit(), tag)
 	}
 	if did == block.GoesOn {
 		return
@@ -115,7 +115,7 @@ func (t *turn) endsBlockOnError(o *pendingReply) bool {
 func (t *turn) answeredStatement(o *pendingReply, plan *rewrite.Plan) *rewrite.Statement {
 	i := 0
 	if o.kind == wire.Query {
-		i = t.statement
+		i = t.server.statement
 	}
 	if i >= len(plan.Statements) {
 		return nil

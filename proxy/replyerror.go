@@ -40,7 +40,7 @@ func (s *session) handleErrorResponse(frame []byte, total int) (frameVerdict, er
 	head := *t.owed.first()
 	made := head.replacementError(s, payload)
 	e := s.classifyError(&head, &made, frame)
-	t.internalTx.on = t.internalTx.open // else the server skips the BEGIN
+	t.server.internalTx.on = t.server.internalTx.open // else the server skips the BEGIN
 	if told := s.partialCommitError(e.class, payload); told != nil {
 		e.mapped, e.original = told, told
 	}
@@ -52,7 +52,7 @@ func (s *session) handleErrorResponse(frame []byte, total int) (frameVerdict, er
 	if !isSyntaxErrorInUnparsed(&head, payload) {
 		s.forbidReplayOfUnparsed()
 	}
-	t.unreadRuns = false
+	t.request.unreadRuns = false
 	// While a discarded part is repeated, the error that ended the part is expected, and causes no replay.
 	awaited := s.tx.whole != nil && s.tx.log.AwaitsError() && !e.cause.MayConflict()
 	if e.replays && s.isRecording() && !made.Forced && !awaited {
@@ -61,7 +61,7 @@ func (s *session) handleErrorResponse(frame []byte, total int) (frameVerdict, er
 		again, err := s.handleConflict(e.cause, e.original, len(frame) == total)
 		if again || err != nil {
 			t.owed.first().done = true // the error answers this reply
-			t.undos = s.nameUndosAfter(&head)
+			t.attempt.undos = s.nameUndosAfter(&head)
 			return swallow, err
 		}
 		v = swallow
@@ -69,9 +69,9 @@ func (s *session) handleErrorResponse(frame []byte, total int) (frameVerdict, er
 	if s.deferToBatches(&head, payload) {
 		return swallow, nil
 	}
-	t.errorTold = true
+	t.server.errorTold = true
 	s.unpinAfterError(&head, payload)
-	t.copying = false
+	t.server.copying = false
 	v, err := s.sendError(&head, &made, &e, frame, v)
 	if err != nil {
 		return v, err
@@ -87,7 +87,7 @@ func (s *session) handleFatalError(said *serverFatalError) (frameVerdict, error)
 		s.b.closingError = said
 		return pass, nil // the stream ends next
 	}
-	if s.t.owed.empty() && !s.t.ended { // nothing is pending: the next frame gets the error of the lost backend
+	if s.t.owed.empty() && !s.t.request.ended { // nothing is pending: the next frame gets the error of the lost backend
 		s.b.closingError = said
 		return swallow, nil
 	}
@@ -111,8 +111,8 @@ func (s *session) classifyError(head *pendingReply, made *answer.ErrorHandling, 
 		s.srv.keeper.RecordNameError()
 		unknown = s.canReplanAndResend(head)
 	}
-	at := s.t.outcome.SeenBlock()
-	s.t.outcome.RecordFailure(s.t.endsBlockOnError(head))
+	at := s.t.server.outcome.SeenBlock()
+	s.t.server.outcome.RecordFailure(s.t.endsBlockOnError(head))
 	e.class, e.cause = retry.Classify(retry.ErrorField(payload, 'C'), retry.ErrorField(payload, 'M'))
 	s.srv.metrics.CountTxError(s.tx.operation, e.class.String())
 	e.mapped, e.original = s.clientErrorFor(head, made, frame, hint, &at), frame
@@ -206,7 +206,7 @@ func (s *session) skipToSync(head *pendingReply) error {
 	case q.empty() && s.t.sendEarlySync():
 		return s.flushToBackend()
 	case q.empty():
-		s.t.skip = true
+		s.t.server.skip = true
 	case q.first().kind != wire.Sync:
 		// The client will send no Sync, since it has sent a Query. The failed frames before the Query include Sluice's BEGIN.
 		*q.first() = pendingReply{kind: wire.Sync}

@@ -18,7 +18,7 @@ import (
 // The order of the cases is PostgreSQL's: after an error everything but a Sync is skipped, even a malformed frame.
 func (s *session) handleClientFrame(typ byte, total int) error {
 	t := s.t
-	if t.copying { // an earlier frame's answer has started a COPY
+	if t.server.copying { // an earlier frame's answer has started a COPY
 		return s.relayCopyIn()
 	}
 	switch typ {
@@ -29,7 +29,7 @@ func (s *session) handleClientFrame(typ byte, total int) error {
 	case wire.Sync:
 		return s.handleSync(total)
 	}
-	if typ == wire.Close && t.altering != nil && !t.skip {
+	if typ == wire.Close && t.request.altering != nil && !t.server.skip {
 		return s.deferClose(total)
 	}
 	if done, err := refuseQueryAfterFlush(s, typ, total); done {
@@ -39,7 +39,7 @@ func (s *session) handleClientFrame(typ byte, total int) error {
 		return err
 	}
 	switch {
-	case t.skip:
+	case t.server.skip:
 		return s.skipFrame(typ, total)
 	case typ == wire.Flush && total > wire.HeaderLen:
 		return s.refuseFrame(total, errMessageFormat)
@@ -106,18 +106,18 @@ func (s *session) finishEarlierFrames(typ byte) error {
 		return why
 	}
 	closes := t.touched && (typ == wire.Query || typ == wire.FunctionCall) // a group without a Sync
-	if (typ == wire.Parse || typ == wire.Bind) && s.isNextTextUnsettled() && !t.skip && !t.owed.empty() {
+	if (typ == wire.Parse || typ == wire.Bind) && s.isNextTextUnsettled() && !t.server.skip && !t.owed.empty() {
 		if err := s.flushAndRelay(); err != nil {
 			return err
 		}
 	}
-	if !t.skip && !t.owed.empty() && (t.owed.isTooLong() || closes) {
+	if !t.server.skip && !t.owed.empty() && (t.owed.isTooLong() || closes) {
 		if err := s.flushAndRelay(); err != nil { // after an error among the answers the current frame is skipped
 			return err
 		}
 	}
-	if closes && !t.skip {
-		if err := s.storeBeforeGroupEnd(); err != nil || t.skip {
+	if closes && !t.server.skip {
+		if err := s.storeBeforeGroupEnd(); err != nil || t.server.skip {
 			return err
 		}
 		return s.flushToClient() // what fails from now on is the frame at hand
@@ -134,19 +134,19 @@ func (s *session) isNextTextUnsettled() bool {
 // notAloneError returns the error for a statement that waits for the Sync and must be the last before the Sync, if
 // another frame follows. If no statement waits, the result is nil.
 func (t *turn) notAloneError(typ byte) *wire.Error {
-	switch d := t.deferred; {
-	case t.last == errAfterFlush && typ == wire.Close:
-	case t.last != nil && (t.last != errAfterFlush || typ != wire.Flush):
-		e := t.last
-		t.last = nil
+	switch d := t.request.deferred; {
+	case t.request.last == errAfterFlush && typ == wire.Close:
+	case t.request.last != nil && (t.request.last != errAfterFlush || typ != wire.Flush):
+		e := t.request.last
+		t.request.last = nil
 		return e
 	case typ == wire.Flush: // handleFlush finishes the statement
-	case t.altering != nil:
-		st := t.altering
-		t.altering = nil
+	case t.request.altering != nil:
+		st := t.request.altering
+		t.request.altering = nil
 		return errSteppedDDLNotAlone(st)
 	case d != nil:
-		t.deferred = nil
+		t.request.deferred = nil
 		return d.NotAlone()
 	}
 	return nil
@@ -169,36 +169,36 @@ func (s *session) handleSync(total int) error {
 	if total > wire.HeaderLen { // as in PostgreSQL: an error, even after another one, and ReadyForQuery
 		if t.touched && !t.owed.empty() {
 			if err := s.flushAndRelay(); err != nil {
-				t.ended = true
+				t.request.ended = true
 				return err
 			}
 		}
-		if !t.skip {
-			t.ended = true
+		if !t.server.skip {
+			t.request.ended = true
 			return errMessageFormat
 		}
 		s.sendErrorNow(errMessageFormat)
 	}
-	t.ended = true
-	if !t.skip && t.touched {
+	t.request.ended = true
+	if !t.server.skip && t.touched {
 		if err := s.storeBeforeGroupEnd(); err != nil {
 			return err
 		}
 	}
-	if t.skip = false; t.settled {
+	if t.server.skip = false; t.settled {
 		return nil
 	}
-	if st := t.altering; st != nil {
-		t.altering = nil
+	if st := t.request.altering; st != nil {
+		t.request.altering = nil
 		if s.inBlock() {
 			return s.runOutsideAtSync(st)
 		}
-		if err := s.runDeferredAlter(st, t.closing); err != nil {
+		if err := s.runDeferredAlter(st, t.request.closing); err != nil {
 			return err
 		}
 	}
-	if d := t.deferred; d != nil {
-		t.deferred = nil
+	if d := t.request.deferred; d != nil {
+		t.request.deferred = nil
 		if err := d.Finish(); err != nil {
 			return err
 		}
@@ -213,8 +213,8 @@ func (s *session) handleSync(total int) error {
 	}
 	// The log entry says whether this Sync may commit. t.outcome, which knows, is updated first.
 	t.owed.push(wire.Sync)
-	t.outcome.RecordSync()
-	s.logFrame(wire.Sync, logEntry{commits: t.outcome.MayCommit()}, nil)
+	t.server.outcome.RecordSync()
+	s.logFrame(wire.Sync, logEntry{commits: t.server.outcome.MayCommit()}, nil)
 	s.t.addToBatch(wire.FrameSync)
 	return s.finishTurn()
 }
@@ -243,10 +243,10 @@ var errAfterFlush = &wire.Error{Code: retry.StateUnsupported, Message: "no other
 // refuseQueryAfterFlush refuses a Query or FunctionCall with errAfterFlush. The error of such a frame ends the turn.
 func refuseQueryAfterFlush(s *session, typ byte, total int) (done bool, err error) {
 	t := s.t
-	if t.last != errAfterFlush || t.skip || typ != wire.Query && typ != wire.FunctionCall {
+	if t.request.last != errAfterFlush || t.server.skip || typ != wire.Query && typ != wire.FunctionCall {
 		return false, nil
 	}
-	t.last, t.ended = nil, true
+	t.request.last, t.request.ended = nil, true
 	return true, s.refuseFrame(total, errAfterFlush)
 }
 
@@ -254,16 +254,16 @@ func refuseQueryAfterFlush(s *session, typ byte, total int) (done bool, err erro
 // In a block DDL in several transactions is refused, since it would end the turn.
 func finishAtFlush(s *session) error {
 	t := s.t
-	st, d, closing := t.altering, t.deferred, t.closing
+	st, d, closing := t.request.altering, t.request.deferred, t.request.closing
 	if st == nil && d == nil {
 		return nil
 	}
-	t.altering, t.deferred, t.closing = nil, nil, nil
+	t.request.altering, t.request.deferred, t.request.closing = nil, nil, nil
 	if st != nil && s.inBlock() {
 		return &wire.Error{Code: retry.StateUnsupported, Message: result.AlterationTag(st) + " cannot be carried out at a Flush in a transaction block",
 			Hint: "Send a Sync instead of the Flush, or the statement outside of the block."}
 	}
-	t.last = errAfterFlush
+	t.request.last = errAfterFlush
 	if st != nil {
 		return s.runDeferredAlter(st, closing)
 	}
@@ -328,7 +328,7 @@ func (s *session) passFrameThrough(typ byte, total int) error {
 		}
 		return s.awaitPendingReplies()
 	case wire.Query, wire.FunctionCall:
-		t.ended = true
+		t.request.ended = true
 		t.owed.push(typ).plan = unreadPlan
 		if err := s.forwardBytes(total); err != nil {
 			return err
@@ -343,7 +343,7 @@ func (s *session) passFrameThrough(typ byte, total int) error {
 // the meaning of names. The frame ends the turn, so that handleFunctionCall drops the frame after an error.
 func (s *session) handleFunctionCall(total int) error {
 	t := s.t
-	t.ended, t.plan = true, functionPlan
+	t.request.ended, t.request.plan = true, functionPlan
 	if s.exceedsServerLimit(total) {
 		return s.refuseFrame(total, errMessageTooLong(total, s.srv.cfg.MaxMessageBytes))
 	}
@@ -370,7 +370,7 @@ func (s *session) handleFunctionCall(total int) error {
 	if s.srv.resetsAuto {
 		s.settings.Stage(settings.UnseenChange)
 	}
-	t.outcome.RecordFunctionCall()
+	t.server.outcome.RecordFunctionCall()
 	if err := s.forwardBytes(total); err != nil {
 		return err
 	}
@@ -388,7 +388,7 @@ func (s *session) endTurnLocally() error {
 	if status == 'I' {
 		s.endTransaction(false)
 		s.closePortals()
-		s.settings.EndLocalChanges(s.t.errorTold)
+		s.settings.EndLocalChanges(s.t.server.errorTold)
 		s.releaseDeferredLocks()
 	}
 	if !s.dedicated {

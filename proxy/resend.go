@@ -20,11 +20,11 @@ import (
 // (isAttemptOver), or the turn has settled.
 func (s *session) rerunTransaction() error {
 	t := s.t
-	t.serverProgress = serverProgress{outcome: outcome.FromBlock(block.FromStatus('I'))}
+	t.server = serverProgress{outcome: outcome.FromBlock(block.FromStatus('I'))}
 	if done, err := s.replanLog(); done || err != nil {
 		return err // the undos of the last attempt are still needed
 	}
-	t.undos = nil
+	t.attempt.undos = nil
 	if s.tx.begin != nil {
 		s.deferredBegin = s.tx.begin
 		s.sendDeferredBegin()
@@ -37,17 +37,17 @@ func (s *session) rerunTransaction() error {
 	if err := s.verifyDiscardedParts(); err != nil || t.isAttemptOver() {
 		return err
 	}
-	t.phase, t.serverAt, t.statement = phaseLive, midTurn, 0
+	t.attempt.phase, t.attempt.serverAt, t.server.statement = phaseLive, midTurn, 0
 	// The settings return to their state before the turn in progress, which changes them again.
 	s.settings.RestoreProgress(t.progress)
 	s.restoreBeforeScript()
-	if t.nestedTurn.asksTime {
+	if t.nested.asksTime {
 		s.queryTxTime("")
 	}
 	if err := s.resendTurn(true); err != nil || t.isAttemptOver() {
 		return err
 	}
-	if t.ended {
+	if t.request.ended {
 		return s.flushToBackend()
 	}
 	// The client's next frame may commit. Before it, the server must repeat every answer that the client has.
@@ -64,15 +64,15 @@ func (s *session) rerunTransaction() error {
 // must be the same as before.
 func (s *session) rerunSettledTurns() error {
 	t, l := s.t, s.tx.log
-	t.keeping, t.keepsLast = s.surveyRepeatable(), l.HasDeliveredPart()
+	t.attempt.keeping, t.attempt.keepsLast = s.surveyRepeatable(), l.HasDeliveredPart()
 	if s.tx.whole == nil {
-		if t.keepingWhole = t.keeping; !t.keeping.Clock || !t.keeping.Tells {
+		if t.attempt.keepingWhole = t.attempt.keeping; !t.attempt.keeping.Clock || !t.attempt.keeping.Tells {
 			s.forgetAskedTime() // the server's transaction is a new one, with another time
 		}
 	}
-	t.phase = phaseRepeating
+	t.attempt.phase = phaseRepeating
 	for l.CurrentTurn() < l.TurnCount() {
-		t.serverAt = midTurn
+		t.attempt.serverAt = midTurn
 		if s.canSkipTurn(l.CurrentTurn()) {
 			s.b.sequences.MarkOutdated()
 			l.SkipValidTurn()
@@ -87,14 +87,14 @@ func (s *session) rerunSettledTurns() error {
 		if err := s.resendTurn(false); err != nil {
 			return err
 		}
-		if q := &t.owed; l.CurrentTurn() < l.TurnCount() && l.EndedWithError(l.CurrentTurn()) && t.serverAt != atReady && (q.empty() || !q.items[len(q.items)-1].endsWithReady()) {
+		if q := &t.owed; l.CurrentTurn() < l.TurnCount() && l.EndedWithError(l.CurrentTurn()) && t.attempt.serverAt != atReady && (q.empty() || !q.items[len(q.items)-1].endsWithReady()) {
 			q.push(wire.Sync) // the frame that ended the turn is skipped now
 			s.t.addToBatch(wire.FrameSync)
 		}
 		if err := s.flushToBackend(); err != nil {
 			return err
 		}
-		for t.serverAt != atReady && !t.isAttemptOver() {
+		for t.attempt.serverAt != atReady && !t.isAttemptOver() {
 			if err := s.readAndRelay(); err != nil {
 				return err
 			}
@@ -102,7 +102,7 @@ func (s *session) rerunSettledTurns() error {
 		if t.isAttemptOver() {
 			return nil
 		}
-		t.serverProgress = serverProgress{outcome: outcome.FromBlock(s.blockAtStatus(s.b.status))}
+		t.server = serverProgress{outcome: outcome.FromBlock(s.blockAtStatus(s.b.status))}
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func (s *session) resendTurn(last bool) error {
 		if err := s.flushIfFull(); err != nil || t.isAttemptOver() {
 			return err
 		}
-		if t.skip && f.Type != wire.Sync {
+		if t.server.skip && f.Type != wire.Sync {
 			if last {
 				s.undoNameChanges(frames[i:])
 			}
@@ -192,8 +192,8 @@ func (s *session) unansweredNameUndos(taken []nameUndo) (undos []nameUndo) {
 	}
 	destroyed := slices.ContainsFunc(taken, func(u nameUndo) bool { return u.name == "" })
 	told := l.UnhashedDelivered()
-	if s.t.answersBefore != nil {
-		told = max(told, s.t.acksBefore)
+	if s.t.attempt.answersBefore != nil {
+		told = max(told, s.t.attempt.acksBefore)
 	}
 	acks, frames := 0, l.TurnFrames(l.TurnCount())
 	for i := range frames {
@@ -227,7 +227,7 @@ func (s *session) awaitReplayedAnswers() error {
 		return err
 	}
 	if l.IsReplayBehind() {
-		t.abandonAttempt(retry.Delivered)
+		t.attempt.abandonAttempt(retry.Delivered)
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ func (s *session) flushPendingReplies() error {
 			return err
 		}
 	}
-	if t.isAttemptOver() || t.skip || s.tx.log.Replayable() {
+	if t.isAttemptOver() || t.server.skip || s.tx.log.Replayable() {
 		return nil
 	}
 	return s.abandonTurn(s.lossError(), reservoir.Unclean)
@@ -255,20 +255,20 @@ func (s *session) flushPendingReplies() error {
 // than one transaction. It must be called before the Execute is logged.
 func (s *session) trackExecute(plan *rewrite.Plan) {
 	t := s.t
-	outside := !t.outcome.InBlock()
+	outside := !t.server.outcome.InBlock()
 	s.forbidReplayAfterCommit()
-	t.outcome.RecordExecute(plan, s.mayAutocommit())
-	if !t.logs || !outside || t.outcome.InBlock() {
+	t.server.outcome.RecordExecute(plan, s.mayAutocommit())
+	if !t.logs || !outside || t.server.outcome.InBlock() {
 		return
 	}
-	if t.executes++; t.executes > 1 && !s.srv.groups.isOneTransaction() {
+	if t.request.executes++; t.request.executes > 1 && !s.srv.groups.isOneTransaction() {
 		s.tx.log.RefuseReplay(retry.PartialGroup)
 	}
 }
 
 // forbidReplayAfterCommit refuses a replay if a frame follows a statement that may have committed by itself.
 func (s *session) forbidReplayAfterCommit() {
-	if s.t.logs && s.t.outcome.MayStartNewTx() {
+	if s.t.logs && s.t.server.outcome.MayStartNewTx() {
 		s.tx.log.RefuseReplay(retry.PartialGroup)
 	}
 }

@@ -38,11 +38,11 @@ func (s *session) resendFrame(f *retry.LoggedFrame[logEntry], last bool) error {
 		plan = n.plan
 	}
 	o := s.t.pushStatementReply(f.Type, plan)
-	s.t.internalTx.on = s.t.internalTx.on || n.own == internalBeginReply{expectBegin}
+	s.t.server.internalTx.on = s.t.server.internalTx.on || n.own == internalBeginReply{expectBegin}
 	n.restoreReply(o)
 	switch f.Type {
 	case wire.Execute:
-		s.t.fenced = s.t.fenced || n.silent
+		s.t.output.fenced = s.t.output.fenced || n.silent
 		s.t.markFetchReply(o, n.cursor)
 		if last && n.kept != nil && !n.kept.Whole {
 			if n.kept.First { // the new answer may differ
@@ -50,9 +50,9 @@ func (s *session) resendFrame(f *retry.LoggedFrame[logEntry], last bool) error {
 			}
 			o.recordAnswerInto(n.kept)
 		}
-		s.t.outcome.RecordExecute(n.plan, s.mayAutocommit())
+		s.t.server.outcome.RecordExecute(n.plan, s.mayAutocommit())
 	case wire.Sync:
-		s.t.outcome.RecordSync()
+		s.t.server.outcome.RecordSync()
 	}
 	if plan != nil {
 		o.split, o.bound = plan.ActiveSplit(), n.bound
@@ -130,14 +130,14 @@ func (s *session) resendQuery(f *retry.LoggedFrame[logEntry], last bool) {
 	}
 	kept, ok := s.replayQueryText(f, last)
 	if !ok {
-		s.t.abandonAttempt(retry.Differs)
+		s.t.attempt.abandonAttempt(retry.Differs)
 		return
 	}
 	o := s.t.pushStatementReply(wire.Query, plan)
 	if plan == nil {
 		o.setRetagReply(n.plan)
 	}
-	s.t.outcome.RecordQuery(n.plan)
+	s.t.server.outcome.RecordQuery(n.plan)
 	if n.answered != nil {
 		if n.answered.tag != nil {
 			o.reply = resetAsSetReply{expectSet, n.answered.tag}
@@ -222,13 +222,13 @@ func (s *session) resendBind(f *retry.LoggedFrame[logEntry], last bool) error {
 	tmpl := n.tmpl.CurrentForm()
 	st, ok, err := s.prepareAndCompare(tmpl, s.schemaEpoch(), n.described, func() (bool, error) {
 		err := s.flushPendingReplies()
-		return err == nil && !t.isAttemptOver() && !t.skip, err
+		return err == nil && !t.isAttemptOver() && !t.server.skip, err
 	})
 	switch {
 	case err != nil || st == nil:
 		return err
 	case !ok:
-		t.abandonAttempt(retry.Differs)
+		t.attempt.abandonAttempt(retry.Differs)
 		return nil
 	}
 	if tmpl.Split != nil {
@@ -236,7 +236,7 @@ func (s *session) resendBind(f *retry.LoggedFrame[logEntry], last bool) error {
 	}
 	kept, payload, ok := s.replayBind(f, last)
 	if !ok {
-		t.abandonAttempt(retry.Differs)
+		t.attempt.abandonAttempt(retry.Differs)
 		return nil
 	}
 	s.t.mustRecordAgain(n, last, kept != nil) // for its Execute

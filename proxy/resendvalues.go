@@ -21,8 +21,8 @@ import (
 // the text. told writes the value of an answer's column, and timed writes a time. last says that the statement belongs
 // to the unfinished turn. Its answer's values are then needed only if the client has received some of the output.
 func (s *session) substituteRecorded(f *retry.LoggedFrame[logEntry], last bool, told func(column int, v []byte) string, timed func(txtime.Value) string) (a recorded.Text) {
-	kept, k := f.Note.kept, &s.t.keeping
-	if last && !s.t.keepsLast || kept != nil && !kept.Whole {
+	kept, k := f.Note.kept, &s.t.attempt.keeping
+	if last && !s.t.attempt.keepsLast || kept != nil && !kept.Whole {
 		kept = nil
 	}
 	if !k.DrawnValues || f.Note.first == 0 || f.Note.names == nil || kept == nil && !(k.Clock && k.Tells) {
@@ -47,7 +47,7 @@ func (s *session) replayQueryText(f *retry.LoggedFrame[logEntry], last bool) (te
 	if a.SQL == "" || a.CannotGiveTime {
 		return "", !a.CannotGiveTime
 	}
-	plan := s.srv.planner.PlanWithNames([]byte(a.SQL), f.Note.names.ForSnapshot(s.t.keeping.Now))
+	plan := s.srv.planner.PlanWithNames([]byte(a.SQL), f.Note.names.ForSnapshot(s.t.attempt.keeping.Now))
 	if was := cmp.Or(f.Note.asked, f.Note.plan); planRefusal(plan) != nil || plan.Kind != was.Kind { // compare with the kind that the planner gave
 		return "", !a.HasTime
 	}
@@ -61,7 +61,7 @@ func (s *session) replayQueryText(f *retry.LoggedFrame[logEntry], last bool) (te
 // Values of the first answer are appended as parameters, in the formats in which they came. The server takes the
 // parameters' types from the columns.
 func (s *session) replayBind(f *retry.LoggedFrame[logEntry], last bool) (tmpl *statement.Template, payload []byte, ok bool) {
-	if k := f.Note.kept; !(s.t.keeping.Clock && s.t.keeping.Tells) && (k == nil || !k.Whole) {
+	if k := f.Note.kept; !(s.t.attempt.keeping.Clock && s.t.attempt.keeping.Tells) && (k == nil || !k.Whole) {
 		return nil, nil, true
 	}
 	p, whole := wire.ParseBindParams(s.loggedPayload(f))
@@ -73,7 +73,7 @@ func (s *session) replayBind(f *retry.LoggedFrame[logEntry], last bool) (tmpl *s
 		return nil, nil, !a.CannotGiveTime
 	}
 	t := f.Note.tmpl
-	names := f.Note.names.ForSnapshot(s.t.keeping.Now)
+	names := f.Note.names.ForSnapshot(s.t.attempt.keeping.Now)
 	plan := s.srv.planner.PlanWithNames([]byte(a.SQL), names)
 	if p.Len() > wire.MaxParams || planRefusal(plan) != nil || plan.Kind != t.Plan.Kind || t.Unshared {
 		return nil, nil, !a.HasTime
@@ -87,7 +87,7 @@ func (s *session) replayBind(f *retry.LoggedFrame[logEntry], last bool) (tmpl *s
 // mustRecordAgain reports whether a replay must record the answer of a statement again, and then forgets the first
 // answer. The result is true in the unfinished turn (last), unless the statement got its first answer's values.
 func (t *turn) mustRecordAgain(n *logEntry, last, given bool) bool {
-	if !last || n.kept == nil || given && n.kept.Whole && t.keepsLast {
+	if !last || n.kept == nil || given && n.kept.Whole && t.attempt.keepsLast {
 		return false
 	}
 	n.kept.Reset()

@@ -53,7 +53,7 @@ func (s *session) isPathPending() bool {
 	if t.owed.empty() {
 		return false
 	}
-	return t.movesNames || mapping.MayChangeResolution(s.settings.Staged.Changes) && slices.ContainsFunc(t.owed.items[t.owed.head:], func(o pendingReply) bool {
+	return t.parsing.movesNames || mapping.MayChangeResolution(s.settings.Staged.Changes) && slices.ContainsFunc(t.owed.items[t.owed.head:], func(o pendingReply) bool {
 		return o.plan != nil && o.plan.Kind == rewrite.Control
 	})
 }

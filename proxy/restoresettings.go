@@ -34,7 +34,7 @@ func (s *session) markSettingsReset() {
 // reset. Reported parameters show most resets. If the backend returns to the reservoir, it is reset anyway.
 func (s *session) mayHaveResetSettings() bool {
 	t, b := s.t, s.b
-	if s.dedicated || t.phase != phaseLive || s.tx.job.IsOpen() || t.batches != nil || !s.tx.resets.ArePossible() || b.status == 'E' || b.status == 'T' && !t.resets {
+	if s.dedicated || t.attempt.phase != phaseLive || s.tx.job.IsOpen() || t.output.batches != nil || !s.tx.resets.ArePossible() || b.status == 'E' || b.status == 'T' && !t.resets {
 		return false
 	}
 	return b.settings.MayHaveReset(&s.settings, b.status == 'T' || s.keepsBackend())
@@ -84,14 +84,14 @@ func (s *session) settleRestoringSettings() error {
 		b.suspect = true
 		b.conn.Net.Close()
 	case was == 'T' && b.status == 'E':
-		status, t.errorTold = 'E', true
+		status, t.server.errorTold = 'E', true
 		if err := s.sendOrWithhold(errSettingNotApplied(refusal).Append(nil)); err != nil {
 			return err
 		}
 	}
 	if was == 'I' {
-		s.settleSettings(t.errorTold)
-		s.endLocalSettings(t.errorTold)
+		s.settleSettings(t.server.errorTold)
+		s.endLocalSettings(t.server.errorTold)
 		s.adoptResetSettings(names, err == nil && refusal == nil)
 	}
 	if err := s.reportParameters(); err != nil {

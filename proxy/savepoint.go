@@ -75,7 +75,7 @@ func (s *session) runSavepointQuery(plan *rewrite.Plan) error {
 		}
 	}
 	for i := range plan.Statements {
-		if err := s.runSavepointCommand(&plan.Statements[i]); err != nil || t.skip || t.settled {
+		if err := s.runSavepointCommand(&plan.Statements[i]); err != nil || t.server.skip || t.settled {
 			return err
 		}
 	}
@@ -90,8 +90,8 @@ func (s *session) endSimpleQuery() error {
 		return s.endTurnLocally()
 	}
 	t.owed.push(wire.Sync)
-	t.outcome.RecordSync()
-	s.logFrame(wire.Sync, logEntry{commits: t.outcome.MayCommit()}, nil)
+	t.server.outcome.RecordSync()
+	s.logFrame(wire.Sync, logEntry{commits: t.server.outcome.MayCommit()}, nil)
 	s.t.addToBatch(wire.FrameSync)
 	return s.finishTurn()
 }
@@ -99,7 +99,7 @@ func (s *session) endSimpleQuery() error {
 // runSavepointCommand carries out one savepoint command of a Query or a portal. Afterwards the turn may have settled,
 // or its frames may be skipped. The caller sends an error to the client.
 func (s *session) runSavepointCommand(st *rewrite.Statement) error {
-	if err := s.cutLogTurn(); err != nil || s.t.skip || s.t.settled {
+	if err := s.cutLogTurn(); err != nil || s.t.server.skip || s.t.settled {
 		return err
 	}
 	verb, name, l := st.Tx.Verb, st.Tx.Name, s.tx.log
@@ -138,12 +138,12 @@ func (s *session) cutLogTurn() error {
 	if !t.touched {
 		return nil
 	}
-	ended := t.ended
-	t.ended = false // if an earlier frame failed, the command is skipped
-	if err := s.flushAndRelay(); err != nil || t.skip {
+	ended := t.request.ended
+	t.request.ended = false // if an earlier frame failed, the command is skipped
+	if err := s.flushAndRelay(); err != nil || t.server.skip {
 		return err
 	}
-	t.ended = ended
+	t.request.ended = ended
 	if err := s.flushToClient(); err != nil || s.tx.log.CutTurn() {
 		return err
 	}
@@ -218,7 +218,7 @@ func (s *session) returnToSavepoint(name string, onlyRead bool) (done bool, err 
 			return false, nil
 		}
 		err = s.replayToSavepoint(name)
-		return s.t.skip || s.t.settled, err
+		return s.t.server.skip || s.t.settled, err
 	}
 	if s.state == failed {
 		if err := s.applyEvent(rolledBackTo); err != nil {
@@ -272,19 +272,19 @@ func (s *session) replayToSavepoint(name string) error {
 		return err
 	}
 	t.progress = s.settings.TxProgress()
-	t.abandonAttempt(retry.Replayable)
-	if t.serverAt = midTurn; fresh {
-		t.serverAt = atReady
+	t.attempt.abandonAttempt(retry.Replayable)
+	if t.attempt.serverAt = midTurn; fresh {
+		t.attempt.serverAt = atReady
 	}
-	t.pause, t.forRollbackTo = 0, true
+	t.attempt.pause, t.attempt.forRollbackTo = 0, true
 	s.tx.attempts.StartRequest(time.Now())
-	t.originalError, t.statusAfter, t.returnSavepoint = s.replacePartialConflict(errRollbackToDiffers(name)).Append(nil), 'E', name
+	t.attempt.originalError, t.attempt.statusAfter, t.attempt.returnSavepoint = s.replacePartialConflict(errRollbackToDiffers(name)).Append(nil), 'E', name
 	if err := s.runAttempts(); err != nil || t.isAbandoned() {
 		return err
 	}
-	t.originalError, t.statusAfter, t.returnSavepoint = nil, 0, "" // a later conflict gets its own error
-	if t.keepingWhole.Clock && t.keepingWhole.Tells {
-		s.tx.earlierTime = t.keepingWhole.Time
+	t.attempt.originalError, t.attempt.statusAfter, t.attempt.returnSavepoint = nil, 0, "" // a later conflict gets its own error
+	if t.attempt.keepingWhole.Clock && t.attempt.keepingWhole.Tells {
+		s.tx.earlierTime = t.attempt.keepingWhole.Time
 	}
 	return nil
 }
@@ -324,7 +324,7 @@ func (s *session) resendCutTurn() error {
 	if !s.tx.log.CutTurn() {
 		s.failOnDifference()
 	}
-	t.outcome.RecordCaughtUp()
+	t.server.outcome.RecordCaughtUp()
 	return nil
 }
 

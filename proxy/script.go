@@ -92,8 +92,8 @@ func (s *session) planWithSubstitutes(plan *rewrite.Plan, sql []byte) *rewrite.P
 	if made == nil {
 		return plan
 	}
-	s.t.script = d
-	s.t.stateBeforeScript = s.copyLocalState()
+	s.t.request.script = d
+	s.t.request.stateBeforeScript = s.copyLocalState()
 	return made
 }
 

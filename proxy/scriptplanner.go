@@ -75,7 +75,9 @@ type scriptPlanner struct {
 }
 
 // inClientBlock reports whether the query's current statement is in a block that the client has begun.
-func (d *scriptPlanner) inClientBlock() bool { return d.currentBlock.IsOpen() && !d.s.t.internalTx.on }
+func (d *scriptPlanner) inClientBlock() bool {
+	return d.currentBlock.IsOpen() && !d.s.t.server.internalTx.on
+}
 
 // inAnyTransaction reports whether the current statement is in a block or a pipeline's implicit transaction.
 func (d *scriptPlanner) inAnyTransaction() bool {
@@ -157,7 +159,7 @@ func (d *scriptPlanner) planBlockBegin(st *rewrite.Statement) scriptStep {
 	p := scriptStep{warn: st.Weakened}
 	modes := rewrite.TxControl{ReadOnly: d.enforcedMode() == access.ReadOnly && access.LacksMode(&st.Tx)}
 	if !st.Tx.Deferrable && st.Tx.Isolation != rewrite.Serializable {
-		late := d.at > 0 || d.s.t.touched || d.s.t.ranLocal // for READ WRITE, as in PostgreSQL
+		late := d.at > 0 || d.s.t.touched || d.s.t.request.ranLocal // for READ WRITE, as in PostgreSQL
 		for i := d.at + 1; i < len(d.places) && d.s.canFoldModes(&d.plan.Statements[i]) && !(late && d.plan.Statements[i].Tx.ReadWrite); i++ {
 			modes = d.plan.Statements[i].Tx
 			d.folds++

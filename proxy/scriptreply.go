@@ -24,7 +24,7 @@ type scriptReply struct {
 // setScriptReply sets a scriptReply for the query d on the pending reply o, unless d is nil.
 func (t *turn) setScriptReply(o *pendingReply, d *scriptPlan) {
 	if d != nil {
-		o.reply, t.inspectsFrames = chainHandlers(scriptReply{scriptPlan: d}, o.reply), true
+		o.reply, t.output.inspectsFrames = chainHandlers(scriptReply{scriptPlan: d}, o.reply), true
 	}
 }
 
@@ -62,7 +62,7 @@ func (r scriptReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (f
 	case p.tag != nil && ends:
 		s.recordCompletion(o, f.Type, p.tag)
 		s.settings.Stage(p.set) // the backend has this value, not its default
-		s.t.statement++
+		s.t.server.statement++
 		return swallow, s.sendLocalAnswer(o, p.tag)
 	}
 	return undecided, nil
@@ -88,11 +88,11 @@ func (r scriptReply) replaceError(_ *session, o *pendingReply, payload []byte) *
 
 // runScriptStep carries out a client's statement at the tag of its substitute. o is the reply to the whole query.
 func (s *session) runScriptStep(o *pendingReply, st *rewrite.Statement, several bool, typ byte) error {
-	if s.t.phase != phaseLive {
+	if s.t.attempt.phase != phaseLive {
 		return s.sendSynthetic(frameSet) // the log ignores the bytes: see RecordLocalReply
 	}
 	s.recordStatementEnd(o, nil)
-	s.t.statement++
+	s.t.server.statement++
 	err := s.answerScriptStep(o, st, several)
 	if _, told := err.(*wire.Error); told { // planScript foresees every error
 		return s.unexpectedFrameError(typ)
@@ -131,7 +131,7 @@ func (s *session) answerScriptStep(o *pendingReply, st *rewrite.Statement, sever
 // restoreBeforeScript undoes what the statements of a multi-statement query did in the session, before the query is
 // sent again. The new answers carry the statements out again. If the turn has no such query, nothing is changed.
 func (s *session) restoreBeforeScript() {
-	was := s.t.stateBeforeScript
+	was := s.t.request.stateBeforeScript
 	if was == nil {
 		return
 	}

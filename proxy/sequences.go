@@ -81,7 +81,7 @@ func (s *session) recordLocalDiscard() {
 // recordSequenceUse records which sequence numbers a statement has drawn, after the server ran the statement.
 func recordSequenceUse(s *session, o *pendingReply, st *rewrite.Statement, tag []byte) {
 	if h := &s.b.sequences.History; o.kind == wire.Query {
-		h.RecordQueryRun(st, s.t.statement, tag)
+		h.RecordQueryRun(st, s.t.server.statement, tag)
 	} else {
 		h.RecordPreparedRun(st, o.text, tag)
 	}
@@ -89,7 +89,7 @@ func recordSequenceUse(s *session, o *pendingReply, st *rewrite.Statement, tag [
 		return
 	}
 	place := sequence.AtServer
-	if len(o.plan.Statements) > 1 || o.kind == wire.Execute && (!s.t.ended || s.t.owed.len() > 2) {
+	if len(o.plan.Statements) > 1 || o.kind == wire.Execute && (!s.t.request.ended || s.t.owed.len() > 2) {
 		place = sequence.AmidOthers
 	}
 	s.sequences.RecordDiscard(place, &s.b.sequences)
@@ -126,7 +126,7 @@ func (s *session) acquireForSequences() *reservoir.Conn {
 // canAskOwnership reports whether the server can be asked which sequence numbers the block has drawn: in a block, on a
 // backend that no writer goroutine uses.
 func (s *session) canAskOwnership() bool {
-	return s.b != nil && s.state != failed && !s.sequences.OwnsNumbers(s.id, &s.b.sequences) && s.inBlock() && s.t.uplink == nil
+	return s.b != nil && s.state != failed && !s.sequences.OwnsNumbers(s.id, &s.b.sequences) && s.inBlock() && s.t.sent.uplink == nil
 }
 
 // ownershipQueryName names the prepared statement and portal of provesOwnership's query, and the portal of
@@ -137,10 +137,10 @@ const ownershipQueryName = "sluice_own"
 // reads. It takes one round trip; if replies are pending the answer is false. An error is for the client if a conflict
 // or cancel has ended the block. Otherwise the backend is lost.
 func (s *session) provesOwnership() (bool, error) {
-	if s.t.sequenceText == "" || !s.canAskOwnership() || !s.t.owed.empty() {
+	if s.t.request.sequenceText == "" || !s.canAskOwnership() || !s.t.owed.empty() {
 		return false, nil
 	}
-	sql := s.srv.planner.OwnSequenceQuery(s.t.sequenceText, s.b.sequences.History.PlannerRuns())
+	sql := s.srv.planner.OwnSequenceQuery(s.t.request.sequenceText, s.b.sequences.History.PlannerRuns())
 	if sql == "" {
 		return false, nil
 	}

@@ -51,7 +51,7 @@ func (f *serverFatalError) sentence() string {
 // readServerFatal looks for the server's FATAL error in the bytes that the lost connection has sent, and stores it in
 // gone. It does not wait for more bytes.
 func (s *session) readServerFatal(gone *lostError) {
-	if _, heard := errors.AsType[*serverFatalError](gone.err); heard || gone.silent || s.b == nil || s.t.rest > 0 {
+	if _, heard := errors.AsType[*serverFatalError](gone.err); heard || gone.silent || s.b == nil || s.t.partial.rest > 0 {
 		return
 	}
 	if s.b.closingError != nil {

@@ -155,8 +155,8 @@ func (s *session) setConfigRow(st *rewrite.Statement) []byte {
 // the row. The log counts the answer as one of Sluice's own. A replay of a settled turn repeats the first answer.
 func (s *session) answerSetConfigStep(o *pendingReply, st *rewrite.Statement, d *setConfigReply) error {
 	s.recordCompletion(o, wire.CommandComplete, frameSet)
-	s.t.statement++
-	if s.t.phase != phaseLive {
+	s.t.server.statement++
+	if s.t.attempt.phase != phaseLive {
 		return s.sendSynthetic(d.frames)
 	}
 	row, tag := append(result.DescribeConfig(st), s.setConfigRow(st)...), wire.AppendCommandComplete(nil, "SELECT 1")

@@ -78,15 +78,15 @@ func (s *session) runMultiSetConfig(st *rewrite.Statement) (frames [][]byte, err
 func (s *session) setServerSetting(c *rewrite.SettingChange, shown string) error {
 	switch {
 	case s.inBlock():
-		ran, err := s.runNestedQuery(serversettings.SetSQL(*c), nestedTurn{hiddenAnswer: silent.NewAnswer(silent.ExpectInBlock("SET")), optsOut: s.t.optsOut})
+		ran, err := s.runNestedQuery(serversettings.SetSQL(*c), nestedTurn{hiddenAnswer: silent.NewAnswer(silent.ExpectInBlock("SET")), optsOut: s.t.nested.optsOut})
 		if err != nil {
 			return err
 		}
 		return ran.Cause()
 	case c.Action == rewrite.Set:
 		s.settings.SetCarried(rewrite.SettingChange{Name: c.Name, SQL: rewrite.SettingSQL(c.Name, shown), Text: shown})
-	case !s.t.ended:
-		s.t.last = errAfterLocalMultiSet
+	case !s.t.request.ended:
+		s.t.request.last = errAfterLocalMultiSet
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ var errAfterLocalMultiSet = &wire.Error{Code: retry.StateUnsupported, Message: "
 	Hint: "Begin with BEGIN, or send a Sync behind the statement."}
 
 // bindsConfigLocally reports whether Sluice itself carries out a set_config whose values are parameters.
-func bindsConfigLocally(s *session, _ *rewrite.Statement) bool { return !s.t.ended }
+func bindsConfigLocally(s *session, _ *rewrite.Statement) bool { return !s.t.request.ended }
 
 // bindConfigValues replaces the parameters of a set_config by constants, at its Bind, and reads the whole Bind. Earlier
 // frames are answered first. After an error, returned or already sent (t.skip), the Bind must not continue. The new
@@ -113,7 +113,7 @@ func (s *session) bindConfigValues(b *pendingBind) error {
 		return nil
 	}
 	if !s.t.owed.empty() {
-		if err := s.flushAndRelay(); err != nil || s.t.skip {
+		if err := s.flushAndRelay(); err != nil || s.t.server.skip {
 			return err
 		}
 	}

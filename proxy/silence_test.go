@@ -18,7 +18,7 @@ func TestUnreadAnswerIsNoSilence(t *testing.T) {
 	raw := rawconn.Wrap(conn)
 	s := &session{srv: &Server{cfg: Config{SilenceTimeout: time.Second}}, backendPairing: backendPairing{b: &backend{src: wire.NewReader(raw, raw)}, t: &turn{}}}
 	s.t.owed.push(wire.Query)
-	s.t.silentSince = time.Now().Add(-time.Hour)
+	s.t.observed.silentSince = time.Now().Add(-time.Hour)
 	if s.checkBackendSilence() == nil {
 		t.Error("a server that has sent nothing for an hour is waited for")
 	}

@@ -48,7 +48,7 @@ func (s *session) checkFormRefusal(o *pendingReply, made *answer.ErrorHandling, 
 // markSplitQuery marks the reply to a simple Query that is sent as two queries, and returns the frame to send. The
 // first command tag of the answer is that of the locking query.
 func (t *turn) markSplitQuery(o *pendingReply, split *rewrite.SplitQuery) []byte {
-	o.split, t.hidesAnswers, t.inspectsFrames = split, true, true
+	o.split, t.output.hidesAnswers, t.output.inspectsFrames = split, true, true
 	o.reply = chainHandlers(&lockReply{}, o.reply)
 	return wire.AppendStrings(nil, wire.Query, split.Text())
 }
@@ -76,7 +76,7 @@ func (s *session) sendLockStatement(tmpl *statement.Template, d *statement.Descr
 	s.t.addToBatch(append(wire.AppendHeader(nil, wire.Execute, len(lockPortal)+5), lockPortal+"\x00\x00\x00\x00\x00"...))
 	mark(t.owed.push(wire.Close))
 	s.t.addToBatch(wire.AppendDescribeOrClose(nil, wire.Close, 'P', lockPortal))
-	t.hidesAnswers, t.inspectsFrames = true, true
+	t.output.hidesAnswers, t.output.inspectsFrames = true, true
 }
 
 // lockPortal is the portal of the locking query (of a FOR UPDATE), because the client may use the unnamed portal.

@@ -46,7 +46,7 @@ func (s *session) dropStoredCursors() {
 // does not remove them.
 func endStoredCursors(s *session, committed bool) {
 	for name, x := range s.stored {
-		if !x.EndTransaction(committed, s.t != nil && s.t.outsideBlock) {
+		if !x.EndTransaction(committed, s.t != nil && s.t.nested.outsideBlock) {
 			s.dropStoredCursor(name)
 		}
 	}
@@ -111,7 +111,7 @@ func (s *session) findStoredCursor(name string) (*stored.Cursor, error) {
 		return nil, errAborted
 	}
 	if !s.t.owed.empty() {
-		if err := s.flushAndRelay(); err != nil || s.t.skip || s.t.settled {
+		if err := s.flushAndRelay(); err != nil || s.t.server.skip || s.t.settled {
 			return nil, err
 		}
 	}
@@ -158,7 +158,7 @@ func (s *session) checkFetchFormats(name string, formats int) error {
 // closeStoredCursor answers a Close of a stored cursor's portal, even in a failed block.
 func (s *session) closeStoredCursor(name string) error {
 	if !s.t.owed.empty() {
-		if err := s.flushAndRelay(); err != nil || s.t.skip || s.t.settled {
+		if err := s.flushAndRelay(); err != nil || s.t.server.skip || s.t.settled {
 			return err
 		}
 	}
@@ -192,7 +192,7 @@ func (s *session) executeStoredCursor(name string, frame []byte) error {
 	if !x.CanReturn(nil) {
 		return errCursorFormats
 	}
-	s.t.ranLocal = true
+	s.t.request.ranLocal = true
 	f, end := x.MoveForward(count), wire.FramePortalSuspended
 	if x.AtEnd() {
 		end = wire.AppendCommandComplete(nil, "SELECT "+strconv.Itoa(f.Len()))

@@ -41,7 +41,7 @@ import (
 // simple Query gets only the error. The client of a Sync group gets the error after the tag.
 func (s *session) declareStoredCursor(c *rewrite.CursorStatement, simple bool) error {
 	if simple {
-		if err := s.storeDeclaredCursor(c); err != nil || s.t.skip || s.t.settled {
+		if err := s.storeDeclaredCursor(c); err != nil || s.t.server.skip || s.t.settled {
 			return err
 		}
 		return s.queueReply(frameDeclared)
@@ -57,7 +57,7 @@ func (s *session) declareStoredCursor(c *rewrite.CursorStatement, simple bool) e
 func (s *session) storeDeclaredCursor(c *rewrite.CursorStatement) error {
 	x := stored.NewCursor(account.RowsAccount{Client: &s.account}, c.NoScroll)
 	s.requestCursorRows(c.Name, x)
-	if err := s.flushAndRelay(); err != nil || s.t.skip || s.t.settled {
+	if err := s.flushAndRelay(); err != nil || s.t.server.skip || s.t.settled {
 		x.Drop()
 		return err
 	}
@@ -106,13 +106,13 @@ func (s *session) requestCursorRows(name string, x *stored.Cursor) {
 // storeRow adds a frame to a stored cursor. If the frame is longer than a buffer, relayFrameRest adds the rest.
 func (s *session) storeRow(x *stored.Cursor, f answer.Frame) {
 	x.AddFrame(f.Type, f.Bytes, f.Total)
-	if s.t.restInto = nil; f.IsCut() {
-		s.t.restInto = x
+	if s.t.partial.restInto = nil; f.IsCut() {
+		s.t.partial.restInto = x
 	}
 	// The remaining rows are not needed. A backend that must not be dropped is read to the end, since the session has state
 	// there, or its statement may have committed. Before a COMMIT the ROLLBACK needs the backend.
-	if x.ExceedsQuota() && !s.t.committing && s.t.phase == phaseLive && s.t.stop == nil && !s.pin.IsPinned() && !s.t.outcome.MayCommit() {
-		s.t.stop = errStoredFull(s.srv.cfg)
+	if x.ExceedsQuota() && !s.t.server.committing && s.t.attempt.phase == phaseLive && s.t.output.stop == nil && !s.pin.IsPinned() && !s.t.server.outcome.MayCommit() {
+		s.t.output.stop = errStoredFull(s.srv.cfg)
 	}
 	if f.Type == wire.RowDescription {
 		s.t.owed.pop()
@@ -146,7 +146,7 @@ func (s *session) storeBeforeCommit(plan *rewrite.Plan) (done bool, err error) {
 	}
 	t := s.t
 	if !t.owed.empty() { // an earlier frame of the group may fail
-		if err := s.flushAndRelay(); err != nil || t.skip || t.settled {
+		if err := s.flushAndRelay(); err != nil || t.server.skip || t.settled {
 			return true, err
 		}
 	}
@@ -156,7 +156,7 @@ func (s *session) storeBeforeCommit(plan *rewrite.Plan) (done bool, err error) {
 		return true, err
 	case full:
 		return true, s.rollBackFailedCommit(true)
-	case t.skip:
+	case t.server.skip:
 		return true, s.rollBackFailedCommit(false)
 	}
 	return false, nil
@@ -193,22 +193,22 @@ func (s *session) storeHoldCursors() (full bool, err error) {
 		}
 	}
 	t := s.t
-	ended := t.ended
-	t.ended, t.committing = false, true
+	ended := t.request.ended
+	t.request.ended, t.server.committing = false, true
 	err = s.flushAndRelay()
-	t.ended, t.committing = ended, false
+	t.request.ended, t.server.committing = ended, false
 	for _, x := range held {
 		full = full || x.ExceedsQuota()
 	}
 	for name, x := range held {
-		if err != nil || t.skip || full {
+		if err != nil || t.server.skip || full {
 			x.Drop()
 		} else {
 			x.ExactFloats = s.writesExactFloats()
 			s.registerStoredCursor(name, x)
 		}
 	}
-	return full && err == nil && !t.skip, err
+	return full && err == nil && !t.server.skip, err
 }
 
 // writesExactFloats reports whether the server writes floats with all digits. The result is true if the session has not
@@ -260,14 +260,14 @@ func (s *session) rollBackFailedCommit(full bool) error {
 			return err
 		}
 	}
-	t.errorTold = true
+	t.server.errorTold = true
 	if full {
 		s.sendErrorNow(errStoredFull(s.srv.cfg))
 	}
-	if !t.ended {
-		t.skip = true
+	if !t.request.ended {
+		t.server.skip = true
 		return s.flushToClient()
 	}
-	t.skip = false
+	t.server.skip = false
 	return s.endTurnLocally()
 }

@@ -125,14 +125,14 @@ func (s *session) refuseClockRead() error {
 // fixedTxTime returns the earlier time that the next statement must show, which is the time before a ROLLBACK TO, or of
 // a committed part. nil means the transaction's own time. In a failed block no statement reads the clock.
 func (s *session) fixedTxTime() *txtime.Time {
-	if s.tx.earlierTime == nil && s.t.nestedTurn.timed == nil || s.t.hasFirstTxEnded() {
+	if s.tx.earlierTime == nil && s.t.nested.timed == nil || s.t.hasFirstTxEnded() {
 		return nil
 	}
 	switch at := s.blockForNextStatement(); at.Status() {
 	case 'T':
 		return s.tx.earlierTime
 	case 'I':
-		return s.t.nestedTurn.timed
+		return s.t.nested.timed
 	}
 	return nil
 }

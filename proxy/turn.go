@@ -22,18 +22,8 @@ import (
 // This file has the state of one turn. session.serve takes a turn from the pool and frees it after the ReadyForQuery.
 // Only the session's goroutine uses a turn. While that goroutine waits, a check of the client may use the turn too.
 
-// turn is the state of one turn, pooled. Its parts are values, so that one assignment resets all. The embedded parts
-// group fields that live and end together:
-//
-//	clientRequest   what the client has sent in this turn
-//	serverProgress  what the server has done in this turn
-//	partialFrames   frames that were received or sent in part
-//	upstream        output to the backend
-//	clientOutput    how answers are passed to the client
-//	observedTimes   since when the backend or the client is silent
-//	parseSettings   settings that change how SQL is parsed
-//	replayAttempt   a replay of the transaction (replay.go)
-//	nestedTurn      how a nested turn differs
+// turn is the state of one turn, pooled. Its parts are values, so that one assignment resets all. Fields that live and
+// end together are one part.
 type turn struct {
 	owed    pendingQueue
 	up      wire.Batch             // to the backend
@@ -42,15 +32,15 @@ type turn struct {
 	desc    *statement.Description // the last description from the server
 	scratch []byte
 
-	clientRequest
-	serverProgress
-	partialFrames
-	upstream
-	clientOutput
-	observedTimes
-	parseSettings
-	replayAttempt
-	nestedTurn // nested.go
+	request  clientRequest  // what the client has sent in this turn
+	server   serverProgress // what the server has done in this turn
+	partial  partialFrames  // frames that were received or sent in part
+	sent     upstream       // output to the backend
+	output   clientOutput   // how answers are passed to the client
+	observed observedTimes  // since when the backend or the client is silent
+	parsing  parseSettings  // settings that change how SQL is parsed
+	attempt  replayAttempt  // a replay of the transaction (replay.go)
+	nested   nestedTurn     // how a nested turn differs (nested.go)
 
 	// clock has the statement timeout and the end of hold_time.
 	clock interrupt.Clock

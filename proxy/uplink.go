@@ -67,7 +67,7 @@ var errTurnOver = errors.New("the server ended the turn")
 // fillClientBuffer reads from the client in the middle of a turn. While a reply is pending it also relays the backend's
 // frames. After nil the client has sent more, or the turn has settled.
 func (s *session) fillClientBuffer() error {
-	if s.b != nil && (!s.t.owed.empty() || s.t.copying) {
+	if s.b != nil && (!s.t.owed.empty() || s.t.server.copying) {
 		return s.fillClientWhileRelaying()
 	}
 	return s.fillClientOnly()
@@ -92,8 +92,8 @@ func (s *session) readWholeFrame(total int) ([]byte, error) {
 // after an error these bytes are read, unless the session ends.
 func (s *session) forwardBytes(n int) error {
 	c := &s.client
-	s.t.midClient = true
-	defer func() { s.t.midClient = false }()
+	s.t.request.midClient = true
+	defer func() { s.t.request.midClient = false }()
 	inPieces := n > c.Buffered()
 	for n > 0 {
 		if c.Buffered() == 0 {
@@ -111,12 +111,12 @@ func (s *session) forwardBytes(n int) error {
 			k = min(k, room)
 		}
 		// A backend that has got a part of a frame accepts nothing but the frame's rest. settleTurn drops such a backend.
-		s.t.midFrame = k < n
+		s.t.partial.midFrame = k < n
 		if s.t.logs {
 			s.tx.log.AppendPayload(c.Peek(k))
 		}
-		if s.t.pin.IsUnread() {
-			s.t.pin.Scan(c.Peek(k))
+		if s.t.request.pin.IsUnread() {
+			s.t.request.pin.Scan(c.Peek(k))
 		}
 		s.t.addToBatch(c.Peek(k))
 		c.Advance(k)
@@ -135,7 +135,7 @@ func (s *session) finishForward(n int, err error) error {
 	if !errors.As(err, &gone) {
 		return err
 	}
-	s.t.midFrame = false
+	s.t.partial.midFrame = false
 	return cmp.Or(s.readIntoLog(n), err)
 }
 
@@ -205,7 +205,7 @@ func (t *turn) addToBatch(b []byte) {
 func (s *session) addQueryFrame(frame []byte) {
 	if len(frame) > wire.BufferSize {
 		if buf := s.client.DetachFrame(frame); buf != nil {
-			s.t.read = buf
+			s.t.sent.read = buf
 			s.t.up.AddReference(frame)
 			s.t.touched = true
 			return
@@ -249,10 +249,10 @@ func (s *session) flushToBackend() error {
 	if err := s.b.trips.Err(); err != nil {
 		return &lostError{err: err}
 	}
-	t.flushed += k.Len()
-	t.silentSince = time.Time{} // a backend that still gets input is not silent
-	s.b.groupOpen = !t.outcome.InBlock()
-	if t.flushed > halfDuplexLimit && !t.owed.empty() || t.uplink != nil {
+	t.sent.flushed += k.Len()
+	t.observed.silentSince = time.Time{} // a backend that still gets input is not silent
+	s.b.groupOpen = !t.server.outcome.InBlock()
+	if t.sent.flushed > halfDuplexLimit && !t.owed.empty() || t.sent.uplink != nil {
 		return s.flushByWriter()
 	}
 	if err := k.Flush(s.b.conn.Net); err != nil {
@@ -274,9 +274,9 @@ type backendWriter struct {
 // If that write failed, the error is a lost backend.
 func (s *session) flushByWriter() error {
 	t := s.t
-	if t.uplink == nil {
-		t.uplink = &backendWriter{work: make(chan wire.Batch, 1), done: make(chan error, 1)}
-		go t.uplink.run(s.b)
+	if t.sent.uplink == nil {
+		t.sent.uplink = &backendWriter{work: make(chan wire.Batch, 1), done: make(chan error, 1)}
+		go t.sent.uplink.run(s.b)
 	}
 	if err := s.awaitWriter(); err != nil {
 		return err
@@ -284,8 +284,8 @@ func (s *session) flushByWriter() error {
 	if t.up.IsEmpty() {
 		return nil // the backend was dropped meanwhile
 	}
-	t.uplink.busy = true
-	t.uplink.work <- t.up.Detach()
+	t.sent.uplink.busy = true
+	t.sent.uplink.work <- t.up.Detach()
 	return nil
 }
 
@@ -305,7 +305,7 @@ func (u *backendWriter) run(b *backend) {
 // awaitWriter returns once the writer goroutine has written its batch, and relays replies meanwhile. It also returns if
 // the backend is dropped.
 func (s *session) awaitWriter() error {
-	u := s.t.uplink
+	u := s.t.sent.uplink
 	if u == nil || !u.busy {
 		return nil
 	}
@@ -337,10 +337,10 @@ func (s *session) awaitWriter() error {
 // it ends the write. whole reports that the batch was written completely. If no writer is busy it returns at once. The
 // session must have a backend.
 func (s *session) finishBackendWrite(patience time.Duration) (whole bool) {
-	if s.t == nil || s.t.uplink == nil || !s.t.uplink.busy {
+	if s.t == nil || s.t.sent.uplink == nil || !s.t.sent.uplink.busy {
 		return true
 	}
-	u, conn := s.t.uplink, s.b.conn.Net
+	u, conn := s.t.sent.uplink, s.b.conn.Net
 	enough := time.AfterFunc(patience, func() { conn.SetWriteDeadline(time.Unix(1, 0)) })
 	err := <-u.done
 	u.busy = false
@@ -350,8 +350,8 @@ func (s *session) finishBackendWrite(patience time.Duration) (whole bool) {
 // closeWriter ends the writer goroutine after the backend has answered or is lost. It returns the error of a write that
 // has not been reported yet.
 func (t *turn) closeWriter() error {
-	u := t.uplink
-	t.uplink = nil
+	u := t.sent.uplink
+	t.sent.uplink = nil
 	close(u.work)
 	for err := range u.done {
 		if err != nil {

@@ -132,7 +132,7 @@ func (s *session) checkClientWaits() error {
 // must be a write outside a block, or the end of a block. Everything else in a block is rolled back after the client
 // has left. A turn without a plan commits nothing.
 func (s *session) mayCommitWithoutClient() bool {
-	plan := s.t.plan
+	plan := s.t.request.plan
 	if plan == nil || plan.Kind <= rewrite.Read {
 		return false
 	}
