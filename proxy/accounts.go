@@ -87,7 +87,7 @@ func (s *session) checkSettingsMemory(plan *rewrite.Plan) error {
 	if !s.settings.HasRoomFor(plan.Statements) {
 		return errTooManySettings
 	}
-	if full := s.account.ExceededBound(account.Own, s.settingsMemory()-s.settingsCharge.Bytes()+n); full != nil {
+	if full := s.memory.account.ExceededBound(account.Own, s.settingsMemory()-s.memory.settingsCharge.Bytes()+n); full != nil {
 		return errOutOfMemory(full)
 	}
 	return nil
@@ -115,18 +115,18 @@ func (s *session) settingsMemory() int { return s.settings.Bytes() + len(s.tx.ma
 
 // updateMemoryCharges sets the session's memory charges at the end of a turn.
 func (s *session) updateMemoryCharges() {
-	s.settingsCharge.Set(&s.account, s.settingsMemory())
-	s.charge.portals.Set(&s.account, s.openPortals.bytes)
+	s.memory.settingsCharge.Set(&s.memory.account, s.settingsMemory())
+	s.charge.portals.Set(&s.memory.account, s.portals.bytes)
 	s.chargeLockMemory()
-	s.charge.frame.Set(&s.account, 0)
-	s.charge.deferredFrames.Set(&s.account, 0)
-	s.charge.feature.Set(&s.account, 0)
+	s.charge.frame.Set(&s.memory.account, 0)
+	s.charge.deferredFrames.Set(&s.memory.account, 0)
+	s.charge.feature.Set(&s.memory.account, 0)
 }
 
 // chargeLockMemory charges the session's account for its advisory locks.
 func (s *session) chargeLockMemory() {
 	if s.advisory != nil {
-		s.advisory.charge.Set(&s.account, s.advisory.Count()*lockBytes)
+		s.advisory.charge.Set(&s.memory.account, s.advisory.Count()*lockBytes)
 	}
 }
 
@@ -141,7 +141,7 @@ func (s *session) reserveFrameMemory(total int) *wire.Error {
 	if total <= shortFrame || total <= s.charge.frame.Bytes() {
 		return nil
 	}
-	if full := s.charge.frame.TrySet(&s.account, total); full != nil {
+	if full := s.charge.frame.TrySet(&s.memory.account, total); full != nil {
 		return errOutOfMemory(full)
 	}
 	return nil
@@ -149,7 +149,7 @@ func (s *session) reserveFrameMemory(total int) *wire.Error {
 
 // reserveDeferredMemory returns an error if the session has no memory to hold a frame of total bytes until the Sync.
 func (s *session) reserveDeferredMemory(total int) *wire.Error {
-	if full := s.charge.deferredFrames.TrySet(&s.account, s.charge.deferredFrames.Bytes()+total); full != nil {
+	if full := s.charge.deferredFrames.TrySet(&s.memory.account, s.charge.deferredFrames.Bytes()+total); full != nil {
 		return errOutOfMemory(full)
 	}
 	return nil

@@ -12,9 +12,9 @@ import (
 // activeState is the part of a session's state that the session needs only while it is active. Sessions take it from a
 // pool and return it zeroed. Only the session's own goroutine uses it.
 type activeState struct {
-	tx          transaction
-	openPortals               // portal.go
-	charge      memoryCharges // accounts.go
+	tx      transaction
+	portals openPortals   // portal.go
+	charge  memoryCharges // accounts.go
 	// lastServerFatal is the reason that the server gave for closing the session's last backend, or nil.
 	lastServerFatal *serverFatalError
 	probed          time.Time // when the client was probed last; see probe

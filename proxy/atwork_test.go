@@ -17,8 +17,8 @@ func TestLayDown(t *testing.T) {
 	s := &session{}
 	for name, use := range map[string]func(){
 		"opted out":        func() { s.tx.optedOut = true },
-		"a portal":         func() { s.portal.open = true },
-		"a declared name":  func() { s.portals = map[string]portal{} },
+		"a portal":         func() { s.portals.unnamed.open = true },
+		"a declared name":  func() { s.portals.named = map[string]portal{} },
 		"the last field":   func() { s.probed = s.probed.AddDate(0, 0, 1) },
 		"bound":            func() { s.tx.binds = 1 },
 		"a byte of a flag": func() { s.tx.ran = true },

@@ -279,7 +279,7 @@ func (s *session) planBind(b *pendingBind, bound portal) (*rewrite.Plan, error) 
 			}
 		}
 		if plan != bound.plan {
-			s.setPortalPlan(b.portal, plan)
+			s.portals.setPlan(b.portal, plan)
 		}
 		return plan, err
 	}
@@ -302,7 +302,7 @@ func (s *session) replanBind(b *pendingBind, bound portal) (*rewrite.Plan, error
 		if bound.split != nil || bound.bound != nil || plan.ActiveSplit() != nil {
 			return nil, errSchemaChanged // the frame was taken apart by the old plan
 		}
-		s.setPortalPlan(b.portal, plan)
+		s.portals.setPlan(b.portal, plan)
 	}
 	return plan, nil
 }
@@ -322,9 +322,9 @@ func (s *session) sendBind(b *pendingBind, st *statement.Server) error {
 			kept = recorded.New(b.cs.Template.Inserts, b.cs.Template.MayShowTxTime)
 		}
 		if kept != nil {
-			p := s.findPortal(b.portal)
+			p := s.portals.find(b.portal)
 			p.kept = kept
-			s.updatePortal(b.portal, p)
+			s.portals.update(b.portal, p)
 		}
 		s.tx.log.RecordFrame(wire.Bind, logEntry{tmpl: b.cs.Template, names: s.mapped.Planned(), described: b.cs.Described, name: string(b.portal), kept: kept, silent: b.cursor != nil, first: s.countInFirstTx(b.cs.Template.Plan)}, params+len(b.portal))
 	}

@@ -56,7 +56,7 @@ var cursorByFrames = &framedHandler{applies: func(_ *session, st *rewrite.Statem
 // closeAllByFrames handles CLOSE ALL while a portal or stored cursor is open. Otherwise localstatements.go answers it,
 // and in a failed block the server refuses it.
 var closeAllByFrames = &framedHandler{applies: func(s *session, st *rewrite.Statement) bool {
-	return st.Refusal == nil && (len(s.portals) > 0 || len(s.stored) > 0) && s.txStatus() != 'E'
+	return st.Refusal == nil && (len(s.portals.named) > 0 || len(s.stored.byName) > 0) && s.txStatus() != 'E'
 }, query: (*session).runCursorQuery, execute: (*session).executeCursor}
 
 // runCursorQuery runs a simple Query of one statement about cursors. After nil the turn is over. During the run t.ended
@@ -124,7 +124,7 @@ var noParameters = []byte{0, 0, 0, 0}
 // server's already (t.skip). Only Sluice has the names of stored cursors, and reports a duplicate last.
 func (s *session) declareCursor(c *rewrite.CursorStatement, cs *statement.Client, values []byte, simple bool) error {
 	switch {
-	case s.stored[c.Name] != nil:
+	case s.stored.byName[c.Name] != nil:
 		return s.failDeclare(cs, errPortalExists([]byte(c.Name)))
 	case c.Hold && c.Scroll && s.inBlock():
 		return errHoldScrolls
@@ -172,7 +172,7 @@ func (s *session) cursorQueryTemplate(c *rewrite.CursorStatement, oids []byte) (
 
 // findOpenCursor returns the portal of the cursor that FETCH, MOVE or CLOSE names. A returned error goes to the client.
 func (s *session) findOpenCursor(c *rewrite.CursorStatement) (portal, error) {
-	p := s.portals[c.Name]
+	p := s.portals.named[c.Name]
 	switch {
 	case s.txStatus() == 'E':
 		return p, errAborted
@@ -205,7 +205,7 @@ func (s *session) failUnsupportedFetch(c *rewrite.CursorStatement, p portal) err
 // runCursorCommand runs FETCH, MOVE or CLOSE of a cursor, with result formats. With describe set, the client also gets
 // the rows' description. A returned error goes to the client. After nil the frames were sent or skipped (t.skip).
 func (s *session) runCursorCommand(c *rewrite.CursorStatement, formats []byte, describe bool) error {
-	if s.stored[c.Name] != nil {
+	if s.stored.byName[c.Name] != nil {
 		return s.runStoredCursor(c, formats, describe)
 	}
 	p, err := s.findOpenCursor(c)
@@ -224,7 +224,7 @@ func (s *session) runCursorCommand(c *rewrite.CursorStatement, formats []byte, d
 		if err := s.setCursorFormats(c.Name, formats); err != nil || s.t.server.skip || s.t.settled {
 			return err
 		}
-		p = s.portals[c.Name]
+		p = s.portals.named[c.Name]
 	}
 	if err := s.ensureBackend(); err != nil {
 		return err
@@ -237,7 +237,7 @@ func (s *session) runCursorCommand(c *rewrite.CursorStatement, formats []byte, d
 		ran := *p.cursor
 		ran.wasFetched = true
 		p.cursor = &ran
-		s.updatePortal([]byte(c.Name), p)
+		s.portals.update([]byte(c.Name), p)
 	}
 	// Sluice sends FETCH and MOVE as an Execute of the cursor's portal, and counts the rows.
 	frame := wire.AppendHeader(nil, wire.Execute, len(c.Name)+5)
@@ -276,7 +276,7 @@ func (s *session) describeCursor(name string, p portal) {
 // if no row was read and the transaction has written nothing since. Otherwise the error is errCursorFormats. A returned
 // error goes to the client, unless the client has the server's already (t.skip).
 func (s *session) setCursorFormats(name string, formats []byte) error {
-	p := s.portals[name]
+	p := s.portals.named[name]
 	switch c := p.cursor; {
 	case slices.Equal(c.formats, formats):
 		return nil
@@ -297,8 +297,8 @@ func (s *session) closeCursor(name string) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	s.trackPortalRun(s.portals[name])
-	s.drop(name)
+	s.trackPortalRun(s.portals.named[name])
+	s.portals.drop(name)
 	frame := wire.AppendDescribeOrClose(nil, wire.Close, 'P', name)
 	s.logFrame(wire.Close, logEntry{silent: true}, frame[wire.HeaderLen:])
 	s.t.owed.push(wire.Close).swallow = true
@@ -309,20 +309,20 @@ func (s *session) closeCursor(name string) error {
 // closeAllCursors runs CLOSE ALL while a portal or stored cursor is open. If the client has bound portals by the
 // protocol, CLOSE ALL is refused, since it would close these too.
 func (s *session) closeAllCursors() error {
-	for _, p := range s.portals {
+	for _, p := range s.portals.named {
 		if p.cursor == nil && !p.local {
 			return errPortalsOpen
 		}
 	}
-	if len(s.stored) > 0 && !s.t.owed.empty() { // an earlier frame of the group may fail
+	if len(s.stored.byName) > 0 && !s.t.owed.empty() { // an earlier frame of the group may fail
 		if err := s.flushAndRelay(); err != nil || s.t.server.skip || s.t.settled {
 			return err
 		}
 	}
-	s.dropStoredCursors()
-	for _, name := range slices.Sorted(maps.Keys(s.portals)) {
-		if s.portals[name].local {
-			s.drop(name)
+	s.stored.dropAll()
+	for _, name := range slices.Sorted(maps.Keys(s.portals.named)) {
+		if s.portals.named[name].local {
+			s.portals.drop(name)
 		} else if err := s.closeCursor(name); err != nil {
 			return err
 		}

@@ -90,7 +90,7 @@ func (s *session) executeDeclare(name []byte, p portal) error {
 		return errDeclareOutside
 	}
 	p.done, s.t.request.ranLocal = true, true
-	s.updatePortal(name, p)
+	s.portals.update(name, p)
 	d := p.declares
 	cs := d.cs
 	if err := s.declareCursor(d.cursor, &cs, d.values, false); err != nil || s.t.server.skip || s.t.settled {
@@ -110,7 +110,7 @@ func (s *session) executeCursor(st *rewrite.Statement, formats []byte, limit uin
 	case c.Verb == rewrite.FetchCursor && int32(limit) > 0:
 		return errFetchLimited
 	}
-	stored := s.stored[c.Name] != nil
+	stored := s.stored.byName[c.Name] != nil
 	if err := s.runCursorCommand(c, formats, false); err != nil || s.t.server.skip || s.t.settled || stored {
 		return err
 	}
@@ -130,8 +130,8 @@ func (s *session) bindFetch(p *portal, rest []byte) error {
 	if !ok {
 		return wire.ErrFormat
 	}
-	if p.formats = bytes.Clone(formats); s.portals[c.Name].cursor == nil {
-		return s.checkFetchFormats(c.Name, int(binary.BigEndian.Uint16(rest[len(values):])))
+	if p.formats = bytes.Clone(formats); s.portals.named[c.Name].cursor == nil {
+		return s.stored.checkFormats(c.Name, int(binary.BigEndian.Uint16(rest[len(values):])))
 	}
 	return s.setCursorFormats(c.Name, p.formats)
 }
@@ -141,16 +141,16 @@ func (s *session) bindFetch(p *portal, rest []byte) error {
 // where only its Execute fails.
 func (s *session) describeLocally(plan *rewrite.Plan, formats []byte) error {
 	c := plan.SingleStatement().Cursor
-	if c != nil && c.Verb == rewrite.FetchCursor && s.stored[c.Name] != nil {
-		return s.queueReply(s.stored[c.Name].RowDescription(formats))
+	if c != nil && c.Verb == rewrite.FetchCursor && s.stored.byName[c.Name] != nil {
+		return s.queueReply(s.stored.byName[c.Name].RowDescription(formats))
 	}
-	if c == nil || c.Verb != rewrite.FetchCursor || s.portals[c.Name].cursor == nil || s.b == nil {
+	if c == nil || c.Verb != rewrite.FetchCursor || s.portals.named[c.Name].cursor == nil || s.b == nil {
 		return s.queueReply(result.DescribeOrNoData(s.srv.handlers[plan.SingleStatement().Does].columns, plan.SingleStatement()))
 	}
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	s.describeCursor(c.Name, s.portals[c.Name])
+	s.describeCursor(c.Name, s.portals.named[c.Name])
 	return nil
 }
 

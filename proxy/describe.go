@@ -68,13 +68,13 @@ func (s *session) handleDescribe(frame []byte) error {
 // describePortal describes a portal. A portal that Sluice has not recorded, such as that of a cursor in SQL, may exist
 // on the server, which is then asked.
 func (s *session) describePortal(name, frame []byte) error {
-	p := s.findPortal(name)
+	p := s.portals.find(name)
 	switch {
 	case p.local && p.plan.SingleStatement().Advisory != nil:
 		return s.queueReply(result.DescribeLockFormat(p.plan.SingleStatement().Advisory, p.binary))
 	case p.local:
 		return s.describeLocally(p.plan, p.formats)
-	case !p.open && s.stored[string(name)] != nil:
+	case !p.open && s.stored.byName[string(name)] != nil:
 		return s.describeStoredCursor(string(name))
 	case p.declares != nil:
 		return s.queueReply(wire.FrameNoData)
@@ -125,7 +125,7 @@ func (s *session) describeInFailedBlock(cs *statement.Client) error {
 func (s *session) describeStatement(cs *statement.Client) error {
 	if d := s.cachedDescription(cs.Template); d != nil && cs.Epoch == d.Epoch && cs.Template.Parsing == s.parsingKey() && s.srv.isRecentlyConfirmed(d) {
 		s.srv.metrics.CountLocalAnswer(metrics.LocalDescribe)
-		cs.RecordDescription(&s.account, d)
+		cs.RecordDescription(&s.memory.account, d)
 		if err := s.releaseParseComplete(); err != nil {
 			return err
 		}
@@ -243,7 +243,7 @@ func (s *session) releaseParseComplete() error {
 // one error for the Parse and the Describe.
 func (s *session) undoWaitingParse() {
 	if s.t.request.parsed.waits {
-		s.statements.Set(&s.account, s.t.request.parsed.name, s.t.request.parsed.prev)
+		s.statements.Set(&s.memory.account, s.t.request.parsed.name, s.t.request.parsed.prev)
 		s.t.request.parsed = waitingParse{}
 	}
 }

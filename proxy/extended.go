@@ -113,7 +113,7 @@ func (s *session) checkStatementName(name []byte) error {
 	case len(s.statements.Named()) >= s.srv.cfg.PreparedPerClient:
 		return errTooManyStatements(s.srv.cfg.PreparedPerClient)
 	default:
-		if full := s.account.ExceededBound(account.Own, statement.NameBytes+len(name)); full != nil {
+		if full := s.memory.account.ExceededBound(account.Own, statement.NameBytes+len(name)); full != nil {
 			return errOutOfMemory(full)
 		}
 	}
@@ -197,7 +197,7 @@ func (s *session) nameStatement(name []byte, tmpl *statement.Template, prev *sta
 		s.t.owed.addNameUndo(string(name), prev)
 	}
 	st := s.newClientStatement(tmpl, since)
-	s.statements.Set(&s.account, string(name), &st)
+	s.statements.Set(&s.memory.account, string(name), &st)
 }
 
 // handleExecute runs a portal, in Sluice if Sluice answers the statement, otherwise at the server. It waits for the
@@ -217,13 +217,13 @@ func (s *session) handleExecute(frame []byte) error {
 	if err := m.CheckEnd(); err != nil {
 		return err
 	}
-	p := s.findPortal(name)
+	p := s.portals.find(name)
 	switch {
 	case p.local:
 		return s.executeLocalPortal(name, p, uint32(limit))
 	case p.declares != nil:
 		return s.executeDeclare(name, p)
-	case !p.open && s.stored[string(name)] != nil:
+	case !p.open && s.stored.byName[string(name)] != nil:
 		return s.executeStoredCursor(string(name), frame)
 	case s.b == nil, len(name) == 0 && !p.open: // the backend may still have an unnamed portal that Sluice opened
 		return errNoPortal(name)
@@ -309,7 +309,7 @@ func (s *session) recordPortalRun(p *portal, bound *batch.Params, frame []byte) 
 	}
 	ends := st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.Rollback
 	if ends {
-		s.closePortals() // portals end with their transaction
+		closePortals(s) // portals end with their transaction
 	}
 	if st.Tx.Verb.EndsBlock() || isDiscardAll(st) {
 		s.resetAccessMode()

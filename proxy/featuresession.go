@@ -113,7 +113,7 @@ func (f featureSession) ReadPayload(total int, take func(piece []byte) error) er
 func (f featureSession) ProtocolError(e *wire.Error) error { return f.s.endOnProtocolError(e) }
 
 func (f featureSession) ChargeMemory(bytes int) error {
-	if full := f.s.charge.feature.TrySet(&f.s.account, bytes); full != nil {
+	if full := f.s.charge.feature.TrySet(&f.s.memory.account, bytes); full != nil {
 		return errOutOfMemory(full)
 	}
 	return nil

@@ -116,7 +116,7 @@ func (s *session) refusedHere(plan *rewrite.Plan) error {
 		if st.Truncation == nil || s.isInReadOnlyBlock() {
 			continue
 		}
-		for _, p := range append(slices.Collect(maps.Values(s.portals)), s.portal) {
+		for _, p := range append(slices.Collect(maps.Values(s.portals.named)), s.portals.unnamed) {
 			if !p.open || p.local || p.declares != nil {
 				continue
 			}

@@ -36,7 +36,7 @@ func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error 
 		s.tx.log.RefuseReplay(retry.Pinned) // what it changes here is not undone
 	}
 	p.done = true
-	s.updatePortal(name, p)
+	s.portals.update(name, p)
 	if h.execute != nil {
 		return h.execute(s, st, p.text)
 	}
@@ -63,7 +63,7 @@ func (s *session) executeByFrames(name []byte, p portal, limit uint32) (done boo
 		return false, nil
 	}
 	p.done = true
-	s.updatePortal(name, p)
+	s.portals.update(name, p)
 	if savepoint {
 		return true, s.runSavepointCommand(st)
 	}

@@ -195,7 +195,7 @@ func isRoleChange(c *rewrite.SettingChange) bool {
 // answerLocalStatement answers one statement after all pending replies. describe adds a RowDescription to the answer.
 // several says that the statement is part of a multi-statement query. A returned error goes to the client.
 func (s *session) answerLocalStatement(st *rewrite.Statement, describe, several bool) error {
-	if st.Does == rewrite.ClosesAll && len(s.portals) > 0 {
+	if st.Does == rewrite.ClosesAll && len(s.portals.named) > 0 {
 		return errPortalsOpen
 	}
 	frames, err := s.runLocalStatement(st, describe, several)
@@ -248,7 +248,7 @@ func runVoidQuery(s *session, _ *rewrite.Statement, _ bool) (frames [][]byte, er
 // runCloseAll drops the session's stored cursors and answers CLOSE ALL. As in PostgreSQL, a rollback undoes neither
 // runCloseAll nor runDiscardSequences. An error is a bug.
 func runCloseAll(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error) {
-	s.dropStoredCursors()
+	s.stored.dropAll()
 	return runTagOnly(s, st, several)
 }
 
@@ -323,7 +323,7 @@ func runDeallocate(s *session, st *rewrite.Statement, _ bool) (frames [][]byte, 
 	if was := s.t.request.stateBeforeScript; was != nil {
 		was.gone = append(was.gone, nameUndo{name: name, prev: s.statements.Named()[name]})
 	}
-	s.statements.Set(&s.account, name, nil)
+	s.statements.Set(&s.memory.account, name, nil)
 	return nil, nil
 }
 

@@ -89,7 +89,7 @@ func (s *session) takeAdvisoryLock(name string, waits bool) (ok bool, err error)
 	if s.t.touched || s.state != idle && s.state != begun && !(s.state == inTransaction && s.b.status == 'I') {
 		return false, advisory.ErrInBlock
 	}
-	if full := s.account.ExceededBound(account.Own, lockBytes); full != nil {
+	if full := s.memory.account.ExceededBound(account.Own, lockBytes); full != nil {
 		return false, errOutOfMemory(full)
 	}
 	if s.advisory == nil {

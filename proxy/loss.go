@@ -195,7 +195,7 @@ func (s *session) endTurnOnCut() error {
 func (s *session) undoStatementNames(undos []nameUndo) {
 	s.undoWaitingParse()
 	for _, u := range undos {
-		s.statements.Set(&s.account, u.name, u.prev)
+		s.statements.Set(&s.memory.account, u.name, u.prev)
 	}
 }
 

@@ -42,9 +42,9 @@ var observers = observerTable{
 	{name: "options", onRan: recordOptionsReset},
 	{name: "parts", onEnded: forgetCommittedParts},
 	{name: "statements", onRan: recordDeallocateAll, onDiscarded: forgetStatements},
-	{name: "portals", onDiscarded: (*session).closePortals},
+	{name: "portals", onDiscarded: closePortals},
 	{name: "schema", onRan: invalidateAfterDDL, onEnded: publishSchemaChange},
-	{name: "stored cursors", onEnded: endStoredCursors, onSettled: endStoredCursors, onDiscarded: (*session).dropStoredCursors, onClosed: (*session).dropStoredCursors},
+	{name: "stored cursors", onEnded: endStoredCursors, onSettled: endStoredCursors, onDiscarded: dropStoredCursors, onClosed: dropStoredCursors},
 	{name: "mapping", onSettled: clearPathDoubt},
 }
 

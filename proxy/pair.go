@@ -308,7 +308,7 @@ func (s *session) settleTransaction() {
 	s.endLocalSettings(t.server.errorTold)
 	committed := !t.server.errorTold && !t.server.outcome.IsRolledBack()
 	s.endTransaction(committed)
-	s.closePortals()
+	closePortals(s)
 	s.txParsing = serversettings.TxParsing{}
 	s.endSchemaChange(committed)
 }

@@ -40,8 +40,8 @@ type portal struct {
 // openPortals has the current transaction's portals that Sluice must know. A Bind may replace the unnamed portal at any
 // time, but a named portal only after its Close.
 type openPortals struct {
-	portal  portal // the unnamed one
-	portals map[string]portal
+	unnamed portal // the unnamed one
+	named   map[string]portal
 	bytes   int // cost of the named portals
 }
 
@@ -70,23 +70,23 @@ func (p *portal) memoryBytes(name string) int {
 // put stores the portal p under name, and replaces another portal of that name.
 func (o *openPortals) put(name string, p portal) {
 	o.drop(name)
-	if o.portals == nil {
-		o.portals = map[string]portal{}
+	if o.named == nil {
+		o.named = map[string]portal{}
 	}
-	o.portals[name] = p
+	o.named[name] = p
 	o.bytes += p.memoryBytes(name)
 }
 
 // drop removes the named portal, if there is one.
 func (o *openPortals) drop(name string) {
-	if p, ok := o.portals[name]; ok {
+	if p, ok := o.named[name]; ok {
 		o.bytes -= p.memoryBytes(name)
-		delete(o.portals, name)
+		delete(o.named, name)
 	}
 }
 
 // closePortals removes all portals of the session at the end of their transaction.
-func (s *session) closePortals() { s.openPortals = openPortals{} }
+func closePortals(s *session) { s.portals = openPortals{} }
 
 // recordPortal records a portal before its Bind is sent. The portal lives until the transaction ends. Returned errors
 // go to the client. If the name is in use, and Sluice itself answers one of the two portals, recordPortal refuses the
@@ -98,53 +98,53 @@ func (s *session) recordPortal(name []byte, p portal) error {
 		p.seq = p.cursor.seq
 	}
 	if len(name) == 0 {
-		s.portal = p
+		s.portals.unnamed = p
 		return nil
 	}
-	switch old := s.portals[string(name)]; {
-	case s.stored[string(name)] != nil:
+	switch old := s.portals.named[string(name)]; {
+	case s.stored.byName[string(name)] != nil:
 		return errPortalExists(name)
 	case old.open && (old.local || p.local): // if neither is local, the server detects the conflict
 		return errPortalExists(name)
 	case old.open && (old.cursor != nil || p.cursor != nil):
 		return nil // the server refuses the second
 	}
-	if len(s.portals) >= s.srv.cfg.PreparedPerClient {
+	if len(s.portals.named) >= s.srv.cfg.PreparedPerClient {
 		return &wire.Error{Code: "54000", Message: "too many open portals in one transaction"}
 	}
-	if full := s.charge.portals.TrySet(&s.account, s.openPortals.bytes+p.memoryBytes(string(name))); full != nil {
+	if full := s.charge.portals.TrySet(&s.memory.account, s.portals.bytes+p.memoryBytes(string(name))); full != nil {
 		return errOutOfMemory(full)
 	}
-	s.put(string(name), p)
+	s.portals.put(string(name), p)
 	return nil
 }
 
-// updatePortal stores p in place of a portal with the given name, which recordPortal has recorded.
-func (s *session) updatePortal(name []byte, p portal) {
+// update stores p in place of a portal with the given name, which recordPortal has recorded.
+func (o *openPortals) update(name []byte, p portal) {
 	if len(name) == 0 {
-		s.portal = p
+		o.unnamed = p
 	} else {
-		s.put(string(name), p)
+		o.put(string(name), p)
 	}
 }
 
-// setPortalPlan changes the plan of the named portal, which recordPortal has recorded.
-func (s *session) setPortalPlan(name []byte, plan *rewrite.Plan) {
-	p := s.findPortal(name)
+// setPlan changes the plan of the named portal, which recordPortal has recorded.
+func (o *openPortals) setPlan(name []byte, plan *rewrite.Plan) {
+	p := o.find(name)
 	p.plan = plan
-	s.updatePortal(name, p)
+	o.update(name, p)
 }
 
 // detachUnnamedPortals detaches portals from the unnamed statement, which is about to be overwritten. The new
 // statement's description must not be used for these portals.
 func (s *session) detachUnnamedPortals() {
-	if s.statements.UsesSlot(s.portal.stmt) {
-		s.portal.stmt = nil
+	if s.statements.UsesSlot(s.portals.unnamed.stmt) {
+		s.portals.unnamed.stmt = nil
 	}
-	for name, p := range s.portals {
+	for name, p := range s.portals.named {
 		if s.statements.UsesSlot(p.stmt) {
 			p.stmt = nil
-			s.put(name, p)
+			s.portals.put(name, p)
 		}
 	}
 }
@@ -158,12 +158,12 @@ func (s *session) freeUnnamed() {
 	}
 }
 
-// findPortal returns the client's portal with the name, or the zero value if Sluice knows none.
-func (s *session) findPortal(name []byte) portal {
+// find returns the client's portal with the name, or the zero value if Sluice knows none.
+func (o *openPortals) find(name []byte) portal {
 	if len(name) == 0 {
-		return s.portal
+		return o.unnamed
 	}
-	return s.portals[string(name)]
+	return o.named[string(name)]
 }
 
 // parseTarget parses a Describe or Close frame. what is 'S' for a statement or 'P' for a portal. message is "DESCRIBE"
@@ -202,14 +202,14 @@ func (s *session) deferClose(total int) error {
 	case err != nil:
 		t.request.altering = nil
 		return err
-	case what != 'S' && !s.findPortal(name).local, len(t.request.closing) == maxDeferredCloses:
+	case what != 'S' && !s.portals.find(name).local, len(t.request.closing) == maxDeferredCloses:
 		t.request.altering = nil
 		return errSteppedDDLNotAlone(st)
 	case what == 'S':
 		t.request.closing = append(t.request.closing, bytes.Clone(frame))
 		return nil
 	}
-	s.removePortal(name)
+	s.portals.remove(name)
 	t.request.closing = append(t.request.closing, nil)
 	return nil
 }
@@ -233,13 +233,13 @@ func (s *session) runDeferredAlter(st *rewrite.Statement, closing [][]byte) erro
 	return nil
 }
 
-// removePortal removes a portal that the client has closed.
-func (s *session) removePortal(name []byte) {
+// remove removes a portal that the client has closed.
+func (o *openPortals) remove(name []byte) {
 	if len(name) == 0 {
-		s.portal = portal{}
+		o.unnamed = portal{}
 		return
 	}
-	s.drop(string(name))
+	o.drop(string(name))
 }
 
 // handleClose closes a statement in Sluice alone, or a portal in both Sluice and the server. The backend keeps the
@@ -260,15 +260,15 @@ func (s *session) handleClose(frame []byte) error {
 			if !s.t.owed.empty() {
 				s.t.owed.addNameUndo(string(name), prev)
 			}
-			s.statements.Set(&s.account, string(name), nil)
+			s.statements.Set(&s.memory.account, string(name), nil)
 		}
 		return nil
 	}
-	p := s.findPortal(name)
-	if !p.open && s.stored[string(name)] != nil {
+	p := s.portals.find(name)
+	if !p.open && s.stored.byName[string(name)] != nil {
 		return s.closeStoredCursor(string(name))
 	}
-	s.removePortal(name)
+	s.portals.remove(name)
 	if p.local || s.b == nil {
 		return s.queueReply(wire.FrameCloseComplete)
 	}

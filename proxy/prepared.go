@@ -28,7 +28,7 @@ func (s *session) checkTextFits(name []byte, t *statement.Template) error {
 	if s.state == idle && s.srv.memory.IsShort() {
 		return errLowMemory
 	}
-	if full := s.account.ExceededBound(account.Texts, t.Cost); len(name) > 0 && full != nil {
+	if full := s.memory.account.ExceededBound(account.Texts, t.Cost); len(name) > 0 && full != nil {
 		if full.Key == textsKey {
 			return errClientTextsTooLong(full.Limit)
 		}
@@ -42,7 +42,7 @@ func (s *session) checkTextFits(name []byte, t *statement.Template) error {
 
 // checkDescribeFits returns the error of a Describe whose answer exceeds a memory limit. have is cached, or nil.
 func (s *session) checkDescribeFits(t *statement.Template, have *statement.Description) error {
-	switch full := s.account.ExceededBound(account.Texts, 1); {
+	switch full := s.memory.account.ExceededBound(account.Texts, 1); {
 	case have != nil, s.isAllowedInFailedBlock(t.Plan):
 		return nil
 	case full != nil && full.Key == textsKey:
@@ -66,7 +66,7 @@ func (s *session) destroyUnnamedStatement() {
 
 // forgetStatements forgets the client's named statements for DEALLOCATE ALL, but not the unnamed one. It does not
 // change the old map, which a localStateCopy may refer to.
-func forgetStatements(s *session) { s.statements.Replace(&s.account, nil) }
+func forgetStatements(s *session) { s.statements.Replace(&s.memory.account, nil) }
 
 // recordDeallocateAll forgets all prepared statements of the client and the backend, once the server has run DEALLOCATE
 // ALL or DISCARD ALL.

@@ -28,7 +28,7 @@ func (s *session) revalidateStatement(cs *statement.Client) {
 			s.closeOnBackend(st)
 		}
 	case cs.Described == nil:
-		cs.RecordDescription(&s.account, cs.Known)
+		cs.RecordDescription(&s.memory.account, cs.Known)
 	}
 	cs.Since = 0
 }
@@ -103,7 +103,7 @@ func (s *session) prepareForClient(cs *statement.Client) (*statement.Server, err
 	if cs.Described == nil {
 		cs.Known = st.Description
 	} else if st.Description != nil {
-		cs.RecordDescription(&s.account, st.Description) // equal, and newer
+		cs.RecordDescription(&s.memory.account, st.Description) // equal, and newer
 	}
 	return st, nil
 }

@@ -76,7 +76,7 @@ func (s *session) handleQuery(total int) error {
 
 func (s *session) dropUnnamedStatement() {
 	s.statements.RemoveUnnamed()
-	s.portal = portal{}
+	s.portals.unnamed = portal{}
 }
 
 // runQuery gets a backend for a planned text and sends the text. Like handleQuery, it ends the turn.

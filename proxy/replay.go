@@ -361,7 +361,7 @@ func (s *session) dropFailedTurn() {
 	s.endSchemaChange(false)
 	s.settings.Staged.Rollback()
 	s.txParsing = serversettings.TxParsing{}
-	s.closePortals()
+	closePortals(s)
 	t.owed.reset()
 	t.up.Reset()
 	t.partial, t.output.stop, t.server.copying, t.touched = partialFrames{}, nil, false, false

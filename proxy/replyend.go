@@ -96,7 +96,7 @@ func (s *session) recordStatementEnd(o *pendingReply, tag []byte) {
 		s.tx.log.RefuseReplay(retry.InnerCommit)
 	}
 	if o.kind == wire.Query {
-		s.closePortals() // an Execute closed the portals when it was sent
+		closePortals(s) // an Execute closed the portals when it was sent
 	}
 	s.srv.observers.notifyEnded(s, did == block.Commits)
 }

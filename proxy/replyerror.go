@@ -182,7 +182,7 @@ func (s *session) sendError(head *pendingReply, made *answer.ErrorHandling, e *s
 // Sluice wrongly recorded as prepared on the backend.
 func (s *session) undoFailedNames(head *pendingReply) {
 	for _, u := range s.nameUndosAfter(head) {
-		s.statements.Set(&s.account, u.name, u.prev)
+		s.statements.Set(&s.memory.account, u.name, u.prev)
 	}
 }
 

@@ -387,7 +387,7 @@ func (s *session) endTurnLocally() error {
 	status := s.txStatus()
 	if status == 'I' {
 		s.endTransaction(false)
-		s.closePortals()
+		closePortals(s)
 		s.settings.EndLocalChanges(s.t.server.errorTold)
 		s.releaseDeferredLocks()
 	}

@@ -211,7 +211,7 @@ func (s *session) unansweredNameUndos(taken []nameUndo) (undos []nameUndo) {
 func (s *session) undoNameChanges(frames []retry.LoggedFrame[logEntry]) {
 	for i := len(frames) - 1; i >= 0; i-- {
 		if n := &frames[i].Note; n.undoes {
-			s.statements.Set(&s.account, n.name, n.prev)
+			s.statements.Set(&s.memory.account, n.name, n.prev)
 		}
 	}
 }

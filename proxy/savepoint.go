@@ -193,12 +193,12 @@ func (s *session) rollBackToSavepoint(name string) error {
 	s.tx.marks = s.tx.marks[:i+1]
 	s.settings.Staged, s.txParsing = m.staged.Snapshot(), m.txParsing
 	s.parts.Restore(m.parts)
-	if s.portal.seq > m.binds {
-		s.portal = portal{}
+	if s.portals.unnamed.seq > m.binds {
+		s.portals.unnamed = portal{}
 	}
-	for name, p := range s.portals {
+	for name, p := range s.portals.named {
 		if p.seq > m.binds {
-			s.drop(name)
+			s.portals.drop(name)
 		}
 	}
 	s.renewTxEpoch()

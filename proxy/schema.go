@@ -139,7 +139,7 @@ func (s *session) cachedDescription(tmpl *statement.Template) *statement.Descrip
 func (s *session) cacheDescription(o *pendingReply, frame []byte, whole bool) {
 	if o.tmpl == nil { // of a portal: its client now relies on these columns
 		if o.clientStmt != nil && o.clientStmt.Described == nil && whole {
-			o.clientStmt.RecordDescription(&s.account, o.clientStmt.Template.DescribePortal(frame, s.srv.texts))
+			o.clientStmt.RecordDescription(&s.memory.account, o.clientStmt.Template.DescribePortal(frame, s.srv.texts))
 		}
 		return
 	}
@@ -158,7 +158,7 @@ func (s *session) cacheDescription(o *pendingReply, frame []byte, whole bool) {
 	t.desc = d
 	s.b.prepared.SetDescription(o.stmt, d)
 	if o.clientStmt != nil && o.clientStmt.Template.CurrentForm() == o.tmpl.CurrentForm() {
-		o.clientStmt.RecordDescription(&s.account, d)
+		o.clientStmt.RecordDescription(&s.memory.account, d)
 	}
 	switch {
 	case s.pin.IsPinned() || o.mayUseTempTables || d.Epoch&statement.TxEpochBit != 0:

@@ -99,7 +99,7 @@ func planLocalAnswer(*scriptPlanner, *rewrite.Statement) scriptStep { return scr
 
 // planCloseAll plans a CLOSE ALL in a multi-statement query. It is refused if open portals may end with the query.
 func (d *scriptPlanner) planCloseAll(*rewrite.Statement) scriptStep {
-	if len(d.s.portals) > 0 && (d.s.inBlock() || d.mayOpenBlock()) {
+	if len(d.s.portals.named) > 0 && (d.s.inBlock() || d.mayOpenBlock()) {
 		return scriptStep{err: errPortalsOpen}
 	}
 	return scriptStep{local: true}

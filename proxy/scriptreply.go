@@ -136,9 +136,9 @@ func (s *session) restoreBeforeScript() {
 		return
 	}
 	s.settings.RestoreAll(was.settings)
-	s.statements.Replace(&s.account, was.stmts)
+	s.statements.Replace(&s.memory.account, was.stmts)
 	for _, u := range slices.Backward(was.gone) {
-		s.statements.Set(&s.account, u.name, u.prev)
+		s.statements.Set(&s.memory.account, u.name, u.prev)
 	}
 	was.gone = nil
 }

@@ -63,9 +63,9 @@ type session struct {
 	statements   statement.ClientSet
 	lastTemplate *statement.Template // the template of the last Parse
 	// txParsing has the hashes of the settings for parsing while a transaction has changed them, and is otherwise zero.
-	txParsing      serversettings.TxParsing
-	memoryAccounts // accounts.go
-	storedCursors
+	txParsing serversettings.TxParsing
+	memory    memoryAccounts // accounts.go
+	stored    storedCursors
 	sequences sequence.ClientRecord // sequences.go
 	schema    schemaChange
 	mapped    mapping.View // resolvenames.go
@@ -142,7 +142,7 @@ func newSession(srv *Server, id uint64, h *startup.Client) *session {
 	s.client = wire.NewReader(h.Conn, h.Raw)
 	s.settings = srv.settings.NewClient()
 	s.activate()
-	s.account = srv.accounts.NewClient()
+	s.memory.account = srv.accounts.NewClient()
 	s.options = srv.options.NewClient(h.User)
 	s.planner() // sets parts
 	if r := srv.replays; r != nil {

@@ -23,7 +23,7 @@ import (
 //     no cancel is sent, since the client wanted what the turn may commit.
 //   - Any other backend is rolled back and serves the next client.
 func (s *session) end(cause error) {
-	defer s.account.Close()
+	defer s.memory.account.Close()
 	defer s.srv.observers.notifyClosed(s)
 	clientErr, _ := errors.AsType[*wire.Error](cause)
 	if errors.Is(cause, errCut) {

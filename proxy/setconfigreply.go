@@ -75,7 +75,7 @@ func (s *session) prepareLocalAnswer(name []byte, p *portal) error {
 		return err
 	}
 	p.done = true // the portal has one row, and gives it once
-	s.updatePortal(name, *p)
+	s.portals.update(name, *p)
 	return nil
 }
 

@@ -22,32 +22,34 @@ import (
 
 // storedCursors holds a session's cursors WITH HOLD, whose rows Sluice stores, by name.
 type storedCursors struct {
-	stored map[string]*stored.Cursor
+	byName map[string]*stored.Cursor
 }
 
-// dropStoredCursor removes the stored cursor with the name, if there is one.
-func (s *session) dropStoredCursor(name string) {
-	if x := s.stored[name]; x != nil {
+// drop removes the stored cursor with the name, if there is one.
+func (c *storedCursors) drop(name string) {
+	if x := c.byName[name]; x != nil {
 		x.Drop()
-		delete(s.stored, name)
+		delete(c.byName, name)
 	}
 }
 
-// dropStoredCursors removes all stored cursors, and frees their share of the limits. CLOSE ALL, DISCARD ALL and the end
-// of the session call it.
-func (s *session) dropStoredCursors() {
-	for name := range s.stored {
-		s.dropStoredCursor(name)
+// dropAll removes all stored cursors, and frees their share of the limits.
+func (c *storedCursors) dropAll() {
+	for name := range c.byName {
+		c.drop(name)
 	}
 }
+
+// dropStoredCursors removes a session's stored cursors: at CLOSE ALL, DISCARD ALL and the end of the session.
+func dropStoredCursors(s *session) { s.stored.dropAll() }
 
 // endStoredCursors ends a transaction for stored cursors. After a COMMIT, cursors that the transaction declared stay,
 // and after a rollback they are removed. It is called at the COMMIT's tag, so that a later failure in the Sync group
 // does not remove them.
 func endStoredCursors(s *session, committed bool) {
-	for name, x := range s.stored {
+	for name, x := range s.stored.byName {
 		if !x.EndTransaction(committed, s.t != nil && s.t.nested.outsideBlock) {
-			s.dropStoredCursor(name)
+			s.stored.drop(name)
 		}
 	}
 }
@@ -61,7 +63,7 @@ func (s *session) runStoredCursor(c *rewrite.CursorStatement, formats []byte, de
 		return err
 	}
 	if c.Verb == rewrite.CloseCursor {
-		s.dropStoredCursor(c.Name)
+		s.stored.drop(c.Name)
 		return s.sendStoredFrames(wire.AppendCommandComplete(nil, "CLOSE CURSOR"))
 	}
 	s.srv.metrics.CountLocalAnswer(metrics.LocalStatement)
@@ -115,7 +117,7 @@ func (s *session) findStoredCursor(name string) (*stored.Cursor, error) {
 			return nil, err
 		}
 	}
-	x := s.stored[name]
+	x := s.stored.byName[name]
 	switch {
 	case x == nil:
 		return nil, s.errUnknownCursor(name)
@@ -139,10 +141,10 @@ func (s *session) sendStoredFrames(frames ...[]byte) error {
 // In the extended protocol, statements about stored cursors are handled like those about other cursors
 // (cursorextended.go), which calls this file for formats and descriptions.
 
-// checkFetchFormats returns an error for a Bind with a wrong number of result formats for a stored cursor, like the
+// checkFormats returns an error for a Bind with a wrong number of result formats for a stored cursor, like the
 // server for other cursors. For any other Bind it returns nil.
-func (s *session) checkFetchFormats(name string, formats int) error {
-	x := s.stored[name]
+func (c *storedCursors) checkFormats(name string, formats int) error {
+	x := c.byName[name]
 	if x == nil || formats <= 1 {
 		return nil
 	}
@@ -162,7 +164,7 @@ func (s *session) closeStoredCursor(name string) error {
 			return err
 		}
 	}
-	s.dropStoredCursor(name)
+	s.stored.drop(name)
 	return s.sendStoredFrames(wire.FrameCloseComplete)
 }
 

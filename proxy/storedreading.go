@@ -55,7 +55,7 @@ func (s *session) declareStoredCursor(c *rewrite.CursorStatement, simple bool) e
 // storeDeclaredCursor executes a cursor that was just declared outside a block to its end, and closes its portal. Later
 // FETCHes read from memory. A returned error goes to the client. After nil it is stored, or frames are skipped.
 func (s *session) storeDeclaredCursor(c *rewrite.CursorStatement) error {
-	x := stored.NewCursor(account.RowsAccount{Client: &s.account}, c.NoScroll)
+	x := stored.NewCursor(account.RowsAccount{Client: &s.memory.account}, c.NoScroll)
 	s.requestCursorRows(c.Name, x)
 	if err := s.flushAndRelay(); err != nil || s.t.server.skip || s.t.settled {
 		x.Drop()
@@ -72,17 +72,17 @@ func (s *session) storeDeclaredCursor(c *rewrite.CursorStatement) error {
 
 // registerStoredCursor registers a cursor WITH HOLD, whose rows are stored, under its name, in place of the portal.
 func (s *session) registerStoredCursor(name string, x *stored.Cursor) {
-	if s.stored == nil {
-		s.stored = map[string]*stored.Cursor{}
+	if s.stored.byName == nil {
+		s.stored.byName = map[string]*stored.Cursor{}
 	}
-	s.stored[name], s.tx.watched = x, true
+	s.stored.byName[name], s.tx.watched = x, true
 }
 
 // requestCursorRows makes the server describe an open cursor and execute it to its end, with the rows for x. The
 // session must have a backend. On return the replies are pending. The log records a Describe and an Execute whose
 // answers a replay does not compare.
 func (s *session) requestCursorRows(name string, x *stored.Cursor) {
-	p := s.portals[name]
+	p := s.portals.named[name]
 	run := &cursorFetch{into: x}
 	frame := wire.AppendDescribeOrClose(nil, wire.Describe, 'P', name)
 	s.logFrame(wire.Describe, logEntry{plan: p.plan, silent: true, cursor: run}, frame[wire.HeaderLen:])
@@ -121,8 +121,8 @@ func (s *session) storeRow(x *stored.Cursor, f answer.Frame) {
 
 // hasUnstoredHoldCursor reports whether the transaction, or the group outside a block, has a cursor WITH HOLD whose
 // rows are not in memory yet. A transaction's end closes its portals.
-func (s *session) hasUnstoredHoldCursor() bool {
-	for _, p := range s.portals {
+func (o *openPortals) hasUnstoredHoldCursor() bool {
+	for _, p := range o.named {
 		if p.cursor != nil && p.cursor.hold {
 			return true
 		}
@@ -134,7 +134,7 @@ func (s *session) hasUnstoredHoldCursor() bool {
 // statement of its text. In a failed block COMMIT rolls back, and the cursors are removed. done means that storing
 // failed, the transaction is over and the client has the error, or that frames are skipped. Errors go to the client.
 func (s *session) storeBeforeCommit(plan *rewrite.Plan) (done bool, err error) {
-	if len(s.portals) == 0 || s.txStatus() == 'E' || !s.hasUnstoredHoldCursor() {
+	if len(s.portals.named) == 0 || s.txStatus() == 'E' || !s.portals.hasUnstoredHoldCursor() {
 		return false, nil
 	}
 	commits := plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Tx.Verb == rewrite.Commit })
@@ -165,7 +165,7 @@ func (s *session) storeBeforeCommit(plan *rewrite.Plan) (done bool, err error) {
 // storeBeforeGroupEnd stores the cursors WITH HOLD of a group outside a block, before the Sync, Query or FunctionCall
 // that ends the group. After a failure the client has the server's error or gets the returned one. The Sync rolls back.
 func (s *session) storeBeforeGroupEnd() error {
-	if len(s.portals) == 0 || s.inBlock() || !s.hasUnstoredHoldCursor() {
+	if len(s.portals.named) == 0 || s.inBlock() || !s.portals.hasUnstoredHoldCursor() {
 		return nil
 	}
 	full, err := s.storeHoldCursors()
@@ -184,10 +184,10 @@ func (s *session) storeHoldCursors() (full bool, err error) {
 		return false, err
 	}
 	held := map[string]*stored.Cursor{}
-	names := slices.SortedFunc(maps.Keys(s.portals), func(a, b string) int { return cmp.Compare(s.portals[a].seq, s.portals[b].seq) })
+	names := slices.SortedFunc(maps.Keys(s.portals.named), func(a, b string) int { return cmp.Compare(s.portals.named[a].seq, s.portals.named[b].seq) })
 	for _, name := range names {
-		if c := s.portals[name].cursor; c != nil && c.hold {
-			held[name] = stored.NewCursor(account.RowsAccount{Client: &s.account}, c.wasFetched || c.noScroll)
+		if c := s.portals.named[name].cursor; c != nil && c.hold {
+			held[name] = stored.NewCursor(account.RowsAccount{Client: &s.memory.account}, c.wasFetched || c.noScroll)
 			held[name].MissesRows, held[name].ArrivedFormats = c.wasFetched, c.formats
 			s.requestCursorRows(name, held[name])
 		}

@@ -77,7 +77,7 @@ func (s *session) parseOnBackend(tmpl *statement.Template, silent bool) *stateme
 		s.t.owed.push(wire.Close).swallow = true
 		s.t.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Close, 'S', name))
 	}
-	if len(s.portals) == 0 { // closing a statement may close its portals
+	if len(s.portals.named) == 0 { // closing a statement may close its portals
 		limit, most := s.srv.cfg.PreparedPerBackend, s.srv.textsOfBackend
 		for old := p.EvictionCandidate(limit, most); old != nil && old != st; old = p.EvictionCandidate(limit, most) {
 			s.srv.metrics.CountPreparedUse(metrics.PreparedEvicted)
