@@ -14,7 +14,7 @@ import (
 func (t *turn) isAbandoned() bool { return t.attempt.originalError == nil }
 
 // isAttemptOver reports whether this attempt sends the backend nothing more: it has failed, or the turn was given up.
-func (t *turn) isAttemptOver() bool { return t.attempt.phase == phaseAborting || t.isAbandoned() }
+func (t *turn) isAttemptOver() bool { return t.rec.phase == phaseAborting || t.isAbandoned() }
 
 // abortAttempt ends a failed attempt of a transaction. It brings the backend to ReadyForQuery and drops the server's
 // answers. A backend that is lost meanwhile, or whose Sync would commit, is discarded, which aborts the transaction

@@ -65,7 +65,7 @@ func (s *session) handleBind(total int) error {
 		return s.bindInFailedBlock(&b)
 	}
 	// A comment in the statement's text that opts out of replay takes effect at the Bind, not at the Parse.
-	s.optOutOfReplay(b.cs.HasOptedOut())
+	s.tx.optOutOfReplay(b.cs.HasOptedOut())
 	if local {
 		return s.bindLocally(&b)
 	}
@@ -316,7 +316,7 @@ func (s *session) sendBind(b *pendingBind, st *statement.Server) error {
 	if b.whole {
 		params = len(b.rest)
 	}
-	if t.logs {
+	if t.rec.logs {
 		var kept *recorded.Answer
 		if s.recordsAnswers() {
 			kept = recorded.New(b.cs.Template.Inserts, b.cs.Template.MayShowTxTime)
@@ -331,7 +331,7 @@ func (s *session) sendBind(b *pendingBind, st *statement.Server) error {
 	o := t.owed.push(wire.Bind)
 	o.tmpl, o.clientStmt, o.swallow, o.mayUseTempTables = b.cs.Template, b.cs, b.cursor != nil, s.mayHaveTempTables()
 	t.scratch = wire.AppendBindHead(t.scratch[:0], b.portal, st.Name, params)
-	if b.whole && t.logs {
+	if b.whole && t.rec.logs {
 		s.tx.log.AppendPayload(b.rest)
 	}
 	s.t.addToBatch(t.scratch)

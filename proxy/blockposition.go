@@ -13,10 +13,10 @@ import (
 // blockForNextStatement returns the state, including the transaction's modes.
 
 // blockAtStatus returns the session's block if the backend has that transaction status and the turn has sent nothing.
-func (s *session) blockAtStatus(status byte) block.Block {
-	at := s.tx.at
+func (t *turn) blockAtStatus(status byte) block.Block {
+	at := t.rec.tx.at
 	at.RecordReady(status)
-	return at.AtRequestStart().WithDefaults(s.t.defaultModes())
+	return at.AtRequestStart().WithDefaults(t.defaultModes())
 }
 
 // defaultModes returns the modes of a transaction for which the client names no modes.
@@ -33,15 +33,15 @@ func (s *session) blockForNextStatement() block.Block {
 	case s.t != nil && s.t.server.outcome.HasStarted():
 		return s.t.server.outcome.SentBlock()
 	case s.state == begun && s.deferredBegin != nil:
-		at := s.blockAtStatus('I')
+		at := s.t.blockAtStatus('I')
 		at.RecordCommand(&s.deferredBegin.Plan.SingleStatement().Tx, false)
 		return at
 	case s.state == begun:
-		return s.blockAtStatus('T')
+		return s.t.blockAtStatus('T')
 	case s.state == failed:
-		return s.blockAtStatus('E')
+		return s.t.blockAtStatus('E')
 	}
-	return s.blockAtStatus(s.txStatus())
+	return s.t.blockAtStatus(s.txStatus())
 }
 
 // isInReadOnlyBlock reports whether the next statement is in a block that BEGIN or SET TRANSACTION made READ ONLY.

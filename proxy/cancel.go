@@ -162,7 +162,7 @@ func (s *session) onReadDeadline() error {
 	t := s.t
 	now := time.Now()
 	if t.clock.EndHold(now) {
-		t.output.streams = true
+		t.rec.streams = true
 		if err := s.flushToClient(); err != nil {
 			return err
 		}

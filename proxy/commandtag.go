@@ -76,7 +76,7 @@ func (s *session) replaceTag(o *pendingReply, st *rewrite.Statement) error {
 		s.t.owed.pop()
 	}
 	withheld := o.kind == wire.Query && s.t.server.internalTx.tryWithholdTag(o, s.t.server.statement, tag)
-	if !withheld && s.isRecording() && s.recordReply(wire.CommandComplete, tag) > 0 {
+	if !withheld && s.t.rec.isRecording() && s.recordReply(wire.CommandComplete, tag) > 0 {
 		return nil
 	}
 	for _, warning := range s.tagWarning(st) {

@@ -25,11 +25,10 @@ func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 // startCopyIn begins the relay of COPY data after the server's CopyInResponse. The data is not logged, so that the
 // transaction cannot be replayed. The server ignores a Sync that arrives during COPY, and the client sends another one
 // later. A Sync already sent is therefore removed from the pending replies.
-func (s *session) startCopyIn() {
-	t := s.t
+func (t *turn) startCopyIn() {
 	t.server.copying = true
-	if t.logs {
-		s.tx.log.RefuseReplay(retry.CopyFrom)
+	if t.rec.logs {
+		t.rec.tx.log.RefuseReplay(retry.CopyFrom)
 	}
 	if t.owed.first().kind == wire.Execute && t.owed.len() == 2 && t.owed.items[len(t.owed.items)-1].kind == wire.Sync {
 		t.owed.items = t.owed.items[:len(t.owed.items)-1]

@@ -133,7 +133,7 @@ func (s *session) declareCursor(c *rewrite.CursorStatement, cs *statement.Client
 	if err := s.bindCursor(c.Name, made); err != nil || s.t.server.skip || s.t.settled {
 		return err
 	}
-	if s.t.logs {
+	if s.t.rec.logs {
 		s.tx.log.RecordWrite() // a return to an earlier savepoint closes the cursor
 	}
 	if c.Hold && !s.inBlock() && (simple || !c.NoScroll) {
@@ -193,7 +193,7 @@ func (s *session) failUnsupportedFetch(c *rewrite.CursorStatement, p portal) err
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	if s.trackPortalRun(p); s.t.logs && s.tx.moved == s.tx.log.TurnCount()+1 {
+	if s.t.rec.trackPortalRun(p); s.t.rec.logs && s.tx.moved == s.tx.log.TurnCount()+1 {
 		s.tx.moved++ // cut the log's turn before the refusal
 	}
 	if c.Backward && p.cursor.noScroll {
@@ -230,9 +230,9 @@ func (s *session) runCursorCommand(c *rewrite.CursorStatement, formats []byte, d
 		return err
 	}
 	if describe && c.Verb == rewrite.FetchCursor {
-		s.describeCursor(c.Name, p)
+		s.t.describeCursor(c.Name, p)
 	}
-	s.trackPortalRun(p)
+	s.t.rec.trackPortalRun(p)
 	if !p.cursor.wasFetched {
 		ran := *p.cursor
 		ran.wasFetched = true
@@ -265,11 +265,11 @@ func (t *turn) markFetchReply(o *pendingReply, run *cursorFetch) {
 }
 
 // describeCursor makes the server describe a cursor's portal to the client. The session must have its backend.
-func (s *session) describeCursor(name string, p portal) {
+func (t *turn) describeCursor(name string, p portal) {
 	frame := wire.AppendDescribeOrClose(nil, wire.Describe, 'P', name)
-	s.logFrame(wire.Describe, logEntry{plan: p.plan}, frame[wire.HeaderLen:])
-	s.t.pushStatementReply(wire.Describe, p.plan)
-	s.t.addToBatch(frame)
+	t.rec.logFrame(wire.Describe, logEntry{plan: p.plan}, frame[wire.HeaderLen:])
+	t.pushStatementReply(wire.Describe, p.plan)
+	t.addToBatch(frame)
 }
 
 // setCursorFormats changes the result formats of an open cursor, which was bound for text. It binds the portal again,
@@ -297,10 +297,10 @@ func (s *session) closeCursor(name string) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	s.trackPortalRun(s.portals.named[name])
+	s.t.rec.trackPortalRun(s.portals.named[name])
 	s.portals.drop(name)
 	frame := wire.AppendDescribeOrClose(nil, wire.Close, 'P', name)
-	s.logFrame(wire.Close, logEntry{silent: true}, frame[wire.HeaderLen:])
+	s.t.rec.logFrame(wire.Close, logEntry{silent: true}, frame[wire.HeaderLen:])
 	s.t.owed.push(wire.Close).swallow = true
 	s.t.addToBatch(frame)
 	return nil
@@ -373,7 +373,7 @@ func (c cursorReply) completeFetch(s *session, o *pendingReply, typ byte, frame 
 		verb = "MOVE "
 	}
 	tag := wire.AppendCommandComplete(nil, verb+strconv.Itoa(rows))
-	if s.isRecording() && s.recordReply(wire.CommandComplete, tag) > 0 {
+	if s.t.rec.isRecording() && s.recordReply(wire.CommandComplete, tag) > 0 {
 		return nil
 	}
 	return s.sendOrWithhold(tag)

@@ -150,7 +150,7 @@ func (s *session) describeLocally(plan *rewrite.Plan, formats []byte) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	s.describeCursor(c.Name, s.portals.named[c.Name])
+	s.t.describeCursor(c.Name, s.portals.named[c.Name])
 	return nil
 }
 

@@ -89,7 +89,7 @@ func (s *session) describePortal(name, frame []byte) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	s.logFrame(wire.Describe, logEntry{plan: p.plan, stmt: p.stmt}, frame[wire.HeaderLen:])
+	s.t.rec.logFrame(wire.Describe, logEntry{plan: p.plan, stmt: p.stmt}, frame[wire.HeaderLen:])
 	o := s.t.pushStatementReply(wire.Describe, p.plan)
 	o.clientStmt, o.split = p.stmt, p.split
 	s.t.addToBatch(frame)
@@ -168,15 +168,15 @@ func (s *session) describeOnBackend(cs *statement.Client, st *statement.Server) 
 	}
 	first := s.t.request.parsed
 	s.t.request.parsed = waitingParse{}
-	s.logFrame(wire.Describe, logEntry{tmpl: cs.Template, names: s.mapped.Planned(), stmt: cs, parsed: first.waits}, nil)
+	s.t.rec.logFrame(wire.Describe, logEntry{tmpl: cs.Template, names: s.mapped.Planned(), stmt: cs, parsed: first.waits}, nil)
 	if first.waits {
-		s.chargeLongText(cs.Template, cs.Template.Cost)
+		s.t.rec.chargeLongText(cs.Template, cs.Template.Cost)
 	}
 	o := s.t.pushStatementReply(wire.Describe, cs.Template.Plan)
 	o.tmpl, o.stmt, o.clientStmt, o.mayUseTempTables = cs.Template, st, cs, s.mayHaveTempTables()
 	if first.waits {
 		o.reply = chainHandlers(parseDescribeReply{}, o.reply)
-		s.logUndo(first.name, first.prev)
+		s.t.rec.logUndo(first.name, first.prev)
 		s.t.owed.addNameUndo(first.name, first.prev)
 	}
 	s.t.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Describe, 'S', st.Name))
@@ -210,7 +210,7 @@ func (parseDescribeReply) handleFrame(s *session, o *pendingReply, f answer.Fram
 		return undecided, err
 	}
 	half, has := s.t.capture, 0
-	if s.isRecording() {
+	if s.t.rec.isRecording() {
 		has = s.recordReply(wire.ParameterDescription, half)
 	}
 	return undecided, s.sendOrWithhold(half[has:])
@@ -235,7 +235,7 @@ func (s *session) releaseParseComplete() error {
 	first := s.t.request.parsed
 	s.t.request.parsed = waitingParse{}
 	err := s.queueReply(wire.FrameParseComplete)
-	s.logUndo(first.name, first.prev)
+	s.t.rec.logUndo(first.name, first.prev)
 	return err
 }
 

@@ -82,11 +82,11 @@ func (s *session) turnObservesData(turn int) bool {
 			if isUnparsedFrame(f) { // the server has refused the text: see forbidReplayOfUnparsed
 				continue
 			}
-			if values.DependsOnData(s.srv.planner, s.clientText(f), f.Note.names) {
+			if values.DependsOnData(s.srv.planner, s.t.clientText(f), f.Note.names) {
 				return true
 			}
 		case wire.Execute: // a portal of another turn: its text is not looked up
-			if name, _, _ := bytes.Cut(s.loggedPayload(f), []byte{0}); !bound[string(name)] {
+			if name, _, _ := bytes.Cut(s.t.loggedPayload(f), []byte{0}); !bound[string(name)] {
 				return true
 			}
 		case 0, wire.Parse, wire.Describe, wire.Close, wire.Sync:
@@ -215,13 +215,13 @@ func (s *session) verifyDiscardedParts() error {
 		return err
 	}
 	if s.witness == nil || s.waits.IsCancelRequested() {
-		t.attempt.abandonAttempt(retry.NoBackend)
+		t.abandonAttempt(retry.NoBackend)
 		if s.waits.IsCancelRequested() {
 			t.attempt.refusal = retry.Cancelled
 		}
 		return nil
 	}
-	course, attempt, deadline := t.server, t.attempt, t.clock.Deadline()
+	course, attempt, phase, deadline := t.server, t.attempt, t.rec.phase, t.clock.Deadline()
 	s.tx.whole = s.tx.log
 	own := s.swapBackend(s.witness)
 	s.witness = nil
@@ -243,12 +243,12 @@ func (s *session) verifyDiscardedParts() error {
 	// All discarded parts were verified, or one failed. The transaction's replay goes on, or fails for the same reason.
 	s.witness = s.swapBackend(own)
 	s.tx.log, s.tx.whole = s.tx.whole, nil
-	ended := t.attempt
-	t.server, t.attempt = course, attempt
+	ended, failed := t.attempt, t.rec.phase == phaseAborting
+	t.server, t.attempt, t.rec.phase = course, attempt, phase
 	t.clock.SetDeadline(deadline)
-	if ended.phase == phaseAborting {
+	if failed {
 		s.b.suspect = s.b.suspect || ended.refusal == retry.Cancelled // the cancel may have hit either backend
-		t.attempt.abandonAttempt(ended.refusal)
+		t.abandonAttempt(ended.refusal)
 		t.attempt.pause, t.attempt.discardedDiff = ended.pause, ended.discardedDiff
 	}
 	s.waits.Arm()
@@ -280,15 +280,15 @@ func (s *session) verifyPart() error {
 		if err := s.tryVerifyPart(); err != nil || s.t.isAbandoned() {
 			return err
 		}
-		if t := s.t; s.b == nil || t.attempt.phase != phaseAborting || t.attempt.refusal != retry.Replayable || !t.attempt.renewed {
+		if t := s.t; s.b == nil || t.rec.phase != phaseAborting || t.attempt.refusal != retry.Replayable || !t.attempt.renewed {
 			break
 		}
 	}
 	outcome := metrics.PartSame
 	switch t := s.t; {
-	case t.attempt.phase == phaseAborting && t.attempt.refusal == retry.Differs:
+	case t.rec.phase == phaseAborting && t.attempt.refusal == retry.Differs:
 		outcome = metrics.PartDiffers
-	case t.attempt.phase == phaseAborting:
+	case t.rec.phase == phaseAborting:
 		outcome = metrics.PartFailed
 	}
 	s.srv.metrics.CountDiscardedPart(outcome)
@@ -299,7 +299,7 @@ func (s *session) verifyPart() error {
 func (s *session) tryVerifyPart() error {
 	t := s.t
 	s.tx.log.BeginReplay()
-	t.attempt.phase, t.attempt.refusal, t.attempt.renewed = phaseRepeating, retry.Replayable, false
+	t.rec.phase, t.attempt.refusal, t.attempt.renewed = phaseRepeating, retry.Replayable, false
 	t.server, t.attempt.undos = serverProgress{outcome: outcome.FromBlock(block.FromStatus('I'))}, nil
 	done, err := s.replanLog()
 	if !done && err == nil {
@@ -315,18 +315,18 @@ func (s *session) tryVerifyPart() error {
 	case errors.As(err, &gone):
 		s.recordLoss(gone, lossDuringReplay)
 		s.dropBackend(reservoir.Broken)
-		t.attempt.abandonAttempt(s.decideReplay(retry.BackendLost, 0))
+		t.abandonAttempt(s.decideReplay(retry.BackendLost, 0))
 	case err != nil:
 		return err
 	case t.isAbandoned():
 		return nil
-	case t.attempt.phase == phaseAborting && t.attempt.refusal == retry.Differs:
+	case t.rec.phase == phaseAborting && t.attempt.refusal == retry.Differs:
 		diff := s.tx.log.Difference()
-		t.attempt.discardedDiff = &discardedDiff{diff: diff, drew: s.mayRegenerateValues(diff)}
+		t.attempt.discardedDiff = &discardedDiff{diff: diff, drew: s.t.mayRegenerateValues(diff)}
 	}
 	// A discarded part is ended like a failed attempt: the session reads the remaining answers, then sends ROLLBACK.
-	phase, refusal := t.attempt.phase, t.attempt.refusal
-	t.attempt.phase = phaseAborting
+	phase, refusal := t.rec.phase, t.attempt.refusal
+	t.rec.phase = phaseAborting
 	if err := s.abortAttempt(); err != nil || t.isAbandoned() {
 		return err
 	}
@@ -335,8 +335,8 @@ func (s *session) tryVerifyPart() error {
 			phase, refusal = phaseAborting, noReplayReason(stop)
 		}
 	}
-	if t.attempt.phase, t.attempt.refusal = phase, refusal; s.b == nil && phase != phaseAborting {
-		t.attempt.abandonAttempt(s.decideReplay(retry.BackendLost, 0))
+	if t.rec.phase, t.attempt.refusal = phase, refusal; s.b == nil && phase != phaseAborting {
+		t.abandonAttempt(s.decideReplay(retry.BackendLost, 0))
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func (s *session) finishTurn() error {
 		return err
 	}
 	for !s.t.settled {
-		if s.t.attempt.phase == phaseAborting {
+		if s.t.rec.phase == phaseAborting {
 			if err := s.runAttempts(); err != nil {
 				return err
 			}
@@ -62,7 +62,7 @@ func (s *session) awaitPendingReplies() error {
 	for {
 		err := s.drainReplies()
 		var gone *lostError
-		if !errors.As(err, &gone) || !s.canReplayAfterLoss() {
+		if !errors.As(err, &gone) || !s.t.canReplayAfterLoss() {
 			return err
 		}
 		if err := s.handleBackendLoss(gone); err != nil {
@@ -74,7 +74,7 @@ func (s *session) awaitPendingReplies() error {
 // drainReplies relays until no reply of this backend is pending. It replays a transaction that fails meanwhile.
 func (s *session) drainReplies() error {
 	t := s.t
-	if t.attempt.phase == phaseAborting {
+	if t.rec.phase == phaseAborting {
 		if err := s.runAttempts(); err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (s *session) drainReplies() error {
 		if err := s.readAndRelay(); err != nil {
 			return err
 		}
-		if t.attempt.phase == phaseAborting {
+		if t.rec.phase == phaseAborting {
 			if err := s.runAttempts(); err != nil {
 				return err
 			}
@@ -258,7 +258,7 @@ func (s *session) relayFrame(r *relaySpan, typ byte, total int) error {
 	}
 	frame := src.Peek(min(total, src.Buffered()))
 	// Output that this reply causes must reach the client after the frames before the reply.
-	if !isPlainReply(typ) || s.mayReplaceReply() || typ == wire.ReadyForQuery && s.hasFramesBeforeReady() {
+	if !isPlainReply(typ) || s.t.mayReplaceReply() || typ == wire.ReadyForQuery && s.hasFramesBeforeReady() {
 		if err := s.passRelaySpan(r); err != nil {
 			return err
 		}
@@ -268,7 +268,7 @@ func (s *session) relayFrame(r *relaySpan, typ byte, total int) error {
 		return s.passFramesBefore(r, err)
 	}
 	drop := 0
-	if v == pass && s.isRecording() {
+	if v == pass && s.t.rec.isRecording() {
 		if drop = s.recordReply(typ, frame); drop > 0 {
 			if err := s.passRelaySpan(r); err != nil {
 				return err
@@ -312,9 +312,9 @@ func (s *session) hasFramesBeforeReady() bool {
 }
 
 // mayReplaceReply reports whether Sluice may replace or drop the server's next answer instead of passing it.
-func (s *session) mayReplaceReply() bool {
-	q := &s.t.owed
-	return q.empty() || q.first().swallow || q.first().reply != nil || s.tx.job.IsOpen() || s.t.output.batches != nil || s.t.server.internalTx.on
+func (t *turn) mayReplaceReply() bool {
+	q := &t.owed
+	return q.empty() || q.first().swallow || q.first().reply != nil || t.rec.tx.job.IsOpen() || t.output.batches != nil || t.server.internalTx.on
 }
 
 // finishSpan sends the client the backend's bytes from span up to the read position. If the turn is over, the backend
@@ -325,7 +325,7 @@ func (s *session) finishSpan(span int) error {
 	src := &s.b.src
 	data := src.BytesSince(span)
 	switch {
-	case t.settled && t.attempt.phase != phaseLive:
+	case t.settled && t.rec.phase != phaseLive:
 		t.settled, t.attempt.serverAt = false, atReady // an attempt of the replay has ended, not the client's turn
 		return nil
 	case t.settled && s.tx.job.IsWaiting():

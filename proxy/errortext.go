@@ -163,7 +163,7 @@ func (srv *Server) errorRenamerFor(plan *rewrite.Plan, payload []byte) mappederr
 // clientNoticeFor returns the notice that the client gets instead of the server's, with the client's names of mapped
 // columns. nil means that the client gets the server's notice.
 func (s *session) clientNoticeFor(frame []byte) []byte {
-	if s.t.owed.empty() || s.t.attempt.phase != phaseLive {
+	if s.t.owed.empty() || s.t.rec.phase != phaseLive {
 		return nil
 	}
 	plan, _ := s.t.owed.first().sentPlan()

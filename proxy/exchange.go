@@ -67,7 +67,7 @@ func (s *session) runTurnSteps(step func() error) error {
 		if err != nil {
 			// The session ends, and the client gets the answers so far. After half a row the client gets nothing, since it would
 			// read further bytes as the second half.
-			if s.t.partial.rest == 0 || s.t.attempt.phase == phaseAborting {
+			if s.t.partial.rest == 0 || s.t.rec.phase == phaseAborting {
 				s.releaseWithheld() // the next write reports a write error again
 				s.flushBuffered()
 			}
@@ -111,7 +111,7 @@ func (s *session) handleNextFrame() error {
 	if err := s.flushIfFull(); err != nil || s.t.settled {
 		return err
 	}
-	if s.t.attempt.phase == phaseAborting {
+	if s.t.rec.phase == phaseAborting {
 		if err := s.runAttempts(); err != nil || s.t.settled {
 			return err
 		}

@@ -150,10 +150,10 @@ func (s *session) parseOnServer(tmpl *statement.Template, declared *rewrite.Curs
 	s.queryTxTime("") // must come first: after a text that fails, the server does not answer
 	switch {
 	case !waits:
-		s.logFrame(wire.Parse, logEntry{tmpl: tmpl, names: s.mapped.Planned()}, nil)
-		s.chargeLongText(tmpl, tmpl.Cost)
+		s.t.rec.logFrame(wire.Parse, logEntry{tmpl: tmpl, names: s.mapped.Planned()}, nil)
+		s.t.rec.chargeLongText(tmpl, tmpl.Cost)
 	case s.t.unseen:
-		s.logFrame(emptyParseType, logEntry{}, nil)
+		s.t.rec.logFrame(emptyParseType, logEntry{}, nil)
 	}
 	s.parseOnBackend(tmpl, waits)
 	return tmpl, nil
@@ -185,7 +185,7 @@ func (s *session) templateForBackend(tmpl *statement.Template, declared *rewrite
 // again.
 func (s *session) nameStatement(name []byte, tmpl *statement.Template, prev *statement.Client, since uint64) {
 	if !s.t.request.parsed.waits {
-		s.logUndo(string(name), prev)
+		s.t.rec.logUndo(string(name), prev)
 	}
 	if s.t.owed.empty() {
 		if len(name) == 0 && !s.t.touched { // nothing refers to the previous statement
@@ -254,7 +254,7 @@ func (s *session) executeOnServer(p portal, frame []byte) error {
 	if bad := s.discardAllError(p.plan.SingleStatement()); s.t.request.ranLocal && bad != nil {
 		return bad
 	}
-	s.trackPortalRun(p)
+	s.t.rec.trackPortalRun(p)
 	// The pending reply must be queued before the frame, since a full buffer is written at once and the answer may follow.
 	s.tx.ran.Record(p.plan)
 	o := s.t.pushStatementReply(wire.Execute, p.plan)
@@ -302,7 +302,7 @@ func (s *session) recordPortalRun(p *portal, bound *batch.Params, frame []byte) 
 	}
 	first := s.countInFirstTx(plan)
 	s.trackExecute(plan)
-	s.logFrame(wire.Execute, logEntry{plan: plan, bound: bound, commits: t.server.outcome.MayCommit(), kept: p.kept, cursor: p.run, told: p.told, first: first}, frame[wire.HeaderLen:])
+	s.t.rec.logFrame(wire.Execute, logEntry{plan: plan, bound: bound, commits: t.server.outcome.MayCommit(), kept: p.kept, cursor: p.run, told: p.told, first: first}, frame[wire.HeaderLen:])
 	st := plan.SingleStatement()
 	if st == nil {
 		return

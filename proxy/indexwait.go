@@ -58,7 +58,7 @@ func recordIndexTxStatement(s *session, o *pendingReply, st *rewrite.Statement, 
 
 // prepareIndexJobWait prepares a ReadyForQuery to wait for the pending index job, if the client must wait for that job.
 func (s *session) prepareIndexJobWait(status byte) error {
-	if s.t.attempt.phase != phaseLive {
+	if s.t.rec.phase != phaseLive {
 		return nil
 	}
 	return s.sendOrWithhold(s.tx.job.RecordReady(status))

@@ -106,7 +106,7 @@ func (r internalBeginReply) handleFrame(s *session, o *pendingReply, f answer.Fr
 // mustEndInternalBlock reports whether Sluice must end its own block after a ReadyForQuery with status. For a failed
 // attempt the result is false, since abortAttempt ends the block.
 func (t *turn) mustEndInternalBlock(status byte) bool {
-	return t.server.internalTx.open && t.attempt.phase == phaseLive && status != 'I'
+	return t.server.internalTx.open && t.rec.phase == phaseLive && status != 'I'
 }
 
 // endInternalBlock sends COMMIT, or ROLLBACK for status 'E', after the ReadyForQuery of Sluice's own block. The turn
@@ -116,9 +116,9 @@ func (s *session) endInternalBlock(status byte) error {
 	t.owed.pop()
 	t.server.outcome.RecordReady(status)
 	t.server.copying, t.server.statement = false, 0
-	if s.isRecording() && s.tx.log.IsReplayBehind() {
+	if s.t.rec.isRecording() && s.tx.log.IsReplayBehind() {
 		s.b.status = status
-		t.attempt.abandonAttempt(retry.Delivered)
+		t.abandonAttempt(retry.Delivered)
 		t.attempt.serverAt = atReady
 		return nil
 	}

@@ -54,7 +54,7 @@ func (s *session) deleteParamsIfAlone(p *portal) *batch.Params {
 // statement. The client then does not get the error. The statement must be alone and its turn read to the end.
 func (s *session) deferToBatches(head *pendingReply, payload []byte) bool {
 	t := s.t
-	if !batch.IsRowLimitError(payload) && !batch.IsTruncateTooLarge(head.plan, payload) || s.srv.cfg.Kind != DSQL || t.attempt.phase != phaseLive || !t.request.ended || s.inBlock() || head.plan == nil {
+	if !batch.IsRowLimitError(payload) && !batch.IsTruncateTooLarge(head.plan, payload) || s.srv.cfg.Kind != DSQL || t.rec.phase != phaseLive || !t.request.ended || s.inBlock() || head.plan == nil {
 		return false
 	}
 	switch {

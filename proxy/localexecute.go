@@ -32,7 +32,7 @@ func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error 
 			return err
 		}
 	}
-	if !h.changesNothing && s.t.logs {
+	if !h.changesNothing && s.t.rec.logs {
 		s.tx.log.RefuseReplay(retry.Pinned) // what it changes here is not undone
 	}
 	p.done = true

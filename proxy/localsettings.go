@@ -78,7 +78,7 @@ func (s *session) sendResetAsSet(plan *rewrite.Plan) (bool, error) {
 	o.plan, o.reply = set, resetAsSetReply{expectSet, tag}
 	frame := wire.AppendStrings(nil, wire.Query, serversettings.SetSQL(change))
 	s.logPlan(set)
-	s.logFrame(wire.Query, logEntry{plan: set, answered: &localAnswers{tag: tag}, first: 1}, frame[wire.HeaderLen:])
+	s.t.rec.logFrame(wire.Query, logEntry{plan: set, answered: &localAnswers{tag: tag}, first: 1}, frame[wire.HeaderLen:])
 	s.t.addToBatch(frame)
 	return true, s.finishTurn()
 }

@@ -162,7 +162,7 @@ var fencePlan = &rewrite.Plan{Kind: rewrite.Read}
 func (s *session) sendFenceQuery(tmpl *statement.Template, run logEntry) {
 	st := s.prepareOnBackend(tmpl, false)
 	params := []byte{0, 0, 0, 0, 0, 0}
-	if s.t.logs && s.tx.log.RecordFrame(wire.Bind, logEntry{tmpl: tmpl, names: s.mapped.Planned(), name: fencePortal, silent: true, fence: true}, len(params)) {
+	if s.t.rec.logs && s.tx.log.RecordFrame(wire.Bind, logEntry{tmpl: tmpl, names: s.mapped.Planned(), name: fencePortal, silent: true, fence: true}, len(params)) {
 		s.tx.log.AppendPayload(params)
 	}
 	o := s.t.owed.push(wire.Bind)
@@ -172,13 +172,13 @@ func (s *session) sendFenceQuery(tmpl *statement.Template, run logEntry) {
 
 	frame := wire.AppendHeader(nil, wire.Execute, len(fencePortal)+1+4)
 	frame = append(append(frame, fencePortal...), 0, 0, 0, 0, 0)
-	s.logFrame(wire.Execute, run, frame[wire.HeaderLen:])
+	s.t.rec.logFrame(wire.Execute, run, frame[wire.HeaderLen:])
 	o = s.t.owed.push(wire.Execute)
 	o.swallow, o.reply = true, run.own
 	s.t.addToBatch(frame)
 
 	end := wire.AppendDescribeOrClose(nil, wire.Close, 'P', fencePortal)
-	s.logFrame(wire.Close, logEntry{silent: true}, end[wire.HeaderLen:])
+	s.t.rec.logFrame(wire.Close, logEntry{silent: true}, end[wire.HeaderLen:])
 	s.t.owed.push(wire.Close).swallow = true
 	s.t.addToBatch(end)
 }

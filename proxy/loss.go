@@ -32,7 +32,7 @@ func (s *session) handleBackendLoss(gone *lostError) error {
 	// Only ReadyForQuery is missing, since the client has its answer. Settings are committed or dropped as usual.
 	if clientErr == nil {
 		s.settleSettings(t.server.errorTold)
-	} else if !gone.silent && s.canReplayAfterLoss() {
+	} else if !gone.silent && s.t.canReplayAfterLoss() {
 		reason := s.decideReplay(retry.BackendLost, 0)
 		if reason == retry.Replayable || reason == retry.Cancelled || t.attempt.originalError != nil {
 			return s.replayAfterLoss(clientErr, reason)
@@ -85,7 +85,7 @@ func (s *session) needsNothingMore() bool {
 
 // awaitsOnlyReady reports whether only the server's ReadyForQuery is missing, or after an error nothing until the Sync.
 func (t *turn) awaitsOnlyReady() bool {
-	if t.attempt.phase != phaseLive || t.partial.rest > 0 {
+	if t.rec.phase != phaseLive || t.partial.rest > 0 {
 		return false
 	}
 	if t.server.skip && t.server.errorTold && t.owed.empty() {
@@ -117,7 +117,7 @@ func (s *session) recordLoss(gone *lostError, when string) {
 // sent, and the session ends instead.
 func (s *session) abandonTurn(e *wire.Error, why reservoir.CloseReason) error {
 	t := s.t
-	if s.isMidRow() {
+	if s.t.isMidRow() {
 		return fmt.Errorf("%w: %w", errClientGone, errHalfRow)
 	}
 	// After COMMIT or ROLLBACK the client's block is over, whatever the outcome of the commit.
@@ -126,7 +126,7 @@ func (s *session) abandonTurn(e *wire.Error, why reservoir.CloseReason) error {
 	if t.attempt.originalError != nil && e != nil {
 		inBlock = t.attempt.statusAfter != 0 && t.attempt.statusAfter != 'I' || t.attempt.statusAfter == 0 && inBlock
 	}
-	if t.partial.rest > 0 || t.attempt.phase == phaseAborting {
+	if t.partial.rest > 0 || t.rec.phase == phaseAborting {
 		s.withheld.Drop()
 	}
 	if e == nil { // the turn succeeded, and its settings become the session's
@@ -160,9 +160,8 @@ func (s *session) abandonTurn(e *wire.Error, why reservoir.CloseReason) error {
 }
 
 // isMidRow reports whether the client has got half a row. The client would read an error as the second half.
-func (s *session) isMidRow() bool {
-	t := s.t
-	return (t.attempt.halfRowLost || t.partial.rest > 0 && !t.partial.restSwallow && t.attempt.phase != phaseAborting && !s.isWithholding()) && t.nested.hasHalfFrame()
+func (t *turn) isMidRow() bool {
+	return (t.attempt.halfRowLost || t.partial.rest > 0 && !t.partial.restSwallow && t.rec.phase != phaseAborting && !t.rec.isWithholding()) && t.nested.hasHalfFrame()
 }
 
 // hasHalfFrame reports whether the client has got half a frame. Answers of a silent nested turn never reach the client.
@@ -174,7 +173,7 @@ func (n *nestedTurn) hasHalfFrame() bool {
 // committed, the client must not get FATAL, after which database/sql resends the statement. The client gets the error
 // of a lost backend instead. If the transaction cannot have committed, the client gets FATAL.
 func (s *session) endTurnOnCut() error {
-	if s.isMidRow() {
+	if s.t.isMidRow() {
 		return fmt.Errorf("%w: %w", errCut, errHalfRow)
 	}
 	if s.dedicated || s.b == nil {

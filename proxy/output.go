@@ -39,15 +39,15 @@ func (s *session) sendOrWithhold(b []byte) error {
 	if t.settled && t.nested.hiddenAnswer == nil {
 		b = t.nested.stripReady(b)
 	}
-	if len(b) == 0 || t.attempt.phase == phaseAborting {
+	if len(b) == 0 || t.rec.phase == phaseAborting {
 		return nil
 	}
-	if t.logs && !t.settled && s.isWithholding() {
+	if t.rec.logs && !t.settled && s.t.rec.isWithholding() {
 		if s.withheld.Add(b) {
 			return nil
 		}
 		// The answer is too large to withhold. A later replay must return the same bytes as this attempt.
-		t.output.streams = true
+		t.rec.streams = true
 	}
 	if err := s.releaseWithheld(); err != nil {
 		return err
@@ -110,7 +110,7 @@ func (s *session) writeClient(b []byte) error {
 func (s *session) queueReply(frames ...[]byte) error {
 	t := s.t
 	for _, b := range frames {
-		s.logFrame(0, logEntry{}, b)
+		s.t.rec.logFrame(0, logEntry{}, b)
 		if !t.owed.empty() {
 			t.owed.push(0).bytes = b
 			continue

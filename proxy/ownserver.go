@@ -134,7 +134,7 @@ func (a ddlConn) EarlyCommit()                            { a.s.srv.metrics.Coun
 // Each statement has committed or failed alone, so nothing is replayed as a whole. Only a lost connection leaves the
 // outcome of the last statement in doubt.
 func (s *session) settleOwnStatements(err error, partly func(error) error) error {
-	s.t.logs = false // the log ends with its transaction
+	s.t.rec.logs = false // the log ends with its transaction
 	var gone *lostError
 	switch {
 	case errors.As(err, &gone):

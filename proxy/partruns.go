@@ -107,7 +107,7 @@ func (r partRunner) Begin(optedOut bool, t *txtime.Time) (begun feature.NestedRe
 		return begun, nil
 	}
 	begun, err = s.runSilentCommand("BEGIN", silent.ExpectBegin)
-	s.optOutOfReplay(optedOut)
+	s.tx.optOutOfReplay(optedOut)
 	s.tx.earlierTime = t
 	s.tx.watched = s.tx.watched || len(s.stored.byName) > 0 // endStoredCursors
 	return begun, err

@@ -19,11 +19,11 @@ func (s *session) partReadsClock() bool {
 	case !s.tx.log.Replayable():
 		return true
 	}
-	for f := range s.loggedFrames() {
+	for f := range s.tx.loggedFrames() {
 		if f.Type != wire.Query && f.Type != wire.Bind || f.Note.fence {
 			continue
 		}
-		if f.Type == wire.Bind && parse.MayReadAsNow(s.loggedPayload(f)) || values.PlainlyReadsTxTime(s.srv.planner, s.clientText(f), f.Note.names, nil) {
+		if f.Type == wire.Bind && parse.MayReadAsNow(s.t.loggedPayload(f)) || values.PlainlyReadsTxTime(s.srv.planner, s.t.clientText(f), f.Note.names, nil) {
 			return true
 		}
 	}

@@ -64,7 +64,7 @@ func recordUnparsedTag(s *session, o *pendingReply, _ *rewrite.Statement, tag []
 // repinForReplay pins the session for a statement that a replay is about to send. With too many pins, the replay fails.
 func (s *session) repinForReplay(plan *rewrite.Plan) {
 	if s.tx.pin.Pins() && plan != nil && plan.Pin != rewrite.NoPin && s.pinBackend(plan) != nil {
-		s.t.attempt.abandonAttempt(retry.Pinned)
+		s.t.abandonAttempt(retry.Pinned)
 	}
 }
 

@@ -256,7 +256,7 @@ func (s *session) handleClose(frame []byte) error {
 			return err
 		}
 		if prev != nil {
-			s.logUndo(string(name), prev)
+			s.t.rec.logUndo(string(name), prev)
 			if !s.t.owed.empty() {
 				s.t.owed.addNameUndo(string(name), prev)
 			}
@@ -276,9 +276,9 @@ func (s *session) handleClose(frame []byte) error {
 		return err
 	}
 	if p.cursor != nil {
-		s.trackPortalRun(p) // ROLLBACK TO SAVEPOINT would open the cursor again
+		s.t.rec.trackPortalRun(p) // ROLLBACK TO SAVEPOINT would open the cursor again
 	}
-	s.logFrame(wire.Close, logEntry{}, frame[wire.HeaderLen:])
+	s.t.rec.logFrame(wire.Close, logEntry{}, frame[wire.HeaderLen:])
 	s.t.owed.push(wire.Close)
 	s.t.addToBatch(frame)
 	return nil

@@ -145,7 +145,7 @@ func (s *session) planQuery(q *simpleQuery) (done bool, err error) {
 		return false, err
 	}
 	// The comment that turns replay off also applies in a statement that Sluice answers, such as BEGIN.
-	s.optOutOfReplay(s.srv.replays != nil && (s.t.nested.optsOut || retry.HasNoRetryComment(sql)))
+	s.tx.optOutOfReplay(s.srv.replays != nil && (s.t.nested.optsOut || retry.HasNoRetryComment(sql)))
 	if err := s.checkReadOnly(q.plan); err != nil {
 		return false, err
 	}
@@ -330,7 +330,7 @@ func (s *session) sendQuery(q *simpleQuery) error {
 	} else {
 		h.SkipQuery()
 	}
-	s.forbidReplayAfterCommit()
+	s.t.forbidReplayAfterCommit()
 	first := s.countInFirstTx(plan)
 	t.server.outcome.RecordQuery(plan)
 	if q.frame == nil {
@@ -351,14 +351,14 @@ func (s *session) sendQuery(q *simpleQuery) error {
 	}
 	var kept *recorded.Answer
 	if (plan.Kind == rewrite.Write || plan.Kind == rewrite.Read) && t.request.script == nil && s.recordsAnswers() {
-		kept = s.newTextAnswer(q.sql(), len(plan.Statements))
+		kept = s.tx.newTextAnswer(q.sql(), len(plan.Statements))
 		o.recordAnswerInto(kept)
 	}
 	entry := logEntry{plan: plan, asked: q.fullPlan, names: s.mapped.Planned(), commits: t.server.outcome.MayCommit(), kept: kept, first: first}
 	if t.request.script != nil {
 		entry.answered = &localAnswers{strung: t.request.script}
 	}
-	s.logFrame(wire.Query, entry, frame[wire.HeaderLen:])
+	s.t.rec.logFrame(wire.Query, entry, frame[wire.HeaderLen:])
 	s.addQueryFrame(frame)
 	return s.finishTurn()
 }

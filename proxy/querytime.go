@@ -73,7 +73,7 @@ func (s *session) earlierTurnHidesTime() bool {
 		frames := s.tx.log.TurnFrames(a.searchedTurns)
 		for i := range frames {
 			f := &frames[i]
-			if (f.Type == wire.Query || f.Type == wire.Bind) && !f.Note.fence && a.stored.HidesTime(s.srv.planner, s.clientText(f), f.Note.names) {
+			if (f.Type == wire.Query || f.Type == wire.Bind) && !f.Note.fence && a.stored.HidesTime(s.srv.planner, s.t.clientText(f), f.Note.names) {
 				return true
 			}
 		}
@@ -86,7 +86,7 @@ type txTimeReply struct{ *expectedTagReply }
 
 // handleFrame records the transaction's time from the row in f, unless the attempt has failed.
 func (r txTimeReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
-	if part := s.t.nested.asksTime; f.IsRow() && len(wire.FirstRow(f.Bytes)) > 0 && (s.isRecording() || part && s.t.attempt.phase != phaseAborting) {
+	if part := s.t.nested.asksTime; f.IsRow() && len(wire.FirstRow(f.Bytes)) > 0 && (s.t.rec.isRecording() || part && s.t.rec.phase != phaseAborting) {
 		s.recordTxTime(f.Bytes, part)
 	}
 	return r.expectedTagReply.handleFrame(s, o, f)

@@ -53,16 +53,16 @@ func (answerRecorder) replaceError(*session, *pendingReply, []byte) *answer.Erro
 // recordsAnswers reports whether a replay needs the values that the server generates now. Outside a block, and after
 // the block's end in the same turn, the result is false: there the statement commits before the client gets the answer.
 func (s *session) recordsAnswers() bool {
-	return s.srv.keeper.Maps() && s.t.logs && s.tx.log.Replayable() && s.inBlock() && !s.t.hasFirstTxEnded()
+	return s.srv.keeper.Maps() && s.t.rec.logs && s.tx.log.Replayable() && s.inBlock() && !s.t.hasFirstTxEnded()
 }
 
 // newTextAnswer returns a recorded.Answer for a query, or nil. For a multi-statement query it stores all rows, since it
 // is not known yet which statements are INSERTs. It returns nil if the replay log has no room.
-func (s *session) newTextAnswer(sql []byte, statements int) *recorded.Answer {
+func (tx *transaction) newTextAnswer(sql []byte, statements int) *recorded.Answer {
 	switch {
 	case statements < 2:
 		return recorded.New(rewrite.IsInsertReturning(sql), values.MayReturnTxTime(sql))
-	case values.MayReturnTimeOrRows(sql) && s.tx.log.ReserveBytes(statements*recorded.Cost):
+	case values.MayReturnTimeOrRows(sql) && tx.log.ReserveBytes(statements*recorded.Cost):
 		return recorded.NewSeveral(statements)
 	}
 	return nil
@@ -136,8 +136,8 @@ func (s *session) surveyFrame(k *recorded.Repeatable, f *retry.LoggedFrame[logEn
 	}
 	// A parameter may be the word "now", which makes the server read the clock. The unfinished turn's statements are
 	// surveyed too, since they may read repeated values.
-	k.Clock = k.Clock && (f.Type != wire.Bind || !parse.MayReadAsNow(s.loggedPayload(f)))
-	text := s.clientText(f)
+	k.Clock = k.Clock && (f.Type != wire.Bind || !parse.MayReadAsNow(s.t.loggedPayload(f)))
+	text := s.t.clientText(f)
 	if values.ClassifyGenerated(s.srv.planner, text) != schema.Settled {
 		return true // its answer is repeated, or drawn again
 	}
@@ -153,11 +153,11 @@ func (s *session) hasRepeatableValues() bool {
 	if s.tx.asked.instant.Bytes != nil {
 		return true
 	}
-	for f := range s.loggedFrames() {
+	for f := range s.tx.loggedFrames() {
 		if k := f.Note.kept; k != nil && (k.Whole || k.First && k.HasFirstRow()) {
 			return true
 		}
-		if (f.Type == wire.Query || f.Type == wire.Bind) && values.ClassifyGenerated(s.srv.planner, s.clientText(f)) != schema.Settled {
+		if (f.Type == wire.Query || f.Type == wire.Bind) && values.ClassifyGenerated(s.srv.planner, s.t.clientText(f)) != schema.Settled {
 			return true
 		}
 	}
@@ -165,7 +165,7 @@ func (s *session) hasRepeatableValues() bool {
 }
 
 // clientText returns the text of a logged Query or Bind as the client sent it.
-func (s *session) clientText(f *retry.LoggedFrame[logEntry]) string {
+func (t *turn) clientText(f *retry.LoggedFrame[logEntry]) string {
 	n := &f.Note
 	switch {
 	case n.tmpl != nil:
@@ -175,7 +175,7 @@ func (s *session) clientText(f *retry.LoggedFrame[logEntry]) string {
 	case n.text != "":
 		return n.text
 	}
-	payload := s.loggedPayload(f)
+	payload := t.loggedPayload(f)
 	return string(payload[:max(0, len(payload)-1)])
 }
 
@@ -195,7 +195,7 @@ func (s *session) canSkipTurn(turn int) bool {
 			if f.Note.fence { // of a statement that is skipped
 				continue
 			}
-			fill := values.ClassifyGenerated(s.srv.planner, s.clientText(f))
+			fill := values.ClassifyGenerated(s.srv.planner, s.t.clientText(f))
 			if fill == schema.Settled || fill == schema.Clock && !k.Clock || f.Type == wire.Bind && f.Note.name != "" {
 				return false
 			}

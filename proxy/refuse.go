@@ -40,7 +40,7 @@ func (s *session) sendRefusal(e *wire.Error) error {
 			return err
 		}
 		// The transaction cannot be replayed any more, since one of its statements has failed.
-		if t.logs {
+		if t.rec.logs {
 			s.tx.log.RefuseReplay(retry.Failed)
 		}
 		t.output.refused = &forcedErrorReply{err: e}
@@ -98,7 +98,7 @@ func (s *session) sendErrorNow(e *wire.Error) {
 func (s *session) refuseFrame(total int, why *wire.Error) error {
 	err := s.discardBytes(total)
 	var gone *lostError
-	for errors.As(err, &gone) && s.b != nil && s.canReplayAfterLoss() {
+	for errors.As(err, &gone) && s.b != nil && s.t.canReplayAfterLoss() {
 		err = s.handleBackendLoss(gone)
 	}
 	if err != nil || s.t.server.skip {

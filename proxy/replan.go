@@ -34,15 +34,15 @@ func (s *session) replanLog() (done bool, err error) {
 	switch {
 	case interrupt.EndsTurn(err):
 		s.waits.Consume(err)
-		t.attempt.abandonAttempt(noReplayReason(err))
+		t.abandonAttempt(noReplayReason(err))
 		return true, nil
 	case err != nil && isBackendUsableAfter(err):
-		t.attempt.abandonAttempt(retry.NoBackend)
+		t.abandonAttempt(retry.NoBackend)
 		return true, nil
 	case err != nil:
 		return true, err
 	}
-	r := logReplanner{templates: s.srv.templates, scratch: &t.scratch, payload: s.loggedPayload,
+	r := logReplanner{templates: s.srv.templates, scratch: &t.scratch, payload: s.t.loggedPayload,
 		Replanner: mapping.NewReplanner(s.srv.keeper.Snapshot(), s.options.LastPlanner(), func(p *rewrite.Plan) bool { return planRefusal(p) != nil })}
 	l := s.tx.log
 	for turn := range l.TurnCount() + 1 {
@@ -53,9 +53,9 @@ func (s *session) replanLog() (done bool, err error) {
 	}
 	switch {
 	case r.IsLost():
-		t.attempt.abandonAttempt(retry.Renamed)
+		t.abandonAttempt(retry.Renamed)
 	case unknown && !r.HasChanged():
-		t.attempt.abandonAttempt(retry.Unchanged)
+		t.abandonAttempt(retry.Unchanged)
 	default:
 		if t.attempt.answersBefore != nil { // the client made no mistake, or the backend is lost
 			t.attempt.originalError, t.attempt.answersBefore = errSchemaChanged.Append(nil), nil
@@ -84,7 +84,7 @@ func (s *session) refreshPurity() error {
 // was just read because of an unknown name, the name counts as the client's mistake.
 func (s *session) canReplanAndResend(o *pendingReply) bool {
 	plan, _ := o.sentPlan()
-	return s.srv.keeper.Maps() && plan != nil && !s.tx.renamed && s.t.attempt.phase == phaseLive && s.t.attempt.originalError == nil &&
+	return s.srv.keeper.Maps() && plan != nil && !s.tx.renamed && s.t.rec.phase == phaseLive && s.t.attempt.originalError == nil &&
 		s.tx.pin.ReplaysAnywhere(s.tx.log.Replayable()) && s.tx.log.HasDeliveredNothing() && len(s.tx.marks) == 0 && s.srv.keeper.MayLoadForNames()
 }
 

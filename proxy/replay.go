@@ -44,7 +44,6 @@ const (
 // replayAttempt is the part of a turn that concerns a replay of its transaction. The zero value is a turn without a
 // conflict. originalError is set from the first conflict until the client needs no error for that conflict.
 type replayAttempt struct {
-	phase    attemptPhase
 	serverAt serverPosition
 	// halfRowLost means that the client has the first part of a row, and the rest was lost with the backend.
 	halfRowLost bool
@@ -79,8 +78,8 @@ type replayAttempt struct {
 
 // abandonAttempt ends an attempt of a replay. A reason other than retry.Replayable forbids further attempts.
 // runAttempts then continues.
-func (a *replayAttempt) abandonAttempt(reason retry.RefusalReason) {
-	a.phase, a.refusal = phaseAborting, reason
+func (t *turn) abandonAttempt(reason retry.RefusalReason) {
+	t.rec.phase, t.attempt.refusal = phaseAborting, reason
 }
 
 // decideReplay decides whether the transaction may be replayed, and charges the attempt to its policy and to the
@@ -153,7 +152,7 @@ func (s *session) handleConflict(cause retry.ReplayCause, frame []byte, whole bo
 	}
 	s.countReplay(cause, reason)
 	s.pin.UnpinForReplay(&s.t.request.pin, &s.tx.pin, s.srv.pins)
-	t.attempt.abandonAttempt(reason)
+	t.abandonAttempt(reason)
 	s.tx.job.Clear()
 	t.attempt.serverAt, t.attempt.renewed = skippingToSync, cause == retry.SchemaConflict
 	return true, nil
@@ -163,7 +162,7 @@ func (s *session) handleConflict(cause retry.ReplayCause, frame []byte, whole bo
 // reason that made the log unusable, replaces retry.Differs.
 func (s *session) failOnDifference() {
 	t := s.t
-	t.attempt.abandonAttempt(retry.Differs)
+	t.abandonAttempt(retry.Differs)
 	if t.attempt.serverAt == skippingToSync {
 		t.attempt.serverAt = midTurn
 	}
@@ -192,9 +191,8 @@ func (s *session) countReplayRefusal(reason retry.RefusalReason) {
 
 // canReplayAfterLoss reports whether the transaction can be replayed if its backend is lost now. The transaction must
 // not have committed, and its log must be complete.
-func (s *session) canReplayAfterLoss() bool {
-	t := s.t
-	return t.logs && !t.server.outcome.MayCommit() && !(t.partial.rest > 0 && t.partial.restUncounted) && s.tx.log.Replayable() && !s.tx.pin.ReplaysOnlyForSchema()
+func (t *turn) canReplayAfterLoss() bool {
+	return t.rec.logs && !t.server.outcome.MayCommit() && !(t.partial.rest > 0 && t.partial.restUncounted) && t.rec.tx.log.Replayable() && !t.rec.tx.pin.ReplaysOnlyForSchema()
 }
 
 // replayAfterLoss drops the lost backend and replays the transaction. If reason is not retry.Replayable, or no attempt
@@ -207,11 +205,11 @@ func (s *session) replayAfterLoss(clientErr *wire.Error, reason retry.RefusalRea
 			t.attempt.statusAfter = 'E'
 		}
 	}
-	t.attempt.halfRowLost = t.attempt.halfRowLost || t.partial.rest > 0 && !t.partial.restSwallow && t.output.streams
+	t.attempt.halfRowLost = t.attempt.halfRowLost || t.partial.rest > 0 && !t.partial.restSwallow && t.rec.streams
 	t.attempt.lostRead = clientErr.Message == errReadLost.Message && t.readBySchema
 	s.dropBackend(reservoir.Broken)
 	s.countReplay(retry.BackendLost, reason)
-	t.attempt.abandonAttempt(reason)
+	t.abandonAttempt(reason)
 	t.attempt.serverAt = midTurn
 	return s.runAttempts()
 }
@@ -222,10 +220,10 @@ func (s *session) replayAfterLoss(clientErr *wire.Error, reason retry.RefusalRea
 func (s *session) runAttempts() error {
 	t := s.t
 	defer s.returnVerifyBackend()
-	for t.attempt.phase == phaseAborting {
+	for t.rec.phase == phaseAborting {
 		s.returnVerifyBackend()
 		// The client gets the output so far, which is no longer withheld. So the next attempt must give the same answers.
-		if t.output.streams {
+		if t.rec.streams {
 			if err := s.flushBuffered(); err != nil {
 				return err
 			}
@@ -258,15 +256,15 @@ func (s *session) runAttempts() error {
 		if err := s.applyEvent(resumed); err != nil {
 			return err
 		}
-		t.attempt.phase, t.attempt.serverAt = phaseLive, midTurn
+		t.rec.phase, t.attempt.serverAt = phaseLive, midTurn
 		err := s.rerunTransaction()
 		var gone *lostError
-		if errors.As(err, &gone) && !gone.silent && s.canReplayAfterLoss() {
+		if errors.As(err, &gone) && !gone.silent && s.t.canReplayAfterLoss() {
 			s.recordLoss(gone, lossDuringReplay)
 			reason := s.decideReplay(retry.BackendLost, 0)
 			s.countReplay(retry.BackendLost, reason)
 			s.dropBackend(reservoir.Broken)
-			t.attempt.abandonAttempt(reason)
+			t.abandonAttempt(reason)
 			continue
 		}
 		if err != nil {
@@ -280,12 +278,12 @@ func (s *session) runAttempts() error {
 // rolled back and returned, unless functions have left state there. The session is then in a failed block or in none,
 // as after the original error. After nil the turn is over, or its frames are skipped.
 func (s *session) refuseReplay() error {
-	t, untold := s.t, s.unansweredNameUndos(s.t.attempt.undos)
+	t, untold := s.t, s.t.unansweredNameUndos(s.t.attempt.undos)
 	s.countReplayRefusal(t.attempt.refusal)
 	if t.attempt.halfRowLost && t.nested.hasHalfFrame() {
 		return fmt.Errorf("%w: %w", errClientGone, errHalfRow)
 	}
-	diff, drew := s.replayDifference()
+	diff, drew := s.t.replayDifference()
 	var told []byte
 	switch {
 	case t.attempt.refusal == retry.Cancelled:
@@ -339,15 +337,14 @@ func (s *session) refuseReplay() error {
 
 // replayDifference returns where a refused replay answered differently, in the transaction or in a discarded part. drew
 // is the result of mayRegenerateValues (whether the server generated new values) for a ROLLBACK TO.
-func (s *session) replayDifference() (diff retry.ReplayDifference, drew bool) {
-	t := s.t
+func (t *turn) replayDifference() (diff retry.ReplayDifference, drew bool) {
 	switch {
 	case t.attempt.refusal != retry.Differs:
 	case t.attempt.discardedDiff != nil:
 		diff, drew = t.attempt.discardedDiff.diff, t.attempt.discardedDiff.drew
 	default:
-		diff = s.tx.log.Difference()
-		drew = t.attempt.returnSavepoint != "" && s.mayRegenerateValues(diff)
+		diff = t.rec.tx.log.Difference()
+		drew = t.attempt.returnSavepoint != "" && t.mayRegenerateValues(diff)
 	}
 	return diff, drew
 }
@@ -365,6 +362,6 @@ func (s *session) dropFailedTurn() {
 	t.owed.reset()
 	t.up.Reset()
 	t.partial, t.output.stop, t.server.copying, t.touched = partialFrames{}, nil, false, false
-	t.logs, t.server.outcome, t.server.internalTx = false, outcome.Outcome{}, internalBlock{}
-	t.attempt = replayAttempt{}
+	t.rec.logs, t.rec.phase, t.attempt = false, phaseLive, replayAttempt{}
+	t.server.outcome, t.server.internalTx = outcome.Outcome{}, internalBlock{}
 }

@@ -87,6 +87,17 @@ type transaction struct {
 	settingsAtBegin *settings.Values
 }
 
+// recorder is a turn's part in the log of its transaction. Its methods do nothing in a turn that is not logged.
+type recorder struct {
+	tx *transaction // the session's
+	// logs means that the turn's frames are in the log of the transaction, for a replay.
+	logs bool
+	// streams means that the client gets answers at once, and none is withheld for a replay.
+	streams bool
+	// phase says who gets the backend's answers.
+	phase attemptPhase
+}
+
 // logEntry is what a replay needs of a logged frame besides its payload. Q (Query), E, S, and D and C of portals have
 // their payload as sent. B has the payload after its two names. P, and D of statements, have none. Type 0 is an answer
 // of Sluice itself. Each field's comment names the frames that have the field.
@@ -136,7 +147,7 @@ func (s *session) startLogging() {
 		}
 		s.openLog()
 	}
-	s.t.logs = true
+	s.t.rec.logs = true
 	s.t.progress = s.settings.TxProgress()
 }
 
@@ -155,10 +166,10 @@ func (s *session) openLog() {
 
 // optOutOfReplay turns replay off for the current transaction, or for the transaction that the current statement
 // begins. That holds even if Sluice answers that statement.
-func (s *session) optOutOfReplay(asked bool) {
+func (tx *transaction) optOutOfReplay(asked bool) {
 	if asked {
-		s.tx.optedOut = true
-		s.tx.log.RefuseReplay(retry.OptedOut)
+		tx.optedOut = true
+		tx.log.RefuseReplay(retry.OptedOut)
 	}
 }
 
@@ -187,23 +198,23 @@ func (s *session) endTransaction(committed bool) {
 
 // logFrame records a client's frame for a replay before the frame is sent. If the log is full, no replay is possible,
 // and the frame is sent nevertheless.
-func (s *session) logFrame(typ byte, n logEntry, payload []byte) {
-	if s.t.logs && s.tx.log.RecordFrame(typ, n, len(payload)) {
-		s.tx.log.AppendPayload(payload)
+func (r *recorder) logFrame(typ byte, n logEntry, payload []byte) {
+	if r.logs && r.tx.log.RecordFrame(typ, n, len(payload)) {
+		r.tx.log.AppendPayload(payload)
 	}
 }
 
 // chargeLongText charges the log for a long text, which the cache of templates does not hold.
-func (s *session) chargeLongText(tmpl *statement.Template, cost int) {
-	if s.t.logs && tmpl.IsLong() && !s.tx.log.ReserveBytes(cost) {
-		s.tx.log.RefuseReplay(retry.LogFull)
+func (r *recorder) chargeLongText(tmpl *statement.Template, cost int) {
+	if r.logs && tmpl.IsLong() && !r.tx.log.ReserveBytes(cost) {
+		r.tx.log.RefuseReplay(retry.LogFull)
 	}
 }
 
 // logUndo records that the last logged frame changed the meaning of a statement name. prev is the earlier meaning.
-func (s *session) logUndo(name string, prev *statement.Client) {
-	l := s.tx.log
-	if !s.t.logs || !l.Replayable() {
+func (r *recorder) logUndo(name string, prev *statement.Client) {
+	l := r.tx.log
+	if !r.logs || !l.Replayable() {
 		return
 	}
 	if frames := l.TurnFrames(l.TurnCount()); len(frames) > 0 {
@@ -212,7 +223,7 @@ func (s *session) logUndo(name string, prev *statement.Client) {
 		if !l.ReserveBytes(len(name)) {
 			l.RefuseReplay(retry.LogFull)
 		} else if prev != nil {
-			s.chargeLongText(prev.Template, int(prev.Cost))
+			r.chargeLongText(prev.Template, int(prev.Cost))
 		}
 	}
 }
@@ -221,7 +232,7 @@ func (s *session) logUndo(name string, prev *statement.Client) {
 // as writes, which a ROLLBACK TO undoes.
 func (s *session) logPlan(plan *rewrite.Plan) {
 	l := s.tx.log
-	if !s.t.logs || !l.Replayable() {
+	if !s.t.rec.logs || !l.Replayable() {
 		return
 	}
 	switch {
@@ -250,18 +261,18 @@ func (s *session) logPlan(plan *rewrite.Plan) {
 // anything. A text with a syntax error has done nothing and may be replayed. So a ROLLBACK TO is possible after a
 // typing mistake, as with psql's ON_ERROR_ROLLBACK. In a pipeline with a savepoint the session therefore waits for the
 // answer to unparsed text. Without a savepoint, later frames forbid a replay as partial_group.
-func (s *session) forbidReplayOfUnparsed() {
-	if s.t.request.unreadRuns {
-		s.tx.log.RefuseReplay(retry.Unread)
+func (t *turn) forbidReplayOfUnparsed() {
+	if t.request.unreadRuns {
+		t.rec.tx.log.RefuseReplay(retry.Unread)
 	}
 }
 
 // isRecording reports whether the log records the backend's answers. The answers of a failed attempt are not recorded.
-func (s *session) isRecording() bool { return s.t.logs && s.t.attempt.phase != phaseAborting }
+func (r *recorder) isRecording() bool { return r.logs && r.phase != phaseAborting }
 
 // isWithholding reports whether output is withheld from the client, because a replay may still replace it.
-func (s *session) isWithholding() bool {
-	return s.t.logs && !s.t.output.streams && s.tx.log.Replayable()
+func (r *recorder) isWithholding() bool {
+	return r.logs && !r.streams && r.tx.log.Replayable()
 }
 
 // recordRows records in the log the rows that the server has sent up to the read position. Rows that the client has
@@ -271,7 +282,7 @@ func (s *session) recordRows(r *relaySpan) error {
 	if r.noted == src.Pos() {
 		return nil
 	}
-	if s.isRecording() {
+	if s.t.rec.isRecording() {
 		if q := &s.t.owed; !q.empty() && q.first().reply != nil {
 			if taker, ok := q.first().reply.(rowHandler); ok {
 				taker.handleRows(s, src.BytesSince(r.noted))
@@ -296,7 +307,7 @@ func (s *session) recordRows(r *relaySpan) error {
 // error or notice, all or none). After a difference the attempt has failed, and the client gets nothing.
 func (s *session) recordReply(typ byte, frame []byte) int {
 	l := s.tx.log
-	if typ == wire.ReadyForQuery && s.b.status == 'I' && s.t.attempt.phase != phaseRepeating && !l.IsReplayBehind() {
+	if typ == wire.ReadyForQuery && s.b.status == 'I' && s.t.rec.phase != phaseRepeating && !l.IsReplayBehind() {
 		return 0 // the transaction has ended: no replay will compare this
 	}
 	drop, ok := l.RecordReply(typ, frame)
@@ -305,7 +316,7 @@ func (s *session) recordReply(typ byte, frame []byte) int {
 		return len(frame)
 	}
 	// Only a ROLLBACK can follow an error that the client got.
-	if typ == wire.ErrorResponse && drop == 0 && s.t.attempt.phase != phaseRepeating {
+	if typ == wire.ErrorResponse && drop == 0 && s.t.rec.phase != phaseRepeating {
 		l.RefuseReplay(retry.Failed)
 	}
 	return drop
@@ -313,7 +324,7 @@ func (s *session) recordReply(typ byte, frame []byte) int {
 
 // sendSynthetic sends the client an answer of Sluice's own, unless the client got that answer in an earlier attempt.
 func (s *session) sendSynthetic(b []byte) error {
-	if s.isRecording() && s.tx.log.RecordLocalReply(len(b)) > 0 {
+	if s.t.rec.isRecording() && s.tx.log.RecordLocalReply(len(b)) > 0 {
 		return nil
 	}
 	return s.sendOrWithhold(b)
@@ -340,7 +351,7 @@ func (s *session) flushToClient() error {
 	if err := s.flushBuffered(); err != nil {
 		return err
 	}
-	if s.isRecording() {
+	if s.t.rec.isRecording() {
 		s.tx.log.RecordDelivered()
 	}
 	return nil

@@ -89,7 +89,7 @@ func (s *session) handleAnswer(a answer.Meaning, typ byte, frame []byte, total i
 		}
 	// Only CommandComplete ends a COPY. Its pending reply stays until then.
 	case answer.Copies:
-		s.startCopyIn()
+		s.t.startCopyIn()
 		return v, nil
 	case answer.Settles:
 		if s.t.lacksTags(o) {
@@ -146,7 +146,7 @@ func (s *session) recordAccepted(o *pendingReply) {
 // passNotifications sends the client the notifications (NOTIFY) that arrived among answers to Sluice's own statements.
 // An error ends the session.
 func (s *session) passNotifications() error {
-	if len(s.b.notifications) == 0 || s.t.attempt.phase == phaseAborting {
+	if len(s.b.notifications) == 0 || s.t.rec.phase == phaseAborting {
 		return nil
 	}
 	return s.sendOrWithhold(s.takeNotifications())
@@ -192,10 +192,10 @@ func (s *session) handleReadyForQuery(frame []byte) error {
 	s.t.server.outcome.RecordReady(s.b.status)
 	s.t.settled = true
 	s.t.server.copying = false
-	if s.b.status == 'T' && s.t.attempt.phase == phaseLive {
+	if s.b.status == 'T' && s.t.rec.phase == phaseLive {
 		s.t.parsing.parsing.Settle(&s.txParsing, &s.b.settings, s.settings.InForce)
 	}
-	if s.b.status == 'T' && s.t.attempt.phase == phaseLive && s.tx.names.MayChange(&s.b.settings) && s.adoptableNames() != nil {
+	if s.b.status == 'T' && s.t.rec.phase == phaseLive && s.tx.names.MayChange(&s.b.settings) && s.adoptableNames() != nil {
 		s.tx.names.Adopt(&s.b.settings, &s.settings)
 	}
 	if s.t.restoresSettings = s.mayHaveResetSettings(); s.t.restoresSettings || s.tx.job.IsWaiting() {
@@ -206,7 +206,7 @@ func (s *session) handleReadyForQuery(frame []byte) error {
 
 // reportParametersAtReady settles staged settings and sends ParameterStatus frames, if a parameter may have changed.
 func (s *session) reportParametersAtReady() error {
-	if s.dedicated || s.t.attempt.phase != phaseLive || !s.b.settings.MayReport(&s.settings) {
+	if s.dedicated || s.t.rec.phase != phaseLive || !s.b.settings.MayReport(&s.settings) {
 		return nil
 	}
 	if s.b.status == 'I' {

@@ -51,7 +51,7 @@ func (s *session) recordCompletion(o *pendingReply, typ byte, frame []byte) {
 		tag = frame[wire.HeaderLen : len(frame)-1]
 	}
 	if o.plan.Kind == rewrite.Unknown {
-		s.forbidReplayOfUnparsed()
+		s.t.forbidReplayOfUnparsed()
 	}
 	if s.tx.pin.EndsReplay(o.plan) {
 		s.tx.log.RefuseReplay(retry.Pinned)
@@ -92,7 +92,7 @@ func (s *session) recordStatementEnd(o *pendingReply, tag []byte) {
 	if did == block.GoesOn {
 		return
 	}
-	if t.logs {
+	if t.rec.logs {
 		s.tx.log.RefuseReplay(retry.InnerCommit)
 	}
 	if o.kind == wire.Query {

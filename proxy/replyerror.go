@@ -50,12 +50,12 @@ func (s *session) handleErrorResponse(frame []byte, total int) (frameVerdict, er
 	v := pass
 	// No statement of an unparsed text has run if the server reports a syntax error in the text.
 	if !isSyntaxErrorInUnparsed(&head, payload) {
-		s.forbidReplayOfUnparsed()
+		s.t.forbidReplayOfUnparsed()
 	}
 	t.request.unreadRuns = false
 	// While a discarded part is repeated, the error that ended the part is expected, and causes no replay.
 	awaited := s.tx.whole != nil && s.tx.log.AwaitsError() && !e.cause.MayConflict()
-	if e.replays && s.isRecording() && !made.Forced && !awaited {
+	if e.replays && s.t.rec.isRecording() && !made.Forced && !awaited {
 		s.tx.unknown = e.cause == retry.UnknownName
 		s.tx.renamed = s.tx.renamed || s.tx.unknown
 		again, err := s.handleConflict(e.cause, e.original, len(frame) == total)
@@ -172,7 +172,7 @@ func (s *session) sendError(head *pendingReply, made *answer.ErrorHandling, e *s
 	if e.mapped == nil || v != pass {
 		return v, nil
 	}
-	if s.isRecording() && s.recordReply(wire.ErrorResponse, frame) > 0 {
+	if s.t.rec.isRecording() && s.recordReply(wire.ErrorResponse, frame) > 0 {
 		return swallow, nil
 	}
 	return swallow, s.sendOrWithhold(e.mapped)

@@ -214,7 +214,7 @@ func (s *session) handleSync(total int) error {
 	// The log entry says whether this Sync may commit. t.outcome, which knows, is updated first.
 	t.owed.push(wire.Sync)
 	t.server.outcome.RecordSync()
-	s.logFrame(wire.Sync, logEntry{commits: t.server.outcome.MayCommit()}, nil)
+	s.t.rec.logFrame(wire.Sync, logEntry{commits: t.server.outcome.MayCommit()}, nil)
 	s.t.addToBatch(wire.FrameSync)
 	return s.finishTurn()
 }

@@ -37,7 +37,7 @@ func (s *session) rerunTransaction() error {
 	if err := s.verifyDiscardedParts(); err != nil || t.isAttemptOver() {
 		return err
 	}
-	t.attempt.phase, t.attempt.serverAt, t.server.statement = phaseLive, midTurn, 0
+	t.rec.phase, t.attempt.serverAt, t.server.statement = phaseLive, midTurn, 0
 	// The settings return to their state before the turn in progress, which changes them again.
 	s.settings.RestoreProgress(t.progress)
 	s.restoreBeforeScript()
@@ -70,7 +70,7 @@ func (s *session) rerunSettledTurns() error {
 			s.forgetAskedTime() // the server's transaction is a new one, with another time
 		}
 	}
-	t.attempt.phase = phaseRepeating
+	t.rec.phase = phaseRepeating
 	for l.CurrentTurn() < l.TurnCount() {
 		t.attempt.serverAt = midTurn
 		if s.canSkipTurn(l.CurrentTurn()) {
@@ -102,7 +102,7 @@ func (s *session) rerunSettledTurns() error {
 		if t.isAttemptOver() {
 			return nil
 		}
-		t.server = serverProgress{outcome: outcome.FromBlock(s.blockAtStatus(s.b.status))}
+		t.server = serverProgress{outcome: outcome.FromBlock(s.t.blockAtStatus(s.b.status))}
 	}
 	return nil
 }
@@ -185,15 +185,15 @@ func countAcknowledgements(f *retry.LoggedFrame[logEntry]) int {
 // in progress whose answers the client neither has nor gets before the error (answersBefore). Without a log there are
 // none. The undos in taken run first. If one is for the unnamed statement, a failed Parse may have destroyed that
 // statement, which then stays destroyed.
-func (s *session) unansweredNameUndos(taken []nameUndo) (undos []nameUndo) {
-	l := s.tx.log
-	if !s.t.logs || !l.Replayable() {
+func (t *turn) unansweredNameUndos(taken []nameUndo) (undos []nameUndo) {
+	l := t.rec.tx.log
+	if !t.rec.logs || !l.Replayable() {
 		return nil
 	}
 	destroyed := slices.ContainsFunc(taken, func(u nameUndo) bool { return u.name == "" })
 	told := l.UnhashedDelivered()
-	if s.t.attempt.answersBefore != nil {
-		told = max(told, s.t.attempt.acksBefore)
+	if t.attempt.answersBefore != nil {
+		told = max(told, t.attempt.acksBefore)
 	}
 	acks, frames := 0, l.TurnFrames(l.TurnCount())
 	for i := range frames {
@@ -227,7 +227,7 @@ func (s *session) awaitReplayedAnswers() error {
 		return err
 	}
 	if l.IsReplayBehind() {
-		t.attempt.abandonAttempt(retry.Delivered)
+		t.abandonAttempt(retry.Delivered)
 	}
 	return nil
 }
@@ -256,9 +256,9 @@ func (s *session) flushPendingReplies() error {
 func (s *session) trackExecute(plan *rewrite.Plan) {
 	t := s.t
 	outside := !t.server.outcome.InBlock()
-	s.forbidReplayAfterCommit()
+	s.t.forbidReplayAfterCommit()
 	t.server.outcome.RecordExecute(plan, s.mayAutocommit())
-	if !t.logs || !outside || t.server.outcome.InBlock() {
+	if !t.rec.logs || !outside || t.server.outcome.InBlock() {
 		return
 	}
 	if t.request.executes++; t.request.executes > 1 && !s.srv.groups.isOneTransaction() {
@@ -267,9 +267,9 @@ func (s *session) trackExecute(plan *rewrite.Plan) {
 }
 
 // forbidReplayAfterCommit refuses a replay if a frame follows a statement that may have committed by itself.
-func (s *session) forbidReplayAfterCommit() {
-	if s.t.logs && s.t.server.outcome.MayStartNewTx() {
-		s.tx.log.RefuseReplay(retry.PartialGroup)
+func (t *turn) forbidReplayAfterCommit() {
+	if t.rec.logs && t.server.outcome.MayStartNewTx() {
+		t.rec.tx.log.RefuseReplay(retry.PartialGroup)
 	}
 }
 

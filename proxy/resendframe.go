@@ -16,7 +16,7 @@ func (s *session) resendFrame(f *retry.LoggedFrame[logEntry], last bool) error {
 	n := &f.Note
 	switch f.Type {
 	case 0:
-		return s.remakeWithUndo(s.loggedPayload(f), n, last)
+		return s.remakeWithUndo(s.t.loggedPayload(f), n, last)
 	case emptyParseType:
 		s.t.sendEmptyParse()
 		return nil
@@ -57,7 +57,7 @@ func (s *session) resendFrame(f *retry.LoggedFrame[logEntry], last bool) error {
 	if plan != nil {
 		o.split, o.bound = plan.ActiveSplit(), n.bound
 	}
-	s.resendUnchanged(f)
+	s.t.resendUnchanged(f)
 	return nil
 }
 
@@ -88,7 +88,7 @@ func (s *session) resendParse(n *logEntry, last bool) error {
 		s.closeOnBackend(st)
 	}
 	s.parseOnBackend(tmpl, false)
-	s.addReplayNameUndo(n, last)
+	s.t.addReplayNameUndo(n, last)
 	return nil
 }
 
@@ -107,7 +107,7 @@ func (s *session) resendDescribe(f *retry.LoggedFrame[logEntry], last bool) {
 		if s.t.markFetchReply(o, n.cursor); n.cursor != nil {
 			n.cursor.into.Restart()
 		}
-		s.resendUnchanged(f)
+		s.t.resendUnchanged(f)
 		return
 	}
 	tmpl := n.tmpl.CurrentForm()
@@ -116,7 +116,7 @@ func (s *session) resendDescribe(f *retry.LoggedFrame[logEntry], last bool) {
 	o.tmpl, o.stmt, o.clientStmt, o.mayUseTempTables = tmpl, st, stmt, s.mayHaveTempTables()
 	if n.parsed {
 		o.reply = chainHandlers(parseDescribeReply{}, o.reply)
-		s.addReplayNameUndo(n, last)
+		s.t.addReplayNameUndo(n, last)
 	}
 	s.t.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Describe, 'S', st.Name))
 }
@@ -130,7 +130,7 @@ func (s *session) resendQuery(f *retry.LoggedFrame[logEntry], last bool) {
 	}
 	kept, ok := s.replayQueryText(f, last)
 	if !ok {
-		s.t.attempt.abandonAttempt(retry.Differs)
+		s.t.abandonAttempt(retry.Differs)
 		return
 	}
 	o := s.t.pushStatementReply(wire.Query, plan)
@@ -159,14 +159,14 @@ func (s *session) resendQuery(f *retry.LoggedFrame[logEntry], last bool) {
 		s.t.addToBatch(wire.AppendStrings(nil, wire.Query, n.text))
 		return
 	}
-	s.resendUnchanged(f)
+	s.t.resendUnchanged(f)
 }
 
 // addReplayNameUndo records the frame's change of a statement name, which an error before the newest pending reply then
 // undoes. It does so only in the turn in progress, and only if the client does not have the frame's answer.
-func (s *session) addReplayNameUndo(n *logEntry, last bool) {
+func (t *turn) addReplayNameUndo(n *logEntry, last bool) {
 	if last && n.undoes {
-		s.t.owed.addNameUndo(n.name, n.prev)
+		t.owed.addNameUndo(n.name, n.prev)
 	}
 }
 
@@ -176,7 +176,7 @@ func (s *session) remakeWithUndo(b []byte, n *logEntry, last bool) error {
 		return err
 	}
 	if !s.t.owed.empty() {
-		s.addReplayNameUndo(n, last)
+		s.t.addReplayNameUndo(n, last)
 	}
 	return nil
 }
@@ -191,27 +191,27 @@ func (s *session) remakeAnswer(b []byte) error {
 }
 
 // resendUnchanged sends a frame of the log as it was sent the first time.
-func (s *session) resendUnchanged(f *retry.LoggedFrame[logEntry]) {
-	s.t.addToBatch(wire.AppendHeader(s.t.scratch[:0], f.Type, f.Len()))
-	s.addLoggedPayload(f)
+func (t *turn) resendUnchanged(f *retry.LoggedFrame[logEntry]) {
+	t.addToBatch(wire.AppendHeader(t.scratch[:0], f.Type, f.Len()))
+	t.addLoggedPayload(f)
 }
 
 // addLoggedPayload sends the payload of a logged frame whose header was already sent.
-func (s *session) addLoggedPayload(f *retry.LoggedFrame[logEntry]) {
-	s.tx.log.EachPayloadPiece(f, func(piece []byte) error { // it returns no error
-		s.t.addToBatch(piece)
+func (t *turn) addLoggedPayload(f *retry.LoggedFrame[logEntry]) {
+	t.rec.tx.log.EachPayloadPiece(f, func(piece []byte) error { // it returns no error
+		t.addToBatch(piece)
 		return nil
 	})
 }
 
 // loggedPayload returns a logged frame's payload, which must be short. It is valid until the next use of t.scratch.
-func (s *session) loggedPayload(f *retry.LoggedFrame[logEntry]) []byte {
-	b := s.t.scratch[:0]
-	s.tx.log.EachPayloadPiece(f, func(piece []byte) error { // it returns no error
+func (t *turn) loggedPayload(f *retry.LoggedFrame[logEntry]) []byte {
+	b := t.scratch[:0]
+	t.rec.tx.log.EachPayloadPiece(f, func(piece []byte) error { // it returns no error
 		b = append(b, piece...)
 		return nil
 	})
-	s.t.scratch = b
+	t.scratch = b
 	return b
 }
 
@@ -228,15 +228,15 @@ func (s *session) resendBind(f *retry.LoggedFrame[logEntry], last bool) error {
 	case err != nil || st == nil:
 		return err
 	case !ok:
-		t.attempt.abandonAttempt(retry.Differs)
+		t.abandonAttempt(retry.Differs)
 		return nil
 	}
 	if tmpl.Split != nil {
-		s.sendLockStatement(tmpl, t.desc, bytes.Clone(s.loggedPayload(f)))
+		s.sendLockStatement(tmpl, t.desc, bytes.Clone(s.t.loggedPayload(f)))
 	}
 	kept, payload, ok := s.replayBind(f, last)
 	if !ok {
-		t.attempt.abandonAttempt(retry.Differs)
+		t.abandonAttempt(retry.Differs)
 		return nil
 	}
 	s.t.mustRecordAgain(n, last, kept != nil) // for its Execute
@@ -250,6 +250,6 @@ func (s *session) resendBind(f *retry.LoggedFrame[logEntry], last bool) error {
 	o.tmpl, o.swallow, o.mayUseTempTables = tmpl, n.silent, s.mayHaveTempTables()
 	t.scratch = wire.AppendBindHead(t.scratch[:0], []byte(n.name), st.Name, f.Len())
 	s.t.addToBatch(t.scratch)
-	s.addLoggedPayload(f)
+	s.t.addLoggedPayload(f)
 	return nil
 }

@@ -34,7 +34,7 @@ func (s *session) markSettingsReset() {
 // reset. Reported parameters show most resets. If the backend returns to the reservoir, it is reset anyway.
 func (s *session) mayHaveResetSettings() bool {
 	t, b := s.t, s.b
-	if s.dedicated || t.attempt.phase != phaseLive || s.tx.job.IsOpen() || t.output.batches != nil || !s.tx.resets.ArePossible() || b.status == 'E' || b.status == 'T' && !t.resets {
+	if s.dedicated || t.rec.phase != phaseLive || s.tx.job.IsOpen() || t.output.batches != nil || !s.tx.resets.ArePossible() || b.status == 'E' || b.status == 'T' && !t.resets {
 		return false
 	}
 	return b.settings.MayHaveReset(&s.settings, b.status == 'T' || s.keepsBackend())
@@ -71,7 +71,7 @@ func (s *session) settleRestoringSettings() error {
 	t.restoresSettings = false
 	was := b.status
 	s.waits.End() // a cancel must not hit Sluice's own statements
-	if was == 'T' && s.t.logs && s.tx.log != nil {
+	if was == 'T' && s.t.rec.logs && s.tx.log != nil {
 		s.tx.log.RefuseReplay(retry.Pinned) // the log has no ReadyForQuery of this turn
 	}
 	names, refusal, err := s.findResetSettings()

@@ -91,7 +91,7 @@ func (s *session) endSimpleQuery() error {
 	}
 	t.owed.push(wire.Sync)
 	t.server.outcome.RecordSync()
-	s.logFrame(wire.Sync, logEntry{commits: t.server.outcome.MayCommit()}, nil)
+	s.t.rec.logFrame(wire.Sync, logEntry{commits: t.server.outcome.MayCommit()}, nil)
 	s.t.addToBatch(wire.FrameSync)
 	return s.finishTurn()
 }
@@ -272,7 +272,7 @@ func (s *session) replayToSavepoint(name string) error {
 		return err
 	}
 	t.progress = s.settings.TxProgress()
-	t.attempt.abandonAttempt(retry.Replayable)
+	t.abandonAttempt(retry.Replayable)
 	if t.attempt.serverAt = midTurn; fresh {
 		t.attempt.serverAt = atReady
 	}
@@ -291,15 +291,15 @@ func (s *session) replayToSavepoint(name string) error {
 
 // mayRegenerateValues reports whether the replay may differ because of values that the server generates, such as
 // sequence numbers. The SQL of the turn that differs decides. A replay with such SQL differs each time.
-func (s *session) mayRegenerateValues(diff retry.ReplayDifference) bool {
+func (t *turn) mayRegenerateValues(diff retry.ReplayDifference) bool {
 	if diff.Kind == retry.Outcome {
 		return false
 	}
-	frames := s.tx.log.TurnFrames(s.tx.log.CurrentTurn())
+	frames := t.rec.tx.log.TurnFrames(t.rec.tx.log.CurrentTurn())
 	for i := range frames {
 		switch f := &frames[i]; f.Type {
 		case wire.Query:
-			if rewrite.MayGenerateValues(s.loggedPayload(f)) {
+			if rewrite.MayGenerateValues(t.loggedPayload(f)) {
 				return true
 			}
 		case wire.Bind:
@@ -332,7 +332,7 @@ func (s *session) resendCutTurn() error {
 // cursor older than the savepoint that has moved since therefore makes a ROLLBACK TO impossible.
 func (s *session) trackSavepointTag(tag []byte) {
 	t := s.t
-	if !t.logs || !s.srv.emulatesSavepoints() {
+	if !t.rec.logs || !s.srv.emulatesSavepoints() {
 		return
 	}
 	word, _, _ := bytes.Cut(tag, []byte(" "))
@@ -354,9 +354,9 @@ func (s *session) trackSavepointTag(tag []byte) {
 }
 
 // trackPortalRun records that a portal runs. A portal older than the last savepoint then counts as moved.
-func (s *session) trackPortalRun(p portal) {
-	if n := len(s.tx.marks); n > 0 && p.seq <= s.tx.marks[n-1].binds && s.t.logs {
-		s.tx.moved = s.tx.log.TurnCount() + 1
+func (r *recorder) trackPortalRun(p portal) {
+	if n := len(r.tx.marks); n > 0 && p.seq <= r.tx.marks[n-1].binds && r.logs {
+		r.tx.moved = r.tx.log.TurnCount() + 1
 	}
 }
 

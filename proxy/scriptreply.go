@@ -88,7 +88,7 @@ func (r scriptReply) replaceError(_ *session, o *pendingReply, payload []byte) *
 
 // runScriptStep carries out a client's statement at the tag of its substitute. o is the reply to the whole query.
 func (s *session) runScriptStep(o *pendingReply, st *rewrite.Statement, several bool, typ byte) error {
-	if s.t.attempt.phase != phaseLive {
+	if s.t.rec.phase != phaseLive {
 		return s.sendSynthetic(frameSet) // the log ignores the bytes: see RecordLocalReply
 	}
 	s.recordStatementEnd(o, nil)

@@ -109,7 +109,7 @@ func (s *session) handleDedicatedLoss(gone *lostError) error {
 		return gone
 	}
 	s.srv.log.Warn("backend lost in a turn", append(s.logAttrs(), "error", gone.err)...)
-	if passed || s.isMidRow() {
+	if passed || s.t.isMidRow() {
 		return gone
 	}
 	return &wire.Error{Fatal: true, Code: said.code, Message: said.message}

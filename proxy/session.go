@@ -191,7 +191,7 @@ func (s *session) serve() error {
 		if s.hasLostLock() {
 			return advisory.ErrGone
 		}
-		s.t = turnPool.Get().(*turn)
+		s.t = newTurn(&s.tx)
 		s.waits.UseClock(&s.t.clock)
 		err := s.runTurn(s.handleNextFrame)
 		s.t.returnToPool()

@@ -156,7 +156,7 @@ func (s *session) setConfigRow(st *rewrite.Statement) []byte {
 func (s *session) answerSetConfigStep(o *pendingReply, st *rewrite.Statement, d *setConfigReply) error {
 	s.recordCompletion(o, wire.CommandComplete, frameSet)
 	s.t.server.statement++
-	if s.t.attempt.phase != phaseLive {
+	if s.t.rec.phase != phaseLive {
 		return s.sendSynthetic(d.frames)
 	}
 	row, tag := append(result.DescribeConfig(st), s.setConfigRow(st)...), wire.AppendCommandComplete(nil, "SELECT 1")

@@ -85,7 +85,7 @@ func (s *session) requestCursorRows(name string, x *stored.Cursor) {
 	p := s.portals.named[name]
 	run := &cursorFetch{into: x}
 	frame := wire.AppendDescribeOrClose(nil, wire.Describe, 'P', name)
-	s.logFrame(wire.Describe, logEntry{plan: p.plan, silent: true, cursor: run}, frame[wire.HeaderLen:])
+	s.t.rec.logFrame(wire.Describe, logEntry{plan: p.plan, silent: true, cursor: run}, frame[wire.HeaderLen:])
 	o := s.t.pushStatementReply(wire.Describe, p.plan)
 	o.swallow = true
 	s.t.markFetchReply(o, run)
@@ -111,7 +111,7 @@ func (s *session) storeRow(x *stored.Cursor, f answer.Frame) {
 	}
 	// The remaining rows are not needed. A backend that must not be dropped is read to the end, since the session has state
 	// there, or its statement may have committed. Before a COMMIT the ROLLBACK needs the backend.
-	if x.ExceedsQuota() && !s.t.server.committing && s.t.attempt.phase == phaseLive && s.t.output.stop == nil && !s.pin.IsPinned() && !s.t.server.outcome.MayCommit() {
+	if x.ExceedsQuota() && !s.t.server.committing && s.t.rec.phase == phaseLive && s.t.output.stop == nil && !s.pin.IsPinned() && !s.t.server.outcome.MayCommit() {
 		s.t.output.stop = errStoredFull(s.srv.cfg)
 	}
 	if f.Type == wire.RowDescription {

@@ -38,12 +38,12 @@ func (s *session) collectTxTime(now *schema.Schema) (of *txtime.Time, tells bool
 	of = &txtime.Time{}
 	asked := s.tx.asked.instant
 	var stored values.StoredTxTimes
-	for f := range s.loggedFrames() {
+	for f := range s.tx.loggedFrames() {
 		n := &f.Note
 		if f.Type != wire.Query && f.Type != wire.Bind || n.fence || n.names == nil || n.first == 0 {
 			continue
 		}
-		text := s.clientText(f)
+		text := s.t.clientText(f)
 		tells = tells || values.ClassifyGenerated(s.srv.planner, text) == schema.Clock || asked.Bytes != nil && stored.HidesTime(s.srv.planner, text, n.names)
 		if n.kept == nil {
 			continue
@@ -51,7 +51,7 @@ func (s *session) collectTxTime(now *schema.Schema) (of *txtime.Time, tells bool
 		pieces := s.srv.planner.SplitStatements(text)
 		for i, sql := range pieces[:min(int(n.first), len(pieces))] {
 			if kept := n.kept.Statement(i, len(pieces)); kept != nil {
-				tells = kept.AddTimes(of, s.srv.planner, sql, n.names, now, s.resultFormats(f)) || tells
+				tells = kept.AddTimes(of, s.srv.planner, sql, n.names, now, s.t.resultFormats(f)) || tells
 			}
 		}
 	}
@@ -62,9 +62,9 @@ func (s *session) collectTxTime(now *schema.Schema) (of *txtime.Time, tells bool
 }
 
 // resultFormats returns the result formats (text or binary) of a logged Query or Bind by column.
-func (s *session) resultFormats(f *retry.LoggedFrame[logEntry]) func(column int) uint16 {
+func (t *turn) resultFormats(f *retry.LoggedFrame[logEntry]) func(column int) uint16 {
 	if f.Type == wire.Bind {
-		if p, ok := wire.ParseBindParams(s.loggedPayload(f)); ok {
+		if p, ok := wire.ParseBindParams(t.loggedPayload(f)); ok {
 			return p.ResultFormat
 		}
 	}
@@ -72,12 +72,12 @@ func (s *session) resultFormats(f *retry.LoggedFrame[logEntry]) func(column int)
 }
 
 // loggedFrames iterates over the frames of the transaction's log, with the turn in progress, and its discarded parts.
-func (s *session) loggedFrames() func(yield func(*retry.LoggedFrame[logEntry]) bool) {
+func (tx *transaction) loggedFrames() func(yield func(*retry.LoggedFrame[logEntry]) bool) {
 	return func(yield func(*retry.LoggedFrame[logEntry]) bool) {
-		own := s.tx.log
-		defer func() { s.tx.log = own }() // clientText reads the log in s.tx.log
-		for _, l := range append([]*retry.ReplayLog[logEntry]{own}, s.tx.parts...) {
-			s.tx.log = l
+		own := tx.log
+		defer func() { tx.log = own }() // clientText reads the log in s.tx.log
+		for _, l := range append([]*retry.ReplayLog[logEntry]{own}, tx.parts...) {
+			tx.log = l
 			for turn := range l.TurnCount() + 1 {
 				frames := l.TurnFrames(turn)
 				for i := range frames {

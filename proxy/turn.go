@@ -39,6 +39,7 @@ type turn struct {
 	output   clientOutput   // how answers are passed to the client
 	observed observedTimes  // since when the backend or the client is silent
 	parsing  parseSettings  // settings that change how SQL is parsed
+	rec      recorder       // the turn's part in the log of its transaction (replaylog.go)
 	attempt  replayAttempt  // a replay of the transaction (replay.go)
 	nested   nestedTurn     // how a nested turn differs (nested.go)
 
@@ -51,8 +52,6 @@ type turn struct {
 	touched bool
 	// settled means that the client's turn is over, since the ReadyForQuery that ends the turn was relayed.
 	settled bool
-	// logs means that the turn's frames are in the log of the transaction, for a replay.
-	logs bool
 	// access is the access mode of statements outside a block, such as READ ONLY.
 	access access.Turn
 	// resets means that a statement may have reset settings by a function or the like. restoresSettings means that
@@ -148,8 +147,6 @@ type upstream struct {
 
 // clientOutput says how the client gets answers.
 type clientOutput struct {
-	// streams means that the client gets answers at once, and none is withheld for a replay.
-	streams bool
 	// hidesAnswers means that some answers are hidden from the client. job is the id of the index job that the current
 	// statement has started.
 	hidesAnswers bool
@@ -190,6 +187,13 @@ type parseSettings struct {
 
 // turnPool holds unused turns, which saves an allocation per query.
 var turnPool = sync.Pool{New: func() any { return new(turn) }}
+
+// newTurn returns a turn of the transaction tx. The caller returns it to the pool.
+func newTurn(tx *transaction) *turn {
+	t := turnPool.Get().(*turn)
+	t.rec.tx = tx
+	return t
+}
 
 // returnToPool resets the turn and returns it to the pool. Queues and buffers stay with the turn unless they have grown
 // above a limit, so that one long pipeline does not hold memory for good.

@@ -112,7 +112,7 @@ func (s *session) forwardBytes(n int) error {
 		}
 		// A backend that has got a part of a frame accepts nothing but the frame's rest. settleTurn drops such a backend.
 		s.t.partial.midFrame = k < n
-		if s.t.logs {
+		if s.t.rec.logs {
 			s.tx.log.AppendPayload(c.Peek(k))
 		}
 		if s.t.request.pin.IsUnread() {
@@ -150,7 +150,7 @@ func (s *session) readIntoLog(n int) error {
 			continue
 		}
 		k := min(n, c.Buffered())
-		if s.t.logs {
+		if s.t.rec.logs {
 			s.tx.log.AppendPayload(c.Peek(k))
 		}
 		c.Advance(k)
@@ -216,7 +216,7 @@ func (s *session) addQueryFrame(frame []byte) {
 
 // addParse adds a Parse with a template's text to the batch for the backend. A long text is not copied.
 func (t *turn) addParse(name string, tmpl *statement.Template) {
-	t, text := t, tmpl.ServerText()
+	text := tmpl.ServerText()
 	if len(text) <= wire.BufferSize {
 		t.scratch = wire.AppendParse(t.scratch[:0], name, text, []byte(tmpl.OIDs))
 		t.addToBatch(t.scratch)

@@ -28,7 +28,7 @@ func (t *turn) trackExecuteLimit(kind rewrite.StatementKind, limit uint32) {
 // Sluice. If no rows are invisible, nothing is sent.
 func (s *session) bumpCommandCounter() {
 	if s.t.unseen && s.state == busy {
-		s.logFrame(emptyParseType, logEntry{}, nil)
+		s.t.rec.logFrame(emptyParseType, logEntry{}, nil)
 		s.t.sendEmptyParse()
 	}
 }
