@@ -81,7 +81,7 @@ func (s *session) syncToReady() error {
 		return s.awaitWriter()
 	}
 	if t.attempt.serverAt == skippingToSync {
-		undos := t.owed.dropSkipped(s.forgetSkipped)
+		undos := t.owed.dropSkipped(s.b.forgetSkipped)
 		t.attempt.undos = append(undos, t.attempt.undos...)
 	}
 	q := &t.owed

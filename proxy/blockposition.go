@@ -28,25 +28,25 @@ func (t *turn) defaultModes() (m block.TxModes) {
 }
 
 // blockForNextStatement returns the state of the transaction block in which the client's next statement will run.
-func (s *session) blockForNextStatement() block.Block {
+func (p *pairing) blockForNextStatement() block.Block {
 	switch {
-	case s.t != nil && s.t.server.outcome.HasStarted():
-		return s.t.server.outcome.SentBlock()
-	case s.state == begun && s.deferredBegin != nil:
-		at := s.t.blockAtStatus('I')
-		at.RecordCommand(&s.deferredBegin.Plan.SingleStatement().Tx, false)
+	case p.t != nil && p.t.server.outcome.HasStarted():
+		return p.t.server.outcome.SentBlock()
+	case p.state == begun && p.deferredBegin != nil:
+		at := p.t.blockAtStatus('I')
+		at.RecordCommand(&p.deferredBegin.Plan.SingleStatement().Tx, false)
 		return at
-	case s.state == begun:
-		return s.t.blockAtStatus('T')
-	case s.state == failed:
-		return s.t.blockAtStatus('E')
+	case p.state == begun:
+		return p.t.blockAtStatus('T')
+	case p.state == failed:
+		return p.t.blockAtStatus('E')
 	}
-	return s.t.blockAtStatus(s.txStatus())
+	return p.t.blockAtStatus(p.txStatus())
 }
 
 // isInReadOnlyBlock reports whether the next statement is in a block that BEGIN or SET TRANSACTION made READ ONLY.
-func (s *session) isInReadOnlyBlock() bool {
-	at := s.blockForNextStatement()
+func (p *pairing) isInReadOnlyBlock() bool {
+	at := p.blockForNextStatement()
 	return access.IsReadOnlyBlock(&at)
 }
 
@@ -58,16 +58,16 @@ func (t *turn) hasFirstTxEnded() bool {
 
 // countInFirstTx returns how many statements of a text belong to the turn's first transaction, up to its COMMIT or
 // ROLLBACK. A text that Sluice cannot parse belongs to that transaction as a whole.
-func (s *session) countInFirstTx(plan *rewrite.Plan) uint16 {
+func (p *pairing) countInFirstTx(plan *rewrite.Plan) uint16 {
 	switch {
-	case s.t.hasFirstTxEnded():
+	case p.t.hasFirstTxEnded():
 		return 0
 	case len(plan.Statements) == 0:
 		return math.MaxUint16
 	case len(plan.Statements) == 1:
 		return 1
 	}
-	at := s.blockForNextStatement()
+	at := p.blockForNextStatement()
 	for i := range plan.Statements {
 		if at.RecordStatement(&plan.Statements[i]); at.EndedTxCount() > 0 {
 			return uint16(min(i+1, math.MaxUint16))

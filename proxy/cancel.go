@@ -168,7 +168,7 @@ func (s *session) onReadDeadline() error {
 		}
 	}
 	s.waits.Arm()
-	if err := s.checkBackendPath(); err != nil {
+	if err := s.b.checkPath(); err != nil {
 		return err
 	}
 	switch due := s.waits.Due(now); {

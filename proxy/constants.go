@@ -23,7 +23,7 @@ var errConstantsChanged = &wire.Error{Code: errPlanChanged.Code, Message: errPla
 func (s *session) reuseParsedStatement(cs *statement.Client) (*statement.Server, error) {
 	st := s.findParsedStatement(cs)
 	if st == nil {
-		if s.serverParsesDifferently(cs.Template) {
+		if s.b.parsesDifferently(cs.Template) {
 			return nil, errOtherReading
 		}
 		return nil, errConstantsChanged

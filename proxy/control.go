@@ -81,8 +81,8 @@ func (s *session) errInFailedBlock(plan *rewrite.Plan) *wire.Error {
 
 // errRollbackToInFailed returns the error of ROLLBACK TO in a block that failed in Sluice, not at the server. There is
 // no savepoint (3B001), or the savepoints were on a lost backend (25P02). Emulated savepoints have another error.
-func (s *session) errRollbackToInFailed(st *rewrite.Statement) *wire.Error {
-	if s.failedBegin == nil {
+func (p *pairing) errRollbackToInFailed(st *rewrite.Statement) *wire.Error {
+	if p.failedBegin == nil {
 		return errAborted
 	}
 	return errNoSavepoint(st.Tx.Name)

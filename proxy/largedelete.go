@@ -37,13 +37,13 @@ func (s *session) saveDeleteParams(b *pendingBind) (*batch.Params, error) {
 }
 
 // runsAloneInGroup reports whether the current statement is outside a block, and the first of its Sync group.
-func (s *session) runsAloneInGroup() bool {
-	return !s.t.request.executed && !s.t.request.ranLocal && !s.inBlock()
+func (p *pairing) runsAloneInGroup() bool {
+	return !p.t.request.executed && !p.t.request.ranLocal && !p.inBlock()
 }
 
 // deleteParamsIfAlone returns the saved parameters of a DELETE whose portal is about to run. If other statements run
 // with the DELETE, the result is nil.
-func (s *session) deleteParamsIfAlone(p *portal) *batch.Params {
+func (s *pairing) deleteParamsIfAlone(p *portal) *batch.Params {
 	if p.bound == nil || !s.runsAloneInGroup() {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (s *session) deferToBatches(head *pendingReply, payload []byte) bool {
 	t.output.batches = batch.NewDelete(form, head.bound, decodeErrorResponse(payload))
 	s.tx.log.RefuseReplay(retry.Failed)
 	t.attempt.undos = t.owed.dropSkipped(func(o *pendingReply) {
-		if s.forgetSkipped(o); o.isCloseComplete() {
+		if s.b.forgetSkipped(o); o.isCloseComplete() {
 			t.output.batches.AddClose()
 		}
 	})

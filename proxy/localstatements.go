@@ -147,13 +147,13 @@ func (s *session) hasTransactionDefaults() bool {
 
 // discardAllError returns PostgreSQL's error for DISCARD ALL in a block or after another statement of a pipeline, or
 // nil. The server cannot report the error if it lacks the BEGIN, the other statement, or DISCARD ALL.
-func (s *session) discardAllError(st *rewrite.Statement) *wire.Error {
+func (p *pairing) discardAllError(st *rewrite.Statement) *wire.Error {
 	switch {
-	case st == nil || !isDiscardAll(st) || s.txStatus() == 'E':
+	case st == nil || !isDiscardAll(st) || p.txStatus() == 'E':
 		return nil
-	case s.inBlock():
+	case p.inBlock():
 		return errDiscardInBlock
-	case s.t.request.executed, s.t.request.ranLocal:
+	case p.t.request.executed, p.t.request.ranLocal:
 		return errDiscardInPipeline
 	}
 	return nil

@@ -79,8 +79,8 @@ func (s *session) lossError() *wire.Error {
 
 // needsNothingMore reports whether the client needs no more bytes from the backend. All answers must have arrived, and
 // the transaction must be over, or the client must know that it failed.
-func (s *session) needsNothingMore() bool {
-	return s.t.awaitsInternalRollback() || s.t.awaitsOnlyReady() && (s.t.server.errorTold || !s.inBlock() && !s.t.server.internalTx.on)
+func (p *pairing) needsNothingMore() bool {
+	return p.t.awaitsInternalRollback() || p.t.awaitsOnlyReady() && (p.t.server.errorTold || !p.inBlock() && !p.t.server.internalTx.on)
 }
 
 // awaitsOnlyReady reports whether only the server's ReadyForQuery is missing, or after an error nothing until the Sync.

@@ -69,8 +69,8 @@ func hasMaskedRows(st *rewrite.Statement) bool { return st.Tag != "" || st.Job !
 
 // isMaskedAutocommit reports whether the text with a masked answer is a single CREATE INDEX in autocommit. Such a text
 // can be replayed, since the client has no answer yet. For other texts, the log lacks the masked part.
-func (s *session) isMaskedAutocommit(plan *rewrite.Plan) bool {
-	return plan.SingleStatement() != nil && !s.inBlock()
+func (p *pairing) isMaskedAutocommit(plan *rewrite.Plan) bool {
+	return plan.SingleStatement() != nil && !p.inBlock()
 }
 
 // pushStatementReply adds a pending reply for a statement. plan is nil if the reply needs no inspection. If part of the

@@ -361,15 +361,15 @@ func (s *session) detachBackend() {
 // inBlock reports whether the client believes that it is in a block. A block that Sluice opened (internalblock.go) does
 // not count. If the turn has sent something, the turn's outcome decides before the answers come. Otherwise the
 // session's state or the backend's status decides.
-func (s *session) inBlock() bool {
-	switch s.state {
+func (p *pairing) inBlock() bool {
+	switch p.state {
 	case begun, failed:
 		return true
 	case inTransaction, busy, replaying:
-		if s.t != nil && s.t.server.outcome.HasStarted() {
-			return s.t.server.outcome.InBlock() && !s.t.server.internalTx.on
+		if p.t != nil && p.t.server.outcome.HasStarted() {
+			return p.t.server.outcome.InBlock() && !p.t.server.internalTx.on
 		}
-		return s.b != nil && s.b.status != 'I'
+		return p.b != nil && p.b.status != 'I'
 	}
 	return false
 }

@@ -17,9 +17,9 @@ import (
 // errDeadPath means that the backend's host has acknowledged no sent data for longer than the limit.
 var errDeadPath = errors.New("the server's host has stopped acknowledging")
 
-// checkBackendPath returns a lostError if the backend's network path is dead, otherwise nil.
-func (s *session) checkBackendPath() error {
-	if s.b != nil && s.b.path.IsDead(s.b.src.Raw) {
+// checkPath returns a lostError if the backend's network path is dead, otherwise nil.
+func (b *backend) checkPath() error {
+	if b != nil && b.path.IsDead(b.src.Raw) {
 		return &lostError{err: errDeadPath}
 	}
 	return nil

@@ -87,7 +87,7 @@ func (s *session) keepPinAfterRefusal(after byte) bool {
 	if s.finishCancel(); s.b == nil { // the cancel must not hit the next statement
 		return false
 	}
-	return s.bringBackendToStatus(after)
+	return s.b.bringToStatus(after)
 }
 
 // pinForLeftState pins a session if its functions left state on the backend during the transaction that was rolled
@@ -97,24 +97,24 @@ func (s *session) pinForLeftState(after byte) bool {
 		return false
 	}
 	s.checkLeftState()
-	return s.b != nil && s.pin.IsPinned() && s.bringBackendToStatus(after)
+	return s.b != nil && s.pin.IsPinned() && s.b.bringToStatus(after)
 }
 
-// bringBackendToStatus gives the backend, idle or in a failed block, the transaction status that the client gets. For
+// bringToStatus gives the backend, idle or in a failed block, the transaction status that the client gets. For
 // 'E' it sends BEGIN and a statement that fails. It reports success.
-func (s *session) bringBackendToStatus(after byte) bool {
+func (b *backend) bringToStatus(after byte) bool {
 	for _, step := range []struct {
 		in   byte
 		text string
 	}{{'I', "BEGIN"}, {'T', "SELECT 1/0"}} {
-		if after != 'E' || s.b.status != step.in {
+		if after != 'E' || b.status != step.in {
 			continue
 		}
-		if _, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, step.text)); err != nil {
+		if _, err := b.exchange(wire.AppendStrings(nil, wire.Query, step.text)); err != nil {
 			return false
 		}
 	}
-	return s.b.status == after
+	return b.status == after
 }
 
 // recordPinLoss records that a pinned session is about to lose its backend, and thus state. The session ends after the

@@ -63,11 +63,11 @@ func (s *session) newClientStatement(tmpl *statement.Template, since uint64) sta
 // If the server refuses the text, the client gets the error, and statement and error are nil.
 func (s *session) prepareForClient(cs *statement.Client) (*statement.Server, error) {
 	p := s.parsingKey()
-	if cs.Template.Parsing != p && (cs.Template.ConstantsChangeUnder(p) || s.serverParsesDifferently(cs.Template) && s.findParsedStatement(cs) != nil) {
+	if cs.Template.Parsing != p && (cs.Template.ConstantsChangeUnder(p) || s.b.parsesDifferently(cs.Template) && s.findParsedStatement(cs) != nil) {
 		return s.reuseParsedStatement(cs)
 	}
 	tmpl, epoch := s.templateForSettings(cs, p)
-	if s.wouldReparseDifferently(cs, tmpl, epoch) {
+	if s.b.wouldReparseDifferently(cs, tmpl, epoch) {
 		return nil, errOtherReading
 	}
 	// If the client has not described the statement, Sluice has promised the client no columns. After a change of the
@@ -125,13 +125,13 @@ func (s *session) templateForSettings(cs *statement.Client, p settings.ParsingHa
 
 // wouldReparseDifferently reports whether the backend would have to parse a client's text now, and might parse the text
 // otherwise than the planner did. Sluice could not tell which statement would run.
-func (s *session) wouldReparseDifferently(cs *statement.Client, tmpl *statement.Template, epoch uint64) bool {
-	return s.serverParsesDifferently(tmpl) && (tmpl != cs.Template || tmpl.Plan.Pin != rewrite.PinUnparsed) && !s.b.prepared.HasInEpoch(tmpl, epoch)
+func (b *backend) wouldReparseDifferently(cs *statement.Client, tmpl *statement.Template, epoch uint64) bool {
+	return b.parsesDifferently(tmpl) && (tmpl != cs.Template || tmpl.Plan.Pin != rewrite.PinUnparsed) && !b.prepared.HasInEpoch(tmpl, epoch)
 }
 
-// serverParsesDifferently reports whether the backend, by its settings, may parse the text otherwise than the planner.
-func (s *session) serverParsesDifferently(tmpl *statement.Template) bool {
-	return s.b.settings.Reading() != 0 && s.b.settings.Reading().MayMislead([]byte(tmpl.SQL))
+// parsesDifferently reports whether the backend, by its settings, may parse the text otherwise than the planner.
+func (b *backend) parsesDifferently(tmpl *statement.Template) bool {
+	return b.settings.Reading() != 0 && b.settings.Reading().MayMislead([]byte(tmpl.SQL))
 }
 
 // templateWithParamTypes returns tmpl with the parameter types of promise, the client's description, if the server

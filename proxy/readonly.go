@@ -57,17 +57,17 @@ func (s *session) checkReadOnly(plan *rewrite.Plan) error {
 }
 
 // currentPlanRefusal returns the error with which Sluice refuses a planned text in the session's current state, or nil.
-func (s *session) currentPlanRefusal(plan *rewrite.Plan) error {
+func (p *pairing) currentPlanRefusal(plan *rewrite.Plan) error {
 	err := planRefusal(plan)
 	if st := plan.SingleStatement(); err != nil && st != nil {
-		return cmp.Or(s.readOnlyRefusal(st), err)
+		return cmp.Or(p.readOnlyRefusal(st), err)
 	}
 	return err
 }
 
 // readOnlyRefusal returns 25006 for a statement that may write and that Sluice answers in a READ ONLY block, or nil.
-func (s *session) readOnlyRefusal(st *rewrite.Statement) error {
-	if command, _ := st.ReadOnlyViolation(); command != "" && s.isInReadOnlyBlock() {
+func (p *pairing) readOnlyRefusal(st *rewrite.Statement) error {
+	if command, _ := st.ReadOnlyViolation(); command != "" && p.isInReadOnlyBlock() {
 		return access.WriteError(st, access.ReadOnly)
 	}
 	return nil
@@ -87,8 +87,8 @@ func (s *session) planForServer(plan *rewrite.Plan, sql []byte) (*rewrite.Plan, 
 
 // hiddenWriteError returns the error of a text outside a block that looks like a read but may write according to the
 // schema. was is the plan by the SQL alone, plan the plan by the schema. The session must have a backend.
-func (s *session) hiddenWriteError(was, plan *rewrite.Plan) error {
-	if was == plan || s.t.access.Mode == access.ReadWrite || s.inBlock() || s.txStatus() == 'E' {
+func (p *pairing) hiddenWriteError(was, plan *rewrite.Plan) error {
+	if was == plan || p.t.access.Mode == access.ReadWrite || p.inBlock() || p.txStatus() == 'E' {
 		return nil
 	}
 	return access.ErrMayWrite

@@ -137,8 +137,8 @@ func (s *session) handleUnrequested(typ byte, frame []byte) frameVerdict {
 
 // recordAccepted records that the server has parsed the text of o. Sluice then answers each Parse of that text itself,
 // for all clients, until the schema changes. Sessions that are pinned or may have changed the schema record nothing.
-func (s *session) recordAccepted(o *pendingReply) {
-	if o.tmpl != nil && !s.pin.IsPinned() && !o.mayUseTempTables && o.stmt.Epoch&statement.TxEpochBit == 0 { // nil when frames pass unseen
+func (p *pairing) recordAccepted(o *pendingReply) {
+	if o.tmpl != nil && !p.pin.IsPinned() && !o.mayUseTempTables && o.stmt.Epoch&statement.TxEpochBit == 0 { // nil when frames pass unseen
 		o.tmpl.Accepted.Store(o.stmt.Epoch + 1)
 	}
 }
@@ -154,9 +154,9 @@ func (s *session) passNotifications() error {
 
 // takeNotifications takes the recorded notifications (NOTIFY) from the backend. If an earlier client's LISTEN caused
 // them, it returns none.
-func (s *session) takeNotifications() (news []byte) {
-	news, s.b.notifications = s.b.notifications, nil
-	if !s.pin.IsPinned() && !s.dedicated {
+func (p *pairing) takeNotifications() (news []byte) {
+	news, p.b.notifications = p.b.notifications, nil
+	if !p.pin.IsPinned() && !p.dedicated {
 		return nil
 	}
 	return news

@@ -82,13 +82,13 @@ func (s *session) handleErrorResponse(frame []byte, total int) (frameVerdict, er
 
 // handleFatalError handles an error that ends the backend's connection. Only a dedicated client gets the error; any
 // other client's connection continues.
-func (s *session) handleFatalError(said *serverFatalError) (frameVerdict, error) {
-	if s.dedicated {
-		s.b.closingError = said
+func (p *pairing) handleFatalError(said *serverFatalError) (frameVerdict, error) {
+	if p.dedicated {
+		p.b.closingError = said
 		return pass, nil // the stream ends next
 	}
-	if s.t.owed.empty() && !s.t.request.ended { // nothing is pending: the next frame gets the error of the lost backend
-		s.b.closingError = said
+	if p.t.owed.empty() && !p.t.request.ended { // nothing is pending: the next frame gets the error of the lost backend
+		p.b.closingError = said
 		return swallow, nil
 	}
 	return swallow, &lostError{err: said}
@@ -188,9 +188,9 @@ func (s *session) undoFailedNames(head *pendingReply) {
 
 // nameUndosAfter returns the changes of statement names to undo after the error that answers head, in the order of
 // undoing. It also drops the pending replies that the server skips.
-func (s *session) nameUndosAfter(head *pendingReply) []nameUndo {
+func (p *pairing) nameUndosAfter(head *pendingReply) []nameUndo {
 	own := head.kind == wire.Parse && !head.swallow
-	undos := s.t.owed.dropSkipped(s.forgetSkipped)
+	undos := p.t.owed.dropSkipped(p.b.forgetSkipped)
 	if last := len(undos) - 1; own && last >= 0 && undos[last].name == "" {
 		undos[last].prev = nil // a failed Parse still destroys the unnamed statement
 	}
@@ -218,14 +218,14 @@ func (s *session) skipToSync(head *pendingReply) error {
 
 // forgetSkipped corrects the record of the backend's prepared statements for a frame that the server has skipped after
 // an error. A skipped Parse did not prepare its statement. A skipped Close did not close its statement.
-func (s *session) forgetSkipped(o *pendingReply) {
+func (b *backend) forgetSkipped(o *pendingReply) {
 	if o.stmt == nil {
 		return
 	}
 	switch o.kind {
 	case wire.Parse:
-		s.b.prepared.Remove(o.stmt)
+		b.prepared.Remove(o.stmt)
 	case wire.Close:
-		s.b.prepared.AddOrphan(o.stmt.Name)
+		b.prepared.AddOrphan(o.stmt.Name)
 	}
 }

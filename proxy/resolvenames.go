@@ -60,8 +60,8 @@ func (s *session) isPathPending() bool {
 
 // planIgnoresSchema reports whether a change of the schema cannot change a statement's plan. replanByNames then neither
 // changes the plan nor reads the schema.
-func (s *session) planIgnoresSchema(plan *rewrite.Plan) bool {
-	return plan.Pin == rewrite.PinUnparsed || mapping.IsSchemaIndependent(plan) || s.txStatus() == 'E'
+func (p *pairing) planIgnoresSchema(plan *rewrite.Plan) bool {
+	return plan.Pin == rewrite.PinUnparsed || mapping.IsSchemaIndependent(plan) || p.txStatus() == 'E'
 }
 
 // planWithoutNames returns the plan of a query whose meaning does not depend on relation names, after reading the names

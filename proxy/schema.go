@@ -115,8 +115,8 @@ func (s *session) endSchemaChange(committed bool) {
 
 // mayHaveTempTables reports whether names may mean something else to this session than to others. That is possible if
 // it is pinned, or if a function may have made a temporary table on its backend. It then uses no template cache.
-func (s *session) mayHaveTempTables() bool {
-	return s.pin.IsPinned() || s.b != nil && s.b.leftState.NeedsQuery()
+func (p *pairing) mayHaveTempTables() bool {
+	return p.pin.IsPinned() || p.b != nil && p.b.leftState.NeedsQuery()
 }
 
 // isParseAccepted reports whether the server certainly accepts a Parse of tmpl, so that Sluice may answer the Parse.
@@ -185,6 +185,6 @@ func (s *session) isStaleStatement(o *pendingReply, payload []byte) bool {
 
 // isDeallocated reports whether the backend has lost a statement that Sluice prepared, because a client deallocated the
 // statement. A dedicated backend has no such statements.
-func (s *session) isDeallocated(o *pendingReply, made *answer.ErrorHandling, payload []byte) bool {
-	return (o.kind == wire.Bind || o.kind == wire.Describe) && !made.Forced && !s.dedicated && string(retry.ErrorField(payload, 'C')) == "26000"
+func (p *pairing) isDeallocated(o *pendingReply, made *answer.ErrorHandling, payload []byte) bool {
+	return (o.kind == wire.Bind || o.kind == wire.Describe) && !made.Forced && !p.dedicated && string(retry.ErrorField(payload, 'C')) == "26000"
 }

@@ -82,8 +82,8 @@ func (s *session) loadSchema(cause string) (mine bool, err error) {
 
 // canQueryBackend reports whether the session's backend is idle and has got nothing of the turn, so that Sluice can
 // query that backend.
-func (s *session) canQueryBackend() bool {
-	return s.b.status == 'I' && !s.b.groupOpen && !s.t.touched && s.t.owed.empty()
+func (p *pairing) canQueryBackend() bool {
+	return p.b.status == 'I' && !p.b.groupOpen && !p.t.touched && p.t.owed.empty()
 }
 
 // loadByOwnBackend loads the schema by the session's own idle backend; exchange makes the round trip. If several

@@ -50,15 +50,15 @@ func (f *serverFatalError) sentence() string {
 
 // readServerFatal looks for the server's FATAL error in the bytes that the lost connection has sent, and stores it in
 // gone. It does not wait for more bytes.
-func (s *session) readServerFatal(gone *lostError) {
-	if _, heard := errors.AsType[*serverFatalError](gone.err); heard || gone.silent || s.b == nil || s.t.partial.rest > 0 {
+func (p *pairing) readServerFatal(gone *lostError) {
+	if _, heard := errors.AsType[*serverFatalError](gone.err); heard || gone.silent || p.b == nil || p.t.partial.rest > 0 {
 		return
 	}
-	if s.b.closingError != nil {
-		gone.err = s.b.closingError
+	if p.b.closingError != nil {
+		gone.err = p.b.closingError
 		return
 	}
-	src := &s.b.src
+	src := &p.b.src
 	for range maxFatalReads {
 		for {
 			typ, total, err := src.NextHeader()
@@ -78,7 +78,7 @@ func (s *session) readServerFatal(gone *lostError) {
 				return
 			}
 		}
-		if s.b.readAvailable() != nil {
+		if p.b.readAvailable() != nil {
 			return
 		}
 	}

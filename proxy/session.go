@@ -57,7 +57,7 @@ type session struct {
 	client   wire.Reader
 
 	*activeState // activestate.go; nil while the client lingers
-	backendPairing
+	pairing
 	blockState
 	settings     settings.Client
 	statements   statement.ClientSet
@@ -103,9 +103,9 @@ type session struct {
 	waits interrupt.Waits
 }
 
-// backendPairing is the session's backend and state. Only the session uses b while the backend is assigned. waits has
-// the backend's connection too, for cancels, sweeps and Server.Close.
-type backendPairing struct {
+// pairing is the session's backend, turn and state, which together say where its transaction is. Only the session uses b
+// while the backend is assigned. waits has the backend's connection too, for cancels, sweeps and Server.Close.
+type pairing struct {
 	b *backend // nil unless busy, inTransaction or replaying
 	// witness is a replay's second backend, on which a discarded part's answers are compared (discarded.go).
 	witness *backend
@@ -116,6 +116,11 @@ type backendPairing struct {
 	dedicated bool
 	// pin says whether the session left state on its backend that no other backend has.
 	pin pin.State
+	// deferredBegin is a BEGIN that Sluice has answered, in state begun. The server gets it before the first statement that
+	// needs a server.
+	deferredBegin *statement.Template
+	// failedBegin is the client's BEGIN of a block that failed before the session had a backend.
+	failedBegin *statement.Template
 }
 
 // processStart is when this process began. A session stores a Duration after processStart, to save memory.
@@ -124,14 +129,10 @@ var processStart = time.Now()
 // age returns how long the session has existed.
 func (s *session) age() time.Duration { return time.Since(processStart) - s.began }
 
-// blockState is the transaction that the session is in. deferredBegin is a BEGIN that Sluice has answered. The server
-// gets it before the first statement that needs a server.
+// blockState is what the client chose for its transactions.
 type blockState struct {
-	deferredBegin *statement.Template // the BEGIN to send first, in state begun
-	// failedBegin is the client's BEGIN of a block that failed before the session had a backend.
-	failedBegin *statement.Template
-	parts       *ddltx.Tx      // parts.go; nil where transactions are not committed in parts
-	options     options.Client // options.go
+	parts   *ddltx.Tx      // parts.go; nil where transactions are not committed in parts
+	options options.Client // options.go
 }
 
 // newSession returns a session without a backend, ready for turns. Without replay the session withholds no output.
@@ -167,15 +168,15 @@ func (s *session) applyEvent(e sessionEvent) error {
 
 // txStatus returns the transaction status of a ReadyForQuery that Sluice would send now: 'I', 'T' or 'E'. If the
 // session has a backend, the result is the status of the server's last ReadyForQuery, before the current group.
-func (s *session) txStatus() byte {
-	switch s.state {
+func (p *pairing) txStatus() byte {
+	switch p.state {
 	case begun:
 		return 'T'
 	case failed:
 		return 'E'
 	case inTransaction, busy:
-		if s.b != nil {
-			return s.b.status
+		if p.b != nil {
+			return p.b.status
 		}
 	}
 	return 'I'

@@ -92,11 +92,11 @@ func (s *session) parseOnBackend(tmpl *statement.Template, silent bool) *stateme
 
 // closeOnBackend closes a statement of Sluice's own on the backend. If the server skips the Close because of an error,
 // the next Parse closes the name.
-func (s *session) closeOnBackend(st *statement.Server) {
-	s.b.prepared.Remove(st)
-	o := s.t.owed.push(wire.Close)
+func (p *pairing) closeOnBackend(st *statement.Server) {
+	p.b.prepared.Remove(st)
+	o := p.t.owed.push(wire.Close)
 	o.swallow, o.stmt = true, st
-	s.t.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Close, 'S', st.Name))
+	p.t.addToBatch(wire.AppendDescribeOrClose(p.t.scratch[:0], wire.Close, 'S', st.Name))
 }
 
 // prepareOnBackend makes sure that the backend has prepared tmpl in the current schema epoch. A statement of an older
@@ -119,8 +119,8 @@ func (s *session) prepareOnBackend(tmpl *statement.Template, describe bool) *sta
 }
 
 // describeSilently requests the description of a backend's statement for cacheDescription, not for the client.
-func (s *session) describeSilently(st *statement.Server) {
-	o := s.t.pushStatementReply(wire.Describe, st.Template.Plan)
-	o.swallow, o.mayUseTempTables, o.tmpl, o.stmt = true, s.mayHaveTempTables(), st.Template, st
-	s.t.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Describe, 'S', st.Name))
+func (p *pairing) describeSilently(st *statement.Server) {
+	o := p.t.pushStatementReply(wire.Describe, st.Template.Plan)
+	o.swallow, o.mayUseTempTables, o.tmpl, o.stmt = true, p.mayHaveTempTables(), st.Template, st
+	p.t.addToBatch(wire.AppendDescribeOrClose(p.t.scratch[:0], wire.Describe, 'S', st.Name))
 }

@@ -103,12 +103,12 @@ func (s *session) fixTextTime(sql []byte, own int, names *schema.NameResolver, v
 
 // nextTimeSettingsKey returns the key of the settings that affect times for the next statement. If Sluice does not know
 // them, the result is "".
-func (s *session) nextTimeSettingsKey() string {
-	q := &s.t.owed
-	if s.b == nil || !q.empty() && slices.ContainsFunc(q.items[q.head:], func(o pendingReply) bool { return o.plan != nil && !changesNoSetting(o.plan) }) {
+func (p *pairing) nextTimeSettingsKey() string {
+	q := &p.t.owed
+	if p.b == nil || !q.empty() && slices.ContainsFunc(q.items[q.head:], func(o pendingReply) bool { return o.plan != nil && !changesNoSetting(o.plan) }) {
 		return ""
 	}
-	return txtime.SettingsKey(s.b.settings.Reported())
+	return txtime.SettingsKey(p.b.settings.Reported())
 }
 
 // changesNoSetting reports whether a plan, which may be nil, changes no setting.

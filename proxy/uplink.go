@@ -336,11 +336,11 @@ func (s *session) awaitWriter() error {
 // finishBackendWrite waits until the writer goroutine is done, before other code writes to the backend. After patience
 // it ends the write. whole reports that the batch was written completely. If no writer is busy it returns at once. The
 // session must have a backend.
-func (s *session) finishBackendWrite(patience time.Duration) (whole bool) {
-	if s.t == nil || s.t.sent.uplink == nil || !s.t.sent.uplink.busy {
+func (p *pairing) finishBackendWrite(patience time.Duration) (whole bool) {
+	if p.t == nil || p.t.sent.uplink == nil || !p.t.sent.uplink.busy {
 		return true
 	}
-	u, conn := s.t.sent.uplink, s.b.conn.Net
+	u, conn := p.t.sent.uplink, p.b.conn.Net
 	enough := time.AfterFunc(patience, func() { conn.SetWriteDeadline(time.Unix(1, 0)) })
 	err := <-u.done
 	u.busy = false

@@ -26,10 +26,10 @@ func (t *turn) trackExecuteLimit(kind rewrite.StatementKind, limit uint32) {
 // bumpCommandCounter sends an empty Parse, so that rows written by a suspended portal become visible. PostgreSQL would
 // make them visible at the frame that Sluice has answered itself, which is a Parse, or the Execute of a portal of
 // Sluice. If no rows are invisible, nothing is sent.
-func (s *session) bumpCommandCounter() {
-	if s.t.unseen && s.state == busy {
-		s.t.rec.logFrame(emptyParseType, logEntry{}, nil)
-		s.t.sendEmptyParse()
+func (p *pairing) bumpCommandCounter() {
+	if p.t.unseen && p.state == busy {
+		p.t.rec.logFrame(emptyParseType, logEntry{}, nil)
+		p.t.sendEmptyParse()
 	}
 }
 

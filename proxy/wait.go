@@ -131,14 +131,14 @@ func (s *session) checkClientWaits() error {
 // mayCommitWithoutClient reports whether the turn's text can commit without another message from the client. The text
 // must be a write outside a block, or the end of a block. Everything else in a block is rolled back after the client
 // has left. A turn without a plan commits nothing.
-func (s *session) mayCommitWithoutClient() bool {
-	plan := s.t.request.plan
+func (p *pairing) mayCommitWithoutClient() bool {
+	plan := p.t.request.plan
 	if plan == nil || plan.Kind <= rewrite.Read {
 		return false
 	}
 	ends := func(st *rewrite.Statement) bool {
 		return st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.PrepareTransaction
 	}
-	inBlock := s.deferredBegin != nil || s.b != nil && s.b.status != 'I'
+	inBlock := p.deferredBegin != nil || p.b != nil && p.b.status != 'I'
 	return !inBlock || plan.Kind == rewrite.Unknown || plan.AnyStatement(ends)
 }
