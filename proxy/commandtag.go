@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/access"
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/batch"
+	"github.com/sluice-proxy/sluice/proxy/notice"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -79,7 +80,7 @@ func (s *session) replaceTag(o *pendingReply, st *rewrite.Statement) error {
 	if !withheld && s.t.rec.isRecording() && s.recordReply(wire.CommandComplete, tag) > 0 {
 		return nil
 	}
-	for _, warning := range s.tagWarning(st) {
+	for _, warning := range notice.WarningFrames(&s.settings, st) {
 		if err := s.sendOrWithhold(warning); err != nil {
 			return err
 		}
@@ -88,15 +89,6 @@ func (s *session) replaceTag(o *pendingReply, st *rewrite.Statement) error {
 		return nil
 	}
 	return s.sendOrWithhold(tag)
-}
-
-// tagWarning returns the warning that precedes the tag of a statement that was sent as another one, or nil.
-func (s *session) tagWarning(st *rewrite.Statement) [][]byte {
-	if st.Warning == nil || !s.wantsWarnings() {
-		return nil
-	}
-	e := wire.Error{Code: "01000", Message: st.Warning.Message, Detail: st.Warning.Detail}
-	return [][]byte{e.AppendNotice(nil, "WARNING")}
 }
 
 // retaggedError returns the error that replaces the server's error for a statement that was sent as another one. If the

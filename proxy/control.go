@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/access"
+	"github.com/sluice-proxy/sluice/proxy/notice"
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -203,8 +204,7 @@ func (s *session) answerWithWeakenedWarning(st *rewrite.Statement, tag []byte) e
 // weakenedWarning returns the warning that SERIALIZABLE was weakened to REPEATABLE READ, and counts the transaction.
 func (s *session) weakenedWarning() []byte {
 	s.srv.metrics.CountWeakenedIsolation()
-	const level = "client_min_messages"
-	if s.settings.AnswersShow(level) && s.settings.ShownValue(level) == "error" {
+	if !notice.WarningsWanted(&s.settings) {
 		return nil
 	}
 	return warnWeakened.AppendNotice(nil, "WARNING")

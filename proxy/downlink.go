@@ -359,7 +359,7 @@ func (s *session) finishSpan(span int) error {
 		wire.PutBuffer(buf)
 		return err
 	}
-	err := s.sendOrWithhold(s.insertParameterStatus(data))
+	err := s.sendOrWithhold(insertParameterStatus(&s.settings, data))
 	wire.PutBuffer(buf)
 	return err
 }

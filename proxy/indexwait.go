@@ -95,7 +95,7 @@ func (s *session) settleIndexJob() error {
 	if err := s.settleTurn(status); err != nil {
 		return err
 	}
-	return s.sendOrWithhold(wire.AppendReadyForQuery(s.appendParameterStatus(nil, status), status))
+	return s.sendOrWithhold(wire.AppendReadyForQuery(appendParameterStatus(&s.settings, nil, status), status))
 }
 
 // awaitIndexJob polls the job of a CREATE INDEX on the idle backend until the job is done. It returns the frames of the

@@ -159,7 +159,7 @@ func (s *session) settleBatches() error {
 	if err := s.settleTurn(status); err != nil {
 		return err
 	}
-	return s.sendOrWithhold(wire.AppendReadyForQuery(s.appendParameterStatus(answer, status), status))
+	return s.sendOrWithhold(wire.AppendReadyForQuery(appendParameterStatus(&s.settings, answer, status), status))
 }
 
 // checkMayContinue returns an error if no further batch may begin: a cancel, a timeout, the end of a drain, or a client

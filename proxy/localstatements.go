@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/notice"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -118,11 +119,11 @@ func (s *session) canRecordReset(st *rewrite.Statement) bool {
 		switch c.Action {
 		case rewrite.DiscardAll: // DISCARD ALL ends its transaction
 		case rewrite.ResetAll:
-			if s.hasTransactionDefaults() {
+			if hasTransactionDefaults(&s.settings) {
 				return false
 			}
 		case rewrite.Reset:
-			if s.srv.treat.ForName(c.Name) != settings.Carried || s.hasTransactionDefaults() {
+			if s.srv.treat.ForName(c.Name) != settings.Carried || hasTransactionDefaults(&s.settings) {
 				return false
 			}
 		default:
@@ -132,10 +133,10 @@ func (s *session) canRecordReset(st *rewrite.Statement) bool {
 	return true
 }
 
-// hasTransactionDefaults reports whether the session has a default_transaction_ setting. If so, the server must get a
+// hasTransactionDefaults reports whether a client has a default_transaction_ setting. If so, the server must get a
 // RESET, because the frames of a Sync group share one transaction, whose modes its first frame fixes.
-func (s *session) hasTransactionDefaults() bool {
-	for _, set := range [...]*settings.Values{s.settings.InForce, s.settings.Startup} {
+func hasTransactionDefaults(c *settings.Client) bool {
+	for _, set := range [...]*settings.Values{c.InForce, c.Startup} {
 		for name := range set.SQL {
 			if strings.HasPrefix(name, "default_transaction_") {
 				return true
@@ -229,7 +230,7 @@ func (s *session) runLocalStatement(st *rewrite.Statement, describe, several boo
 // runTagOnly answers a statement with the command tag that a rewrite rule chose, and the statement's warnings.
 func runTagOnly(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error) {
 	s.srv.metrics.CountLocalAnswer(metrics.LocalStatement)
-	frames = s.noticeFrames(st)
+	frames = notice.Frames(&s.settings, st)
 	switch {
 	case st.OfBlock && !several && !s.inBlock():
 		frames = append(frames, warnModesOutside.AppendNotice(nil, "WARNING"))
@@ -358,37 +359,3 @@ func (s *session) changeSetting(c *rewrite.SettingChange, several bool) (frame [
 // errPortalsOpen refuses CLOSE ALL while protocol-level portals are open, which CLOSE ALL would have to close too.
 var errPortalsOpen = &wire.Error{Code: retry.StateUnsupported, Message: "CLOSE ALL cannot close the portals that are open in this transaction",
 	Hint: "Close them one by one, or end the transaction."}
-
-// noticeFrames returns the NoticeResponse frames that precede the command tag of a statement that Sluice answers.
-func (s *session) noticeFrames(st *rewrite.Statement) (frames [][]byte) {
-	if len(st.Notices) == 0 || !s.wantsNotices() {
-		return nil
-	}
-	for _, n := range st.Notices {
-		e := wire.Error{Code: codeNotice, Message: n.Message, Detail: n.Detail}
-		frames = append(frames, e.AppendNotice(nil, "NOTICE"))
-	}
-	return frames
-}
-
-// wantsNotices reports whether the client's client_min_messages lets NOTICE messages through. If only the server has
-// the value, Sluice assumes the default, which lets them through.
-func (s *session) wantsNotices() bool {
-	level := s.clientMinMessages()
-	return level != "warning" && level != "error"
-}
-
-// wantsWarnings reports whether the client's client_min_messages lets WARNING messages through.
-func (s *session) wantsWarnings() bool { return s.clientMinMessages() != "error" }
-
-// clientMinMessages returns the client's client_min_messages in lower case, or "" if Sluice does not know the value.
-func (s *session) clientMinMessages() string {
-	const level = "client_min_messages"
-	if !s.settings.AnswersShow(level) {
-		return ""
-	}
-	return strings.ToLower(s.settings.ShownValue(level))
-}
-
-// codeNotice is the SQLSTATE that PostgreSQL gives a notice that has no specific code.
-const codeNotice = "00000"

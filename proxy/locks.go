@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/locktable"
+	"github.com/sluice-proxy/sluice/proxy/notice"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -71,10 +72,10 @@ func (s *session) runAdvisoryLock(a *rewrite.AdvisoryCall, key []int64) (ok bool
 		return ok, notices, nil
 	}
 	ok, err = s.takeAdvisoryLock(name, a.Verb == rewrite.LockAdvisory)
-	if ok && s.advisory.IsTakenOnce(name) && s.wantsNotices() {
-		notice := wire.Error{Code: codeNotice, Message: "the advisory lock is a row of " + advisory.Table,
+	if ok && s.advisory.IsTakenOnce(name) && notice.Wanted(&s.settings) {
+		row := wire.Error{Code: notice.Code, Message: "the advisory lock is a row of " + advisory.Table,
 			Detail: "Its lease is " + s.srv.locks.Terms.Lease.String() + ": a session whose Sluice is silent for longer loses it (" + rewrite.AdvisoryKey + ")."}
-		notices = append(notices, notice.AppendNotice(nil, "NOTICE"))
+		notices = append(notices, row.AppendNotice(nil, "NOTICE"))
 	}
 	return ok, notices, err
 }
@@ -114,7 +115,7 @@ func (s *session) takeAdvisoryLock(name string, waits bool) (ok bool, err error)
 // is too late, as may happen in PostgreSQL.
 func (s *session) awaitAdvisoryLock(name string, waits bool) (h advisory.LockHolder, ok bool, err error) {
 	var limit time.Time
-	if d := s.lockTimeout(); d > 0 && waits {
+	if d := lockTimeout(&s.settings); d > 0 && waits {
 		limit = time.Now().Add(d)
 	}
 	tick := s.waits.Tick()
@@ -140,14 +141,14 @@ func (s *session) awaitAdvisoryLock(name string, waits bool) (h advisory.LockHol
 	return h, false, advisoryLockError(err)
 }
 
-// lockTimeout returns the client's lock_timeout, or 0 for none. Clusters do not support the setting, so that the result
+// lockTimeout returns a client's lock_timeout, or 0 for none. Clusters do not support the setting, so that the result
 // is 0 if only the server knows the value.
-func (s *session) lockTimeout() time.Duration {
+func lockTimeout(c *settings.Client) time.Duration {
 	const name = "lock_timeout"
-	if !s.settings.AnswersShow(name) {
+	if !c.AnswersShow(name) {
 		return 0
 	}
-	d, refused := settings.ParseTimeout(name, s.settings.ShownValue(name))
+	d, refused := settings.ParseTimeout(name, c.ShownValue(name))
 	if refused != nil {
 		return 0
 	}
@@ -175,7 +176,7 @@ func advisoryLockError(err error) error {
 func (s *session) releaseAdvisoryLock(name string) (ok bool, notices [][]byte) {
 	over, ok := s.heldLocks().Unlock(name)
 	s.releaseLockRows(over)
-	if !ok && s.wantsWarnings() {
+	if !ok && notice.WarningsWanted(&s.settings) {
 		notices = [][]byte{advisory.WarningNotOwned()}
 	}
 	return ok, notices

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/mapping"
+	"github.com/sluice-proxy/sluice/proxy/notice"
 	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -130,7 +131,7 @@ func (s *session) endMaskedStatement(o *pendingReply, st *rewrite.Statement, f a
 		return s.unexpectedFrameError(f.Type)
 	}
 	if st.Tag != "" {
-		tag, notices = wire.AppendCommandComplete(nil, st.Tag), slices.Concat(s.noticeFrames(st)...)
+		tag, notices = wire.AppendCommandComplete(nil, st.Tag), slices.Concat(notice.Frames(&s.settings, st)...)
 	} else if f.Type == wire.PortalSuspended { // after the one row, which the client did not get
 		tag = wire.AppendCommandComplete(nil, "CREATE INDEX")
 	}

@@ -5,6 +5,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/access"
 	"github.com/sluice-proxy/sluice/proxy/ddltx"
 	"github.com/sluice-proxy/sluice/proxy/feature"
+	"github.com/sluice-proxy/sluice/proxy/notice"
 	"github.com/sluice-proxy/sluice/proxy/options"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/silent"
@@ -160,7 +161,7 @@ func (s *session) appendOptionNotice(frames []byte, set *options.Choice) []byte 
 		return frames
 	}
 	s.srv.metrics.CountClientOption(set.Key)
-	if set.Loss != nil && s.wantsNotices() {
+	if set.Loss != nil && notice.Wanted(&s.settings) {
 		return set.Loss.AppendNotice(frames, "NOTICE")
 	}
 	return frames

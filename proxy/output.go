@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
@@ -14,18 +15,18 @@ import (
 
 // insertParameterStatus inserts ParameterStatus frames before the ReadyForQuery at the end of data, for settings that
 // Sluice stores. data is not changed; the result may be data itself.
-func (s *session) insertParameterStatus(data []byte) []byte {
+func insertParameterStatus(c *settings.Client, data []byte) []byte {
 	n := len(data) - wire.HeaderLen - 1
-	if !s.settings.MayHaveReports() || n < 0 || data[n] != wire.ReadyForQuery {
+	if !c.MayHaveReports() || n < 0 || data[n] != wire.ReadyForQuery {
 		return data
 	}
-	return append(s.appendParameterStatus(data[:n:n], data[n+wire.HeaderLen]), data[n:]...)
+	return append(appendParameterStatus(c, data[:n:n], data[n+wire.HeaderLen]), data[n:]...)
 }
 
 // appendParameterStatus appends ParameterStatus frames for changed settings that Sluice stores. status is the status of
 // the ReadyForQuery that follows.
-func (s *session) appendParameterStatus(dst []byte, status byte) []byte {
-	for _, p := range s.settings.TakeReports(status) {
+func appendParameterStatus(c *settings.Client, dst []byte, status byte) []byte {
+	for _, p := range c.TakeReports(status) {
 		dst = append(dst, wire.AppendStrings(nil, wire.ParameterStatus, p.Name, p.Value)...)
 	}
 	return dst

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/batch"
 	"github.com/sluice-proxy/sluice/proxy/ddl"
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
+	"github.com/sluice-proxy/sluice/proxy/notice"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -125,8 +126,10 @@ func (a ddlConn) ChangedNothing(err error) bool {
 // ConsumeCancel marks a cancel or timeout as handled, since one stopped step of the DDL stops the whole statement.
 func (a ddlConn) ConsumeCancel(err error) { a.s.waits.Consume(err) }
 
-func (a ddlConn) Warnings(st *rewrite.Statement) [][]byte { return a.s.tagWarning(st) }
-func (a ddlConn) EarlyCommit()                            { a.s.srv.metrics.CountEarlyCommit() }
+func (a ddlConn) Warnings(st *rewrite.Statement) [][]byte {
+	return notice.WarningFrames(&a.s.settings, st)
+}
+func (a ddlConn) EarlyCommit() { a.s.srv.metrics.CountEarlyCommit() }
 
 // settleOwnStatements ends a turn at the backend after statements of Sluice, and returns the client's error for err.
 // partly adds to an error what remains in the database.

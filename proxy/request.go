@@ -396,5 +396,5 @@ func (s *session) endTurnLocally() error {
 			return err
 		}
 	}
-	return s.sendOrWithhold(wire.AppendReadyForQuery(s.appendParameterStatus(nil, status), status))
+	return s.sendOrWithhold(wire.AppendReadyForQuery(appendParameterStatus(&s.settings, nil, status), status))
 }

@@ -100,7 +100,7 @@ func (s *session) settleRestoringSettings() error {
 	if err := s.settleTurn(status); err != nil {
 		return err
 	}
-	return s.sendOrWithhold(wire.AppendReadyForQuery(s.appendParameterStatus(nil, status), status))
+	return s.sendOrWithhold(wire.AppendReadyForQuery(appendParameterStatus(&s.settings, nil, status), status))
 }
 
 // restoreSettingsInBlock restores startup values of the settings names by SET LOCAL for the rest of the block. The end

@@ -103,8 +103,8 @@ type session struct {
 	waits interrupt.Waits
 }
 
-// pairing is the session's backend, turn and state, which together say where its transaction is. Only the session uses b
-// while the backend is assigned. waits has the backend's connection too, for cancels, sweeps and Server.Close.
+// pairing is the session's backend, turn and state, which together say where its transaction is. Only the session uses
+// b while the backend is assigned. waits has the backend's connection too, for cancels, sweeps and Server.Close.
 type pairing struct {
 	b *backend // nil unless busy, inTransaction or replaying
 	// witness is a replay's second backend, on which a discarded part's answers are compared (discarded.go).
