@@ -16,7 +16,7 @@ func TestExchangeInAGroupIsRefused(t *testing.T) {
 	for status, open := range map[byte]bool{'I': true, 'T': false, 'E': false} {
 		here, server := net.Pipe()
 		go io.Copy(io.Discard, server)
-		s := &session{pairing: pairing{b: &backend{conn: &reservoir.Conn{Net: here}}, t: &turn{server: serverProgress{outcome: outcome.FromBlock(block.FromStatus(status))}}}}
+		s := &session{link: link{pairing: pairing{b: &backend{conn: &reservoir.Conn{Net: here}}, t: &turn{server: serverProgress{outcome: outcome.FromBlock(block.FromStatus(status))}}}}}
 		s.t.addToBatch(wire.FrameFlush)
 		if err := s.flushToBackend(); err != nil {
 			t.Fatal(err)

@@ -83,7 +83,7 @@ func (s *session) resolveBoundStatement(b *pendingBind) error {
 		return errNoStatement(b.stmt)
 	}
 	anew := s.srv.keeper.Maps() || s.optionsChanged(b.cs.Template)
-	if !anew && !s.mayCommitInParts() {
+	if !anew && !s.parts.IsOn() {
 		return s.admitBind(b)
 	}
 	if anew {

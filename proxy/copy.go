@@ -106,10 +106,10 @@ func (t *turn) sendEarlySync() bool {
 
 // answerExtraSyncs answers each further Sync after the data of a failed COPY with ReadyForQuery, as the server would.
 // The COPY's own turn is over.
-func (s *session) answerExtraSyncs() error {
-	t := s.t
+func (l *link) answerExtraSyncs() error {
+	t := l.t
 	for ; t.settled && t.server.earlySyncs > 0; t.server.earlySyncs-- {
-		if err := s.sendOrWithhold(wire.AppendReadyForQuery(nil, s.txStatus())); err != nil {
+		if err := l.sendOrWithhold(wire.AppendReadyForQuery(nil, l.txStatus())); err != nil {
 			return err
 		}
 	}
@@ -199,17 +199,17 @@ func (s *session) fillClientWhileRelaying() error {
 
 // fillClientOnly waits for the client once no reply is pending, so that a cancel has nothing to stop. Wake-ups are
 // ignored within a turn, except at the end of a drain, which ends the session.
-func (s *session) fillClientOnly() error {
-	if !s.t.request.featureReads {
-		defer s.waits.Suspend()()
+func (l *link) fillClientOnly() error {
+	if !l.t.request.featureReads {
+		defer l.waits.Suspend()()
 	}
 	for {
-		err := s.client.Fill()
+		err := l.client.Fill()
 		if err == nil || !isTimeout(err) {
 			return err
 		}
-		s.client.Conn.SetReadDeadline(time.Time{})
-		if s.waits.IsCut() {
+		l.client.Conn.SetReadDeadline(time.Time{})
+		if l.waits.IsCut() {
 			return errCut
 		}
 	}
@@ -333,9 +333,9 @@ func (s *session) handleIdleLoss() error {
 // readWatchingBackend runs read, which reads from the client, and ends it early if the backend's socket becomes
 // readable. A goroutine watches the socket without reading. Within a turn, the backend's read deadline ends the read
 // too. On return the goroutine has ended, and the backend has no read deadline. Nor has the client after an early end.
-func (s *session) readWatchingBackend(read func() error) error {
-	client, raw := s.client.Conn, s.b.src.Raw
-	inTurn := s.t != nil
+func (l *link) readWatchingBackend(read func() error) error {
+	client, raw := l.client.Conn, l.b.src.Raw
+	inTurn := l.t != nil
 	var stopping atomic.Bool
 	ended := make(chan bool, 1)
 	go func() {

@@ -177,7 +177,7 @@ func (s *session) findOpenCursor(c *rewrite.CursorStatement) (portal, error) {
 	case s.txStatus() == 'E':
 		return p, errAborted
 	case !p.open:
-		return p, s.errUnknownCursor(c.Name)
+		return p, s.parts.ErrUnknownCursor(c.Name)
 	case p.cursor == nil:
 		return p, errNotDeclaredCursor(c.Name)
 	case c.Elsewhere:

@@ -218,17 +218,6 @@ var (
 		Hint: "Name fewer columns."}
 )
 
-// errUnknownCursor returns PostgreSQL's error for an unknown cursor. If the cursor has ended with a committed part of
-// the transaction, DETAIL says so.
-func (s *session) errUnknownCursor(name string) *wire.Error {
-	e := &wire.Error{Code: "34000", Message: fmt.Sprintf("cursor \"%s\" does not exist", name)}
-	if !s.parts.Committed().IsEmpty() {
-		e.Detail = "A part of the transaction is committed (" + rewrite.InTransactionsKey + "), and its cursors have ended with it."
-		e.Hint = "Declare the cursor WITH HOLD, or read it before the next statement of DDL."
-	}
-	return e
-}
-
 // errNotDeclaredCursor refuses FETCH, MOVE and CLOSE of a portal that the client has bound by the protocol. Sluice does
 // not know that portal's result formats.
 func errNotDeclaredCursor(name string) *wire.Error {

@@ -217,10 +217,10 @@ func (parseDescribeReply) handleFrame(s *session, o *pendingReply, f answer.Fram
 }
 
 // isDescribeNext reports whether the client's next frame has arrived and describes name, which its last Parse made.
-func (s *session) isDescribeNext(name []byte) bool {
-	c := &s.client
+func (l *link) isDescribeNext(name []byte) bool {
+	c := &l.client
 	typ, total, err := c.NextHeader()
-	if err != nil || typ != wire.Describe || total == 0 || total > c.Buffered() || len(name) == 0 || s.txStatus() == 'E' || s.t.nested.on {
+	if err != nil || typ != wire.Describe || total == 0 || total > c.Buffered() || len(name) == 0 || l.txStatus() == 'E' || l.t.nested.on {
 		return false
 	}
 	what, of, err := parseTarget(c.Peek(total), "DESCRIBE")
@@ -228,14 +228,14 @@ func (s *session) isDescribeNext(name []byte) bool {
 }
 
 // releaseParseComplete sends the client a ParseComplete that has waited for a Describe. The description follows.
-func (s *session) releaseParseComplete() error {
-	if !s.t.request.parsed.waits {
+func (l *link) releaseParseComplete() error {
+	if !l.t.request.parsed.waits {
 		return nil
 	}
-	first := s.t.request.parsed
-	s.t.request.parsed = waitingParse{}
-	err := s.queueReply(wire.FrameParseComplete)
-	s.t.rec.logUndo(first.name, first.prev)
+	first := l.t.request.parsed
+	l.t.request.parsed = waitingParse{}
+	err := l.queueReply(wire.FrameParseComplete)
+	l.t.rec.logUndo(first.name, first.prev)
 	return err
 }
 

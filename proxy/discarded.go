@@ -178,12 +178,12 @@ func (s *session) acquireVerifyConn() (*reservoir.Conn, error) {
 
 // swapBackend changes the session's backend to b, which may be nil, and returns the earlier one. Cancels and deadlines
 // then apply to b. The caller must bring the earlier backend back: no other reference to it exists.
-func (s *session) swapBackend(b *backend) (was *backend) {
-	was = s.b
-	if s.b = b; b == nil {
-		s.waits.Swap(nil)
+func (l *link) swapBackend(b *backend) (was *backend) {
+	was = l.b
+	if l.b = b; b == nil {
+		l.waits.Swap(nil)
 	} else {
-		s.waits.Swap(b.conn)
+		l.waits.Swap(b.conn)
 	}
 	return was
 }

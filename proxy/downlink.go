@@ -202,9 +202,9 @@ func hasArrived(src *wire.Reader, typ byte, total int) bool {
 }
 
 // relayFrameRest continues a backend's frame longer than a buffer. The rest is passed or dropped like the head.
-func (s *session) relayFrameRest(r *relaySpan) error {
-	t := s.t
-	src := &s.b.src
+func (l *link) relayFrameRest(r *relaySpan) error {
+	t := l.t
+	src := &l.b.src
 	n := min(t.partial.rest, src.Buffered())
 	t.partial.rest -= n
 	if !t.partial.restSwallow {
@@ -214,7 +214,7 @@ func (s *session) relayFrameRest(r *relaySpan) error {
 		}
 		return nil
 	}
-	if err := s.passRelaySpan(r); err != nil {
+	if err := l.passRelaySpan(r); err != nil {
 		return err
 	}
 	if t.partial.restInto != nil {
@@ -229,11 +229,11 @@ func (s *session) relayFrameRest(r *relaySpan) error {
 }
 
 // passRelaySpan sends the client the backend's bytes up to the read position, before output from elsewhere.
-func (s *session) passRelaySpan(r *relaySpan) error {
-	if err := s.sendOrWithhold(s.b.src.BytesSince(r.span)); err != nil {
+func (l *link) passRelaySpan(r *relaySpan) error {
+	if err := l.sendOrWithhold(l.b.src.BytesSince(r.span)); err != nil {
 		return err
 	}
-	r.span = s.b.src.Pos()
+	r.span = l.b.src.Pos()
 	return nil
 }
 

@@ -60,7 +60,7 @@ func (s *session) clientErrorFor(o *pendingReply, made *answer.ErrorHandling, fr
 func (s *session) hintForError(o *pendingReply, plan *rewrite.Plan, st *rewrite.Statement, payload []byte) string {
 	code := string(retry.ErrorField(payload, 'C'))
 	if code == retry.StateUnsupported && s.srv.cfg.Kind == DSQL && isMixedDDLRefusal(retry.ErrorField(payload, 'M')) {
-		if s.mayCommitInParts() {
+		if s.parts.IsOn() {
 			return plan.SingleTxHint()
 		}
 		return rewrite.InTransactionsHint

@@ -57,11 +57,11 @@ func recordIndexTxStatement(s *session, o *pendingReply, st *rewrite.Statement, 
 }
 
 // prepareIndexJobWait prepares a ReadyForQuery to wait for the pending index job, if the client must wait for that job.
-func (s *session) prepareIndexJobWait(status byte) error {
-	if s.t.rec.phase != phaseLive {
+func (l *link) prepareIndexJobWait(status byte) error {
+	if l.t.rec.phase != phaseLive {
 		return nil
 	}
-	return s.sendOrWithhold(s.tx.job.RecordReady(status))
+	return l.sendOrWithhold(l.tx.job.RecordReady(status))
 }
 
 // verdictForReady returns swallow for a ReadyForQuery that an index job, batches or settings delay, and otherwise v.

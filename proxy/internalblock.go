@@ -67,12 +67,12 @@ func (b *internalBlock) verdictForTag(o *pendingReply, statement int, tag []byte
 
 // sendLocalAnswer sends the client Sluice's own answer to a statement, instead of the server's answer for o.
 // t.statement already counts the statement. The last element of frames is the command tag.
-func (s *session) sendLocalAnswer(o *pendingReply, frames ...[]byte) error {
+func (l *link) sendLocalAnswer(o *pendingReply, frames ...[]byte) error {
 	rows, tag := frames[:len(frames)-1], frames[len(frames)-1]
-	if s.t.server.internalTx.tryWithholdTag(o, s.t.server.statement, tag) {
-		return s.sendSynthetic(slices.Concat(rows...))
+	if l.t.server.internalTx.tryWithholdTag(o, l.t.server.statement, tag) {
+		return l.sendSynthetic(slices.Concat(rows...))
 	}
-	return s.sendSynthetic(slices.Concat(frames...))
+	return l.sendSynthetic(slices.Concat(frames...))
 }
 
 // awaitsInternalRollback reports whether only the ROLLBACK of Sluice's own block is unanswered. The client has got the

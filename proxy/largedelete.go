@@ -164,14 +164,14 @@ func (s *session) settleBatches() error {
 
 // checkMayContinue returns an error if no further batch may begin: a cancel, a timeout, the end of a drain, or a client
 // that has left. The cancel may have come during the refused DELETE, which the server could not stop.
-func (s *session) checkMayContinue() error {
-	if s.t.request.pendingCancel != nil {
-		return s.t.request.pendingCancel
+func (l *link) checkMayContinue() error {
+	if l.t.request.pendingCancel != nil {
+		return l.t.request.pendingCancel
 	}
-	if err := s.waits.CheckInterruption(); err != nil {
+	if err := l.waits.CheckInterruption(); err != nil {
 		return err
 	}
-	if s.hasClientLeft() {
+	if l.hasClientLeft() {
 		return errClientGone
 	}
 	return nil

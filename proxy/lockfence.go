@@ -3,6 +3,7 @@ package proxy
 import (
 	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/answer"
+	"github.com/sluice-proxy/sluice/proxy/ddltx"
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -197,7 +198,7 @@ func (fenceCheckReply) replaceError(s *session, _ *pendingReply, payload []byte)
 		return nil
 	}
 	s.advisory.MarkLost()
-	return &answer.ErrorHandling{Instead: s.replacePartialConflict(advisory.ErrLost).Append(nil), Final: true}
+	return &answer.ErrorHandling{Instead: ddltx.ReplaceConflict(advisory.ErrLost, s.committedStatements()).Append(nil), Final: true}
 }
 
 // locksAllowReplay reports whether a transaction of a session with advisory locks may be replayed. Its locks must not

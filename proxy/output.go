@@ -35,45 +35,45 @@ func appendParameterStatus(c *settings.Client, dst []byte, status byte) []byte {
 // sendOrWithhold sends bytes of the server's answer to the client, or withholds them for a replay. Large outputs are
 // written at once if the buffer is empty, others at the next flush. b is not retained. The bytes of a failed attempt
 // are dropped. An error ends the session.
-func (s *session) sendOrWithhold(b []byte) error {
-	t := s.t
+func (l *link) sendOrWithhold(b []byte) error {
+	t := l.t
 	if t.settled && t.nested.hiddenAnswer == nil {
 		b = t.nested.stripReady(b)
 	}
 	if len(b) == 0 || t.rec.phase == phaseAborting {
 		return nil
 	}
-	if t.rec.logs && !t.settled && s.t.rec.isWithholding() {
-		if s.withheld.Add(b) {
+	if t.rec.logs && !t.settled && l.t.rec.isWithholding() {
+		if l.withheld.Add(b) {
 			return nil
 		}
 		// The answer is too large to withhold. A later replay must return the same bytes as this attempt.
 		t.rec.streams = true
 	}
-	if err := s.releaseWithheld(); err != nil {
+	if err := l.releaseWithheld(); err != nil {
 		return err
 	}
-	return s.bufferOutput(b)
+	return l.bufferOutput(b)
 }
 
 // bufferOutput sends bytes to the client without withholding them. In a nested turn, hiddenAnswer reads them first.
-func (s *session) bufferOutput(b []byte) error {
-	if s.t.nested.hiddenAnswer != nil {
-		b = s.t.nested.hiddenAnswer.Feed(b)
+func (l *link) bufferOutput(b []byte) error {
+	if l.t.nested.hiddenAnswer != nil {
+		b = l.t.nested.hiddenAnswer.Feed(b)
 	}
 	if len(b) == 0 {
 		return nil
 	}
-	k := &s.t.down
-	if k.IsEmpty() && (len(b) >= wire.BufferSize/2 || s.t.settled) {
-		return s.writeClient(b)
+	k := &l.t.down
+	if k.IsEmpty() && (len(b) >= wire.BufferSize/2 || l.t.settled) {
+		return l.writeClient(b)
 	}
 	for len(b) > 0 {
 		n := min(len(b), k.FreeBytes())
 		k.Add(b[:n])
 		b = b[n:]
 		if k.FreeBytes() == 0 {
-			if err := s.flushBuffered(); err != nil {
+			if err := l.flushBuffered(); err != nil {
 				return err
 			}
 		}
@@ -82,41 +82,41 @@ func (s *session) bufferOutput(b []byte) error {
 }
 
 // flushBuffered writes the output in the turn's buffer to the client. Output withheld for a replay is not written.
-func (s *session) flushBuffered() error {
-	k := &s.t.down
+func (l *link) flushBuffered() error {
+	k := &l.t.down
 	if k.IsEmpty() {
 		return nil
 	}
-	err := s.writeClient(k.Bytes())
+	err := l.writeClient(k.Bytes())
 	k.Reset()
 	return err
 }
 
 // writeClient writes to the client. Its error wraps errClientGone and ends the session without another message. If the
 // end of a drain cancelled the write before it began, b is written with the deadline lastWordsWait instead.
-func (s *session) writeClient(b []byte) error {
-	n, err := s.client.Conn.Write(b)
-	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && s.waits.IsCut() && !s.clientBroken {
-		s.client.Conn.SetWriteDeadline(time.Now().Add(lastWordsWait))
-		_, err = s.client.Conn.Write(b)
+func (l *link) writeClient(b []byte) error {
+	n, err := l.client.Conn.Write(b)
+	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && l.waits.IsCut() && !l.clientBroken {
+		l.client.Conn.SetWriteDeadline(time.Now().Add(lastWordsWait))
+		_, err = l.client.Conn.Write(b)
 	}
 	if err != nil {
-		s.clientBroken = true
+		l.clientBroken = true
 		return fmt.Errorf("%w: %w", errClientGone, err)
 	}
 	return nil
 }
 
 // queueReply sends frames that Sluice made up, after all pending replies. It logs the frames, for a replay.
-func (s *session) queueReply(frames ...[]byte) error {
-	t := s.t
+func (l *link) queueReply(frames ...[]byte) error {
+	t := l.t
 	for _, b := range frames {
-		s.t.rec.logFrame(0, logEntry{}, b)
+		l.t.rec.logFrame(0, logEntry{}, b)
 		if !t.owed.empty() {
 			t.owed.push(0).bytes = b
 			continue
 		}
-		if err := s.sendSynthetic(b); err != nil {
+		if err := l.sendSynthetic(b); err != nil {
 			return err
 		}
 	}
@@ -127,10 +127,10 @@ func (s *session) queueReply(frames ...[]byte) error {
 func (t *turn) isSyntheticNext() bool { return !t.owed.empty() && t.owed.first().kind == 0 }
 
 // sendSyntheticReplies sends the replies at the front of the queue that Sluice made up, and removes these replies.
-func (s *session) sendSyntheticReplies() {
-	t := s.t
+func (l *link) sendSyntheticReplies() {
+	t := l.t
 	for t.isSyntheticNext() {
-		s.sendSynthetic(t.owed.first().bytes) // a write error shows again at the next write
+		l.sendSynthetic(t.owed.first().bytes) // a write error shows again at the next write
 		t.owed.pop()
 	}
 }

@@ -102,9 +102,9 @@ func (s *session) acquireBackend(inBlock bool) (asked bool, err error) {
 }
 
 // borrowError turns an error of borrowBackend into the turn's error, which goes to the client or ends the session.
-func (s *session) borrowError(err error) error {
+func (l *link) borrowError(err error) error {
 	switch {
-	case s.waits.IsCut():
+	case l.waits.IsCut():
 		return errCut
 	case err == errCanceled, err == errTimedOut, err == errClientGone, err == errCut, err == errLowMemory:
 		return err
@@ -352,10 +352,10 @@ func (s *session) dropBackend(why reservoir.CloseReason) {
 }
 
 // detachBackend takes the backend from the session, so that cancels and sweeps no longer reach it.
-func (s *session) detachBackend() {
-	s.waits.Detach()
-	s.b.sequences.History.Clear()
-	s.b = nil
+func (l *link) detachBackend() {
+	l.waits.Detach()
+	l.b.sequences.History.Clear()
+	l.b = nil
 }
 
 // inBlock reports whether the client believes that it is in a block. A block that Sluice opened (internalblock.go) does

@@ -42,7 +42,7 @@ func TestNudgeMeetsParking(t *testing.T) {
 				raw = rawconn.Wrap(server)
 			}
 			srv := &Server{parking: parking}
-			s := &session{srv: srv, client: wire.NewReader(server, raw)}
+			s := &session{srv: srv, link: link{client: wire.NewReader(server, raw)}}
 			start, done := make(chan struct{}), make(chan struct{})
 			go func() {
 				<-start

@@ -17,7 +17,7 @@ import (
 // portalRunsOutsideBlock reports whether a portal's statement must run outside its block. The statement runs at the
 // Sync, and only the BEGIN may precede it in its group.
 func (s *session) portalRunsOutsideBlock(st *rewrite.Statement) bool {
-	if !s.mayCommitInParts() {
+	if !s.parts.IsOn() {
 		return false
 	}
 	at := s.txPosition()

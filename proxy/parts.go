@@ -1,12 +1,9 @@
 package proxy
 
 import (
-	"cmp"
-
 	"github.com/sluice-proxy/sluice/proxy/ddltx"
 	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/listing"
-	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -15,27 +12,11 @@ import (
 // commit in front of it, says in which order the commands run, and has the messages. The session runs the commands in
 // nested turns (partruns.go). Each part has its own log and replays.
 
-// mayCommitInParts reports whether the session's transactions may be committed in parts, because of their DDL.
-func (s *session) mayCommitInParts() bool { return s.parts != nil }
-
-// isPartialEndPending reports whether the end of a partly committed block was sent, and is not answered yet. Until the
-// answer, an error belongs to that block, while further frames belong to the next transaction.
-func (s *session) isPartialEndPending() bool {
-	return s.parts.HasCommittedPart() && s.t.hasFirstTxEnded()
-}
-
 // forgetCommittedParts forgets the committed parts of a block at the end of the client's block. Sluice's own COMMIT
 // between parts does not count.
 func forgetCommittedParts(s *session, _ bool) {
 	if !s.t.nested.outsideBlock {
 		s.parts.EndBlock()
-	}
-}
-
-// resetBlockParts resets the state of a block committed in parts, at the end of a turn, if no block is open.
-func (s *session) resetBlockParts() {
-	if s.parts != nil && !s.inBlock() {
-		s.parts.Reset()
 	}
 }
 
@@ -49,7 +30,7 @@ func (s *session) txPosition() ddltx.Position {
 // answered or sent. done means that the Query has run and the turn is over. The caller sends an error to the client, or
 // ends the session. For most Querys it allocates nothing.
 func (s *session) prepareForBlockParts(plan *rewrite.Plan, sql []byte) (done bool, err error) {
-	if !s.mayCommitInParts() || !ddltx.Concerns(plan, s.inBlock()) {
+	if !s.parts.IsOn() || !ddltx.Concerns(plan, s.inBlock()) {
 		return false, nil
 	}
 	at := s.txPosition()
@@ -70,7 +51,7 @@ func (s *session) prepareForBlockParts(plan *rewrite.Plan, sql []byte) (done boo
 // commitPartIfNeeded commits the open part of a block before a text is sent that cannot be in the same transaction. If
 // runs is set, it adds the text to the open part. The caller sends an error to the client, or ends the session.
 func (s *session) commitPartIfNeeded(plan *rewrite.Plan, sql string, runs bool) error {
-	if !s.mayCommitInParts() {
+	if !s.parts.IsOn() {
 		return nil
 	}
 	at := s.txPosition()
@@ -126,21 +107,4 @@ func (s *session) partialCommitError(class retry.ResultClass, payload []byte) []
 		return ddltx.ErrPartialCommit(decodeErrorResponse(payload), done).Append(nil)
 	}
 	return nil
-}
-
-// replacePartialConflict returns the error that replaces Sluice's own error e if e is a conflict and a part of the
-// transaction is committed. Otherwise it returns e.
-func (s *session) replacePartialConflict(e *wire.Error) *wire.Error {
-	if e.Code != retry.StateConflict {
-		return e
-	}
-	return cmp.Or(ddltx.ErrPartialCommit(e, s.committedStatements()), e)
-}
-
-// retryHint returns the hint for a conflict's error, or "" if ErrPartialCommit replaces that error and its hint.
-func (s *session) retryHint() string {
-	if s.committedStatements().IsEmpty() {
-		return retry.Hint
-	}
-	return ""
 }

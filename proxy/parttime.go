@@ -41,7 +41,7 @@ func (s *session) forgetAskedTime() {
 // fixQueryTimeInParts calls fixQueryTime if transactions may be committed in parts. Otherwise it returns sql. If a part
 // was committed before the text, its DDL may have changed the meaning of names, and the text is planned again.
 func (s *session) fixQueryTimeInParts(q *simpleQuery, sql []byte) (_ []byte, err error) {
-	if !s.mayCommitInParts() {
+	if !s.parts.IsOn() {
 		return sql, nil
 	}
 	if s.parts.CommitCount() != q.commits {

@@ -32,11 +32,11 @@ const (
 //
 // A closed connection looks like one whose client closed only its sending half. Such a client must get its answer, as
 // in PostgreSQL. Only a write shows whether the client is there (probeClient).
-func (s *session) readClientState() clientState {
-	c := &s.client
+func (l *link) readClientState() clientState {
+	c := &l.client
 	eof := c.Raw.Ended()
 	// No frame is searched for within a frame of the client, whose data bytes could look like a Terminate.
-	for !s.t.request.midClient {
+	for !l.t.request.midClient {
 		if c.Buffered() > 0 {
 			if first, some := c.HasTerminate(); first {
 				return clientLeaving
@@ -47,21 +47,21 @@ func (s *session) readClientState() clientState {
 				break
 			}
 		}
-		n, err := s.readAhead()
+		n, err := l.readAhead()
 		if n == 0 {
 			if err != nil && !isTimeout(err) {
 				eof = true
-				s.clientBroken = s.clientBroken || !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF)
+				l.clientBroken = l.clientBroken || !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF)
 			}
 			break
 		}
 	}
-	s.clientBroken = s.clientBroken || c.Raw.Broken()
+	l.clientBroken = l.clientBroken || c.Raw.Broken()
 	// The client's end of stream is not noticed if it follows bytes that stay unread, as when the backend accepts no more.
-	if eof || s.t.isMidFrameProbeDue() {
-		s.clientBroken = s.clientBroken || s.probeClient() != nil
+	if eof || l.t.isMidFrameProbeDue() {
+		l.clientBroken = l.clientBroken || l.probeClient() != nil
 	}
-	if s.clientBroken {
+	if l.clientBroken {
 		return clientGone
 	}
 	return clientHere
@@ -69,16 +69,16 @@ func (s *session) readClientState() clientState {
 
 // hasClientLeft reports whether the client has left, between two steps of a statement. A client that has closed its
 // sending half is probed by a write, and hasClientLeft waits a moment for the answer of the client's host.
-func (s *session) hasClientLeft() bool {
-	before := s.probed
-	if s.readClientState() != clientHere {
+func (l *link) hasClientLeft() bool {
+	before := l.probed
+	if l.readClientState() != clientHere {
 		return true
 	}
-	if s.probed == before {
+	if l.probed == before {
 		return false
 	}
 	time.Sleep(probeAnswer)
-	return s.readClientState() != clientHere
+	return l.readClientState() != clientHere
 }
 
 // isMidFrameProbeDue reports whether the client has been in the middle of a frame for midFrameProbeEvery. After true,
@@ -99,8 +99,8 @@ func (t *turn) isMidFrameProbeDue() bool {
 // readAhead reads more of what the client has sent, without moving unread bytes, so that slices of the current frame
 // remain valid. It resets the read deadline, except the deadline that cuts the session. The result 0, nil means that
 // nothing has arrived, or that there is no room.
-func (s *session) readAhead() (n int, err error) {
-	c := &s.client
+func (l *link) readAhead() (n int, err error) {
+	c := &l.client
 	if !c.EnsureRoom() {
 		return 0, nil
 	}
@@ -109,7 +109,7 @@ func (s *session) readAhead() (n int, err error) {
 	}
 	defer func() {
 		c.Conn.SetReadDeadline(time.Time{})
-		if s.waits.IsCut() {
+		if l.waits.IsCut() {
 			c.Conn.SetReadDeadline(time.Unix(1, 0))
 		}
 	}()
@@ -133,16 +133,16 @@ var frameProbe = wire.AppendStrings(nil, wire.ParameterStatus, "integer_datetime
 
 // probeClient writes to a client that may have left. If the client's socket is closed, its host answers with a reset,
 // which the next readClientState finds.
-func (s *session) probeClient() error {
-	t := s.t
-	if t.partial.rest > 0 || t.attempt.halfRowLost || time.Since(s.probed) < probeEvery {
+func (l *link) probeClient() error {
+	t := l.t
+	if t.partial.rest > 0 || t.attempt.halfRowLost || time.Since(l.probed) < probeEvery {
 		return nil
 	}
-	s.probed = time.Now()
-	if err := s.bufferOutput(frameProbe); err != nil {
+	l.probed = time.Now()
+	if err := l.bufferOutput(frameProbe); err != nil {
 		return err
 	}
-	return s.flushBuffered()
+	return l.flushBuffered()
 }
 
 // probeEvery and midFrameProbeEvery are the intervals between probes of a client. The first is for a client that has

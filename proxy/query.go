@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 
+	"github.com/sluice-proxy/sluice/proxy/ddltx"
 	"github.com/sluice-proxy/sluice/proxy/recorded"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -179,7 +180,7 @@ func (s *session) endFailedBlockFirst(q *simpleQuery, sql []byte) ([]byte, error
 	if behind == nil {
 		return sql, nil
 	}
-	if s.mayCommitInParts() {
+	if s.parts.IsOn() {
 		if err := s.warnPartsRemain(&q.plan.Statements[0]); err != nil {
 			return nil, err
 		}
@@ -263,7 +264,7 @@ func (s *session) replanQuery(q *simpleQuery) (err error) {
 	}
 	if gone, lost := errors.AsType[*lostError](err); lost && !s.dedicated {
 		s.recordLoss(gone, "transaction")
-		err = s.abandonTurn(s.replacePartialConflict(errSchemaChanged), gone.discardReason())
+		err = s.abandonTurn(ddltx.ReplaceConflict(errSchemaChanged, s.committedStatements()), gone.discardReason())
 	}
 	return err
 }

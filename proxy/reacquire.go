@@ -99,11 +99,11 @@ func (s *session) reborrowWith(borrow func() (*reservoir.Conn, error)) (again bo
 }
 
 // recordNoReplay records in t.refusal why no replay is made. At the end of a drain it returns errCut.
-func (s *session) recordNoReplay(err error) error {
-	if err == errCut || s.waits.IsCut() {
+func (l *link) recordNoReplay(err error) error {
+	if err == errCut || l.waits.IsCut() {
 		return errCut
 	}
-	s.t.attempt.refusal = noReplayReason(err)
+	l.t.attempt.refusal = noReplayReason(err)
 	return nil
 }
 

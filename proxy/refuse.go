@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/sluice-proxy/sluice/proxy/answer"
+	"github.com/sluice-proxy/sluice/proxy/ddltx"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 )
@@ -30,7 +31,7 @@ func (s *session) sendRefusal(e *wire.Error) error {
 			return err
 		}
 	}
-	e = s.replacePartialConflict(e)
+	e = ddltx.ReplaceConflict(e, s.committedStatements())
 	s.srv.metrics.CountErrorSent(e.Code)
 	t.clock.Stop() // the turn has failed already
 	if s.state == busy || s.state == inTransaction && s.b.status == 'T' {

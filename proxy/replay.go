@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/advisory"
+	"github.com/sluice-proxy/sluice/proxy/ddltx"
 	"github.com/sluice-proxy/sluice/proxy/outcome"
 	"github.com/sluice-proxy/sluice/proxy/recorded"
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
@@ -141,7 +142,7 @@ func (s *session) handleConflict(cause retry.ReplayCause, frame []byte, whole bo
 				return false, err
 			}
 			if whole {
-				frame = retry.AppendErrorWithHint(nil, frame, reason.Detail(retry.ReplayDifference{}), s.retryHint())
+				frame = retry.AppendErrorWithHint(nil, frame, reason.Detail(retry.ReplayDifference{}), ddltx.RetryHint(s.committedStatements()))
 			}
 			return false, s.sendOrWithhold(frame)
 		}
@@ -160,16 +161,16 @@ func (s *session) handleConflict(cause retry.ReplayCause, frame []byte, whole bo
 
 // failOnDifference ends the attempts because an answer differs from the answer that the client has. A cancel, or a
 // reason that made the log unusable, replaces retry.Differs.
-func (s *session) failOnDifference() {
-	t := s.t
+func (l *link) failOnDifference() {
+	t := l.t
 	t.abandonAttempt(retry.Differs)
 	if t.attempt.serverAt == skippingToSync {
 		t.attempt.serverAt = midTurn
 	}
-	if why := s.tx.log.RefusalReason(); why != retry.Replayable {
+	if why := l.tx.log.RefusalReason(); why != retry.Replayable {
 		t.attempt.refusal = why
 	}
-	if s.waits.IsCancelRequested() { // the cancel's error is the answer that differs
+	if l.waits.IsCancelRequested() { // the cancel's error is the answer that differs
 		t.attempt.refusal = retry.Cancelled
 	}
 }
@@ -291,13 +292,13 @@ func (s *session) refuseReplay() error {
 	case t.attempt.refusal == retry.TimedOut:
 		told = s.encodeStopError(errTimedOut)
 	case s.hasLostLock():
-		told = s.replacePartialConflict(advisory.ErrLost).Append(nil)
+		told = ddltx.ReplaceConflict(advisory.ErrLost, s.committedStatements()).Append(nil)
 	case drew && t.attempt.returnSavepoint != "":
 		told = errValuesRegenerated(t.attempt.returnSavepoint, diff).Append(nil)
 	case t.attempt.refusal == retry.Unchanged:
 		told = t.attempt.originalError
 	default:
-		told = retry.AppendErrorWithHint(nil, t.attempt.originalError, t.attempt.refusal.Detail(diff), s.retryHint())
+		told = retry.AppendErrorWithHint(nil, t.attempt.originalError, t.attempt.refusal.Detail(diff), ddltx.RetryHint(s.committedStatements()))
 	}
 	told = append(t.attempt.answersBefore, told...)
 	s.pin.UnpinForReplay(&s.t.request.pin, &s.tx.pin, s.srv.pins)

@@ -305,54 +305,54 @@ func (s *session) recordRows(r *relaySpan) error {
 
 // recordReply records a frame that is not a row. It returns how many of the frame's first bytes the client has (for an
 // error or notice, all or none). After a difference the attempt has failed, and the client gets nothing.
-func (s *session) recordReply(typ byte, frame []byte) int {
-	l := s.tx.log
-	if typ == wire.ReadyForQuery && s.b.status == 'I' && s.t.rec.phase != phaseRepeating && !l.IsReplayBehind() {
+func (l *link) recordReply(typ byte, frame []byte) int {
+	log := l.tx.log
+	if typ == wire.ReadyForQuery && l.b.status == 'I' && l.t.rec.phase != phaseRepeating && !log.IsReplayBehind() {
 		return 0 // the transaction has ended: no replay will compare this
 	}
-	drop, ok := l.RecordReply(typ, frame)
+	drop, ok := log.RecordReply(typ, frame)
 	if !ok {
-		s.failOnDifference()
+		l.failOnDifference()
 		return len(frame)
 	}
 	// Only a ROLLBACK can follow an error that the client got.
-	if typ == wire.ErrorResponse && drop == 0 && s.t.rec.phase != phaseRepeating {
-		l.RefuseReplay(retry.Failed)
+	if typ == wire.ErrorResponse && drop == 0 && l.t.rec.phase != phaseRepeating {
+		log.RefuseReplay(retry.Failed)
 	}
 	return drop
 }
 
 // sendSynthetic sends the client an answer of Sluice's own, unless the client got that answer in an earlier attempt.
-func (s *session) sendSynthetic(b []byte) error {
-	if s.t.rec.isRecording() && s.tx.log.RecordLocalReply(len(b)) > 0 {
+func (l *link) sendSynthetic(b []byte) error {
+	if l.t.rec.isRecording() && l.tx.log.RecordLocalReply(len(b)) > 0 {
 		return nil
 	}
-	return s.sendOrWithhold(b)
+	return l.sendOrWithhold(b)
 }
 
 // releaseWithheld sends the client the output that was withheld for a replay. Once the log records it as delivered, a
 // replay must give the same answers.
-func (s *session) releaseWithheld() error {
-	if s.withheld.Len() == 0 {
+func (l *link) releaseWithheld() error {
+	if l.withheld.Len() == 0 {
 		return nil
 	}
-	err := s.withheld.Each(s.bufferOutputFunc)
-	s.withheld.Drop()
+	err := l.withheld.Each(l.bufferOutputFunc)
+	l.withheld.Drop()
 	return err
 }
 
 // flushToClient sends the client all output so far, and the turn continues. The client then knows the answer to each
 // Parse (revalidateStatement).
-func (s *session) flushToClient() error {
-	s.deliveries++
-	if err := s.releaseWithheld(); err != nil {
+func (l *link) flushToClient() error {
+	l.deliveries++
+	if err := l.releaseWithheld(); err != nil {
 		return err
 	}
-	if err := s.flushBuffered(); err != nil {
+	if err := l.flushBuffered(); err != nil {
 		return err
 	}
-	if s.t.rec.isRecording() {
-		s.tx.log.RecordDelivered()
+	if l.t.rec.isRecording() {
+		l.tx.log.RecordDelivered()
 	}
 	return nil
 }

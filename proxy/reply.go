@@ -145,11 +145,11 @@ func (p *pairing) recordAccepted(o *pendingReply) {
 
 // passNotifications sends the client the notifications (NOTIFY) that arrived among answers to Sluice's own statements.
 // An error ends the session.
-func (s *session) passNotifications() error {
-	if len(s.b.notifications) == 0 || s.t.rec.phase == phaseAborting {
+func (l *link) passNotifications() error {
+	if len(l.b.notifications) == 0 || l.t.rec.phase == phaseAborting {
 		return nil
 	}
-	return s.sendOrWithhold(s.takeNotifications())
+	return l.sendOrWithhold(l.takeNotifications())
 }
 
 // takeNotifications takes the recorded notifications (NOTIFY) from the backend. If an earlier client's LISTEN caused

@@ -128,7 +128,7 @@ func (s *session) finishEarlierFrames(typ byte) error {
 // isNextTextUnsettled reports whether a pending reply decides what the client's next text means. After the end of a
 // transaction that changed settings, the reply decides whether Sluice or the server answers a SHOW.
 func (s *session) isNextTextUnsettled() bool {
-	return s.settings.AreOptionsPending() || s.isPartialEndPending() || s.settings.HasPendingChanges() && s.t.hasFirstTxEnded()
+	return s.settings.AreOptionsPending() || s.parts.HasCommittedPart() && s.t.hasFirstTxEnded() || s.settings.HasPendingChanges() && s.t.hasFirstTxEnded()
 }
 
 // notAloneError returns the error for a statement that waits for the Sync and must be the last before the Sync, if

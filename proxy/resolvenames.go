@@ -100,7 +100,7 @@ func (s *session) planTextByNames(sql []byte) (*rewrite.Plan, *schema.NameResolv
 		names = names.Schema().ResolverForUnknownPath()
 		plan = s.planner().PlanWithNames(sql, names)
 	}
-	if !s.mayCommitInParts() && mapping.NeedsCommittedSchema(plan, names) {
+	if !s.parts.IsOn() && mapping.NeedsCommittedSchema(plan, names) {
 		return nil, nil, mapping.ErrBehindDDL
 	}
 	s.mapped.SetPlanned(names)

@@ -278,7 +278,7 @@ func (s *session) replayToSavepoint(name string) error {
 	}
 	t.attempt.pause, t.attempt.forRollbackTo = 0, true
 	s.tx.attempts.StartRequest(time.Now())
-	t.attempt.originalError, t.attempt.statusAfter, t.attempt.returnSavepoint = s.replacePartialConflict(errRollbackToDiffers(name)).Append(nil), 'E', name
+	t.attempt.originalError, t.attempt.statusAfter, t.attempt.returnSavepoint = ddltx.ReplaceConflict(errRollbackToDiffers(name), s.committedStatements()).Append(nil), 'E', name
 	if err := s.runAttempts(); err != nil || t.isAbandoned() {
 		return err
 	}

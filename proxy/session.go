@@ -54,10 +54,8 @@ type session struct {
 	// database is the cluster's database that the client's database name maps to. It is for the log.
 	database string
 	key      cancelKey
-	client   wire.Reader
 
-	*activeState // activestate.go; nil while the client lingers
-	pairing
+	link
 	blockState
 	settings     settings.Client
 	statements   statement.ClientSet
@@ -72,21 +70,13 @@ type session struct {
 	// advisory has the session's advisory locks (locks.go). It is nil until the client asks for a lock.
 	advisory *sessionLocks
 
-	// withheld is output of the turn that the client does not get yet, because a replay may replace it.
-	withheld         retry.HeldOutput
-	bufferOutputFunc func([]byte) error // bufferOutput as a value, allocated once
 	// inSchema is the schema that the client's database name maps to, or "". It is constant after the startup.
 	inSchema string
 
-	// deliveries is the number of moments at which the client had got all of Sluice's output so far.
-	deliveries uint64
-	turns      uint64
-	began      time.Duration // after birth
+	turns uint64
+	began time.Duration // after birth
 
 	optedOut bool // the client, or its user's configuration, turns replay off
-	// clientBroken means that the client's connection is broken, or that the client may have a part of a frame after a
-	// failed write.
-	clientBroken bool
 	// broken means that the session met a bug, so that the state of its backend is unknown.
 	broken bool
 	// guest means that the session runs on a goroutine from the pool for new connections, until the session is parked.
@@ -99,8 +89,20 @@ type session struct {
 	idleEnds atomic.Int64
 	arrival  *clientConn         // the connection's place in the limit of connections, released at the end
 	spot     rawconn.ParkingSpot // where the session is or was parked; see nudge
+}
 
-	waits interrupt.Waits
+// link is the part of a session that reads from its client and writes to it. It does not know the server's part of the
+// process, and no feature.
+type link struct {
+	*activeState // activestate.go; nil while the client lingers
+	pairing
+	client wire.Reader
+	waits  interrupt.Waits
+	// withheld is output of the turn that the client does not get yet, because a replay may replace it.
+	withheld         retry.HeldOutput
+	bufferOutputFunc func([]byte) error // bufferOutput as a value, allocated once
+	// deliveries is the number of moments at which the client had got all of Sluice's output so far.
+	deliveries uint64
 }
 
 // pairing is the session's backend, turn and state, which together say where its transaction is. Only the session uses
@@ -114,6 +116,9 @@ type pairing struct {
 	// dedicated means that the client has its own backend from startup to end, and that Sluice relays frames unread
 	// (backend kind postgres, session pairing).
 	dedicated bool
+	// clientBroken means that the client's connection is broken, or that the client may have a part of a frame after a
+	// failed write.
+	clientBroken bool
 	// pin says whether the session left state on its backend that no other backend has.
 	pin pin.State
 	// deferredBegin is a BEGIN that Sluice has answered, in state begun. The server gets it before the first statement that
@@ -203,7 +208,9 @@ func (s *session) serve() error {
 		if err != nil {
 			return err
 		}
-		s.resetBlockParts()
+		if s.parts.IsOn() && !s.inBlock() {
+			s.parts.Reset()
+		}
 		s.turns++
 		// The client has got all output so far, and therefore the answer to each Parse (revalidateStatement).
 		s.deliveries++

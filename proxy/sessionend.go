@@ -68,9 +68,9 @@ func (s *session) end(cause error) {
 
 // drainClient reads, for a short time, what the client sends after its last error. The kernel resets a socket that is
 // closed with unread bytes, and the client may lose the error. A client that broke the protocol may be sending.
-func (s *session) drainClient(told *wire.Error) {
-	c := &s.client
-	if told.Code != errSynchronizationLost.Code && c.Buffered() == 0 && c.Raw.Peek() != rawconn.Readable || s.waits.IsCut() {
+func (l *link) drainClient(told *wire.Error) {
+	c := &l.client
+	if told.Code != errSynchronizationLost.Code && c.Buffered() == 0 && c.Raw.Peek() != rawconn.Readable || l.waits.IsCut() {
 		return
 	}
 	half := c.Raw.CloseWrite
@@ -113,9 +113,9 @@ func (s *session) rollBackAndRelease() {
 
 // isOrderlyEnd reports whether the client ended the session in an orderly way: by Terminate, or by closing its
 // connection between two transactions.
-func (s *session) isOrderlyEnd(cause error) bool {
+func (l *link) isOrderlyEnd(cause error) bool {
 	closed := errors.Is(cause, io.EOF) || errors.Is(cause, io.ErrUnexpectedEOF) // the latter: TLS without close_notify
-	return cause == errTerminated || closed && s.state == idle && s.client.Buffered() == 0
+	return cause == errTerminated || closed && l.state == idle && l.client.Buffered() == 0
 }
 
 // logStart logs the start of a session, and logEnd its end, as log.sessions says. The values are built only for lines

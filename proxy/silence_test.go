@@ -16,7 +16,7 @@ import (
 func TestUnreadAnswerIsNoSilence(t *testing.T) {
 	conn, server := accepted(t, "tcp", "127.0.0.1:0")
 	raw := rawconn.Wrap(conn)
-	s := &session{srv: &Server{cfg: Config{SilenceTimeout: time.Second}}, pairing: pairing{b: &backend{src: wire.NewReader(raw, raw)}, t: &turn{}}}
+	s := &session{srv: &Server{cfg: Config{SilenceTimeout: time.Second}}, link: link{pairing: pairing{b: &backend{src: wire.NewReader(raw, raw)}, t: &turn{}}}}
 	s.t.owed.push(wire.Query)
 	s.t.observed.silentSince = time.Now().Add(-time.Hour)
 	if s.checkBackendSilence() == nil {

@@ -120,7 +120,7 @@ func (s *session) findStoredCursor(name string) (*stored.Cursor, error) {
 	x := s.stored.byName[name]
 	switch {
 	case x == nil:
-		return nil, s.errUnknownCursor(name)
+		return nil, s.parts.ErrUnknownCursor(name)
 	case x.ExceedsQuota():
 		return nil, errStoredFull(s.srv.cfg)
 	case x.Pending && !x.Fixed:

@@ -130,28 +130,28 @@ func (s *session) forwardBytes(n int) error {
 
 // finishForward ends forwardBytes after the error err. After a lost backend it reads the remaining n bytes of the
 // client's frame. It returns err, or the error that ends the session.
-func (s *session) finishForward(n int, err error) error {
+func (l *link) finishForward(n int, err error) error {
 	var gone *lostError
 	if !errors.As(err, &gone) {
 		return err
 	}
-	s.t.partial.midFrame = false
-	return cmp.Or(s.readIntoLog(n), err)
+	l.t.partial.midFrame = false
+	return cmp.Or(l.readIntoLog(n), err)
 }
 
 // readIntoLog reads n bytes from the client without a backend, and logs them for a replay.
-func (s *session) readIntoLog(n int) error {
-	c := &s.client
+func (l *link) readIntoLog(n int) error {
+	c := &l.client
 	for n > 0 {
 		if c.Buffered() == 0 {
-			if err := s.fillClientOnly(); err != nil {
+			if err := l.fillClientOnly(); err != nil {
 				return err
 			}
 			continue
 		}
 		k := min(n, c.Buffered())
-		if s.t.rec.logs {
-			s.tx.log.AppendPayload(c.Peek(k))
+		if l.t.rec.logs {
+			l.tx.log.AppendPayload(c.Peek(k))
 		}
 		c.Advance(k)
 		n -= k
@@ -176,14 +176,14 @@ func (s *session) discardBytes(n int) error {
 }
 
 // finishDiscard ends discardBytes after the error err, when n bytes remain. It returns err, or the session's error.
-func (s *session) finishDiscard(n int, err error) error {
+func (l *link) finishDiscard(n int, err error) error {
 	var gone *lostError
 	if !errors.As(err, &gone) {
 		return err
 	}
-	c := &s.client
+	c := &l.client
 	for n > 0 {
-		if err := s.fillClientOnly(); err != nil {
+		if err := l.fillClientOnly(); err != nil {
 			return err
 		}
 		k := min(n, c.Buffered())
@@ -202,16 +202,16 @@ func (t *turn) addToBatch(b []byte) {
 
 // addQueryFrame adds a Query frame as read from the client to the batch for the backend. A frame longer than a buffer
 // is not copied. Instead the turn takes over the read buffer, unless that buffer holds more input of the client.
-func (s *session) addQueryFrame(frame []byte) {
+func (l *link) addQueryFrame(frame []byte) {
 	if len(frame) > wire.BufferSize {
-		if buf := s.client.DetachFrame(frame); buf != nil {
-			s.t.sent.read = buf
-			s.t.up.AddReference(frame)
-			s.t.touched = true
+		if buf := l.client.DetachFrame(frame); buf != nil {
+			l.t.sent.read = buf
+			l.t.up.AddReference(frame)
+			l.t.touched = true
 			return
 		}
 	}
-	s.t.addToBatch(frame)
+	l.t.addToBatch(frame)
 }
 
 // addParse adds a Parse with a template's text to the batch for the backend. A long text is not copied.

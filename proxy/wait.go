@@ -77,9 +77,9 @@ func (s *session) waitBeforeReplay(pause time.Duration, queued bool) error {
 }
 
 // exchangeInTurn sends msg to the backend and waits for the answer (runExchange). refusal is the server's error.
-func (s *session) exchangeInTurn(msg []byte) (refusal []byte, err error) {
-	err = s.runExchange(func(b *backend) error {
-		refusal, err = b.exchangeUntil(msg, s.t.clock.Deadline(), s.waits.CheckInterruption)
+func (l *link) exchangeInTurn(msg []byte) (refusal []byte, err error) {
+	err = l.runExchange(func(b *backend) error {
+		refusal, err = b.exchangeUntil(msg, l.t.clock.Deadline(), l.waits.CheckInterruption)
 		return err
 	})
 	return refusal, err
@@ -87,9 +87,9 @@ func (s *session) exchangeInTurn(msg []byte) (refusal []byte, err error) {
 
 // runExchange calls ask for a round trip of Sluice's own in a turn. A cancel, timeout or cut ends the round trip, and
 // if ask had sent something, the backend is then broken. Any other error is a lost backend.
-func (s *session) runExchange(ask func(*backend) error) error {
-	b := s.b
-	return s.waits.Exchange(b.conn, func() error { return ask(b) })
+func (l *link) runExchange(ask func(*backend) error) error {
+	b := l.b
+	return l.waits.Exchange(b.conn, func() error { return ask(b) })
 }
 
 // noReplayReason returns why no replay is made after the error err of a wait, such as that for a backend.

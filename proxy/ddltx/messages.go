@@ -1,6 +1,8 @@
 package ddltx
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 
 	"github.com/sluice-proxy/sluice/proxy/listing"
@@ -49,6 +51,34 @@ func ErrPartialCommit(conflict *wire.Error, l *listing.Statements) *wire.Error {
 	}
 	return &wire.Error{Code: codePartialCommit, Message: "the rest of a transaction that is committed in part met a conflict: " + conflict.Message,
 		Detail: "Committed: " + l.String() + ".", Hint: goOnHint}
+}
+
+// ReplaceConflict returns the error that replaces Sluice's own error e if e is a conflict and committed is not empty.
+// Otherwise it returns e.
+func ReplaceConflict(e *wire.Error, committed *listing.Statements) *wire.Error {
+	if e.Code != retry.StateConflict {
+		return e
+	}
+	return cmp.Or(ErrPartialCommit(e, committed), e)
+}
+
+// RetryHint returns the hint for a conflict's error, or "" if ErrPartialCommit replaces that error and its hint.
+func RetryHint(committed *listing.Statements) string {
+	if committed.IsEmpty() {
+		return retry.Hint
+	}
+	return ""
+}
+
+// ErrUnknownCursor returns PostgreSQL's error for an unknown cursor. If the cursor has ended with a committed part of
+// the transaction, DETAIL says so.
+func (x *Tx) ErrUnknownCursor(name string) *wire.Error {
+	e := &wire.Error{Code: "34000", Message: fmt.Sprintf("cursor \"%s\" does not exist", name)}
+	if !x.Committed().IsEmpty() {
+		e.Detail = "A part of the transaction is committed (" + rewrite.InTransactionsKey + "), and its cursors have ended with it."
+		e.Hint = "Declare the cursor WITH HOLD, or read it before the next statement of DDL."
+	}
+	return e
 }
 
 // errDropsEarly refuses a commit of a DROP before the end of the client's transaction.

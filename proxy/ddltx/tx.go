@@ -40,6 +40,9 @@ func New(policy rewrite.DDLInTransactions) *Tx {
 	return &Tx{policy: policy}
 }
 
+// IsOn reports whether transactions may be committed in parts, because of their DDL.
+func (x *Tx) IsOn() bool { return x != nil }
+
 // Policy returns whether transactions with DDL are committed in parts. x may be nil.
 func (x *Tx) Policy() rewrite.DDLInTransactions {
 	if x == nil {
