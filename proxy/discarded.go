@@ -50,7 +50,7 @@ const verifyTimeLimit = 20 * time.Second
 func (s *session) saveDiscardedPart(i int) bool {
 	l := s.tx.log
 	from := l.TurnsKeptByRollback(i)
-	blind := func(turn int) bool { return turn >= from && !s.turnObservesData(turn) }
+	blind := func(turn int) bool { return turn >= from && !s.t.rec.turnObservesData(turn) }
 	// Last turns of the discarded part that say nothing about data, such as a failed INSERT (23505), are not verified.
 	last := l.TurnCount()
 	for last > from && blind(last-1) {
@@ -71,8 +71,8 @@ func (s *session) saveDiscardedPart(i int) bool {
 }
 
 // turnObservesData reports whether the answer to a turn in the replay log says anything about data.
-func (s *session) turnObservesData(turn int) bool {
-	frames, bound := s.tx.log.TurnFrames(turn), map[string]bool{}
+func (r *recorder) turnObservesData(turn int) bool {
+	frames, bound := r.tx.log.TurnFrames(turn), map[string]bool{}
 	for i := range frames {
 		switch f := &frames[i]; f.Type {
 		case wire.Query, wire.Bind:
@@ -82,11 +82,11 @@ func (s *session) turnObservesData(turn int) bool {
 			if isUnparsedFrame(f) { // the server has refused the text: see forbidReplayOfUnparsed
 				continue
 			}
-			if values.DependsOnData(s.srv.planner, s.t.clientText(f), f.Note.names) {
+			if values.DependsOnData(r.planner, r.clientText(f), f.Note.names) {
 				return true
 			}
 		case wire.Execute: // a portal of another turn: its text is not looked up
-			if name, _, _ := bytes.Cut(s.t.loggedPayload(f), []byte{0}); !bound[string(name)] {
+			if name, _, _ := bytes.Cut(r.loggedPayload(f), []byte{0}); !bound[string(name)] {
 				return true
 			}
 		case 0, wire.Parse, wire.Describe, wire.Close, wire.Sync:
@@ -322,7 +322,7 @@ func (s *session) tryVerifyPart() error {
 		return nil
 	case t.rec.phase == phaseAborting && t.attempt.refusal == retry.Differs:
 		diff := s.tx.log.Difference()
-		t.attempt.discardedDiff = &discardedDiff{diff: diff, drew: s.t.mayRegenerateValues(diff)}
+		t.attempt.discardedDiff = &discardedDiff{diff: diff, drew: s.t.rec.mayRegenerateValues(diff)}
 	}
 	// A discarded part is ended like a failed attempt: the session reads the remaining answers, then sends ROLLBACK.
 	phase, refusal := t.rec.phase, t.attempt.refusal

@@ -57,7 +57,7 @@ func (s *session) runNestedTurn(how nestedTurn, step func() error) (feature.Nest
 		return feature.NestedResult{}, err
 	}
 	outer := s.t
-	s.t = newTurn(&s.tx)
+	s.t = s.newTurn()
 	s.waits.UseClock(&s.t.clock)
 	s.t.nested = how
 	s.t.nested.on = true

@@ -23,7 +23,7 @@ func (s *session) partReadsClock() bool {
 		if f.Type != wire.Query && f.Type != wire.Bind || f.Note.fence {
 			continue
 		}
-		if f.Type == wire.Bind && parse.MayReadAsNow(s.t.loggedPayload(f)) || values.PlainlyReadsTxTime(s.srv.planner, s.t.clientText(f), f.Note.names, nil) {
+		if f.Type == wire.Bind && parse.MayReadAsNow(s.t.rec.loggedPayload(f)) || values.PlainlyReadsTxTime(s.srv.planner, s.t.rec.clientText(f), f.Note.names, nil) {
 			return true
 		}
 	}

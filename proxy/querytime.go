@@ -48,7 +48,7 @@ func (s *session) queryTxTime(sql string) {
 	if a.sent || s.tx.earlierTime != nil || s.b.status == 'E' || s.srv.cfg.Kind == Postgres || !part && (len(s.tx.marks) == 0 || !s.recordsAnswers()) {
 		return
 	}
-	if !part && !s.earlierTurnHidesTime() && !a.stored.HidesTime(s.srv.planner, sql, s.mapped.Planned()) {
+	if !part && !s.t.rec.earlierTurnHidesTime() && !a.stored.HidesTime(s.srv.planner, sql, s.mapped.Planned()) {
 		a.searchedTurns = s.tx.log.TurnCount() + 1
 		return
 	}
@@ -68,12 +68,12 @@ func (s *session) queryTxTime(sql string) {
 }
 
 // earlierTurnHidesTime reports whether an unsearched turn of the log uses now() without returning that time as it is.
-func (s *session) earlierTurnHidesTime() bool {
-	for a := &s.tx.asked; a.searchedTurns < s.tx.log.TurnCount(); a.searchedTurns++ {
-		frames := s.tx.log.TurnFrames(a.searchedTurns)
+func (r *recorder) earlierTurnHidesTime() bool {
+	for a := &r.tx.asked; a.searchedTurns < r.tx.log.TurnCount(); a.searchedTurns++ {
+		frames := r.tx.log.TurnFrames(a.searchedTurns)
 		for i := range frames {
 			f := &frames[i]
-			if (f.Type == wire.Query || f.Type == wire.Bind) && !f.Note.fence && a.stored.HidesTime(s.srv.planner, s.t.clientText(f), f.Note.names) {
+			if (f.Type == wire.Query || f.Type == wire.Bind) && !f.Note.fence && a.stored.HidesTime(r.planner, r.clientText(f), f.Note.names) {
 				return true
 			}
 		}

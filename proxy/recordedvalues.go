@@ -73,12 +73,12 @@ func (tx *transaction) newTextAnswer(sql []byte, statements int) *recorded.Answe
 // since a statement may have drawn from it before a snapshot had it.
 func (s *session) surveyRepeatable() (k recorded.Repeatable) {
 	l := s.tx.log
-	if !s.srv.keeper.Maps() || l.TurnCount() == 0 && !l.HasDeliveredPart() && len(s.tx.parts) == 0 || !s.hasRepeatableValues() {
+	if !s.srv.keeper.Maps() || l.TurnCount() == 0 && !l.HasDeliveredPart() && len(s.tx.parts) == 0 || !s.t.rec.hasRepeatableValues() {
 		return k
 	}
 	k = recorded.Repeatable{DrawnValues: true, Clock: true, Now: s.srv.keeper.Snapshot().Schema}
 	if k.Tells, k.Time = s.t.attempt.keepingWhole.Tells, s.t.attempt.keepingWhole.Time; s.tx.whole == nil {
-		k.Time, k.Tells = s.collectTxTime(k.Now)
+		k.Time, k.Tells = s.t.rec.collectTxTime(k.Now)
 	}
 	ends := false // the unfinished turn ends the block; if not, a later statement may read the clock
 	for turn := range l.TurnCount() + 1 {
@@ -136,8 +136,8 @@ func (s *session) surveyFrame(k *recorded.Repeatable, f *retry.LoggedFrame[logEn
 	}
 	// A parameter may be the word "now", which makes the server read the clock. The unfinished turn's statements are
 	// surveyed too, since they may read repeated values.
-	k.Clock = k.Clock && (f.Type != wire.Bind || !parse.MayReadAsNow(s.t.loggedPayload(f)))
-	text := s.t.clientText(f)
+	k.Clock = k.Clock && (f.Type != wire.Bind || !parse.MayReadAsNow(s.t.rec.loggedPayload(f)))
+	text := s.t.rec.clientText(f)
 	if values.ClassifyGenerated(s.srv.planner, text) != schema.Settled {
 		return true // its answer is repeated, or drawn again
 	}
@@ -149,15 +149,15 @@ func (s *session) surveyFrame(k *recorded.Repeatable, f *retry.LoggedFrame[logEn
 
 // hasRepeatableValues reports whether the client received any value that a replay could repeat. Most transactions have
 // none, so that Sluice need not examine their logs.
-func (s *session) hasRepeatableValues() bool {
-	if s.tx.asked.instant.Bytes != nil {
+func (r *recorder) hasRepeatableValues() bool {
+	if r.tx.asked.instant.Bytes != nil {
 		return true
 	}
-	for f := range s.tx.loggedFrames() {
+	for f := range r.tx.loggedFrames() {
 		if k := f.Note.kept; k != nil && (k.Whole || k.First && k.HasFirstRow()) {
 			return true
 		}
-		if (f.Type == wire.Query || f.Type == wire.Bind) && values.ClassifyGenerated(s.srv.planner, s.t.clientText(f)) != schema.Settled {
+		if (f.Type == wire.Query || f.Type == wire.Bind) && values.ClassifyGenerated(r.planner, r.clientText(f)) != schema.Settled {
 			return true
 		}
 	}
@@ -165,7 +165,7 @@ func (s *session) hasRepeatableValues() bool {
 }
 
 // clientText returns the text of a logged Query or Bind as the client sent it.
-func (t *turn) clientText(f *retry.LoggedFrame[logEntry]) string {
+func (r *recorder) clientText(f *retry.LoggedFrame[logEntry]) string {
 	n := &f.Note
 	switch {
 	case n.tmpl != nil:
@@ -175,27 +175,26 @@ func (t *turn) clientText(f *retry.LoggedFrame[logEntry]) string {
 	case n.text != "":
 		return n.text
 	}
-	payload := t.loggedPayload(f)
+	payload := r.loggedPayload(f)
 	return string(payload[:max(0, len(payload)-1)])
 }
 
 // canSkipTurn reports whether a replay can skip a turn in its log: every statement in the turn only drew values (from
 // sequences, say) that the client received.
-func (s *session) canSkipTurn(turn int) bool {
-	k := s.t.attempt.keeping
+func (r *recorder) canSkipTurn(turn int, k *recorded.Repeatable) bool {
 	if !k.DrawnValues {
 		return false
 	}
 	// A turn that ran no statement, such as one with only a Parse, is sent again, which costs little.
 	ran := false
-	frames := s.tx.log.TurnFrames(turn)
+	frames := r.tx.log.TurnFrames(turn)
 	for i := range frames {
 		switch f := &frames[i]; f.Type {
 		case wire.Query, wire.Bind:
 			if f.Note.fence { // of a statement that is skipped
 				continue
 			}
-			fill := values.ClassifyGenerated(s.srv.planner, s.t.clientText(f))
+			fill := values.ClassifyGenerated(r.planner, r.clientText(f))
 			if fill == schema.Settled || fill == schema.Clock && !k.Clock || f.Type == wire.Bind && f.Note.name != "" {
 				return false
 			}

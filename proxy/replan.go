@@ -42,7 +42,7 @@ func (s *session) replanLog() (done bool, err error) {
 	case err != nil:
 		return true, err
 	}
-	r := logReplanner{templates: s.srv.templates, scratch: &t.scratch, payload: s.t.loggedPayload,
+	r := logReplanner{templates: s.srv.templates, scratch: &t.scratch, payload: s.t.rec.loggedPayload,
 		Replanner: mapping.NewReplanner(s.srv.keeper.Snapshot(), s.options.LastPlanner(), func(p *rewrite.Plan) bool { return planRefusal(p) != nil })}
 	l := s.tx.log
 	for turn := range l.TurnCount() + 1 {
@@ -69,7 +69,7 @@ func (s *session) replanLog() (done bool, err error) {
 // refreshPurity asks the database whether texts that look like reads may write. It asks if a schema change has made the
 // answer unknown, and values that the client got depend on the answer. The error stops the turn, or is a *lostError.
 func (s *session) refreshPurity() error {
-	if s.srv.isPurityKnown() || !s.srv.isPurityDue(time.Now()) || !s.hasRepeatableValues() {
+	if s.srv.isPurityKnown() || !s.srv.isPurityDue(time.Now()) || !s.t.rec.hasRepeatableValues() {
 		return nil
 	}
 	_, err := s.askReadPurity(false)

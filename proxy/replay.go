@@ -345,7 +345,7 @@ func (t *turn) replayDifference() (diff retry.ReplayDifference, drew bool) {
 		diff, drew = t.attempt.discardedDiff.diff, t.attempt.discardedDiff.drew
 	default:
 		diff = t.rec.tx.log.Difference()
-		drew = t.attempt.returnSavepoint != "" && t.mayRegenerateValues(diff)
+		drew = t.attempt.returnSavepoint != "" && t.rec.mayRegenerateValues(diff)
 	}
 	return diff, drew
 }

@@ -89,7 +89,9 @@ type transaction struct {
 
 // recorder is a turn's part in the log of its transaction. Its methods do nothing in a turn that is not logged.
 type recorder struct {
-	tx *transaction // the session's
+	tx      *transaction // the session's
+	planner *rewrite.Planner
+	scratch []byte // see loggedPayload
 	// logs means that the turn's frames are in the log of the transaction, for a replay.
 	logs bool
 	// streams means that the client gets answers at once, and none is withheld for a replay.

@@ -73,7 +73,7 @@ func (s *session) rerunSettledTurns() error {
 	t.rec.phase = phaseRepeating
 	for l.CurrentTurn() < l.TurnCount() {
 		t.attempt.serverAt = midTurn
-		if s.canSkipTurn(l.CurrentTurn()) {
+		if s.t.rec.canSkipTurn(l.CurrentTurn(), &s.t.attempt.keeping) {
 			s.b.sequences.MarkOutdated()
 			l.SkipValidTurn()
 			continue

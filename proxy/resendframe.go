@@ -16,7 +16,7 @@ func (s *session) resendFrame(f *retry.LoggedFrame[logEntry], last bool) error {
 	n := &f.Note
 	switch f.Type {
 	case 0:
-		return s.remakeWithUndo(s.t.loggedPayload(f), n, last)
+		return s.remakeWithUndo(s.t.rec.loggedPayload(f), n, last)
 	case emptyParseType:
 		s.t.sendEmptyParse()
 		return nil
@@ -204,14 +204,14 @@ func (t *turn) addLoggedPayload(f *retry.LoggedFrame[logEntry]) {
 	})
 }
 
-// loggedPayload returns a logged frame's payload, which must be short. It is valid until the next use of t.scratch.
-func (t *turn) loggedPayload(f *retry.LoggedFrame[logEntry]) []byte {
-	b := t.scratch[:0]
-	t.rec.tx.log.EachPayloadPiece(f, func(piece []byte) error { // it returns no error
+// loggedPayload returns a logged frame's payload, which must be short. It is valid until the next call.
+func (r *recorder) loggedPayload(f *retry.LoggedFrame[logEntry]) []byte {
+	b := r.scratch[:0]
+	r.tx.log.EachPayloadPiece(f, func(piece []byte) error { // it returns no error
 		b = append(b, piece...)
 		return nil
 	})
-	t.scratch = b
+	r.scratch = b
 	return b
 }
 
@@ -232,7 +232,7 @@ func (s *session) resendBind(f *retry.LoggedFrame[logEntry], last bool) error {
 		return nil
 	}
 	if tmpl.Split != nil {
-		s.sendLockStatement(tmpl, t.desc, bytes.Clone(s.t.loggedPayload(f)))
+		s.sendLockStatement(tmpl, t.desc, bytes.Clone(s.t.rec.loggedPayload(f)))
 	}
 	kept, payload, ok := s.replayBind(f, last)
 	if !ok {

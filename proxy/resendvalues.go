@@ -29,7 +29,7 @@ func (s *session) substituteRecorded(f *retry.LoggedFrame[logEntry], last bool, 
 		return a
 	}
 	w := recorded.Writer{Value: told, Time: timed, TimeSettings: s.replayTimeSettings()}
-	return k.Substitute(s.srv.planner, s.t.clientText(f), int(f.Note.first), f.Note.names, kept, w)
+	return k.Substitute(s.srv.planner, s.t.rec.clientText(f), int(f.Note.first), f.Note.names, kept, w)
 }
 
 // replayQueryText and replayBind return ok as false if the statement must get the first attempt's time and cannot. They
@@ -64,7 +64,7 @@ func (s *session) replayBind(f *retry.LoggedFrame[logEntry], last bool) (tmpl *s
 	if k := f.Note.kept; !(s.t.attempt.keeping.Clock && s.t.attempt.keeping.Tells) && (k == nil || !k.Whole) {
 		return nil, nil, true
 	}
-	p, whole := wire.ParseBindParams(s.t.loggedPayload(f))
+	p, whole := wire.ParseBindParams(s.t.rec.loggedPayload(f))
 	if !whole { // the Bind failed before, and fails again
 		return nil, nil, true
 	}

@@ -291,15 +291,15 @@ func (s *session) replayToSavepoint(name string) error {
 
 // mayRegenerateValues reports whether the replay may differ because of values that the server generates, such as
 // sequence numbers. The SQL of the turn that differs decides. A replay with such SQL differs each time.
-func (t *turn) mayRegenerateValues(diff retry.ReplayDifference) bool {
+func (r *recorder) mayRegenerateValues(diff retry.ReplayDifference) bool {
 	if diff.Kind == retry.Outcome {
 		return false
 	}
-	frames := t.rec.tx.log.TurnFrames(t.rec.tx.log.CurrentTurn())
+	frames := r.tx.log.TurnFrames(r.tx.log.CurrentTurn())
 	for i := range frames {
 		switch f := &frames[i]; f.Type {
 		case wire.Query:
-			if rewrite.MayGenerateValues(t.loggedPayload(f)) {
+			if rewrite.MayGenerateValues(r.loggedPayload(f)) {
 				return true
 			}
 		case wire.Bind:

@@ -197,7 +197,7 @@ func (s *session) serve() error {
 		if s.hasLostLock() {
 			return advisory.ErrGone
 		}
-		s.t = newTurn(&s.tx)
+		s.t = s.newTurn()
 		s.waits.UseClock(&s.t.clock)
 		err := s.runTurn(s.handleNextFrame)
 		s.t.returnToPool()

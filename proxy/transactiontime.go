@@ -34,24 +34,24 @@ import (
 
 // collectTxTime collects the transaction time that the client got in the transaction, discarded parts included. tells
 // is false if the client got none. Values that contradict each other are dropped.
-func (s *session) collectTxTime(now *schema.Schema) (of *txtime.Time, tells bool) {
+func (r *recorder) collectTxTime(now *schema.Schema) (of *txtime.Time, tells bool) {
 	of = &txtime.Time{}
-	asked := s.tx.asked.instant
+	asked := r.tx.asked.instant
 	var stored values.StoredTxTimes
-	for f := range s.tx.loggedFrames() {
+	for f := range r.tx.loggedFrames() {
 		n := &f.Note
 		if f.Type != wire.Query && f.Type != wire.Bind || n.fence || n.names == nil || n.first == 0 {
 			continue
 		}
-		text := s.t.clientText(f)
-		tells = tells || values.ClassifyGenerated(s.srv.planner, text) == schema.Clock || asked.Bytes != nil && stored.HidesTime(s.srv.planner, text, n.names)
+		text := r.clientText(f)
+		tells = tells || values.ClassifyGenerated(r.planner, text) == schema.Clock || asked.Bytes != nil && stored.HidesTime(r.planner, text, n.names)
 		if n.kept == nil {
 			continue
 		}
-		pieces := s.srv.planner.SplitStatements(text)
+		pieces := r.planner.SplitStatements(text)
 		for i, sql := range pieces[:min(int(n.first), len(pieces))] {
 			if kept := n.kept.Statement(i, len(pieces)); kept != nil {
-				tells = kept.AddTimes(of, s.srv.planner, sql, n.names, now, s.t.resultFormats(f)) || tells
+				tells = kept.AddTimes(of, r.planner, sql, n.names, now, r.resultFormats(f)) || tells
 			}
 		}
 	}
@@ -62,9 +62,9 @@ func (s *session) collectTxTime(now *schema.Schema) (of *txtime.Time, tells bool
 }
 
 // resultFormats returns the result formats (text or binary) of a logged Query or Bind by column.
-func (t *turn) resultFormats(f *retry.LoggedFrame[logEntry]) func(column int) uint16 {
+func (r *recorder) resultFormats(f *retry.LoggedFrame[logEntry]) func(column int) uint16 {
 	if f.Type == wire.Bind {
-		if p, ok := wire.ParseBindParams(t.loggedPayload(f)); ok {
+		if p, ok := wire.ParseBindParams(r.loggedPayload(f)); ok {
 			return p.ResultFormat
 		}
 	}

@@ -188,10 +188,10 @@ type parseSettings struct {
 // turnPool holds unused turns, which saves an allocation per query.
 var turnPool = sync.Pool{New: func() any { return new(turn) }}
 
-// newTurn returns a turn of the transaction tx. The caller returns it to the pool.
-func newTurn(tx *transaction) *turn {
+// newTurn returns a turn of the session's transaction. The caller returns it to the pool.
+func (s *session) newTurn() *turn {
 	t := turnPool.Get().(*turn)
-	t.rec.tx = tx
+	t.rec.tx, t.rec.planner = &s.tx, s.srv.planner
 	return t
 }
 
@@ -201,7 +201,7 @@ func (t *turn) returnToPool() {
 	t.up.Reset()
 	t.down.Reset()
 	t.owed.clearNameUndos()
-	items, undos, capture, scratch := t.owed.items[:0], t.owed.undos, t.capture[:0], t.scratch[:0]
+	items, undos, capture, scratch, logged := t.owed.items[:0], t.owed.undos, t.capture[:0], t.scratch[:0], t.rec.scratch[:0]
 	if cap(items) > 256 {
 		items = nil
 	}
@@ -214,7 +214,10 @@ func (t *turn) returnToPool() {
 	if cap(scratch) > 64<<10 {
 		scratch = nil
 	}
+	if cap(logged) > 64<<10 {
+		logged = nil
+	}
 	*t = turn{} // an assignment of its own: the compiler would build a literal with values elsewhere and copy it
-	t.owed.items, t.owed.undos, t.capture, t.scratch = items, undos, capture, scratch
+	t.owed.items, t.owed.undos, t.capture, t.scratch, t.rec.scratch = items, undos, capture, scratch, logged
 	turnPool.Put(t)
 }
