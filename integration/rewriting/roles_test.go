@@ -33,7 +33,8 @@ func TestRolesAreRefused(t *testing.T) {
 		for _, s := range [][2]string{
 			{"SET ROLE NONE", "SET I"}, {"RESET ROLE", "RESET I"}, {"SET ROLE 'none'", "SET I"}, {"SET role TO DEFAULT", "SET I"}, {"SET LOCAL ROLE NONE", "SET I"},
 			{`SET ROLE "admin"`, "SET I"}, {"SET SESSION AUTHORIZATION admin", "SET I"}, {"SET SESSION AUTHORIZATION DEFAULT", "SET I"}, {"RESET SESSION AUTHORIZATION", "RESET I"},
-			{"SELECT set_config('role', 'none', false)", "SELECT 1 I"}, {"DISCARD ALL", "DISCARD ALL I"},
+			{"SELECT set_config('role', 'none', false)", "SELECT 1 I"}, {"PREPARE held AS SELECT 1", "PREPARE I"}, {"RESET SESSION AUTHORIZATION", "RESET I"},
+			{"RESET ROLE", "RESET I"}, {"DEALLOCATE held", "DEALLOCATE I"}, {"DISCARD ALL", "DISCARD ALL I"},
 			{"BEGIN", "BEGIN T"}, {"RESET ROLE", "RESET T"}, {"SELECT 1", "SELECT 1 T"}, {"SET ROLE NONE", "SET T"}, {"SET ROLE app", "0A000 E"}, {"RESET ROLE", "25P02 E"}, {"ROLLBACK", "ROLLBACK I"},
 		} {
 			if got := c.says(t, s[0]); got != s[1] {

@@ -175,6 +175,31 @@ func TestTurn(t *testing.T) {
 	}
 }
 
+// TestStatementError finds that DDL in a READ ONLY block of a query is refused for that, before its form is looked at.
+func TestStatementError(t *testing.T) {
+	planner := newPlanner(t)
+	after := func(sql string) block.Block {
+		at := block.FromStatus('I')
+		at.RecordStatement(planner.Plan([]byte(sql)).SingleStatement())
+		return at
+	}
+	for _, test := range []struct {
+		sql  string
+		at   block.Block
+		mode Mode
+		want string
+	}{
+		{"CREATE TABLE a (b serial)", after("BEGIN READ ONLY"), ReadWrite, "25006"}, {"CREATE TABLE a (b int)", after("BEGIN READ ONLY"), ReadWrite, "25006"},
+		{"CREATE TABLE a (b int)", after("BEGIN"), ReadWrite, ""}, {"CREATE TABLE a (b int)", after("SELECT 1"), ReadWrite, ""},
+		{"INSERT INTO a VALUES (1)", after("BEGIN READ ONLY"), ReadWrite, ""}, {"SELECT 1", after("BEGIN READ ONLY"), ReadWrite, ""},
+		{"CREATE TABLE a (b int)", after("SELECT 1"), ReadOnly, "25006"}, {"INSERT INTO a VALUES (1)", after("SELECT 1"), ReadOnly, "25006"},
+	} {
+		if got := codeOf(StatementError(&test.at, planner.Plan([]byte(test.sql)).SingleStatement(), test.mode)); got != test.want {
+			t.Errorf("%s: %q, want %q", test.sql, got, test.want)
+		}
+	}
+}
+
 // A server's error about the form of a write in a READ ONLY block is replaced by 25006.
 func TestFormError(t *testing.T) {
 	planner := newPlanner(t)
