@@ -42,7 +42,7 @@ func (srv *Server) LeaveOut(does []rewrite.LocalWork, observers []string) {
 		table[does] = statementHandler{}
 	}
 	srv.handlers = &table
-	srv.observers = slices.DeleteFunc(slices.Clone(srv.observers), func(o observer) bool { return slices.Contains(observers, o.name) })
+	srv.observers = newObserverTable(slices.DeleteFunc(slices.Clone(srv.observers.rows), func(o observer) bool { return slices.Contains(observers, o.name) }))
 }
 
 // TestObserverNames holds that each observer has a name of its own, by which it is left out.

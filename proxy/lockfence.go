@@ -38,7 +38,7 @@ func (s *session) hasLostLock() bool { return s.advisory != nil && s.advisory.Is
 
 // checkLocksBefore checks the session's advisory locks before a query with the given plan is sent. After an error,
 // which goes to the client, the query must not run. If the query needs that, checkLocksBefore extends the leases.
-func (s *session) checkLocksBefore(plan *rewrite.Plan) error {
+func checkLocksBefore(s *session, plan *rewrite.Plan) error {
 	l := s.heldLocks()
 	if !l.HoldsAny() {
 		return nil
@@ -51,15 +51,6 @@ func (s *session) checkLocksBefore(plan *rewrite.Plan) error {
 		return s.extendLeasesForDDL()
 	}
 	return nil
-}
-
-// borrowForPortal borrows a backend on which a portal with the given plan may run. It checks the session's advisory
-// locks again, since the portal may have been bound long ago.
-func (s *session) borrowForPortal(plan *rewrite.Plan) error {
-	if err := s.ensureBackend(); err != nil {
-		return err
-	}
-	return s.checkLocksBefore(plan)
 }
 
 // extendLeasesForDDL extends the leases of the session's advisory locks for DDL that is sent next. It asks the server
@@ -95,7 +86,7 @@ func (s *session) extendLeasesForDDL() error {
 // sendFenceBefore sends the fence, queries that check the session's advisory locks, before a query that may write. The
 // backend is lent. Later queries get a fence too, since Sluice does not track where transactions begin within a Sync
 // group. The fence adds no round trip.
-func (s *session) sendFenceBefore(plan *rewrite.Plan) error {
+func sendFenceBefore(s *session, plan *rewrite.Plan) error {
 	if !s.heldLocks().HoldsAny() || s.b.status == 'E' && !advisory.HasEffectInFailedBlock(plan) {
 		return nil
 	}
@@ -143,15 +134,6 @@ func (s *session) sendFenceBefore(plan *rewrite.Plan) error {
 		s.sendFenceQuery(tmpl, logEntry{plan: fencePlan, silent: true, own: of})
 	}
 	return nil
-}
-
-// admitReplanned checks the session's advisory locks for a plan that replaces the admitted one and may be of another
-// kind. The backend is lent, and nothing of the query was sent yet.
-func (s *session) admitReplanned(plan *rewrite.Plan) error {
-	if err := s.checkLocksBefore(plan); err != nil {
-		return err
-	}
-	return s.sendFenceBefore(plan)
 }
 
 // fencePlan is the plan of the queries that check advisory locks. A read does not affect the transaction's outcome.

@@ -3,6 +3,7 @@ package proxy
 import (
 	"slices"
 
+	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -11,6 +12,12 @@ import (
 // passes, they are called only if the server's or the transaction's field watched is set.
 type observer struct {
 	name string
+	// onAdmitting is called before a plan is sent, when the session may not have its backend yet. onAdmitted is called when
+	// the session has its backend, and onSending when the session is pinned too, if the plan needs that. An error goes to
+	// the client, and the plan must not be sent.
+	onAdmitting, onAdmitted, onSending func(s *session, plan *rewrite.Plan) error
+	// dials is called before the session borrows a backend. It returns a connection that only this session uses, or nil.
+	dials func(s *session) *reservoir.Conn
 	// onAttached is called before a transaction begins on an idle backend, if Server.watched is set. An error means that
 	// the backend is lost.
 	onAttached func(s *session) error
@@ -33,9 +40,10 @@ type observer struct {
 }
 
 // observers lists the features whose functions a session calls, in the order of the calls.
-var observers = observerTable{
-	{name: "advisory locks", onDetaching: recordLocksDetached, onDiscarded: releaseAllLocks, onClosed: releaseLocksAtEnd},
-	{name: "sequences", onAttached: discardForeignSequences, onRan: recordSequenceUse, onDiscarded: (*session).recordLocalDiscard},
+var observers = []observer{
+	{name: "advisory locks", onAdmitting: checkLocksBefore, onSending: sendFenceBefore, onDetaching: recordLocksDetached, onDiscarded: releaseAllLocks, onClosed: releaseLocksAtEnd},
+	{name: "sequences", onAdmitted: admitSequenceUse, dials: acquireForSequences, onAttached: discardForeignSequences,
+		onRan: recordSequenceUse, onDiscarded: (*session).recordLocalDiscard},
 	{name: "index jobs", onRan: recordIndexTxStatement, onEnded: recordIndexTxEnd},
 	{name: "unparsed texts", onRan: recordUnparsedTag},
 	{name: "settings", onRan: recordSettings},
@@ -53,57 +61,104 @@ func needsRunObservers(plan *rewrite.Plan) bool {
 	return plan.Kind > rewrite.Read && (plan.Kind != rewrite.Write || len(plan.Statements) != 1)
 }
 
-// observerTable is a list of observers. Each method calls one function of all observers, at one point of a session.
-type observerTable []observer
+// observerTable is a list of observers. Each method calls one function of all observers, at one point of a session. The
+// functions that every plan passes are gathered in lists of their own.
+type observerTable struct {
+	rows                         []observer
+	admitting, admitted, sending planObservers
+}
 
-func (table observerTable) notifyAttached(s *session) (err error) {
-	for i := 0; i < len(table) && err == nil; i++ {
-		if f := table[i].onAttached; f != nil {
+// planObservers are functions of observers that are called with a plan.
+type planObservers []func(s *session, plan *rewrite.Plan) error
+
+// newObserverTable returns the table of the observers in rows.
+func newObserverTable(rows []observer) *observerTable {
+	table := &observerTable{rows: rows}
+	for i := range rows {
+		table.admitting = table.admitting.with(rows[i].onAdmitting)
+		table.admitted = table.admitted.with(rows[i].onAdmitted)
+		table.sending = table.sending.with(rows[i].onSending)
+	}
+	return table
+}
+
+func (list planObservers) with(f func(*session, *rewrite.Plan) error) planObservers {
+	if f == nil {
+		return list
+	}
+	return append(list, f)
+}
+
+// notify calls the functions in order, up to the first error, which it returns.
+func (list planObservers) notify(s *session, plan *rewrite.Plan) error {
+	for _, f := range list {
+		if err := f(s, plan); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dial returns the connection that the first feature with one gives the session, or nil.
+func (table *observerTable) dial(s *session) *reservoir.Conn {
+	for i := range table.rows {
+		if f := table.rows[i].dials; f != nil {
+			if conn := f(s); conn != nil {
+				return conn
+			}
+		}
+	}
+	return nil
+}
+
+func (table *observerTable) notifyAttached(s *session) (err error) {
+	for i := 0; i < len(table.rows) && err == nil; i++ {
+		if f := table.rows[i].onAttached; f != nil {
 			err = f(s)
 		}
 	}
 	return err
 }
 
-func (table observerTable) notifyRan(s *session, o *pendingReply, st *rewrite.Statement, tag []byte) {
-	for i := range table {
-		if f := table[i].onRan; f != nil {
+func (table *observerTable) notifyRan(s *session, o *pendingReply, st *rewrite.Statement, tag []byte) {
+	for i := range table.rows {
+		if f := table.rows[i].onRan; f != nil {
 			f(s, o, st, tag)
 		}
 	}
 }
 
-func (table observerTable) notifyDetaching(s *session) {
+func (table *observerTable) notifyDetaching(s *session) {
 	table.notifyEach(s, func(o *observer) func(*session) { return o.onDetaching })
 }
 
-func (table observerTable) notifyDiscarded(s *session) {
+func (table *observerTable) notifyDiscarded(s *session) {
 	table.notifyEach(s, func(o *observer) func(*session) { return o.onDiscarded })
 }
 
-func (table observerTable) notifyClosed(s *session) {
+func (table *observerTable) notifyClosed(s *session) {
 	table.notifyEach(s, func(o *observer) func(*session) { return o.onClosed })
 }
 
-func (table observerTable) notifyEnded(s *session, committed bool) {
+func (table *observerTable) notifyEnded(s *session, committed bool) {
 	table.notifyEachEnd(s, committed, func(o *observer) func(*session, bool) { return o.onEnded })
 }
 
-func (table observerTable) notifySettled(s *session, committed bool) {
+func (table *observerTable) notifySettled(s *session, committed bool) {
 	table.notifyEachEnd(s, committed, func(o *observer) func(*session, bool) { return o.onSettled })
 }
 
-func (table observerTable) notifyEach(s *session, point func(*observer) func(*session)) {
-	for i := range table {
-		if f := point(&table[i]); f != nil {
+func (table *observerTable) notifyEach(s *session, point func(*observer) func(*session)) {
+	for i := range table.rows {
+		if f := point(&table.rows[i]); f != nil {
 			f(s)
 		}
 	}
 }
 
-func (table observerTable) notifyEachEnd(s *session, committed bool, point func(*observer) func(*session, bool)) {
-	for i := range table {
-		if f := point(&table[i]); f != nil {
+func (table *observerTable) notifyEachEnd(s *session, committed bool, point func(*observer) func(*session, bool)) {
+	for i := range table.rows {
+		if f := point(&table.rows[i]); f != nil {
 			f(s, committed)
 		}
 	}

@@ -15,7 +15,7 @@ func TestOrderOfObservers(t *testing.T) {
 	for i := range observers {
 		o := &observers[i]
 		for point, has := range map[string]bool{
-			"attached": o.onAttached != nil, "detaching": o.onDetaching != nil, "ran": o.onRan != nil, "ended": o.onEnded != nil,
+			"admitting": o.onAdmitting != nil, "admitted": o.onAdmitted != nil, "sending": o.onSending != nil, "dials": o.dials != nil, "attached": o.onAttached != nil, "detaching": o.onDetaching != nil, "ran": o.onRan != nil, "ended": o.onEnded != nil,
 			"settled": o.onSettled != nil, "discarded": o.onDiscarded != nil, "closed": o.onClosed != nil,
 		} {
 			if has {
@@ -24,6 +24,10 @@ func TestOrderOfObservers(t *testing.T) {
 		}
 	}
 	for point, want := range map[string]string{
+		"admitting": "advisory locks",
+		"admitted":  "sequences",
+		"sending":   "advisory locks",
+		"dials":     "sequences",
 		"attached":  "sequences",
 		"detaching": "advisory locks",
 		"ran":       "sequences, index jobs, unparsed texts, settings, options, statements, schema",

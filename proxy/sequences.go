@@ -17,6 +17,20 @@ import (
 // server confirms that the current transaction has drawn the number. Otherwise the call fails as in a session that has
 // drawn no number. Package sequence decides; this file queries the server.
 
+// admitSequenceUse checks a plan with currval or lastval, whose backend may hold another client's numbers. It records a
+// plan that may advance a sequence before the plan runs, since a failed statement does not return its number.
+func admitSequenceUse(s *session, plan *rewrite.Plan) error {
+	if plan.Sequence != "" {
+		if err := s.checkSequenceCall(plan); err != nil {
+			return err
+		}
+	}
+	if plan.MayAdvanceSequence() {
+		s.sequences.RecordUse(s.id, &s.b.sequences)
+	}
+	return nil
+}
+
 // checkSequenceCall returns nil if a text with currval or lastval may run on its backend, and otherwise PostgreSQL's
 // error with a hint. After an error the session's next transaction gets a backend that no other session uses.
 func (s *session) checkSequenceCall(plan *rewrite.Plan) error {
@@ -105,7 +119,7 @@ func (s *session) releasePinned() {
 
 // acquireForSequences dials a backend of its own for a session whose currval or lastval was refused. The backend counts
 // as a pin. nil means that none is available; the session then shares backends.
-func (s *session) acquireForSequences() *reservoir.Conn {
+func acquireForSequences(s *session) *reservoir.Conn {
 	if !s.sequences.WantsOwnBackend() || s.pin.IsPinned() || !s.srv.pins.Reserve() {
 		return nil
 	}

@@ -56,7 +56,7 @@ type Server struct {
 	planner  *rewrite.Planner
 	handlers *[rewrite.LocalWorkCount]statementHandler
 	// observers are the functions of features that are called at fixed points of a session's life.
-	observers observerTable
+	observers *observerTable
 	// watched means that a feature has an observer onAttached, which sessions call before each transaction. It stays set.
 	watched atomic.Bool
 	options *options.Rules // of Config.MaySet and Config.Users
@@ -133,7 +133,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	srv.settings = serversettings.NewShared(cfg.Kind == Postgres, srv.treat, backends.Params)
 	srv.arrivals = admission.NewConnLimiter(cfg.MaxClients + SpareConns)
 	srv.keeper = mapping.NewKeeper(mappingServer{srv}, cfg.useOfMapping(planner))
-	srv.handlers, srv.observers = &handlers, observers
+	srv.handlers, srv.observers = &handlers, newObserverTable(observers)
 	srv.locks = locktable.New(lockDatabase{srv}, cfg.Locks, cfg.LockClock)
 	srv.accounts = newProcessAccount(cfg)
 	srv.texts = statement.NewBudget(cfg.PreparedTotalBytes)
