@@ -2,9 +2,9 @@ package proxy
 
 import (
 	"bytes"
-	"fmt"
 
 	"github.com/sluice-proxy/sluice/proxy/recorded"
+	"github.com/sluice-proxy/sluice/proxy/request"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -39,7 +39,7 @@ func (s *session) handleBind(total int) error {
 	c := &s.client
 	b := pendingBind{total: total}
 	var ok bool
-	b.portal, b.stmt, b.rest, ok = splitBindNames(c.Peek(min(total, c.Buffered()))[wire.HeaderLen:])
+	b.portal, b.stmt, b.rest, ok = request.SplitBindNames(c.Peek(min(total, c.Buffered()))[wire.HeaderLen:])
 	if !ok {
 		return wire.ErrString
 	}
@@ -94,7 +94,7 @@ func (s *session) resolveBoundStatement(b *pendingBind) error {
 	if err := s.commitPartIfNeeded(b.cs.Template.Plan, b.cs.Template.SQL, true); err != nil {
 		return err
 	}
-	b.portal, b.stmt, b.rest, _ = splitBindNames(s.client.Peek(min(b.total, s.client.Buffered()))[wire.HeaderLen:])
+	b.portal, b.stmt, b.rest, _ = request.SplitBindNames(s.client.Peek(min(b.total, s.client.Buffered()))[wire.HeaderLen:])
 	return s.admitBind(b)
 }
 
@@ -118,12 +118,12 @@ func (s *session) runsPortalLocally(plan *rewrite.Plan) bool {
 // bindInFailedBlock returns the error of a Bind in a failed block. As in PostgreSQL, a wrong number of parameters is
 // reported first, if the right number is known.
 func (s *session) bindInFailedBlock(b *pendingBind) error {
-	n, err := bindParamCount(b.rest)
+	n, err := request.BindParamCount(b.rest)
 	if err != nil {
 		return err
 	}
 	if d := b.cs.Template.Description.Load(); d != nil && n != d.ParamCount() {
-		return errParameterCount(n, d.ParamCount(), b.stmt)
+		return request.ErrParamCount(n, d.ParamCount(), b.stmt)
 	}
 	return s.errInFailedBlock(b.cs.Template.Plan)
 }
@@ -142,7 +142,7 @@ func (s *session) bindLocally(b *pendingBind) error {
 		if err := p.bindAdvisoryKey(lock, b.cs.Template.OIDs, b.stmt, b.rest); err != nil {
 			return err
 		}
-	} else if err := validateBind(b.rest, result.DeclaredParamCount(b.cs.Template.OIDs), b.stmt); err != nil {
+	} else if err := request.ValidateBind(b.rest, result.DeclaredParamCount(b.cs.Template.OIDs), b.stmt); err != nil {
 		return err
 	}
 	if p.plan.SingleStatement().Cursor != nil {
@@ -181,7 +181,7 @@ func (s *session) readWholeBind(b *pendingBind) error {
 	if err != nil {
 		return err
 	}
-	b.portal, b.stmt, b.rest, b.whole = splitBindNames(frame[wire.HeaderLen:])
+	b.portal, b.stmt, b.rest, b.whole = request.SplitBindNames(frame[wire.HeaderLen:])
 	return nil
 }
 
@@ -292,7 +292,7 @@ func (s *session) replanBind(b *pendingBind, bound portal) (*rewrite.Plan, error
 		return nil, err
 	}
 	if !b.whole {
-		b.portal, b.stmt, b.rest, _ = splitBindNames(s.client.Peek(min(b.total, s.client.Buffered()))[wire.HeaderLen:])
+		b.portal, b.stmt, b.rest, _ = request.SplitBindNames(s.client.Peek(min(b.total, s.client.Buffered()))[wire.HeaderLen:])
 	}
 	if b.cs.Since == s.deliveries+1 { // the client has no answer to the Parse yet
 		s.revalidateStatement(b.cs)
@@ -342,61 +342,4 @@ func (s *session) sendBind(b *pendingBind, st *statement.Server) error {
 	s.client.Advance(wire.HeaderLen + head) // sent above, under the server's name
 
 	return s.forwardBytes(params)
-}
-
-// splitBindNames splits a Bind's payload into the portal's name, the statement's name and the rest. The rest may be
-// incomplete. ok is false if a name has no terminating zero.
-func splitBindNames(payload []byte) (portalName, statement, rest []byte, ok bool) {
-	portalName, rest, ok = wire.CutCString(payload)
-	if !ok {
-		return nil, nil, nil, false
-	}
-	statement, rest, ok = wire.CutCString(rest)
-	return portalName, statement, rest, ok
-}
-
-// bindParamCount returns the number of parameters in rest, the part of a Bind after its names. For a malformed rest it
-// returns PostgreSQL's error.
-func bindParamCount(rest []byte) (n int, err error) {
-	m := wire.NewBodyReader(rest)
-	return readParamCount(&m)
-}
-
-// readParamCount reads past a Bind's format codes, and returns the number of the Bind's parameters.
-func readParamCount(m *wire.BodyReader) (n int, err error) {
-	codes := m.Uint16()
-	m.Bytes(2 * codes)
-	if n = m.Uint16(); m.Err == nil && codes > 1 && codes != n {
-		return n, &wire.Error{Code: "08P01", Message: fmt.Sprintf("bind message has %d parameter formats but %d parameters", codes, n)}
-	}
-	return n, m.AsError()
-}
-
-// validateBind returns PostgreSQL's error for a malformed Bind of a statement with n parameters, or nil. rest is the
-// complete part of the Bind after its names.
-func validateBind(rest []byte, n int, statement []byte) error {
-	m := wire.NewBodyReader(rest)
-	given, err := readParamCount(&m)
-	if err == nil && given != n {
-		err = errParameterCount(given, n, statement)
-	}
-	if err != nil {
-		return err
-	}
-	codes := wire.NewBodyReader(rest)
-	formats := codes.Uint16()
-	format := 0
-	for i := range n {
-		if i < formats {
-			format = codes.Uint16()
-		}
-		if size := m.Int32(); size != -1 {
-			m.Bytes(size)
-		}
-		if m.Err == nil && format > 1 {
-			return &wire.Error{Code: "22023", Message: fmt.Sprintf("unsupported format code: %d", int16(format))}
-		}
-	}
-	m.Bytes(2 * m.Uint16())
-	return m.CheckEnd()
 }

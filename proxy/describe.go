@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/answer"
+	"github.com/sluice-proxy/sluice/proxy/request"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -20,7 +21,7 @@ import (
 
 // handleDescribe answers a client's Describe frame. A returned error goes to the client.
 func (s *session) handleDescribe(frame []byte) error {
-	what, name, err := parseTarget(frame, "DESCRIBE")
+	what, name, err := request.ParseTarget(frame, "DESCRIBE")
 	if err != nil {
 		return err
 	}
@@ -223,7 +224,7 @@ func (l *link) isDescribeNext(name []byte) bool {
 	if err != nil || typ != wire.Describe || total == 0 || total > c.Buffered() || len(name) == 0 || l.txStatus() == 'E' || l.t.nested.on {
 		return false
 	}
-	what, of, err := parseTarget(c.Peek(total), "DESCRIBE")
+	what, of, err := request.ParseTarget(c.Peek(total), "DESCRIBE")
 	return err == nil && what == 'S' && bytes.Equal(of, name)
 }
 

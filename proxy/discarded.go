@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/mapping"
 	"github.com/sluice-proxy/sluice/proxy/outcome"
+	"github.com/sluice-proxy/sluice/proxy/request"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -261,7 +262,7 @@ func (s *session) forceSnapshot() error {
 	plan := s.srv.planner.PlanWithNames([]byte(text), mapping.NoNames())
 	name := s.prepareOnBackend(s.srv.templates.Template(&s.t.scratch, []byte(text), wire.NoOIDs, s.parsingKey(), mapping.NoNames().ID(), 0, plan), false).Name
 	s.t.owed.push(wire.Bind).swallow = true
-	s.t.addToBatch(appendBindWithoutParams(nil, name))
+	s.t.addToBatch(request.AppendBindWithoutParams(nil, name))
 	o := s.t.owed.push(wire.Execute)
 	o.swallow, o.reply = true, expectSelect
 	s.t.addToBatch(wire.FrameExecuteAll)

@@ -147,12 +147,6 @@ func errNoStatement(name []byte) *wire.Error {
 		Origin: wire.SourceLocation{File: "prepare.c", Line: "451", Routine: "FetchPreparedStatement"}}
 }
 
-// errParameterCount refuses a Bind with n parameters for a statement that takes want.
-func errParameterCount(n, want int, statement []byte) *wire.Error {
-	return &wire.Error{Code: "08P01",
-		Message: fmt.Sprintf("bind message supplies %d parameters, but prepared statement \"%s\" requires %d", n, statement, want)}
-}
-
 // errNoPortal refuses a portal name that does not exist.
 func errNoPortal(name []byte) *wire.Error {
 	return &wire.Error{Code: "34000", Message: fmt.Sprintf("portal \"%s\" does not exist", name)}

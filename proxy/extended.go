@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/account"
 	"github.com/sluice-proxy/sluice/proxy/batch"
 	"github.com/sluice-proxy/sluice/proxy/feature"
+	"github.com/sluice-proxy/sluice/proxy/request"
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -21,7 +22,7 @@ import (
 // it runs the statement itself, or if a server has accepted the query since the last schema change. A returned error
 // goes to the client, and the name is not stored.
 func (s *session) handleParse(frame []byte) error {
-	name, sql, oids, err := splitParse(frame)
+	name, sql, oids, err := request.SplitParse(frame)
 	if err != nil {
 		return err
 	}
@@ -91,16 +92,6 @@ func (s *session) checkPreparable(t *statement.Template) error {
 		}
 	}
 	return s.commitPartIfNeeded(t.Plan, t.SQL, false)
-}
-
-// splitParse returns the statement's name, its text, and the parameter types (their count included) of a Parse frame.
-// The error says that the frame is malformed.
-func splitParse(frame []byte) (name, sql, oids []byte, err error) {
-	m := wire.NewBodyReader(frame[wire.HeaderLen:])
-	name, sql = m.String(), m.String()
-	oids = m.Rest()
-	m.Bytes(4 * m.Uint16())
-	return name, sql, oids, m.CheckEnd()
 }
 
 // checkStatementName returns an error if a Parse reuses a name, or if the client has too many prepared statements. The

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"regexp"
 
+	"github.com/sluice-proxy/sluice/proxy/request"
 	"github.com/sluice-proxy/sluice/proxy/statement"
-	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -44,7 +44,7 @@ func (s *session) literalQueryTemplate(name, sql, oids []byte) *statement.Templa
 	if plan == nil {
 		return nil
 	}
-	if !requestUsesOnly(s.client.Peek(s.client.Buffered()), func(other []byte) bool { return bytes.Equal(other, name) }) {
+	if !request.UsesOnly(s.client.Peek(s.client.Buffered()), func(other []byte) bool { return bytes.Equal(other, name) }) {
 		s.mapped.BeginQuery()
 		return nil
 	}
@@ -64,41 +64,9 @@ func (s *session) templateForParse(name, sql, oids []byte) (*statement.Template,
 func (s *session) bindsLiteralQuery(cs *statement.Client) bool {
 	t := cs.Template
 	if !s.srv.keeper.Maps() || s.schemaLoadCause() == "" || s.optionsChanged(t) || t.Plan.Kind != rewrite.Read || t.Plan.Text != "" || s.txStatus() != 'I' || s.inBlock() || !literalQueryPattern.MatchString(t.SQL) ||
-		!requestUsesOnly(s.client.Peek(s.client.Buffered()), func(name []byte) bool { return s.statements.Find(name) == cs }) {
+		!request.UsesOnly(s.client.Peek(s.client.Buffered()), func(name []byte) bool { return s.statements.Find(name) == cs }) {
 		return false
 	}
 	s.mapped.SetPlannedWithoutNames()
 	return true
-}
-
-// requestUsesOnly reports whether rest, the client's bytes that have arrived, has all frames up to a Sync, and whether
-// is accepts their statements.
-func requestUsesOnly(rest []byte, is func(name []byte) bool) bool {
-	for {
-		typ, total, err := wire.ParseHeader(rest)
-		if err != nil || total == 0 || total > len(rest) {
-			return false
-		}
-		frame := rest[:total]
-		rest = rest[total:]
-		switch typ {
-		case wire.Sync:
-			return true
-		case wire.Execute, wire.Flush:
-		case wire.Bind:
-			if _, of, _, ok := splitBindNames(frame[wire.HeaderLen:]); !ok || !is(of) {
-				return false
-			}
-		case wire.Describe:
-			if what, of, err := parseTarget(frame, "DESCRIBE"); err != nil || what == 'S' && !is(of) {
-				return false
-			}
-		case wire.Close:
-			if what, _, err := parseTarget(frame, "CLOSE"); err != nil || what != 'P' {
-				return false
-			}
-		default:
-			return false
-		}
-	}
 }

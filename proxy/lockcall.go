@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/locktable"
+	"github.com/sluice-proxy/sluice/proxy/request"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -34,7 +35,7 @@ func (p *portal) bindAdvisoryKey(a *rewrite.AdvisoryCall, oids string, statement
 	if err != nil {
 		return err
 	}
-	if err := validateBind(rest, len(types), statement); err != nil {
+	if err := request.ValidateBind(rest, len(types), statement); err != nil {
 		return err
 	}
 	values, formats, ok := advisory.ParseBindValues(rest)

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/outcome"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/request"
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -77,7 +78,7 @@ func (s *session) ensureBackend() error {
 // cancel while the backend was being lent. After an error no backend is lent and the transaction is over. A BEGIN that
 // Sluice answered is then stored in failedBegin, for a COMMIT AND CHAIN or ROLLBACK AND CHAIN.
 func (s *session) acquireBackend(inBlock bool) (asked bool, err error) {
-	conn := s.acquireForSequences()
+	conn := s.srv.observers.dial(s)
 	switch {
 	case conn != nil:
 	case s.srv.memory.IsShort() && s.state != replaying:
@@ -213,7 +214,7 @@ func (s *session) sendDeferredBegin() {
 	name := s.prepareOnBackend(s.deferredBegin, false).Name
 	o := s.t.owed.push(wire.Bind)
 	o.swallow = true
-	s.t.addToBatch(appendBindWithoutParams(nil, name))
+	s.t.addToBatch(request.AppendBindWithoutParams(nil, name))
 	o = s.t.owed.push(wire.Execute)
 	if o.swallow, o.reply = true, expectBegin; beginWord(s.deferredBegin.Plan.SingleStatement(), []byte(s.deferredBegin.SQL)) != "BEGIN" {
 		o.reply = expectStart
@@ -221,14 +222,6 @@ func (s *session) sendDeferredBegin() {
 	s.t.addToBatch(wire.FrameExecuteAll)
 	s.tx.ran.Record(s.deferredBegin.Plan)
 	s.deferredBegin = nil
-}
-
-// appendBindWithoutParams appends a Bind of the unnamed portal to the statement name, without parameters.
-func appendBindWithoutParams(dst []byte, name string) []byte {
-	dst = wire.AppendHeader(dst, wire.Bind, 1+len(name)+1+6)
-	dst = append(dst, 0)
-	dst = append(dst, name...)
-	return append(dst, 0, 0, 0, 0, 0, 0, 0)
 }
 
 // settleTurn ends a turn at a ReadyForQuery with the given status. It commits or drops staged settings, and returns the

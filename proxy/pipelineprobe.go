@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/question"
+	"github.com/sluice-proxy/sluice/proxy/request"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
@@ -80,7 +81,7 @@ func (srv *Server) probePipeline(b *backend, at time.Time, stop func() error) er
 var pipelineProbeQuery = func() []byte {
 	ask := wire.AppendParse(nil, "", "SELECT now()", wire.NoOIDs)
 	for range 2 {
-		ask = appendBindWithoutParams(ask, "")
+		ask = request.AppendBindWithoutParams(ask, "")
 		ask = append(ask, wire.FrameExecuteAll...)
 	}
 	return append(ask, wire.FrameSync...)

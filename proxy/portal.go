@@ -2,10 +2,10 @@ package proxy
 
 import (
 	"bytes"
-	"fmt"
 
 	"github.com/sluice-proxy/sluice/proxy/batch"
 	"github.com/sluice-proxy/sluice/proxy/recorded"
+	"github.com/sluice-proxy/sluice/proxy/request"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -166,20 +166,6 @@ func (o *openPortals) find(name []byte) portal {
 	return o.named[string(name)]
 }
 
-// parseTarget parses a Describe or Close frame. what is 'S' for a statement or 'P' for a portal. message is "DESCRIBE"
-// or "CLOSE", for the error.
-func parseTarget(frame []byte, message string) (what byte, name []byte, err error) {
-	m := wire.NewBodyReader(frame[wire.HeaderLen:])
-	what, name = m.Byte(), m.String()
-	if err := m.CheckEnd(); err != nil {
-		return 0, nil, err
-	}
-	if what != 'S' && what != 'P' {
-		return 0, nil, &wire.Error{Code: "08P01", Message: fmt.Sprintf("invalid %s message subtype %d", message, what)}
-	}
-	return what, name, nil
-}
-
 // maxDeferredCloses limits the Close frames that wait for a statement deferred to the Sync (deferClose).
 const maxDeferredCloses = 100
 
@@ -197,7 +183,7 @@ func (s *session) deferClose(total int) error {
 	if err != nil {
 		return err
 	}
-	what, name, err := parseTarget(frame, "CLOSE")
+	what, name, err := request.ParseTarget(frame, "CLOSE")
 	switch {
 	case err != nil:
 		t.request.altering = nil
@@ -246,7 +232,7 @@ func (o *openPortals) remove(name []byte) {
 // prepared statement for later Parses of the same text. If an earlier frame fails, the statement's name is restored. As
 // in PostgreSQL, closing a name that does not exist is no error.
 func (s *session) handleClose(frame []byte) error {
-	what, name, err := parseTarget(frame, "CLOSE")
+	what, name, err := request.ParseTarget(frame, "CLOSE")
 	if err != nil {
 		return err
 	}

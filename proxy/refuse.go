@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/ddltx"
+	"github.com/sluice-proxy/sluice/proxy/request"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 )
@@ -47,7 +48,7 @@ func (s *session) sendRefusal(e *wire.Error) error {
 		t.output.refused = &forcedErrorReply{err: e}
 		t.owed.push(wire.Bind).reply = t.output.refused
 		t.server.outcome.RecordForcedError()
-		s.t.addToBatch(appendBindWithoutParams(nil, missingStatementName))
+		s.t.addToBatch(request.AppendBindWithoutParams(nil, missingStatementName))
 		if !t.request.ended {
 			t.server.skip = true
 			return nil

@@ -287,31 +287,42 @@ func (s *session) admitPlan(plan *rewrite.Plan) error {
 	if s.state == failed {
 		return errAborted
 	}
-	if err := s.checkLocksBefore(plan); err != nil {
+	if err := s.srv.observers.admitting.notify(s, plan); err != nil {
 		return err
 	}
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	// A statement with currval or lastval runs on a backend that may hold another client's sequence numbers.
-	if plan.Sequence != "" {
-		if err := s.checkSequenceCall(plan); err != nil {
-			return err
-		}
-	}
 	if st := plan.SingleStatement(); st != nil && st.Executes != "" && s.b.status != 'E' && (!s.pin.IsPinned() || s.b.prepared.HasName(st.Executes)) {
 		return errNoStatement([]byte(st.Executes)) // a name of Sluice's own, which no client has prepared
 	}
-	// The use of a sequence is recorded before the statement runs, since a failed statement does not return its number.
-	if plan.MayAdvanceSequence() {
-		s.sequences.RecordUse(s.id, &s.b.sequences)
+	if err := s.srv.observers.admitted.notify(s, plan); err != nil {
+		return err
 	}
 	if plan.Pin != rewrite.NoPin {
 		if err := s.pinBackend(plan); err != nil {
 			return err
 		}
 	}
-	return s.sendFenceBefore(plan)
+	return s.srv.observers.sending.notify(s, plan)
+}
+
+// admitReplanned lets the observers admit a plan that replaces the admitted one and may be of another kind. The backend
+// is lent, and nothing of the query was sent yet.
+func (s *session) admitReplanned(plan *rewrite.Plan) error {
+	if err := s.srv.observers.admitting.notify(s, plan); err != nil {
+		return err
+	}
+	return s.srv.observers.sending.notify(s, plan)
+}
+
+// borrowForPortal borrows a backend on which a portal with the given plan may run. The observers admit the plan again,
+// since the portal may have been bound long ago.
+func (s *session) borrowForPortal(plan *rewrite.Plan) error {
+	if err := s.ensureBackend(); err != nil {
+		return err
+	}
+	return s.srv.observers.admitting.notify(s, plan)
 }
 
 // passFrameThrough relays a frame of a dedicated session, which has its backend from startup to end. Sluice rewrites

@@ -1,9 +1,7 @@
 package proxy
 
 import (
-	"strings"
-	"unicode/utf8"
-
+	"github.com/sluice-proxy/sluice/proxy/request"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -120,7 +118,7 @@ func (s *session) bindConfigValues(b *pendingBind) error {
 	if err := s.readWholeBind(b); err != nil {
 		return err
 	}
-	values, formats, err := decodeTextParams(b.rest, st.SetConfigParams(), b.stmt)
+	values, formats, err := request.TextParams(b.rest, st.SetConfigParams(), b.stmt)
 	if err != nil {
 		return err
 	}
@@ -133,30 +131,3 @@ func (s *session) bindConfigValues(b *pendingBind) error {
 	b.cs, b.rest = &made, append([]byte{0, 0, 0, 0}, formats...)
 	return planRefusal(tmpl.Plan)
 }
-
-// decodeTextParams returns a Bind's n values, and its result formats with their count. Text is the same in text and
-// binary format. NULL is refused, since it means a RESET, whose row has the server's default, unknown to Sluice.
-func decodeTextParams(rest []byte, n int, statement []byte) (values []string, formats []byte, err error) {
-	if err := validateBind(rest, n, statement); err != nil {
-		return nil, nil, err
-	}
-	m := wire.NewBodyReader(rest)
-	m.Bytes(2*m.Uint16() + 2)
-	for range n {
-		size := m.Int32()
-		if size < 0 {
-			return nil, nil, errNullValue
-		}
-		value := string(m.Bytes(size))
-		if !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
-			return nil, nil, errNotText
-		}
-		values = append(values, value)
-	}
-	return values, append([]byte(nil), m.Rest()...), nil
-}
-
-var (
-	errNullValue = &wire.Error{Code: retry.StateUnsupported, Message: "set_config() of NULL is not carried out here", Hint: "Send RESET of the setting."}
-	errNotText   = &wire.Error{Code: "22021", Message: "invalid byte sequence for encoding \"UTF8\""}
-)
