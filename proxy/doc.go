@@ -78,8 +78,8 @@
 //
 // # Where things are
 //
-//	accept      server.go, arrivals.go, parking.go, opensession.go, startupsettings.go, greeting.go, schemaname.go,
-//	            config.go, accounts.go, packages account, admission, database and startup
+//	accept      server.go, arrivals.go, parking.go, opensession.go, startupsettings.go, schemaname.go, config.go,
+//	            accounts.go, packages account, admission, database, opening and startup
 //	session     session.go, blockposition.go, package block (a session's block), activestate.go, exchange.go,
 //	            sessionend.go, state.go, turn.go, pair.go, pin.go, packages pin and leftover, leftstate.go,
 //	            package remains (state that functions have left on a backend), wait.go, presence.go, cancel.go,

@@ -72,7 +72,7 @@ var (
 	warnInTransaction = &wire.Error{Code: "25001", Message: "there is already a transaction in progress"}
 )
 
-// errTooManyClients refuses a startup beyond listen.max_clients. startupRefusalLabel recognizes the word "sorry".
+// errTooManyClients refuses a startup beyond listen.max_clients. opening.RefusalLabel recognizes the word "sorry".
 func errTooManyClients(limit int) *wire.Error {
 	return &wire.Error{Fatal: true, Code: "53300", Message: "sorry, too many clients already",
 		Detail: fmt.Sprintf("listen.max_clients is %d.", limit)}
@@ -194,16 +194,4 @@ func errMessageTooLong(n, limit int) *wire.Error {
 	return &wire.Error{Code: "54000", Message: "message too long for the backend",
 		Detail: fmt.Sprintf("It has %d bytes and backend.max_message_bytes is %d.", n, limit),
 		Hint:   "Send the data in several statements. A transaction of Aurora DSQL changes at most 10 MiB."}
-}
-
-// errSettingRefused refuses a startup with a setting that the cluster does not support.
-func errSettingRefused(name string) *wire.Error {
-	e := &wire.Error{Fatal: true, Code: "0A000", Message: fmt.Sprintf("setting configuration parameter %q not supported", name)}
-	switch name {
-	case "role", "session_authorization":
-		e.Hint = rewrite.RoleHint
-	case "default_transaction_isolation":
-		e.Hint = "Transactions are REPEATABLE READ: leave it out, or give that level or a weaker one."
-	}
-	return e
 }

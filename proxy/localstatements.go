@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/notice"
+	"github.com/sluice-proxy/sluice/proxy/opening"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -169,28 +170,17 @@ func (s *session) emulatesDiscardAll(st *rewrite.Statement) bool {
 // answersSettingChange reports whether Sluice makes all of a statement's changes of settings. On DSQL, a session that
 // has set no role cannot change anything by RESET ROLE or RESET SESSION AUTHORIZATION. Sluice then answers it.
 func (s *session) answersSettingChange(st *rewrite.Statement) bool {
-	if !onlyResetsRole(st) {
+	if !opening.OnlyResetsRole(st) {
 		return st.SetConfigParams() == 0 && s.srv.treat.AnswersLocally(st)
 	}
 	return s.srv.cfg.Kind == DSQL && s.settings.InForce.SQL["role"] == "" && !s.settings.Staged.MayHaveChanged("role") &&
 		!slices.ContainsFunc(s.t.owed.items[s.t.owed.head:], func(o pendingReply) bool { return o.plan != nil && slices.ContainsFunc(o.plan.Statements, setsRole) })
 }
 
-// onlyResetsRole reports whether a statement only returns to the session's own role, as RESET ROLE does.
-func onlyResetsRole(st *rewrite.Statement) bool {
-	return len(st.Changes) == 1 && st.Changes[0].Action == rewrite.Reset && isRoleChange(&st.Changes[0])
-}
-
 // setsRole reports whether a statement sets another role, for its transaction or longer. While the answer is pending,
 // Sluice does not know whether the role was set, so that the server gets a RESET ROLE.
 func setsRole(st rewrite.Statement) bool {
-	return slices.ContainsFunc(st.Changes, func(c rewrite.SettingChange) bool { return c.Action <= rewrite.SetLocal && isRoleChange(&c) })
-}
-
-// isRoleChange reports whether a change sets or resets the role or the session authorization. In PostgreSQL, RESET
-// SESSION AUTHORIZATION resets the role too, so that either reset undoes a SET LOCAL ROLE.
-func isRoleChange(c *rewrite.SettingChange) bool {
-	return c.Name == "role" || c.Name == "session_authorization"
+	return slices.ContainsFunc(st.Changes, func(c rewrite.SettingChange) bool { return c.Action <= rewrite.SetLocal && opening.ChangesRole(&c) })
 }
 
 // answerLocalStatement answers one statement after all pending replies. describe adds a RowDescription to the answer.
@@ -282,7 +272,7 @@ func (s *session) runSettingChanges(st *rewrite.Statement, several bool) (frames
 	}
 	s.srv.metrics.CountLocalAnswer(metrics.LocalSetting)
 	var values []string
-	if onlyResetsRole(st) { // onlyResetsRole statements name their answer in Told
+	if opening.OnlyResetsRole(st) { // onlyResetsRole statements name their answer in Told
 		if len(st.SetConfigColumns) == 0 {
 			return nil, nil
 		}

@@ -7,17 +7,17 @@ import (
 	"io"
 	"net"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
-	"github.com/sluice-proxy/sluice/proxy/options"
+	"github.com/sluice-proxy/sluice/proxy/opening"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // This file turns a connection into a session: the startup (package startup), limits, settings of the startup packet,
@@ -53,7 +53,7 @@ func (srv *Server) admitClient(in *clientConn, raw rawconn.Conn) *session {
 	srv.arrivals.FinishStartup(&in.Conn)
 	switch {
 	case err != nil:
-		srv.metrics.CountStartupRefusal(startupRefusalLabel(err))
+		srv.metrics.CountStartupRefusal(opening.RefusalLabel(err))
 		if !errors.Is(err, io.EOF) {
 			srv.log.Info("startup refused", "client", raw.RemoteAddr().String(), "error", err)
 		}
@@ -64,7 +64,7 @@ func (srv *Server) admitClient(in *clientConn, raw rawconn.Conn) *session {
 		if err == nil {
 			return s
 		}
-		srv.metrics.CountStartupRefusal(startupRefusalLabel(err))
+		srv.metrics.CountStartupRefusal(opening.RefusalLabel(err))
 		srv.log.Info("startup refused", "client", raw.RemoteAddr().String(), "error", err)
 		var clientErr *wire.Error
 		if errors.As(err, &clientErr) {
@@ -159,7 +159,7 @@ func (srv *Server) resolveDatabase(h *startup.Client) (schema string, err error)
 		h.Database = means.Database
 		return "", nil
 	}
-	if h.Params, err = startupParamsInSchema(h.Params, means.Schema); err != nil {
+	if h.Params, err = opening.InSchema(h.Params, means.Schema); err != nil {
 		srv.metrics.CountRefusal(metrics.FeatureSetting)
 	}
 	return means.Schema, err
@@ -169,7 +169,7 @@ func (srv *Server) resolveDatabase(h *startup.Client) (schema string, err error)
 // ParameterStatus frames. For shared backends, values come from the backend dialled last, then from the client's
 // startup packet. A returned error goes to the client, and no backend remains.
 func (srv *Server) prepareGreeting(s *session, h *startup.Client) ([]byte, error) {
-	var g *startupGreeting
+	var g *opening.Greeting
 	var notices []byte
 	if srv.cfg.hasDedicatedBackends() {
 		var err error
@@ -179,10 +179,10 @@ func (srv *Server) prepareGreeting(s *session, h *startup.Client) ([]byte, error
 		if err := s.applyEvent(settledHeld); err != nil {
 			return nil, err
 		}
-		g = srv.buildGreeting(greetingKey{settings.NewReports(s.b.conn.Params), s.settings.Startup})
+		g = opening.NewGreeting(srv.settings, settings.NewReports(s.b.conn.Params), s.settings.Startup)
 	} else {
 		if err := s.storeStartupSettings(h.Params); err != nil {
-			return nil, withClientSpelling(err, h.Spelt)
+			return nil, opening.WithClientSpelling(err, h.Spelt)
 		}
 		if s.inSchema != "" {
 			switch there, err := srv.schemaExists(s.inSchema); {
@@ -195,12 +195,12 @@ func (srv *Server) prepareGreeting(s *session, h *startup.Client) ([]byte, error
 		if err := s.applyEvent(started); err != nil {
 			return nil, err
 		}
-		g = srv.greetings.findOrBuild(greetingKey{srv.settings.Parameters(), s.settings.Startup}, srv.buildGreeting)
+		g = srv.greetings.Find(srv.settings, srv.settings.Parameters(), s.settings.Startup)
 	}
-	s.settings.Reported = g.sentParameters
+	s.settings.Reported = g.Parameters
 	const beside = 64 // room for AuthenticationOk, BackendKeyData and ReadyForQuery
-	out := append(make([]byte, 0, len(g.frames)+len(notices)+beside), wire.Authentication, 0, 0, 0, 8, 0, 0, 0, 0)
-	out = append(append(out, notices...), g.frames...)
+	out := append(make([]byte, 0, len(g.Frames)+len(notices)+beside), wire.Authentication, 0, 0, 0, 8, 0, 0, 0, 0)
+	out = append(append(out, notices...), g.Frames...)
 	for _, set := range s.options.StartupChoices(s.settings.Options()) {
 		out = s.appendOptionNotice(out, set)
 	}
@@ -234,108 +234,26 @@ func (s *session) dialDedicated(h *startup.Client) (notices []byte, err error) {
 // session gets (applysettings.go), or stored in Sluice alone. tryStartupSettings asks a server about values that the
 // server may refuse. A returned error goes to the client, and refuses the startup.
 func (s *session) storeStartupSettings(params map[string]string) error {
-	doubts := map[string]string{}
-	made := &settings.Values{SQL: map[string]string{}, StartupLocal: map[string]string{}, Shown: map[string]string{}}
-	for name, value := range params {
-		if taken, err := s.takeSpecialParameter(name, value); err != nil {
-			return err
-		} else if taken {
-			continue
-		}
-		switch s.srv.treat.ForSet(name, value) {
-		case settings.Own:
-			if value, err := s.srv.options.NormalValue(name, value); err != nil {
-				return err
-			} else {
-				made.StartupLocal[name] = value
-			}
-			continue
-		case settings.Carried:
-			if err := s.addUncertainSetting(doubts, name, value); err != nil {
-				return err
-			}
-			if checkedOnlySettings[name] {
-				continue
-			}
-			if made.SQL[name] = settings.StartupSQL(name, value); name == "datestyle" { // in the form of merged values
-				if d := settings.MergeDateStyle(settings.DateStyle{}, value, settings.DateStyle{}); d != (settings.DateStyle{}) {
-					made.SQL[name] = d.SQL()
-				}
-			}
-		case settings.LocalOnly, settings.Ignored:
-			made.StartupLocal[name] = value
-		case settings.Foreign:
-			if name == "default_transaction_isolation" && s.srv.acceptsIsolationLevel(value) {
-				continue
-			}
-			s.srv.metrics.CountRefusal(metrics.FeatureSetting)
-			return errSettingRefused(name)
-		}
-		made.Shown[name] = settings.ReportedSpelling(name, value)
-	}
-	if err := s.srv.tryStartupSettings(doubts, made.Shown); err != nil {
+	srv := s.srv
+	reader := opening.Reader{Postgres: srv.cfg.Kind == Postgres, DSQL: srv.cfg.Kind == DSQL, Treat: srv.treat, Normal: srv.options.NormalValue,
+		Plan:         func(sql string) *rewrite.Statement { return srv.planner.Plan([]byte(sql)).SingleStatement() },
+		CountRefusal: func() { srv.metrics.CountRefusal(metrics.FeatureSetting) }}
+	of, err := reader.Read(params)
+	if err != nil {
 		return err
 	}
+	if err := srv.tryStartupSettings(of.Doubts, of.Shown); err != nil {
+		return err
+	}
+	s.optedOut = s.optedOut || of.OptsOut
 	// The empty value stays if the session has no startup settings. All such sessions share that value.
 	if len(params) == 0 {
 		return nil
 	}
-	base := settings.NewValues(made.SQL)
-	base.StartupLocal, base.Shown = made.StartupLocal, made.Shown
-	for name := range base.StartupLocal {
-		if s.srv.treat.ForName(name) == settings.Ignored {
-			s.srv.metrics.CountIgnoredSetting(name)
-		}
+	for _, name := range of.Ignored {
+		srv.metrics.CountIgnoredSetting(name)
 	}
-	return s.settings.ApplyStartup(base)
-}
-
-// takeSpecialParameter handles startup parameters that the server does not know, or whose values Sluice restricts.
-// taken means that storeStartupSettings must skip the parameter.
-func (s *session) takeSpecialParameter(name, value string) (taken bool, err error) {
-	switch {
-	case name == options.RetrySetting: // the server does not know it
-		off, bad := options.ParseRetry(value)
-		if bad != nil {
-			return false, bad
-		}
-		s.optedOut = s.optedOut || off
-		return true, nil
-	case name == "standard_conforming_strings":
-		shown, refusal := settings.Normalize(name, value)
-		if refusal != nil {
-			return false, refusal
-		}
-		if shown == "on" {
-			return false, nil
-		}
-		// A plan would misread backslashes in string literals with standard_conforming_strings off.
-		s.srv.metrics.CountRefusal(metrics.FeatureSetting)
-		return false, &wire.Error{Fatal: true, Code: "0A000", Message: "standard_conforming_strings must be on",
-			Hint: "Write strings with backslashes as E'...'."}
-	case name == "role" && s.srv.cfg.Kind == DSQL:
-		if !s.srv.isSessionRole(value) {
-			s.srv.metrics.CountRefusal(metrics.FeatureSetting)
-			return false, errSettingRefused(name)
-		}
-		return true, nil
-	case s.srv.cfg.Kind == Postgres && !settings.IsProxySetting(name):
-		return false, startupSettingError(name, value)
-	}
-	return false, nil
-}
-
-// isSessionRole reports whether name is the database role of all of Sluice's sessions, or "none".
-func (srv *Server) isSessionRole(name string) bool {
-	st := srv.planner.Plan([]byte("SET role TO " + settings.QuoteLiteral(name))).SingleStatement()
-	return name == "none" || st != nil && onlyResetsRole(st)
-}
-
-// acceptsIsolationLevel reports whether Sluice accepts an isolation level in the startup packet. The server's
-// transactions must have that level or a stronger one. A startup cannot send the warning of a SET of a weaker level.
-func (srv *Server) acceptsIsolationLevel(level string) bool {
-	st := srv.planner.Plan([]byte("SET default_transaction_isolation TO " + settings.QuoteLiteral(level))).SingleStatement()
-	return st != nil && st.Tag != "" && !st.Weakened
+	return s.settings.ApplyStartup(of.Values())
 }
 
 // serveCancelRequest serves a CancelRequest on the goroutine of its connection. As in PostgreSQL, the requester gets no
@@ -396,42 +314,4 @@ func sessionEndLabel(cause error) string {
 		return metrics.EndServer
 	}
 	return metrics.EndDisconnected
-}
-
-// startupRefusalLabel returns the metric's name for a refused startup. err comes from package startup or openSession.
-// Too many clients and too few backends share SQLSTATE 53300, so that the prefix of the message distinguishes them.
-func startupRefusalLabel(err error) string {
-	var clientErr *wire.Error
-	var network net.Error
-	switch {
-	case errors.As(err, &clientErr):
-		switch {
-		case clientErr == startup.ErrTimeout:
-			return metrics.RefusedTimeout
-		case clientErr == startup.ErrTooManyFailures:
-			return metrics.RefusedGuesses
-		case clientErr == startup.ErrPlainAfterTLS:
-			return metrics.RefusedPlaintext
-		case clientErr == startup.ErrTLSRequired || clientErr == startup.ErrNoALPN:
-			return metrics.RefusedTLS
-		case clientErr.Code == "57P01":
-			return metrics.RefusedDraining
-		case clientErr.Code == "53300" && strings.HasPrefix(clientErr.Message, "sorry"):
-			return metrics.RefusedClients
-		case clientErr.Code == "53200":
-			return metrics.RefusedMemory
-		case clientErr.Code == "08P01":
-			return metrics.RefusedProtocol
-		case clientErr.Code == "28P01" || clientErr.Code == "28000":
-			return metrics.RefusedAuth
-		case clientErr.Code == "0A000", clientErr.Code == "22023", clientErr.Code == "42501", clientErr.Code == "42704", clientErr.Code == "55P02", clientErr.Code == "42602":
-			return metrics.RefusedParameter
-		case clientErr.Code == "3D000":
-			return metrics.RefusedDatabase
-		}
-		return metrics.RefusedBackend
-	case errors.Is(err, io.EOF), errors.As(err, &network):
-		return metrics.RefusedGone
-	}
-	return metrics.RefusedProtocol
 }

@@ -3,39 +3,17 @@ package proxy
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
-	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // A client whose database name maps to a schema (package database) gets a session with that schema as its only
 // search_path. Every RESET returns to that schema. So applications that do not name each other's schemas are separate.
 // This is no security boundary, because a client may name any schema.
-
-// startupParamsInSchema returns the startup parameters for a client whose database name maps to schema. It refuses
-// another search_path in the client's startup, since tables would be found elsewhere, and several databases would share
-// these tables. A returned error goes to the client.
-func startupParamsInSchema(params map[string]string, schema string) (map[string]string, error) {
-	name := settings.QuoteIdentifier(schema)
-	if own, given := params["search_path"]; given {
-		own = strings.TrimSpace(own)
-		if own != parse.QuoteIdent(schema) && (name != schema || strings.ToLower(own) != schema) {
-			return nil, errStartupSearchPath(schema)
-		}
-	}
-	made := map[string]string{"search_path": name}
-	for name, value := range params {
-		if name != "search_path" {
-			made[name] = value
-		}
-	}
-	return made, nil
-}
 
 // replacePublicSchema returns the text for a session whose database is a schema. A query of information_schema for
 // 'public' then reads that schema. Schema tools send such queries to find the tables of their database.
@@ -47,13 +25,6 @@ func (s *session) replacePublicSchema(sql []byte) (own []byte, changed bool) {
 		return sql, false
 	}
 	return s.srv.planner.AdaptToSchema(sql, s.inSchema)
-}
-
-// errStartupSearchPath refuses a startup whose search_path is not the schema of its database.
-func errStartupSearchPath(schema string) *wire.Error {
-	return &wire.Error{Fatal: true, Code: retry.StateUnsupported, Message: "search_path of the startup is not that of the database",
-		Detail: "The database name stands for the schema \"" + schema + "\" (listen.databases), and the session begins with that search_path.",
-		Hint:   "Leave search_path out of the connection string. The session may SET it."}
 }
 
 // mostCatalogTries limits how often a catalog query is repeated after a lost backend, or after a 40001 because the

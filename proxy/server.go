@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/database"
 	"github.com/sluice-proxy/sluice/proxy/locktable"
 	"github.com/sluice-proxy/sluice/proxy/mapping"
+	"github.com/sluice-proxy/sluice/proxy/opening"
 	"github.com/sluice-proxy/sluice/proxy/options"
 	"github.com/sluice-proxy/sluice/proxy/pin"
 	"github.com/sluice-proxy/sluice/proxy/question"
@@ -74,7 +75,7 @@ type Server struct {
 	accepted       settings.AcceptedCache // startup options that the server has accepted
 	leftState      *remains.Checks
 	// greetings caches the frames that answer a startup. startup does the handshake of new connections.
-	greetings greetingCache
+	greetings opening.Greetings
 	startup   *startup.Handshaker
 	replays   *replayShared // nil: replay is off
 	groups    pipelineProbe

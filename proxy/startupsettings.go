@@ -3,11 +3,9 @@ package proxy
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/opening"
 	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -21,25 +19,11 @@ import (
 // acceptedAge is the time for which a server's acceptance of a startup setting's value is valid.
 const acceptedAge = 10 * time.Minute
 
-// addUncertainSetting adds a setting of the startup packet to doubts if a server may refuse its value. It returns an
-// error if Sluice itself refuses the value.
-func (s *session) addUncertainSetting(doubts map[string]string, name, value string) error {
-	sure, refusal := settings.IsAlwaysAccepted(name, value)
-	if refusal != nil {
-		s.srv.metrics.CountRefusal(metrics.FeatureSetting)
-		return refusal
-	}
-	if !sure {
-		doubts[name] = settings.StartupSQL(name, value)
-	}
-	return nil
-}
-
 // tryStartupSettings tries the settings in doubts, which maps names to SQL values, on a server. It adds to shown the
-// parameters that the server reports with them. Settings in checkedOnlySettings are tried alone, and add nothing. A
+// parameters that the server reports with them. Settings of opening.CheckedOnly are tried alone, and add nothing. A
 // returned error goes to the client.
 func (srv *Server) tryStartupSettings(doubts, shown map[string]string) error {
-	for name := range checkedOnlySettings {
+	for _, name := range opening.CheckedOnly() {
 		value, is := doubts[name]
 		if !is {
 			continue
@@ -82,44 +66,6 @@ func (srv *Server) trySettings(doubts map[string]string, local string, shown map
 		shown[p.Lower] = p.Value
 	}
 	return nil
-}
-
-// checkedOnlySettings lists settings of a startup packet that servers check but need not apply later. The session has
-// its own user, and the startup's transaction ends with the startup.
-var checkedOnlySettings = map[string]bool{"session_authorization": true, "transaction_isolation": true, "transaction_read_only": true, "transaction_deferrable": true}
-
-// startupSettingError returns the error of a setting that a startup packet can give but SET cannot, or nil.
-func startupSettingError(name, value string) error {
-	switch {
-	case strings.Contains(name, ".") && slices.Contains(strings.Split(name, "."), ""):
-		return &wire.Error{Fatal: true, Code: "42602", Message: "invalid configuration parameter name \"" + name + "\"",
-			Detail: "Custom parameter names must be two or more simple identifiers separated by dots."}
-	case (name == "local_preload_libraries" || name == "session_preload_libraries") && value != "":
-		return &wire.Error{Fatal: true, Code: "55P02", Message: "parameter \"" + name + "\" cannot be set after connection start"}
-	}
-	return nil
-}
-
-// serverSpeltSettings lists settings that errors name in the server's spelling, as errors with a DETAIL do.
-var serverSpeltSettings = map[string]bool{"client_encoding": true, "default_tablespace": true, "default_text_search_config": true,
-	"default_table_access_method": true, "timezone_abbreviations": true, "lc_messages": true, "lc_monetary": true, "lc_numeric": true, "lc_time": true}
-
-// withClientSpelling returns a startup's error with the parameter's name as the client has spelt it (spelt).
-func withClientSpelling(refusal error, spelt map[string]string) error {
-	var told *wire.Error
-	if !errors.As(refusal, &told) {
-		return refusal
-	}
-	e := *told
-	for lower, name := range spelt {
-		if (serverSpeltSettings[lower] || e.Detail != "") && strings.HasPrefix(e.Message, "invalid value for parameter") {
-			continue
-		}
-		for _, in := range []string{"parameter \"", "parameter name \""} {
-			e.Message = strings.Replace(e.Message, in+lower+"\"", in+name+"\"", 1)
-		}
-	}
-	return &e
 }
 
 // trySettingsOnBackend applies settings to an idle backend and runs the SQL local there. The settings stay until the
