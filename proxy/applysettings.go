@@ -4,6 +4,7 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/question"
+	"github.com/sluice-proxy/sluice/proxy/serverfacts"
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -231,12 +232,12 @@ func (s *session) sendSettings(msg []byte) (refusal []byte, err error) {
 			refusal, err = exchange(msg)
 			return string(retry.ErrorField(refusal, 'C')), err
 		})
-		if err != nil || refusal == nil || classifyFault(refusal) != question.Conflict {
+		if err != nil || refusal == nil || serverfacts.FaultOf(refusal) != question.Conflict {
 			break
 		}
 	}
-	if err == nil && refusal != nil && !s.pin.IsPinned() && classifyFault(refusal) == question.Timeout {
-		err = refusalError(refusal)
+	if err == nil && refusal != nil && !s.pin.IsPinned() && serverfacts.FaultOf(refusal) == question.Timeout {
+		err = serverfacts.RefusalError(refusal)
 	}
 	return refusal, err
 }

@@ -102,8 +102,8 @@
 //	locks       locks.go, lockdatabase.go, lockcall.go, lockfence.go, internalblock.go, packages advisory and locktable
 //	backend     backend.go, uplink.go, downlink.go, output.go, reply.go, replyend.go, replyerror.go, pendingreply.go,
 //	            observers.go (calls of features at fixed points of a session), loss.go, serverfatal.go, path.go,
-//	            errortext.go, pipelineprobe.go
-//	questions   pipelineprobe.go, package trip (Sluice's own round trips), package question (when to ask again)
+//	            errortext.go
+//	questions   package trip (Sluice's own round trips), package question (when to ask again)
 //	replay      replay.go, replaylog.go, abort.go, reacquire.go, resend.go, resendframe.go, replan.go, gate.go,
 //	            recordedvalues.go, resendvalues.go, transactiontime.go, packages recorded and txtime, querytime.go,
 //	            savepoint.go, discarded.go

@@ -6,6 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/remains"
+	"github.com/sluice-proxy/sluice/proxy/serverfacts"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -32,7 +33,7 @@ func (srv *Server) checkHiddenFunctions(b *backend, at time.Time, stop func() er
 	var refusal []byte
 	var err error
 	question.RetryInterrupted(func() (string, error) {
-		refusal, err = b.doExchange(srv.internalQuery(remains.HiddenCallsQuery), func(row []byte) {
+		refusal, err = b.doExchange(serverfacts.Query(remains.HiddenCallsQuery, srv.cfg.Kind == Postgres), func(row []byte) {
 			if columns := textColumns(row); len(columns) == 1 {
 				may, answered = columns[0] == "t", true
 			}

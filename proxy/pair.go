@@ -192,15 +192,20 @@ func (s *session) awaitBackend() (*reservoir.Conn, error) {
 // missing or old. After an error that ends the turn, such as a cancel, the answer is still pending. On any other error
 // the backend is lost.
 func (s *session) refreshServerFacts(b *backend) error {
-	if now := time.Now(); !s.srv.isPipelineProbeDue(now) && !s.srv.isPurityDue(now) && !s.srv.leftState.IsDue(s.srv.templates.Epoch(), now) {
+	srv, now, epoch := s.srv, time.Now(), s.srv.templates.Epoch()
+	probes := srv.replays != nil && srv.groups.IsDue(now) // only replays need the answer
+	if !probes && !srv.purity.IsDue(epoch, now) && !srv.leftState.IsDue(epoch, now) {
 		return nil
 	}
 	b.path = rawconn.Path{Limit: s.srv.cfg.BackendPathLimit}
 	defer s.waits.BeginQuestions(b.conn)()
-	if err := s.srv.probePipeline(b, s.t.clock.Deadline(), s.waits.CheckInterruption); err != nil {
-		return err
+	ask := s.questionOn(b)
+	if probes {
+		if err := srv.groups.Ask(ask, srv.log); err != nil {
+			return err
+		}
 	}
-	if _, err := s.srv.askPurity(b, false, s.t.clock.Deadline(), s.waits.CheckInterruption); err != nil {
+	if _, err := srv.askPurity(ask, false); err != nil {
 		return err
 	}
 	return s.srv.checkHiddenFunctions(b, s.t.clock.Deadline(), s.waits.CheckInterruption)

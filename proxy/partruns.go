@@ -90,7 +90,7 @@ func (r partRunner) OpenPart() ddltx.OpenPart {
 		SeenTime: s.tx.earlierTime, AskedTime: s.tx.asked.instant}
 }
 
-func (r partRunner) PureReads() bool { return r.s.srv.purity.wasPure() }
+func (r partRunner) PureReads() bool { return r.s.srv.purity.WasPure() }
 
 func (r partRunner) ReadsClock() bool { return r.s.partReadsClock() }
 

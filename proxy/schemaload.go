@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/mapping"
 	"github.com/sluice-proxy/sluice/proxy/question"
+	"github.com/sluice-proxy/sluice/proxy/serverfacts"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 )
@@ -91,7 +92,7 @@ func (p *pairing) canQueryBackend() bool {
 func (s *session) loadByOwnBackend(cause string, exchange func(msg []byte, row func([]byte)) ([]byte, error)) (mine bool, err error) {
 	mine, err = s.srv.keeper.LoadOn(cause, schemaQuery(func(query string, row func([]byte)) (refusal []byte, err error) {
 		question.RetryInterrupted(func() (string, error) {
-			refusal, err = exchange(s.srv.internalQuery(query), row)
+			refusal, err = exchange(serverfacts.Query(query, s.srv.cfg.Kind == Postgres), row)
 			return string(retry.ErrorField(refusal, 'C')), err
 		})
 		return refusal, err
@@ -183,7 +184,7 @@ func readOwnSchema(s *session, sql []byte) error {
 		return mapping.ErrBehindDDL
 	}
 	own, err := s.srv.keeper.ReadInBlock(schemaQuery(func(query string, row func([]byte)) ([]byte, error) {
-		return s.b.exchangeRows(s.srv.internalQuery(query), row)
+		return s.b.exchangeRows(serverfacts.Query(query, s.srv.cfg.Kind == Postgres), row)
 	}), c.txEpoch)
 	s.waits.Arm()
 	if refused, ok := errors.AsType[*mapping.RefusedError](err); ok {

@@ -6,6 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/sequence"
+	"github.com/sluice-proxy/sluice/proxy/serverfacts"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -65,7 +66,7 @@ func discardForeignSequences(s *session) error {
 	}
 	for range mostCatalogTries {
 		refusal, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, "DISCARD SEQUENCES"))
-		switch fault := classifyFault(refusal); {
+		switch fault := serverfacts.FaultOf(refusal); {
 		case err != nil:
 			return err
 		case refusal == nil:

@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/remains"
+	"github.com/sluice-proxy/sluice/proxy/serverfacts"
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/startup"
@@ -78,8 +79,8 @@ type Server struct {
 	greetings opening.Greetings
 	startup   *startup.Handshaker
 	replays   *replayShared // nil: replay is off
-	groups    pipelineProbe
-	purity    readPurity
+	groups    serverfacts.Pipeline
+	purity    serverfacts.Purity
 	sequences question.Schedule // limits how often a server gets another DISCARD SEQUENCES after one failed
 	keeper    *mapping.Keeper   // the schema snapshot
 	locks     *locktable.Table

@@ -31,8 +31,8 @@ func TestNames(t *testing.T) {
 // sent is a part of each question's text where the product makes it, by the file: who changes it there
 // changes it here.
 var sent = []struct{ question, file, part, text string }{
-	{"groups", "proxy/pipelineprobe.go", `"SELECT now()"`, "SELECT now()"},
-	{"purity", "proxy/readpurity.go", "`WITH users AS (SELECT p.* FROM pg_catalog.pg_proc p ", "WITH users AS (SELECT p.* FROM pg_catalog.pg_proc p JOIN a"},
+	{"groups", "proxy/serverfacts/pipeline.go", `"SELECT now()"`, "SELECT now()"},
+	{"purity", "proxy/serverfacts/purity.go", "`WITH users AS (SELECT p.* FROM pg_catalog.pg_proc p ", "WITH users AS (SELECT p.* FROM pg_catalog.pg_proc p JOIN a"},
 	{"functions that leave something", "proxy/remains/remains.go", "; WITH RECURSIVE every AS MATERIALIZED (SELECT p.oid, p.proname", "SELECT 1; WITH RECURSIVE every AS MATERIALIZED (SELECT p.oid, p.proname, a"},
 	{"what functions have left", "proxy/remains/ask.go", `roleQuery + "; " + with.Reset`, "SELECT pg_catalog.current_setting('role'); RESET ALL; SELECT 1"},
 	{"schema", "proxy/catalog/catalog.go", "`SELECT n.nspname, c.relname, a.attname, a.attnum, ", "SELECT n.nspname, c.relname, a.attname, a.attnum, 'checked'"},
