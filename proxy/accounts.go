@@ -130,11 +130,6 @@ func (s *session) chargeLockMemory() {
 	}
 }
 
-// dropLongSettings drops the client's long values from the settings that Sluice has recorded for a returned backend.
-func (s *session) dropLongSettings() {
-	s.b.settings.DropLongValues()
-}
-
 // reserveFrameMemory returns an error if the session's memory has no room to read a frame of total bytes whole. A turn
 // reads its frames into one buffer.
 func (s *session) reserveFrameMemory(total int) *wire.Error {

@@ -34,7 +34,7 @@ func (s *session) createOrDropDatabase(st *rewrite.Statement) (notices [][]byte,
 	d := ddl.Database{DatabaseChange: st.Database, Server: stoppableServer{s}, Cascades: s.srv.cfg.Kind == Postgres, Current: s.inSchema,
 		Sessions: func() int { return s.srv.inSchema(st.Database.Schema) }}
 	switch {
-	case s.inBlock():
+	case s.isInTransaction():
 		return nil, errDatabaseInBlock(st)
 	case s.t.touched, s.t.request.executed, s.t.request.ranLocal:
 		return nil, errDatabaseInPipeline(st)

@@ -166,3 +166,29 @@ func TestDiscardAllOfAKeptBackend(t *testing.T) {
 		}
 	}
 }
+
+// A query of several statements is a transaction, also where Sluice commits its DDL in parts or sets its own options:
+// what PostgreSQL runs in no transaction is refused as there.
+func TestNoTransactionInGroups(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	s := startSluice(t, pg, allFeatures, mayChoose)
+	for _, sql := range []string{
+		"DISCARD ALL; CREATE TABLE grouped_a (a int); CREATE TABLE grouped_b (a int)",
+		"DISCARD ALL; BEGIN; CREATE TABLE grouped_a (a int); CREATE TABLE grouped_b (a int); COMMIT",
+		"CREATE DATABASE app_grouped; CREATE TABLE grouped_a (a int); CREATE TABLE grouped_b (a int)",
+		"BEGIN; DISCARD ALL; CREATE TABLE grouped_a (a int); CREATE TABLE grouped_b (a int); COMMIT",
+	} {
+		script := "Q " + sql + "\n< Z\nQ ROLLBACK\n< Z\nQ SELECT count(*) FROM pg_class WHERE relname LIKE 'grouped%'\n< Z\nQ DISCARD ALL\n< Z\n"
+		want := perform(t, pg.addr, script)
+		if got := perform(t, s.addr, script); got != want {
+			t.Errorf("%s: %s", sql, firstDifference(got, want))
+		}
+	}
+	for _, sql := range []string{"SET sluice.ddl.in_transactions = 'refuse'; DISCARD ALL", "CREATE TABLE grouped_a (a int); DISCARD ALL; CREATE TABLE grouped_b (a int)"} {
+		got := perform(t, s.addr, "Q DROP TABLE IF EXISTS grouped_a\n< Z\nQ "+sql+"\n< Z\n")
+		if !strings.Contains(got, "C=25001 M=DISCARD ALL cannot run inside a transaction block") || strings.Contains(got, "C DISCARD ALL") {
+			t.Errorf("%s: %s", sql, got)
+		}
+	}
+}

@@ -153,7 +153,7 @@ func (p *pairing) discardAllError(st *rewrite.Statement) *wire.Error {
 	switch {
 	case st == nil || !isDiscardAll(st) || p.txStatus() == 'E':
 		return nil
-	case p.inBlock():
+	case p.isInTransaction():
 		return errDiscardInBlock
 	case p.t.request.executed, p.t.request.ranLocal:
 		return errDiscardInPipeline

@@ -25,6 +25,9 @@ type nestedTurn struct {
 	hiddenAnswer *silent.Answer
 	// outsideBlock means that the nested turn's statement does not belong to the client's block (parts.go).
 	outsideBlock bool
+	// amidOthers means that the nested turn's text is a part of a multi-statement query, which PostgreSQL runs as one
+	// transaction.
+	amidOthers bool
 	// optsOut means that the client's text has the comment that turns replay off.
 	optsOut bool
 	// committedBefore lists earlier statements of the client's text that are committed outside a block, or is nil.

@@ -96,7 +96,7 @@ type optionRunner struct {
 func (r *optionRunner) InBlock() bool { return r.s.inBlock() }
 
 func (r *optionRunner) Run(sql string, before int) (feature.NestedResult, error) {
-	return r.s.runNestedQuery(sql, nestedTurn{optsOut: r.optsOut, shift: r.s.t.nested.shift + before})
+	return r.s.runNestedQuery(sql, nestedTurn{amidOthers: true, optsOut: r.optsOut, shift: r.s.t.nested.shift + before})
 }
 
 func (r *optionRunner) RunSilently(sql string, want silent.ExpectedAnswer) (feature.NestedResult, error) {

@@ -314,7 +314,7 @@ func (s *session) settleTransaction() {
 // releaseBackend returns the idle backend to the reservoir, or discards a backend to which a write did not complete.
 func (s *session) releaseBackend() {
 	b := s.b
-	s.dropLongSettings()
+	s.b.settings.DropLongValues()
 	b.prepared.DropLongTexts()
 	// A backend that was not asked yet what state functions have left there cannot serve another session.
 	if b.leftState.NeedsQuery() || !s.finishBackendWrite(b.answerTimeout) || b.isBroken() { // all replies are read by now
@@ -371,3 +371,7 @@ func (p *pairing) inBlock() bool {
 	}
 	return false
 }
+
+// isInTransaction reports whether PostgreSQL would run the next statement within a transaction of more statements: in a
+// block, or in a multi-statement query that Sluice runs in parts.
+func (p *pairing) isInTransaction() bool { return p.inBlock() || p.t.nested.amidOthers }

@@ -124,7 +124,7 @@ func (r *groupRunner) InBlock() bool { return r.s.inBlock() }
 func (r *groupRunner) FixesTime() bool { return r.s.srv.keeper.Maps() }
 
 func (r *groupRunner) RunGroup(g ddltx.Group) (feature.NestedResult, error) {
-	return r.s.runNestedQuery(g.Text, nestedTurn{optsOut: r.optsOut, shift: r.s.t.nested.shift + g.Before, timed: g.Time, committedBefore: g.Committed})
+	return r.s.runNestedQuery(g.Text, nestedTurn{amidOthers: true, optsOut: r.optsOut, shift: r.s.t.nested.shift + g.Before, timed: g.Time, committedBefore: g.Committed})
 }
 
 func (r *groupRunner) BlockBegun(l listing.Statements, t *txtime.Time) {

@@ -213,7 +213,7 @@ func (s *session) queryRefusal(q *simpleQuery) error {
 			err = s.checkReadOnly(q.plan)
 		}
 		if err == nil && q.frame == nil {
-			if err = s.refuseUnparsedMapped(); err == nil && s.hasFixedTxTime() {
+			if err = s.refuseUnparsedMapped(); err == nil && s.fixedTxTime() != nil {
 				err = s.refuseClockRead()
 			}
 		}

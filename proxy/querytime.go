@@ -41,7 +41,7 @@ var timeBindTail = []byte{0, 0, 0, 0, 0, 1, 0, 1}
 
 // queryTxTime asks the server for the transaction's time, if the client may return to a savepoint, and a text uses
 // now() without returning it as it is. sql is the next text, or "". The session must have its backend. In a transaction
-// that repeats an earlier time (hasFixedTxTime), Sluice does not ask.
+// that repeats an earlier time (fixedTxTime), Sluice does not ask.
 func (s *session) queryTxTime(sql string) {
 	a := &s.tx.asked
 	part := s.t.nested.asksTime

@@ -362,7 +362,7 @@ func (s *session) handleFunctionCall(total int) error {
 	if err == nil {
 		err = s.admitPlan(functionPlan)
 	}
-	if err == nil && s.hasFixedTxTime() {
+	if err == nil && s.fixedTxTime() != nil {
 		err = s.refuseClockRead()
 	}
 	if err != nil {

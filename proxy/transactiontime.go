@@ -137,13 +137,10 @@ func (s *session) fixedTxTime() *txtime.Time {
 	return nil
 }
 
-// hasFixedTxTime reports whether the next statement must show an earlier transaction time (fixedTxTime).
-func (s *session) hasFixedTxTime() bool { return s.fixedTxTime() != nil }
-
 // fixQueryTime writes the time of fixedTxTime into a simple Query, and returns the text that q then has. The answer is
 // as for the client's text. A returned error goes to the client.
 func (s *session) fixQueryTime(q *simpleQuery, sql []byte) ([]byte, error) {
-	if !s.hasFixedTxTime() || mapping.IsSchemaIndependent(q.plan) || s.hasEarlyQuery(q.plan.SingleStatement()) { // its nested turns come here too
+	if s.fixedTxTime() == nil || mapping.IsSchemaIndependent(q.plan) || s.hasEarlyQuery(q.plan.SingleStatement()) { // its nested turns come here too
 		return sql, nil
 	}
 	made, err := s.fixTextTime(sql, int(s.countInFirstTx(q.plan)), s.mapped.Planned(), txtime.Literal)
@@ -160,7 +157,7 @@ func (s *session) fixQueryTime(q *simpleQuery, sql []byte) ([]byte, error) {
 // If statement and error are nil, the server has refused the text, as in prepareForClient. The time becomes a further
 // parameter, in its own format, of a new statement. That statement returns the same columns as the client's.
 func (s *session) fixBindTime(b *pendingBind, st *statement.Server) (*statement.Server, error) {
-	if !s.hasFixedTxTime() || mapping.IsSchemaIndependent(b.cs.Template.Plan) {
+	if s.fixedTxTime() == nil || mapping.IsSchemaIndependent(b.cs.Template.Plan) {
 		return st, nil
 	}
 	if err := s.readWholeBind(b); err != nil {
