@@ -139,8 +139,8 @@ type Reservation struct {
 	// Floor is the earliest time of the first ticket, the right to dial once. Unused tickets since Floor are the burst.
 	// Nothing is reserved if the first ticket would be due after Ceiling, which is not before Floor.
 	Floor, Ceiling int64
-	// Wrong is an impossible time of the next ticket (right to dial once), or 0. If the table still has the time Wrong,
-	// Floor replaces that time.
+	// Wrong is the table's time of the next ticket (right to dial once) if that time is too far ahead to be right, or
+	// 0. If the table still has that time, the first reserved ticket is due at Floor.
 	Wrong int64
 }
 

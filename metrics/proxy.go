@@ -157,7 +157,7 @@ func (p *Proxy) CountBackfillBatch() {
 	}
 }
 
-// CountAdvisoryLock counts an event of an advisory lock. outcome is one of Lock….
+// CountAdvisoryLock counts an event of an advisory lock. outcome is a constant whose name begins with Lock.
 func (p *Proxy) CountAdvisoryLock(outcome string) {
 	if p != nil {
 		p.locks.inc(outcome)
@@ -203,14 +203,15 @@ func (p *Proxy) CountSessionStart() {
 	}
 }
 
-// CountSessionEnd counts the end of a started session. cause is one of End….
+// CountSessionEnd counts the end of a started session. cause is a constant whose name begins with End.
 func (p *Proxy) CountSessionEnd(cause string) {
 	if p != nil {
 		p.ended.inc(cause)
 	}
 }
 
-// CountStartupRefusal counts a connection that did not become a session. reason is one of Refused….
+// CountStartupRefusal counts a connection that did not become a session. reason is a constant whose name begins with
+// Refused.
 func (p *Proxy) CountStartupRefusal(reason string) {
 	if p != nil {
 		p.startups.inc(reason)
@@ -224,14 +225,15 @@ func (p *Proxy) CountTurn() {
 	}
 }
 
-// CountPin counts a session that began to keep its backend. reason is one of Pin….
+// CountPin counts a session that began to keep its backend. reason is a constant whose name begins with Pin.
 func (p *Proxy) CountPin(reason string) {
 	if p != nil {
 		p.pins.inc(reason)
 	}
 }
 
-// CountLocalAnswer counts a request that Sluice answered without a backend. kind is one of Local….
+// CountLocalAnswer counts a request that Sluice answered without a backend. kind is a constant whose name begins with
+// Local.
 func (p *Proxy) CountLocalAnswer(kind string) {
 	if p != nil {
 		p.local.inc(kind)
@@ -266,42 +268,43 @@ func (p *Proxy) CountErrorSent(sqlstate string) {
 	}
 }
 
-// CountCancel counts a cancel request. outcome is one of Cancel….
+// CountCancel counts a cancel request. outcome is a constant whose name begins with Cancel.
 func (p *Proxy) CountCancel(outcome string) {
 	if p != nil {
 		p.cancels.inc(outcome)
 	}
 }
 
-// CountBackendLost counts a backend whose connection was lost. when is one of Lost….
+// CountBackendLost counts a backend whose connection was lost. when is a constant whose name begins with Lost.
 func (p *Proxy) CountBackendLost(when string) {
 	if p != nil {
 		p.lost.inc(when)
 	}
 }
 
-// CountIndexLeft counts an index that a failed CREATE INDEX may have left in an invalid state. cause is one of Index….
+// CountIndexLeft counts an index that a failed CREATE INDEX may have left in an invalid state. cause is a constant
+// whose name begins with Index.
 func (p *Proxy) CountIndexLeft(cause string) {
 	if p != nil {
 		p.indexes.inc(cause)
 	}
 }
 
-// CountPreparedUse counts a use of a prepared statement. outcome is one of Prepared….
+// CountPreparedUse counts a use of a prepared statement. outcome is a constant whose name begins with Prepared.
 func (p *Proxy) CountPreparedUse(outcome string) {
 	if p != nil {
 		p.prepared.inc(outcome)
 	}
 }
 
-// CountRefusal counts a request that Sluice refused. feature is one of Feature….
+// CountRefusal counts a request that Sluice refused. feature is a constant whose name begins with Feature.
 func (p *Proxy) CountRefusal(feature string) {
 	if p != nil {
 		p.refused.inc(feature)
 	}
 }
 
-// CountSchemaLoad counts a read of the database's schema. cause is one of Load….
+// CountSchemaLoad counts a read of the database's schema. cause is a constant whose name begins with Load.
 func (p *Proxy) CountSchemaLoad(cause string) {
 	if p != nil {
 		p.loads.inc(cause)

@@ -13,8 +13,8 @@ import (
 // cacheShards is the number of parts of a cache, each with its own lock. Concurrent lookups rarely share a lock.
 const cacheShards = 16
 
-// cache stores plans by text and by the number of the NameResolver that they depend on. A cache is bounded in entries
-// and bytes, and safe for concurrent use. A lookup allocates nothing.
+// cache stores plans by text and by planner and NameResolver (Planner.cacheKey). A cache is bounded in entries and
+// bytes, and safe for concurrent use. A lookup allocates nothing.
 type cache struct {
 	seed   maphash.Seed
 	shards []cacheShard
@@ -57,7 +57,7 @@ func newCache(entries, bytes int) *cache {
 	return c
 }
 
-// find returns the cached plan of a text, or nil. names is the NameResolver's number, from Planner.cacheKey.
+// find returns the cached plan of a text, or nil. names is a result of Planner.cacheKey.
 func (c *cache) find(names uint64, text []byte) *Plan {
 	if len(text) > c.longest {
 		return nil

@@ -1,10 +1,10 @@
 package dsqlsim
 
-// frameQueue holds the client's frames that the session has taken from its inbox.
+// frameQueue holds the client's frames that the session has taken from its inbox and not handled yet.
 type frameQueue struct {
 	frames []frame // those before at are done
 	at     int
-	// replayed is the number of frames at the front of the queue that the session took back.
+	// replayed is the number of frames that the last pushReplayed has inserted.
 	replayed int
 }
 
@@ -30,13 +30,14 @@ func (q *frameQueue) pushFront(frames []frame) {
 	q.frames, q.at = append(frames, q.frames[q.at:]...), 0
 }
 
-// pushReplayed inserts frames that the session took back at the front of the queue.
+// pushReplayed inserts frames at the front of the queue that the session took from the queue before, and now sends to
+// PostgreSQL once more.
 func (q *frameQueue) pushReplayed(frames []frame) {
 	q.replayed = len(frames)
 	q.pushFront(frames)
 }
 
-// pushBehindReplayed inserts a frame after those that the session took back.
+// pushBehindReplayed inserts a frame after the frames that the last pushReplayed has inserted.
 func (q *frameQueue) pushBehindReplayed(f frame) {
 	at := q.at + q.replayed
 	q.frames = append(q.frames[:at:at], append([]frame{f}, q.frames[at:]...)...)

@@ -43,7 +43,7 @@ const (
 func (c *Copy) addRow(row *copyrows.Row) error {
 	size, most := copyrows.TupleLen(row.Fields), c.maxInsertBytes()
 	if whole := size + len(c.into); whole > most {
-		if err := c.tryHeldRows(); err != nil {
+		if err := c.tryInsertHeldRows(); err != nil {
 			return err
 		}
 		return c.withStoredCount(&wire.Error{Code: "54000", Message: "row too long", Context: copyrows.DataPosition{Line: row.Line}.Context(c.Name),
@@ -71,8 +71,8 @@ func (c *Copy) chargeMemory() error {
 	return c.withStoredCount(c.s.ChargeMemory(c.reader.MemoryBytes()))
 }
 
-// maxInsertBytes returns the length that an INSERT of one row may have: the planner must accept its text, and the
-// server its message.
+// maxInsertBytes returns the maximum length in bytes of an INSERT of one row. The planner must accept the text of the
+// INSERT, and the server must accept its message.
 func (c *Copy) maxInsertBytes() int {
 	most := c.cfg.MaxStatementBytes
 	if n := c.cfg.MaxMessageBytes; n > 0 {
@@ -81,8 +81,8 @@ func (c *Copy) maxInsertBytes() int {
 	return most - wire.HeaderLen - 1
 }
 
-// insertStatements returns the INSERTs of rows. An INSERT of several rows has at most half the length of
-// maxInsertBytes, because the planner also bounds the number of tokens.
+// insertStatements returns the INSERTs of rows. An INSERT of several rows has at most maxInsertBytes/2 bytes. A longer
+// text could exceed the planner's limit of tokens.
 func (c *Copy) insertStatements(rows []copyrows.HeldRow) iter.Seq[copyrows.InsertStatement] {
 	most, count := min(mostInsertBytes, c.maxInsertBytes()/2), mostRows
 	if c.block {
@@ -112,10 +112,11 @@ func (c *Copy) flushBatch() error {
 	return err
 }
 
-// tryHeldRows returns the server's error about the held rows, or nil if the server accepts them. tryHeldRows is for
-// rows that must not be committed any more, because later data have an error. In a block tryHeldRows inserts the rows,
-// since the block fails in any case. tryHeldRows ignores errors that are not about the data.
-func (c *Copy) tryHeldRows() error {
+// tryInsertHeldRows inserts the held rows without committing them. It returns the server's error about the rows, or nil
+// if the server accepts them. The caller has found an error in later data. Outside a block the rows are rolled back,
+// and errors that are not about the data are ignored. In a client's block the rows remain, because the block fails in
+// any case.
+func (c *Copy) tryInsertHeldRows() error {
 	rows := c.held.Rows
 	if len(rows) == 0 {
 		return nil

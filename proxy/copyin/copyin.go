@@ -238,7 +238,7 @@ func (c *Copy) takeRows() error {
 // malformedError returns the error for data that cannot be read. If the server refuses an earlier row, malformedError
 // returns that error, which a server that reads row by row would have sent.
 func (c *Copy) malformedError(bad *copyrows.Error) error {
-	if err := c.tryHeldRows(); err != nil {
+	if err := c.tryInsertHeldRows(); err != nil {
 		return err
 	}
 	return c.withStoredCount(wireError(bad, c.Name))

@@ -31,7 +31,8 @@ type Runner interface {
 	OpenPart() OpenPart
 	// PureReads reports whether no statement that looks like a read has changed anything.
 	PureReads() bool
-	// ReadsClock reports whether the open part may have read the transaction's time.
+	// ReadsClock reports whether the open part may have read the transaction's time, for example by now(). The open
+	// part is the statements since the block's last early commit.
 	ReadsClock() bool
 	// Commit sends the COMMIT of the open part. asksTime means that the part's time is asked for in front of it
 	// (SetAskedTime).

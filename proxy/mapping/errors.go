@@ -29,7 +29,7 @@ func (e *NoAnswerError) Error() string { return e.Err.Error() }
 // Unwrap returns the error of the Query.
 func (e *NoAnswerError) Unwrap() error { return e.Err }
 
-// ErrLate means that a reading has not ended in the time for which a session waits.
+// ErrLate means that reading the schema from the server took longer than a session waits for the schema.
 var ErrLate = errors.New("the answer took too long")
 
 // errReaderLeft is the result of a reading whose session was stopped, or lost its backend.

@@ -9,8 +9,9 @@
 //	script.go    multi-statement queries that set options: how the text is cut
 //	runscript.go how the pieces of the text are run
 //
-// Package settings stores the values of the settings, with transactions, savepoints, SET LOCAL and resets as of any
-// setting. Package proxy sends statements, and says in a State what the session's block is like.
+// Package settings stores the values of the settings. Transactions, savepoints, SET LOCAL and RESET apply to them as to
+// any other setting. Package proxy sends statements, and passes the status of the session's transaction block in a
+// State.
 //
 // Sluice plans a query by the client's current options. A prepared statement is planned again if they differ at its
 // Bind. A multi-statement query that sets options is run in pieces, each planned when the pieces before it have run.

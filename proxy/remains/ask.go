@@ -2,7 +2,7 @@ package remains
 
 import "github.com/sluice-proxy/sluice/rewrite"
 
-// Backend is an idle backend that answers questions of Sluice's own.
+// Backend sends queries of Sluice itself to an idle backend.
 type Backend interface {
 	// Ask sends statements in one round trip, and returns the values of the rows that have one column. refused means that
 	// the server has reported an error.
@@ -25,8 +25,8 @@ type Left struct {
 	Role string
 }
 
-// Ask asks a backend which state functions have left there. Afterwards the backend has the client's settings, and the
-// role of the client's startup. ok is false after a fault.
+// Ask returns the state that functions have left on a backend. Ask also gives the backend the client's settings, and
+// the role of the client's startup. ok is false after a fault.
 func Ask(b Backend, with Settings) (left Left, ok bool) {
 	all := roleQuery + "; " + with.Reset + stateQuery + "; " + with.Apply + roleQuery
 	values, refused, err := b.Ask(all)
