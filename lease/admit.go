@@ -64,7 +64,7 @@ const maxAdmitSleep = time.Second
 type admitWaiter struct {
 	lease   *Lease
 	wanted  int
-	slot    bool // it has a slot
+	slot    bool // this Admit has a slot
 	granted bool
 }
 

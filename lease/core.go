@@ -62,7 +62,7 @@ type leaseState struct {
 	open    int           // permits that led to a dial and were not released yet
 	known   bool          // the settings have been read
 	failing int           // consecutive failed reads of the settings
-	pause   time.Duration // no read of the settings before
+	pause   time.Duration // no read of the settings before this time
 	// problem says why the settings cannot be read, so that no slot or ticket is granted. fatal is set if this process
 	// cannot work with the settings.
 	problem, fatal error
@@ -185,8 +185,8 @@ func (c *leaseState) handleSettings(k *storeCall, a storeAnswer, now time.Durati
 	c.ledger.beginWithSettings(s, now)
 }
 
-// takeSlot takes the slot of a permit, and takeTicket its ticket, the right to dial once. If slots are not shared,
-// takeSlot always succeeds, and if the rate is not shared, takeTicket does.
+// takeSlot takes the slot of a permit, and takeTicket its ticket, the right to dial once. takeSlot always succeeds if
+// slots are not shared. takeTicket always succeeds if the rate is not shared.
 func (c *leaseState) takeSlot(now time.Duration) bool {
 	if !c.cfg.Slots {
 		return !c.ledger.leaving

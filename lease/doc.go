@@ -28,11 +28,11 @@
 // items stay and do not expire; a new table has them too. An older version that overwrites the settings with format 1
 // creates no second ledger, because its shards are closed.
 //
-// An owner's name shows whether the owner can use a shard that was moved. It can if it runs this code, under a policy
-// that allows the new keys (Store.FindsMovedShards). A table is not migrated while any owner cannot. If such an owner
-// joins while a shard is being closed, it could renew its old record while others reap the copy. So all records are
-// renamed before the item is copied. That owner finds its record gone and closes its backends at once. Its slots stay
-// taken in the copy and are reaped by time.
+// An owner's name shows whether the owner can use a shard that was moved. An owner can use it if the owner runs this
+// version, and if its IAM policy allows the new keys (Store.FindsMovedShards). A table is not migrated while an owner
+// cannot use moved shards. If such an owner joins while a shard is being closed, it could renew its old record while
+// others reap the copy. So all records are renamed before the item is copied. Then that owner finds its record gone and
+// closes its backends at once. Its slots stay taken in the copy and are reaped by time.
 //
 // # Time
 //
@@ -44,15 +44,15 @@
 //
 // The exception is a process that does not run (SIGSTOP, a paused virtual machine, a debugger), because it closes
 // nothing. After ReapAfter others take its slots while its backends are open, and the cluster exceeds the limit by
-// their number. That ends when the process runs again and closes them, or when the cluster closes them for their age.
-// Margin covers this case: it should be at least the largest number of slots of one sidecar.
+// their number. The excess ends when the process runs again and closes its backends, or when the cluster closes them
+// for their age. Margin covers this case: it should be at least the largest number of slots of one sidecar.
 //
 // # Evidence
 //
-// Names, process numbers and silence do not prove that a process has ended. A lock on a file does (file.go). A process
-// takes the lock before its first call, and the kernel releases it together with the process's sockets. The next
-// process with the lock removes the records that the file names (predecessor.go), and joins under a new name. It never
-// continues a record. Without a file or a lock, time decides as above.
+// Names, process numbers and silence do not prove that a process has ended. A free lock of the process's lock file
+// proves it (file.go). A process takes the lock before its first call, and the kernel releases it together with the
+// process's sockets. The next process with the lock removes the records that the file names (predecessor.go), and joins
+// under a new name. It never takes over a record. Without a file or a lock, time decides as above.
 //
 // # Settings
 //
@@ -69,9 +69,10 @@
 //
 // First backends have precedence. A sidecar without backends reserves one ticket however long the queue is, up to
 // MaxWait. A sidecar with backends waits until the queue is short, and the more backends it has, the shorter the queue
-// must be. In the first seconds after its own start it leaves the burst to others. The tenth backend is reserved by
-// itself. A sidecar that sees a queue in these seconds waits until they are over and that queue has dialled. A sidecar
-// that sees others take tickets waits until there has been no queue for the time of a dial.
+// must be. In the first seconds after its own start it leaves the burst to others. The ticket of the tenth backend is
+// reserved by itself. A sidecar that sees a queue in its first seconds waits until these seconds are over and the
+// sidecars of that queue have dialled. A sidecar that sees others take tickets waits until there has been no queue for
+// the time of a dial.
 //
 // # Fairness
 //

@@ -35,7 +35,7 @@ const (
 // slotSearch is a process's search for shards with free slots.
 type slotSearch struct {
 	looked []int         // shards read by this hunt, the current search
-	again  time.Duration // not before
+	again  time.Duration // no hunt begins before this time
 	failed int
 }
 

@@ -22,9 +22,9 @@ type slotLedger struct {
 	process  string // prefix of the owner names of its records
 	follows  bool   // new owner names show that this process finds moved shards
 	settings Settings
-	began    time.Duration // when the settings were known
+	began    time.Duration // when the first settings were read
 
-	parts []*ownRecord // the first one is the home
+	parts []*ownRecord // this process's records; the first one is the home, by which the process is counted
 	joins int
 	seq   uint64
 	sight []*shardImage // by shard; nil for a shard that was not read yet
@@ -36,23 +36,23 @@ type slotLedger struct {
 	demand int // permits that callers wait for
 	// giving is the number of slots that this process will return to the shard giveTo, because other processes wait there.
 	giving, giveTo int
-	giveAt         time.Duration // not before
+	giveAt         time.Duration // no slots are returned before this time
 	waiting        bool          // below the fair share without a free slot
 	lapsed         bool          // the lease was lost, and no slot was granted since
 	unrenewed      time.Duration // the age of the lost lease
 	leaving        bool
 
 	predecessorPlaces []recordPlace // possible places of ended predecessors' records
-	predecessorsAt    time.Duration // not before
+	predecessorsAt    time.Duration // no call for predecessors before this time
 
 	hunt slotSearch
 	// levelUntil is the time until which no process takes more than the fair share, after a raised limit.
 	levelUntil time.Duration
-	full       time.Duration // no growth before: the cluster had no room
+	full       time.Duration // no growth before this time, because the cluster had no room
 	lookAt     time.Duration // time of the next look at a shard of others
 	cursor     int
 	idle       idleMinimum
-	pause      time.Duration // no call before: the last one failed
+	pause      time.Duration // no call before this time, because the last call failed
 	failing    int
 
 	stats slotCounts

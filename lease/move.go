@@ -222,7 +222,7 @@ func (t *Table) migrate(ctx context.Context, heed bool) (did string, err error) 
 		if err != nil {
 			return "", fmt.Errorf("shard %d: %w", shard, err)
 		}
-		if strays := found.strandedOwners(); !moved && heed && len(strays) > 0 { // they joined while other shards were moved
+		if strays := found.strandedOwners(); !moved && heed && len(strays) > 0 { // the strays joined while other shards were moved
 			return "", &StrandedOwnersError{strays, shard}
 		}
 		if err := t.closeShard(ctx, shard); err != nil {

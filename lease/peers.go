@@ -10,7 +10,7 @@ type shardImage struct {
 	at          time.Duration
 	limit, free int
 	peers       map[string]*seenRecord // by owner; this process's own included
-	homes       int                    // living processes of others
+	homes       int                    // other living processes
 	lasting     int                    // those of homes that are older than a heartbeat
 	reapAt      time.Duration          // when the first record of others may be taken
 }

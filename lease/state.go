@@ -69,8 +69,8 @@ type State struct {
 	// Unusable says why this process cannot use the table's newest settings and works with earlier ones. If it can use the
 	// newest settings, Unusable is nil.
 	Unusable error
-	// Problem says why calls of the table fail, or is nil. In the phase Lost, Problem may say that this process did not
-	// run. In the phase OK, Problem may be harmless.
+	// Problem says why calls of the table fail, or is nil. In the phase Lost, Problem may say that this process was
+	// suspended. In the phase OK, Problem may be harmless.
 	Problem *Problem
 }
 

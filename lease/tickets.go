@@ -21,13 +21,14 @@ const (
 	// youngBatch is the number of tickets (rights to dial once) that a process reserves at once until youngTime after its
 	// start.
 	youngBatch = 4
-	// modestMost is the number of backends after which a process may wait for its next ticket, the right to dial once. The
-	// next ticket is reserved by itself, after the first tickets of other processes. A process that met a queue while
-	// young waits until it is no longer young and that queue has dialled.
+	// modestMost is the number of backends up to which a process reserves several tickets (rights to dial once)
+	// together. The ticket of the next backend is reserved by itself, after the first tickets of other processes. If a
+	// process sees a queue of tickets within youngTime, it waits until youngTime is over and the processes of that
+	// queue have dialled.
 	//
-	// firstDial is the allowance for a dial and for two clocks, each misread by up to half a second. A young process that
-	// is not alone waits until there has been no queue for firstDial. If more processes than the burst start together,
-	// there is a queue then, and the full rate is used all the same.
+	// firstDial is the allowance for a dial and for two clocks, each misread by up to half a second. A young process
+	// that is not alone waits until there has been no queue for firstDial. If more processes start together than the
+	// burst has tickets, the wait wastes no part of the rate, because there is a queue.
 	modestMost = 9
 	firstDial  = clockError + 500*time.Millisecond
 	// retryLeast and mostRefusals bound the pause after a refused reservation. A process waits until the queue is short
@@ -35,8 +36,8 @@ const (
 	// refusal.
 	retryLeast   = 100 * time.Millisecond
 	mostRefusals = 4
-	// impossibleQueue is a distance from now to the table's time of the next dial that cannot be right. A clock or a
-	// person was wrong, and the time is reset.
+	// impossibleQueue is the distance from now beyond which the table's time of the next dial cannot be right. A wrong
+	// clock or an edit of the table is the cause. A process that reads a time beyond impossibleQueue resets the time.
 	impossibleQueue = 10 * time.Minute
 	// localAfter is the number of consecutive failed calls after which the table counts as out of reach.
 	localAfter = 2
@@ -60,8 +61,8 @@ type ticketLedger struct {
 	holders         int             // callers that have a slot and wait for a ticket
 	batch           int
 	keep            time.Duration // how long a due ticket stays valid
-	pause           time.Duration // no reservation before
-	refused         time.Duration // no dial before: the cluster refused one for the rate
+	pause           time.Duration // no reservation before this time
+	refused         time.Duration // no dial before this time, because the cluster refused a dial for the rate
 	wrong           int64
 	queue           time.Duration // how far ahead the next ticket was at the last answer
 	failing         int
@@ -69,8 +70,8 @@ type ticketLedger struct {
 	refusals        int           // recent refusals of a reservation
 	startingUntil   time.Duration // until then this process counts as just started
 	last            int64         // time of the next ticket at the last answer; 0 for none yet
-	others          bool          // other processes took tickets while it was young
-	firstAt         time.Duration // no ticket ahead of the queue before
+	others          bool          // other processes took tickets in this process's youngTime
+	firstAt         time.Duration // no ticket ahead of the queue before this time
 	smallBatchUntil time.Duration // until then this process reserves no more than modestMost
 	// noSavedUntil is the time until which this process uses no saved ticket (unused right to dial), because the rate
 	// changed.
@@ -166,7 +167,7 @@ func (t *ticketLedger) takeTicket(now time.Duration) (ok bool, wake time.Duratio
 // batch is used up, for at most as many dials as have slots.
 //
 // A process without backends reserves one ticket however long the queue is. Other processes reserve only while the
-// queue is short. A process whose backends fail at once may pass the queue once a heartbeat.
+// queue is short. A process whose backends fail right after the dial may pass the queue once a heartbeat.
 func (t *ticketLedger) nextReservation(now time.Duration, most, open int) (*storeCall, time.Duration) {
 	want := min(t.demand, t.batch, most)
 	if t.rate == 0 || want <= 0 || len(t.due) > 0 {
@@ -299,7 +300,7 @@ func (t *ticketLedger) delayAfterRefusal(now time.Duration) {
 // second in which it was given, and so narrows the bounds of the difference.
 type tableClock struct {
 	low, high time.Duration // bounds of the difference
-	at        time.Duration // when they were last narrowed; 0 for never
+	at        time.Duration // when the bounds were last narrowed; 0 for never
 }
 
 // drift is a bound for the speed of clocks: two clocks diverge by at most 1/drift.

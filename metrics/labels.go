@@ -10,10 +10,10 @@ const (
 	EndTerminated      = "terminated"       // the client sent Terminate
 	EndDisconnected    = "disconnected"     // the client's socket closed without a Terminate
 	EndProtocol        = "protocol"         // 08P01: frames that violate the protocol
-	EndDrained         = "drained"          // 57P01
+	EndDrained         = "drained"          // 57P01: Sluice was shutting down
 	EndClosed          = "closed"           // closed by Close or at the end of a drain
 	EndIdle            = "idle"             // idle outside a transaction for too long
-	EndIdleTransaction = "idle_transaction" // 25P03
+	EndIdleTransaction = "idle_transaction" // 25P03: idle inside a transaction for too long
 	EndBackendLost     = "backend_lost"     // the backend of a pinned session was lost
 	EndServer          = "server"           // a FATAL of the server, which was relayed
 	EndFault           = "fault"            // an internal error
@@ -28,7 +28,7 @@ const (
 	RefusedPlaintext   = "plaintext"    // bytes sent before TLS was negotiated
 	RefusedTLS         = "tls"          // TLS required but not used, or its handshake failed
 	RefusedAuth        = "auth"         // wrong password, unknown user, no certificate
-	RefusedGuesses     = "guesses"      // too many wrong passwords from its address
+	RefusedGuesses     = "guesses"      // too many wrong passwords from the client's address
 	RefusedDatabase    = "database"     // a missing database, or one that is not in listen.databases
 	RefusedParameter   = "parameter"    // a startup parameter DSQL does not know
 	RefusedReplication = "replication"  // replication=...
@@ -71,17 +71,17 @@ const (
 // These are values of the label outcome of dsql_advisory_locks_total, which counts events of advisory locks.
 const (
 	LockTaken     = "taken"
-	LockRefused   = "refused"    // another session holds it, and the client did not wait
+	LockRefused   = "refused"    // another session holds the lock, and the client did not wait
 	LockTakenOver = "taken_over" // the lease of another session had expired
 	LockReleased  = "released"
-	LockLost      = "lost" // to another session
+	LockLost      = "lost" // another session has taken the lock over
 )
 
 // These are values of the label outcome of dsql_cancels_total, which says what became of a cancel request.
 const (
-	CancelDropped     = "dropped"     // its turn had settled
+	CancelDropped     = "dropped"     // the statement's turn had settled
 	CancelForwarded   = "forwarded"   // the server ended the statement
-	CancelDiscarded   = "discarded"   // Sluice closed the backend to end it
+	CancelDiscarded   = "discarded"   // Sluice closed the backend to end the statement
 	CancelIneffective = "ineffective" // a commit was in progress
 	CancelUnknownKey  = "unknown_key"
 	CancelGuesses     = "guesses" // too many unknown keys from its address
@@ -90,8 +90,8 @@ const (
 // These are values of the label when of dsql_backends_lost_total, which names the state in which a backend was lost.
 const (
 	LostIdle           = "idle"            // no client was affected
-	LostTransaction    = "transaction"     // 08006
-	LostUnknownOutcome = "unknown_outcome" // 08007
+	LostTransaction    = "transaction"     // in a transaction; the client got 08006
+	LostUnknownOutcome = "unknown_outcome" // during a commit; the client got 08007
 	LostReplaying      = "replaying"       // in a replay
 )
 
@@ -99,13 +99,13 @@ const (
 // index.
 const (
 	IndexCancelled  = "cancelled"   // by a cancel or a timeout
-	IndexClientGone = "client_gone" // its client left
+	IndexClientGone = "client_gone" // the client of the CREATE INDEX left
 	IndexLost       = "lost"        // the backend was lost, or a drain ended
 )
 
 // These are values of the label outcome of dsql_prepared_statements_total, which counts uses of prepared statements.
 const (
-	PreparedHit         = "hit"         // the backend had it
+	PreparedHit         = "hit"         // the backend had the statement
 	PreparedPrepared    = "prepared"    // the client's own Parse went to the server
 	PreparedMiss        = "miss"        // prepared by Sluice before a Bind
 	PreparedInvalidated = "invalidated" // removed, because its description is out of date

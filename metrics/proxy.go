@@ -37,11 +37,11 @@ type Proxy struct {
 // ProxyGauges is a snapshot of all sessions.
 type ProxyGauges struct {
 	Clients int // open sessions
-	Idle    int // of those, idle outside a transaction
-	Pinned  int // of those, with a backend of their own
-	Waiting int // of those, waiting for a backend
+	Idle    int // open sessions that are idle outside a transaction
+	Pinned  int // open sessions that keep their backend
+	Waiting int // open sessions that wait for a backend
 	Locks   int // advisory locks of all sessions
-	AtGate  int // of those, waiting at the gate behind others that want the same rows
+	AtGate  int // open sessions that wait at the gate, behind others that want the same rows
 
 	LogBytes  int64 // logs of open transactions, for replays
 	HeldBytes int64 // answers that are not sent yet

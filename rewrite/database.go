@@ -201,7 +201,7 @@ func requestedIsolation(st *Statement) (level Isolation, modes, ok bool) {
 	return level, modes, false
 }
 
-// answerIsolation answers a statement that sets an isolation level. weak reports that DSQL's level is weaker than this.
+// answerIsolation answers a statement that sets a level. weak reports that DSQL's isolation is weaker than level.
 func (r *rewriter) answerIsolation(p *statementPart, level Isolation, weak bool) {
 	ofBlock, tag := p.st.Tx.Verb == SetTransaction, "SET"
 	if c := p.st.Changes; len(c) == 1 && c[0].Action == Reset && !c[0].Default {

@@ -7,8 +7,8 @@ import (
 )
 
 // MayGenerateValues reports whether a text may return values that the server generates, so that a second run may return
-// others. That is so if the text names a clock, a random value or a sequence, or is an INSERT with RETURNING. Only
-// words are examined. Functions and views of users are ignored.
+// others. The result is true if the text names a clock, a random value or a sequence, or is an INSERT with RETURNING.
+// Only words are examined. Functions and views of users are ignored.
 func MayGenerateValues(sql []byte) bool {
 	l := parse.Lexer{Text: sql}
 	var inserts, returns bool

@@ -22,7 +22,7 @@ type SerialForm string
 const (
 	// SerialIdentity is the form of identity columns of type bigint, in one statement.
 	SerialIdentity SerialForm = ""
-	// SerialSequence is the form of sequences that Sluice creates. A statement that Sluice cannot run so is unchanged.
+	// SerialSequence is the form of sequences that Sluice creates. Without them the statement is unchanged.
 	SerialSequence SerialForm = "sequence"
 	// SerialAuto is the form of sequences where Sluice can create them, otherwise that of identity columns.
 	SerialAuto SerialForm = "auto"

@@ -175,7 +175,7 @@ func (p *Planner) planForOptions(sql []byte, names *schema.NameResolver, plan *P
 	return p.planByTree(sql, names)
 }
 
-// cacheKey returns the key of the cache of plans for a NameResolver and the planner. NameResolvers count from 1.
+// cacheKey returns the key of the cache of plans for a NameResolver and the planner. IDs of NameResolvers begin at 1.
 func (p *Planner) cacheKey(names *schema.NameResolver) uint64 { return names.ID() | p.number<<56 }
 
 // planByTree parses a text, plans its tree and caches the plan.

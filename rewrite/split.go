@@ -76,8 +76,8 @@ func isSplitRefusal(code string, message []byte) bool {
 	return false
 }
 
-// These are hints for the client of a refused FOR UPDATE. SplitHint is for a query that has no SplitQuery,
-// SplitNextHint for one whose next execution uses it.
+// These are hints for the client of a refused FOR UPDATE. SplitHint is for a query without a SplitQuery, SplitNextHint
+// for a query whose next execution uses its SplitQuery.
 const (
 	SplitHint     = "This cluster takes FOR UPDATE only on one table with equality on its whole key, and the query could not be split: lock the row by its key in a statement of its own."
 	SplitNextHint = "This cluster takes FOR UPDATE only on one table with equality on its whole key. From now on this query is sent in two parts, which lock the first table's row only."

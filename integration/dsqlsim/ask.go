@@ -58,7 +58,7 @@ func (s *session) readOwnAnswer() (*ownAnswer, error) {
 		}
 		switch kind {
 		case 'D', 'C', 'E', 'Z', 't':
-		case 'S': // a setting that comes or goes is the client's to know
+		case 'S': // the client must see changes of parameters
 			if err := s.relayReply(total); err != nil {
 				return nil, err
 			}

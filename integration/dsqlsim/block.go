@@ -52,9 +52,9 @@ type effectLog struct {
 
 // statementAttempt says how other transactions have affected the current attempt to run a statement.
 type statementAttempt struct {
-	tries    retryTries // others are in its way
-	guessing bool       // its outcome can only be guessed
-	genuine  bool       // its error is the client's
+	tries    retryTries // attempts that other transactions blocked
+	guessing bool       // the statement's outcome can only be guessed
+	genuine  bool       // the statement's error is the client's, and not caused by a row outside the snapshot
 }
 
 // rowPlace names a row version by the oid of its table and its ctid. It stays valid while the snapshot is open.
@@ -66,7 +66,7 @@ type loggedEffect struct {
 	types, values []byte // as in Parse and Bind
 	tag           string
 	sum           uint64 // of the rows that were answered, see rowDigest
-	exact         bool   // another answer would be a surprise
+	exact         bool   // a second run must give the same answer
 	void          bool   // cannot run any more: the transaction is doomed
 }
 

@@ -28,8 +28,8 @@ type simCatalog struct {
 	there     atomic.Bool
 }
 
-// ensureInstalled creates the schema sys, unless it exists. Without a superuser's rights that fails. There are then no
-// jobs, and the rules of the schema do not hold.
+// ensureInstalled creates the schema sys, unless it exists. This fails without a superuser's rights. Then there are no
+// jobs, and the rules of the schema do not apply.
 func (c *simCatalog) ensureInstalled(ctx context.Context, u *upstreamDialer) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,7 +1,7 @@
 package dsqlsim
 
 // onCopyIn handles CopyInResponse: PostgreSQL now reads the client's data until CopyDone or CopyFail, or fails before.
-// A goroutine passes the data on while the session reads the outcome. It ends with the copy.
+// A goroutine passes the data on while the session reads the outcome. The goroutine ends with the copy.
 func (s *session) onCopyIn(total int) error {
 	if err := s.relayReply(total); err != nil {
 		return err

@@ -93,7 +93,7 @@ func (s *session) handleExecute(f *frame) error {
 	case !p.started:
 		return s.startPortal(f, name, p, r)
 	case s.names.isDropped(p) && s.status == statusInBlock:
-		return s.failUpstream(r, dataConflict) // where it stood nobody knows any more
+		return s.failUpstream(r, dataConflict) // the portal's position is lost
 	}
 	return s.forwardFrame(f, r)
 }

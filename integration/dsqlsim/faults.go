@@ -18,11 +18,11 @@ const (
 	AtConnect   FaultPoint = "connect"    // the startup packet was read
 	AtStatement FaultPoint = "statement"  // before a statement goes to PostgreSQL, COMMIT included
 	AtRow       FaultPoint = "row"        // in the middle of a statement's result
-	Running     FaultPoint = "running"    // a statement is on its way, nobody knows its outcome
-	Answered    FaultPoint = "answered"   // PostgreSQL has run it to its end, the client does not know
+	Running     FaultPoint = "running"    // a statement is on its way, and its outcome is unknown
+	Answered    FaultPoint = "answered"   // PostgreSQL has completed the statement, and the client has no answer yet
 	AtCommit    FaultPoint = "commit"     // before a COMMIT that ends an open transaction goes
-	Committing  FaultPoint = "committing" // that COMMIT is on its way, nobody knows its outcome
-	Committed   FaultPoint = "committed"  // PostgreSQL has committed, the client does not know
+	Committing  FaultPoint = "committing" // that COMMIT is on its way, and its outcome is unknown
+	Committed   FaultPoint = "committed"  // PostgreSQL has committed, and the client has no answer yet
 )
 
 var points = []FaultPoint{AtConnect, AtStatement, AtRow, Running, Answered, AtCommit, Committing, Committed}

@@ -23,7 +23,8 @@ var errTooLong = errors.New("message too long")
 type frame struct {
 	kind byte
 	body []byte
-	// replayed means that the session took the frame back (see replayFrames), and now sends the frame once more.
+	// replayed means that the session put the frame back into its queue (see replayFrames), and now sends the frame
+	// once more.
 	replayed bool
 	// nextStatement is the index of the statement with which the session continues a multi-statement Query.
 	nextStatement int

@@ -40,7 +40,7 @@ func (s *session) mayRowBeHidden(e *pgproto3.ErrorResponse) bool {
 	case !ok || !s.server.config.KeyConflicts:
 		return false
 	case e.Code == codeForeignKey:
-		return strings.Contains(e.Detail, referenced) // of a parent that is out of sight a cluster knows nothing either
+		return strings.Contains(e.Detail, referenced) // for a missing parent row a cluster has the same error
 	}
 	ctx := s.server.ctx
 	conn, err := s.server.upstream.dialInternal(ctx)

@@ -26,7 +26,7 @@ type resultInterruption struct {
 	fault    *Fault
 	index    int  // of the statement in its text
 	rows     int  // that still reach the client before
-	reported bool // the client got the error: what PostgreSQL still says is not for it
+	reported bool // the client has the error, and gets no further answer of PostgreSQL
 }
 
 // injectAtConnect injects the fault that is planned for a connection before its session begins.

@@ -17,7 +17,7 @@ func (s *session) yieldLocks(r yieldRequest) error {
 	b := &s.block
 	switch {
 	case s.status != statusInBlock || s.block.deferred || r.at.Before(s.locksMoved):
-		return nil // it is not in the way any more
+		return nil // the transaction blocks no other session any more
 	case b.log.canRewind() && !b.log.parked:
 		return s.parkTransaction()
 	case r.table || b.log.incomplete:

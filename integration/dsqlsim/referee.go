@@ -16,7 +16,7 @@ const arbiterIdleLimit = time.Second
 // arbiter looks for sessions whose statements wait for another transaction in PostgreSQL. It asks idle sessions that
 // block these statements to release their locks.
 type lockArbiter struct {
-	wake chan struct{} // holds a token when somebody may wait
+	wake chan struct{} // holds a token when a session may wait
 	// patience is how long a statement waits before the lockArbiter asks another session to release its locks. Most
 	// transactions end sooner by themselves.
 	patience time.Duration
@@ -29,7 +29,7 @@ func newLockArbiter(lockTimeout time.Duration) *lockArbiter {
 
 // yieldRequest asks a session to release its locks.
 type yieldRequest struct {
-	at time.Time // when it was in the way, or before
+	at time.Time // when the session was in the way, or before
 	// table reports that DDL wants a lock on a whole table.
 	table bool
 }

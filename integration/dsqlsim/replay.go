@@ -33,7 +33,7 @@ func (s *session) shouldRetry(t *retryTries) bool {
 // cancelledText is PostgreSQL's message for a cancelled statement, whose SQLSTATE has other uses too.
 const cancelledText = "canceling statement due to user request"
 
-// errReplay reports that the session has taken frames back to the front of its queue. PostgreSQL has not answered these
+// errReplay reports that the session has put frames back at the front of its queue. PostgreSQL has not answered these
 // frames, or answered with a conflict.
 var errReplay = errors.New("frames taken back")
 
@@ -42,9 +42,9 @@ type conflictCause uint8
 
 const (
 	noConflictCause conflictCause = iota
-	lockWait                      // it did not get a lock in time: it may try again
-	lostUpdate                    // another has committed a change of the same row
-	hiddenRow                     // a constraint, perhaps because of rows out of sight
+	lockWait                      // the statement did not get a lock in time, and may try again
+	lostUpdate                    // another transaction has committed a change of the same row
+	hiddenRow                     // a constraint violation, perhaps by a row outside the snapshot
 )
 
 func (s *session) conflictCauseOf(e *pgproto3.ErrorResponse) conflictCause {
@@ -71,7 +71,7 @@ func (s *session) canReplay(r *pendingReply, e *pgproto3.ErrorResponse) bool {
 	case o == noConflictCause, r.marked != nil, r.guess != nil, r.silent, r.from.kind == 0:
 		return false
 	case o == hiddenRow && (r.isCommit() || !s.mayRowBeHidden(e)):
-		return false // PostgreSQL has ended the transaction, or nobody else has to do with it
+		return false // PostgreSQL has ended the transaction, or no other transaction caused the error
 	case r.status == statusInBlock:
 		return b.log.canRewind() && (r.kind == 'Q' || r.kind == 'E') && !(o == hiddenRow && b.attempt.genuine)
 	case r.status == statusIdle:
@@ -86,7 +86,7 @@ func (r *pendingReply) isCommit() bool {
 	return r.text != nil && r.index < len(r.text.Statements) && r.text.Statements[r.index].Kind == dialect.Commit
 }
 
-// replayFrames takes the failed statement's frame, and all later ones, back to the front of the queue. In a block it
+// replayFrames puts the failed statement's frame, and all later frames, back at the front of the queue. In a block it
 // also resumes the earlier effects of the transaction. It returns errReplay on success.
 func (s *session) replayFrames(r *pendingReply, e *pgproto3.ErrorResponse) error {
 	failed := *r
@@ -185,7 +185,7 @@ func (s *session) takeBackFrames() error {
 // undoFrame reverts the effect of a frame that PostgreSQL has skipped.
 func (s *session) undoFrame(r *pendingReply) {
 	if r.interruption != nil && !r.interruption.reported {
-		s.injection.row = r.interruption // it is still to happen
+		s.injection.row = r.interruption // the fault has not happened yet
 	}
 	s.names.undoFrame(r)
 }

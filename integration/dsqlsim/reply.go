@@ -23,7 +23,7 @@ func (s *session) handleReply() error {
 	switch kind {
 	case 'D':
 		return s.onDataRow(total)
-	case 'd', 'H', 'V', 'S', 'A': // what changes nothing here
+	case 'd', 'H', 'V', 'S', 'A': // these frames change no state of the session
 		return s.relayReply(total)
 	case 'N':
 		return s.onNoticeResponse(total)

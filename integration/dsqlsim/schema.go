@@ -9,8 +9,8 @@ import (
 // schemaVersion is what one session knows of changes of the schema.
 type schemaVersion struct {
 	changes  *atomic.Uint64 // of all sessions
-	known    uint64         // the last of them that this session knows
-	changing bool           // the session is making one
+	known    uint64         // the number of changes that this session knows
+	changing bool           // the session is changing the schema
 }
 
 // isStale reports whether another session has changed the schema since this session last looked.

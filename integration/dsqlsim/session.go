@@ -213,7 +213,7 @@ func (s *session) run() error {
 		case f == nil:
 			err = s.waitIdle(watch)
 		case isCopyData(f.kind) && s.replies.first() != nil:
-			err = s.drainReplies() // a COPY may be about to begin, and want this frame
+			err = s.drainReplies() // a COPY may be about to begin, and need this frame
 		default:
 			next := s.queue.pop()
 			s.current = frameProgress{}

@@ -33,7 +33,7 @@ type startupMessage struct {
 	version    uint32
 	role       string
 	database   string
-	parameters map[string]string // what else it wants to set
+	parameters map[string]string // other settings that the client requests
 	extensions []string          // _pq_. options, none of which is known
 }
 
@@ -188,7 +188,7 @@ func (s *Server) checkGreeting(g *greeting, id uint64) (*startupMessage, error) 
 	if err := s.injectAtConnect(id); err != nil {
 		return nil, wrapReason("planned", err)
 	}
-	_ = g.conn.SetDeadline(time.Now().Add(handshakeTimeout)) // a stall was not the client's
+	_ = g.conn.SetDeadline(time.Now().Add(handshakeTimeout)) // the time of a stall does not count for the client
 	switch strings.ToLower(g.serverName) {
 	case s.config.Endpoint:
 		return up, nil

@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// A batch of rows is one INSERT if that is short enough to be planned, otherwise several. Even one INSERT has a BEGIN
-// and a COMMIT. So the outcome is known if the backend is lost, or a cancel comes, before the COMMIT.
+// A batch of rows is one INSERT if the planner accepts its length, otherwise several INSERTs. Even a single INSERT has
+// a BEGIN and a COMMIT. So the outcome is known if the backend is lost, or a cancel comes, before the COMMIT.
 //
 // The rows of a batch are held until its COMMIT is answered, so that the batch can run again. The text of an INSERT is
 // made when the INSERT is sent.
@@ -164,7 +164,7 @@ func (c *Copy) blockInsertError(f *insertFailure) error {
 	return f.withPlace(where, c.Name)
 }
 
-// runSilently runs a statement of Sluice's own as a nested turn, with the expected answer want.
+// runSilently runs a statement of Sluice itself as a nested turn, with the expected answer want.
 func (c *Copy) runSilently(sql string, want silent.ExpectedAnswer) (feature.NestedResult, error) {
 	how := c.how
 	how.Want = want
@@ -177,11 +177,11 @@ type insertFailure struct {
 	payload []byte // of the server's error; nil for others
 	// Insert is the INSERT that has failed. Insert is empty if another statement has failed.
 	copyrows.InsertStatement
-	before int // rows of the transaction before it
+	before int // rows that the transaction inserted before this INSERT
 }
 
 // failureFrom returns the failure of an INSERT, or nil if the INSERT has succeeded. before is the number of rows that
-// the transaction has inserted before.
+// earlier INSERTs of the transaction have inserted.
 func failureFrom(r *feature.NestedResult, in copyrows.InsertStatement, before int) *insertFailure {
 	switch {
 	case r.Err != nil:
@@ -243,11 +243,11 @@ func (c *Copy) leaveTransaction(err error) error {
 	return err
 }
 
-// errNotLeft ends the session of a client that would be in a transaction of Sluice's own.
+// errNotLeft ends the session of a client whose next statement would be in a transaction of Sluice itself.
 var errNotLeft = &wire.Error{Fatal: true, Code: "25000", Message: "the server did not end a transaction of Sluice's own",
 	Hint: "Look which rows of the COPY are there before running it again."}
 
-// runControl runs a BEGIN, COMMIT or ROLLBACK of Sluice's own.
+// runControl runs a BEGIN, COMMIT or ROLLBACK of Sluice itself.
 func (c *Copy) runControl(sql string, want silent.ExpectedAnswer) (*insertFailure, error) {
 	result, err := c.s.RunTxCommand(sql, want)
 	return failureFrom(&result, copyrows.InsertStatement{}, 0), err
@@ -298,8 +298,8 @@ func (c *Copy) commitRows(rows []copyrows.HeldRow) error {
 }
 
 // locateFailure returns the error of a transaction of rows, with the line of the row that causes it. If the error does
-// not say which line, locateFailure searches for it: the row is the last one of the fewest rows that fail. Each attempt
-// is a transaction that is rolled back.
+// not show the line, locateFailure searches for the smallest number of first rows that fails. The last of these rows is
+// the cause. Each attempt is a transaction that is rolled back.
 func (c *Copy) locateFailure(f *insertFailure, rows []copyrows.HeldRow) error {
 	where, sure := c.errorPlace(f)
 	if sure {

@@ -11,8 +11,8 @@
 // The client may rely on the following meaning of answers:
 //
 //	COPY n    all n rows are stored; a WARNING says if several transactions committed them
-//	an error  the rows that it counts are stored, in whole batches; if it counts none, none
-//	08007     those rows are stored, and those of one more batch may be
+//	an error  the rows that the error counts are stored, in whole batches; without a count no rows are stored
+//	08007     the rows that the error counts are stored, and one more batch may be stored
 //
 // If a client leaves, or the end of a drain cuts its connection, whole batches are stored. A cancel or the statement
 // timeout ends a COPY between two frames of data, or during a batch before its COMMIT.

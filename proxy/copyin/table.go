@@ -66,7 +66,7 @@ func (c *Copy) queryColumns() ([]copyrows.ColumnFacts, error) {
 // quoteLiteral returns a text as an SQL constant, for a server with standard_conforming_strings on.
 func quoteLiteral(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
-// errTable refuses a table that COPY supports and INSERTs do not.
+// errTable returns the refusal of a table that COPY supports and INSERTs do not.
 func (c *Copy) errTable(why string) *wire.Error {
 	return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("COPY to the table \"%s\", %s, is not carried out by INSERTs (%s)", c.Name, why, rewrite.CopyFromKey),
 		Hint: "Write INSERTs of at most 3,000 rows."}

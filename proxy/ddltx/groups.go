@@ -60,7 +60,7 @@ type GroupRunner interface {
 	CommandRunner
 	// InBlock reports whether the client is in a block.
 	InBlock() bool
-	// FixesTime reports whether Sluice gives the statements of one transaction one time.
+	// FixesTime reports whether Sluice gives all statements of a transaction the same time.
 	FixesTime() bool
 	// RunGroup runs a group in a nested turn.
 	RunGroup(g Group) (feature.NestedResult, error)
@@ -130,8 +130,8 @@ func (g *Groups) addCommitted(r GroupRunner, text string, last bool) error {
 	return r.Warn(committedWarning(&group), true)
 }
 
-// warnFailed warns the client of earlier groups that remain committed after a group has failed. In a block its end
-// warns the client instead.
+// warnFailed warns the client of earlier groups that remain committed after a group has failed. In a block the end of
+// the block warns the client instead.
 func (g *Groups) warnFailed(r GroupRunner) error {
 	if g.committed.IsEmpty() || r.InBlock() {
 		return nil

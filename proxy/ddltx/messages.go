@@ -29,15 +29,15 @@ func (x *Tx) Remain(st *rewrite.Statement, failed bool) *wire.Error {
 	return remainWarning(&x.committed)
 }
 
-// committedWarning is the warning that Sluice has committed a part of the client's transaction early. l lists the
+// committedWarning returns the warning that Sluice has committed a part of the client's transaction early. l lists the
 // statements of the part.
 func committedWarning(l *listing.Statements) *wire.Error {
 	return &wire.Error{Code: "01000", Message: "a part of the transaction is committed, since DSQL takes one statement of DDL in a transaction",
 		Detail: "Committed: " + l.String() + ".", Hint: rewrite.InTransactionsKey + " says so. A ROLLBACK does not take that part back."}
 }
 
-// remainWarning is the warning, at a ROLLBACK or a failed multi-statement query, that lists the statements in l, which
-// remain committed.
+// remainWarning returns the warning, at a ROLLBACK or a failed multi-statement query, that lists the statements in l,
+// which remain committed.
 func remainWarning(l *listing.Statements) *wire.Error {
 	return &wire.Error{Code: "01000", Message: "what was committed before stays (" + rewrite.InTransactionsKey + ")", Detail: "Committed: " + l.String() + "."}
 }
@@ -81,7 +81,7 @@ func (x *Tx) ErrUnknownCursor(name string) *wire.Error {
 	return e
 }
 
-// errDropsEarly refuses a commit of a DROP before the end of the client's transaction.
+// errDropsEarly returns the error that refuses to commit a DROP before the end of the client's transaction.
 func errDropsEarly(l *listing.Statements) *wire.Error {
 	return &wire.Error{Code: retry.StateUnsupported, Message: "the transaction drops what holds rows, and would be committed before its end",
 		Detail: "It holds: " + l.String() + ".", Hint: rewrite.DropsHint}

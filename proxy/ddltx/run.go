@@ -17,7 +17,7 @@ import (
 // A CommandRunner runs commands in nested turns and sends the client warnings. An error of its methods ends the
 // session.
 type CommandRunner interface {
-	// RunSilently runs a command of Sluice's own, which does not belong to the client's block. The client gets only
+	// RunSilently runs a command of Sluice itself, which does not belong to the client's block. The client gets only
 	// notices.
 	RunSilently(sql string, want silent.ExpectedAnswer) (feature.NestedResult, error)
 	// Warn sends the client a WARNING. early means that it is about an early commit, which is counted.
@@ -34,10 +34,10 @@ type Runner interface {
 	// ReadsClock reports whether the open part may have read the transaction's time, for example by now(). The open
 	// part is the statements since the block's last early commit.
 	ReadsClock() bool
-	// Commit sends the COMMIT of the open part. asksTime means that the part's time is asked for in front of it
+	// Commit sends the COMMIT of the open part. asksTime means that Commit first asks the server for the part's time
 	// (SetAskedTime).
 	Commit(asksTime bool) (feature.NestedResult, error)
-	// CommitSkipped reports whether the server has skipped the COMMIT, and so is in the part still.
+	// CommitSkipped reports whether the server has skipped the COMMIT, so that the part is still open.
 	CommitSkipped() bool
 	// Begin sends the BEGIN of the next part. optedOut means that the client wants no replay of the block, and t is the
 	// block's time, or nil. If the backend of a session with a pin is gone, Begin does nothing.
@@ -46,7 +46,8 @@ type Runner interface {
 
 // OpenPart is a session's state in the open part of a block.
 type OpenPart struct {
-	// Savepoints are the names of the part's savepoints, oldest first. Empty are the last of them, after which nothing ran.
+	// Savepoints are the names of the part's savepoints, oldest first. Empty are the last savepoints among them, after
+	// which no statement ran.
 	Savepoints, Empty []string
 	// Options are the client's options, or nil.
 	Options *rewrite.ClientOptions
@@ -116,7 +117,7 @@ func (x *Tx) RunOutside(r Runner, st *rewrite.Statement, sql string, run func() 
 }
 
 // commitPart commits the open part of a block. If the result has an error, the part is not committed, or the outcome is
-// unknown (08007). The next part is then open, and empty.
+// unknown (08007). After commitPart the next part is open, and empty.
 func (x *Tx) commitPart(r Runner, part *OpenPart) (feature.NestedResult, error) {
 	x.commits++
 	x.keepSavepoints(part.Savepoints)

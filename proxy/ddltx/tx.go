@@ -62,8 +62,8 @@ func (x *Tx) CommitCount() (n int) {
 // Reset resets the state of a block, when no block is open.
 func (x *Tx) Reset() { *x = Tx{policy: x.policy} }
 
-// EndBlock forgets the committed parts at the end of the client's block. The COMMIT between two parts is no such end. x
-// may be nil.
+// EndBlock forgets the committed parts at the end of the client's block. The COMMIT between two parts does not end the
+// client's block. x may be nil.
 func (x *Tx) EndBlock() {
 	if x != nil {
 		x.options, x.committed, x.savepoints, x.timed = options.BlockOptions{}, listing.Statements{}, nil, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// RefusedError is the server's error for a query of a reading. The backend remains usable.
+// RefusedError is the server's error for a query that reads the schema. The backend remains usable.
 type RefusedError struct{ Code, Message string }
 
 // Error returns the server's SQLSTATE and message, for the log.
@@ -17,10 +17,11 @@ func (e *RefusedError) Error() string { return serverSaid + e.Code + ": " + e.Me
 // serverSaid is the start of a RefusedError's text.
 const serverSaid = "the server said "
 
-// isRefusal reports whether a reading failed with the server's error.
+// isRefusal reports whether err is the text of a RefusedError: reading the schema failed with the server's error.
 func isRefusal(err error) bool { return err != nil && strings.HasPrefix(err.Error(), serverSaid) }
 
-// NoAnswerError means that a session's own backend did not answer a query of a reading. It has the error of the Query.
+// NoAnswerError means that a session's own backend did not answer a query that reads the schema. Err is the error of
+// the Query.
 type NoAnswerError struct{ Err error }
 
 // Error returns the text of the error for the log.
@@ -32,7 +33,7 @@ func (e *NoAnswerError) Unwrap() error { return e.Err }
 // ErrLate means that reading the schema from the server took longer than a session waits for the schema.
 var ErrLate = errors.New("the answer took too long")
 
-// errReaderLeft is the result of a reading whose session was stopped, or lost its backend.
+// errReaderLeft is the error of a reading of the schema whose session was stopped, or lost its backend.
 var errReaderLeft = errors.New("whoever read them was stopped, or lost its backend")
 
 // notReadMessage is the message of NotRead, by which IsNotRead recognizes that error.

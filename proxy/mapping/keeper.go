@@ -11,11 +11,12 @@ import (
 )
 
 // This file has the schema snapshot, all relations of the database. A statement's meaning depends on the snapshot, so
-// no statement is planned before the first. The process reads it on a backend of no session, once for all that wait.
+// no statement is planned before the first. The process reads the schema once for all sessions that wait, on a backend
+// that serves no session.
 //
 // A snapshot includes relations without mapped columns, since the search path may find them before a mapped table of
-// the same name. It is read again after a schema change that this process has seen (the catalog's epoch). Two more
-// causes are a server's error about an unknown name, and a query with a name that the snapshot lacks.
+// the same name. The process reads the schema again after a schema change that it has seen (the catalog's epoch). Two
+// more causes are a server's error about an unknown name, and a query with a name that the snapshot lacks.
 //
 // Other processes may change the schema unseen, and some statements would still succeed with wrong columns, since
 // Sluice expands SELECT *. So no query goes to a backend that knows a newer schema than the snapshot. DSQL makes this
@@ -28,7 +29,7 @@ import (
 // Server is the process to which a Keeper belongs. Several goroutines may call its methods at the same time.
 type Server interface {
 	// Epoch returns the epoch of the catalog, which counts the schema changes that the process has noticed. BeginEpoch
-	// begins an epoch, in which nothing learned about queries is valid.
+	// begins a new epoch, which makes everything invalid that the process has learned about queries.
 	Epoch() uint64
 	BeginEpoch()
 	// Borrow calls load with a Query for a backend of no session. If load returns an error other than a *RefusedError,

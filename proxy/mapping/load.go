@@ -11,14 +11,14 @@ import (
 // This file decides who reads the schema, and when a reading may begin. At most two readings run at a time: one on a
 // borrowed backend, and one on a session's own.
 
-// These durations bound readings of the schema. After the server refused, no change of the schema is read for
-// schemaRest. Between two readings because of unknown names, missingRest passes.
+// These durations bound readings of the schema. After the server refused a reading, no change of the schema is read for
+// schemaRest. Two readings because of unknown names are at least missingRest apart.
 const (
 	schemaRest  = time.Second
 	missingRest = 250 * time.Millisecond
 )
 
-// Load is one reading of the schema, shared by all that wait for it.
+// Load is one reading of the schema, shared by all sessions that wait for it.
 type Load struct {
 	done chan struct{}
 	err  error
@@ -120,7 +120,7 @@ func (k *Keeper) LoadOn(cause string, ask Query, wait func(*Load) error) (mine b
 	err = k.replaceSnapshot(cause, func() (reading, error) { return k.read(ask) })
 	var refused *RefusedError
 	answered := err == nil || errors.As(err, &refused)
-	if l.err = err; !answered { // the session or its backend ended, which says nothing about the server
+	if l.err = err; !answered { // the session or its backend ended, which proves nothing about the server
 		l.err = errReaderLeft
 	}
 	k.endOwn(l, cause)
@@ -204,7 +204,8 @@ func (k *Keeper) LastError() error {
 	return k.loadError
 }
 
-// MissingError returns the client's error if no snapshot exists, with the reason. It returns nil if one exists.
+// MissingError returns the client's error, with the reason, if no snapshot exists. MissingError returns nil if a
+// snapshot exists.
 func (k *Keeper) MissingError() error {
 	if k.current.Load() != nil {
 		return nil

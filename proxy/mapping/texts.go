@@ -11,7 +11,7 @@ import (
 var noNames = schema.New(nil).ResolverForUnknownPath()
 
 // NoNames returns names that resolve no relation. The plan of a query that names a relation then has the field Lacks
-// set. The result is always the same.
+// set. All calls return the same NameResolver.
 func NoNames() *schema.NameResolver { return noNames }
 
 // IsSchemaIndependent reports whether a query has no names that depend on the schema, such as SET or BEGIN. Clients
@@ -23,8 +23,8 @@ func IsSchemaIndependent(plan *rewrite.Plan) bool {
 }
 
 // MayPlanWithoutNames reports whether a query may be sent by a plan without names, after getting the names failed with
-// err. If no backend was free, that holds only for SET, BEGIN and the like. If the server refused a reading, or the
-// query follows DDL of its transaction, it also holds for reads that name no relation.
+// err. If no backend was free, the result is true only for SET, BEGIN and similar statements. If the server refused a
+// reading, or the query follows DDL of its transaction, the result is also true for reads that name no relation.
 func MayPlanWithoutNames(planner *rewrite.Planner, sql []byte, plan *rewrite.Plan, err error) bool {
 	return IsSchemaIndependent(plan) ||
 		(isRefused(err) || err == ErrBehindDDL) && plan.Kind <= rewrite.Read && !planner.PlanWithNames(sql, noNames).Lacks
@@ -44,7 +44,7 @@ func NamesMayChangeWithin(plan *rewrite.Plan, staged []rewrite.SettingChange) bo
 }
 
 // NeedsCommittedSchema reports whether a multi-statement query was planned by the schema of a transaction with DDL
-// (ReadInBlock), and has statements behind a ROLLBACK. These statements need the schema of before the transaction.
+// (ReadInBlock), and has statements behind a ROLLBACK. These statements need the schema from before the transaction.
 func NeedsCommittedSchema(plan *rewrite.Plan, names *schema.NameResolver) bool {
 	n := len(plan.Statements) - 1
 	return n > 0 && names != nil && names.Schema().Outside != nil &&

@@ -6,8 +6,8 @@ import (
 )
 
 // BlockOptions are a client's options in a block that is committed in parts, after the first early commit. A commit
-// ends SET LOCAL, so the next part needs the copy. The zero BlockOptions mean that no part is committed. A copy of a
-// BlockOptions is unchanged by later calls, and serves a savepoint.
+// ends SET LOCAL, so the next part needs this copy of the options. The zero BlockOptions mean that no part is
+// committed. Later calls do not change a copy of a BlockOptions, so a savepoint can store one.
 type BlockOptions struct {
 	values *rewrite.ClientOptions // replaced, never changed
 }

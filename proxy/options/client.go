@@ -9,12 +9,13 @@ import (
 // Client has the options of one client: those of its user, and the planner for the client's current options.
 type Client struct {
 	user *userOptions
-	// planner is the planner for the options planned, which are nil for none. planner is nil before the first query.
+	// planner is the planner for the options in the field planned, where nil means no options. planner is nil before
+	// the first query.
 	planner *rewrite.Planner
 	planned *rewrite.ClientOptions
 }
 
-// State is what the options of a client depend on besides the Client.
+// State has the facts about a session on which the options of its client depend, besides the Client.
 type State struct {
 	// Settings has all settings of the client. Client.Set stores options there.
 	Settings *settings.Client
@@ -46,8 +47,8 @@ func (r *Rules) NewClient(user string) Client {
 	return Client{user: r.others}
 }
 
-// Planner returns the planner for a client's next query. now are the client's current options, or nil. Usually Planner
-// makes two comparisons.
+// Planner returns the planner for a client's next query. now are the client's current options, or nil. Usually a call
+// of Planner costs two comparisons.
 func (c *Client) Planner(now *rewrite.ClientOptions) *rewrite.Planner {
 	if now != c.planned || c.planner == nil {
 		c.planned, c.planner = now, c.plannerFor(now)

@@ -85,7 +85,7 @@ func errUnknown(name string) *wire.Error {
 		Hint: "Clients may choose, where client.may_set lists the key: sluice." + strings.Join(rewrite.ClientOptionKeys(), ", sluice.") + "."}
 }
 
-// errTooLate refuses to change how a block is committed after the block has run a statement.
+// errTooLate returns the error that refuses to change how a block is committed after the block has run a statement.
 func errTooLate(name string) *wire.Error {
 	return &wire.Error{Code: "25001", Message: "\"" + name + "\" must be set before any other statement of the transaction",
 		Detail: "It would change how the transaction is committed that is under way.", Hint: "Set it behind BEGIN, or outside of a transaction."}

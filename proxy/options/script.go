@@ -24,8 +24,9 @@ import (
 //	BEGIN              makes the block the client's, with all that it has done
 //	COMMIT, ROLLBACK   end the block, with the warning that there is no transaction in progress
 //
-// In the client's own block Sluice opens none. A query for which this fails is refused before any statement has run
-// (canRunPiecewise). An error of the final COMMIT follows the last statement's tag. PostgreSQL sends no tag then.
+// Inside the client's own block Sluice opens no block. A query that Sluice cannot run in pieces is refused before any
+// of its statements has run (canRunPiecewise). An error of the final COMMIT follows the last statement's tag. In this
+// case PostgreSQL sends no tag.
 
 // Script is a multi-statement query that Sluice runs in pieces, because it sets options.
 type Script struct {
@@ -33,10 +34,11 @@ type Script struct {
 	sql      string
 	pieces   [][2]int // of each piece, its first statement and the one after its last
 	ranBytes int      // bytes of sql that have run, or are running
-	chars    int      // the same in characters
+	chars    int      // characters of sql that have run, or are running
 	// leading means that the query begins with all of its options, so that Sluice opens no block.
 	leading bool
-	// settings and before are the client's settings, and their state if a failure restores it. Otherwise before is nil.
+	// settings are the client's settings. before is the state of the settings that a failure restores, or nil if it
+	// restores none.
 	settings *settings.Client
 	before   *settings.Snapshot
 	// inOwnBlock is set while the open block is one that Sluice has opened outside a client's block. Other code takes that
@@ -169,7 +171,7 @@ func canRunPiecewise(plan *rewrite.Plan, at block.Block, free bool) bool {
 	return true
 }
 
-// ErrInScript refuses a change of options that a multi-statement query cannot make.
+// ErrInScript is the error for a change of options that a multi-statement query cannot make.
 var ErrInScript = &wire.Error{Code: retry.StateUnsupported, Message: "a setting of Sluice's own cannot be changed in this string of several statements",
 	Detail: "The statements behind it are planned when it is in force, each in a turn of its own: what the string says about transactions does not go with that, or it comes behind other requests of a pipeline. Nothing of the string was run.",
 	Hint:   "Put it first in the string, without LOCAL, or send it by itself; or give the value at the startup: options=-c sluice.<key>=<value>."}
