@@ -228,7 +228,7 @@ func (l *slotLedger) announceWaiting(fair int, now time.Duration) *storeCall {
 // All living processes together read each shard once in two heartbeats, so that few processes find the slots of many
 // dead ones. The number of living processes is estimated from the shards of this process, which it sees with each
 // renewal. In other shards a dead process looks alive until the shard is read again. A process without a record reads
-// the least, because nobody counts it and thousands may be idle.
+// the least, because no other process counts it and thousands may be idle.
 func (l *slotLedger) readsPerHeartbeat() int {
 	if len(l.parts) == 0 {
 		return looksPerBeat

@@ -12,8 +12,8 @@ import (
 // attrClosed, attrWasLimit and attrWasFree are attributes of a closed item: an item of format 1 that one write closed
 // for good. The free slots and the limit move to the last two names. attrFree becomes a text, with which older versions
 // cannot calculate, and attrLimit becomes a limit that no shard has. Records are renamed with asidePrefix before the
-// item is copied. So owners of older versions find their records gone and renew nothing, and nobody can write to the
-// item.
+// item is copied. So owners of older versions find their records gone and renew nothing, and no process can write to
+// the item.
 const (
 	attrClosed, attrWasLimit, attrWasFree = "moved", "wlim", "wfree"
 

@@ -92,8 +92,8 @@ func (s Shard) HeldSlots() int {
 	return held
 }
 
-// Drift returns by how many slots the shard's limit differs from free plus held slots. Drift is 0 unless somebody
-// edited the table.
+// Drift returns by how many slots the shard's limit differs from free plus held slots. Drift is 0 unless the table was
+// edited by hand.
 func (s Shard) Drift() int { return s.Limit - s.Free - s.HeldSlots() }
 
 // A ShardChange is one conditional write of one shard. The change happens if the owner's record is Old and, when it
