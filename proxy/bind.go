@@ -327,7 +327,11 @@ func (s *session) sendBind(b *pendingBind, st *statement.Server) error {
 			s.portals.update(b.portal, p)
 		}
 		s.tx.log.RecordFrame(wire.Bind, logEntry{tmpl: b.cs.Template, names: s.mapped.Planned(), described: b.cs.Described, name: string(b.portal), kept: kept, silent: b.cursor != nil, first: s.countInFirstTx(b.cs.Template.Plan)}, params+len(b.portal))
+		if b.cursor != nil { // no Parse in the log has charged its text
+			t.rec.chargeLongText(b.cs.Template, b.cs.Template.Cost)
+		}
 	}
+	s.portals.setOn(b.portal, st)
 	o := t.owed.push(wire.Bind)
 	o.tmpl, o.clientStmt, o.swallow, o.mayUseTempTables = b.cs.Template, b.cs, b.cursor != nil, s.mayHaveTempTables()
 	t.scratch = wire.AppendBindHead(t.scratch[:0], b.portal, st.Name, params)
@@ -340,6 +344,5 @@ func (s *session) sendBind(b *pendingBind, st *statement.Server) error {
 		return nil
 	}
 	s.client.Advance(wire.HeaderLen + head) // sent above, under the server's name
-
 	return s.forwardBytes(params)
 }

@@ -230,3 +230,26 @@ func TestRandomCursors(t *testing.T) {
 		}
 	}
 }
+
+// A transaction that opens and closes cursors, beside one that stays open, prepares no more statements on its backend
+// than it may, and the cursor that stays open has its rows.
+func TestStatementsBesideACursor(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	s := startSluice(t, pg, asDSQL, withCursors, maxOpen(1), configure(func(c *proxy.Config) { c.PreparedPerBackend = 8 }))
+	var declared, bound strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&declared, "Q DECLARE c%d CURSOR FOR SELECT %d\n< Z\nQ FETCH ALL FROM c%d\n< Z\nQ CLOSE c%d\n< Z\n", i, i, i, i)
+		fmt.Fprintf(&bound, "P - | SELECT %d\nB p%d | -\nE p%d\nC P p%d\nS\n< Z\n", i, i, i, i)
+	}
+	open := "Q BEGIN\n< Z\nQ DECLARE stays CURSOR FOR SELECT generate_series(1, 3)\n< Z\nQ FETCH 1 FROM stays\n< Z\n"
+	for name, script := range map[string]string{"cursors": open + declared.String(), "portals": open + bound.String()} {
+		c := dialRaw(t, s.addr)
+		c.play(t, script)
+		got := c.play(t, "Q SELECT 'so many: ' || count(*) / 11 FROM pg_prepared_statements\n< Z\nQ FETCH ALL FROM stays\n< Z\nQ COMMIT\n< Z\n")
+		if !strings.Contains(got, "so many: 0") || !strings.Contains(got, "C FETCH 2") {
+			t.Errorf("%s: %s", name, got)
+		}
+		c.conn.Close()
+	}
+}

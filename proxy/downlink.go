@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/notice"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 )
@@ -359,7 +360,7 @@ func (s *session) finishSpan(span int) error {
 		wire.PutBuffer(buf)
 		return err
 	}
-	err := s.sendOrWithhold(insertParameterStatus(&s.settings, data))
+	err := s.sendOrWithhold(notice.InsertReports(&s.settings, data))
 	wire.PutBuffer(buf)
 	return err
 }

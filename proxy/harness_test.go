@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"log/slog"
@@ -101,6 +102,7 @@ type setup struct {
 	wrap     func(reservoir.DialFunc) reservoir.DialFunc
 	log      slog.Handler
 	rules    rewrite.Rules
+	plans    int    // that are cached
 	without  string // the feature that is left out (features_test.go)
 }
 
@@ -162,7 +164,7 @@ func startSluice(t testing.TB, pg postgres, opts ...option) *sluice {
 	if f, ok := features[s.without]; ok && f.rules != nil {
 		f.rules(&s.rules)
 	}
-	planner, err := rewrite.New(rewrite.Config{MaxBytes: 2 << 20, MaxNesting: 2000, CacheEntries: 1000, CacheBytes: 8 << 20, Rules: s.rules})
+	planner, err := rewrite.New(rewrite.Config{MaxBytes: 2 << 20, MaxNesting: 2000, CacheEntries: cmp.Or(s.plans, 1000), CacheBytes: 8 << 20, Rules: s.rules})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/constraint"
+	"github.com/sluice-proxy/sluice/proxy/notice"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -95,7 +96,7 @@ func (s *session) settleIndexJob() error {
 	if err := s.settleTurn(status); err != nil {
 		return err
 	}
-	return s.sendOrWithhold(wire.AppendReadyForQuery(appendParameterStatus(&s.settings, nil, status), status))
+	return s.sendOrWithhold(wire.AppendReadyForQuery(notice.AppendReports(&s.settings, nil, status), status))
 }
 
 // awaitIndexJob polls the job of a CREATE INDEX on the idle backend until the job is done. It returns the frames of the

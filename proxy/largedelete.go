@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/batch"
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
+	"github.com/sluice-proxy/sluice/proxy/notice"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -159,7 +160,7 @@ func (s *session) settleBatches() error {
 	if err := s.settleTurn(status); err != nil {
 		return err
 	}
-	return s.sendOrWithhold(wire.AppendReadyForQuery(appendParameterStatus(&s.settings, answer, status), status))
+	return s.sendOrWithhold(wire.AppendReadyForQuery(notice.AppendReports(&s.settings, answer, status), status))
 }
 
 // checkMayContinue returns an error if no further batch may begin: a cancel, a timeout, the end of a drain, or a client

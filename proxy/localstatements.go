@@ -3,9 +3,9 @@ package proxy
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/access"
 	"github.com/sluice-proxy/sluice/proxy/notice"
 	"github.com/sluice-proxy/sluice/proxy/opening"
 	"github.com/sluice-proxy/sluice/proxy/result"
@@ -120,11 +120,11 @@ func (s *session) canRecordReset(st *rewrite.Statement) bool {
 		switch c.Action {
 		case rewrite.DiscardAll: // DISCARD ALL ends its transaction
 		case rewrite.ResetAll:
-			if hasTransactionDefaults(&s.settings) {
+			if access.HasTransactionDefaults(&s.settings) {
 				return false
 			}
 		case rewrite.Reset:
-			if s.srv.treat.ForName(c.Name) != settings.Carried || hasTransactionDefaults(&s.settings) {
+			if s.srv.treat.ForName(c.Name) != settings.Carried || access.HasTransactionDefaults(&s.settings) {
 				return false
 			}
 		default:
@@ -132,19 +132,6 @@ func (s *session) canRecordReset(st *rewrite.Statement) bool {
 		}
 	}
 	return true
-}
-
-// hasTransactionDefaults reports whether a client has a default_transaction_ setting. If so, the server must get a
-// RESET, because the frames of a Sync group share one transaction, whose modes its first frame fixes.
-func hasTransactionDefaults(c *settings.Client) bool {
-	for _, set := range [...]*settings.Values{c.InForce, c.Startup} {
-		for name := range set.SQL {
-			if strings.HasPrefix(name, "default_transaction_") {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // discardAllError returns PostgreSQL's error for DISCARD ALL in a block or after another statement of a pipeline, or

@@ -6,31 +6,11 @@ import (
 	"os"
 	"time"
 
-	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
 // This file sends output to the client. sendOrWithhold sends bytes of the server, or withholds them for a replay.
 // bufferOutput gathers output, and flushBuffered writes that output.
-
-// insertParameterStatus inserts ParameterStatus frames before the ReadyForQuery at the end of data, for settings that
-// Sluice stores. data is not changed; the result may be data itself.
-func insertParameterStatus(c *settings.Client, data []byte) []byte {
-	n := len(data) - wire.HeaderLen - 1
-	if !c.MayHaveReports() || n < 0 || data[n] != wire.ReadyForQuery {
-		return data
-	}
-	return append(appendParameterStatus(c, data[:n:n], data[n+wire.HeaderLen]), data[n:]...)
-}
-
-// appendParameterStatus appends ParameterStatus frames for changed settings that Sluice stores. status is the status of
-// the ReadyForQuery that follows.
-func appendParameterStatus(c *settings.Client, dst []byte, status byte) []byte {
-	for _, p := range c.TakeReports(status) {
-		dst = append(dst, wire.AppendStrings(nil, wire.ParameterStatus, p.Name, p.Value)...)
-	}
-	return dst
-}
 
 // sendOrWithhold sends bytes of the server's answer to the client, or withholds them for a replay. Large outputs are
 // written at once if the buffer is empty, others at the next flush. b is not retained. The bytes of a failed attempt

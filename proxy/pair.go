@@ -303,7 +303,7 @@ func (s *session) settleTransaction() {
 	if !s.dedicated {
 		s.settleSettings(t.server.errorTold)
 	}
-	s.endLocalSettings(t.server.errorTold)
+	s.tx.names.End(&s.settings, t.server.errorTold)
 	committed := !t.server.errorTold && !t.server.outcome.IsRolledBack()
 	s.endTransaction(committed)
 	closePortals(s)
@@ -315,7 +315,7 @@ func (s *session) settleTransaction() {
 func (s *session) releaseBackend() {
 	b := s.b
 	s.b.settings.DropLongValues()
-	b.prepared.DropLongTexts()
+	b.prepared.Trim(s.srv.cfg.PreparedPerBackend, s.srv.textsOfBackend)
 	// A backend that was not asked yet what state functions have left there cannot serve another session.
 	if b.leftState.NeedsQuery() || !s.finishBackendWrite(b.answerTimeout) || b.isBroken() { // all replies are read by now
 		s.dropBackend(reservoir.Unclean)

@@ -22,6 +22,7 @@ type portal struct {
 	done  bool                // it has run, and Sluice answered
 	split *rewrite.SplitQuery // the two-statement form that was bound, or nil
 	stmt  *statement.Client   // the statement it was bound to; nil: closed or replaced since
+	on    *statement.Server   // the backend's statement that it is open on; nil: not yet bound there
 	seq   uint64              // its number among the transaction's Binds
 	text  string              // of the statement
 	bound *batch.Params       // for running it in batches; nil: not possible
@@ -75,6 +76,27 @@ func (o *openPortals) put(name string, p portal) {
 	}
 	o.named[name] = p
 	o.bytes += p.memoryBytes(name)
+}
+
+// setOn records the backend's statement that the named portal is bound to.
+func (o *openPortals) setOn(name []byte, st *statement.Server) {
+	if p, ok := o.named[string(name)]; ok {
+		p.on = st
+		o.named[string(name)] = p
+	}
+}
+
+// statementsInUse returns the backend's statements that named portals are open on. To close one would close its portal.
+func (o *openPortals) statementsInUse() (all map[*statement.Server]bool) {
+	for _, p := range o.named {
+		if p.on != nil {
+			if all == nil {
+				all = map[*statement.Server]bool{}
+			}
+			all[p.on] = true
+		}
+	}
+	return all
 }
 
 // drop removes the named portal, if there is one.

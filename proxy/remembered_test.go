@@ -350,6 +350,7 @@ func TestRemembered(t *testing.T) { // not parallel: it looks at the heap
 	ways := rememberedWays()
 	for from, kind := range []proxy.BackendKind{proxy.DSQL, proxy.Postgres} {
 		s := startSluice(t, pg, maxOpen(3), withReplay, mayChoose, func(s *setup) {
+			s.plans, s.proxy.PreparedTexts, s.proxy.PreparedPerBackend = 16, 16, 8 // what clients share stays behind them
 			if kind == proxy.DSQL {
 				asDSQL(s)
 				s.rules = rewrite.AllRules()

@@ -206,9 +206,13 @@ func (r *recorder) logFrame(typ byte, n logEntry, payload []byte) {
 	}
 }
 
-// chargeLongText charges the log for a long text, which the cache of templates does not hold.
+// uncountedText is the length in bytes up to which a text in the log is not charged, since its template is shared.
+const uncountedText = 4 << 10
+
+// chargeLongText charges the log for a long text. The log keeps the text's template in memory, even if the cache of
+// templates does not.
 func (r *recorder) chargeLongText(tmpl *statement.Template, cost int) {
-	if r.logs && tmpl.IsLong() && !r.tx.log.ReserveBytes(cost) {
+	if r.logs && len(tmpl.SQL) > uncountedText && !r.tx.log.ReserveBytes(cost) {
 		r.tx.log.RefuseReplay(retry.LogFull)
 	}
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"github.com/sluice-proxy/sluice/proxy/notice"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -407,5 +408,5 @@ func (s *session) endTurnLocally() error {
 			return err
 		}
 	}
-	return s.sendOrWithhold(wire.AppendReadyForQuery(appendParameterStatus(&s.settings, nil, status), status))
+	return s.sendOrWithhold(wire.AppendReadyForQuery(notice.AppendReports(&s.settings, nil, status), status))
 }

@@ -242,6 +242,9 @@ func (s *session) resendBind(f *retry.LoggedFrame[logEntry], last bool) error {
 	s.t.mustRecordAgain(n, last, kept != nil) // for its Execute
 	if kept != nil {
 		st = s.prepareOnBackend(kept, false)
+	}
+	s.portals.setOn([]byte(n.name), st)
+	if kept != nil {
 		t.owed.push(wire.Bind).tmpl = kept
 		s.t.addToBatch(append(wire.AppendBindHead(nil, []byte(n.name), st.Name, len(payload)), payload...))
 		return nil

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"github.com/sluice-proxy/sluice/proxy/notice"
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -91,7 +92,7 @@ func (s *session) settleRestoringSettings() error {
 	}
 	if was == 'I' {
 		s.settleSettings(t.server.errorTold)
-		s.endLocalSettings(t.server.errorTold)
+		s.tx.names.End(&s.settings, t.server.errorTold)
 		s.adoptResetSettings(names, err == nil && refusal == nil)
 	}
 	if err := s.reportParameters(); err != nil {
@@ -100,7 +101,7 @@ func (s *session) settleRestoringSettings() error {
 	if err := s.settleTurn(status); err != nil {
 		return err
 	}
-	return s.sendOrWithhold(wire.AppendReadyForQuery(appendParameterStatus(&s.settings, nil, status), status))
+	return s.sendOrWithhold(wire.AppendReadyForQuery(notice.AppendReports(&s.settings, nil, status), status))
 }
 
 // restoreSettingsInBlock restores startup values of the settings names by SET LOCAL for the rest of the block. The end

@@ -77,9 +77,9 @@ func (s *session) parseOnBackend(tmpl *statement.Template, silent bool) *stateme
 		s.t.owed.push(wire.Close).swallow = true
 		s.t.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Close, 'S', name))
 	}
-	if len(s.portals.named) == 0 { // closing a statement may close its portals
-		limit, most := s.srv.cfg.PreparedPerBackend, s.srv.textsOfBackend
-		for old := p.EvictionCandidate(limit, most); old != nil && old != st; old = p.EvictionCandidate(limit, most) {
+	if s.t.rec.phase == phaseLive { // a replay may have portals open that were closed since
+		limit, most, inUse := s.srv.cfg.PreparedPerBackend, s.srv.textsOfBackend, s.portals.statementsInUse()
+		for old := p.EvictionCandidate(limit, most, inUse); old != nil && old != st; old = p.EvictionCandidate(limit, most, inUse) {
 			s.srv.metrics.CountPreparedUse(metrics.PreparedEvicted)
 			s.closeOnBackend(old)
 		}

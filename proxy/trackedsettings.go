@@ -91,6 +91,3 @@ func (s *session) adoptableNames() *serversettings.AppNames {
 	}
 	return &s.tx.names
 }
-
-// endLocalSettings ends the transaction for settings that Sluice stores. settleSettings must be called before.
-func (s *session) endLocalSettings(failed bool) { s.tx.names.End(&s.settings, failed) }

@@ -22,7 +22,7 @@ func TestOracleCatchesSabotage(t *testing.T) {
 	}{
 		// What a client was told of its row is generated anew, and the replay is refused.
 		{"a value not kept", "proxy/resendvalues.go", []string{
-			"if last && !s.t.keepsLast || kept != nil && !kept.Whole {", "if true {",
+			"if last && !s.t.attempt.keepsLast || kept != nil && !kept.Whole {", "if true {",
 		}, nil},
 		// A client keeps what it read in an attempt that was not the one to commit.
 		{"digests ignored", "retry/verify.go", []string{
@@ -34,7 +34,7 @@ func TestOracleCatchesSabotage(t *testing.T) {
 		}, []oracle.BrokenRule{oracle.Phantom, oracle.LostUpdate, oracle.Cycle}},
 		// What was committed is committed again.
 		{"COMMIT replayed after a loss", "proxy/replay.go", []string{
-			"t.logs && !t.outcome.MayCommit() && !(", "t.logs && !(",
+			"t.rec.logs && !t.server.outcome.MayCommit() && !(", "t.rec.logs && !(",
 		}, []oracle.BrokenRule{oracle.Twice}},
 		// What the first turn wrote is lost.
 		{"a statement dropped", "retry/verify.go", []string{

@@ -225,3 +225,14 @@ func TestFormError(t *testing.T) {
 		t.Error("an error of no statement")
 	}
 }
+
+func TestHasTransactionDefaults(t *testing.T) {
+	c := newSettings(t, "")
+	if HasTransactionDefaults(c) {
+		t.Error("a client without settings has some")
+	}
+	c.SetCarried(rewrite.SettingChange{Name: "default_transaction_isolation", SQL: "'repeatable read'", Text: "repeatable read"})
+	if !HasTransactionDefaults(c) {
+		t.Error("a default_transaction_ setting is not seen")
+	}
+}

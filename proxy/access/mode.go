@@ -13,6 +13,8 @@
 package access
 
 import (
+	"strings"
+
 	"slices"
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -76,4 +78,17 @@ func BeginSQL(word string, tx *rewrite.TxControl, mode string) string {
 		text += " NOT DEFERRABLE"
 	}
 	return text + " " + mode
+}
+
+// HasTransactionDefaults reports whether a client has a default_transaction_ setting. If so, the server must get a
+// RESET, because the frames of a Sync group share one transaction, whose modes its first frame fixes.
+func HasTransactionDefaults(c *settings.Client) bool {
+	for _, set := range [...]*settings.Values{c.InForce, c.Startup} {
+		for name := range set.SQL {
+			if strings.HasPrefix(name, "default_transaction_") {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -1,5 +1,5 @@
-// Package notice makes the notices and warnings that Sluice itself sends to a client. The client's client_min_messages
-// says which of them the client gets.
+// Package notice makes the notices, warnings and parameter reports that Sluice itself sends to a client. The client's
+// client_min_messages says which notices and warnings the client gets.
 package notice
 
 import (
@@ -56,4 +56,23 @@ func WarningFrames(set *settings.Client, st *rewrite.Statement) [][]byte {
 	}
 	e := wire.Error{Code: warningCode, Message: st.Warning.Message, Detail: st.Warning.Detail}
 	return [][]byte{e.AppendNotice(nil, "WARNING")}
+}
+
+// InsertReports inserts ParameterStatus frames before the ReadyForQuery at the end of data, for settings that
+// Sluice stores. data is not changed; the result may be data itself.
+func InsertReports(c *settings.Client, data []byte) []byte {
+	n := len(data) - wire.HeaderLen - 1
+	if !c.MayHaveReports() || n < 0 || data[n] != wire.ReadyForQuery {
+		return data
+	}
+	return append(AppendReports(c, data[:n:n], data[n+wire.HeaderLen]), data[n:]...)
+}
+
+// AppendReports appends ParameterStatus frames for changed settings that Sluice stores. status is the status of
+// the ReadyForQuery that follows.
+func AppendReports(c *settings.Client, dst []byte, status byte) []byte {
+	for _, p := range c.TakeReports(status) {
+		dst = append(dst, wire.AppendStrings(nil, wire.ParameterStatus, p.Name, p.Value)...)
+	}
+	return dst
 }

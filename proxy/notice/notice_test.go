@@ -42,3 +42,16 @@ func TestLevels(t *testing.T) {
 		t.Error("a statement without notices has some")
 	}
 }
+
+// TestReports finds that an answer stays as it is if no local setting has changed.
+func TestReports(t *testing.T) {
+	c := settings.NewClient(settings.NewTreatments(true, false, nil), &settings.InternTable{})
+	for _, answer := range []string{"C\x00\x00\x00\x08SET\x00Z\x00\x00\x00\x05I", "Z\x00\x00\x00\x05I", "C\x00\x00\x00\x08SET\x00", ""} {
+		if got := InsertReports(&c, []byte(answer)); string(got) != answer {
+			t.Errorf("%q, want %q", got, answer)
+		}
+	}
+	if got := AppendReports(&c, nil, 'I'); got != nil {
+		t.Errorf("reports without a change: %q", got)
+	}
+}

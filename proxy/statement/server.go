@@ -61,17 +61,20 @@ func (s *ServerSet) Remove(st *Server) {
 	}
 }
 
-// DropLongTexts removes statements with long texts when the backend is returned. No other client can use such
-// statements, and they must not stay in memory. The next Parse closes their names.
-func (s *ServerSet) DropLongTexts() {
-	if s.long == 0 {
-		return
-	}
-	for _, st := range s.m {
-		if st.Template.IsLong() {
-			s.Remove(st)
-			s.orphans = append(s.orphans, st.Name)
+// Trim removes statements when the backend is returned: those with long texts, which no other client can use and which
+// must not stay in memory, and those above the limits of EvictionCandidate. The next Parse closes their names.
+func (s *ServerSet) Trim(limit, most int) {
+	if s.long > 0 {
+		for _, st := range s.m {
+			if st.Template.IsLong() {
+				s.Remove(st)
+				s.orphans = append(s.orphans, st.Name)
+			}
 		}
+	}
+	for st := s.EvictionCandidate(limit, most, nil); st != nil; st = s.EvictionCandidate(limit, most, nil) {
+		s.Remove(st)
+		s.orphans = append(s.orphans, st.Name)
 	}
 }
 
@@ -105,12 +108,17 @@ func (s *ServerSet) TakeOrphans() []string {
 }
 
 // EvictionCandidate returns the statement to evict, or nil. One is evicted if there are more than limit statements, or
-// several with more than most bytes. The caller closes the statement.
-func (s *ServerSet) EvictionCandidate(limit, most int) *Server {
+// several with more than most bytes. A statement in inUse is not evicted. The caller closes the statement.
+func (s *ServerSet) EvictionCandidate(limit, most int, inUse map[*Server]bool) *Server {
 	if len(s.m) <= limit && (len(s.m) < 2 || s.cost <= most) {
 		return nil
 	}
-	return s.lru.Back().Value.(*Server)
+	for e := s.lru.Back(); e != nil; e = e.Prev() {
+		if st := e.Value.(*Server); !inUse[st] {
+			return st
+		}
+	}
+	return nil
 }
 
 // MarkOutdated marks statements that were prepared after number seq as outdated, so that they are prepared again before

@@ -139,7 +139,8 @@ func TestServerSet(t *testing.T) {
 	if s.Find(a) != sa || !s.HasInEpoch(a, 1) || s.HasInEpoch(a, 2) || !s.HasName(sb.Name) || s.HasName("x") {
 		t.Error("a statement is not found")
 	}
-	if s.EvictionCandidate(2, 1<<20) != nil || s.EvictionCandidate(1, 1<<20) != sb || s.EvictionCandidate(2, 1) != sb {
+	if s.EvictionCandidate(2, 1<<20, nil) != nil || s.EvictionCandidate(1, 1<<20, nil) != sb || s.EvictionCandidate(2, 1, nil) != sb ||
+		s.EvictionCandidate(1, 1<<20, map[*Server]bool{sb: true}) != sa || s.EvictionCandidate(1, 1<<20, map[*Server]bool{sa: true, sb: true}) != nil {
 		t.Error("b was used before a")
 	}
 	s.MarkOutdated(mark)
@@ -152,7 +153,7 @@ func TestServerSet(t *testing.T) {
 		t.Error("the statement is not that of its copy")
 	}
 	long := s.Add(template(c, string(make([]byte, MaxCachedText))), 1)
-	s.DropLongTexts()
+	s.Trim(1000, 1<<30)
 	if s.Find(long.Template) != nil || !s.HasName(long.Name) {
 		t.Error("a long text is still there, or its name can be used again")
 	}
@@ -162,7 +163,7 @@ func TestServerSet(t *testing.T) {
 	}
 	s.Remove(sa)
 	s.Remove(sb)
-	if s.cost != 0 || s.long != 0 || s.EvictionCandidate(0, 0) != nil && len(s.m) == 0 {
+	if s.cost != 0 || s.long != 0 || s.EvictionCandidate(0, 0, nil) != nil && len(s.m) == 0 {
 		t.Errorf("%d bytes, %d long texts are left", s.cost, s.long)
 	}
 }
