@@ -331,7 +331,7 @@ func (s *session) sendBind(b *pendingBind, st *statement.Server) error {
 			t.rec.chargeLongText(b.cs.Template, b.cs.Template.Cost)
 		}
 	}
-	s.portals.setOn(b.portal, st)
+	s.portals.recordBind(b.portal, st, false)
 	o := t.owed.push(wire.Bind)
 	o.tmpl, o.clientStmt, o.swallow, o.mayUseTempTables = b.cs.Template, b.cs, b.cursor != nil, s.mayHaveTempTables()
 	t.scratch = wire.AppendBindHead(t.scratch[:0], b.portal, st.Name, params)

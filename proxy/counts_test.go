@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -88,5 +89,25 @@ func TestLogBytesAreCounted(t *testing.T) {
 	}
 	if got := s.Stats().LogBytes; got != 0 {
 		t.Errorf("after COMMIT logs hold %d bytes", got)
+	}
+}
+
+// A text of some KiB counts in the log of its transaction, by Parse and as the query of a cursor, since the log holds it.
+func TestLongTextsAreLogged(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	s := startSluice(t, pg, asDSQL, withReplay, withCursors, maxOpen(1))
+	const size, texts = 8 << 10, 40
+	for name, form := range map[string]string{"Parse": "P - | SELECT '%d%s'\nB - | -\nE -\nS\n< Z\n", "DECLARE": "Q DECLARE c%d CURSOR FOR SELECT '%s'\n< Z\n"} {
+		c := dialRaw(t, s.addr)
+		c.play(t, "Q BEGIN\n< Z\nQ SELECT 1\n< Z\n")
+		for i := range texts {
+			c.play(t, fmt.Sprintf(form, i, strings.Repeat("x", size)))
+		}
+		if got := s.Stats().LogBytes; got < size*texts {
+			t.Errorf("%s: the log has %d bytes, with texts of %d", name, got, size*texts)
+		}
+		c.conn.Close()
+		waitFor(t, "the client to be gone", func() bool { return s.Stats().Clients == 0 })
 	}
 }

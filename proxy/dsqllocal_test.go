@@ -167,9 +167,9 @@ func TestDiscardAllOfAKeptBackend(t *testing.T) {
 	}
 }
 
-// A query of several statements is a transaction, also where Sluice commits its DDL in parts or sets its own options:
-// what PostgreSQL runs in no transaction is refused as there.
-func TestNoTransactionInGroups(t *testing.T) {
+// A query of several statements is a transaction, also where Sluice commits its DDL in parts or sets its own options: a
+// statement that PostgreSQL runs in no transaction is refused, and one that it runs only in a transaction succeeds.
+func TestTransactionInGroups(t *testing.T) {
 	t.Parallel()
 	pg := newPostgres(t)
 	s := startSluice(t, pg, allFeatures, mayChoose)
@@ -183,6 +183,13 @@ func TestNoTransactionInGroups(t *testing.T) {
 		want := perform(t, pg.addr, script)
 		if got := perform(t, s.addr, script); got != want {
 			t.Errorf("%s: %s", sql, firstDifference(got, want))
+		}
+	}
+	for _, sql := range []string{"LOCK TABLE grouped_c IN ACCESS SHARE MODE; CREATE TABLE grouped_a (a int); CREATE TABLE grouped_b (a int)",
+		"CREATE TABLE grouped_a (a int); LOCK TABLE grouped_c IN ACCESS SHARE MODE; CREATE TABLE grouped_b (a int)"} {
+		got := perform(t, s.addr, "Q DROP TABLE IF EXISTS grouped_a, grouped_b\n< Z\nQ CREATE TABLE IF NOT EXISTS grouped_c (a int)\n< Z\nQ "+sql+"\n< Z\n")
+		if !strings.Contains(got, "C LOCK TABLE") || strings.Count(got, "C CREATE TABLE") != 3 {
+			t.Errorf("%s: %s", sql, got)
 		}
 	}
 	for _, sql := range []string{"SET sluice.ddl.in_transactions = 'refuse'; DISCARD ALL", "CREATE TABLE grouped_a (a int); DISCARD ALL; CREATE TABLE grouped_b (a int)"} {

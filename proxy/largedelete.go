@@ -106,7 +106,7 @@ func isFlushOfBatches(s *session) bool {
 // refusedHere returns the error of a text that PostgreSQL refuses for the session's state, and nil for any other text:
 // LOCK TABLE outside a block, and TRUNCATE of a table that an open cursor or portal may read. Stored cursors read none.
 func (s *session) refusedHere(plan *rewrite.Plan) error {
-	if st := plan.SingleStatement(); st != nil && st.Does == rewrite.ChecksTables && !s.inBlock() && !s.t.server.outcome.InBlock() && s.txStatus() != 'E' {
+	if st := plan.SingleStatement(); st != nil && st.Does == rewrite.ChecksTables && !s.isInTransaction() && !s.t.server.outcome.InBlock() && s.txStatus() != 'E' {
 		return errLockOutside
 	}
 	for i := range plan.Statements {

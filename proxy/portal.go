@@ -22,7 +22,7 @@ type portal struct {
 	done  bool                // it has run, and Sluice answered
 	split *rewrite.SplitQuery // the two-statement form that was bound, or nil
 	stmt  *statement.Client   // the statement it was bound to; nil: closed or replaced since
-	on    *statement.Server   // the backend's statement that it is open on; nil: not yet bound there
+	bind  *statement.Server   // the backend's statement that its Bind named; nil: no Bind was sent
 	seq   uint64              // its number among the transaction's Binds
 	text  string              // of the statement
 	bound *batch.Params       // for running it in batches; nil: not possible
@@ -78,23 +78,23 @@ func (o *openPortals) put(name string, p portal) {
 	o.bytes += p.memoryBytes(name)
 }
 
-// setOn records the backend's statement that the named portal is bound to.
-func (o *openPortals) setOn(name []byte, st *statement.Server) {
-	if p, ok := o.named[string(name)]; ok {
-		p.on = st
+// recordBind records the backend's statement that the Bind of a named portal names. A server refuses another Bind of an
+// open portal, unless a replay sends it to another backend (again).
+func (o *openPortals) recordBind(name []byte, st *statement.Server, again bool) {
+	if p, ok := o.named[string(name)]; ok && (again || p.bind == nil) {
+		p.bind = st
 		o.named[string(name)] = p
 	}
 }
 
-// statementsInUse returns the backend's statements that named portals are open on. To close one would close its portal.
+// statementsInUse returns the backend's statements that named portals were bound to. Closing one may close its portal.
 func (o *openPortals) statementsInUse() (all map[*statement.Server]bool) {
+	if len(o.named) == 0 {
+		return nil
+	}
+	all = map[*statement.Server]bool{}
 	for _, p := range o.named {
-		if p.on != nil {
-			if all == nil {
-				all = map[*statement.Server]bool{}
-			}
-			all[p.on] = true
-		}
+		all[p.bind] = true
 	}
 	return all
 }

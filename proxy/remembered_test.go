@@ -91,6 +91,7 @@ func rememberedWays() (all []remembered) {
 			remembered{name: form + ", in one block", open: begin, each: eachRound("SAVEPOINT s%d", form)},
 			remembered{name: form + ", in blocks", each: eachRound("BEGIN", form, "COMMIT")},
 			remembered{name: form + ", extended", each: prepared(form, sync)},
+			remembered{name: form + ", extended, in one block", open: begin, each: prepared(form, sync)},
 			remembered{name: form + ", in one group", each: prepared(form), piped: true})
 	}
 	add(cursorWays(sync, begin)...)

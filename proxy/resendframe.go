@@ -243,7 +243,7 @@ func (s *session) resendBind(f *retry.LoggedFrame[logEntry], last bool) error {
 	if kept != nil {
 		st = s.prepareOnBackend(kept, false)
 	}
-	s.portals.setOn([]byte(n.name), st)
+	s.portals.recordBind([]byte(n.name), st, true)
 	if kept != nil {
 		t.owed.push(wire.Bind).tmpl = kept
 		s.t.addToBatch(append(wire.AppendBindHead(nil, []byte(n.name), st.Name, len(payload)), payload...))

@@ -157,8 +157,12 @@ func TestServerSet(t *testing.T) {
 	if s.Find(long.Template) != nil || !s.HasName(long.Name) {
 		t.Error("a long text is still there, or its name can be used again")
 	}
+	s.Trim(1, 1<<30)
+	if s.Find(sb.Template) != nil || s.Find(own) != sa {
+		t.Error("of two statements the one used last is not the one that stays")
+	}
 	s.AddOrphan("x")
-	if names := s.TakeOrphans(); fmt.Sprint(names) != fmt.Sprint([]string{long.Name, "x"}) || len(s.TakeOrphans()) != 0 {
+	if names := s.TakeOrphans(); fmt.Sprint(names) != fmt.Sprint([]string{long.Name, sb.Name, "x"}) || len(s.TakeOrphans()) != 0 {
 		t.Errorf("orphans %v", names)
 	}
 	s.Remove(sa)
