@@ -21,16 +21,16 @@ func (t *turn) blockAtStatus(status byte) block.Block {
 
 // defaultModes returns the modes of a transaction for which the client names no modes.
 func (t *turn) defaultModes() (m block.TxModes) {
-	if t != nil && t.access.Mode == access.ReadOnly {
+	if t.access.Mode == access.ReadOnly {
 		m.Access = block.ReadOnly
 	}
 	return m
 }
 
-// blockForNextStatement returns the state of the transaction block in which the client's next statement will run.
+// blockForNextStatement returns the block in which the client's next statement runs. The session must be in a turn.
 func (p *pairing) blockForNextStatement() block.Block {
 	switch {
-	case p.t != nil && p.t.server.outcome.HasStarted():
+	case p.t.server.outcome.HasStarted():
 		return p.t.server.outcome.SentBlock()
 	case p.state == begun && p.deferredBegin != nil:
 		at := p.t.blockAtStatus('I')

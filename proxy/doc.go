@@ -85,8 +85,8 @@
 //	            package remains (state that functions have left on a backend), wait.go, presence.go, cancel.go,
 //	            packages interrupt and stopping
 //	options     options.go, package options (keys that a client has changed for itself, and queries that do so)
-//	client      request.go, refuse.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go,
-//	            featuresession.go, packages feature, copyin and copyrows, cursor.go, cursorextended.go,
+//	client      request.go, refuse.go, query.go, extended.go, bind.go, describe.go, packages request and notice,
+//	            copy.go, portal.go, featuresession.go, packages feature, copyin and copyrows, cursor.go, cursorextended.go,
 //	            storedreading.go, stored.go, package stored, handlers.go, localstatements.go, localexecute.go, package
 //	            result, setconfigreply.go, setconfigrow.go, databaseddl.go, ownserver.go, package ddl, package
 //	            constraint, indexwait.go, largedelete.go, package batch, commandtag.go, control.go,
@@ -103,7 +103,7 @@
 //	backend     backend.go, uplink.go, downlink.go, output.go, reply.go, replyend.go, replyerror.go, pendingreply.go,
 //	            observers.go (calls of features at fixed points of a session), loss.go, serverfatal.go, path.go,
 //	            errortext.go
-//	questions   package trip (Sluice's own round trips), package question (when to ask again)
+//	questions   packages trip (Sluice's own round trips), question (when to ask again) and serverfacts (what is asked)
 //	replay      replay.go, replaylog.go, abort.go, reacquire.go, resend.go, resendframe.go, replan.go, gate.go,
 //	            recordedvalues.go, resendvalues.go, transactiontime.go, packages recorded and txtime, querytime.go,
 //	            savepoint.go, discarded.go

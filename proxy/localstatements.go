@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/access"
 	"github.com/sluice-proxy/sluice/proxy/notice"
-	"github.com/sluice-proxy/sluice/proxy/opening"
+	"github.com/sluice-proxy/sluice/proxy/pin"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -157,7 +157,7 @@ func (s *session) emulatesDiscardAll(st *rewrite.Statement) bool {
 // answersSettingChange reports whether Sluice makes all of a statement's changes of settings. On DSQL, a session that
 // has set no role cannot change anything by RESET ROLE or RESET SESSION AUTHORIZATION. Sluice then answers it.
 func (s *session) answersSettingChange(st *rewrite.Statement) bool {
-	if !opening.OnlyResetsRole(st) {
+	if !pin.OnlyResetsRole(st) {
 		return st.SetConfigParams() == 0 && s.srv.treat.AnswersLocally(st)
 	}
 	return s.srv.cfg.Kind == DSQL && s.settings.InForce.SQL["role"] == "" && !s.settings.Staged.MayHaveChanged("role") &&
@@ -167,7 +167,7 @@ func (s *session) answersSettingChange(st *rewrite.Statement) bool {
 // setsRole reports whether a statement sets another role, for its transaction or longer. While the answer is pending,
 // Sluice does not know whether the role was set, so that the server gets a RESET ROLE.
 func setsRole(st rewrite.Statement) bool {
-	return slices.ContainsFunc(st.Changes, func(c rewrite.SettingChange) bool { return c.Action <= rewrite.SetLocal && opening.ChangesRole(&c) })
+	return slices.ContainsFunc(st.Changes, func(c rewrite.SettingChange) bool { return c.Action <= rewrite.SetLocal && pin.ChangesRole(&c) })
 }
 
 // answerLocalStatement answers one statement after all pending replies. describe adds a RowDescription to the answer.
@@ -259,7 +259,7 @@ func (s *session) runSettingChanges(st *rewrite.Statement, several bool) (frames
 	}
 	s.srv.metrics.CountLocalAnswer(metrics.LocalSetting)
 	var values []string
-	if opening.OnlyResetsRole(st) { // onlyResetsRole statements name their answer in Told
+	if pin.OnlyResetsRole(st) { // the plan has the row of such a set_config
 		if len(st.SetConfigColumns) == 0 {
 			return nil, nil
 		}

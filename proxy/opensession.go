@@ -17,7 +17,6 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
-	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // This file turns a connection into a session: the startup (package startup), limits, settings of the startup packet,
@@ -195,7 +194,7 @@ func (srv *Server) prepareGreeting(s *session, h *startup.Client) ([]byte, error
 		if err := s.applyEvent(started); err != nil {
 			return nil, err
 		}
-		g = srv.greetings.Find(srv.settings, srv.settings.Parameters(), s.settings.Startup)
+		g = srv.opening.Greetings.Find(srv.settings, srv.settings.Parameters(), s.settings.Startup)
 	}
 	s.settings.Reported = g.Parameters
 	const beside = 64 // room for AuthenticationOk, BackendKeyData and ReadyForQuery
@@ -235,10 +234,7 @@ func (s *session) dialDedicated(h *startup.Client) (notices []byte, err error) {
 // server may refuse. A returned error goes to the client, and refuses the startup.
 func (s *session) storeStartupSettings(params map[string]string) error {
 	srv := s.srv
-	reader := opening.Reader{Postgres: srv.cfg.Kind == Postgres, DSQL: srv.cfg.Kind == DSQL, Treat: srv.treat, Normal: srv.options.NormalValue,
-		Plan:         func(sql string) *rewrite.Statement { return srv.planner.Plan([]byte(sql)).SingleStatement() },
-		CountRefusal: func() { srv.metrics.CountRefusal(metrics.FeatureSetting) }}
-	of, err := reader.Read(params)
+	of, err := srv.opening.Read(params)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func (s *session) ensureBackend() error {
 			return err
 		}
 	}
-	s.t.parsing.parsing.Begin(&s.b.settings)
+	s.t.parsing.changes.Begin(&s.b.settings)
 	// The replay log starts after the settings are applied. A replay applies settings without the log.
 	s.startLogging()
 	s.t.server.outcome.ResetTo(s.t.blockAtStatus(s.b.status))
@@ -165,7 +165,7 @@ func (s *session) replaceBackend(cause error) error {
 	if err := s.applySettings(false); err != nil {
 		return err
 	}
-	s.t.parsing.parsing.Begin(&s.b.settings)
+	s.t.parsing.changes.Begin(&s.b.settings)
 	s.t.server.outcome = outcome.FromBlock(s.t.blockAtStatus(s.b.status))
 	if asked {
 		s.waits.Consume(errCanceled)

@@ -32,5 +32,5 @@ func (s *session) recordParsingChange(plan *rewrite.Plan) {
 			s.tx.watched = true
 		}
 	}
-	s.t.parsing.parsing.Record(s.srv.settings, &s.txParsing, s.settings.InForce, plan.Statements)
+	s.t.parsing.changes.Record(s.srv.settings, &s.txParsing, s.settings.InForce, plan.Statements)
 }

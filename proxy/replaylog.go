@@ -87,11 +87,12 @@ type transaction struct {
 	settingsAtBegin *settings.Values
 }
 
-// recorder is a turn's part in the log of its transaction. Its methods do nothing in a turn that is not logged.
+// recorder is a turn's part in the log of its transaction. A recorder records frames, and reads recorded texts for a
+// replay. In a turn that is not logged it records nothing.
 type recorder struct {
-	tx      *transaction // the session's
-	planner *rewrite.Planner
-	scratch []byte // see loggedPayload
+	tx      *transaction     // the session's
+	planner *rewrite.Planner // the configuration's, which reads recorded texts
+	scratch []byte           // the buffer of loggedPayload
 	// logs means that the turn's frames are in the log of the transaction, for a replay.
 	logs bool
 	// streams means that the client gets answers at once, and none is withheld for a replay.

@@ -193,7 +193,7 @@ func (s *session) handleReadyForQuery(frame []byte) error {
 	s.t.settled = true
 	s.t.server.copying = false
 	if s.b.status == 'T' && s.t.rec.phase == phaseLive {
-		s.t.parsing.parsing.Settle(&s.txParsing, &s.b.settings, s.settings.InForce)
+		s.t.parsing.changes.Settle(&s.txParsing, &s.b.settings, s.settings.InForce)
 	}
 	if s.b.status == 'T' && s.t.rec.phase == phaseLive && s.tx.names.MayChange(&s.b.settings) && s.adoptableNames() != nil {
 		s.tx.names.Adopt(&s.b.settings, &s.settings)

@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/access"
 	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/block"
-	"github.com/sluice-proxy/sluice/proxy/opening"
 	"github.com/sluice-proxy/sluice/proxy/options"
+	"github.com/sluice-proxy/sluice/proxy/pin"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -118,7 +118,7 @@ func (d *scriptPlanner) planExecute(st *rewrite.Statement) scriptStep {
 // planSet decides whether Sluice or the server runs a SET or RESET. If the server does, the client may get a warning
 // about a weakened isolation level.
 func (d *scriptPlanner) planSet(st *rewrite.Statement) scriptStep {
-	if d.s.answersSettingChange(st) && !(d.roleChanged && opening.OnlyResetsRole(st)) {
+	if d.s.answersSettingChange(st) && !(d.roleChanged && pin.OnlyResetsRole(st)) {
 		return d.planSettingChanges(st)
 	}
 	return scriptStep{warn: st.Weakened}
@@ -127,7 +127,7 @@ func (d *scriptPlanner) planSet(st *rewrite.Statement) scriptStep {
 // planSetConfig decides whether Sluice or the server runs a set_config of the query. The server gets a single call as a
 // SET, and Sluice then makes the row, whose value does not depend on earlier statements.
 func (d *scriptPlanner) planSetConfig(st *rewrite.Statement) scriptStep {
-	if d.s.answersSettingChange(st) && !(d.roleChanged && opening.OnlyResetsRole(st)) {
+	if d.s.answersSettingChange(st) && !(d.roleChanged && pin.OnlyResetsRole(st)) {
 		return d.planSettingChanges(st)
 	}
 	if err := d.s.checkSetConfig(st); err != nil || len(st.SetConfigColumns) != 1 {

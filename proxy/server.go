@@ -75,8 +75,8 @@ type Server struct {
 	resetsAuto     bool                   // see Config.mustResetAfterCalls
 	accepted       settings.AcceptedCache // startup options that the server has accepted
 	leftState      *remains.Checks
-	// greetings caches the frames that answer a startup. startup does the handshake of new connections.
-	greetings opening.Greetings
+	// opening reads the settings of startup packets. startup does the handshake of new connections.
+	opening   *opening.Reader
 	startup   *startup.Handshaker
 	replays   *replayShared // nil: replay is off
 	groups    serverfacts.Pipeline
@@ -132,6 +132,9 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker, keyGuesses: startup.NewGuessLimiter(cancelKeyBurst, cancelKeyInterval), cancelling: make(chan struct{}, CancelsAtOnce),
 		treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.mustResetAfterCalls(), leftState: remains.NewChecks(cfg.checksLeftState()),
 		options: options.NewRules(planner, cfg.MaySet, cfg.Users), pins: pin.NewCounter(cfg.MaxPins), guests: make(chan *clientConn), sessions: map[*session]*sweepState{}, listeners: map[net.Listener]struct{}{}}
+	srv.opening = &opening.Reader{Postgres: cfg.Kind == Postgres, DSQL: cfg.Kind == DSQL, Treat: srv.treat, Normal: srv.options.NormalValue,
+		Plan:         func(sql string) *rewrite.Statement { return planner.Plan([]byte(sql)).SingleStatement() },
+		CountRefusal: func() { m.CountRefusal(metrics.FeatureSetting) }}
 	srv.settings = serversettings.NewShared(cfg.Kind == Postgres, srv.treat, backends.Params)
 	srv.arrivals = admission.NewConnLimiter(cfg.MaxClients + SpareConns)
 	srv.keeper = mapping.NewKeeper(mappingServer{srv}, cfg.useOfMapping(planner))

@@ -1,7 +1,7 @@
 package proxy
 
 import (
-	"github.com/sluice-proxy/sluice/proxy/opening"
+	"github.com/sluice-proxy/sluice/proxy/pin"
 	"github.com/sluice-proxy/sluice/proxy/request"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
@@ -32,7 +32,7 @@ func (s *session) runsMultiSetConfig(st *rewrite.Statement) bool {
 	}
 	for i := range st.Changes {
 		c := &st.Changes[i]
-		if s.srv.treat.ForSet(c.Name, c.Text) == settings.Foreign || opening.ChangesRole(c) || settings.IsProxySetting(c.Name) {
+		if s.srv.treat.ForSet(c.Name, c.Text) == settings.Foreign || pin.ChangesRole(c) || settings.IsProxySetting(c.Name) {
 			return false
 		}
 	}

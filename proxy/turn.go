@@ -179,8 +179,8 @@ type observedTimes struct {
 type parseSettings struct {
 	// rereads means that a statement of the turn may have changed how the server parses later SQL.
 	rereads bool
-	// parsing has the changes of how SQL is parsed by the turn's statements.
-	parsing serversettings.TurnParsing
+	// changes records how the turn's statements have changed the parsing of SQL.
+	changes serversettings.TurnParsing
 	// movesNames means that a statement may have changed the tables that names refer to.
 	movesNames bool
 }

@@ -28,7 +28,7 @@ var layers = map[string][]string{
 	"proxy/batch":          {"proxy/wire", "retry", "rewrite", "rewrite/parse"},
 	"proxy/block":          {"rewrite"},
 	"proxy/catalog":        {"rewrite/schema"},
-	"proxy/opening":        {"proxy/options", "proxy/serversettings", "proxy/settings", "proxy/startup", "proxy/wire", "retry", "rewrite", "rewrite/parse", "metrics"},
+	"proxy/opening":        {"proxy/options", "proxy/pin", "proxy/serversettings", "proxy/settings", "proxy/startup", "proxy/wire", "retry", "rewrite", "rewrite/parse", "metrics"},
 	"proxy/serverfacts":    {"proxy/interrupt", "proxy/question", "proxy/request", "proxy/silent", "proxy/wire", "retry"},
 	"proxy/request":        {"proxy/wire", "retry"},
 	"proxy/notice":         {"proxy/settings", "proxy/wire", "rewrite"},

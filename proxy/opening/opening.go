@@ -7,10 +7,12 @@
 package opening
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/sluice-proxy/sluice/proxy/options"
+	"github.com/sluice-proxy/sluice/proxy/pin"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -18,7 +20,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// A Reader reads the settings of startup packets for one kind of server.
+// A Reader reads the settings of startup packets for one server. Several goroutines may use it.
 type Reader struct {
 	// Postgres means that the server is a PostgreSQL, and DSQL that it is a cluster of DSQL. A server may be neither.
 	Postgres, DSQL bool
@@ -29,6 +31,8 @@ type Reader struct {
 	Plan func(sql string) *rewrite.Statement
 	// CountRefusal counts a setting that Sluice refuses, and that a server would take.
 	CountRefusal func()
+	// Greetings stores the frames that answer startup packets.
+	Greetings Greetings
 }
 
 // Settings is what a startup packet sets.
@@ -57,9 +61,7 @@ func (s *Settings) Values() *settings.Values {
 var checkedOnly = map[string]bool{"session_authorization": true, "transaction_isolation": true, "transaction_read_only": true, "transaction_deferrable": true}
 
 // CheckedOnly returns the names of settings that a server checks alone, in a transaction that it then rolls back.
-func CheckedOnly() []string {
-	return []string{"session_authorization", "transaction_deferrable", "transaction_isolation", "transaction_read_only"}
-}
+func CheckedOnly() []string { return slices.Sorted(maps.Keys(checkedOnly)) }
 
 // Read returns the settings of a startup packet. An error goes to the client, and refuses the startup.
 func (r *Reader) Read(params map[string]string) (*Settings, error) {
@@ -158,7 +160,7 @@ func (r *Reader) takeSpecial(of *Settings, name, value string) (taken bool, err 
 // isSessionRole reports whether name is the database role of all of Sluice's sessions, or "none".
 func (r *Reader) isSessionRole(name string) bool {
 	st := r.Plan("SET role TO " + settings.QuoteLiteral(name))
-	return name == "none" || st != nil && OnlyResetsRole(st)
+	return name == "none" || st != nil && pin.OnlyResetsRole(st)
 }
 
 // acceptsIsolationLevel reports whether Sluice accepts an isolation level in the startup packet. The server's
@@ -166,17 +168,6 @@ func (r *Reader) isSessionRole(name string) bool {
 func (r *Reader) acceptsIsolationLevel(level string) bool {
 	st := r.Plan("SET default_transaction_isolation TO " + settings.QuoteLiteral(level))
 	return st != nil && st.Tag != "" && !st.Weakened
-}
-
-// OnlyResetsRole reports whether a statement only returns to the session's own role, as RESET ROLE does.
-func OnlyResetsRole(st *rewrite.Statement) bool {
-	return len(st.Changes) == 1 && st.Changes[0].Action == rewrite.Reset && ChangesRole(&st.Changes[0])
-}
-
-// ChangesRole reports whether a change sets or resets the role or the session authorization. In PostgreSQL, RESET
-// SESSION AUTHORIZATION resets the role too, so that either reset undoes a SET LOCAL ROLE.
-func ChangesRole(c *rewrite.SettingChange) bool {
-	return c.Name == "role" || c.Name == "session_authorization"
 }
 
 // InSchema returns the startup parameters for a client whose database name means a schema. It refuses another

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 
@@ -86,12 +85,6 @@ func TestRead(t *testing.T) {
 		if v := of.Values(); len(v.SQL) != len(of.SQL) || !maps.Equal(v.StartupLocal, of.Local) {
 			t.Errorf("%s=%s: values %+v", test.name, test.value, v)
 		}
-	}
-}
-
-func TestCheckedOnly(t *testing.T) {
-	if got := CheckedOnly(); !slices.Equal(got, slices.Sorted(maps.Keys(checkedOnly))) {
-		t.Errorf("%q", got)
 	}
 }
 

@@ -1,0 +1,14 @@
+package pin
+
+import "github.com/sluice-proxy/sluice/rewrite"
+
+// OnlyResetsRole reports whether a statement only returns to the session's own role, as RESET ROLE does.
+func OnlyResetsRole(st *rewrite.Statement) bool {
+	return len(st.Changes) == 1 && st.Changes[0].Action == rewrite.Reset && ChangesRole(&st.Changes[0])
+}
+
+// ChangesRole reports whether a change sets or resets the role or the session authorization. In PostgreSQL, RESET
+// SESSION AUTHORIZATION resets the role too, so that either reset undoes a SET LOCAL ROLE.
+func ChangesRole(c *rewrite.SettingChange) bool {
+	return c.Name == "role" || c.Name == "session_authorization"
+}
