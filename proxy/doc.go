@@ -86,12 +86,12 @@
 //	            packages interrupt and stopping
 //	options     options.go, package options (keys that a client has changed for itself, and queries that do so)
 //	client      request.go, refuse.go, query.go, extended.go, bind.go, describe.go, packages request and notice,
-//	            copy.go, portal.go, featuresession.go, packages feature, copyin and copyrows, cursor.go, cursorextended.go,
-//	            storedreading.go, stored.go, package stored, handlers.go, localstatements.go, localexecute.go, package
-//	            result, setconfigreply.go, setconfigrow.go, databaseddl.go, ownserver.go, package ddl, package
-//	            constraint, indexwait.go, largedelete.go, package batch, commandtag.go, control.go,
-//	            readonly.go, package access (READ ONLY), script.go, scriptplanner.go, scriptreply.go, package ddltx,
-//	            parts.go, partruns.go, parttime.go, nested.go
+//	            copy.go, portal.go, featuresession.go, packages feature, copyin and copyrows, cursor.go,
+//	            cursorextended.go, storedreading.go, stored.go, package stored, handlers.go, localstatements.go,
+//	            localexecute.go, package result, setconfigreply.go, setconfigrow.go, databaseddl.go, ownserver.go,
+//	            package ddl, package constraint, indexwait.go, largedelete.go, package batch, commandtag.go,
+//	            control.go, readonly.go, package access (READ ONLY), script.go, scriptplanner.go, scriptreply.go,
+//	            package ddltx, parts.go, partruns.go, parttime.go, nested.go
 //	statements  prepared.go, templates.go, prepareforclient.go, schema.go, constants.go, parsesettings.go,
 //	            maskedreply.go, split.go, readingmode.go, readpurity.go, visibility.go, package statement
 //	settings    trackedsettings.go, localsettings.go, applysettings.go, reported.go, restoresettings.go, package
