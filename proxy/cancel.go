@@ -199,14 +199,15 @@ func (s *session) onReadDeadline() error {
 // ends after that row.
 func (s *session) giveUpStatement(e *wire.Error) error {
 	t := s.t
-	action := stopping.Statement{
+	facts := stopping.Statement{
 		Forwarded:    e == errCanceled && s.srv.cfg.ForwardCancel,
 		Readable:     s.b.src.Raw.Peek() == rawconn.Readable,
 		MayCommit:    t.server.outcome.MayCommit(),
 		KeepsBackend: s.dedicated || s.pin.IsPinned(),
 		MidRow:       t.partial.rest > 0 && !t.partial.restSwallow,
 		EndsAfterRow: t.output.stop != nil,
-	}.Decide()
+	}
+	action := facts.Decide()
 	if action == stopping.AwaitServer {
 		t.output.stop = nil
 		s.waits.RestartGrace(s.srv.cfg.CancelGrace)
@@ -216,6 +217,7 @@ func (s *session) giveUpStatement(e *wire.Error) error {
 	switch action {
 	case stopping.LetRun:
 		s.srv.metrics.CountCancel(metrics.CancelIneffective)
+		s.srv.log.Warn("a statement runs to its end in spite of a cancel or timeout", "session", s.id, "cause", e.Message, "may_commit", facts.MayCommit, "keeps_backend", facts.KeepsBackend)
 		t.request.pendingCancel = e
 		s.waits.Arm()
 		return nil

@@ -267,3 +267,42 @@ func TestCancelsOnTheirWayAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// While a client's frames wait at the backend, another client changes the schema. A table changes nothing about what a
+// read runs, so that a cancel still ends the client's read on a server that takes no cancels. After another change the
+// read may write, and runs to its end.
+func TestCancelOfAReadBesideDDL(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	s := startSluice(t, pg, asDSQL, maxOpen(3), func(s *setup) { s.proxy.CancelGrace = 50 * time.Millisecond })
+	pg.SQL(t, "postgres", "CREATE TABLE cancel_changed (a int PRIMARY KEY, b int)")
+	for _, test := range []struct {
+		ddl  string
+		ends bool
+	}{
+		{"CREATE TABLE cancel_made (a int PRIMARY KEY)", true},
+		{"ALTER TABLE cancel_changed ADD COLUMN c int", true},
+		{"ALTER TABLE cancel_changed RENAME COLUMN c TO d", true},
+		{"CREATE SEQUENCE cancel_numbers", true},
+		{"CREATE INDEX ON cancel_changed (b)", true},
+		{"DROP SEQUENCE cancel_numbers", true},
+		{"BEGIN; CREATE TABLE cancel_block (a int PRIMARY KEY); COMMIT", true},
+		{"DROP TABLE cancel_made, cancel_block", true},
+		{"CREATE VIEW cancel_view AS SELECT a FROM cancel_changed", false},
+		{"BEGIN; CREATE OR REPLACE VIEW cancel_view AS SELECT a FROM cancel_changed; COMMIT", false},
+		{"CREATE DOMAIN cancel_domain AS int", false},
+		{"CREATE FUNCTION cancel_function() RETURNS int LANGUAGE sql AS 'SELECT 1'", false},
+		{"ALTER FUNCTION cancel_function RENAME TO cancel_renamed", false},
+	} {
+		c, cancel := dialKeyed(t, s.addr, nil)
+		c.play(t, "P s | SELECT pg_sleep(2) AS slept\nD S s\nB - | s\nH\n< 2\n")
+		perform(t, s.addr, "Q "+strings.ReplaceAll(test.ddl, "; ", "\n< Z\nQ ")+"\n< Z\n")
+		c.say(t, "B - | s\nE -\nS\n")
+		time.Sleep(200 * time.Millisecond)
+		cancel()
+		if got := c.readThrough("Z"); strings.Contains(got, "C=57014") != test.ends {
+			t.Errorf("beside %s:\n%s", test.ddl, got)
+		}
+		c.conn.Close()
+	}
+}

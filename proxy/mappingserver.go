@@ -14,7 +14,7 @@ import (
 type mappingServer struct{ srv *Server }
 
 func (m mappingServer) Epoch() uint64                     { return m.srv.templates.Epoch() }
-func (m mappingServer) BeginEpoch()                       { m.srv.templates.BeginEpoch() }
+func (m mappingServer) BeginEpoch()                       { m.srv.templates.BeginEpoch(true) }
 func (m mappingServer) Context() context.Context          { return m.srv.ctx }
 func (m mappingServer) Go(f func())                       { m.srv.running.Go(f) }
 func (m mappingServer) Warn(message string, attrs ...any) { m.srv.log.Warn(message, attrs...) }

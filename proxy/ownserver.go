@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/notice"
 	"github.com/sluice-proxy/sluice/proxy/result"
+	"github.com/sluice-proxy/sluice/proxy/serverfacts"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -73,7 +74,7 @@ func (s *session) runAndSettleDDL(st *rewrite.Statement, c ddl.SteppedDDL) error
 	if interrupt.EndsTurn(err) && err != errCut {
 		s.waits.Consume(err)
 	}
-	s.srv.templates.BeginEpoch()
+	s.srv.templates.BeginEpoch(serverfacts.MayChangeReads(st))
 	return s.settleOwnStatements(err, c.WithPartialResult)
 }
 

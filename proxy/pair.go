@@ -194,7 +194,7 @@ func (s *session) awaitBackend() (*reservoir.Conn, error) {
 func (s *session) refreshServerFacts(b *backend) error {
 	srv, now, epoch := s.srv, time.Now(), s.srv.templates.Epoch()
 	probes := srv.replays != nil && srv.groups.IsDue(now) // only replays need the answer
-	if !probes && !srv.purity.IsDue(epoch, now) && !srv.leftState.IsDue(epoch, now) {
+	if !probes && !srv.purity.IsDue(srv.templates.ReadEpoch(), now) && !srv.leftState.IsDue(epoch, now) {
 		return nil
 	}
 	b.path = rawconn.Path{Limit: s.srv.cfg.BackendPathLimit}

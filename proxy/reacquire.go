@@ -73,8 +73,9 @@ func (s *session) reborrowWith(borrow func() (*reservoir.Conn, error)) (again bo
 		s.srv.leftState.RequireQuery(&s.b.leftState) // a logged statement may call functions
 		refusal, err := s.syncSettings()
 		reads := true
-		if err == nil && refusal == nil && t.attempt.lostRead {
-			reads, err = s.recheckReadPurity()
+		if err == nil && refusal == nil && t.attempt.lostRead { // functions may have changed
+			reads, err = s.askReadPurity(true)
+			reads = reads && err == nil && s.srv.readsArePure()
 		}
 		switch {
 		case interrupt.EndsTurn(err):

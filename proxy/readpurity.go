@@ -8,7 +8,7 @@ import (
 )
 
 // This file asks the server for facts about it (package serverfacts), mostly whether texts that look like reads may
-// write (classifyRead). A replay of a read after a lost backend asks again (recheckReadPurity).
+// write (classifyRead). A replay of a read after a lost backend asks again (reborrowWith).
 
 // In a pinned session Sluice asks only in a READ ONLY transaction, where the answer decides whether the text runs.
 // Elsewhere the answer only decides about a replay, and a pinned session ends with its backend anyway.
@@ -46,13 +46,6 @@ func (s *session) classifyRead(plan *rewrite.Plan) (*rewrite.Plan, error) {
 	return plan, nil
 }
 
-// recheckReadPurity asks the idle backend again whether texts that look like reads may write, since functions may have
-// changed. If they may write, or if the question fails, reads is false. Errors are the same as for Purity.Ask.
-func (s *session) recheckReadPurity() (reads bool, err error) {
-	answered, err := s.askReadPurity(true)
-	return err == nil && answered && s.srv.readsArePure(), err
-}
-
 // askReadPurity asks the idle backend whether texts that look like reads may write, if Sluice does not know or again is
 // set. answered means that the database has answered. Errors are the same as for Purity.Ask.
 func (s *session) askReadPurity(again bool) (answered bool, err error) {
@@ -72,11 +65,11 @@ func (s *session) questionOn(b *backend) serverfacts.Exchange {
 }
 
 // readsArePure reports whether texts that look like reads are known to only read.
-func (srv *Server) readsArePure() bool { return srv.purity.ReadsArePure(srv.templates.Epoch()) }
+func (srv *Server) readsArePure() bool { return srv.purity.ReadsArePure(srv.templates.ReadEpoch()) }
 
 // askPurity asks whether a text that looks like a read may write, if Sluice does not know or again is set. answered and
 // errors are the same as for Purity.Ask.
 func (srv *Server) askPurity(exchange serverfacts.Exchange, again bool) (answered bool, err error) {
-	return srv.purity.Ask(&serverfacts.PurityQuestion{Exchange: exchange, Postgres: srv.cfg.Kind == Postgres, Epoch: srv.templates.Epoch, Again: again,
+	return srv.purity.Ask(&serverfacts.PurityQuestion{Exchange: exchange, Postgres: srv.cfg.Kind == Postgres, Epoch: srv.templates.ReadEpoch, Again: again,
 		UsesSequences: func() { srv.watched.Store(true) }, Log: srv.log}) // discardForeignSequences
 }

@@ -69,7 +69,7 @@ func (s *session) replanLog() (done bool, err error) {
 // refreshPurity asks the database whether texts that look like reads may write. It asks if a schema change has made the
 // answer unknown, and values that the client got depend on the answer. The error stops the turn, or is a *lostError.
 func (s *session) refreshPurity() error {
-	if s.srv.purity.IsKnown(s.srv.templates.Epoch()) || !s.srv.purity.IsDue(s.srv.templates.Epoch(), time.Now()) || !s.t.rec.hasRepeatableValues() {
+	if s.srv.purity.IsKnown(s.srv.templates.ReadEpoch()) || !s.srv.purity.IsDue(s.srv.templates.ReadEpoch(), time.Now()) || !s.t.rec.hasRepeatableValues() {
 		return nil
 	}
 	_, err := s.askReadPurity(false)

@@ -101,7 +101,7 @@ func (s *session) classifyError(head *pendingReply, made *answer.ErrorHandling, 
 	hint, otherForm := s.checkFormRefusal(head, made, payload)
 	stale, deallocated := s.isStaleStatement(head, payload), s.isDeallocated(head, made, payload)
 	if stale || isSchemaConflict(payload) || isPlanChanged(payload) && (head.tmpl == nil || s.srv.templates.HasCurrent(head.tmpl)) {
-		s.srv.templates.BeginEpoch()
+		s.srv.templates.BeginEpoch(true)
 	}
 	if deallocated {
 		s.b.suspect = true // a client deallocated Sluice's statements

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/sluice-proxy/sluice/proxy/answer"
+	"github.com/sluice-proxy/sluice/proxy/serverfacts"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -21,6 +22,7 @@ const maxPendingDescriptions = 64
 type schemaChange struct {
 	txEpoch      uint64 // epoch of the transaction once it may have changed the schema; else 0
 	ddl          bool   // it ran DDL, not only unparsed text
+	reads        bool   // serverfacts.MayChangeReads of its DDL
 	maps         bool   // its DDL may have changed mapped columns
 	wrote        bool   // a function that it called may have changed the schema
 	first        uint64 // number of the backend's prepared statements before wrote
@@ -52,6 +54,7 @@ func (s *session) recordSchemaChange(plan *rewrite.Plan) {
 	switch {
 	case plan.Kind >= rewrite.DDL:
 		c.ddl, c.maps = c.ddl || plan.Kind == rewrite.DDL, c.maps || plan.Mapped
+		c.reads = c.reads || plan.Kind == rewrite.Unknown || plan.AnyStatement(serverfacts.MayChangeReads)
 		c.txEpoch = s.srv.templates.NewTxEpoch()
 	case plan.Kind >= rewrite.Control:
 		s.renewTxEpoch()
@@ -73,7 +76,7 @@ func (s *session) renewTxEpoch() {
 // must also be called if the outcome is unknown.
 func (s *session) invalidateSchemaCache() {
 	if s.schema.txEpoch != 0 {
-		s.srv.templates.BeginEpoch()
+		s.srv.templates.BeginEpoch(s.schema.reads)
 	}
 }
 
@@ -87,7 +90,7 @@ func publishSchemaChange(s *session, committed bool) {
 // invalidateAfterDDL drops what all sessions have cached about the schema after DDL.
 func invalidateAfterDDL(s *session, _ *pendingReply, st *rewrite.Statement, tag []byte) {
 	if tag != nil && st != nil && st.Kind == rewrite.DDL {
-		s.srv.templates.BeginEpoch()
+		s.srv.templates.BeginEpoch(serverfacts.MayChangeReads(st))
 	}
 }
 

@@ -29,7 +29,7 @@ var layers = map[string][]string{
 	"proxy/block":          {"rewrite"},
 	"proxy/catalog":        {"rewrite/schema"},
 	"proxy/opening":        {"proxy/options", "proxy/pin", "proxy/serversettings", "proxy/settings", "proxy/startup", "proxy/wire", "retry", "rewrite", "rewrite/parse", "metrics"},
-	"proxy/serverfacts":    {"proxy/interrupt", "proxy/question", "proxy/request", "proxy/silent", "proxy/wire", "retry"},
+	"proxy/serverfacts":    {"proxy/interrupt", "proxy/question", "proxy/request", "proxy/silent", "proxy/wire", "retry", "rewrite"},
 	"proxy/request":        {"proxy/wire", "retry"},
 	"proxy/notice":         {"proxy/settings", "proxy/wire", "rewrite"},
 	"proxy/mapping":        {"proxy/catalog", "proxy/settings", "proxy/wire", "retry", "rewrite", "rewrite/schema", "metrics"},

@@ -109,12 +109,14 @@ func (p *Program) Log() string {
 	return string(text)
 }
 
-// Tail returns the end of Log, for error messages. Before the last lines it puts the last errors that the program has
-// logged earlier, because a panic may precede its effect by many lines.
+// Tail returns the end of Log, for error messages. Before the last lines it puts the last errors and warnings that the
+// program has logged earlier, because a panic may precede its effect by many lines.
 func (p *Program) Tail() string {
 	lines := strings.Split(strings.TrimRight(p.Log(), "\n"), "\n")
 	at := max(0, len(lines)-tailLines)
-	errs := slices.DeleteFunc(slices.Clone(lines[:at]), func(line string) bool { return !strings.Contains(line, "level=ERROR") })
+	errs := slices.DeleteFunc(slices.Clone(lines[:at]), func(line string) bool {
+		return !strings.Contains(line, "level=ERROR") && !strings.Contains(line, "level=WARN")
+	})
 	return strings.Join(slices.Concat(errs[max(0, len(errs)-tailErrors):], lines[at:]), "\n")
 }
 

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // Exchange sends frames to an idle backend, passes each row of the answer to row, and returns the server's error as
@@ -53,8 +55,21 @@ var ErrNoAnswer = errors.New("the server answered something else than it was ask
 // PostgreSQL prevents writes by functions that are not VOLATILE. If no user's VOLATILE function can be reached in these
 // ways, all texts that look like reads only read.
 
-// Purity is the server's answer to whether texts that look like reads may write. The zero value has no answer. epoch is
-// the number of the schema's version in each method. Several goroutines may use it.
+// tableCommands are the commands that change only tables, indexes and sequences. They change no functions, and nothing
+// by which a read may run one.
+var tableCommands = map[string]bool{"CREATE TABLE": true, "ALTER TABLE": true, "CREATE INDEX": true, "ALTER INDEX": true, "CREATE SEQUENCE": true, "ALTER SEQUENCE": true,
+	"COMMENT": true, "TRUNCATE TABLE": true}
+
+// MayChangeReads reports whether texts that look like reads may run other functions after the statement than before.
+// Only DDL that is not about tables may change that. A DROP removes functions and adds none.
+func MayChangeReads(st *rewrite.Statement) bool {
+	command, _ := st.ReadOnlyViolation()
+	return st.Kind == rewrite.Unknown || st.Kind == rewrite.DDL && !tableCommands[command] && !strings.HasPrefix(command, "DROP ")
+}
+
+// Purity is the server's answer to whether texts that look like reads may write. The zero value has no answer. epoch
+// counts the changes of the schema after which reads may run other functions (MayChangeReads). Several goroutines may
+// use it.
 type Purity struct {
 	pace question.Schedule
 	// answer is 0 if the server has not answered. Otherwise it is twice 1 + the schema's epoch, plus 1 if texts that look

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // row is the payload of a DataRow with columns in text format.
@@ -146,5 +147,34 @@ func TestQuery(t *testing.T) {
 	}
 	if !errors.Is(RefusalError(nil), ErrNoAnswer) {
 		t.Error("no refusal is an answer")
+	}
+}
+
+// TestMayChangeReads asks about DDL of each kind, and about statements that are no DDL.
+func TestMayChangeReads(t *testing.T) {
+	p, err := rewrite.New(rewrite.Defaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for sql, want := range map[string]bool{
+		"SELECT 1": false, "INSERT INTO t VALUES (1)": false, "BEGIN": false, "SET a = 1": false, "TRUNCATE t": false,
+		"CREATE TABLE t (a int)": false, "CREATE TABLE t (a serial)": false, "ALTER TABLE t ADD COLUMN b int DEFAULT 1": false, "CREATE UNIQUE INDEX i ON t (a)": false,
+		"CREATE SEQUENCE s": false, "ALTER SEQUENCE s RESTART": false, "DROP TABLE t": false, "DROP FUNCTION f": false, "DROP VIEW v": false, "DROP SCHEMA s": false,
+		"ALTER TABLE t RENAME a TO b": false, "ALTER TABLE t RENAME TO u": false, "ALTER INDEX i RENAME TO j": false, "ALTER TABLE t RENAME CONSTRAINT c TO d": false,
+		"ALTER TABLE t SET SCHEMA s": false, "COMMENT ON TABLE t IS 'x'": false,
+
+		"CREATE VIEW v AS SELECT 1": true, "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'": true, "ALTER FUNCTION f RENAME TO g": true,
+		"CREATE OPERATOR @@ (FUNCTION = f)": true, "CREATE CAST (a AS b) WITH FUNCTION f(a)": true, "CREATE AGGREGATE m(int) (SFUNC = f, STYPE = int)": true,
+		"CREATE DOMAIN d AS int": true, "CREATE POLICY p ON t": true, "CREATE RULE r AS ON SELECT TO t DO INSTEAD SELECT 1": true, "ALTER FUNCTION f SET SCHEMA s": true,
+		"ALTER VIEW v RENAME TO w": true, "CREATE FOREIGN TABLE t (a int) SERVER s": true, "CREATE MATERIALIZED VIEW m AS SELECT f()": true, "ALTER FUNCTION f() VOLATILE": true,
+		"CREATE TABLE t AS SELECT f()": true, "SELECT f() INTO t": true, "DO $$ $$": true, "CALL p()": true, "CREATE EXTENSION e": true, "CREATE SCHEMA s CREATE VIEW v AS SELECT 1": true,
+	} {
+		plan := p.Plan([]byte(sql))
+		if got := plan.AnyStatement(MayChangeReads); got != want {
+			t.Errorf("%q: %v", sql, got)
+		}
+	}
+	if unread := (rewrite.Statement{Kind: rewrite.Unknown}); !MayChangeReads(&unread) {
+		t.Error("a text that was not parsed")
 	}
 }

@@ -18,10 +18,12 @@ const TxEpochBit = 1 << 63
 // Cache holds the shared templates and the epoch, a counter of the schema changes that Sluice has noticed. A
 // full cache evicts the template whose last Parse is oldest, even if clients still use that template.
 type Cache struct {
-	epoch    atomic.Uint64
-	txEpochs atomic.Uint64 // number of the last epoch of a transaction
-	budget   *Budget
-	plan     func(sql []byte) *rewrite.Plan
+	epoch atomic.Uint64
+	// readEpoch is the part of epoch that decides which functions a read runs.
+	readEpoch atomic.Uint64
+	txEpochs  atomic.Uint64 // number of the last epoch of a transaction
+	budget    *Budget
+	plan      func(sql []byte) *rewrite.Plan
 
 	mu    sync.Mutex
 	limit int // of templates
@@ -130,8 +132,16 @@ func (c *Cache) clear() {
 }
 
 // BeginEpoch begins a new schema epoch after DDL, OC001 or a changed plan. Templates remain, but descriptions and other
-// facts learned in older epochs are no longer used.
-func (c *Cache) BeginEpoch() { c.epoch.Add(1) }
+// facts learned in older epochs are no longer used. reads means that reads may run other functions than before.
+func (c *Cache) BeginEpoch(reads bool) {
+	if reads {
+		c.readEpoch.Add(1)
+	}
+	c.epoch.Add(1)
+}
+
+// ReadEpoch returns the number of schema epochs that began because reads may run other functions than before.
+func (c *Cache) ReadEpoch() uint64 { return c.readEpoch.Load() }
 
 // Epoch returns the schema epoch in which facts about templates are valid for all sessions.
 func (c *Cache) Epoch() uint64 { return c.epoch.Load() }
@@ -146,7 +156,7 @@ func (c *Cache) PublishDescription(t *Template, d *Description) {
 	case have == d, have != nil && have.Epoch > d.Epoch:
 		return
 	case have != nil && have.Epoch == d.Epoch && !d.IsCompatible(have):
-		c.BeginEpoch()
+		c.BeginEpoch(true)
 	}
 	t.Description.Store(d)
 }

@@ -55,7 +55,7 @@ func (s *ServerSet) Remove(st *Server) {
 		delete(s.m, st.Template)
 		s.lru.Remove(st.elem)
 		s.cost -= st.Template.Cost + st.Description.MemoryBytes()
-		if st.Template.IsLong() {
+		if st.Template.isLong() {
 			s.long--
 		}
 	}
@@ -66,7 +66,7 @@ func (s *ServerSet) Remove(st *Server) {
 func (s *ServerSet) Trim(limit, most int) {
 	if s.long > 0 {
 		for _, st := range s.m {
-			if st.Template.IsLong() {
+			if st.Template.isLong() {
 				s.Remove(st)
 				s.orphans = append(s.orphans, st.Name)
 			}
@@ -154,7 +154,7 @@ func (s *ServerSet) Add(t *Template, epoch uint64) *Server {
 	st.elem = s.lru.PushFront(st)
 	s.m[t] = st
 	s.cost += t.Cost
-	if t.IsLong() {
+	if t.isLong() {
 		s.long++
 	}
 	return st

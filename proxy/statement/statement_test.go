@@ -93,7 +93,7 @@ func TestCacheEvictsTheOldest(t *testing.T) {
 func TestTemplatesThatAreNotShared(t *testing.T) {
 	c := newCache()
 	long := string(make([]byte, MaxCachedText))
-	if first := template(c, long); first == template(c, long) || !first.IsLong() {
+	if first := template(c, long); first == template(c, long) || !first.isLong() {
 		t.Error("a long text is shared")
 	}
 	tx := settings.ParsingHashes{All: 3}

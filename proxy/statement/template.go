@@ -46,8 +46,8 @@ type Template struct {
 	PortalDescription atomic.Pointer[Description] // of a portal, as last sent to a client
 }
 
-// IsLong reports whether a statement's text is too long for the cache, so that no other client shares the template.
-func (t *Template) IsLong() bool { return len(t.SQL)+len(t.OIDs) > MaxCachedText }
+// isLong reports whether a statement's text is too long for the cache, so that no other client shares the template.
+func (t *Template) isLong() bool { return len(t.SQL)+len(t.OIDs) > MaxCachedText }
 
 // isCacheable reports whether a statement's text and parameter types are short enough for the cache of templates.
 func isCacheable(sql, oids []byte) bool { return len(sql)+len(oids) <= MaxCachedText }
