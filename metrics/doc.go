@@ -5,8 +5,8 @@
 // Code that counts events holds a *Proxy, *Reservoir or *Rewrite and calls its methods with plain Go values. Every
 // method may be called on nil and then counts nothing. So tests need no metrics, and there is no second implementation.
 //
-// Gauges, and counts that their owner has anyway, are pulled: each scrape reads a snapshot of the owner (SetSource). So
-// a gauge cannot differ from its source.
+// Gauges are pulled: each scrape calls the function given to SetSource, which reads a snapshot of the owner. Counts
+// that the owner has anyway are pulled too. So a gauge cannot differ from its source.
 //
 // # Labels
 //

@@ -9,9 +9,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Names of operations contain names of tables, which clients choose. So a name has its own series only after one of its
-// statements has succeeded. At most maxOperations names have their own series, and the other names count under Other. A
-// name that is used more replaces the name that is used least, whose series are deleted.
+// Names of operations contain names of tables, which clients choose. So a name has its own series only after one of
+// its statements has succeeded. At most maxOperations names have their own series, and the other names count under
+// Other. If another name is used more often, it gets its own series, and the series of the least used name are
+// deleted.
 
 const (
 	// maxOperations bounds the names of operations that have their own series, without Other.
@@ -168,8 +169,8 @@ func (o *operationTable) removeName(name string) {
 // ActiveTx is a transaction that is counted as active. The zero ActiveTx counts no transaction.
 type ActiveTx struct{ active prometheus.Gauge }
 
-// CountTxStart counts a replayable transaction as active under an operation. was is the transaction's earlier count,
-// under another operation, or the zero ActiveTx.
+// CountTxStart counts a replayable transaction as active under an operation, and returns that count. was is the
+// transaction's earlier count, under another operation, or the zero ActiveTx.
 func (p *Proxy) CountTxStart(was ActiveTx, operation string) ActiveTx {
 	if p == nil {
 		return ActiveTx{}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluice-proxy/sluice/retry"
 )
 
 // maxAttempt is the highest number of a replay that has its own label value.
@@ -14,12 +16,8 @@ const maxAttempt = 5
 var (
 	// conflictStates are values of the label sqlstate of dsql_tx_retries_total: DSQL's codes, SQLSTATEs and other causes.
 	conflictStates = []string{"OC000", "OC001", "40001", "backend_lost", "0A000", "unknown_name"}
-	// errorTypes are the classes of errors in package retry. refusedReplays are that package's reasons to refuse a replay.
-	// A test of package proxy compares the lists.
-	errorTypes     = []string{"permanent", "condition_failed", "conflict", "unsupported"}
-	refusedReplays = []string{"opted_out", "log_full", "memory_full", "copy_from", "cancelled", "timed_out", "inner_commit",
-		"pinned", "unread", "masked", "renamed", "unchanged", "partial_group", "failed", "differs", "delivered", "exhausted", "budget", "no_backend",
-		"client_gone", "draining"}
+	// errorTypes are the classes of errors in package retry.
+	errorTypes   = []string{"permanent", "condition_failed", "conflict", "unsupported"}
 	partOutcomes = []string{PartSame, PartDiffers, PartFailed}
 )
 
@@ -66,7 +64,7 @@ func newTxMetrics(reg prometheus.Registerer, now func() time.Time, unsupported l
 			"Transactions that Sluice stopped replaying because all attempts or the time were used up."),
 		refused: newFixedLabelCounter(reg, "dsql_tx_replay_refused_total",
 			"Conflicts and lost backends that reached the client because its transaction was not replayed, by reason.",
-			"reason", refusedReplays),
+			"reason", retry.RefusalReasons()),
 		parts: newFixedLabelCounter(reg, "dsql_discarded_parts_total",
 			"Parts of transactions discarded by ROLLBACK TO that ran again on a second connection (retry.savepoints strict), by whether their answers were the same.",
 			"outcome", partOutcomes),

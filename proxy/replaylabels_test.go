@@ -2,9 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"os"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/sluice-proxy/sluice/metrics"
@@ -37,33 +34,5 @@ func TestEveryReasonHasALabel(t *testing.T) {
 	}
 	if seen.Len() == 0 {
 		t.Error("no such metric")
-	}
-}
-
-// The documentation has a line for every reason, and none for others.
-func TestEveryReasonIsDocumented(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("../docs/replay.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, _ := strings.Cut(string(text), "| reason | meaning |\n")
-	table, _, ok := strings.Cut(table, "\n\n")
-	if !ok {
-		t.Fatal("no table of reasons")
-	}
-	var documented []string
-	for line := range strings.Lines(table) {
-		for i, word := range strings.Split(strings.Split(line, "|")[1], "`") {
-			if i%2 == 1 {
-				documented = append(documented, word)
-			}
-		}
-	}
-	want := retry.RefusalReasons()
-	slices.Sort(want)
-	slices.Sort(documented)
-	if !slices.Equal(documented, want) {
-		t.Errorf("docs/replay.md has %v, want %v", documented, want)
 	}
 }

@@ -33,7 +33,7 @@ func (a *Attempts) StartRequest(now time.Time) { a.first = now }
 // would meet a conflict and cause others. 64 clients of one row with 100 ms each are served in 1.6 times MaxElapsed.
 const queueTimeoutFactor = 8
 
-// QueueTimeout returns how long a transaction without a conflict waits at the gate for transactions that had one.
+// QueueTimeout returns how long a transaction without a conflict waits in ConflictGate for transactions that had one.
 func (p *Policy) QueueTimeout() time.Duration { return queueTimeoutFactor * p.MaxElapsed }
 
 const (
@@ -50,13 +50,15 @@ const (
 // 1). The replay after the first loss of a backend has no pause, since no other transaction caused it. A replay that
 // sends a statement in another form has no pause either.
 //
-// A schema conflict has renewed the backend's catalog, and does not show contention. A pause would make the catalog old
-// again where others change the schema all the time. So the first replay after a schema conflict has no pause, and the
-// next ones wait for FirstDelay. These replays count separately: up to maxSchemaRetries for each of MaxRetries.
+// A schema conflict has renewed the backend's catalog, and does not show contention. If other sessions change the
+// schema all the time, a pause would make the catalog old again. So the first replay after a schema conflict has no
+// pause, and the next ones wait for FirstDelay. These replays count separately: up to maxSchemaRetries for each of
+// MaxRetries.
 //
-// The first two other replays are quick and do not count as retries: they wait for FirstDelay, and for eight times
-// that. crowd is the number of transactions of this process that wait for this one's rows. Each of them takes one quick
-// replay away. Where many want a row, transactions of other processes do too, and a longer pause lets them commit.
+// After any other cause, the first two replays are quick and do not count as retries. They wait for FirstDelay, and
+// for eight times that. crowd is the number of transactions of this process that wait for this transaction's rows.
+// Each of them takes one quick replay away. If many wait here, transactions of other processes probably wait too,
+// and a longer pause lets them commit.
 func (a *Attempts) NextDelay(p *Policy, cause ReplayCause, now time.Time, random float64, crowd int) (time.Duration, RefusalReason) {
 	if a.first.IsZero() {
 		a.first = now

@@ -8,8 +8,8 @@ import (
 // Budget bounds the replays of a process, so that conflicts cannot cause each other without end. Budget never blocks
 // and takes no lock.
 //
-// Budget is a token bucket in one number, the debt: each token taken adds to it. The clock pays BudgetPerSecond tokens
-// per second, and each commit pays a part of a token. No debt is a full bucket.
+// Budget is a token bucket in one number, the debt. Each token taken adds to the debt. Time reduces it by
+// BudgetPerSecond tokens per second, and each commit by a part of a token. Without a debt the bucket is full.
 type Budget struct {
 	// paid is the time at which the bucket will be full again, in nanoseconds of elapsed, or 0 if it is full.
 	paid    atomic.Int64

@@ -46,8 +46,8 @@ const (
 	// FormRefused is the cause of a replay after the server refused a statement. The next attempt sends the statement in
 	// another form.
 	FormRefused
-	// UnknownName is the cause of a replay after the server did not know a relation or column. By the current schema, the
-	// statement may have another form.
+	// UnknownName is the cause of a replay after the server did not know a relation or column. Sluice may send the
+	// statement in another form after it has read the current schema.
 	UnknownName
 	causeCount
 )

@@ -47,11 +47,11 @@ type Policy struct {
 	// MaxRetries is the greatest number of replays of a transaction, 0 for none. Quick replays (with a short pause) and
 	// replays after changes of the schema do not count.
 	MaxRetries int
-	// FirstDelay is the pause before the first replay, if it is less than BaseDelay. By then the winner of a conflict has
-	// committed.
+	// FirstDelay is the pause before the first replay, if it is less than BaseDelay. It lets the transaction that
+	// won the conflict commit first.
 	FirstDelay time.Duration
-	// BaseDelay is the first pause before replays that are not quick (without a short pause). The pause doubles with each
-	// replay, up to MaxDelay.
+	// BaseDelay is the first pause before those replays that are not quick (a quick replay has a short pause). The
+	// pause doubles with each replay, up to MaxDelay.
 	BaseDelay, MaxDelay time.Duration
 	// JitterFactor is the part of a pause by which the pause is made longer or shorter at random.
 	JitterFactor float64
@@ -78,15 +78,16 @@ type Config struct {
 }
 
 // SavepointMode says how ROLLBACK TO is emulated: by a replay up to the savepoint, or not at all. It also says which
-// answers of the discarded part are compared.
+// answers from after the savepoint must be the same in a replay.
 type SavepointMode uint8
 
 const (
-	// NoSavepoints means that the server gets the commands for savepoints, and nothing is emulated.
+	// NoSavepoints means that the server gets the client's commands for savepoints, and Sluice emulates nothing.
 	NoSavepoints SavepointMode = iota
-	// Relaxed means that a replay compares only the reads before the discarded part's first write.
+	// Relaxed means that a replay compares only the reads between the savepoint and the first write after it.
 	Relaxed
-	// Strict means that a replay compares all answers that were sent to the client.
+	// Strict means that a replay compares all answers that were sent to the client, also those from after the
+	// savepoint.
 	Strict
 )
 
@@ -127,7 +128,7 @@ func Defaults() Config {
 	}
 }
 
-// Validate returns all faults of the configuration in one error, each as "key: value: remedy".
+// Validate returns one error that lists every invalid value as "key: value: remedy", or nil.
 func (c Config) Validate() error {
 	var errs []error
 	check := func(ok bool, key string, value any, want string) {

@@ -4,8 +4,8 @@
 // # The claim
 //
 // A transaction is run again on a new snapshot. The replay must answer every request with exactly the bytes that the
-// client already has, and must then commit. The client's history is then a history of the committed transaction, and
-// the client was merely slow.
+// client already has, and must then commit. To the client, the committed transaction then looks like its own, only
+// slower.
 //
 // # The parts
 //

@@ -16,17 +16,18 @@ const (
 	maxPasses = 8 << 10
 )
 
-// ContentionKey identifies the rows that a transaction competes for. ContentionKey is a hash of the transaction's first
-// statement that locks or changes existing rows.
+// ContentionKey identifies the rows for which a transaction competes. ContentionKey is a hash of the transaction's
+// first statement that locks or changes existing rows.
 type ContentionKey uint64
 
 // ConflictGate orders the transactions of a process that want the same rows. Without a ConflictGate, new transactions
 // could make a replay conflict for ever.
 //
-// A replay takes a pass for its key. From then on every transaction with that key takes a pass too, and waits in line
-// while as many passes are held as the window allows. The window is one transaction wide at first, and widens while
-// transactions end without a conflict. The queue closes when the window is so wide that none waits. So a contended key
-// is served one transaction after the other, and transactions with other keys are not slowed.
+// A replay takes a GatePass, the right to compete for the rows of its ContentionKey. From then on every transaction
+// with that key takes a GatePass too. It waits in line while as many passes are held as the window allows. The
+// window is one transaction wide at first, and widens while transactions end without a conflict. The queue closes
+// when the window is so wide that none waits. So a contended key is served one transaction after the other, and
+// transactions with other keys are not slowed.
 type ConflictGate struct {
 	// keys is the number of keys that have a queue.
 	keys atomic.Int64
@@ -38,16 +39,18 @@ type ConflictGate struct {
 	passes int // held or in line
 }
 
-// keyQueue is the line of transactions for one key. keyQueue closes when no pass is held and no transaction waits.
+// keyQueue is the line of transactions for one key. It closes when no transaction waits and either no pass is held
+// or cleanEndsToClose transactions have ended without a conflict.
 type keyQueue struct {
 	concurrencyWindow
 	key    ContentionKey
 	out    int
 	closed bool // passes may still be held
-	// sole is a pass during which no other pass of its key is held, or nil.
+	// sole is the pass of a replay that must run alone, or nil. While sole is held, no other pass for the key is
+	// granted.
 	sole *GatePass
-	// replays are the waiting replays, which go before newcomers, transactions without a conflict. The two lists hold
-	// values of type *GatePass.
+	// replays are the waiting replays. They go before newcomers, which are transactions that had no conflict. Both
+	// lists hold values of type *GatePass.
 	replays, newcomers list.List
 }
 
@@ -93,7 +96,8 @@ func (g *ConflictGate) Stats() GateStats {
 	return s
 }
 
-// GatePass is the right of a transaction to compete for a key while others wait. A nil GatePass is no right.
+// GatePass is the right of a transaction to compete for the rows of a key while other transactions wait. A nil
+// GatePass gives no right.
 type GatePass struct {
 	gate    *ConflictGate
 	queue   *keyQueue
@@ -126,7 +130,7 @@ func (g *ConflictGate) AcquireForReplay(ctx context.Context, key ContentionKey, 
 
 // WaitIfContended gets a pass for a transaction that is about to send its key's statement for the first time. If the
 // key has no queue, WaitIfContended returns at once, without a pass. Otherwise WaitIfContended waits for the
-// transaction's turn. A caller that gives up may go on without a pass, as if it had come earlier.
+// transaction's turn. A caller that gives up the wait may go on without a pass, as if the key had no queue.
 func (g *ConflictGate) WaitIfContended(ctx context.Context, key ContentionKey) (*GatePass, error) {
 	if g.Idle() {
 		return nil, nil
@@ -173,7 +177,7 @@ func (g *ConflictGate) enqueueAndWait(ctx context.Context, p *GatePass, line *li
 
 func (q *keyQueue) waitingCount() int { return q.replays.Len() + q.newcomers.Len() }
 
-// grantPassesLocked grants passes while the key's window has room. It closes a queue that is no longer needed.
+// grantPassesLocked grants passes while the key's window has room. It closes the queue if that is no longer needed.
 func (g *ConflictGate) grantPassesLocked(q *keyQueue) {
 	for q.out < q.width && q.sole == nil {
 		line := &q.replays
@@ -198,7 +202,7 @@ func (g *ConflictGate) grantPassesLocked(q *keyQueue) {
 	}
 }
 
-// grantLocked grants the pass p, which expires after the gate's hold time.
+// grantLocked grants the pass p, which expires after the gate's hold time (Config.GateHold).
 func (g *ConflictGate) grantLocked(q *keyQueue, p *GatePass) {
 	q.out++
 	p.out, p.version = true, q.version
@@ -242,9 +246,10 @@ func (p *GatePass) IsHeld() bool {
 	return p.out
 }
 
-// RecordConflict records that the pass's holder met a conflict, and returns the number of transactions in line for the
-// key. If other passes for the key are held, the pass is taken back and the replay takes a new one. Otherwise the
-// winner is in another process, and the replay retains its pass, so that no transaction of this process delays it.
+// RecordConflict records that the transaction with this pass met a conflict. It returns the number of transactions
+// in line for the key. If other passes for the key are held, this pass is taken back and the replay takes a new one.
+// Otherwise the conflicting transaction is in another process. Then the replay retains its pass, so that no
+// transaction of this process delays it.
 func (p *GatePass) RecordConflict() (waiting int) {
 	if p == nil {
 		return 0

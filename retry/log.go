@@ -80,7 +80,8 @@ type ReplayLog[R any] struct {
 	delivered outputPosition // how much of the turn in progress was sent to the client
 	wrote     bool           // the turn in progress may write
 	diff      ReplayDifference
-	// refusedMidReplay is set if the log was refused during a replay that had not come as far as the client.
+	// refusedMidReplay is set if the log was refused during a replay that had not yet repeated all answers that the
+	// client has.
 	refusedMidReplay bool
 }
 
@@ -109,8 +110,8 @@ func (l *ReplayLog[R]) RefusalReason() RefusalReason {
 	return l.refused
 }
 
-// RefuseReplay makes the transaction unreplayable and frees the log. The first reason stays. If a statement failed
-// after a savepoint, the log stays for Fork and RollbackTo.
+// RefuseReplay makes the transaction unreplayable and frees the log. Only the first reason is recorded. If a
+// statement failed after a savepoint, the log is not freed, for Fork and RollbackTo.
 func (l *ReplayLog[R]) RefuseReplay(why RefusalReason) {
 	if l == nil || l.refused != Replayable {
 		return
@@ -198,9 +199,9 @@ func (l *ReplayLog[R]) ReserveBytes(n int) bool {
 	return true
 }
 
-// RecordFrame records the next frame of the turn in progress, before the frame is sent. The frame's payload of size
-// bytes follows by AppendPayload. RecordFrame also records frames without an answer that a replay must send.
-// RecordFrame returns false when the transaction is not replayable, or no longer.
+// RecordFrame records the next frame of the turn in progress, before the frame is sent. The caller passes the frame's
+// payload of size bytes to AppendPayload afterwards. A frame to which the server sends no answer is also recorded, if
+// a replay must send it. RecordFrame returns false when the transaction is not replayable, or no longer.
 func (l *ReplayLog[R]) RecordFrame(typ byte, note R, size int) bool {
 	if l == nil || l.refused != Replayable || !l.chargeOrRefuse(size+frameOverhead[R]()) {
 		return false

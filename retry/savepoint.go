@@ -6,8 +6,8 @@ type savepoint struct {
 	turns int
 }
 
-// AddSavepoint marks the current position of the log, between two turns. If several savepoints have one name, the last
-// one counts. AddSavepoint returns false when the log has no room.
+// AddSavepoint marks the current position of the log, between two turns, as a savepoint. If several savepoints have
+// one name, the last one counts. AddSavepoint returns false when the log has no room.
 func (l *ReplayLog[R]) AddSavepoint(name string) bool {
 	if !l.Replayable() || !l.chargeOrRefuse(savepointCost+len(name)) {
 		return false
@@ -16,8 +16,8 @@ func (l *ReplayLog[R]) AddSavepoint(name string) bool {
 	return true
 }
 
-// SavepointCount returns the number of savepoints in the log. A refused log still knows their names, because RELEASE
-// needs no replay.
+// SavepointCount returns the number of savepoints in the log. A refused log still has the savepoints' names, because
+// RELEASE needs no replay.
 func (l *ReplayLog[R]) SavepointCount() int {
 	if l == nil {
 		return 0
@@ -58,10 +58,10 @@ func (l *ReplayLog[R]) CanRollbackTo() bool {
 	return l.Replayable() || l != nil && l.refused == Failed && len(l.saves) > 0
 }
 
-// RollbackTo takes a log back to the i-th savepoint, which stays, if CanRollbackTo allows that. RollbackTo drops later
-// savepoints and the failure of a statement. The backend then gets a real ROLLBACK, a BEGIN, and a replay of the
-// remaining turns. The client remembers its reads after the savepoint. So turns up to the first turn that wrote or
-// failed stay in the log, and a replay compares them.
+// RollbackTo takes a log back to the i-th savepoint, which remains. CanRollbackTo must be true. RollbackTo drops
+// later savepoints, and forgets that a statement failed. The caller then sends a real ROLLBACK, a BEGIN, and a
+// replay of the remaining turns. The client has the answers to its reads after the savepoint. So turns up to the
+// first turn that wrote or failed stay in the log, and a replay compares them.
 func (l *ReplayLog[R]) RollbackTo(i int) {
 	keep := l.TurnsKeptByRollback(i)
 	l.ReleaseSavepoint(i + 1)
@@ -81,7 +81,8 @@ func (l *ReplayLog[R]) TurnsKeptByRollback(i int) int {
 	return keep
 }
 
-// endTurnWithError ends the turn in progress, whose last frame is an error, as a broken turn.
+// endTurnWithError records the turn in progress, whose last frame is an error, as a settled turn that is marked
+// broken.
 func (l *ReplayLog[R]) endTurnWithError() {
 	o, logged := &l.out, 0
 	if n := len(l.turns); n > 0 {
@@ -98,10 +99,10 @@ func (l *ReplayLog[R]) endTurnWithError() {
 	l.delivered, l.wrote = outputPosition{}, false
 }
 
-// Fork returns a replayable log with the turns of a log that CanRollbackTo accepts. The caller runs the fork in another
-// transaction, to compare the answers that RollbackTo is about to discard. The answers of turns for which blind returns
-// true are not compared. The fork shares the frames' notes, and ends with its own Close. beside is the size of other
-// forks. If all together exceed the limit of one transaction's log, ok is false.
+// Fork returns a replayable copy of a log, for which CanRollbackTo must be true. The caller runs the copy in another
+// transaction, to compare the answers that RollbackTo is about to discard. The answers of turns for which blind
+// returns true are not compared. The copy shares the frames' notes, and needs its own Close. beside is the size of
+// other copies. If all copies together exceed the limit of one transaction's log, ok is false.
 func (l *ReplayLog[R]) Fork(beside int, blind func(turn int) bool) (fork *ReplayLog[R], ok bool) {
 	fork = l.logs.Open()
 	if beside+l.charged > l.logs.limit || !fork.chargeOrRefuse(l.charged) {
@@ -134,7 +135,8 @@ func (l *ReplayLog[R]) RollbackDropsTurn(i, n int) bool {
 	return false
 }
 
-// truncateTurns drops all turns of the log after the first ones. truncateTurns also drops the turn in progress.
+// truncateTurns drops all turns of the log except the first ones, whose number is turns. It also drops the turn in
+// progress.
 func (l *ReplayLog[R]) truncateTurns(turns int) {
 	frames, end := 0, 0
 	if turns > 0 {
@@ -152,9 +154,9 @@ func (l *ReplayLog[R]) truncateTurns(turns int) {
 	l.delivered, l.wrote = outputPosition{}, false
 }
 
-// CutTurn ends the turn in progress at its current position, as a ReadyForQuery would. CutTurn is for a savepoint that
-// is set, or rolled back to, before the request's Sync. The caller has relayed and delivered all replies that the
-// server owes. In a replay, CutTurn compares the turn, and returns false when the replay differs.
+// CutTurn ends the turn in progress at its current position, as a ReadyForQuery would. CutTurn is for a client that
+// sets a savepoint, or rolls back to one, before the request's Sync. The caller has relayed and delivered all
+// replies that the server owes. In a replay, CutTurn compares the turn, and returns false when the replay differs.
 func (l *ReplayLog[R]) CutTurn() bool {
 	if l == nil || l.refused != Replayable {
 		return l == nil || !l.refusedMidReplay

@@ -2,9 +2,9 @@ package retry
 
 import "encoding/binary"
 
-// turnOutput is the answer of a turn so far. A position in the answer is the number of hashed bytes and the number of
-// frames that are not hashed. Equal requests have their answers in the same order, so both counts together give a
-// client's position.
+// turnOutput is the answer to a turn so far. A position in the answer has two counts: the hashed bytes, and the
+// frames that are not hashed. Equal requests have their answers in the same order, so both counts together say how
+// much of the answer the client has.
 type turnOutput struct {
 	digest     runningDigest
 	others     int // frames for the client that are not hashed
@@ -18,7 +18,7 @@ func (o *turnOutput) reset() {
 	o.others, o.statements, o.verb, o.failed = 0, 0, OtherVerb, false
 }
 
-// outputPosition is a position in the output of a turn.
+// outputPosition is how far a turn's output has come: hashed bytes with their digest, other frames, statements.
 type outputPosition struct {
 	digestSum
 	others     int
@@ -68,8 +68,8 @@ func (l *ReplayLog[R]) UnhashedDelivered() int { return l.delivered.others }
 // not.
 func (l *ReplayLog[R]) UnhashedReceived() int { return l.out.others }
 
-// IsReplayBehind reports whether a replay has not reached the client's position yet. A frame that commits must not be
-// sent before the replay has.
+// IsReplayBehind reports whether a replay has not yet repeated all answers that the client has. Before that, no
+// frame that commits may be sent.
 func (l *ReplayLog[R]) IsReplayBehind() bool { return l.Replayable() && l.isBehindClient() }
 
 // HasDeliveredPart reports whether a hashed part of the current turn's answer was sent to the client.
@@ -130,7 +130,8 @@ func (l *ReplayLog[R]) RecordReply(typ byte, frame []byte) (drop int, ok bool) {
 	o := &l.out
 	switch typ {
 	case 'S', 'A':
-		// ParameterStatus and NotificationResponse may arrive at any time. Parameters are compared as a map, elsewhere.
+		// ParameterStatus and NotificationResponse may arrive at any time. Other code compares the parameters, as a
+		// map.
 		if l.isBehindClient() {
 			return len(frame), true
 		}
@@ -193,7 +194,7 @@ func (l *ReplayLog[R]) recordKeyFields(typ byte, frame []byte, ends bool) (drop 
 	if ends {
 		return l.endTurn(short, len(frame), false)
 	}
-	// A client has such a frame completely or not at all.
+	// A client has received these frames either completely or not at all.
 	n, ok := l.RecordRows(short)
 	if n > 0 {
 		n = len(frame)
@@ -207,8 +208,8 @@ func appendLengthPrefixed(dst, b []byte) []byte {
 	return append(append(dst, byte(len(b))), b...)
 }
 
-// endTurn ends a turn. short is the relevant part of the frame that ends the turn, and size the frame's length. cut
-// says that CutTurn ends the turn, without a frame.
+// endTurn settles the turn in progress. short is the relevant part of the frame that ends the turn, and size the
+// frame's length. cut says that CutTurn ends the turn, without a frame.
 func (l *ReplayLog[R]) endTurn(short []byte, size int, cut bool) (drop int, ok bool) {
 	o := &l.out
 	if l.at < len(l.turns) {
@@ -243,7 +244,8 @@ func (l *ReplayLog[R]) endTurn(short []byte, size int, cut bool) (drop int, ok b
 	return 0, true
 }
 
-// recordDifference records that the current turn of a replay differs within its first statements. It returns false.
+// recordDifference records that the current turn of a replay differs, in one of its first statements, whose number
+// is given. It returns false.
 func (l *ReplayLog[R]) recordDifference(statements int, what DifferenceKind) bool {
 	before := 0
 	for i := range l.turns[:l.at] {

@@ -10,12 +10,12 @@ const (
 	cleanEndsToClose = 256
 )
 
-// concurrencyWindow is the number of transactions that may compete for one key at a time. It begins at one. A clean end
-// is that of a transaction without a conflict. The window doubles after as many clean ends as it is wide, and at least
-// as many as its patience. When conflicts outweigh clean ends, the window is halved and its patience doubled.
+// concurrencyWindow is the number of transactions that may compete for one key at a time. It begins at one. A clean
+// end is the end of a transaction without a conflict. The window doubles after as many clean ends as it is wide, and
+// at least as many as its patience. When conflicts outweigh clean ends, the window is halved and its patience doubled.
 //
-// So a key with one conflict is free again after a few commits, and a key with few conflicts stays free. A key that all
-// transactions want is tried with two at a time once in maxWindowPatience commits.
+// So a key with one conflict is free again after a few commits, and a key with few conflicts stays free. If all
+// transactions want one key, two at a time are tried once in maxWindowPatience commits.
 type concurrencyWindow struct {
 	width    int
 	patience int

@@ -33,7 +33,7 @@ type flags struct {
 	problems []error // faults of single values
 }
 
-// defineClusterFlags defines the flags that the server and the token command must have in common.
+// defineClusterFlags defines the flags that the server and the token command share, such as the cluster's endpoint.
 func (f *flags) defineClusterFlags(set *pflag.FlagSet) {
 	f.config = dsqlsim.DefaultConfig()
 	c := &f.config
@@ -76,7 +76,7 @@ func (f *flags) defineTokenFlags(set *pflag.FlagSet) {
 	f.recordBadValues(set)
 }
 
-// completeConfig turns the flags into a configuration. completeConfig returns all faults of the flags in one error.
+// completeConfig turns the flags into a configuration. completeConfig returns all invalid flags in one error.
 func (f *flags) completeConfig() error {
 	problems := f.problems
 	note := func(err error) {
@@ -103,8 +103,8 @@ func (f *flags) completeConfig() error {
 	return errors.Join(problems...)
 }
 
-// parseChoice reports whether the flag's value given is second, the second of its two valid words. For any other word
-// than the two, parseChoice calls note with an error.
+// parseChoice reports whether the value given for a flag is the word second. The flag's only valid values are the
+// words first and second. For any other value parseChoice calls note with an error.
 func (*flags) parseChoice(flag, given, first, second string, note func(error)) bool {
 	if given != first && given != second {
 		note(fmt.Errorf("--%s %q: want %s or %s", flag, given, first, second))

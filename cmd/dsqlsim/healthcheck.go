@@ -12,8 +12,8 @@ import (
 // healthTimeout bounds the wait for the answer to a health probe.
 const healthTimeout = 5 * time.Second
 
-// newHealthcheck returns the command that probes a stand-in for a cluster on this machine. The container image has no
-// other program for that.
+// newHealthcheck returns the command that asks a dsqlsim on this machine whether it is healthy. The container image
+// has no other program for that.
 func newHealthcheck() *cobra.Command {
 	var admin string
 	cmd := &cobra.Command{

@@ -13,7 +13,8 @@ const exampleHelp = `  dsqlsim --upstream "host=/var/run/postgresql user=postgre
   PGPASSWORD=$(dsqlsim token) psql "host=` + defaultEndpoint + ` \
     hostaddr=127.0.0.1 port=5433 user=admin dbname=postgres sslmode=require"`
 
-// planHelp is the part of the server's help about the admin interface and planned faults, which follows the flags.
+// planHelp is the end of the server's help, after the flags. It describes the admin interface, and how to plan
+// faults that dsqlsim injects.
 var planHelp = `
 Admin interface:
   GET    /livez, /readyz         200 while it serves, and while PostgreSQL answers

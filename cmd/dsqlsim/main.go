@@ -1,4 +1,4 @@
-// Dsqlsim runs a local stand-in for an Aurora DSQL cluster over a PostgreSQL.
+// Dsqlsim runs a local simulation of an Aurora DSQL cluster in front of a PostgreSQL server.
 package main
 
 import (

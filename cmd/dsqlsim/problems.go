@@ -42,8 +42,8 @@ func (n *recordingValue) Set(given string) error {
 	return nil
 }
 
-// dropUnknownArgs removes unknown words and flags from the arguments and records them as problems. One error then
-// reports these problems together with the problems of other flags.
+// dropUnknownArgs removes unknown words and flags from the arguments and records them as problems. So one error
+// reports them together with the invalid values of known flags.
 func (f *flags) dropUnknownArgs(root *cobra.Command, args []string) []string {
 	wrong := func(format string, values ...any) { f.problems = append(f.problems, fmt.Errorf(format, values...)) }
 	cmd, words, err := root.Find(args)

@@ -18,7 +18,7 @@ import (
 // headerTimeout bounds the time in which a client of the admin address must send its request's header.
 const headerTimeout = 10 * time.Second
 
-// serve runs the stand-in until ctx ends, and writes instructions for its use to out.
+// serve runs the simulated cluster until ctx ends, and writes instructions for its use to out.
 func serve(ctx context.Context, out io.Writer, f *flags) (err error) {
 	if err := f.completeConfig(); err != nil {
 		return err
@@ -56,7 +56,7 @@ func serve(ctx context.Context, out io.Writer, f *flags) (err error) {
 	return errors.Join(err, srv.Close())
 }
 
-// printInstructions writes how to use the stand-in, with the addresses of its listeners.
+// printInstructions writes how to use the simulated cluster, with the addresses of its listeners.
 func (f *flags) printInstructions(out io.Writer, listen, admin net.Addr) {
 	host, port, _ := net.SplitHostPort(listen.String())
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
@@ -91,7 +91,8 @@ func (f *flags) tokenCommandArgs() string {
 	return args
 }
 
-// printUpstream writes the version of the PostgreSQL server that the stand-in uses, or why that server does not answer.
+// printUpstream writes the version of the PostgreSQL server behind the simulated cluster, or why that server does
+// not answer.
 func printUpstream(ctx context.Context, out io.Writer, srv *dsqlsim.Server) {
 	version, err := srv.UpstreamVersion(ctx)
 	if err != nil {

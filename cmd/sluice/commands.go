@@ -35,8 +35,8 @@ func newVersion() *cobra.Command {
 func newConfigReference() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:    "config-reference",
-		Short:  "Print the tables of keys and metrics as Markdown",
-		Hidden: true, // for docs/configuration.md and docs/metrics.md
+		Short:  "Print the tables of keys, metrics and refused replays as Markdown",
+		Hidden: true, // for docs/configuration.md, docs/metrics.md and docs/replay.md
 		Args:   cobra.NoArgs,
 	}
 	file := cmd.Flags().String("write", "", "put the tables between the markers of this file instead")

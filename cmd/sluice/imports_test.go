@@ -78,7 +78,7 @@ var layers = map[string][]string{
 	"rewrite/values":       {"rewrite", "rewrite/parse", "rewrite/schema"},
 	"rewrite/parse":        {},
 	"retry":                {},
-	"metrics":              {},
+	"metrics":              {"retry"},
 }
 
 // doors says which product package may import a third-party package; the longest

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// Backend is the part of the configuration that selects the server, and how long a client keeps a connection to the
-// server.
+// Backend is the part of the configuration that selects the server. It also selects how long a client keeps one
+// backend, a connection to that server.
 type Backend struct {
 	reservoir.DialConfig
 	SilenceTimeout string // auto, or a duration

@@ -7,11 +7,16 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/retry"
 )
 
-// PrintReference writes the reference tables of keys and of metrics, with the markers around each table.
+// tables are the names of the reference tables, as in their markers: of the configuration keys, of the metrics, and of
+// the reasons to refuse a replay.
+var tables = []string{"config", "metrics", "reasons"}
+
+// PrintReference writes the reference tables, with the markers around each table.
 func PrintReference(w io.Writer) error {
-	for _, table := range []string{"config", "metrics"} {
+	for _, table := range tables {
 		text, err := referenceTable(table)
 		if err != nil {
 			return err
@@ -39,7 +44,7 @@ func WriteReference(path string) error {
 
 // replaceReference returns a document whose reference tables, between markers, are current.
 func replaceReference(document string) (string, error) {
-	for _, table := range []string{"config", "metrics"} {
+	for _, table := range tables {
 		begin, end := tableMarkers(table)
 		before, rest, found := strings.Cut(document, begin)
 		if !found {
@@ -64,9 +69,12 @@ func tableMarkers(table string) (begin, end string) {
 
 func referenceTable(table string) (string, error) {
 	var b strings.Builder
-	if table == "metrics" {
+	switch table {
+	case "metrics":
 		err := metrics.WriteTable(&b)
 		return b.String(), err
+	case "reasons":
+		return retry.ReasonTable(), nil
 	}
 	b.WriteString("| Key | Type | Default | Meaning |\n|---|---|---|---|\n")
 	for i := range Keys {

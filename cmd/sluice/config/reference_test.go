@@ -7,7 +7,7 @@ import (
 )
 
 func TestDocumentsHaveTheReference(t *testing.T) {
-	for table, document := range map[string]string{"config": "docs/configuration.md", "metrics": "docs/metrics.md"} {
+	for table, document := range map[string]string{"config": "docs/configuration.md", "metrics": "docs/metrics.md", "reasons": "docs/replay.md"} {
 		text, err := os.ReadFile("../../../" + document)
 		if err != nil {
 			t.Fatal(err)

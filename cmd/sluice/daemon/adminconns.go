@@ -66,8 +66,8 @@ func (g *AdminConnLimiter) trackState(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// admitConn admits a new connection, and closes one connection: an old one if possible, otherwise the newcomer.
-// admitConn records the newcomer unless it has closed it.
+// admitConn handles a new connection when too many are open, by closing one. It closes an old connection if
+// possible, otherwise the new one. A new connection that stays open is recorded.
 func (g *AdminConnLimiter) admitConn(newcomer net.Conn) {
 	var last net.Conn
 	for conn, guest := range g.conns {

@@ -11,11 +11,11 @@ import (
 )
 
 // This file ends a daemon after its first signal, according to drain.mode. In the modes stop and plain, clients are
-// still working at the signal. In the mode native the clients are gone.
+// still working at the signal. In the mode native the clients have left before the signal.
 
-// nativeTimeout bounds a drain in the mode native, if there are clients although none should be left. The kubelet kills
-// a sidecar 2 s after the application has used up its grace. Sluice needs the other 1.5 s to end sessions, backends and
-// the lease.
+// nativeTimeout bounds a drain in the mode native, if there are clients although none should be left. If the
+// application uses up its termination grace period, the kubelet kills a sidecar 2 s later. Sluice needs another 1.5
+// s to end sessions, backends and the lease.
 const nativeTimeout = 300 * time.Millisecond
 
 // quietPoll is the interval at which a drain in the mode plain checks for new clients.

@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// NewCheck returns the command check.
+// NewCheck returns the command sluice check, which checks a configuration.
 func NewCheck(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",

@@ -22,7 +22,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy"
 )
 
-// NewDoctor returns the command doctor.
+// NewDoctor returns the command sluice doctor, which asks a cluster what it supports.
 func NewDoctor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",

@@ -95,7 +95,7 @@ func (e *examination) askQuestions(ctx context.Context) error {
 	return nil
 }
 
-// askQuestion asks one question.
+// askQuestion asks the cluster one question of sluice doctor, and adds the answer to the report.
 func (e *examination) askQuestion(ctx context.Context, q *question) error {
 	a := questionRun{doctorQuestion: doctorQuestion{Name: q.name, Question: q.text, Answer: unknown, Found: []string{}}, e: e, ctx: ctx}
 	if q.mapped && e.byteaMapping == rewrite.ByteaOff {

@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// notFoldedAdvice is the consequence if a cluster does not evaluate the digits of a parameter once.
-// Sluice could send the digits themselves, which is not implemented.
+// notFoldedAdvice is the advice if a cluster does not convert a bytea parameter to hexadecimal digits only once for
+// a statement. Sluice could convert it and send the digits, which is not implemented.
 const notFoldedAdvice = "Sluice has no way around it: to make the digits of a parameter itself, at Bind, is not built. "
 
-// askIndexUse asks for the plans of comparisons with a mapped column, for one value and for any value.
+// askIndexUse asks for the plans of comparisons with a mapped column (bytea stored as hexadecimal digits). It asks
+// for plans for one value and for any value.
 func askIndexUse(a *questionRun) {
 	// The planner prefers a sequential scan on a table this small, which would hide whether the
 	// index can be used.
@@ -85,7 +86,8 @@ func (a *questionRun) explain(text string) ([]string, *serverError) {
 	return lines, a.asServerError(err)
 }
 
-// planCondition returns how a server's plan compares the column digits, and whether an index serves that comparison.
+// planCondition returns how a server's plan compares the column that is named digits, and whether an index serves
+// that comparison.
 func planCondition(lines []string) (how string, fine bool) {
 	for _, line := range lines {
 		kind, condition, ok := strings.Cut(strings.TrimSpace(line), ": ")
@@ -105,8 +107,8 @@ func planCondition(lines []string) (how string, fine bool) {
 	return how, fine
 }
 
-// askForUpdate locks a row by a comparison with digits that the cluster computes. A second client then changes another
-// row, and later the locked row.
+// askForUpdate locks a row that it selects by hexadecimal digits, which the cluster computes from a bytea. A second
+// client then changes another row, and later the locked row.
 func askForUpdate(a *questionRun) {
 	var err error
 	if a.e.secondConn, err = a.e.connect(a.ctx); err != nil {
@@ -145,8 +147,8 @@ func describeConflict(refused *serverError, otherwise string) string {
 	return "a conflict: " + refused.Error()
 }
 
-// provokeConflict runs two transactions at once. One locks a row and changes a second row, while the other changes the
-// row with these digits. provokeConflict returns the conflict, if any, or the refusal of the lock.
+// provokeConflict runs two transactions at once. The first locks a row and changes a second row. The other transaction
+// changes the row with the given digits. provokeConflict returns the conflict, if any, or the refusal of the lock.
 func (a *questionRun) provokeConflict(digits string) (conflict, refused *serverError) {
 	table := a.e.tableName("keyed")
 	lock := "SELECT n FROM " + table + " WHERE a = 1 AND digits = " + a.hexSQL(`'\x09'::bytea`) + " FOR UPDATE"

@@ -190,8 +190,8 @@ func randomHex(n int) string {
 	return string(b)
 }
 
-// askCheckConstraint creates a table with a mapped column as Sluice does, and inserts values that the column's CHECK
-// must accept or refuse.
+// askCheckConstraint creates a table with a mapped column (bytea stored as hexadecimal digits), as Sluice does. It
+// then inserts values that the column's CHECK must accept or refuse.
 func askCheckConstraint(a *questionRun) {
 	table := a.e.tableName("checked")
 	refused, fine := a.execute("CREATE TABLE " + table + " (digits__byteahex text " + a.e.byteaMapping.CheckSQL("digits__byteahex") + ")")

@@ -35,7 +35,7 @@ type Injector struct {
 	settings map[string]string
 }
 
-// New returns an Injector, or all faults of its configuration in one error.
+// New returns an Injector, or one error that lists everything wrong with the configuration.
 func New(c Config) (*Injector, error) {
 	in := &Injector{config: c, keys: map[string]Key{}, settings: map[string]string{"admin.address": adminAddress}}
 	for _, key := range c.Keys {
@@ -88,8 +88,8 @@ type Verdict struct {
 	Outcome Outcome
 	Reason  string // for Skipped and Refused
 	Patch   []PatchOperation
-	// Warned says that the pod's creator should get a warning with the reason of Skipped, because the
-	// pod did not ask for that.
+	// Warned says that the pod's creator should get a warning with the reason of Skipped. The pod has not asked to
+	// be skipped.
 	Warned bool
 }
 

@@ -29,7 +29,7 @@ type podContainer struct {
 	ports   []int
 }
 
-// parsePod parses a pod or a pod template.
+// parsePod parses the JSON of a pod or a pod template.
 func parsePod(raw json.RawMessage) (p *pod, err error) {
 	top, err := parseObject(raw)
 	if err != nil {

@@ -138,7 +138,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 }
 
 // admitBody counts a request body from its start until its review. admitBody returns false if there are too many
-// bodies, of all addresses or of this one.
+// bodies, of all addresses together or of the address host.
 func (s *Server) admitBody(host string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +150,7 @@ func (s *Server) admitBody(host string) bool {
 	return true
 }
 
-// releaseBody ends the count of a body that admitBody has counted for this address.
+// releaseBody ends the count that admitBody began for a request body from the address host.
 func (s *Server) releaseBody(host string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

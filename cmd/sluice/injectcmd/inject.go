@@ -25,7 +25,7 @@ type injectOptions struct {
 	log               config.Log
 }
 
-// NewCommand returns the command inject.
+// NewCommand returns the command sluice inject, which adds Sluice to pods.
 func NewCommand(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inject",
@@ -68,7 +68,7 @@ func NewCommand(version string) *cobra.Command {
 	return cmd
 }
 
-// newInjector returns the Injector for the flags. The error is one about the command's usage.
+// newInjector returns the Injector for the flags. An error concerns the usage of the command.
 func (o *injectOptions) newInjector() (*inject.Injector, error) {
 	if o.log.Level = "info"; o.log.Format != "text" && o.log.Format != "json" {
 		return nil, fmt.Errorf("--log-format: %q: want text or json", o.log.Format)

@@ -28,8 +28,8 @@ func openTerminal() (io.ReadWriteCloser, error) {
 	return terminal, nil
 }
 
-// removeDeadRecords lists lease records that do not change on the terminal, asks there whether their processes have
-// ended, and removes the records. A record that changes meanwhile stays.
+// removeDeadRecords lists on the terminal the lease records that do not change. It asks there whether their
+// processes have ended, and removes the records. A record that changes meanwhile is not removed.
 func removeDeadRecords(ctx context.Context, t *lease.Table, c lease.Config, terminal io.ReadWriter) error {
 	before, err := t.Status(ctx)
 	if err != nil {

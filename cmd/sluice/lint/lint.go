@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// NewCommand returns the command lint.
+// NewCommand returns the command sluice lint, which checks and fixes SQL files.
 func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint FILE...|DIR...|-",

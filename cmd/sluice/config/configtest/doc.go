@@ -1,4 +1,4 @@
 // Package configtest gives tests a configuration from a file, variables and flags.
 //
-// Only tests import it.
+// Only tests import package configtest.
 package configtest
